@@ -1,0 +1,72 @@
+package isa95
+
+import "strconv"
+
+// JobOrderCall is the body of Store, StoreAndStart and Update. Comment is for people: logged, not stored.
+type JobOrderCall struct {
+	JobOrder *JobOrder       `json:"JobOrder,omitzero"`
+	Comment  []LocalizedText `json:"Comment,omitzero"`
+}
+
+// JobOrderIDCall is the body of the other control methods. An absent JobOrderID (InvalidRequest) is not the same as an
+// empty one (UnknownJobOrder).
+type JobOrderIDCall struct {
+	JobOrderID *string         `json:"JobOrderID,omitzero"`
+	Comment    []LocalizedText `json:"Comment,omitzero"`
+}
+
+// JobResponseByIDCall is the body of RequestJobResponseByJobOrderID.
+type JobResponseByIDCall struct {
+	JobOrderID *string `json:"JobOrderID,omitzero"`
+}
+
+// JobResponseByStateCall is the body of RequestJobResponseByJobOrderState. A parent state asks for its substates too.
+type JobResponseByStateCall struct {
+	JobOrderState []StateElement `json:"JobOrderState,omitzero"`
+}
+
+// MethodResult is the result of the control methods.
+type MethodResult struct {
+	ReturnStatus ReturnStatus `json:"ReturnStatus"`
+}
+
+// JobResponseResult is the result of RequestJobResponseByJobOrderID. JobResponse is nil unless the status is NoError.
+type JobResponseResult struct {
+	JobResponse  *JobResponse `json:"JobResponse,omitzero"`
+	ReturnStatus ReturnStatus `json:"ReturnStatus"`
+}
+
+// JobResponsesResult is the result of RequestJobResponseByJobOrderState. JobResponses is nil when there are none.
+type JobResponsesResult struct {
+	JobResponses []JobResponse `json:"JobResponses,omitempty"`
+	ReturnStatus ReturnStatus  `json:"ReturnStatus"`
+}
+
+// ReturnStatus is the MethodReturnStatus bit mask (OPC 10031-4 v2.00, B.2). Exactly one bit is set in what we send.
+// Bit 2 meant "invalid command" in v1.00 and is reserved since.
+type ReturnStatus uint64
+
+const (
+	NoError         ReturnStatus = 1 << 0
+	UnknownJobOrder ReturnStatus = 1 << 1
+	InvalidStatus   ReturnStatus = 1 << 3  // also: the method is not allowed in this state
+	UnableToAccept  ReturnStatus = 1 << 4  // the acceptance checks, or the id is in use
+	InvalidRequest  ReturnStatus = 1 << 32 // an argument is missing or refused
+)
+
+// String names the bit; other values are shown as a number.
+func (s ReturnStatus) String() string {
+	switch s {
+	case NoError:
+		return "no error"
+	case UnknownJobOrder:
+		return "unknown job order"
+	case InvalidStatus:
+		return "invalid job order status"
+	case UnableToAccept:
+		return "unable to accept job order"
+	case InvalidRequest:
+		return "invalid request"
+	}
+	return "return status " + strconv.FormatUint(uint64(s), 10)
+}

@@ -1,0 +1,69 @@
+package isa95
+
+// ConfigKind is what a station configuration event is about (spec/machinery-jobs 5.1).
+type ConfigKind string
+
+const (
+	ConfigEquipment          ConfigKind = "equipment"          // body Equipment, key ID
+	ConfigMaterialClass      ConfigKind = "materialclass"      // body Material, key MaterialClassID
+	ConfigMaterialDefinition ConfigKind = "materialdefinition" // body Material, key MaterialDefinitionID
+	ConfigPersonnel          ConfigKind = "personnel"          // body Personnel, key ID
+	ConfigPhysicalAsset      ConfigKind = "physicalasset"      // body PhysicalAsset, key ID
+	ConfigWorkMaster         ConfigKind = "workmaster"         // body WorkMaster, key ID
+	ConfigJobAcceptance      ConfigKind = "jobacceptance"      // body JobAcceptance, no key
+)
+
+// ConfigKinds lists all kinds, in the order of the specification.
+func ConfigKinds() []ConfigKind {
+	return []ConfigKind{
+		ConfigEquipment, ConfigMaterialClass, ConfigMaterialDefinition, ConfigPersonnel,
+		ConfigPhysicalAsset, ConfigWorkMaster, ConfigJobAcceptance,
+	}
+}
+
+// TypeID is the CloudEvent type of the configuration event. It is "" for a kind that does not exist.
+func (k ConfigKind) TypeID() string {
+	if k.schemaName() == "" {
+		return ""
+	}
+	return configTypes + string(k) + ".v1"
+}
+
+// Schema is the data schema of the configuration event. It is "" for a kind that does not exist.
+func (k ConfigKind) Schema() string {
+	name := k.schemaName()
+	if name == "" {
+		return ""
+	}
+	return jobControlSchemas + "Config" + name + "/"
+}
+
+// ConfigByTypeID finds the kind of a configuration event by its CloudEvent type; ok is false when it is none.
+func ConfigByTypeID(typeID string) (kind ConfigKind, ok bool) {
+	for _, k := range ConfigKinds() {
+		if k.TypeID() == typeID {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+func (k ConfigKind) schemaName() string {
+	switch k {
+	case ConfigEquipment:
+		return "Equipment"
+	case ConfigMaterialClass:
+		return "MaterialClass"
+	case ConfigMaterialDefinition:
+		return "MaterialDefinition"
+	case ConfigPersonnel:
+		return "Personnel"
+	case ConfigPhysicalAsset:
+		return "PhysicalAsset"
+	case ConfigWorkMaster:
+		return "WorkMaster"
+	case ConfigJobAcceptance:
+		return "JobAcceptance"
+	}
+	return ""
+}

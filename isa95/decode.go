@@ -1,0 +1,350 @@
+package isa95
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Unmarshal reads a JSON body into the struct v points to, as leniently as MicroDCS does (spec/machinery-jobs 1.1) but
+// within limits and without losing anything silently:
+//
+//   - a member may have its wire name (JobOrderID) or its snake_case name (job_order_id); the wire name wins;
+//     otherwise case matters; of two of the same name the last wins;
+//   - unknown members are ignored, `_dataschema` and the like too, at any depth;
+//   - null is the same as absent; raw values (Value, data) are kept byte for byte, with the nulls inside them;
+//   - text takes numbers (with their digits) and booleans; integers take integral numbers (7.0, 1e3), decimal text and
+//     booleans, never 7.9; booleans take numbers (0 is false) and text ("" is false);
+//   - an empty body is the empty object.
+//
+// A body has at most 1 MiB, 64 levels and 10,000 elements per array, inside raw values too; documents and lists of them
+// may be larger (limits.go). The error is a *DecodeError; v is then half filled and of no use. Structs of other packages
+// are read by the same rules, embedded structs included; what those rules do not cover (maps, own UnmarshalJSON) is left
+// to encoding/json. Unmarshal never panics on input (only for a Go struct of more than 64 members), keeps nothing of
+// data, and may be called from any goroutine.
+func Unmarshal(data []byte, v any) error {
+	target := reflect.ValueOf(v)
+	if target.Kind() != reflect.Pointer || target.IsNil() {
+		return fmt.Errorf("isa95: Unmarshal needs a pointer, not %T", v)
+	}
+	target = target.Elem()
+	target.SetZero()
+	d := decoder{scanner{data: data, limits: limitsOf(target.Type())}}
+	if len(data) > d.limits.size {
+		return &DecodeError{Rule: fmt.Sprintf("must not be larger than %d bytes", d.limits.size), Err: ErrLimit}
+	}
+	p := planOf(target.Type())
+	if len(data) == 0 && p.kind == kindStruct {
+		d.data = []byte("{}")
+	}
+	if c := d.space(); p.kind == kindStruct && c != '{' {
+		return d.wrongType("must be an object") // null included
+	}
+	if err := d.value(p, target, false); err != nil {
+		return err
+	}
+	if d.space(); d.pos < len(d.data) {
+		return d.syntax("more than one value")
+	}
+	return nil
+}
+
+type decoder struct{ scanner }
+
+// wrongType consumes the value at pos and says that it is not what it must be.
+func (d *decoder) wrongType(rule string) *DecodeError {
+	d.space()
+	start := d.pos
+	if err := d.skip(); err != nil {
+		return err
+	}
+	return &DecodeError{Value: printable(shorten(string(d.data[start:d.pos]))), Rule: rule, Err: ErrType}
+}
+
+// value consumes the value at pos and puts it into v, which is zero.
+func (d *decoder) value(p *plan, v reflect.Value, container bool) *DecodeError {
+	c := d.space()
+	if c == 'n' {
+		return d.word("null")
+	}
+	switch p.kind {
+	case kindString:
+		return d.intoString(c, v)
+	case kindInt:
+		return d.intoInt(c, v)
+	case kindUint:
+		return d.intoUint(c, v)
+	case kindFloat:
+		return d.intoFloat(c, v)
+	case kindBool:
+		return d.intoBool(c, v)
+	case kindRaw:
+		if container && c != '{' && c != '[' {
+			return d.wrongType("must be an object or an array")
+		}
+		start := d.pos
+		if err := d.skip(); err != nil {
+			return err
+		}
+		v.SetBytes(bytes.Clone(d.data[start:d.pos]))
+		return nil
+	case kindPointer:
+		v.Set(reflect.New(p.element.goType))
+		return d.value(p.element, v.Elem(), container)
+	case kindSlice:
+		return d.intoSlice(p, c, v)
+	case kindStruct:
+		return d.intoStruct(p, c, v)
+	}
+	return d.intoOther(v)
+}
+
+func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
+	if c != '{' {
+		return d.wrongType("must be an object")
+	}
+	var byAlias, present uint64
+	err := d.object(func(name []byte) *DecodeError {
+		known, ok := p.names[string(name)]
+		bit := uint64(1) << known.field
+		if !ok || known.snake && byAlias&bit != 0 {
+			if err := d.skip(); err != nil {
+				return err.under(string(name))
+			}
+			return nil
+		}
+		if !known.snake {
+			byAlias |= bit
+		}
+		f := &p.fields[known.field]
+		member := f.of(v)
+		if present&bit != 0 {
+			member.SetZero()
+			present &^= bit
+		}
+		if d.space() != 'n' {
+			present |= bit
+		}
+		if err := d.value(f.plan, member, f.container); err != nil {
+			return err.under(string(name))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if missing := p.needed &^ present; missing != 0 {
+		for i := range p.fields {
+			if missing&(1<<i) != 0 {
+				err := &DecodeError{Rule: "is required", Err: ErrMissing}
+				return err.under(p.fields[i].alias)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
+	if c != '[' {
+		return d.wrongType("must be an array")
+	}
+	v.Set(reflect.MakeSlice(p.goType, 0, 0))
+	return d.array(func(i int) *DecodeError {
+		if i == v.Cap() {
+			v.Grow(1)
+		}
+		v.SetLen(i + 1)
+		if err := d.value(p.element, v.Index(i), false); err != nil {
+			return err.under(strconv.Itoa(i))
+		}
+		return nil
+	})
+}
+
+func (d *decoder) intoString(c byte, v reflect.Value) *DecodeError {
+	switch {
+	case c == '"':
+		text, err := d.text()
+		if err == nil {
+			v.SetString(string(text))
+		}
+		return err
+	case c == 't' || c == 'f':
+		start := d.pos
+		err := d.skip()
+		v.SetString(string(d.data[start:d.pos]))
+		return err
+	case isNumber(c):
+		text, err := d.number()
+		v.SetString(string(text))
+		return err
+	}
+	return d.wrongType("must be a string")
+}
+
+func isNumber(c byte) bool { return c == '-' || c >= '0' && c <= '9' }
+
+func (d *decoder) intoInt(c byte, v reflect.Value) *DecodeError {
+	start := d.pos
+	number, isInteger, err := d.integer(c)
+	if err != nil {
+		return err
+	}
+	if !isInteger {
+		d.pos = start
+		return d.wrongType("must be an integer")
+	}
+	n, parseErr := strconv.ParseInt(number, 10, v.Type().Bits())
+	if parseErr != nil {
+		d.pos = start
+		return d.wrongType(fmt.Sprintf("must be an integer of %d bits", v.Type().Bits()))
+	}
+	v.SetInt(n)
+	return nil
+}
+
+func (d *decoder) intoUint(c byte, v reflect.Value) *DecodeError {
+	start := d.pos
+	number, isInteger, err := d.integer(c)
+	if err != nil {
+		return err
+	}
+	if !isInteger {
+		d.pos = start
+		return d.wrongType("must be an integer")
+	}
+	n, parseErr := strconv.ParseUint(number, 10, v.Type().Bits())
+	if parseErr != nil {
+		d.pos = start
+		return d.wrongType(fmt.Sprintf("must be an integer of %d bits without sign", v.Type().Bits()))
+	}
+	v.SetUint(n)
+	return nil
+}
+
+// integer consumes a scalar and returns the integer it stands for, in decimal digits with a sign for negative ones.
+func (d *decoder) integer(c byte) (digits string, ok bool, err *DecodeError) {
+	switch {
+	case c == 't':
+		return "1", true, d.word("true")
+	case c == 'f':
+		return "0", true, d.word("false")
+	case c == '"':
+		text, err := d.text()
+		if err != nil {
+			return "", false, err
+		}
+		digits, ok = decimalText(string(text))
+		return digits, ok, nil
+	case isNumber(c):
+		text, err := d.number()
+		if err != nil {
+			return "", false, err
+		}
+		digits, ok = integral(string(text))
+		return digits, ok, nil
+	}
+	return "", false, nil
+}
+
+// decimalText is text that stands for an integer: digits with or without a sign, white space around them.
+func decimalText(text string) (digits string, ok bool) {
+	text = strings.TrimPrefix(strings.TrimSpace(text), "+")
+	unsigned := strings.TrimPrefix(text, "-")
+	if unsigned == "" || strings.Trim(unsigned, "0123456789") != "" {
+		return "", false
+	}
+	return integral(text)
+}
+
+// integral writes a JSON number without fraction and exponent. ok is false when it is not an integer. Numbers beyond
+// 64 bits come back in some form that no parser takes.
+func integral(number string) (digits string, ok bool) {
+	if len(number) < 19 && !strings.ContainsAny(number, ".eE") {
+		return number, true
+	}
+	number, negative := strings.CutPrefix(number, "-")
+	exponent := 0
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		n, _ := strconv.Atoi(number[i+1:])    // out of range: the nearest int
+		exponent = max(-1<<30, min(n, 1<<30)) // no mantissa is that long
+		number = number[:i]
+	}
+	whole, fraction, _ := strings.Cut(number, ".")
+	mantissa := strings.TrimLeft(whole+fraction, "0")
+	exponent -= len(fraction)
+	for strings.HasSuffix(mantissa, "0") {
+		mantissa = mantissa[:len(mantissa)-1]
+		exponent++
+	}
+	switch {
+	case mantissa == "":
+		return "0", true
+	case exponent < 0:
+		return "", false
+	case len(mantissa)+exponent > 20:
+		return "out of range", true
+	}
+	digits = mantissa + strings.Repeat("0", exponent)
+	if negative {
+		digits = "-" + digits
+	}
+	return digits, true
+}
+
+func (d *decoder) intoFloat(c byte, v reflect.Value) *DecodeError {
+	start := d.pos
+	var text []byte
+	var err *DecodeError
+	switch {
+	case c == '"':
+		text, err = d.text()
+	case isNumber(c):
+		text, err = d.number()
+	}
+	if err != nil {
+		return err
+	}
+	f, parseErr := strconv.ParseFloat(string(text), v.Type().Bits())
+	if parseErr != nil || f != f || f-f != 0 { // text may say NaN or Inf
+		d.pos = start
+		return d.wrongType("must be a number")
+	}
+	v.SetFloat(f)
+	return nil
+}
+
+func (d *decoder) intoBool(c byte, v reflect.Value) *DecodeError {
+	switch {
+	case c == 't':
+		v.SetBool(true)
+		return d.word("true")
+	case c == 'f':
+		return d.word("false")
+	case c == '"':
+		text, err := d.text()
+		v.SetBool(len(text) > 0)
+		return err
+	case isNumber(c):
+		text, err := d.number()
+		mantissa, _, _ := strings.Cut(strings.ToLower(string(text)), "e")
+		v.SetBool(strings.Trim(mantissa, "-0.") != "")
+		return err
+	}
+	return d.wrongType("must be true or false")
+}
+
+func (d *decoder) intoOther(v reflect.Value) *DecodeError {
+	start := d.pos
+	if err := d.skip(); err != nil {
+		return err
+	}
+	raw := d.data[start:d.pos]
+	if err := json.Unmarshal(raw, v.Addr().Interface()); err != nil {
+		return &DecodeError{Value: printable(shorten(string(raw))), Rule: "is refused: " + printable(err.Error()), Err: ErrType}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package isa95
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+)
+
+// What a DecodeError is, for errors.Is. A caller turns ErrMissing and ErrType into "this member is wrong" and the
+// others into "this body is wrong".
+var (
+	ErrSyntax  = errors.New("not JSON")
+	ErrLimit   = errors.New("too large")
+	ErrType    = errors.New("wrong type")
+	ErrMissing = errors.New("missing")
+)
+
+// DecodeError is why a body was refused. Pointer and Value are printable text, safe in logs and user properties.
+type DecodeError struct {
+	Pointer string // JSON pointer (RFC 6901) into the body, with the names as they were sent; "" = the whole body
+	Value   string // the refused value as JSON, shortened; "" = there is none
+	Rule    string // what it has to be, as a sentence part: "must be an integer", "is required"
+	Err     error  // ErrSyntax, ErrLimit, ErrType or ErrMissing
+}
+
+func (e *DecodeError) Error() string {
+	text := e.Pointer
+	if text == "" {
+		text = "body"
+	}
+	if e.Value != "" {
+		text += " " + e.Value
+	}
+	return text + " " + e.Rule
+}
+
+// Unwrap is Err.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// under puts e below the member or element name.
+func (e *DecodeError) under(name string) *DecodeError {
+	name = printable(shorten(name))
+	name = strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+	e.Pointer = "/" + name + e.Pointer
+	return e
+}
+
+// printable replaces what a log or a broker may stumble over.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

@@ -1,0 +1,108 @@
+package isa95
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func golden(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// goldenCase reads in as a T and wants it written as out. What was written must read as the same again.
+func goldenCase[T any](t *testing.T, in, out string) {
+	t.Run(in, func(t *testing.T) {
+		var v, back T
+		if err := Unmarshal([]byte(golden(t, in)), &v); err != nil {
+			t.Fatal(err)
+		}
+		text, err := Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(golden(t, out), string(text)); diff != "" {
+			t.Error(diff)
+		}
+		if err := Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(v, back); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The bodies of spec/machinery-jobs 10. The .input.json files are as captured; the others are what we write.
+func TestGoldenBodies(t *testing.T) {
+	goldenCase[JobOrderCall](t, "G1-store-call.input.json", "G1-store-call.json")
+	goldenCase[StatusEvent](t, "G4-status-event.json", "G4-status-event.json")
+	goldenCase[JobOrderAndState](t, "G5-stored-joborder.input.json", "G5-joborder.json")
+	goldenCase[JobResponse](t, "G6-stored-jobresponse.input.json", "G6-jobresponse.json")
+	goldenCase[StateIndex](t, "G7-state-index.wire.json", "G7-state-index.page.json")
+	goldenCase[StateIndex](t, "G7-state-index.page.json", "G7-state-index.page.json")
+	goldenCase[JobOrderAndState](t, "G8-order.json", "G8-order.json")
+	goldenCase[JobResponse](t, "G8-result.json", "G8-result.json")
+	goldenCase[JobResponseResult](t, "G9-query-result.json", "G9-query-result.json")
+	goldenCase[WorkMaster](t, "G11-workmaster.input.json", "G11-workmaster.json")
+	goldenCase[WorkMaster](t, "G11-stored-workmaster.input.json", "G11-workmaster.json")
+	goldenCase[Meta](t, "G12-metadata.json", "G12-metadata.json")
+}
+
+func TestGoldenSpellings(t *testing.T) {
+	ready := State{NotAllowedToStart, Ready}
+	index := StateIndex{
+		Seq: 8, Scope: "m42", PublishedAt: "2026-11-21T00:30:51.681710+00:00",
+		Jobs: []StateIndexEntry{
+			{JobOrderID: "JO-22", State: ready.Elements()},
+			{JobOrderID: "JO-21", State: State{Aborted, ""}.Elements(), HasResult: true},
+		},
+	}
+	for spelling, file := range map[Spelling]string{
+		Wire: "G7-state-index.wire.json", Page: "G7-state-index.page.json", "": "G7-state-index.page.json",
+	} {
+		text, err := index.Encode(spelling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(golden(t, file), string(text)); diff != "" {
+			t.Errorf("%q: %s", spelling, diff)
+		}
+		var back StateIndex
+		if err := Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(index, back); diff != "" {
+			t.Errorf("%q: %s", spelling, diff)
+		}
+	}
+}
+
+func TestGoldenMeta(t *testing.T) {
+	text, err := Marshal(NewMeta())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(golden(t, "G12-metadata.json"), string(text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// G3: the replies of the control methods.
+func TestGoldenResults(t *testing.T) {
+	for status, want := range map[ReturnStatus]string{
+		NoError: `{"ReturnStatus":1}`, UnknownJobOrder: `{"ReturnStatus":2}`, InvalidStatus: `{"ReturnStatus":8}`,
+		UnableToAccept: `{"ReturnStatus":16}`, InvalidRequest: `{"ReturnStatus":4294967296}`,
+	} {
+		if text, err := Marshal(MethodResult{status}); err != nil || string(text) != want {
+			t.Errorf("%s, %v, want %s", text, err, want)
+		}
+	}
+}

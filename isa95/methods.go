@@ -1,0 +1,98 @@
+package isa95
+
+// Method is what can happen to a job order: a method of the OPC model that an MES calls, a transition that only the
+// engine makes (Run, End), or a substate transition (jobordercontrol.go).
+type Method string
+
+// The methods of OPC 10031-4 v2.00, and the two queries of OPC 40001-3.
+const (
+	Store         Method = "Store"
+	StoreAndStart Method = "StoreAndStart"
+	Start         Method = "Start"
+	Stop          Method = "Stop"
+	Pause         Method = "Pause"
+	Resume        Method = "Resume"
+	Abort         Method = "Abort"
+	Cancel        Method = "Cancel"
+	Clear         Method = "Clear"
+	RevokeStart   Method = "RevokeStart"
+	Update        Method = "Update"
+
+	RequestJobResponseByJobOrderID    Method = "RequestJobResponseByJobOrderID"
+	RequestJobResponseByJobOrderState Method = "RequestJobResponseByJobOrderState"
+)
+
+// Transitions without a method: no message leads to them, TypeID is "".
+const (
+	Run Method = "Run" // the work begins: AllowedToStart -> Running. The name is MicroDCS'
+	End Method = "End" // the recipe is through: Running -> Ended_Completed. The name is ours (design 4)
+)
+
+// Methods lists the thirteen methods a message can call, in the order of the metadata event.
+func Methods() []Method {
+	return []Method{
+		Store, StoreAndStart, Abort, Cancel, Clear, Pause, Resume, RevokeStart, Start, Stop, Update,
+		RequestJobResponseByJobOrderID, RequestJobResponseByJobOrderState,
+	}
+}
+
+// IsQuery reports whether m only reads.
+func (m Method) IsQuery() bool {
+	return m == RequestJobResponseByJobOrderID || m == RequestJobResponseByJobOrderState
+}
+
+// IsControl reports whether m is one of the eleven methods that change a job order.
+func (m Method) IsControl() bool {
+	switch m {
+	case Store, StoreAndStart, Start, Stop, Pause, Resume, Abort, Cancel, Clear, RevokeStart, Update:
+		return true
+	}
+	return false
+}
+
+// TakesJobOrder reports whether the body of m is a JobOrderCall; of the other control methods it is a JobOrderIDCall.
+func (m Method) TakesJobOrder() bool {
+	return m == Store || m == StoreAndStart || m == Update
+}
+
+// TypeID is the CloudEvent type of a call and of its result; only the data schema tells the two apart (spec 1.3).
+// It is "" for what is not a method.
+func (m Method) TypeID() string {
+	switch {
+	case m.IsControl():
+		return jobControlTypes + string(m) + ".v2"
+	case m.IsQuery():
+		return jobsTypes + string(m) + ".v1"
+	}
+	return ""
+}
+
+// CallSchema is the data schema of the call of m, "" for what is not a method.
+func (m Method) CallSchema() string { return m.schema("Call") }
+
+// ResponseSchema is the data schema of the result of m, "" for what is not a method.
+func (m Method) ResponseSchema() string { return m.schema("Response") }
+
+func (m Method) schema(what string) string {
+	switch {
+	case m.IsControl():
+		return jobControlSchemas + "#/$defs/" + string(m) + what
+	case m.IsQuery():
+		return jobsSchemas + "#/$defs/" + string(m) + what
+	}
+	return ""
+}
+
+// MethodByTypeID finds the method by the CloudEvent type of its call; ok is false when it is none.
+func MethodByTypeID(typeID string) (m Method, ok bool) {
+	m, ok = methodsByTypeID[typeID]
+	return m, ok
+}
+
+var methodsByTypeID = func() map[string]Method {
+	byType := make(map[string]Method)
+	for _, m := range Methods() {
+		byType[m.TypeID()] = m
+	}
+	return byType
+}()
