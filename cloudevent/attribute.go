@@ -1,0 +1,357 @@
+package cloudevent
+
+import (
+	"fmt"
+	"maps"
+	"mime"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of what is let in from the wire. They keep one event from filling a log, a key or a reply.
+const (
+	MaxExtensions    = 64   // per event
+	MaxExtensionName = 64   // bytes
+	MaxValue         = 4096 // bytes of one attribute's text
+)
+
+// Attribute is one attribute in its text form.
+type Attribute struct{ Name, Value string }
+
+// attribute is one that Event has a field for: text is the field of those that are plain text; the others have get and
+// set.
+type attribute struct {
+	name string
+	text func(*Event) *string
+	get  func(*Event) string
+	set  func(*Event, string) *Error
+}
+
+// attributes lists them in the order they are written (spec/machinery-jobs 3.1).
+var attributes = []attribute{
+	{name: "id", text: func(e *Event) *string { return &e.ID }},
+	{name: "source", text: func(e *Event) *string { return &e.Source }},
+	{name: "specversion", text: func(e *Event) *string { return &e.SpecVersion }},
+	{name: "type", text: func(e *Event) *string { return &e.Type }},
+	{name: "datacontenttype", text: func(e *Event) *string { return &e.DataContentType }},
+	{name: "dataschema", text: func(e *Event) *string { return &e.DataSchema }},
+	{name: "subject", text: func(e *Event) *string { return &e.Subject }},
+	{name: "time", text: func(e *Event) *string { return &e.Time }},
+	{name: "traceparent", text: func(e *Event) *string { return &e.TraceParent }},
+	{name: "tracestate", text: func(e *Event) *string { return &e.TraceState }},
+	{name: "expirytime", text: func(e *Event) *string { return &e.ExpiryTime }},
+	{name: "expiryinterval", get: getExpiryInterval, set: setExpiryInterval},
+	{name: "recordedtime", text: func(e *Event) *string { return &e.RecordedTime }},
+	{name: "correlationid", text: func(e *Event) *string { return &e.CorrelationID }},
+	{name: "causationid", text: func(e *Event) *string { return &e.CausationID }},
+	{name: "mdcserrorkind", get: func(e *Event) string { return string(e.ErrorKind) }, set: setErrorKind},
+	{name: "mdcserrormessage", get: getErrorMessage, set: setErrorMessage},
+	{name: "mdcserrorcontext", get: getErrorContext, set: setErrorContext},
+	{name: "method", text: func(e *Event) *string { return &e.Method }},
+}
+
+var attributesByName = func() map[string]*attribute {
+	byName := make(map[string]*attribute)
+	for i := range attributes {
+		byName[attributes[i].name] = &attributes[i]
+	}
+	return byName
+}()
+
+// Attributes lists the attributes that are set, in the order they are written: those of spec/machinery-jobs 3.1, then
+// the extensions by name, without those that have a name of the envelope. Data is not among them. The error message and context are cleaned of what a broker would
+// refuse and cut at MaxValue bytes; everything else is as it is in e, see Check.
+func (e Event) Attributes() []Attribute {
+	list := make([]Attribute, 0, len(attributes)+len(e.Extensions))
+	for i := range attributes {
+		a := &attributes[i]
+		var value string
+		if a.text != nil {
+			value = *a.text(&e)
+		} else {
+			value = a.get(&e)
+		}
+		if value != "" {
+			list = append(list, Attribute{a.name, value})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
+		if !reserved(name) {
+			list = append(list, Attribute{name, e.Extensions[name]})
+		}
+	}
+	return list
+}
+
+// SetAttribute takes one attribute from the wire. Names that Event has a field for set the field, "" clears it; data,
+// data_base64, custommetadata and transportmetadata are refused (D1, D32); any other name becomes an extension. The
+// prefix `ce-`, as the CloudEvents SDKs write it, is taken off.
+//
+// Values are at most MaxValue bytes of UTF-8 without control and non-characters, and expiryinterval is a number of
+// seconds; only the error message and context are cleaned instead of refused. The error is an *Error of kind
+// USER_PROPERTY_INVALID or RESOURCE_EXHAUSTED, and e is then as it was.
+func (e *Event) SetAttribute(name, value string) error {
+	if err := e.setAttribute(name, value); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (e *Event) setAttribute(name, value string) *Error {
+	for strings.HasPrefix(name, sdkPrefix) {
+		name = name[len(sdkPrefix):]
+	}
+	a, known := attributesByName[name]
+	switch {
+	case known && a.set != nil:
+		return a.set(e, value)
+	case known:
+		if err := checkValue(name, value); err != nil {
+			return err
+		}
+		*a.text(e) = value
+		return nil
+	}
+	if err := checkExtension(name, value); err != nil {
+		return err
+	}
+	if _, replaced := e.Extensions[name]; !replaced && len(e.Extensions) >= MaxExtensions {
+		return invalid(KindResourceExhausted, name, value, fmt.Sprintf("must not be there beside %d others", MaxExtensions))
+	}
+	if e.Extensions == nil {
+		e.Extensions = make(map[string]string)
+	}
+	e.Extensions[name] = value
+	return nil
+}
+
+// Check says whether e may be handled or sent: id, source and type are there, specversion is 1.0, and every attribute
+// keeps the rules of SetAttribute. The error is an *Error: MISSING_USER_PROPERTY, UNSUPPORTED_VERSION,
+// USER_PROPERTY_INVALID or RESOURCE_EXHAUSTED.
+func (e Event) Check() error {
+	for _, required := range [...]Attribute{
+		{"specversion", e.SpecVersion}, {"id", e.ID}, {"source", e.Source}, {"type", e.Type},
+	} {
+		if required.Value == "" {
+			return invalid(KindMissingUserProperty, required.Name, "", "is required")
+		}
+	}
+	if e.SpecVersion != SpecVersion {
+		return invalid(KindUnsupportedVersion, "specversion", e.SpecVersion, "must be "+SpecVersion)
+	}
+	if e.ExpiryInterval < 0 || e.ExpiryInterval > maxExpiryInterval {
+		return invalid(KindUserPropertyInvalid, "expiryinterval", strconv.Itoa(e.ExpiryInterval), expiryRule)
+	}
+	if len(e.Extensions) > MaxExtensions {
+		return invalid(KindResourceExhausted, "extensions", "", fmt.Sprintf("must not be more than %d", MaxExtensions))
+	}
+	for i := range attributes {
+		if a := &attributes[i]; a.text != nil {
+			if err := checkValue(a.name, *a.text(&e)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := checkValue("mdcserrorkind", string(e.ErrorKind)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
+		if err := checkExtension(name, e.Extensions[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sdkPrefix is what the CloudEvents SDKs put before names in MQTT, though the binding does not have it.
+const sdkPrefix = "ce-"
+
+// reserved reports names that no extension can have.
+func reserved(name string) bool {
+	switch name {
+	case "data", "data_base64", "custommetadata", "transportmetadata":
+		return true
+	}
+	return attributesByName[name] != nil || strings.HasPrefix(name, sdkPrefix)
+}
+
+// checkExtension refuses names that are no extension's. CloudEvents wants lower-case letters and digits; peers do not.
+func checkExtension(name, value string) *Error {
+	switch {
+	case reserved(name):
+		return invalid(KindUserPropertyInvalid, name, value, "must not be the name of an extension")
+	case name == "" || len(name) > MaxExtensionName || unfit(name):
+		return invalid(KindUserPropertyInvalid, name, value,
+			fmt.Sprintf("must have a name of 1 to %d bytes of plain text", MaxExtensionName))
+	}
+	return checkValue(name, value)
+}
+
+func checkValue(name, value string) *Error {
+	if len(value) > MaxValue {
+		return invalid(KindUserPropertyInvalid, name, value, fmt.Sprintf("must not be longer than %d bytes", MaxValue))
+	}
+	if unfit(value) {
+		return invalid(KindUserPropertyInvalid, name, value, "must be UTF-8 without control and non-characters")
+	}
+	return nil
+}
+
+// invalid makes the error for an attribute. Everything in it is fit to be sent back.
+func invalid(kind ErrorKind, name, value, rule string) *Error {
+	name, value = clean(name, 80), clean(value, 80)
+	message := "attribute " + name + " " + rule
+	context := map[string]string{"attribute": name, "rule": rule}
+	if value != "" {
+		context["value"] = value
+	}
+	return &Error{Kind: kind, Message: message, Context: context}
+}
+
+const (
+	maxExpiryInterval = 1<<32 - 1 // MQTT's message expiry has 32 bits
+	expiryRule        = "must be a number of seconds from 0 to 4294967295"
+)
+
+func getExpiryInterval(e *Event) string {
+	if e.ExpiryInterval <= 0 {
+		return ""
+	}
+	return strconv.Itoa(e.ExpiryInterval)
+}
+
+func setExpiryInterval(e *Event, value string) *Error {
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil && value != "" {
+		return invalid(KindUserPropertyInvalid, "expiryinterval", value, expiryRule)
+	}
+	e.ExpiryInterval = int(n)
+	return nil
+}
+
+func setErrorKind(e *Event, value string) *Error {
+	if err := checkValue("mdcserrorkind", value); err != nil {
+		return err
+	}
+	e.ErrorKind = ErrorKind(value)
+	if value != "" && e.ErrorMessage == "" {
+		e.ErrorMessage = defaultMessage
+	}
+	return nil
+}
+
+func getErrorMessage(e *Event) string {
+	if e.ErrorMessage == "" && e.ErrorKind != "" {
+		return defaultMessage
+	}
+	return clean(e.ErrorMessage, MaxValue)
+}
+
+func setErrorMessage(e *Event, value string) *Error {
+	e.ErrorMessage = clean(value, MaxValue)
+	if e.ErrorMessage == "" && e.ErrorKind != "" {
+		e.ErrorMessage = defaultMessage
+	}
+	return nil
+}
+
+func getErrorContext(e *Event) string { return clean(formatContext(e.ErrorContext), MaxValue) }
+
+func setErrorContext(e *Event, value string) *Error {
+	e.ErrorContext = parseContext(clean(value, MaxValue-1)) // it may be written with one "=" more
+	return nil
+}
+
+// formatContext writes `k=v,k2=v2`, keys in order. The format has no escapes: in keys "=" and "," become "_", and in
+// values a comma that would begin a new pair becomes ";".
+func formatContext(context map[string]string) string {
+	var out strings.Builder
+	for i, key := range slices.Sorted(maps.Keys(context)) {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(strings.Map(func(r rune) rune {
+			if r == '=' || r == ',' {
+				return '_'
+			}
+			return r
+		}, key))
+		out.WriteByte('=')
+		for j, part := range strings.Split(context[key], ",") {
+			switch {
+			case j > 0 && strings.Contains(part, "="):
+				out.WriteByte(';')
+			case j > 0:
+				out.WriteByte(',')
+			}
+			out.WriteString(part)
+		}
+	}
+	return out.String()
+}
+
+// parseContext reads what formatContext writes: the first "=" of a pair splits it, and a part without "=" belongs to the
+// value before it, comma included. It is nil for "".
+func parseContext(text string) map[string]string {
+	if text == "" {
+		return nil
+	}
+	context := make(map[string]string)
+	last := ""
+	for i, part := range strings.Split(text, ",") {
+		key, value, pair := strings.Cut(part, "=")
+		switch {
+		case pair || i == 0:
+			last = key
+			context[key] = value
+		default:
+			context[last] += "," + part
+		}
+	}
+	return context
+}
+
+// unfit reports text that is not to stand in a user property: brokers close the connection on it.
+func unfit(s string) bool {
+	return !utf8.ValidString(s) || strings.ContainsFunc(s, unfitRune)
+}
+
+func unfitRune(r rune) bool {
+	return unicode.IsControl(r) || r >= 0xFDD0 && r <= 0xFDEF || r&0xFFFE == 0xFFFE
+}
+
+// clean makes text fit: bad runes become U+FFFD, and it is cut to limit bytes.
+func clean(s string, limit int) string {
+	if unfit(s) {
+		s = strings.Map(func(r rune) rune {
+			if unfitRune(r) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// IsJSON reports whether a content type is JSON in UTF-8: application/json or a type that ends in +json, in any
+// spelling that RFC 9110 allows. It is false for "".
+func IsJSON(contentType string) bool {
+	if contentType == ContentTypeJSON || contentType == "application/json" {
+		return true
+	}
+	mediaType, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") {
+		return false
+	}
+	charset := strings.ToLower(parameters["charset"])
+	return charset == "" || charset == "utf-8" || charset == "utf8" || charset == "us-ascii"
+}

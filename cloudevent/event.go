@@ -1,0 +1,126 @@
+package cloudevent
+
+import (
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// SpecVersion is the version of CloudEvents that Takt speaks.
+const SpecVersion = "1.0"
+
+// ContentTypeJSON is the content type of every body Takt makes.
+const ContentTypeJSON = "application/json; charset=utf-8"
+
+// Event is one CloudEvent. Absent text is "". The zero Event has no attribute and fails Check. Copies share
+// Extensions, ErrorContext and Data; whoever changes those of a copy replaces them.
+type Event struct {
+	ID, Source, SpecVersion, Type, DataContentType, DataSchema, Subject string
+
+	Time, ExpiryTime, RecordedTime string // opaque text; ours are UTC RFC 3339 with Z (D21)
+	TraceParent, TraceState        string
+	ExpiryInterval                 int // seconds, 0 = none
+	CorrelationID, CausationID     string
+	Method                         string // DELETE deletes, anything else is PUT (configuration events)
+
+	ErrorKind    ErrorKind         // "" = no error
+	ErrorMessage string            // never "" on the wire when ErrorKind is set
+	ErrorContext map[string]string // keys without "," and "=": see Attributes
+
+	Extensions map[string]string // custom metadata: attributes this package has no field for
+	Data       []byte            // the body in DataContentType; nil = none
+
+	Delivery Delivery // how it came or goes; never serialized
+}
+
+// Delivery holds transport facts of an event that came or shall go over MQTT. They are never serialized.
+type Delivery struct {
+	Topic           string
+	ResponseTopic   string
+	CorrelationData []byte // echoed verbatim, any bytes
+	Retained        bool
+	Duplicate       bool
+	QoS             byte
+}
+
+// NewID makes an event id: UUID version 7, so ids sort by the time they were made.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// New makes an event with a new id, a new correlation id and now as its recorded time.
+func New(typeID, source, subject string, now time.Time) Event {
+	return Event{
+		ID: NewID(), Source: source, SpecVersion: SpecVersion, Type: typeID, Subject: subject,
+		RecordedTime: FormatTime(now), CorrelationID: NewID(),
+	}
+}
+
+// FormatTime writes a time as Takt's events carry it: UTC, RFC 3339 with microseconds and Z.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// WithData returns e with a JSON body and its schema. data is kept, not copied; empty data means no body.
+func (e Event) WithData(data []byte, schema string) Event {
+	e.Data, e.DataSchema, e.DataContentType = data, schema, ContentTypeJSON
+	return e
+}
+
+// Scope is the subject up to its first "/", "" when there is no subject. It is not checked: see isa95.ParseScope.
+func (e Event) Scope() string {
+	scope, _, _ := strings.Cut(e.Subject, "/")
+	return scope
+}
+
+// Caused makes an event that happened because of request: same scope, correlation and trace, and request's id as the
+// cause. Any sub-path of the subject is left out (spec 2.5).
+func (request Event) Caused(typeID string, data []byte, schema, source string, now time.Time) Event {
+	e := New(typeID, source, request.Scope(), now)
+	e.CausationID = request.ID
+	e.CorrelationID = request.CorrelationID
+	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState
+	return e.WithData(data, schema)
+}
+
+// Reply makes the answer to request: same type, subject, correlation and trace, request's id as the cause, a new id.
+// Its Delivery is where the requester asked for it: Topic is the request's ResponseTopic ("" = nobody asked), and
+// CorrelationData is the request's.
+func (request Event) Reply(data []byte, schema, source string, now time.Time) Event {
+	return request.answer(source, now).WithData(data, schema)
+}
+
+// Refusal is Reply for a request that failed: it has the error's attributes (nil: UNKNOWN_ERROR) and no body. Add a body with WithData
+// where the type of the request has one for failures.
+func (request Event) Refusal(err *Error, source string, now time.Time) Event {
+	if err == nil {
+		err = &Error{}
+	}
+	e := request.answer(source, now)
+	e.ErrorKind, e.ErrorMessage, e.ErrorContext = err.Kind, err.Message, err.Context
+	if e.ErrorKind == "" {
+		e.ErrorKind = KindUnknownError
+	}
+	if e.ErrorMessage == "" {
+		e.ErrorMessage = defaultMessage
+	}
+	return e
+}
+
+func (request Event) answer(source string, now time.Time) Event {
+	e := New(request.Type, source, request.Subject, now)
+	e.CausationID = request.ID
+	e.CorrelationID = request.CorrelationID
+	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState
+	e.Delivery = Delivery{Topic: request.Delivery.ResponseTopic, CorrelationData: request.Delivery.CorrelationData}
+	return e
+}
+
+// Err is the error an answer carries, nil when it is none.
+func (e Event) Err() *Error {
+	if e.ErrorKind == "" {
+		return nil
+	}
+	message := e.ErrorMessage
+	if message == "" {
+		message = defaultMessage
+	}
+	return &Error{Kind: e.ErrorKind, Message: message, Context: e.ErrorContext}
+}

@@ -1,0 +1,151 @@
+package cloudevent
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// MarshalJSON writes the structured form: one flat object, the body first, then Attributes. The body is the member
+// data when it is JSON by its content type (or has none) and by itself, else data_base64. Delivery is left out.
+// It never fails. Through json.Marshal the text of data comes out with <, > and & escaped, as the same JSON value.
+func (e Event) MarshalJSON() ([]byte, error) {
+	list := e.Attributes()
+	out := make([]byte, 0, 256+len(e.Data))
+	out = append(out, '{')
+	if len(e.Data) > 0 {
+		if body, ok := e.jsonBody(); ok {
+			out = append(append(out, `"data":`...), body...)
+		} else {
+			out = append(out, `"data_base64":"`...)
+			out = base64.StdEncoding.AppendEncode(out, e.Data)
+			out = append(out, '"')
+		}
+	}
+	for _, a := range list {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		name, err := json.Marshal(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(a.Value)
+		if a.Name == "expiryinterval" && e.ExpiryInterval > 0 {
+			value, err = strconv.AppendInt(nil, int64(e.ExpiryInterval), 10), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// jsonBody is Data as a JSON value without white space. ok is false when it would not come back as it is.
+func (e Event) jsonBody() (body []byte, ok bool) {
+	if e.DataContentType != "" && !IsJSON(e.DataContentType) || !utf8.Valid(e.Data) {
+		return nil, false
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, e.Data) != nil || compact.String() == "null" {
+		return nil, false
+	}
+	if e.DataContentType == "" && !bytes.Equal(compact.Bytes(), e.Data) {
+		return nil, false // nobody said that white space does not count
+	}
+	return compact.Bytes(), true
+}
+
+// UnmarshalJSON reads the structured form. Attributes may be text, numbers or booleans; null is absent; an extension
+// that is an array or object is kept as its JSON text. Of two members of one name the last counts. Data is the text of
+// the member data without white space, or, when the content type is not JSON and data is a string, that string.
+//
+// The error is an *Error: PAYLOAD_INVALID when the text is no such object, else that of SetAttribute for the first bad
+// attribute in the order of names; what could be read is then in e all the same, so that it can be answered.
+func (e *Event) UnmarshalJSON(text []byte) error {
+	*e = Event{}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return Errorf(KindPayloadInvalid, "must be a CloudEvent in JSON: %v", err)
+	}
+	if members == nil {
+		return Errorf(KindPayloadInvalid, "must be a CloudEvent in JSON, not null")
+	}
+	data, encoded := members["data"], members["data_base64"]
+	delete(members, "data")
+	delete(members, "data_base64")
+	var first *Error
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		value, err := attributeText(name, members[name])
+		if err == nil && !isNull(members[name]) {
+			err = e.setAttribute(name, value)
+		}
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	if err := e.setBody(data, encoded); err != nil && first == nil {
+		first = err
+	}
+	if first != nil {
+		return first
+	}
+	return nil
+}
+
+// attributeText is the text form of an attribute's JSON value.
+func attributeText(name string, raw json.RawMessage) (string, *Error) {
+	switch raw[0] {
+	case '"':
+		var text string
+		_ = json.Unmarshal(raw, &text) // the object around it was read
+		return text, nil
+	case '[', '{':
+		if reserved(name) {
+			return "", invalid(KindUserPropertyInvalid, name, string(raw), "must be text")
+		}
+		var compact bytes.Buffer
+		_ = json.Compact(&compact, raw)
+		return compact.String(), nil
+	}
+	return string(raw), nil
+}
+
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+func (e *Event) setBody(data, encoded json.RawMessage) *Error {
+	switch {
+	case isNull(data) && isNull(encoded):
+		return nil
+	case !isNull(data) && !isNull(encoded):
+		return Errorf(KindPayloadInvalid, "must not have both data and data_base64")
+	case !isNull(encoded):
+		var body []byte
+		if encoded[0] != '"' || json.Unmarshal(encoded, &body) != nil {
+			return Errorf(KindPayloadInvalid, "data_base64 must be text in Base64")
+		}
+		e.Data = orNil(body)
+		return nil
+	case data[0] == '"' && e.DataContentType != "" && !IsJSON(e.DataContentType):
+		var body string
+		_ = json.Unmarshal(data, &body)
+		e.Data = orNil([]byte(body))
+		return nil
+	}
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, data)
+	e.Data = compact.Bytes()
+	return nil
+}
+
+func orNil(body []byte) []byte {
+	if len(body) == 0 {
+		return nil
+	}
+	return body
+}
