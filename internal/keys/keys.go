@@ -1,0 +1,102 @@
+// Package keys makes every Redis key that Takt uses, and lists them.
+//
+// The patterns are those of the Persistence page (spec/machinery-jobs 6.1, spec/sfc-and-publisher 0.5)
+// and a few of our own (spec/sfc-and-publisher E.4). No key is built anywhere else, and no key is built
+// inside a script: identifiers are checked where they enter (isa95.ParseScope and its kin), so that a name can
+// never be taken for another key.
+package keys
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"golang.org/x/crypto/blake2b"
+)
+
+// Keys makes keys under one prefix. The zero value is not usable; see New.
+type Keys struct{ prefix string }
+
+// New returns the keys under prefix, for example "takt" or, on a cluster, "{takt}".
+func New(prefix string) Keys { return Keys{prefix: prefix} }
+
+// Prefix is what every key begins with, without the colon.
+func (k Keys) Prefix() string { return k.prefix }
+
+// Tagged says whether all keys share one hash slot, which a cluster server needs.
+func (k Keys) Tagged() bool {
+	open := strings.IndexByte(k.prefix, '{')
+	return open >= 0 && strings.IndexByte(k.prefix[open+1:], '}') > 0
+}
+
+func (k Keys) key(parts ...string) string { return k.prefix + ":" + strings.Join(parts, ":") }
+
+// Job orders.
+
+func (k Keys) JobOrder(id string) string        { return k.key("joborder", id) }
+func (k Keys) JobOrderList(scope string) string { return k.key("joborder:list", scope) }
+func (k Keys) Changes(scope string) string      { return k.key("joborder:changes", scope) }
+func (k Keys) ChangesAll() string               { return k.key("joborder:changes:_global") }
+func (k Keys) ActiveScopes() string             { return k.key("active-scopes") }
+
+// Job responses.
+
+func (k Keys) JobResponse(id string) string        { return k.key("jobresponse", id) }
+func (k Keys) JobResponseList(scope string) string { return k.key("jobresponse:list", scope) }
+func (k Keys) ResponsesByState(scope, state string) string {
+	return k.key("jrx:bystate", scope, state)
+}
+
+// Station configuration.
+
+func (k Keys) WorkMaster(id string) string        { return k.key("workmaster", id) }
+func (k Keys) WorkMasterScopes(id string) string  { return k.key("wmx:scopes", id) }
+func (k Keys) WorkMasterList(scope string) string { return k.key("workmaster:list", scope) }
+func (k Keys) JobAcceptance(scope string) string  { return k.key("jobacceptance", scope) }
+func (k Keys) ResourceList(kind, scope string) string { // kind: equipment, materialclass, ...
+	return k.key(kind+":list", scope)
+}
+
+// Commands seen, with the replies given.
+
+// Dedupe is the key of one CloudEvent: BLAKE2b with a digest of 16 bytes over "source:id" (spec/machinery-jobs 3.7).
+func (k Keys) Dedupe(source, id string) string {
+	h, err := blake2b.New(16, nil)
+	if err != nil {
+		panic(err) // 16 is a valid digest length
+	}
+	h.Write([]byte(source + ":" + id))
+	return k.key("cededupe", hex.EncodeToString(h.Sum(nil)))
+}
+
+// Events on their way to the broker.
+
+func (k Keys) EventReceiver() string  { return k.key("event:receiver:list") }
+func (k Keys) EventResponder() string { return k.key("event:responder:list") }
+
+// Recipes in execution. One work stream, one outbox and one timer set per prefix (docs/adr/0001).
+
+func (k Keys) SfcWork() string                     { return k.key("sfc:work") }
+func (k Keys) SfcOutbox() string                   { return k.key("sfc:outbox") }
+func (k Keys) SfcTimers() string                   { return k.key("sfc:timers") }
+func (k Keys) SfcActiveJobs() string               { return k.key("sfc:active-jobs") }
+func (k Keys) SfcExecution(job string) string      { return k.key("sfc:execution", job) }
+func (k Keys) SfcCommand(id string) string         { return k.key("sfc:cmd", id) }
+func (k Keys) SfcCorrelation(id string) string     { return k.key("sfc:corr", id) }
+func (k Keys) SfcMailbox(scope, typ string) string { return k.key("sfc:mailbox", scope, typ) }
+func (k Keys) SfcRecipe(sha string) string         { return k.key("sfc:recipe", sha) }
+
+// The publisher.
+
+func (k Keys) PubSeq(scope string) string   { return k.key("pubseq", scope) }
+func (k Keys) PubIndex(scope string) string { return k.key("pubidx", scope) }
+func (k Keys) PubDone(scope string) string  { return k.key("pubdone", scope) }
+func (k Keys) PubDirty() string             { return k.key("publisher:dirty") }
+func (k Keys) Cursors() string              { return k.key("publisher:stream-cursors") }
+func (k Keys) PublisherLease() string       { return k.key("publisher:lease") }
+func (k Keys) PublisherDeadLetter() string  { return k.key("publisher:deadletter") }
+
+// Processes.
+
+func (k Keys) Worker(id string) string         { return k.key("worker", id) }
+func (k Keys) Lease(role string) string        { return k.key("lease", role) }
+func (k Keys) DeadLetter(stream string) string { return stream + ":dead" }

@@ -1,0 +1,87 @@
+package keys
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+// Vectors of spec/machinery-jobs 3.7.
+func TestDedupeHash(t *testing.T) {
+	for _, v := range []struct{ source, id, hash string }{
+		{"urn:example:mes", "req-1", "10e858ccd04b929644de16a81ae0ad3c"},
+		{"src", "id-1", "3dfa73caf1240154b89fd41d54d1e0d5"},
+		{"urn:source:1", "event-id-123", "efb09c0466cfb90531e156922dc2bd81"},
+		{"None", "None", "8a962e753c17044991eaceffe935e632"},
+		{"https://mes.example/äöü", "0001", "3d5fdae44e383d2528817b4779eb208a"},
+	} {
+		if got, want := New("p").Dedupe(v.source, v.id), "p:cededupe:"+v.hash; got != want {
+			t.Errorf("Dedupe(%q, %q) = %s, want %s", v.source, v.id, got, want)
+		}
+	}
+}
+
+func TestPatternsOfThePersistencePage(t *testing.T) {
+	k := New("microdcs")
+	for got, want := range map[string]string{
+		k.JobOrder("JO-7"):                 "microdcs:joborder:JO-7",
+		k.JobOrderList("m42"):              "microdcs:joborder:list:m42",
+		k.Changes("m42"):                   "microdcs:joborder:changes:m42",
+		k.ChangesAll():                     "microdcs:joborder:changes:_global",
+		k.ActiveScopes():                   "microdcs:active-scopes",
+		k.JobResponse("JR-1"):              "microdcs:jobresponse:JR-1",
+		k.JobResponseList("m42"):           "microdcs:jobresponse:list:m42",
+		k.WorkMaster("WM-1"):               "microdcs:workmaster:WM-1",
+		k.WorkMasterList("m42"):            "microdcs:workmaster:list:m42",
+		k.ResourceList("equipment", "m42"): "microdcs:equipment:list:m42",
+		k.JobAcceptance("m42"):             "microdcs:jobacceptance:m42",
+		k.PubSeq("m42"):                    "microdcs:pubseq:m42",
+		k.Cursors():                        "microdcs:publisher:stream-cursors",
+		k.EventReceiver():                  "microdcs:event:receiver:list",
+		k.EventResponder():                 "microdcs:event:responder:list",
+		k.SfcExecution("JO-7"):             "microdcs:sfc:execution:JO-7",
+		k.SfcActiveJobs():                  "microdcs:sfc:active-jobs",
+		New("{takt}").SfcWork():            "{takt}:sfc:work",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestTagged(t *testing.T) {
+	for prefix, want := range map[string]bool{"takt": false, "{takt}": true, "{takt-3}": true, "a{b}c": true, "{}": false, "{takt": false} {
+		if got := New(prefix).Tagged(); got != want {
+			t.Errorf("Tagged(%q) = %v", prefix, got)
+		}
+	}
+}
+
+// Every method that makes a key has its row in All.
+func TestEveryKeyIsListed(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods := 0
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && f.Recv != nil && f.Name.IsExported() && f.Name.Name != "Prefix" && f.Name.Name != "Tagged" {
+			methods++
+		}
+	}
+	lists := 0 // ResourceList makes five of the rows
+	for _, p := range All() {
+		switch {
+		case p.Pattern == "" || p.Type == "" || p.Owner == "" || p.Lifetime == "" || p.Holds == "":
+			t.Errorf("row %+v is not complete", p)
+		case strings.HasSuffix(p.Pattern, ":list:{scope}") && p.Type == "set" && p.Pattern != "workmaster:list:{scope}":
+			lists++
+		}
+	}
+	if rows := len(All()) - lists + 1; rows != methods {
+		t.Errorf("%d kinds of key are made, %d are listed", methods, rows)
+	}
+}

@@ -1,0 +1,55 @@
+package keys
+
+// Pattern describes one kind of key, for docs/reference/keys.md and for Unknown.
+type Pattern struct {
+	Pattern  string // below the prefix; {x} stands for a name
+	Type     string // Redis type
+	Owner    string // package that writes it
+	Lifetime string // when it goes
+	Holds    string // what is in it
+}
+
+// All lists every kind of key there is below a prefix.
+func All() []Pattern {
+	return []Pattern{
+		{"joborder:{id}", "string", "jobstore", "expires end_state_retention after EndState", "job order and state (ISA95JobOrderAndStateDataType), `_scope`, `_dataschema`"},
+		{"joborder:list:{scope}", "zset", "jobstore", "member leaves at EndState", "job order ids, score = Priority"},
+		{"joborder:changes:{scope}", "stream", "jobstore", "about 5000 entries", "change_type, job_order_id, scope, ts"},
+		{"joborder:changes:_global", "stream", "jobstore", "about 5000 entries", "the same entries of all scopes; the publisher reads this one"},
+		{"active-scopes", "set", "jobstore", "stays", "scopes that ever stored a job order"},
+		{"jobresponse:{id}", "string", "jobstore", "expires end_state_retention after EndState", "job response, `_scope`, `_normalized_state`, `_dataschema`"},
+		{"jobresponse:list:{scope}", "zset", "jobstore", "member leaves at EndState", "response ids, score = StartTime in epoch milliseconds"},
+		{"jrx:bystate:{scope}:{state}", "set", "jobstore", "member leaves at EndState", "response ids of one scope and state"},
+		{"workmaster:{id}", "string", "jobstore", "until deleted", "work master, with recipe in `data`"},
+		{"wmx:scopes:{id}", "string", "jobstore", "until deleted in the last scope", "scopes that have the work master"},
+		{"workmaster:list:{scope}", "set", "jobstore", "until deleted", "work master ids of one scope"},
+		{"equipment:list:{scope}", "set", "jobstore", "until deleted", "equipment ids"},
+		{"materialclass:list:{scope}", "set", "jobstore", "until deleted", "material class ids"},
+		{"materialdefinition:list:{scope}", "set", "jobstore", "until deleted", "material definition ids"},
+		{"personnel:list:{scope}", "set", "jobstore", "until deleted", "personnel ids"},
+		{"physicalasset:list:{scope}", "set", "jobstore", "until deleted", "physical asset ids"},
+		{"jobacceptance:{scope}", "string", "jobstore", "until deleted", "MaxDownloadableJobOrders of one scope"},
+		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event"},
+		{"event:receiver:list", "stream", "jobstore", "entry leaves once the broker has it", "status events to send"},
+		{"event:responder:list", "stream", "jobstore", "entry leaves once the broker has it", "status events with a job response to send"},
+		{"sfc:work", "stream", "jobstore", "entry leaves with its effect", "work for the recipe engine: action, job_id, scope"},
+		{"sfc:outbox", "stream", "jobstore", "entry leaves once the broker has it", "equipment commands to send"},
+		{"sfc:timers", "zset", "jobstore", "member leaves when the recipe ends", "job order ids, score = next time-out in epoch milliseconds"},
+		{"sfc:active-jobs", "set", "jobstore", "member leaves when the recipe ends", "job order ids with a running recipe"},
+		{"sfc:execution:{job}", "string", "jobstore", "expires end_state_retention after EndState", "execution document of one recipe"},
+		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to"},
+		{"sfc:corr:{id}", "string", "jobstore", "until the recipe ends", "which job a correlation id belongs to"},
+		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "60 s after the last event when nothing waits", "actions that wait for an event, and events that came early"},
+		{"sfc:recipe:{sha}", "string", "jobstore", "stays, one per recipe text", "recipe text that executions were started with"},
+		{"pubidx:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the retained topics of one job order shall be"},
+		{"pubdone:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the broker acknowledged"},
+		{"pubseq:{scope}", "string", "jobstore", "stays", "seq of the last state index"},
+		{"publisher:dirty", "set", "jobstore", "member leaves with the next seq", "scopes that changed since their last seq"},
+		{"publisher:stream-cursors", "hash", "jobstore", "stays", "field _global: last change entry that is published"},
+		{"publisher:lease", "string", "jobstore", "expires unless renewed", "token of the instance that publishes"},
+		{"publisher:deadletter", "stream", "jobstore", "about 1000 entries", "changes that could not be published, and why"},
+		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
+		{"lease:{role}", "string", "jobstore", "expires unless renewed", "token of the instance that has the role"},
+		{"{stream}:dead", "stream", "internal/stream", "stays until an operator deletes it", "entries that could not be handled, with the reason"},
+	}
+}

@@ -1,0 +1,396 @@
+package redis_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func connect(t *testing.T, o redis.Options) (rueidis.Client, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	rdb, err := redis.Connect(ctx, o)
+	if err == nil {
+		t.Cleanup(rdb.Close)
+	}
+	return rdb, err
+}
+
+func TestConnectLeavesNothingBehind(t *testing.T) {
+	srv := testenv.Redis(t)
+	for _, o := range []redis.Options{{}, {RESP2: true}, {Prefix: "takt"}, {Prefix: "{takt}"}} {
+		o.URL = srv.URL
+		if _, err := connect(t, o); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if keys, err := srv.AllKeys(t.Context()); err != nil || len(keys) != 0 {
+		t.Errorf("keys left: %q, %v", keys, err)
+	}
+}
+
+func TestConnectMiniredis(t *testing.T) {
+	srv := testenv.Miniredis(t) // connects
+	key := srv.Prefix(t) + ":k"
+	if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDatabaseNumber(t *testing.T) {
+	srv := testenv.Redis(t)
+	rdb, err := connect(t, redis.Options{URL: srv.URL + "/3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Do(t.Context(), rdb.B().Set().Key("elsewhere").Value("v").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := srv.AllKeys(t.Context()); err != nil || len(keys) != 0 {
+		t.Errorf("database 0 holds %q, %v", keys, err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	s, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Socket: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := connect(t, redis.Options{URL: s.URL()}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServerTime(t *testing.T) {
+	srv := testenv.Redis(t)
+	before := time.Now()
+	got, err := redis.ServerTime(t.Context(), srv.Client)
+	if err != nil || got.Before(before.Truncate(time.Microsecond)) || got.After(time.Now()) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Every refusal names the server and the next step, and none names the password.
+func TestRefusals(t *testing.T) {
+	secured := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
+	cluster := startCluster(t)
+	replica := testenv.Redis(t)
+	if err := replica.Client.Do(t.Context(), replica.Client.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	full := testenv.StartRedis(t, embedded.RedisOptions{})
+	if err := full.Client.Do(t.Context(), full.Client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	denied := testenv.Redis(t)
+	for _, user := range [][]string{{"part", "on", ">hunter2", "~*", "+@all", "-xclaim"}, {"none", "on", ">hunter2", "~*", "-@all", "+exists"}} {
+		if err := denied.Client.Do(t.Context(), denied.Client.B().AclSetuser().Username(user[0]).Rule(user[1:]...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		o    redis.Options
+		says []string
+	}{
+		"nobody listens":     {redis.Options{URL: "redis://u:hunter2@127.0.0.1:1"}, []string{"127.0.0.1:1", "nothing listens", "--redis"}},
+		"no such socket":     {redis.Options{URL: "unix:///nowhere/redis.sock"}, []string{"/nowhere/redis.sock", "nothing listens"}},
+		"no such host":       {redis.Options{URL: "redis://u:hunter2@no-such-host.invalid"}, []string{"no-such-host.invalid", "does not resolve"}},
+		"wrong password":     {redis.Options{URL: "redis://:hunter2x@" + secured.Addr}, []string{secured.Addr, "refuses the user name or password"}},
+		"no password":        {redis.Options{URL: "redis://" + secured.Addr}, []string{"refuses the user name or password"}},
+		"unknown user":       {redis.Options{URL: "redis://nobody:hunter2@" + denied.Addr}, []string{"refuses the user name or password"}},
+		"no such database":   {redis.Options{URL: denied.URL + "/99"}, []string{"no database of that number"}},
+		"cluster, no prefix": {redis.Options{URL: cluster}, []string{"cluster", "{takt}"}},
+		"cluster, untagged":  {redis.Options{URL: cluster, Prefix: "plant"}, []string{`"plant"`, "hash tag", "{plant}"}},
+		"cluster, database":  {redis.Options{URL: cluster + "/2", Prefix: "{takt}"}, []string{"database"}},
+		"replica":            {redis.Options{URL: replica.URL}, []string{"replica", "master"}},
+		"memory full":        {redis.Options{URL: full.URL}, []string{"out of memory", "maxmemory"}},
+		"command denied":     {redis.Options{URL: "redis://part:hunter2@" + denied.Addr, Prefix: "p"}, []string{"XCLAIM", "access list", "p:*"}},
+		"scripts denied":     {redis.Options{URL: "redis://none:hunter2@" + denied.Addr}, []string{"denies", "+@all"}},
+		"TLS expected":       {redis.Options{URL: "rediss://:hunter2@" + denied.Addr, DialTimeout: 100 * time.Millisecond}, []string{"in time", "redis://"}},
+		"no sentinel":        {redis.Options{URL: "redis+sentinel://:hunter2@127.0.0.1:1/mymaster"}, []string{"mymaster", "nothing listens"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := connect(t, c.o)
+			if err == nil {
+				t.Fatal("connected")
+			}
+			for _, s := range c.says {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%q does not say %q", err, s)
+				}
+			}
+			if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, "hunter2") {
+				t.Errorf("the password is in %q", text)
+			}
+			var e *redis.Error
+			if !errors.As(err, &e) || e.Fix == "" || e.Server == "" {
+				t.Errorf("%#v is no *Error with a next step", err)
+			}
+		})
+	}
+}
+
+// startCluster runs one node that serves all slots.
+func startCluster(t *testing.T) (url string) {
+	t.Helper()
+	s, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{strings.TrimPrefix(s.URL(), "redis://")}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rdb.Close()
+	if err := rdb.Do(t.Context(), rdb.B().ClusterAddslotsrange().StartSlotEndSlot().StartSlotEndSlot(0, 16383).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for { // the node declares itself fit a moment later
+		info, err := rdb.Do(t.Context(), rdb.B().ClusterInfo().Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(info, "cluster_state:ok") {
+			return s.URL()
+		}
+	}
+}
+
+func TestClusterWithTag(t *testing.T) {
+	url := startCluster(t)
+	rdb, err := connect(t, redis.Options{URL: url, Prefix: "{takt}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rdb.Mode() != rueidis.ClientModeCluster {
+		t.Errorf("mode %s", rdb.Mode())
+	}
+	one := script.New("test/one", "return KEYS[1] .. KEYS[2]")
+	if s, err := one.Run(t.Context(), rdb, []string{"{takt}:a", "{takt}:b"}).ToString(); err != nil || s != "{takt}:a{takt}:b" {
+		t.Errorf("%q, %v", s, err)
+	}
+	if err := one.Run(t.Context(), rdb, []string{"{takt}:a", "b"}).Error(); !errors.Is(err, script.ErrCrossSlot) {
+		t.Errorf("two slots: %v, want ErrCrossSlot", err)
+	}
+}
+
+// E-S20: a script the server has forgotten is sent again.
+func TestScriptAfterFlush_E_S20(t *testing.T) {
+	srv := testenv.Redis(t)
+	p := testenv.CountingProxy(t, srv.URL)
+	rdb := srv.Connect(t, redis.Options{URL: p.URL})
+	s := script.New("test/args", "return {KEYS[1], ARGV[1]}")
+	run := func(trips int) {
+		t.Helper()
+		p.Reset()
+		got, err := s.Run(t.Context(), rdb, []string{"k"}, "v").AsStrSlice()
+		if err != nil || len(got) != 2 || got[0] != "k" || got[1] != "v" {
+			t.Errorf("%q, %v", got, err)
+		}
+		if p.Trips() != trips {
+			t.Errorf("%d round trips, want %d", p.Trips(), trips)
+		}
+	}
+	run(2)
+	run(1)
+	if err := rdb.Do(t.Context(), rdb.B().ScriptFlush().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	run(2)
+	if s.Name() != "test/args" || s.Source() == "" {
+		t.Error("name or source lost")
+	}
+}
+
+func TestWaitsForLoading(t *testing.T) {
+	srv := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"enable-debug-command yes", "key-load-delay 500", "loading-process-events-interval-bytes 1024"}})
+	prefix := srv.Prefix(t)
+	for i := range 2000 {
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(fmt.Sprintf("%s:%d", prefix, i)).Value("v").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	restarted := make(chan error, 1)
+	go func() { restarted <- srv.Server.Restart(t.Context()) }()
+	var rdb rueidis.Client
+	for { // refused until it listens, then loading: Connect waits only for the latter
+		var err error
+		if rdb, err = connect(t, redis.Options{URL: srv.URL}); err == nil {
+			break
+		}
+		if !redis.Away(err) {
+			t.Fatal(err)
+		}
+	}
+	if n, err := rdb.Do(t.Context(), rdb.B().Dbsize().Build()).AsInt64(); err != nil || n != 2000 {
+		t.Errorf("%d keys, %v", n, err)
+	}
+	if err := <-restarted; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAway(t *testing.T) {
+	srv := testenv.Redis(t)
+	p := testenv.CountingProxy(t, srv.URL)
+	rdb := srv.Connect(t, redis.Options{URL: p.URL})
+	do := func(ctx context.Context) error { return rdb.Do(ctx, rdb.B().Get().Key("k").Build()).Error() }
+
+	p.LoseReplies(1)
+	if err := do(t.Context()); !redis.Away(err) {
+		t.Errorf("connection cut: %v", err)
+	}
+	p.Stall(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := do(ctx); !redis.Away(err) {
+		t.Errorf("no answer: %v", err)
+	}
+	p.Stall(false)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := do(ctx); err == nil || redis.Away(err) {
+		t.Errorf("the caller gave up: %v", err)
+	}
+	if err := srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(t.Context()); !redis.Away(err) {
+		t.Errorf("server killed: %v", err)
+	}
+	for _, err := range []error{nil, errors.New("other"), rueidis.Nil} {
+		if redis.Away(err) {
+			t.Errorf("%v is not away", err)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	srv := testenv.Redis(t)
+	ca, cert, key, addr := tlsFront(t, srv.Addr)
+	for name, c := range map[string]struct {
+		o    redis.Options
+		says string // "" = connects
+	}{
+		"with CA and certificate": {redis.Options{CAFile: ca, CertFile: cert, KeyFile: key}, ""},
+		"unknown authority":       {redis.Options{CertFile: cert, KeyFile: key}, "CA file"},
+		"other name":              {redis.Options{CAFile: ca, CertFile: cert, KeyFile: key, ServerName: "elsewhere"}, "another name"},
+		"certificate without key": {redis.Options{CAFile: ca, CertFile: cert}, "both files"},
+		"missing CA file":         {redis.Options{CAFile: "/nowhere.pem"}, "/nowhere.pem"},
+		"key as CA":               {redis.Options{CAFile: key}, "no PEM certificate"},
+		"no client certificate":   {redis.Options{CAFile: ca}, "client certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.o.URL = "rediss://" + addr
+			_, err := connect(t, c.o)
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+	if _, err := connect(t, redis.Options{URL: "redis://" + addr}); err == nil || !strings.Contains(err.Error(), "rediss://") {
+		t.Errorf("plain client: %v", err)
+	}
+	if _, err := connect(t, redis.Options{URL: srv.URL, CAFile: ca}); err == nil || !strings.Contains(err.Error(), "rediss://") {
+		t.Errorf("files without TLS: %v", err)
+	}
+}
+
+// tlsFront speaks TLS for a server that does not, and asks clients for a certificate.
+func tlsFront(t *testing.T, target string) (caFile, certFile, keyFile, addr string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, self, self, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawKey, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, b := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: rawKey}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(pair.Leaf)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if c.(*tls.Conn).HandshakeContext(t.Context()) != nil {
+					return
+				}
+				s, err := net.Dial("tcp", target)
+				if err != nil {
+					return
+				}
+				go func() { _, _ = io.Copy(s, c); s.Close() }()
+				_, _ = io.Copy(c, s)
+			}()
+		}
+	}()
+	return certFile, certFile, keyFile, l.Addr().String()
+}

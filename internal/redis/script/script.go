@@ -1,0 +1,46 @@
+// Package script runs a Lua script on the server by its hash, and by its text when the server does not know the hash.
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/rueidis"
+)
+
+// Script is one embedded .lua file. It is safe for concurrent use.
+type Script struct {
+	name string
+	src  string
+	lua  *rueidis.Lua
+}
+
+// New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
+// KEYS, ARGV and reply.
+func New(name, src string) *Script {
+	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src)}
+}
+
+// Name is the name given to New.
+func (s *Script) Name() string { return s.name }
+
+// Source is the text given to New.
+func (s *Script) Source() string { return s.src }
+
+// ErrCrossSlot is a script whose keys fall on more than one slot of a cluster; it was not sent.
+var ErrCrossSlot = errors.New("keys of one script on several cluster slots")
+
+// Run sends EVALSHA, and EVAL if the server answers NOSCRIPT (after a restart, a failover or SCRIPT FLUSH: E-S20). One round
+// trip, two in that case. It is never sent twice for another reason: after a cut connection the outcome is unknown. Keys of
+// several slots on a cluster are an error here, not the library's panic.
+func (s *Script) Run(ctx context.Context, rdb rueidis.Client, keys []string, args ...string) rueidis.RedisResult {
+	if len(keys) > 1 && rdb.Mode() == rueidis.ClientModeCluster {
+		for _, k := range keys[1:] {
+			if slot(k) != slot(keys[0]) {
+				return rueidis.NewErrorResult(fmt.Errorf("%s: %w: %q, %q", s.name, ErrCrossSlot, keys[0], k))
+			}
+		}
+	}
+	return s.lua.Exec(ctx, rdb, keys, args)
+}
