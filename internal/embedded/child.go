@@ -1,0 +1,189 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long a child may take to end cleanly.
+const stopGrace = 10 * time.Second
+
+// child is a server in a process of its own.
+type child struct {
+	path   string
+	args   []string
+	stdin  func() io.Reader // nil = none
+	ready  string           // text of the line that says the server listens
+	verify func(ctx context.Context, pid int) error
+	out    io.Writer
+	lock   *os.File // held by the child too, so that the directory stays locked until both are gone; may be nil
+
+	mu   sync.Mutex
+	proc *process
+}
+
+// process is one run of a child.
+type process struct {
+	pid  int
+	gone chan struct{} // closed when the process has ended and its output is read
+
+	mu   sync.Mutex
+	tail []string // last lines of its output, for errors
+	err  error
+}
+
+func (c *child) start(ctx context.Context) error {
+	p := &process{gone: make(chan struct{})}
+	ready := make(chan struct{})
+	started := make(chan error, 1)
+	go c.run(p, ready, started)
+	if err := <-started; err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.proc = p
+	c.mu.Unlock()
+	err := p.await(ctx, ready)
+	if err == nil && c.verify != nil {
+		err = c.verify(ctx, p.pid)
+	}
+	if err != nil {
+		return errors.Join(err, c.kill())
+	}
+	return nil
+}
+
+func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ready:
+		return nil
+	case <-p.gone:
+		return p.exitError()
+	case <-ctx.Done():
+		return fmt.Errorf("did not get ready: %w", ctx.Err())
+	}
+}
+
+func (p *process) exitError() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Errorf("ended at once (%v): %s", p.err, strings.Join(p.tail, " | "))
+}
+
+// run starts the process, reads its output and waits for its end. The signal that a child gets when its parent
+// dies is tied to the parent's thread, so the thread stays with the child for its whole life.
+func (c *child) run(p *process, ready chan<- struct{}, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.gone)
+	cmd := exec.Command(c.path, c.args...)
+	cmd.SysProcAttr = childAttr()
+	if c.stdin != nil {
+		cmd.Stdin = c.stdin()
+	}
+	if c.lock != nil {
+		cmd.ExtraFiles = []*os.File{c.lock}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		started <- err
+		return
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		started <- err
+		return
+	}
+	p.pid = cmd.Process.Pid
+	started <- nil
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.read(r, c.ready, ready, orDiscard(c.out))
+	}()
+	err = cmd.Wait()
+	<-read
+	p.mu.Lock()
+	p.err = err
+	p.mu.Unlock()
+}
+
+// read forwards the output and closes ready at the line that says so.
+func (p *process) read(r io.Reader, mark string, ready chan<- struct{}, out io.Writer) {
+	said := false
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		line := lines.Text()
+		fmt.Fprintln(out, line)
+		p.mu.Lock()
+		if p.tail = append(p.tail, line); len(p.tail) > 5 {
+			p.tail = p.tail[1:]
+		}
+		p.mu.Unlock()
+		if !said && strings.Contains(line, mark) {
+			said = true
+			close(ready)
+		}
+	}
+	_, _ = io.Copy(io.Discard, r) // a line too long for the scanner must not block the child
+}
+
+func (c *child) current() *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proc
+}
+
+func (c *child) pid() int {
+	if p := c.current(); p != nil {
+		return p.pid
+	}
+	return 0
+}
+
+func (c *child) done() <-chan struct{} {
+	if p := c.current(); p != nil {
+		return p.gone
+	}
+	return nil
+}
+
+func (c *child) stop() error { return c.end(syscall.SIGTERM) }
+
+func (c *child) kill() error { return c.end(syscall.SIGKILL) }
+
+func (c *child) end(sig syscall.Signal) error {
+	p := c.current()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.gone: // its id may belong to somebody else by now
+		return nil
+	default:
+	}
+	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %v to process %d: %w", sig, p.pid, err)
+	}
+	select {
+	case <-p.gone:
+		return nil
+	case <-time.After(stopGrace):
+	}
+	_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	<-p.gone
+	return nil
+}

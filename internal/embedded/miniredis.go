@@ -1,0 +1,103 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// MiniredisOptions are those of StartMiniredis.
+type MiniredisOptions struct {
+	Port int // on 127.0.0.1; 0 = a free one
+}
+
+// StartMiniredis runs a Redis look-alike in this process: in memory only, single-threaded, fit for trying Takt out
+// and for nothing else. Connect to it with redis.Options.Embedded. Kill loses its data, as the end of the process does.
+func StartMiniredis(ctx context.Context, o MiniredisOptions) (*Server, error) {
+	return onFreePort(o.Port, func(port int) (*Server, error) {
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		return run(ctx, "miniredis", false, "redis://"+addr, &miniPart{addr: addr, m: miniredis.NewMiniRedis()}, nil)
+	})
+}
+
+// miniPart runs miniredis and makes time pass for it: it expires nothing by itself.
+type miniPart struct {
+	addr string
+	m    *miniredis.Miniredis
+
+	mu    sync.Mutex
+	again bool
+	gone  chan struct{}
+	wait  sync.WaitGroup
+}
+
+func (p *miniPart) start(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.again {
+		if err := p.m.Restart(); err != nil {
+			return err
+		}
+	} else if err := p.m.StartAddr(p.addr); err != nil {
+		return err
+	}
+	p.again = true
+	p.gone = make(chan struct{})
+	p.wait.Add(1)
+	go p.age(p.gone)
+	return nil
+}
+
+const (
+	minTick = 10 * time.Millisecond // how late a key may expire
+	maxTick = time.Second
+	// An expiry run takes the global lock for a time that grows with the number of keys (89 ms with 100,000), so it may
+	// take at most one part in this many of all time.
+	tickShare = 20
+)
+
+// age expires keys until gone is closed.
+func (p *miniPart) age(gone <-chan struct{}) {
+	defer p.wait.Done()
+	last, pause := time.Now(), minTick
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-gone:
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		p.m.FastForward(now.Sub(last))
+		last = now
+		pause = min(max(tickShare*time.Since(now), minTick), maxTick)
+		timer.Reset(pause)
+	}
+}
+
+func (p *miniPart) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.gone)
+	p.wait.Wait()
+	p.m.Close()
+	return nil
+}
+
+func (p *miniPart) kill() error {
+	err := p.stop()
+	p.m.FlushAll()
+	return err
+}
+
+func (p *miniPart) pid() int { return 0 }
+
+func (p *miniPart) done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
+}

@@ -1,0 +1,147 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"sync"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+// MochiOptions are those of StartMochi.
+type MochiOptions struct {
+	Dir  string       // retained messages are kept there; "" = nothing is kept over a restart
+	Addr string       // host:port to listen on; "" = a free port of 127.0.0.1
+	Log  *slog.Logger // of the broker; nil = silent
+}
+
+// StartMochi runs an MQTT 5 broker in this process, for trying Takt out where no mosquitto is installed. Retained
+// messages survive with their expiry when Dir is given; sessions never do. Clients should use one connection for receiving and
+// another for publishing and a receive maximum of 65535, for it mixes up the packet ids of the two directions and stalls on smaller windows.
+func StartMochi(ctx context.Context, o MochiOptions) (*Server, error) {
+	start := func(addr string) (*Server, error) {
+		p := &mochiPart{addr: addr, log: o.Log}
+		if p.log == nil {
+			p.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		}
+		free := func() {}
+		if o.Dir != "" {
+			dir, _, unlock, err := dataDir(ctx, o.Dir, "mochi")
+			if err != nil {
+				return nil, fmt.Errorf("embedded: mochi: %w", err)
+			}
+			p.file, free = filepath.Join(dir, "retained.jsonl"), unlock
+		}
+		return run(ctx, "mochi", o.Dir != "", "mqtt://"+addr, p, free)
+	}
+	if o.Addr != "" {
+		return start(o.Addr)
+	}
+	return onFreePort(0, func(port int) (*Server, error) { return start(fmt.Sprintf("127.0.0.1:%d", port)) })
+}
+
+// mochiPart makes a new broker for every start; only the file connects them.
+type mochiPart struct {
+	addr string
+	file string // "" = retained messages are not kept
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	broker *mqtt.Server
+	kept   *retained
+	gone   chan struct{}
+}
+
+func (p *mochiPart) start(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	broker := mqtt.New(&mqtt.Options{Logger: p.log, Capabilities: capabilities(), SysTopicResendInterval: math.MaxInt32})
+	if err := broker.AddHook(new(letIn), nil); err != nil {
+		return err
+	}
+	var kept *retained
+	if p.file != "" {
+		var err error
+		if kept, err = openRetained(p.file, broker.Topics, p.log); err != nil {
+			return err
+		}
+		if err := broker.AddHook(kept, nil); err != nil {
+			return err
+		}
+	}
+	if err := broker.AddListener(listeners.NewTCP(listeners.Config{ID: "tcp", Address: p.addr})); err != nil {
+		return err
+	}
+	if err := broker.Serve(); err != nil {
+		return err
+	}
+	p.broker, p.kept, p.gone = broker, kept, make(chan struct{})
+	return nil
+}
+
+// capabilities are the limits of the stock broker lifted where they lose messages without a word.
+func capabilities() *mqtt.Capabilities {
+	c := mqtt.NewDefaultServerCapabilities()
+	c.MaximumMessageExpiryInterval = 0 // else every message gets an expiry of a day, retained ones too
+	c.ReceiveMaximum = math.MaxUint16
+	c.MaximumInflight = math.MaxUint16
+	c.MaximumClientWritesPending = 64 << 10
+	c.MinimumProtocolVersion = 4
+	c.Compatibilities.NoInheritedPropertiesOnAck = true
+	return c
+}
+
+func (p *mochiPart) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.close()
+}
+
+// kill cuts the connections before the broker can say goodbye on them.
+func (p *mochiPart) kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.broker.Clients.GetAll() {
+		if c.Net.Conn != nil {
+			c.Net.Conn.Close()
+		}
+	}
+	return p.close()
+}
+
+func (p *mochiPart) close() error {
+	err := p.broker.Close()
+	if p.kept != nil {
+		p.kept.close()
+	}
+	close(p.gone)
+	return err
+}
+
+func (p *mochiPart) pid() int { return 0 }
+
+func (p *mochiPart) done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
+}
+
+// letIn lets everybody do everything: the broker listens on this machine only, unless its user says otherwise.
+type letIn struct{ mqtt.HookBase }
+
+func (*letIn) ID() string { return "let-in" }
+
+func (*letIn) Provides(b byte) bool {
+	return bytes.IndexByte([]byte{mqtt.OnConnectAuthenticate, mqtt.OnACLCheck}, b) >= 0
+}
+
+func (*letIn) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
+
+func (*letIn) OnACLCheck(*mqtt.Client, string, bool) bool { return true }

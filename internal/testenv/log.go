@@ -1,0 +1,33 @@
+package testenv
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// testLog shows what a server says in the log of its test; what it says after the test's end is dropped.
+type testLog struct {
+	t    testing.TB
+	name string
+
+	once sync.Once
+	mu   sync.Mutex
+	over bool
+}
+
+func (l *testLog) Write(p []byte) (int, error) {
+	l.once.Do(func() {
+		l.t.Cleanup(func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.over = true
+		})
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.t.Logf("%s: %s", l.name, strings.TrimSpace(string(p)))
+	}
+	return len(p), nil
+}

@@ -1,0 +1,239 @@
+package testenv
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/redis"
+)
+
+func TestRedisIsPrivate(t *testing.T) {
+	a, b := Redis(t), Redis(t)
+	if a.Server.PID() == b.Server.PID() || a.Addr == b.Addr {
+		t.Fatalf("two servers of one test are the same: %v %v", a.URL, b.URL)
+	}
+	key := a.Prefix(t) + ":k"
+	if err := a.Client.Do(t.Context(), a.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := a.AllKeys(t.Context())
+	if err != nil || !slices.Equal(keys, []string{key}) {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+	if !a.owns(key) || a.owns("t11:k") || a.owns("other") {
+		t.Error("owns is wrong")
+	}
+}
+
+// recorder is a test that may fail.
+type recorder struct {
+	testing.TB
+	errors   []string
+	cleanups []func()
+}
+
+func (r *recorder) Errorf(format string, a ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, a...))
+}
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Helper()          {}
+func (r *recorder) end() {
+	for _, f := range slices.Backward(r.cleanups) {
+		f()
+	}
+}
+
+func TestForeignKeyFailsTheTest(t *testing.T) {
+	r := &recorder{TB: t}
+	srv := Redis(r)
+	prefix := srv.Prefix(r)
+	for _, k := range []string{prefix + ":mine", "stray"} {
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(k).Value("v").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.end()
+	if len(r.errors) != 1 || !strings.Contains(r.errors[0], `"stray"`) {
+		t.Errorf("errors %q, want one about the stray key", r.errors)
+	}
+}
+
+func TestRestartKeepsAppendOnlyFile(t *testing.T) {
+	srv := StartRedis(t, embedded.RedisOptions{Persist: true})
+	key := srv.Prefix(t) + ":k"
+	if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rdb := srv.Connect(t, redis.Options{})
+	if v, err := rdb.Do(t.Context(), rdb.B().Get().Key(key).Build()).ToString(); err != nil || v != "v" {
+		t.Errorf("after kill and restart: %q, %v", v, err)
+	}
+}
+
+func TestProxyCountsRoundTrips(t *testing.T) {
+	srv := Redis(t)
+	p := CountingProxy(t, srv.URL)
+	rdb := srv.Connect(t, redis.Options{URL: p.URL})
+	do := func() error {
+		return rdb.Do(t.Context(), rdb.B().Exists().Key("k").Build()).Error()
+	}
+	p.Reset()
+	for range 5 {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := p.Trips(); got != 5 {
+		t.Errorf("5 commands one by one: %d trips", got)
+	}
+	p.Reset()
+	for _, r := range rdb.DoMulti(t.Context(), rdb.B().Exists().Key("a").Build(), rdb.B().Exists().Key("b").Build()) {
+		if r.Error() != nil {
+			t.Fatal(r.Error())
+		}
+	}
+	if got := p.Trips(); got != 1 {
+		t.Errorf("2 commands together: %d trips", got)
+	}
+}
+
+// echo answers every line with itself and counts the lines it got.
+func echo(t *testing.T) (addr string, got func() int) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 100)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for s := bufio.NewScanner(c); s.Scan(); {
+					lines <- s.Text()
+					fmt.Fprintln(c, s.Text())
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), func() int { return len(lines) }
+}
+
+func dial(t *testing.T, addr string) (say func(string) (string, error)) {
+	t.Helper()
+	var d net.Dialer
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	r := bufio.NewReader(c)
+	return func(line string) (string, error) {
+		if err := c.SetDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			return "", err
+		}
+		if _, err := fmt.Fprintln(c, line); err != nil {
+			return "", err
+		}
+		s, err := r.ReadString('\n')
+		return strings.TrimSpace(s), err
+	}
+}
+
+func isTimeout(err error) bool {
+	n, ok := err.(net.Error)
+	return ok && n.Timeout()
+}
+
+func TestProxyFaults(t *testing.T) {
+	addr, got := echo(t)
+	p := CountingProxy(t, addr)
+
+	say := dial(t, p.Addr)
+	for _, n := range []int{0, 1} {
+		p.Fragment(n)
+		if s, err := say("hello"); err != nil || s != "hello" {
+			t.Fatalf("pieces of %d: %q, %v", n, s, err)
+		}
+	}
+	if p.Trips() != 2 || p.Conns() != 1 || p.Dials() != 1 {
+		t.Errorf("trips %d, connections %d, dials %d", p.Trips(), p.Conns(), p.Dials())
+	}
+
+	p.Stall(true)
+	if s, err := say("later"); !isTimeout(err) {
+		t.Errorf("stalled: %q, %v", s, err)
+	}
+	p.Stall(false)
+	if s, err := say("now"); err != nil || s != "later" {
+		t.Errorf("after the stall the held answer comes first: %q, %v", s, err)
+	}
+
+	p.Cut()
+	if s, err := say("gone"); err == nil || isTimeout(err) {
+		t.Errorf("cut: %q, %v", s, err)
+	}
+
+	say = dial(t, p.Addr)
+	before := got()
+	p.LoseReplies(1)
+	if s, err := say("done"); err == nil || isTimeout(err) || got() != before+1 {
+		t.Errorf("reply lost: %q, %v, %d lines arrived", s, err, got()-before)
+	}
+
+	say = dial(t, p.Addr)
+	p.DropReplies(true)
+	before = got()
+	if s, err := say("done"); !isTimeout(err) || got() != before+1 {
+		t.Errorf("reply dropped: %q, %v, %d lines arrived", s, err, got()-before)
+	}
+	p.DropReplies(false)
+	if s, err := say("more"); err == nil || isTimeout(err) {
+		t.Errorf("a connection that missed a reply goes on: %q, %v", s, err)
+	}
+
+	p.Refuse(true)
+	say = dial(t, p.Addr)
+	if s, err := say("no"); err == nil || isTimeout(err) {
+		t.Errorf("refused: %q, %v", s, err)
+	}
+	p.Refuse(false)
+	p.Delay(time.Millisecond)
+	if s, err := dial(t, p.Addr)("yes"); err != nil || s != "yes" {
+		t.Errorf("afterwards: %q, %v", s, err)
+	}
+}
+
+func TestBrokersListen(t *testing.T) {
+	for _, b := range []*Broker{Mosquitto(t), Mochi(t, embedded.MochiOptions{})} {
+		var d net.Dialer
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		c, err := d.DialContext(ctx, "tcp", b.Addr)
+		if err != nil {
+			t.Errorf("%s: %v", b.Server.Kind, err)
+			continue
+		}
+		c.Close()
+	}
+	if r := Miniredis(t); r.Server.Kind != "miniredis" || r.Server.Durable {
+		t.Errorf("%+v", r.Server)
+	}
+}
