@@ -1,0 +1,302 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// Property: producers add, workers handle, some are cut off in the middle of it. Every entry is handled at least once and
+// settled exactly once, and nothing is left: no entry, nothing pending, no consumer of the dead.
+func TestNothingIsLostWhenWorkersDie(t *testing.T) {
+	seeds := []uint64{1, 2, 3, uint64(time.Now().UnixNano())}
+	if testing.Short() {
+		seeds = seeds[:1]
+	}
+	for _, seed := range seeds {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			var (
+				producers, each = 1 + rnd.IntN(4), 50 + rnd.IntN(150)
+				workers         = 2 + rnd.IntN(3)
+				kills           = 1 + rnd.IntN(3)
+				slots           = 1 + rnd.IntN(8)
+				ready           = []int{0, -1, 10}[rnd.IntN(3)]
+				total           = producers * each
+				progress        = make(chan struct{}, 10*total)
+			)
+			t.Logf("%d producers of %d, %d workers of %d slots and %d ready, %d kills", producers, each, workers, slots, ready, kills)
+			e := newEnv(t, testenv.Redis(t))
+			settled := func(v string) string { return e.keys.PubSeq("settled-" + v) }
+			var handled sync.Map
+			join := func(i int) *member {
+				var m *member
+				there := make(chan struct{})
+				m = e.joinTTL(fmt.Sprintf("w%d", i), victimTTL, Group{Slots: slots, Ready: ready, MaxDeliveries: -1, Handle: func(_ context.Context, en *Entry) (Result, error) {
+					<-there
+					handled.Store(en.Fields["v"], true)
+					c := commit.New()
+					en.Settle(c)
+					c.Incr(settled(en.Fields["v"]))
+					if _, err := c.Run(context.Background(), m.rdb); err != nil {
+						return Ack, err
+					}
+					progress <- struct{}{}
+					return Settled, nil
+				}})
+				close(there)
+				return m
+			}
+			alive := make([]*member, workers)
+			for i := range alive {
+				alive[i] = join(i)
+			}
+			var adding sync.WaitGroup
+			for p := range producers {
+				adding.Go(func() {
+					for i := range each {
+						e.add(fmt.Sprintf("%d-%d", p, i))
+					}
+				})
+			}
+			for k := range kills {
+				for range total / (kills + 1) { // somewhere in the middle of the work
+					wait(t, "progress", progress)
+				}
+				victim := rnd.IntN(len(alive))
+				alive[victim].kill()
+				alive[victim] = join(workers + k)
+			}
+			adding.Wait()
+			e.empty()
+			var names []string
+			for _, m := range alive {
+				names = append(names, m.worker.ID())
+			}
+			slices.Sort(names)
+			e.eventually("the living and none of the dead are consumers", func() bool {
+				got := e.consumerNames()
+				slices.Sort(got)
+				return slices.Equal(got, names)
+			})
+			for p := range producers {
+				for i := range each {
+					v := fmt.Sprintf("%d-%d", p, i)
+					if _, ok := handled.Load(v); !ok {
+						t.Errorf("%s was never handled", v)
+					}
+					if n := e.number("GET", settled(v)); n != 1 {
+						t.Errorf("%s was settled %d times", v, n)
+					}
+				}
+			}
+			for _, m := range alive {
+				m.leave()
+			}
+			if names := e.consumerNames(); len(names) != 0 {
+				t.Errorf("consumers left: %q", names)
+			}
+		})
+	}
+}
+
+func (e *env) deadLetters() (letters []map[string]string) {
+	e.t.Helper()
+	list, err := e.must("XRANGE", e.keys.DeadLetter(e.stream), "-", "+").AsXRange()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, x := range list {
+		letters = append(letters, x.FieldValues)
+	}
+	return letters
+}
+
+// E-S5: an entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares.
+// A panic counts and ends nothing.
+func TestPoison_E_S5(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail   func() error
+		reason string
+		says   string
+	}{
+		"error": {func() error { return errors.New("cannot be done") }, "failed", "cannot be done"},
+		"panic": {func() error { panic("on the floor") }, "panic", "stream: the handler panicked: on the floor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, testenv.Redis(t))
+			var tries atomic.Int32
+			told, good := make(chan error, 10), make(chan string, 10)
+			outcomes := make(chan Outcome, 100)
+			e.join("w", Group{Slots: 2, MaxDeliveries: 3,
+				Handle: func(_ context.Context, en *Entry) (Result, error) {
+					if en.Fields["v"] == "poison" {
+						if got := int(tries.Add(1)); en.Failures != got-1 || en.Deliveries != 1 {
+							t.Errorf("try %d: %d failures, delivery %d", got, en.Failures, en.Deliveries)
+						}
+						return Ack, c.fail()
+					}
+					good <- en.Fields["v"]
+					return Ack, nil
+				},
+				Dead: func(_ context.Context, en *Entry, err error) error {
+					if en.Fields["v"] != "poison" {
+						t.Errorf("told of %+v", en)
+					}
+					told <- err
+					return nil
+				},
+				Observe: func(o Outcome, n int) {
+					for range n {
+						outcomes <- o
+					}
+				},
+			})
+			ids := e.add("poison", "good")
+			if v := wait(t, "the other entry", good); v != "good" {
+				t.Errorf("got %s", v)
+			}
+			if err := wait(t, "Dead", told); err == nil || err.Error() != c.says {
+				t.Errorf("told %v", err)
+			}
+			e.empty()
+			letters := e.deadLetters()
+			if len(letters) != 1 {
+				t.Fatalf("dead letters: %v", letters)
+			}
+			for field, want := range map[string]string{"v": "poison", "dead-reason": c.reason, "dead-error": c.says, "dead-id": ids[0],
+				"dead-stream": e.stream, "dead-group": "g", "dead-deliveries": "1", "dead-failures": "3"} {
+				if got := letters[0][field]; got != want {
+					t.Errorf("%s: %q, want %q", field, got, want)
+				}
+			}
+			if n := tries.Load(); n != 3 {
+				t.Errorf("tried %d times", n)
+			}
+			count := map[Outcome]int{}
+			for len(outcomes) > 0 {
+				count[<-outcomes]++
+			}
+			if count[Failed] != 3 || count[Dead] != 1 || count[Handled] != 1 {
+				t.Errorf("outcomes %v", count)
+			}
+		})
+	}
+}
+
+// An error that is nobody's fault is tried again without counting, and the loop can be stopped meanwhile.
+func TestTransientErrorsDoNotCount(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	away := errors.New("the broker is away")
+	var tries atomic.Int32
+	done := make(chan int, 1)
+	m := e.join("w", Group{MaxDeliveries: 1, Transient: func(err error) bool { return errors.Is(err, away) },
+		Handle: func(_ context.Context, en *Entry) (Result, error) {
+			if tries.Add(1) < 4 {
+				return Ack, fmt.Errorf("publish: %w", away)
+			}
+			done <- en.Failures
+			return Ack, nil
+		}})
+	e.add("v")
+	if n := wait(t, "success", done); n != 0 {
+		t.Errorf("%d failures counted", n)
+	}
+	e.empty()
+	tries.Store(-1000)
+	e.add("w")
+	e.eventually("trying", func() bool { return tries.Load() > -999 })
+	m.leave()
+	if n := e.pending(); n != 1 {
+		t.Errorf("%d entries handed back, want 1", n)
+	}
+}
+
+// An entry that each process died with is dead without being begun again; others that were only near are not.
+func TestKillerOfProcesses(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	ids := e.add("killer", "near")
+	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "2", "STREAMS", e.stream, ">")
+	e.must("XCLAIM", e.stream, "g", "dead", "0", ids[0], "RETRYCOUNT", "5", "JUSTID")
+	e.must("XCLAIM", e.stream, "g", "dead", "0", ids[1], "RETRYCOUNT", "4", "JUSTID")
+	got := make(chan string, 10)
+	told := make(chan error, 10)
+	e.join("w", Group{
+		Handle: func(_ context.Context, en *Entry) (Result, error) {
+			got <- fmt.Sprintf("%s %d", en.Fields["v"], en.Deliveries)
+			return Ack, nil
+		},
+		Dead: func(_ context.Context, en *Entry, err error) error { told <- err; return nil },
+	})
+	if err := wait(t, "Dead", told); !errors.Is(err, ErrDeliveries) {
+		t.Errorf("told %v", err)
+	}
+	if v := wait(t, "the other", got); v != "near 5" {
+		t.Errorf("got %s", v)
+	}
+	e.empty()
+	if l := e.deadLetters(); len(l) != 1 || l[0]["v"] != "killer" || l[0]["dead-reason"] != "deliveries" || l[0]["dead-deliveries"] != "5" {
+		t.Errorf("dead letters %v", l)
+	}
+}
+
+// Entries that outlived two processes are handled one at a time, so that the next death counts for one of them only.
+func TestSuspectsRunAlone(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	ids := e.add("1", "2", "3", "4")
+	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "4", "STREAMS", e.stream, ">")
+	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	var running, worst atomic.Int32
+	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
+	e.join("w", Group{Slots: 8, Handle: func(_ context.Context, en *Entry) (Result, error) {
+		worst.Store(max(worst.Load(), running.Add(1)))
+		defer running.Add(-1)
+		begun <- struct{}{}
+		<-proceed
+		return Ack, nil
+	}})
+	for range ids {
+		wait(t, "start", begun)
+		proceed <- struct{}{}
+	}
+	e.empty()
+	if n := worst.Load(); n != 1 {
+		t.Errorf("%d ran at once", n)
+	}
+}
+
+// What cannot be told is told again; what fails for good is recorded with the letter.
+func TestDeadFails(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	away := errors.New("away")
+	var calls atomic.Int32
+	e.join("w", Group{MaxDeliveries: 1, Transient: func(err error) bool { return errors.Is(err, away) },
+		Handle: func(context.Context, *Entry) (Result, error) { return Ack, errors.New("bad") },
+		Dead: func(context.Context, *Entry, error) error {
+			if calls.Add(1) < 3 {
+				return away
+			}
+			panic("no ear")
+		}})
+	e.add("v")
+	e.eventually("dead letter", func() bool { return len(e.deadLetters()) == 1 })
+	e.empty()
+	if l := e.deadLetters()[0]["dead-error"]; l != "bad; telling of it failed: stream: the handler panicked: no ear" {
+		t.Errorf("recorded %q", l)
+	}
+	if n := calls.Load(); n != 3 {
+		t.Errorf("told %d times", n)
+	}
+}

@@ -1,0 +1,53 @@
+package stream
+
+import (
+	"github.com/taktworks/takt/internal/commit"
+)
+
+// Entry is one entry of a stream as a handler gets it.
+type Entry struct {
+	Stream string
+	ID     string
+	Fields map[string]string
+
+	// Deliveries is how often the handling of this entry was begun, this time included: 1 for a new one. More than that says
+	// that a process died with it, or failed with it in this process (see Failures).
+	Deliveries int64
+
+	// Failures is how often Handle returned an error for it in this process that was not Transient.
+	Failures int
+
+	group     string
+	worker    string // heartbeat key
+	token     string
+	stream    int   // index in Group.Streams
+	delivered bool  // was delivered before: count the start
+	doom      error // why it is to become a dead letter, nil = it is not
+}
+
+// Settle adds to c what settles the entry: it is acknowledged and deleted if the worker that it was delivered to is still itself; if not, c conflicts on
+// the worker's heartbeat (commit.ErrConflict) and writes nothing: the entry has another owner, and the handler's context ends soon.
+// After c was applied the handler returns Settled. When the outcome of c is unknown, return the error: the entry is handled again.
+func (e *Entry) Settle(c *commit.Commit) {
+	c.Expect(e.worker, []byte(e.token))
+	c.XAck(e.Stream, e.group, e.ID)
+	c.XDel(e.Stream, e.ID)
+}
+
+// Result says how a handled entry is settled.
+type Result int
+
+const (
+	// Ack lets the loop acknowledge and delete the entry, soon and in a batch; a death before that lets it be handled again.
+	Ack Result = iota
+	// Settled says that the handler's commit, made with Entry.Settle, has done so.
+	Settled
+)
+
+// ref names an entry among those of a group.
+type ref struct {
+	stream int
+	id     string
+}
+
+func (e *Entry) ref() ref { return ref{e.stream, e.ID} }

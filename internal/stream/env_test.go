@@ -1,0 +1,225 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	victimTTL   = 300 * time.Millisecond // of workers that are to be declared dead
+	survivorTTL = 2 * time.Second        // of workers that are not, also on a busy machine
+	patience    = 30 * time.Second       // only seen when something hangs
+)
+
+// env is one server with one stream.
+type env struct {
+	t      *testing.T
+	srv    *testenv.RedisServer
+	keys   keys.Keys
+	stream string
+}
+
+func newEnv(t *testing.T, srv *testenv.RedisServer) *env {
+	k := keys.New(srv.Prefix(t))
+	return &env{t: t, srv: srv, keys: k, stream: k.SfcWork()}
+}
+
+// member is one worker with one group, as in a process of its own.
+type member struct {
+	e      *env
+	rdb    rueidis.Client
+	proxy  *testenv.Proxy
+	worker *Worker
+
+	stopGroup, stopWorker context.CancelFunc
+	groupEnd, workerEnd   chan error
+}
+
+// join starts a worker with its own connection through its own proxy. g gets its stream, if it has none, name and worker.
+func (e *env) join(id string, g Group) *member {
+	e.t.Helper()
+	return e.joinTTL(id, survivorTTL, g)
+}
+
+func (e *env) joinTTL(id string, ttl time.Duration, g Group) *member {
+	e.t.Helper()
+	m := &member{e: e, proxy: testenv.CountingProxy(e.t, e.srv.URL), groupEnd: make(chan error, 1), workerEnd: make(chan error, 1)}
+	m.rdb = e.srv.Connect(e.t, redis.Options{URL: m.proxy.URL, DialTimeout: time.Second})
+	m.worker = NewWorker(m.rdb, e.keys, id, ttl, testLog(e.t))
+	if g.Streams == nil {
+		g.Streams = []string{e.stream}
+	}
+	g.Name, g.Worker, g.Log = "g", m.worker, testLog(e.t)
+	workerCtx, stopWorker := context.WithCancel(context.Background())
+	groupCtx, stopGroup := context.WithCancel(context.Background())
+	m.stopGroup, m.stopWorker = stopGroup, stopWorker
+	go func() { m.workerEnd <- m.worker.Run(workerCtx) }()
+	go func() { m.groupEnd <- g.Run(groupCtx) }()
+	e.t.Cleanup(m.leave)
+	return m
+}
+
+// leave stops cleanly: the group first, then the heartbeat. A second call does nothing.
+func (m *member) leave() {
+	m.e.t.Helper()
+	if m.stopGroup == nil {
+		return
+	}
+	m.stopGroup()
+	m.end(m.groupEnd)
+	m.stopWorker()
+	m.end(m.workerEnd)
+	m.stopGroup = nil
+}
+
+func (m *member) end(c chan error) {
+	m.e.t.Helper()
+	select {
+	case err := <-c:
+		if err != nil {
+			m.e.t.Error(err)
+		}
+	case <-time.After(patience):
+		m.e.t.Fatal("Run does not end")
+	}
+}
+
+// kill cuts the worker off for good: nothing it does reaches Redis from now on. Its goroutines are wound up at the end of the test.
+func (m *member) kill() {
+	m.proxy.Refuse(true)
+	m.proxy.Cut()
+}
+
+func (e *env) do(args ...string) rueidis.RedisResult {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return e.srv.Client.Do(ctx, e.srv.Client.B().Arbitrary(args...).Build())
+}
+
+func (e *env) must(args ...string) rueidis.RedisResult {
+	e.t.Helper()
+	r := e.do(args...)
+	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		e.t.Fatalf("%q: %v", args, err)
+	}
+	return r
+}
+
+func (e *env) add(values ...string) (ids []string) {
+	e.t.Helper()
+	for _, v := range values {
+		id, err := e.must("XADD", e.stream, "*", "v", v).ToString()
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (e *env) number(args ...string) int64 {
+	e.t.Helper()
+	n, err := e.must(args...).AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", args, err)
+	}
+	return n
+}
+
+// pending is the number of pending entries of the group; 0 if there is no group.
+func (e *env) pending() int64 {
+	e.t.Helper()
+	r, err := e.do("XPENDING", e.stream, "g").ToArray()
+	if err != nil {
+		return 0
+	}
+	n, err := r[0].AsInt64()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return n
+}
+
+func (e *env) consumerNames() (names []string) {
+	e.t.Helper()
+	list, err := e.must("XINFO", "CONSUMERS", e.stream, "g").ToArray()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, m := range list {
+		info, err := m.AsMap()
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		n := info["name"]
+		name, err := n.ToString()
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// empty waits until nothing is in the stream nor pending.
+func (e *env) empty() {
+	e.t.Helper()
+	e.eventually("stream empty", func() bool { return e.number("XLEN", e.stream) == 0 && e.pending() == 0 })
+}
+
+// eventually waits for a state of the server that tells nobody of its coming.
+func (e *env) eventually(what string, ok func() bool) {
+	e.t.Helper()
+	end := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-end:
+			e.t.Fatalf("never: %s (XLEN %v, pending %d)", what, e.do("XLEN", e.stream), e.pending())
+		case <-tick.C:
+		}
+	}
+}
+
+func wait[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("never: %s", what)
+		panic("unreachable")
+	}
+}
+
+// logs of the loop go to the test's log, and are dropped after its end.
+func testLog(t *testing.T) *slog.Logger {
+	if !testing.Verbose() {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(&tLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+type tLog struct{ t *testing.T }
+
+func (l *tLog) Write(p []byte) (int, error) {
+	if l.t.Context().Err() == nil {
+		fmt.Fprintln(l.t.Output(), strings.TrimSpace(string(p)))
+	}
+	return len(p), nil
+}

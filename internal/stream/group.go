@@ -1,0 +1,149 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+)
+
+// Outcome is what became of an entry, for counters.
+type Outcome string
+
+const (
+	Handled   Outcome = "handled"    // settled by its handler
+	Failed    Outcome = "failed"     // Handle returned an error that counts
+	Retried   Outcome = "retried"    // Handle returned a Transient error
+	Dead      Outcome = "dead"       // moved to the dead letters
+	LostData  Outcome = "lost"       // trimmed or deleted while pending
+	TakenOver Outcome = "taken_over" // came from a dead worker
+)
+
+// Defaults of Group.
+const (
+	DefaultReady         = 256
+	DefaultMaxDeliveries = 5
+	DefaultDrain         = 10 * time.Second
+)
+
+// Group is one consumer group over one or several streams: a loop that reads, hands entries to Handle and settles them. Fill it in and
+// call Run; it is not changed after that. Two groups of one worker must not share a stream and a name.
+type Group struct {
+	Worker  *Worker
+	Streams []string // keys, at least one; entries of earlier streams are handled first
+	Name    string   // of the consumer group; it is made, from the oldest entry, where it is missing
+
+	// Slots is how many entries are handled at once; 0 = 1, and then strictly in the order of the stream. An entry keeps its slot while it
+	// waits to be tried again.
+	Slots int
+	// Ready is how many more entries are read ahead; 0 = DefaultReady, negative = none, for handlers that take long.
+	Ready int
+
+	// Handle does the work of one entry. It is called from Slots goroutines at once. An error lets the entry be tried again after a pause;
+	// a panic is an error. The context ends (cause ErrLost or ErrStopped) when the entry is no longer this process' business.
+	Handle func(context.Context, *Entry) (Result, error)
+
+	// Dead is called before an entry becomes a dead letter, with the last error, to tell those who wait for it; nil = nobody. It does not settle
+	// the entry, and is called again if the process dies in between. Its own error is tried again if Transient, and recorded with the dead letter otherwise.
+	Dead func(context.Context, *Entry, error) error
+	// Lost is told of pending entries whose data somebody deleted or trimmed; nil = only the log is (E-S21). They are acknowledged away.
+	Lost func(ctx context.Context, stream string, ids []string)
+
+	// MaxDeliveries is after how many failures (of Handle, or of the processes that ran it) an entry is dead; 0 = DefaultMaxDeliveries, negative = never.
+	MaxDeliveries int
+	// Transient says which errors of Handle are nobody's fault (the broker is away) and do not count; nil = none. Redis being away never counts.
+	Transient func(error) bool
+
+	// Drain is how long handlers may go on after Run's context has ended; 0 = DefaultDrain.
+	Drain time.Duration
+
+	Observe func(o Outcome, n int) // counts; nil = nobody. It must not block.
+	Log     *slog.Logger           // nil = silent
+}
+
+func (g *Group) validate() error {
+	switch {
+	case g.Worker == nil:
+		return errors.New("stream: Group.Worker is missing")
+	case len(g.Streams) == 0 || g.Name == "":
+		return errors.New("stream: Group.Streams and Group.Name must be given")
+	case g.Handle == nil:
+		return fmt.Errorf("stream: group %s: Handle is missing", g.Name)
+	case g.Slots < 0:
+		return fmt.Errorf("stream: group %s: Slots %d is negative", g.Name, g.Slots)
+	}
+	return nil
+}
+
+func or(v, other int) int {
+	if v == 0 {
+		return other
+	}
+	return v
+}
+
+func (g *Group) slots() int             { return or(g.Slots, 1) }
+func (g *Group) ready() int             { return max(or(g.Ready, DefaultReady), 0) }
+func (g *Group) maxDeliveries() int     { return or(g.MaxDeliveries, DefaultMaxDeliveries) }
+func (g *Group) transient(e error) bool { return redis.Away(e) || g.Transient != nil && g.Transient(e) }
+func (g *Group) observe(o Outcome, n int) {
+	if g.Observe != nil && n > 0 {
+		g.Observe(o, n)
+	}
+}
+
+// Run handles entries until ctx ends. Then it stops reading, gives running handlers Drain to finish, and returns nil when what it held is settled
+// or handed back; others get that when the worker's Run has ended. No error of Redis or of a handler ends it (E-S27): it returns an error only if g is
+// filled in wrongly.
+func (g *Group) Run(ctx context.Context) error {
+	if err := g.validate(); err != nil {
+		return err
+	}
+	log := g.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	log = log.With("group", g.Name, "worker", g.Worker.id)
+
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // of the handlers
+	defer stop(ErrStopped)
+	l := &loop{g: g, log: log, work: work, alone: make(chan struct{}, 1)}
+	var sessions sync.WaitGroup
+	for {
+		e, err := g.Worker.await(ctx)
+		if err != nil { // ctx ended
+			break
+		}
+		s := newSession(l, e)
+		sessions.Go(func() { s.serve(ctx) })
+		s.read(ctx)
+		if n := s.held.close(); n > 0 {
+			log.Info("stream: entries handed back unbegun", "entries", n)
+		}
+	}
+	l.hangUp()
+	drain := g.Drain
+	if drain <= 0 {
+		drain = DefaultDrain
+	}
+	over := time.AfterFunc(drain, func() { stop(ErrStopped) })
+	defer over.Stop()
+	sessions.Wait()
+	l.leave(ctx)
+	return nil
+}
+
+// leave deletes this consumer from the groups where nothing is pending for it, so that names of the past do not pile up (E-S22).
+func (l *loop) leave(ctx context.Context) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestBlock)
+	defer cancel()
+	for _, key := range l.g.Streams {
+		if err := leaveScript.Run(call, l.g.Worker.rdb, []string{key}, l.g.Name, l.g.Worker.id).Error(); err != nil {
+			l.log.Debug("stream: consumer not deleted, others will", "error", err)
+		}
+	}
+}

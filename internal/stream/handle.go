@@ -1,0 +1,263 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/internal/commit"
+)
+
+// aloneFrom is the start from which on an entry that was delivered before runs alone among its like: one of them may be killing
+// the process, and the others must not be counted with it for ever.
+const aloneFrom = 3
+
+// callTimeout bounds one call to Redis, so that a connection that swallows replies shows.
+const callTimeout = 5 * time.Second
+
+// ErrDeliveries is the error of an entry that is dead because the processes that began it died, or lost it, each time.
+var ErrDeliveries = errors.New("stream: begun too often without an end, the process was killed or lost its heartbeat each time")
+
+// PanicError is the error of a handler that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("stream: the handler panicked: %v", e.Value) }
+
+// loop is what the sessions of one Run share.
+type loop struct {
+	g     *Group
+	log   *slog.Logger
+	work  context.Context // ends when the time to drain is over
+	alone chan struct{}   // holds a token while a suspect runs
+
+	mu   sync.Mutex
+	line *line // the reader's connection, see read.go
+}
+
+// session is the time of a group under one token.
+type session struct {
+	*loop
+	epoch *epoch
+	held  *held
+	acks  *acker
+	ctx   context.Context // of handlers: ends with the token, or when the time to drain is over
+	end   context.CancelCauseFunc
+	own   string // next id of the own pending entries to read, "" = done
+	made  bool   // the groups exist
+	sweep time.Time
+}
+
+func newSession(l *loop, e *epoch) *session {
+	s := &session{loop: l, epoch: e, held: newHeld(len(l.g.Streams)), own: "-"}
+	s.ctx, s.end = context.WithCancelCause(l.work)
+	s.acks = newAcker(s)
+	return s
+}
+
+// serve handles entries until the intake is closed and all that was begun is settled or given up. run is the context of Run.
+func (s *session) serve(run context.Context) {
+	defer s.end(ErrLost)
+	defer context.AfterFunc(s.epoch.ctx, func() { s.end(context.Cause(s.epoch.ctx)) })()
+	var slots, acks sync.WaitGroup
+	acks.Go(s.acks.run)
+	for range s.g.slots() {
+		slots.Go(func() {
+			for e := s.held.next(); e != nil; e = s.held.next() {
+				s.handle(run, e)
+				s.held.handled()
+			}
+		})
+	}
+	slots.Wait()
+	close(s.acks.in)
+	acks.Wait()
+}
+
+// handle brings one entry to its end: settled, dead, or given up because it is no longer ours.
+func (s *session) handle(run context.Context, e *Entry) {
+	var b backoff
+	for {
+		if !s.try(e) {
+			return
+		}
+		if !pause(b.next(), s.ctx, run) {
+			s.held.letGo(e) // handed back: it stays pending for this consumer
+			return
+		}
+	}
+}
+
+// try handles an entry once. It returns true if that is to be done again after a pause.
+func (s *session) try(e *Entry) (again bool) {
+	if e.doom == nil && e.delivered {
+		if limit := s.g.maxDeliveries(); limit > 0 && e.Deliveries >= int64(limit) {
+			e.doom = ErrDeliveries
+		} else if !s.begin(e) {
+			return e.delivered && s.ctx.Err() == nil
+		}
+	}
+	if e.doom != nil {
+		return s.bury(e)
+	}
+	if e.Deliveries >= aloneFrom {
+		select {
+		case s.alone <- struct{}{}:
+			defer func() { <-s.alone }()
+		case <-s.ctx.Done():
+			s.held.letGo(e)
+			return false
+		}
+	}
+	result, err := guard(func() (Result, error) { return s.g.Handle(s.ctx, e) })
+	switch {
+	case err == nil && result == Settled:
+		s.g.observe(Handled, 1)
+		s.held.letGo(e)
+		return false
+	case err == nil:
+		s.g.observe(Handled, 1)
+		s.acks.in <- e
+		return false
+	case s.ctx.Err() != nil: // not its fault
+		s.held.letGo(e)
+		return false
+	case s.notOurs(e, err):
+		s.held.letGo(e)
+		return false
+	case s.g.transient(err):
+		return s.retry(e, err)
+	}
+	s.failed(e, err)
+	return true
+}
+
+// notOurs reports a commit that conflicted on the worker's heartbeat: the entry has, or will have, another owner.
+func (s *session) notOurs(e *Entry, err error) bool {
+	var c *commit.ConflictError
+	if !errors.As(err, &c) || c.Key != e.worker {
+		return false
+	}
+	s.g.Worker.doubt()
+	return true
+}
+
+// failed counts a failure, the last one dooms.
+func (s *session) failed(e *Entry, err error) {
+	e.Failures++
+	s.g.observe(Failed, 1)
+	s.log.Warn("stream: handler failed", "stream", e.Stream, "id", e.ID, "delivery", e.Deliveries, "failures", e.Failures, "error", err)
+	var p *PanicError
+	if errors.As(err, &p) {
+		s.log.Error("stream: handler panicked", "stream", e.Stream, "id", e.ID, "panic", p.Value, "stack", string(p.Stack))
+	}
+	if limit := s.g.maxDeliveries(); limit > 0 && e.Deliveries-1+int64(e.Failures) >= int64(limit) {
+		e.doom = err
+	}
+}
+
+func (s *session) retry(e *Entry, err error) (again bool) {
+	if s.ctx.Err() != nil {
+		s.held.letGo(e)
+		return false
+	}
+	s.g.observe(Retried, 1)
+	s.log.Warn("stream: entry waits to be tried again", "stream", e.Stream, "id", e.ID, "error", err)
+	return true
+}
+
+// begin counts the start of an entry that was delivered before. false: it is not begun, since it is not ours any more and was let go, or
+// since Redis is away; then it is still marked delivered.
+func (s *session) begin(e *Entry) bool {
+	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
+	defer cancel()
+	w := s.g.Worker
+	reply, err := beginScript.Run(ctx, w.rdb, []string{e.worker, e.Stream}, e.token, e.group, w.id, e.ID, strconv.FormatInt(e.Deliveries+1, 10)).AsStrSlice()
+	if err != nil {
+		s.retry(e, err)
+		return false
+	}
+	e.delivered = false
+	if len(reply) != 1 || reply[0] != "ok" {
+		s.g.Worker.doubt()
+		s.held.letGo(e)
+		return false
+	}
+	e.Deliveries++
+	return true
+}
+
+// bury tells who waits for the entry and moves it to the dead letters.
+func (s *session) bury(e *Entry) (again bool) {
+	var told error
+	if s.g.Dead != nil {
+		_, told = guard(func() (Result, error) { return Ack, s.g.Dead(s.ctx, e, e.doom) })
+		if told != nil && (s.ctx.Err() != nil || s.g.transient(told)) {
+			return s.retry(e, told)
+		}
+	}
+	w := s.g.Worker
+	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
+	defer cancel()
+	letters := w.keys.DeadLetter(e.Stream)
+	args := append([]string{e.token, e.group, w.id, e.ID}, letter(e, told)...)
+	reply, err := deadScript.Run(ctx, w.rdb, []string{e.worker, e.Stream, letters}, args...).AsStrSlice()
+	if err != nil {
+		return s.retry(e, err)
+	}
+	s.held.letGo(e)
+	if len(reply) == 1 && reply[0] == "ok" {
+		s.g.observe(Dead, 1)
+		s.log.Error("stream: entry moved to the dead letters", "stream", e.Stream, "id", e.ID, "dead_letters", letters, "error", e.doom)
+	} else {
+		s.g.Worker.doubt()
+	}
+	return false
+}
+
+const maxErrorText = 2048 // bytes
+
+// letter is a dead letter: why, what it was, and the entry's own fields as they were.
+func letter(e *Entry, told error) []string {
+	why := "failed"
+	var p *PanicError
+	switch {
+	case errors.Is(e.doom, ErrDeliveries):
+		why = "deliveries"
+	case errors.As(e.doom, &p):
+		why = "panic"
+	}
+	text := e.doom.Error()
+	if told != nil {
+		text += "; telling of it failed: " + told.Error()
+	}
+	if len(text) > maxErrorText {
+		text = text[:maxErrorText]
+	}
+	fields := []string{
+		"dead-reason", why, "dead-error", strings.ToValidUTF8(text, ""), "dead-stream", e.Stream, "dead-id", e.ID, "dead-group", e.group,
+		"dead-deliveries", strconv.FormatInt(e.Deliveries, 10), "dead-failures", strconv.Itoa(e.Failures), "dead-at", time.Now().UTC().Format(time.RFC3339),
+	}
+	for name, value := range e.Fields {
+		fields = append(fields, name, value)
+	}
+	return fields
+}
+
+// guard makes a panic an error (E-S5: one bad entry must not end the process, nor be forgotten).
+func guard(f func() (Result, error)) (result Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

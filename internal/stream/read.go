@@ -1,0 +1,409 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	longestBlock = time.Second // of one read; it is never cancelled, for what a cancelled read was given nobody would know of (E 19)
+	ownPage      = 256
+)
+
+// errStale says that the session's token was lost, as a script noticed first.
+var errStale = errors.New("stream: the token was lost")
+
+// read is the one loop that reads: it takes entries in until run ends or the token is lost. It outlives every error (E-S27).
+func (s *session) read(run context.Context) {
+	defer context.AfterFunc(run, func() { s.held.close() })()
+	defer context.AfterFunc(s.epoch.ctx, func() { s.held.close() })()
+	var b backoff
+	for run.Err() == nil && s.epoch.ctx.Err() == nil {
+		err := s.turn(run)
+		if err == nil {
+			b.reset()
+			continue
+		}
+		// What was on its way to us when the connection broke is pending for us, unseen.
+		s.own = "-"
+		if isNoGroup(err) {
+			s.made = false
+			s.g.Worker.doubt() // whoever took the groups may have taken the heartbeats too
+		}
+		if errors.Is(err, errStale) {
+			s.g.Worker.doubt()
+		} else {
+			s.log.Warn("stream: reading failed, trying again", "error", err)
+		}
+		pause(b.next(), run, s.epoch.ctx)
+	}
+}
+
+// turn does the next thing a reader has to do, with one or two round trips.
+func (s *session) turn(run context.Context) error {
+	if !s.made {
+		return s.makeGroups(run)
+	}
+	s.held.awaitRoom(s.g.slots(), s.g.ready())
+	room := s.held.room(s.g.slots(), s.g.ready())
+	if room <= 0 || run.Err() != nil { // closed
+		return nil
+	}
+	if s.own != "" {
+		return s.readOwn(run, room)
+	}
+	if left := time.Until(s.sweep); left <= 0 {
+		return s.sweepDead(run)
+	}
+	return s.readNew(run, room)
+}
+
+// call bounds a call of the reader; run's end does not cut it short, for its reply may hand us entries.
+func call(run context.Context, more time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(run), callTimeout+more)
+}
+
+// makeGroups makes the consumer groups where they are missing, from the oldest entry: whatever is in the stream is not settled yet.
+func (s *session) makeGroups(run context.Context) error {
+	ctx, cancel := call(run, 0)
+	defer cancel()
+	rdb := s.g.Worker.rdb
+	cmds := make(rueidis.Commands, len(s.g.Streams))
+	for i, key := range s.g.Streams {
+		cmds[i] = rdb.B().XgroupCreate().Key(key).Group(s.g.Name).Id("0").Mkstream().Build()
+	}
+	for i, r := range rdb.DoMulti(ctx, cmds...) {
+		if err := r.Error(); err != nil && !strings.Contains(err.Error(), "BUSYGROUP") {
+			return fmt.Errorf("group %s of %s: %w", s.g.Name, s.g.Streams[i], err)
+		}
+	}
+	s.made = true
+	return nil
+}
+
+// readNew reads entries nobody was given yet: of earlier streams first, and if there are none, waits for any.
+func (s *session) readNew(run context.Context, room int) error {
+	w := s.g.Worker
+	if len(s.g.Streams) > 1 {
+		ctx, cancel := call(run, 0)
+		defer cancel()
+		reply, err := readScript.Run(ctx, w.rdb, s.g.Streams, s.g.Name, w.id, strconv.Itoa(room)).ToArray()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			return err
+		}
+		if len(reply) > 0 {
+			return s.takeScript(reply)
+		}
+	}
+	block := min(longestBlock, max(time.Until(s.sweep), time.Millisecond))
+	reply, err := s.block(run, block, max(room/len(s.g.Streams), 1))
+	if rueidis.IsRedisNil(err) || err == nil && len(reply) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, key := range s.g.Streams {
+		for _, x := range reply[key] {
+			s.held.add(s.entry(i, x.ID, x.FieldValues))
+		}
+	}
+	return nil
+}
+
+// takeScript takes in the reply of read.lua.
+func (s *session) takeScript(reply []rueidis.RedisMessage) error {
+	for _, part := range reply {
+		pair, err := part.ToArray()
+		if err != nil || len(pair) != 2 {
+			return fmt.Errorf("read.lua replied something else: %v", err)
+		}
+		i, err := pair[0].AsInt64()
+		if err != nil || i < 1 || int(i) > len(s.g.Streams) {
+			return fmt.Errorf("read.lua replied stream %d: %v", i, err)
+		}
+		entries, err := pair[1].AsXRange()
+		if err != nil {
+			return fmt.Errorf("read.lua: %w", err)
+		}
+		for _, x := range entries {
+			s.held.add(s.entry(int(i)-1, x.ID, x.FieldValues))
+		}
+	}
+	return nil
+}
+
+func (s *session) entry(stream int, id string, fields map[string]string) *Entry {
+	w := s.g.Worker
+	return &Entry{Stream: s.g.Streams[stream], ID: id, Fields: fields, Deliveries: 1,
+		stream: stream, group: s.g.Name, worker: w.key(), token: s.epoch.token}
+}
+
+// readOwn takes in the next page of what is pending for this worker and not held: from before a restart, or given to us by a read
+// whose reply got lost.
+func (s *session) readOwn(run context.Context, room int) error {
+	s.held.watch()
+	defer s.held.unwatch()
+	stream, id := s.ownAt()
+	last, _, err := s.claim(run, stream, s.g.Worker.id, id, max(min(room, ownPage), 1))
+	if err != nil {
+		return err
+	}
+	s.ownNext(stream, last)
+	return nil
+}
+
+// ownAt splits the position of the own read: the index of the stream, a space, and the id; "-" is the beginning.
+func (s *session) ownAt() (stream int, id string) {
+	at, id, ok := strings.Cut(s.own, " ")
+	if !ok {
+		return 0, "-"
+	}
+	stream, err := strconv.Atoi(at)
+	if err != nil {
+		return 0, "-"
+	}
+	return stream, id
+}
+
+func (s *session) ownNext(stream int, last string) {
+	switch {
+	case last != "":
+		s.own = strconv.Itoa(stream) + " " + after(last)
+	case stream+1 < len(s.g.Streams):
+		s.own = strconv.Itoa(stream+1) + " -"
+	default:
+		s.own = ""
+	}
+}
+
+// after is the smallest id greater than id.
+func after(id string) string {
+	ms, seq, ok := strings.Cut(id, "-")
+	n, err := strconv.ParseUint(seq, 10, 64)
+	if !ok || err != nil || n+1 == 0 {
+		return id
+	}
+	return ms + "-" + strconv.FormatUint(n+1, 10)
+}
+
+// claim takes in one page of what holder holds of a stream, holder being this worker itself or a dead one. It returns the last id looked at,
+// "" if there was none, and how many entries came.
+func (s *session) claim(run context.Context, stream int, holder, from string, count int) (last string, n int, err error) {
+	ctx, cancel := call(run, 0)
+	defer cancel()
+	w := s.g.Worker
+	key := s.g.Streams[stream]
+	reply, err := claimScript.Run(ctx, w.rdb, []string{w.key(), w.keys.Worker(holder), key},
+		s.epoch.token, s.g.Name, w.id, holder, takeoverMark, milliseconds(w.ttl), from, strconv.Itoa(count)).ToArray()
+	if err != nil {
+		return "", 0, err
+	}
+	word, err := first(reply)
+	switch {
+	case err != nil:
+		return "", 0, fmt.Errorf("claim.lua: %w", err)
+	case word == "lost":
+		return "", 0, errStale
+	case word == "alive":
+		return "", 0, nil
+	case len(reply) < 3:
+		return "", 0, fmt.Errorf("claim.lua replied %q and too little", word)
+	}
+	if last, err = reply[1].ToString(); err != nil {
+		return "", 0, fmt.Errorf("claim.lua: %w", err)
+	}
+	gone, err := reply[2].AsStrSlice()
+	if err != nil {
+		return "", 0, fmt.Errorf("claim.lua: %w", err)
+	}
+	for _, part := range reply[3:] {
+		e, err := s.claimed(stream, part)
+		if err != nil {
+			return "", 0, fmt.Errorf("claim.lua: %w", err)
+		}
+		s.held.add(e)
+	}
+	s.tellLost(key, gone)
+	return last, len(reply) - 3, nil
+}
+
+func first(reply []rueidis.RedisMessage) (string, error) {
+	if len(reply) == 0 {
+		return "", errors.New("empty reply")
+	}
+	return reply[0].ToString()
+}
+
+// claimed reads one entry of claim.lua's reply.
+func (s *session) claimed(stream int, m rueidis.RedisMessage) (*Entry, error) {
+	part, err := m.ToArray()
+	if err != nil || len(part) != 3 {
+		return nil, fmt.Errorf("an entry of %d parts: %w", len(part), err)
+	}
+	id, err := part[0].ToString()
+	if err != nil {
+		return nil, err
+	}
+	n, err := part[1].AsInt64()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := part[2].AsStrMap()
+	if err != nil {
+		return nil, err
+	}
+	e := s.entry(stream, id, fields)
+	e.Deliveries, e.delivered = n, true
+	return e, nil
+}
+
+// tellLost reports entries whose data is gone (E-S21).
+func (s *session) tellLost(stream string, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	s.log.Error("stream: pending entries were deleted or trimmed by somebody", "stream", stream, "ids", ids)
+	s.g.observe(LostData, len(ids))
+	if s.g.Lost == nil {
+		return
+	}
+	if _, err := guard(func() (Result, error) { s.g.Lost(s.ctx, stream, ids); return Ack, nil }); err != nil {
+		s.log.Error("stream: telling of lost entries failed", "error", err)
+	}
+}
+
+// sweepDead looks for consumers without a heartbeat and takes over what they hold, as far as there is room; others do the same. It also finds
+// out whether more is pending for this worker than it holds.
+func (s *session) sweepDead(run context.Context) error {
+	w := s.g.Worker
+	mine := s.held.count()
+	consumers, err := s.consumers(run)
+	if err != nil {
+		return err
+	}
+	pending := int64(0)
+	var others []consumer
+	for _, c := range consumers {
+		if c.name == w.id {
+			pending += c.pending
+		} else {
+			others = append(others, c)
+		}
+	}
+	if pending > int64(mine) {
+		s.own = "-"
+	}
+	dead, err := s.deadOf(run, others)
+	if err != nil {
+		return err
+	}
+	for _, c := range dead {
+		if err := s.takeOver(run, c); err != nil {
+			return err
+		}
+	}
+	every := min(w.ttl/3, longestBlock)
+	s.sweep = time.Now().Add(every*3/4 + rand.N(every/2))
+	return nil
+}
+
+type consumer struct {
+	stream  int
+	name    string
+	pending int64
+}
+
+// consumers lists those of the group on every stream. One round trip.
+func (s *session) consumers(run context.Context) ([]consumer, error) {
+	ctx, cancel := call(run, 0)
+	defer cancel()
+	rdb := s.g.Worker.rdb
+	cmds := make(rueidis.Commands, len(s.g.Streams))
+	for i, key := range s.g.Streams {
+		cmds[i] = rdb.B().XinfoConsumers().Key(key).Group(s.g.Name).Build()
+	}
+	var all []consumer
+	for i, r := range rdb.DoMulti(ctx, cmds...) {
+		list, err := r.ToArray()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range list {
+			info, err := m.AsMap()
+			if err != nil {
+				return nil, err
+			}
+			name, pending := info["name"], info["pending"]
+			c := consumer{stream: i}
+			if c.name, err = name.ToString(); err != nil {
+				return nil, err
+			}
+			if c.pending, err = pending.AsInt64(); err != nil {
+				return nil, err
+			}
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// deadOf returns those whose heartbeat is missing, or marked as being taken over. One round trip, none if there are no others.
+func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, error) {
+	if len(others) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := call(run, 0)
+	defer cancel()
+	w := s.g.Worker
+	cmds := make(rueidis.Commands, len(others))
+	for i, c := range others {
+		cmds[i] = w.rdb.B().Get().Key(w.keys.Worker(c.name)).Build()
+	}
+	var dead []consumer
+	for i, r := range w.rdb.DoMulti(ctx, cmds...) {
+		token, err := r.ToString()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+		if err != nil || strings.HasPrefix(token, takeoverMark) {
+			dead = append(dead, others[i])
+		}
+	}
+	return dead, nil
+}
+
+// takeOver claims from a dead consumer until nothing is left or there is no room. The script deletes the consumer when it is empty.
+func (s *session) takeOver(run context.Context, c consumer) error {
+	total := 0
+	for run.Err() == nil {
+		room := s.held.room(s.g.slots(), s.g.ready())
+		if room <= 0 {
+			break
+		}
+		last, n, err := s.claim(run, c.stream, c.name, "-", min(room, ownPage))
+		if err != nil {
+			return err
+		}
+		total += n
+		if last == "" {
+			break
+		}
+	}
+	if total > 0 {
+		s.g.observe(TakenOver, total)
+		s.log.Warn("stream: entries of a dead worker taken over", "stream", s.g.Streams[c.stream], "from", c.name, "entries", total)
+	}
+	return nil
+}
+
+func isNoGroup(err error) bool {
+	return strings.Contains(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
+}

@@ -1,0 +1,230 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/keys"
+)
+
+// DefaultTTL is the time after which a worker that shows no sign of life is dead.
+const DefaultTTL = 10 * time.Second
+
+// takeoverMark begins the token that replaces a dead worker's. Own tokens are UUIDs and never begin so.
+const takeoverMark = "takeover:"
+
+var (
+	// ErrLost is the cause with which a handler's context ends when this worker was, or may have been, declared dead.
+	// What it held belongs to others; a Settle of it conflicts.
+	ErrLost = errors.New("stream: the worker was declared dead, its entries belong to others")
+
+	// ErrStopped is the cause with which a handler's context ends when the time to drain is over.
+	ErrStopped = errors.New("stream: stopped before the handler was done, the entry is handed back")
+)
+
+// Worker is this process among those that share the work: one heartbeat, whatever number of groups. Make one per process
+// and Redis prefix, and let its Run outlive that of its groups.
+type Worker struct {
+	rdb  rueidis.Client
+	keys keys.Keys
+	id   string
+	ttl  time.Duration
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	current *epoch        // nil = not alive
+	changed chan struct{} // closed and renewed when current changes
+	doubts  chan struct{} // holds one when somebody found the token gone
+}
+
+// epoch is the time under one token.
+type epoch struct {
+	token string
+	ctx   context.Context // ends with the token; cause ErrLost or ErrStopped
+	end   context.CancelCauseFunc
+}
+
+// NewWorker makes the worker of this process. id is its name in Redis (heartbeat and consumer): unique among the processes that share
+// a prefix, and the same after a restart if what it held is to be resumed at once. ttl 0 = DefaultTTL; a third of it must be ample for a round trip.
+func NewWorker(rdb rueidis.Client, k keys.Keys, id string, ttl time.Duration, log *slog.Logger) *Worker {
+	if ttl <= 0 {
+		ttl = DefaultTTL
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Worker{rdb: rdb, keys: k, id: id, ttl: ttl, log: log.With("worker", id), changed: make(chan struct{}), doubts: make(chan struct{}, 1)}
+}
+
+// ID is the worker's name: consumer in every group, and in its heartbeat key.
+func (w *Worker) ID() string { return w.id }
+
+// Token is the one under which entries are delivered now, "" while the worker has none.
+func (w *Worker) Token() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.current == nil {
+		return ""
+	}
+	return w.current.token
+}
+
+// Run keeps the heartbeat until ctx ends, then deletes it, so that others take over what this worker still holds. It returns nil; errors
+// of Redis are logged and outlived. Another process that starts under the same id takes the name over: this one then waits until it is free.
+func (w *Worker) Run(ctx context.Context) error {
+	before := ""
+	for first := true; ctx.Err() == nil; first = false {
+		e, valid := w.acquire(ctx, first, before)
+		if e == nil {
+			break
+		}
+		before = e.token
+		w.keep(ctx, e, valid)
+		if ctx.Err() != nil {
+			w.release(ctx, e)
+			w.finish(e, ErrStopped)
+			break
+		}
+		w.log.Warn("stream: the heartbeat was lost, what was held is dropped")
+		w.finish(e, ErrLost)
+	}
+	return nil
+}
+
+// acquire takes a new token after the one before and says until when it is certainly ours. nil = ctx ended first.
+func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch, time.Time) {
+	var b backoff
+	force := "0"
+	if first {
+		force = "1"
+	}
+	for {
+		e := &epoch{token: uuid.NewString()}
+		begun := time.Now()
+		call, cancel := context.WithTimeout(ctx, max(w.ttl, time.Second))
+		reply, err := acquireScript.Run(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl), force, takeoverMark, before).AsStrSlice()
+		cancel()
+		switch {
+		case err == nil && len(reply) == 1:
+			e.ctx, e.end = context.WithCancelCause(context.WithoutCancel(ctx))
+			w.set(e)
+			return e, begun.Add(w.ttl)
+		case ctx.Err() != nil:
+			return nil, time.Time{}
+		case err == nil:
+			w.log.Error("stream: another process runs under this worker id, waiting until it ends; give every process its own id")
+		default:
+			w.log.Warn("stream: no heartbeat yet", "error", err)
+		}
+		if !pause(b.next(), ctx) {
+			return nil, time.Time{}
+		}
+	}
+}
+
+// keep renews the token until it is lost or ctx ends. Without an answer it is given up when it may have expired, by this
+// process' monotonic clock.
+func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
+	var b backoff
+	wait := w.ttl / 3
+	for {
+		if !w.rest(ctx, max(min(wait, time.Until(valid)), 0)) {
+			return
+		}
+		begun := time.Now()
+		if !begun.Before(valid) {
+			return
+		}
+		end := begun.Add(w.ttl / 3)
+		if end.After(valid) {
+			end = valid
+		}
+		call, cancel := context.WithDeadline(ctx, end)
+		reply, err := renewScript.Run(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl)).AsStrSlice()
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			w.log.Warn("stream: heartbeat not renewed", "error", err)
+			wait = min(b.next(), w.ttl/3)
+		case len(reply) != 1 || reply[0] != "ok":
+			return
+		default:
+			valid, wait = begun.Add(w.ttl), w.ttl/3
+			b.reset()
+		}
+	}
+}
+
+// rest waits for d, or until somebody doubts the token; false if ctx ended first.
+func (w *Worker) rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-w.doubts:
+	}
+	return true
+}
+
+// doubt lets the heartbeat be looked at now: a script found the token gone, or everything else.
+func (w *Worker) doubt() {
+	select {
+	case w.doubts <- struct{}{}:
+	default:
+	}
+}
+
+// release ends the heartbeat; if that fails, it expires.
+func (w *Worker) release(ctx context.Context, e *epoch) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(min(w.ttl, 2*time.Second), 100*time.Millisecond))
+	defer cancel()
+	if err := releaseScript.Run(call, w.rdb, []string{w.key()}, e.token).Error(); err != nil {
+		w.log.Warn("stream: heartbeat not deleted, it will expire", "error", err)
+	}
+}
+
+func (w *Worker) key() string { return w.keys.Worker(w.id) }
+
+func (w *Worker) set(e *epoch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current = e
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *Worker) finish(e *epoch, cause error) {
+	w.set(nil)
+	e.end(cause)
+}
+
+// await returns the current epoch, as soon as there is one.
+func (w *Worker) await(ctx context.Context) (*epoch, error) {
+	for {
+		w.mu.Lock()
+		e, changed := w.current, w.changed
+		w.mu.Unlock()
+		if e != nil && e.ctx.Err() == nil && ctx.Err() == nil {
+			return e, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("stream: no heartbeat: %w", ctx.Err())
+		case <-changed:
+		}
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
