@@ -1,0 +1,85 @@
+package recipe
+
+import "fmt"
+
+// advice: R030, R031, R033: what runs, but not everywhere alike.
+func (c *review) advice() {
+	for i, s := range c.r.Steps {
+		if len(c.actionsOf[s.Name]) == 0 {
+			c.warn("R030", fmt.Sprintf("step %s has no action: MicroDCS would hang on it", s.Name), "nothing, if the recipe runs on Takt only", "Steps", i)
+		}
+	}
+	c.confusableEvents()
+	c.dialect()
+}
+
+// confusableEvents: R031, two events of one type awaited by one step, or in two paths of
+// a simultaneous branch, without different assets.
+func (c *review) confusableEvents() {
+	byType := map[string][]int{}
+	assets := make([]string, len(c.r.Actions))
+	for i, a := range c.r.Actions {
+		if a.Interaction != InteractionPull {
+			continue
+		}
+		assets[i] = assetOf(&a)
+		for _, other := range byType[a.TypeID] {
+			b := c.r.Actions[other]
+			if c.together(a.Step, b.Step) && (assets[i] == "" || assets[other] == "" || assets[i] == assets[other]) {
+				c.warn("R031", fmt.Sprintf("actions %s and %s can await %s at the same time", b.Name, a.Name, a.TypeID),
+					"let the equipment send different types, or name different assets in Parameters.asset_id", "Actions", i, "TypeId")
+				break
+			}
+		}
+		byType[a.TypeID] = append(byType[a.TypeID], i)
+	}
+}
+
+// together tells whether two steps can be active at once.
+func (c *review) together(a, b string) bool {
+	if a == b {
+		return true
+	}
+	pa, inA := c.places[a]
+	pb, inB := c.places[b]
+	return inA && inB && pa.branch == pb.branch && pa.path != pb.path && c.r.Branches[pa.branch].Type == SimultaneousBranch
+}
+
+// dialect: R033 but for loops, each cause once.
+func (c *review) dialect() {
+	const fix = "nothing, if the recipe runs on Takt only"
+	for i, cond := range c.compiled {
+		if cond.kind != conditionAlways {
+			c.warn("R033", fmt.Sprintf("the recipe has conditions, such as %q: MicroDCS takes the lowest priority number instead", cond.text), fix, "Transitions", i, "Condition")
+			break
+		}
+	}
+	for i, a := range c.r.Actions {
+		if a.Qualifier != QualifierN && a.Qualifier != QualifierP && a.Qualifier != QualifierP1 && a.Qualifier != "" {
+			c.warn("R033", fmt.Sprintf("action %s has the qualifier %s, which runs as N", a.Name, a.Qualifier), "write N", "Actions", i, "Qualifier")
+			break
+		}
+	}
+	for i, a := range c.r.Actions {
+		if a.Interaction == InteractionPull && a.MaxAttempts > 1 {
+			c.warn("R033", fmt.Sprintf("MaxAttempts has no effect on action %s: an event is awaited once", a.Name), "remove it, and let TimeoutSeconds be long enough", "Actions", i, "MaxAttempts")
+			break
+		}
+	}
+}
+
+// assetOf is the asset whose events a pull_event awaits, "" for any.
+func assetOf(a *Action) string {
+	if a.Parameters == nil {
+		return ""
+	}
+	src, err := parse(a.Parameters, maxDepth)
+	if err != nil {
+		return "" // not from a decoded recipe
+	}
+	asset := src.root.member("asset_id")
+	if asset == nil {
+		return ""
+	}
+	return asset.text
+}

@@ -1,0 +1,308 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ruleCases has, for each rule, recipes that break it. want is "CODE severity pointer" of
+// a finding that must be there; only says that it is the only error, or, of a warning,
+// that there is no error.
+var ruleCases = []struct {
+	name   string
+	recipe string // short form, see text; or JSON if it starts with {
+	want   string
+	only   bool
+}{
+	{"member missing", `{"Steps": [{"Initial": true}], "Transitions": [], "Actions": []}`, "R001 error /Steps/0", true},
+	{"unknown qualifier", "step A*\ndo a @ A as SD", "R002 error /Actions/0/Qualifier", true},
+	{"no step", "", "R003 error /Steps", true},
+	{"no initial step", "step A", "R004 error /Steps", true},
+	{"two initial steps", "step A*\nstep B*\nA > B", "R005 error /Steps/1/Initial", true},
+	{"empty name", `{"Steps": [{"Name": "", "Initial": true}], "Transitions": [], "Actions": []}`, "R006 error /Steps/0/Name", true},
+	{"long name", "step " + strings.Repeat("x", 129) + "*", "R006 error /Steps/0/Name", true},
+	{"dot in the name of an action: E-S14", "step A*\ndo a.b @ A", "R006 error /Actions/0/Name", true},
+	{"space in the name of an action: E-S14", `{"Steps": [{"Name": "A", "Initial": true}], "Transitions": [], "Actions": [{"Name": "a b", "Step": "A", "Qualifier": "N", "Interaction": "push_command", "TypeId": "t", "TimeoutSeconds": 5}]}`, "R006 error /Actions/0/Name", true},
+	{"quote in the name of a step: E-S14", `step A"*`, "R006 error /Steps/0/Name", true},
+	{"topic characters in the name of a branch: E-S14", "step A*\nstep B\nstep C\nA > X/+#\nsim X/+#: B | C", "R006 error /Branches/0/Name", true},
+	{"two steps of one name", "step A*\nstep A", "R007 error /Steps/1/Name", true},
+	{"two branches of one name", "step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nsim X: B | C\nsim X: D | E", "R007 error /Branches/1/Name", true},
+	{"step and branch of one name", "step A*\nstep B\nstep C\nA > A\nsim A: B | C", "R007 error /Branches/0/Name", false},
+	{"two actions of one name", "step A*\nstep B\nA > B\ndo a @ A\ndo a @ B", "R008 error /Actions/1/Name", true},
+	{"dangling source", "step A*\nX > A", "R009 error /Transitions/0/Source", true},
+	{"dangling target: E-S10", "step A*\nA > X", "R009 error /Transitions/0/Target", true},
+	{"action of an unknown step", "step A*\ndo a @ X", "R010 error /Actions/0/Step", true},
+	{"action of a branch", "step A*\nstep B\nstep C\nA > X\nsim X: B | C\ndo a @ X", "R010 error /Actions/0/Step", true},
+	{"unknown step in a path", "step A*\nstep B\nA > X\nsim X: B | C", "R011 error /Branches/0/Branches/1/0", true},
+	{"nested branch: E-S10", "step A*\nstep B\nstep C\nstep D\nA > X\nsim X: B | Y\nsim Y: C | D", "R011 error /Branches/0/Branches/1/0", true},
+	{"branch without path", "step A*\nA > X\nsim X:", "R012 error /Branches/0", true},
+	{"empty path", "step A*\nstep B\nA > X\nsim X: B |", "R012 error /Branches/0/Branches/1", true},
+	{"one path only", "step A*\nstep B\nA > X\nsim X: B", "R012 warning /Branches/0", true},
+	{"step in two paths", "step A*\nstep B\nA > X\nsim X: B | B", "R013 error /Branches/0/Branches/1/0", true},
+	{"step twice in a path", "step A*\nstep B\nstep C\nA > X\nsim X: B B | C", "R013 error /Branches/0/Branches/0/1", true},
+	{"step in two branches", "step A*\nstep B\nstep C\nstep D\nA > X\nX > Y\nsim X: B | C\nsim Y: D | C", "R013 error /Branches/1/Branches/1/0", true},
+	{"initial step in a path", "step A\nstep B*\nstep C\nA > X\nsim X: B | C", "R014 error /Steps/1", false},
+	{"jump into a path", "step A*\nstep B\nstep C\nA > X\nA > B ! 1\nsim X: B | C", "R015 error /Transitions/1/Target", true},
+	{"jump out of a path", "step A*\nstep B\nstep C\nstep D\nA > X\nX > D\nB > D\nsim X: B | C", "R015 error /Transitions/2/Source", true},
+	{"branch to the middle of its path", "step A*\nstep B\nstep C\nstep D\nA > X\nX > C\nsel X: B C | D", "R015 error /Transitions/1/Target", true},
+	{"simultaneous branch without exit", "step A*\nstep B\nstep C\nstep D\nA > X\nsim X: B | C", "R016 error /Branches/0", false},
+	{"simultaneous branch without exit to a branch", "step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nsim X: B | C\nsel Y: D | E", "R016 error /Branches/0", false},
+	{"two exits, always", "step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nX > D\nX > E ! 1\nsim X: B | C", "R016 error /Transitions/2", true},
+	{"two exits, one condition", "step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nX > D: job.id == 'a'\nX > E: job.id == 'a' ! 1\nsim X: B | C", "R016 error /Transitions/2", true},
+	{"two exits, one priority", "step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nX > D: job.id == 'a'\nX > E: job.id != 'a'\nsim X: B | C", "R016 error /Transitions/2", true},
+	{"exit to the own path", "step A*\nstep B\nstep C\nA > X\nX > B\nsim X: B | C", "R017 error /Transitions/1/Target", true},
+	{"second entry to one path", "step A*\nstep B\nstep C\nA > X\nX > B: job.id == 'a'\nX > C: otherwise ! 1\nX > B: never ! 2\nsel X: B | C", "R017 error /Transitions/3/Target", true},
+	{"entries to some paths", "step A*\nstep B\nstep C\nA > X\nX > B\nsel X: B | C", "R018 error /Branches/0", true},
+	{"simultaneous entry with condition", "step A*\nstep B\nstep C\nA > X\nX > B: job.id == 'a'\nX > C\nsim X: B | C", "R019 error /Transitions/1/Condition", true},
+	{"simultaneous entry otherwise", "step A*\nstep B\nstep C\nA > X\nX > B: otherwise\nX > C\nsim X: B | C", "R019 error /Transitions/1/Condition", true},
+	{"unreachable step", "step A*\nstep B", "R020 error /Steps/1", true},
+	{"unreachable branch", "step A*\nstep B\nstep C\nstep D\nX > D\nsel X: B | C", "R020 error /Branches/0", false},
+	{"endless", "step A*\nstep B\nstep C\nA > B: job.id == 'a'\nA > C: otherwise ! 1\nB > B\ndo b @ B", "R021 error /Steps/1", true},
+	{"only way out never", "step A*\nstep B\nA > B: never", "R021 error /Steps/0", true},
+	{"way out is dead", "step A*\nstep B\nA > A\nA > B ! 1\ndo a @ A", "R021 error /Steps/0", true},
+	{"no path can be taken", "step A*\nstep B\nstep C\nA > X\nX > B: never\nX > C: false ! 1\nsel X: B | C", "R021 error /Branches/0", true},
+	{"no end", "step A*\nA > A\ndo a @ A", "R022 error /Transitions", true},
+	{"idle loop: E-S10", "step A*\nstep B\nstep C\nA > B\nB > A: otherwise ! 1\nB > C: job.id == 'a'", "R023 error /Steps/0", true},
+	{"idle loop over a simultaneous branch", "step A*\nstep B\nstep C\nstep D\nA > X\nX > X: otherwise ! 1\nX > D: job.id == 'a'\nsim X: B | C", "R023 error /Branches/0", true},
+	{"idle loop over an idle path", "step A*\nstep B\nstep C\nA > X\nX > A: otherwise ! 9\nX > D: job.id == 'a'\nX > B: job.id == 'b'\nX > C ! 1\nsel X: B | C\ndo b @ B\nstep D", "R023 error /Steps/0", true},
+	{"idle loop over the first path", "step A*\nstep B\nstep C\nA > X\nX > A: otherwise ! 9\nX > D: job.id == 'a'\nsel X: B | C\nstep D", "R023 error /Steps/0", true},
+	{"same priority", "step A*\nstep B\nstep C\nA > B: job.id == 'a'\nA > C: job.id contains 'b'", "R024 error /Transitions/1", true},
+	{"same priority, exclusive", "step A*\nstep B\nstep C\nA > B: job.id == 'a'\nA > C: otherwise", "R024 warning /Transitions/1", true},
+	{"behind always", "step A*\nstep B\nstep C\nA > B\nA > C: job.id == 'a' ! 1", "R025 warning /Transitions/1", true},
+	{"otherwise beside always", "step A*\nstep B\nstep C\nA > B ! 1\nA > C: otherwise", "R025 warning /Transitions/1", true},
+	{"second otherwise", "step A*\nstep B\nstep C\nA > B: otherwise\nA > C: otherwise ! 1", "R025 warning /Transitions/1", true},
+	{"paths without entries", "step A*\nstep B\nstep C\nA > X\nsel X: B | C", "R025 warning /Branches/0", true},
+	{"unknown word", "step A*\nstep B\nA > B: torque_ok", "R026 error /Transitions/0/Condition", true},
+	{"unknown action", "step A*\nstep B\nA > B: actions.x.ok", "R026 error /Transitions/0/Condition", true},
+	{"no time-out", "step A*\ndo a @ A time 0", "R027 error /Actions/0/TimeoutSeconds", true},
+	{"time-out of more than a day", "step A*\ndo a @ A time 86401", "R027 error /Actions/0/TimeoutSeconds", true},
+	{"empty type", `step A*` + "\n" + `do a @ A type ""`, "R029 error /Actions/0/TypeId", true},
+	{"step without action", "step A*", "R030 warning /Steps/0", true},
+	{"one type awaited twice in a step", "step A*\non a @ A type t\non b @ A type t", "R031 warning /Actions/1/TypeId", true},
+	{"one type awaited in two paths", `step A*
+		step B
+		step C
+		step D
+		A > X
+		sim X: B D | C
+		on a @ D type t with {"asset_id":"cam-1"}
+		on b @ C type t`, "R031 warning /Actions/1/TypeId", true},
+	{"loop", "step A*\nstep B\nA > A: job.id == 'a'\nA > B: otherwise ! 1\ndo a @ A", "R033 warning /Steps/0", true},
+	{"condition", "step A*\nstep B\nA > B: job.id == 'a'", "R033 warning /Transitions/0/Condition", true},
+	{"qualifier", "step A*\ndo a @ A as P0", "R033 warning /Actions/0/Qualifier", true},
+	{"attempts of a pull_event", "step A*\non a @ A attempts 2", "R033 warning /Actions/0/MaxAttempts", true},
+	{"too many steps", many(1001, "step S%d"), "R034 error /Steps", true},
+	{"too many transitions", "step A*\n" + many(5001, "A > A ! %d"), "R034 error /Transitions", true},
+	{"too many actions", "step A*\n" + many(1001, "do a%d @ A"), "R034 error /Actions", true},
+	{"too many branches", "step A*\n" + many(201, "sim X%d: A"), "R034 error /Branches", true},
+	{"too large", "{" + strings.Repeat(" ", MaxBytes) + "}", "R034 error ", true},
+}
+
+func many(n int, line string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, line+"\n", i)
+	}
+	return b.String()
+}
+
+func recipeOf(short string) []byte {
+	if strings.HasPrefix(short, "{") {
+		return []byte(short)
+	}
+	return text(short)
+}
+
+// Every rule finds what breaks it (E-S10, E-S14, E-S25).
+func TestRules(t *testing.T) {
+	for _, c := range ruleCases {
+		t.Run(c.want[:4]+" "+c.name, func(t *testing.T) {
+			data := recipeOf(c.recipe)
+			findings := Check(data)
+			i := slices.IndexFunc(findings, func(f Finding) bool { return f.Code+" "+f.Severity+" "+f.Pointer == c.want })
+			if i < 0 {
+				t.Fatalf("no %s among %v", c.want, findings)
+			}
+			if f := findings[i]; f.Message == "" || f.Fix == "" || f.Line < 1 {
+				t.Errorf("%+v does not say where and what to do", f)
+			}
+			errs := 0
+			for _, f := range findings {
+				if f.Severity == SeverityError {
+					errs++
+				}
+			}
+			isError := strings.Contains(c.want, " error ")
+			if c.only && (isError && errs != 1 || !isError && errs != 0) {
+				t.Errorf("other errors: %v", findings)
+			}
+			_, err := Compile(data)
+			var invalid *InvalidError
+			if (err != nil) != isError || isError && !errors.As(err, &invalid) {
+				t.Errorf("Compile: %v", err)
+			}
+			if isError && len(invalid.Findings) != len(findings) {
+				t.Errorf("Compile has %d findings, Check %d", len(invalid.Findings), len(findings))
+			}
+		})
+	}
+}
+
+// A rule that is listed and has no case above fails here, in each of its severities.
+func TestEveryRuleHasACase(t *testing.T) {
+	for _, rule := range Rules() {
+		for _, severity := range strings.Split(rule.Severity, " or ") {
+			if !slices.ContainsFunc(ruleCases, func(c struct {
+				name   string
+				recipe string
+				want   string
+				only   bool
+			}) bool {
+				return strings.HasPrefix(c.want, rule.Code+" "+severity+" ")
+			}) {
+				t.Errorf("no case breaks %s (%s, %s)", rule.Code, severity, rule.Text)
+			}
+		}
+	}
+	for _, c := range ruleCases {
+		code, severity := strings.Fields(c.want)[0], strings.Fields(c.want)[1]
+		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Code == code && strings.Contains(r.Severity, severity) }) {
+			t.Errorf("%s (%s) is not listed", code, severity)
+		}
+	}
+}
+
+// What must not be found: recipes near the edge of a rule.
+func TestNoFalseAlarm(t *testing.T) {
+	for name, c := range map[string]struct {
+		recipe string
+		not    []string
+	}{
+		"branch after branch":           {"step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nX > Y\nsim X: B | C\nsel Y: D | E\nY > D: job.id == 'a'\nY > E: otherwise ! 1", []string{"R015", "R016", "R017", "R018", "R020", "R021", "R022"}},
+		"simultaneous with entries":     {"step A*\nstep B\nstep C\nA > X\nX > B\nX > C\nsim X: B | C", []string{"R017", "R019", "R024", "R025"}},
+		"entry and exit of one number":  {"step A*\nstep B\nstep C\nstep D\nA > X\nX > D\nX > B: job.id == 'a'\nX > C: otherwise ! 1\nsel X: B | C", []string{"R024", "R025"}},
+		"exclusive exits":               {"step A*\nstep B\nstep C\nstep D\nstep E\nA > X\nX > D: job.id == 'a'\nX > E: otherwise ! 1\nsim X: B | C", []string{"R016", "R024"}},
+		"allowed endless":               {"step A*\nA > A\ndo a @ A\nset {\"AllowEndless\": true}", []string{"R021", "R022"}},
+		"loop with an action":           {"step A*\nstep B\nstep C\nA > B\nB > A: otherwise ! 1\nB > C: job.id == 'a'\ndo a @ A", []string{"R023"}},
+		"loop over a busy branch":       {"step A*\nstep B\nstep C\nstep D\nA > X\nX > X: otherwise ! 1\nX > D: job.id == 'a'\nsim X: B | C\ndo b @ C", []string{"R023"}},
+		"loop over a busy path":         {"step A*\nstep B\nstep C\nstep D\nA > X\nX > A: otherwise ! 9\nX > D: job.id == 'a'\nX > B\nX > C: job.id == 'x' ! 1\nsel X: B | C\ndo b @ B", []string{"R023"}},
+		"loop with a condition":         {"step A*\nstep B\nA > A: job.id == 'a'\nA > B: otherwise ! 1", []string{"R023", "R021"}},
+		"assets tell events apart":      {`step A*` + "\n" + `on a @ A type t with {"asset_id":"1"}` + "\n" + `on b @ A type t with {"asset_id":"2"}`, []string{"R031"}},
+		"one type, one after the other": {"step A*\nstep B\nA > B\non a @ A type t\non b @ B type t", []string{"R031"}},
+		"one type, one path or other":   {"step A*\nstep B\nstep C\nA > X\nX > B: job.id == 'a'\nX > C: otherwise ! 1\nsel X: B | C\non b @ B type t\non c @ C type t", []string{"R031"}},
+		"qualifiers P and P1":           {"step A*\ndo a @ A as P\ndo b @ A as P1", []string{"R033"}},
+	} {
+		for _, f := range Check(recipeOf(c.recipe)) {
+			if slices.Contains(c.not, f.Code) {
+				t.Errorf("%s: %s", name, f)
+			}
+		}
+	}
+	for _, f := range Check(testdata(t, "gearbox.json")) {
+		if f.Code != "R033" {
+			t.Errorf("gearbox: %s", f)
+		}
+	}
+}
+
+// E-S25: what is wrong with a recipe reaches whoever asks for it, with line and pointer,
+// all at once, in the order of the text and in the spelling of the text.
+func TestFindingsSayWhere(t *testing.T) {
+	findings := Check([]byte(`{
+  "steps": [
+    {"name": "A", "initial": true},
+    {"name": "B b"}
+  ],
+  "transitions": [
+    {"source": "A", "target": "B b", "condition": "ok"},
+    {"source": "A",
+     "target": "C", "condition": ""}
+  ],
+  "actions": [{"name": "a", "step": "A", "qualifier": "N", "interaction": "push_command", "type_id": "t",
+    "timeout_seconds": 0}]
+}`))
+	var got []string
+	for _, f := range findings {
+		if f.Severity == SeverityError {
+			got = append(got, fmt.Sprintf("%d %s %s", f.Line, f.Code, f.Pointer))
+		}
+	}
+	want := []string{
+		"4 R006 /steps/1/name",
+		"7 R026 /transitions/0/condition",
+		"8 R024 /transitions/1",
+		"9 R009 /transitions/1/target",
+		"12 R027 /actions/0/timeout_seconds",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	line := Finding{Code: "R009", Severity: "error", Pointer: "/transitions/1", Line: 9, Message: "m", Fix: "f"}.String()
+	if line != "9: R009 error: m (at /transitions/1); f" {
+		t.Error(line)
+	}
+}
+
+// E-S25: the error of Compile names findings, but not thousands of them.
+func TestInvalidErrorIsShort(t *testing.T) {
+	_, err := Compile(text("step A*\n" + many(300, "A > X%d")))
+	if err == nil || len(err.Error()) > 3000 || !strings.Contains(err.Error(), "R009") || !strings.Contains(err.Error(), "more") {
+		t.Error(err)
+	}
+}
+
+// A recipe at the limits of R034 is checked without comparing everything with everything.
+func TestLargeRecipe(t *testing.T) {
+	var b strings.Builder
+	for i := range MaxSteps {
+		fmt.Fprintf(&b, "step S%d%s\n", i, map[bool]string{true: "*"}[i == 0])
+		fmt.Fprintf(&b, "on a%d @ S0 type t with {\"asset_id\":\"%d\"}\n", i, i)
+	}
+	for i := range MaxTransitions {
+		fmt.Fprintf(&b, "S0 > S%d: job.id == '%d' ! %d\n", i%MaxSteps, i, i/50)
+	}
+	if findings := Check(text(b.String())); HasErrors(findings) {
+		t.Error(findings[0])
+	}
+	one := strings.Count(b.String(), " ! ")
+	if findings := Check(text(strings.NewReplacer(" ! 1\n", " ! 0\n", " ! 2\n", " ! 0\n").Replace(b.String()))); !HasErrors(findings) || one != MaxTransitions {
+		t.Error("151 transitions of one priority are taken for exclusive")
+	}
+}
+
+func TestExclusive(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"never", "always", true},
+		{"always", "otherwise", false},
+		{"otherwise", "otherwise", false},
+		{"otherwise", "job.id == 'a'", true},
+		{"job.id == 'a'", "job.id == 'b'", true},
+		{"job.id == 'a'", "job.id == 'a'", false},
+		{"job.parameters.n == 1", "job.parameters.n == 2", true},
+		{"job.parameters.b == true", "job.parameters.b == false", true},
+		{"job.parameters.n == 1", "job.parameters.m == 2", false},
+		{"job.parameters.n < 5", "job.parameters.n >= 5", true},
+		{"job.parameters.n < 5", "job.parameters.n <= 5", false},
+		{"job.parameters.n == 5", "job.parameters.n != 5", true},
+		{"job.parameters.b", "not job.parameters.b", true},
+		{"!(job.parameters.b)", "job.parameters.b", true},
+		{"job.parameters.b", "not job.parameters.c", false},
+		{"job.id == 'a' and job.parameters.b", "job.id == 'b'", false},
+		{"job.id in ['a']", "job.id in ['b']", false},
+	} {
+		a, errA := compileCondition(c.a, nil)
+		b, errB := compileCondition(c.b, nil)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if exclusive(a, b) != c.want || exclusive(b, a) != c.want {
+			t.Errorf("%s / %s: want %v", c.a, c.b, c.want)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package recipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/vm"
+)
+
+// Limits of a condition. An expression has no loops and no ranges, so with these it ends
+// in microseconds.
+const (
+	maxConditionBytes = 4096
+	maxConditionNodes = 256
+	conditionMemory   = 100_000 // of expr's own unit, elements
+)
+
+type conditionKind int
+
+const (
+	conditionAlways conditionKind = iota
+	conditionNever
+	conditionOtherwise
+	conditionExpression
+)
+
+// condition is a compiled condition (spec A.5.4). It is immutable.
+type condition struct {
+	text    string
+	kind    conditionKind
+	program *vm.Program
+	refs    []reference
+	timed   bool // looks at step.t, so it can become true without an event
+	shape   shape
+}
+
+// reference is a value that a condition looks at: variable is its name in the program.
+type reference struct {
+	variable string
+	text     string // as written, for messages
+	root     string // "ok", "result", "parameters", "id", "t"
+	action   string
+	path     []any // members (string) and elements (int) below the root
+}
+
+// constants are the words that are no expression, in lower case.
+var constants = map[string]conditionKind{
+	"": conditionAlways, "always": conditionAlways, "true": conditionAlways,
+	"never": conditionNever, "false": conditionNever,
+	"otherwise": conditionOtherwise,
+}
+
+// compileCondition compiles text for a recipe with these action names. The error says in
+// one line what is wrong (R026).
+func compileCondition(text string, actions map[string]bool) (c *condition, err error) {
+	text = strings.TrimSpace(text)
+	if kind, ok := constants[strings.ToLower(text)]; ok {
+		return &condition{text: text, kind: kind}, nil
+	}
+	if len(text) > maxConditionBytes {
+		return nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxConditionBytes)
+	}
+	// A panic of the compiler of a foreign library over a foreign text is a finding.
+	defer func() {
+		if r := recover(); r != nil {
+			c, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
+		}
+	}()
+	config := conf.CreateNew()
+	for _, option := range []expr.Option{
+		expr.Env(map[string]any{}), expr.AllowUndefinedVariables(), // the builder checks names
+		expr.MaxNodes(maxConditionNodes), expr.AsAny(),
+		expr.Function(truthFunction, truth, new(func(any, string) bool)),
+		expr.Function(memberFunction, dynamicMember, new(func(any, any) any)),
+		expr.Function(addFunction, add, new(func(any, any) any)),
+	} {
+		option(config)
+	}
+	tree, err := parser.ParseWithConfig(text, config)
+	if err != nil {
+		return nil, firstLine(err)
+	}
+	b := builder{actions: actions, condition: &condition{text: text, kind: conditionExpression, shape: shapeOf(tree.Node)}}
+	tree.Node = b.truth(tree.Node)
+	if b.err != nil {
+		return nil, b.err
+	}
+	if _, err := checker.Check(tree, config); err != nil {
+		return nil, firstLine(err)
+	}
+	if b.condition.program, err = compiler.Compile(tree, config); err != nil {
+		return nil, firstLine(err)
+	}
+	return b.condition, nil
+}
+
+// scope is what a condition is evaluated over. It must not change meanwhile.
+type scope struct {
+	order     *Order
+	execution *Execution
+	elapsed   float64 // step.t, in seconds
+}
+
+// holds evaluates an expression. An error is one of the author or the equipment (a
+// comparison of a string with a number, of something missing with a number).
+func (c *condition) holds(s scope) (bool, error) {
+	env := make(map[string]any, len(c.refs))
+	results := map[string]any{}
+	var missing []string
+	for _, r := range c.refs {
+		v := r.value(s, results)
+		env[r.variable] = v
+		if v == nil {
+			missing = append(missing, r.text)
+		}
+	}
+	machine := vm.VM{MemoryBudget: conditionMemory}
+	v, err := machine.Run(c.program, env)
+	if err == nil {
+		return v.(bool), nil // the builder put truthFunction at the root
+	}
+	err = firstLine(err)
+	if len(missing) > 0 {
+		err = fmt.Errorf("%w (missing: %s)", err, strings.Join(missing, ", "))
+	}
+	return false, err
+}
+
+// value finds what r refers to, nil if there is no such thing. Results are decoded once
+// per evaluation, into results.
+func (r *reference) value(s scope, results map[string]any) any {
+	switch r.root {
+	case "id":
+		return s.order.ID
+	case "t":
+		return s.elapsed
+	case "parameters":
+		if len(r.path) == 0 {
+			return plain(s.order.Parameters)
+		}
+		v, ok := s.order.Parameters[fmt.Sprint(r.path[0])]
+		if !ok {
+			return nil
+		}
+		return follow(plain(v), r.path[1:])
+	}
+	a := s.execution.Action(r.action)
+	if r.root == "ok" {
+		return a != nil && a.State == ActionCompleted
+	}
+	if a == nil {
+		return nil
+	}
+	v, ok := results[r.action]
+	if !ok {
+		v = plain(a.Result)
+		results[r.action] = v
+	}
+	return follow(v, r.path)
+}
+
+// follow goes down a path of members and elements; what is missing is nil.
+func follow(v any, path []any) any {
+	for _, p := range path {
+		v = member(v, p)
+	}
+	return v
+}
+
+func member(v, key any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if key, ok := key.(string); ok {
+			return v[key]
+		}
+	case []any:
+		if i, ok := key.(int); ok {
+			if i < 0 {
+				i += len(v)
+			}
+			if i >= 0 && i < len(v) {
+				return v[i]
+			}
+		}
+	}
+	return nil
+}
+
+// plain turns a decoded or raw JSON value into what expressions work on: nil, bool, int,
+// float64, string, []any, map[string]any. A number is an int if it is written as one.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.RawMessage:
+		decoder := json.NewDecoder(bytes.NewReader(v))
+		decoder.UseNumber()
+		var decoded any
+		if decoder.Decode(&decoded) != nil {
+			return nil
+		}
+		return plain(decoded)
+	case json.Number:
+		if i, err := strconv.Atoi(string(v)); err == nil {
+			return i
+		}
+		f, _ := v.Float64()
+		return f
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for key, e := range v {
+			m[key] = plain(e)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = plain(e)
+		}
+		return l
+	}
+	return v
+}
+
+// The functions that the builder puts into a program. Their names cannot be written in
+// an expression.
+const (
+	truthFunction  = "$truth"
+	memberFunction = "$member"
+	addFunction    = "$add"
+)
+
+// truth is its first argument as a truth value: what is missing is not true. The second
+// is the text of the first.
+func truth(args ...any) (any, error) {
+	switch v := args[0].(type) {
+	case nil:
+		return false, nil
+	case bool:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("%v is %s, not true or false", args[1], describeValue(v))
+	}
+}
+
+func dynamicMember(args ...any) (any, error) { return member(args[0], args[1]), nil }
+
+// add is + without the concatenation of strings and arrays, which could use much memory.
+func add(args ...any) (any, error) {
+	a, aInt := args[0].(int)
+	b, bInt := args[1].(int)
+	if aInt && bInt {
+		return a + b, nil
+	}
+	x, okX := number(args[0])
+	y, okY := number(args[1])
+	if !okX || !okY {
+		return nil, fmt.Errorf("cannot add %s and %s", describeValue(args[0]), describeValue(args[1]))
+	}
+	return x + y, nil
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func describeValue(v any) string {
+	switch v.(type) {
+	case nil:
+		return "missing"
+	case bool:
+		return "true or false"
+	case string:
+		return "a string"
+	case int, float64:
+		return "a number"
+	case []any:
+		return "an array"
+	}
+	return "an object"
+}
+
+// firstLine drops the drawing of the place from an error of the expression library.
+func firstLine(err error) error {
+	var placed *file.Error
+	if errors.As(err, &placed) {
+		return errors.New(placed.Message)
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(line)
+}

@@ -1,0 +1,233 @@
+package recipe
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// A.5.4: the constants.
+func TestConstants(t *testing.T) {
+	for text, want := range map[string]conditionKind{
+		"": conditionAlways, " ": conditionAlways, "always": conditionAlways, "ALWAYS": conditionAlways, "true": conditionAlways, " True ": conditionAlways,
+		"never": conditionNever, "Never": conditionNever, "false": conditionNever, "FALSE": conditionNever,
+		"otherwise": conditionOtherwise, "Otherwise": conditionOtherwise,
+		"not false": conditionExpression, "true and true": conditionExpression,
+	} {
+		c, err := compileCondition(text, nil)
+		if err != nil || c.kind != want {
+			t.Errorf("%q: %v, %v; want %v", text, c, err, want)
+		}
+	}
+}
+
+// An order and an execution for conditions to look at.
+func conditionScope() scope {
+	return scope{
+		order: &Order{ID: "JO-1", Parameters: map[string]any{
+			"mark": "laser", "count": json.Number("3"), "torque": 84.5, "on": true, "off": false, "null": nil,
+			"list": []any{json.Number("1"), "b"}, "object": map[string]any{"deep": map[string]any{"n": json.Number("9007199254740993")}},
+			"raw": json.RawMessage(`{"n": [10, 20]}`), "broken": json.RawMessage(`{`), "big": json.Number("1e3"),
+		}},
+		execution: &Execution{Actions: []ActionEntry{
+			{Name: "weld", State: ActionCompleted, Result: json.RawMessage(`{"ok":true,"seams":[{"mm":12},{"mm":15.5}],"id":9007199254740993,"note":"fine"}`)},
+			{Name: "scan-2", State: ActionCompleted, Result: json.RawMessage(`7`)},
+			{Name: "idle", State: ActionPending},
+		}},
+		elapsed: 2.5,
+	}
+}
+
+var conditionActions = map[string]bool{"weld": true, "scan-2": true, "idle": true, "unmade": true}
+
+// A.5.4 (E-S10: conditions decide): what expressions give.
+func TestExpressions(t *testing.T) {
+	for text, want := range map[string]bool{
+		"actions.weld.ok":                                             true,
+		"actions.idle.ok":                                             false,
+		"actions.unmade.ok":                                           false,
+		"not actions.idle.ok":                                         true,
+		"! actions.idle.ok && actions.weld.ok":                        true,
+		"actions.weld.result.ok":                                      true,
+		"actions.weld.result.ok == true":                              true,
+		"actions?.weld.result?.ok":                                    true,
+		"actions['weld'].result['ok']":                                true,
+		`actions["scan-2"].result == 7`:                               true,
+		"actions.weld.result.seams[1].mm > 15":                        true,
+		"actions.weld.result.seams[-1].mm > 15":                       true,
+		"len(actions.weld.result.seams) == 2":                         true,
+		"actions.weld.result.id == 9007199254740993":                  true,
+		"actions.weld.result.id == 9007199254740992":                  false,
+		"actions.weld.result.note startsWith 'fi'":                    true,
+		"actions.weld.result.note endsWith 'x'":                       false,
+		"actions.weld.result.note contains 'in'":                      true,
+		"actions.weld.result.note matches '^f.*e$'":                   true,
+		"'note' in actions.weld.result":                               true,
+		"job.id == 'JO-1'":                                            true,
+		"job.parameters.mark == 'laser'":                              true,
+		"job.parameters.mark in ['label', 'laser']":                   true,
+		"job.parameters.mark not in ['label', 'laser']":               false,
+		"job.parameters.count == 3":                                   true,
+		"job.parameters.count + 1 == 4":                               true,
+		"job.parameters.torque + 1 > 85":                              true,
+		"1 + job.parameters.torque > 85.4":                            true,
+		"job.parameters.torque >= 80 and job.parameters.torque <= 85": true,
+		"80 <= job.parameters.torque <= 85":                           true,
+		"job.parameters.on ? job.parameters.off : true":               false,
+		"(job.parameters.on ? job.parameters : nil).count == 3":       true,
+		"job.parameters.list[0] == 1":                                 true,
+		"job.parameters.list[job.parameters.zero ?? 1] == 'b'":        true,
+		"job.parameters[job.parameters.which ?? 'mark'] == 'laser'":   true,
+		"job.parameters.object.deep.n == 9007199254740993":            true,
+		"job.parameters.raw.n[1] == 20":                               true,
+		"job.parameters.big == 1000":                                  true,
+		"'mark' in job.parameters":                                    true,
+		"'none' in job.parameters":                                    false,
+		"step.t > 2 and step.t < 3":                                   true,
+		"upper(job.parameters.mark) == 'LASER'":                       true,
+		"int('5') + abs(-2) == 7":                                     true,
+		"max(1, job.parameters.count) == 3":                           true,
+		"job.parameters.on":                                           true,
+		"(job.parameters.on)":                                         true,
+		"job.parameters.a ?? job.parameters.on":                       true,
+		"true && (false || actions.weld.ok)":                          true,
+		// What is missing is nil, and no error (E-S10).
+		"actions.idle.result.x.y[3].z == nil": true,
+		"actions.weld.result.none == nil":     true,
+		"actions.weld.result.note.x == nil":   true,
+		"actions.weld.result.seams.x == nil":  true,
+		"actions.weld.result.seams[9] == nil": true,
+		"actions.weld.result[0] == nil":       true,
+		"actions.weld.result.none":            false,
+		"not actions.weld.result.none":        true,
+		"actions.weld.result.none == 5":       false,
+		"actions.weld.result.none == 'x'":     false,
+		"job.parameters.none != 'x'":          true,
+		"job.parameters.null == nil":          true,
+		"job.parameters.broken == nil":        true,
+		"job.parameters.none and true":        false,
+		"(job.parameters.none ?? 0) < 5":      true,
+		"job.parameters.none in [1, 2]":       false,
+		"job.parameters.none contains 'x'":    false,
+		"1 in job.parameters.none":            false,
+		"actions.unmade.result.x == nil":      true,
+		"job.parameters.list[[1]] == nil":     true,
+	} {
+		c, err := compileCondition(text, conditionActions)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got, err := c.holds(conditionScope())
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	if c, _ := compileCondition("step.t > 1", nil); !c.timed {
+		t.Error("step.t is not noticed")
+	}
+}
+
+// What fails when evaluated, with a reason on one line.
+func TestExpressionsThatFail(t *testing.T) {
+	for text, reason := range map[string]string{
+		"actions.weld.result.none > 5":        "missing: actions.weld.result.none",
+		"5 < job.parameters.none.x":           "missing: job.parameters.none.x",
+		"job.parameters.mark > 5":             "string > int",
+		"job.parameters.mark + 1 == 2":        "cannot add a string and a number",
+		"job.parameters.list + 1 == 2":        "cannot add an array and a number",
+		"job.parameters.object + 1 == 2":      "cannot add an object and a number",
+		"job.parameters.on + 1 == 2":          "cannot add true or false and a number",
+		"job.parameters.mark":                 "job.parameters.mark is a string, not true or false",
+		"not job.parameters.count":            "job.parameters.count is a number",
+		"job.parameters.list and true":        "job.parameters.list is an array",
+		"-job.parameters.mark == 1":           "invalid operation: - string",
+		"len(job.parameters.none) == 0":       "invalid argument for len",
+		"job.parameters.count % 0 == 1":       "divide by zero",
+		"int(job.parameters.mark) == 1":       "int(laser)",
+		"1 in job.parameters.mark":            "operator \"in\" not defined on string",
+		"actions.weld.result.seams > 3":       ">",
+		"job.parameters.object ?? false":      "is an object, not true or false",
+		"(true ? job.parameters.mark : true)": "is a string",
+	} {
+		c, err := compileCondition(text, conditionActions)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got, err := c.holds(conditionScope())
+		if err == nil || got || !strings.Contains(err.Error(), reason) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v; want %q", text, got, err, reason)
+		}
+	}
+}
+
+// R026: what does not compile, with a reason on one line.
+func TestExpressionsRefused(t *testing.T) {
+	for text, reason := range map[string]string{
+		"torque_ok":                        `unknown name "torque_ok"`,
+		"done":                             `unknown name "done"`,
+		"actions":                          "write actions.<name>.ok",
+		"actions.x.ok":                     `there is no action "x"`,
+		"actions[0].ok":                    `there is no action "0"`,
+		"actions[job.id].ok":               "write actions.<name>.ok",
+		"actions.weld":                     "write actions.weld.ok",
+		"actions.weld.state == 'x'":        "write actions.weld.ok",
+		"actions.weld.ok.x":                "ok has no members",
+		"actions.scan-2.result == 7":       "bad number syntax",
+		"job":                              "write job.id",
+		"job.scope == 'x'":                 "write job.id",
+		"job.id.x == 1":                    "id has no members",
+		"step":                             "write step.t",
+		"step.x":                           "write step.t",
+		"step.t.x == 1":                    "t has no members",
+		"step.t[job.id] == 1":              "t has no members",
+		"$env.job.id == 'x'":               "unknown name",
+		"5":                                "is not true or false",
+		"'x'":                              "is not true or false",
+		"[true]":                           "is not true or false",
+		"nil":                              "is not true or false",
+		"1 + 1":                            "is not true or false",
+		"-step.t":                          "is not true or false",
+		"len(job.id)":                      "is not true or false",
+		"len(torque)":                      `unknown name "torque"`,
+		"not 5":                            "is not true or false",
+		"true and 'x'":                     "is not true or false",
+		"5 ? true : false":                 "is not true or false",
+		"'a' < 5":                          "mismatched types",
+		"now() == nil":                     "the function now cannot be used",
+		"all([1], # > 0)":                  "the function all cannot be used",
+		"filter([1], true) == nil":         "the function filter cannot be used",
+		"repeat('x', 100) == ''":           "the function repeat cannot be used",
+		"1 in 1..1000000":                  "the operator .. cannot be used",
+		"foo() == 1":                       "unknown function foo",
+		"job.id.foo() == 1":                "unknown function",
+		"let x = 1; x == 1":                "cannot be used",
+		"true; true":                       "cannot be used",
+		"{'a': 1} == nil":                  "cannot be used",
+		"[1][0:1] == nil":                  "cannot be used",
+		"job.id matches job.id":            "must be a string",
+		"job.id matches '('":               "missing closing",
+		"a b":                              "unexpected token",
+		"(":                                "unexpected token",
+		"'":                                "literal not terminated",
+		"job.parameters.x ==":              "unexpected token",
+		"$truth(true, '')":                 "unknown function",
+		strings.Repeat("(", 3000) + "true": "unexpected token",
+		strings.Repeat("x", 5000):          "5000 bytes",
+		strings.Repeat("true and ", 300) + "true": "maximum allowed nodes",
+	} {
+		c, err := compileCondition(text, conditionActions)
+		if err == nil || !strings.Contains(err.Error(), reason) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.60s: %v, %v; want %q", text, c, err, reason)
+		}
+	}
+}
+
+// The same member of two spellings is one variable, another is another.
+func TestReferencesAreTakenOnce(t *testing.T) {
+	c, err := compileCondition(`actions.weld.result["a.b"]["c"] == actions.weld.result["a"]["b.c"] and actions.weld.ok and actions['weld'].ok`, conditionActions)
+	if err != nil || len(c.refs) != 3 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

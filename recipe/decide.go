@@ -1,0 +1,398 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Phase is where a run stands after a decision.
+type Phase string
+
+// The phases. A completed or failed run ends its job (End or Abort) in the same commit.
+const (
+	PhaseRunning   Phase = "Running"
+	PhaseCompleted Phase = "Completed"
+	PhaseFailed    Phase = "Failed"
+)
+
+// Order is what conditions may see of a job order. Parameters maps the id of each job
+// order parameter to its value, as encoding/json would decode it (json.Number and
+// json.RawMessage are taken too).
+type Order struct {
+	ID           string
+	Scope        string
+	Parameters   map[string]any
+	WorkMasterID string
+}
+
+// Docs is what a decision reads and changes: the execution, and the mailbox of each event
+// type of the recipe (Program.PullTypes). A type without a mailbox has none stored.
+type Docs struct {
+	Execution *Execution
+	Mailboxes map[string]*Mailbox
+}
+
+// Answer is the equipment's answer to the command CommandID: a Result, or an Error.
+type Answer struct {
+	CommandID string
+	Result    json.RawMessage
+	Error     *ActionError
+}
+
+// Command is one message to equipment: what the outbox sends.
+type Command struct {
+	ID            string
+	JobID         string
+	Scope         string
+	Action        string
+	TypeID        string
+	CorrelationID string
+	Attempt       int
+	Iteration     int
+	Parameters    json.RawMessage
+	Deadline      time.Time
+	Again         bool // sent before under the same ID
+}
+
+// Outcome is a decision: what to commit, in one unit. The documents in it are new; those
+// decided on are as they were.
+type Outcome struct {
+	Docs             Docs
+	ChangedMailboxes []string // keys of Docs.Mailboxes, sorted; an Empty one is to be deleted
+	Commands         []Command
+	Due              time.Time // next timer of the execution, zero = none
+	Phase            Phase
+	Stale            bool   // the event changed nothing: there is nothing to commit
+	Note             string // for the log: why Stale, or how the run ended
+}
+
+// decision is one decision under way: copies of the documents, and what came of them.
+type decision struct {
+	p        *Program
+	o        *Order
+	x        *Execution
+	mail     map[string]*Mailbox
+	own      map[string]bool // mailboxes that are copies, so may be changed
+	commands []Command
+	now      int64 // Unix ms
+	entered  int   // steps and branches entered in this decision
+	wake     int64 // when a condition over step.t is to be looked at again
+	note     string
+}
+
+// Start makes the first decision of a run: the execution document, the initial step and
+// all that follows at once. startKey makes this start different from other starts of the
+// same order id; the same start repeated must have the same startKey. mail holds the
+// mailboxes of PullTypes that are stored.
+func (p *Program) Start(o Order, workMasterID, startKey string, mail map[string]*Mailbox, now time.Time) Outcome {
+	x := &Execution{
+		JobID: o.ID, Scope: o.Scope, WorkMasterID: workMasterID, CurrentStep: p.initial,
+		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(),
+	}
+	d := p.decide(&o, Docs{Execution: x, Mailboxes: mail}, now)
+	d.enter(p.initial)
+	d.settle()
+	return d.outcome()
+}
+
+// Answer takes the equipment's answer. It counts for any attempt of the current iteration
+// of an action that is dispatched (a refusal for the latest attempt only: an earlier one
+// was given up when it was refused or timed out). Every other answer is Stale.
+func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
+	if why := p.unfit(docs.Execution); why != "" {
+		return stale(docs, why)
+	}
+	d := p.decide(&o, docs, now)
+	e, action := d.answered(a)
+	if e == nil {
+		return stale(docs, "no action awaits the answer to command "+a.CommandID)
+	}
+	result, err := payload(a.Result)
+	switch {
+	case a.Error != nil:
+		d.failAction(e, fmt.Sprintf("action %s was refused: %s", action.Name, a.Error.text()))
+	case err != nil:
+		d.failAction(e, fmt.Sprintf("action %s was answered, but %v", action.Name, err))
+	default:
+		e.complete(result)
+	}
+	d.settle()
+	return d.outcome()
+}
+
+// Pulled takes an event that Mailbox.Match gave to action of this job. The waiting entry
+// leaves the mailbox. Stale if the action does not wait, or the payload is not JSON.
+func (p *Program) Pulled(o Order, docs Docs, action string, ev PullEvent, now time.Time) Outcome {
+	if why := p.unfit(docs.Execution); why != "" {
+		return stale(docs, why)
+	}
+	data, err := payload(ev.Data)
+	if err != nil {
+		return stale(docs, fmt.Sprintf("event %s for action %s is ignored: %v", ev.ID, action, err))
+	}
+	d := p.decide(&o, docs, now)
+	i := slices.IndexFunc(p.actions, func(a *Action) bool { return a.Name == action })
+	if i < 0 || d.entry(i).State != ActionWaiting || !d.active(p.actions[i].Step) {
+		return stale(docs, "action "+action+" does not wait for an event")
+	}
+	e := d.entry(i)
+	d.forget(e)
+	e.complete(data)
+	d.settle()
+	return d.outcome()
+}
+
+// Tick does what time brings: commands sent again, time-outs, conditions over step.t,
+// early events past their time. Stale if there is none of it yet.
+func (p *Program) Tick(o Order, docs Docs, now time.Time) Outcome {
+	return p.look(o, docs, now, false)
+}
+
+// Evaluate looks at everything anew, as after Resume or by a sweeper that repairs: what
+// Tick does, and the mailboxes are put right. It is Stale only if the run is over or
+// paused, so that its timers are written again.
+func (p *Program) Evaluate(o Order, docs Docs, now time.Time) Outcome {
+	return p.look(o, docs, now, true)
+}
+
+func (p *Program) look(o Order, docs Docs, now time.Time, anew bool) Outcome {
+	if why := p.unfit(docs.Execution); why != "" {
+		return stale(docs, why)
+	}
+	if docs.Execution.Paused {
+		return stale(docs, "the job is paused")
+	}
+	due := docs.Execution.Due()
+	nothingDue := due.IsZero() || due.After(now)
+	d := p.decide(&o, docs, now)
+	d.expireMail()
+	if nothingDue && !anew && len(d.own) == 0 {
+		return stale(docs, "nothing is due")
+	}
+	d.timers()
+	if anew {
+		d.meet()
+	}
+	d.settle()
+	return d.outcome()
+}
+
+// unfit says why x cannot be decided on, "" if it can.
+func (p *Program) unfit(x *Execution) string {
+	switch {
+	case x == nil:
+		return "there is no execution"
+	case x.Terminal():
+		return "the run is over"
+	case x.Recipe != "" && x.Recipe != p.sha:
+		return "the execution runs another recipe, " + x.Recipe
+	}
+	return ""
+}
+
+func stale(docs Docs, why string) Outcome {
+	out := Outcome{Docs: docs, Stale: true, Note: why, Phase: PhaseRunning}
+	if docs.Execution != nil {
+		out.Phase, out.Due = docs.Execution.Phase(), docs.Execution.Due()
+	}
+	return out
+}
+
+// decide copies what docs hold and sets up the entries of all actions, in the order of
+// the recipe.
+func (p *Program) decide(o *Order, docs Docs, now time.Time) *decision {
+	d := &decision{
+		p: p, o: o, x: docs.Execution.Clone(), now: now.UnixMilli(),
+		mail: maps.Clone(docs.Mailboxes), own: map[string]bool{},
+	}
+	if d.mail == nil {
+		d.mail = map[string]*Mailbox{}
+	}
+	if !d.entriesInOrder() {
+		entries := make([]ActionEntry, len(p.actions))
+		for i, a := range p.actions {
+			entries[i] = ActionEntry{Name: a.Name, State: ActionPending, TypeID: a.TypeID}
+			if e := docs.Execution.Action(a.Name); e != nil {
+				entries[i] = *e
+			}
+		}
+		d.x.Actions = entries
+	}
+	return d
+}
+
+func (d *decision) entriesInOrder() bool {
+	if len(d.x.Actions) != len(d.p.actions) {
+		return false
+	}
+	for i, a := range d.p.actions {
+		if d.x.Actions[i].Name != a.Name {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *decision) outcome() Outcome {
+	out := Outcome{
+		Docs:     Docs{Execution: d.x, Mailboxes: d.mail},
+		Commands: d.commands,
+		Due:      d.x.Due(),
+		Phase:    d.x.Phase(),
+		Note:     d.note,
+	}
+	for t := range d.own {
+		out.ChangedMailboxes = append(out.ChangedMailboxes, t)
+	}
+	slices.Sort(out.ChangedMailboxes)
+	return out
+}
+
+// answered finds the action that a is for: dispatched, in an active step, in its current
+// iteration.
+func (d *decision) answered(a Answer) (*ActionEntry, *Action) {
+	for i, action := range d.p.actions {
+		e := d.entry(i)
+		if e.State != ActionDispatched || !d.active(action.Step) {
+			continue
+		}
+		if e.CommandID == a.CommandID {
+			return e, action
+		}
+		if a.Error != nil {
+			continue
+		}
+		for n := max(e.FirstAttempt, e.Attempt-action.maxAttempts()+1, 1); n < e.Attempt; n++ {
+			if CommandID(d.x.CorrelationID, action.Name, e.Iteration, n) == a.CommandID {
+				return e, action
+			}
+		}
+	}
+	return nil, nil
+}
+
+// timers: time-outs, and commands to send again. In active steps only, as all else; a
+// timer anywhere else, in a document that something else wrote, is put out, for it would
+// be due for ever.
+func (d *decision) timers() {
+	for i, action := range d.p.actions {
+		e := d.entry(i)
+		if e.State != ActionDispatched && e.State != ActionWaiting || !d.active(action.Step) {
+			e.Deadline, e.ResendAt = 0, 0
+			continue
+		}
+		switch {
+		case e.Deadline != 0 && e.Deadline <= d.now:
+			what := "no answer"
+			if e.State == ActionWaiting {
+				what = "no event " + action.TypeID
+			}
+			d.failAction(e, fmt.Sprintf("action %s timed out: %s within %d s", action.Name, what, action.TimeoutSeconds))
+		case e.ResendAt != 0 && e.ResendAt <= d.now:
+			e.ResendAt = d.resendAt(action, e.Deadline)
+			d.send(action, e, true)
+		}
+	}
+}
+
+// entry is the entry of the i-th action of the recipe.
+func (d *decision) entry(i int) *ActionEntry { return &d.x.Actions[i] }
+
+// active tells whether step is. What is not active is never touched (E-S7).
+func (d *decision) active(step string) bool { return slices.Contains(d.x.ActiveSteps, step) }
+
+// mailbox returns the mailbox of a type to read, never nil.
+func (d *decision) mailbox(typeID string) *Mailbox {
+	if m := d.mail[typeID]; m != nil {
+		return m
+	}
+	return &Mailbox{}
+}
+
+// change returns a copy of the mailbox of a type, which then counts as changed.
+func (d *decision) change(typeID string) *Mailbox {
+	if !d.own[typeID] {
+		d.mail[typeID] = d.mailbox(typeID).Clone()
+		d.own[typeID] = true
+	}
+	return d.mail[typeID]
+}
+
+// waitingEntry is how the i-th action stands in its mailbox.
+func (d *decision) waitingEntry(i int) Waiting {
+	return Waiting{
+		JobID: d.x.JobID, Action: d.p.actions[i].Name, Asset: d.p.assets[i],
+		CorrelationID: d.x.CorrelationID, Since: d.x.StartedAt, Recipe: d.p.sha,
+	}
+}
+
+// forget removes the waiting entry of e.
+func (d *decision) forget(e *ActionEntry) {
+	waits := func(w Waiting) bool { return w.JobID == d.x.JobID && w.Action == e.Name }
+	if slices.ContainsFunc(d.mailbox(e.TypeID).Waiting, waits) {
+		m := d.change(e.TypeID)
+		m.Waiting = slices.DeleteFunc(m.Waiting, waits)
+	}
+}
+
+// expireMail drops early events past their time.
+func (d *decision) expireMail() {
+	for _, t := range d.p.types {
+		if slices.ContainsFunc(d.mailbox(t).Events, func(e PullEvent) bool { return e.Until <= d.now }) {
+			d.change(t).expire(d.now)
+		}
+	}
+}
+
+// meet puts mailboxes right: every waiting action stands in its mailbox, or gets the
+// early event that is there for it.
+func (d *decision) meet() {
+	for i, action := range d.p.actions {
+		e := d.entry(i)
+		if e.State != ActionWaiting || !d.active(action.Step) {
+			continue
+		}
+		w := d.waitingEntry(i)
+		if d.takeEarly(e, w) {
+			d.forget(e)
+		} else if !slices.Contains(d.mailbox(e.TypeID).Waiting, w) {
+			d.forget(e) // an entry of an earlier start
+			m := d.change(e.TypeID)
+			m.Waiting = append(m.Waiting, w)
+		}
+	}
+}
+
+// takeEarly completes e with an early event, if one is there for w.
+func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
+	i := d.mailbox(e.TypeID).early(w, d.x.Scope, d.now)
+	if i < 0 {
+		return false
+	}
+	m := d.change(e.TypeID)
+	data, err := payload(m.Events[i].Data)
+	if err != nil {
+		data = nil // Keep lets none in
+	}
+	m.Events = slices.Delete(m.Events, i, i+1)
+	e.complete(data)
+	return true
+}
+
+// complete ends an attempt with what the equipment gave.
+func (e *ActionEntry) complete(result json.RawMessage) {
+	e.State, e.Result, e.Error = ActionCompleted, result, ""
+	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
+}
+
+// failAction ends an attempt; settle decides whether there is another one.
+func (d *decision) failAction(e *ActionEntry, why string) {
+	if e.State == ActionWaiting {
+		d.forget(e)
+	}
+	e.State, e.Result, e.Error = ActionFailed, nil, why
+	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
+}

@@ -1,0 +1,284 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Decode reads a recipe strictly (spec A.2): PascalCase and snake_case names, PascalCase
+// first; unknown members are ignored; nothing is coerced. The findings are those of the
+// shape: R001, R002, R034. The recipe is nil when there is none to speak of (R001 and
+// R034); with R002 alone it is there, so that other rules can be checked as well.
+func Decode(data []byte) (*Recipe, []Finding) {
+	r, d := decode(data)
+	return r, d.findings
+}
+
+// UnmarshalJSON decodes as Decode does; the error is an *InvalidError.
+func (r *Recipe) UnmarshalJSON(data []byte) error {
+	read, findings := Decode(data)
+	if read == nil || HasErrors(findings) {
+		return &InvalidError{Findings: findings}
+	}
+	*r = *read
+	return nil
+}
+
+func decode(data []byte) (*Recipe, *decoder) {
+	d := &decoder{source: &source{data: data, root: &node{}}}
+	if len(data) > MaxBytes {
+		d.report("R034", 0, "", fmt.Sprintf("the recipe has %d bytes", len(data)), fmt.Sprintf("keep it at most %d bytes", MaxBytes))
+		return nil, d
+	}
+	src, err := parse(data, maxDepth)
+	if err != nil {
+		code, fix := "R001", "write one JSON object in UTF-8"
+		if err.deep {
+			code, fix = "R034", fmt.Sprintf("nest at most %d levels", maxDepth)
+		}
+		d.report(code, err.offset, "", err.Error(), fix)
+		return nil, d
+	}
+	d.source = src
+	r := d.recipe()
+	if slices.ContainsFunc(d.findings, func(f Finding) bool { return f.Code != "R002" }) {
+		return nil, d
+	}
+	return r, d
+}
+
+// decoder turns a parsed text into a Recipe and notes what does not fit.
+type decoder struct {
+	*source
+	findings []Finding
+}
+
+func (d *decoder) report(code string, offset int, pointer, message, fix string) {
+	d.findings = append(d.findings, Finding{Code: code, Severity: SeverityError, Pointer: pointer, Line: d.line(offset), Message: message, Fix: fix})
+}
+
+func (d *decoder) recipe() *Recipe {
+	o, ok := d.object(d.root, "")
+	if !ok {
+		return nil
+	}
+	r := &Recipe{
+		Semantics:     oneOf(o, "Semantics", false, "", "compat"),
+		AllowEndless:  o.boolean("AllowEndless"),
+		MaxIterations: o.integer("MaxIterations", false, 1, 1_000_000),
+	}
+	o.each("Steps", true, MaxSteps, func(e object) {
+		r.Steps = append(r.Steps, Step{Name: e.string("Name", true), Initial: e.boolean("Initial")})
+	})
+	o.each("Transitions", true, MaxTransitions, func(e object) {
+		r.Transitions = append(r.Transitions, Transition{
+			Source:    e.string("Source", true),
+			Target:    e.string("Target", true),
+			Condition: e.string("Condition", true),
+			Priority:  e.integer("Priority", false, -1<<31, 1<<31-1),
+		})
+	})
+	o.each("Actions", true, MaxActions, func(e object) {
+		r.Actions = append(r.Actions, Action{
+			Name:           e.string("Name", true),
+			Step:           e.string("Step", true),
+			Qualifier:      oneOf(e, "Qualifier", true, QualifierN, QualifierP, QualifierP0, QualifierP1, QualifierS, QualifierR, QualifierL, QualifierD),
+			Interaction:    oneOf(e, "Interaction", true, InteractionPush, InteractionPull),
+			TypeID:         e.string("TypeId", true),
+			TimeoutSeconds: e.integer("TimeoutSeconds", true, -1<<31, 1<<31-1),
+			Parameters:     e.parameters("Parameters"),
+			MaxAttempts:    e.integer("MaxAttempts", false, 1, 100),
+		})
+	})
+	o.each("Branches", false, MaxBranches, func(e object) {
+		r.Branches = append(r.Branches, Branch{
+			Name:  e.string("Name", true),
+			Type:  oneOf(e, "Type", true, SelectionBranch, SimultaneousBranch),
+			Paths: e.paths("Branches"),
+		})
+	})
+	// An absent list is written as [] again: the members are required.
+	r.Steps, r.Transitions, r.Actions = notNil(r.Steps), notNil(r.Transitions), notNil(r.Actions)
+	return r
+}
+
+func notNil[E any](list []E) []E {
+	if list == nil {
+		return []E{}
+	}
+	return list
+}
+
+// object is a JSON object of the recipe and where it stands.
+type object struct {
+	d  *decoder
+	n  *node
+	at string
+}
+
+func (d *decoder) object(n *node, at string) (object, bool) {
+	if n.kind != '{' {
+		d.report("R001", n.start, at, "this must be an object, and is "+n.describe(), "write { … }")
+		return object{}, false
+	}
+	return object{d: d, n: n, at: at}, true
+}
+
+// member returns the value called name, and its pointer; nil when it is absent, or null
+// where null means absent. Required and absent is a finding.
+func (o object) member(name string, required bool) (*node, string) {
+	key := o.n.spelling(name)
+	if key == "" {
+		if required {
+			o.d.report("R001", o.n.start, o.at, "the member "+name+" is missing", "add "+name)
+		}
+		return nil, o.at
+	}
+	at := o.at + "/" + key
+	n := o.n.member(key)
+	if first := o.n.kids[slices.Index(o.n.keys, key)]; first != n {
+		o.d.report("R001", n.start, at, "the member "+key+" is there twice", "remove one of the two")
+	}
+	if n.kind == 'n' && !required {
+		return nil, at
+	}
+	return n, at
+}
+
+func (o object) wrong(n *node, at, want string) {
+	o.d.report("R001", n.start, at, "this must be "+want+", and is "+n.describe(), "write "+want)
+}
+
+func (o object) string(name string, required bool) string {
+	n, at := o.member(name, required)
+	if n == nil {
+		return ""
+	}
+	if n.kind != '"' {
+		o.wrong(n, at, "a string")
+	}
+	return n.text
+}
+
+func (o object) boolean(name string) bool {
+	n, at := o.member(name, false)
+	if n == nil {
+		return false
+	}
+	if n.kind != 't' && n.kind != 'f' {
+		o.wrong(n, at, "true or false")
+	}
+	return n.kind == 't'
+}
+
+// integer returns 0 for an absent member; the range is for those that are there.
+func (o object) integer(name string, required bool, least, most int64) int {
+	n, at := o.member(name, required)
+	if n == nil {
+		return 0
+	}
+	i, ok := n.integer(o.d.data)
+	if !ok || i < least || i > most {
+		o.wrong(n, at, fmt.Sprintf("an integer from %d to %d", least, most))
+		return 0
+	}
+	return int(i)
+}
+
+func (o object) parameters(name string) json.RawMessage {
+	n, at := o.member(name, false)
+	if n == nil {
+		return nil
+	}
+	if n.kind != '{' {
+		o.wrong(n, at, "an object")
+		return nil
+	}
+	return o.d.raw(n)
+}
+
+// oneOf reads a string that must be one of words (R002). Not a method, for that cannot
+// have type parameters.
+func oneOf[S ~string](o object, name string, required bool, words ...S) S {
+	n, at := o.member(name, required)
+	if n == nil {
+		return ""
+	}
+	if n.kind != '"' {
+		o.wrong(n, at, "a string")
+		return ""
+	}
+	word := S(n.text)
+	if !slices.Contains(words, word) {
+		o.d.report("R002", n.start, at, fmt.Sprintf("%s %q is not known", name, n.text), fmt.Sprintf("write one of %q", words))
+	}
+	return word
+}
+
+// each calls do for every element of an array of objects, of which there may be limit.
+func (o object) each(name string, required bool, limit int, do func(object)) {
+	n, at := o.member(name, required)
+	if n == nil {
+		return
+	}
+	if n.kind != '[' {
+		o.wrong(n, at, "an array")
+		return
+	}
+	if len(n.kids) > limit {
+		o.d.report("R034", n.start, at, fmt.Sprintf("there are %d %s", len(n.kids), name), fmt.Sprintf("keep it at most %d", limit))
+		return
+	}
+	for i, kid := range n.kids {
+		if e, ok := o.d.object(kid, fmt.Sprintf("%s/%d", at, i)); ok {
+			do(e)
+		}
+	}
+}
+
+// paths reads an array of arrays of step names.
+func (o object) paths(name string) [][]string {
+	n, at := o.member(name, true)
+	if n == nil {
+		return nil
+	}
+	if n.kind != '[' {
+		o.wrong(n, at, "an array of arrays")
+		return nil
+	}
+	paths := make([][]string, 0, len(n.kids))
+	for i, kid := range n.kids {
+		at := fmt.Sprintf("%s/%d", at, i)
+		if kid.kind != '[' {
+			o.wrong(kid, at, "an array of step names")
+			continue
+		}
+		path := make([]string, 0, len(kid.kids))
+		for j, step := range kid.kids {
+			if step.kind != '"' {
+				o.wrong(step, fmt.Sprintf("%s/%d", at, j), "a step name")
+			}
+			path = append(path, step.text)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// describe names what n is, for a message.
+func (n *node) describe() string {
+	switch n.kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 'n':
+		return "null"
+	}
+	return "true or false"
+}

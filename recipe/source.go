@@ -1,0 +1,278 @@
+package recipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep a document may nest. What is stored is put into other documents
+// and read again, so it stays far below the limit of encoding/json.
+const maxDepth = 64
+
+// node is a JSON value that knows where it stands in the text. encoding/json forgets
+// that, and findings need a line; it also forgets the order of members.
+type node struct {
+	kind       byte // one of { [ " 0 t f n; '0' is any number
+	start, end int  // data[start:end] is the value
+	keys       []string
+	kids       []*node // values of the keys, or elements
+	text       string  // of a string, decoded
+}
+
+// source is a parsed document with its text.
+type source struct {
+	data  []byte
+	root  *node
+	lines []int // offset of each line start, filled on first use
+}
+
+// syntaxError is a text that is not JSON, or nests too deep.
+type syntaxError struct {
+	offset int
+	deep   bool
+	err    error
+}
+
+func (e *syntaxError) Error() string { return e.err.Error() }
+
+// parse reads data, which must be UTF-8 and one JSON value of at most depth levels.
+func parse(data []byte, depth int) (*source, *syntaxError) {
+	if !utf8.Valid(data) {
+		return nil, &syntaxError{offset: invalidUTF8(data), err: errors.New("the text is not valid UTF-8")}
+	}
+	if !json.Valid(data) {
+		return nil, invalidJSON(data)
+	}
+	p := reader{data: data, text: string(data), depth: depth}
+	root := p.value(0)
+	if p.deep != 0 {
+		return nil, &syntaxError{offset: p.deep, deep: true, err: fmt.Errorf("the text nests deeper than %d levels", depth)}
+	}
+	return &source{data: data, root: root}, nil
+}
+
+func invalidJSON(data []byte) *syntaxError {
+	var whole json.RawMessage
+	err := json.Unmarshal(data, &whole)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return &syntaxError{err: err}
+	}
+	return &syntaxError{offset: int(syntax.Offset), deep: strings.Contains(err.Error(), "max depth"), err: err}
+}
+
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size <= 1 {
+			return i
+		}
+		i += size
+	}
+	return len(data)
+}
+
+// reader builds the tree of a text that encoding/json has accepted, so it does not look
+// for errors itself.
+type reader struct {
+	data  []byte
+	text  string // the same; strings of the tree are parts of it
+	spare []node // allocated ahead
+	pos   int
+	depth int
+	deep  int // where the text first went too deep, 0 = nowhere
+}
+
+func (p *reader) value(level int) *node {
+	p.space()
+	if len(p.spare) == 0 {
+		p.spare = make([]node, 32)
+	}
+	n := &p.spare[0]
+	p.spare = p.spare[1:]
+	n.start = p.pos
+	if level > p.depth && p.deep == 0 {
+		p.deep = p.pos
+	}
+	switch c := p.data[p.pos]; c {
+	case '{', '[':
+		n.kind = c
+		if p.deep != 0 { // the rest is of no use
+			p.pos = len(p.data)
+			break
+		}
+		p.pos++
+		p.members(n, level)
+	case '"':
+		n.kind = '"'
+		n.text = p.string()
+	case 't', 'n':
+		n.kind = c
+		p.pos += 4
+	case 'f':
+		n.kind = c
+		p.pos += 5
+	default:
+		n.kind = '0'
+		for p.pos < len(p.data) && strings.IndexByte("+-.0123456789eE", p.data[p.pos]) >= 0 {
+			p.pos++
+		}
+	}
+	n.end = p.pos
+	return n
+}
+
+// members reads what stands between the brackets of n, and the closing one.
+func (p *reader) members(n *node, level int) {
+	for p.deep == 0 {
+		p.space()
+		switch p.data[p.pos] {
+		case '}', ']':
+			p.pos++
+			return
+		case ',':
+			p.pos++
+			continue
+		}
+		if n.kids == nil {
+			n.kids = make([]*node, 0, 8)
+		}
+		if n.kind == '{' {
+			if n.keys == nil {
+				n.keys = make([]string, 0, 8)
+			}
+			n.keys = append(n.keys, p.string())
+			p.space()
+			p.pos++ // the colon
+		}
+		n.kids = append(n.kids, p.value(level+1))
+	}
+}
+
+func (p *reader) string() string {
+	start := p.pos
+	plain := true
+	for p.pos++; p.data[p.pos] != '"'; p.pos++ {
+		if p.data[p.pos] == '\\' {
+			plain = false
+			p.pos++
+		}
+	}
+	p.pos++
+	if plain {
+		return p.text[start+1 : p.pos-1]
+	}
+	var s string
+	_ = json.Unmarshal(p.data[start:p.pos], &s) // valid: the whole text is
+	return s
+}
+
+func (p *reader) space() {
+	for p.pos < len(p.data) && (p.data[p.pos] == ' ' || p.data[p.pos] == '\t' || p.data[p.pos] == '\n' || p.data[p.pos] == '\r') {
+		p.pos++
+	}
+}
+
+// member returns the value of key, nil if there is none. The last of several counts, as
+// everywhere in JSON.
+func (n *node) member(key string) *node {
+	for i := len(n.keys) - 1; i >= 0; i-- {
+		if n.keys[i] == key {
+			return n.kids[i]
+		}
+	}
+	return nil
+}
+
+// raw is the text of n without white space outside strings.
+func (s *source) raw(n *node) json.RawMessage {
+	var b bytes.Buffer
+	_ = json.Compact(&b, s.data[n.start:n.end]) // valid: the whole text is
+	return b.Bytes()
+}
+
+// line is the number, from 1, of the line on which offset stands.
+func (s *source) line(offset int) int {
+	if s.lines == nil {
+		s.lines = []int{0}
+		for i, c := range s.data {
+			if c == '\n' {
+				s.lines = append(s.lines, i+1)
+			}
+		}
+	}
+	return sort.SearchInts(s.lines, offset+1)
+}
+
+// at finds an element by PascalCase names and indexes and returns its JSON pointer, with
+// the names as the text spells them, and its line. It goes as far as the text does: for
+// a member that is absent it is the object that lacks it.
+func (s *source) at(path ...any) (pointer string, line int) {
+	n := s.root
+	for _, p := range path {
+		var kid *node
+		switch p := p.(type) {
+		case int:
+			if n.kind == '[' && p < len(n.kids) {
+				kid = n.kids[p]
+				pointer += "/" + strconv.Itoa(p)
+			}
+		case string:
+			if key := n.spelling(p); key != "" {
+				kid = n.member(key)
+				pointer += "/" + key
+			}
+		}
+		if kid == nil {
+			break
+		}
+		n = kid
+	}
+	return pointer, s.line(n.start)
+}
+
+// spelling returns the key under which n has the member called name in PascalCase: that
+// name, else its snake_case form, else "".
+func (n *node) spelling(name string) string {
+	if n.kind != '{' {
+		return ""
+	}
+	if slices.Contains(n.keys, name) {
+		return name
+	}
+	if snake := snakeCase(name); slices.Contains(n.keys, snake) {
+		return snake
+	}
+	return ""
+}
+
+// snakeCase turns TypeId into type_id.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			c += 'a' - 'A'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// integer reads a number that is written without fraction and exponent.
+func (n *node) integer(data []byte) (int64, bool) {
+	if n.kind != '0' {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(string(data[n.start:n.end]), 10, 64)
+	return i, err == nil
+}
