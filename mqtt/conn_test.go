@@ -1,0 +1,446 @@
+package mqtt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// Every property goes through a broker and back.
+func TestPublishSubscribe(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		box := newInbox()
+		recv := newConn(t, b.URL, "recv")
+		if err := recv.Subscribe(t.Context(), box.sub("a/+")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, recv.Run)
+		ready(t, recv)
+		pub := connected(t, b.URL, "pub")
+		for _, qos := range []byte{0, 1} {
+			want := mqtt.Message{
+				Topic: "a/b", Payload: []byte("{}"), QoS: qos, ContentType: "application/json", ResponseTopic: "r/ä",
+				CorrelationData: []byte{0, 1, 255}, Expiry: time.Hour, UTF8: true,
+				User: []mqtt.UserProperty{{"id", "1"}, {"id", "2"}, {"", ""}, {"ö", "ü"}},
+			}
+			publish(t, pub, want)
+			in := box.next(t)
+			if in.Expiry > time.Hour || in.Expiry < time.Hour-time.Minute {
+				t.Errorf("Expiry %v", in.Expiry)
+			}
+			in.Expiry = want.Expiry
+			if diff := cmp.Diff(want, in.Message); diff != "" || in.Duplicate {
+				t.Errorf("QoS %d: %s", qos, diff)
+			}
+		}
+		publish(t, pub, mqtt.Message{Topic: "a/c", QoS: 1})
+		if in := box.next(t); in.Topic != "a/c" || len(in.Payload) > 0 {
+			t.Errorf("%+v", in.Message)
+		}
+	})
+}
+
+func TestSubscribeWhileConnected(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		c, box := connected(t, b.URL, "c"), newInbox()
+		if err := c.Subscribe(within(t), box.sub("a"), box.sub("$share/g/b")); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, c, mqtt.Message{Topic: "a", QoS: 1})
+		publish(t, c, mqtt.Message{Topic: "b", QoS: 1})
+		if in := box.next(t); in.Topic != "a" {
+			t.Error(in.Topic)
+		}
+		if in := box.next(t); in.Topic != "b" {
+			t.Error(in.Topic)
+		}
+		for _, bad := range []mqtt.Subscription{{Filter: "a/#/b"}, {Filter: "a", QoS: 2}, {Filter: "a", RetainHandling: 3}, {Filter: "a"}} {
+			if bad.QoS != 0 || bad.RetainHandling != 0 || strings.Contains(bad.Filter, "#") {
+				bad.Handle = func(context.Context, *mqtt.Inbound) {}
+			}
+			var refused *mqtt.MessageError
+			if err := c.Subscribe(within(t), bad); !errors.As(err, &refused) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+	})
+}
+
+// D10: subscriptions are QoS 1 and the session is kept. What was not acknowledged comes again,
+// what was acknowledged does not, what came while we were away comes too: over a cut connection
+// and over the death of our process.
+func TestRedelivery(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		proxy, box := testenv.CountingProxy(t, b.URL), newInbox()
+		recv := newConn(t, proxy.URL, "recv", withSession)
+		if err := recv.Subscribe(t.Context(), box.hold("a/#")); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, recv.Run)
+		ready(t, recv)
+		pub := connected(t, b.URL, "pub")
+		for i := range 5 {
+			publish(t, pub, mqtt.Message{Topic: fmt.Sprint("a/", i), QoS: 1})
+		}
+		acks := countAcks(proxy)
+		var first []*mqtt.Inbound
+		for range 5 {
+			first = append(first, box.next(t))
+		}
+		_ = first[0].Ack()
+		_ = first[1].Ack()
+		if err := first[1].Ack(); err != nil {
+			t.Error("a second Ack:", err)
+		}
+		_ = first[3].Ack() // not the next in order: cannot be sent yet
+		eventually(t, "two PUBACKs", func() bool { return acks.Load() >= 2 })
+		fence(t, recv) // and the broker has seen them
+
+		proxy.Refuse(true)
+		proxy.Cut()
+		eventually(t, "connection lost", func() bool { return !recv.Facts().Connected })
+		if err := first[2].Ack(); !errors.Is(err, mqtt.ErrDown) {
+			t.Errorf("Ack of a lost connection: %v", err)
+		}
+		publish(t, pub, mqtt.Message{Topic: "a/5", QoS: 1})
+		proxy.Refuse(false)
+		ready(t, recv)
+		if !recv.Facts().SessionPresent {
+			t.Fatal("the broker forgot the session")
+		}
+		got := map[string]bool{}
+		for range 4 {
+			in := box.next(t)
+			got[in.Topic] = true
+			if in.Duplicate != (in.Topic != "a/5") && b.Server.Kind != "mochi" { // which calls all it kept duplicates
+				t.Errorf("%s: duplicate %t", in.Topic, in.Duplicate)
+			}
+		}
+		if diff := cmp.Diff(map[string]bool{"a/2": true, "a/3": true, "a/4": true, "a/5": true}, got); diff != "" {
+			t.Error(diff)
+		}
+		fence(t, recv)
+		box.empty(t)
+		stop()
+
+		// A new process with the same client id goes on, though it subscribes only later.
+		recv, box = newConn(t, b.URL, "recv", withSession), newInbox()
+		if err := recv.Subscribe(t.Context(), box.sub("a/#")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, recv.Run)
+		for range 4 {
+			if in := box.next(t); !in.Duplicate {
+				t.Errorf("%s is no duplicate", in.Topic)
+			}
+		}
+	})
+}
+
+// fence waits until the handlers of c have all that was published before.
+func fence(t testing.TB, c *mqtt.Conn) {
+	t.Helper()
+	if _, err := c.Retained(within(t), "fence"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A broker that is killed and started again, with and without a memory.
+func TestBrokerRestart(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) *testenv.Broker{
+		"mosquitto": func(t *testing.T) *testenv.Broker { return testenv.Mosquitto(t) },
+		"mosquitto that keeps": func(t *testing.T) *testenv.Broker {
+			return testenv.StartMosquitto(t, embedded.MosquittoOptions{Dir: t.TempDir()})
+		},
+		"mochi": func(t *testing.T) *testenv.Broker { return testenv.Mochi(t, embedded.MochiOptions{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, box := start(t), newInbox()
+			connects := make(chan struct{}, 10)
+			recv := newConn(t, b.URL, "recv", withSession)
+			if err := recv.Subscribe(t.Context(), box.sub("a")); err != nil {
+				t.Fatal(err)
+			}
+			recv.OnConnect(func() { connects <- struct{}{} })
+			run(t, recv.Run)
+			pub := connected(t, b.URL, "pub")
+			<-connects
+			for range 2 {
+				if err := b.Server.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "both notice", func() bool { return !recv.Facts().Connected && !pub.Facts().Connected })
+				if err := pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}); !errors.Is(err, mqtt.ErrDown) || errors.Is(err, mqtt.ErrLost) {
+					t.Errorf("publish while down: %v", err)
+				}
+				eventually(t, "Ready says why", func() bool {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+					defer cancel()
+					err := pub.Ready(ctx)
+					return errors.Is(err, mqtt.ErrDown) && errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "connection refused")
+				})
+				if err := b.Server.Restart(within(t)); err != nil {
+					t.Fatal(err)
+				}
+				ready(t, pub)
+				<-connects
+				publish(t, pub, mqtt.Message{Topic: "a", QoS: 1})
+				box.next(t)
+			}
+			if f := recv.Facts(); f.Connects != 3 || f.Losses != 2 || f.Since.IsZero() {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// A publish whose acknowledgement never comes back fails when the connection does, at once, and
+// says that nobody knows.
+func TestPublishLost(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	proxy := testenv.CountingProxy(t, b.URL)
+	pub := connected(t, proxy.URL, "pub")
+	proxy.DropReplies(true)
+	failed := make(chan error, 1)
+	go func() { failed <- pub.Publish(within(t), mqtt.Message{Topic: "a", QoS: 1}) }()
+	eventually(t, "swallowed PUBACK", func() bool { return proxy.Trips() >= 2 })
+	proxy.Cut()
+	if err := <-failed; !errors.Is(err, mqtt.ErrLost) {
+		t.Error(err)
+	}
+	proxy.DropReplies(false)
+	ready(t, pub)
+	publish(t, pub, mqtt.Message{Topic: "a", QoS: 1})
+}
+
+func TestPublishTimeout(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	proxy := testenv.CountingProxy(t, b.URL)
+	pub := connected(t, proxy.URL, "pub", func(o *mqtt.Options) { o.PublishTimeout = 50 * time.Millisecond })
+	proxy.Stall(true)
+	if err := pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}); !errors.Is(err, mqtt.ErrTimeout) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pub.Publish(ctx, mqtt.Message{Topic: "a", QoS: 1}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	proxy.Stall(false)
+	eventually(t, "publish works again", func() bool { return pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}) == nil })
+}
+
+// Nothing of what cannot be sent reaches the broker, which would close the connection for it.
+func TestPublishImpossible(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		c := connected(t, b.URL, "c")
+		for _, m := range []mqtt.Message{
+			{Topic: "a/+", QoS: 1}, {Topic: "", QoS: 1}, {Topic: "a\x00", QoS: 1}, {Topic: strings.Repeat("a/", 300), QoS: 1},
+			{Topic: "a", ResponseTopic: "b/#", QoS: 1}, {Topic: "a", QoS: 2},
+			{Topic: "a", User: []mqtt.UserProperty{{"mdcserrormessage", "line\nline"}}, QoS: 1},
+		} {
+			var refused *mqtt.MessageError
+			if err := c.Publish(within(t), m); !errors.As(err, &refused) {
+				t.Errorf("%+v: %v", m, err)
+			}
+		}
+		if f := c.Facts(); f.Losses != 0 {
+			t.Errorf("%d connections lost", f.Losses)
+		}
+	})
+}
+
+// Many publishes are in flight at once: a thousand take a few round trips, not a thousand.
+func TestPublishInFlight(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		proxy, box := testenv.CountingProxy(t, b.URL), newInbox()
+		pub, recv := connected(t, proxy.URL, "pub"), connected(t, b.URL, "recv")
+		if err := recv.Subscribe(within(t), box.sub("a")); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Delay(20 * time.Millisecond)
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if err := pub.Publish(within(t), mqtt.Message{Topic: "a", QoS: 1}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if d := time.Since(start); d > 20*time.Second { // one at a time it takes 40 s
+			t.Errorf("took %v", d)
+		}
+		for range 1000 {
+			box.next(t)
+		}
+	})
+}
+
+// D4, E-P14, E-S30: receiver and publisher of one process have ids of their own and live side by
+// side; two Conns with one id do not, which is said and does not become a fight.
+func TestClientIDs(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		one, two := connected(t, b.URL, "takt-1-recv", withSession), connected(t, b.URL, "takt-1-pub", withSession)
+		for range 3 {
+			publish(t, one, mqtt.Message{Topic: "a", QoS: 1})
+			publish(t, two, mqtt.Message{Topic: "a", QoS: 1})
+		}
+		if one.Facts().Losses+two.Facts().Losses != 0 {
+			t.Error("they threw each other out")
+		}
+		connected(t, b.URL, "takt-1-pub", withSession)
+		eventually(t, "it is said", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			defer cancel()
+			err := two.Ready(ctx)
+			return err != nil && (strings.Contains(err.Error(), "taken over") || strings.Contains(err.Error(), "another client"))
+		})
+		if n := two.Facts().TakenOver; b.Server.Kind == "mochi" && n == 0 { // mosquitto 2.0 gives no reason
+			t.Error("not counted")
+		}
+	})
+}
+
+// Session take-over: the second process with the id gets what the first left unacknowledged.
+func TestSessionTakeOver(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		pub, first, second := connected(t, b.URL, "pub"), newInbox(), newInbox()
+		one := newConn(t, b.URL, "recv", withSession)
+		if err := one.Subscribe(t.Context(), first.hold("a")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, one.Run)
+		ready(t, one)
+		publish(t, pub, mqtt.Message{Topic: "a", Payload: []byte("x"), QoS: 1})
+		in := first.next(t)
+		two := newConn(t, b.URL, "recv", withSession)
+		if err := two.Subscribe(t.Context(), second.sub("a")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, two.Run)
+		if again := second.next(t); string(again.Payload) != "x" {
+			t.Errorf("%s", again.Payload)
+		}
+		eventually(t, "take-over noticed", func() bool { return one.Facts().Losses > 0 })
+		if err := in.Ack(); !errors.Is(err, mqtt.ErrDown) {
+			t.Errorf("Ack of the thrown out: %v", err)
+		}
+	})
+}
+
+// A handler that panics costs its message, not the connection.
+func TestHandlerPanics(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	c, box := connected(t, b.URL, "c"), newInbox()
+	bad := mqtt.Subscription{Filter: "bad", QoS: 1, Handle: func(context.Context, *mqtt.Inbound) { panic("oh") }}
+	if err := c.Subscribe(within(t), bad, box.sub("good")); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, c, mqtt.Message{Topic: "bad", QoS: 1})
+	publish(t, c, mqtt.Message{Topic: "good", QoS: 1})
+	box.next(t)
+}
+
+// Several subscriptions of one Conn get the same message; it is acknowledged when all have.
+func TestOverlappingSubscriptions(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		one, two := newInbox(), newInbox()
+		c := newConn(t, b.URL, "c", withSession)
+		if err := c.Subscribe(t.Context(), one.sub("a/+"), two.hold("a/b")); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, c.Run)
+		ready(t, c)
+		publish(t, c, mqtt.Message{Topic: "a/b", QoS: 1})
+		one.next(t)
+		two.next(t)
+		stop()
+
+		c, two = newConn(t, b.URL, "c", withSession), newInbox()
+		if err := c.Subscribe(t.Context(), one.sub("a/+"), two.sub("a/b")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c.Run)
+		if in := two.next(t); !in.Duplicate {
+			t.Error("not sent again, though one of two had not acknowledged")
+		}
+	})
+}
+
+// What an earlier configuration left in the session does not hold up the acknowledgements.
+func TestLeftoverSubscription(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		old, box := newInbox(), newInbox()
+		c := newConn(t, b.URL, "c", withSession)
+		if err := c.Subscribe(t.Context(), old.hold("old")); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, c.Run)
+		ready(t, c)
+		stop()
+		pub := connected(t, b.URL, "pub")
+		publish(t, pub, mqtt.Message{Topic: "old", QoS: 1})
+
+		c = newConn(t, b.URL, "c", withSession)
+		if err := c.Subscribe(t.Context(), box.sub("new")); err != nil {
+			t.Fatal(err)
+		}
+		stop = run(t, c.Run)
+		ready(t, c)
+		publish(t, pub, mqtt.Message{Topic: "new", QoS: 1})
+		box.next(t)
+		fence(t, c)
+		stop()
+
+		c = newConn(t, b.URL, "c", withSession)
+		if err := c.Subscribe(t.Context(), box.sub("#")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c.Run)
+		ready(t, c)
+		fence(t, c)
+		for len(box) > 0 {
+			if in := box.next(t); !strings.HasPrefix(in.Topic, "takt/private/") { // the fence's own marker
+				t.Errorf("%s was not acknowledged", in.Topic)
+			}
+		}
+	})
+}
+
+func TestRunOnce(t *testing.T) {
+	c := newConn(t, testenv.Mosquitto(t).URL, "c")
+	stop := run(t, c.Run)
+	ready(t, c)
+	if err := c.Run(t.Context()); err == nil {
+		t.Error("second Run")
+	}
+	stop()
+	if err := c.Ready(within(t)); !errors.Is(err, mqtt.ErrClosed) {
+		t.Error(err)
+	}
+	if err := c.Publish(within(t), mqtt.Message{Topic: "a"}); !errors.Is(err, mqtt.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// Run ends also while nothing answers.
+func TestRunEndsWhileConnecting(t *testing.T) {
+	proxy := testenv.CountingProxy(t, testenv.Mosquitto(t).URL)
+	proxy.Stall(true)
+	c := newConn(t, proxy.URL, "c")
+	stop := run(t, c.Run)
+	eventually(t, "a connection", func() bool { return proxy.Dials() > 0 })
+	stop()
+}

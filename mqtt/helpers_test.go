@@ -1,0 +1,172 @@
+package mqtt_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mqtt"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// within is a context for waiting.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// brokers runs a test against mosquitto and against the embedded broker.
+func brokers(t *testing.T, test func(t *testing.T, b *testenv.Broker)) {
+	t.Run("mosquitto", func(t *testing.T) { test(t, testenv.Mosquitto(t)) })
+	t.Run("mochi", func(t *testing.T) { test(t, testenv.Mochi(t, embedded.MochiOptions{})) })
+}
+
+// make makes a Conn without running it.
+func newConn(t testing.TB, url, id string, change ...func(*mqtt.Options)) *mqtt.Conn {
+	t.Helper()
+	o := mqtt.Options{URL: url, ClientID: id, Log: quiet(), ConnectTimeout: 5 * time.Second}
+	for _, f := range change {
+		f(&o)
+	}
+	c, err := mqtt.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func withSession(o *mqtt.Options) { o.SessionExpiry = time.Hour }
+
+// run runs something until the test ends or stop is called.
+func run(t testing.TB, f func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Errorf("Run: %v", err)
+				}
+			case <-time.After(patience):
+				t.Error("Run does not return")
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// connected makes and runs a Conn and waits until it is ready.
+func connected(t testing.TB, url, id string, change ...func(*mqtt.Options)) *mqtt.Conn {
+	t.Helper()
+	c := newConn(t, url, id, change...)
+	run(t, c.Run)
+	ready(t, c)
+	return c
+}
+
+func ready(t testing.TB, c *mqtt.Conn) {
+	t.Helper()
+	if err := c.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until ok, looking again whenever the Conn may have changed. For facts that
+// have no event of their own.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx := within(t)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// inbox collects messages.
+type inbox chan *mqtt.Inbound
+
+func newInbox() inbox { return make(inbox, 100_000) }
+
+// sub is a subscription that puts messages in the box and acknowledges them.
+func (b inbox) sub(filter string) mqtt.Subscription {
+	return mqtt.Subscription{Filter: filter, QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
+		_ = in.Ack()
+		b <- in
+	}}
+}
+
+// hold is sub without acknowledgement.
+func (b inbox) hold(filter string) mqtt.Subscription {
+	return mqtt.Subscription{Filter: filter, QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) { b <- in }}
+}
+
+func (b inbox) next(t testing.TB) *mqtt.Inbound {
+	t.Helper()
+	select {
+	case in := <-b:
+		return in
+	case <-time.After(patience):
+		t.Fatal("no message came")
+		return nil
+	}
+}
+
+func (b inbox) empty(t testing.TB) {
+	t.Helper()
+	select {
+	case in := <-b:
+		t.Fatalf("unexpected message on %s: %s", in.Topic, in.Payload)
+	default:
+	}
+}
+
+func publish(t testing.TB, c *mqtt.Conn, m mqtt.Message) {
+	t.Helper()
+	if err := c.Publish(within(t), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command is a complete request.
+func command(id string) cloudevent.Event {
+	return cloudevent.Event{
+		ID: id, Source: "urn:test:mes", SpecVersion: "1.0", Type: "test.Store.v2", Subject: "m42",
+		DataContentType: cloudevent.ContentTypeJSON, CorrelationID: "aaaaaaaa-0000-4000-8000-000000000001",
+		Data: []byte(`{"JobOrderID":"JO-7"}`),
+	}
+}
+
+func writeFile(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

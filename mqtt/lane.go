@@ -1,0 +1,106 @@
+package mqtt
+
+import (
+	"context"
+	"hash/fnv"
+	"runtime/debug"
+	"sync"
+
+	"github.com/taktworks/takt/cloudevent"
+)
+
+// lane is a queue handled by one goroutine, which exists while there is something in it. It is
+// bounded by what the broker may send without acknowledgements.
+type lane struct {
+	mu      sync.Mutex
+	waiting []*Inbound
+	isOpen  bool
+	busy    bool
+}
+
+// take puts a message in its lane. The connection calls it in order of arrival.
+func (s *Server) take(_ context.Context, in *Inbound) {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(s.o.Lane(in.Message)))
+	l := &s.lanes[int(hash.Sum32())%len(s.lanes)]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if in.QoS == 0 && len(l.waiting) >= maxWaitingQoS0 {
+		s.stats.overflow.Add(1)
+		return
+	}
+	l.waiting = append(l.waiting, in)
+	s.wake(l)
+}
+
+func (s *Server) open(l *lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isOpen = true
+	s.wake(l)
+}
+
+// wake starts the lane's goroutine if there is work for it. l.mu is held.
+func (s *Server) wake(l *lane) {
+	if l.isOpen && !l.busy && len(l.waiting) > 0 {
+		l.busy = true
+		s.running.Go(func() {
+			for in := l.next(); in != nil; in = l.next() {
+				s.serve(s.ctx, in)
+			}
+		})
+	}
+}
+
+// next is the message to handle, nil when there is none, or the lane is closed.
+func (l *lane) next() *Inbound {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isOpen || len(l.waiting) == 0 {
+		l.busy = false
+		return nil
+	}
+	in := l.waiting[0]
+	l.waiting[0] = nil
+	l.waiting = l.waiting[1:]
+	return in
+}
+
+func (l *lane) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isOpen = false
+}
+
+// call is Handler.Handle; a panic becomes an error the requester is told.
+func (s *Server) call(ctx context.Context, e cloudevent.Event) (reply *cloudevent.Event, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(e, p)
+			err = cloudevent.Errorf(cloudevent.KindInternalLogicError, "an error in the program; it was logged")
+		}
+	}()
+	return s.o.Handler.Handle(ctx, e)
+}
+
+// refuse is Handler.Refuse. A panic in it costs the answer.
+func (s *Server) refuse(ctx context.Context, e cloudevent.Event, why *cloudevent.Error) (reply *cloudevent.Event) {
+	s.stats.refused.Add(1)
+	if e.Delivery.ResponseTopic == "" {
+		s.stats.unanswered.Add(1)
+		s.log.Warn("mqtt: refused, and nobody asked for an answer", "topic", e.Delivery.Topic, "source", e.Source, "id", e.ID, "err", why)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(e, p)
+			reply = nil
+		}
+	}()
+	return s.o.Handler.Refuse(ctx, e, why)
+}
+
+func (s *Server) panicked(e cloudevent.Event, p any) {
+	s.stats.panics.Add(1)
+	s.log.Error("mqtt: handler panicked", "topic", e.Delivery.Topic, "type", e.Type, "source", e.Source, "id", e.ID,
+		"panic", p, "stack", string(debug.Stack()))
+}

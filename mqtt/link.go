@@ -1,0 +1,166 @@
+package mqtt
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+)
+
+// link is one network connection of a Conn, from CONNACK to its end. A nil link is down.
+type link struct {
+	client  *paho.Client
+	session *session
+	facts   Facts
+	failed  chan error // what the library says when the connection breaks; capacity 1
+	ending  ending     // set by whyLost
+}
+
+func (l *link) up() bool {
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.session.lost:
+		return false
+	default:
+		return true
+	}
+}
+
+// connect makes one attempt.
+func (c *Conn) connect(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.ConnectTimeout)
+	defer cancel()
+	network, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deadline, _ := ctx.Deadline()
+	_ = network.SetDeadline(deadline) // also bounds the writing of CONNECT
+
+	l := &link{session: newSession(c.begin), failed: make(chan error, 1)}
+	l.client = paho.NewClient(paho.ClientConfig{
+		Conn:          newWire(network),
+		Session:       l.session,
+		PacketTimeout: max(c.o.ConnectTimeout, c.o.PublishTimeout),
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+			func(p paho.PublishReceived) (bool, error) {
+				c.dispatch(l, p.Packet)
+				return true, nil
+			},
+		},
+		OnServerDisconnect: func(*paho.Disconnect) {}, // the session has it
+		OnClientError: func(err error) {
+			select {
+			case l.failed <- err:
+			default:
+			}
+		},
+	})
+	ack, err := l.client.Connect(ctx, c.connectPacket())
+	switch {
+	case err == nil:
+	case ack != nil && ack.ReasonCode >= 0x80:
+		return nil, &ConnectError{ack.ReasonCode, reason(ack.ReasonCode, ack.Properties.ReasonString)}
+	default:
+		return nil, fmt.Errorf("mqtt: connect %s: %w", c.broker, err)
+	}
+	_ = network.SetDeadline(time.Time{})
+	l.facts = factsOf(&c.o, c.broker.String(), ack)
+	return l, nil
+}
+
+func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
+	if c.broker.Scheme != "mqtts" {
+		var d net.Dialer
+		network, err := d.DialContext(ctx, "tcp", c.broker.Host)
+		if err != nil {
+			return nil, fmt.Errorf("mqtt: %w", err)
+		}
+		return network, nil
+	}
+	cfg, err := c.o.tls(c.broker.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	d := tls.Dialer{Config: cfg}
+	network, err := d.DialContext(ctx, "tcp", c.broker.Host)
+	if err != nil {
+		return nil, fmt.Errorf("mqtt: tls: %w", err)
+	}
+	return network, nil
+}
+
+func (c *Conn) connectPacket() *paho.Connect {
+	expiry := seconds(c.o.SessionExpiry)
+	size := uint32(maxPacket)
+	// Not saying 65535 is saying it [MQTT-3.1.2.11.3]. The embedded broker keeps no count then,
+	// and its count may stop it for ever: it takes a read lock twice, around each packet.
+	var window *uint16
+	if c.o.ReceiveMaximum != math.MaxUint16 {
+		window = &c.o.ReceiveMaximum
+	}
+	return &paho.Connect{
+		ClientID:     c.o.ClientID,
+		CleanStart:   c.o.SessionExpiry == 0,
+		KeepAlive:    uint16(seconds(c.o.KeepAlive)),
+		UsernameFlag: c.o.Username != "",
+		Username:     c.o.Username,
+		PasswordFlag: c.o.Password != "",
+		Password:     []byte(c.o.Password),
+		Properties: &paho.ConnectProperties{
+			SessionExpiryInterval: &expiry,
+			ReceiveMaximum:        window,
+			MaximumPacketSize:     &size,
+			RequestProblemInfo:    true, // reason strings, please
+		},
+	}
+}
+
+// disconnect sends the last acknowledgements and says goodbye.
+func (l *link) disconnect() {
+	l.session.acknowledge()
+	_ = l.client.Disconnect(&paho.Disconnect{ReasonCode: 0})
+}
+
+// whyLost waits until the library has let go of a lost connection and returns its reason.
+func (l *link) whyLost() error {
+	<-l.client.Done()
+	if bye := l.session.goodbye(); bye != nil {
+		words := ""
+		if bye.Properties != nil {
+			words = bye.Properties.ReasonString
+		}
+		if bye.ReasonCode == codeTakenOver {
+			l.ending = taken
+		}
+		return fmt.Errorf("mqtt: broker closed the connection: %#02x %s", bye.ReasonCode, reason(bye.ReasonCode, words))
+	}
+	select {
+	case err := <-l.failed:
+		if errors.Is(err, io.EOF) {
+			l.ending = closed
+			return errors.New("mqtt: broker closed the connection without a reason (if it does so often: does another client use this client id?)")
+		}
+		return fmt.Errorf("mqtt: connection lost: %w", err)
+	case <-time.After(time.Second): // the library reports right after Done; this is only a guard
+		return errors.New("mqtt: connection lost")
+	}
+}
+
+// seconds rounds up: half a second must not become 0, which MQTT reads as "at once" or "never".
+// The largest value means "for ever" for a session.
+func seconds(d time.Duration) uint32 {
+	s := d / time.Second
+	if d%time.Second > 0 {
+		s++
+	}
+	return uint32(min(max(s, 0), math.MaxUint32))
+}

@@ -1,0 +1,149 @@
+package mqtt
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+)
+
+// Message is a publish packet without its transport: what one side gives and the other gets.
+type Message struct {
+	Topic   string
+	Payload []byte
+	QoS     byte // 0 or 1
+	Retain  bool // going out: keep for later subscribers; coming in: was kept
+
+	ContentType     string
+	ResponseTopic   string
+	CorrelationData []byte
+	Expiry          time.Duration // whole seconds, rounded up; 0: none; coming in: what was left of it
+	UTF8            bool          // payload format indicator: the payload is text
+	User            []UserProperty
+}
+
+// UserProperty is a name and a value. Names may repeat and keep their order.
+type UserProperty struct{ Name, Value string }
+
+// check returns a *MessageError for what no broker takes. Most brokers close the connection on
+// such a packet, and with it fails whatever else is under way.
+func (m *Message) check() error {
+	if err := CheckTopic(m.Topic); err != nil {
+		return err
+	}
+	if m.QoS > 1 {
+		return messageError("topic", m.Topic, fmt.Sprintf("QoS %d: want 0 or 1", m.QoS))
+	}
+	if m.Expiry < 0 {
+		return messageError("topic", m.Topic, fmt.Sprintf("Expiry %v: want 0 or more", m.Expiry))
+	}
+	if m.ResponseTopic != "" {
+		if rule := topicRule(m.ResponseTopic); rule != "" {
+			return messageError("response topic", m.ResponseTopic, rule)
+		}
+	}
+	if rule := textRule(m.ContentType); rule != "" {
+		return messageError("content type", m.ContentType, rule)
+	}
+	if len(m.CorrelationData) > math.MaxUint16 {
+		return messageError("correlation data", "", "longer than 65535 bytes")
+	}
+	for _, u := range m.User {
+		if rule := textRule(u.Name); rule != "" {
+			return messageError("user property name", u.Name, rule)
+		}
+		if rule := textRule(u.Value); rule != "" {
+			return messageError("user property "+u.Name, u.Value, rule)
+		}
+	}
+	return nil
+}
+
+// size is the length of the whole packet in bytes.
+func (m *Message) size() int {
+	properties := 0
+	text := func(n int) {
+		if n > 0 {
+			properties += 3 + n
+		}
+	}
+	if m.UTF8 {
+		properties += 2
+	}
+	if m.Expiry > 0 {
+		properties += 5
+	}
+	text(len(m.ContentType))
+	text(len(m.ResponseTopic))
+	text(len(m.CorrelationData))
+	for _, u := range m.User {
+		properties += 5 + len(u.Name) + len(u.Value)
+	}
+	rest := 2 + len(m.Topic) + varInt(properties) + properties + len(m.Payload)
+	if m.QoS > 0 {
+		rest += 2
+	}
+	return 1 + varInt(rest) + rest
+}
+
+// varInt is the length of n as a variable byte integer.
+func varInt(n int) int {
+	switch {
+	case n < 1<<7:
+		return 1
+	case n < 1<<14:
+		return 2
+	case n < 1<<21:
+		return 3
+	}
+	return 4
+}
+
+// maxMQTT is the largest packet of the protocol: a remaining length of four bytes.
+const maxMQTT = 1 + 4 + 268_435_455
+
+func (m *Message) packet() *paho.Publish {
+	p := &paho.Publish{
+		Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Retain: m.Retain,
+		Properties: &paho.PublishProperties{
+			ContentType:     m.ContentType,
+			ResponseTopic:   m.ResponseTopic,
+			CorrelationData: m.CorrelationData,
+		},
+	}
+	if m.UTF8 {
+		p.Properties.PayloadFormat = paho.Byte(1)
+	}
+	if m.Expiry > 0 {
+		p.Properties.MessageExpiry = paho.Uint32(seconds(m.Expiry))
+	}
+	if len(m.User) > 0 {
+		p.Properties.User = make(paho.UserProperties, len(m.User))
+		for i, u := range m.User {
+			p.Properties.User[i] = paho.UserProperty{Key: u.Name, Value: u.Value}
+		}
+	}
+	return p
+}
+
+func fromPacket(p *paho.Publish) Message {
+	m := Message{Topic: p.Topic, Payload: p.Payload, QoS: p.QoS, Retain: p.Retain}
+	if p.Properties == nil {
+		return m
+	}
+	m.ContentType = p.Properties.ContentType
+	m.ResponseTopic = p.Properties.ResponseTopic
+	m.CorrelationData = p.Properties.CorrelationData
+	m.UTF8 = p.Properties.PayloadFormat != nil && *p.Properties.PayloadFormat == 1
+	if p.Properties.MessageExpiry != nil {
+		m.Expiry = time.Duration(*p.Properties.MessageExpiry) * time.Second
+	}
+	if len(p.Properties.User) > 0 {
+		m.User = make([]UserProperty, len(p.Properties.User))
+		for i, u := range p.Properties.User {
+			m.User[i] = UserProperty{u.Key, u.Value}
+		}
+	}
+	return m
+}

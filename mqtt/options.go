@@ -1,0 +1,178 @@
+package mqtt
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Options of one connection. The zero value of a field means its default.
+type Options struct {
+	// URL of the broker: mqtt:// or tcp:// (port 1883), mqtts://, tls:// or ssl:// (port 8883).
+	// A user and a password may stand in it; Username and Password win.
+	URL string
+
+	// ClientID names the session at the broker. Two connections with one id throw each other
+	// out for ever, so every connection of every process needs its own (D4, E-P14). Keep it
+	// over restarts when SessionExpiry is set. Empty: the broker chooses; only without a session.
+	ClientID string
+
+	Username, Password string // never logged, never part of an error
+
+	CAFile            string // PEM; trusted instead of the system's roots; read at every connect
+	CertFile, KeyFile string // PEM client certificate and key, both or none; read at every connect
+
+	// SessionExpiry is how long the broker keeps subscriptions and undelivered messages after a
+	// lost connection, in whole seconds. 0: no session, every connect starts clean.
+	SessionExpiry time.Duration
+
+	KeepAlive      time.Duration // default 30 s, 1 s to 18 h; a dead peer is noticed within twice this
+	ConnectTimeout time.Duration // default 10 s, for TCP, TLS and CONNACK together
+	PublishTimeout time.Duration // default 10 s, until PUBACK or SUBACK
+
+	// ReceiveMaximum bounds messages delivered and not acknowledged. Default 65535, which the
+	// embedded broker needs: with less it stalls.
+	ReceiveMaximum uint16
+
+	// PrivateTopic is where Retained publishes its end marker; only this connection subscribes to
+	// it. Default takt/private/{client id}.
+	PrivateTopic string
+
+	Log *slog.Logger // default: slog.Default()
+}
+
+// maxPacket is the largest packet we let the broker send (CONNECT Maximum Packet Size), 16 MiB.
+// A payload between MaxPayload and this arrives and is refused with an answer; what is larger
+// the broker drops without a word [MQTT-3.1.2-25].
+const maxPacket = 16 << 20
+
+// validate fills defaults in and names field, value and floor of what cannot be.
+func (o *Options) validate() (*url.URL, error) {
+	// No part of the text is quoted when it does not parse: it may hold a password.
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Hostname() == "" {
+		return nil, errors.New("mqtt: URL: want mqtt://host:port or mqtts://host:port")
+	}
+	port := "1883"
+	switch u.Scheme {
+	case "mqtt", "tcp":
+		u.Scheme = "mqtt"
+	case "mqtts", "tls", "ssl":
+		u.Scheme, port = "mqtts", "8883"
+	default:
+		return nil, fmt.Errorf("mqtt: URL: scheme %q: want mqtt, tcp, mqtts, tls or ssl", u.Scheme)
+	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), port)
+	}
+	if u.User != nil {
+		if o.Username == "" {
+			o.Username = u.User.Username()
+		}
+		if o.Password == "" {
+			o.Password, _ = u.User.Password()
+		}
+	}
+	u = &url.URL{Scheme: u.Scheme, Host: u.Host} // from here on without user and password
+
+	if rule := textRule(o.ClientID); rule != "" {
+		return nil, fmt.Errorf("mqtt: ClientID %.64q: %s", o.ClientID, rule)
+	}
+	if o.ClientID == "" && o.SessionExpiry != 0 {
+		return nil, errors.New("mqtt: ClientID: needed when SessionExpiry is set")
+	}
+	if textRule(o.Username) != "" || len(o.Password) > math.MaxUint16 {
+		return nil, errors.New("mqtt: Username or Password: not allowed in MQTT")
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return nil, errors.New("mqtt: CertFile and KeyFile: give both or none")
+	}
+	if u.Scheme == "mqtt" && (o.CAFile != "" || o.CertFile != "") {
+		return nil, fmt.Errorf("mqtt: CAFile and CertFile need mqtts://, not %s", u)
+	}
+	if o.SessionExpiry < 0 {
+		return nil, fmt.Errorf("mqtt: SessionExpiry %v: want 0 or more", o.SessionExpiry)
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 30 * time.Second
+	}
+	if o.KeepAlive < time.Second || o.KeepAlive > math.MaxUint16*time.Second {
+		return nil, fmt.Errorf("mqtt: KeepAlive %v: want 1s to 18h12m15s", o.KeepAlive)
+	}
+	for _, d := range []struct {
+		name  string
+		field *time.Duration
+	}{{"ConnectTimeout", &o.ConnectTimeout}, {"PublishTimeout", &o.PublishTimeout}} {
+		if *d.field == 0 {
+			*d.field = 10 * time.Second
+		}
+		if *d.field < 0 {
+			return nil, fmt.Errorf("mqtt: %s %v: want more than 0", d.name, *d.field)
+		}
+	}
+	if o.ReceiveMaximum == 0 {
+		o.ReceiveMaximum = math.MaxUint16
+	}
+	if o.PrivateTopic == "" {
+		o.PrivateTopic = "takt/private/" + strings.NewReplacer("/", "-", "+", "-", "#", "-").Replace(o.ClientID)
+	}
+	if err := CheckTopic(o.PrivateTopic); err != nil {
+		return nil, fmt.Errorf("mqtt: PrivateTopic: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if u.Scheme == "mqtts" {
+		if _, err := o.tls(u.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// tls reads the certificate files. It is called at every connect, so renewed files are taken
+// up without a restart (E-P15).
+func (o *Options) tls(host string) (*tls.Config, error) {
+	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("mqtt: CAFile: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("mqtt: CAFile %s: no certificate in it", o.CAFile)
+		}
+	}
+	if o.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("mqtt: CertFile, KeyFile: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+// String leaves user and password out, so that options may be printed.
+func (o Options) String() string {
+	host := "?"
+	if u, err := url.Parse(o.URL); err == nil {
+		host = u.Scheme + "://" + u.Host
+	}
+	return fmt.Sprintf("mqtt %s as %q", host, o.ClientID)
+}
+
+// GoString is String, for %#v.
+func (o Options) GoString() string { return o.String() }
+
+// LogValue is String, for slog.
+func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }

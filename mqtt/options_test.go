@@ -1,0 +1,82 @@
+package mqtt
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		want string // part of the error, "" = fine
+	}{
+		{"plain", Options{URL: "mqtt://host", ClientID: "a"}, ""},
+		{"tcp and port", Options{URL: "tcp://host:1", ClientID: "a"}, ""},
+		{"tls", Options{URL: "mqtts://host", ClientID: "a"}, ""},
+		{"no id, no session", Options{URL: "mqtt://host"}, ""},
+		{"no url", Options{}, "URL"},
+		{"no host", Options{URL: "mqtt://"}, "URL"},
+		{"scheme", Options{URL: "http://host"}, `"http"`},
+		{"session without id", Options{URL: "mqtt://host", SessionExpiry: time.Hour}, "ClientID"},
+		{"id with NUL", Options{URL: "mqtt://host", ClientID: "a\x00"}, "ClientID"},
+		{"certificate without key", Options{URL: "mqtts://host", CertFile: "x"}, "KeyFile"},
+		{"CA without tls", Options{URL: "mqtt://host", CAFile: "x"}, "mqtts"},
+		{"CA missing", Options{URL: "mqtts://host", CAFile: "/no/such/file"}, "CAFile"},
+		{"keep-alive", Options{URL: "mqtt://host", KeepAlive: time.Millisecond}, "KeepAlive 1ms: want 1s"},
+		{"negative", Options{URL: "mqtt://host", PublishTimeout: -1}, "PublishTimeout"},
+		{"negative expiry", Options{URL: "mqtt://host", SessionExpiry: -1, ClientID: "a"}, "SessionExpiry"},
+		{"private topic", Options{URL: "mqtt://host", PrivateTopic: "a/#"}, "PrivateTopic"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := New(c.o)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestOptionsDefaults(t *testing.T) {
+	c, err := New(Options{URL: "ssl://[::1]", ClientID: "a/b+c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.broker.Host != "[::1]:8883" || c.o.ReceiveMaximum != 65535 || c.o.KeepAlive != 30*time.Second || c.o.PrivateTopic != "takt/private/a-b-c" {
+		t.Errorf("%+v %s", c.o, c.broker)
+	}
+}
+
+// A password is nowhere to be seen: not in logs, not in errors, however it came and however wrong
+// the rest is.
+func TestOptionsSecrets(t *testing.T) {
+	const secret = "s3cr3t"
+	var log bytes.Buffer
+	for _, o := range []Options{
+		{URL: "mqtt://user:" + secret + "@host:1883", ClientID: "a"},
+		{URL: "mqtt://host:1883", Username: secret, Password: secret, ClientID: "a"},
+		{URL: "mqtt://user:" + secret + "/x@host", ClientID: "a"},
+		{URL: "mqtt://user:" + secret + " x@host", ClientID: "a"},
+		{URL: "mqtt://user:" + secret + "@:1883/\x7f", ClientID: "a"},
+		{URL: "amqp://user:" + secret + "@host", ClientID: "a"},
+	} {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.Log.Info("options", "o", o)
+		c, err := New(o)
+		if err == nil {
+			c.log.Info("conn", "c", c)
+		}
+		text := fmt.Sprintf("%v %+v %#v %s %v %v %+v %s", o, o, o, o, err, c, c, log.String())
+		if strings.Contains(text, secret) {
+			t.Errorf("shown: %s", text)
+		}
+	}
+	c, err := New(Options{URL: "mqtt://user:" + secret + "@host", ClientID: "a"})
+	if err != nil || c.o.Username != "user" || c.o.Password != secret {
+		t.Errorf("not taken from the URL: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	pahosession "github.com/eclipse/paho.golang/paho/session"
+
+	"github.com/taktworks/takt/cloudevent"
+)
+
+// Publish sends m. With QoS 1 it waits until the broker has it: nil means it does. Many callers
+// may publish at once; their messages are in flight together, up to what the broker allows.
+// m is not kept after the return.
+//
+//	ErrDown                       nothing was sent; Ready, then repeat
+//	ErrLost, ErrTimeout, ctx      outcome unknown; repeat for at least once
+//	*PublishError                 the broker has refused it; Temporary says whether to repeat
+//	*MessageError, *SizeError     it can never be sent
+func (c *Conn) Publish(ctx context.Context, m Message) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	l, err := c.current()
+	if err != nil {
+		return fmt.Errorf("publish %s: %w", m.Topic, err)
+	}
+	limit := maxMQTT
+	if n := l.facts.MaximumPacketSize; n > 0 {
+		limit = n
+	}
+	if n := m.size(); n > limit {
+		return &SizeError{m.Topic, n, limit}
+	}
+	switch {
+	case m.Retain && !l.facts.RetainAvailable:
+		return &PublishError{m.Topic, 0x9a, reason(0x9a, "")}
+	case m.QoS > l.facts.MaximumQoS:
+		return &PublishError{m.Topic, 0x9b, reason(0x9b, "")}
+	}
+
+	if c.o.PublishTimeout < c.o.ConnectTimeout { // the library's limit is the larger of the two
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.o.PublishTimeout)
+		defer cancel()
+	}
+	ack, err := l.client.Publish(ctx, m.packet())
+	switch {
+	case err == nil:
+		return nil
+	case ack != nil && ack.ReasonCode >= 0x80:
+		words := ""
+		if ack.Properties != nil {
+			words = ack.Properties.ReasonString
+		}
+		return &PublishError{m.Topic, ack.ReasonCode, reason(ack.ReasonCode, words)}
+	case errors.Is(err, pahosession.ErrNoConnection):
+		return fmt.Errorf("publish %s: %w", m.Topic, ErrDown)
+	}
+	return l.explain(err, "publish "+m.Topic)
+}
+
+// PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.
+func (c *Conn) PublishEvent(ctx context.Context, topic string, e cloudevent.Event) error {
+	return c.Publish(ctx, Encode(topic, e))
+}

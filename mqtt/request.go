@@ -1,0 +1,189 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+)
+
+// ClientOptions of a Client. The zero value of a field means its default.
+type ClientOptions struct {
+	ResponseTopic string        // where answers come, for this client alone; required
+	RepeatAfter   time.Duration // an unanswered request is sent again after this, default 5 s
+	Expiry        time.Duration // of requests that set none themselves; 0: none
+
+	// Unmatched gets answers nobody waits for: late, or sent twice. It must not block. Default:
+	// they are dropped.
+	Unmatched func(e cloudevent.Event)
+
+	Log *slog.Logger // default: that of recv
+}
+
+// Client asks and waits for answers. Many requests may be under way at once.
+type Client struct {
+	o         ClientOptions
+	recv, pub *Conn
+	log       *slog.Logger
+
+	mu            sync.Mutex
+	byID          map[string][]*waiter // request id
+	byCorrelation map[string][]*waiter // correlation data
+	reconnected   chan struct{}        // closed and replaced at every connect
+}
+
+type waiter struct {
+	id, correlation string
+	answer          chan answer // capacity 1
+}
+
+type answer struct {
+	event cloudevent.Event
+	err   error
+}
+
+// NewClient makes a Client and registers its subscription on recv, so make it before recv runs.
+// Requests go out on pub, which should be another Conn.
+func NewClient(recv, pub *Conn, o ClientOptions) (*Client, error) {
+	if err := CheckTopic(o.ResponseTopic); err != nil {
+		return nil, fmt.Errorf("mqtt: ClientOptions.ResponseTopic: %w", err)
+	}
+	if o.RepeatAfter < 0 || o.Expiry < 0 {
+		return nil, errors.New("mqtt: ClientOptions: RepeatAfter and Expiry: want 0 or more")
+	}
+	if o.RepeatAfter == 0 {
+		o.RepeatAfter = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = recv.log
+	}
+	c := &Client{
+		o: o, recv: recv, pub: pub, log: o.Log,
+		byID:          make(map[string][]*waiter),
+		byCorrelation: make(map[string][]*waiter),
+		reconnected:   make(chan struct{}),
+	}
+	recv.OnConnect(c.repeat)
+	pub.OnConnect(c.repeat)
+	return c, recv.Subscribe(context.Background(), Subscription{Filter: o.ResponseTopic, QoS: 1, RetainHandling: 2, Handle: c.take})
+}
+
+// Request publishes e on topic and returns the answer. Until it comes, or ctx ends, e is sent
+// again under the same id, every RepeatAfter and after every connect; whoever answers must know
+// a repeated id (Takt does, for two hours). A missing id, specversion, correlation id or content
+// type is filled in.
+//
+// A refusal is an answer too: look at its Err. An error means that no answer came, the request
+// can never be sent, or the answer could not be read (*cloudevent.Error, with what could be).
+func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) (cloudevent.Event, error) {
+	if e.ID == "" {
+		e.ID = cloudevent.NewID()
+	}
+	if e.CorrelationID == "" {
+		e.CorrelationID = cloudevent.NewID()
+	}
+	if e.SpecVersion == "" {
+		e.SpecVersion = cloudevent.SpecVersion
+	}
+	if e.DataContentType == "" && len(e.Data) > 0 {
+		e.DataContentType = cloudevent.ContentTypeJSON
+	}
+	if e.ExpiryInterval == 0 {
+		e.ExpiryInterval = int(seconds(c.o.Expiry))
+	}
+	e.Delivery.ResponseTopic = c.o.ResponseTopic
+	m := Encode(topic, e)
+
+	w := &waiter{id: e.ID, correlation: string(m.CorrelationData), answer: make(chan answer, 1)}
+	c.add(w)
+	defer c.remove(w)
+	if err := c.recv.Ready(ctx); err != nil { // an answer must find its subscription
+		return cloudevent.Event{}, err
+	}
+	var last error
+	for {
+		c.mu.Lock()
+		reconnected := c.reconnected
+		c.mu.Unlock()
+		last = c.pub.Publish(ctx, m)
+		if last != nil && ctx.Err() == nil && (!transient(last) || errors.Is(last, ErrClosed)) {
+			return cloudevent.Event{}, last
+		}
+		repeat := time.NewTimer(c.o.RepeatAfter)
+		select {
+		case a := <-w.answer:
+			repeat.Stop()
+			return a.event, a.err
+		case <-ctx.Done():
+			repeat.Stop()
+			if last != nil {
+				return cloudevent.Event{}, fmt.Errorf("mqtt: no answer from %s to %s: %w (%w)", topic, e.ID, ctx.Err(), last)
+			}
+			return cloudevent.Event{}, fmt.Errorf("mqtt: no answer from %s to %s: %w", topic, e.ID, ctx.Err())
+		case <-repeat.C:
+		case <-reconnected:
+			repeat.Stop()
+		}
+	}
+}
+
+// repeat has all requests under way sent again.
+func (c *Client) repeat() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.reconnected)
+	c.reconnected = make(chan struct{})
+}
+
+func (c *Client) add(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byID[w.id] = append(c.byID[w.id], w)
+	c.byCorrelation[w.correlation] = append(c.byCorrelation[w.correlation], w)
+}
+
+func (c *Client) remove(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	drop := func(m map[string][]*waiter, key string) {
+		m[key] = slices.DeleteFunc(m[key], func(o *waiter) bool { return o == w })
+		if len(m[key]) == 0 {
+			delete(m, key)
+		}
+	}
+	drop(c.byID, w.id)
+	drop(c.byCorrelation, w.correlation)
+}
+
+// take gives an answer to who waits for it: by causationid, which names one request; by
+// correlation data only when it names none, for several requests may belong to one conversation.
+func (c *Client) take(_ context.Context, in *Inbound) {
+	defer in.Ack()
+	e, err := Decode(in.Message)
+	e.Delivery.Duplicate = in.Duplicate
+	c.mu.Lock()
+	var waiting []*waiter
+	if e.CausationID != "" {
+		waiting = slices.Clone(c.byID[e.CausationID])
+	} else if same := c.byCorrelation[string(e.Delivery.CorrelationData)]; len(same) > 0 {
+		waiting = same[:1:1]
+	}
+	c.mu.Unlock()
+	for _, w := range waiting {
+		select {
+		case w.answer <- answer{e, err}:
+		default: // it has one
+		}
+	}
+	if len(waiting) == 0 {
+		c.log.Debug("mqtt: answer nobody waits for", "topic", in.Topic, "causationid", e.CausationID, "err", err)
+		if c.o.Unmatched != nil && err == nil {
+			c.o.Unmatched(e)
+		}
+	}
+}

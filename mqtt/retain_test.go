@@ -1,0 +1,141 @@
+package mqtt_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mqtt"
+)
+
+func topics(list []mqtt.Message) []string {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.Topic)
+	}
+	return names
+}
+
+func TestRetained(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		pub, c := connected(t, b.URL, "pub"), connected(t, b.URL, "c", withSession)
+		retain := func(topic, payload string, expiry time.Duration) {
+			t.Helper()
+			if err := pub.Retain(within(t), topic, []byte(payload), expiry); err != nil {
+				t.Fatal(err)
+			}
+		}
+		retained := func(filters ...string) []mqtt.Message {
+			t.Helper()
+			list, err := c.Retained(within(t), filters...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		if list := retained("takt/#"); len(list) != 0 {
+			t.Errorf("%v", topics(list))
+		}
+		for i := range 300 {
+			retain(fmt.Sprintf("takt/m42/order/%03d", i), "{}", 0)
+		}
+		retain("takt/m42/state-index", `{"seq":1}`, 48*time.Hour)
+		retain("takt/m42/state-index", `{"seq":2}`, 48*time.Hour)
+		retain("takt/m42/result/1", "{}", time.Hour)
+		retain("takt/m42/result/1", "", time.Hour) // deletes
+		publish(t, pub, mqtt.Message{Topic: "takt/m42/events", Payload: []byte("live"), QoS: 1})
+
+		list := retained("takt/+/state-index", "takt/+/order/+", "takt/+/result/+", "takt/#")
+		if len(list) != 301 || list[0].Topic != "takt/m42/order/000" || list[300].Topic != "takt/m42/state-index" {
+			t.Fatalf("%d: %v", len(list), topics(list))
+		}
+		index := list[300]
+		if index.Expiry > 48*time.Hour || index.Expiry < 47*time.Hour {
+			t.Errorf("Expiry %v", index.Expiry)
+		}
+		index.Expiry = 0
+		if diff := cmp.Diff(mqtt.Message{Topic: "takt/m42/state-index", Payload: []byte(`{"seq":2}`), QoS: index.QoS, Retain: true}, index); diff != "" {
+			t.Error(diff) // G7: no other properties
+		}
+		if list := retained("takt/m42/order/007"); len(list) != 1 {
+			t.Errorf("%v", topics(list))
+		}
+	})
+}
+
+// The subscriptions a collection makes are gone after it; one that was there stays as it was.
+func TestRetainedBesideSubscriptions(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		pub, c, box := connected(t, b.URL, "pub"), connected(t, b.URL, "c", withSession), newInbox()
+		if err := c.Subscribe(within(t), box.sub("mine/+")); err != nil {
+			t.Fatal(err)
+		}
+		for _, topic := range []string{"mine/1", "other/1"} {
+			if err := pub.Retain(within(t), topic, []byte("x"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		box.next(t) // mine/1, live
+		list, err := c.Retained(within(t), "mine/+", "other/+")
+		if diff := cmp.Diff([]string{"mine/1", "other/1"}, topics(list)); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+		if in := box.next(t); in.Topic != "mine/1" || !in.Retain { // it came to both
+			t.Errorf("%+v", in)
+		}
+		publish(t, pub, mqtt.Message{Topic: "other/1", QoS: 1})
+		publish(t, pub, mqtt.Message{Topic: "mine/2", QoS: 1})
+		if in := box.next(t); in.Topic != "mine/2" || in.QoS != 1 {
+			t.Errorf("%+v", in)
+		}
+		box.empty(t)
+	})
+}
+
+func TestRetainedErrors(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	proxy := testenv.CountingProxy(t, b.URL)
+	c := newConn(t, proxy.URL, "c", withSession)
+	if _, err := c.Retained(within(t), "a"); !errors.Is(err, mqtt.ErrDown) {
+		t.Error(err)
+	}
+	run(t, c.Run)
+	ready(t, c)
+	var refused *mqtt.MessageError
+	for _, f := range []string{"a/#/b", "$share/g/a"} {
+		if _, err := c.Retained(within(t), f); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	// The connection breaks in the middle: an error, and nothing left subscribed afterwards.
+	proxy.Tap(func(fromClient bool, data []byte) {
+		if fromClient && bytes.Contains(data, []byte("takt/private/")) && data[0]>>4 == 3 {
+			go proxy.Cut()
+		}
+	})
+	proxy.Delay(20 * time.Millisecond)
+	if _, err := c.Retained(within(t), "a"); !errors.Is(err, mqtt.ErrLost) {
+		t.Error(err)
+	}
+	proxy.Tap(nil)
+	proxy.Delay(0)
+	eventually(t, "reconnect", func() bool { return c.Facts().Connects == 2 && c.Facts().Connected })
+	ready(t, c)
+	box, pub := newInbox(), connected(t, b.URL, "pub")
+	if err := c.Subscribe(within(t), box.sub("b")); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.Retained(within(t), "a"); err != nil || len(list) != 0 {
+		t.Error(err, list)
+	}
+	publish(t, pub, mqtt.Message{Topic: "a", QoS: 1})
+	publish(t, pub, mqtt.Message{Topic: "b", QoS: 1})
+	if in := box.next(t); in.Topic != "b" {
+		t.Error(in.Topic)
+	}
+}

@@ -1,0 +1,245 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+)
+
+// A Handler decides what a message is answered. It is called by several goroutines at once, but
+// for one lane in order. It does not publish.
+type Handler interface {
+	// Handle takes an event and returns its reply, nil for none. When it returns without error
+	// the event's effect is stored. A *cloudevent.Error becomes a refusal. Any other error means
+	// that nothing was decided (the store is away, say): see Server for what follows.
+	//
+	// An event may come again with the same source and id, and must then get the same reply.
+	Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error)
+
+	// Refuse makes the answer to an event that could not be read, or was not handled, nil for
+	// none. e holds what could be read.
+	Refuse(ctx context.Context, e cloudevent.Event, why *cloudevent.Error) *cloudevent.Event
+}
+
+// ServerOptions of a Server. The zero value of a field means its default.
+type ServerOptions struct {
+	Filters []string // to subscribe to, QoS 1; shared ones ($share/{name}/...) too; at least one
+	Handler Handler  // required
+
+	Lanes int                    // messages handled at once, default 64
+	Lane  func(m Message) string // messages of one lane are handled in order of arrival; default: the topic
+
+	ResponseTopic string        // of replies, for errors about them; "": none
+	Expiry        time.Duration // of replies that set none themselves; 0: none
+
+	Hold  time.Duration // how long a command waits for a handler that cannot decide, default 10 s
+	Drain time.Duration // how long work under way may go on once Run's ctx has ended, default 5 s
+
+	Log *slog.Logger // default: that of recv
+}
+
+// ServerStats counts since the server was made.
+type ServerStats struct {
+	Received, Answered int64 // messages taken in hand; replies the broker acknowledged
+	Refused            int64 // unreadable, panicked, or still undecided after Hold
+	Unanswered         int64 // refused, but nobody asked for an answer
+	BadResponseTopic   int64 // no reply can go there
+	ReplyFailed        int64 // the broker refused the reply
+	Panics             int64
+	Again              int64 // left to the broker, which sends them again
+	Overflow           int64 // QoS 0 only, which has no flow control: dropped
+}
+
+type serverStats struct {
+	received, answered, refused, unanswered, badResponseTopic, replyFailed, panics, again, overflow atomic.Int64
+}
+
+// maxWaitingQoS0 bounds messages without flow control that wait in one lane.
+const maxWaitingQoS0 = 1024
+
+// Server answers what comes on its filters: decode, Handler, reply on the response topic,
+// acknowledge, in that order. Each message that asked for an answer gets one:
+//
+//   - what cannot be read, and a panic (INTERNAL_LOGIC_ERROR), is answered through Handler.Refuse;
+//   - a Handler that cannot decide is asked again for Hold, then the answer is
+//     SERVICE_UNAVAILABLE. A message nobody waits for is held until it can be decided, for
+//     nobody would send it again;
+//   - if the broker goes away before it has the reply, the message stays unacknowledged. A broker
+//     that kept the session sends it again, and the reply is the Handler's to that. If the
+//     session is gone, this server sends the reply it has;
+//   - a response topic with wildcards, on a $ topic, or one of the server's own filters gets no
+//     answer: it is counted and logged, and the message handled as if it had none.
+//
+// A reply may come twice when a connection breaks between the broker's taking it and our
+// learning so; it then has the same causationid.
+type Server struct {
+	o         ServerOptions
+	recv, pub *Conn
+	log       *slog.Logger
+	lanes     []lane
+	running   sync.WaitGroup // lanes at work
+	ctx       context.Context
+	stats     serverStats
+	denied    denials
+}
+
+// NewServer makes a Server and registers its subscriptions on recv, so make it before recv runs.
+// Replies go out on pub, which should be another Conn. What comes before Run waits.
+func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
+	switch {
+	case o.Handler == nil:
+		return nil, errors.New("mqtt: ServerOptions.Handler: missing")
+	case len(o.Filters) == 0:
+		return nil, errors.New("mqtt: ServerOptions.Filters: want at least one")
+	case o.Lanes < 0 || o.Expiry < 0 || o.Hold < 0 || o.Drain < 0:
+		return nil, errors.New("mqtt: ServerOptions: Lanes, Expiry, Hold and Drain: want 0 or more")
+	}
+	if o.ResponseTopic != "" {
+		if err := CheckTopic(o.ResponseTopic); err != nil {
+			return nil, fmt.Errorf("mqtt: ServerOptions.ResponseTopic: %w", err)
+		}
+	}
+	if o.Lanes == 0 {
+		o.Lanes = 64
+	}
+	if o.Lane == nil {
+		o.Lane = func(m Message) string { return m.Topic }
+	}
+	if o.Hold == 0 {
+		o.Hold = 10 * time.Second
+	}
+	if o.Drain == 0 {
+		o.Drain = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = recv.log
+	}
+	s := &Server{o: o, recv: recv, pub: pub, log: o.Log, lanes: make([]lane, o.Lanes)}
+	var subs []Subscription
+	for _, f := range o.Filters {
+		// Live messages keep their retain flag, so that a command published with it is refused at
+		// once and not only when it comes back after a restart (D32). Old ones come once.
+		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 1, Handle: s.take})
+	}
+	if err := recv.Subscribe(context.Background(), subs...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Run handles messages until ctx ends. Then work under way may finish for Drain; what was not
+// begun stays unacknowledged, for the next process with this client id or another of the shared
+// subscription. The connections must outlive Run.
+func (s *Server) Run(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s.ctx = work
+	for i := range s.lanes {
+		s.open(&s.lanes[i])
+	}
+	<-ctx.Done()
+	defer time.AfterFunc(s.o.Drain, cancel).Stop()
+	for i := range s.lanes {
+		s.lanes[i].close()
+	}
+	s.running.Wait()
+	return nil
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() ServerStats {
+	return ServerStats{
+		Received: s.stats.received.Load(), Answered: s.stats.answered.Load(),
+		Refused: s.stats.refused.Load(), Unanswered: s.stats.unanswered.Load(),
+		BadResponseTopic: s.stats.badResponseTopic.Load(), ReplyFailed: s.stats.replyFailed.Load(),
+		Panics: s.stats.panics.Load(), Again: s.stats.again.Load(), Overflow: s.stats.overflow.Load(),
+	}
+}
+
+// serve does everything about one message. It is acknowledged unless the broker is to send it
+// again.
+func (s *Server) serve(ctx context.Context, in *Inbound) {
+	if in.delivery.fate() == again {
+		s.stats.again.Add(1)
+		return
+	}
+	s.stats.received.Add(1)
+	e, err := Decode(in.Message)
+	e.Delivery.Duplicate = in.Duplicate
+	if rule := s.responseRule(e.Delivery.ResponseTopic); rule != "" {
+		s.stats.badResponseTopic.Add(1)
+		s.log.Warn("mqtt: no answer can be given", "topic", in.Topic, "id", e.ID,
+			"response_topic", clean(e.Delivery.ResponseTopic, 256), "why", rule)
+		e.Delivery.ResponseTopic = ""
+	}
+
+	var reply *cloudevent.Event
+	var refusal *cloudevent.Error
+	if errors.As(err, &refusal) {
+		reply = s.refuse(ctx, e, refusal)
+	} else if reply, err = s.decide(ctx, in, e); err != nil {
+		s.stats.again.Add(1)
+		return
+	}
+	if reply != nil && e.Delivery.ResponseTopic != "" && !s.reply(ctx, in, e, *reply) {
+		s.stats.again.Add(1)
+		return
+	}
+	_ = in.Ack() // if its connection is over, the broker sends it again or forgot it: no matter
+}
+
+// responseRule says why no reply can go to topic, "" when one can or none is wanted.
+func (s *Server) responseRule(topic string) string {
+	switch {
+	case topic == "":
+		return ""
+	case topic[0] == '$':
+		return "a topic of the broker's own"
+	case slices.ContainsFunc(s.o.Filters, func(f string) bool { return matches(unshared(f), topic) }):
+		return "this server would be answering itself"
+	case s.denied.has(topic):
+		return "the broker did not let us write there a moment ago"
+	}
+	return topicRule(topic)
+}
+
+// errAgain: the broker sends the message again.
+var errAgain = errors.New("mqtt: left to the broker")
+
+// decide asks the handler until it knows. An error means: do not acknowledge.
+func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*cloudevent.Event, error) {
+	start := time.Now()
+	wait := 50 * time.Millisecond
+	for {
+		reply, err := s.call(ctx, e)
+		var refusal *cloudevent.Error
+		switch {
+		case err == nil:
+			return reply, nil
+		case errors.As(err, &refusal):
+			return s.refuse(ctx, e, refusal), nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case in.delivery.fate() == again:
+			return nil, errAgain
+		case e.Delivery.ResponseTopic != "" && time.Since(start) >= s.o.Hold:
+			s.log.Error("mqtt: not handled", "topic", in.Topic, "id", e.ID, "held", time.Since(start), "err", err)
+			return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable,
+				"could not be decided within %v; nothing was changed that a repeat would not meet", s.o.Hold)), nil
+		}
+		s.log.Warn("mqtt: not handled yet", "topic", in.Topic, "id", e.ID, "again_in", wait, "err", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		wait = min(2*wait, time.Second)
+	}
+}

@@ -1,0 +1,145 @@
+package mqtt_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// authority makes certificates signed by one root and writes them as PEM files.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	a.make(t, "ca", nil)
+	return a
+}
+
+func (a *authority) file(name string) string { return a.dir + "/" + name + ".pem" }
+
+func (a *authority) make(t testing.TB, name string, ips []net.IP) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IPAddresses: ips,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IsCA:        a.cert == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert == nil {
+		if a.cert, err = x509.ParseCertificate(der); err != nil {
+			t.Fatal(err)
+		}
+		a.key = key
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, a.file(name), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	writeFile(t, a.file(name+"-key"), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})))
+}
+
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	a.make(t, "server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	a.make(t, "client", nil)
+	port := freePort(t)
+	testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{
+		fmt.Sprintf("listener %d 127.0.0.1", port), "cafile " + a.file("ca"), "certfile " + a.file("server"), "keyfile " + a.file("server-key"), "require_certificate true",
+	}})
+	url := fmt.Sprintf("mqtts://127.0.0.1:%d", port)
+	c := connected(t, url, "c", func(o *mqtt.Options) {
+		o.CAFile, o.CertFile, o.KeyFile = a.file("ca"), a.file("client"), a.file("client-key")
+	})
+	box := newInbox()
+	if err := c.Subscribe(within(t), box.sub("a")); err != nil {
+		t.Fatal(err)
+	}
+	big := bytes.Repeat([]byte("x"), 300_000)
+	publish(t, c, mqtt.Message{Topic: "a", Payload: big, QoS: 1})
+	if in := box.next(t); !bytes.Equal(in.Payload, big) {
+		t.Error("damaged")
+	}
+	for name, change := range map[string]func(*mqtt.Options){
+		"certificate": func(o *mqtt.Options) { o.CAFile = a.file("ca") },
+		"unknown authority": func(o *mqtt.Options) {
+			o.CertFile, o.KeyFile = a.file("client"), a.file("client-key")
+		},
+	} {
+		bad := newConn(t, url, "bad", change)
+		run(t, bad.Run)
+		eventually(t, name, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			err := bad.Ready(ctx)
+			return err == nil || strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "EOF")
+		})
+		if bad.Facts().Connected {
+			t.Errorf("%s: connected", name)
+		}
+	}
+}
+
+// freePort returns a port nobody listens on now.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// User and password reach the broker and no log.
+func TestPassword(t *testing.T) {
+	s := newScript(t, connackOK(), granting)
+	var log bytes.Buffer
+	url := strings.Replace(s.url, "mqtt://", "mqtt://user:s3cr3t@", 1)
+	c := newConn(t, url, "c", func(o *mqtt.Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	stop := run(t, c.Run)
+	ready(t, c)
+	text := fmt.Sprint(c, c.Facts(), c.Publish(within(t), mqtt.Message{}))
+	stop()
+	if text += log.String(); strings.Contains(text, "s3cr3t") || !strings.Contains(text, "connected") {
+		t.Error(text)
+	}
+	if p := s.connects()[0]; p.Username != "user" || string(p.Password) != "s3cr3t" {
+		t.Errorf("%+v", p)
+	}
+}
