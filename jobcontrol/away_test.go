@@ -1,0 +1,216 @@
+package jobcontrol_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// until waits for what another goroutine or process brings about.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	patience, look := time.After(30*time.Second), time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !ok() {
+		select {
+		case <-patience:
+			t.Fatalf("never: %s", what)
+		case <-look.C:
+		}
+	}
+}
+
+// behindProxy is a plant whose receiver reaches Redis through a proxy.
+func behindProxy(t testing.TB, o jobcontrol.Options) (*plant, *testenv.Proxy) {
+	t.Helper()
+	env := testenv.Redis(t)
+	proxy := testenv.CountingProxy(t, env.URL)
+	return plantOn(t, env, jobstore.Options{URL: proxy.URL}, o), proxy
+}
+
+// While Redis is away a command is held; when it comes back in time the command is carried out, once (D15).
+func TestHeldWhileAwayD15(t *testing.T) {
+	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: 30 * time.Second})
+	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
+	for name, away := range map[string]func(on bool){
+		"refused": func(on bool) {
+			proxy.Refuse(on)
+			proxy.Cut()
+		},
+		"replies dropped": func(on bool) { proxy.DropReplies(on) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			away(true)
+			var all sync.WaitGroup
+			replies := make(chan cloudevent.Event, 3)
+			before := proxy.Dials()
+			for i := range 3 {
+				all.Go(func() {
+					replies <- p.answer(t, call(isa95.Store, order(fmt.Sprintf("JO-%s-%d", strings.ReplaceAll(name, " ", "-"), i))))
+				})
+			}
+			if name == "refused" {
+				until(t, "a second attempt to connect", func() bool { return proxy.Dials() >= before+2 })
+			}
+			if len(replies) != 0 {
+				t.Error("answered without Redis")
+			}
+			away(false)
+			all.Wait()
+			close(replies)
+			for reply := range replies {
+				wantStatus(t, reply, isa95.NoError)
+			}
+		})
+	}
+	if got := len(p.events(t)); got != 7 {
+		t.Errorf("%d events, want 7", got)
+	}
+	p.redis(t, "DEL", p.keys.SfcWork())
+	p.wantSound(t)
+}
+
+// When Redis stays away the answer is SERVICE_UNAVAILABLE and no ReturnStatus, for nobody knows; a repeat under the same id is
+// carried out. What nobody waits for is not given up (D15).
+func TestUnavailableD15(t *testing.T) {
+	var last jobcontrol.Observation
+	var mu sync.Mutex
+	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: 100 * time.Millisecond, Observe: func(o jobcontrol.Observation) {
+		mu.Lock()
+		defer mu.Unlock()
+		last = o
+	}})
+	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
+	proxy.Refuse(true)
+	proxy.Cut()
+	events := []cloudevent.Event{
+		call(isa95.Store, order("JO-7")), call(isa95.Abort, "JO-0"), call(isa95.RequestJobResponseByJobOrderID, "JO-0"),
+		call(isa95.RequestJobResponseByJobOrderState, states("Aborted")), config(isa95.ConfigWorkMaster, "", `{"ID":"WM-1"}`), config(isa95.ConfigEquipment, "", `{"ID":"EQ-1"}`),
+	}
+	for _, e := range events {
+		reply := p.answer(t, e)
+		wantReply(t, e, reply)
+		if reply.ErrorKind != cloudevent.KindServiceUnavailable || len(reply.Data) != 0 || !strings.Contains(reply.ErrorMessage, "repeat") {
+			t.Errorf("%s: %s %q %s", e.Type, reply.ErrorKind, reply.ErrorMessage, reply.Data)
+		}
+		mu.Lock()
+		if last.Kind != cloudevent.KindServiceUnavailable || last.Status != 0 || last.Tries < 2 || last.Took < 100*time.Millisecond {
+			t.Errorf("%s: observed %+v", e.Type, last)
+		}
+		mu.Unlock()
+	}
+	silent := events[0]
+	silent.Delivery.ResponseTopic = ""
+	if reply, err := p.Handle(t.Context(), silent); reply != nil || !jobstore.Away(err) {
+		t.Errorf("reply %v, err %v: nobody would repeat it, so it must not be taken for handled", reply, err)
+	}
+	proxy.Refuse(false)
+	until(t, "a connection", func() bool { _, err := p.store.Scopes(t.Context()); return err == nil })
+	for _, e := range []cloudevent.Event{events[0], events[1], events[4], events[5]} {
+		wantStatus(t, p.answer(t, e), isa95.NoError)
+	}
+}
+
+// A receiver that is stopped while it holds a command leaves it to the broker.
+func TestStoppedWhileHolding(t *testing.T) {
+	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: time.Minute})
+	proxy.Refuse(true)
+	proxy.Cut()
+	ctx, cancel := context.WithCancel(t.Context())
+	before := proxy.Dials()
+	result := make(chan error, 1)
+	go func() {
+		reply, err := p.Handle(ctx, call(isa95.Store, order("JO-7")))
+		if reply != nil {
+			err = errors.New("it was answered")
+		}
+		result <- err
+	}()
+	until(t, "an attempt", func() bool { return proxy.Dials() > before })
+	cancel()
+	select {
+	case err := <-result:
+		if err == nil || err.Error() == "it was answered" {
+			t.Errorf("err = %v, want one", err)
+		}
+	case <-soon(t).Done():
+		t.Fatal("it hangs")
+	}
+}
+
+// Redis is killed under load and comes back with its file: every command is answered, what was answered with 1 is there, and the
+// scripts are loaded again (D15, E-S20).
+func TestRedisKilledES20(t *testing.T) {
+	env := testenv.StartRedis(t, embedded.RedisOptions{Persist: true})
+	p := plantOn(t, env, storeOptions(), jobcontrol.Options{HoldWhenAway: time.Minute})
+	p.do(t, isa95.Store, order("JO-warm"), isa95.NoError)
+
+	const writers = 8
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	done := make(map[string]bool)
+	stop := make(chan struct{})
+	for i := range writers {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				id := fmt.Sprintf("JO-%d-%d", i, n)
+				if got := status(t, p.answer(t, call(isa95.Store, order(id)))); got != isa95.NoError {
+					t.Errorf("%s: %v", id, got)
+				}
+				mu.Lock()
+				done[id] = true
+				mu.Unlock()
+			}
+		})
+	}
+	count := func() int { mu.Lock(); defer mu.Unlock(); return len(done) }
+	for range 2 {
+		before := count()
+		until(t, "commands before the kill", func() bool { return count() > before+20 })
+		if err := env.Server.Kill(); err != nil {
+			t.Error(err)
+		}
+		if err := env.Server.Restart(soon(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	before := count()
+	until(t, "commands after the kill", func() bool { return count() > before+20 })
+	close(stop)
+	all.Wait()
+
+	until(t, "a connection of the test", func() bool { return p.rdb.Do(t.Context(), p.rdb.B().Ping().Build()).Error() == nil })
+
+	// The kill of the process loses nothing that was written to the file, and no command twice.
+	events := make(map[string]int)
+	for _, e := range p.events(t) {
+		events[e.CausationID]++
+	}
+	for cause, n := range events {
+		if n != 1 {
+			t.Errorf("%d events of %s", n, cause)
+		}
+	}
+	for id := range done {
+		if p.state(t, id) == "" {
+			t.Errorf("%s was answered and is gone", id)
+		}
+	}
+	p.wantSound(t)
+}

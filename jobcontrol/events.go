@@ -1,0 +1,49 @@
+package jobcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// EventSender sends the status events of the outbox to {prefix}/{scope}/events, QoS 1. Any number of instances may run
+// one; each event is sent by one of them, and again by another if that one dies before the broker has it, so an MES
+// tells repeats by the event's id.
+type EventSender struct {
+	Store       *jobstore.Store
+	TopicPrefix string // default "takt"
+	Slots       int    // events under way at once; default 64
+	// Publish returns nil once the broker has the event: mqtt.Conn.PublishEvent. Required.
+	Publish func(ctx context.Context, topic string, e cloudevent.Event) error
+}
+
+// Run sends until ctx ends, and returns nil once what it held is sent or handed back.
+func (s *EventSender) Run(ctx context.Context) error {
+	prefix, slots := s.TopicPrefix, s.Slots
+	if prefix == "" {
+		prefix = "takt"
+	}
+	if slots <= 0 {
+		slots = 64
+	}
+	return s.Store.RunEvents(ctx, slots, func(ctx context.Context, scope isa95.Scope, e cloudevent.Event) error {
+		err := s.Publish(ctx, eventTopic(prefix, scope), e)
+		if hopeless(err) {
+			return fmt.Errorf("%w: %w", jobstore.ErrUnusable, err)
+		}
+		return err
+	})
+}
+
+// hopeless says that the same publish can never succeed. A refusal by the broker is for an operator to mend, so it is
+// tried until it does.
+func hopeless(err error) bool {
+	var message *mqtt.MessageError
+	var size *mqtt.SizeError
+	return errors.As(err, &message) || errors.As(err, &size)
+}

@@ -1,0 +1,206 @@
+package jobcontrol
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// Receiver answers job methods, queries and station configuration. Its methods may be called at once from any
+// goroutine, and any number of Receivers may share a store.
+type Receiver struct {
+	store *jobstore.Store
+	opt   Options
+}
+
+// New makes a Receiver on store.
+func New(store *jobstore.Store, o Options) *Receiver {
+	return &Receiver{store: store, opt: o.withDefaults()}
+}
+
+// Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
+// one. It blocks while Redis is away, up to HoldWhenAway. An error means that nothing was decided and nobody waits
+// for an answer, or that ctx ended: handle e again.
+func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+	started, tries := time.Now(), 0
+	req, err := r.read(e)
+	var reply cloudevent.Event
+	if err == nil {
+		reply, err = r.hold(ctx, func(ctx context.Context) (cloudevent.Event, error) {
+			tries++
+			return r.carryOut(ctx, &req)
+		})
+	}
+	v := req.verdict(err)
+	if undecided(err) {
+		if ctx.Err() != nil || e.Delivery.ResponseTopic == "" {
+			return nil, err // the broker sends it again, or the caller holds it: nobody else would
+		}
+		v.message = "not carried out within " + time.Since(started).Round(time.Millisecond).String() + ", or not known to be; repeat it under the same id"
+	}
+	repeated := false
+	switch again := (*repeatError)(nil); {
+	case errors.As(err, &again):
+		reply, repeated, v = again.reply, true, verdict{status: isa95.NoError}
+	case err != nil:
+		reply = r.refuse(&req, v)
+	}
+	r.report(&req, v, err, repeated, tries, time.Since(started))
+	return &reply, nil
+}
+
+// Refuse makes the answer to an event that could not be read: the error, and for methods and configuration the
+// ReturnStatus that says so, too.
+func (r *Receiver) Refuse(_ context.Context, e cloudevent.Event, why *cloudevent.Error) *cloudevent.Event {
+	req := request{event: e}
+	req.method, _ = isa95.MethodByTypeID(e.Type)
+	req.config, _ = isa95.ConfigByTypeID(e.Type)
+	v := req.verdict(why)
+	reply := r.refuse(&req, v)
+	r.report(&req, v, why, false, 0, 0)
+	return &reply
+}
+
+// carryOut does what was read, once. The reply is that of success.
+func (r *Receiver) carryOut(ctx context.Context, req *request) (cloudevent.Event, error) {
+	switch {
+	case req.config != "":
+		return r.configure(ctx, req)
+	case req.method.IsQuery():
+		return r.query(ctx, req)
+	}
+	return r.call(ctx, req)
+}
+
+// call carries out one of the eleven methods: load, decide, commit.
+func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, error) {
+	q := jobstore.Query{JobOrderID: req.id, Scope: req.scope, Source: req.event.Source, ID: req.event.ID}
+	if req.order != nil {
+		q.Acceptance = r.opt.Skip.reduce(req.order)
+	}
+	snap, err := r.load(ctx, req, q)
+	if err != nil {
+		return cloudevent.Event{}, err
+	}
+	if a := snap.Acceptance; a != nil {
+		r.opt.limit(a)
+	}
+	now := r.store.Now()
+	change, err := req.decide(snap, now)
+	if err != nil {
+		return cloudevent.Event{}, err
+	}
+	reply := r.reply(req, verdict{status: isa95.NoError}, now)
+	change.Seen = &jobstore.Seen{Reply: &reply}
+	return reply, r.store.Commit(ctx, snap, change)
+}
+
+// load reads what the decision needs. A command that was carried out before is a *repeatError, whatever has expired
+// since; one that ends a recipe also needs the mailboxes in which the recipe waits, which only the recipe knows.
+func (r *Receiver) load(ctx context.Context, req *request, q jobstore.Query) (*jobstore.Snapshot, error) {
+	for {
+		snap, err := r.store.Load(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if snap.Seen {
+			return nil, r.repeated(req, snap.Reply)
+		}
+		if err := expired(req.event, r.store.Now()); err != nil {
+			return nil, err
+		}
+		x := snap.Execution
+		if x == nil || x.Terminal() || req.method != isa95.Abort && req.method != isa95.Stop || subset(x.WaitingTypes(), q.Mailboxes) {
+			return snap, nil
+		}
+		q.Mailboxes = x.WaitingTypes()
+	}
+}
+
+func subset(these, those []string) bool {
+	have := make(map[string]bool, len(those))
+	for _, s := range those {
+		have[s] = true
+	}
+	for _, s := range these {
+		if !have[s] {
+			return false
+		}
+	}
+	return true
+}
+
+// repeatError says that the command was carried out before, and with what reply.
+type repeatError struct{ reply cloudevent.Event }
+
+func (e *repeatError) Error() string { return "jobcontrol: the command was carried out before" }
+
+// repeated is the stored reply, on its way to whoever repeated the command. An id that was used for something else is
+// refused, for the requester would take that reply for this one.
+func (r *Receiver) repeated(req *request, stored *cloudevent.Event) error {
+	if stored == nil || stored.Type != req.event.Type || stored.Subject != req.event.Subject {
+		return cloudevent.Errorf(cloudevent.KindUserPropertyInvalid, "the id %.200q of %.200q was used before, for another event", req.event.ID, req.event.Source)
+	}
+	again := *stored
+	again.CorrelationID = req.event.CorrelationID
+	again.Delivery = req.event.Reply(nil, "", "", time.Time{}).Delivery
+	return &repeatError{reply: again}
+}
+
+// hold tries until it is decided: again soon when another writer was faster (ErrConflict), and while Redis is
+// away. It gives up after HoldWhenAway, or when ctx ends, with the last error.
+func (r *Receiver) hold(ctx context.Context, try func(context.Context) (cloudevent.Event, error)) (cloudevent.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.opt.HoldWhenAway)
+	defer cancel()
+	pause := time.Duration(0)
+	for {
+		reply, err := try(ctx)
+		switch {
+		case errors.Is(err, jobstore.ErrConflict):
+			pause = min(max(2*pause, time.Millisecond), 32*time.Millisecond)
+		case jobstore.Away(err):
+			pause = min(max(2*pause, 16*time.Millisecond), 500*time.Millisecond)
+		default:
+			return reply, err
+		}
+		select {
+		case <-ctx.Done():
+			return reply, err
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// undecided says that err tells nothing about the command: it may be tried again.
+func undecided(err error) bool {
+	return jobstore.Away(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
+}
+
+// report tells the log and Options.Observe what became of an event.
+func (r *Receiver) report(req *request, v verdict, err error, repeated bool, tries int, took time.Duration) {
+	e := req.event
+	asked := e.Delivery.ResponseTopic != ""
+	if err != nil && !repeated {
+		log := r.opt.Log.Debug
+		switch {
+		case v.kind == cloudevent.KindInternalLogicError || v.kind == cloudevent.KindServiceUnavailable:
+			log = r.opt.Log.Error
+		case !asked:
+			log = r.opt.Log.Warn // nobody else hears of it
+		}
+		log("jobcontrol: refused", "type", e.Type, "scope", e.Scope(), "job", string(req.id), "source", e.Source, "id", e.ID, "status", uint64(v.status), "err", err)
+	}
+	if r.opt.Observe == nil {
+		return
+	}
+	o := Observation{Status: v.status, Kind: v.kind, Repeated: repeated, Asked: asked, Tries: tries, Took: took}
+	if req.method != "" || req.config != "" {
+		o.Type = e.Type
+	}
+	r.opt.Observe(o)
+}

@@ -1,0 +1,124 @@
+package jobcontrol
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// Why a job method is refused by the rules of the standard. status.go turns each into its bit.
+var (
+	errUnknownJobOrder = errors.New("unknown job order")
+	errNoTransition    = errors.New("not allowed in this state")
+	errNotAcceptable   = errors.New("not acceptable")
+)
+
+// refusal is one of the errors above with the reason for people.
+func refusal(why error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s", why, fmt.Sprintf(format, args...))
+}
+
+// decide is what a job method does to what is stored: spec/machinery-jobs 2.4, existence first, then state, then
+// acceptance. It is pure; the caller adds the reply and commits.
+func (req *request) decide(snap *jobstore.Snapshot, now time.Time) (jobstore.Change, error) {
+	before, err := req.before(snap.Job)
+	if err != nil {
+		return jobstore.Change{}, err
+	}
+	next, ok := isa95.Next(before, req.method)
+	if !ok {
+		return jobstore.Change{}, refusal(errNoTransition, "job order %q is %s, where %s is not possible; %s",
+			req.id, before, req.method, possible(before))
+	}
+	if req.order != nil {
+		if why := snap.Acceptance.Refusal(req.method == isa95.Update); why != "" {
+			return jobstore.Change{}, refusal(errNotAcceptable, "%s", why)
+		}
+	}
+	change := jobstore.Change{
+		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, State: next},
+		Acceptance:    snap.Acceptance,
+		Now:           now,
+		CorrelationID: req.event.CorrelationID, CausationID: req.event.ID,
+	}
+	if next.Top == isa95.AllowedToStart && before.Top != isa95.AllowedToStart {
+		change.Work = append(change.Work, jobstore.WorkStart) // Start as well as StoreAndStart (E-S4)
+	}
+	req.reachRecipe(snap, now, &change)
+	if next.Clearable() {
+		change.Response = jobstore.NewResponse(snap.Job, change.Execution, next, now)
+	}
+	return change, nil
+}
+
+// before is the state the method acts on. A job order belongs to the scope that stored it; for any other it does not
+// exist (D6). Its id may be used again once it is in EndState (D3).
+func (req *request) before(job *jobstore.StoredOrder) (isa95.State, error) {
+	storing := req.method == isa95.Store || req.method == isa95.StoreAndStart
+	switch {
+	case storing && job != nil && job.Scope != req.scope && !job.State.IsEnd():
+		return isa95.Initial, refusal(errNotAcceptable, "the id %q is in use at another station", req.id)
+	case storing && job != nil && !job.State.IsEnd():
+		return isa95.Initial, refusal(errNotAcceptable, "job order %q exists and is %s", req.id, job.State)
+	case storing:
+		return isa95.Initial, nil
+	case job == nil || job.Scope != req.scope:
+		return isa95.Initial, refusal(errUnknownJobOrder, "%q at station %q", req.id, req.scope)
+	}
+	return job.State, nil
+}
+
+// possible lists the methods that state allows.
+func possible(state isa95.State) string {
+	methods := isa95.Allowed(state)
+	if len(methods) == 0 {
+		return "nothing is, it was cancelled or cleared"
+	}
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		names[i] = string(m)
+	}
+	return "possible: " + strings.Join(names, ", ")
+}
+
+// reachRecipe carries a method over to the recipe that runs, so that no command is sent to the equipment for a job order that is
+// aborted, stopped or paused (E-S3). Another program may run the order: then there is no recipe of ours.
+func (req *request) reachRecipe(snap *jobstore.Snapshot, now time.Time, change *jobstore.Change) {
+	x := snap.Execution
+	if x == nil || x.Terminal() {
+		return
+	}
+	switch req.method {
+	case isa95.Abort:
+		x = x.Abort("aborted by "+req.event.Source, now)
+	case isa95.Stop:
+		x = x.Stop(now)
+	case isa95.Pause:
+		x = x.Pause(now)
+	case isa95.Resume:
+		x = x.Resume(now)
+		change.Work = append(change.Work, jobstore.WorkResume)
+	default:
+		return
+	}
+	change.Execution, change.Due = x, x.Due()
+	if x.Terminal() {
+		change.Mailboxes = withoutJob(snap.Mailboxes, string(req.id))
+	}
+}
+
+// withoutJob returns those mailboxes in which the job order waited, without it: events are for jobs that live.
+func withoutJob(boxes map[string]*recipe.Mailbox, job string) map[string]*recipe.Mailbox {
+	changed := make(map[string]*recipe.Mailbox)
+	for typ, box := range boxes {
+		if box = box.Clone(); box.Forget(job) {
+			changed[typ] = box
+		}
+	}
+	return changed
+}

@@ -1,0 +1,59 @@
+package jobcontrol
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+)
+
+// Options of a Receiver. The zero value of a field takes the default it names.
+type Options struct {
+	Source        string        // CloudEvents source of replies and of the metadata event; default "urn:takt"
+	TopicPrefix   string        // of all northbound topics; default "takt"
+	MessageExpiry time.Duration // of replies, whole seconds; 0 = none
+	HoldWhenAway  time.Duration // how long a command waits for Redis before the answer is SERVICE_UNAVAILABLE; default 10 s
+
+	// Skip names the acceptance checks that are switched off (spec/machinery-jobs 5.2).
+	Skip Checks
+	// MaxDownloadableJobOrders is the limit of stations that were delivered none; 0 = no limit. A delivered limit
+	// counts in any case (D12).
+	MaxDownloadableJobOrders int64
+
+	// Observe is told of each event after it was handled or refused, for metrics; it must not block. nil = nobody.
+	Observe func(Observation)
+	Log     *slog.Logger // default slog.Default()
+}
+
+// Checks are the seven acceptance checks, in their order.
+type Checks struct {
+	Limit, Equipment, MaterialClass, MaterialDefinition, Personnel, PhysicalAsset, WorkMaster bool
+}
+
+// Observation is what became of one event.
+type Observation struct {
+	Type     string               // CloudEvent type if it is one of ours, else ""
+	Status   isa95.ReturnStatus   // 0 = nothing was decided
+	Kind     cloudevent.ErrorKind // "" = carried out, or refused by the rules of the standard
+	Repeated bool                 // the stored reply was given
+	Asked    bool                 // the event has a response topic
+	Tries    int                  // how often it was decided; more than 1 after conflicts, or while Redis was away
+	Took     time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Source == "" {
+		o.Source = "urn:takt"
+	}
+	if o.TopicPrefix == "" {
+		o.TopicPrefix = "takt"
+	}
+	if o.HoldWhenAway <= 0 {
+		o.HoldWhenAway = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}

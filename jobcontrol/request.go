@@ -1,0 +1,155 @@
+package jobcontrol
+
+import (
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// request is what one CloudEvent asks for, read and checked as far as that goes without the store. Exactly one of
+// method and config is set.
+type request struct {
+	event  cloudevent.Event
+	method isa95.Method
+	config isa95.ConfigKind
+	scope  isa95.Scope
+
+	id    isa95.JobOrderID       // methods and the query by id
+	order *isa95.JobOrder        // Store, StoreAndStart, Update
+	state isa95.State            // the query by state
+	apply jobstore.Configuration // config
+}
+
+// read finds out what e asks for. The error says why that cannot be told, or must not be done; method and config are
+// set in any case if the type is known.
+func (r *Receiver) read(e cloudevent.Event) (request, error) {
+	req := request{event: e}
+	var known bool
+	if req.method, known = isa95.MethodByTypeID(e.Type); !known {
+		req.config, known = isa95.ConfigByTypeID(e.Type)
+	}
+	switch {
+	case !known:
+		return req, cloudevent.Errorf(cloudevent.KindUnknownPayloadType, "type %.200q is neither a job method nor a configuration", e.Type)
+	case e.ID == "" || e.Source == "":
+		return req, cloudevent.Errorf(cloudevent.KindMissingUserProperty, "id and source are needed to know a repeated command")
+	case e.Delivery.Retained:
+		return req, cloudevent.Errorf(cloudevent.KindPropertyInvalid, "the command is retained, so it would be carried out again and again; send it without the retain flag")
+	}
+	if err := r.readScope(&req); err != nil {
+		return req, err
+	}
+	switch {
+	case req.config != "":
+		return req, req.readConfiguration()
+	case req.method == isa95.RequestJobResponseByJobOrderState:
+		return req, req.readState()
+	case req.method.TakesJobOrder():
+		return req, req.readOrder()
+	}
+	return req, req.readID()
+}
+
+// readScope takes the scope from the subject; a topic may say the same, not another (D6, D32).
+func (r *Receiver) readScope(req *request) error {
+	topic := topicScope(r.opt.TopicPrefix, req.event.Delivery.Topic)
+	if req.event.Subject == "" {
+		return cloudevent.Errorf(cloudevent.KindMissingUserProperty, "subject is missing; it names the scope, for example %q", orElse(topic, "m42"))
+	}
+	var err error
+	if req.scope, err = isa95.ParseScope(req.event.Scope()); err != nil {
+		return err
+	}
+	if topic != "" && topic != string(req.scope) {
+		return cloudevent.Errorf(cloudevent.KindPropertyInvalid, "the subject names the scope %q and the topic %q", req.scope, topic)
+	}
+	return nil
+}
+
+func (req *request) readOrder() error {
+	var call isa95.JobOrderCall
+	if err := isa95.Unmarshal(req.event.Data, &call); err != nil {
+		return err
+	}
+	switch {
+	case call.JobOrder == nil:
+		return missing("JobOrder")
+	case call.JobOrder.JobOrderID == "" && req.method == isa95.Update:
+		return missing("JobOrder.JobOrderID")
+	case call.JobOrder.JobOrderID == "":
+		return refusal(errNotAcceptable, "JobOrder.JobOrderID is missing") // 16, not invalid request: spec 2.4
+	}
+	req.order = call.JobOrder
+	for _, ref := range req.order.WorkMasterID {
+		if ref.ID == "" {
+			continue
+		}
+		if _, err := isa95.ParseWorkMasterID(ref.ID); err != nil {
+			return err
+		}
+	}
+	var err error
+	req.id, err = isa95.ParseJobOrderID(req.order.JobOrderID)
+	return err
+}
+
+func (req *request) readID() error {
+	var call isa95.JobOrderIDCall
+	if err := isa95.Unmarshal(req.event.Data, &call); err != nil {
+		return err
+	}
+	switch {
+	case call.JobOrderID == nil:
+		return missing("JobOrderID")
+	case *call.JobOrderID == "":
+		return refusal(errUnknownJobOrder, "JobOrderID is empty") // spec 2.4
+	}
+	var err error
+	req.id, err = isa95.ParseJobOrderID(*call.JobOrderID)
+	return err
+}
+
+func (req *request) readState() error {
+	var call isa95.JobResponseByStateCall
+	if err := isa95.Unmarshal(req.event.Data, &call); err != nil {
+		return err
+	}
+	if len(call.JobOrderState) == 0 {
+		return missing("JobOrderState")
+	}
+	var err error
+	req.state, err = isa95.ParseState(call.JobOrderState)
+	return err
+}
+
+// expired says whether the event says of itself that it is over. What the broker says is its own to enforce, and
+// without a time the interval has no beginning.
+func expired(e cloudevent.Event, now time.Time) error {
+	end, ok := time.Time{}, false
+	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil && e.ExpiryInterval > 0 {
+		end, ok = t.Add(time.Duration(e.ExpiryInterval)*time.Second), true
+	}
+	if t, err := time.Parse(time.RFC3339Nano, e.ExpiryTime); err == nil {
+		end, ok = t, true
+	}
+	if !ok || now.Before(end) {
+		return nil
+	}
+	return cloudevent.Errorf(cloudevent.KindTimeout, "the command expired at %s", end.UTC().Format(time.RFC3339Nano))
+}
+
+func missing(what string) error {
+	err := cloudevent.Errorf(cloudevent.KindMissingProperty, "%s is missing", what)
+	err.Context = map[string]string{"name": what}
+	return err
+}
+
+func orElse(text, otherwise string) string {
+	if strings.TrimSpace(text) == "" {
+		return otherwise
+	}
+	return text
+}

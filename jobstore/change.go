@@ -1,0 +1,346 @@
+package jobstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
+)
+
+// Change is everything one decision writes. What it does not name stays as it is.
+type Change struct {
+	// Transition replaces the job order or its state, and says so on the change streams, in the index of the
+	// retained topics and as a status event.
+	Transition *Transition
+	Response   *isa95.JobResponse // only with a Transition to a state that can be cleared
+
+	// Execution replaces the execution document. With it go Due, its next timer (zero: none), and Recipe, the text of
+	// the recipe when it was started with this change.
+	Execution *recipe.Execution
+	Due       time.Time
+	Recipe    []byte
+	Mailboxes map[string]*recipe.Mailbox // by TypeId, those that changed
+	Commands  []recipe.Command           // for the equipment
+
+	Work []string // for the recipe engine: WorkStart, WorkResume
+
+	Seen *Seen // the CloudEvent that asked for the change; a second commit for it conflicts
+
+	// Acceptance makes the commit fail with ErrConflict if one of the facts of an accepted order is no longer so.
+	Acceptance *Acceptance
+
+	// Item is the work this change settles: the entry leaves the work stream with it.
+	Item *WorkItem
+
+	// Now stands in the documents and entries.
+	Now time.Time
+	// CorrelationID and CausationID of the status event.
+	CorrelationID, CausationID string
+}
+
+// Transition is a step of the job state machine, already decided by isa95.Next.
+type Transition struct {
+	Method isa95.Method    // the change_type of the entry
+	Order  *isa95.JobOrder // the order as it shall be; nil: as it was read
+	State  isa95.State
+}
+
+// Seen records that a CloudEvent was handled.
+type Seen struct {
+	Reply *cloudevent.Event // given again to a repeated command; nil for an event
+}
+
+// Work verbs (spec/sfc-and-publisher B.3).
+const (
+	WorkStart  = "start_recipe"
+	WorkResume = "resume"
+)
+
+// resultUpdate is the change_type of a response (spec/machinery-jobs 6.3).
+const resultUpdate = "ResultUpdate"
+
+// Commit writes the change in one round trip, if everything read by Load for snap is still so. ErrConflict: it is
+// not, nothing was written; load and decide again. For any other error see Away.
+func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error {
+	w := writer{store: s, snap: snap, change: change, c: commit.New()}
+	if err := w.build(); err != nil {
+		return err
+	}
+	if _, err := w.c.Run(ctx, s.rdb); err != nil {
+		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, err)
+	}
+	if change.Item != nil {
+		change.Item.settled = true
+	}
+	return nil
+}
+
+// writer turns one change into one commit.
+type writer struct {
+	store  *Store
+	snap   *Snapshot
+	change Change
+	c      *commit.Commit
+
+	id    string // job order id
+	scope string
+	state isa95.State     // after the change
+	order *isa95.JobOrder // after the change
+}
+
+func (w *writer) build() error {
+	w.id, w.scope = string(w.snap.JobOrderID), string(w.snap.Scope)
+	w.expect()
+	if w.change.Transition != nil {
+		if err := w.transition(*w.change.Transition); err != nil {
+			return err
+		}
+	}
+	if w.change.Execution != nil {
+		w.execution()
+	}
+	if err := w.commands(); err != nil {
+		return err
+	}
+	w.mailboxes()
+	for _, verb := range w.change.Work {
+		w.c.XAdd(w.store.keys.SfcWork(), 0, "action", verb, "job_id", w.id, "scope", w.scope)
+	}
+	if w.change.Seen != nil {
+		if err := w.seen(); err != nil {
+			return err
+		}
+	}
+	if w.change.Item != nil {
+		w.change.Item.entry.Settle(w.c)
+	}
+	return nil
+}
+
+// expect makes the commit depend on the job order and its execution, on the mailboxes that it changes, and on the
+// facts of the acceptance checks.
+func (w *writer) expect() {
+	k := w.store.keys
+	for _, key := range []string{k.JobOrder(w.id), k.SfcExecution(w.id)} {
+		if doc, ok := w.snap.read[key]; ok {
+			w.c.Expect(key, doc)
+		}
+	}
+	if w.change.Seen != nil {
+		w.c.Expect(w.snap.seenKey, nil)
+	}
+	if a := w.change.Acceptance; a != nil {
+		if a.Limit >= 0 && (w.snap.Job == nil || w.snap.Job.State.IsEnd()) {
+			w.c.ExpectCard(a.listKey, a.Limit)
+		}
+		for _, m := range a.members {
+			w.c.ExpectMember(m.key, m.id)
+		}
+	}
+}
+
+func (w *writer) transition(t Transition) error {
+	k, c := w.store.keys, w.c
+	w.order, w.state = t.Order, t.State
+	if w.order == nil {
+		w.order = w.snap.Job.JobOrder
+	}
+	doc, err := encodeOrder(w.order, w.state, w.snap.Scope)
+	if err != nil {
+		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
+	}
+	responseID := string(ResponseID(w.snap.JobOrderID))
+	if w.state.IsEnd() {
+		w.leave(doc, responseID)
+	} else {
+		if w.snap.Job != nil && w.snap.Job.State.IsEnd() { // the id is used again: nothing of the old order may stay
+			c.Del(k.JobResponse(responseID))
+			c.Del(k.SfcExecution(w.id))
+		}
+		c.Set(k.JobOrder(w.id), doc, 0)
+		c.ZAdd(k.JobOrderList(w.scope), float64(w.order.PriorityOr0()), w.id)
+		c.SAdd(k.ActiveScopes(), w.scope)
+	}
+	if err := w.index(responseID); err != nil {
+		return err
+	}
+	w.changed(string(t.Method))
+	if w.change.Response != nil {
+		w.changed(resultUpdate)
+	}
+	return w.statusEvent()
+}
+
+// leave takes an order that reached EndState out of every index at once; its documents expire later (D5).
+func (w *writer) leave(doc []byte, responseID string) {
+	k, c, keep := w.store.keys, w.c, w.store.opt.EndStateRetention
+	c.Set(k.JobOrder(w.id), doc, keep)
+	c.Expire(k.JobResponse(responseID), keep)
+	c.Expire(k.SfcExecution(w.id), keep)
+	c.ZRem(k.JobOrderList(w.scope), w.id)
+	c.ZRem(k.JobResponseList(w.scope), responseID)
+	c.SRem(k.ResponsesByState(w.scope, w.snap.Job.State.String()), responseID)
+}
+
+// index writes what the retained topics shall be, and the response if there is one.
+func (w *writer) index(responseID string) error {
+	k, c := w.store.keys, w.c
+	entry := IndexEntry{Gone: w.state.IsEnd()}
+	if !entry.Gone {
+		order, err := isa95.Marshal(w.order)
+		if err != nil {
+			return err
+		}
+		entry.State, entry.Priority, entry.Order = w.state.Elements(), w.order.PriorityOr0(), revision(order)
+	}
+	if r := w.change.Response; r != nil {
+		doc, err := encodeResponse(r, w.state, w.snap.Scope)
+		if err != nil {
+			return fmt.Errorf("jobstore: encode response to %s: %w", w.id, err)
+		}
+		entry.Result = revision(doc)
+		c.Set(k.JobResponse(responseID), doc, 0)
+		c.ZAdd(k.JobResponseList(w.scope), r.StartScore(), responseID)
+		c.SAdd(k.ResponsesByState(w.scope, w.state.String()), responseID)
+	}
+	value, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	c.HSet(k.PubIndex(w.scope), w.id, value)
+	c.SAdd(k.PubDirty(), w.scope)
+	return nil
+}
+
+// changed appends one entry to both change streams (spec/machinery-jobs 6.3).
+func (w *writer) changed(changeType string) {
+	k, max := w.store.keys, w.store.opt.ChangeCap
+	ts := w.change.Now.UTC().Format("2006-01-02T15:04:05.000000-07:00")
+	for _, stream := range []string{k.Changes(w.scope), k.ChangesAll()} {
+		w.c.XAdd(stream, max, "change_type", changeType, "job_order_id", w.id, "scope", w.scope, "ts", ts)
+	}
+}
+
+// statusEvent puts the event of a transition into the outbox, so that it is sent if and only if the change was
+// written (E-S19). An event with a response has a stream of its own.
+func (w *writer) statusEvent() error {
+	data, err := isa95.Marshal(isa95.StatusEvent{JobOrder: w.order, JobResponse: w.change.Response, JobState: w.state.Elements()})
+	if err != nil {
+		return err
+	}
+	event := cloudevent.Event{
+		ID: cloudevent.NewID(), Source: w.store.opt.Source, SpecVersion: "1.0",
+		Type: isa95.StatusEventType, DataSchema: isa95.StatusEventSchema, DataContentType: cloudevent.ContentTypeJSON,
+		Subject: w.scope, RecordedTime: cloudevent.FormatTime(w.change.Now),
+		ExpiryInterval: int(w.store.opt.EventExpiry / time.Second),
+		CorrelationID:  w.change.CorrelationID, CausationID: w.change.CausationID, Data: data,
+	}
+	text, err := event.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	stream := w.store.keys.EventReceiver()
+	if w.change.Response != nil {
+		stream = w.store.keys.EventResponder()
+	}
+	w.c.XAdd(stream, 0, "scope", w.scope, "job_order_id", w.id, "event", string(text))
+	return nil
+}
+
+func (w *writer) execution() {
+	k, c, x := w.store.keys, w.c, w.change.Execution
+	c.Set(k.SfcExecution(w.id), x.Encode(), 0)
+	if w.change.Recipe != nil {
+		c.Set(k.SfcRecipe(x.Recipe), w.change.Recipe, 0)
+	}
+	if x.Completed || x.Failed {
+		c.SRem(k.SfcActiveJobs(), w.id)
+		c.Del(k.SfcCorrelation(x.CorrelationID))
+	} else {
+		c.SAdd(k.SfcActiveJobs(), w.id)
+		c.Set(k.SfcCorrelation(x.CorrelationID), []byte(w.id), 0)
+	}
+	if w.change.Due.IsZero() {
+		c.ZRem(k.SfcTimers(), w.id)
+	} else {
+		c.ZAdd(k.SfcTimers(), float64(w.change.Due.UnixMilli()), w.id)
+	}
+}
+
+// commandTTL is how long an answer that comes after its deadline can still be told from one never asked for.
+const commandTTL = 24 * time.Hour
+
+func (w *writer) commands() error {
+	for _, command := range w.change.Commands {
+		text, err := json.Marshal(command)
+		if err != nil {
+			return err
+		}
+		w.c.XAdd(w.store.keys.SfcOutbox(), 0, "scope", w.scope, "job_id", w.id, "command", string(text))
+		if command.Again {
+			continue
+		}
+		route, err := json.Marshal(Route{JobOrderID: w.snap.JobOrderID, Scope: w.snap.Scope, Recipe: w.change.Execution.Recipe})
+		if err != nil {
+			return err
+		}
+		w.c.Set(w.store.keys.SfcCommand(command.ID), route, max(command.Deadline.Sub(w.change.Now), 0)+commandTTL)
+	}
+	return nil
+}
+
+func (w *writer) mailboxes() {
+	for typ, box := range w.change.Mailboxes {
+		key := w.snap.typeKeys[typ]
+		read := w.snap.read[key]
+		w.c.Expect(key, read)
+		switch {
+		case !box.Empty():
+			ttl := time.Duration(0)
+			if len(box.Waiting) == 0 {
+				ttl = w.store.opt.MailboxRetention
+			}
+			w.c.Set(key, box.Encode(), ttl)
+		case read != nil:
+			w.c.Del(key)
+		}
+	}
+}
+
+func (w *writer) seen() error {
+	value := []byte(seenEvent)
+	if reply := w.change.Seen.Reply; reply != nil {
+		var err error
+		if value, err = reply.MarshalJSON(); err != nil {
+			return err
+		}
+	}
+	w.c.Set(w.snap.seenKey, value, w.store.opt.ReplyRetention)
+	return nil
+}
+
+// Route says which recipe an equipment command belongs to: sfc:cmd:{id}.
+type Route struct {
+	JobOrderID isa95.JobOrderID `json:"job_id"`
+	Scope      isa95.Scope      `json:"scope"`
+	Recipe     string           `json:"recipe"` // SHA
+}
+
+// Route finds what an equipment command belongs to. ErrNotFound: never sent, or long ago.
+func (s *Store) Route(ctx context.Context, commandID string) (Route, error) {
+	key := s.keys.SfcCommand(commandID)
+	doc, err := s.get(ctx, key)
+	if err != nil {
+		return Route{}, err
+	}
+	var r Route
+	if err := json.Unmarshal(doc, &r); err != nil {
+		return Route{}, &DocumentError{Key: key, Err: err}
+	}
+	return r, nil
+}

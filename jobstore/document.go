@@ -1,0 +1,121 @@
+package jobstore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/taktworks/takt/isa95"
+)
+
+// StoredOrder is a job order with what belongs to it: its state, and the scope that stored it.
+type StoredOrder struct {
+	JobOrder *isa95.JobOrder
+	State    isa95.State
+	Scope    isa95.Scope
+}
+
+// storedOrder is the storage form (spec/machinery-jobs 1.4): metadata at the root only (Annex A5).
+type storedOrder struct {
+	isa95.JobOrderAndState
+	DataSchema string      `json:"_dataschema"`
+	Scope      isa95.Scope `json:"_scope"`
+}
+
+type storedResponse struct {
+	isa95.JobResponse
+	DataSchema      string      `json:"_dataschema"`
+	Scope           isa95.Scope `json:"_scope"`
+	NormalizedState string      `json:"_normalized_state,omitempty"`
+}
+
+type storedWorkMaster struct {
+	isa95.WorkMaster
+	DataSchema string `json:"_dataschema"`
+}
+
+func encodeOrder(o *isa95.JobOrder, state isa95.State, scope isa95.Scope) ([]byte, error) {
+	return isa95.Marshal(storedOrder{
+		JobOrderAndState: isa95.JobOrderAndState{JobOrder: o, State: state.Elements()},
+		DataSchema:       isa95.SchemaJobOrderAndState,
+		Scope:            scope,
+	})
+}
+
+// metadata reads the members that storage adds at the root of a document.
+func metadata(doc []byte) (scope isa95.Scope, err error) {
+	var m struct {
+		Scope isa95.Scope `json:"_scope"`
+	}
+	err = json.Unmarshal(doc, &m)
+	return m.Scope, err
+}
+
+func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
+	var both isa95.JobOrderAndState
+	if err := isa95.Unmarshal(doc, &both); err != nil {
+		return nil, &DocumentError{Key: key, Err: err}
+	}
+	if both.JobOrder == nil {
+		return nil, &DocumentError{Key: key, Err: fmt.Errorf("member JobOrder is missing")}
+	}
+	state, err := isa95.ParseState(both.State)
+	if err != nil {
+		return nil, &DocumentError{Key: key, Err: err}
+	}
+	scope, err := metadata(doc)
+	if err != nil {
+		return nil, &DocumentError{Key: key, Err: err}
+	}
+	return &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope}, nil
+}
+
+func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) ([]byte, error) {
+	return isa95.Marshal(storedResponse{
+		JobResponse: *r, DataSchema: isa95.SchemaJobResponse, Scope: scope, NormalizedState: state.String(),
+	})
+}
+
+func decodeResponse(key string, doc []byte) (*isa95.JobResponse, isa95.Scope, error) {
+	var r isa95.JobResponse
+	if err := isa95.Unmarshal(doc, &r); err != nil {
+		return nil, "", &DocumentError{Key: key, Err: err}
+	}
+	scope, err := metadata(doc)
+	if err != nil {
+		return nil, "", &DocumentError{Key: key, Err: err}
+	}
+	return &r, scope, nil
+}
+
+// ResponseID is the id of the response to a job order. There is one per order, so it is found without an index.
+func ResponseID(id isa95.JobOrderID) isa95.JobResponseID {
+	return isa95.JobResponseID(string(id) + "-response")
+}
+
+// revision tells two contents apart: the first 16 hex digits of their SHA-256.
+func revision(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8])
+}
+
+// IndexEntry is what the retained topics of one job order shall be: a field of pubidx:{scope}, written by every
+// commit that changes the order. The publisher compares it with what the broker acknowledged (Published).
+type IndexEntry struct {
+	State    []isa95.StateElement `json:"state,omitempty"`
+	Priority int                  `json:"priority,omitempty"`
+	Order    string               `json:"order,omitempty"`  // revision of the job order
+	Result   string               `json:"result,omitempty"` // revision of the response; "" = there is none to publish
+	Gone     bool                 `json:"gone,omitempty"`   // EndState: the topics shall be deleted
+}
+
+func decodeIndexEntry(key string, raw []byte) (IndexEntry, error) {
+	var e IndexEntry
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if err := d.Decode(&e); err != nil {
+		return e, &DocumentError{Key: key, Err: err}
+	}
+	return e, nil
+}

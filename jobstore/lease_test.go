@@ -1,0 +1,272 @@
+package jobstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// leaseStore opens a store on a server, or through a proxy to it.
+func leaseStore(t testing.TB, url, prefix, instance string) *jobstore.Store {
+	t.Helper()
+	s, err := jobstore.Open(t.Context(), jobstore.Options{URL: url, Prefix: prefix, Instance: instance, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// holder runs Lease in the background; each time it has the lease it sends it on got and holds until told.
+type holder struct {
+	got    chan *jobstore.Lease
+	ctx    chan context.Context // of hold
+	finish chan error           // what hold returns
+	done   chan error           // what Lease returned
+	stop   context.CancelFunc
+}
+
+func holdLease(t testing.TB, s *jobstore.Store, role string, ttl time.Duration) *holder {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &holder{got: make(chan *jobstore.Lease, 10), ctx: make(chan context.Context, 10), finish: make(chan error, 10), done: make(chan error, 1), stop: cancel}
+	go func() {
+		h.done <- s.Lease(ctx, role, ttl, func(ctx context.Context, l *jobstore.Lease) error {
+			h.got <- l
+			h.ctx <- ctx
+			select {
+			case err := <-h.finish:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	t.Cleanup(cancel)
+	return h
+}
+
+func receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatalf("never came: %s", what)
+		panic("unreachable")
+	}
+}
+
+func TestLeaseGoesFromHandToHand(t *testing.T) {
+	srv := testenv.Redis(t)
+	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
+	first := holdLease(t, s, "timers", 30*time.Second)
+	l := receive(t, "first lease", first.got)
+	if !l.Valid() || l.Token == "" || !strings.HasSuffix(l.Key, ":lease:timers") {
+		t.Errorf("lease %q %q, valid %v", l.Key, l.Token, l.Valid())
+	}
+	second := holdLease(t, s, "timers", 30*time.Second)
+	other := holdLease(t, s, jobstore.RolePublisher, 30*time.Second)
+	if l := receive(t, "lease of another role", other.got); !strings.HasSuffix(l.Key, ":publisher:lease") {
+		t.Errorf("the publisher's lease is %q", l.Key)
+	}
+	select {
+	case <-second.got:
+		t.Fatal("two have one lease")
+	default:
+	}
+	given := time.Now()
+	first.stop()
+	if err := receive(t, "end of first", first.done); err != nil {
+		t.Errorf("stopped: %v", err)
+	}
+	if l.Valid() || l.Context().Err() == nil {
+		t.Error("a lease given back is valid")
+	}
+	receive(t, "second lease", second.got)
+	if wait := time.Since(given); wait > 5*time.Second {
+		t.Errorf("the next one waited %v, not for the end of 30 s but for the giving back", wait)
+	}
+	want := errors.New("work is over")
+	second.finish <- want
+	if err := receive(t, "end of second", second.done); !errors.Is(err, want) {
+		t.Errorf("hold's error became %v", err)
+	}
+	other.finish <- nil
+	if err := receive(t, "end of other", other.done); err != nil {
+		t.Errorf("hold's nil became %v", err)
+	}
+	keys, err := srv.AllKeys(t.Context())
+	for _, k := range keys {
+		if strings.Contains(k, "lease") {
+			t.Errorf("left behind: %s", k)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLeaseIsHeldByOne(t *testing.T) {
+	srv := testenv.Redis(t)
+	prefix := srv.Prefix(t)
+	var holders, terms atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 4 {
+		s := leaseStore(t, srv.URL, prefix, fmt.Sprint("i", i))
+		all.Go(func() {
+			for range 5 {
+				err := s.Lease(ctx, "r", time.Second, func(context.Context, *jobstore.Lease) error {
+					if holders.Add(1) != 1 {
+						t.Error("two hold the lease")
+					}
+					terms.Add(1)
+					holders.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if terms.Load() != 20 {
+		t.Errorf("%d terms, want 20", terms.Load())
+	}
+}
+
+// A lease is renewed as long as it is held, also after the stop while hold finishes its work.
+func TestLeaseIsRenewed(t *testing.T) {
+	srv := testenv.Redis(t)
+	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
+	ctx, stop := context.WithCancel(t.Context())
+	err := s.Lease(ctx, "r", 200*time.Millisecond, func(ctx context.Context, l *jobstore.Lease) error {
+		stop()
+		receive(t, "end of hold's context", ctx.Done())
+		select {
+		case <-l.Context().Done():
+			return errors.New("the lease ended with the stop")
+		case <-time.After(500 * time.Millisecond):
+		}
+		holder, err := srv.Client.Do(context.Background(), srv.Client.B().Get().Key(l.Key).Build()).ToString()
+		if err != nil || holder != l.Token || !l.Valid() {
+			return fmt.Errorf("after more than its time: held by %q (%v), valid %v", holder, err, l.Valid())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// E-P13: who lost the lease knows it, whatever took it, and waits for it again.
+func TestLeaseIsLost(t *testing.T) {
+	srv := testenv.Redis(t)
+	prefix := srv.Prefix(t)
+	for name, lose := range map[string]func(l *jobstore.Lease){
+		"deleted": func(l *jobstore.Lease) {
+			srv.Client.Do(t.Context(), srv.Client.B().Del().Key(l.Key).Build())
+		},
+		"taken": func(l *jobstore.Lease) {
+			srv.Client.Do(t.Context(), srv.Client.B().Set().Key(l.Key).Value("somebody").PxMilliseconds(300).Build())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := leaseStore(t, srv.URL, prefix, name)
+			h := holdLease(t, s, name, 300*time.Millisecond)
+			l := receive(t, "lease", h.got)
+			ctx := receive(t, "context", h.ctx)
+			lose(l)
+			receive(t, "end of the context", ctx.Done())
+			if l.Valid() || !errors.Is(context.Cause(l.Context()), jobstore.ErrLeaseLost) {
+				t.Errorf("valid %v, cause %v", l.Valid(), context.Cause(l.Context()))
+			}
+			if again := receive(t, "lease again", h.got); again.Token == l.Token {
+				t.Error("the new lease has the old token")
+			}
+			h.stop()
+			if err := receive(t, "end", h.done); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The context ends before the lease does: trust is counted from before the request was sent.
+func TestLeaseEndsHereBeforeItEndsThere(t *testing.T) {
+	srv := testenv.Redis(t)
+	proxy := testenv.CountingProxy(t, srv.URL)
+	s := leaseStore(t, proxy.URL, srv.Prefix(t), "a")
+	proxy.Delay(20 * time.Millisecond)
+	h := holdLease(t, s, "r", time.Second)
+	l := receive(t, "lease", h.got)
+	ctx := receive(t, "context", h.ctx)
+	proxy.Delay(0)
+	proxy.Stall(true)
+	receive(t, "end of the context", ctx.Done())
+	holder, err := srv.Client.Do(t.Context(), srv.Client.B().Get().Key(l.Key).Build()).ToString()
+	if err != nil || holder != l.Token {
+		t.Errorf("the context ended after the lease: %q, %v", holder, err)
+	}
+	proxy.Stall(false)
+	receive(t, "lease again", h.got)
+}
+
+// A reply to the request for the lease that gets lost does not lock its sender out.
+func TestLeaseReplyLost(t *testing.T) {
+	srv := testenv.Redis(t)
+	proxy := testenv.CountingProxy(t, srv.URL)
+	s := leaseStore(t, proxy.URL, srv.Prefix(t), "a")
+	h := holdLease(t, s, "warm", time.Minute) // so that the server knows the script
+	receive(t, "lease", h.got)
+	proxy.LoseReplies(1)
+	began := time.Now()
+	h2 := holdLease(t, s, "r", time.Minute)
+	receive(t, "lease whose first reply was lost", h2.got)
+	if wait := time.Since(began); wait > 10*time.Second {
+		t.Errorf("had it after %v", wait)
+	}
+}
+
+// D15: no state of Redis ends it.
+func TestLeaseOutlivesRedis(t *testing.T) {
+	srv := testenv.StartRedis(t, embedded.RedisOptions{})
+	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
+	h := holdLease(t, s, "r", 300*time.Millisecond)
+	receive(t, "lease", h.got)
+	ctx := receive(t, "context", h.ctx)
+	if err := srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "end of the context", ctx.Done())
+	if err := srv.Server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "lease after the restart", h.got)
+	h.stop()
+	if err := receive(t, "end", h.done); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLeaseTooShort(t *testing.T) {
+	srv := testenv.Redis(t)
+	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
+	err := s.Lease(t.Context(), "r", time.Millisecond, nil)
+	if err == nil || !strings.Contains(err.Error(), "at least 100ms") {
+		t.Error(err)
+	}
+}

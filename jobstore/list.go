@@ -1,0 +1,171 @@
+package jobstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/isa95"
+)
+
+// Scopes returns the scopes that ever stored a job order, sorted.
+func (s *Store) Scopes(ctx context.Context) ([]isa95.Scope, error) {
+	names, err := s.rdb.Do(ctx, s.rdb.B().Smembers().Key(s.keys.ActiveScopes()).Build()).AsStrSlice()
+	if err != nil {
+		return nil, fmt.Errorf("jobstore: scopes: %w", err)
+	}
+	slices.Sort(names)
+	scopes := make([]isa95.Scope, len(names))
+	for i, name := range names {
+		scopes[i] = isa95.Scope(name)
+	}
+	return scopes, nil
+}
+
+// List returns the job orders of a scope that are not in EndState: higher ISA-95 priority first (D22), then by id.
+// It is read in pages, so orders that come or go meanwhile may or may not be in it. A document that cannot be read is
+// left out and joined to the error.
+func (s *Store) List(ctx context.Context, scope isa95.Scope) ([]StoredOrder, error) {
+	ids, err := s.rdb.Do(ctx, s.rdb.B().Zrange().Key(s.keys.JobOrderList(string(scope))).Min("0").Max("-1").Build()).AsStrSlice()
+	if err != nil {
+		return nil, fmt.Errorf("jobstore: list %s: %w", scope, err)
+	}
+	var orders []StoredOrder
+	var unreadable error
+	for page := range slices.Chunk(ids, 500) {
+		var l loader
+		for _, id := range page {
+			key := s.keys.JobOrder(id)
+			l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
+				doc, err := r.AsBytes()
+				if rueidis.IsRedisNil(err) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if o, err := decodeOrder(key, doc); err != nil {
+					unreadable = errors.Join(unreadable, err)
+				} else {
+					orders = append(orders, *o)
+				}
+				return nil
+			})
+		}
+		if err := l.run(ctx, s.rdb); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(orders, func(a, b StoredOrder) int {
+		return cmp.Or(
+			cmp.Compare(b.JobOrder.PriorityOr0(), a.JobOrder.PriorityOr0()),
+			cmp.Compare(a.JobOrder.JobOrderID, b.JobOrder.JobOrderID),
+		)
+	})
+	return orders, unreadable
+}
+
+// maxResponses is how many responses a query by state returns (spec/machinery-jobs 2.4).
+const maxResponses = 1000
+
+// ResponsesByState returns the responses of a scope whose job order is in one of the states, at most 1000, by id. A
+// document that cannot be read is left out and joined to the error.
+func (s *Store) ResponsesByState(ctx context.Context, scope isa95.Scope, states []isa95.State) ([]isa95.JobResponse, error) {
+	var ids []string
+	var l loader
+	for _, state := range states {
+		key := s.keys.ResponsesByState(string(scope), state.String())
+		l.add(s.rdb.B().Smembers().Key(key).Build(), func(r rueidis.RedisResult) error {
+			members, err := r.AsStrSlice()
+			ids = append(ids, members...)
+			return err
+		})
+	}
+	if err := l.run(ctx, s.rdb); err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	ids = ids[:min(len(ids), maxResponses)]
+	var responses []isa95.JobResponse
+	var unreadable error
+	l = loader{}
+	for _, id := range ids {
+		key := s.keys.JobResponse(id)
+		l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
+			doc, err := r.AsBytes()
+			if rueidis.IsRedisNil(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if response, _, err := decodeResponse(key, doc); err != nil {
+				unreadable = errors.Join(unreadable, err)
+			} else {
+				responses = append(responses, *response)
+			}
+			return nil
+		})
+	}
+	return responses, errors.Join(l.run(ctx, s.rdb), unreadable)
+}
+
+// ChangeEntry is one entry of a change stream.
+type ChangeEntry struct {
+	ID         string // of the entry; Watch goes on after it
+	Type       string // change_type: a method, or ResultUpdate
+	JobOrderID isa95.JobOrderID
+	Scope      isa95.Scope
+	Time       string // ts, as written
+}
+
+func changeEntry(e rueidis.XRangeEntry) ChangeEntry {
+	return ChangeEntry{
+		ID: e.ID, Type: e.FieldValues["change_type"], Time: e.FieldValues["ts"],
+		JobOrderID: isa95.JobOrderID(e.FieldValues["job_order_id"]), Scope: isa95.Scope(e.FieldValues["scope"]),
+	}
+}
+
+// Watch waits for changes after the entry with the id after ("$": from now on), of one scope or, with scope "", of all. It
+// blocks up to wait and returns none when nothing changed.
+func (s *Store) Watch(ctx context.Context, scope isa95.Scope, after string, wait time.Duration) ([]ChangeEntry, error) {
+	key := s.keys.ChangesAll()
+	if scope != "" {
+		key = s.keys.Changes(string(scope))
+	}
+	read := s.rdb.B().Xread().Count(500).Block(wait.Milliseconds()).Streams().Key(key).Id(after).Build()
+	streams, err := s.rdb.Do(ctx, read).AsXRead()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jobstore: watch %s: %w", strconv.Quote(key), err)
+	}
+	var changes []ChangeEntry
+	for _, e := range streams[key] {
+		changes = append(changes, changeEntry(e))
+	}
+	return changes, nil
+}
+
+// LastChange is the id of the newest change, to begin a Watch from; "0" if there is none.
+func (s *Store) LastChange(ctx context.Context, scope isa95.Scope) (string, error) {
+	key := s.keys.ChangesAll()
+	if scope != "" {
+		key = s.keys.Changes(string(scope))
+	}
+	entries, err := s.rdb.Do(ctx, s.rdb.B().Xrevrange().Key(key).End("+").Start("-").Count(1).Build()).AsXRange()
+	if err != nil {
+		return "", fmt.Errorf("jobstore: last change: %w", err)
+	}
+	if len(entries) == 0 {
+		return "0", nil
+	}
+	return entries[0].ID, nil
+}

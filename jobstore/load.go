@@ -1,0 +1,273 @@
+package jobstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
+)
+
+// Query says what a decision needs. Empty members are not read.
+type Query struct {
+	JobOrderID isa95.JobOrderID // the job order and its execution document
+	Response   bool             // also its response
+
+	Source, ID string // of the CloudEvent: was it seen, and what was answered
+
+	Scope      isa95.Scope     // for the members below
+	Acceptance *isa95.JobOrder // the facts of the seven acceptance checks for this order
+	Mailboxes  []string        // TypeIds of pull events
+	Recipe     string          // SHA of a recipe text
+	WorkMaster isa95.WorkMasterID
+	Holders    isa95.WorkMasterID // which scopes have this work master, for Configure
+	// CorrelationID of an equipment event: which job it belongs to (Snapshot.Owner).
+	CorrelationID string
+}
+
+// Snapshot is what Load read. It also remembers the bytes, for Commit to compare.
+type Snapshot struct {
+	JobOrderID isa95.JobOrderID
+	Scope      isa95.Scope
+
+	Job       *StoredOrder      // nil: not stored, or expired
+	Execution *recipe.Execution // nil: no recipe was started
+	Response  *isa95.JobResponse
+
+	Seen  bool              // the CloudEvent was handled before
+	Reply *cloudevent.Event // what was answered then; nil for an event
+
+	Acceptance *Acceptance
+	Mailboxes  map[string]*recipe.Mailbox
+	RecipeText []byte // nil: not stored
+	WorkMaster *isa95.WorkMaster
+	Owner      isa95.JobOrderID // "" = no running recipe has that correlation id
+
+	read     map[string][]byte // key -> bytes; nil = absent
+	seenKey  string
+	typeKeys map[string]string // TypeId -> key of its mailbox
+}
+
+// Load reads all of q in one round trip. A document that cannot be read is a *DocumentError; an absent one is not
+// an error.
+func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
+	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope, read: make(map[string][]byte)}
+	var l loader
+	get := func(key string, decode func(doc []byte) error) {
+		l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
+			doc, err := r.AsBytes()
+			if rueidis.IsRedisNil(err) {
+				snap.read[key] = nil
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if doc == nil {
+				doc = []byte{} // stored and empty, not absent
+			}
+			snap.read[key] = doc
+			return decode(doc)
+		})
+	}
+	if q.ID != "" {
+		snap.seenKey = s.keys.Dedupe(q.Source, q.ID)
+		get(snap.seenKey, func(doc []byte) error { return snap.decodeSeen(doc) })
+	}
+	if id := string(q.JobOrderID); id != "" {
+		key := s.keys.JobOrder(id)
+		get(key, func(doc []byte) (err error) { snap.Job, err = decodeOrder(key, doc); return err })
+		execution := s.keys.SfcExecution(id)
+		get(execution, func(doc []byte) (err error) {
+			if snap.Execution, err = recipe.DecodeExecution(doc); err != nil {
+				return &DocumentError{Key: execution, Err: err}
+			}
+			return nil
+		})
+		if q.Response {
+			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))
+			get(key, func(doc []byte) (err error) { snap.Response, _, err = decodeResponse(key, doc); return err })
+		}
+	}
+	if q.Acceptance != nil {
+		snap.Acceptance = s.loadAcceptance(&l, q.Scope, q.Acceptance)
+	}
+	if len(q.Mailboxes) > 0 {
+		snap.Mailboxes = make(map[string]*recipe.Mailbox, len(q.Mailboxes))
+		snap.typeKeys = make(map[string]string, len(q.Mailboxes))
+	}
+	for _, typ := range q.Mailboxes {
+		key := s.keys.SfcMailbox(string(q.Scope), typ)
+		snap.typeKeys[typ] = key
+		get(key, func(doc []byte) (err error) {
+			if snap.Mailboxes[typ], err = recipe.DecodeMailbox(doc); err != nil {
+				return &DocumentError{Key: key, Err: err}
+			}
+			return nil
+		})
+	}
+	if q.Recipe != "" {
+		get(s.keys.SfcRecipe(q.Recipe), func(doc []byte) error { snap.RecipeText = doc; return nil })
+	}
+	if q.WorkMaster != "" {
+		key := s.keys.WorkMaster(string(q.WorkMaster))
+		get(key, func(doc []byte) error {
+			snap.WorkMaster = new(isa95.WorkMaster)
+			if err := isa95.Unmarshal(doc, snap.WorkMaster); err != nil {
+				return &DocumentError{Key: key, Err: err}
+			}
+			return nil
+		})
+	}
+	if q.Holders != "" {
+		get(s.keys.WorkMasterScopes(string(q.Holders)), func([]byte) error { return nil })
+	}
+	if q.CorrelationID != "" {
+		get(s.keys.SfcCorrelation(q.CorrelationID), func(doc []byte) error {
+			snap.Owner = isa95.JobOrderID(doc)
+			return nil
+		})
+	}
+	if err := l.run(ctx, s.rdb); err != nil {
+		return nil, err
+	}
+	return snap, nil
+}
+
+func (snap *Snapshot) decodeSeen(doc []byte) error {
+	snap.Seen = true
+	if string(doc) == seenEvent {
+		return nil
+	}
+	snap.Reply = new(cloudevent.Event)
+	if err := snap.Reply.UnmarshalJSON(doc); err != nil {
+		return &DocumentError{Key: snap.seenKey, Err: err}
+	}
+	return nil
+}
+
+// seenEvent is the value kept for an event that is not answered.
+const seenEvent = "1"
+
+// loader collects reads and sends them as one pipeline.
+type loader struct {
+	commands []rueidis.Completed
+	decode   []func(rueidis.RedisResult) error
+}
+
+func (l *loader) add(command rueidis.Completed, decode func(rueidis.RedisResult) error) {
+	l.commands = append(l.commands, command)
+	l.decode = append(l.decode, decode)
+}
+
+func (l *loader) run(ctx context.Context, rdb rueidis.Client) error {
+	if len(l.commands) == 0 {
+		return nil
+	}
+	for i, result := range rdb.DoMulti(ctx, l.commands...) {
+		if err := l.decode[i](result); err != nil {
+			return fmt.Errorf("jobstore: load: %w", err)
+		}
+	}
+	return nil
+}
+
+// Acceptance is the facts of the seven acceptance checks (spec/machinery-jobs 5.2). It is judged by Refusal, and
+// its expectations go into the commit, so that two commands at a limit cannot both pass.
+type Acceptance struct {
+	Limit   int64 // MaxDownloadableJobOrders of the scope; -1 = none was delivered
+	Live    int64 // job orders of the scope that are not in EndState
+	members []membership
+	listKey string
+}
+
+type membership struct {
+	kind, id, key string
+	member        bool
+}
+
+func (s *Store) loadAcceptance(l *loader, scope isa95.Scope, o *isa95.JobOrder) *Acceptance {
+	a := &Acceptance{Limit: -1, listKey: s.keys.JobOrderList(string(scope))}
+	l.add(s.rdb.B().Get().Key(s.keys.JobAcceptance(string(scope))).Build(), func(r rueidis.RedisResult) error {
+		text, err := r.ToString()
+		if rueidis.IsRedisNil(err) {
+			return nil
+		}
+		if err == nil {
+			a.Limit, err = strconv.ParseInt(text, 10, 64)
+		}
+		return err
+	})
+	l.add(s.rdb.B().Zcard().Key(a.listKey).Build(), func(r rueidis.RedisResult) (err error) {
+		a.Live, err = r.AsInt64()
+		return err
+	})
+	for _, need := range requirements(o) {
+		m := membership{kind: need.kind, id: need.id, key: s.resourceKey(need.kind, scope)}
+		at := len(a.members)
+		a.members = append(a.members, m)
+		l.add(s.rdb.B().Sismember().Key(m.key).Member(m.id).Build(), func(r rueidis.RedisResult) (err error) {
+			a.members[at].member, err = r.AsBool()
+			return err
+		})
+	}
+	return a
+}
+
+func (s *Store) resourceKey(kind string, scope isa95.Scope) string {
+	if kind == workMasterKind {
+		return s.keys.WorkMasterList(string(scope))
+	}
+	return s.keys.ResourceList(kind, string(scope))
+}
+
+const workMasterKind = "workmaster"
+
+type requirement struct{ kind, id string }
+
+// requirements are the ids that an order needs, in the order of the checks; empty ids need nothing.
+func requirements(o *isa95.JobOrder) []requirement {
+	var all []requirement
+	need := func(kind, id string) {
+		if id != "" {
+			all = append(all, requirement{kind, id})
+		}
+	}
+	for _, e := range o.EquipmentRequirements {
+		need("equipment", e.ID)
+	}
+	for _, m := range o.MaterialRequirements {
+		need("materialclass", m.MaterialClassID)
+	}
+	for _, m := range o.MaterialRequirements {
+		need("materialdefinition", m.MaterialDefinitionID)
+	}
+	for _, p := range o.PersonnelRequirements {
+		need("personnel", p.ID)
+	}
+	for _, a := range o.PhysicalAssetRequirements {
+		need("physicalasset", a.ID)
+	}
+	for _, w := range o.WorkMasterID {
+		need(workMasterKind, w.ID)
+	}
+	return all
+}
+
+// Refusal says why the order cannot be accepted: the first check that fails, or "" if none does. An Update of an
+// order that is already counted is not held against the limit (D12).
+func (a *Acceptance) Refusal(update bool) string {
+	if !update && a.Limit >= 0 && a.Live >= a.Limit {
+		return fmt.Sprintf("the station has %d job orders, its MaxDownloadableJobOrders is %d", a.Live, a.Limit)
+	}
+	for _, m := range a.members {
+		if !m.member {
+			return fmt.Sprintf("%s %q is not known at this station", m.kind, m.id)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+package jobstore
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
+)
+
+// ErrorParameter is the ID of the parameter of JobResponseData that tells why a job order was aborted.
+const ErrorParameter = "error"
+
+// NewResponse makes the response to a job order that ends in the state end: its times, and the results of the actions as
+// parameters with the ID "action.member". An aborted recipe adds ErrorParameter. Without a recipe (x nil) there are no
+// results and no StartTime.
+func NewResponse(o *StoredOrder, x *recipe.Execution, end isa95.State, now time.Time) *isa95.JobResponse {
+	r := &isa95.JobResponse{
+		JobResponseID: string(ResponseID(isa95.JobOrderID(o.JobOrder.JobOrderID))),
+		JobOrderID:    o.JobOrder.JobOrderID,
+		EndTime:       rfc3339(now),
+		JobState:      end.Elements(),
+	}
+	if x == nil {
+		return r
+	}
+	r.StartTime = rfc3339(time.UnixMilli(x.StartedAt))
+	for _, result := range x.Results() {
+		r.JobResponseData = append(r.JobResponseData, isa95.Parameter{ID: result.ID, Value: result.Value})
+	}
+	if x.Error != "" {
+		text, _ := json.Marshal(x.Error) // a string always encodes
+		r.JobResponseData = append(r.JobResponseData, isa95.Parameter{ID: ErrorParameter, Value: text})
+	}
+	return r
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -1,0 +1,310 @@
+package jobstore
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/isa95"
+)
+
+//go:embed snapshot.lua
+var snapshotLua string
+
+//go:embed cursor.lua
+var cursorLua string
+
+var (
+	snapshotScript = script.New("jobstore/snapshot", snapshotLua)
+	cursorScript   = script.New("jobstore/cursor", cursorLua)
+)
+
+// Settlement is what the broker acknowledged in one scope.
+type Settlement struct {
+	Scope isa95.Scope
+	Jobs  []SettledJob
+	Index bool // take the next state index, too
+
+	Floor int64 // a seq that somebody has seen: the next is not below, and above if it would have been (E-P4)
+	Force bool  // take a new seq though nothing changed
+}
+
+// SettledJob is one job order whose topics the broker acknowledged.
+type SettledJob struct {
+	Job       *RetainedJob // as read before it was published
+	Published Published
+	Shown     bool // the state index shows the difference to Job.Done
+	Gone      bool // the topics are deleted: nothing is to be kept, unless the order was stored again meanwhile
+}
+
+// ScopeIndex is the state index to publish: Seq, and the job orders as they were when it was taken, in no order.
+type ScopeIndex struct {
+	Scope isa95.Scope
+	Seq   int64
+	Jobs  []RetainedJob // without documents
+	Err   error         // something else is stored where the scope's keys are
+}
+
+// Settle notes what was published and takes the state indexes asked for, in the order of the settlements that asked. One round
+// trip, whatever the number. ErrLeaseLost: another process publishes, nothing was written. It may be repeated: a seq is taken
+// only for what changed since the last.
+func (s *Store) Settle(ctx context.Context, l *Lease, settlements ...Settlement) ([]ScopeIndex, error) {
+	calls := make([]call, len(settlements))
+	for i, settled := range settlements {
+		var err error
+		if calls[i], err = s.settlement(l, settled); err != nil {
+			return nil, err
+		}
+	}
+	var indexes []ScopeIndex
+	for i, reply := range s.callAll(ctx, snapshotScript, calls) {
+		scope := settlements[i].Scope
+		index, err := s.settled(reply, scope)
+		if err != nil {
+			return nil, fmt.Errorf("jobstore: settle %s: %w", scope, err)
+		}
+		if settlements[i].Index || index.Err != nil {
+			indexes = append(indexes, index)
+		}
+	}
+	return indexes, nil
+}
+
+func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
+	scope := string(settled.Scope)
+	c := call{
+		keys: []string{l.Key, s.keys.PubIndex(scope), s.keys.PubDone(scope), s.keys.PubSeq(scope), s.keys.PubDirty()},
+		args: []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index)},
+	}
+	for _, j := range settled.Jobs {
+		done, gone := "", ""
+		if j.Gone {
+			gone = string(j.Job.raw)
+		}
+		if j.Published != (Published{}) && !j.Gone {
+			value, err := json.Marshal(j.Published)
+			if err != nil {
+				return call{}, err
+			}
+			done = string(value)
+		}
+		c.args = append(c.args, string(j.Job.JobOrderID), done, flag(j.Shown), gone)
+	}
+	return c, nil
+}
+
+func (s *Store) settled(reply rueidis.RedisResult, scope isa95.Scope) (ScopeIndex, error) {
+	index := ScopeIndex{Scope: scope}
+	parts, err := reply.ToArray()
+	if err != nil {
+		return index, err
+	}
+	word := ""
+	if len(parts) > 0 {
+		word, err = parts[0].ToString()
+	}
+	switch {
+	case err != nil:
+		return index, err
+	case word == "lost":
+		return index, ErrLeaseLost
+	case word == "type" && len(parts) == 2:
+		key, err := parts[1].ToString()
+		index.Err = &DocumentError{Key: key, Err: errors.New("is not of the type or form that Takt keeps there")}
+		return index, err
+	case word == "ok" && len(parts) == 1:
+		return index, nil
+	case word != "ok" || len(parts) != 4:
+		return index, fmt.Errorf("script replied %q with %d parts", word, len(parts))
+	}
+	if index.Seq, err = parts[1].AsInt64(); err != nil {
+		return index, err
+	}
+	want, err := parts[2].AsStrSlice()
+	if err != nil {
+		return index, err
+	}
+	done, err := parts[3].AsStrMap()
+	if err != nil {
+		return index, err
+	}
+	key := s.keys.PubIndex(string(scope))
+	for i := 0; i+1 < len(want); i += 2 {
+		j := RetainedJob{Scope: scope, JobOrderID: isa95.JobOrderID(want[i])}
+		j.setWant(key, want[i+1])
+		if raw, ok := done[want[i]]; ok {
+			j.setDone(raw)
+		}
+		index.Jobs = append(index.Jobs, j)
+	}
+	return index, nil
+}
+
+// ChangesQuery asks for what changed.
+type ChangesQuery struct {
+	After  string        // id of the entry read last; "0-0" = none
+	Cursor string        // to be remembered as the last entry published; "" = as it is
+	Count  int           // entries at most
+	Block  time.Duration // how long to wait for the first
+}
+
+// PublishedChanges remembers the cursor and waits for the next changes of all scopes, none if none came in time. One round trip.
+// missed says that entries after q.After may have been trimmed unread (E-P7). ErrLeaseLost: another process publishes.
+func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) (changes []ChangeEntry, missed bool, err error) {
+	// No deadline, but an end: the client library does not heed the end of a context that has a deadline while it blocks.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(q.Block+answerTimeout, func() { cancel(context.DeadlineExceeded) }).Stop()
+	stream := s.keys.ChangesAll()
+	var commands []rueidis.Completed
+	cursor := s.cursor(l, q.Cursor)
+	if q.Cursor != "" {
+		commands = append(commands, s.evalsha(cursorScript, cursor))
+	}
+	// What was read last is looked for after the read: if it is still there, nothing behind it was trimmed before.
+	commands = append(commands,
+		s.rdb.B().Xread().Count(int64(q.Count)).Block(max(q.Block.Milliseconds(), 1)).Streams().Key(stream).Id(q.After).Build(),
+		s.rdb.B().Xrange().Key(stream).Start(q.After).End(q.After).Build())
+	replies := s.rdb.DoMulti(ctx, commands...)
+	if q.Cursor != "" {
+		if err := s.cursorReply(ctx, cursor, replies[0]); err != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrLeaseLost) {
+				err = fmt.Errorf("jobstore: changes: %w", cause)
+			}
+			return nil, false, err
+		}
+		replies = replies[1:]
+	}
+	entries, err := replies[0].AsXRead()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, false, fmt.Errorf("jobstore: changes: %w", err)
+	}
+	for _, e := range entries[stream] {
+		changes = append(changes, changeEntry(e))
+	}
+	last, err := replies[1].AsXRange()
+	if err != nil {
+		return nil, false, fmt.Errorf("jobstore: changes: %w", err)
+	}
+	if q.After == "0-0" {
+		return changes, len(changes) > 0, nil // what was before the first entry cannot be known
+	}
+	return changes, len(last) == 0, nil
+}
+
+// answerTimeout bounds the wait for an answer beyond the time that the server was told to wait.
+const answerTimeout = 5 * time.Second
+
+// SaveCursor remembers the last entry published. ErrLeaseLost: another process publishes, nothing was written.
+func (s *Store) SaveCursor(ctx context.Context, l *Lease, id string) error {
+	c := s.cursor(l, id)
+	return s.cursorReply(ctx, c, s.rdb.Do(ctx, s.evalsha(cursorScript, c)))
+}
+
+// Cursor is the id of the last change that is published, "" if none ever was.
+func (s *Store) Cursor(ctx context.Context) (string, error) {
+	id, err := s.rdb.Do(ctx, s.rdb.B().Hget().Key(s.keys.Cursors()).Field("_global").Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return "", fmt.Errorf("jobstore: cursor: %w", err)
+	}
+	return id, nil
+}
+
+func (s *Store) cursor(l *Lease, id string) call {
+	return call{keys: []string{l.Key, s.keys.Cursors()}, args: []string{l.Token, id}}
+}
+
+func (s *Store) cursorReply(ctx context.Context, c call, r rueidis.RedisResult) error {
+	written, err := s.orEval(ctx, cursorScript, c, r).AsBool()
+	switch {
+	case err != nil:
+		return fmt.Errorf("jobstore: save cursor: %w", err)
+	case !written:
+		return fmt.Errorf("jobstore: save cursor: %w", ErrLeaseLost)
+	}
+	return nil
+}
+
+// DeadLetter is a change that cannot be published.
+type DeadLetter struct {
+	Scope      string
+	JobOrderID string
+	Entry      string // id of the change entry, if there was one
+	Reason     string
+}
+
+// maxDeadLetters bounds publisher:deadletter, which nothing reads but people.
+const maxDeadLetters = 1000
+
+// BuryChanges writes what cannot be published where an operator finds it. ErrLeaseLost: another process publishes.
+func (s *Store) BuryChanges(ctx context.Context, l *Lease, letters ...DeadLetter) error {
+	c := commit.New()
+	c.Expect(l.Key, []byte(l.Token))
+	for _, d := range letters {
+		c.XAdd(s.keys.PublisherDeadLetter(), maxDeadLetters,
+			"scope", d.Scope, "job_order_id", d.JobOrderID, "entry", d.Entry, "reason", d.Reason)
+	}
+	_, err := c.Run(ctx, s.rdb)
+	if errors.Is(err, ErrConflict) {
+		err = ErrLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("jobstore: dead letter: %w", err)
+	}
+	return nil
+}
+
+// RetainedKey is where it stands what the retained topics of a scope shall be.
+func (s *Store) RetainedKey(scope isa95.Scope) string { return s.keys.PubIndex(string(scope)) }
+
+// call is one call of a script.
+type call struct{ keys, args []string }
+
+func (s *Store) evalsha(sc *script.Script, c call) rueidis.Completed {
+	sum := sha1.Sum([]byte(sc.Source()))
+	return s.rdb.B().Evalsha().Sha1(hex.EncodeToString(sum[:])).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+// callAll runs one script for all calls in one pipeline.
+func (s *Store) callAll(ctx context.Context, sc *script.Script, calls []call) []rueidis.RedisResult {
+	if len(calls) == 0 {
+		return nil
+	}
+	commands := make([]rueidis.Completed, len(calls))
+	for i, c := range calls {
+		commands[i] = s.evalsha(sc, c)
+	}
+	replies := s.rdb.DoMulti(ctx, commands...)
+	for i := range replies {
+		replies[i] = s.orEval(ctx, sc, calls[i], replies[i])
+	}
+	return replies
+}
+
+// orEval sends the text of the script if the server did not know it (E-S20).
+func (s *Store) orEval(ctx context.Context, sc *script.Script, c call, r rueidis.RedisResult) rueidis.RedisResult {
+	if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
+		return sc.Run(ctx, s.rdb, c.keys, c.args...)
+	}
+	return r
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}

@@ -1,0 +1,51 @@
+-- snapshot.lua: note what the broker acknowledged in one scope, then take number and content of its next state index.
+-- KEYS[1]  lease of the publisher   KEYS[2]  pubidx:{scope}   KEYS[3]  pubdone:{scope}   KEYS[4]  pubseq:{scope}
+-- KEYS[5]  publisher:dirty
+-- ARGV[1]  token of the lease       ARGV[2]  scope
+-- ARGV[3]  seq is to be this at least, and above it if it was below   ARGV[4]  "1" = take a new seq, come what may
+-- ARGV[5]  "1" = take the index, "0" = only note
+-- then per job order: id, its field of pubdone ("" = remove), "1" if the index shows the difference,
+--          its field of pubidx if that is to be removed unless it has changed ("" = stays)
+-- Reply    {"ok", seq, pubidx as a list, pubdone as a list} | {"ok"} when only noted
+--          | {"lost"} the lease is somebody else's | {"type", key} holds something else; in both cases nothing was written
+-- The number is taken before the content, in one step, so that a higher number always has the later content (E-P13, D26). It
+-- moves only if something changed since it was taken last (E-P4).
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
+local want = {[2] = 'hash', [3] = 'hash', [4] = 'string', [5] = 'set'}
+for i = 2, 5 do
+  local t = redis.call('TYPE', KEYS[i]).ok
+  if t ~= 'none' and t ~= want[i] then return {'type', KEYS[i]} end
+end
+local seq = redis.call('GET', KEYS[4]) or '0'
+if #seq > 15 or not string.match(seq, '^%d+$') then return {'type', KEYS[4]} end
+seq = tonumber(seq)
+
+-- Nothing above this line writes.
+local new = ARGV[4] == '1' or seq < 1
+for i = 6, #ARGV, 4 do
+  local id, done, shown, gone = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if (redis.call('HGET', KEYS[3], id) or '') ~= done then
+    new = new or shown == '1'
+    if done == '' then
+      redis.call('HDEL', KEYS[3], id)
+    else
+      redis.call('HSET', KEYS[3], id, done)
+    end
+  end
+  if gone ~= '' and redis.call('HGET', KEYS[2], id) == gone then redis.call('HDEL', KEYS[2], id) end
+end
+if ARGV[5] == '0' then
+  if new then redis.call('SADD', KEYS[5], ARGV[2]) end
+  return {'ok'}
+end
+if redis.call('SREM', KEYS[5], ARGV[2]) == 1 then new = true end
+local floor = tonumber(ARGV[3])
+if seq < floor then
+  seq = floor
+  new = true
+end
+if new then
+  seq = seq + 1
+  redis.call('SET', KEYS[4], string.format('%.0f', seq))
+end
+return {'ok', string.format('%.0f', seq), redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[3])}

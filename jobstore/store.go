@@ -1,0 +1,167 @@
+package jobstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/stream"
+)
+
+// Options configure a Store. The zero value of a field takes the default it names.
+type Options struct {
+	URL                       string        // redis://, rediss:// or redis+sentinel://; required
+	Username, Password        string        // beat those of the URL
+	CAFile, CertFile, KeyFile string        // PEM files, for rediss://
+	Embedded                  bool          // the in-process store of `takt demo`, which knows fewer commands
+	RESP2                       bool   // speak RESP2 although the server offers RESP3
+	Prefix                    string        // of every key; default "takt"
+	Instance                  string        // this process, unique among all; required for Run methods
+	Source                    string        // CloudEvents source of status events; default "urn:takt:" + Instance
+	EndStateRetention         time.Duration // documents of finished orders are kept so long; default 7 days
+	ReplyRetention            time.Duration // replies are kept for repeated commands; default 2 h
+	MailboxRetention          time.Duration // events that came early are kept; default 60 s
+	ChangeCap                 int64         // entries kept on each change stream, about; default 5000
+	EventExpiry               time.Duration // MessageExpiryInterval of status events; 0 = none
+	WorkerTTL                 time.Duration // another process takes over the work of a dead one after; default 10 s
+	MaxDeliveries             int           // then an entry is a dead letter; default 10
+	Log                       *slog.Logger  // default slog.Default()
+}
+
+func (o Options) withDefaults() Options {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&o.EndStateRetention, 7*24*time.Hour)
+	def(&o.ReplyRetention, 2*time.Hour)
+	def(&o.MailboxRetention, time.Minute)
+	def(&o.WorkerTTL, 10*time.Second)
+	if o.Prefix == "" {
+		o.Prefix = "takt"
+	}
+	if o.Source == "" {
+		o.Source = "urn:takt:" + o.Instance
+	}
+	if o.ChangeCap == 0 {
+		o.ChangeCap = 5000
+	}
+	if o.MaxDeliveries == 0 {
+		o.MaxDeliveries = 10
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		floor time.Duration
+	}{
+		{"EndStateRetention", o.EndStateRetention, time.Second},
+		{"ReplyRetention", o.ReplyRetention, time.Second},
+		{"MailboxRetention", o.MailboxRetention, time.Second},
+		{"WorkerTTL", o.WorkerTTL, 100 * time.Millisecond},
+	} {
+		if d.value < d.floor {
+			return fmt.Errorf("jobstore: %s is %v, must be at least %v", d.name, d.value, d.floor)
+		}
+	}
+	if o.ChangeCap < 100 {
+		return fmt.Errorf("jobstore: ChangeCap is %d, must be at least 100", o.ChangeCap)
+	}
+	if o.MaxDeliveries < 1 {
+		return fmt.Errorf("jobstore: MaxDeliveries is %d, must be at least 1", o.MaxDeliveries)
+	}
+	return nil
+}
+
+// Store is the job orders of one key prefix. Its methods may be called at once from any goroutine.
+type Store struct {
+	rdb    rueidis.Client
+	keys   keys.Keys
+	opt    Options
+	log    *slog.Logger
+	worker *stream.Worker
+	offset atomic.Int64 // of the server's clock against ours, nanoseconds
+}
+
+// Open connects to Redis, probes it, and fails with what to do next if it will not do.
+func Open(ctx context.Context, opt Options) (*Store, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	k := keys.New(opt.Prefix)
+	rdb, err := redis.Connect(ctx, redis.Options{
+		URL: opt.URL, Username: opt.Username, Password: opt.Password,
+		CAFile: opt.CAFile, CertFile: opt.CertFile, KeyFile: opt.KeyFile,
+		Embedded: opt.Embedded, RESP2: opt.RESP2, Prefix: opt.Prefix,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log}
+	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
+	if err := s.syncClock(ctx); err != nil {
+		rdb.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the connections. Nothing may use the Store afterwards.
+func (s *Store) Close() { s.rdb.Close() }
+
+// RunWorker keeps this process known as living, so that others leave its work alone. It returns nil when ctx
+// ends, and then others may take over at once.
+func (s *Store) RunWorker(ctx context.Context) error { return s.worker.Run(ctx) }
+
+// Now is the server's time, by which all deadlines are judged: this process' clock corrected by what was
+// last learnt from Redis.
+func (s *Store) Now() time.Time {
+	return time.Now().Add(time.Duration(s.offset.Load()))
+}
+
+func (s *Store) syncClock(ctx context.Context) error {
+	server, err := redis.ServerTime(ctx, s.rdb)
+	if err != nil {
+		return fmt.Errorf("jobstore: read the server's clock: %w", err)
+	}
+	s.learnTime(server)
+	return nil
+}
+
+func (s *Store) learnTime(server time.Time) { s.offset.Store(int64(time.Until(server))) }
+
+// ErrConflict: another writer came first and nothing was written. Load and decide again.
+var ErrConflict = commit.ErrConflict
+
+// Away says whether err means that Redis could not be asked, or that its answer was lost: the same call may be
+// made again.
+func Away(err error) bool { return redis.Away(err) }
+
+// DocumentError says that a stored document cannot be read. Something else wrote it, or it was cut: `takt check`
+// lists such documents.
+type DocumentError struct {
+	Key string
+	Err error
+}
+
+func (e *DocumentError) Error() string { return fmt.Sprintf("jobstore: document %s: %v", e.Key, e.Err) }
+func (e *DocumentError) Unwrap() error { return e.Err }
+
+// ErrNotFound: no such document.
+var ErrNotFound = errors.New("jobstore: not found")

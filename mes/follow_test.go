@@ -1,0 +1,508 @@
+package mes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// diary is what a Follow told, in its order.
+type diary struct {
+	told  chan string
+	guard sync.Mutex
+	fail  map[string]int // how often OnResult refuses the result of an order
+	live  bool           // one of the functions runs
+}
+
+func newDiary() *diary { return &diary{told: make(chan string, 10_000), fail: map[string]int{}} }
+
+// note writes down, and checks that the functions come one at a time.
+func (d *diary) note(format string, args ...any) {
+	d.guard.Lock()
+	if d.live {
+		panic("two functions at once")
+	}
+	d.live = true
+	d.guard.Unlock()
+	d.told <- fmt.Sprintf(format, args...)
+	d.guard.Lock()
+	d.live = false
+	d.guard.Unlock()
+}
+
+func (d *diary) options(memory mes.Memory) mes.FollowOptions {
+	return mes.FollowOptions{
+		Memory: memory, Clear: true, RetryAfter: 10 * time.Millisecond,
+		OnResult: func(_ context.Context, s isa95.Scope, r isa95.JobResponse) error {
+			d.guard.Lock()
+			fail := d.fail[r.JobOrderID]
+			d.fail[r.JobOrderID] = max(0, fail-1)
+			d.guard.Unlock()
+			if fail > 0 {
+				d.note("not now %s", r.JobOrderID)
+				return errors.New("not now")
+			}
+			d.note("result %s %s", r.JobOrderID, r.JobResponseData[0].Value)
+			return nil
+		},
+		OnGap:       func(g mes.Gap) { d.note("gap %d %d", g.Before, g.After) },
+		OnClear:     func(_ isa95.Scope, id isa95.JobOrderID, s isa95.ReturnStatus) { d.note("clear %s %d", id, s) },
+		OnDuplicate: func(_ isa95.Scope, r isa95.JobResponse) { d.note("duplicate %s", r.JobOrderID) },
+	}
+}
+
+// wait reads on until one of lines came and returns it; others are skipped, but none of never may be among them.
+func (d *diary) wait(t testing.TB, line string, never ...string) {
+	t.Helper()
+	for {
+		got := take(t, line, d.told)
+		if got == line {
+			return
+		}
+		if slices.Contains(never, got) {
+			t.Fatalf("%q before %q", got, line)
+		}
+	}
+}
+
+// rest is what was told and not read.
+func (d *diary) rest() []string {
+	var all []string
+	for {
+		select {
+		case line := <-d.told:
+			all = append(all, line)
+		default:
+			return all
+		}
+	}
+}
+
+// following runs a Follow; stop ends it and returns its totals.
+func following(t testing.TB, c *mes.Client, o mes.FollowOptions) (stop func() mes.Totals) {
+	t.Helper()
+	var totals mes.Totals
+	end := run(t, func(ctx context.Context) (err error) {
+		totals, err = c.Follow(ctx, []isa95.Scope{scope}, o)
+		return err
+	})
+	return func() mes.Totals { end(); return totals }
+}
+
+// settled waits until the memory has reached seq with these orders still in it.
+func settled(t testing.TB, m mes.Memory, seq int64, handed ...isa95.JobOrderID) {
+	t.Helper()
+	ctx := within(t)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		known, err := m.Load(ctx, scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []isa95.JobOrderID
+		for id := range known.Handed {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		if known.Seq == seq && slices.Equal(ids, handed) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("memory has seq %d and %v, want %d and %v", known.Seq, ids, seq, handed)
+		}
+	}
+}
+
+// stage is a broker, a fake Takt, a client and a memory.
+type stage struct {
+	*fakeTakt
+	url    string
+	c      *mes.Client
+	memory *mes.FileMemory
+	file   string
+	*diary
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	broker := mosquitto(t)
+	s := &stage{fakeTakt: newFakeTakt(t, broker.URL), url: broker.URL, diary: newDiary(), file: filepath.Join(t.TempDir(), "mes.json")}
+	s.c = newMES(t, broker.URL, "mes-1")
+	s.memory = openMemory(t, s.file)
+	return s
+}
+
+func openMemory(t testing.TB, file string) *mes.FileMemory {
+	t.Helper()
+	m, err := mes.OpenMemory(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestFollowsOrdersAsTheyEnd is the usual course: each result once, cleared, forgotten, without a gap.
+func TestFollowsOrdersAsTheyEnd(t *testing.T) {
+	s := newStage(t)
+	s.change(func() { s.jobs = append(s.jobs, &fakeJob{id: "JO-2", state: isa95.State{Top: isa95.Running}}) })
+	stop := following(t, s.c, s.options(s.memory))
+	s.wait(t, "gap 0 1")
+	for i := range 5 {
+		id := fmt.Sprintf("JO-1%d", i)
+		s.change(func() { s.end(id, "84.7") })
+		s.wait(t, "result "+id+" 84.7")
+		s.wait(t, "clear "+id+" 1")
+	}
+	s.change(func() {})
+	settled(t, s.memory, 12) // 1 + 5 ended + 5 cleared + 1
+	totals := stop()
+	if totals.Results != 5 || totals.Clears != 5 || totals.Gaps != 1 || totals.Duplicates != 0 || totals.Troubles != 0 {
+		t.Errorf("%+v", totals)
+	}
+	if rest := s.rest(); len(rest) > 0 {
+		t.Errorf("told besides: %v", rest)
+	}
+}
+
+// TestGapAfterAway: what happened while the MES was away is seen by the seq and made up for, over a restart of it (C.8).
+func TestGapAfterAway(t *testing.T) {
+	s := newStage(t)
+	s.change(func() { s.end("JO-1", "1") })
+	stop := following(t, s.c, s.options(s.memory))
+	s.wait(t, "clear JO-1 1")
+	settled(t, s.memory, 2)
+	stop()
+	s.rest()
+	s.change(func() { s.end("JO-2", "2") })
+	s.change(func() { s.end("JO-3", "3") })
+	s.change(func() { s.end("JO-4", "4"); s.jobs[len(s.jobs)-1].state = isa95.State{Top: isa95.Aborted} })
+
+	c := newMES(t, s.url, "mes-2")
+	stop = following(t, c, s.options(openMemory(t, s.file)))
+	s.wait(t, "gap 2 5")
+	for _, id := range []string{"JO-2 2", "JO-3 3", "JO-4 4"} {
+		s.wait(t, "result "+id)
+	}
+	for range 3 {
+		if got := take(t, "clear", s.told); got[:5] != "clear" {
+			t.Error(got)
+		}
+	}
+	settled(t, openMemoryLater{t, s.file}, 8)
+	if totals := stop(); totals.Results != 3 || totals.Gaps != 1 || totals.Duplicates != 0 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// openMemoryLater reads the file anew at every Load.
+type openMemoryLater struct {
+	t    testing.TB
+	file string
+}
+
+func (m openMemoryLater) Load(ctx context.Context, s isa95.Scope) (mes.Known, error) {
+	return openMemory(m.t, m.file).Load(ctx, s)
+}
+func (openMemoryLater) Handed(context.Context, isa95.Scope, isa95.JobOrderID, mes.Receipt) error {
+	return nil
+}
+func (openMemoryLater) Settled(context.Context, isa95.Scope, int64, []isa95.JobOrderID) error {
+	return nil
+}
+
+// TestMissingResultTopicIsAskedFor (E-P1, E-P8): has_result without a retained topic.
+func TestMissingResultTopicIsAskedFor(t *testing.T) {
+	s := newStage(t)
+	s.change(func() {
+		s.jobs = append(s.jobs, &fakeJob{id: "JO-1", state: ended, hasResult: true, response: response("JO-1", "1")})
+		s.jobs = append(s.jobs, &fakeJob{id: "JO-2", state: ended, hasResult: true}) // no result at all
+		s.end("JO-3", "3")
+		s.retain("result/JO-3", []byte("not JSON"))
+	})
+	following(t, s.c, s.options(s.memory))
+	s.wait(t, "result JO-1 1")
+	s.wait(t, "result JO-3 3")
+	settled(t, s.memory, 3)
+	if got := s.commands(isa95.Clear); !slices.Equal(got, []string{"JO-1", "JO-3"}) && !slices.Equal(got, []string{"JO-3", "JO-1"}) {
+		t.Errorf("cleared %v", got)
+	}
+}
+
+// TestRepeatedIndex: the same index again, as after a refresh, and the same content under a new seq, change nothing.
+func TestRepeatedIndex(t *testing.T) {
+	s := newStage(t)
+	o := s.options(s.memory)
+	o.Clear = false
+	s.change(func() { s.end("JO-1", "1") })
+	stop := following(t, s.c, o)
+	s.wait(t, "result JO-1 1")
+	settled(t, s.memory, 1, "JO-1")
+	for range 3 {
+		s.sendIndex()
+	}
+	s.change(func() {})
+	settled(t, s.memory, 2, "JO-1")
+	if totals := stop(); totals.Results != 1 || totals.Gaps != 1 || totals.Duplicates != 0 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// TestSmallerSeqIsAResync (E-P4): Takt's store was reset; results with known ids but other content are new ones, known
+// content is not handed over again.
+func TestSmallerSeqIsAResync(t *testing.T) {
+	s := newStage(t)
+	o := s.options(s.memory)
+	o.Clear = false
+	s.seq = 40
+	s.change(func() { s.end("JO-1", "1"); s.end("JO-2", "2") })
+	following(t, s.c, o)
+	s.wait(t, "gap 0 41")
+	s.wait(t, "result JO-2 2")
+	settled(t, s.memory, 41, "JO-1", "JO-2")
+	s.mu.Lock()
+	s.seq, s.jobs = 0, nil
+	s.mu.Unlock()
+	s.change(func() { s.end("JO-1", "1"); s.end("JO-2", "22"); s.end("JO-3", "3") })
+	s.wait(t, "gap 41 1")
+	s.wait(t, "duplicate JO-1")
+	s.wait(t, "result JO-2 22")
+	s.wait(t, "result JO-3 3")
+	settled(t, s.memory, 1, "JO-1", "JO-2", "JO-3")
+}
+
+// TestBrokerSetBack: an older index, from a broker that lost its last seconds, makes nothing forgotten.
+func TestBrokerSetBack(t *testing.T) {
+	s := newStage(t)
+	o := s.options(s.memory)
+	o.Clear = false
+	s.seq = 9
+	s.change(func() { s.end("JO-1", "1") })
+	stop := following(t, s.c, o)
+	s.wait(t, "result JO-1 1")
+	settled(t, s.memory, 10, "JO-1")
+	s.mu.Lock()
+	s.seq, s.jobs[0].state, s.jobs[0].hasResult = 5, isa95.State{Top: isa95.Running}, false
+	s.mu.Unlock()
+	s.change(func() {})
+	s.wait(t, "gap 10 6")
+	settled(t, s.memory, 6, "JO-1")
+	s.mu.Lock()
+	s.seq, s.jobs[0].state, s.jobs[0].hasResult = 10, ended, true
+	s.mu.Unlock()
+	s.change(func() {})
+	s.wait(t, "gap 6 11", "result JO-1 1")
+	s.wait(t, "duplicate JO-1", "result JO-1 1")
+	settled(t, s.memory, 11, "JO-1")
+	if totals := stop(); totals.Results != 1 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// TestClearedBySomebodyElse: before we clear (8), before we fetch (the order is gone), and while we are away.
+func TestClearedBySomebodyElse(t *testing.T) {
+	s := newStage(t)
+	o := s.options(s.memory)
+	handOver := o.OnResult
+	o.OnResult = func(ctx context.Context, sc isa95.Scope, r isa95.JobResponse) error {
+		s.mu.Lock()
+		s.jobs[0].state = isa95.State{Top: isa95.EndState}
+		s.mu.Unlock()
+		return handOver(ctx, sc, r)
+	}
+	s.change(func() { s.end("JO-1", "1") })
+	stop := following(t, s.c, o)
+	s.wait(t, "result JO-1 1")
+	s.wait(t, "clear JO-1 8")
+	s.change(func() { s.jobs = nil })
+	settled(t, s.memory, 2)
+	if totals := stop(); totals.Results != 1 || totals.Clears != 0 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// TestFunctionFails: a result that is not taken comes again; the order is neither cleared nor settled before, others are.
+func TestFunctionFails(t *testing.T) {
+	s := newStage(t)
+	s.fail["JO-1"] = 3
+	s.change(func() { s.end("JO-1", "1"); s.end("JO-2", "2") })
+	stop := following(t, s.c, s.options(s.memory))
+	s.wait(t, "not now JO-1")
+	s.wait(t, "result JO-2 2", "clear JO-1 1")
+	s.wait(t, "result JO-1 1", "clear JO-1 1", "result JO-2 2")
+	s.wait(t, "clear JO-1 1", "result JO-2 2")
+	settled(t, s.memory, 3)
+	if totals := stop(); totals.Results != 2 || totals.Clears != 2 || totals.Troubles < 3 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// TestBrokerLostAndBack: the broker dies without its retained messages and comes back; Takt publishes again.
+func TestBrokerLostAndBack(t *testing.T) {
+	broker := testenv.StartMosquitto(t, embedded.MosquittoOptions{})
+	k := newFakeTakt(t, broker.URL)
+	d := newDiary()
+	c := newMES(t, broker.URL, "mes-1")
+	memory := mes.NewMemory()
+	k.change(func() { k.end("JO-1", "1") })
+	stop := following(t, c, d.options(memory))
+	d.wait(t, "clear JO-1 1")
+	settled(t, memory, 2)
+	if err := broker.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Server.Restart(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.conn.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	k.mu.Lock()
+	k.seq += 4 // published by nobody
+	k.mu.Unlock()
+	k.change(func() { k.end("JO-2", "2") })
+	d.wait(t, "gap 2 7")
+	d.wait(t, "result JO-2 2")
+	d.wait(t, "clear JO-2 1")
+	settled(t, memory, 8)
+	if totals := stop(); totals.Results != 2 || totals.Duplicates != 0 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// TestOrderIDUsedAgain: after Clear the id is stored anew and ends with another result, seen with and without an index
+// in between that shows it.
+func TestOrderIDUsedAgain(t *testing.T) {
+	t.Run("seen running", func(t *testing.T) {
+		s := newStage(t)
+		s.change(func() { s.end("JO-1", "1").keep = true }) // the topics are still there
+		stop := following(t, s.c, s.options(s.memory))
+		s.wait(t, "result JO-1 1")
+		s.wait(t, "clear JO-1 1")
+		s.change(func() { s.jobs[0].state, s.jobs[0].hasResult = isa95.State{Top: isa95.Running}, false })
+		s.change(func() { s.jobs = nil; s.end("JO-1", "2") })
+		s.wait(t, "result JO-1 2")
+		s.wait(t, "clear JO-1 1")
+		stop()
+	})
+	t.Run("not seen", func(t *testing.T) {
+		s := newStage(t)
+		s.change(func() { s.end("JO-1", "1").keep = true })
+		stop := following(t, s.c, s.options(s.memory))
+		s.wait(t, "result JO-1 1")
+		s.wait(t, "clear JO-1 1")
+		s.change(func() { s.jobs = nil; s.end("JO-1", "2") })
+		s.change(func() {})
+		s.wait(t, "result JO-1 2", "result JO-1 1")
+		s.wait(t, "clear JO-1 1")
+		stop()
+	})
+}
+
+// TestClearedOrderIsBack: Takt's store was set back to before the Clear, under a seq that goes on. It is cleared again
+// and not handed over again.
+func TestClearedOrderIsBack(t *testing.T) {
+	s := newStage(t)
+	j := &fakeJob{}
+	s.change(func() { j = s.end("JO-1", "1"); j.keep = true })
+	stop := following(t, s.c, s.options(s.memory))
+	s.wait(t, "clear JO-1 1")
+	j.keep = false
+	s.change(func() {})
+	s.change(func() {})
+	s.wait(t, "duplicate JO-1", "result JO-1 1")
+	s.wait(t, "clear JO-1 1", "result JO-1 1")
+	if totals := stop(); totals.Results != 1 || totals.Clears != 2 {
+		t.Errorf("%+v", totals)
+	}
+}
+
+// TestAllScopes: without scopes, every scope that has an index is followed; topics that are none are left alone.
+func TestAllScopes(t *testing.T) {
+	s := newStage(t)
+	gaps := make(chan mes.Gap, 10)
+	o := s.options(nil)
+	o.OnGap = func(g mes.Gap) { gaps <- g }
+	run(t, func(ctx context.Context) error {
+		_, err := s.c.Follow(ctx, nil, o)
+		return err
+	})
+	publish := func(topic, payload string) {
+		if err := s.conn.Publish(within(t), mqtt.Message{Topic: topic, Payload: []byte(payload), QoS: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("takt/equipment/state-index", `{"seq":1,"scope":"equipment","published_at":"x","jobs":[]}`)
+	publish("takt/cell-08/state-index", `{`)
+	publish("takt/cell-08/state-index", ``)
+	publish("takt/cell-08/state-index", `{"jobs":[]}`)
+	publish("takt/cell-08/state-index", `{"seq":5,"scope":"cell-08","published_at":"x","jobs":[]}`)
+	publish("takt/cell-09/state-index", `{"seq":7,"jobs":"x","scope":"cell-09","published_at":"x"}`)
+	publish("takt/cell-09/state-index", `{"seq":8,"scope":"cell-09","published_at":"x","jobs":[{"job_order_id":"a/b","state":[],"has_result":true}]}`)
+	got := []mes.Gap{take(t, "gap", gaps), take(t, "gap", gaps)}
+	slices.SortFunc(got, func(a, b mes.Gap) int { return int(a.After - b.After) })
+	if got[1].After == 8 && got[1].Before == 0 {
+		got[1].After = 8
+	}
+	if diff := cmp.Diff([]mes.Gap{{Scope: "cell-08", After: 5}, {Scope: "cell-09", After: got[1].After}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestIndexSpellings: indexes as on the page and as MicroDCS writes them.
+func TestIndexSpellings(t *testing.T) {
+	for name, state := range map[string]string{
+		"page": `{"state_text":{"text":"Aborted","locale":"en"},"state_number":6}`,
+		"wire": `{"StateText":{"Locale":"en","Text":"Aborted"},"StateNumber":6}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.mu.Lock()
+			s.jobs = append(s.jobs, s.end("JO-1", "1"))
+			s.seq = 7
+			s.mu.Unlock()
+			s.retain("state-index", []byte(`{"seq":7,"scope":"cell-07","published_at":"2026-11-21T09:14:05.203377+00:00","jobs":[{"job_order_id":"JO-1","state":[`+state+`],"has_result":true}]}`))
+			following(t, s.c, s.options(s.memory))
+			s.wait(t, "result JO-1 1")
+			s.wait(t, "clear JO-1 1")
+		})
+	}
+}
+
+// TestBacklog: 600 results of an outage come once each, in one go.
+func TestBacklog(t *testing.T) {
+	s := newStage(t)
+	const n = 600
+	s.mu.Lock()
+	for i := range n {
+		s.end(fmt.Sprintf("JO-%04d", i), "1")
+	}
+	s.answer = func(e cloudevent.Event) *cloudevent.Event { return reply(e, `{"ReturnStatus":1}`) }
+	s.publishIndex()
+	s.mu.Unlock()
+	stop := following(t, s.c, s.options(s.memory))
+	for range 2*n + 1 {
+		take(t, "results and clears", s.told)
+	}
+	s.change(func() { s.jobs = nil })
+	settled(t, s.memory, 2)
+	if totals := stop(); totals.Results != n || totals.Clears != n || totals.Duplicates != 0 || totals.Troubles != 0 {
+		t.Errorf("%+v", totals)
+	}
+}

@@ -1,0 +1,131 @@
+package sfc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/recipe"
+)
+
+// runOutbox sends what the outbox holds. A command leaves it once the broker has it, so a process or broker that dies in between
+// costs a repetition under the same id, and nothing else (W3, W4).
+func (e *Engine) runOutbox(ctx context.Context) error {
+	return e.store.RunOutbox(ctx, e.opt.Slots, e.dispatch)
+}
+
+// dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come first (E-S3).
+func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID)})
+	var unreadable *jobstore.DocumentError
+	if errors.As(err, &unreadable) {
+		return fmt.Errorf("%w: %w", jobstore.ErrUnusable, err)
+	}
+	if err != nil {
+		return err
+	}
+	now := e.store.Now()
+	if reason := obsolete(snap, c, now); reason != "" {
+		e.log.Info("command not sent", "job", c.JobID, "action", c.Action, "command", c.ID, "why", reason)
+		e.count(OpDispatch, Dropped)
+		return nil
+	}
+	body, err := encodeBody(c)
+	if err != nil {
+		return fmt.Errorf("%w: %w", jobstore.ErrUnusable, err)
+	}
+	e.routes.put(c.ID, jobstore.Route{JobOrderID: snap.JobOrderID, Scope: snap.Job.Scope, Recipe: snap.Execution.Recipe})
+	err = e.commander.PublishEvent(ctx, e.topic("equipment", c.Scope, "commands"), e.command(c, body, now))
+	switch {
+	case err == nil:
+		e.count(OpDispatch, OK)
+		return nil
+	case !neverTaken(err):
+		return fmt.Errorf("sfc: send command %s (%s of %s): %w", c.ID, c.Action, c.JobID, err)
+	}
+	e.log.Error("the broker does not take this command", "job", c.JobID, "action", c.Action, "command", c.ID, "error", err)
+	e.count(OpDispatch, Invalid)
+	refusal := recipe.Answer{CommandID: c.ID, Error: &recipe.ActionError{
+		Kind: string(cloudevent.KindCommunicationError), Message: "the command could not be sent: " + err.Error(),
+	}}
+	return again(ctx, func() error { return e.answer(ctx, c.ID, refusal) })
+}
+
+// neverTaken: the broker will not take this message, however often it is sent. To try for ever would keep a slot from others.
+func neverTaken(err error) bool {
+	var refused *mqtt.PublishError
+	var size *mqtt.SizeError
+	var message *mqtt.MessageError
+	return errors.As(err, &refused) && !refused.Temporary() || errors.As(err, &size) || errors.As(err, &message)
+}
+
+// commandBody is the body of an equipment command (design 4).
+type commandBody struct {
+	JobOrderID string
+	Action     string
+	Attempt    int
+	Parameters json.RawMessage `json:",omitempty"` // the object of the recipe, verbatim
+}
+
+func encodeBody(c recipe.Command) ([]byte, error) {
+	return isa95.Marshal(commandBody{JobOrderID: c.JobID, Action: c.Action, Attempt: c.Attempt, Parameters: c.Parameters})
+}
+
+// command is c on the wire (design 4): its id is what the answer names as its cause.
+func (e *Engine) command(c recipe.Command, body []byte, now time.Time) cloudevent.Event {
+	ev := cloudevent.Event{
+		ID: c.ID, Source: e.opt.Source, SpecVersion: cloudevent.SpecVersion, Type: c.TypeID, Subject: c.Scope,
+		RecordedTime: cloudevent.FormatTime(now), CorrelationID: c.CorrelationID,
+		DataContentType: cloudevent.ContentTypeJSON, Data: body,
+		Delivery: cloudevent.Delivery{ResponseTopic: e.topic("responses", e.opt.Instance)},
+	}
+	if id, err := uuid.Parse(c.ID); err == nil {
+		ev.Delivery.CorrelationData = id[:]
+	}
+	if !c.Deadline.IsZero() { // after it nobody waits for the answer
+		ev.ExpiryInterval = max(int((c.Deadline.Sub(now)+time.Second-1)/time.Second), 1)
+	}
+	return ev
+}
+
+// topic joins the levels below the topic prefix.
+func (e *Engine) topic(levels ...string) string {
+	t := e.opt.TopicPrefix
+	for _, l := range levels {
+		t += "/" + l
+	}
+	return t
+}
+
+// obsolete says why nobody needs c any more, "" if somebody does.
+func obsolete(snap *jobstore.Snapshot, c recipe.Command, now time.Time) string {
+	job, x := snap.Job, snap.Execution
+	switch {
+	case job == nil || x == nil:
+		return "nothing is in execution"
+	case job.State.Top != isa95.Running:
+		return "the job order is " + job.State.String()
+	case x.Terminal():
+		return "the recipe is over"
+	case x.Paused:
+		return "the recipe is paused"
+	}
+	a := x.Action(c.Action)
+	switch {
+	case a == nil || a.CommandID != c.ID:
+		return "another attempt has begun"
+	case a.State != recipe.ActionDispatched:
+		return "the action is " + string(a.State)
+	case a.Deadline != 0 && now.UnixMilli() >= a.Deadline:
+		return "its time is over"
+	}
+	return ""
+}

@@ -1,0 +1,217 @@
+package sfc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// Commander sends commands to equipment; *mqtt.Conn does.
+type Commander interface {
+	// PublishEvent sends e to topic with QoS 1. It returns nil once the broker has it; any error means that it may
+	// not have it, and the same event is published again. Called by many goroutines at once.
+	PublishEvent(ctx context.Context, topic string, e cloudevent.Event) error
+}
+
+// Options configure an Engine. The zero value of a field takes the default it names.
+type Options struct {
+	TopicPrefix string // of all topics; default "takt"
+	Instance    string // this process, unique among all: answers come to {TopicPrefix}/responses/{Instance}; required
+	Source      string // CloudEvents source of the commands; default "urn:takt:" + Instance
+	Slots       int    // work entries, commands and timers that are handled at once, of each; default 32
+
+	MailboxRetention time.Duration // events that come before an action waits are kept; default 60 s, negative: not at all
+	TimerEvery       time.Duration // how often due timers are looked for; default 200 ms
+	TimerHold        time.Duration // a timer whose instance died is handed out again after; default 5 s
+	SweepEvery       time.Duration // how often one instance looks for forgotten orders; default 30 s
+	AwayHold         time.Duration // Answer and Event wait for Redis so long before they fail; default 10 s
+	Drain            time.Duration // how long what is in hand may take when Run ends; default 10 s
+
+	Programs int // compiled recipes kept in memory, about; default 256
+	Routes   int // commands of this instance whose job is remembered, about; default 65536
+
+	// Count is called for everything that was done or refused; see Counted. nil = nobody counts. It must not block.
+	Count func(Counted)
+	Log   *slog.Logger // default slog.Default()
+}
+
+func (o Options) withDefaults() Options {
+	duration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	number := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	duration(&o.MailboxRetention, time.Minute)
+	duration(&o.TimerEvery, 200*time.Millisecond)
+	duration(&o.TimerHold, 5*time.Second)
+	duration(&o.SweepEvery, 30*time.Second)
+	duration(&o.AwayHold, 10*time.Second)
+	duration(&o.Drain, 10*time.Second)
+	number(&o.Slots, 32)
+	number(&o.Programs, 256)
+	number(&o.Routes, 65536)
+	if o.TopicPrefix == "" {
+		o.TopicPrefix = "takt"
+	}
+	if o.Source == "" {
+		o.Source = "urn:takt:" + o.Instance
+	}
+	if o.Count == nil {
+		o.Count = func(Counted) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.Instance == "" {
+		return errors.New("sfc: Instance is empty, equipment needs an address for its answers")
+	}
+	for _, d := range []struct {
+		name         string
+		value, floor time.Duration
+	}{
+		{"TimerEvery", o.TimerEvery, time.Millisecond},
+		{"TimerHold", o.TimerHold, 100 * time.Millisecond},
+		{"SweepEvery", o.SweepEvery, 10 * time.Millisecond},
+		{"AwayHold", o.AwayHold, time.Millisecond},
+		{"Drain", o.Drain, time.Millisecond},
+	} {
+		if d.value < d.floor {
+			return fmt.Errorf("sfc: %s is %v, must be at least %v", d.name, d.value, d.floor)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"Slots", o.Slots}, {"Programs", o.Programs}, {"Routes", o.Routes}} {
+		if n.value < 1 {
+			return fmt.Errorf("sfc: %s is %d, must be at least 1", n.name, n.value)
+		}
+	}
+	return nil
+}
+
+// Engine runs the recipes of one store, together with any number of others. Its methods may be called at once
+// from any goroutine.
+type Engine struct {
+	store     *jobstore.Store
+	commander Commander
+	opt       Options
+	log       *slog.Logger
+
+	programs *programs
+	routes   *recent[string, jobstore.Route]           // command id -> what it belongs to
+	starts   *recent[isa95.Scope, lastStart]           // what a scope ran last, the guess for its next order
+	running  *recent[isa95.JobOrderID, jobstore.Route] // what is in execution
+	swept    chan struct{}                             // asks for a sweep now
+}
+
+// New makes an engine. It panics if opt cannot work, which is a mistake of the caller: Validate tells it before.
+func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		panic(err)
+	}
+	return &Engine{
+		store: store, commander: commander, opt: opt, log: opt.Log,
+		programs: newPrograms(opt.Programs),
+		routes:   newRecent[string, jobstore.Route](opt.Routes),
+		starts:   newRecent[isa95.Scope, lastStart](opt.Programs),
+		running:  newRecent[isa95.JobOrderID, jobstore.Route](opt.Routes),
+		swept:    make(chan struct{}, 1),
+	}
+}
+
+// Validate says what is wrong with o, nil if nothing is.
+func (o Options) Validate() error { return o.withDefaults().validate() }
+
+// Run starts recipes, sends commands, watches times and sweeps, until ctx ends; then it lets go of what it holds, at most
+// Drain long, and returns nil. Trouble with Redis or the broker is waited out (E-S27). Answer and Event work beside it.
+func (e *Engine) Run(ctx context.Context) error {
+	return lifecycle.Run(ctx, e.opt.Drain,
+		lifecycle.Stage{"work": e.runWork, "timers": e.runTimers, "sweeper": e.runSweeper, "repair": e.runRepair},
+		lifecycle.Stage{"outbox": e.runOutbox}, // last, so that what the others commit is still sent
+	)
+}
+
+func (e *Engine) runWork(ctx context.Context) error {
+	return e.store.RunWork(ctx, e.opt.Slots, work{e})
+}
+
+// work takes the entries of the work stream.
+type work struct{ *Engine }
+
+// Work does one entry. A verb that nobody knows is acknowledged, as upstream does (spec B.3).
+func (w work) Work(ctx context.Context, item *jobstore.WorkItem) error {
+	switch item.Action {
+	case jobstore.WorkStart:
+		return w.start(ctx, item)
+	case jobstore.WorkResume:
+		return w.resume(ctx, item)
+	}
+	w.log.Warn("work entry with an unknown verb", "entry", item.ID, "verb", item.Action, "job", item.JobOrderID)
+	w.count(OpWork, Invalid)
+	return nil
+}
+
+// maxConflicts is how often a decision is made again at once because another writer came first; then the caller's
+// own repetition takes over.
+const maxConflicts = 20
+
+// again calls do until it has no conflict: another writer came first, so what was decided on is no longer so
+// (E-S7, E-S26). do loads again.
+func again(ctx context.Context, do func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := do()
+		if !errors.Is(err, jobstore.ErrConflict) || attempt == maxConflicts {
+			return err
+		}
+		if err := pause(ctx, rand.N(time.Duration(attempt)*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// hold calls do again while Redis is away, for AwayHold at most. A command whose answer comes from Redis late was
+// perhaps carried out: do must find what it did.
+func (e *Engine) hold(ctx context.Context, do func() error) error {
+	until := time.Now().Add(e.opt.AwayHold)
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := again(ctx, do)
+		if err == nil || !transient(err) || time.Now().Add(wait).After(until) {
+			return err
+		}
+		if err := pause(ctx, wait/2+rand.N(wait/2)); err != nil {
+			return err
+		}
+	}
+}
+
+func transient(err error) bool { return jobstore.Away(err) || errors.Is(err, jobstore.ErrConflict) }
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

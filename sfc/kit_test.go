@@ -1,0 +1,471 @@
+package sfc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 60 * time.Second // only shows when something is stuck
+
+// plant is a Redis, the equipment, an MES, and any number of engines.
+type plant struct {
+	t      testing.TB
+	redis  *testenv.RedisServer
+	prefix string
+	cell   *cell
+	mes    *jobstore.Store // the MES' own connection
+}
+
+func newPlant(t testing.TB) *plant { return newPlantOn(t, testenv.Redis(t)) }
+
+func newPlantOn(t testing.TB, redis *testenv.RedisServer) *plant {
+	t.Helper()
+	p := &plant{t: t, redis: redis, prefix: redis.Prefix(t), cell: newCell(t)}
+	p.mes = p.open("mes", redis.URL, nil)
+	return p
+}
+
+func (p *plant) open(instance, url string, edit func(*jobstore.Options)) *jobstore.Store {
+	p.t.Helper()
+	o := jobstore.Options{URL: url, Prefix: p.prefix, Instance: instance, WorkerTTL: 300 * time.Millisecond, Log: p.log(instance)}
+	if edit != nil {
+		edit(&o)
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	s, err := jobstore.Open(ctx, o)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(s.Close)
+	return s
+}
+
+func (p *plant) log(name string) *slog.Logger {
+	if _, bench := p.t.(*testing.B); bench {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("on", name)
+}
+
+// instance is a process: a store, an engine, a connection to the cell.
+type instance struct {
+	*Engine
+	p      *plant
+	name   string
+	counts *counts
+	stop   func() // as SIGTERM does, and waits
+}
+
+type setup struct {
+	url    string // of Redis; "" = the plant's
+	store  func(*jobstore.Options)
+	engine func(*Options)
+	idle   bool // do not Run
+}
+
+// start makes an instance and runs it until the test ends or it is stopped.
+func (p *plant) start(name string, with setup) *instance {
+	p.t.Helper()
+	if with.url == "" {
+		with.url = p.redis.URL
+	}
+	i := &instance{p: p, name: name, counts: &counts{n: make(map[Counted]int)}}
+	o := Options{
+		TopicPrefix: "plant", Instance: name, TimerEvery: 10 * time.Millisecond, TimerHold: 300 * time.Millisecond,
+		SweepEvery: time.Hour, AwayHold: 100 * time.Millisecond, Drain: 3 * time.Second, Slots: 8,
+		Count: i.counts.add, Log: p.log(name),
+	}
+	if with.engine != nil {
+		with.engine(&o)
+	}
+	store := p.open(name, with.url, with.store)
+	i.Engine = New(store, p.cell.port(name), o)
+	if with.idle {
+		p.cell.join(i)
+		i.stop = func() { p.cell.leave(i.name) }
+		p.t.Cleanup(i.stop)
+		return i
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(p.t.Context()))
+	heart, still := context.WithCancel(context.WithoutCancel(ctx))
+	var running, beating sync.WaitGroup
+	running.Go(func() {
+		if err := i.Run(ctx); err != nil {
+			p.t.Errorf("engine %s: %v", name, err)
+		}
+	})
+	beating.Go(func() { _ = store.RunWorker(heart) })
+	p.cell.join(i)
+	i.stop = sync.OnceFunc(func() {
+		p.cell.leave(i.name)
+		cancel()
+		running.Wait()
+		still()
+		beating.Wait()
+	})
+	p.t.Cleanup(i.stop)
+	return i
+}
+
+// takeWork lets an idle instance handle the work stream until it is empty.
+func (i *instance) takeWork() {
+	i.p.t.Helper()
+	ctx, cancel := context.WithCancel(i.p.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = i.store.RunWorker(ctx) })
+	running.Go(func() { _ = i.runWork(ctx) })
+	i.p.empty(keys.New(i.p.prefix).SfcWork())
+	cancel()
+	running.Wait()
+}
+
+// empty waits until a stream has no entries.
+func (p *plant) empty(stream string) {
+	p.t.Helper()
+	rdb := p.redis.Client
+	eventually(p.t, stream+" is empty", func() bool {
+		n, err := rdb.Do(p.t.Context(), rdb.B().Xlen().Key(stream).Build()).AsInt64()
+		return err == nil && n == 0
+	})
+}
+
+// counts is what an engine counted.
+type counts struct {
+	mu sync.Mutex
+	n  map[Counted]int
+}
+
+func (c *counts) add(x Counted) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n[x]++
+}
+
+func (c *counts) of(o Operation, r Result) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[Counted{o, r}]
+}
+
+const scope isa95.Scope = "cell-07"
+
+// gearbox is the recipe of spec G.4.
+func gearbox(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/gearbox.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func (p *plant) workMaster(id string, text []byte) {
+	p.t.Helper()
+	p.workMasterOf(id, recipe.SchemaURI, text)
+}
+
+func (p *plant) workMasterOf(id, schema string, text []byte) {
+	p.t.Helper()
+	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{Holders: isa95.WorkMasterID(id)})
+	p.must(err)
+	p.must(p.mes.Configure(p.t.Context(), jobstore.Configuration{
+		Kind: isa95.ConfigWorkMaster, Scope: scope, ID: id,
+		WorkMaster: &isa95.WorkMaster{ID: id, Data: text, DataSchema: schema},
+	}, snap, nil))
+}
+
+func (p *plant) deleteWorkMaster(id string) {
+	p.t.Helper()
+	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{Holders: isa95.WorkMasterID(id)})
+	p.must(err)
+	p.must(p.mes.Configure(p.t.Context(), jobstore.Configuration{Kind: isa95.ConfigWorkMaster, Scope: scope, ID: id, Delete: true}, snap, nil))
+}
+
+func (p *plant) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// order stores and starts a job order, as the job order receiver does.
+func (p *plant) order(id, workMaster string, parameters ...string) {
+	p.t.Helper()
+	o := &isa95.JobOrder{JobOrderID: id}
+	if workMaster != "" {
+		o.WorkMasterID = []isa95.WorkMasterRef{{}, {ID: workMaster}} // an empty one is passed over
+	}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		value, _ := json.Marshal(parameters[i+1])
+		o.JobOrderParameters = append(o.JobOrderParameters, isa95.Parameter{ID: parameters[i], Value: value})
+	}
+	p.call(id, isa95.StoreAndStart, o)
+}
+
+// call makes the change that the job order receiver makes for a method (spec B.9).
+func (p *plant) call(id string, m isa95.Method, o *isa95.JobOrder) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	p.must(again(ctx, func() error { return p.try(ctx, id, m, o) }))
+}
+
+func (p *plant) try(ctx context.Context, id string, m isa95.Method, o *isa95.JobOrder) error {
+	q := jobstore.Query{JobOrderID: isa95.JobOrderID(id), Scope: scope}
+	snap, err := p.mes.Load(ctx, q)
+	if err != nil {
+		return err
+	}
+	if snap.Execution != nil && (m == isa95.Abort || m == isa95.Stop) {
+		q.Mailboxes = snap.Execution.WaitingTypes()
+		if snap, err = p.mes.Load(ctx, q); err != nil {
+			return err
+		}
+	}
+	state := isa95.Initial
+	if snap.Job != nil && !snap.Job.State.IsEnd() {
+		state = snap.Job.State
+	}
+	next, ok := isa95.Next(state, m)
+	if !ok {
+		return fmt.Errorf("%s is %s, which %s does not leave", id, state, m)
+	}
+	change := jobstore.Change{Transition: &jobstore.Transition{Method: m, Order: o, State: next}, Now: p.mes.Now()}
+	if next.Top == isa95.AllowedToStart {
+		change.Work = []string{jobstore.WorkStart}
+	}
+	if x := snap.Execution; x != nil && !x.Terminal() {
+		change.CorrelationID = x.CorrelationID
+		switch m {
+		case isa95.Abort:
+			change.Execution = x.Abort("aborted by the MES", change.Now)
+			change.Mailboxes = forget(snap, id)
+		case isa95.Stop:
+			change.Execution = x.Stop(change.Now)
+			change.Mailboxes = forget(snap, id)
+		case isa95.Pause:
+			change.Execution = x.Pause(change.Now)
+		case isa95.Resume:
+			change.Execution = x.Resume(change.Now)
+			change.Work = []string{jobstore.WorkResume}
+		}
+		if change.Execution != nil {
+			change.Due = change.Execution.Due()
+		}
+	}
+	if next.Clearable() {
+		stored := *snap.Job
+		change.Response = jobstore.NewResponse(&stored, change.Execution, next, change.Now)
+	}
+	return p.mes.Commit(ctx, snap, change)
+}
+
+// load reads a job order, its execution and its response.
+func (p *plant) load(id string) *jobstore.Snapshot {
+	p.t.Helper()
+	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{JobOrderID: isa95.JobOrderID(id), Response: true})
+	p.must(err)
+	return snap
+}
+
+func (p *plant) state(id string) string {
+	p.t.Helper()
+	if job := p.load(id).Job; job != nil {
+		return job.State.String()
+	}
+	return ""
+}
+
+// history is what the change stream says of a job order.
+func (p *plant) history(id string) []string {
+	p.t.Helper()
+	var all []string
+	p.follow(id, func(c jobstore.ChangeEntry) bool { all = append(all, c.Type); return false })
+	return all
+}
+
+// follow calls f with the changes of a job order from the beginning until it returns true, which waits for more, or,
+// when f only looks, until there are no more.
+func (p *plant) follow(id string, f func(jobstore.ChangeEntry) bool) bool {
+	p.t.Helper()
+	for after := "0"; ; {
+		changes, err := p.mes.Watch(p.t.Context(), scope, after, time.Millisecond)
+		p.must(err)
+		if len(changes) == 0 {
+			return false
+		}
+		for _, c := range changes {
+			if after = c.ID; c.JobOrderID == isa95.JobOrderID(id) && f(c) {
+				return true
+			}
+		}
+	}
+}
+
+// await waits for changes of a job order on the change stream, in this order.
+func (p *plant) await(id string, types ...string) {
+	p.t.Helper()
+	p.awaitOr(nil, id, types...)
+}
+
+// awaitOr is await, but returns false once stop is closed.
+func (p *plant) awaitOr(stop <-chan struct{}, id string, types ...string) bool {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	after := "0"
+	for {
+		changes, err := p.mes.Watch(ctx, scope, after, 50*time.Millisecond)
+		if err != nil && !jobstore.Away(err) || ctx.Err() != nil {
+			p.t.Fatalf("%s: no %v: it is %s, history %v, %v", id, types, p.state(id), p.history(id), err)
+		}
+		for _, c := range changes {
+			after = c.ID
+			switch {
+			case c.JobOrderID != isa95.JobOrderID(id):
+			case c.Type == types[0]:
+				if types = types[1:]; len(types) == 0 {
+					return true
+				}
+			case c.Type == "End" || c.Type == "Abort" && types[0] == "End":
+				p.t.Fatalf("%s: no %v: it is %s, history %v", id, types, p.state(id), p.history(id))
+			}
+		}
+		select {
+		case <-stop:
+			return false
+		default:
+		}
+	}
+}
+
+// eventually waits until a condition that no stream tells of holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !holds() {
+		if pause(ctx, 5*time.Millisecond) != nil {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// settled: nothing of the engines is left in Redis but documents, and no invariant is broken.
+func (p *plant) settled() {
+	p.t.Helper()
+	k, rdb, ctx := keys.New(p.prefix), p.redis.Client, p.t.Context()
+	p.empty(k.SfcWork())
+	p.empty(k.SfcOutbox())
+	eventually(p.t, "no timer and no active job is left", func() bool {
+		timers, err := rdb.Do(ctx, rdb.B().Zcard().Key(k.SfcTimers()).Build()).AsInt64()
+		p.must(err)
+		active, err := rdb.Do(ctx, rdb.B().Scard().Key(k.SfcActiveJobs()).Build()).AsInt64()
+		p.must(err)
+		return timers == 0 && active == 0
+	})
+	p.consistent()
+}
+
+// consistent: no invariant of the store is broken; status events, which nobody sends here, may wait.
+func (p *plant) consistent() {
+	p.t.Helper()
+	violations, err := p.mes.Check(p.t.Context(), time.Hour)
+	p.must(err)
+	for _, v := range violations {
+		p.t.Errorf("broken: %s", v)
+	}
+}
+
+// statuses are the states in the status events of a job order, in the outboxes that nobody empties here.
+func (p *plant) statuses(id string) []string {
+	p.t.Helper()
+	k, rdb := keys.New(p.prefix), p.redis.Client
+	type status struct{ entry, text string }
+	var all []status
+	for _, stream := range []string{k.EventReceiver(), k.EventResponder()} {
+		entries, err := rdb.Do(p.t.Context(), rdb.B().Xrange().Key(stream).Start("-").End("+").Build()).AsXRange()
+		p.must(err)
+		for _, e := range entries {
+			if e.FieldValues["job_order_id"] != id {
+				continue
+			}
+			var ev cloudevent.Event
+			p.must(json.Unmarshal([]byte(e.FieldValues["event"]), &ev))
+			var body isa95.StatusEvent
+			p.must(isa95.Unmarshal(ev.Data, &body))
+			state, err := isa95.ParseState(body.JobState)
+			p.must(err)
+			text := state.String()
+			if body.JobResponse != nil {
+				text += "+response"
+			}
+			all = append(all, status{e.ID, text})
+		}
+	}
+	slices.SortFunc(all, func(a, b status) int { return compareEntryIDs(a.entry, b.entry) })
+	var texts []string
+	for _, s := range all {
+		texts = append(texts, s.text)
+	}
+	return texts
+}
+
+func compareEntryIDs(a, b string) int {
+	var ams, aseq, bms, bseq int64
+	fmt.Sscanf(a, "%d-%d", &ams, &aseq)
+	fmt.Sscanf(b, "%d-%d", &bms, &bseq)
+	return slices.Compare([]int64{ams, aseq}, []int64{bms, bseq})
+}
+
+func uuidBytes(t testing.TB, id string) []byte {
+	t.Helper()
+	u, err := uuid.Parse(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u[:]
+}
+
+// responseError is the reason in a response, "" if there is none.
+func responseError(t testing.TB, r *isa95.JobResponse) string {
+	t.Helper()
+	if r == nil {
+		t.Fatal("there is no response")
+	}
+	for _, d := range r.JobResponseData {
+		if d.ID == jobstore.ErrorParameter {
+			var text string
+			if err := json.Unmarshal(d.Value, &text); err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+	}
+	return ""
+}
+
+func contains(text string, parts ...string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
+}

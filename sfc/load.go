@@ -1,0 +1,115 @@
+package sfc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// recipeError says that a recipe in execution cannot go on: its text is gone, or this version cannot compile it.
+type recipeError struct {
+	sha string
+	err error
+}
+
+func (e *recipeError) Error() string {
+	return fmt.Sprintf("the recipe in execution (SHA-256 %.12s) cannot go on: %v", e.sha, e.err)
+}
+
+func (e *recipeError) Unwrap() error { return e.err }
+
+var errRecipeGone = errors.New("its text is no longer stored")
+
+// load reads a job order, its execution, and the mailboxes of all events of its recipe, which is the program that it
+// returns. With the right sha of a recipe that was compiled here before it is one round trip; it reads again with
+// what it missed, once when sha was wrong or not compiled here, and once more when both. program is nil if nothing
+// is in execution. Besides the errors of jobstore.Load there is *recipeError; snap is then usable for an Abort.
+func (e *Engine) load(ctx context.Context, q jobstore.Query, sha string) (snap *jobstore.Snapshot, program *recipe.Program, err error) {
+	also := q.Mailboxes
+	for {
+		program, q.Mailboxes, q.Recipe = e.programs.known(sha), also, ""
+		switch {
+		case program != nil:
+			q.Mailboxes = union(also, program.PullTypes())
+		case sha != "":
+			q.Recipe = sha
+		}
+		snap, err = e.store.Load(ctx, q)
+		if err != nil {
+			return nil, nil, err
+		}
+		x := snap.Execution
+		if snap.Job == nil || x == nil || x.Terminal() {
+			if snap.Job != nil {
+				snap.Scope = snap.Job.Scope
+			}
+			e.running.drop(q.JobOrderID)
+			return snap, nil, nil
+		}
+		if x.Recipe != sha {
+			sha = x.Recipe
+			program = e.programs.known(sha)
+		} else if program == nil {
+			if program, err = e.compileStored(sha, snap.RecipeText); err != nil {
+				return snap, nil, err
+			}
+		}
+		sameScope := q.Scope == snap.Job.Scope
+		if program != nil && subset(program.PullTypes(), q.Mailboxes) && (sameScope || len(q.Mailboxes) == 0) {
+			snap.Scope = snap.Job.Scope
+			e.running.put(q.JobOrderID, jobstore.Route{JobOrderID: q.JobOrderID, Scope: snap.Scope, Recipe: sha})
+			return snap, program, nil
+		}
+		q.Scope = snap.Job.Scope
+	}
+}
+
+func (e *Engine) compileStored(sha string, text []byte) (*recipe.Program, error) {
+	if text == nil {
+		return nil, &recipeError{sha, errRecipeGone}
+	}
+	program, err := e.programs.compile(text)
+	if err != nil {
+		return nil, &recipeError{sha, err}
+	}
+	return program, nil
+}
+
+// known is where to find a recipe in execution, as far as this instance knows: a guess for load.
+func (e *Engine) known(id isa95.JobOrderID) (q jobstore.Query, sha string) {
+	route, _ := e.running.get(id)
+	return jobstore.Query{JobOrderID: id, Scope: route.Scope}, route.Recipe
+}
+
+// order is what the conditions of a recipe may see of a job order.
+func order(o *jobstore.StoredOrder) recipe.Order {
+	parameters := make(map[string]any, len(o.JobOrder.JobOrderParameters))
+	for _, p := range o.JobOrder.JobOrderParameters {
+		if p.ID != "" {
+			parameters[p.ID] = p.Value
+		}
+	}
+	return recipe.Order{
+		ID: o.JobOrder.JobOrderID, Scope: string(o.Scope),
+		Parameters: parameters, WorkMasterID: string(o.WorkMaster()),
+	}
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func subset(part, whole []string) bool {
+	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(whole, s) })
+}

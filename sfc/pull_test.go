@@ -1,0 +1,167 @@
+package sfc
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// An event counts once, however often and wherever it comes: what says so is in the commit of its effect (E-S17).
+func TestEventCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.workMaster("WM", []byte(bracket))
+	s.order("JO-1", "WM")
+	s.order("JO-2", "WM")
+	s.a.takeWork()
+	part := event07("part.v1", "cell-07", "", `{"n":1}`)
+	errs := make(chan error, 4)
+	for _, e := range []*instance{s.a, s.b, s.a, s.b} {
+		go func() { errs <- e.Event(t.Context(), part) }()
+	}
+	s.must(errors.Join(<-errs, <-errs, <-errs, <-errs))
+	var settled []string
+	for _, id := range []string{"JO-1", "JO-2"} {
+		if s.load(id).Execution.Action("await_part").State == recipe.ActionCompleted {
+			settled = append(settled, id)
+		}
+	}
+	if fmt.Sprint(settled) != "[JO-1]" { // and not JO-2 by a repetition; the oldest first
+		t.Errorf("settled %v, want JO-1 alone", settled)
+	}
+	s.consistent()
+}
+
+// An event that names a job's correlation id is for that job, also when it comes before the job waits (E-S17).
+func TestEventByCorrelation(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.workMaster("WM", []byte(bracket))
+	s.order("JO-1", "WM")
+	s.order("JO-2", "WM")
+	s.a.takeWork()
+	ctx := t.Context()
+	second := s.load("JO-2").Execution.CorrelationID
+	s.must(s.b.Event(ctx, event07("probe.v1", "cell-07", second, `{"bore":2}`))) // early: the part is not here
+	s.must(s.b.Event(ctx, event07("part.v1", "cell-07", second, `{"n":2}`)))
+	s.must(s.b.Event(ctx, event07("part.v1", "cell-07", "", `{"n":1}`)))
+	for id, want := range map[string]string{"JO-1": "waiting", "JO-2": "completed"} {
+		if got := s.load(id).Execution.Action("probe").State; string(got) != want {
+			t.Errorf("probe of %s is %s, want %s", id, got, want)
+		}
+	}
+	if n := s.b.counts.of(OpMailbox, OK); n != 1 {
+		t.Errorf("%d events were kept", n)
+	}
+	s.consistent()
+}
+
+// The mailbox can be switched off, for those who want events before the wait dropped as upstream does.
+func TestMailboxOff(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	a := p.start("a", setup{idle: true, engine: func(o *Options) { o.MailboxRetention = -1 }})
+	p.must(a.Event(t.Context(), event07("part.v1", "cell-07", "", `{}`)))
+	if n := a.counts.of(OpMailbox, Ignored); n != 1 {
+		t.Errorf("ignored %d", n)
+	}
+	all, err := p.redis.AllKeys(t.Context())
+	if err != nil || len(all) != 0 {
+		t.Errorf("left behind: %v, %v", all, err)
+	}
+}
+
+// The asset in the subject chooses among waiting actions.
+func TestEventByAsset(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.workMaster("WM", []byte(`{
+	  "Steps": [{"Name": "Split", "Initial": true}, {"Name": "Left", "Initial": false}, {"Name": "Right", "Initial": false}],
+	  "Transitions": [{"Source": "Split", "Target": "Both", "Condition": "always", "Priority": 0}],
+	  "Actions": [
+	    {"Name": "left", "Step": "Left", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "seen.v1", "TimeoutSeconds": 60, "Parameters": {"asset_id": "cam-1"}},
+	    {"Name": "right", "Step": "Right", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "seen.v1", "TimeoutSeconds": 60, "Parameters": {"asset_id": "cam-2"}}
+	  ],
+	  "Branches": [{"Name": "Both", "Type": "simultaneous", "Branches": [["Left"], ["Right"]]}]
+	}`))
+	s.order("JO", "WM")
+	s.a.takeWork()
+	s.must(s.b.Event(t.Context(), event07("seen.v1", "cell-07/cam-2", "", `{"n":2}`)))
+	x := s.load("JO").Execution
+	if x.Action("left").State != recipe.ActionWaiting || string(x.Action("right").Result) != `{"n":2}` {
+		t.Errorf("left %+v, right %+v", x.Action("left"), x.Action("right"))
+	}
+	s.must(s.b.Event(t.Context(), event07("seen.v1", "cell-07/cam-1", "", `{"n":1}`)))
+	if got := s.state("JO"); got != "Ended_Completed" {
+		t.Errorf("the order is %s", got)
+	}
+	s.consistent()
+}
+
+// What nobody can use is acknowledged, counted, and changes nothing.
+func TestEventsOfNoUse(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.running("JO")
+	edit := func(f func(*cloudevent.Event)) cloudevent.Event {
+		ev := event07("probe.v1", "cell-07", "", `{"bore":1}`)
+		f(&ev)
+		return ev
+	}
+	big := make([]byte, recipe.MaxResultBytes+1)
+	for name, ev := range map[string]cloudevent.Event{
+		"other topic": edit(func(e *cloudevent.Event) { e.Subject = "cell-08" }),
+		"no subject":  edit(func(e *cloudevent.Event) { e.Subject = "" }),
+		"bad subject": edit(func(e *cloudevent.Event) { e.Subject = "+/x" }),
+		"no id":       edit(func(e *cloudevent.Event) { e.ID = "" }),
+		"no type":     edit(func(e *cloudevent.Event) { e.Type = "" }),
+		"no JSON":     edit(func(e *cloudevent.Event) { e.Data = []byte("8,001") }),
+		"too big":     edit(func(e *cloudevent.Event) { e.Data = big }),
+	} {
+		before := s.a.counts.of(OpActionState, Invalid)
+		if err := s.a.Event(t.Context(), ev); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := s.a.counts.of(OpActionState, Invalid) - before; n != 1 {
+			t.Errorf("%s: counted %d", name, n)
+		}
+	}
+	if got := s.load("JO").Execution.Action("probe").State; got != recipe.ActionWaiting {
+		t.Errorf("the probe is %s", got)
+	}
+}
+
+// A job that has ended without its mailbox being told is no candidate: the event goes on to the next (E-S17).
+func TestEventPassesOverTheDead(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.workMaster("WM", []byte(bracket))
+	s.order("JO-1", "WM")
+	s.order("JO-2", "WM")
+	s.a.takeWork()
+	ctx := t.Context()
+	snap := s.load("JO-1")
+	snap.Scope = scope
+	next, _ := isa95.Next(snap.Job.State, isa95.Abort)
+	x := snap.Execution.Abort("by somebody who forgets the mailbox", s.mes.Now())
+	s.must(s.mes.Commit(ctx, snap, jobstore.Change{
+		Transition: &jobstore.Transition{Method: isa95.Abort, State: next},
+		Execution:  x, Response: jobstore.NewResponse(snap.Job, x, next, s.mes.Now()), Now: s.mes.Now(),
+	}))
+	s.must(s.b.Event(ctx, event07("part.v1", "cell-07", "", `{"n":1}`)))
+	if got := s.load("JO-2").Execution.Action("await_part").State; got != recipe.ActionCompleted {
+		t.Errorf("JO-2 is %s", got)
+	}
+	rdb := s.redis.Client
+	key := keys.New(s.prefix).SfcMailbox(string(scope), "part.v1")
+	if n, err := rdb.Do(ctx, rdb.B().Exists().Key(key).Build()).AsInt64(); n != 0 || err != nil {
+		t.Errorf("the mailbox is still there: %d, %v", n, err)
+	}
+	s.consistent()
+}

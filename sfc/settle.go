@@ -1,0 +1,203 @@
+package sfc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}. nil means that it may be acknowledged:
+// it is committed, or it was before, or nobody can use it. An error means that Redis is away: leave the message
+// unacknowledged, it comes again, as does the command.
+//
+// The instance that sent the command needs two round trips to Redis, any other one more.
+func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
+	id := commandID(ev)
+	if id == "" {
+		e.log.Warn("answer without causationid and correlation data: which command does it answer?", "id", ev.ID, "source", ev.Source, "topic", ev.Delivery.Topic)
+		e.count(OpActionState, Invalid)
+		return nil
+	}
+	answer := recipe.Answer{CommandID: id, Result: ev.Data}
+	if refusal := ev.Err(); refusal != nil { // E-S23
+		answer.Error = &recipe.ActionError{Kind: string(refusal.Kind), Message: refusal.Message}
+	}
+	return e.handled(e.hold(ctx, func() error { return e.answer(ctx, ev.ID, answer) }), "answer", "command", id)
+}
+
+// handled keeps errors that a repetition cannot mend from coming again and again: a document that cannot be read.
+func (e *Engine) handled(err error, what string, args ...any) error {
+	var unreadable *jobstore.DocumentError
+	if !errors.As(err, &unreadable) {
+		return err
+	}
+	e.log.Error(what+" is lost: a document cannot be read, see `takt check`", append(args, "error", err)...)
+	e.count(OpActionState, Invalid)
+	return nil
+}
+
+// commandID is the command that ev answers: its cause, else the correlation data, which equipment echoes.
+func commandID(ev cloudevent.Event) string {
+	if ev.CausationID != "" {
+		return ev.CausationID
+	}
+	if id, err := uuid.FromBytes(ev.Delivery.CorrelationData); err == nil {
+		return id.String()
+	}
+	return ""
+}
+
+// answer settles the action that a command was for; cause is the event that says so.
+func (e *Engine) answer(ctx context.Context, cause string, answer recipe.Answer) error {
+	route, ok := e.routes.get(answer.CommandID)
+	if !ok { // another instance sent it, perhaps one that is dead (E-S16)
+		var err error
+		route, err = e.store.Route(ctx, answer.CommandID)
+		if errors.Is(err, jobstore.ErrNotFound) {
+			e.log.Info("answer to an unknown command", "command", answer.CommandID, "id", cause)
+			e.count(OpActionState, NotFound)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e.routes.put(answer.CommandID, route)
+	}
+	return e.settle(ctx, event{
+		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope}, recipe: route.Recipe, cause: cause,
+		decide: func(s situation) recipe.Outcome { return s.program.Answer(s.order, s.docs, answer, s.now) },
+	})
+}
+
+// event is something that happens to a recipe in execution.
+type event struct {
+	query  jobstore.Query     // which job; scope as far as known
+	recipe string             // SHA of the recipe, as far as known
+	cause  string             // id of the CloudEvent behind it
+	item   *jobstore.WorkItem // nil: none
+	rearm  bool               // commit even if nothing changes, so that the timer is set
+	decide func(situation) recipe.Outcome
+}
+
+// situation is what a decision is made on.
+type situation struct {
+	program *recipe.Program
+	order   recipe.Order
+	docs    recipe.Docs
+	now     time.Time
+}
+
+// settle carries one event out: loads, decides, commits. It returns nil when the event is settled, ErrConflict when
+// another writer came first.
+func (e *Engine) settle(ctx context.Context, ev event) error {
+	snap, program, err := e.load(ctx, ev.query, ev.recipe)
+	var broken *recipeError
+	if errors.As(err, &broken) {
+		return e.abort(ctx, ev.query.JobOrderID, err.Error(), ev.item)
+	}
+	if err != nil {
+		return err
+	}
+	return e.decide(ctx, ev, snap, program)
+}
+
+// decide decides on what was loaded, and commits.
+func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, program *recipe.Program) error {
+	job, x := snap.Job, snap.Execution
+	log := e.log.With("job", snap.JobOrderID)
+	switch {
+	case job == nil || x == nil:
+		log.Info("nothing is in execution")
+		e.count(OpActionState, NotFound)
+		return nil
+	case x.Terminal() || !inExecution(job.State): // late: only logged (E-S3)
+		log.Info("came too late", "state", job.State.String())
+		e.count(OpActionState, AlreadyHandled)
+		return nil
+	}
+	s := situation{
+		program: program, order: order(job), now: e.store.Now(),
+		docs: recipe.Docs{Execution: x, Mailboxes: snap.Mailboxes},
+	}
+	if job.State.Top == isa95.Interrupted { // recorded only, whoever interrupted it
+		s.docs.Execution = x.Pause(s.now)
+	}
+	out := ev.decide(s)
+	if out.Stale {
+		log.Debug("nothing to do", "why", out.Note)
+		e.count(OpActionState, AlreadyHandled)
+		if !ev.rearm {
+			return nil
+		}
+		out = recipe.Outcome{Docs: recipe.Docs{Execution: s.docs.Execution}, Due: s.docs.Execution.Due(), Phase: recipe.PhaseRunning}
+	}
+	change, err := consequence(snap, out, s.now)
+	if err != nil {
+		return err
+	}
+	change.Item, change.CausationID = ev.item, ev.cause
+	if ev.query.ID != "" {
+		change.Seen = &jobstore.Seen{}
+	}
+	if err := e.store.Commit(ctx, snap, change); err != nil {
+		return err
+	}
+	e.done(snap.JobOrderID, x, out)
+	return nil
+}
+
+// done counts what a commit carried out.
+func (e *Engine) done(job isa95.JobOrderID, before *recipe.Execution, out recipe.Outcome) {
+	for _, o := range operations(before, out.Docs.Execution) {
+		e.count(o, OK)
+	}
+	if out.Phase != recipe.PhaseRunning {
+		e.running.drop(job)
+		e.log.Debug("recipe ended", "job", job, "phase", string(out.Phase), "note", out.Note)
+	}
+}
+
+// inExecution: the states in which a recipe can be under way.
+func inExecution(s isa95.State) bool { return s.Top == isa95.Running || s.Top == isa95.Interrupted }
+
+// consequence is the change that a decision about a recipe in execution asks for. When the recipe is through or has
+// failed, the job order ends in the same commit, with its response (E-S2, E-S6, E-S13, D28).
+func consequence(snap *jobstore.Snapshot, out recipe.Outcome, now time.Time) (jobstore.Change, error) {
+	x := out.Docs.Execution
+	change := jobstore.Change{
+		Execution: x, Due: out.Due, Commands: out.Commands,
+		Mailboxes: changedMailboxes(out), Now: now, CorrelationID: x.CorrelationID,
+	}
+	var method isa95.Method
+	switch out.Phase {
+	case recipe.PhaseCompleted:
+		method = isa95.End
+	case recipe.PhaseFailed:
+		method = isa95.Abort
+	default:
+		return change, nil
+	}
+	state, ok := isa95.Next(snap.Job.State, method)
+	if !ok {
+		return change, fmt.Errorf("sfc: job order %s is %s, and no %s leads out of that", snap.JobOrderID, snap.Job.State, method)
+	}
+	change.Transition = &jobstore.Transition{Method: method, State: state}
+	change.Response = jobstore.NewResponse(snap.Job, x, state, now)
+	return change, nil
+}
+
+func changedMailboxes(out recipe.Outcome) map[string]*recipe.Mailbox {
+	changed := make(map[string]*recipe.Mailbox, len(out.ChangedMailboxes))
+	for _, typ := range out.ChangedMailboxes {
+		changed[typ] = out.Docs.Mailboxes[typ]
+	}
+	return changed
+}

@@ -1,0 +1,127 @@
+package sfc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// lastStart is what a scope ran last. The next order of the scope probably runs the same: then all is read at once.
+type lastStart struct {
+	workMaster isa95.WorkMasterID
+	pullTypes  []string
+}
+
+// start begins the recipe of a job order that may start. Everything goes into one commit: the order is Running, its execution exists,
+// its first commands are in the outbox, its timer is set, and the work entry is gone (E-S8). So a repeated entry finds
+// an order that does not wait any more, and does nothing.
+func (e *Engine) start(ctx context.Context, item *jobstore.WorkItem) error {
+	return again(ctx, func() error {
+		plan, err := e.plan(ctx, item)
+		if err != nil {
+			return err
+		}
+		switch {
+		case plan.problem != "": // E-S25
+			return e.abort(ctx, item.JobOrderID, plan.problem, item)
+		case plan.program == nil:
+			e.log.Debug("not started", "job", item.JobOrderID, "why", plan.why)
+			e.count(OpStart, plan.result)
+			return nil
+		}
+		return e.begin(ctx, item, plan)
+	})
+}
+
+// plan is what is to be done with a job order: start program, or abort it for its problem, or nothing.
+type plan struct {
+	snap    *jobstore.Snapshot
+	program *recipe.Program
+	problem string // why our recipe cannot start
+	result  Result // of doing nothing,
+	why     string // and its reason
+}
+
+// plan reads what a start needs. With the right guess it is one round trip, else two or three.
+func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error) {
+	nothing := func(r Result, why string) (plan, error) { return plan{result: r, why: why}, nil }
+	q := jobstore.Query{JobOrderID: item.JobOrderID, Scope: item.Scope}
+	if last, ok := e.starts.get(item.Scope); ok {
+		q.WorkMaster, q.Mailboxes = last.workMaster, last.pullTypes
+	}
+	for {
+		snap, err := e.store.Load(ctx, q)
+		switch job := snapJob(snap); {
+		case err != nil:
+			return plan{}, err
+		case job == nil:
+			return nothing(NotFound, "there is no such job order")
+		case job.State.Top != isa95.AllowedToStart:
+			return nothing(AlreadyHandled, "the job order is "+job.State.String())
+		case snap.Execution != nil && !snap.Execution.Terminal(): // a terminal one is of an earlier use of the id (E-S9)
+			return nothing(AlreadyHandled, "its recipe is in execution")
+		case job.WorkMaster() == "":
+			return nothing(Left, "it names no work master")
+		case job.WorkMaster() != q.WorkMaster || job.Scope != q.Scope:
+			q.WorkMaster, q.Scope, q.Mailboxes = job.WorkMaster(), job.Scope, nil
+			if last, ok := e.starts.get(q.Scope); ok && last.workMaster == q.WorkMaster {
+				q.Mailboxes = last.pullTypes
+			}
+			continue
+		}
+		wm := snap.WorkMaster
+		if wm == nil {
+			return plan{problem: fmt.Sprintf("work master %q is not known", q.WorkMaster)}, nil
+		}
+		if wm.DataSchema != recipe.SchemaURI {
+			return nothing(Left, fmt.Sprintf("work master %q has no recipe of ours", q.WorkMaster))
+		}
+		program, err := e.programs.compile(wm.Data)
+		if err != nil {
+			return plan{problem: fmt.Sprintf("work master %q: %v", q.WorkMaster, err)}, nil
+		}
+		if types := program.PullTypes(); !subset(types, q.Mailboxes) {
+			q.Mailboxes = types
+			continue
+		}
+		e.starts.put(q.Scope, lastStart{q.WorkMaster, program.PullTypes()})
+		return plan{snap: snap, program: program}, nil
+	}
+}
+
+func snapJob(snap *jobstore.Snapshot) *jobstore.StoredOrder {
+	if snap == nil {
+		return nil
+	}
+	return snap.Job
+}
+
+// begin commits the start. The text of the recipe is kept with the execution: whatever becomes of the work master, the
+// order goes on as it began (E-S24).
+func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) error {
+	now, job := e.store.Now(), p.snap.Job
+	state, ok := isa95.Next(job.State, isa95.Run)
+	if !ok {
+		return fmt.Errorf("sfc: job order %s is %s, and no Run leads out of that", item.JobOrderID, job.State)
+	}
+	out := p.program.Start(order(job), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, now)
+	x := out.Docs.Execution
+	change := jobstore.Change{
+		Transition: &jobstore.Transition{Method: isa95.Run, State: state},
+		Execution:  x, Due: out.Due, Commands: out.Commands, Recipe: p.snap.WorkMaster.Data,
+		Mailboxes: changedMailboxes(out), Item: item, Now: now, CorrelationID: x.CorrelationID,
+	}
+	if out.Phase != recipe.PhaseRunning {
+		change.Work = []string{jobstore.WorkResume} // see over
+	}
+	if err := e.store.Commit(ctx, p.snap, change); err != nil {
+		return err
+	}
+	e.running.put(item.JobOrderID, jobstore.Route{JobOrderID: item.JobOrderID, Scope: job.Scope, Recipe: p.program.SHA()})
+	e.log.Debug("recipe started", "job", item.JobOrderID, "scope", job.Scope, "workmaster", job.WorkMaster())
+	e.count(OpStart, OK)
+	return nil
+}

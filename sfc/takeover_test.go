@@ -1,0 +1,300 @@
+package sfc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// An instance dies just before, or just after, the broker has its n-th command (W3, W4, W5, E-S16).
+func TestInstanceDiesAroundPublish(t *testing.T) {
+	redis := testenv.Redis(t)
+	for n := 1; n <= 2; n++ {
+		for _, when := range []string{"before", "after"} {
+			t.Run(fmt.Sprintf("%s-%d", when, n), func(t *testing.T) {
+				t.Parallel()
+				p := newPlantOn(t, redis)
+				bracketCell(p.cell)
+				p.workMaster("WM", []byte(bracket))
+				g := newGuillotine(t, redis.Addr)
+				fall := make(chan struct{})
+				die := func(instance string, nth int) error {
+					if instance != "a" || nth != n {
+						return nil
+					}
+					g.kill()
+					p.cell.leave("a")
+					close(fall)
+					return errDead
+				}
+				if when == "before" {
+					p.cell.before = die
+				} else {
+					p.cell.after = die
+				}
+				p.start("a", setup{url: g.url, store: quick})
+				p.order("JO", "WM")
+				p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
+				<-fall
+				p.start("b", setup{store: quick})
+				p.finished("JO")
+				want := 1
+				if when == "after" { // sent again under the same id, done once: finished has looked
+					want = 2
+				}
+				if got := p.cell.published("JO", []string{"", "drill", "release"}[n]); got < 1 || got > want {
+					t.Errorf("sent %d times, want at most %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+// Two instances share the work; one stops without cleaning up, in the middle. Nothing is done twice, and the start of the second
+// replica sends nothing again (E-S12).
+func TestTwoInstancesShareTheWork(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	bracketCell(p.cell)
+	p.workMaster("WM", []byte(bracket))
+	g := newGuillotine(t, p.redis.Addr)
+	p.start("a", setup{url: g.url, store: quick})
+	p.start("b", setup{store: quick})
+	const orders = 40
+	id := func(i int) string { return fmt.Sprintf("JO-%02d", i) }
+	for i := range orders {
+		p.order(id(i), "WM")
+		p.cell.emit(event07("part.v1", "cell-07", "", fmt.Sprintf(`{"n":1,"of":%d}`, i)))
+		if i == orders/2 {
+			p.cell.leave("a")
+			g.kill()
+		}
+	}
+	for i := range orders {
+		p.await(id(i), "End", "ResultUpdate")
+		if done := p.cell.done(id(i)); len(done) != 2 {
+			t.Errorf("%s: the equipment did %v", id(i), done)
+		}
+	}
+	p.settled()
+}
+
+// A replica that starts sends nothing again: commands in flight stay in flight (E-S12).
+func TestReplicaStartSendsNothingAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p.workMaster("WM", []byte(bracket))
+	p.start("a", setup{})
+	p.order("JO", "WM")
+	p.cell.emit(event07("part.v1", "cell-07", "", `{}`))
+	eventually(t, "the drill is commanded", func() bool { return p.cell.published("JO", "drill") == 1 })
+	b := p.start("b", setup{})
+	p.must(b.sweep(t.Context()))
+	p.must(b.sweep(t.Context()))
+	p.call("JO", isa95.Abort, nil)
+	p.settled()
+	if n := p.cell.published("JO", "drill"); n != 1 {
+		t.Errorf("the drill was commanded %d times", n)
+	}
+}
+
+// steps runs engines by hand: nothing happens but what the test calls.
+type steps struct {
+	*plant
+	a, b *instance
+}
+
+func newSteps(t testing.TB) *steps {
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	return &steps{p, p.start("a", setup{idle: true}), p.start("b", setup{idle: true})}
+}
+
+// running starts a bracket up to where the drill and the probe are under way, and returns the id of the drill's command.
+func (s *steps) running(id string) string {
+	s.t.Helper()
+	s.workMaster("WM", []byte(bracket))
+	s.order(id, "WM")
+	ctx := s.t.Context()
+	s.a.takeWork()
+	s.must(s.a.Event(ctx, event07("part.v1", "cell-07", "", `{"n":1}`)))
+	return s.command(id, "drill")
+}
+
+// command is the id of the latest command of an action.
+func (s *steps) command(job, action string) string {
+	s.t.Helper()
+	a := s.load(job).Execution.Action(action)
+	if a.State != recipe.ActionDispatched {
+		s.t.Fatalf("%s is %s", action, a.State)
+	}
+	return a.CommandID
+}
+
+// answerTo makes an answer of the equipment.
+func answerTo(command, result string) cloudevent.Event {
+	return cloudevent.Event{
+		ID: cloudevent.NewID(), Source: "urn:cell", SpecVersion: "1.0", Type: "any", CausationID: command, Data: []byte(result),
+	}
+}
+
+// Two completions at a convergence at once: one of them is the last, whatever the order, and the next step is commanded once (E-S7).
+func TestTwoCompletionsAtAConvergence(t *testing.T) {
+	t.Parallel()
+	redis := testenv.Redis(t)
+	for round := range 25 {
+		p := newPlantOn(t, redis)
+		p.cell.react = func(request) reaction { return reaction{silent: true} }
+		s := &steps{p, p.start("a", setup{idle: true}), p.start("b", setup{idle: true})}
+		drill := s.running("JO")
+		errs := make(chan error, 2)
+		go func() { errs <- s.a.Answer(t.Context(), answerTo(drill, `{"depth":1}`)) }()
+		go func() { errs <- s.b.Event(t.Context(), event07("probe.v1", "cell-07", "", `{"bore":1}`)) }()
+		if err := errors.Join(<-errs, <-errs); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		x := s.load("JO").Execution
+		if x.Terminal() || x.CurrentStep != "Release" || x.Action("release").State != recipe.ActionDispatched || x.Action("release").Attempt != 1 {
+			t.Fatalf("round %d: at %s, %+v", round, x.CurrentStep, x.Action("release"))
+		}
+		p.consistent()
+	}
+}
+
+// An answer counts once: at the instance that sent the command, at another, after the sender's death, and repeated (E-S16, E-S15).
+func TestAnswerCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	drill := s.running("JO")
+	s.cell.leave("a")
+	ctx := t.Context()
+	s.must(s.b.Answer(ctx, answerTo(drill, `{"depth":1}`)))
+	s.must(s.b.Answer(ctx, answerTo(drill, `{"depth":2}`)))
+	s.must(s.a.Answer(ctx, answerTo(drill, `{"depth":3}`)))
+	if got := string(s.load("JO").Execution.Action("drill").Result); got != `{"depth":1}` {
+		t.Errorf("result %s, want that of the first answer", got)
+	}
+	if ok, again := s.b.counts.of(OpActionState, OK), s.b.counts.of(OpActionState, AlreadyHandled); ok != 1 || again != 1 {
+		t.Errorf("settled %d, already handled %d", ok, again)
+	}
+	if n := s.a.counts.of(OpActionState, AlreadyHandled); n != 1 {
+		t.Errorf("already handled at the sender: %d", n)
+	}
+}
+
+// NOT_FOUND is a result, not an error (E-S15); bad input is counted and may be acknowledged.
+func TestAnswersOfNoUse(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	drill := s.running("JO")
+	ctx := t.Context()
+	s.must(s.a.Answer(ctx, answerTo("00000000-0000-5000-8000-000000000000", "{}")))
+	s.must(s.a.Answer(ctx, answerTo("", "{}")))
+	if n := s.a.counts.of(OpActionState, NotFound); n != 1 {
+		t.Errorf("not found: %d", n)
+	}
+	if n := s.a.counts.of(OpActionState, Invalid); n != 1 {
+		t.Errorf("invalid: %d", n)
+	}
+	byData := answerTo("", `{"depth":1}`) // correlation data is enough
+	byData.Delivery.CorrelationData = uuidBytes(t, drill)
+	s.must(s.a.Answer(ctx, byData))
+	if got := s.load("JO").Execution.Action("drill").State; got != recipe.ActionCompleted {
+		t.Errorf("drill is %s", got)
+	}
+}
+
+// A negative answer is no success: the job order is aborted with the reason (E-S23, W8, W9). So is an answer that is no JSON.
+func TestNegativeAnswer(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(string) cloudevent.Event{
+		"refused": func(id string) cloudevent.Event {
+			ev := answerTo(id, "")
+			ev.ErrorKind, ev.ErrorMessage = cloudevent.KindStateInvalid, "spindle locked"
+			return ev
+		},
+		"not JSON": func(id string) cloudevent.Event { return answerTo(id, "12,5") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSteps(t)
+			drill := s.running("JO")
+			s.must(s.a.Answer(t.Context(), answer(drill)))
+			snap := s.load("JO")
+			if snap.Job.State.String() != "Aborted" || !snap.Execution.Failed || snap.Execution.Completed {
+				t.Fatalf("%s, %+v", snap.Job.State, snap.Execution)
+			}
+			text := responseError(t, snap.Response)
+			t.Log(text)
+			if name == "refused" && !contains(text, "STATE_INVALID", "spindle locked", "drill") {
+				t.Errorf("error %q", text)
+			}
+			want := []string{"StoreAndStart", "Run", "Abort", "ResultUpdate"}
+			if got := s.history("JO"); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("history %v", got)
+			}
+			if got := s.statuses("JO"); fmt.Sprint(got) != "[AllowedToStart_Ready Running Aborted+response]" {
+				t.Errorf("status events %v (E-S19)", got)
+			}
+			s.must(s.a.Answer(t.Context(), answerTo(drill, "{}"))) // late
+			if got := s.state("JO"); got != "Aborted" {
+				t.Errorf("a late answer made it %s", got)
+			}
+			s.consistent()
+		})
+	}
+}
+
+// Abort and the end of the recipe at once: one of them wins, and there is one response, its own (E-S26, E-S13).
+func TestAbortAgainstEnd(t *testing.T) {
+	t.Parallel()
+	redis := testenv.Redis(t)
+	ends := map[string]int{}
+	for range 25 {
+		p := newPlantOn(t, redis)
+		p.cell.react = func(request) reaction { return reaction{silent: true} }
+		s := &steps{p, p.start("a", setup{idle: true}), nil}
+		drill, ctx := s.running("JO"), t.Context()
+		s.must(s.a.Answer(ctx, answerTo(drill, "{}")))
+		s.must(s.a.Event(ctx, event07("probe.v1", "cell-07", "", `{}`)))
+		last := s.command("JO", "release")
+		errs := make(chan error, 2)
+		go func() { errs <- s.a.Answer(ctx, answerTo(last, "{}")) }()
+		go func() { errs <- againUntilDecided(ctx, s.plant, "JO", isa95.Abort) }()
+		if err := errors.Join(<-errs, <-errs); err != nil {
+			t.Fatal(err)
+		}
+		snap, history := s.load("JO"), s.history("JO")
+		if len(history) != 4 || history[3] != "ResultUpdate" {
+			t.Errorf("history %v", history)
+		}
+		state, err := isa95.ParseState(snap.Response.JobState)
+		if err != nil || state != snap.Job.State {
+			t.Errorf("the response says %s, the order is %s, %v", state, snap.Job.State, err)
+		}
+		if x := snap.Execution; x.Failed == x.Completed || x.Failed != (state.Top == isa95.Aborted) {
+			t.Errorf("%s with %+v", state, x)
+		}
+		ends[state.String()]++
+		p.consistent()
+	}
+	t.Log(ends)
+}
+
+// againUntilDecided calls a method until it is done, or no longer allowed.
+func againUntilDecided(ctx context.Context, p *plant, id string, m isa95.Method) error {
+	return again(ctx, func() error {
+		err := p.try(ctx, id, m, nil)
+		if err != nil && !errors.Is(err, jobstore.ErrConflict) {
+			return nil
+		}
+		return err
+	})
+}

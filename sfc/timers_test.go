@@ -1,0 +1,135 @@
+package sfc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+)
+
+// impatient is one command with a time-out in seconds, and so many attempts.
+func impatient(seconds, attempts string) []byte {
+	return []byte(`{"Steps": [{"Name": "S", "Initial": true}], "Transitions": [], "Actions": [
+	  {"Name": "go", "Step": "S", "Qualifier": "N", "Interaction": "push_command", "TypeId": "go.v1", "TimeoutSeconds": ` + seconds + `, "MaxAttempts": ` + attempts + `}]}`)
+}
+
+// A time-out outlives the engine and Redis: it lies in Redis, and any instance carries it out (E-S11).
+func TestTimeOutOutlivesRestarts(t *testing.T) {
+	t.Parallel()
+	p := newPlantOn(t, testenv.StartRedis(t, embedded.RedisOptions{Persist: true}))
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p.workMaster("WM", impatient("1", "1"))
+	p.order("JO", "WM")
+	p.start("a", setup{idle: true}).takeWork()
+	p.must(p.redis.Server.Kill())
+	p.must(p.redis.Server.Restart(t.Context()))
+	eventually(t, "Redis is back", func() bool {
+		_, err := p.mes.Scopes(t.Context())
+		return err == nil
+	})
+	p.start("b", setup{})
+	p.await("JO", "Abort", "ResultUpdate")
+	if text := responseError(t, p.load("JO").Response); !contains(text, "timed out", "go") {
+		t.Errorf("the response says %q", text)
+	}
+	p.settled()
+}
+
+// A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and does nothing
+// twice (E-S12, E-S16, W5).
+func TestUnansweredCommandIsSentAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p.workMaster("WM", impatient("3", "1"))
+	g := newGuillotine(t, p.redis.Addr)
+	p.start("a", setup{url: g.url, store: quick})
+	p.order("JO", "WM")
+	eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") == 1 })
+	g.kill()
+	p.cell.leave("a")
+	p.cell.mu.Lock()
+	for id := range p.cell.answers {
+		p.cell.answers[id] = reaction{result: `{"done":1}`} // it was done, but the answer was lost
+	}
+	p.cell.mu.Unlock()
+	p.start("b", setup{store: quick})
+	p.await("JO", "End", "ResultUpdate")
+	if n, done := p.cell.published("JO", "go"), p.cell.done("JO"); n != 2 || len(done) != 1 {
+		t.Errorf("sent %d times, done %v", n, done)
+	}
+	p.settled()
+}
+
+// Each attempt has an id of its own, and a refusal counts as one.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.cell.react = func(o request) reaction {
+		if o.Attempt < 3 {
+			return reaction{refuse: cloudevent.Errorf(cloudevent.KindServiceUnavailable, "not now")}
+		}
+		return reaction{result: `{"ok":true}`}
+	}
+	p.workMaster("WM-3", impatient("60", "3"))
+	p.workMaster("WM-2", impatient("60", "2"))
+	p.start("a", setup{})
+	p.order("JO-3", "WM-3")
+	p.order("JO-2", "WM-2")
+	p.await("JO-3", "End", "ResultUpdate")
+	p.await("JO-2", "Abort", "ResultUpdate")
+	if a, b := len(p.cell.done("JO-3")), len(p.cell.done("JO-2")); a != 3 || b != 2 {
+		t.Errorf("attempts: %d and %d, want 3 and 2", a, b)
+	}
+	if text := responseError(t, p.load("JO-2").Response); !contains(text, "not now", "attempt 2 of 2") {
+		t.Errorf("the response says %q", text)
+	}
+	p.settled()
+}
+
+// A timer that was handed to an instance that died is handed out again; one that nothing needs is removed.
+func TestTimersOfTheDead(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p.workMaster("WM", impatient("1", "1"))
+	p.order("JO", "WM")
+	p.start("a", setup{idle: true}).takeWork()
+	rdb, key := p.redis.Client, keys.New(p.prefix).SfcTimers()
+	p.must(rdb.Do(t.Context(), rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "ghost").Build()).Error())
+	taken := map[isa95.JobOrderID]bool{}
+	eventually(t, "the dead took both", func() bool {
+		ids, err := p.mes.Due(t.Context(), 10, 50*time.Millisecond)
+		p.must(err)
+		for _, id := range ids {
+			taken[id] = true
+		}
+		return len(taken) == 2
+	})
+	b := p.start("b", setup{})
+	p.await("JO", "Abort", "ResultUpdate")
+	p.settled()
+	if n := b.counts.of(OpTimer, Dropped); n != 1 {
+		t.Errorf("dropped %d timers", n)
+	}
+}
+
+// A condition over step.t is looked at again when its time has come, without any message.
+func TestConditionOverTime(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.workMaster("WM", []byte(`{
+	  "Steps": [{"Name": "Wait", "Initial": true}, {"Name": "Done", "Initial": false}],
+	  "Transitions": [{"Source": "Wait", "Target": "Done", "Condition": "step.t >= 1", "Priority": 0}], "Actions": []}`))
+	p.start("a", setup{})
+	p.order("JO", "WM")
+	p.await("JO", "End", "ResultUpdate")
+	if x := p.load("JO").Execution; x.EndedAt-x.StartedAt < 1000 {
+		t.Errorf("it took %d ms", x.EndedAt-x.StartedAt)
+	}
+	p.settled()
+}

@@ -1,0 +1,155 @@
+package sfc
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/recipe"
+)
+
+// Round trips to Redis per operation (design 6, spec F.2): from the arrival of an answer to its commit two at the instance that sent
+// the command, three elsewhere.
+func TestRoundTrips(t *testing.T) {
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p.workMaster("WM", []byte(bracket))
+	proxyA, proxyB := testenv.CountingProxy(t, p.redis.URL), testenv.CountingProxy(t, p.redis.URL)
+	a := p.start("a", setup{idle: true, url: proxyA.URL})
+	b := p.start("b", setup{idle: true, url: proxyB.URL})
+	s := &steps{p, a, b}
+	ctx := t.Context()
+
+	trips := func(proxy *testenv.Proxy, do func() error) int {
+		t.Helper()
+		proxy.Reset()
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		return proxy.Trips()
+	}
+	command := func(job, action string) recipe.Command {
+		x := p.load(job).Execution
+		e := x.Action(action)
+		return recipe.Command{
+			ID: e.CommandID, JobID: job, Scope: x.Scope, Action: action, TypeID: e.TypeID, CorrelationID: x.CorrelationID,
+			Attempt: e.Attempt, Iteration: e.Iteration, Deadline: time.UnixMilli(e.Deadline),
+		}
+	}
+	part := func(n int) func(e *instance) func() error {
+		return func(e *instance) func() error {
+			return func() error { return e.Event(ctx, event07("part.v1", "cell-07", "", fmt.Sprintf(`{"n":%d}`, n))) }
+		}
+	}
+	probe := func(e *instance, n int) func() error {
+		return func() error { return e.Event(ctx, event07("probe.v1", "cell-07", "", fmt.Sprintf(`{"bore":%d}`, n))) }
+	}
+	for round := 1; round <= 2; round++ { // the first compiles the recipe and loads the scripts
+		id := fmt.Sprintf("JO-%d", round)
+		p.order(id, "WM")
+		begun := startTrips(s, proxyA)
+		got := map[string]int{"start": begun}
+		got["event, at another instance"] = trips(proxyB, part(round)(b))
+		got["command sent"] = trips(proxyA, func() error { return a.dispatch(ctx, command(id, "drill")) })
+		got["answer, at the sender"] = trips(proxyA, func() error { return a.Answer(ctx, answerTo(command(id, "drill").ID, "{}")) })
+		got["event, at the starter"] = trips(proxyA, probe(a, round))
+		got["last answer, elsewhere"] = trips(proxyB, func() error { return b.Answer(ctx, answerTo(command(id, "release").ID, "{}")) })
+		got["event that comes early"] = trips(proxyB, func() error {
+			return b.Event(ctx, event07("other.v1", "cell-07", "", fmt.Sprintf(`{"early":%d}`, round)))
+		})
+		if state := p.state(id); state != "Ended_Completed" {
+			t.Fatalf("%s is %s", id, state)
+		}
+		if round == 1 {
+			t.Logf("cold: %v", got)
+			continue
+		}
+		t.Logf("warm: %v", got)
+		for what, want := range map[string]int{
+			"start": 2, "command sent": 1, "answer, at the sender": 2, "last answer, elsewhere": 3,
+			"event, at the starter": 3, "event, at another instance": 3, "event that comes early": 2,
+		} {
+			if got[what] != want {
+				t.Errorf("%s: %d round trips, want %d", what, got[what], want)
+			}
+		}
+	}
+}
+
+// startTrips starts what is on the work stream at a, and counts the round trips that name a job order: those of the loop itself,
+// which are shared by all entries of a batch, do not.
+func startTrips(s *steps, proxy *testenv.Proxy) int {
+	var mu sync.Mutex
+	trips, name := 0, []byte(s.prefix+":joborder:")
+	proxy.Tap(func(fromClient bool, data []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if fromClient && bytes.Contains(data, name) {
+			trips++
+		}
+	})
+	s.a.takeWork()
+	proxy.Tap(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	return trips
+}
+
+// Nothing polls between two steps, and nothing sleeps: with timers and sweeper as good as switched off a recipe of 20 commands runs through
+// (E-S22). Each action costs three round trips that name its job: one to send, two to settle.
+func TestNoStepWaitsForAPoll(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	const n = 20
+	p.workMaster("WM", pushes(n))
+	proxy := testenv.CountingProxy(t, p.redis.URL)
+	var mu sync.Mutex
+	trips, name := 0, []byte(p.prefix+":joborder:")
+	p.start("a", setup{url: proxy.URL, engine: func(o *Options) { o.TimerEvery = time.Hour }})
+	proxy.Tap(func(fromClient bool, data []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if fromClient && bytes.Contains(data, name) {
+			trips++
+		}
+	})
+	p.order("JO", "WM")
+	p.await("JO", "End", "ResultUpdate")
+	proxy.Tap(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := 3 + 1 + 3*n; trips > want { // a cold start reads thrice
+		t.Errorf("%d round trips for %d actions, want at most %d", trips, n, want)
+	}
+	t.Logf("%d round trips for %d actions", trips, n)
+}
+
+// An idle engine asks for due timers, waits for entries, and nothing else (E-S22).
+func TestIdleCost(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	g := newGuillotine(t, p.redis.Addr)
+	p.workMaster("WM", pushes(1))
+	p.start("a", setup{url: g.url, engine: func(o *Options) { o.TimerEvery = 5 * time.Millisecond }})
+	p.order("JO", "WM")
+	p.await("JO", "End", "ResultUpdate")
+	p.settled()
+	g.arm(0, false, nil)
+	const polls = 100
+	eventually(t, "timers are looked for", func() bool { return g.seen("sfc:timers") >= polls })
+	k := keys.New(p.prefix)
+	idle := g.count() - g.seen("sfc:timers")
+	t.Logf("%d commands beside %d looks for timers: %v", idle, polls, g.names())
+	for _, key := range []string{k.ActiveScopes(), k.SfcActiveJobs(), k.JobOrder("JO"), k.SfcExecution("JO")} {
+		if n := g.seen(key); n > 0 {
+			t.Errorf("%s was read %d times", key, n)
+		}
+	}
+	if idle > polls {
+		t.Errorf("%d commands beside %d looks for timers", idle, polls)
+	}
+}

@@ -1,0 +1,199 @@
+package sfc
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func unitEngine(t testing.TB) *Engine {
+	return New(nil, nil, Options{TopicPrefix: "plant", Instance: "engine-1", Log: (&plant{t: t}).log("unit")})
+}
+
+// The wire of design 4, as a golden file.
+func TestCommandOnTheWire(t *testing.T) {
+	e := unitEngine(t)
+	now := time.Date(2026, 11, 21, 9, 14, 5, 120_000_000, time.UTC)
+	correlation := "5d0a3c1e-7f52-4b0e-9a6c-2f8f6f0a9b41"
+	c := recipe.Command{
+		ID: recipe.CommandID(correlation, "press_bearings", 1, 2), JobID: "JO-7731", Scope: "cell.07", Action: "press_bearings",
+		TypeID: "com.acme.cell.press.v1", CorrelationID: correlation, Attempt: 2, Iteration: 1,
+		Parameters: json.RawMessage(`{"force_kn": 12.50, "text": "<&>"}`), Deadline: now.Add(44_100 * time.Millisecond),
+	}
+	body, err := encodeBody(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := e.command(c, body, now)
+	text, err := json.MarshalIndent(struct {
+		Topic    string
+		Event    cloudevent.Event
+		Body     string
+		Delivery cloudevent.Delivery
+	}{e.topic("equipment", c.Scope, "commands"), ev, string(body), ev.Delivery}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, '\n')
+	const golden = "testdata/command.json"
+	if *update {
+		if err := os.WriteFile(golden, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A command expires with its action, never before a second has passed; without deadline it does not expire.
+func TestCommandExpires(t *testing.T) {
+	e, now := unitEngine(t), time.Now()
+	for left, want := range map[time.Duration]int{
+		time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2, 20 * time.Second: 20, -time.Second: 1,
+	} {
+		if got := e.command(recipe.Command{Deadline: now.Add(left)}, nil, now).ExpiryInterval; got != want {
+			t.Errorf("%v before the deadline it expires after %d s, want %d", left, got, want)
+		}
+	}
+	if got := e.command(recipe.Command{}, nil, now).ExpiryInterval; got != 0 {
+		t.Errorf("without deadline: %d", got)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if err := (Options{Instance: "a"}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, o := range map[string]Options{
+		"Instance":   {},
+		"TimerEvery": {Instance: "a", TimerEvery: -1},
+		"SweepEvery": {Instance: "a", SweepEvery: 1},
+		"Slots":      {Instance: "a", Slots: -1},
+		"Routes":     {Instance: "a", Routes: -1},
+	} {
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("New takes options that cannot work")
+		}
+	}()
+	New(nil, nil, Options{})
+}
+
+// recent never forgets the last max keys, and never holds more than twice as many.
+func TestRecent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 5).Draw(t, "max")
+		r := newRecent[int, int](limit)
+		var last []int // keys used, the youngest last, each once
+		model := map[int]int{}
+		use := func(key int) {
+			last = append(slices.DeleteFunc(last, func(k int) bool { return k == key }), key)
+		}
+		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
+			key := rapid.IntRange(0, 8).Draw(t, "key")
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				r.drop(key)
+				delete(model, key)
+				last = slices.DeleteFunc(last, func(k int) bool { return k == key })
+				if _, ok := r.get(key); ok {
+					t.Fatalf("%d is there after drop", key)
+				}
+			case 1, 2:
+				if got, ok := r.get(key); ok {
+					if want, known := model[key]; !known || got != want {
+						t.Fatalf("%d is %d, want %d (%v)", key, got, want, known)
+					}
+					use(key)
+				}
+			default:
+				r.put(key, i)
+				model[key] = i
+				use(key)
+			}
+			for _, key := range last[max(len(last)-limit, 0):] {
+				_, young := r.young[key]
+				if _, old := r.old[key]; !young && !old {
+					t.Fatalf("%d is forgotten, it is among the last %d of %v", key, limit, last)
+				}
+			}
+			if len(r.young)+len(r.old) > 2*limit {
+				t.Fatalf("%d are held", len(r.young)+len(r.old))
+			}
+		}
+	})
+}
+
+// The four operations of the Persistence page are told apart by what a commit changed.
+func TestOperations(t *testing.T) {
+	at := func(step string, active []string, states ...recipe.ActionState) *recipe.Execution {
+		x := &recipe.Execution{CurrentStep: step, ActiveSteps: active}
+		for i, s := range states {
+			x.Actions = append(x.Actions, recipe.ActionEntry{Name: string(rune('a' + i)), State: s})
+		}
+		return x
+	}
+	before := at("B", []string{"P", "Q"}, recipe.ActionDispatched, recipe.ActionWaiting)
+	ended := at("S", nil, recipe.ActionCompleted, recipe.ActionCompleted)
+	ended.Completed = true
+	for name, tc := range map[string]struct {
+		after *recipe.Execution
+		want  []Operation
+	}{
+		"nothing":         {before, nil},
+		"one action":      {at("B", []string{"P", "Q"}, recipe.ActionCompleted, recipe.ActionWaiting), []Operation{OpActionState}},
+		"a path ends":     {at("B", []string{"Q"}, recipe.ActionCompleted, recipe.ActionWaiting), []Operation{OpActionState, OpBranchAdvance}},
+		"it converges":    {at("S", []string{"S"}, recipe.ActionCompleted, recipe.ActionCompleted), []Operation{OpActionState, OpAdvanceStep}},
+		"through the end": {ended, []Operation{OpActionState, OpAdvanceStep, OpFinish}},
+	} {
+		if diff := cmp.Diff(tc.want, operations(before, tc.after)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Whatever equipment sends, what is taken has a scope that can stand in keys and topics, and a body that is JSON.
+func FuzzEvent(f *testing.F) {
+	f.Add("1", "urn:cell", "part.v1", "cell-07/cam", "plant/equipment/cell-07/events", []byte(`{}`))
+	f.Add("", "", "", "/", "x", []byte("\xff"))
+	f.Fuzz(func(t *testing.T, id, source, typ, subject, topic string, data []byte) {
+		e := unitEngine(t)
+		scope, err := e.checkEvent(cloudevent.Event{
+			ID: id, Source: source, Type: typ, Subject: subject, Data: data, Delivery: cloudevent.Delivery{Topic: topic},
+		})
+		if err != nil {
+			return
+		}
+		if _, err := isa95.ParseScope(string(scope)); err != nil {
+			t.Errorf("scope %q: %v", scope, err)
+		}
+		if topic != "" && topic != "plant/equipment/"+string(scope)+"/events" {
+			t.Errorf("scope %q on topic %q", scope, topic)
+		}
+		if len(data) > 0 && !json.Valid(data) {
+			t.Errorf("body %q", data)
+		}
+	})
+}

@@ -1,0 +1,295 @@
+package station
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// template is a JSON value with holes. A text of the file may hold references:
+//
+//	${order} ${scope} ${action} ${attempt}   of the command
+//	${n}                                     how manieth event of its source this is, from 1
+//	${parameters.a.b}                        a member of the command's Parameters, null when it has none
+//	${result.a.b}                            a member of the result sent in answer; in events only
+//	${84.1..85.9}                            a number drawn evenly, with as many decimals as written
+//
+// A text that is one reference and nothing else becomes the value itself, number or object; otherwise the text of it is
+// put in. "$${" stands for "${".
+type template struct {
+	literal json.RawMessage // set for a value without holes
+	parts   []part          // of a text with holes
+	members []member        // of an object
+	elems   []template      // of an array; not nil for []
+	array   bool
+}
+
+type member struct {
+	name  string
+	value template
+}
+
+// part is a piece of text or a reference.
+type part struct {
+	text string
+	name string   // order, scope, action, attempt, n, parameters, result, random
+	path []string // below parameters and result
+	low, high, decimals,
+	steps int64 // of random: low and high in units of the last decimal
+}
+
+// scene is what references may name where a template is filled in.
+type scene struct {
+	order, scope, action string
+	attempt              int
+	n                    int64
+	parameters, result   json.RawMessage
+	dice                 *rand.Rand
+}
+
+var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// template reads any value; absent is nil. may lists the references allowed here.
+func (f field) template(may ...string) *template {
+	if f.node == nil {
+		return nil
+	}
+	t := f.value(may)
+	return &t
+}
+
+func (f field) value(may []string) template {
+	switch n := f.node.(type) {
+	case *ast.NullNode:
+		return template{literal: json.RawMessage("null")}
+	case *ast.BoolNode:
+		return template{literal: json.RawMessage(strconv.FormatBool(n.Value))}
+	case *ast.IntegerNode:
+		if s := f.scalar(); number.MatchString(s) {
+			return template{literal: json.RawMessage(s)}
+		}
+		return template{literal: json.RawMessage(fmt.Sprint(n.Value))}
+	case *ast.FloatNode:
+		if s := f.scalar(); number.MatchString(s) {
+			return template{literal: json.RawMessage(s)}
+		}
+		if !math.IsInf(n.Value, 0) && !math.IsNaN(n.Value) {
+			return template{literal: json.RawMessage(strconv.FormatFloat(n.Value, 'g', -1, 64))}
+		}
+		f.fault("must be a number that JSON has")
+		return template{literal: json.RawMessage("null")}
+	case *ast.InfinityNode, *ast.NanNode:
+		f.fault("must be a number that JSON has")
+		return template{literal: json.RawMessage("null")}
+	case *ast.StringNode, *ast.LiteralNode:
+		return f.textTemplate(f.scalar(), may)
+	case *ast.SequenceNode:
+		t := template{array: true}
+		for _, e := range f.list() {
+			t.elems = append(t.elems, e.value(may))
+		}
+		return t
+	}
+	t := template{members: []member{}}
+	for _, pair := range f.pairs() {
+		name := keyText(pair.Key)
+		t.members = append(t.members, member{name, f.at(f.join(name), pair.Value).value(may)})
+	}
+	return t
+}
+
+// textTemplate takes a text apart at its references.
+func (f field) textTemplate(s string, may []string) template {
+	var t template
+	plain := ""
+	for {
+		i := strings.Index(s, "${")
+		if i < 0 {
+			break
+		}
+		if i > 0 && s[i-1] == '$' {
+			plain += s[:i-1] + "${"
+			s = s[i+2:]
+			continue
+		}
+		end := strings.IndexByte(s[i:], '}')
+		if end < 0 {
+			f.fault("must close the reference that ${ opens with }")
+			break
+		}
+		if plain += s[:i]; plain != "" {
+			t.parts = append(t.parts, part{text: plain})
+			plain = ""
+		}
+		t.parts = append(t.parts, f.reference(strings.TrimSpace(s[i+2:i+end]), may))
+		s = s[i+end+1:]
+	}
+	plain += s
+	if len(t.parts) == 0 {
+		return template{literal: quote(plain)}
+	}
+	if plain != "" {
+		t.parts = append(t.parts, part{text: plain})
+	}
+	return t
+}
+
+// reference reads what stands between ${ and }.
+func (f field) reference(s string, may []string) part {
+	if low, high, ok := strings.Cut(s, ".."); ok {
+		return f.random(strings.TrimSpace(low), strings.TrimSpace(high))
+	}
+	name, rest, hasPath := strings.Cut(s, ".")
+	takesPath := name == "parameters" || name == "result"
+	for _, known := range may {
+		if name == known && (takesPath || !hasPath) && !(hasPath && rest == "") {
+			p := part{name: name}
+			if hasPath {
+				p.path = strings.Split(rest, ".")
+			}
+			return p
+		}
+	}
+	f.fault("must refer to %s or a range such as 84.1..85.9 between ${ and }", strings.Join(may, ", "))
+	return part{text: s}
+}
+
+// random reads the bounds of a number to draw.
+func (f field) random(low, high string) part {
+	bad := func() part {
+		f.fault("must have two numbers of at most 9 decimals around .., the smaller first")
+		return part{text: low + ".." + high}
+	}
+	decimals := 0
+	for _, s := range [...]string{low, high} {
+		if !number.MatchString(s) || strings.ContainsAny(s, "eE") {
+			return bad()
+		}
+		if _, after, ok := strings.Cut(s, "."); ok {
+			decimals = max(decimals, len(after))
+		}
+	}
+	from, err1 := strconv.ParseFloat(low, 64)
+	to, err2 := strconv.ParseFloat(high, 64)
+	unit := math.Pow10(decimals)
+	if err1 != nil || err2 != nil || decimals > 9 || from > to || math.Abs(from*unit) > 1<<52 || math.Abs(to*unit) > 1<<52 {
+		return bad()
+	}
+	p := part{name: "random", decimals: int64(decimals), low: int64(math.Round(from * unit)), high: int64(math.Round(to * unit))}
+	p.steps = p.high - p.low + 1
+	return p
+}
+
+// fill makes the JSON of t, nil for no template.
+func (t *template) fill(s *scene) json.RawMessage {
+	if t == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	t.write(&b, s)
+	return b.Bytes()
+}
+
+func (t *template) write(b *bytes.Buffer, s *scene) {
+	switch {
+	case t.literal != nil:
+		b.Write(t.literal)
+	case t.array:
+		b.WriteByte('[')
+		for i := range t.elems {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			t.elems[i].write(b, s)
+		}
+		b.WriteByte(']')
+	case t.members != nil:
+		b.WriteByte('{')
+		for i := range t.members {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.Write(quote(t.members[i].name))
+			b.WriteByte(':')
+			t.members[i].value.write(b, s)
+		}
+		b.WriteByte('}')
+	case len(t.parts) == 1 && t.parts[0].name != "":
+		b.Write(t.parts[0].json(s))
+	default:
+		text := ""
+		for _, p := range t.parts {
+			text += p.plain(s)
+		}
+		b.Write(quote(text))
+	}
+}
+
+// json is the value a reference stands for.
+func (p part) json(s *scene) json.RawMessage {
+	switch p.name {
+	case "order":
+		return quote(s.order)
+	case "scope":
+		return quote(s.scope)
+	case "action":
+		return quote(s.action)
+	case "attempt":
+		return json.RawMessage(strconv.Itoa(s.attempt))
+	case "n":
+		return json.RawMessage(strconv.FormatInt(s.n, 10))
+	case "parameters":
+		return lookUp(s.parameters, p.path)
+	case "result":
+		return lookUp(s.result, p.path)
+	case "random":
+		n := p.low + s.dice.Int64N(p.steps)
+		return json.RawMessage(strconv.FormatFloat(float64(n)/math.Pow10(int(p.decimals)), 'f', int(p.decimals), 64))
+	}
+	return quote(p.text)
+}
+
+// plain is the text of a part inside other text: strings without quotes, null as nothing.
+func (p part) plain(s *scene) string {
+	if p.name == "" {
+		return p.text
+	}
+	value := p.json(s)
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text // also null, which leaves it empty
+	}
+	return string(value)
+}
+
+// lookUp finds a member by its path; null when there is none.
+func lookUp(value json.RawMessage, path []string) json.RawMessage {
+	for _, name := range path {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(value, &object) != nil {
+			return json.RawMessage("null")
+		}
+		value = object[name]
+	}
+	var compact bytes.Buffer
+	if len(value) == 0 || json.Compact(&compact, value) != nil {
+		return json.RawMessage("null")
+	}
+	return compact.Bytes()
+}
+
+// quote writes text as JSON, non-ASCII and HTML characters as they are.
+func quote(s string) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
