@@ -1,0 +1,144 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+)
+
+const (
+	nextPublish = "is a publisher running, and the broker up? `takt serve --roles publisher`"
+	nextStore   = "`takt check` of the store says more"
+)
+
+// Check compares what the retained topics shall be with what the publisher noted and with what a broker has retained under
+// Filters, and lists the differences, nil if there are none. While job orders move it may report what is just being
+// done. Of opt it takes the prefix and the forms of the payloads. Topics of scopes that the store does not know are not looked
+// at: they may belong to another store.
+func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, opt Options) ([]jobstore.Violation, error) {
+	opt = opt.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	scopes, err := store.Scopes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := checker{opt: opt}
+	has := opt.sort(retained)
+	for _, scope := range scopes {
+		read, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: scope})
+		if err != nil {
+			return nil, err
+		}
+		f := has[scope]
+		if f == nil {
+			f = new(found)
+		}
+		c.key = store.RetainedKey(scope)
+		c.scope(read[0], f)
+	}
+	return c.list, nil
+}
+
+type checker struct {
+	opt  Options
+	key  string
+	list []jobstore.Violation
+}
+
+func (c *checker) violation(next, problem string, args ...any) {
+	c.list = append(c.list, jobstore.Violation{Key: c.key, Problem: fmt.Sprintf(problem, args...), Next: next})
+}
+
+func (c *checker) scope(s jobstore.RetainedScope, f *found) {
+	if s.Err != nil {
+		c.violation(nextStore, "cannot be read: %v", s.Err)
+		return
+	}
+	listed := make(map[isa95.JobOrderID]bool, len(s.Jobs))
+	index := jobstore.ScopeIndex{Scope: s.Scope}
+	for _, r := range s.Jobs {
+		listed[r.JobOrderID] = true
+		if r.Listed {
+			index.Jobs = append(index.Jobs, *r)
+		}
+		c.job(r, f)
+	}
+	for _, id := range f.jobs() {
+		if !listed[id] {
+			c.leftOver(s.Scope, id, f, "the store knows no such order")
+		}
+	}
+	c.index(s, index, f)
+}
+
+func (c *checker) job(r *jobstore.RetainedJob, f *found) {
+	_, err := isa95.ParseJobOrderID(string(r.JobOrderID))
+	switch {
+	case r.Err != nil:
+		c.violation(nextStore, "%q: %v", r.JobOrderID, r.Err)
+		return
+	case err != nil:
+		c.violation(nextStore, "names an order that no topic can be made of: %v", err)
+		return
+	case !r.Listed:
+		c.violation(nextPublish, "does not name %s, which was published", r.JobOrderID)
+		return
+	case r.Want.Gone && f.any(r.JobOrderID):
+		c.leftOver(r.Scope, r.JobOrderID, f, "the order was cleared or cancelled")
+		return
+	case r.Want.Gone:
+		c.violation(nextPublish, "has %s as gone, and its topics are not known to be deleted", r.JobOrderID)
+		return
+	}
+	want := c.opt.wanted(r)
+	c.topic(c.opt.orderTopic(r.Scope, r.JobOrderID), want.Order, r.Done.Order, f.order(c.opt, r, want.Order))
+	c.topic(c.opt.resultTopic(r.Scope, r.JobOrderID), want.Result, r.Done.Result, f.result(c.opt, r, want.Result))
+}
+
+func (c *checker) topic(topic, want, done string, broker likeness) {
+	switch {
+	case want == "" && broker == differs:
+		c.violation(nextPublish, "topic %s is retained and should not be", topic)
+	case broker == missing:
+		c.violation(nextPublish, "topic %s is missing at the broker", topic)
+	case broker == differs:
+		c.violation(nextPublish, "topic %s holds something else than the store", topic)
+	case want != done:
+		c.violation(nextPublish, "topic %s is right, and the publisher has not noted it (%q, should be %q)", topic, done, want)
+	}
+}
+
+func (c *checker) leftOver(scope isa95.Scope, id isa95.JobOrderID, f *found, why string) {
+	var topics []string
+	if f.orders[id] != nil {
+		topics = append(topics, c.opt.orderTopic(scope, id))
+	}
+	if f.results[id] != nil {
+		topics = append(topics, c.opt.resultTopic(scope, id))
+	}
+	c.violation(nextPublish, "topic %s is left over: %s", strings.Join(topics, " and "), why)
+}
+
+func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *found) {
+	topic := c.opt.indexTopic(s.Scope)
+	has := f.stateIndex(c.opt, s.Scope)
+	want, err := c.opt.contentOf(c.opt.stateIndex(&index))
+	switch {
+	case err != nil:
+		c.violation(nextStore, "no state index can be made: %v", err)
+	case f.index == nil:
+		c.violation(nextPublish, "topic %s is missing at the broker", topic)
+	case has == nil:
+		c.violation(nextPublish, "topic %s cannot be read", topic)
+	case has.content != want:
+		c.violation(nextPublish, "topic %s lists other job orders or states than the store", topic)
+	case has.seq != s.Seq:
+		c.violation(nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)
+	}
+}

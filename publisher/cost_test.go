@@ -1,0 +1,119 @@
+package publisher_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+)
+
+// counted makes an instance whose round trips to Redis can be counted: nothing but batches makes any.
+func (p *plant) counted() (*testenv.Proxy, func(*setup)) {
+	proxy := testenv.CountingProxy(p.t, p.redis.URL)
+	return proxy, func(s *setup) {
+		s.redisURL = proxy.URL
+		s.Block, s.Lease = time.Minute, 10*time.Minute
+	}
+}
+
+// E-P5, D9: 25 job orders, 20 of them in EndState, 2 with a response: one change cost 61 round trips.
+func TestBatchIsThreeRoundTrips(t *testing.T) {
+	p := newPlant(t)
+	proxy, through := p.counted()
+	for i := range 20 {
+		p.move(scope, isa95.JobOrderID(fmt.Sprint("END-", i)), isa95.Store, isa95.Cancel)
+	}
+	for i := range 3 {
+		p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", i)), isa95.StoreAndStart, isa95.Run)
+	}
+	for i := range 2 {
+		p.move(scope, isa95.JobOrderID(fmt.Sprint("OVER-", i)), isa95.StoreAndStart, isa95.Run, isa95.End)
+	}
+	i := p.start(through)
+	p.inSync()
+	p.move(scope, "JO-0", isa95.Pause) // the first batch loads the scripts
+	p.inSync()
+	for _, change := range []struct {
+		what string
+		do   func()
+	}{
+		{"one Pause", func() { p.move(scope, "JO-1", isa95.Pause) }},
+		{"a Store", func() { p.move(scope, "JO-9", isa95.Store) }},
+		{"an End with its response", func() { p.move(scope, "JO-2", isa95.End) }},
+		{"a Clear", func() { p.move(scope, "JO-2", isa95.Clear) }},
+		{"many in one batch", func() {
+			proxy.Stall(true)
+			defer proxy.Stall(false)
+			for i := range 40 {
+				p.move(scope, isa95.JobOrderID(fmt.Sprint("NEW-", i)), isa95.Store)
+			}
+		}},
+	} {
+		before := i.Stats().Batches
+		proxy.Reset()
+		change.do()
+		p.inSync()
+		batches := int(i.Stats().Batches - before)
+		if trips := proxy.Trips(); trips != 3*batches || batches == 0 || batches > 3 {
+			t.Errorf("%s: %d round trips for %d batches, want 3 each", change.what, trips, batches)
+		}
+	}
+	// The listing that an acceptance check counts holds no job order in EndState either.
+	if n, err := p.redisDo("ZCARD", p.keys.JobOrderList("m42")).AsInt64(); n != 45 || err != nil {
+		t.Errorf("the list has %d job orders, want 45 (%v)", n, err)
+	}
+}
+
+// E-P16, D26: a burst of changes is one state index per changed scope and batch, and many publishes are in flight at once.
+func TestBurst(t *testing.T) {
+	p := newPlant(t)
+	g := new(gate)
+	i := p.start(g.through, func(s *setup) { s.Coalesce = 50 * time.Millisecond })
+	scopes := []isa95.Scope{"a", "b", "c"}
+	for _, s := range scopes {
+		p.move(s, isa95.JobOrderID("first-"+s), isa95.Store)
+	}
+	p.inSync()
+	p.forget()
+	before := i.Stats()
+	release := make(chan struct{})
+	g.set(func() { g.before = func(string) { <-release } })
+	for n := range 100 {
+		for _, s := range scopes[:2] {
+			p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%s-%d", s, n)), isa95.Store)
+		}
+	}
+	g.set(func() { g.before = nil })
+	close(release)
+	for n := range 150 {
+		for _, s := range scopes[:2] {
+			p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%s-%d", s, n+100)), isa95.Store)
+		}
+	}
+	p.inSync()
+	after := i.Stats()
+	batches := after.Batches - before.Batches
+	if changes := after.Changes - before.Changes; changes != 500 || batches > 100 {
+		t.Errorf("%d changes in %d batches", changes, batches)
+	}
+	for _, s := range scopes[:2] {
+		if n := len(p.indexes(s)); int64(n) > batches || n == 0 {
+			t.Errorf("%d state indexes of %s for %d batches", n, s, batches)
+		}
+		p.seqs(s)
+		if x := p.index(s); len(x.Jobs) != 251 {
+			t.Errorf("%s: %d job orders", s, len(x.Jobs))
+		}
+	}
+	if n := len(p.indexes("c")); n != 0 {
+		t.Errorf("%d state indexes of a scope without changes", n)
+	}
+	if orders := len(p.messages("a/order/", "b/order/")); orders != 500 {
+		t.Errorf("%d orders published, want 500, each once", orders)
+	}
+	if g.most < 20 {
+		t.Errorf("at most %d publishes were in flight together", g.most)
+	}
+}

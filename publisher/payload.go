@@ -1,0 +1,122 @@
+package publisher
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// wanted says what the two topics of a job order shall hold, as revisions; "" = nothing. A result is given only of a job that
+// is over: one that was written before its job ended waits for the end (E-P1), and what the change was that brought
+// us here does not matter.
+func (o Options) wanted(j *jobstore.RetainedJob) jobstore.Published {
+	if !j.Listed || j.Want.Gone || j.Err != nil {
+		return jobstore.Published{}
+	}
+	want := jobstore.Published{Order: o.orderRevision(j.Want.Order, stateText(j.Want.State))}
+	if state, err := isa95.ParseState(j.Want.State); err == nil && state.Clearable() {
+		want.Result = j.Want.Result
+	}
+	return want
+}
+
+// hasResult is what the state index says: the broker has acknowledged result/{id} (E-P2, design 4).
+func (o Options) hasResult(j *jobstore.RetainedJob, done jobstore.Published) bool {
+	want := o.wanted(j)
+	return want.Result != "" && done.Result == want.Result
+}
+
+// orderRevision is the revision of order/{id}: the form of the payload counts.
+func (o Options) orderRevision(order, state string) string {
+	if o.OrderPayload == OrderWithState {
+		return order + "/" + state
+	}
+	return order
+}
+
+// stateText joins the names of a state as the index has it, known to us or not.
+func stateText(state []isa95.StateElement) string {
+	var names []string
+	for _, e := range state {
+		if e.StateText.Text != "" {
+			names = append(names, e.StateText.Text)
+		}
+	}
+	return strings.Join(names, "_")
+}
+
+// orderPayload is the content of order/{id} and its revision.
+func (o Options) orderPayload(job *jobstore.StoredOrder) (payload []byte, revision string, err error) {
+	order, err := isa95.Marshal(job.JobOrder)
+	if err != nil {
+		return nil, "", err
+	}
+	revision = o.orderRevision(jobstore.Revision(order), job.State.String())
+	if o.OrderPayload == Order {
+		return order, revision, nil
+	}
+	payload, err = isa95.Marshal(isa95.JobOrderAndState{JobOrder: job.JobOrder, State: job.State.Elements()})
+	return payload, revision, err
+}
+
+// orderRevisionOf is the revision of what a broker has as order/{id}; "" if it is nothing that we publish.
+func (o Options) orderRevisionOf(payload []byte) string {
+	if o.OrderPayload == Order {
+		return jobstore.Revision(payload)
+	}
+	var both isa95.JobOrderAndState
+	if isa95.Unmarshal(payload, &both) != nil || both.JobOrder == nil {
+		return ""
+	}
+	order, err := isa95.Marshal(both.JobOrder)
+	if err != nil {
+		return ""
+	}
+	return o.orderRevision(jobstore.Revision(order), stateText(both.State))
+}
+
+// stateIndex is the index of a scope without seq and time, jobs in the order of joborder:list: priority ascending, then id.
+// Orders in EndState are left out, and entries that cannot be read.
+func (o Options) stateIndex(index *jobstore.ScopeIndex) isa95.StateIndex {
+	listed := make([]*jobstore.RetainedJob, 0, len(index.Jobs))
+	for i := range index.Jobs {
+		j := &index.Jobs[i]
+		if _, err := isa95.ParseJobOrderID(string(j.JobOrderID)); err == nil && j.Err == nil && !j.Want.Gone {
+			listed = append(listed, j)
+		}
+	}
+	slices.SortFunc(listed, func(a, b *jobstore.RetainedJob) int {
+		if a.Want.Priority != b.Want.Priority {
+			if a.Want.Priority < b.Want.Priority {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(string(a.JobOrderID), string(b.JobOrderID))
+	})
+	x := isa95.StateIndex{Scope: string(index.Scope), Jobs: make([]isa95.StateIndexEntry, len(listed))}
+	for i, j := range listed {
+		state := j.Want.State
+		if state == nil {
+			state = []isa95.StateElement{}
+		}
+		x.Jobs[i] = isa95.StateIndexEntry{JobOrderID: string(j.JobOrderID), State: state, HasResult: o.hasResult(j, j.Done)}
+	}
+	return x
+}
+
+// content tells two state indexes apart, whatever their seq and time.
+type content [sha256.Size]byte
+
+func (o Options) contentOf(x isa95.StateIndex) (content, error) {
+	x.Seq, x.PublishedAt = 0, ""
+	text, err := x.Encode(o.StateIndexKeys)
+	return sha256.Sum256(text), err
+}
+
+// publishedAt is RFC 3339 with microseconds and the offset spelled out.
+func publishedAt(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }

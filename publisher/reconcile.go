@@ -1,0 +1,225 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// extent of a comparison.
+type extent int
+
+const (
+	all   extent = 1 << iota // every scope of the store, not only those named
+	again                    // publish also what the broker has, to renew its expiry (E-P8)
+)
+
+// reconcile compares what the broker has with what it shall have and mends the difference: topics that are missing, differ or
+// will expire are published, topics of orders that are gone are deleted, and no seq is used again that the broker has seen. It
+// touches only scopes of the store: others may belong to another one.
+//
+// This is what makes the cursor an optimisation: trimmed changes (E-P7, D25), a lost cursor, a broker without its retained
+// messages (E-P8) and a publication by a process that had lost the lease are all mended here.
+func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa95.Scope) error {
+	has, err := t.ask(work, extent, scopes)
+	if err != nil {
+		return err
+	}
+	if has == nil && t.announce {
+		extent |= again // unseen, the broker may have nothing
+	}
+	last := ""
+	if extent&all != 0 {
+		// Read before the index: what changes from here on is met as a change.
+		if last, err = t.store.LastChange(work, ""); err != nil {
+			return err
+		}
+		if scopes, err = t.scopes(work); err != nil {
+			return err
+		}
+	}
+	settlements, err := t.mend(ctx, work, has, extent, scopes)
+	if err != nil {
+		return err
+	}
+	announce := extent&again != 0 || extent&all != 0 && t.announce
+	for page := range slices.Chunk(settlements, pageSize) {
+		if err := t.publishIndexes(work, page, announce); err != nil {
+			return err
+		}
+	}
+	t.stats.reconciled.Add(1)
+	t.stats.waiting.Store(int64(len(t.refused.topics)))
+	if extent&all == 0 {
+		return nil
+	}
+	t.refused.tried()
+	t.announce = false
+	t.nextAudit = time.Now().Add(t.opt.Audit)
+	if extent&again != 0 {
+		t.nextRefresh = time.Now().Add(t.opt.Refresh)
+	}
+	if t.pos != "" {
+		return nil
+	}
+	if t.pos = last; last == "0" {
+		t.pos = beginning
+	}
+	return t.saveCursor(work)
+}
+
+// pageSize is how many job orders or scopes are read or published at once.
+const pageSize = 250
+
+// scopes of the store, without those that cannot be in a topic.
+func (t *term) scopes(work context.Context) ([]isa95.Scope, error) {
+	names, err := t.store.Scopes(work)
+	if err != nil {
+		return nil, err
+	}
+	var scopes []isa95.Scope
+	for _, scope := range names {
+		if _, err := isa95.ParseScope(string(scope)); err != nil {
+			if err := t.buryScope(work, scope, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		scopes = append(scopes, scope)
+	}
+	return scopes, nil
+}
+
+// mend makes the topics of the job orders right, page by page, and returns the state indexes to take afterwards.
+func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, extent extent, scopes []isa95.Scope) ([]jobstore.Settlement, error) {
+	var (
+		jobs        []*job
+		settlements []jobstore.Settlement
+	)
+	for page := range slices.Chunk(scopes, pageSize) {
+		queries := make([]jobstore.RetainedQuery, len(page))
+		for i, scope := range page {
+			queries[i].Scope = scope
+		}
+		read, err := t.store.Retained(work, queries...)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range read {
+			if s.Err != nil {
+				if err := t.buryScope(work, s.Scope, s.Err); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			t.know(s.Scope, has)
+			f := has[s.Scope]
+			if f == nil && has != nil {
+				f = new(found)
+			}
+			wrong, err := t.wrong(work, s, f, extent&again != 0)
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, wrong...)
+			settlements = append(settlements, t.settlement(s.Scope, nil))
+		}
+	}
+	for page := range slices.Chunk(jobs, pageSize) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := t.mendPage(work, page); err != nil {
+			return nil, err
+		}
+	}
+	return settlements, nil
+}
+
+// wrong lists the job orders of a scope whose topics are not as they shall be.
+func (t *term) wrong(work context.Context, s jobstore.RetainedScope, has *found, again bool) ([]*job, error) {
+	var jobs []*job
+	add := func(r *jobstore.RetainedJob) {
+		if j := t.plan(r, has, again); j != nil {
+			jobs = append(jobs, j)
+		} else {
+			t.refused.settled(topicOf{r.Scope, r.JobOrderID})
+		}
+	}
+	listed := make(map[isa95.JobOrderID]bool, len(s.Jobs))
+	for _, r := range s.Jobs {
+		listed[r.JobOrderID] = true
+		if _, err := isa95.ParseJobOrderID(string(r.JobOrderID)); err != nil {
+			r.Err = errors.Join(r.Err, err) // a phantom member: nothing can be published of it (D6)
+		}
+		if err := t.buryJob(work, r); err != nil {
+			return nil, err
+		}
+		add(r)
+	}
+	for _, id := range has.jobs() {
+		if !listed[id] { // left over: its order is gone
+			add(&jobstore.RetainedJob{Scope: s.Scope, JobOrderID: id})
+		}
+	}
+	return jobs, nil
+}
+
+func (t *term) mendPage(work context.Context, page []*job) error {
+	var read []*jobstore.RetainedJob
+	for _, j := range page {
+		if j.order == put || j.result == put {
+			read = append(read, j.RetainedJob)
+		}
+	}
+	if err := t.store.RetainedDocuments(work, read); err != nil {
+		return err
+	}
+	var readable []*job
+	for _, j := range page {
+		if err := t.buryJob(work, j.RetainedJob); err != nil {
+			return err
+		}
+		if j.Err == nil {
+			readable = append(readable, j)
+		}
+	}
+	if err := t.publishJobs(work, readable); err != nil {
+		return err
+	}
+	settled := make(map[isa95.Scope]*jobstore.Settlement)
+	for _, j := range readable {
+		if s, ok := t.settled(j); ok {
+			if settled[j.Scope] == nil {
+				settled[j.Scope] = &jobstore.Settlement{Scope: j.Scope}
+			}
+			settled[j.Scope].Jobs = append(settled[j.Scope].Jobs, s)
+		}
+	}
+	var settlements []jobstore.Settlement
+	for _, s := range settled {
+		settlements = append(settlements, *s)
+	}
+	_, err := t.store.Settle(work, t.lease, settlements...)
+	return err
+}
+
+// know notes what the broker has as the state index of a scope. A seq that was ever seen is never used again with other
+// content, so what we remember counts as well as what the broker shows.
+func (t *term) know(scope isa95.Scope, has map[isa95.Scope]*found) {
+	known := t.indexes[scope]
+	if has != nil { // else it could not be asked
+		index := has[scope].stateIndex(t.opt, scope)
+		switch {
+		case index == nil || index.seq < known.seq:
+			known.missing = true
+		default:
+			known = *index
+		}
+	}
+	t.indexes[scope] = known
+}

@@ -1,0 +1,46 @@
+package publisher
+
+import "time"
+
+// refusals are the topics that the broker refused (E-P19). They are tried again with growing pauses; until the broker has taken
+// them the cursor stays, while everything else is published.
+type refusals struct {
+	topics map[topicOf]bool
+	at     time.Time // of the next attempt
+	round  int
+}
+
+const (
+	refusedFirst = 500 * time.Millisecond
+	refusedLast  = time.Minute
+)
+
+func newRefusals() *refusals { return &refusals{topics: make(map[topicOf]bool)} }
+
+func (r *refusals) empty() bool { return len(r.topics) == 0 }
+
+func (r *refusals) has(t topicOf) bool { return r.topics[t] }
+
+// due is when the topics are tried again, false if there are none.
+func (r *refusals) due() (time.Time, bool) { return r.at, !r.empty() }
+
+// add notes a refusal; first is false if the topic was refused before.
+func (r *refusals) add(t topicOf) (first bool) {
+	if r.empty() {
+		r.round, r.at = 0, time.Now().Add(refusedFirst)
+	}
+	first = !r.topics[t]
+	r.topics[t] = true
+	return first
+}
+
+// settled forgets a topic that the broker has taken, or that is not wanted any more.
+func (r *refusals) settled(t topicOf) { delete(r.topics, t) }
+
+// tried puts the next attempt off if there was one.
+func (r *refusals) tried() {
+	if now := time.Now(); !r.empty() && !now.Before(r.at) {
+		r.round++
+		r.at = now.Add(min(refusedFirst<<min(r.round, 20), refusedLast))
+	}
+}

@@ -1,0 +1,174 @@
+package publisher_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// E-P19: a broker whose access list denies a scope. Its topics are tried again until the list is mended; the cursor stays;
+// all other scopes are published.
+func TestBrokerRefuses(t *testing.T) {
+	acl := filepath.Join(t.TempDir(), "acl")
+	allow := func(lines ...string) {
+		t.Helper()
+		if err := os.WriteFile(acl, []byte(strings.Join(append(lines, "topic readwrite #"), "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow("topic deny " + prefix + "/denied/#")
+	p := newPlantOn(t, testenv.Redis(t), testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{"acl_file " + acl}}))
+	i := p.start()
+	p.move(scope, "JO-1", isa95.Store)
+	p.inSync()
+	cursor, err := p.store.Cursor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.move("denied", "JO-2", isa95.StoreAndStart, isa95.Run, isa95.End)
+	p.move(scope, "JO-3", isa95.Store)
+	p.eventually("refusals, and the other scope published", func() error {
+		if s := i.Stats(); s.Refused < 6 || s.Waiting == 0 { // order, result and index, twice
+			return fmt.Errorf("%+v", s)
+		}
+		if entry(p.index(scope), "JO-3").JobOrderID == "" {
+			return errors.New("JO-3 is not in the index")
+		}
+		return nil
+	})
+	if now, _ := p.store.Cursor(t.Context()); now != cursor {
+		t.Errorf("the cursor moved from %s to %s past what was refused", cursor, now)
+	}
+	if done, _ := p.redisDo("HGETALL", p.keys.PubDone("denied")).AsStrMap(); len(done) != 0 {
+		t.Errorf("noted as acknowledged: %v", done)
+	}
+	if p.check() == nil {
+		t.Error("Check finds nothing")
+	}
+
+	allow()
+	if err := syscall.Kill(p.broker.Server.PID(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	p.inSync()
+	if x := p.index("denied"); !entry(x, "JO-2").HasResult {
+		t.Errorf("%+v", x)
+	}
+	p.eventually("nothing waits", func() error {
+		if s := i.Stats(); s.Waiting != 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	p.seqs("denied")
+	p.seqs(scope)
+}
+
+// E-P19, E-P20: each message may be refused by itself, also one too large; has_result follows what was acknowledged (E-P2).
+func TestRefusedOneByOne(t *testing.T) {
+	for _, c := range []struct {
+		topic string
+		err   error
+	}{
+		{"/result/JO-1", &mqtt.PublishError{Code: 0x97, Reason: "quota exceeded"}},
+		{"/order/JO-1", &mqtt.PublishError{Code: 0x99, Reason: "payload format invalid"}},
+		{"m42/state-index", &mqtt.SizeError{Size: 3 << 20, Max: 1 << 20}},
+	} {
+		t.Run(c.topic, func(t *testing.T) {
+			t.Parallel()
+			p := newPlant(t)
+			g := new(gate)
+			i := p.start(g.through)
+			p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run)
+			p.inSync()
+			g.set(func() {
+				g.fail = func(topic string, _ []byte) error {
+					if strings.HasSuffix(topic, c.topic) {
+						return c.err
+					}
+					return nil
+				}
+			})
+			p.change(scope, "JO-1", p.updated("second edition"))
+			p.move(scope, "JO-1", isa95.End)
+			p.move("other", "JO-9", isa95.Store)
+			p.eventually("refused twice, the rest published", func() error {
+				if s := i.Stats(); s.Refused < 2 {
+					return fmt.Errorf("%+v", s)
+				}
+				if entry(p.index("other"), "JO-9").JobOrderID == "" {
+					return errors.New("the other scope is not published")
+				}
+				return nil
+			})
+			if strings.Contains(c.topic, "result") && entry(p.index(scope), "JO-1").HasResult {
+				t.Error("has_result of a result that was refused")
+			}
+			g.set(func() { g.fail = nil })
+			p.inSync()
+			if !entry(p.index(scope), "JO-1").HasResult {
+				t.Errorf("%+v", p.index(scope))
+			}
+			p.seqs(scope)
+		})
+	}
+}
+
+// A deletion that is refused is not forgotten, and neither is a refused refresh.
+func TestRefusedDeletionAndRefresh(t *testing.T) {
+	p := newPlant(t)
+	g := new(gate)
+	i := p.start(g.through)
+	p.fill()
+	p.inSync()
+	refuse := func(what func(topic string, payload []byte) bool) {
+		g.set(func() {
+			g.fail = func(topic string, payload []byte) error {
+				if what(topic, payload) {
+					return &mqtt.PublishError{Topic: topic, Code: 0x80, Reason: "unspecified error"}
+				}
+				return nil
+			}
+		})
+	}
+	refuse(func(_ string, payload []byte) bool { return len(payload) == 0 })
+	p.move(scope, "OVER", isa95.Clear)
+	p.eventually("a refused deletion", func() error {
+		if s := i.Stats(); s.Refused < 2 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	g.set(func() { g.fail = nil })
+	p.inSync()
+	if has := topics(p.retained()); slices.Contains(has, "m42/order/OVER") || slices.Contains(has, "m42/result/OVER") {
+		t.Errorf("left over: %v", has)
+	}
+	i.stop()
+
+	before := i.Stats().Refused
+	i = p.start(g.through, func(s *setup) { s.Refresh = 300 * time.Millisecond })
+	p.eventually("at work", func() error { return p.publishing(i) })
+	refuse(func(topic string, _ []byte) bool { return true })
+	p.eventually("refused refresh", func() error {
+		if s := i.Stats(); s.Refused < before+3 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	p.forget()
+	g.set(func() { g.fail = nil })
+	p.eventually("the refresh after all", func() error { return p.atLeast(3, "m42/order/", "m42/state-index") })
+	p.inSync()
+}

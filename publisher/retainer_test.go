@@ -1,0 +1,69 @@
+package publisher_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/publisher"
+)
+
+// gate is a retainer that a test can hold up and listen in on.
+type gate struct {
+	*mqtt.Conn
+
+	mu       sync.Mutex
+	before   func(topic string)                                   // called before each publish; nil: nothing
+	fail     func(topic string, payload []byte) error             // instead of publishing; nil: nothing
+	asked    func(filters []string) ([]mqtt.Message, bool, error) // instead of asking the broker; false: ask it
+	inFlight int
+	most     int // most in flight at once
+	count    int // messages published
+}
+
+// through makes instances publish through g.
+func (g *gate) through(s *setup) {
+	s.retainer = func(c *mqtt.Conn) publisher.Retainer {
+		g.Conn = c
+		return g
+	}
+}
+
+// set changes what the gate does.
+func (g *gate) set(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
+func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration) error {
+	g.mu.Lock()
+	before, fail := g.before, g.fail
+	g.inFlight++
+	g.count++
+	g.most = max(g.most, g.inFlight)
+	g.mu.Unlock()
+	defer g.set(func() { g.inFlight-- })
+	if before != nil {
+		before(topic)
+	}
+	if fail != nil {
+		if err := fail(topic, payload); err != nil {
+			return err
+		}
+	}
+	return g.Conn.Retain(ctx, topic, payload, expiry)
+}
+
+func (g *gate) Retained(ctx context.Context, filters ...string) ([]mqtt.Message, error) {
+	g.mu.Lock()
+	asked := g.asked
+	g.mu.Unlock()
+	if asked != nil {
+		if messages, done, err := asked(filters); done {
+			return messages, err
+		}
+	}
+	return g.Conn.Retained(ctx, filters...)
+}

@@ -1,0 +1,106 @@
+package publisher_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+)
+
+// E-P4: what is published again keeps its seq: at start, by a replay, by a refresh.
+func TestSameContentKeepsItsSeq(t *testing.T) {
+	p := newPlant(t)
+	i := p.start()
+	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
+	p.move(scope, "JO-2", isa95.Store)
+	p.inSync()
+	seq := p.index(scope).Seq
+	for range 3 {
+		i.stop()
+		p.forget()
+		i = p.start()
+		p.eventually("the index at start", func() error { return p.atLeast(1, "m42/state-index") })
+	}
+	i.stop()
+	p.redisDo("DEL", p.keys.Cursors()) // D25: a lost cursor replayed everything
+	p.start(func(s *setup) { s.Refresh = 100 * time.Millisecond })
+	p.forget()
+	p.eventually("some refreshes", func() error { return p.atLeast(4, "m42/state-index") })
+	for _, x := range p.indexes(scope) {
+		if x.Seq != seq {
+			t.Errorf("seq %d, want %d still", x.Seq, seq)
+		}
+	}
+	if stored, _ := p.redisDo("GET", p.keys.PubSeq("m42")).AsInt64(); stored != seq {
+		t.Errorf("the store is at seq %d, want %d", stored, seq)
+	}
+}
+
+func (p *plant) atLeast(n int, beginnings ...string) error {
+	if have := len(p.messages(beginnings...)); have < n {
+		return fmt.Errorf("%d messages on %v, want %d", have, beginnings, n)
+	}
+	return nil
+}
+
+// E-P4: a Redis that lost everything does not begin at 1 again, and what the lost orders left at the broker is deleted.
+func TestSeqAfterRedisWasReset(t *testing.T) {
+	for _, while := range []string{"running", "stopped", "only pubseq lost", "an older state restored"} {
+		t.Run(while, func(t *testing.T) {
+			t.Parallel()
+			p := newPlant(t)
+			i := p.start(short)
+			for n := range 5 {
+				p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", n)), isa95.StoreAndStart, isa95.Run, isa95.End)
+				p.inSync()
+			}
+			before := p.index(scope).Seq
+			if while == "stopped" {
+				i.stop()
+			}
+			switch while {
+			case "only pubseq lost":
+				p.redisDo("DEL", p.keys.PubSeq("m42"))
+			case "an older state restored":
+				p.redisDo("SET", p.keys.PubSeq("m42"), fmt.Sprint(before-1)) // the next change would take the same number
+			default:
+				p.redisDo("FLUSHALL")
+			}
+			if while == "stopped" {
+				p.start(short)
+			}
+			p.move(scope, "NEW", isa95.Store)
+			p.inSync()
+			x := p.index(scope)
+			if x.Seq <= before {
+				t.Errorf("seq %d, %d was seen before", x.Seq, before)
+			}
+			if while == "running" || while == "stopped" {
+				if has := topics(p.retained()); len(has) != 2 || has[0] != "m42/order/NEW" {
+					t.Errorf("left over: %v", has)
+				}
+			}
+			p.seqs(scope)
+		})
+	}
+}
+
+// short gives leases of half a second.
+func short(s *setup) { s.Lease = 500 * time.Millisecond }
+
+// Topics of scopes that the store does not know may belong to another store: they stay.
+func TestForeignScopesAreLeftAlone(t *testing.T) {
+	p := newPlant(t)
+	for _, topic := range []string{"elsewhere/order/JO-1", "elsewhere/state-index", "m42/order/OLD", "m42/result/OLD"} {
+		if err := p.reader.Retain(t.Context(), prefix+"/"+topic, []byte(`{}`), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.start()
+	p.move(scope, "JO-1", isa95.Store)
+	p.inSync()
+	if has := topics(p.retained()); fmt.Sprint(has) != "[elsewhere/order/JO-1 elsewhere/state-index m42/order/JO-1 m42/state-index]" {
+		t.Errorf("retained: %v", has)
+	}
+}

@@ -1,0 +1,215 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// term is one time of holding the lease. What is known of the broker is learnt anew in each.
+type term struct {
+	*Publisher
+	lease *jobstore.Lease
+
+	pos      string // entry of the change stream read last; "" = everything is to be compared first
+	saved    string // the cursor as it stands in Redis
+	announce bool   // publish every state index once, changed or not
+	calm     bool   // the last read did not fill the batch: let changes gather before the next
+
+	indexes map[isa95.Scope]acknowledged
+	refused *refusals
+	buried  map[string]bool // told already
+
+	nextAudit, nextRefresh time.Time
+	failures               int
+}
+
+// acknowledged is the state index that the broker has.
+type acknowledged struct {
+	seq     int64
+	content content
+	missing bool // it had it: publish it again
+}
+
+func newTerm(p *Publisher, l *jobstore.Lease) *term {
+	now := time.Now()
+	return &term{
+		Publisher: p, lease: l, announce: true,
+		indexes: make(map[isa95.Scope]acknowledged), refused: newRefusals(), buried: make(map[string]bool),
+		nextAudit: now.Add(p.opt.Audit), nextRefresh: now.Add(p.opt.Refresh),
+	}
+}
+
+// run publishes until ctx ends or the lease is lost.
+func (t *term) run(ctx context.Context) error {
+	t.log.Info("publisher: publishing", "topics", t.opt.TopicPrefix)
+	t.stats.publishing.Store(true)
+	defer t.stats.publishing.Store(false)
+	defer t.stats.waiting.Store(0)
+
+	// work outlives ctx, so that a batch in hand is finished, but not the lease.
+	work, cancel := context.WithCancel(t.lease.Context())
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		_ = sleep(work, t.opt.Grace)
+		cancel()
+	})()
+
+	for ctx.Err() == nil {
+		err := t.turn(ctx, work)
+		t.stats.turned.Store(time.Now().UnixNano())
+		if err == nil {
+			t.failures = 0
+			continue
+		}
+		if err := t.failed(ctx, err); err != nil {
+			return err
+		}
+	}
+	if t.lease.Valid() {
+		if err := t.saveCursor(work); err != nil {
+			t.log.Warn("publisher: the cursor was not saved", "err", err)
+		}
+	}
+	return nil
+}
+
+// turn does one round: a batch of changes, or a comparison with the broker if one is due.
+func (t *term) turn(ctx, work context.Context) error {
+	if t.connected.Swap(false) { // the broker may have forgotten everything (E-P8)
+		t.pos, t.announce = "", true
+	}
+	switch now := time.Now(); {
+	case t.pos == "":
+		return t.reconcile(ctx, work, all)
+	case !now.Before(t.nextRefresh):
+		return t.reconcile(ctx, work, all|again)
+	case !now.Before(t.nextAudit):
+		return t.reconcile(ctx, work, all)
+	}
+	looked, err := t.changes(ctx)
+	if err != nil || looked == nil {
+		return err
+	}
+	return t.batch(ctx, work, looked)
+}
+
+// failed decides what follows an error: nil to go on, else why the term ends.
+func (t *term) failed(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, jobstore.ErrLeaseLost):
+		return err
+	case !t.lease.Valid():
+		return fmt.Errorf("%w: %w", jobstore.ErrLeaseLost, err)
+	}
+	t.stats.away.Add(1)
+	if errors.Is(err, mqtt.ErrDown) {
+		t.pos, t.announce = "", true
+		t.log.Warn("publisher: waiting for the broker", "err", err)
+		wait, cancel := context.WithTimeout(ctx, t.opt.Lease)
+		defer cancel()
+		if t.retainer.Ready(wait) != nil && ctx.Err() == nil {
+			return errBrokerAway
+		}
+		return nil
+	}
+	pause := min(retryFirst<<min(t.failures, 20), retryLast)
+	t.failures++
+	t.log.Warn("publisher: trying again", "err", err, "in", pause)
+	_ = sleep(ctx, pause)
+	return nil
+}
+
+// Pauses after a failure of Redis, which other batches wait for.
+const (
+	retryFirst = 50 * time.Millisecond
+	retryLast  = 5 * time.Second
+)
+
+// cursor is what is to be saved: how far everything is acknowledged, "" if that is saved or something was refused (E-P19).
+func (t *term) cursor() string {
+	if t.pos == t.saved || !t.refused.empty() {
+		return ""
+	}
+	return t.pos
+}
+
+// saveCursor does so, without waiting for the next read.
+func (t *term) saveCursor(work context.Context) error {
+	cursor := t.cursor()
+	if cursor == "" {
+		return nil
+	}
+	if err := t.store.SaveCursor(work, t.lease, cursor); err != nil {
+		return err
+	}
+	t.saved = cursor
+	return nil
+}
+
+// changes waits for the next changes and says where to look, nil if there is nothing to do. What was refused and is due again
+// counts as changed.
+func (t *term) changes(ctx context.Context) (*looked, error) {
+	if t.calm && t.opt.Coalesce > 0 {
+		t.calm = false
+		if sleep(ctx, t.opt.Coalesce) != nil {
+			return nil, nil
+		}
+	}
+	cursor := t.cursor()
+	block := t.opt.Block
+	if due, ok := t.refused.due(); ok {
+		block = min(block, max(time.Until(due), time.Millisecond))
+	}
+	changes, missed, err := t.store.PublishedChanges(ctx, t.lease,
+		jobstore.ChangesQuery{After: t.pos, Cursor: cursor, Count: t.opt.Batch, Block: block})
+	if err != nil {
+		return nil, err
+	}
+	if cursor != "" {
+		t.saved = cursor
+	}
+	if missed {
+		if t.pos != beginning { // the first changes there ever were are not told from trimmed ones
+			t.stats.missed.Add(1)
+			t.log.Warn("publisher: the change stream was trimmed before it was read; comparing everything", "last", t.pos)
+		}
+		t.pos = ""
+		return nil, nil
+	}
+	t.stats.changes.Add(int64(len(changes)))
+	t.calm = len(changes) > 0 && len(changes) < t.opt.Batch
+	l := newLooked()
+	for _, c := range changes {
+		l.change(c)
+	}
+	if due, ok := t.refused.due(); ok && !time.Now().Before(due) {
+		l.again(t.refused)
+	}
+	if l.empty() {
+		return nil, nil
+	}
+	return l, nil
+}
+
+// beginning stands before every entry of a stream.
+const beginning = "0-0"
+
+// sleep waits for d, or until ctx ends and then returns why.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,55 @@
+package publisher
+
+import (
+	"strings"
+
+	"github.com/taktworks/takt/isa95"
+)
+
+// The retained topics (spec/machinery-jobs 6A). A scope stands verbatim in its topics, dots too (D20).
+func (o Options) indexTopic(scope isa95.Scope) string {
+	return o.TopicPrefix + "/" + string(scope) + "/state-index"
+}
+
+func (o Options) orderTopic(scope isa95.Scope, id isa95.JobOrderID) string {
+	return o.TopicPrefix + "/" + string(scope) + "/order/" + string(id)
+}
+
+func (o Options) resultTopic(scope isa95.Scope, id isa95.JobOrderID) string {
+	return o.TopicPrefix + "/" + string(scope) + "/result/" + string(id)
+}
+
+// Filters are the topic filters under which everything retained by a publisher with that prefix falls.
+func Filters(topicPrefix string) []string { return filters(topicPrefix, "+") }
+
+func filters(topicPrefix, scope string) []string {
+	base := topicPrefix + "/" + scope
+	return []string{base + "/state-index", base + "/order/+", base + "/result/+"}
+}
+
+// Kinds of retained topics: the level after the scope.
+const (
+	kindIndex  = "state-index"
+	kindOrder  = "order"
+	kindResult = "result"
+)
+
+// parseTopic takes a retained topic apart; ok is false if it is none of ours. id is "" for a state index.
+func (o Options) parseTopic(topic string) (scope isa95.Scope, kind string, id isa95.JobOrderID, ok bool) {
+	rest, ok := strings.CutPrefix(topic, o.TopicPrefix+"/")
+	if !ok {
+		return "", "", "", false
+	}
+	levels := strings.Split(rest, "/")
+	scope, err := isa95.ParseScope(levels[0])
+	switch {
+	case err != nil:
+		return "", "", "", false
+	case len(levels) == 2 && levels[1] == kindIndex:
+		return scope, kindIndex, "", true
+	case len(levels) == 3 && (levels[1] == kindOrder || levels[1] == kindResult):
+		id, err := isa95.ParseJobOrderID(levels[2])
+		return scope, levels[1], id, err == nil
+	}
+	return "", "", "", false
+}
