@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the whole command line.
+type cli struct {
+	Config
+
+	Demo    demoCmd    `cmd:"" help:"Run job orders from an MES to a machine and back, with an outage of the MES in the middle."`
+	Dev     devCmd     `cmd:"" help:"Start a store, a broker, Takt and a simulated station, and stay up for use by hand."`
+	Serve   serveCmd   `cmd:"" help:"Run Takt on your Redis and your broker."`
+	Job     jobCmd     `cmd:"" help:"Send job order commands as an MES does, and look at job orders."`
+	Station stationCmd `cmd:"" help:"Configure stations, or simulate one."`
+	Recipe  recipeCmd  `cmd:"" help:"Check and draw recipes."`
+	MES     mesCmd     `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
+	Check   checkCmd   `cmd:"" help:"List broken invariants of store, streams and retained topics."`
+	Doctor  doctorCmd  `cmd:"" help:"Check that Redis and the broker are fit for Takt."`
+	Bench   benchCmd   `cmd:"" help:"Measure Takt on your Redis and your broker."`
+	Conf    configCmd  `cmd:"" name:"config" help:"Show the settings in force and where they come from."`
+	Version versionCmd `cmd:"" help:"Show the version."`
+	Docs    docsCmd    `cmd:"" hidden:"" help:"Write the reference pages."`
+}
+
+// app is what commands work with beside their own flags.
+type app struct {
+	*Config
+	in       io.Reader
+	out, err io.Writer
+	log      *slog.Logger
+	settings *settings
+	kong     *kong.Context
+}
+
+// Exit codes. Everything else is 1.
+const (
+	exitOK       = 0
+	exitFailed   = 1 // something was found, or went wrong
+	exitUsage    = 2 // the command line or the configuration is wrong
+	exitRefused  = 3 // Takt answered with a ReturnStatus other than 1
+	exitNoAnswer = 4 // Redis, the broker or Takt did not answer
+)
+
+// exitError ends the program with code; a nil Err prints nothing more.
+type exitError struct {
+	Code int
+	Err  error
+}
+
+func (e *exitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.Err }
+
+const description = `Takt coordinates work that must not be lost: job orders from an MES, run on machines by recipe, results handed back across any outage.
+
+Start with:   takt demo      or      takt dev
+
+Each flag --some-name is also the environment variable TAKT_SOME_NAME and the member some-name of the YAML file given by --config (default takt.yaml). Flags beat environment beats file.`
+
+// run is the program: it returns the exit code.
+func run(args []string, in io.Reader, out, errOut io.Writer) int {
+	err := command(args, in, out, errOut)
+	var exit *exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		if exit.Err != nil {
+			fmt.Fprintf(errOut, "takt: %v\n", exit.Err)
+		}
+		return exit.Code
+	}
+	fmt.Fprintf(errOut, "takt: %v\n", err)
+	return exitFailed
+}
+
+func command(args []string, in io.Reader, out, errOut io.Writer) error {
+	var c cli
+	s, err := loadSettings(args, os.LookupEnv)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	left := -1 // exit code of --help
+	parser, err := kong.New(&c,
+		kong.Name("takt"), kong.Description(description), kong.Writers(out, errOut),
+		kong.Resolvers(s), kong.Exit(func(code int) { left = code }),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "config", Title: "Configuration"}, {Key: "store", Title: "Store"}, {Key: "broker", Title: "Broker"},
+			{Key: "process", Title: "Process"}, {Key: "serve", Title: "Work"},
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if left >= 0 {
+		return nil
+	}
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("%w\nsee: takt %s--help", err, commandOf(args))}
+	}
+	if err := c.validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
+	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return parsed.Run(a)
+}
+
+// commandOf is the words of args before the first flag, for a hint at the right help.
+func commandOf(args []string) string {
+	var words []string
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") {
+			break
+		}
+		words = append(words, a)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(words[:min(len(words), 2)], " ") + " "
+}
+
+func randomHex(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails, see crypto/rand
+	return hex.EncodeToString(b)
+}
+
+// sanitize keeps what may stand in a topic and a key.
+func sanitize(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '-'
+	}, name)
+}

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/recipe"
+)
+
+type benchCmd struct {
+	Jobs benchJobsCmd `cmd:"" help:"Whole job orders through MQTT and Redis: orders per second, latency of commands, round trips."`
+}
+
+type benchJobsCmd struct {
+	ServeConfig
+	N        int  `short:"n" help:"Job orders." default:"2000"`
+	Rate     int  `help:"Commands per second whose latency is measured." default:"500"`
+	Stations int  `help:"Stations that the orders are spread over." default:"8"`
+	InFlight int  `help:"Orders under way at once." default:"256"`
+	JSON     bool `name:"json" help:"End with one JSON object instead of a table."`
+}
+
+func (benchJobsCmd) Help() string {
+	return `Runs Takt, an MES and equipment that answers at once in this process, on your Redis and your broker, under a prefix and topics of its own, which it deletes afterwards.
+
+Latency: Store commands at --rate, from the MES' publish to its reply, then Cancel for each. Whole orders: StoreAndStart, a recipe of four actions one after the other, the result fetched from its retained topic, Clear. Round trips are counted by a proxy on the wire, one operation at a time: a command from its arrival to its reply, an action from the arrival of its answer to the commit; reading outboxes and renewing leases is not in them. Commands are those that the server counts, those inside scripts and for outboxes and topics included.
+
+Examples:
+  takt bench jobs --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883 --n 5000 --json`
+}
+
+// jobsBench is what was measured.
+type jobsBench struct {
+	OrdersPerSecond  float64 `json:"orders_per_s"`
+	CommandP50       float64 `json:"command_p50_ms"`
+	CommandP99       float64 `json:"command_p99_ms"`
+	CommandMax       float64 `json:"command_max_ms"`
+	CommandRate      float64 `json:"command_rate_per_s"` // that was reached
+	TripsPerCommand  float64 `json:"redis_round_trips_per_command"`
+	TripsPerAction   float64 `json:"redis_round_trips_per_action"`
+	CommandsPerOrder float64 `json:"redis_commands_per_order"`
+	Orders           int     `json:"orders"`
+	LatencyCommands  int     `json:"latency_commands"`
+	Seconds          float64 `json:"seconds"`
+}
+
+func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
+	if err := errors.Join(c.validate(), c.check()); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if err := errors.Join(a.needRedis(), a.needMQTT()); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	started := time.Now()
+	cfg := *a.Config // with a prefix and topics of its own
+	cfg.Prefix, cfg.TopicPrefix = cfg.Prefix+"-bench-"+randomHex(4), cfg.TopicPrefix+"-bench-"+randomHex(4)
+	b := jobsRun{benchJobsCmd: c, app: a, cfg: &cfg, progress: newProgress(a.err), done: make(chan string, c.InFlight)}
+	err := b.run(ctx)
+	b.progress.end()
+	if err != nil {
+		return err
+	}
+	b.found.Orders, b.found.Seconds = c.N, time.Since(started).Seconds()
+	if c.JSON {
+		return printJSON(a.out, b.found)
+	}
+	t := newTable(a.out, "MEASURED", "VALUE", "")
+	for _, row := range []struct {
+		name  string
+		value float64
+		unit  string
+	}{
+		{"whole orders", b.found.OrdersPerSecond, "per second"},
+		{"command, p50", b.found.CommandP50, fmt.Sprintf("ms at %.0f/s", b.found.CommandRate)},
+		{"command, p99", b.found.CommandP99, "ms"},
+		{"round trips per command", b.found.TripsPerCommand, "to Redis"},
+		{"round trips per action", b.found.TripsPerAction, "to Redis, answer to commit"},
+		{"Redis commands per order", b.found.CommandsPerOrder, "inside scripts included"},
+	} {
+		t.row(row.name, fmt.Sprintf("%.2f", row.value), row.unit)
+	}
+	return t.flush()
+}
+
+func (c *benchJobsCmd) check() error {
+	for _, n := range []struct {
+		name             string
+		value, low, high int
+	}{{"n", c.N, 1, 1_000_000}, {"rate", c.Rate, 1, 20_000}, {"stations", c.Stations, 1, 1000}, {"in-flight", c.InFlight, 1, 10_000}} {
+		if n.value < n.low || n.value > n.high {
+			return fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
+		}
+	}
+	return nil
+}
+
+// jobsRun is one run of the benchmark.
+type jobsRun struct {
+	*benchJobsCmd
+	*app
+	cfg      *Config
+	progress *progress
+	store    *jobstore.Store
+	client   *mes.Client
+	done     chan string // ids of orders that were cleared
+	found    jobsBench
+}
+
+const benchWorkMaster = "WM-BENCH"
+
+func (b *jobsRun) scope(i int) isa95.Scope {
+	return isa95.Scope(fmt.Sprintf("bench-%d", i%b.Stations))
+}
+
+func (b *jobsRun) run(ctx context.Context) error {
+	o := b.cfg.storeOptions(false, b.log)
+	o.Instance = "bench-look"
+	store, err := jobstore.Open(ctx, o)
+	if err != nil {
+		return &exitError{exitNoAnswer, err}
+	}
+	b.store = store
+	defer store.Close()
+	parts := newGroup(ctx)
+	defer func() {
+		_ = parts.stop() // an error of a part is returned where it is met
+		cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if err := errors.Join(b.forgetTopics(cleanCtx), store.Drop(cleanCtx)); err != nil {
+			b.log.Warn("something of the benchmark may be left", "prefix", b.cfg.Prefix, "topics", b.cfg.TopicPrefix, "err", err)
+		}
+	}()
+	if err := b.start(parts); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{b.configure, b.latency, b.wholeOrders} {
+		if err := step(parts.ctx); err != nil {
+			return errors.Join(parts.failed(), err)
+		}
+	}
+	if err := parts.stop(); err != nil {
+		return err
+	}
+	b.progress.say("counting round trips")
+	b.found.TripsPerCommand, b.found.TripsPerAction, err = countTrips(ctx, b.cfg, b.log)
+	return err
+}
+
+// start runs Takt, equipment that answers at once, and the MES.
+func (b *jobsRun) start(parts *group) error {
+	ready := make(chan struct{})
+	parts.start("takt", func(ctx context.Context) error {
+		return serve(ctx, b.cfg, &b.ServeConfig, "bench-"+randomHex(4), false, func() { close(ready) }, b.log)
+	})
+	if err := parts.await(parts.ctx, ready); err != nil {
+		return err
+	}
+	if err := b.startEquipment(parts); err != nil {
+		return err
+	}
+	client, err := mes.New(mes.Options{MQTT: b.cfg.mqttOptions("takt-bench-mes-"+randomHex(4), 0, b.log), TopicPrefix: b.cfg.TopicPrefix, Log: b.log})
+	if err != nil {
+		return err
+	}
+	b.client = client
+	parts.start("MES", client.Run)
+	return client.Ready(parts.ctx)
+}
+
+func (b *jobsRun) startEquipment(parts *group) error {
+	id := "takt-bench-station-" + randomHex(4)
+	receive, err := mqtt.New(b.cfg.mqttOptions(id, 0, b.log))
+	if err != nil {
+		return err
+	}
+	publish, err := mqtt.New(b.cfg.mqttOptions(id+"-pub", 0, b.log))
+	if err != nil {
+		return err
+	}
+	server, err := mqtt.NewServer(receive, publish, mqtt.ServerOptions{
+		Filters: []string{b.cfg.TopicPrefix + "/equipment/+/commands"}, Handler: atOnce{}, Lane: laneOfCorrelation, Log: b.log,
+	})
+	if err != nil {
+		return err
+	}
+	parts.start("equipment receives", receive.Run)
+	parts.start("equipment publishes", publish.Run)
+	parts.start("equipment", server.Run)
+	return errors.Join(receive.Ready(parts.ctx), publish.Ready(parts.ctx))
+}
+
+// atOnce is equipment that has done everything before it was asked.
+type atOnce struct{}
+
+func (atOnce) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+	reply := e.Reply([]byte(`{"ok":true}`), "", "urn:takt:bench", time.Now())
+	return &reply, nil
+}
+
+func (atOnce) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *cloudevent.Event {
+	return nil
+}
+
+// benchRecipe is four actions, one after the other.
+func benchRecipe() []byte {
+	return []byte(`{"Steps":[{"Name":"A","Initial":true},{"Name":"B"},{"Name":"C"},{"Name":"D"}],
+"Transitions":[{"Source":"A","Target":"B","Condition":"always"},{"Source":"B","Target":"C","Condition":"always"},{"Source":"C","Target":"D","Condition":"always"}],
+"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"bench.a.v1","TimeoutSeconds":60},
+{"Name":"b","Step":"B","Qualifier":"N","Interaction":"push_command","TypeId":"bench.b.v1","TimeoutSeconds":60},
+{"Name":"c","Step":"C","Qualifier":"N","Interaction":"push_command","TypeId":"bench.c.v1","TimeoutSeconds":60},
+{"Name":"d","Step":"D","Qualifier":"N","Interaction":"push_command","TypeId":"bench.d.v1","TimeoutSeconds":60}]}`)
+}
+
+func (b *jobsRun) configure(ctx context.Context) error {
+	for i := range b.Stations {
+		wm := isa95.WorkMaster{ID: benchWorkMaster, Data: benchRecipe(), DataSchema: recipe.SchemaURI}
+		if _, err := b.client.Apply(ctx, b.scope(i), isa95.ConfigWorkMaster, wm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func benchOrder(id string) *isa95.JobOrder {
+	return &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: benchWorkMaster}}}
+}
+
+// latency sends Store commands at the rate, whether or not the ones before are answered, and cancels the orders afterwards.
+func (b *jobsRun) latency(ctx context.Context) error {
+	n := min(b.N, 5*b.Rate)
+	warm := min(n/10+1, 100)
+	b.progress.say(fmt.Sprintf("latency of %d commands at %d/s", n, b.Rate))
+	took := make([]time.Duration, warm+n)
+	errs := make([]error, warm+n)
+	var wait sync.WaitGroup
+	tick := time.NewTicker(time.Second / time.Duration(b.Rate))
+	defer tick.Stop()
+	var began time.Time
+	for i := range took {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if i == warm {
+			began = time.Now()
+		}
+		wait.Go(func() {
+			sent := time.Now()
+			_, errs[i] = b.client.Store(ctx, b.scope(i), benchOrder(fmt.Sprintf("L-%d", i)))
+			took[i] = time.Since(sent)
+		})
+	}
+	elapsed := time.Since(began)
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	measured := took[warm:]
+	slices.Sort(measured)
+	at := func(q float64) float64 {
+		return measured[int(math.Ceil(q*float64(n)))-1].Seconds() * 1000
+	}
+	b.found.CommandP50, b.found.CommandP99, b.found.CommandMax = at(0.5), at(0.99), at(1)
+	b.found.CommandRate, b.found.LatencyCommands = float64(n)/elapsed.Seconds(), n
+	return forEach(ctx, 64, len(took), func(i int) error {
+		_, err := b.client.Cancel(ctx, b.scope(i), isa95.JobOrderID(fmt.Sprintf("L-%d", i)))
+		return err
+	})
+}
+
+// wholeOrders runs N orders from StoreAndStart to Clear.
+func (b *jobsRun) wholeOrders(ctx context.Context) error {
+	b.progress.say(fmt.Sprintf("%d whole orders", b.N))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	following := make(chan error, 1)
+	go func() {
+		_, err := b.client.Follow(ctx, nil, mes.FollowOptions{
+			Clear:    true,
+			OnResult: func(context.Context, isa95.Scope, isa95.JobResponse) error { return nil },
+			OnClear: func(_ isa95.Scope, id isa95.JobOrderID, _ isa95.ReturnStatus) {
+				select {
+				case b.done <- string(id):
+				case <-ctx.Done():
+				}
+			},
+		})
+		following <- err
+	}()
+	before, err := b.store.CommandsProcessed(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	slots := make(chan struct{}, b.InFlight)
+	sending := make(chan error, 1)
+	go func() {
+		sending <- forEach(ctx, 64, b.N, func(i int) error {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			_, err := b.client.StoreAndStart(ctx, b.scope(i), benchOrder(fmt.Sprintf("O-%d", i)))
+			return err
+		})
+	}()
+	for cleared := 0; cleared < b.N; {
+		select {
+		case <-b.done:
+			<-slots
+			cleared++
+			b.progress.count(fmt.Sprintf("%d/%d cleared", cleared, b.N))
+		case err := <-sending:
+			if err != nil {
+				return err
+			}
+		case err := <-following:
+			return errors.Join(errors.New("the MES stopped following"), err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	elapsed := time.Since(began)
+	after, err := b.store.CommandsProcessed(ctx)
+	if err != nil {
+		return err
+	}
+	b.found.OrdersPerSecond = float64(b.N) / elapsed.Seconds()
+	b.found.CommandsPerOrder = float64(after-before) / float64(b.N)
+	cancel()
+	return <-following
+}
+
+// forEach calls do for 0..n-1 from a number of goroutines, and ends with the first error.
+func forEach(ctx context.Context, goroutines, n int, do func(i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range goroutines {
+		wait.Go(func() {
+			for i := range next {
+				if err := do(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wait.Wait()
+	return context.Cause(ctx)
+}
+
+// forgetTopics deletes what was retained.
+func (b *jobsRun) forgetTopics(ctx context.Context) error {
+	conn, hangUp, err := b.dialAs(ctx, b.cfg, "takt-bench-clean-"+randomHex(4))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	retained, err := conn.Retained(ctx, b.cfg.TopicPrefix+"/#")
+	for _, m := range retained {
+		err = errors.Join(err, conn.Retain(ctx, m.Topic, nil, 0))
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/publisher"
+)
+
+type checkCmd struct {
+	RetainedConfig
+	Grace time.Duration `help:"Younger entries of streams and late timers count as work in hand." default:"30s"`
+	JSON  bool          `name:"json" help:"One JSON object per broken invariant."`
+}
+
+func (checkCmd) Help() string {
+	return `Compares job orders, executions, indexes, timers and streams with each other, and the retained topics with what the publisher believes they are. It reads every key of the prefix and changes nothing. Run it when the system is at rest, or expect what is just being done to be listed. The exit status is 1 if anything is found.
+
+Examples:
+  takt check --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883`
+}
+
+func (c *checkCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	conn, hangUp, err := a.dial(ctx, "takt-check-"+randomHex(4))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	found, err := checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log), c.Grace)
+	if err != nil {
+		return &exitError{exitNoAnswer, err}
+	}
+	for _, v := range found {
+		if c.JSON {
+			err = printJSON(a.out, v)
+		} else {
+			_, err = fmt.Fprintln(a.out, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(found) > 0 {
+		return &exitError{exitFailed, fmt.Errorf("%d broken invariants", len(found))}
+	}
+	if !c.JSON {
+		_, err = fmt.Fprintln(a.out, "nothing found: store, streams and retained topics agree")
+	}
+	return err
+}
+
+// checkAll lists the broken invariants of the store and of the retained topics.
+func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o publisher.Options, grace time.Duration) ([]jobstore.Violation, error) {
+	found, err := store.Check(ctx, grace)
+	if err != nil {
+		return nil, err
+	}
+	retained, err := conn.Retained(ctx, publisher.Filters(o.TopicPrefix)...)
+	if err != nil {
+		return nil, err
+	}
+	topics, err := publisher.Check(ctx, store, retained, o)
+	return append(found, topics...), err
+}

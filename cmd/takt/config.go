@@ -1,0 +1,334 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/publisher"
+)
+
+// Config is what every command takes. Each flag --some-name is also the environment variable TAKT_SOME_NAME and the
+// member some-name of the configuration file; flags beat environment beats file.
+type Config struct {
+	Config string `name:"config" type:"path" help:"YAML file with the names of these flags." placeholder:"FILE" group:"config"`
+
+	Redis         string `help:"Redis or Valkey: redis://[user:password@]host:port/db, rediss://, redis+sentinel://host:port/master, unix:///path." placeholder:"URL" group:"store"`
+	RedisUsername string `help:"User name for Redis, beats that of the URL." group:"store"`
+	RedisPassword string `help:"Password for Redis, beats that of the URL." group:"store" secret:""`
+	RedisCA       string `name:"redis-ca" type:"path" help:"PEM file of the authority of Redis' certificate." placeholder:"FILE" group:"store"`
+	RedisCert     string `type:"path" help:"PEM file of the client certificate for Redis." placeholder:"FILE" group:"store"`
+	RedisKey      string `type:"path" help:"PEM file of its key." placeholder:"FILE" group:"store"`
+	Prefix        string `help:"First part of every Redis key; {takt} on a cluster." default:"takt" group:"store"`
+
+	MQTT         string `name:"mqtt" help:"MQTT 5 broker: mqtt://host:port or mqtts://host:port." placeholder:"URL" group:"broker"`
+	MQTTUsername string `name:"mqtt-username" help:"User name for the broker." group:"broker"`
+	MQTTPassword string `name:"mqtt-password" help:"Password for the broker." group:"broker" secret:""`
+	MQTTCA       string `name:"mqtt-ca" type:"path" help:"PEM file of the authority of the broker's certificate." placeholder:"FILE" group:"broker"`
+	MQTTCert     string `name:"mqtt-cert" type:"path" help:"PEM file of the client certificate for the broker." placeholder:"FILE" group:"broker"`
+	MQTTKey      string `name:"mqtt-key" type:"path" help:"PEM file of its key." placeholder:"FILE" group:"broker"`
+	TopicPrefix  string `help:"First part of every topic." default:"takt" group:"broker"`
+
+	Data      string `type:"path" help:"Folder for what this instance keeps: its id, and the data of a store or broker that takt starts itself." default:"takt-data" placeholder:"DIR" group:"process"`
+	Instance  string `help:"Name of this process among all of them; made once and kept in the data folder if not given." group:"process"`
+	LogLevel  string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" group:"process"`
+	LogFormat string `help:"text or json." default:"text" enum:"text,json" group:"process"`
+}
+
+// ServeConfig is what the processes that do the work take beside Config.
+type ServeConfig struct {
+	RetainedConfig `embed:""`
+
+	Roles             []string      `help:"What this process does: receiver, engine, publisher." default:"receiver,engine,publisher" group:"serve"`
+	Drain             time.Duration `help:"How long a stop waits for work in hand." default:"10s" group:"serve"`
+	WorkerTTL         time.Duration `name:"worker-ttl" help:"Another process takes over the work of a dead one after this time." default:"10s" group:"serve"`
+	Slots             int           `help:"How many work items, commands or events this process handles at once." default:"64" group:"serve"`
+	ShareGroup        string        `help:"Name of the shared subscription of all instances." default:"takt" group:"serve"`
+	HoldWhenAway      time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." default:"10s" group:"serve"`
+	MessageExpiry     time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
+	EndStateRetention time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
+	ReplyRetention    time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
+	HTTP              string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
+}
+
+// RetainedConfig is how the retained topics look; who compares them must know it, too.
+type RetainedConfig struct {
+	RetainedTTL    time.Duration `name:"retained-ttl" help:"MessageExpiryInterval of retained topics, which are renewed before." default:"48h" group:"serve"`
+	StateIndexKeys string        `help:"Spelling of the state in state-index: page (state_text) or wire (StateText)." default:"page" enum:"page,wire" group:"serve"`
+	OrderPayload   string        `help:"Payload of order/{id}: order, or with_state." default:"order" enum:"order,with_state" group:"serve"`
+}
+
+func (c *RetainedConfig) publisherOptions(topicPrefix string, log *slog.Logger) publisher.Options {
+	return publisher.Options{
+		TopicPrefix: topicPrefix, RetainedTTL: c.RetainedTTL, StateIndexKeys: isa95.Spelling(c.StateIndexKeys),
+		OrderPayload: publisher.OrderPayload(c.OrderPayload), Log: log,
+	}
+}
+
+// validate names the field, its value and the rule.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(field, value, rule string) {
+		errs = append(errs, fmt.Errorf("--%s is %q: %s", field, value, rule))
+	}
+	if c.Prefix == "" || len(c.Prefix) > 64 || strings.ContainsAny(c.Prefix, " \t\r\n*?[]") {
+		bad("prefix", c.Prefix, "must be 1 to 64 bytes without white space, *, ?, [ and ]")
+	}
+	if err := checkTopicPrefix(c.TopicPrefix); err != "" {
+		bad("topic-prefix", c.TopicPrefix, err)
+	}
+	if c.Instance != "" {
+		if _, err := isa95.ParseScope(c.Instance); err != nil {
+			bad("instance", c.Instance, "must be 1 to 128 bytes without / + # and control characters, for it stands in topics and keys")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkTopicPrefix(p string) string {
+	switch {
+	case p == "" || len(p) > 200:
+		return "must be 1 to 200 bytes"
+	case strings.ContainsAny(p, "+#\x00") || strings.HasPrefix(p, "$"):
+		return "must not hold + # or NUL, nor begin with $"
+	case strings.HasPrefix(p, "/") || strings.HasSuffix(p, "/") || strings.Contains(p, "//"):
+		return "must not begin or end with /, nor have an empty level"
+	}
+	return ""
+}
+
+func (c *ServeConfig) validate() error {
+	var errs []error
+	for _, role := range c.Roles {
+		if !slices.Contains(allRoles, role) {
+			errs = append(errs, fmt.Errorf("--roles has %q: must be of %s", role, strings.Join(allRoles, ", ")))
+		}
+	}
+	for _, d := range []struct {
+		field        string
+		value, floor time.Duration
+	}{
+		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
+		{"message-expiry", c.MessageExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
+		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
+	} {
+		if d.value < d.floor {
+			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))
+		}
+	}
+	if c.Slots < 1 || c.Slots > 4096 {
+		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))
+	}
+	if strings.ContainsAny(c.ShareGroup, "/+#") || c.ShareGroup == "" {
+		errs = append(errs, fmt.Errorf("--share-group is %q: must not be empty nor hold / + #", c.ShareGroup))
+	}
+	if c.HTTP != "" {
+		if _, _, err := net.SplitHostPort(c.HTTP); err != nil {
+			errs = append(errs, fmt.Errorf("--http is %q: must be host:port: %v", c.HTTP, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settings is where values come from beside the command line: the file and the environment.
+type settings struct {
+	file   map[string]any // of the YAML file, by flag name
+	path   string
+	getenv func(string) (string, bool)
+}
+
+// loadSettings reads the file named by --config or TAKT_CONFIG, or takt.yaml in the working directory if there is one.
+func loadSettings(args []string, getenv func(string) (string, bool)) (*settings, error) {
+	s := &settings{getenv: getenv}
+	explicit := true
+	s.path = flagValue(args, "config")
+	if s.path == "" {
+		s.path, _ = getenv("TAKT_CONFIG")
+	}
+	if s.path == "" {
+		s.path, explicit = "takt.yaml", false
+	}
+	text, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) && !explicit {
+		s.path = ""
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	if err := yaml.Unmarshal(text, &s.file); err != nil {
+		return nil, fmt.Errorf("configuration file %s: %s", s.path, yaml.FormatError(err, false, true))
+	}
+	return s, nil
+}
+
+func flagValue(args []string, name string) string {
+	for i, arg := range args {
+		if v, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return v
+		}
+		if arg == "--"+name && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+func envName(flag string) string {
+	return "TAKT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// Validate is part of kong.Resolver. It refuses names in the file that are no flags of any command.
+func (s *settings) Validate(app *kong.Application) error {
+	known := make(map[string]bool)
+	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			known[flag.Name] = true
+		}
+		return next(nil)
+	})
+	for name := range s.file {
+		if !known[name] || name == "config" {
+			return fmt.Errorf("configuration file %s: %q is no setting; see takt config", s.path, name)
+		}
+	}
+	return nil
+}
+
+// Resolve is part of kong.Resolver: the value of a flag that is not on the command line.
+func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, _ := s.lookup(flag.Name)
+	return value, nil
+}
+
+func (s *settings) lookup(flag string) (value any, origin string) {
+	if flag == "help" {
+		return nil, ""
+	}
+	if text, ok := s.getenv(envName(flag)); ok {
+		return text, "environment " + envName(flag)
+	}
+	if value, ok := s.file[flag]; ok {
+		return value, "file " + s.path
+	}
+	return nil, ""
+}
+
+// endpoints is what `takt dev` leaves in its data folder, so that other commands find its store and broker.
+type endpoints struct {
+	Redis, MQTT, Prefix, TopicPrefix string
+	Embedded                         bool
+	PID                              int
+}
+
+const endpointsFile = "dev.json"
+
+func (c *Config) writeEndpoints(e endpoints) error {
+	text, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.Data, endpointsFile), append(text, '\n'), 0o600)
+}
+
+// useEndpoints fills in the store and broker of a running `takt dev` if none is given.
+func (c *Config) useEndpoints() (embedded bool) {
+	if c.Redis != "" && c.MQTT != "" {
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(c.Data, endpointsFile))
+	if err != nil {
+		return false
+	}
+	var e endpoints
+	if json.Unmarshal(text, &e) != nil || !alive(e.PID) {
+		return false
+	}
+	if c.Redis == "" {
+		c.Redis, embedded = e.Redis, e.Embedded
+	}
+	if c.MQTT == "" {
+		c.MQTT = e.MQTT
+	}
+	return embedded
+}
+
+func (c *Config) dataFile(name string) string { return filepath.Join(c.Data, name) }
+
+func alive(pid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	return pid > 0 && err == nil
+}
+
+func (c *Config) needRedis() error {
+	if c.Redis == "" {
+		return errors.New("no Redis is named: give --redis URL or TAKT_REDIS, or start `takt dev` in this folder")
+	}
+	return nil
+}
+
+func (c *Config) needMQTT() error {
+	if c.MQTT == "" {
+		return errors.New("no MQTT broker is named: give --mqtt URL or TAKT_MQTT, or start `takt dev` in this folder")
+	}
+	return nil
+}
+
+// claimInstance returns the name of this process: --instance, or one that is made once and kept in the data folder. Every
+// process that uses the same folder at the same time gets a name of its own, and the same one again after a restart;
+// release gives it back.
+func (c *Config) claimInstance() (name string, release func(), err error) {
+	if c.Instance != "" {
+		return c.Instance, func() {}, nil
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return "", nil, fmt.Errorf("data folder: %w", err)
+	}
+	for n := 1; ; n++ {
+		file, err := os.OpenFile(filepath.Join(c.Data, fmt.Sprintf("instance-%d", n)), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return "", nil, fmt.Errorf("data folder: %w", err)
+		}
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			file.Close()
+			continue // another process has this name
+		}
+		name, err := readOrMakeName(file)
+		if err != nil {
+			file.Close()
+			return "", nil, fmt.Errorf("data folder: %w", err)
+		}
+		return name, func() { file.Close() }, nil
+	}
+}
+
+func readOrMakeName(file *os.File) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(file, 256))
+	if err != nil {
+		return "", err
+	}
+	if name := strings.TrimSpace(string(text)); name != "" {
+		return name, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "takt"
+	}
+	name := sanitize(host) + "-" + randomHex(4)
+	_, err = file.WriteString(name + "\n")
+	return name, err
+}

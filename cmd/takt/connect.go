@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// storeOptions are those of every Store; the caller adds what is its own.
+func (c *Config) storeOptions(embedded bool, log *slog.Logger) jobstore.Options {
+	return jobstore.Options{
+		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
+		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey,
+		Embedded: embedded, Prefix: c.Prefix, Log: log,
+	}
+}
+
+// openStore connects to the store for a command that looks at it.
+func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
+	embedded := a.useEndpoints()
+	if err := a.needRedis(); err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	o := a.storeOptions(embedded, a.log)
+	o.Instance = "cli-" + randomHex(4)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	store, err := jobstore.Open(ctx, o)
+	if err != nil {
+		return nil, &exitError{exitNoAnswer, err}
+	}
+	return store, nil
+}
+
+// mqttOptions are those of every connection.
+func (c *Config) mqttOptions(clientID string, session time.Duration, log *slog.Logger) mqtt.Options {
+	return mqtt.Options{
+		URL: c.MQTT, ClientID: clientID, Username: c.MQTTUsername, Password: c.MQTTPassword,
+		CAFile: c.MQTTCA, CertFile: c.MQTTCert, KeyFile: c.MQTTKey, SessionExpiry: session, Log: log,
+	}
+}
+
+// connectTimeout is how long a command that a person waits for tries to reach the broker.
+const connectTimeout = 10 * time.Second
+
+// dial runs a connection for a command of the command line until hangUp is called.
+func (a *app) dial(ctx context.Context, clientID string) (conn *mqtt.Conn, hangUp func(), err error) {
+	a.useEndpoints()
+	if err := a.needMQTT(); err != nil {
+		return nil, nil, &exitError{exitUsage, err}
+	}
+	return a.dialAs(ctx, a.Config, clientID)
+}
+
+// dialAs is dial with another configuration.
+func (a *app) dialAs(ctx context.Context, cfg *Config, clientID string) (conn *mqtt.Conn, hangUp func(), err error) {
+	conn, err = mqtt.New(cfg.mqttOptions(clientID, 0, a.log))
+	if err != nil {
+		return nil, nil, &exitError{exitUsage, err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- conn.Run(ctx) }()
+	hangUp = func() {
+		cancel()
+		<-ended
+	}
+	ready, stop := context.WithTimeout(ctx, connectTimeout)
+	defer stop()
+	if err := conn.Ready(ready); err != nil {
+		hangUp()
+		return nil, nil, &exitError{exitNoAnswer, err}
+	}
+	return conn, hangUp, nil
+}

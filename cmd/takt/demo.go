@@ -1,0 +1,469 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/station"
+)
+
+type demoCmd struct {
+	ServeConfig
+	Example    string        `type:"path" help:"Folder with orders.json, recipe.json, station.yaml and equipment.yaml; the built-in example if not given." placeholder:"DIR"`
+	Outage     time.Duration `help:"How long the MES is away." default:"4s"`
+	Timeout    time.Duration `help:"Give up after this time." default:"3m"`
+	NoServe    bool          `help:"Do not run Takt: it is served by other processes on --redis and --mqtt."`
+	NoStation  bool          `help:"Do not simulate the station: another process does, and writes --station-log."`
+	Logs       string        `type:"path" help:"Keep the logs of the MES and the station in this folder." placeholder:"DIR"`
+	StationLog string        `type:"path" help:"Log of a station that another process simulates." placeholder:"FILE"`
+	MQTTListen string        `name:"mqtt-listen" help:"Where a broker that takt starts listens; a free port of 127.0.0.1 if not given." placeholder:"ADDR"`
+	JSON       bool          `name:"json" help:"End with one JSON object instead of a table."`
+
+	drop func(isa95.JobResponse) bool // tests: the MES forgets these results
+}
+
+func (demoCmd) Help() string {
+	return `Starts a store, a broker, a simulated station, Takt and an MES; sends the job orders of the example; takes the MES away while they run, and brings it back. All figures are computed from the logs of the MES and the station. The exit status is 0 only if nothing was lost, no result came twice, and takt check finds nothing.
+
+Examples:
+  takt demo
+  takt demo --example examples/gearbox-cover --json
+  takt demo --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883
+  takt demo --no-serve --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883   # beside takt serve`
+}
+
+func (c *demoCmd) Run(ctx context.Context, a *app) error {
+	if err := c.validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if (c.NoServe || c.NoStation) && (a.Redis == "" || a.MQTT == "") {
+		return &exitError{exitUsage, errors.New("--no-serve and --no-station need --redis URL and --mqtt URL of the processes that do the work")}
+	}
+	if c.NoStation && c.StationLog == "" {
+		return &exitError{exitUsage, errors.New("--no-station needs --station-log FILE of the process that simulates the station")}
+	}
+	ex, err := loadExample(c.Example)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	d := demo{demoCmd: c, app: a, example: ex, started: time.Now(), progress: newProgress(a.err)}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	r, err := d.run(ctx)
+	d.progress.end()
+	if r != nil {
+		if perr := d.print(r); perr != nil {
+			return perr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !r.good() {
+		return &exitError{exitFailed, fmt.Errorf("lost %d, results twice %d, commands twice %d, broken invariants %d",
+			r.Lost, r.DuplicateResults, r.ExecutedTwice, len(r.Violations))}
+	}
+	return nil
+}
+
+// demo is one run.
+type demo struct {
+	*demoCmd
+	*app
+	example  *example
+	started  time.Time
+	progress *progress
+	logs     string // folder of the logs
+	infra    *infra
+
+	mu       sync.Mutex
+	results  int
+	cleared  int
+	accepted int
+	changed  chan struct{} // closed and renewed when one of the counts grows
+}
+
+func (d *demo) mesLog() string { return filepath.Join(d.logs, "mes.jsonl") }
+
+func (d *demo) stationLog() string {
+	if d.StationLog != "" {
+		return d.StationLog
+	}
+	return filepath.Join(d.logs, "station.jsonl")
+}
+
+func (d *demo) print(r *report) error {
+	if d.demoCmd.JSON {
+		return printJSON(d.out, r)
+	}
+	return r.print(d.out)
+}
+
+// run does everything, and reports also what it found when something went wrong on the way.
+func (d *demo) run(ctx context.Context) (*report, error) {
+	if err := d.prepare(); err != nil {
+		return nil, err
+	}
+	if d.Logs == "" {
+		defer os.RemoveAll(d.logs)
+	}
+	d.progress.say("starting store and broker")
+	in, err := startInfra(ctx, d.Config, d.MQTTListen, false, d.log)
+	if err != nil {
+		return nil, err
+	}
+	defer in.stop()
+	d.infra = in
+	if in.InProcess {
+		d.progress.note("no redis-server found: the store is inside this process, in memory only")
+	}
+	parts := newGroup(ctx)
+	defer parts.stop()
+	if err := d.startParts(ctx, parts); err != nil {
+		return nil, err
+	}
+	runErr := d.drive(parts.ctx)
+	if err := parts.failed(); err != nil {
+		runErr = err
+	}
+	return d.finish(context.WithoutCancel(ctx), runErr)
+}
+
+func (d *demo) prepare() error {
+	d.changed = make(chan struct{})
+	if d.logs = d.Logs; d.logs == "" {
+		dir, err := os.MkdirTemp("", "takt-demo-")
+		if err != nil {
+			return err
+		}
+		d.logs = dir
+		return nil
+	}
+	return os.MkdirAll(d.logs, 0o700)
+}
+
+// startParts starts Takt and the station, each as it would run on its own.
+func (d *demo) startParts(ctx context.Context, parts *group) error {
+	if !d.NoServe {
+		ready := make(chan struct{})
+		parts.start("takt", func(ctx context.Context) error {
+			return serve(ctx, d.Config, &d.ServeConfig, "demo-"+randomHex(4), d.infra.InProcess, func() { close(ready) }, d.log)
+		})
+		if err := parts.await(ctx, ready); err != nil {
+			return err
+		}
+	}
+	if d.NoStation {
+		return nil
+	}
+	s, err := station.New(station.Options{
+		Equipment: d.example.equipment, MQTT: d.mqttOptions("takt-demo-station-"+randomHex(4), time.Hour, d.log),
+		TopicPrefix: d.TopicPrefix, LogFile: d.stationLog(), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	parts.start("station", s.Run)
+	return s.Ready(ctx)
+}
+
+// drive is the MES: it configures the stations, sends the orders, follows their results, is away for a while, and comes
+// back as a new process would, knowing only what is in its memory file.
+func (d *demo) drive(ctx context.Context) error {
+	log, err := openLedger(d.mesLog(), d.count)
+	if err != nil {
+		return err
+	}
+	defer log.file.Close()
+	first, err := d.startMES(ctx, log)
+	if err != nil {
+		return err
+	}
+	if err := d.order(ctx, first.client, log); err != nil {
+		first.stop()
+		return err
+	}
+	away := len(d.example.orders) / 4
+	if err := d.until(ctx, func() bool { return d.results >= away }); err != nil {
+		first.stop()
+		return err
+	}
+	if err := first.stop(); err != nil {
+		return err
+	}
+	if err := log.add(mesEntry{Kind: mesAway}); err != nil {
+		return err
+	}
+	d.progress.set("MES away")
+	select {
+	case <-time.After(d.Outage):
+	case <-ctx.Done():
+		return d.gaveUp(ctx)
+	}
+	if err := log.add(mesEntry{Kind: mesBack}); err != nil {
+		return err
+	}
+	d.progress.set("")
+	second, err := d.startMES(ctx, log)
+	if err != nil {
+		return err
+	}
+	err = d.until(ctx, func() bool { return d.results >= d.accepted && d.cleared >= d.accepted })
+	return errors.Join(err, second.stop())
+}
+
+// order configures the stations and sends all orders, every second one as Store and Start.
+func (d *demo) order(ctx context.Context, client *mes.Client, log *ledger) error {
+	d.progress.say("configuring the stations")
+	if _, err := applyConfiguration(ctx, client, d.example.configuration); err != nil {
+		return err
+	}
+	for i, o := range d.example.orders {
+		err := sendOrder(ctx, client, o, i%2 == 0)
+		entry := mesEntry{Kind: mesAccepted, Scope: string(o.Scope), Order: o.Order.JobOrderID}
+		var refused *mes.RefusedError
+		switch {
+		case errors.As(err, &refused):
+			entry.Kind, entry.Why = mesRefused, refused.Error()
+		case err != nil:
+			return err
+		}
+		if err := log.add(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sendOrder(ctx context.Context, client *mes.Client, o scopedOrder, atOnce bool) error {
+	if atOnce {
+		_, err := client.StoreAndStart(ctx, o.Scope, o.Order)
+		return err
+	}
+	if _, err := client.Store(ctx, o.Scope, o.Order); err != nil {
+		return err
+	}
+	_, err := client.Start(ctx, o.Scope, isa95.JobOrderID(o.Order.JobOrderID))
+	return err
+}
+
+// mesProcess is an MES that runs.
+type mesProcess struct {
+	client *mes.Client
+	stop   func() error
+}
+
+// startMES starts an MES with what is left of the one before: its memory file.
+func (d *demo) startMES(ctx context.Context, log *ledger) (*mesProcess, error) {
+	memory, err := mes.OpenMemory(filepath.Join(d.logs, "mes-memory.json"))
+	if err != nil {
+		return nil, err
+	}
+	client, err := mes.New(mes.Options{
+		MQTT: d.mqttOptions("takt-demo-mes-"+randomHex(4), 0, d.log), TopicPrefix: d.TopicPrefix, Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	g := newGroup(ctx)
+	g.start("MES", client.Run)
+	if err := client.Ready(ctx); err != nil {
+		g.stop()
+		return nil, err
+	}
+	g.start("MES follow", func(ctx context.Context) error {
+		_, err := client.Follow(ctx, d.example.scopes(), mes.FollowOptions{
+			Memory: memory, Clear: true,
+			OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error { return d.result(log, scope, r) },
+			OnIndex: func(scope isa95.Scope, index isa95.StateIndex) {
+				_ = log.add(mesEntry{Kind: mesIndex, Scope: string(scope), Seq: int64(index.Seq)})
+			},
+			OnGap: func(gap mes.Gap) {
+				if gap.Before != 0 { // 0: the MES never saw this station
+					_ = log.add(mesEntry{Kind: mesGap, Scope: string(gap.Scope), Seq: gap.After})
+				}
+			},
+			OnClear: func(scope isa95.Scope, id isa95.JobOrderID, _ isa95.ReturnStatus) {
+				_ = log.add(mesEntry{Kind: mesCleared, Scope: string(scope), Order: string(id)})
+			},
+		})
+		return err
+	})
+	return &mesProcess{client: client, stop: g.stop}, nil
+}
+
+// result is the MES' own function: what Takt hands over is in its log before it returns.
+func (d *demo) result(log *ledger, scope isa95.Scope, r isa95.JobResponse) error {
+	if d.drop != nil && d.drop(r) {
+		return nil
+	}
+	state, err := isa95.ParseState(r.JobState)
+	if err != nil {
+		return err
+	}
+	e := mesEntry{Kind: mesResult, Scope: string(scope), Order: r.JobOrderID, State: state.String()}
+	for _, p := range r.JobResponseData {
+		if p.ID == jobstore.ErrorParameter {
+			e.Why = string(p.Value)
+		}
+	}
+	return log.add(e)
+}
+
+// count follows the MES' log, for progress.
+func (d *demo) count(e mesEntry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch e.Kind {
+	case mesAccepted:
+		d.accepted++
+	case mesResult:
+		d.results++
+	case mesCleared:
+		d.cleared++
+	default:
+		return
+	}
+	close(d.changed)
+	d.changed = make(chan struct{})
+	d.progress.count(fmt.Sprintf("orders %d/%d  results %d  cleared %d", d.accepted, len(d.example.orders), d.results, d.cleared))
+}
+
+func (d *demo) until(ctx context.Context, done func() bool) error {
+	for {
+		d.mu.Lock()
+		ok, changed := done(), d.changed
+		d.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return d.gaveUp(ctx)
+		}
+	}
+}
+
+func (d *demo) gaveUp(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &exitError{exitFailed, fmt.Errorf("gave up after %v", d.Timeout)}
+	}
+	return &exitError{exitFailed, errors.New("stopped before the end")}
+}
+
+// finish waits until the publisher has caught up, checks what must agree, and makes the report from the logs.
+func (d *demo) finish(ctx context.Context, runErr error) (*report, error) {
+	r, err := makeReport(d.mesLog(), d.stationLog(), string(d.example.orders[0].Scope))
+	if err != nil {
+		return nil, errors.Join(runErr, err)
+	}
+	d.progress.say("checking what must agree")
+	violations, err := d.check(ctx)
+	if err != nil {
+		return r, errors.Join(runErr, err)
+	}
+	r.Violations = append(r.Violations, violations...)
+	r.Store, r.Broker, r.Seconds = d.infra.Store, d.infra.Broker, time.Since(d.started).Seconds()
+	return r, runErr
+}
+
+// check is `takt check`; what is just being done is not held against anybody for a few seconds.
+func (d *demo) check(ctx context.Context) ([]string, error) {
+	o := d.storeOptions(d.infra.InProcess, d.log)
+	o.Instance = "demo-check"
+	store, err := jobstore.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	conn, hangUp, err := d.dial(ctx, "takt-demo-check-"+randomHex(4))
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp()
+	var found []string
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		violations, err := checkAll(ctx, store, conn, d.publisherOptions(d.TopicPrefix, d.log), 5*time.Second)
+		if err != nil {
+			return nil, err
+		}
+		if len(violations) == 0 || time.Now().After(deadline) {
+			for _, v := range violations {
+				found = append(found, v.String())
+			}
+			return found, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// progress is one line for a person, written over, or lines for a file.
+type progress struct {
+	mu     sync.Mutex
+	out    io.Writer
+	live   bool
+	counts string
+	status string
+	last   time.Time
+}
+
+func newProgress(out io.Writer) *progress { return &progress{out: out, live: isTerminal(out)} }
+
+func (p *progress) say(what string) { p.set(what) }
+
+func (p *progress) note(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live {
+		fmt.Fprint(p.out, "\r\033[K")
+	}
+	fmt.Fprintln(p.out, what)
+}
+
+func (p *progress) set(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status = what
+	p.show(true)
+}
+
+func (p *progress) count(counts string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts = counts
+	p.show(false)
+}
+
+// show writes the line; to a file at most twice a second, so that it stays readable.
+func (p *progress) show(always bool) {
+	line := p.counts
+	if p.status != "" {
+		line += "  " + p.status
+	}
+	if p.live {
+		fmt.Fprint(p.out, "\r\033[K"+line)
+		return
+	}
+	if always && p.status != "" || time.Since(p.last) > 500*time.Millisecond {
+		p.last = time.Now()
+		fmt.Fprintln(p.out, line)
+	}
+}
+
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live {
+		fmt.Fprint(p.out, "\r\033[K")
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/station"
+)
+
+type devCmd struct {
+	ServeConfig
+	Example    string `type:"path" help:"Folder of the station to simulate; the built-in example if not given." placeholder:"DIR"`
+	MQTTListen string `name:"mqtt-listen" help:"Where a broker that takt starts listens." default:"127.0.0.1:1883" placeholder:"ADDR"`
+	NoStation  bool   `help:"Do not simulate the station: yours does."`
+}
+
+func (devCmd) Help() string {
+	return `Keeps its data in --data, and writes there where its store and broker are, so that other takt commands in the same folder find them.
+
+Examples:
+  takt dev
+  takt dev --mqtt-listen 127.0.0.1:18830 --data /var/tmp/takt`
+}
+
+func (c *devCmd) Run(ctx context.Context, a *app) error {
+	if err := c.validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	ex, err := loadExample(c.Example)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	instance, release, err := a.claimInstance()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := os.MkdirAll(a.Data, 0o700); err != nil {
+		return err
+	}
+	in, err := startInfra(ctx, a.Config, c.MQTTListen, true, a.log)
+	if err != nil {
+		return err
+	}
+	defer in.stop()
+	if in.InProcess {
+		a.log.Warn("no redis-server found: the store is inside this process, and all is lost when it ends", "next", "apt-get install redis-server")
+	}
+	e := endpoints{Redis: a.Redis, MQTT: a.MQTT, Prefix: a.Prefix, TopicPrefix: a.TopicPrefix, Embedded: in.InProcess, PID: os.Getpid()}
+	if err := a.writeEndpoints(e); err != nil {
+		return err
+	}
+	parts := newGroup(ctx)
+	ready := make(chan struct{})
+	parts.start("takt", func(ctx context.Context) error {
+		return serve(ctx, a.Config, &c.ServeConfig, instance, in.InProcess, func() { close(ready) }, a.log)
+	})
+	err = parts.await(ctx, ready)
+	if err == nil {
+		err = c.configure(parts.ctx, a, ex, parts)
+	}
+	if err == nil {
+		c.welcome(a, in, ex)
+		<-parts.ctx.Done()
+	}
+	if stopped := parts.stop(); stopped != nil {
+		err = stopped
+	}
+	if ctx.Err() != nil {
+		return nil // told to stop
+	}
+	return err
+}
+
+// configure tells Takt what the station has, and simulates it.
+func (c *devCmd) configure(ctx context.Context, a *app, ex *example, parts *group) error {
+	client, hangUp, err := a.dialMES(ctx, "takt-dev-"+randomHex(4))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := applyConfiguration(ctx, client, ex.configuration); err != nil || c.NoStation {
+		return err
+	}
+	s, err := station.New(station.Options{
+		Equipment: ex.equipment, MQTT: a.mqttOptions("takt-dev-station", time.Hour, a.log), TopicPrefix: a.TopicPrefix,
+		LogFile: a.dataFile("station.jsonl"), Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	parts.start("station", s.Run)
+	return s.Ready(ctx)
+}
+
+func (c *devCmd) welcome(a *app, in *infra, ex *example) {
+	var scopes []string
+	for _, s := range ex.configuration.Scopes {
+		scopes = append(scopes, string(s))
+	}
+	fmt.Fprintf(a.out, `Takt is up.
+  store    %s  %s
+  broker   %s  %s
+  station  %s%s
+
+Send an order:    mosquitto_pub ... -t %s/%s/commands    (docs/dev.md has the exact lines)
+                  takt job store-and-start order.json --scope %s
+Watch it:         takt job watch
+Stop:             Ctrl-C
+`, in.Store, a.Redis, in.Broker, a.MQTT, strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation],
+		a.TopicPrefix, scopes[0], scopes[0])
+}

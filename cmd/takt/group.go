@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// group is parts that run until it is stopped. The first that fails ends the others.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+
+	mu   sync.Mutex
+	errs []error
+}
+
+func newGroup(ctx context.Context) *group {
+	g := &group{}
+	g.ctx, g.cancel = context.WithCancel(ctx)
+	return g
+}
+
+func (g *group) start(name string, run func(context.Context) error) {
+	g.wait.Go(func() {
+		err := run(g.ctx)
+		if err == nil || g.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return
+		}
+		g.mu.Lock()
+		g.errs = append(g.errs, fmt.Errorf("%s: %w", name, err))
+		g.mu.Unlock()
+		g.cancel()
+	})
+}
+
+// await waits for a part to say that it is ready.
+func (g *group) await(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ready:
+		return nil
+	case <-g.ctx.Done():
+	case <-ctx.Done():
+	}
+	if err := g.failed(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (g *group) failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return errors.Join(g.errs...)
+}
+
+// stop ends all parts and waits for them.
+func (g *group) stop() error {
+	g.cancel()
+	g.wait.Wait()
+	return g.failed()
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"github.com/taktworks/takt/internal/embedded"
+)
+
+// infra is the store and the broker that demo and dev work on: those named by flags, or ones that they start (design 5).
+type infra struct {
+	Store, Broker string // kind, for people: redis-server, miniredis, mosquitto, mochi, or the URL's host
+	Durable       bool   // the store outlives this process
+	InProcess     bool   // the store is miniredis
+	servers       []*embedded.Server
+}
+
+// startInfra fills in cfg.Redis and cfg.MQTT. listen is where a broker of ours listens: host:port, "" = a free port of 127.0.0.1.
+// persist keeps the data of both in the data folder.
+func startInfra(ctx context.Context, cfg *Config, listen string, persist bool, log *slog.Logger) (*infra, error) {
+	in := &infra{Store: "external", Broker: "external", Durable: true}
+	if cfg.Redis == "" {
+		if err := in.startStore(ctx, cfg, persist); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.MQTT == "" {
+		if err := in.startBroker(ctx, cfg, listen, persist, log); err != nil {
+			in.stop()
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+func (in *infra) startStore(ctx context.Context, cfg *Config, persist bool) error {
+	dir := ""
+	if persist {
+		dir = filepath.Join(cfg.Data, "redis")
+	}
+	server, err := embedded.StartRedis(ctx, embedded.RedisOptions{Dir: dir, Persist: persist})
+	var missing *embedded.NotFoundError
+	if errors.As(err, &missing) {
+		in.InProcess = true
+		server, err = embedded.StartMiniredis(ctx, embedded.MiniredisOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	in.servers = append(in.servers, server)
+	in.Store, in.Durable, cfg.Redis = server.Kind, server.Durable, server.URL()
+	return nil
+}
+
+func (in *infra) startBroker(ctx context.Context, cfg *Config, listen string, persist bool, log *slog.Logger) error {
+	dir := ""
+	if persist {
+		dir = filepath.Join(cfg.Data, "broker")
+	}
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
+	host, portText, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("--mqtt-listen is %q: must be host:port: %w", listen, err)
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil || port < 0 || port > 65535 {
+		return fmt.Errorf("--mqtt-listen is %q: the port must be 0 (a free one) to 65535", listen)
+	}
+	if host != "127.0.0.1" && host != "localhost" && host != "::1" {
+		log.Warn("the broker listens beyond this machine and lets everybody in", "address", listen)
+	}
+	server, err := embedded.StartMosquitto(ctx, embedded.MosquittoOptions{Dir: dir, Host: host, Port: port})
+	var missing *embedded.NotFoundError
+	if errors.As(err, &missing) {
+		server, err = embedded.StartMochi(ctx, embedded.MochiOptions{Dir: dir, Addr: listen})
+	}
+	if err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	in.servers = append(in.servers, server)
+	in.Broker, cfg.MQTT = server.Kind, server.URL()
+	return nil
+}
+
+// stop ends what startInfra started, the broker first.
+func (in *infra) stop() {
+	for i := len(in.servers) - 1; i >= 0; i-- {
+		_ = in.servers[i].Stop() // it ends with this process at the latest
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mes"
+)
+
+// jobCmd: the methods go over MQTT as an MES' do, so they tell what an MES would be told.
+type jobCmd struct {
+	Store         jobOrderCmd `cmd:"" help:"Hand an order over without starting it."`
+	StoreAndStart jobOrderCmd `cmd:"" name:"store-and-start" help:"Hand an order over and let it start."`
+	Update        jobOrderCmd `cmd:"" help:"Replace an order that does not run yet."`
+	Start         jobIDCmd    `cmd:"" help:"Let a stored order start."`
+	RevokeStart   jobIDCmd    `cmd:"" name:"revoke-start" help:"Take a start back while the order does not run yet."`
+	Pause         jobIDCmd    `cmd:"" help:"Interrupt a running order."`
+	Resume        jobIDCmd    `cmd:"" help:"Go on with an interrupted order."`
+	Stop          jobIDCmd    `cmd:"" help:"End a running order early, with the results so far."`
+	Abort         jobIDCmd    `cmd:"" help:"End an order as failed."`
+	Cancel        jobIDCmd    `cmd:"" help:"Take an order back that does not run yet."`
+	Clear         jobIDCmd    `cmd:"" help:"Forget an order that is over, and its result."`
+	Show          jobShowCmd  `cmd:"" help:"Show an order, its recipe and its response."`
+	List          jobListCmd  `cmd:"" help:"List job orders."`
+	Watch         jobWatchCmd `cmd:"" help:"Print changes as they happen."`
+}
+
+// methodOf is the method of a command by its name on the command line.
+var methodOf = map[string]isa95.Method{
+	"store": isa95.Store, "store-and-start": isa95.StoreAndStart, "update": isa95.Update, "start": isa95.Start,
+	"revoke-start": isa95.RevokeStart, "pause": isa95.Pause, "resume": isa95.Resume, "stop": isa95.Stop,
+	"abort": isa95.Abort, "cancel": isa95.Cancel, "clear": isa95.Clear,
+}
+
+// sendFlags are those of every method.
+type sendFlags struct {
+	Scope   string        `short:"s" help:"The station." required:""`
+	ID      string        `name:"id" help:"CloudEvents id of the command: the same id again gets the same answer and does nothing."`
+	Comment string        `help:"A word for the people at the station."`
+	Timeout time.Duration `help:"How long to wait for the answer." default:"30s"`
+	JSON    bool          `name:"json" help:"One JSON object."`
+}
+
+type jobOrderCmd struct {
+	File string `arg:"" help:"JSON file with a job order (ISA95JobOrderDataType); - is standard input."`
+	sendFlags
+}
+
+func (jobOrderCmd) Help() string {
+	return `The exit status is 3 if Takt refuses the order, and the message says why.
+
+Examples:
+  takt job store-and-start order.json --scope cell-07
+  echo '{"JobOrderID":"MY-1"}' | takt job store - --scope cell-07`
+}
+
+func (c *jobOrderCmd) Run(ctx context.Context, a *app) error {
+	text, err := a.readInput(c.File, 1<<20)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	var order isa95.JobOrder
+	if err := isa95.Unmarshal(text, &order); err != nil {
+		return &exitError{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
+	}
+	return a.send(ctx, c.sendFlags, mes.Call{JobOrder: &order, JobOrderID: isa95.JobOrderID(order.JobOrderID)})
+}
+
+type jobIDCmd struct {
+	Job string `arg:"" help:"Job order id."`
+	sendFlags
+}
+
+func (jobIDCmd) Help() string {
+	return `The exit status is 3 if Takt refuses, and the message says why.
+
+Examples:
+  takt job start MY-1 --scope cell-07
+  takt job abort MY-1 --scope cell-07 --comment 'wrong lot'`
+}
+
+func (c *jobIDCmd) Run(ctx context.Context, a *app) error {
+	return a.send(ctx, c.sendFlags, mes.Call{JobOrderID: isa95.JobOrderID(c.Job)})
+}
+
+// sent is the outcome of one method, for programs.
+type sent struct {
+	Method       string `json:"method"`
+	JobOrderID   string `json:"job_order_id"`
+	ReturnStatus uint64 `json:"return_status"`
+	Meaning      string `json:"meaning"`
+	Kind         string `json:"error_kind,omitempty"`
+	Message      string `json:"error_message,omitempty"`
+}
+
+func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
+	call.Method = methodOf[a.kong.Selected().Name]
+	call.Scope, call.ID = isa95.Scope(f.Scope), f.ID
+	if f.Comment != "" {
+		call.Comment = []isa95.LocalizedText{{Text: f.Comment}}
+	}
+	client, hangUp, err := a.dialMES(ctx, "takt-cli-"+randomHex(4))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
+	status, err := client.Call(ctx, call)
+	var refused *mes.RefusedError
+	if err != nil && !errors.As(err, &refused) {
+		return &exitError{exitNoAnswer, fmt.Errorf("%s %s: %w; is `takt serve` running, with this topic prefix?", call.Method, call.JobOrderID, err)}
+	}
+	s := sent{Method: string(call.Method), JobOrderID: string(call.JobOrderID), ReturnStatus: uint64(status), Meaning: status.String()}
+	if refused != nil {
+		s.Kind, s.Message = string(refused.Kind), refused.Message
+	}
+	if f.JSON {
+		if err := printJSON(a.out, s); err != nil {
+			return err
+		}
+	} else if refused == nil {
+		fmt.Fprintf(a.out, "%s %s: %s\n", s.Method, s.JobOrderID, s.Meaning)
+	}
+	if refused != nil {
+		return &exitError{exitRefused, refused}
+	}
+	return nil
+}
+
+// dialMES runs an MES client until hangUp is called.
+func (a *app) dialMES(ctx context.Context, clientID string) (client *mes.Client, hangUp func(), err error) {
+	a.useEndpoints()
+	if err := a.needMQTT(); err != nil {
+		return nil, nil, &exitError{exitUsage, err}
+	}
+	client, err = mes.New(mes.Options{MQTT: a.mqttOptions(clientID, 0, a.log), TopicPrefix: a.TopicPrefix, Log: a.log})
+	if err != nil {
+		return nil, nil, &exitError{exitUsage, err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(ctx) }()
+	hangUp = func() {
+		cancel()
+		<-ended
+	}
+	ready, stop := context.WithTimeout(ctx, connectTimeout)
+	defer stop()
+	if err := client.Ready(ready); err != nil {
+		hangUp()
+		return nil, nil, &exitError{exitNoAnswer, err}
+	}
+	return client, hangUp, nil
+}

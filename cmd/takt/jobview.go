@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// What looks at job orders reads Redis; what changes them goes over MQTT (jobsend.go).
+
+type jobListCmd struct {
+	Scope string `help:"Only this scope." short:"s"`
+	JSON  bool   `name:"json" help:"One JSON object per job order."`
+}
+
+func (jobListCmd) Help() string {
+	return `Lists the job orders that are not cleared or cancelled, higher priority first.
+
+Examples:
+  takt job list
+  takt job list --scope cell-07 --json`
+}
+
+// jobLine is one job order of a list.
+type jobLine struct {
+	Scope     string `json:"scope"`
+	ID        string `json:"id"`
+	State     string `json:"state"`
+	Priority  int    `json:"priority"`
+	Recipe    string `json:"work_master,omitempty"`
+	StartTime string `json:"start_time,omitempty"`
+}
+
+func (c *jobListCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	scopes, err := store.Scopes(ctx)
+	if err != nil {
+		return &exitError{exitNoAnswer, err}
+	}
+	if c.Scope != "" {
+		scope, err := isa95.ParseScope(c.Scope)
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+		}
+		scopes = []isa95.Scope{scope}
+	}
+	t := newTable(a.out, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START")
+	for _, scope := range scopes {
+		orders, err := store.List(ctx, scope)
+		if err != nil {
+			return err
+		}
+		for _, o := range orders {
+			line := jobLine{string(scope), o.JobOrder.JobOrderID, o.State.String(), o.JobOrder.PriorityOr0(), string(o.WorkMaster()), o.JobOrder.StartTime}
+			if c.JSON {
+				if err := printJSON(a.out, line); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(line.Scope, line.ID, line.State, strconv.Itoa(line.Priority), line.Recipe, line.StartTime)
+		}
+	}
+	if c.JSON {
+		return nil
+	}
+	return t.flush()
+}
+
+type jobShowCmd struct {
+	ID   string `arg:"" help:"Job order id."`
+	JSON bool   `name:"json" help:"One JSON object with order, state, execution and response."`
+}
+
+func (jobShowCmd) Help() string {
+	return `Shows a job order with its state, the actions of its recipe and its response.
+
+Examples:
+  takt job show JO-7`
+}
+
+func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
+	id, err := isa95.ParseJobOrderID(c.ID)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	snap, err := store.Load(ctx, jobstore.Query{JobOrderID: id, Response: true})
+	if err != nil {
+		return err
+	}
+	if snap.Job == nil {
+		return &exitError{exitFailed, fmt.Errorf("no job order %q is stored; see takt job list", id)}
+	}
+	if c.JSON {
+		return c.printJSON(a, snap)
+	}
+	return c.print(a, snap)
+}
+
+func (c *jobShowCmd) printJSON(a *app, snap *jobstore.Snapshot) error {
+	all := struct {
+		Scope     isa95.Scope        `json:"scope"`
+		State     string             `json:"state"`
+		JobOrder  *isa95.JobOrder    `json:"job_order"`
+		Execution json.RawMessage    `json:"execution,omitempty"`
+		Response  *isa95.JobResponse `json:"response,omitempty"`
+	}{Scope: snap.Job.Scope, State: snap.Job.State.String(), JobOrder: snap.Job.JobOrder, Response: snap.Response}
+	if snap.Execution != nil {
+		all.Execution = snap.Execution.Encode()
+	}
+	return printJSON(a.out, all)
+}
+
+func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot) error {
+	o := snap.Job.JobOrder
+	fmt.Fprintf(a.out, "%s  %s  at %s, priority %d\n", o.JobOrderID, snap.Job.State, snap.Job.Scope, o.PriorityOr0())
+	for _, p := range o.JobOrderParameters {
+		fmt.Fprintf(a.out, "  parameter %s = %s\n", p.ID, p.Value)
+	}
+	if x := snap.Execution; x != nil {
+		fmt.Fprintf(a.out, "\nrecipe of %s, at %s %v", x.WorkMasterID, x.CurrentStep, x.ActiveSteps)
+		if x.Paused {
+			fmt.Fprint(a.out, ", paused")
+		}
+		if x.Error != "" {
+			fmt.Fprintf(a.out, ", failed: %s", x.Error)
+		}
+		fmt.Fprintln(a.out)
+		t := newTable(a.out, "  ACTION", "STATE", "ITERATION", "ATTEMPT", "RESULT")
+		for _, e := range x.Actions {
+			result := string(e.Result)
+			if e.Error != "" {
+				result = e.Error
+			}
+			t.row("  "+e.Name, string(e.State), strconv.Itoa(e.Iteration), strconv.Itoa(e.Attempt), result)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	if r := snap.Response; r != nil {
+		fmt.Fprintf(a.out, "\nresponse %s, %s to %s\n", r.JobResponseID, r.StartTime, r.EndTime)
+		for _, p := range r.JobResponseData {
+			fmt.Fprintf(a.out, "  %s = %s\n", p.ID, p.Value)
+		}
+	}
+	return nil
+}
+
+type jobWatchCmd struct {
+	Scope string `help:"Only this scope." short:"s"`
+	JSON  bool   `name:"json" help:"One JSON object per change."`
+	Count int    `help:"End after so many changes; 0 = never." default:"0"`
+}
+
+func (jobWatchCmd) Help() string {
+	return `Prints changes of job orders as they happen, until it is stopped.
+
+Examples:
+  takt job watch
+  takt job watch --scope cell-07 --json`
+}
+
+func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {
+	scope := isa95.Scope("")
+	if c.Scope != "" {
+		var err error
+		if scope, err = isa95.ParseScope(c.Scope); err != nil {
+			return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+		}
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	after, err := store.LastChange(ctx, scope)
+	if err != nil {
+		return &exitError{exitNoAnswer, err}
+	}
+	for seen := 0; ; {
+		changes, err := store.Watch(ctx, scope, after, time.Second)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case jobstore.Away(err):
+			a.log.Warn("Redis does not answer", "err", err)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		for _, change := range changes {
+			after = change.ID
+			if err := c.print(a, change); err != nil {
+				return err
+			}
+			if seen++; seen == c.Count {
+				return nil
+			}
+		}
+	}
+}
+
+func (c *jobWatchCmd) print(a *app, change jobstore.ChangeEntry) error {
+	if c.JSON {
+		return printJSON(a.out, map[string]string{
+			"id": change.ID, "change_type": change.Type, "job_order_id": string(change.JobOrderID), "scope": string(change.Scope), "ts": change.Time,
+		})
+	}
+	_, err := fmt.Fprintf(a.out, "%s  %-14s %-16s %s\n", change.Time, change.Type, change.Scope, change.JobOrderID)
+	return err
+}

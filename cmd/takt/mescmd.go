@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mes"
+)
+
+type mesCmd struct {
+	Follow mesFollowCmd `cmd:"" help:"Print results as they come, across outages, and clear the orders."`
+}
+
+type mesFollowCmd struct {
+	Scope  []string `short:"s" help:"Only these stations; all if not given."`
+	Memory string   `type:"path" help:"What is remembered between runs; mes-memory.json in the data folder if not given." placeholder:"FILE"`
+	Keep   bool     `help:"Do not send Clear: only look."`
+	Count  int      `help:"End after so many results; 0 = never." default:"0"`
+	JSON   bool     `name:"json" help:"One JSON object per result."`
+}
+
+func (mesFollowCmd) Help() string {
+	return `Follows the state index of the stations as an MES does: finds out by its number what was missed, takes the results, prints each once, sends Clear, and remembers how far it came. Start it again after any outage with the same memory and it goes on.
+
+Examples:
+  takt mes follow --scope cell-07
+  takt mes follow --json >> results.jsonl`
+}
+
+// followed is one result, for programs.
+type followed struct {
+	Scope    isa95.Scope       `json:"scope"`
+	Response isa95.JobResponse `json:"response"`
+}
+
+func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
+	scopes := make([]isa95.Scope, len(c.Scope))
+	for i, s := range c.Scope {
+		scope, err := isa95.ParseScope(s)
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+		}
+		scopes[i] = scope
+	}
+	file := c.Memory
+	if file == "" {
+		file = filepath.Join(a.Data, "mes-memory.json")
+	}
+	memory, err := mes.OpenMemory(file)
+	if err != nil {
+		return err
+	}
+	client, hangUp, err := a.dialMES(ctx, "takt-mes-"+randomHex(4))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	count := 0
+	_, err = client.Follow(ctx, scopes, mes.FollowOptions{
+		Memory: memory, Clear: !c.Keep,
+		OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error {
+			if err := c.print(a, scope, r); err != nil {
+				return err
+			}
+			if count++; count == c.Count {
+				cancel()
+			}
+			return nil
+		},
+		OnGap: func(g mes.Gap) {
+			if g.Before != 0 {
+				a.log.Info("changes were missed", "scope", g.Scope, "seq_before", g.Before, "seq_after", g.After)
+			}
+		},
+		OnTrouble: func(scope isa95.Scope, id isa95.JobOrderID, err error, again time.Duration) {
+			a.log.Warn("not done yet", "scope", scope, "job_order", id, "err", err, "again_in", again)
+		},
+	})
+	return err
+}
+
+func (c *mesFollowCmd) print(a *app, scope isa95.Scope, r isa95.JobResponse) error {
+	if c.JSON {
+		text, err := isa95.Marshal(followed{scope, r})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "%s\n", text)
+		return err
+	}
+	state, err := isa95.ParseState(r.JobState)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.out, "%s  %-12s %-16s %s to %s\n", state, scope, r.JobOrderID, r.StartTime, r.EndTime); err != nil {
+		return err
+	}
+	for _, p := range r.JobResponseData {
+		if _, err := fmt.Fprintf(a.out, "    %s = %s\n", p.ID, p.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/taktworks/takt/recipe"
+)
+
+type recipeCmd struct {
+	Check recipeCheckCmd `cmd:"" help:"List what would make a recipe hang, be ambiguous or fail."`
+	Draw  recipeDrawCmd  `cmd:"" help:"Draw a recipe as a Mermaid diagram."`
+}
+
+// maxRecipe is how much of a file is read: more than recipe.Check accepts, so that it can say so.
+const maxRecipe = 2 << 20
+
+// readInput reads a file, or standard input if it is "-".
+func (a *app) readInput(file string, limit int64) ([]byte, error) {
+	in := a.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", file, limit)
+	}
+	return text, err
+}
+
+type recipeCheckCmd struct {
+	File []string `arg:"" help:"Recipe files; - is standard input."`
+	JSON bool     `name:"json" help:"One JSON object per finding."`
+}
+
+func (recipeCheckCmd) Help() string {
+	return `Findings are printed as FILE:LINE: CODE SEVERITY: MESSAGE, with the JSON pointer and what to change. The exit status is 1 if any is an error.
+
+Examples:
+  takt recipe check examples/gearbox-cover/recipe.json
+  takt recipe check --json - < recipe.json`
+}
+
+// fileFinding is a finding with its file, for programs.
+type fileFinding struct {
+	File     string `json:"file"`
+	Line     int    `json:"line,omitempty"`
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	Pointer  string `json:"pointer"`
+	Message  string `json:"message"`
+	Fix      string `json:"fix,omitempty"`
+}
+
+func (c *recipeCheckCmd) Run(a *app) error {
+	failed := 0
+	for _, file := range c.File {
+		text, err := a.readInput(file, maxRecipe)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		for _, f := range recipe.Check(text) {
+			if f.Severity == recipe.SeverityError {
+				failed++
+			}
+			if err := c.print(a.out, file, f); err != nil {
+				return err
+			}
+		}
+	}
+	if failed > 0 {
+		return &exitError{Code: exitFailed}
+	}
+	return nil
+}
+
+func (c *recipeCheckCmd) print(out io.Writer, file string, f recipe.Finding) error {
+	if c.JSON {
+		return printJSON(out, fileFinding{file, f.Line, f.Code, string(f.Severity), f.Pointer, f.Message, f.Fix})
+	}
+	if file == "-" {
+		file = "<stdin>"
+	}
+	where := file
+	if f.Line > 0 {
+		where = fmt.Sprintf("%s:%d", file, f.Line)
+	}
+	_, err := fmt.Fprintf(out, "%s: %s %s: %s\n", where, f.Code, f.Severity, f.Message)
+	if err == nil {
+		pointer := f.Pointer
+		if pointer == "" {
+			pointer = "(the whole recipe)"
+		}
+		_, err = fmt.Fprintf(out, "    at %s\n", pointer)
+	}
+	if err == nil && f.Fix != "" {
+		_, err = fmt.Fprintf(out, "    %s\n", f.Fix)
+	}
+	return err
+}
+
+type recipeDrawCmd struct {
+	File string `arg:"" help:"Recipe; - is standard input."`
+}
+
+func (recipeDrawCmd) Help() string {
+	return `The text is a Mermaid flowchart, which Markdown viewers show as a picture.
+
+Examples:
+  takt recipe draw examples/gearbox-cover/recipe.json`
+}
+
+func (c *recipeDrawCmd) Run(a *app) error {
+	text, err := a.readInput(c.File, maxRecipe)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	program, err := recipe.Compile(text)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(a.out, program.Mermaid())
+	return err
+}

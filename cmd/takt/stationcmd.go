@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/station"
+)
+
+type stationCmd struct {
+	Apply    stationApplyCmd    `cmd:"" help:"Tell Takt what stations have: equipment, material, personnel, work masters with recipes."`
+	Simulate stationSimulateCmd `cmd:"" help:"Be a station: answer commands and send events as a file says."`
+}
+
+type stationApplyCmd struct {
+	File    string        `arg:"" type:"existingfile" help:"YAML file; recipes are looked for beside it."`
+	Timeout time.Duration `help:"How long to wait for all answers." default:"1m"`
+	JSON    bool          `name:"json" help:"One JSON object."`
+}
+
+func (stationApplyCmd) Help() string {
+	return `Sends one configuration event for each thing in the file, and waits for the answers. The exit status is 3 if one is refused.
+
+Examples:
+  takt station apply examples/gearbox-cover/station.yaml`
+}
+
+func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
+	conf, err := station.LoadConfiguration(c.File)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	for _, w := range conf.Warnings {
+		a.log.Warn(w)
+	}
+	client, hangUp, err := a.dialMES(ctx, "takt-cli-"+randomHex(4))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	sent, err := applyConfiguration(ctx, client, conf)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"applied": sent, "scopes": conf.Scopes})
+	}
+	_, err = fmt.Fprintf(a.out, "%d configuration events applied to %v\n", sent, conf.Scopes)
+	return err
+}
+
+// applyConfiguration sends what the stations have, in order, and returns how much.
+func applyConfiguration(ctx context.Context, client *mes.Client, conf *station.Configuration) (sent int, err error) {
+	events, err := conf.Events("urn:takt:station-apply", time.Now())
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range events {
+		_, err := client.Send(ctx, e)
+		var refused *mes.RefusedError
+		if errors.As(err, &refused) {
+			return sent, &exitError{exitRefused, fmt.Errorf("%s for %s: %w", e.Type, e.Subject, err)}
+		}
+		if err != nil {
+			return sent, &exitError{exitNoAnswer, fmt.Errorf("%w; is `takt serve` running?", err)}
+		}
+		sent++
+	}
+	return sent, nil
+}
+
+type stationSimulateCmd struct {
+	File string `arg:"" type:"existingfile" help:"YAML file that says how the equipment behaves."`
+	Log  string `type:"path" help:"Where the station keeps what it did, one JSON object per line; it goes on from there after a restart." placeholder:"FILE"`
+}
+
+func (stationSimulateCmd) Help() string {
+	return `Subscribes to the equipment commands of its scopes, does each once, answers a repeated command id again, and sends events. Prints what it does until it is stopped.
+
+Examples:
+  takt station simulate examples/gearbox-cover/equipment.yaml --log station.jsonl`
+}
+
+func (c *stationSimulateCmd) Run(ctx context.Context, a *app) error {
+	equipment, err := station.LoadEquipment(c.File)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	a.useEndpoints()
+	if err := a.needMQTT(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	s, err := station.New(station.Options{
+		Equipment: equipment, MQTT: a.mqttOptions("", 0, a.log), TopicPrefix: a.TopicPrefix, LogFile: c.Log, Log: a.log,
+		OnLog: func(e station.Entry) {
+			fmt.Fprintf(a.out, "%s  %-9s %-12s %-12s %s %s\n", e.Time.Format("15:04:05.000"), e.Kind, e.Scope, e.Order, e.Action, e.Type)
+		},
+	})
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return s.Run(ctx)
+}

@@ -1,0 +1,120 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// checkTime bounds one check of /readyz.
+const checkTime = 2 * time.Second
+
+// Server answers /metrics, /healthz and /readyz. Fill it in and call Run.
+type Server struct {
+	// Addr is host:port. Without a host only this machine is served: what is shown here is nobody else's business unless it is said so.
+	Addr    string
+	Metrics *Metrics
+	// Ready says, by name, what must work before commands are taken: nil = it does. Each check gets two seconds.
+	Ready map[string]func(context.Context) error
+	// Info is shown by /healthz beside the status, for example the store's kind and whether it is durable. It is not changed while Run runs.
+	Info map[string]any
+	Log  *slog.Logger // nil = silent
+
+	listening func(net.Addr) // for tests
+}
+
+// Run serves until ctx ends. An address that cannot be listened on is an error at once.
+func (s *Server) Run(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return fmt.Errorf("telemetry: address %q: must be host:port or :port: %w", s.Addr, err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return fmt.Errorf("telemetry: %w: choose another address for metrics and health", err)
+	}
+	if s.Log != nil {
+		s.Log.Info("metrics and health are served", "address", l.Addr().String())
+	}
+	if s.listening != nil {
+		s.listening(l.Addr())
+	}
+	web := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
+	end := make(chan error, 1)
+	go func() { end <- web.Serve(l) }()
+	select {
+	case err := <-end:
+		return fmt.Errorf("telemetry: %w", err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
+	defer cancel()
+	if err := web.Shutdown(last); err != nil {
+		web.Close()
+	}
+	if err := <-end; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	if s.Metrics != nil {
+		mux.Handle("GET /metrics", s.Metrics.Handler())
+	}
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /readyz", s.ready)
+	return mux
+}
+
+// health answers as long as the process can; it asks nobody, so that a store that is away gets no process killed.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	answer := map[string]any{"status": "ok"}
+	for k, v := range s.Info {
+		answer[k] = v
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+// ready answers 503 with what does not work.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), checkTime)
+	defer cancel()
+	var (
+		wait   sync.WaitGroup
+		mu     sync.Mutex
+		failed = map[string]string{}
+	)
+	for name, check := range s.Ready {
+		wait.Go(func() {
+			if err := check(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[name] = Hide(err.Error())
+			}
+		})
+	}
+	wait.Wait()
+	if len(failed) > 0 {
+		reply(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "failed": failed})
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"status": "ready"})
+}
+
+func reply(w http.ResponseWriter, status int, answer map[string]any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // whoever asked has gone
+}

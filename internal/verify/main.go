@@ -1,0 +1,266 @@
+// Command verify runs the tests of a module and keeps what ran, and says whether each number of numbers.txt is in a test
+// that ran and passed.
+//
+//	verify run -results FILE [-dir MODULE] -- FLAGS OF go test     run all tests, append their outcome to FILE
+//	verify numbers -results FILE [-show]                           check the numbers against FILE
+package main
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed numbers.txt
+var numbersTxt string
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "verify:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New("say run or numbers")
+	}
+	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
+	file := flags.String("results", "bin/results.json", "where the outcome of the tests is kept")
+	dir := flags.String("dir", ".", "folder of the module")
+	show := flags.Bool("show", false, "print where each number is")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "run":
+		return runTests(*file, *dir, flags.Args())
+	case "numbers":
+		return check(*file, *show)
+	}
+	return fmt.Errorf("%q is neither run nor numbers", args[0])
+}
+
+// outcome is one line of the results file: a test that ended.
+type outcome struct{ Folder, Test, Action string }
+
+func check(file string, show bool) error {
+	wanted, err := numbers(numbersTxt)
+	if err != nil {
+		return err
+	}
+	passed, err := readResults(file)
+	if err != nil {
+		return err
+	}
+	where, err := find(".", passed)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, n := range wanted {
+		if len(where[n]) == 0 {
+			missing = append(missing, n)
+		}
+		if show {
+			fmt.Printf("%-6s %s\n", n, strings.Join(where[n], " "))
+		}
+	}
+	fmt.Printf("%d of %d defect numbers are in tests that ran and passed (%d tests)\n", len(wanted)-len(missing), len(wanted), len(passed))
+	if len(missing) > 0 {
+		return fmt.Errorf("in no test that ran: %s", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+// readResults returns the tests that passed, as "folder TestName" and "folder TestName/subtest".
+func readResults(file string) (map[string]bool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: run the tests first: make test", err)
+	}
+	passed := make(map[string]bool)
+	for line := range strings.Lines(string(text)) {
+		var o outcome
+		if err := json.Unmarshal([]byte(line), &o); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if o.Action == "pass" {
+			passed[o.Folder+" "+o.Test] = true
+		}
+	}
+	return passed, nil
+}
+
+// numbers reads the list, ranges written out.
+func numbers(text string) ([]string, error) {
+	var all []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		for _, word := range strings.Fields(line) {
+			first, last, isRange := strings.Cut(word, "..")
+			if !isRange {
+				all = append(all, word)
+				continue
+			}
+			prefix, from := split(first)
+			other, to := split(last)
+			if prefix != other || from < 0 || to < from {
+				return nil, fmt.Errorf("numbers.txt: %q is no range", word)
+			}
+			for n := from; n <= to; n++ {
+				all = append(all, prefix+strconv.Itoa(n))
+			}
+		}
+	}
+	return all, nil
+}
+
+func split(word string) (prefix string, number int) {
+	i := strings.LastIndexFunc(word, func(r rune) bool { return r < '0' || r > '9' })
+	n, err := strconv.Atoi(word[i+1:])
+	if err != nil {
+		return word, -1
+	}
+	return word[:i+1], n
+}
+
+// runTests runs all tests of the module in dir, prints one line a package and what fails, and keeps the outcomes. A skipped
+// test is a failure: what cannot be tested here is not shown to work.
+func runTests(file, dir string, testFlags []string) error {
+	list := exec.Command("go", "list", "-m")
+	list.Dir = dir
+	module, err := list.Output()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	kept, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	cmd := exec.Command("go", append(append([]string{"test", "-json"}, testFlags...), "./...")...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	skipped, err := follow(out, strings.TrimSpace(string(module)), filepath.ToSlash(dir), json.NewEncoder(kept))
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		return fmt.Errorf("go test: %w", err)
+	}
+	if len(skipped) > 0 {
+		return fmt.Errorf("skipped: %s", strings.Join(skipped, " "))
+	}
+	return nil
+}
+
+func follow(out io.Reader, module, dir string, kept *json.Encoder) (skipped []string, err error) {
+	output := make(map[string][]string) // by test, shown when it fails
+	scan := bufio.NewScanner(out)
+	scan.Buffer(nil, 16<<20)
+	for scan.Scan() {
+		var e struct{ Action, Package, ImportPath, Test, Output string }
+		if json.Unmarshal(scan.Bytes(), &e) != nil {
+			fmt.Println(scan.Text())
+			continue
+		}
+		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Join(dir, strings.TrimPrefix(e.Package, module))), "./")
+		name := folder + " " + e.Test
+		switch e.Action {
+		case "build-output":
+			fmt.Print(e.Output)
+		case "output":
+			output[name] = append(output[name], e.Output)
+			continue
+		case "fail":
+			fmt.Print(strings.Join(output[name], ""))
+		case "skip":
+			if e.Test != "" {
+				skipped = append(skipped, name)
+			}
+		case "pass":
+			if lines := output[name]; e.Test == "" && len(lines) > 0 {
+				fmt.Print(lines[len(lines)-1])
+			}
+		}
+		if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
+			delete(output, name)
+			if e.Test != "" {
+				if err := kept.Encode(outcome{folder, e.Test, e.Action}); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return skipped, scan.Err()
+}
+
+var word = regexp.MustCompile(`\b(E-[SP]|D)[0-9]+\b`)
+
+// find maps each number to the tests that passed and hold it: in their name, their text or the comment above them.
+func find(root string, passed map[string]bool) (map[string][]string, error) {
+	where := make(map[string][]string)
+	add := func(text, test string) {
+		for _, n := range word.FindAllString(text, -1) {
+			if !slices.Contains(where[n], test) {
+				where[n] = append(where[n], test)
+			}
+		}
+	}
+	for test := range passed {
+		add(strings.NewReplacer("_", " ", "/", " ").Replace(test), strings.ReplaceAll(test, " ", "."))
+	}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(filepath.Dir(path))
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || !passed[folder+" "+f.Name.Name] {
+				continue
+			}
+			from := f.Pos()
+			if f.Doc != nil {
+				from = f.Doc.Pos()
+			}
+			add(string(text[fset.Position(from).Offset:fset.Position(f.End()).Offset]), folder+"."+f.Name.Name)
+		}
+		return nil
+	})
+	for n := range where {
+		slices.Sort(where[n])
+	}
+	return where, err
+}

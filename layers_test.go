@@ -1,0 +1,76 @@
+package takt_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/taktworks/takt/"
+
+// layers are the packages from the bottom up; neighbours of one layer do not import each other.
+// A folder stands for what is below it, too.
+var layers = [][]string{
+	{"isa95", "recipe", "cloudevent"},
+	{"internal"},
+	{"mqtt", "jobstore"},
+	{"jobcontrol", "sfc", "publisher", "mes", "station"},
+	{"examples"},
+	{"cmd", "test"},
+}
+
+// only says who may import a library directly.
+var only = map[string][]string{
+	"github.com/eclipse/paho.golang": {"mqtt"},
+	"github.com/mochi-mqtt/server":   {"internal"},
+	"github.com/redis/rueidis":       {"internal", "jobstore"},
+}
+
+func TestImportsPointDown(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		from, level := place(fields[0])
+		if level < 0 && fields[0]+"/" != module {
+			t.Errorf("package %s is in no layer", fields[0])
+		}
+		for _, imported := range fields[1:] {
+			for library, users := range only {
+				if strings.HasPrefix(imported, library) && !contains(users, from) {
+					t.Errorf("%s imports %s, which only %v may", fields[0], imported, users)
+				}
+			}
+			to, below := place(imported)
+			if below > level || below == level && to != from {
+				t.Errorf("%s imports %s: it looks up, or sideways", fields[0], imported)
+			}
+		}
+	}
+}
+
+// place returns the folder of a package below the module and its layer, or -1 for a package of others.
+func place(path string) (folder string, layer int) {
+	rest, ours := strings.CutPrefix(path, module)
+	if !ours {
+		return "", -1
+	}
+	folder, _, _ = strings.Cut(rest, "/")
+	for i, names := range layers {
+		if contains(names, folder) {
+			return folder, i
+		}
+	}
+	return folder, -1
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}

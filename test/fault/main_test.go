@@ -1,0 +1,9 @@
+package fault_test
+
+import (
+	"testing"
+
+	"github.com/taktworks/takt/test/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }

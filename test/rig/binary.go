@@ -1,0 +1,61 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var binary struct {
+	once sync.Once
+	dir  string
+	path string
+	err  error
+}
+
+// Main runs the tests of a package and removes the binary that they built.
+func Main(m *testing.M) {
+	code := m.Run()
+	if binary.dir != "" {
+		os.RemoveAll(binary.dir)
+	}
+	os.Exit(code)
+}
+
+// Binary is the path of takt, built by the first test that asks.
+func Binary(t testing.TB) string {
+	t.Helper()
+	binary.once.Do(build)
+	if binary.err != nil {
+		t.Fatal(binary.err)
+	}
+	return binary.path
+}
+
+func build() {
+	if binary.dir, binary.err = os.MkdirTemp("", "takt-test-"); binary.err != nil {
+		return
+	}
+	binary.path = filepath.Join(binary.dir, "takt")
+	args := []string{"build", "-o", binary.path}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "github.com/taktworks/takt/cmd/takt")...).CombinedOutput(); err != nil {
+		binary.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// Root is the folder of the repository.
+func Root(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}

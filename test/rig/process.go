@@ -1,0 +1,276 @@
+package rig
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait for something that must happen. It shows only when something is wrong, or a machine is
+// hopelessly overloaded.
+const Patience = 60 * time.Second
+
+// Command is a process to be started. Only Args is required.
+type Command struct {
+	Path  string   // default: takt
+	Args  []string // without the program
+	Dir   string   // working folder; default: one of the test's own
+	Env   []string // added to ours, from which all TAKT_ variables are taken
+	Stdin string
+}
+
+// Process is a process that a test started. It is killed and reaped when the test ends, and the system kills it if the test
+// process dies. Its methods may be called from any goroutine.
+type Process struct {
+	t    testing.TB
+	name string
+	cmd  *exec.Cmd
+	gone chan struct{}
+
+	mu      sync.Mutex
+	out     bytes.Buffer // standard output
+	err     bytes.Buffer // standard error
+	changed chan struct{}
+	killed  bool
+}
+
+// Start runs takt with args.
+func Start(t testing.TB, args ...string) *Process {
+	t.Helper()
+	return StartCommand(t, Command{Args: args})
+}
+
+// StartCommand runs a process.
+func StartCommand(t testing.TB, c Command) *Process {
+	t.Helper()
+	name := c.Path
+	if c.Path == "" {
+		c.Path, name = Binary(t), "takt"
+	}
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	p := &Process{t: t, name: name + " " + strings.Join(c.Args, " "), gone: make(chan struct{}), changed: make(chan struct{})}
+	p.cmd = exec.Command(c.Path, c.Args...)
+	p.cmd.Dir, p.cmd.Env = c.Dir, append(environment(), c.Env...)
+	p.cmd.Stdin = strings.NewReader(c.Stdin)
+	p.cmd.Stdout, p.cmd.Stderr = output{p, &p.out}, output{p, &p.err}
+	p.cmd.WaitDelay = 5 * time.Second // children of the process may hold its output a little longer
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go p.run(started)
+	if err := <-started; err != nil {
+		t.Fatalf("%s: %v", p.name, err)
+	}
+	t.Cleanup(p.cleanup)
+	return p
+}
+
+// environment is ours without what would configure takt.
+func environment() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "TAKT_") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// run starts the process and waits for it. The signal at our death is tied to the thread that started the process.
+func (p *Process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.gone)
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = p.cmd.Wait() // ProcessState has it
+	}
+}
+
+// output keeps what a process says and wakes those who wait for it.
+type output struct {
+	p  *Process
+	to *bytes.Buffer
+}
+
+func (o output) Write(b []byte) (int, error) {
+	o.p.mu.Lock()
+	defer o.p.mu.Unlock()
+	close(o.p.changed)
+	o.p.changed = make(chan struct{})
+	return o.to.Write(b)
+}
+
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Stdout is what the process has said so far.
+func (p *Process) Stdout() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// Stderr is what the process has said so far on its standard error.
+func (p *Process) Stderr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err.String()
+}
+
+// Await waits until the process has said text, on either output.
+func (p *Process) Await(text string) {
+	p.t.Helper()
+	p.AwaitThat("says "+text, func(out, err string) bool { return strings.Contains(out, text) || strings.Contains(err, text) })
+}
+
+// AwaitThat waits until ok holds for what the process has said.
+func (p *Process) AwaitThat(what string, ok func(stdout, stderr string) bool) {
+	p.t.Helper()
+	late := time.After(Patience)
+	for {
+		p.mu.Lock()
+		out, err, changed := p.out.String(), p.err.String(), p.changed
+		p.mu.Unlock()
+		if ok(out, err) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-p.gone:
+			if !ok(p.Stdout(), p.Stderr()) {
+				p.t.Fatalf("%s: ended before it %s", p.name, what)
+			}
+			return
+		case <-late:
+			p.t.Fatalf("%s: not within %v that it %s", p.name, Patience, what)
+		}
+	}
+}
+
+// Signal sends a signal; to a process that has ended it does nothing.
+func (p *Process) Signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !p.Gone() {
+		p.t.Errorf("%s: signal %v: %v", p.name, s, err)
+	}
+}
+
+// Gone says whether the process has ended.
+func (p *Process) Gone() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Kill ends the process at once (SIGKILL) and waits until it is gone.
+func (p *Process) Kill() {
+	p.t.Helper()
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
+	p.Signal(syscall.SIGKILL)
+	p.wait()
+}
+
+// Pause stops the process where it stands (SIGSTOP); Continue lets it go on.
+func (p *Process) Pause() { p.Signal(syscall.SIGSTOP) }
+
+// Continue lets a paused process go on.
+func (p *Process) Continue() { p.Signal(syscall.SIGCONT) }
+
+// Stop asks the process to end (SIGTERM), waits, and fails the test unless its exit status is 0.
+func (p *Process) Stop() {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	if code := p.Exit(); code != 0 {
+		p.t.Errorf("%s: exit status %d after SIGTERM, want 0\n%s", p.name, code, p.tail())
+	}
+}
+
+// Exit waits for the end of the process and returns its exit status, -1 if a signal ended it.
+func (p *Process) Exit() int {
+	p.t.Helper()
+	p.wait()
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *Process) wait() {
+	p.t.Helper()
+	select {
+	case <-p.gone:
+	case <-time.After(3 * Patience):
+		p.t.Fatalf("%s: has not ended within %v\n%s", p.name, 3*Patience, p.tail())
+	}
+}
+
+// cleanup ends what still runs, and looks at what the process said.
+func (p *Process) cleanup() {
+	if !p.Gone() {
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+	}
+	for _, said := range []string{p.Stderr(), p.Stdout()} {
+		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
+			if i := strings.Index(said, bad); i >= 0 {
+				p.t.Errorf("%s said:\n%s", p.name, said[i:min(len(said), i+6000)])
+			}
+		}
+	}
+	if keep := os.Getenv("TAKT_TEST_KEEP"); keep != "" {
+		_ = os.WriteFile(filepath.Join(keep, fmt.Sprintf("%s-%d.out", strings.ReplaceAll(p.t.Name(), "/", "-"), p.PID())), []byte(p.name+"\n"+p.Stdout()+p.Stderr()), 0o600)
+	}
+	if p.t.Failed() {
+		p.t.Logf("%s: process %d, %v\n%s", p.name, p.PID(), p.cmd.ProcessState, p.tail())
+	}
+}
+
+// tail is the end of what the process said.
+func (p *Process) tail() string {
+	var b strings.Builder
+	for _, part := range []struct{ name, text string }{{"out", p.Stdout()}, {"err", p.Stderr()}} {
+		lines := strings.Split(strings.TrimRight(part.text, "\n"), "\n")
+		for _, line := range lines[max(0, len(lines)-30):] {
+			if line != "" {
+				fmt.Fprintf(&b, "    %s| %.400s\n", part.name, line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// Result is what a process that has ended left.
+type Result struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// Run runs takt with args to its end.
+func Run(t testing.TB, args ...string) Result {
+	t.Helper()
+	return RunCommand(t, Command{Args: args})
+}
+
+// RunCommand runs a process to its end.
+func RunCommand(t testing.TB, c Command) Result {
+	t.Helper()
+	p := StartCommand(t, c)
+	code := p.Exit()
+	return Result{Code: code, Stdout: p.Stdout(), Stderr: p.Stderr()}
+}
+
+var _ io.Writer = output{}

@@ -1,0 +1,160 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// Options of a World. The zero value is a store and a broker in memory.
+type Options struct {
+	Redis     embedded.RedisOptions
+	Mosquitto embedded.MosquittoOptions
+	WorkerTTL time.Duration // default 1 s
+	Takes     string        // how long a command takes; default 20ms..60ms
+}
+
+// World is everything one test has to itself.
+type World struct {
+	T      testing.TB
+	Redis  *testenv.RedisServer
+	Broker *testenv.Broker
+	Dir    string     // of the test
+	Rand   *rand.Rand // its seed is in the log; TAKT_TEST_SEED repeats a run
+
+	Keys        keys.Keys
+	Prefix      string
+	TopicPrefix string
+
+	opt     Options
+	cell    string
+	log     string // of the station
+	mu      sync.Mutex
+	station *Process
+}
+
+// New starts store, broker and station.
+func New(t testing.TB, o Options) *World {
+	t.Helper()
+	if o.WorkerTTL == 0 {
+		o.WorkerTTL = time.Second
+	}
+	if o.Takes == "" {
+		o.Takes = "20ms..60ms"
+	}
+	w := &World{T: t, Redis: testenv.StartRedis(t, o.Redis), Broker: testenv.StartMosquitto(t, o.Mosquitto), Dir: folder(t), TopicPrefix: "plant/takt", opt: o}
+	w.Prefix = w.Redis.Prefix(t)
+	w.Keys = keys.New(w.Prefix)
+	w.Rand = seeded(t)
+	w.cell = Cell(t, 1, o.Takes)
+	w.log = filepath.Join(w.Dir, "station.jsonl")
+	w.StartStation()
+	return w
+}
+
+// folder is a folder of the test; below TAKT_TEST_KEEP, if that is set, to look at after a failure.
+func folder(t testing.TB) string {
+	keep := os.Getenv("TAKT_TEST_KEEP")
+	if keep == "" {
+		return t.TempDir()
+	}
+	dir := filepath.Join(keep, t.Name())
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func seeded(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("TAKT_TEST_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("TAKT_TEST_SEED: %v", err)
+		}
+	}
+	t.Logf("TAKT_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// Args are the flags by which every takt command finds this world.
+func (w *World) Args(args ...string) []string {
+	return append(args, "--redis", w.Redis.URL, "--mqtt", w.Broker.URL, "--prefix", w.Prefix, "--topic-prefix", w.TopicPrefix)
+}
+
+// Serve starts `takt serve` as the instance name, with more flags, and waits until it takes commands. The same name again is
+// the same instance, after a restart.
+func (w *World) Serve(name string, flags ...string) *Process {
+	w.T.Helper()
+	p := w.BeginServe(name, flags...)
+	p.Await("ready")
+	return p
+}
+
+// BeginServe is Serve that does not wait.
+func (w *World) BeginServe(name string, flags ...string) *Process {
+	w.T.Helper()
+	args := w.Args("serve", "--data", filepath.Join(w.Dir, name), "--worker-ttl", w.opt.WorkerTTL.String())
+	return Start(w.T, append(args, flags...)...)
+}
+
+// StartStation starts the station, or starts it again with its log.
+func (w *World) StartStation() {
+	w.T.Helper()
+	p := Start(w.T, "station", "simulate", filepath.Join(w.cell, "equipment.yaml"),
+		"--log", w.log, "--mqtt", w.Broker.URL, "--topic-prefix", w.TopicPrefix)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.station = p
+}
+
+// Station is the process of the station that runs now.
+func (w *World) Station() *Process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.station
+}
+
+// Takt runs a takt command in this world to its end.
+func (w *World) Takt(args ...string) Result {
+	w.T.Helper()
+	return Run(w.T, w.Args(args...)...)
+}
+
+// Until waits until ok holds; it is asked again and again, for what has no event to wait for, such as a key of Redis.
+func (w *World) Until(what string, ok func() bool) {
+	w.T.Helper()
+	Until(w.T, what, ok)
+}
+
+// Until waits until ok holds.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(Patience); !ok(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not within %v: %s", Patience, what)
+		}
+	}
+}
+
+// Context ends when something has surely gone wrong.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
