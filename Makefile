@@ -51,6 +51,6 @@ fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: bench
-bench: tools ## Run the Go benchmarks, then whole job orders through MQTT and Redis
+bench: tools build ## Run the Go benchmarks, then whole job orders through MQTT and Redis
 	$(GO) test -run '^$$' -bench . -benchmem ./...
-	@scripts/bench-jobs
+	./bin/takt bench jobs --n 5000

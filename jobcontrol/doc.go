@@ -11,8 +11,7 @@
 // carried out once, however often it comes, and is answered the same each time; two commands that exclude each other
 // never both succeed; nothing that a peer can send stops it.
 //
-// A command costs two round trips to Redis, one when it is refused, repeated, or asks for one response. Only Abort
-// and Stop of a recipe that waits for an event cost a third, for the mailbox the recipe waits in.
+// A command costs two round trips to Redis, one when it is refused, repeated, or asks for one response.
 //
 // When Redis is away, a command is held for Options.HoldWhenAway and then answered with SERVICE_UNAVAILABLE and no
 // ReturnStatus: whether it was carried out is not known, and repeating it under the same id is safe. When the process

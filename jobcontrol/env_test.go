@@ -296,5 +296,14 @@ func yes(t testing.TB, p *plant, words ...string) bool {
 	return ok
 }
 
+func number(t testing.TB, p *plant, words ...string) int64 {
+	t.Helper()
+	n, err := p.redis(t, words...).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func isNil(err error) bool      { return rueidis.IsRedisNil(err) }
 func isConflict(err error) bool { return errors.Is(err, jobstore.ErrConflict) }

@@ -1,6 +1,7 @@
 package jobcontrol_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/taktworks/takt/cloudevent"
@@ -23,7 +24,8 @@ func FuzzHandle(f *testing.F) {
 		e := command(typeID, string(body))
 		e.Subject, e.Method, e.Delivery.Topic = subject, method, topic
 		answer := func() cloudevent.Event {
-			if refusal, ok := e.Check().(*cloudevent.Error); ok {
+			var refusal *cloudevent.Error
+			if errors.As(e.Check(), &refusal) {
 				return *p.Refuse(t.Context(), e, refusal)
 			}
 			return p.answer(t, e)

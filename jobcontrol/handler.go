@@ -100,39 +100,16 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	return reply, r.store.Commit(ctx, snap, change)
 }
 
-// load reads what the decision needs. A command that was carried out before is a *repeatError, whatever has expired
-// since; one that ends a recipe also needs the mailboxes in which the recipe waits, which only the recipe knows.
+// load reads what the decision needs. A command that was carried out before is a *repeatError, whatever has expired since.
 func (r *Receiver) load(ctx context.Context, req *request, q jobstore.Query) (*jobstore.Snapshot, error) {
-	for {
-		snap, err := r.store.Load(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if snap.Seen {
-			return nil, r.repeated(req, snap.Reply)
-		}
-		if err := expired(req.event, r.store.Now()); err != nil {
-			return nil, err
-		}
-		x := snap.Execution
-		if x == nil || x.Terminal() || req.method != isa95.Abort && req.method != isa95.Stop || subset(x.WaitingTypes(), q.Mailboxes) {
-			return snap, nil
-		}
-		q.Mailboxes = x.WaitingTypes()
+	snap, err := r.store.Load(ctx, q)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func subset(these, those []string) bool {
-	have := make(map[string]bool, len(those))
-	for _, s := range those {
-		have[s] = true
+	if snap.Seen {
+		return nil, r.repeated(req, snap.Reply)
 	}
-	for _, s := range these {
-		if !have[s] {
-			return false
-		}
-	}
-	return true
+	return snap, expired(req.event, r.store.Now())
 }
 
 // repeatError says that the command was carried out before, and with what reply.

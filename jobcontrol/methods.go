@@ -8,7 +8,6 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/recipe"
 )
 
 // Why a job method is refused by the rules of the standard. status.go turns each into its bit.
@@ -106,19 +105,8 @@ func (req *request) reachRecipe(snap *jobstore.Snapshot, now time.Time, change *
 	default:
 		return
 	}
+	if x.Terminal() && len(x.WaitingTypes()) > 0 {
+		change.Work = append(change.Work, jobstore.WorkResume) // the engine takes it out of the mailboxes, which only the recipe knows
+	}
 	change.Execution, change.Due = x, x.Due()
-	if x.Terminal() {
-		change.Mailboxes = withoutJob(snap.Mailboxes, string(req.id))
-	}
-}
-
-// withoutJob returns those mailboxes in which the job order waited, without it: events are for jobs that live.
-func withoutJob(boxes map[string]*recipe.Mailbox, job string) map[string]*recipe.Mailbox {
-	changed := make(map[string]*recipe.Mailbox)
-	for typ, box := range boxes {
-		if box = box.Clone(); box.Forget(job) {
-			changed[typ] = box
-		}
-	}
-	return changed
 }

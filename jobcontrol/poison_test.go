@@ -1,6 +1,7 @@
 package jobcontrol_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -20,7 +21,8 @@ func (p *plant) receive(t testing.TB, m mqtt.Message) (mqtt.Message, cloudevent.
 	t.Helper()
 	e, err := mqtt.Decode(m)
 	var reply *cloudevent.Event
-	if refusal, ok := err.(*cloudevent.Error); ok {
+	var refusal *cloudevent.Error
+	if errors.As(err, &refusal) {
 		reply = p.Refuse(t.Context(), e, refusal)
 	} else if err != nil {
 		t.Fatalf("decode: %v", err)

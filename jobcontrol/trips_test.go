@@ -60,7 +60,7 @@ func TestRoundTrips(t *testing.T) {
 	p.running(t, "JO-7")
 	cost("Pause of a recipe", call(isa95.Pause, "JO-7"), isa95.NoError, 2)
 	cost("Resume of a recipe", call(isa95.Resume, "JO-7"), isa95.NoError, 2)
-	cost("Abort of a recipe that waits for an event", call(isa95.Abort, "JO-7"), isa95.NoError, 3)
+	cost("Abort of a recipe that waits for an event", call(isa95.Abort, "JO-7"), isa95.NoError, 2)
 	cost("query by id", call(isa95.RequestJobResponseByJobOrderID, "JO-7"), isa95.NoError, 1)
 	cost("query by state", call(isa95.RequestJobResponseByJobOrderState, states("Aborted")), isa95.NoError, 2)
 	cost("query by state, none", call(isa95.RequestJobResponseByJobOrderState, states("Running")), isa95.NoError, 1)

@@ -260,7 +260,7 @@ func (w *writer) execution() {
 	}
 	if x.Completed || x.Failed {
 		c.SRem(k.SfcActiveJobs(), w.id)
-		c.Del(k.SfcCorrelation(x.CorrelationID))
+		c.Set(k.SfcCorrelation(x.CorrelationID), []byte(w.id), commandTTL) // what equipment still sends for this run is for no other
 	} else {
 		c.SAdd(k.SfcActiveJobs(), w.id)
 		c.Set(k.SfcCorrelation(x.CorrelationID), []byte(w.id), 0)
@@ -272,7 +272,8 @@ func (w *writer) execution() {
 	}
 }
 
-// commandTTL is how long an answer that comes after its deadline can still be told from one never asked for.
+// commandTTL is how long an answer that comes after its deadline can still be told from one never asked for, and an event
+// of a run that is over from one of no run.
 const commandTTL = 24 * time.Hour
 
 func (w *writer) commands() error {

@@ -163,7 +163,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 		}
 		holder, err := srv.Client.Do(context.Background(), srv.Client.B().Get().Key(l.Key).Build()).ToString()
 		if err != nil || holder != l.Token || !l.Valid() {
-			return fmt.Errorf("after more than its time: held by %q (%v), valid %v", holder, err, l.Valid())
+			return fmt.Errorf("after more than its time: held by %q, valid %v, %w", holder, l.Valid(), err)
 		}
 		return nil
 	})

@@ -45,7 +45,7 @@ type Snapshot struct {
 	Mailboxes  map[string]*recipe.Mailbox
 	RecipeText []byte // nil: not stored
 	WorkMaster *isa95.WorkMaster
-	Owner      isa95.JobOrderID // "" = no running recipe has that correlation id
+	Owner      isa95.JobOrderID // "" = no run of the last day has that correlation id
 
 	read     map[string][]byte // key -> bytes; nil = absent
 	seenKey  string

@@ -32,7 +32,8 @@ type RetainedJob struct {
 	Response       *isa95.JobResponse
 	ResultRevision string // of Response
 
-	raw []byte // Want as read
+	raw     []byte // Want as read
+	rawDone string // Done as read, "" = absent
 }
 
 // RetainedScope is the job orders of one scope.
@@ -188,14 +189,20 @@ func (j *RetainedJob) setWant(key, raw string) {
 	}
 }
 
-// setDone takes what cannot be read for nothing: then it is published again.
+// setDone takes what cannot be read for something else: then it is published again.
 func (j *RetainedJob) setDone(raw string) {
+	if j.rawDone = raw; raw == "" {
+		return
+	}
 	if json.Unmarshal([]byte(raw), &j.Done) != nil {
 		j.Done = Published{Order: "?", Result: "?"}
 	}
 }
 
 func (j *RetainedJob) setDocuments(orderKey string, order []byte, responseKey string, response []byte) {
+	if !j.Listed || j.Want.Gone {
+		return // whatever is stored under the id is another order's, perhaps of another scope
+	}
 	if order != nil {
 		o, err := decodeOrder(orderKey, order)
 		switch {

@@ -37,6 +37,8 @@ type Settlement struct {
 
 	Floor int64 // a seq that somebody has seen: the next is not below, and above if it would have been (E-P4)
 	Force bool  // take a new seq though nothing changed
+
+	Last *ScopeIndex // the index taken before, to save the work on entries that are the same; nil = none
 }
 
 // SettledJob is one job order whose topics the broker acknowledged.
@@ -53,6 +55,8 @@ type ScopeIndex struct {
 	Seq   int64
 	Jobs  []RetainedJob // without documents
 	Err   error         // something else is stored where the scope's keys are
+
+	at map[string]int // job order id -> place in Jobs
 }
 
 // Settle notes what was published and takes the state indexes asked for, in the order of the settlements that asked. One round
@@ -68,10 +72,9 @@ func (s *Store) Settle(ctx context.Context, l *Lease, settlements ...Settlement)
 	}
 	var indexes []ScopeIndex
 	for i, reply := range s.callAll(ctx, snapshotScript, calls) {
-		scope := settlements[i].Scope
-		index, err := s.settled(reply, scope)
+		index, err := s.settled(reply, settlements[i])
 		if err != nil {
-			return nil, fmt.Errorf("jobstore: settle %s: %w", scope, err)
+			return nil, fmt.Errorf("jobstore: settle %s: %w", index.Scope, err)
 		}
 		if settlements[i].Index || index.Err != nil {
 			indexes = append(indexes, index)
@@ -103,8 +106,8 @@ func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
 	return c, nil
 }
 
-func (s *Store) settled(reply rueidis.RedisResult, scope isa95.Scope) (ScopeIndex, error) {
-	index := ScopeIndex{Scope: scope}
+func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (ScopeIndex, error) {
+	index := ScopeIndex{Scope: settlement.Scope}
 	parts, err := reply.ToArray()
 	if err != nil {
 		return index, err
@@ -138,16 +141,33 @@ func (s *Store) settled(reply rueidis.RedisResult, scope isa95.Scope) (ScopeInde
 	if err != nil {
 		return index, err
 	}
-	key := s.keys.PubIndex(string(scope))
-	for i := 0; i+1 < len(want); i += 2 {
-		j := RetainedJob{Scope: scope, JobOrderID: isa95.JobOrderID(want[i])}
-		j.setWant(key, want[i+1])
-		if raw, ok := done[want[i]]; ok {
-			j.setDone(raw)
+	key := s.keys.PubIndex(string(settlement.Scope))
+	index.Jobs = make([]RetainedJob, len(want)/2)
+	index.at = make(map[string]int, len(want)/2)
+	for i := range index.Jobs {
+		id, raw, rawDone := want[2*i], want[2*i+1], done[want[2*i]]
+		index.at[id] = i
+		if last := settlement.Last.job(id); last != nil && string(last.raw) == raw && last.rawDone == rawDone {
+			index.Jobs[i] = *last
+			continue
 		}
-		index.Jobs = append(index.Jobs, j)
+		j := &index.Jobs[i]
+		j.Scope, j.JobOrderID = settlement.Scope, isa95.JobOrderID(id)
+		j.setWant(key, raw)
+		j.setDone(rawDone)
 	}
 	return index, nil
+}
+
+// job is the entry of a job order, nil if there is none.
+func (x *ScopeIndex) job(id string) *RetainedJob {
+	if x == nil {
+		return nil
+	}
+	if i, ok := x.at[id]; ok {
+		return &x.Jobs[i]
+	}
+	return nil
 }
 
 // ChangesQuery asks for what changed.

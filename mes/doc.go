@@ -9,6 +9,7 @@
 //
 // No result is lost while either side, the broker or Redis is away: an order stays in the index until it is cleared, and
 // it is cleared only after its result is remembered as handed over. A result is handed over once as far as the memory is
-// kept. The one exception: if the process dies after OnResult returned and before Memory.Handed did, the result is handed
-// over again, so OnResult should know a JobResponse it has seen, or keep the memory in its own transaction.
+// kept. The one exception: if the process dies after OnResult returned and before Memory.Handed did, that result is handed
+// over again (under load the few results whose receipts share that write), so OnResult should know a JobResponse it has
+// seen, or keep the receipts in its own transaction.
 package mes

@@ -64,15 +64,29 @@ func (b *inbox) next(ctx context.Context, patience time.Duration) (a arrival, ok
 		defer timer.Stop()
 		enough = timer.C
 	}
-	select {
-	case <-ctx.Done():
-		return a, false
-	case <-b.wake:
-	case <-enough:
+	for {
+		select {
+		case <-ctx.Done():
+			return a, false
+		case <-b.wake:
+			if a, ok = b.take(); !ok {
+				continue // it came with the one before
+			}
+		case <-enough:
+			a, _ = b.take()
+		}
+		return a, ctx.Err() == nil
 	}
+}
+
+// take is what is new; false when nothing is.
+func (b *inbox) take() (a arrival, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.payload == nil {
+		return a, false
+	}
 	a = arrival{payload: b.payload, first: b.first, seq: b.last, number: b.count, broken: b.broken}
 	b.payload, b.broken = nil, nil
-	return a, ctx.Err() == nil
+	return a, true
 }

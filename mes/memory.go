@@ -11,8 +11,8 @@ import (
 // Memory is what an MES remembers over its restarts, per scope: how far it has followed, and which results it has handed
 // over whose orders are still in the index. Follow calls it from several goroutines.
 //
-// An MES that stores results in a database may implement it there, write Handed's entry in the transaction of OnResult
-// itself and let Handed find it: then a result is handed over exactly once, crashes included.
+// An MES that stores results in a database may implement it there, write the receipt (ReceiptOf) in the transaction of
+// OnResult itself and let Handed find it: then a result is handed over exactly once, crashes included.
 type Memory interface {
 	// Load returns what is known of a scope; of an unknown one the zero value.
 	Load(ctx context.Context, scope isa95.Scope) (Known, error)

@@ -105,7 +105,7 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 		}
 	}
 	for some := range slices.Chunk(p.fetch, fetchAtOnce) {
-		p.clear = append(p.clear, s.handOver(ctx, some, trouble)...)
+		p.clear = append(p.clear, s.handOver(ctx, some, p.behind, trouble)...)
 	}
 	if s.f.o.Clear && ctx.Err() == nil {
 		s.clearAll(ctx, p.clear, trouble)
@@ -133,13 +133,14 @@ type plan struct {
 	fetch []isa95.JobOrderID // results to look at: new ones, and in a resync all
 	clear []isa95.JobOrderID // handed over and still there
 	gone  []isa95.JobOrderID // handed over and no longer there, or begun anew
+
+	// behind: the index is older than what we know, so it comes from a broker or a store that was set back. Orders in it may
+	// not be over yet, or be cleared and forgotten long since.
+	behind bool
 }
 
 func (s *scopeFollow) plan(index isa95.StateIndex, number int64, resync bool) plan {
-	var p plan
-	// An index older than what we know comes from a broker or a store that was set back. Orders we have handed over may
-	// not be over yet in it, so nothing is forgotten by it.
-	behind := index.Seq < s.highest
+	p := plan{behind: index.Seq < s.highest}
 	listed := make(map[isa95.JobOrderID]bool, len(index.Jobs))
 	for _, e := range index.Jobs {
 		id, err := isa95.ParseJobOrderID(e.JobOrderID)
@@ -153,7 +154,7 @@ func (s *scopeFollow) plan(index isa95.StateIndex, number int64, resync bool) pl
 		at, cleared := s.cleared[id]
 		switch {
 		case handed && !over:
-			if !behind {
+			if !p.behind {
 				p.gone = append(p.gone, id) // the id is used again, by an order that is not over
 			}
 		case !e.HasResult:
@@ -167,7 +168,7 @@ func (s *scopeFollow) plan(index isa95.StateIndex, number int64, resync bool) pl
 			p.clear = append(p.clear, id)
 		}
 	}
-	if !behind {
+	if !p.behind {
 		for _, id := range slices.Sorted(maps.Keys(s.known.Handed)) {
 			if !listed[id] {
 				p.gone = append(p.gone, id)
@@ -177,12 +178,16 @@ func (s *scopeFollow) plan(index isa95.StateIndex, number int64, resync bool) pl
 	return p
 }
 
-// handOver fetches results and hands over those that are new. It returns the orders that may be cleared.
-func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, trouble func(isa95.JobOrderID, error)) (safe []isa95.JobOrderID) {
-	found, err := s.fetch(ctx, ids)
-	if err != nil {
-		trouble("", err)
-		return nil
+// handOver fetches results and hands over those that are new. It returns the orders that may be cleared. With a broker that was
+// set back the retained results are as old as its index: Takt is asked, lest one that is cleared is handed over again.
+func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behind bool, trouble func(isa95.JobOrderID, error)) (safe []isa95.JobOrderID) {
+	var found map[isa95.JobOrderID]*isa95.JobResponse
+	if !behind {
+		var err error
+		if found, err = s.fetch(ctx, ids); err != nil {
+			trouble("", err)
+			return nil
+		}
 	}
 	var (
 		remembering sync.WaitGroup
@@ -191,7 +196,7 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, trou
 		forgotten   = map[isa95.JobOrderID]error{}
 	)
 	handOver := func(id isa95.JobOrderID, r *isa95.JobResponse) {
-		receipt, err := receiptOf(r)
+		receipt, err := ReceiptOf(r)
 		if err == nil && s.known.Handed[id] == receipt {
 			s.f.duplicates.Add(1)
 			if s.f.o.OnDuplicate != nil {
@@ -289,8 +294,8 @@ func (s *scopeFollow) clearAll(ctx context.Context, ids []isa95.JobOrderID, trou
 	}
 }
 
-// receiptOf says which result this is, by its content: a result id may come again with an order id that is used again.
-func receiptOf(r *isa95.JobResponse) (Receipt, error) {
+// ReceiptOf says which result this is, by its content: a result id may come again with an order id that is used again.
+func ReceiptOf(r *isa95.JobResponse) (Receipt, error) {
 	data, err := isa95.Marshal(r)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("mes: result of %s: %w", r.JobOrderID, err)

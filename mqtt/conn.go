@@ -118,7 +118,7 @@ func (c *Conn) hold(ctx context.Context, l *link) error {
 
 	retry := backoff{failures: 3}
 	c.mu.Lock()
-	missing := slices.Clone(c.subs)
+	missing := slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool { return s.temporary })
 	c.mu.Unlock()
 	c.takeBack(ctx, l)
 	missing = c.subscribeAll(ctx, l, missing)
@@ -159,6 +159,11 @@ func (c *Conn) nowReady(l *link) {
 // ctx ended first, or Run (ErrClosed); it tells why the last attempt failed.
 func (c *Conn) Ready(ctx context.Context) error {
 	return c.await(ctx, func() bool { return c.ready })
+}
+
+// connected waits until there is a connection, with all subscriptions or not.
+func (c *Conn) connected(ctx context.Context) error {
+	return c.await(ctx, func() bool { return true })
 }
 
 // await waits until there is a connection and ok, which is called with c.mu held.

@@ -218,9 +218,8 @@ func TestPublishLost(t *testing.T) {
 	if err := <-failed; !errors.Is(err, mqtt.ErrLost) {
 		t.Error(err)
 	}
-	proxy.DropReplies(false)
-	ready(t, pub)
-	publish(t, pub, mqtt.Message{Topic: "a", QoS: 1})
+	proxy.DropReplies(false) // cuts once more what missed something
+	eventually(t, "publish works again", func() bool { return pub.Publish(within(t), mqtt.Message{Topic: "a", QoS: 1}) == nil })
 }
 
 func TestPublishTimeout(t *testing.T) {
@@ -238,6 +237,51 @@ func TestPublishTimeout(t *testing.T) {
 	}
 	proxy.Stall(false)
 	eventually(t, "publish works again", func() bool { return pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}) == nil })
+}
+
+// A peer that is gone without a word is noticed by the keep-alive.
+func TestHalfOpen(t *testing.T) {
+	proxy := testenv.CountingProxy(t, testenv.Mosquitto(t).URL)
+	c := connected(t, proxy.URL, "c", func(o *mqtt.Options) { o.KeepAlive = time.Second })
+	proxy.Stall(true)
+	eventually(t, "loss noticed", func() bool { return c.Facts().Losses == 1 })
+	proxy.Stall(false)
+	ready(t, c)
+}
+
+// Ten thousand messages come in the order they were sent, and a handler may publish on the
+// connection it was called by.
+func TestOrder(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		c, echoes := connected(t, b.URL, "c"), newInbox()
+		next := 0
+		sub := mqtt.Subscription{Filter: "a", QoS: 1, Handle: func(ctx context.Context, in *mqtt.Inbound) {
+			if string(in.Payload) != fmt.Sprint(next) {
+				t.Errorf("%s, want %d", in.Payload, next)
+			}
+			next++
+			_ = in.Ack()
+			if next%1000 == 0 {
+				if err := c.Publish(ctx, mqtt.Message{Topic: "echo", QoS: 1}); err != nil {
+					t.Error(err)
+				}
+			}
+		}}
+		if err := c.Subscribe(within(t), sub, echoes.sub("echo")); err != nil {
+			t.Fatal(err)
+		}
+		pub := connected(t, b.URL, "pub")
+		for i := range 10_000 {
+			qos := byte(0)
+			if i%100 == 99 {
+				qos = 1 // lets the broker keep up
+			}
+			publish(t, pub, mqtt.Message{Topic: "a", Payload: fmt.Append(nil, i), QoS: qos})
+		}
+		for range 10 {
+			echoes.next(t)
+		}
+	})
 }
 
 // Nothing of what cannot be sent reaches the broker, which would close the connection for it.

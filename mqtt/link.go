@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
@@ -18,8 +19,11 @@ type link struct {
 	client  *paho.Client
 	session *session
 	facts   Facts
+	inflow  *inflow
 	failed  chan error // what the library says when the connection breaks; capacity 1
 	ending  ending     // set by whyLost
+
+	dispatching sync.WaitGroup
 }
 
 func (l *link) up() bool {
@@ -45,17 +49,12 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	deadline, _ := ctx.Deadline()
 	_ = network.SetDeadline(deadline) // also bounds the writing of CONNECT
 
-	l := &link{session: newSession(c.begin), failed: make(chan error, 1)}
+	l := &link{session: newSession(c.begin), inflow: newInflow(), failed: make(chan error, 1)}
+	// The library sees no deliveries (see wire): it needs no handler for them.
 	l.client = paho.NewClient(paho.ClientConfig{
-		Conn:          newWire(network),
-		Session:       l.session,
-		PacketTimeout: max(c.o.ConnectTimeout, c.o.PublishTimeout),
-		OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-			func(p paho.PublishReceived) (bool, error) {
-				c.dispatch(l, p.Packet)
-				return true, nil
-			},
-		},
+		Conn:               newWire(network, l.arrived, l.session.acknowledged),
+		Session:            l.session,
+		PacketTimeout:      max(c.o.ConnectTimeout, c.o.PublishTimeout),
 		OnServerDisconnect: func(*paho.Disconnect) {}, // the session has it
 		OnClientError: func(err error) {
 			select {
@@ -74,7 +73,24 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	}
 	_ = network.SetDeadline(time.Time{})
 	l.facts = factsOf(&c.o, c.broker.String(), ack)
+	l.dispatching.Go(func() { l.inflow.run(func(a arrival) { c.dispatch(l, a) }) })
 	return l, nil
+}
+
+// arrived takes a delivery from the wire.
+func (l *link) arrived(a arrival) {
+	if a.QoS > 0 {
+		l.session.arrived(a.id)
+	}
+	l.inflow.put(a)
+}
+
+// end waits until the library and the dispatcher have let go of the connection, which is over or
+// about to be.
+func (l *link) end() {
+	l.inflow.end()
+	<-l.client.Done()
+	l.dispatching.Wait()
 }
 
 func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
@@ -127,12 +143,14 @@ func (c *Conn) connectPacket() *paho.Connect {
 // disconnect sends the last acknowledgements and says goodbye.
 func (l *link) disconnect() {
 	l.session.acknowledge()
+	l.inflow.end() // frees a reader that waits for room
 	_ = l.client.Disconnect(&paho.Disconnect{ReasonCode: 0})
+	l.end()
 }
 
 // whyLost waits until the library has let go of a lost connection and returns its reason.
 func (l *link) whyLost() error {
-	<-l.client.Done()
+	l.end()
 	if bye := l.session.goodbye(); bye != nil {
 		words := ""
 		if bye.Properties != nil {

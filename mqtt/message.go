@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/eclipse/paho.golang/paho"
 )
 
 // Message is a publish packet without its transport: what one side gives and the other gets.
@@ -62,7 +60,12 @@ func (m *Message) check() error {
 
 // size is the length of the whole packet in bytes.
 func (m *Message) size() int {
-	properties := 0
+	_, rest := m.sizes()
+	return 1 + varInt(rest) + rest
+}
+
+// sizes are the lengths of the properties, and of all that follows the fixed header.
+func (m *Message) sizes() (properties, rest int) {
 	text := func(n int) {
 		if n > 0 {
 			properties += 3 + n
@@ -80,11 +83,11 @@ func (m *Message) size() int {
 	for _, u := range m.User {
 		properties += 5 + len(u.Name) + len(u.Value)
 	}
-	rest := 2 + len(m.Topic) + varInt(properties) + properties + len(m.Payload)
+	rest = 2 + len(m.Topic) + varInt(properties) + properties + len(m.Payload)
 	if m.QoS > 0 {
 		rest += 2
 	}
-	return 1 + varInt(rest) + rest
+	return properties, rest
 }
 
 // varInt is the length of n as a variable byte integer.
@@ -102,48 +105,3 @@ func varInt(n int) int {
 
 // maxMQTT is the largest packet of the protocol: a remaining length of four bytes.
 const maxMQTT = 1 + 4 + 268_435_455
-
-func (m *Message) packet() *paho.Publish {
-	p := &paho.Publish{
-		Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Retain: m.Retain,
-		Properties: &paho.PublishProperties{
-			ContentType:     m.ContentType,
-			ResponseTopic:   m.ResponseTopic,
-			CorrelationData: m.CorrelationData,
-		},
-	}
-	if m.UTF8 {
-		p.Properties.PayloadFormat = paho.Byte(1)
-	}
-	if m.Expiry > 0 {
-		p.Properties.MessageExpiry = paho.Uint32(seconds(m.Expiry))
-	}
-	if len(m.User) > 0 {
-		p.Properties.User = make(paho.UserProperties, len(m.User))
-		for i, u := range m.User {
-			p.Properties.User[i] = paho.UserProperty{Key: u.Name, Value: u.Value}
-		}
-	}
-	return p
-}
-
-func fromPacket(p *paho.Publish) Message {
-	m := Message{Topic: p.Topic, Payload: p.Payload, QoS: p.QoS, Retain: p.Retain}
-	if p.Properties == nil {
-		return m
-	}
-	m.ContentType = p.Properties.ContentType
-	m.ResponseTopic = p.Properties.ResponseTopic
-	m.CorrelationData = p.Properties.CorrelationData
-	m.UTF8 = p.Properties.PayloadFormat != nil && *p.Properties.PayloadFormat == 1
-	if p.Properties.MessageExpiry != nil {
-		m.Expiry = time.Duration(*p.Properties.MessageExpiry) * time.Second
-	}
-	if len(p.Properties.User) > 0 {
-		m.User = make([]UserProperty, len(p.Properties.User))
-		for i, u := range p.Properties.User {
-			m.User[i] = UserProperty{u.Key, u.Value}
-		}
-	}
-	return m
-}

@@ -39,7 +39,7 @@ type Options struct {
 	PublishTimeout time.Duration // default 10 s, until PUBACK or SUBACK
 
 	// ReceiveMaximum bounds messages delivered and not acknowledged. Default 65535, which the
-	// embedded broker needs: with less it stalls.
+	// embedded broker needs: with less it stalls. So many may wait in memory when handlers hang.
 	ReceiveMaximum uint16
 
 	// PrivateTopic is where Retained publishes its end marker; only this connection subscribes to

@@ -2,10 +2,10 @@ package mqtt
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
-	pahosession "github.com/eclipse/paho.golang/paho/session"
+	"github.com/eclipse/paho.golang/packets"
 
 	"github.com/taktworks/takt/cloudevent"
 )
@@ -40,25 +40,36 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 		return &PublishError{m.Topic, 0x9b, reason(0x9b, "")}
 	}
 
-	if c.o.PublishTimeout < c.o.ConnectTimeout { // the library's limit is the larger of the two
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.o.PublishTimeout)
-		defer cancel()
+	return l.publish(ctx, &m, c.o.PublishTimeout)
+}
+
+func (l *link) publish(ctx context.Context, m *Message, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	done := make(chan packets.ControlPacket, 1)
+	if err := l.session.publish(ctx, m, done); err != nil {
+		return l.explain(err, "publish "+m.Topic)
 	}
-	ack, err := l.client.Publish(ctx, m.packet())
-	switch {
-	case err == nil:
+	if m.QoS == 0 {
 		return nil
-	case ack != nil && ack.ReasonCode >= 0x80:
-		words := ""
-		if ack.Properties != nil {
-			words = ack.Properties.ReasonString
-		}
-		return &PublishError{m.Topic, ack.ReasonCode, reason(ack.ReasonCode, words)}
-	case errors.Is(err, pahosession.ErrNoConnection):
-		return fmt.Errorf("publish %s: %w", m.Topic, ErrDown)
 	}
-	return l.explain(err, "publish "+m.Topic)
+	select {
+	case answer := <-done:
+		ack, ok := answer.Content.(*packets.Puback)
+		switch {
+		case !ok:
+			return fmt.Errorf("publish %s: %w", m.Topic, ErrLost)
+		case ack.ReasonCode >= 0x80:
+			words := ""
+			if ack.Properties != nil {
+				words = ack.Properties.ReasonString
+			}
+			return &PublishError{m.Topic, ack.ReasonCode, reason(ack.ReasonCode, words)}
+		}
+		return nil
+	case <-ctx.Done():
+		return l.explain(ctx.Err(), "publish "+m.Topic)
+	}
 }
 
 // PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.

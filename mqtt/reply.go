@@ -36,7 +36,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 		// With the receiving connection away nobody knows yet whether the message comes again; an
 		// answer now would be one of two.
 		if in.delivery.fate() == unknown {
-			if s.recv.await(ctx, func() bool { return true }) != nil && ctx.Err() != nil {
+			if s.recv.connected(ctx) != nil && ctx.Err() != nil {
 				return false
 			}
 		}
@@ -70,7 +70,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 			return true
 		}
 		s.log.Warn("mqtt: reply not sent yet", "topic", in.Topic, "id", request.ID, "err", err)
-		if errors.Is(err, ErrDown) && s.pub.await(ctx, func() bool { return true }) != nil {
+		if errors.Is(err, ErrDown) && s.pub.connected(ctx) != nil {
 			return false
 		}
 		if !errors.Is(err, ErrDown) {

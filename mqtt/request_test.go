@@ -63,7 +63,8 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// An unanswered request is sent again under the same id until it is answered.
+// An unanswered request is sent again under the same id until it is answered. Only requesters wait
+// for something, and by the id of their request: D13.
 func TestRequestRepeats(t *testing.T) {
 	b := testenv.Mosquitto(t)
 	c, _, pub := newClient(t, b.URL, b.URL, mqtt.ClientOptions{RepeatAfter: 30 * time.Millisecond})

@@ -25,19 +25,12 @@ func (c *Conn) Retain(ctx context.Context, topic string, payload []byte, expiry 
 
 // Retained returns the retained messages that fall under filters now, by topic, each topic
 // once. It subscribes, then publishes a marker to itself: a broker serves one client in order,
-// so what was retained has come when the marker comes. No time is waited for. Messages go to other
-// subscriptions of this Conn too if they fall under those.
+// so what was retained has come when the marker comes. No time is waited for.
 //
-// It runs once at a time. ErrLost: the connection broke; repeat.
+// Best ask on the Conn that publishes: messages go to other subscriptions of this Conn too if they
+// fall under those, and a filter it is subscribed to is refused. It runs once at a time.
+// ErrLost: the connection broke; repeat.
 func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, error) {
-	for _, f := range filters {
-		if err := CheckFilter(f); err != nil {
-			return nil, err
-		}
-		if strings.HasPrefix(f, "$share/") {
-			return nil, messageError("filter", f, "shared subscriptions get no retained messages")
-		}
-	}
 	select {
 	case c.retained <- struct{}{}:
 		defer func() { <-c.retained }()
@@ -52,16 +45,13 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 		return nil, fmt.Errorf("mqtt: retained: %s", reason(0x9a, ""))
 	}
 	col := collection{marker: c.o.PrivateTopic + "/" + uuid.NewString(), done: make(chan struct{})}
-	subs, unsubscribe := c.collectors(&col, filters)
-	c.mu.Lock()
-	c.subs = append(slices.Clip(c.subs), subs...)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.subs = slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool { return slices.Contains(subs, s) })
-		c.mu.Unlock()
-	}()
-	defer c.unsubscribe(ctx, l, unsubscribe) // first, so that nothing comes without a subscription
+	filters = append(slices.Clone(filters), col.marker)
+	subs, err := c.collectors(&col, filters)
+	if err != nil {
+		return nil, err
+	}
+	defer c.forget(subs)
+	defer c.unsubscribe(ctx, l, filters) // first, so that nothing comes without a subscription
 
 	refused, err := l.subscribe(ctx, c.o.PublishTimeout, subs)
 	switch {
@@ -70,7 +60,7 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 	case len(refused) > 0:
 		return nil, refused[0].err
 	}
-	if err := c.Publish(ctx, Message{Topic: col.marker, QoS: 0}); err != nil {
+	if err := c.Publish(ctx, Message{Topic: col.marker}); err != nil {
 		return nil, err
 	}
 	select {
@@ -83,24 +73,26 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 	}
 }
 
-// collectors makes the subscriptions of one collection and lists those to take back after it. A
-// filter we are subscribed to anyway keeps its options, for a second SUBSCRIBE replaces the
-// first [MQTT-3.8.4-3], and stays.
-func (c *Conn) collectors(col *collection, filters []string) (subs []*Subscription, takeBack []string) {
+// collectors adds the subscriptions of one collection. They have QoS 0, which is outside the
+// queues a broker limits: mosquitto drops what exceeds its own without a word. What is lost with
+// the connection is noticed. So a subscription that is there cannot be used, nor replaced.
+func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, f := range append(slices.Clone(filters), col.marker) {
-		// QoS 0 is outside the queues a broker limits. What is lost with a connection is noticed.
-		s := &Subscription{Filter: f, QoS: 0, Handle: col.take}
-		i := slices.IndexFunc(c.subs, func(s *Subscription) bool { return s.Filter == f })
-		if i >= 0 {
-			s.QoS, s.RetainAsPublished = c.subs[i].QoS, c.subs[i].RetainAsPublished
-		} else {
-			takeBack = append(takeBack, f)
+	var subs []*Subscription
+	for _, f := range filters {
+		switch err := CheckFilter(f); {
+		case err != nil:
+			return nil, err
+		case strings.HasPrefix(f, "$share/"):
+			return nil, messageError("filter", f, "shared subscriptions get no retained messages")
+		case slices.ContainsFunc(c.subs, func(s *Subscription) bool { return s.Filter == f }):
+			return nil, messageError("filter", f, "this connection is subscribed to it: ask on another")
 		}
-		subs = append(subs, s)
+		subs = append(subs, &Subscription{Filter: f, Handle: col.take, temporary: true})
 	}
-	return subs, takeBack
+	c.subs = append(slices.Clip(c.subs), subs...)
+	return subs, nil
 }
 
 // collection gathers retained messages until its marker comes.

@@ -3,7 +3,6 @@ package mqtt_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -181,7 +180,9 @@ func TestServer(t *testing.T) {
 			t.Errorf("%x", in.CorrelationData)
 		}
 		// Nobody asked: handled all the same.
-		publish(t, r.peer, mqtt.Encode(commands, command("5")))
+		if err := r.peer.PublishEvent(within(t), commands, command("5")); err != nil {
+			t.Fatal(err)
+		}
 		r.send(t, command("6"))
 		if e := r.answer(t); e.CausationID != "6" || h.calls() != 6 {
 			t.Errorf("%s, %d calls", e.CausationID, h.calls())
@@ -310,6 +311,7 @@ func TestServerRetained(t *testing.T) {
 		m = mqtt.Encode(commands, command("live"))
 		m.Retain = true
 		publish(t, pub, m)
+		eventually(t, "the live one", func() bool { return h.calls() == 2 }) // mochi acknowledges before it delivers
 		r.send(t, command("last"))
 		r.answer(t)
 		var got []string
@@ -378,221 +380,6 @@ func TestServerLanes(t *testing.T) {
 	})
 }
 
-// The handler's store is away: the command is held, and decided when the store is back; or
-// answered with SERVICE_UNAVAILABLE when it takes too long. What nobody waits for is held on.
-func TestServerHold(t *testing.T) {
-	b := testenv.Mosquitto(t)
-	var away atomic.Bool
-	h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-		if away.Load() {
-			return nil, errors.New("redis: connection refused")
-		}
-		reply := e.Reply(nil, "", "urn:takt", time.Now())
-		return &reply, nil
-	}}
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Hold: 150 * time.Millisecond})
-	away.Store(true)
-	r.send(t, command("1"))
-	eventually(t, "two tries", func() bool { return h.calls() >= 2 })
-	away.Store(false)
-	if e := r.answer(t); e.ErrorKind != "" {
-		t.Errorf("%+v", e)
-	}
-	away.Store(true)
-	r.send(t, command("2"))
-	if e := r.answer(t); e.ErrorKind != cloudevent.KindServiceUnavailable || strings.Contains(e.ErrorMessage, "redis") {
-		t.Errorf("%+v", e)
-	}
-	calls := h.calls()
-	publish(t, r.peer, mqtt.Encode(commands, command("3")))
-	eventually(t, "more tries than Hold has room for", func() bool { return h.calls() >= calls+5 })
-	away.Store(false)
-	r.send(t, command("4"))
-	if e := r.answer(t); e.CausationID != "4" {
-		t.Error("out of order")
-	}
-	r.stats(t, func(s mqtt.ServerStats) bool { return s.Refused == 1 && s.Received == 4 })
-}
-
-// The receiving connection breaks while a command is at work. The broker kept the session: the
-// command comes again, and there is one answer, the handler's stored one. D10.
-func TestServerReceiverLost(t *testing.T) {
-	brokers(t, func(t *testing.T, b *testenv.Broker) {
-		proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-			begun <- struct{}{}
-			<-proceed
-			reply := e.Reply(nil, "", "urn:takt", time.Now())
-			return &reply, nil
-		}}
-		proxy := testenv.CountingProxy(t, b.URL)
-		r := newRig(t, b, proxy.URL, b.URL, mqtt.ServerOptions{Handler: h})
-		r.send(t, command("1"))
-		r.send(t, command("2")) // waits in the lane
-		<-begun
-		proxy.Refuse(true)
-		proxy.Cut()
-		eventually(t, "loss noticed", func() bool { return !r.recv.Facts().Connected })
-		close(proceed)
-		eventually(t, "effect stored", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.stored["urn:test:mes 1"] != nil })
-		proxy.Refuse(false)
-		first, second := r.answer(t).CausationID, r.answer(t).CausationID
-		if b.Server.Kind == "mochi" { // it sends again in any order
-			first, second = min(first, second), max(first, second)
-		}
-		if first != "1" || second != "2" {
-			t.Errorf("answers to %s and %s", first, second)
-		}
-		r.send(t, command("3"))
-		if e := r.answer(t); e.CausationID != "3" {
-			t.Errorf("a second answer to %s", e.CausationID)
-		}
-		r.stats(t, func(s mqtt.ServerStats) bool { return s.Answered == 3 && s.Again > 0 })
-	})
-}
-
-// The publishing connection breaks before the reply is out: it goes out on the next one.
-func TestServerPublisherLost(t *testing.T) {
-	brokers(t, func(t *testing.T, b *testenv.Broker) {
-		h := &handler{}
-		proxy := testenv.CountingProxy(t, b.URL)
-		r := newRig(t, b, b.URL, proxy.URL, mqtt.ServerOptions{Handler: h})
-		proxy.Refuse(true)
-		proxy.Cut()
-		eventually(t, "loss noticed", func() bool { return !r.pub.Facts().Connected })
-		r.send(t, command("1"))
-		r.send(t, command("2"))
-		eventually(t, "handled", func() bool { return h.calls() > 0 })
-		proxy.Refuse(false)
-		for _, want := range []string{"1", "2"} {
-			if e := r.answer(t); e.CausationID != want {
-				t.Errorf("answer to %s, want %s", e.CausationID, want)
-			}
-		}
-		if h.calls() != 2 {
-			t.Errorf("%d calls", h.calls())
-		}
-	})
-}
-
-// The broker is killed and forgets everything, the session too: nobody sends the command again,
-// so the server sends the reply it has.
-func TestServerBrokerForgot(t *testing.T) {
-	b := testenv.Mosquitto(t)
-	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-	h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-		begun <- struct{}{}
-		<-proceed
-		reply := e.Reply(nil, "", "urn:takt", time.Now())
-		return &reply, nil
-	}}
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
-	r.send(t, command("1"))
-	<-begun
-	if err := b.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "loss noticed", func() bool { return !r.recv.Facts().Connected && !r.pub.Facts().Connected && !r.peer.Facts().Connected })
-	close(proceed)
-	if err := b.Server.Restart(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "reply sent", func() bool { return r.server.Stats().Answered == 1 })
-	if h.calls() != 1 {
-		t.Errorf("%d calls", h.calls())
-	}
-}
-
-// The broker is killed with a command at work and remembers: the command comes again.
-func TestServerBrokerKilled(t *testing.T) {
-	b := testenv.StartMosquitto(t, embedded.MosquittoOptions{Dir: t.TempDir()})
-	h := &handler{}
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
-	client := newConn(t, b.URL, "client-recv", withSession)
-	requester, err := mqtt.NewClient(client, r.peer, mqtt.ClientOptions{ResponseTopic: "mes/client", RepeatAfter: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, client.Run)
-	ready(t, client)
-	var all sync.WaitGroup
-	for worker := range 4 {
-		all.Go(func() {
-			for i := range 25 {
-				e := command(fmt.Sprint(worker, "-", i))
-				reply, err := requester.Request(within(t), commands, e)
-				if err != nil || reply.CausationID != e.ID || reply.ErrorKind != "" {
-					t.Errorf("%v %+v", err, reply)
-				}
-			}
-		})
-	}
-	for range 2 {
-		calls := h.calls()
-		eventually(t, "some work", func() bool { return h.calls() > calls })
-		if err := b.Server.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Server.Restart(within(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	all.Wait()
-	if len(h.stored) != 100 {
-		t.Errorf("%d commands", len(h.stored))
-	}
-}
-
-// At the end, what is at work may finish; what was not begun is left to the next process.
-func TestServerStops(t *testing.T) {
-	brokers(t, func(t *testing.T, b *testenv.Broker) {
-		proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-			begun <- struct{}{}
-			<-proceed
-			reply := e.Reply(nil, "", "urn:takt", time.Now())
-			return &reply, nil
-		}}
-		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
-		r.send(t, command("1"))
-		r.send(t, command("2"))
-		<-begun
-		time.AfterFunc(50*time.Millisecond, func() { close(proceed) })
-		r.stop()
-		if e := r.answer(t); e.CausationID != "1" {
-			t.Error(e.CausationID)
-		}
-		second := &handler{}
-		r.serve(t, b.URL, b.URL, mqtt.ServerOptions{Handler: second})
-		if e := r.answer(t); e.CausationID != "2" {
-			t.Errorf("answer to %s", e.CausationID)
-		}
-		if second.calls() != 1 || !second.seen[0].Delivery.Duplicate && b.Server.Kind == "mosquitto" {
-			t.Errorf("%+v", second.seen)
-		}
-	})
-}
-
-// A handler that does not come to an end within Drain is cancelled; its command stays.
-func TestServerDrain(t *testing.T) {
-	b := testenv.Mosquitto(t)
-	begun := make(chan struct{}, 10)
-	h := &handler{handle: func(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-		begun <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Drain: 20 * time.Millisecond})
-	r.send(t, command("1"))
-	<-begun
-	r.stop()
-	r.answers.empty(t)
-	r.serve(t, b.URL, b.URL, mqtt.ServerOptions{Handler: &handler{}})
-	if e := r.answer(t); e.CausationID != "1" {
-		t.Error(e.CausationID)
-	}
-}
-
 // A reply larger than the broker takes is replaced by one that says so; a response topic the
 // broker does not let us write to is counted. E-P19.
 func TestServerReplyRefused(t *testing.T) {
@@ -651,6 +438,16 @@ func TestServerByHand(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A Lane that panics costs nothing: its messages share a lane.
+func TestServerLanePanics(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: &handler{}, Lane: func(mqtt.Message) string { panic("oh") }})
+	r.send(t, command("1"))
+	if e := r.answer(t); e.CausationID != "1" || r.server.Stats().Panics != 1 {
+		t.Errorf("%+v %+v", e, r.server.Stats())
+	}
 }
 
 func TestNewServer(t *testing.T) {

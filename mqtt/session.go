@@ -37,7 +37,7 @@ type session struct {
 	number int                    // which of them this connection continues
 
 	mu      sync.Mutex
-	wire    io.Writer // nil before CONNACK and when the connection is over
+	wire    *wire // nil before CONNACK and when the connection is over
 	waiting map[uint16]request
 	lastID  map[bool]uint16 // by request.publish
 	slots   chan struct{}   // one element per publish in flight; capacity = the broker's Receive Maximum
@@ -73,7 +73,7 @@ func (s *session) ConAckReceived(w io.Writer, _ *packets.Connect, ack *packets.C
 	s.number = s.begin(ack.SessionPresent) // nothing reads it before the library's readers start
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wire = w
+	s.wire = w.(*wire)
 	s.slots = make(chan struct{}, max(1, min(inFlight, lastPublishID)))
 	return nil
 }
@@ -101,47 +101,75 @@ func (s *session) goodbye() *packets.Disconnect {
 	return s.bye
 }
 
-// AddToSession gives p its identifier. For a publish it first waits until the broker's
-// Receive Maximum leaves room.
-func (s *session) AddToSession(ctx context.Context, p pahosession.Packet, done chan<- packets.ControlPacket) error {
-	publish := p.Type() == packets.PUBLISH
-	if publish {
+// AddToSession gives p, which is a SUBSCRIBE or an UNSUBSCRIBE, its identifier.
+func (s *session) AddToSession(_ context.Context, p pahosession.Packet, done chan<- packets.ControlPacket) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire == nil {
+		return pahosession.ErrNoConnection
+	}
+	id, err := s.register(request{false, done})
+	if err == nil {
+		p.SetIdentifier(id)
+	}
+	return err
+}
+
+// publish writes m. With QoS 1 it first waits until the broker's Receive Maximum leaves room,
+// and done gets the PUBACK, or a packet of no type when the connection ends before.
+func (s *session) publish(ctx context.Context, m *Message, done chan<- packets.ControlPacket) error {
+	if m.QoS > 0 {
 		select {
 		case s.slots <- struct{}{}:
 		default:
 			select {
 			case s.slots <- struct{}{}:
 			case <-s.lost:
-				return pahosession.ErrNoConnection
+				return ErrDown
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := pahosession.ErrNoConnection
-	if s.wire != nil {
-		var id uint16
-		if id, err = s.nextID(publish); err == nil {
-			s.waiting[id] = request{publish, done}
-			p.SetIdentifier(id)
-			return nil
+	w := s.wire
+	var id uint16
+	err := ErrDown
+	if w != nil {
+		err = nil
+		if m.QoS > 0 {
+			id, err = s.register(request{true, done})
 		}
 	}
-	if publish {
-		<-s.slots
+	s.mu.Unlock()
+	if err != nil {
+		if m.QoS > 0 {
+			<-s.slots
+		}
+		return err
 	}
-	return err
+
+	frame := frames.Get().(*[]byte)
+	defer frames.Put(frame)
+	*frame = m.appendPublish((*frame)[:0], id)
+	w.Lock()
+	defer w.Unlock()
+	if _, err := w.Write(*frame); err == nil {
+		_, _ = w.Write(m.Payload)
+	}
+	return nil // if writing fails the connection is over, and done is told
 }
 
-// nextID returns an identifier not in use. s.mu is held.
-func (s *session) nextID(publish bool) (uint16, error) {
+// frames are buffers for packets without their payload.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// register finds an identifier not in use for r. s.mu is held.
+func (s *session) register(r request) (uint16, error) {
 	first, last := uint16(firstOtherID), uint16(lastOtherID)
-	if publish {
+	if r.publish {
 		first, last = firstPublishID, lastPublishID
 	}
-	id := s.lastID[publish]
+	id := s.lastID[r.publish]
 	for range int(last-first) + 1 {
 		if id < first || id == last {
 			id = first
@@ -149,38 +177,48 @@ func (s *session) nextID(publish bool) (uint16, error) {
 			id++
 		}
 		if _, used := s.waiting[id]; !used {
-			s.lastID[publish] = id
+			s.lastID[r.publish] = id
+			s.waiting[id] = r
 			return id, nil
 		}
 	}
 	return 0, pahosession.ErrPacketIdentifiersExhausted
 }
 
-// PacketReceived sorts out what the broker sent: answers to requests, and deliveries, which
-// are noted in the order of arrival and passed on.
-func (s *session) PacketReceived(p *packets.ControlPacket, deliver chan<- *packets.Publish) error {
-	switch content := p.Content.(type) {
-	case *packets.Puback, *packets.Suback, *packets.Unsuback:
-		s.mu.Lock()
-		r, ok := s.waiting[p.PacketID()]
-		delete(s.waiting, p.PacketID())
-		s.mu.Unlock()
-		if ok {
-			if r.publish {
-				<-s.slots
-			}
-			r.done <- *p
-		}
-	case *packets.Publish:
-		s.mu.Lock()
-		if _, known := s.settled[content.PacketID]; !known {
-			s.settled[content.PacketID] = false
-			s.order = append(s.order, content.PacketID)
-		}
-		s.mu.Unlock()
-		deliver <- content
+// PacketReceived gives an answer to who waits for it. Deliveries and most PUBACKs do not come
+// this way: see wire.
+func (s *session) PacketReceived(p *packets.ControlPacket, _ chan<- *packets.Publish) error {
+	s.answer(p.PacketID(), *p)
+	return nil
+}
+
+// acknowledged is a PUBACK of success.
+func (s *session) acknowledged(id uint16) {
+	s.answer(id, packets.ControlPacket{Content: &packets.Puback{PacketID: id}})
+}
+
+func (s *session) answer(id uint16, p packets.ControlPacket) {
+	s.mu.Lock()
+	r, ok := s.waiting[id]
+	delete(s.waiting, id)
+	s.mu.Unlock()
+	if !ok {
+		return
 	}
-	return nil // the packets of QoS 2 cannot come: we subscribe and publish with 0 and 1
+	if r.publish {
+		<-s.slots
+	}
+	r.done <- p
+}
+
+// arrived notes a delivery of QoS 1. It is called in the order of arrival.
+func (s *session) arrived(id uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.settled[id]; !known {
+		s.settled[id] = false
+		s.order = append(s.order, id)
+	}
 }
 
 // settle allows the acknowledgement of a delivery. It is sent, with others, once all that
@@ -218,10 +256,8 @@ func (s *session) acknowledge() {
 	if w == nil || len(acks) == 0 {
 		return
 	}
-	if l, ok := w.(sync.Locker); ok {
-		l.Lock()
-		defer l.Unlock()
-	}
+	w.Lock()
+	defer w.Unlock()
 	_, _ = w.Write(acks) // if it fails the connection is over, and the broker sends them again
 }
 

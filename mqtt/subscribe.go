@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
+	pahosession "github.com/eclipse/paho.golang/paho/session"
 )
 
 // A Subscription asks for the messages of one filter. Filters of one Conn should not overlap: a
@@ -27,6 +28,8 @@ type Subscription struct {
 	// what a kept session had waiting. It must not block: hand the message on, and call
 	// Inbound.Ack once its effect is stored. ctx is that of Run. A panic is logged and the message acknowledged.
 	Handle func(ctx context.Context, in *Inbound)
+
+	temporary bool // not made again after a reconnect
 }
 
 func (s *Subscription) check() error {
@@ -63,7 +66,11 @@ func (c *Conn) Subscribe(ctx context.Context, subs ...Subscription) error {
 	refused, err := l.subscribe(ctx, c.o.PublishTimeout, added)
 	switch {
 	case len(refused) > 0:
-		c.forget(refused)
+		var subs []*Subscription
+		for _, r := range refused {
+			subs = append(subs, r.sub)
+		}
+		c.forget(subs)
 		return refused[0].err
 	case errors.Is(err, ErrDown):
 		return nil // remembered; the next connect makes it
@@ -71,12 +78,10 @@ func (c *Conn) Subscribe(ctx context.Context, subs ...Subscription) error {
 	return err
 }
 
-func (c *Conn) forget(refused []refusal) {
+func (c *Conn) forget(subs []*Subscription) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.subs = slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool {
-		return slices.ContainsFunc(refused, func(r refusal) bool { return r.sub == s })
-	})
+	c.subs = slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool { return slices.Contains(subs, s) })
 }
 
 // subscribeAll makes subscriptions on a new connection and returns those still missing. What the
@@ -173,6 +178,8 @@ func (l *link) explain(err error, what string) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("mqtt: %s: %w", what, err)
+	case errors.Is(err, ErrDown), errors.Is(err, pahosession.ErrNoConnection):
+		return fmt.Errorf("%s: %w", what, ErrDown)
 	case !l.up():
 		return fmt.Errorf("%s: %w", what, ErrLost)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -192,24 +199,35 @@ func (c *Conn) takeBack(ctx context.Context, l *link) {
 	}
 }
 
-// unsubscribe takes filters back, now or, if the connection is lost, at the next connect.
+// unsubscribe takes filters back: on l, or on the connection after it, or at the next connect.
 func (c *Conn) unsubscribe(ctx context.Context, l *link, filters []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.PublishTimeout)
 	defer cancel()
-	if _, err := l.client.Unsubscribe(ctx, &paho.Unsubscribe{Topics: filters}); err != nil && !l.up() {
+	for {
+		_, err := l.client.Unsubscribe(ctx, &paho.Unsubscribe{Topics: filters})
+		if err == nil || l.up() {
+			return
+		}
 		c.mu.Lock()
-		c.leftovers = append(c.leftovers, filters...)
+		l = c.link
+		up := l.up()
+		if !up {
+			c.leftovers = append(c.leftovers, filters...)
+		}
 		c.mu.Unlock()
+		if !up {
+			return
+		}
 	}
 }
 
-// dispatch hands a message to every subscription it falls under. The library calls it, one
-// message at a time in the order of arrival.
-func (c *Conn) dispatch(l *link, p *paho.Publish) {
+// dispatch hands a message to every subscription it falls under, one message at a time in the
+// order of arrival.
+func (c *Conn) dispatch(l *link, p arrival) {
 	c.mu.Lock()
 	subs, ctx := c.subs, c.ctx
 	c.mu.Unlock()
-	d := &delivery{conn: c, link: l, id: p.PacketID, qos: p.QoS}
+	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS}
 	var takers []*Subscription
 	for _, s := range subs {
 		if matches(unshared(s.Filter), p.Topic) {
@@ -225,9 +243,8 @@ func (c *Conn) dispatch(l *link, p *paho.Publish) {
 		return
 	}
 	d.left.Store(int32(len(takers)))
-	m := fromPacket(p)
 	for _, s := range takers {
-		c.handle(ctx, s, &Inbound{Message: m, Duplicate: p.Duplicate(), delivery: d})
+		c.handle(ctx, s, &Inbound{Message: p.Message, Duplicate: p.duplicate, delivery: d})
 	}
 }
 

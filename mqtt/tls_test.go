@@ -105,7 +105,7 @@ func TestTLS(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			err := bad.Ready(ctx)
-			return err == nil || strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "EOF")
+			return err == nil || !strings.HasPrefix(err.Error(), "mqtt: not connected: context") // there was an attempt
 		})
 		if bad.Facts().Connected {
 			t.Errorf("%s: connected", name)

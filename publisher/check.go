@@ -128,7 +128,8 @@ func (c *checker) leftOver(scope isa95.Scope, id isa95.JobOrderID, f *found, why
 func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *found) {
 	topic := c.opt.indexTopic(s.Scope)
 	has := f.stateIndex(c.opt, s.Scope)
-	want, err := c.opt.contentOf(c.opt.stateIndex(&index))
+	x := c.opt.stateIndex(&index)
+	payload, err := x.Encode(c.opt.StateIndexKeys)
 	switch {
 	case err != nil:
 		c.violation(nextStore, "no state index can be made: %v", err)
@@ -136,7 +137,7 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 		c.violation(nextPublish, "topic %s is missing at the broker", topic)
 	case has == nil:
 		c.violation(nextPublish, "topic %s cannot be read", topic)
-	case has.content != want:
+	case has.content != contentOf(payload):
 		c.violation(nextPublish, "topic %s lists other job orders or states than the store", topic)
 	case has.seq != s.Seq:
 		c.violation(nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)

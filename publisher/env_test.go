@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +34,7 @@ const (
 )
 
 var (
-	quiet  = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	quiet  = slog.New(slog.DiscardHandler)
 	serial atomic.Int64
 )
 
@@ -89,7 +88,7 @@ func (p *plant) hear(_ context.Context, in *mqtt.Inbound) {
 func (p *plant) open(url string) *jobstore.Store {
 	p.t.Helper()
 	s, err := jobstore.Open(p.t.Context(), jobstore.Options{
-		URL: url, Prefix: p.keys.Prefix(), Instance: fmt.Sprint("test-", serial.Add(1)), Log: quiet,
+		URL: url, Embedded: p.redis.Server.Kind == "miniredis", Prefix: p.keys.Prefix(), Instance: fmt.Sprint("test-", serial.Add(1)), Log: quiet,
 	})
 	if err != nil {
 		p.t.Fatal(err)

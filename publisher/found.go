@@ -151,9 +151,9 @@ func (f *found) stateIndex(o Options, scope isa95.Scope) *acknowledged {
 	if x.Jobs == nil {
 		x.Jobs = []isa95.StateIndexEntry{}
 	}
-	c, err := o.contentOf(x)
+	payload, err := x.Encode(o.StateIndexKeys)
 	if err != nil {
 		return nil
 	}
-	return &acknowledged{seq: x.Seq, content: c, missing: o.expiring(f.index)}
+	return &acknowledged{seq: x.Seq, content: contentOf(payload), missing: o.expiring(f.index)}
 }

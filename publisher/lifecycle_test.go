@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +178,30 @@ func TestReplayOfOldChanges(t *testing.T) {
 		t.Errorf("a replay moved seq from %d to %d", before, after)
 	}
 	i.stop()
+}
+
+// An id that another scope uses after its order was cancelled here: the topics here are deleted all the same.
+func TestIDMovesToAnotherScope(t *testing.T) {
+	p := newPlant(t)
+	i := p.start()
+	p.move(scope, "JO-1", isa95.Store)
+	p.move(scope, "JO-2", isa95.Store)
+	p.inSync()
+	g := new(gate)
+	i.stop()
+	i = p.start(g.through)
+	p.eventually("at work", func() error { return p.publishing(i) })
+	release := make(chan struct{})
+	g.set(func() { g.before = func(string) { <-release } })
+	p.move(scope, "JO-2", isa95.Cancel) // holds the publisher up, so that the next two are one batch
+	p.move(scope, "JO-1", isa95.Cancel)
+	p.move("elsewhere", "JO-1", isa95.Store)
+	g.set(func() { g.before = nil })
+	close(release)
+	p.inSync()
+	if got := fmt.Sprint(topics(p.retained())); got != "[elsewhere/order/JO-1 elsewhere/state-index m42/state-index]" {
+		t.Errorf("retained: %s", got)
+	}
 }
 
 // D20: a scope stands verbatim in its topics, and so does every id.

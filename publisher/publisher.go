@@ -31,6 +31,7 @@ type Publisher struct {
 	opt       Options
 	log       *slog.Logger
 	connected atomic.Bool // the broker was lost and came back
+	aside     *aside      // used by one term at a time
 	stats     counters
 }
 
@@ -40,7 +41,7 @@ func New(store *jobstore.Store, retainer Retainer, opt Options) (*Publisher, err
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{store: store, retainer: retainer, opt: opt, log: opt.Log}
+	p := &Publisher{store: store, retainer: retainer, opt: opt, log: opt.Log, aside: newAside()}
 	retainer.OnConnect(func() { p.connected.Store(true) })
 	return p, nil
 }

@@ -25,6 +25,9 @@ const (
 // This is what makes the cursor an optimisation: trimmed changes (E-P7, D25), a lost cursor, a broker without its retained
 // messages (E-P8) and a publication by a process that had lost the lease are all mended here.
 func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa95.Scope) error {
+	if extent&all != 0 && t.refused.try() {
+		t.aside.again()
+	}
 	has, err := t.ask(work, extent, scopes)
 	if err != nil {
 		return err
@@ -57,7 +60,6 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 	if extent&all == 0 {
 		return nil
 	}
-	t.refused.tried()
 	t.announce = false
 	t.nextAudit = time.Now().Add(t.opt.Audit)
 	if extent&again != 0 {

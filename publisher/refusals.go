@@ -37,10 +37,14 @@ func (r *refusals) add(t topicOf) (first bool) {
 // settled forgets a topic that the broker has taken, or that is not wanted any more.
 func (r *refusals) settled(t topicOf) { delete(r.topics, t) }
 
-// tried puts the next attempt off if there was one.
-func (r *refusals) tried() {
-	if now := time.Now(); !r.empty() && !now.Before(r.at) {
-		r.round++
-		r.at = now.Add(min(refusedFirst<<min(r.round, 20), refusedLast))
+// try says whether it is time to try them again, and if so puts the attempt after this one off: whatever becomes of this one, even
+// if the connection ends with it.
+func (r *refusals) try() bool {
+	now := time.Now()
+	if r.empty() || now.Before(r.at) {
+		return false
 	}
+	r.round++
+	r.at = now.Add(min(refusedFirst<<min(r.round, 20), refusedLast))
+	return true
 }

@@ -20,6 +20,12 @@ import (
 // E-P19: a broker whose access list denies a scope. Its topics are tried again until the list is mended; the cursor stays;
 // all other scopes are published.
 func TestBrokerRefuses(t *testing.T) {
+	t.Run("with a reason", func(t *testing.T) { brokerRefuses(t, "max_queued_messages 100000") })
+	t.Run("by closing the connection", func(t *testing.T) { brokerRefuses(t, "max_queued_messages 0") }) // as mosquitto 2.0.11 does then
+}
+
+func brokerRefuses(t *testing.T, config string) {
+	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
 	allow := func(lines ...string) {
 		t.Helper()
@@ -28,7 +34,7 @@ func TestBrokerRefuses(t *testing.T) {
 		}
 	}
 	allow("topic deny " + prefix + "/denied/#")
-	p := newPlantOn(t, testenv.Redis(t), testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{"acl_file " + acl}}))
+	p := newPlantOn(t, testenv.Redis(t), testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{config, "acl_file " + acl}}))
 	i := p.start()
 	p.move(scope, "JO-1", isa95.Store)
 	p.inSync()

@@ -47,6 +47,9 @@ func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry 
 	defer g.set(func() { g.inFlight-- })
 	if before != nil {
 		before(topic)
+		if ctx.Err() != nil { // as if the pause had come an instant earlier; what is on its way already is TestAudit's
+			return ctx.Err()
+		}
 	}
 	if fail != nil {
 		if err := fail(topic, payload); err != nil {

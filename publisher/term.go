@@ -29,13 +29,6 @@ type term struct {
 	failures               int
 }
 
-// acknowledged is the state index that the broker has.
-type acknowledged struct {
-	seq     int64
-	content content
-	missing bool // it had it: publish it again
-}
-
 func newTerm(p *Publisher, l *jobstore.Lease) *term {
 	now := time.Now()
 	return &term{
@@ -63,6 +56,7 @@ func (t *term) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := t.turn(ctx, work)
 		t.stats.turned.Store(time.Now().UnixNano())
+		t.aside.turned(err == nil)
 		if err == nil {
 			t.failures = 0
 			continue
@@ -190,8 +184,9 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 	for _, c := range changes {
 		l.change(c)
 	}
-	if due, ok := t.refused.due(); ok && !time.Now().Before(due) {
+	if t.refused.try() {
 		l.again(t.refused)
+		t.aside.again()
 	}
 	if l.empty() {
 		return nil, nil

@@ -83,8 +83,8 @@ func runCut(t testing.TB, redis *testenv.RedisServer, at int, lose bool) (comman
 	p.order("JO", "WM")
 	p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 
-	if !p.awaitOr(g.fell, "JO", "End", "ResultUpdate") {
-		t.Log(g.where())
+	if ended := p.awaitOr(g.fell, "JO", "End", "ResultUpdate"); !g.disarm() {
+		t.Logf("%s, ended %v", g.where(), ended)
 		p.start("b", setup{store: quick})
 	}
 	commands = g.count()

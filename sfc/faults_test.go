@@ -10,6 +10,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/recipe"
 )
 
 // runBracket lets one order of a bracket run to its end.
@@ -141,6 +142,32 @@ func TestSweepMends(t *testing.T) {
 		t.Errorf("JO-1: %+v", x.Action("drill"))
 	}
 	s.consistent()
+}
+
+// A recipe that was over at its start, whose second work entry is lost, is found, also by an instance that knows nothing of it.
+func TestSweepFindsWhatIsOver(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	program, err := recipe.Compile([]byte(`{"Steps": [{"Name": "A", "Initial": true}], "Transitions": [], "Actions": []}`))
+	p.must(err)
+	p.workMaster("WM", []byte(`{}`))
+	p.order("JO", "WM")
+	rdb, ctx := p.redis.Client, t.Context()
+	p.must(rdb.Do(ctx, rdb.B().Del().Key(keys.New(p.prefix).SfcWork()).Build()).Error())
+	snap := p.load("JO")
+	snap.Scope = scope
+	out := program.Start(order(snap.Job), "WM", "1-1", nil, p.mes.Now())
+	next, _ := isa95.Next(snap.Job.State, isa95.Run)
+	c := change(isa95.Run, next, p.mes.Now())
+	c.Execution = out.Docs.Execution
+	p.must(p.mes.Commit(ctx, snap, c))
+	b := p.start("b", setup{idle: true})
+	p.must(b.sweep(ctx))
+	b.takeWork()
+	if snap := p.load("JO"); snap.Job.State.String() != "Ended_Completed" || snap.Response == nil {
+		t.Errorf("it is %s", snap.Job.State)
+	}
+	p.consistent()
 }
 
 // FLUSHALL while the engine runs: it lives on, and runs what comes next (E-S27).

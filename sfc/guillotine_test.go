@@ -64,6 +64,14 @@ func (g *guillotine) arm(at int, lose bool, onFall func()) {
 	g.at, g.lose, g.armed, g.onFall = at, lose, true, onFall
 }
 
+// disarm lets it fall no more; false if it has fallen.
+func (g *guillotine) disarm() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at = 0
+	return !g.fallen()
+}
+
 func (g *guillotine) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -338,7 +338,8 @@ func (p *plant) awaitOr(stop <-chan struct{}, id string, types ...string) bool {
 	for {
 		changes, err := p.mes.Watch(ctx, scope, after, 50*time.Millisecond)
 		if err != nil && !jobstore.Away(err) || ctx.Err() != nil {
-			p.t.Fatalf("%s: no %v: it is %s, history %v, %v", id, types, p.state(id), p.history(id), err)
+			snap := p.load(id)
+			p.t.Fatalf("%s: no %v: it is %s, history %v, %v, execution %s", id, types, p.state(id), p.history(id), err, snap.Execution.Encode())
 		}
 		for _, c := range changes {
 			after = c.ID

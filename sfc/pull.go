@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
@@ -112,7 +113,7 @@ func (e *Engine) deliver(ctx context.Context, q jobstore.Query, ev cloudevent.Ev
 		return true, nil
 	}
 	if !waits(snap, w.Action) {
-		return false, e.outdated(ctx, snap, w)
+		return false, e.outdated(ctx, snap, ev.Type, w)
 	}
 	return true, e.decide(ctx, event{
 		query: q, cause: ev.ID,
@@ -128,11 +129,18 @@ func waits(snap *jobstore.Snapshot, action string) bool {
 	return a != nil && a.State == recipe.ActionWaiting
 }
 
-// outdated takes a job that waits no more out of the mailboxes.
-func (e *Engine) outdated(ctx context.Context, snap *jobstore.Snapshot, w recipe.Waiting) error {
-	changed := forget(snap, w.JobID)
-	if len(changed) == 0 {
+// outdated takes the wait w out of its mailbox, where it stands no more once its action has got what it waits for. What else the
+// job order waits for by now stays: w may come from a mailbox that was read before another instance went on with the recipe.
+func (e *Engine) outdated(ctx context.Context, snap *jobstore.Snapshot, typ string, w recipe.Waiting) error {
+	box := snap.Mailboxes[typ]
+	if box == nil {
+		return nil
+	}
+	box = box.Clone()
+	before := len(box.Waiting)
+	box.Waiting = slices.DeleteFunc(box.Waiting, func(o recipe.Waiting) bool { return o.JobID == w.JobID && o.Action == w.Action })
+	if len(box.Waiting) == before {
 		return nil // somebody else did
 	}
-	return e.store.Commit(ctx, snap, jobstore.Change{Mailboxes: changed, Now: e.store.Now()})
+	return e.store.Commit(ctx, snap, jobstore.Change{Mailboxes: map[string]*recipe.Mailbox{typ: box}, Now: e.store.Now()})
 }

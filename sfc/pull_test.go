@@ -18,6 +18,7 @@ func TestEventCountsOnce(t *testing.T) {
 	s := newSteps(t)
 	s.workMaster("WM", []byte(bracket))
 	s.order("JO-1", "WM")
+	s.a.takeWork()
 	s.order("JO-2", "WM")
 	s.a.takeWork()
 	part := event07("part.v1", "cell-07", "", `{"n":1}`)
@@ -38,12 +39,34 @@ func TestEventCountsOnce(t *testing.T) {
 	s.consistent()
 }
 
+// An event that names the correlation id of a run that is over is for nobody: it is about another workpiece (E-S17).
+func TestEventOfARunThatIsOver(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.running("JO-1")
+	over := s.load("JO-1").Execution.CorrelationID
+	s.call("JO-1", isa95.Abort, nil)
+	s.order("JO-2", "WM")
+	s.a.takeWork()
+	s.must(s.a.Event(t.Context(), event07("part.v1", "cell-07", "", `{"n":2}`)))
+	s.must(s.b.Event(t.Context(), event07("probe.v1", "cell-07", over, `{"bore":1}`)))
+	if got := s.load("JO-2").Execution.Action("probe").State; got != recipe.ActionWaiting {
+		t.Errorf("the probe of JO-2 is %s", got)
+	}
+	s.must(s.b.Event(t.Context(), event07("probe.v1", "cell-07", "", `{"bore":2}`)))
+	if got := string(s.load("JO-2").Execution.Action("probe").Result); got != `{"bore":2}` {
+		t.Errorf("the probe of JO-2 is %s", got)
+	}
+	s.consistent()
+}
+
 // An event that names a job's correlation id is for that job, also when it comes before the job waits (E-S17).
 func TestEventByCorrelation(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
 	s.workMaster("WM", []byte(bracket))
 	s.order("JO-1", "WM")
+	s.a.takeWork() // so it is the oldest
 	s.order("JO-2", "WM")
 	s.a.takeWork()
 	ctx := t.Context()
@@ -58,6 +81,29 @@ func TestEventByCorrelation(t *testing.T) {
 	}
 	if n := s.b.counts.of(OpMailbox, OK); n != 1 {
 		t.Errorf("%d events were kept", n)
+	}
+	s.consistent()
+}
+
+// An event that came early, was kept, and was then taken by a recipe, is not kept again when it is repeated (E-S17).
+func TestEarlyEventCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.workMaster("WM", []byte(bracket))
+	part := event07("part.v1", "cell-07", "", `{"n":1}`)
+	s.must(s.a.Event(t.Context(), part))
+	s.order("JO-1", "WM")
+	s.a.takeWork()
+	s.must(s.b.Event(t.Context(), part))
+	s.order("JO-2", "WM")
+	s.a.takeWork()
+	for id, want := range map[string]recipe.ActionState{"JO-1": recipe.ActionCompleted, "JO-2": recipe.ActionWaiting} {
+		if got := s.load(id).Execution.Action("await_part").State; got != want {
+			t.Errorf("%s is %s, want %s", id, got, want)
+		}
+	}
+	if n := s.b.counts.of(OpActionState, AlreadyHandled); n != 1 {
+		t.Errorf("already handled %d", n)
 	}
 	s.consistent()
 }
@@ -143,6 +189,7 @@ func TestEventPassesOverTheDead(t *testing.T) {
 	s := newSteps(t)
 	s.workMaster("WM", []byte(bracket))
 	s.order("JO-1", "WM")
+	s.a.takeWork()
 	s.order("JO-2", "WM")
 	s.a.takeWork()
 	ctx := t.Context()
@@ -162,6 +209,26 @@ func TestEventPassesOverTheDead(t *testing.T) {
 	key := keys.New(s.prefix).SfcMailbox(string(scope), "part.v1")
 	if n, err := rdb.Do(ctx, rdb.B().Exists().Key(key).Build()).AsInt64(); n != 0 || err != nil {
 		t.Errorf("the mailbox is still there: %d, %v", n, err)
+	}
+	s.consistent()
+}
+
+// A wait from a mailbox that was read before another instance went on with the recipe is over; what the job order waits for
+// by now is left alone (the event that it then waited for was kept for nobody, and the action timed out).
+func TestEventMatchedTooLate(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.running("JO") // its part has come, it waits for the probe
+	late := event07("part.v1", "cell-07", "", `{"n":2}`)
+	q := jobstore.Query{Source: late.Source, ID: late.ID, Scope: scope, Mailboxes: []string{late.Type}}
+	pulled := recipe.PullEvent{ID: late.ID, Source: late.Source, Subject: late.Subject, Data: late.Data}
+	settled, err := s.b.deliver(t.Context(), q, late, pulled, recipe.Waiting{JobID: "JO", Action: "await_part"})
+	if settled || err != nil {
+		t.Fatalf("settled %v, %v", settled, err)
+	}
+	s.must(s.b.Event(t.Context(), event07("probe.v1", "cell-07", "", `{"bore":2}`)))
+	if got := s.load("JO").Execution.Action("probe").State; got != recipe.ActionCompleted {
+		t.Errorf("the probe is %s", got)
 	}
 	s.consistent()
 }

@@ -27,6 +27,8 @@ func (e *Engine) resume(ctx context.Context, item *jobstore.WorkItem) error {
 			return err
 		case over(snap):
 			return e.finish(ctx, snap, item)
+		case snap.Execution != nil && snap.Execution.Terminal():
+			return e.leave(ctx, snap, item)
 		}
 		return e.decide(ctx, ev, snap, program)
 	})
@@ -50,4 +52,21 @@ func (e *Engine) finish(ctx context.Context, snap *jobstore.Snapshot, item *jobs
 	}
 	e.count(OpFinish, OK)
 	return nil
+}
+
+// leave takes a job whose recipe was aborted or stopped while it waited for events out of the mailboxes.
+func (e *Engine) leave(ctx context.Context, snap *jobstore.Snapshot, item *jobstore.WorkItem) error {
+	types := snap.Execution.WaitingTypes()
+	if len(types) == 0 {
+		return nil
+	}
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: item.JobOrderID, Scope: snap.Scope, Mailboxes: types})
+	if err != nil {
+		return err
+	}
+	changed := forget(snap, string(item.JobOrderID))
+	if snap.Execution == nil || !snap.Execution.Terminal() || len(changed) == 0 {
+		return nil // the id is in use again, or an event was faster
+	}
+	return e.store.Commit(ctx, snap, jobstore.Change{Mailboxes: changed, Item: item, Now: e.store.Now()})
 }

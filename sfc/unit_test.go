@@ -1,6 +1,7 @@
 package sfc
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -38,16 +39,19 @@ func TestCommandOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	ev := e.command(c, body, now)
-	text, err := json.MarshalIndent(struct {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if err := out.Encode(struct {
 		Topic    string
 		Event    cloudevent.Event
 		Body     string
 		Delivery cloudevent.Delivery
-	}{e.topic("equipment", c.Scope, "commands"), ev, string(body), ev.Delivery}, "", "  ")
-	if err != nil {
+	}{e.topic("equipment", c.Scope, "commands"), ev, string(body), ev.Delivery}); err != nil {
 		t.Fatal(err)
 	}
-	text = append(text, '\n')
+	text := b.Bytes()
 	const golden = "testdata/command.json"
 	if *update {
 		if err := os.WriteFile(golden, text, 0o644); err != nil {
@@ -106,10 +110,11 @@ func TestRecent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(t, "max")
 		r := newRecent[int, int](limit)
-		var last []int // keys used, the youngest last, each once
+		var last []int // the last max keys used, the youngest last, each once
 		model := map[int]int{}
 		use := func(key int) {
 			last = append(slices.DeleteFunc(last, func(k int) bool { return k == key }), key)
+			last = last[max(len(last)-limit, 0):]
 		}
 		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
 			key := rapid.IntRange(0, 8).Draw(t, "key")
@@ -133,7 +138,7 @@ func TestRecent(t *testing.T) {
 				model[key] = i
 				use(key)
 			}
-			for _, key := range last[max(len(last)-limit, 0):] {
+			for _, key := range last {
 				_, young := r.young[key]
 				if _, old := r.old[key]; !young && !old {
 					t.Fatalf("%d is forgotten, it is among the last %d of %v", key, limit, last)

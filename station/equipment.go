@@ -1,6 +1,7 @@
 package station
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// Equipment is how simulated equipment behaves: an equipment.yaml. See docs of the format in EquipmentFormat. It is
+// Equipment is how simulated equipment behaves: an equipment.yaml. The format is EquipmentFormat. It is
 // immutable once loaded.
 type Equipment struct {
 	Scopes []isa95.Scope // at least one
@@ -23,43 +24,44 @@ type Equipment struct {
 	sources  []source
 }
 
-// EquipmentFormat is the format of an equipment.yaml, for people.
-const EquipmentFormat = `scope: cell-07          # or scopes: [cell-07, cell-08]; each behaves alike
+// EquipmentFormat is an equipment.yaml with every member, for people.
+const EquipmentFormat = `scope: cell-07           # or scopes: [cell-07, cell-08]; each behaves alike
 source: urn:acme:cell-07 # CloudEvents source of answers and events; default urn:takt:station:{first scope}
-seed: 7                 # of everything drawn; the same seed repeats the same run; default 1
+seed: 7                  # of everything drawn; the same seed repeats the same run; default 1
 
-commands:               # what it answers; commands of other types are left to other equipment
+# In result and body, these become values, also within other text: ${order} ${scope} ${action} ${attempt}
+# ${parameters.a.b} of the command, in events ${result.a.b} of its answer, in sources ${n} and ${scope};
+# ${84.1..85.9} is drawn, with as many decimals.
+
+commands:                # what it answers; commands of other types are left to other equipment
+  - type: com.acme.place.v1
   - type: com.acme.press.v1
-    takes: 150ms..300ms # how long the work takes: one duration, or a range to draw from; default 0s
-    result: {force_kn: "${parameters.force_kn}"}      # the answer; default {}
-    refuse: {kind: STATE_INVALID, message: jammed}    # instead of a result; no events then
-    unanswered: 1       # so many deliveries of one command get no answer; the work is done; default 0
-    events:             # sent after the work, with the correlation id of the command
+    takes: 150ms..300ms  # how long the work takes: one duration, or a range to draw from; default 0s
+    result: {force_kn: "${parameters.force_kn}"} # the answer; default {}
+    unanswered: 1        # so many deliveries of one command get no answer; the work is done; default 0
+    events:              # sent after the work, with the correlation id of the command; default none
       - type: com.acme.checked.v1
-        after: 50ms     # after the work is done; default 0s
-        asset: camera-2 # subject {scope}/{asset}; default {scope}
+        after: 50ms      # after the work is done, or a range; default 0s
+        asset: camera-2  # subject {scope}/{asset}; default {scope}
         body: {ok: true, force_kn: "${result.force_kn}"}
-        repeat: 5s      # again under the same id, so often until a command of a type in until comes; default never
-        until: [com.acme.next.v1]
-    cases:              # the first that fits replaces the members it has
-      - orders: [JO-7, JO-8*]   # ids, or beginnings with a * at the end; default all
-        attempts: 1..2          # default all
-        chance: 0.05            # how likely it fits, 0 to 1; default 1
-        result: {force_kn: 3.2}
+        repeat: 5s       # again under the same id, so often until a command of a type in until comes; default never
+        until: [com.acme.place.v1]
+    cases:               # the first that fits replaces the members it has
+      - orders: [JO-7, JO-8*] # ids, or beginnings with a * at the end; default all
+        attempts: 1..2        # or 1, or 3..; default all
+        chance: 0.05          # how likely it fits, 0 to 1; default 1
+        refuse: {kind: STATE_INVALID, message: jammed} # instead of a result; no events then
 
-sources:                # events it sends of its own accord, to whoever waits longest
+sources:                 # events it sends of its own accord, to whoever waits longest
   - type: com.acme.pallet_arrived.v1
-    first: 500ms        # after the start; default 0s
-    every: 200ms        # or a range; at least 1ms
-    limit: 40           # so many in all; default 0 = no limit
-    ahead: 4            # at most so many that no order has taken up; default 0 = no limit
+    first: 500ms         # after the start, or a range; default 0s
+    every: 200ms         # or a range; at least 1ms
+    limit: 40            # so many in all; default 0 = no limit
+    ahead: 4             # at most so many that no order has taken up; default 0 = no limit
     taken_by: com.acme.place.v1 # the first command of this type for an order takes one up; needed by ahead
-    again: 10s          # an event not taken up for so long does not count any more; default 30s
+    again: 10s           # an event not taken up for so long does not count any more; default 30s
     asset: infeed
     body: {pallet: "P-${n}"}
-
-In result and body: ${order} ${scope} ${action} ${attempt} ${parameters.a.b}, in events also ${result.a.b}, in sources
-${n} and ${scope}, and ${84.1..85.9} for a number drawn with as many decimals. Alone in a text they become the value.
 `
 
 // skill is what the equipment does on commands of one type.
@@ -311,7 +313,8 @@ func (f field) interval(byDefault time.Duration) time.Duration {
 
 // ruleOf is the rule of a name's error without the name.
 func ruleOf(err error) string {
-	if name, ok := err.(*isa95.NameError); ok {
+	var name *isa95.NameError
+	if errors.As(err, &name) {
 		return name.Rule
 	}
 	return err.Error()

@@ -169,3 +169,17 @@ func (b *bench) expect(kind station.Kind) station.Entry {
 		}
 	}
 }
+
+// expectAll reads the log until an entry of each kind about a command was there, in any order.
+func (b *bench) expectAll(command string, kinds ...station.Kind) {
+	b.t.Helper()
+	missing := map[station.Kind]bool{}
+	for _, k := range kinds {
+		missing[k] = true
+	}
+	for len(missing) > 0 {
+		if e := take(b.t, "log entries", b.log); e.Command == command {
+			delete(missing, e.Kind)
+		}
+	}
+}

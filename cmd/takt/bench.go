@@ -31,11 +31,12 @@ type benchJobsCmd struct {
 }
 
 func (benchJobsCmd) Help() string {
-	return `Runs Takt, an MES and equipment that answers at once in this process, on your Redis and your broker, under a prefix and topics of its own, which it deletes afterwards.
+	return `Runs Takt, an MES and equipment that answers at once in this process, on your Redis and your broker, or on a redis-server and a mosquitto that it starts, under a prefix and topics of its own, which it deletes afterwards.
 
 Latency: Store commands at --rate, from the MES' publish to its reply, then Cancel for each. Whole orders: StoreAndStart, a recipe of four actions one after the other, the result fetched from its retained topic, Clear. Round trips are counted by a proxy on the wire, one operation at a time: a command from its arrival to its reply, an action from the arrival of its answer to the commit; reading outboxes and renewing leases is not in them. Commands are those that the server counts, those inside scripts and for outboxes and topics included.
 
 Examples:
+  takt bench jobs
   takt bench jobs --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883 --n 5000 --json`
 }
 
@@ -52,24 +53,35 @@ type jobsBench struct {
 	Orders           int     `json:"orders"`
 	LatencyCommands  int     `json:"latency_commands"`
 	Seconds          float64 `json:"seconds"`
+	Store            string  `json:"store"`  // redis-server that takt started, or external
+	Broker           string  `json:"broker"` // mosquitto or mochi that takt started, or external
 }
 
 func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	if err := errors.Join(c.validate(), c.check()); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if err := errors.Join(a.needRedis(), a.needMQTT()); err != nil {
-		return &exitError{exitUsage, err}
+	if !a.given("log-level") {
+		a.log = newLog(a.err, "warn", a.LogFormat)
 	}
 	started := time.Now()
 	cfg := *a.Config // with a prefix and topics of its own
+	in, err := startInfra(ctx, &cfg, "", false, a.log)
+	if err != nil {
+		return err
+	}
+	defer in.stop()
+	if in.InProcess {
+		return &exitError{exitUsage, errors.New("no redis-server found: name one with --redis URL, for the store inside this process is not worth measuring")}
+	}
 	cfg.Prefix, cfg.TopicPrefix = cfg.Prefix+"-bench-"+randomHex(4), cfg.TopicPrefix+"-bench-"+randomHex(4)
 	b := jobsRun{benchJobsCmd: c, app: a, cfg: &cfg, progress: newProgress(a.err), done: make(chan string, c.InFlight)}
-	err := b.run(ctx)
+	err = b.run(ctx)
 	b.progress.end()
 	if err != nil {
 		return err
 	}
+	b.found.Store, b.found.Broker = in.Store, in.Broker
 	b.found.Orders, b.found.Seconds = c.N, time.Since(started).Seconds()
 	if c.JSON {
 		return printJSON(a.out, b.found)

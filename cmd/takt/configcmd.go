@@ -64,6 +64,16 @@ func (a *app) inForce() []setting {
 	return all
 }
 
+// given says whether a setting comes from anywhere but its default.
+func (a *app) given(name string) bool {
+	for _, s := range a.inForce() {
+		if s.Name == name {
+			return s.Origin != "default"
+		}
+	}
+	return false
+}
+
 // show writes a value without what is secret in it.
 func (a *app) show(flag *kong.Flag) string {
 	value := fmt.Sprint(a.kong.FlagValue(flag))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,9 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	ex, err := loadExample(c.Example)
 	if err != nil {
 		return &exitError{exitUsage, err}
+	}
+	if !a.given("log-level") {
+		a.log = newLog(a.err, "warn", a.LogFormat) // a demo shows its progress instead
 	}
 	d := demo{demoCmd: c, app: a, example: ex, started: time.Now(), progress: newProgress(a.err)}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -178,12 +182,12 @@ func (d *demo) startParts(ctx context.Context, parts *group) error {
 
 // drive is the MES: it configures the stations, sends the orders, follows their results, is away for a while, and comes
 // back as a new process would, knowing only what is in its memory file.
-func (d *demo) drive(ctx context.Context) error {
+func (d *demo) drive(ctx context.Context) (err error) {
 	log, err := openLedger(d.mesLog(), d.count)
 	if err != nil {
 		return err
 	}
-	defer log.file.Close()
+	defer func() { err = errors.Join(err, log.close()) }()
 	first, err := d.startMES(ctx, log)
 	if err != nil {
 		return err
@@ -227,6 +231,7 @@ func (d *demo) order(ctx context.Context, client *mes.Client, log *ledger) error
 	if _, err := applyConfiguration(ctx, client, d.example.configuration); err != nil {
 		return err
 	}
+	d.progress.set("")
 	for i, o := range d.example.orders {
 		err := sendOrder(ctx, client, o, i%2 == 0)
 		entry := mesEntry{Kind: mesAccepted, Scope: string(o.Scope), Order: o.Order.JobOrderID}
@@ -285,15 +290,15 @@ func (d *demo) startMES(ctx context.Context, log *ledger) (*mesProcess, error) {
 			Memory: memory, Clear: true,
 			OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error { return d.result(log, scope, r) },
 			OnIndex: func(scope isa95.Scope, index isa95.StateIndex) {
-				_ = log.add(mesEntry{Kind: mesIndex, Scope: string(scope), Seq: int64(index.Seq)})
+				log.note(mesEntry{Kind: mesIndex, Scope: string(scope), Seq: int64(index.Seq)})
 			},
 			OnGap: func(gap mes.Gap) {
 				if gap.Before != 0 { // 0: the MES never saw this station
-					_ = log.add(mesEntry{Kind: mesGap, Scope: string(gap.Scope), Seq: gap.After})
+					log.note(mesEntry{Kind: mesGap, Scope: string(gap.Scope), Seq: gap.After})
 				}
 			},
 			OnClear: func(scope isa95.Scope, id isa95.JobOrderID, _ isa95.ReturnStatus) {
-				_ = log.add(mesEntry{Kind: mesCleared, Scope: string(scope), Order: string(id)})
+				log.note(mesEntry{Kind: mesCleared, Scope: string(scope), Order: string(id)})
 			},
 		})
 		return err
@@ -313,7 +318,9 @@ func (d *demo) result(log *ledger, scope isa95.Scope, r isa95.JobResponse) error
 	e := mesEntry{Kind: mesResult, Scope: string(scope), Order: r.JobOrderID, State: state.String()}
 	for _, p := range r.JobResponseData {
 		if p.ID == jobstore.ErrorParameter {
-			e.Why = string(p.Value)
+			if err := json.Unmarshal(p.Value, &e.Why); err != nil {
+				return fmt.Errorf("parameter %s of %s: %w", p.ID, r.JobOrderID, err)
+			}
 		}
 	}
 	return log.add(e)

@@ -40,9 +40,10 @@ const (
 
 // ledger is an append-only file of entries, one JSON object per line. It is written before anything that depends on it.
 type ledger struct {
-	mu   sync.Mutex
-	file *os.File
-	seen func(mesEntry)
+	mu     sync.Mutex
+	file   *os.File
+	failed error
+	seen   func(mesEntry)
 }
 
 func openLedger(path string, seen func(mesEntry)) (*ledger, error) {
@@ -77,6 +78,22 @@ type stationEntry struct {
 	Command string `json:"command"`
 	Order   string `json:"order"`
 	Action  string `json:"action"`
+}
+
+// note is add for callbacks that cannot fail: the error is kept for close.
+func (l *ledger) note(e mesEntry) {
+	if err := l.add(e); err != nil {
+		l.mu.Lock()
+		l.failed = errors.Join(l.failed, err)
+		l.mu.Unlock()
+	}
+}
+
+// close ends the log and tells what of it could not be written.
+func (l *ledger) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.failed, l.file.Close())
 }
 
 func readLines[T any](path string) ([]T, error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -170,8 +169,8 @@ func (p *parts) receiverOptions() jobcontrol.Options {
 
 func (p *parts) receiver() (*mqtt.Server, error) {
 	return mqtt.NewServer(p.receive, p.publish, mqtt.ServerOptions{
-		Filters: []string{p.shared("commands"), p.shared("+/commands")}, Handler: jobcontrol.New(p.store, p.receiverOptions()),
-		Lanes: p.sc.Slots, Lane: laneOfCommand, ResponseTopic: p.responseTopic(), Expiry: p.sc.MessageExpiry,
+		Filters: jobcontrol.Filters(p.cfg.TopicPrefix, p.sc.ShareGroup), Handler: jobcontrol.New(p.store, p.receiverOptions()),
+		Lanes: p.sc.Slots, Lane: jobcontrol.Lane, ResponseTopic: p.responseTopic(), Expiry: p.sc.MessageExpiry,
 		Hold: p.sc.HoldWhenAway, Drain: p.sc.Drain, Log: p.log,
 	})
 }
@@ -229,20 +228,6 @@ func (t taker) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Even
 
 func (taker) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *cloudevent.Event {
 	return nil
-}
-
-// laneOfCommand keeps the commands for one job order in order. The id is found without decoding: a wrong guess only
-// lets two commands run at once, which the store makes safe.
-func laneOfCommand(m mqtt.Message) string {
-	_, rest, found := bytes.Cut(m.Payload, []byte(`"JobOrderID"`))
-	if !found {
-		return m.Topic
-	}
-	if _, rest, found = bytes.Cut(rest, []byte(`"`)); !found {
-		return m.Topic
-	}
-	id, _, _ := bytes.Cut(rest, []byte(`"`))
-	return string(id)
 }
 
 // laneOfCorrelation keeps the answers of one recipe in order: they carry its correlation id.

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
+	"net"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
@@ -18,18 +19,29 @@ import (
 // MochiOptions are those of StartMochi.
 type MochiOptions struct {
 	Dir  string       // retained messages are kept there; "" = nothing is kept over a restart
-	Addr string       // host:port to listen on; "" = a free port of 127.0.0.1
+	Addr string       // host:port to listen on, port 0 = a free one; "" = 127.0.0.1:0
 	Log  *slog.Logger // of the broker; nil = silent
 }
 
 // StartMochi runs an MQTT 5 broker in this process, for trying Takt out where no mosquitto is installed. Retained
 // messages survive with their expiry when Dir is given; sessions never do. Clients should use one connection for receiving and
-// another for publishing and a receive maximum of 65535, for it mixes up the packet ids of the two directions and stalls on smaller windows.
+// another for publishing, a receive maximum of 65535, and ask for problem information, for it mixes up the packet ids of the two directions,
+// stalls on smaller windows, and leaves user properties out for those who do not.
 func StartMochi(ctx context.Context, o MochiOptions) (*Server, error) {
-	start := func(addr string) (*Server, error) {
-		p := &mochiPart{addr: addr, log: o.Log}
+	host, port, err := "127.0.0.1", 0, error(nil)
+	if o.Addr != "" {
+		var text string
+		if host, text, err = net.SplitHostPort(o.Addr); err == nil {
+			port, err = strconv.Atoi(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("embedded: mochi: address %q: must be host:port: %w", o.Addr, err)
+		}
+	}
+	return onFreePort(port, func(port int) (*Server, error) {
+		p := &mochiPart{addr: net.JoinHostPort(host, strconv.Itoa(port)), log: o.Log}
 		if p.log == nil {
-			p.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+			p.log = slog.New(slog.DiscardHandler)
 		}
 		free := func() {}
 		if o.Dir != "" {
@@ -39,12 +51,8 @@ func StartMochi(ctx context.Context, o MochiOptions) (*Server, error) {
 			}
 			p.file, free = filepath.Join(dir, "retained.jsonl"), unlock
 		}
-		return run(ctx, "mochi", o.Dir != "", "mqtt://"+addr, p, free)
-	}
-	if o.Addr != "" {
-		return start(o.Addr)
-	}
-	return onFreePort(0, func(port int) (*Server, error) { return start(fmt.Sprintf("127.0.0.1:%d", port)) })
+		return run(ctx, "mochi", o.Dir != "", mqttURL(host, port), p, free)
+	})
 }
 
 // mochiPart makes a new broker for every start; only the file connects them.

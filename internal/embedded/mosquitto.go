@@ -40,7 +40,7 @@ func startMosquitto(ctx context.Context, o MosquittoOptions, path string, port i
 		return nil, fmt.Errorf("embedded: mosquitto: %w", err)
 	}
 	c := &child{path: path, args: []string{"-c", file}, out: o.Stdout, lock: lock, ready: " running"}
-	return run(ctx, "mosquitto", o.Dir != "", fmt.Sprintf("mqtt://127.0.0.1:%d", port), c, free)
+	return run(ctx, "mosquitto", o.Dir != "", mqttURL(o.Host, port), c, free)
 }
 
 func mosquittoConfig(o MosquittoOptions, dir string, port int) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 )
 
 // Ports below the range from which the system takes those of outgoing connections: a port of ours
@@ -22,6 +23,14 @@ func freePort() (int, error) {
 		return port, nil
 	}
 	return 0, fmt.Errorf("no free port found between %d and %d", firstPort, lastPort)
+}
+
+// mqttURL is how a program of this machine reaches a broker that listens on host; "" and the addresses that mean all of them are 127.0.0.1.
+func mqttURL(host string, port int) string {
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "mqtt://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // onFreePort calls start with free ports until one works; a port given by the caller is tried once.

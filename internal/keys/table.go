@@ -38,7 +38,7 @@ func All() []Pattern {
 		{"sfc:active-jobs", "set", "jobstore", "member leaves when the recipe ends", "job order ids with a running recipe"},
 		{"sfc:execution:{job}", "string", "jobstore", "expires end_state_retention after EndState", "execution document of one recipe"},
 		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to"},
-		{"sfc:corr:{id}", "string", "jobstore", "until the recipe ends", "which job a correlation id belongs to"},
+		{"sfc:corr:{id}", "string", "jobstore", "24 h after the recipe ends", "which job a correlation id belongs to"},
 		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "60 s after the last event when nothing waits", "actions that wait for an event, and events that came early"},
 		{"sfc:recipe:{sha}", "string", "jobstore", "stays, one per recipe text", "recipe text that executions were started with"},
 		{"pubidx:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the retained topics of one job order shall be"},

@@ -104,7 +104,7 @@ func TestServerTime(t *testing.T) {
 // Every refusal names the server and the next step, and none names the password.
 func TestRefusals(t *testing.T) {
 	secured := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
-	cluster := startCluster(t)
+	cluster := testenv.RedisCluster(t).URL
 	replica := testenv.Redis(t)
 	if err := replica.Client.Do(t.Context(), replica.Client.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error(); err != nil {
 		t.Fatal(err)
@@ -161,40 +161,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// startCluster runs one node that serves all slots.
-func startCluster(t *testing.T) (url string) {
-	t.Helper()
-	s, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{strings.TrimPrefix(s.URL(), "redis://")}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rdb.Close()
-	if err := rdb.Do(t.Context(), rdb.B().ClusterAddslotsrange().StartSlotEndSlot().StartSlotEndSlot(0, 16383).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	for { // the node declares itself fit a moment later
-		info, err := rdb.Do(t.Context(), rdb.B().ClusterInfo().Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(info, "cluster_state:ok") {
-			return s.URL()
-		}
-	}
-}
-
 func TestClusterWithTag(t *testing.T) {
-	url := startCluster(t)
-	rdb, err := connect(t, redis.Options{URL: url, Prefix: "{takt}"})
+	rdb, err := connect(t, redis.Options{URL: testenv.RedisCluster(t).URL, Prefix: "{takt}"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +214,11 @@ func TestWaitsForLoading(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := srv.Server.Kill(); err != nil {
-		t.Fatal(err)
+	done := srv.Server.Done()
+	if err := srv.Client.Do(t.Context(), srv.Client.B().Shutdown().Build()).Error(); err == nil {
+		t.Fatal("an answer to SHUTDOWN")
 	}
+	<-done // with all its data on disk, which a kill does not promise
 	restarted := make(chan error, 1)
 	go func() { restarted <- srv.Server.Restart(t.Context()) }()
 	var rdb rueidis.Client
@@ -266,6 +236,40 @@ func TestWaitsForLoading(t *testing.T) {
 	}
 	if err := <-restarted; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSentinel(t *testing.T) {
+	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
+	_, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // the program rewrites it
+	config := "sentinel monitor plant 127.0.0.1 " + port + " 1\nsentinel auth-pass plant hunter2\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := embedded.StartSentinel(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	addr := strings.TrimPrefix(s.URL(), "redis://")
+	rdb, err := connect(t, redis.Options{URL: "redis+sentinel://:hunter2@" + addr + "/plant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rdb.Mode() != rueidis.ClientModeSentinel {
+		t.Errorf("mode %s", rdb.Mode())
+	}
+	_, err = connect(t, redis.Options{URL: "redis+sentinel://:hunter2@" + addr + "/office"})
+	if err == nil || !strings.Contains(err.Error(), "master set of that name") {
+		t.Errorf("a master set nobody knows: %v", err)
 	}
 }
 

@@ -22,6 +22,7 @@ type Entry struct {
 	token     string
 	stream    int   // index in Group.Streams
 	delivered bool  // was delivered before: count the start
+	retried   bool  // waited once already: say so in the log only the first time
 	doom      error // why it is to become a dead letter, nil = it is not
 }
 

@@ -478,3 +478,72 @@ func TestTwoUnderOneName(t *testing.T) {
 	second.leave()
 	e.eventually("the first lives again", func() bool { return first.worker.Token() != "" })
 }
+
+// On a cluster all keys of the loop share the slot of the prefix.
+func TestOnACluster(t *testing.T) {
+	e := newEnv(t, testenv.RedisCluster(t))
+	got := make(chan string, 10)
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	e.add("of the dead")
+	e.must("XREADGROUP", "GROUP", "g", "dead", "STREAMS", e.stream, ">")
+	rdb := e.srv.Connect(t, redis.Options{})
+	w := NewWorker(rdb, e.keys, "w", 0, testLog(t))
+	g := &Group{Worker: w, Streams: []string{e.stream, e.stream + "-2"}, Name: "g", Log: testLog(t), Handle: func(ctx context.Context, en *Entry) (Result, error) {
+		c := commit.New()
+		en.Settle(c)
+		_, err := c.Run(ctx, rdb)
+		got <- en.Fields["v"]
+		return Settled, err
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan error, 2)
+	go func() { end <- w.Run(ctx) }()
+	go func() { end <- g.Run(ctx) }()
+	if v := wait(t, "take-over", got); v != "of the dead" {
+		t.Errorf("got %s", v)
+	}
+	e.add("new")
+	if v := wait(t, "new", got); v != "new" {
+		t.Errorf("got %s", v)
+	}
+	e.empty()
+	cancel()
+	for range 2 {
+		if err := wait(t, "end", end); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// E-S27: while Redis is away there is no busy loop.
+func TestNoBusyLoopWhileAway_E_S27(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	begun := make(chan struct{}, 100)
+	m := e.join("w", Group{Slots: 4, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+		begun <- struct{}{}
+		return Ack, nil
+	}})
+	e.add("v")
+	wait(t, "start", begun)
+	e.empty()
+	cut, before := time.Now(), m.proxy.Dials()
+	m.kill()
+	e.eventually("ten more attempts", func() bool { return m.proxy.Dials() >= before+10 })
+	// The reader and the heartbeat wait 25 ms at least, and longer each time.
+	if took := time.Since(cut); took < 300*time.Millisecond {
+		t.Errorf("10 attempts in %v", took)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var b backoff
+	for i, want := range []time.Duration{50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000} {
+		if d := b.next(); d < want*time.Millisecond/2 || d > want*time.Millisecond {
+			t.Errorf("pause %d: %v, want %v at most and half of it at least", i, d, want*time.Millisecond)
+		}
+	}
+	b.reset()
+	if d := b.next(); d > firstPause {
+		t.Errorf("after success: %v", d)
+	}
+}

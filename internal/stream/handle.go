@@ -170,7 +170,12 @@ func (s *session) retry(e *Entry, err error) (again bool) {
 		return false
 	}
 	s.g.observe(Retried, 1)
-	s.log.Warn("stream: entry waits to be tried again", "stream", e.Stream, "id", e.ID, "error", err)
+	level := slog.LevelDebug
+	if !e.retried {
+		level = slog.LevelWarn
+	}
+	e.retried = true
+	s.log.Log(s.ctx, level, "stream: entry waits to be tried again", "stream", e.Stream, "id", e.ID, "error", err)
 	return true
 }
 

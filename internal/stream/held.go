@@ -10,7 +10,8 @@ import (
 // held is what a group holds under one token: entries ready to be handled, being handled, or waiting for their acknowledgement.
 type held struct {
 	mu      sync.Mutex
-	changed sync.Cond
+	arrived sync.Cond  // an entry is ready, or the intake is closed
+	freed   sync.Cond  // there is more room, or the intake is closed
 	ready   [][]*Entry // by stream, in the order of arrival
 	queued  int
 	running int
@@ -21,7 +22,7 @@ type held struct {
 
 func newHeld(streams int) *held {
 	h := &held{ready: make([][]*Entry, streams), ids: map[ref]struct{}{}}
-	h.changed.L = &h.mu
+	h.arrived.L, h.freed.L = &h.mu, &h.mu
 	return h
 }
 
@@ -40,7 +41,7 @@ func (h *held) add(e *Entry) bool {
 	h.ids[e.ref()] = struct{}{}
 	h.ready[e.stream] = insert(h.ready[e.stream], e)
 	h.queued++
-	h.changed.Broadcast()
+	h.arrived.Signal()
 	return true
 }
 
@@ -65,7 +66,7 @@ func (h *held) next() *Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for h.queued == 0 && !h.closed {
-		h.changed.Wait()
+		h.arrived.Wait()
 	}
 	if h.closed {
 		return nil
@@ -79,7 +80,6 @@ func (h *held) next() *Entry {
 		h.ready[i] = q[1:]
 		h.queued--
 		h.running++
-		h.changed.Broadcast()
 		return e
 	}
 	panic("stream: queued entries in no queue")
@@ -90,7 +90,7 @@ func (h *held) handled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running--
-	h.changed.Broadcast()
+	h.freed.Signal() // only the reader waits for it
 }
 
 // letGo forgets entries that are settled, or somebody else's.
@@ -137,7 +137,7 @@ func (h *held) awaitRoom(slots, ready int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for !h.closed && slots+ready-h.queued-h.running < max(ready/2, 1) {
-		h.changed.Wait()
+		h.freed.Wait()
 	}
 }
 
@@ -146,6 +146,7 @@ func (h *held) close() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	h.changed.Broadcast()
+	h.arrived.Broadcast()
+	h.freed.Broadcast()
 	return h.queued
 }

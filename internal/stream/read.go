@@ -306,8 +306,13 @@ func (s *session) sweepDead(run context.Context) error {
 		return err
 	}
 	for _, c := range dead {
-		if err := s.takeOver(run, c); err != nil {
+		all, err := s.takeOver(run, c)
+		if err != nil {
 			return err
+		}
+		if !all { // go on as soon as there is room, before anything new is read
+			s.sweep = time.Now()
+			return nil
 		}
 	}
 	every := min(w.ttl/3, longestBlock)
@@ -381,27 +386,25 @@ func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, er
 }
 
 // takeOver claims from a dead consumer until nothing is left or there is no room. The script deletes the consumer when it is empty.
-func (s *session) takeOver(run context.Context, c consumer) error {
+func (s *session) takeOver(run context.Context, c consumer) (all bool, err error) {
 	total := 0
-	for run.Err() == nil {
+	for run.Err() == nil && !all {
 		room := s.held.room(s.g.slots(), s.g.ready())
 		if room <= 0 {
 			break
 		}
 		last, n, err := s.claim(run, c.stream, c.name, "-", min(room, ownPage))
 		if err != nil {
-			return err
+			return false, err
 		}
 		total += n
-		if last == "" {
-			break
-		}
+		all = last == ""
 	}
 	if total > 0 {
 		s.g.observe(TakenOver, total)
 		s.log.Warn("stream: entries of a dead worker taken over", "stream", s.g.Streams[c.stream], "from", c.name, "entries", total)
 	}
-	return nil
+	return all, nil
 }
 
 func isNoGroup(err error) bool {

@@ -25,6 +25,7 @@ type RedisServer struct {
 	Client rueidis.Client // connected; closed when the test ends
 
 	embedded bool
+	cluster  bool
 	mu       sync.Mutex
 	prefixes []string
 }
@@ -51,7 +52,45 @@ func StartRedis(t testing.TB, o embedded.RedisOptions) *RedisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, s, false)
+	return serve(t, &RedisServer{Server: s})
+}
+
+// RedisCluster starts a cluster of one node that serves all slots. Prefixes of it are tagged. It takes two seconds to get ready.
+func RedisCluster(t testing.TB) *RedisServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := embedded.StartRedis(ctx, embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serveAllSlots(ctx, strings.TrimPrefix(s.URL(), "redis://")); err != nil {
+		_ = s.Stop()
+		t.Fatal(err)
+	}
+	return serve(t, &RedisServer{Server: s, cluster: true})
+}
+
+func serveAllSlots(ctx context.Context, addr string) error {
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	if err := rdb.Do(ctx, rdb.B().ClusterAddslotsrange().StartSlotEndSlot().StartSlotEndSlot(0, 16383).Build()).Error(); err != nil {
+		return err
+	}
+	for { // the node declares itself fit a moment later
+		info, err := rdb.Do(ctx, rdb.B().ClusterInfo().Build()).ToString()
+		if err != nil || strings.Contains(info, "cluster_state:ok") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // Miniredis starts the in-process look-alike, for tests of what demo and dev fall back on.
@@ -61,12 +100,13 @@ func Miniredis(t testing.TB) *RedisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, s, true)
+	return serve(t, &RedisServer{Server: s, embedded: true})
 }
 
-func serve(t testing.TB, s *embedded.Server, mini bool) *RedisServer {
+func serve(t testing.TB, r *RedisServer) *RedisServer {
 	t.Helper()
-	r := &RedisServer{Server: s, URL: s.URL(), Addr: strings.TrimPrefix(s.URL(), "redis://"), embedded: mini}
+	s := r.Server
+	r.URL, r.Addr = s.URL(), strings.TrimPrefix(s.URL(), "redis://")
 	if i := strings.LastIndexByte(r.Addr, '@'); i >= 0 {
 		r.Addr = r.Addr[i+1:]
 	}
@@ -90,6 +130,9 @@ func (r *RedisServer) Connect(t testing.TB, o redis.Options) rueidis.Client {
 		o.URL = r.URL
 	}
 	o.Embedded = r.embedded
+	if r.cluster && o.Prefix == "" {
+		o.Prefix = "{t}"
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	rdb, err := redis.Connect(ctx, o)
@@ -104,19 +147,22 @@ func (r *RedisServer) Connect(t testing.TB, o redis.Options) rueidis.Client {
 // prefixes made for it fails the test.
 func (r *RedisServer) Prefix(t testing.TB) string {
 	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := fmt.Sprintf("t%d", len(r.prefixes)+1)
-	r.prefixes = append(r.prefixes, p)
-	return p
+	if r.cluster {
+		return r.TaggedPrefix(t)
+	}
+	return r.newPrefix("t%d")
 }
 
 // TaggedPrefix is Prefix with a hash tag around it, as a cluster needs it.
 func (r *RedisServer) TaggedPrefix(t testing.TB) string {
 	t.Helper()
+	return r.newPrefix("{t%d}")
+}
+
+func (r *RedisServer) newPrefix(format string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := fmt.Sprintf("{t%d}", len(r.prefixes)+1)
+	p := fmt.Sprintf(format, len(r.prefixes)+1)
 	r.prefixes = append(r.prefixes, p)
 	return p
 }

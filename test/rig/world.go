@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +56,7 @@ func New(t testing.TB, o Options) *World {
 	w := &World{T: t, Redis: testenv.StartRedis(t, o.Redis), Broker: testenv.StartMosquitto(t, o.Mosquitto), Dir: folder(t), TopicPrefix: "plant/takt", opt: o}
 	w.Prefix = w.Redis.Prefix(t)
 	w.Keys = keys.New(w.Prefix)
+	w.keepDump()
 	w.Rand = seeded(t)
 	w.cell = Cell(t, 1, o.Takes)
 	w.log = filepath.Join(w.Dir, "station.jsonl")
@@ -149,6 +151,29 @@ func Until(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("not within %v: %s", Patience, what)
 		}
 	}
+}
+
+// Background is for what is done when a test ends, whose own context is over by then.
+func Background() context.Context { return context.Background() }
+
+// Worker is the instance name of a `takt serve` process.
+func (w *World) Worker(p *Process) string {
+	w.T.Helper()
+	_, rest, ok := strings.Cut(p.Stderr(), "instance=")
+	if !ok {
+		w.T.Fatalf("%s did not say its instance", p.name)
+	}
+	return strings.Fields(rest)[0]
+}
+
+// UntilDead waits until the heartbeat of an instance has run out, so that others take over what it holds.
+func (w *World) UntilDead(instance string) {
+	w.T.Helper()
+	c := w.Redis.Client
+	w.Until("the heartbeat of "+instance+" has run out", func() bool {
+		n, err := c.Do(w.T.Context(), c.B().Exists().Key(w.Keys.Worker(instance)).Build()).AsInt64()
+		return err == nil && n == 0
+	})
 }
 
 // Context ends when something has surely gone wrong.

@@ -1,0 +1,94 @@
+package publisher
+
+import (
+	"context"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// acknowledged is the state index that the broker has.
+type acknowledged struct {
+	seq     int64
+	content content
+	missing bool                 // it had it: publish it again
+	index   *jobstore.ScopeIndex // as taken last; nil = not by us
+}
+
+// settlement takes the next index of a scope.
+func (t *term) settlement(scope isa95.Scope, jobs []jobstore.SettledJob) jobstore.Settlement {
+	has := t.indexes[scope]
+	return jobstore.Settlement{Scope: scope, Jobs: jobs, Index: true, Floor: has.seq, Last: has.index}
+}
+
+// stateIndex is a state index on its way.
+type stateIndex struct {
+	*message
+	scope isa95.Scope
+	acknowledged
+}
+
+// publishIndexes settles, and publishes the state indexes that differ from what the broker has; again: all.
+func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settlement, again bool) error {
+	indexes, err := t.store.Settle(work, t.lease, settlements...)
+	if err != nil {
+		return err
+	}
+	var (
+		messages []*message
+		sent     []stateIndex
+		forced   []jobstore.Settlement
+	)
+	for i := range indexes {
+		index := &indexes[i]
+		payload, err := t.encode(index)
+		if err != nil {
+			if err := t.buryScope(work, index.Scope, err); err != nil {
+				return err
+			}
+			continue
+		}
+		has := t.indexes[index.Scope]
+		next := acknowledged{seq: index.Seq, content: contentOf(payload), index: index}
+		switch {
+		case next.seq == has.seq && next.content != has.content: // the store lost something: one number, two contents
+			forced = append(forced, jobstore.Settlement{Scope: index.Scope, Index: true, Floor: has.seq, Force: true, Last: index})
+		case next.seq == has.seq && !has.missing && !again:
+			t.refused.settled(topicOf{scope: index.Scope})
+		default:
+			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload}
+			messages = append(messages, m)
+			sent = append(sent, stateIndex{m, index.Scope, next})
+		}
+	}
+	if err := t.deliver(work, messages); err != nil {
+		return err
+	}
+	for _, x := range sent {
+		topic := topicOf{scope: x.scope}
+		if x.refusal != nil {
+			t.refusal(topic, x.message)
+			has := t.indexes[x.scope]
+			has.missing = true
+			t.indexes[x.scope] = has
+			continue
+		}
+		t.refused.settled(topic)
+		t.indexes[x.scope] = x.acknowledged
+		t.stats.indexes.Add(1)
+	}
+	if len(forced) > 0 {
+		return t.publishIndexes(work, forced, again)
+	}
+	return nil
+}
+
+// encode makes the payload of a state index.
+func (t *term) encode(index *jobstore.ScopeIndex) ([]byte, error) {
+	if index.Err != nil {
+		return nil, index.Err
+	}
+	x := t.opt.stateIndex(index)
+	x.Seq, x.PublishedAt = index.Seq, publishedAt(t.store.Now())
+	return x.Encode(t.opt.StateIndexKeys)
+}

@@ -1,0 +1,181 @@
+package publisher_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+)
+
+// E-P13, D26: two publishers at once, and one of them is paused past its lease between taking a seq and publishing it. There is one
+// writer of the index; a higher seq has a later content.
+func TestPausedPublisher(t *testing.T) {
+	p := newPlant(t)
+	proxy := testenv.CountingProxy(t, p.redis.URL)
+	g := new(gate)
+	paused := p.start(g.through, short, func(s *setup) { s.redisURL = proxy.URL })
+	p.move(scope, "JO-0", isa95.Store)
+	p.inSync()
+	other := p.start(short)
+
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	g.set(func() {
+		g.before = func(topic string) {
+			if strings.HasSuffix(topic, "/state-index") {
+				once.Do(func() { close(held) })
+				<-release
+			}
+		}
+	})
+	p.move(scope, "JO-1", isa95.Store)
+	take(t, "the first publisher about to publish an index", held)
+	proxy.Stall(true)
+	p.eventually("the other publisher at work", func() error { return p.publishing(other) })
+	for n := 2; n < 5; n++ {
+		p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", n)), isa95.Store)
+	}
+	p.eventually("all job orders published", func() error {
+		if x := p.index(scope); len(x.Jobs) != 5 {
+			return fmt.Errorf("%d job orders", len(x.Jobs))
+		}
+		return nil
+	})
+	close(release)
+	proxy.Stall(false)
+	p.eventually("the paused one has understood", func() error {
+		if paused.Stats().Publishing {
+			return fmt.Errorf("it still publishes")
+		}
+		return nil
+	})
+	p.move(scope, "JO-5", isa95.Store)
+	p.inSync()
+	p.rising(scope)
+}
+
+// rising checks that the indexes of a scope to which orders are only added never lose one as seq grows, and that seq never goes back.
+func (p *plant) rising(scope isa95.Scope) {
+	p.t.Helper()
+	p.seqs(scope)
+	jobs := 0
+	for _, x := range p.indexes(scope) {
+		if len(x.Jobs) < jobs {
+			p.t.Errorf("seq %d lists %d job orders after one that listed %d", x.Seq, len(x.Jobs), jobs)
+		}
+		jobs = len(x.Jobs)
+	}
+}
+
+// E-P13: whatever comes and goes, one publishes.
+func TestManyPublishers(t *testing.T) {
+	p := newPlant(t)
+	var all []*instance
+	for range 3 {
+		all = append(all, p.start(func(s *setup) { s.Lease = time.Minute }))
+	}
+	for n := range 30 {
+		p.move(scope, isa95.JobOrderID(fmt.Sprintf("JO-%02d", n)), isa95.Store)
+		if n%10 == 9 {
+			publishing := -1
+			p.eventually("one publisher", func() error {
+				count := 0
+				for i, x := range all {
+					if x.Stats().Publishing {
+						publishing = i
+						count++
+					}
+				}
+				if count != 1 {
+					return fmt.Errorf("%d publish", count)
+				}
+				return nil
+			})
+			all[publishing].stop() // the lease is for a minute: the next one must not wait for its end
+			all = append(all[:publishing], all[publishing+1:]...)
+			if len(all) == 0 {
+				all = append(all, p.start())
+			}
+		}
+	}
+	p.inSync()
+	p.rising(scope)
+	if x := p.index(scope); len(x.Jobs) != 30 {
+		t.Errorf("%d job orders", len(x.Jobs))
+	}
+}
+
+// A stop finishes the batch in hand, saves the cursor and leaves the role.
+func TestStopFinishesTheBatch(t *testing.T) {
+	p := newPlant(t)
+	g := new(gate)
+	i := p.start(g.through, func(s *setup) { s.Lease = time.Minute })
+	p.fill()
+	p.inSync()
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	g.set(func() {
+		g.before = func(string) {
+			once.Do(func() { close(held) })
+			<-release
+		}
+	})
+	p.move(scope, "NEW", isa95.Store)
+	take(t, "a batch in hand", held)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		i.stop()
+	}()
+	select {
+	case <-stopped:
+		t.Fatal("it stopped with a batch in hand")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	take(t, "the stop", stopped)
+	if err := p.check(); err != nil {
+		t.Errorf("after the stop: %v", err)
+	}
+	if n, _ := p.redisDo("EXISTS", p.keys.PublisherLease()).AsInt64(); n != 0 {
+		t.Error("the lease is still held")
+	}
+}
+
+// A stop does not wait for a broker that does not answer longer than Grace.
+func TestStopWithoutBroker(t *testing.T) {
+	p := newPlant(t)
+	broker := testenv.CountingProxy(t, p.broker.URL)
+	i := p.start(func(s *setup) { s.brokerURL, s.Grace = broker.URL, 100*time.Millisecond })
+	p.fill()
+	p.inSync()
+	broker.Stall(true)
+	before := i.Stats().Changes
+	p.move(scope, "NEW", isa95.Store)
+	p.eventually("a read of the change", func() error {
+		if s := i.Stats(); s.Changes == before {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	began := time.Now()
+	i.stop()
+	if wait := time.Since(began); wait > 20*time.Second {
+		t.Errorf("the stop took %v", wait)
+	}
+}
+
+func take[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("never came: %s", what)
+		panic("unreachable")
+	}
+}

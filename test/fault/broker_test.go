@@ -1,0 +1,52 @@
+package fault_test
+
+import (
+	"testing"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// The broker is killed with orders under way, twice. What it had is gone, or as old as its last save: commands, answers and
+// events on their way, sessions, and all retained topics.
+func TestBrokerKilled(t *testing.T) {
+	t.Parallel()
+	for name, dir := range map[string]bool{"keeps sessions": true, "keeps nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var o embedded.MosquittoOptions
+			if dir {
+				o.Dir = t.TempDir()
+			}
+			w := rig.New(t, rig.Options{Mosquitto: o})
+			a, b := w.Serve("a"), w.Serve("b")
+			m := w.MES()
+			const orders = 40
+			go m.Order(rig.Orders("JO", orders))
+			for i := range 2 {
+				w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
+				restart(t, w.Broker.Server)
+			}
+			m.UntilDone(orders)
+			w.Verify(m)
+			stillUp(t, a, b, w.Station())
+		})
+	}
+}
+
+// Redis and the broker are killed together.
+func TestFault5RedisAndBrokerKilled(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}})
+	a, b := w.Serve("a"), w.Serve("b")
+	m := w.MES()
+	const orders = 40
+	go m.Order(rig.Orders("JO", orders))
+	for i := range 2 {
+		w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
+		restart(t, w.Redis.Server, w.Broker.Server)
+	}
+	m.UntilDone(orders)
+	w.Verify(m)
+	stillUp(t, a, b, w.Station())
+}
