@@ -22,7 +22,7 @@ type Options struct {
 	Username, Password        string        // beat those of the URL
 	CAFile, CertFile, KeyFile string        // PEM files, for rediss://
 	Embedded                  bool          // the in-process store of `takt demo`, which knows fewer commands
-	RESP2                       bool   // speak RESP2 although the server offers RESP3
+	RESP2                     bool          // speak RESP2 although the server offers RESP3
 	Prefix                    string        // of every key; default "takt"
 	Instance                  string        // this process, unique among all; required for Run methods
 	Source                    string        // CloudEvents source of status events; default "urn:takt:" + Instance
@@ -33,7 +33,9 @@ type Options struct {
 	EventExpiry               time.Duration // MessageExpiryInterval of status events; 0 = none
 	WorkerTTL                 time.Duration // another process takes over the work of a dead one after; default 10 s
 	MaxDeliveries             int           // then an entry is a dead letter; default 10
-	Log                       *slog.Logger  // default slog.Default()
+	// Observe is told of entries of the streams, by consumer group and outcome, for metrics; it must not block. nil = nobody.
+	Observe func(group, outcome string, entries int)
+	Log     *slog.Logger // default slog.Default()
 }
 
 func (o Options) withDefaults() Options {
@@ -128,6 +130,9 @@ func (s *Store) Close() { s.rdb.Close() }
 // RunWorker keeps this process known as living, so that others leave its work alone. It returns nil when ctx
 // ends, and then others may take over at once.
 func (s *Store) RunWorker(ctx context.Context) error { return s.worker.Run(ctx) }
+
+// Ping says whether Redis answers.
+func (s *Store) Ping(ctx context.Context) error { return s.syncClock(ctx) }
 
 // Now is the server's time, by which all deadlines are judged: this process' clock corrected by what was
 // last learnt from Redis.

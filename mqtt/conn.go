@@ -33,6 +33,7 @@ type Conn struct {
 	closed    bool            // Run has returned
 	sessions  int             // how many sessions the broker began for us
 	subs      []*Subscription
+	left      bool     // Leave has succeeded: the session may end
 	leftovers []string // filters to take back at the next connection
 	onConnect []func()
 }
@@ -88,6 +89,9 @@ func (c *Conn) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if c.o.OneConnection && l != nil {
+			return err
+		}
 		d := wait.next()
 		c.log.Warn("mqtt: no connection", "err", err, "again_in", d)
 		c.set(func() { c.failure = err })
@@ -133,7 +137,10 @@ func (c *Conn) hold(ctx context.Context, l *link) error {
 		case <-l.session.lost:
 			return l.whyLost()
 		case <-ctx.Done():
-			l.disconnect()
+			c.mu.Lock()
+			forget := c.left
+			c.mu.Unlock()
+			l.disconnect(forget)
 			return ctx.Err()
 		case <-again:
 			missing = c.subscribeAll(ctx, l, missing)

@@ -140,11 +140,17 @@ func (c *Conn) connectPacket() *paho.Connect {
 	}
 }
 
-// disconnect sends the last acknowledgements and says goodbye.
-func (l *link) disconnect() {
+// disconnect sends the last acknowledgements and says goodbye. forget ends the session at the broker too, unless it holds
+// a message that was not acknowledged.
+func (l *link) disconnect(forget bool) {
 	l.session.acknowledge()
 	l.inflow.end() // frees a reader that waits for room
-	_ = l.client.Disconnect(&paho.Disconnect{ReasonCode: 0})
+	bye := &paho.Disconnect{ReasonCode: 0}
+	if open, _ := l.session.unsettled(); forget && open == 0 {
+		now := uint32(0)
+		bye.Properties = &paho.DisconnectProperties{SessionExpiryInterval: &now}
+	}
+	_ = l.client.Disconnect(bye)
 	l.end()
 }
 

@@ -42,6 +42,9 @@ type Options struct {
 	// embedded broker needs: with less it stalls. So many may wait in memory when handlers hang.
 	ReceiveMaximum uint16
 
+	// OneConnection has Run return when its first connection is lost, instead of making another.
+	OneConnection bool
+
 	// PrivateTopic is where Retained publishes its end marker; only this connection subscribes to
 	// it. Default takt/private/{client id}.
 	PrivateTopic string

@@ -27,9 +27,9 @@ func (c *Conn) Retain(ctx context.Context, topic string, payload []byte, expiry 
 // once. It subscribes, then publishes a marker to itself: a broker serves one client in order,
 // so what was retained has come when the marker comes. No time is waited for.
 //
-// Best ask on the Conn that publishes: messages go to other subscriptions of this Conn too if they
-// fall under those, and a filter it is subscribed to is refused. It runs once at a time.
-// ErrLost: the connection broke; repeat.
+// Messages go to other subscriptions of this Conn too if they fall under those. A filter of
+// wildcards alone that this Conn is subscribed to is refused: ask on another. Retained runs once at
+// a time. ErrLost: the connection broke; repeat.
 func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, error) {
 	select {
 	case c.retained <- struct{}{}:
@@ -45,13 +45,12 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 		return nil, fmt.Errorf("mqtt: retained: %s", reason(0x9a, ""))
 	}
 	col := collection{marker: c.o.PrivateTopic + "/" + uuid.NewString(), done: make(chan struct{})}
-	filters = append(slices.Clone(filters), col.marker)
-	subs, err := c.collectors(&col, filters)
+	subs, err := c.collectors(&col, append(slices.Clone(filters), col.marker))
 	if err != nil {
 		return nil, err
 	}
 	defer c.forget(subs)
-	defer c.unsubscribe(ctx, l, filters) // first, so that nothing comes without a subscription
+	defer c.unsubscribe(ctx, l, filtersOf(subs)) // first, so that nothing comes without a subscription
 
 	refused, err := l.subscribe(ctx, c.o.PublishTimeout, subs)
 	switch {
@@ -75,24 +74,64 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 
 // collectors adds the subscriptions of one collection. They have QoS 0, which is outside the
 // queues a broker limits: mosquitto drops what exceeds its own without a word. What is lost with
-// the connection is noticed. So a subscription that is there cannot be used, nor replaced.
+// the connection is noticed.
+//
+// So a subscription that is there can be neither used nor, by a second SUBSCRIBE, replaced
+// [MQTT-3.8.4-3]. In its place comes a wider one, and what it brings too much is left aside.
 func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	taken := func(filter string) bool {
+		return slices.ContainsFunc(c.subs, func(s *Subscription) bool { return s.Filter == filter })
+	}
 	var subs []*Subscription
 	for _, f := range filters {
-		switch err := CheckFilter(f); {
-		case err != nil:
+		if err := CheckFilter(f); err != nil {
 			return nil, err
-		case strings.HasPrefix(f, "$share/"):
-			return nil, messageError("filter", f, "shared subscriptions get no retained messages")
-		case slices.ContainsFunc(c.subs, func(s *Subscription) bool { return s.Filter == f }):
-			return nil, messageError("filter", f, "this connection is subscribed to it: ask on another")
 		}
-		subs = append(subs, &Subscription{Filter: f, Handle: col.take, temporary: true})
+		if strings.HasPrefix(f, "$share/") {
+			return nil, messageError("filter", f, "shared subscriptions get no retained messages")
+		}
+		s := &Subscription{Filter: f, temporary: true}
+		s.Handle = func(_ context.Context, in *Inbound) {
+			defer in.Ack()
+			if matches(f, in.Topic) {
+				col.take(in.Message)
+			}
+		}
+		for taken(s.Filter) {
+			if s.Filter = wider(s.Filter); s.Filter == "" {
+				return nil, messageError("filter", f, "this connection is subscribed to it: ask on another")
+			}
+		}
+		subs = append(subs, s)
 	}
 	c.subs = append(slices.Clip(c.subs), subs...)
 	return subs, nil
+}
+
+// wider returns filter with its last level of plain text made a wildcard, "" if it has none.
+func wider(filter string) string {
+	levels := strings.Split(filter, "/")
+	for i := len(levels) - 1; i >= 0; i-- {
+		switch {
+		case levels[i] == "+" || levels[i] == "#":
+		case i == 0 && strings.HasPrefix(levels[i], "$"): // no wildcard matches it
+			return ""
+		default:
+			levels[i] = "+"
+			return strings.Join(levels, "/")
+		}
+	}
+	return ""
+}
+
+func filtersOf(subs []*Subscription) []string {
+	filters := make([]string, len(subs))
+	for i, s := range subs {
+		filters[i] = s.Filter
+	}
+	return filters
 }
 
 // collection gathers retained messages until its marker comes.
@@ -105,23 +144,22 @@ type collection struct {
 	ended bool
 }
 
-func (col *collection) take(_ context.Context, in *Inbound) {
-	defer in.Ack()
+func (col *collection) take(m Message) {
 	col.mu.Lock()
 	defer col.mu.Unlock()
 	switch {
 	case col.ended:
-	case in.Topic == col.marker:
+	case m.Topic == col.marker:
 		col.ended = true
 		close(col.done)
-	case !in.Retain:
-	case len(in.Payload) == 0: // deleted meanwhile
-		delete(col.found, in.Topic)
+	case !m.Retain:
+	case len(m.Payload) == 0: // deleted meanwhile
+		delete(col.found, m.Topic)
 	default:
 		if col.found == nil {
 			col.found = make(map[string]Message)
 		}
-		col.found[in.Topic] = in.Message
+		col.found[m.Topic] = m
 	}
 }
 

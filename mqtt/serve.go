@@ -232,7 +232,7 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 		case e.Delivery.ResponseTopic != "" && time.Since(start) >= s.o.Hold:
 			s.log.Error("mqtt: not handled", "topic", in.Topic, "id", e.ID, "held", time.Since(start), "err", err)
 			return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable,
-				"could not be decided within %v; nothing was changed that a repeat would not meet", s.o.Hold)), nil
+				"could not be decided within %v; send it again under the same id", s.o.Hold)), nil
 		}
 		s.log.Warn("mqtt: not handled yet", "topic", in.Topic, "id", e.ID, "again_in", wait, "err", err)
 		select {

@@ -30,7 +30,7 @@ func TestServerHold(t *testing.T) {
 		reply := e.Reply(nil, "", "urn:takt", time.Now())
 		return &reply, nil
 	}}
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Hold: 150 * time.Millisecond})
+	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Hold: 2 * time.Second})
 	away.Store(true)
 	r.send(t, command("1"))
 	eventually(t, "two tries", func() bool { return h.calls() >= 2 })
@@ -45,7 +45,7 @@ func TestServerHold(t *testing.T) {
 	}
 	calls := h.calls()
 	publish(t, r.peer, mqtt.Encode(commands, command("3")))
-	eventually(t, "more tries than Hold has room for", func() bool { return h.calls() >= calls+5 })
+	eventually(t, "more tries than Hold has room for", func() bool { return h.calls() >= calls+7 })
 	away.Store(false)
 	r.send(t, command("4"))
 	if e := r.answer(t); e.CausationID != "4" {

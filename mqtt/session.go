@@ -43,6 +43,7 @@ type session struct {
 	slots   chan struct{}   // one element per publish in flight; capacity = the broker's Receive Maximum
 	order   []uint16        // deliveries not acknowledged, as they arrived
 	settled map[uint16]bool // of those: may be acknowledged
+	came    int64           // deliveries of QoS 1 so far
 	due     bool            // an acknowledgement run is under way
 	bye     *packets.Disconnect
 
@@ -218,6 +219,7 @@ func (s *session) arrived(id uint16) {
 	if _, known := s.settled[id]; !known {
 		s.settled[id] = false
 		s.order = append(s.order, id)
+		s.came++
 	}
 }
 
@@ -236,6 +238,13 @@ func (s *session) settle(id uint16) bool {
 		time.AfterFunc(ackDelay, s.acknowledge)
 	}
 	return true
+}
+
+// unsettled is how many deliveries of QoS 1 were not acknowledged, and came is how many there were in all.
+func (s *session) unsettled() (n int, came int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.order), s.came
 }
 
 // acknowledge sends a PUBACK for every delivery that is settled and has no unsettled one before it.

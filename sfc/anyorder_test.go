@@ -15,8 +15,8 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// Whatever comes in whatever order, at whichever instance, as often as it likes: after each step no invariant is broken, and in the end
-// the order has ended once, with one response in its state (E-S3, E-S7, E-S13, E-S17, E-S26).
+// Whatever comes in whatever order, at whichever instance, as often as it likes: after each step no invariant is
+// broken, and in the end the order has ended once, with one response in its state (E-S3, E-S7, E-S13, E-S17, E-S26).
 func TestAnyOrderOfThings(t *testing.T) {
 	t.Parallel()
 	redis := testenv.Redis(t)

@@ -19,8 +19,8 @@ const endless = `{"AllowEndless": true, "MaxIterations": 1000000,
   "Transitions": [{"Source": "S", "Target": "S", "Condition": "always", "Priority": 0}],
   "Actions": [{"Name": "go", "Step": "S", "Qualifier": "N", "Interaction": "push_command", "TypeId": "go.v1", "TimeoutSeconds": 600}]}`
 
-// BenchmarkActionSettled measures one action: its answer arrives, is committed with its result, and the next command is in the
-// outbox. The parallel one has as many jobs as goroutines.
+// BenchmarkActionSettled measures one action: its answer arrives, is committed with its result, and the next command is
+// in the outbox. The parallel one has as many jobs as goroutines.
 func BenchmarkActionSettled(b *testing.B) {
 	redis := testenv.Redis(b)
 	for _, bc := range []struct {

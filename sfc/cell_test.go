@@ -16,13 +16,14 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 )
 
-// cell is the equipment, and the broker before it: commands come by PublishEvent, answers and events go to a living engine, again until it
-// has taken them. A command id that comes again is answered again and does nothing else.
+// cell is the equipment, and the broker before it: commands come by PublishEvent, answers and events go to a living
+// engine, again until it has taken them. A command id that comes again is answered again and does nothing else.
 type cell struct {
 	t testing.TB
 	// react is what the equipment does with a command when it comes first; nil answers {}.
 	react func(request) reaction
-	// before and after are called around each publish that reaches the cell, with its number from 1; an error is what the engine gets.
+	// before and after are called around each publish that reaches the cell, with its number from 1; an error is what
+	// the engine gets.
 	before, after func(instance string, n int) error
 
 	mu      sync.Mutex
@@ -31,7 +32,6 @@ type cell struct {
 	sent    []cloudevent.Event // everything that was published, repetitions too
 	orders  []request          // everything that was done, in order
 	answers map[string]reaction
-	events  int
 	work    sync.WaitGroup
 	end     context.CancelFunc
 	ctx     context.Context

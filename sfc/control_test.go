@@ -41,7 +41,8 @@ func TestEndByCommand(t *testing.T) {
 	}
 }
 
-// While the order is Interrupted answers are recorded, nothing is sent and no step is left; Resume goes on from there (E-S3).
+// While the order is Interrupted answers are recorded, nothing is sent and no step is left; Resume goes on from there
+// (E-S3).
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)

@@ -93,8 +93,8 @@ func runCut(t testing.TB, redis *testenv.RedisServer, at int, lose bool) (comman
 	return commands
 }
 
-// An instance dies at any of its commands to Redis: windows W1 to W9 of the specification, and all between (E-S4, E-S5, E-S6, E-S8,
-// E-S12, E-S13, E-S16, E-S17).
+// An instance dies at any of its commands to Redis: windows W1 to W9 of the specification, and all between (E-S4, E-S5,
+// E-S6, E-S8, E-S12, E-S13, E-S16, E-S17).
 func TestInstanceDiesAtAnyCommand(t *testing.T) {
 	redis := testenv.Redis(t)
 	n := runCut(t, redis, 0, false)

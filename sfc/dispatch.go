@@ -16,13 +16,14 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// runOutbox sends what the outbox holds. A command leaves it once the broker has it, so a process or broker that dies in between
-// costs a repetition under the same id, and nothing else (W3, W4).
+// runOutbox sends what the outbox holds. A command leaves it once the broker has it, so a process or broker that dies
+// in between costs a repetition under the same id, and nothing else (W3, W4).
 func (e *Engine) runOutbox(ctx context.Context) error {
 	return e.store.RunOutbox(ctx, e.opt.Slots, e.dispatch)
 }
 
-// dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come first (E-S3).
+// dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come
+// first (E-S3).
 func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID)})
 	var unreadable *jobstore.DocumentError
@@ -59,7 +60,8 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	return again(ctx, func() error { return e.answer(ctx, c.ID, refusal) })
 }
 
-// neverTaken: the broker will not take this message, however often it is sent. To try for ever would keep a slot from others.
+// neverTaken: the broker will not take this message, however often it is sent. To try for ever would keep a slot from
+// others.
 func neverTaken(err error) bool {
 	var refused *mqtt.PublishError
 	var size *mqtt.SizeError

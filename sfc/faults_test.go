@@ -115,8 +115,8 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 	p.finished("JO")
 }
 
-// The sweeper mends what a half-restored store may hold: recipes without timers, timers and active jobs without recipes, a
-// recipe that is over while its order is Running (B.10).
+// The sweeper mends what a half-restored store may hold: recipes without timers, timers and active jobs without
+// recipes, a recipe that is over while its order is Running (B.10).
 func TestSweepMends(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -144,7 +144,8 @@ func TestSweepMends(t *testing.T) {
 	s.consistent()
 }
 
-// A recipe that was over at its start, whose second work entry is lost, is found, also by an instance that knows nothing of it.
+// A recipe that was over at its start, whose second work entry is lost, is found, also by an instance that knows
+// nothing of it.
 func TestSweepFindsWhatIsOver(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -186,8 +187,8 @@ func TestEverythingDeleted(t *testing.T) {
 	p.settled()
 }
 
-// Redis and the broker go away and come back, one after the other, together, in both orders: the engine lives, and the order
-// is done once (E-S27, E-S5).
+// Redis and the broker go away and come back, one after the other, together, in both orders: the engine lives, and the
+// order is done once (E-S27, E-S5).
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	for _, plan := range []string{"redis", "broker", "redis broker", "broker redis", "both"} {

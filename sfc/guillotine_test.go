@@ -12,8 +12,8 @@ import (
 )
 
 // guillotine stands between one process and Redis, and cuts it off for good at its n-th command: before the command is
-// carried out or, with lose, after that but before its reply. testenv's proxy cuts between pieces of a connection; this one
-// knows where a command ends, so that every step of a run can be the last.
+// carried out or, with lose, after that but before its reply. testenv's proxy cuts between pieces of a connection; this
+// one knows where a command ends, so that every step of a run can be the last.
 type guillotine struct {
 	url    string
 	target string

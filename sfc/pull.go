@@ -13,10 +13,10 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// Event takes an event of equipment, from {TopicPrefix}/equipment/{scope}/events; its subject is "scope" or "scope/asset". It
-// settles the action that waits for it, or stays in the mailbox for one that soon will. nil means that it may be acknowledged: it is
-// committed, once however often it comes (E-S17), or nobody can use it. An error means that Redis is away: leave the
-// message unacknowledged, it comes again.
+// Event takes an event of equipment, from {TopicPrefix}/equipment/{scope}/events; its subject is "scope" or
+// "scope/asset". It settles the action that waits for it, or stays in the mailbox for one that soon will. nil means
+// that it may be acknowledged: it is committed, once however often it comes (E-S17), or nobody can use it. An error
+// means that Redis is away: leave the message unacknowledged, it comes again.
 func (e *Engine) Event(ctx context.Context, ev cloudevent.Event) error {
 	scope, err := e.checkEvent(ev)
 	if err != nil {
@@ -96,9 +96,11 @@ func (e *Engine) keep(ctx context.Context, snap *jobstore.Snapshot, box *recipe.
 	return nil
 }
 
-// deliver settles the waiting action w with ev. settled is false if w does not wait any more: then it is out of the mailbox, and
-// ev may be for another.
-func (e *Engine) deliver(ctx context.Context, q jobstore.Query, ev cloudevent.Event, pulled recipe.PullEvent, w recipe.Waiting) (settled bool, err error) {
+// deliver settles the waiting action w with ev. settled is false if w does not wait any more: then it is out of the
+// mailbox, and ev may be for another.
+func (e *Engine) deliver(
+	ctx context.Context, q jobstore.Query, ev cloudevent.Event, pulled recipe.PullEvent, w recipe.Waiting,
+) (settled bool, err error) {
 	q.JobOrderID = isa95.JobOrderID(w.JobID)
 	snap, program, err := e.load(ctx, q, w.Recipe)
 	var broken *recipeError
@@ -129,8 +131,9 @@ func waits(snap *jobstore.Snapshot, action string) bool {
 	return a != nil && a.State == recipe.ActionWaiting
 }
 
-// outdated takes the wait w out of its mailbox, where it stands no more once its action has got what it waits for. What else the
-// job order waits for by now stays: w may come from a mailbox that was read before another instance went on with the recipe.
+// outdated takes the wait w out of its mailbox, where it stands no more once its action has got what it waits for. What
+// else the job order waits for by now stays: w may come from a mailbox that was read before another instance went on
+// with the recipe.
 func (e *Engine) outdated(ctx context.Context, snap *jobstore.Snapshot, typ string, w recipe.Waiting) error {
 	box := snap.Mailboxes[typ]
 	if box == nil {

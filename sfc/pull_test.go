@@ -213,8 +213,8 @@ func TestEventPassesOverTheDead(t *testing.T) {
 	s.consistent()
 }
 
-// A wait from a mailbox that was read before another instance went on with the recipe is over; what the job order waits for
-// by now is left alone (the event that it then waited for was kept for nobody, and the action timed out).
+// A wait from a mailbox that was read before another instance went on with the recipe is over; what the job order waits
+// for by now is left alone (the event that it then waited for was kept for nobody, and the action timed out).
 func TestEventMatchedTooLate(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)

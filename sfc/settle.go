@@ -14,15 +14,16 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}. nil means that it may be acknowledged:
-// it is committed, or it was before, or nobody can use it. An error means that Redis is away: leave the message
-// unacknowledged, it comes again, as does the command.
+// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}. nil means that it may be
+// acknowledged: it is committed, or it was before, or nobody can use it. An error means that Redis is away: leave the
+// message unacknowledged, it comes again, as does the command.
 //
 // The instance that sent the command needs two round trips to Redis, any other one more.
 func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	id := commandID(ev)
 	if id == "" {
-		e.log.Warn("answer without causationid and correlation data: which command does it answer?", "id", ev.ID, "source", ev.Source, "topic", ev.Delivery.Topic)
+		e.log.Warn("answer without causationid and correlation data: which command does it answer?",
+			"id", ev.ID, "source", ev.Source, "topic", ev.Delivery.Topic)
 		e.count(OpActionState, Invalid)
 		return nil
 	}

@@ -15,9 +15,9 @@ type lastStart struct {
 	pullTypes  []string
 }
 
-// start begins the recipe of a job order that may start. Everything goes into one commit: the order is Running, its execution exists,
-// its first commands are in the outbox, its timer is set, and the work entry is gone (E-S8). So a repeated entry finds
-// an order that does not wait any more, and does nothing.
+// start begins the recipe of a job order that may start. Everything goes into one commit: the order is Running, its
+// execution exists, its first commands are in the outbox, its timer is set, and the work entry is gone (E-S8). So a
+// repeated entry finds an order that does not wait any more, and does nothing.
 func (e *Engine) start(ctx context.Context, item *jobstore.WorkItem) error {
 	return again(ctx, func() error {
 		plan, err := e.plan(ctx, item)

@@ -32,7 +32,8 @@ func pushes(n int) []byte {
 	return []byte(`{"Steps": [` + steps + `], "Transitions": [` + transitions + `], "Actions": [` + actions + `]}`)
 }
 
-// A problem at the start is told: the order is aborted with a response that says why (E-S25). What is not ours is left alone.
+// A problem at the start is told: the order is aborted with a response that says why (E-S25). What is not ours is left
+// alone.
 func TestStartProblems(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -117,7 +118,8 @@ func TestStoreThenStart(t *testing.T) {
 	p.settled()
 }
 
-// An id that was cleared is used again: the execution document of the first use is no obstacle, and its commands have other ids (E-S9).
+// An id that was cleared is used again: the execution document of the first use is no obstacle, and its commands have
+// other ids (E-S9).
 func TestIDIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -162,7 +164,8 @@ func TestWorkMasterChangesWhileRunning(t *testing.T) {
 	}
 }
 
-// A recipe without actions is over when it starts; one whose first condition fails, too. Run and End, or Abort, are both told (E-S10, E-S19).
+// A recipe without actions is over when it starts; one whose first condition fails, too. Run and End, or Abort, are
+// both told (E-S10, E-S19).
 func TestOverAtTheStart(t *testing.T) {
 	t.Parallel()
 	steps := func(condition string) []byte {
@@ -191,8 +194,8 @@ func TestOverAtTheStart(t *testing.T) {
 	}
 }
 
-// An entry whose handling fails stays pending and is done when that is mended; one that always fails ends its order and becomes a
-// dead letter (E-S5).
+// An entry whose handling fails stays pending and is done when that is mended; one that always fails ends its order and
+// becomes a dead letter (E-S5).
 func TestHandlerFailureKeepsTheEntry(t *testing.T) {
 	t.Parallel()
 	for _, mended := range []bool{true, false} {

@@ -11,8 +11,8 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// maxQueued is the length of the work stream above which nothing is swept: there is enough to do, and to find out what is missing in it
-// would cost more than it helps.
+// maxQueued is the length of the work stream above which nothing is swept: there is enough to do, and to find out what
+// is missing in it would cost more than it helps.
 const maxQueued = 20_000
 
 // roleSweeper is the role of the one instance that sweeps as time goes by.
@@ -60,9 +60,10 @@ func (w work) Lost(items int) {
 	}
 }
 
-// sweep finds what no stream and no timer leads to (spec B.10 b), and enqueues it again. There should be nothing: commits write
-// documents and entries together. But an operator may have trimmed or deleted a stream (E-S21), or a store from before
-// a failure may be back. Nothing it does can do harm twice: an entry for a job order that goes on by itself does nothing.
+// sweep finds what no stream and no timer leads to (spec B.10 b), and enqueues it again. There should be nothing:
+// commits write documents and entries together. But an operator may have trimmed or deleted a stream (E-S21), or a
+// store from before a failure may be back. Nothing it does can do harm twice: an entry for a job order that goes on by
+// itself does nothing.
 func (e *Engine) sweep(ctx context.Context) error {
 	active, err := e.store.ActiveJobs(ctx)
 	if err != nil {
@@ -138,7 +139,8 @@ func (s *sweeper) active(ctx context.Context, snap *jobstore.Snapshot) error {
 	return s.enqueue(ctx, snap, jobstore.WorkResume)
 }
 
-// standing looks at a job order that may start, or is Running without being listed as in execution, and has no work entry.
+// standing looks at a job order that may start, or is Running without being listed as in execution, and has no work
+// entry.
 func (s *sweeper) standing(ctx context.Context, snap *jobstore.Snapshot) error {
 	switch {
 	case snap.Job == nil:

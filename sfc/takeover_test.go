@@ -57,8 +57,8 @@ func TestInstanceDiesAroundPublish(t *testing.T) {
 	}
 }
 
-// Two instances share the work; one stops without cleaning up, in the middle. Nothing is done twice, and the start of the second
-// replica sends nothing again (E-S12).
+// Two instances share the work; one stops without cleaning up, in the middle. Nothing is done twice, and the start of
+// the second replica sends nothing again (E-S12).
 func TestTwoInstancesShareTheWork(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -146,7 +146,8 @@ func answerTo(command, result string) cloudevent.Event {
 	}
 }
 
-// Two completions at a convergence at once: one of them is the last, whatever the order, and the next step is commanded once (E-S7).
+// Two completions at a convergence at once: one of them is the last, whatever the order, and the next step is commanded
+// once (E-S7).
 func TestTwoCompletionsAtAConvergence(t *testing.T) {
 	t.Parallel()
 	redis := testenv.Redis(t)
@@ -169,7 +170,8 @@ func TestTwoCompletionsAtAConvergence(t *testing.T) {
 	}
 }
 
-// An answer counts once: at the instance that sent the command, at another, after the sender's death, and repeated (E-S16, E-S15).
+// An answer counts once: at the instance that sent the command, at another, after the sender's death, and repeated
+// (E-S16, E-S15).
 func TestAnswerCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -212,7 +214,8 @@ func TestAnswersOfNoUse(t *testing.T) {
 	}
 }
 
-// A negative answer is no success: the job order is aborted with the reason (E-S23, W8, W9). So is an answer that is no JSON.
+// A negative answer is no success: the job order is aborted with the reason (E-S23, W8, W9). So is an answer that is no
+// JSON.
 func TestNegativeAnswer(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(string) cloudevent.Event{

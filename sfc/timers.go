@@ -9,8 +9,8 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// runTimers looks for timers that are due: time-outs, commands to send again, conditions over time. They lie in Redis and are judged
-// by its clock, so they outlive every process (E-S11).
+// runTimers looks for timers that are due: time-outs, commands to send again, conditions over time. They lie in Redis
+// and are judged by its clock, so they outlive every process (E-S11).
 func (e *Engine) runTimers(ctx context.Context) error {
 	quiet := false // an outage is told once
 	for {

@@ -39,8 +39,8 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 	p.settled()
 }
 
-// A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and does nothing
-// twice (E-S12, E-S16, W5).
+// A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and
+// does nothing twice (E-S12, E-S16, W5).
 func TestUnansweredCommandIsSentAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// Round trips to Redis per operation (design 6, spec F.2): from the arrival of an answer to its commit two at the instance that sent
-// the command, three elsewhere.
+// Round trips to Redis per operation (design 6, spec F.2): from the arrival of an answer to its commit two at the
+// instance that sent the command, three elsewhere.
 func TestRoundTrips(t *testing.T) {
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
@@ -80,8 +80,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// startTrips starts what is on the work stream at a, and counts the round trips that name a job order: those of the loop itself,
-// which are shared by all entries of a batch, do not.
+// startTrips starts what is on the work stream at a, and counts the round trips that name a job order: those of the
+// loop itself, which are shared by all entries of a batch, do not.
 func startTrips(s *steps, proxy *testenv.Proxy) int {
 	var mu sync.Mutex
 	trips, name := 0, []byte(s.prefix+":joborder:")
@@ -99,8 +99,8 @@ func startTrips(s *steps, proxy *testenv.Proxy) int {
 	return trips
 }
 
-// Nothing polls between two steps, and nothing sleeps: with timers and sweeper as good as switched off a recipe of 20 commands runs through
-// (E-S22). Each action costs three round trips that name its job: one to send, two to settle.
+// Nothing polls between two steps, and nothing sleeps: with timers and sweeper as good as switched off a recipe of 20
+// commands runs through (E-S22). Each action costs three round trips that name its job: one to send, two to settle.
 func TestNoStepWaitsForAPoll(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)

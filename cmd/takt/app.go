@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -93,6 +94,11 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 }
 
 func command(args []string, in io.Reader, out, errOut io.Writer) error {
+	return execute(args, in, out, errOut, func(*cli) {})
+}
+
+// execute parses and runs a command; between the two, prepare may set what is no flag.
+func execute(args []string, in io.Reader, out, errOut io.Writer, prepare func(*cli)) error {
 	var c cli
 	s, err := loadSettings(args, os.LookupEnv)
 	if err != nil {
@@ -119,11 +125,12 @@ func command(args []string, in io.Reader, out, errOut io.Writer) error {
 		return nil
 	}
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("%w\nsee: takt %s--help", err, commandOf(args))}
+		return &exitError{exitUsage, fmt.Errorf("%w\nsee: takt %s--help", err, commandOf(parser.Model.Node, args))}
 	}
 	if err := c.validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
+	prepare(&c)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
@@ -133,19 +140,17 @@ func command(args []string, in io.Reader, out, errOut io.Writer) error {
 	return parsed.Run(a)
 }
 
-// commandOf is the words of args before the first flag, for a hint at the right help.
-func commandOf(args []string) string {
-	var words []string
-	for _, a := range args {
-		if strings.HasPrefix(a, "-") {
+// commandOf is the words of args that are commands, for a hint at the right help.
+func commandOf(node *kong.Node, args []string) (words string) {
+	for _, arg := range args {
+		i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == arg })
+		if i < 0 {
 			break
 		}
-		words = append(words, a)
+		node = node.Children[i]
+		words += arg + " "
 	}
-	if len(words) == 0 {
-		return ""
-	}
-	return strings.Join(words[:min(len(words), 2)], " ") + " "
+	return words
 }
 
 func randomHex(bytes int) string {

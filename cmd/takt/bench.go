@@ -64,9 +64,10 @@ func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	if !a.given("log-level") {
 		a.log = newLog(a.err, "warn", a.LogFormat)
 	}
+	c.SessionExpiry = 0 // this instance never comes back
 	started := time.Now()
 	cfg := *a.Config // with a prefix and topics of its own
-	in, err := startInfra(ctx, &cfg, "", false, a.log)
+	in, err := startInfra(ctx, &cfg, infraOptions{}, a.log)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ type ServeConfig struct {
 	MessageExpiry     time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
 	EndStateRetention time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
 	ReplyRetention    time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
+	SessionExpiry     time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
 	HTTP              string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 
@@ -123,7 +124,7 @@ func (c *ServeConfig) validate() error {
 		value, floor time.Duration
 	}{
 		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
-		{"message-expiry", c.MessageExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
+		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
 		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
 	} {
 		if d.value < d.floor {

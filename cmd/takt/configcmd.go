@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"sort"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -12,6 +13,14 @@ import (
 type configCmd struct {
 	ServeConfig
 	JSON bool `name:"json" help:"One JSON object."`
+}
+
+func (configCmd) Help() string {
+	return `Shows the settings of takt serve with their values and where each comes from: a flag, the environment, the file or the default. Passwords are hidden. A value that cannot work is named, with the rule, and the exit status is 2.
+
+Examples:
+  takt config
+  TAKT_SLOTS=128 takt config --json`
 }
 
 // setting is one value in force.
@@ -77,6 +86,9 @@ func (a *app) given(name string) bool {
 // show writes a value without what is secret in it.
 func (a *app) show(flag *kong.Flag) string {
 	value := fmt.Sprint(a.kong.FlagValue(flag))
+	if list, ok := a.kong.FlagValue(flag).([]string); ok {
+		value = strings.Join(list, ",")
+	}
 	if flag.Tag.Has("secret") && value != "" {
 		return "(hidden)"
 	}

@@ -27,6 +27,7 @@ type demoCmd struct {
 	Logs       string        `type:"path" help:"Keep the logs of the MES and the station in this folder." placeholder:"DIR"`
 	StationLog string        `type:"path" help:"Log of a station that another process simulates." placeholder:"FILE"`
 	MQTTListen string        `name:"mqtt-listen" help:"Where a broker that takt starts listens; a free port of 127.0.0.1 if not given." placeholder:"ADDR"`
+	InProcess  bool          `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed."`
 	JSON       bool          `name:"json" help:"End with one JSON object instead of a table."`
 
 	drop func(isa95.JobResponse) bool // tests: the MES forgets these results
@@ -59,6 +60,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if !a.given("log-level") {
 		a.log = newLog(a.err, "warn", a.LogFormat) // a demo shows its progress instead
 	}
+	c.SessionExpiry = 0 // this instance never comes back
 	d := demo{demoCmd: c, app: a, example: ex, started: time.Now(), progress: newProgress(a.err)}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -121,14 +123,14 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 		defer os.RemoveAll(d.logs)
 	}
 	d.progress.say("starting store and broker")
-	in, err := startInfra(ctx, d.Config, d.MQTTListen, false, d.log)
+	in, err := startInfra(ctx, d.Config, infraOptions{Listen: d.MQTTListen, InProcess: d.InProcess}, d.log)
 	if err != nil {
 		return nil, err
 	}
 	defer in.stop()
 	d.infra = in
 	if in.InProcess {
-		d.progress.note("no redis-server found: the store is inside this process, in memory only")
+		d.progress.note("the store is inside this process, in memory only")
 	}
 	parts := newGroup(ctx)
 	defer parts.stop()

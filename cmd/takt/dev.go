@@ -14,6 +14,7 @@ type devCmd struct {
 	ServeConfig
 	Example    string `type:"path" help:"Folder of the station to simulate; the built-in example if not given." placeholder:"DIR"`
 	MQTTListen string `name:"mqtt-listen" help:"Where a broker that takt starts listens." default:"127.0.0.1:1883" placeholder:"ADDR"`
+	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed."`
 	NoStation  bool   `help:"Do not simulate the station: yours does."`
 }
 
@@ -41,13 +42,13 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	if err := os.MkdirAll(a.Data, 0o700); err != nil {
 		return err
 	}
-	in, err := startInfra(ctx, a.Config, c.MQTTListen, true, a.log)
+	in, err := startInfra(ctx, a.Config, infraOptions{Listen: c.MQTTListen, Persist: true, InProcess: c.InProcess}, a.log)
 	if err != nil {
 		return err
 	}
 	defer in.stop()
 	if in.InProcess {
-		a.log.Warn("no redis-server found: the store is inside this process, and all is lost when it ends", "next", "apt-get install redis-server")
+		a.log.Warn("the store is inside this process, and all is lost when it ends", "next", "install redis-server, or give --redis URL")
 	}
 	e := endpoints{Redis: a.Redis, MQTT: a.MQTT, Prefix: a.Prefix, TopicPrefix: a.TopicPrefix, Embedded: in.InProcess, PID: os.Getpid()}
 	if err := a.writeEndpoints(e); err != nil {

@@ -20,17 +20,23 @@ type infra struct {
 	servers       []*embedded.Server
 }
 
-// startInfra fills in cfg.Redis and cfg.MQTT. listen is where a broker of ours listens: host:port, "" = a free port of 127.0.0.1.
-// persist keeps the data of both in the data folder.
-func startInfra(ctx context.Context, cfg *Config, listen string, persist bool, log *slog.Logger) (*infra, error) {
+// infraOptions say how a store and a broker of ours run.
+type infraOptions struct {
+	Listen    string // of the broker: host:port, "" = a free port of 127.0.0.1
+	Persist   bool   // both keep their data in the data folder
+	InProcess bool   // do not look for redis-server and mosquitto
+}
+
+// startInfra fills in cfg.Redis and cfg.MQTT.
+func startInfra(ctx context.Context, cfg *Config, o infraOptions, log *slog.Logger) (*infra, error) {
 	in := &infra{Store: "external", Broker: "external", Durable: true}
 	if cfg.Redis == "" {
-		if err := in.startStore(ctx, cfg, persist); err != nil {
+		if err := in.startStore(ctx, cfg, o); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.MQTT == "" {
-		if err := in.startBroker(ctx, cfg, listen, persist, log); err != nil {
+		if err := in.startBroker(ctx, cfg, o, log); err != nil {
 			in.stop()
 			return nil, err
 		}
@@ -38,14 +44,18 @@ func startInfra(ctx context.Context, cfg *Config, listen string, persist bool, l
 	return in, nil
 }
 
-func (in *infra) startStore(ctx context.Context, cfg *Config, persist bool) error {
+func (in *infra) startStore(ctx context.Context, cfg *Config, o infraOptions) error {
 	dir := ""
-	if persist {
+	if o.Persist {
 		dir = filepath.Join(cfg.Data, "redis")
 	}
-	server, err := embedded.StartRedis(ctx, embedded.RedisOptions{Dir: dir, Persist: persist})
+	var server *embedded.Server
+	var err error
 	var missing *embedded.NotFoundError
-	if errors.As(err, &missing) {
+	if !o.InProcess {
+		server, err = embedded.StartRedis(ctx, embedded.RedisOptions{Dir: dir, Persist: o.Persist})
+	}
+	if o.InProcess || errors.As(err, &missing) {
 		in.InProcess = true
 		server, err = embedded.StartMiniredis(ctx, embedded.MiniredisOptions{})
 	}
@@ -57,28 +67,32 @@ func (in *infra) startStore(ctx context.Context, cfg *Config, persist bool) erro
 	return nil
 }
 
-func (in *infra) startBroker(ctx context.Context, cfg *Config, listen string, persist bool, log *slog.Logger) error {
+func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, log *slog.Logger) error {
 	dir := ""
-	if persist {
+	if o.Persist {
 		dir = filepath.Join(cfg.Data, "broker")
 	}
+	listen := o.Listen
 	if listen == "" {
 		listen = "127.0.0.1:0"
 	}
 	host, portText, err := net.SplitHostPort(listen)
 	if err != nil {
-		return fmt.Errorf("--mqtt-listen is %q: must be host:port: %w", listen, err)
+		return &exitError{exitUsage, fmt.Errorf("--mqtt-listen is %q: must be host:port: %w", listen, err)}
 	}
 	port, err := strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
-		return fmt.Errorf("--mqtt-listen is %q: the port must be 0 (a free one) to 65535", listen)
+		return &exitError{exitUsage, fmt.Errorf("--mqtt-listen is %q: the port must be 0 (a free one) to 65535", listen)}
 	}
 	if host != "127.0.0.1" && host != "localhost" && host != "::1" {
 		log.Warn("the broker listens beyond this machine and lets everybody in", "address", listen)
 	}
-	server, err := embedded.StartMosquitto(ctx, embedded.MosquittoOptions{Dir: dir, Host: host, Port: port})
+	var server *embedded.Server
 	var missing *embedded.NotFoundError
-	if errors.As(err, &missing) {
+	if !o.InProcess {
+		server, err = embedded.StartMosquitto(ctx, embedded.MosquittoOptions{Dir: dir, Host: host, Port: port})
+	}
+	if o.InProcess || errors.As(err, &missing) {
 		server, err = embedded.StartMochi(ctx, embedded.MochiOptions{Dir: dir, Addr: listen})
 	}
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/term"
+
+	"github.com/taktworks/takt/internal/telemetry"
 )
 
 // printJSON writes v as one line.
@@ -40,12 +42,11 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// newLog makes the log of a command; level and format are of those that the parser takes.
 func newLog(w io.Writer, level, format string) *slog.Logger {
-	var l slog.Level
-	_ = l.UnmarshalText([]byte(level)) // one of four, checked by the parser
-	opt := &slog.HandlerOptions{Level: l}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opt))
+	log, err := telemetry.NewLogger(w, format, level)
+	if err != nil {
+		panic(err)
 	}
-	return slog.New(slog.NewTextHandler(w, opt))
+	return log
 }

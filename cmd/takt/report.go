@@ -149,6 +149,8 @@ type orderReport struct {
 	Rework                   int // times an action was carried out again
 	Took                     time.Duration
 	Cleared                  bool
+
+	given time.Time // when the MES had the result, which may be before it knew that the order was accepted
 }
 
 // makeReport reads both logs. scope is the one whose sequence numbers are shown.
@@ -204,7 +206,7 @@ func (b *reportBuilder) mes(e mesEntry) {
 			b.DuplicateResults++
 			return
 		}
-		o.State, o.Why, o.Took = e.State, e.Why, e.Time.Sub(b.accepted[e.Order])
+		o.State, o.Why, o.given = e.State, e.Why, e.Time
 		b.Results++
 		if e.State == "Aborted" {
 			b.Aborted++
@@ -256,10 +258,13 @@ func (b *reportBuilder) station(entries []stationEntry) {
 }
 
 func (b *reportBuilder) finish() {
-	for id := range b.accepted {
-		if b.orders[id].State == "" {
+	for id, accepted := range b.accepted {
+		o := b.orders[id]
+		if o.State == "" {
 			b.Lost++
+			continue
 		}
+		o.Took = max(o.given.Sub(accepted), 0)
 	}
 	for _, o := range b.orders {
 		b.report.orders = append(b.report.orders, *o)

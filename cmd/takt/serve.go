@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/telemetry"
+	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -55,15 +56,14 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
 }
 
-// sessionExpiry is how long the broker keeps what came for an instance that is away.
-const sessionExpiry = time.Hour
-
 // serve is the one place of wiring: it builds the parts in the order that data flows and runs them until ctx ends.
 // ready, if not nil, is called once commands are taken.
 func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, embedded bool, ready func(), log *slog.Logger) error {
 	source := "urn:takt:" + instance
 	so := cfg.storeOptions(embedded, log)
 	so.Instance, so.Source, so.WorkerTTL = instance, source, sc.WorkerTTL
+	metrics := telemetry.NewMetrics(readBuild().Version)
+	so.Observe = metrics.Stream
 	so.EndStateRetention, so.ReplyRetention, so.EventExpiry = sc.EndStateRetention, sc.ReplyRetention, sc.MessageExpiry
 	store, err := openWhenUp(ctx, so, log)
 	if err != nil {
@@ -72,7 +72,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	defer store.Close()
 
 	// Two connections, each with its own client id (D4, E-P14): acknowledgements of one direction never wait for the other.
-	receive, err := mqtt.New(cfg.mqttOptions("takt-"+instance+"-recv", sessionExpiry, log))
+	receive, err := mqtt.New(cfg.mqttOptions(receiveClient(instance), sc.SessionExpiry, log))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	if err != nil {
 		return err
 	}
-	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, publish: publish, log: log}
+	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, publish: publish, metrics: metrics, log: log}
 	stages, err := p.build()
 	if err != nil {
 		return err
@@ -120,24 +120,33 @@ type parts struct {
 	instance, source string
 	store            *jobstore.Store
 	receive, publish *mqtt.Conn
+	handler          *jobcontrol.Receiver // nil without the role
+	engine           *sfc.Engine          // nil without the role
+	metrics          *telemetry.Metrics
 	log              *slog.Logger
 }
 
 // build makes the stages. The first stops first: intake, then work, then what reports the work, then the connections.
 func (p *parts) build() ([]lifecycle.Stage, error) {
-	intake, work, report := lifecycle.Stage{}, lifecycle.Stage{}, lifecycle.Stage{}
+	work, report := lifecycle.Stage{}, lifecycle.Stage{}
 	has := func(role string) bool { return slices.Contains(p.sc.Roles, role) }
 	if has(roleReceiver) {
-		commands, err := p.receiver()
-		if err != nil {
-			return nil, err
-		}
-		intake["commands"], report["metadata"] = commands.Run, p.metadata
+		p.handler = jobcontrol.New(p.store, p.receiverOptions())
+		report["metadata"] = p.metadata
 	}
 	if has(roleEngine) {
-		if err := p.engine(intake, work); err != nil {
-			return nil, err
-		}
+		p.engine = sfc.New(p.store, p.publish, sfc.Options{
+			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain,
+			Count: func(c sfc.Counted) { p.metrics.Recipe(string(c.Operation), string(c.Result)) }, Log: p.log,
+		})
+		work["recipes"] = p.engine.Run
+	}
+	intake, err := p.intake(p.receive, p.instance)
+	if err != nil {
+		return nil, err
+	}
+	if len(intake) > 0 && p.sc.SessionExpiry > 0 {
+		report["heirs"] = p.inherit
 	}
 	if has(rolePublisher) {
 		o := p.sc.publisherOptions(p.cfg.TopicPrefix, p.log)
@@ -147,32 +156,56 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			return nil, err
 		}
 		report["publisher"] = pub.Run
+		p.metrics.Gauge("takt_publishing", "1 while this process publishes the retained topics, 0 while it stands by.", func() float64 {
+			if pub.Stats().Publishing {
+				return 1
+			}
+			return 0
+		})
+		p.metrics.Gauge("takt_publisher_topics", "Order and result topics written or deleted.", func() float64 { return float64(pub.Stats().Topics) })
+		p.metrics.Gauge("takt_publisher_refused", "Messages that the broker refused.", func() float64 { return float64(pub.Stats().Refused) })
 	}
 	events := jobcontrol.EventSender{Store: p.store, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
 	report["status events"] = events.Run
+	if p.sc.HTTP != "" {
+		report["http"] = p.web().Run
+	}
 	connections := lifecycle.Stage{"mqtt receive": p.receive.Run, "mqtt publish": p.publish.Run, "heartbeat": p.store.RunWorker}
 	return []lifecycle.Stage{intake, work, report, connections}, nil
 }
 
-// shared is a subscription that one of all instances gets each message of.
-func (p *parts) shared(filter string) string {
-	return "$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/" + filter
-}
-
-func (p *parts) responseTopic() string { return p.cfg.TopicPrefix + "/responses/" + p.instance }
-
-func (p *parts) receiverOptions() jobcontrol.Options {
-	return jobcontrol.Options{
-		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway, Log: p.log,
+// web answers /metrics, /healthz and /readyz.
+func (p *parts) web() *telemetry.Server {
+	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "publish": p.publish} {
+		p.metrics.Gauge("takt_mqtt_"+name+"_losses", "How often the connection to the broker was lost.", func() float64 { return float64(conn.Facts().Losses) })
+	}
+	return &telemetry.Server{
+		Addr: p.sc.HTTP, Metrics: p.metrics, Log: p.log,
+		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles},
+		Ready: map[string]func(context.Context) error{
+			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt publish": p.publish.Ready,
+		},
 	}
 }
 
-func (p *parts) receiver() (*mqtt.Server, error) {
-	return mqtt.NewServer(p.receive, p.publish, mqtt.ServerOptions{
-		Filters: jobcontrol.Filters(p.cfg.TopicPrefix, p.sc.ShareGroup), Handler: jobcontrol.New(p.store, p.receiverOptions()),
-		Lanes: p.sc.Slots, Lane: jobcontrol.Lane, ResponseTopic: p.responseTopic(), Expiry: p.sc.MessageExpiry,
-		Hold: p.sc.HoldWhenAway, Drain: p.sc.Drain, Log: p.log,
-	})
+// observe counts commands by method and by what they were answered with.
+func (p *parts) observe(o jobcontrol.Observation) {
+	method, ok := isa95.MethodByTypeID(o.Type)
+	name := string(method)
+	if kind, isConfig := isa95.ConfigByTypeID(o.Type); !ok && isConfig {
+		name = "config." + string(kind)
+	}
+	status := o.Status.String()
+	if o.Kind != "" {
+		status = string(o.Kind)
+	}
+	p.metrics.Command(name, status, o.Tries, o.Took)
+}
+
+func (p *parts) receiverOptions() jobcontrol.Options {
+	return jobcontrol.Options{
+		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway, Observe: p.observe, Log: p.log,
+	}
 }
 
 // metadata says once, retained, what the receiver understands.
@@ -196,46 +229,4 @@ func (p *parts) metadata(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-func (p *parts) engine(intake, work lifecycle.Stage) error {
-	engine := sfc.New(p.store, p.publish, sfc.Options{
-		TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Log: p.log,
-	})
-	answers, err := mqtt.NewServer(p.receive, p.publish, mqtt.ServerOptions{
-		Filters: []string{p.responseTopic()}, Handler: taker(engine.Answer), Lanes: p.sc.Slots, Lane: laneOfCorrelation, Drain: p.sc.Drain, Log: p.log,
-	})
-	if err != nil {
-		return err
-	}
-	events, err := mqtt.NewServer(p.receive, p.publish, mqtt.ServerOptions{
-		Filters: []string{p.shared("equipment/+/events")}, Handler: taker(engine.Event), Lanes: p.sc.Slots, Drain: p.sc.Drain, Log: p.log,
-	})
-	if err != nil {
-		return err
-	}
-	intake["answers"], intake["equipment events"] = answers.Run, events.Run
-	work["recipes"] = engine.Run
-	return nil
-}
-
-// taker handles events that nobody is answered about.
-type taker func(context.Context, cloudevent.Event) error
-
-func (t taker) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-	return nil, t(ctx, e)
-}
-
-func (taker) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *cloudevent.Event {
-	return nil
-}
-
-// laneOfCorrelation keeps the answers of one recipe in order: they carry its correlation id.
-func laneOfCorrelation(m mqtt.Message) string {
-	for _, p := range m.User {
-		if p.Name == "correlationid" {
-			return p.Value
-		}
-	}
-	return string(m.CorrelationData)
 }

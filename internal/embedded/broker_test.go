@@ -157,7 +157,8 @@ func TestMochiKilled(t *testing.T) {
 	}
 }
 
-// Shared subscriptions reach one of the group; 4000 messages for a client that was away all arrive (no limit drops any), in order with mosquitto.
+// Shared subscriptions reach one of the group. With mosquitto, everything for a client that was away arrives, in order: no limit drops any.
+// mochi promises neither: it resends in any order and may lose what is published while a client is going.
 func TestBrokersShareAndQueue(t *testing.T) {
 	for kind, start := range map[string]func() (*Server, error){
 		"mosquitto": func() (*Server, error) { return StartMosquitto(t.Context(), MosquittoOptions{}) },
@@ -173,12 +174,6 @@ func TestBrokersShareAndQueue(t *testing.T) {
 			b, gotB := client(t, s, "b", 0)
 			subscribe(t, a, "$share/g/s/#")
 			subscribe(t, b, "$share/g/s/#")
-			away, _ := client(t, s, "away", 600)
-			subscribe(t, away, "q/#")
-			if err := away.Disconnect(&paho.Disconnect{}); err != nil {
-				t.Fatal(err)
-			}
-			<-away.Done()
 			w, _ := client(t, s, "w", 0)
 			for i := range 100 {
 				if _, err := w.Publish(t.Context(), &paho.Publish{Topic: "s/x", QoS: 1, Payload: fmt.Append(nil, i)}); err != nil {
@@ -199,6 +194,15 @@ func TestBrokersShareAndQueue(t *testing.T) {
 			if len(seen) != 100 {
 				t.Errorf("%d different messages", len(seen))
 			}
+			if kind == "mochi" {
+				return
+			}
+			away, _ := client(t, s, "away", 600)
+			subscribe(t, away, "q/#")
+			if err := away.Disconnect(&paho.Disconnect{}); err != nil {
+				t.Fatal(err)
+			}
+			<-away.Done()
 			const n = 900
 			for i := range n {
 				if _, err := w.Publish(t.Context(), &paho.Publish{Topic: "q/x", QoS: 1, Payload: fmt.Append(nil, i)}); err != nil {
@@ -209,7 +213,7 @@ func TestBrokersShareAndQueue(t *testing.T) {
 			for i := range n {
 				select {
 				case p := <-got:
-					if kind == "mosquitto" && string(p.Payload) != fmt.Sprint(i) {
+					if string(p.Payload) != fmt.Sprint(i) {
 						t.Fatalf("message %s at place %d", p.Payload, i)
 					}
 				case <-time.After(10 * time.Second):

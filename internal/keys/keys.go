@@ -98,5 +98,6 @@ func (k Keys) PublisherDeadLetter() string  { return k.key("publisher:deadletter
 // Processes.
 
 func (k Keys) Worker(id string) string         { return k.key("worker", id) }
+func (k Keys) Instances() string               { return k.key("instances") }
 func (k Keys) Lease(role string) string        { return k.key("lease", role) }
 func (k Keys) DeadLetter(stream string) string { return stream + ":dead" }

@@ -49,6 +49,7 @@ func All() []Pattern {
 		{"publisher:lease", "string", "jobstore", "expires unless renewed", "token of the instance that publishes"},
 		{"publisher:deadletter", "stream", "jobstore", "about 1000 entries", "changes that could not be published, and why"},
 		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
+		{"instances", "hash", "jobstore", "field leaves once its session at the broker is over", "processes that the broker keeps a session for, and their roles"},
 		{"lease:{role}", "string", "jobstore", "expires unless renewed", "token of the instance that has the role"},
 		{"{stream}:dead", "stream", "internal/stream", "stays until an operator deletes it", "entries that could not be handled, with the reason"},
 	}

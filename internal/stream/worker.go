@@ -118,6 +118,7 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch
 			w.set(e)
 			return e, begun.Add(w.ttl)
 		case ctx.Err() != nil:
+			w.release(ctx, e) // the answer may have been lost, and the heartbeat be there
 			return nil, time.Time{}
 		case err == nil:
 			w.log.Error("stream: another process runs under this worker id, waiting until it ends; give every process its own id")

@@ -18,10 +18,7 @@ type Metrics struct {
 	commandTime *prometheus.HistogramVec
 	retries     prometheus.Counter
 	stream      *prometheus.CounterVec
-	mqtt        *prometheus.CounterVec
-	batches     *prometheus.CounterVec
-	batchTime   prometheus.Histogram
-	topics      prometheus.Counter
+	recipes     *prometheus.CounterVec
 }
 
 // durations are the bounds of the histograms in seconds: from a quarter of a millisecond to ten seconds.
@@ -39,14 +36,11 @@ func NewMetrics(version string) *Metrics {
 		commandTime: prometheus.NewHistogramVec(histogram("takt_command_seconds", "From a command's arrival to its reply being ready."), []string{"method"}),
 		retries:     prometheus.NewCounter(counter("takt_commit_conflicts_total", "Decisions made again because another writer came first, or the store was away.")),
 		stream:      prometheus.NewCounterVec(counter("takt_stream_entries_total", "Entries of streams, by consumer group and outcome."), []string{"group", "outcome"}),
-		mqtt:        prometheus.NewCounterVec(counter("takt_mqtt_messages_total", "MQTT messages: published, refused by the broker, received."), []string{"outcome"}),
-		batches:     prometheus.NewCounterVec(counter("takt_publisher_batches_total", "Batches of the publisher, by outcome."), []string{"outcome"}),
-		batchTime:   prometheus.NewHistogram(histogram("takt_publisher_batch_seconds", "Duration of the publisher's batches.")),
-		topics:      prometheus.NewCounter(counter("takt_publisher_topics_total", "Retained topics written or deleted by the publisher.")),
+		recipes:     prometheus.NewCounterVec(counter("takt_recipe_operations_total", "What the recipe engine did, by operation and result."), []string{"operation", "result"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "takt_build_info", Help: "Always 1; the version is the label.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	m.registry.MustRegister(m.commands, m.commandTime, m.retries, m.stream, m.mqtt, m.batches, m.batchTime, m.topics, build,
+	m.registry.MustRegister(m.commands, m.commandTime, m.retries, m.stream, m.recipes, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -79,25 +73,11 @@ func (m *Metrics) Stream(group, outcome string, n int) {
 	}
 }
 
-// MQTT counts a message: published, refused (by the broker), received.
-func (m *Metrics) MQTT(outcome string) {
+// Recipe counts an operation of the recipe engine with its result, both of closed sets.
+func (m *Metrics) Recipe(operation, result string) {
 	if m != nil {
-		m.mqtt.WithLabelValues(outcome).Inc()
+		m.recipes.WithLabelValues(operation, result).Inc()
 	}
-}
-
-// PublisherBatch counts a batch of the publisher that wrote so many topics; failed says that it will be done again.
-func (m *Metrics) PublisherBatch(topics int, failed bool, took time.Duration) {
-	if m == nil {
-		return
-	}
-	outcome := "done"
-	if failed {
-		outcome = "failed"
-	}
-	m.batches.WithLabelValues(outcome).Inc()
-	m.batchTime.Observe(took.Seconds())
-	m.topics.Add(float64(topics))
 }
 
 // Gauge shows what read returns whenever the metrics are asked for. name begins with takt_ and is used once; read must be fast and safe to call at any time.

@@ -110,9 +110,7 @@ func TestServer(t *testing.T) {
 	m.Command("", "PAYLOAD_INVALID", 1, time.Millisecond)
 	m.Stream("engine", "handled", 5)
 	m.Stream("engine", "dead", 0)
-	m.MQTT("refused")
-	m.PublisherBatch(4, false, time.Second)
-	m.PublisherBatch(0, true, time.Second)
+	m.Recipe("start", "OK")
 	m.Gauge("takt_test", "A test.", func() float64 { return 42 })
 	away := true
 	s := &Server{Addr: ":0", Metrics: m, Info: map[string]any{"durable": false}, Ready: map[string]func(context.Context) error{
@@ -132,8 +130,7 @@ func TestServer(t *testing.T) {
 	for _, want := range []string{
 		`takt_commands_total{method="Store",status="1"} 1`, `takt_commands_total{method="unknown",status="PAYLOAD_INVALID"} 1`,
 		`takt_command_seconds_bucket{method="Store",le="0.005"} 1`, `takt_commit_conflicts_total 2`,
-		`takt_stream_entries_total{group="engine",outcome="handled"} 5`, `takt_mqtt_messages_total{outcome="refused"} 1`,
-		`takt_publisher_batches_total{outcome="done"} 1`, `takt_publisher_batches_total{outcome="failed"} 1`, `takt_publisher_topics_total 4`,
+		`takt_stream_entries_total{group="engine",outcome="handled"} 5`, `takt_recipe_operations_total{operation="start",result="OK"} 1`,
 		`takt_build_info{version="v1"} 1`, `takt_test 42`, `go_goroutines`,
 	} {
 		if code != http.StatusOK || !strings.Contains(text, want) {
@@ -163,8 +160,7 @@ func TestNilMetricsCountNothing(t *testing.T) {
 	m.Command("Store", "1", 2, time.Second)
 	m.Conflicts(1)
 	m.Stream("g", "handled", 1)
-	m.MQTT("published")
-	m.PublisherBatch(1, false, time.Second)
+	m.Recipe("start", "OK")
 	m.Gauge("takt_x", "", func() float64 { return 0 })
 }
 

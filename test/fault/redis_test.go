@@ -48,12 +48,18 @@ func TestFault7FlushAll(t *testing.T) {
 	n := w.MES() // tells Takt again what the station has
 	go n.Order(rig.Orders("NEW", 40))
 	n.UntilDone(40)
+	before := m.Ledger().Results // results of lost orders may be retained at the broker
 	for id, results := range n.Ledger().Results {
-		if !n.Ledger().Accepted[id] {
-			t.Errorf("%s was deleted and has %d results", id, len(results))
+		if len(results)+len(before[id]) > 1 {
+			t.Errorf("%s has %d results", id, len(results)+len(before[id]))
 		}
 	}
-	w.Verify(n)
+	// Events of the lost orders, whose correlation ids nobody knows any more, may be taken for those of new ones: results are not
+	// compared.
+	w.VerifyLedger(n)
+	w.VerifyStation()
+	w.AtRest()
+	w.Check()
 	stillUp(t, a, b, w.Station())
 }
 

@@ -18,6 +18,20 @@ import (
 // every command was carried out once and has the one id of its action, iteration and attempt; nothing is left behind.
 func (w *World) Verify(m *MES) {
 	w.T.Helper()
+	w.VerifyLedger(m)
+	for id, results := range m.Ledger().Results {
+		for _, r := range results {
+			w.VerifyResult(id, r)
+		}
+	}
+	w.VerifyStation()
+	w.AtRest()
+	w.Check()
+}
+
+// VerifyLedger says whether every order was accepted and has one result.
+func (w *World) VerifyLedger(m *MES) {
+	w.T.Helper()
 	l := m.Ledger()
 	w.T.Log(l.summary())
 	for id, why := range l.Refused {
@@ -31,14 +45,6 @@ func (w *World) Verify(m *MES) {
 			w.T.Errorf("%s has %d results, want 1", id, n)
 		}
 	}
-	for id, results := range l.Results {
-		for _, r := range results {
-			w.VerifyResult(id, r)
-		}
-	}
-	w.VerifyStation()
-	w.AtRest()
-	w.Check()
 }
 
 // VerifyResult says whether a result is the order's own, and whole.
@@ -78,6 +84,9 @@ func (w *World) Explain(id string) {
 	}
 	w.T.Log(w.Takt("job", "show", id).Stdout)
 }
+
+// StationLogFile is where the station keeps its log.
+func (w *World) StationLogFile() string { return w.log }
 
 // StationLog is what the station did so far.
 func (w *World) StationLog() []station.Entry {

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// takt runs a command in this process.
+func takt(args ...string) (code int, stdout, stderr string) {
+	var out, errOut bytes.Buffer
+	code = run(args, strings.NewReader(""), &out, &errOut)
+	return code, out.String(), errOut.String()
+}
+
+// settingsOf runs `takt config --json` and returns what is in force, by name.
+func settingsOf(t *testing.T, args ...string) map[string]setting {
+	t.Helper()
+	code, out, errOut := takt(append([]string{"config", "--json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, errOut)
+	}
+	var all []setting
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]setting{}
+	for _, s := range all {
+		byName[s.Name] = s
+	}
+	return byName
+}
+
+// Flags beat environment beats file beats default, and each setting says where it is from.
+func TestConfigOrigins(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := write(t, ".", "plant.yaml", "prefix: from-file\nslots: 7\ndrain: 3s\nroles: [receiver, engine]\nredis: redis://file:6379\n")
+	for _, test := range []struct {
+		name, env string
+		args      []string
+		want      setting
+	}{
+		{"default", "", nil, setting{"prefix", "takt", "default"}},
+		{"default of serve", "", nil, setting{"slots", "64", "default"}},
+		{"file by flag", "", []string{"--config", file}, setting{"prefix", "from-file", "file PLANT"}},
+		{"file by flag, joined", "", []string{"--config=" + file}, setting{"slots", "7", "file PLANT"}},
+		{"list in file", "", []string{"--config", file}, setting{"roles", "receiver,engine", "file PLANT"}},
+		{"environment", "TAKT_PREFIX=from-env", []string{"--config", file}, setting{"prefix", "from-env", "environment TAKT_PREFIX"}},
+		{"environment with a dash", "TAKT_WORKER_TTL=3s", nil, setting{"worker-ttl", "3s", "environment TAKT_WORKER_TTL"}},
+		{"empty environment", "TAKT_REDIS=", []string{"--config", file}, setting{"redis", "", "environment TAKT_REDIS"}},
+		{"flag", "TAKT_PREFIX=from-env", []string{"--config", file, "--prefix", "from-flag"}, setting{"prefix", "from-flag", "flag"}},
+		{"flag that says the default", "TAKT_PREFIX=from-env", []string{"--prefix", "takt"}, setting{"prefix", "takt", "flag"}},
+		{"list by flag", "", []string{"--roles", "engine,publisher"}, setting{"roles", "engine,publisher", "flag"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if name, value, ok := strings.Cut(test.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			got := settingsOf(t, test.args...)[test.want.Name]
+			if got.Origin == "file "+file {
+				got.Origin = "file PLANT"
+			}
+			if got != test.want {
+				t.Errorf("%+v, want %+v", got, test.want)
+			}
+		})
+	}
+	t.Run("file by environment", func(t *testing.T) {
+		t.Setenv("TAKT_CONFIG", file)
+		if got := settingsOf(t)["slots"]; got.Value != "7" || got.Origin != "file "+file {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("takt.yaml", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		write(t, ".", "takt.yaml", "topic-prefix: hall-3\n")
+		if got := settingsOf(t)["topic-prefix"]; got != (setting{"topic-prefix", "hall-3", "file takt.yaml"}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Secrets are never shown, wherever they come from.
+func TestConfigHidesSecrets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TAKT_MQTT_PASSWORD", "swordfish")
+	args := []string{"config", "--redis-password", "swordfish", "--redis", "redis://takt:swordfish@127.0.0.1:6379", "--mqtt", "mqtts://mes:swordfish@127.0.0.1"}
+	for _, format := range [][]string{nil, {"--json"}} {
+		code, out, errOut := takt(append(args, format...)...)
+		if code != 0 || strings.Contains(out+errOut, "swordfish") || strings.Count(out, "(hidden)") != 2 || strings.Count(out, "xxxxx@127.0.0.1") != 2 {
+			t.Errorf("exit status %d:\n%s%s", code, out, errOut)
+		}
+	}
+}
+
+// A value that cannot work ends with 2 and names field, value and rule, before anything is started.
+func TestConfigBadValues(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, test := range []struct {
+		name, args, env, file string
+		want                  []string
+	}{
+		{"prefix", "--prefix=a*", "", "", []string{"--prefix", `"a*"`, "without white space"}},
+		{"topic prefix", "--topic-prefix=a/+/b", "", "", []string{"--topic-prefix", `"a/+/b"`, "must not hold + # or NUL"}},
+		{"topic prefix of the system", "--topic-prefix=$SYS", "", "", []string{"--topic-prefix", `"$SYS"`, "nor begin with $"}},
+		{"empty level", "--topic-prefix=a//b", "", "", []string{"--topic-prefix", `"a//b"`, "empty level"}},
+		{"instance", "--instance=a/b", "", "", []string{"--instance", `"a/b"`, "/ + #"}},
+		{"worker ttl", "--worker-ttl=1ms", "", "", []string{"--worker-ttl", "1ms", "at least 100ms"}},
+		{"retained ttl", "--retained-ttl=1s", "", "", []string{"--retained-ttl", "1s", "at least 1m0s"}},
+		{"negative drain", "--drain=-1s", "", "", []string{"--drain", "-1s", "at least 0s"}},
+		{"slots", "--slots=5000", "", "", []string{"--slots", "5000", "1 to 4096"}},
+		{"share group", "--share-group=a/b", "", "", []string{"--share-group", `"a/b"`, "/ + #"}},
+		{"http", "--http=9464", "", "", []string{"--http", `"9464"`, "host:port"}},
+		{"enum", "--state-index-keys=both", "", "", []string{"--state-index-keys", `"both"`, `"page","wire"`}},
+		{"number", "--slots=many", "", "", []string{"--slots", "many"}},
+		{"duration", "--drain=10", "", "", []string{"--drain", `"10"`, "duration"}},
+		{"by environment", "", "TAKT_SLOTS=0", "", []string{"--slots", "0", "1 to 4096"}},
+		{"by file", "", "", "worker-ttl: 1ms\n", []string{"--worker-ttl", "1ms", "at least 100ms"}},
+		{"no setting", "", "", "workers: 5\n", []string{"takt.yaml", `"workers" is no setting`}},
+		{"the file itself", "", "", "config: other.yaml\n", []string{"takt.yaml", `"config" is no setting`}},
+		{"no YAML", "", "", "slots: [\n", []string{"takt.yaml", "1"}},
+		{"missing file", "--config=nowhere.yaml", "", "", []string{"nowhere.yaml", "no such file"}},
+		{"unknown flag", "--shards=2", "", "", []string{"--shards"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if name, value, ok := strings.Cut(test.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			if test.file != "" {
+				write(t, ".", "takt.yaml", test.file)
+			}
+			args := []string{"config"}
+			if test.args != "" {
+				args = append(args, test.args)
+			}
+			code, _, errOut := takt(args...)
+			if code != exitUsage {
+				t.Errorf("exit status %d, want %d", code, exitUsage)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(errOut, want) {
+					t.Errorf("%q does not say %s", errOut, want)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigTable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	code, out, _ := takt("config", "--prefix", "plant")
+	lines := strings.Split(out, "\n")
+	if code != 0 || strings.Join(strings.Fields(lines[0]), " ") != "NAME VALUE FROM" {
+		t.Fatalf("exit status %d:\n%s", code, out)
+	}
+	for _, line := range lines {
+		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "prefix" {
+			if strings.Join(fields, " ") != "prefix plant flag" {
+				t.Errorf("%q", line)
+			}
+			return
+		}
+	}
+	t.Errorf("no prefix:\n%s", out)
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// leaves are the commands that do something.
+func leaves(t *testing.T) []*kong.Node {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Name("takt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Model.Leaves(true)
+}
+
+// Every command says what it is for, every flag and argument what it means, and --help shows examples that can be typed in.
+func TestHelp(t *testing.T) {
+	t.Chdir("../..") // the examples name files of the repository
+	for _, leaf := range leaves(t) {
+		path := strings.TrimPrefix(leaf.FullPath(), "takt ")
+		path, _, _ = strings.Cut(path, " <")
+		t.Run(path, func(t *testing.T) {
+			code, out, errOut := takt(append(strings.Fields(path), "--help")...)
+			if code != 0 || errOut != "" {
+				t.Fatalf("exit status %d: %s", code, errOut)
+			}
+			if leaf.Help == "" {
+				t.Error("no help")
+			}
+			for _, flag := range leaf.Flags {
+				if flag.Help == "" {
+					t.Errorf("--%s: no help", flag.Name)
+				}
+			}
+			for _, argument := range leaf.Positional {
+				if argument.Help == "" {
+					t.Errorf("%s: no help", argument.Name)
+				}
+			}
+			examples := examplesOf(out)
+			if len(examples) == 0 {
+				t.Fatalf("no examples:\n%s", out)
+			}
+			own := false
+			for _, example := range examples {
+				words := words(t, example)
+				own = own || strings.HasPrefix(strings.Join(words, " "), path)
+				parses(t, words)
+			}
+			if !own && !strings.HasPrefix(path, "job ") { // the job commands share their help
+				t.Errorf("no example of takt %s: %q", path, examples)
+			}
+		})
+	}
+}
+
+// examplesOf returns the lines of a help text under Examples.
+func examplesOf(help string) (examples []string) {
+	_, rest, found := strings.Cut(help, "Examples:")
+	if !found {
+		return nil
+	}
+	for line := range strings.Lines(rest) {
+		line = strings.TrimSpace(line)
+		if strings.HasSuffix(line, ":") {
+			break
+		}
+		if _, command, ok := strings.Cut(line, "takt "); ok {
+			examples = append(examples, command)
+		}
+	}
+	return examples
+}
+
+// words splits a command as a shell does, up to what belongs to the shell.
+func words(t *testing.T, command string) (all []string) {
+	t.Helper()
+	quoted := strings.Split(command, "'")
+	if len(quoted)%2 == 0 {
+		t.Fatalf("open quote: %s", command)
+	}
+	for i, part := range quoted {
+		if i%2 == 1 {
+			all = append(all, part)
+			continue
+		}
+		for word := range strings.FieldsSeq(part) {
+			if strings.ContainsAny(word[:1], "<>|#") {
+				return all
+			}
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// parses fails the test unless args are a command line.
+func parses(t *testing.T, args []string) {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Name("takt"), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"station.jsonl"} { // made by the example
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s is in the repository", file)
+		}
+	}
+	if _, err := parser.Parse(args); err != nil {
+		t.Errorf("takt %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+func TestNoArgumentsIsHelp(t *testing.T) {
+	code, out, _ := takt()
+	if code != 0 || !strings.Contains(out, "takt demo") || !strings.Contains(out, "takt dev") {
+		t.Errorf("exit status %d:\n%s", code, out)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	for args, want := range map[string]string{
+		"frobnicate":                     "unexpected argument frobnicate\nsee: takt --help",
+		"job frobnicate":                 "see: takt job --help",
+		"job":                            "store-and-start",
+		"job start":                      "takt job start --help",
+		"job start JO-1":                 "--scope",
+		"recipe check":                   "<file>",
+		"station apply /nowhere/at.yaml": "no such file",
+	} {
+		code, _, errOut := takt(strings.Fields(args)...)
+		if code != exitUsage || !strings.Contains(errOut, want) {
+			t.Errorf("takt %s: exit status %d, said %q, want %d and %q", args, code, errOut, exitUsage, want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// The broker keeps a session for every instance, so that one that comes back finds what was sent to it meanwhile. But a
+// shared subscription gives its share also to a session whose instance is dead, where it would wait until the session expires.
+// So those that live take over the session of one that is dead: they handle what waits in it and end it.
+
+// inherit looks for dead instances until ctx ends. Every instance does; a lease has one of them take a session over.
+func (p *parts) inherit(ctx context.Context) error {
+	every := time.NewTicker(max(p.sc.WorkerTTL/2, 50*time.Millisecond))
+	defer every.Stop()
+	for {
+		if err := p.inheritOnce(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("sessions of dead instances not taken over yet", "err", err)
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (p *parts) inheritOnce(ctx context.Context) error {
+	if err := p.store.Enlist(ctx, p.intakeRoles()); err != nil { // again and again, for Redis may be a new one
+		return err
+	}
+	dead, err := p.store.Dead(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for instance, roles := range dead {
+		if !p.canDo(roles) {
+			continue // one that has these roles will
+		}
+		errs = append(errs, p.store.Lease(ctx, "heir:"+instance, p.sc.WorkerTTL, func(ctx context.Context, _ *jobstore.Lease) error {
+			return p.takeOver(ctx, instance)
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *parts) intakeRoles() string {
+	var roles []string
+	for _, role := range []string{roleReceiver, roleEngine} {
+		if slices.Contains(p.sc.Roles, role) {
+			roles = append(roles, role)
+		}
+	}
+	return strings.Join(roles, ",")
+}
+
+func (p *parts) canDo(roles string) bool {
+	for role := range strings.SplitSeq(roles, ",") {
+		if role != "" && !slices.Contains(p.sc.Roles, role) {
+			return false
+		}
+	}
+	return true
+}
+
+// takeOver handles what waits in the session of a dead instance and ends it. If the instance comes back meanwhile, the broker
+// gives it the session and closes this connection, and that is an end of it too.
+func (p *parts) takeOver(ctx context.Context, instance string) error {
+	if dead, err := p.store.Dead(ctx); err != nil || !contains(dead, instance) {
+		return err // it is back, or another instance was faster
+	}
+	o := p.cfg.mqttOptions(receiveClient(instance), p.sc.SessionExpiry, p.log)
+	o.OneConnection = true
+	conn, err := mqtt.New(o)
+	if err != nil {
+		return err
+	}
+	intake, err := p.intake(conn, instance)
+	if err != nil {
+		return err
+	}
+	parts := newGroup(ctx)
+	for name, run := range intake {
+		parts.start(name, run)
+	}
+	connection := newGroup(ctx)
+	connection.start("session of "+instance, conn.Run)
+	err = conn.Ready(connection.ctx)
+	if err == nil {
+		err = conn.Leave(connection.ctx)
+	}
+	if err == nil {
+		err = p.store.Delist(ctx, instance)
+	}
+	if err := errors.Join(err, parts.stop(), connection.stop()); err != nil {
+		return fmt.Errorf("instance %s: %w", instance, err)
+	}
+	p.log.Info("took over what the broker kept for a dead instance", "dead", instance)
+	return nil
+}
+
+func contains(dead map[string]string, instance string) bool {
+	_, ok := dead[instance]
+	return ok
+}
