@@ -111,6 +111,7 @@ func (s *Store) RunEvents(ctx context.Context, slots int, send func(context.Cont
 }
 
 func (s *Store) run(ctx context.Context, g *stream.Group) error {
+	g.Hopeless = func(err error) bool { return errors.Is(err, ErrUnusable) }
 	g.Worker, g.MaxDeliveries, g.Log = s.worker, s.opt.MaxDeliveries, s.log
 	if s.opt.Observe != nil {
 		g.Observe = func(o stream.Outcome, n int) { s.opt.Observe(g.Name, string(o), n) }

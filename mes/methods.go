@@ -121,7 +121,7 @@ func (c *Client) JobResponse(ctx context.Context, scope isa95.Scope, id isa95.Jo
 	return result.JobResponse, nil
 }
 
-// JobResponses asks for the results of all orders of a scope that are in a state, or in a substate of it.
+// JobResponses asks for the results of all orders of a scope that are in exactly that state, with its substate.
 func (c *Client) JobResponses(ctx context.Context, scope isa95.Scope, state isa95.State) ([]isa95.JobResponse, error) {
 	e, err := c.request(scope, isa95.RequestJobResponseByJobOrderState, isa95.JobResponseByStateCall{JobOrderState: state.Elements()})
 	if err != nil {

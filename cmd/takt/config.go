@@ -139,7 +139,7 @@ func (c *ServeConfig) validate() error {
 	}
 	if c.HTTP != "" {
 		if _, _, err := net.SplitHostPort(c.HTTP); err != nil {
-			errs = append(errs, fmt.Errorf("--http is %q: must be host:port: %v", c.HTTP, err))
+			errs = append(errs, fmt.Errorf("--http is %q: must be host:port: %w", c.HTTP, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -246,12 +246,13 @@ func (c *Config) writeEndpoints(e endpoints) error {
 	return os.WriteFile(filepath.Join(c.Data, endpointsFile), append(text, '\n'), 0o600)
 }
 
-// useEndpoints fills in the store and broker of a running `takt dev` if none is given.
-func (c *Config) useEndpoints() (embedded bool) {
+// useEndpoints fills in the store and broker of a running `takt dev`, and its prefixes, as far as none are given.
+func (a *app) useEndpoints() (embedded bool) {
+	c := a.Config
 	if c.Redis != "" && c.MQTT != "" {
 		return false
 	}
-	text, err := os.ReadFile(filepath.Join(c.Data, endpointsFile))
+	text, err := os.ReadFile(c.dataFile(endpointsFile))
 	if err != nil {
 		return false
 	}
@@ -261,9 +262,15 @@ func (c *Config) useEndpoints() (embedded bool) {
 	}
 	if c.Redis == "" {
 		c.Redis, embedded = e.Redis, e.Embedded
+		if !a.given("prefix") {
+			c.Prefix = e.Prefix
+		}
 	}
 	if c.MQTT == "" {
 		c.MQTT = e.MQTT
+		if !a.given("topic-prefix") {
+			c.TopicPrefix = e.TopicPrefix
+		}
 	}
 	return embedded
 }

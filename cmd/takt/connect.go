@@ -37,9 +37,13 @@ func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
 
 // mqttOptions are those of every connection.
 func (c *Config) mqttOptions(clientID string, session time.Duration, log *slog.Logger) mqtt.Options {
+	if clientID == "" {
+		clientID = "takt-" + randomHex(4)
+	}
 	return mqtt.Options{
 		URL: c.MQTT, ClientID: clientID, Username: c.MQTTUsername, Password: c.MQTTPassword,
-		CAFile: c.MQTTCA, CertFile: c.MQTTCert, KeyFile: c.MQTTKey, SessionExpiry: session, Log: log,
+		CAFile: c.MQTTCA, CertFile: c.MQTTCert, KeyFile: c.MQTTKey, SessionExpiry: session,
+		PrivateTopic: c.TopicPrefix + "/private/" + clientID, Log: log,
 	}
 }
 

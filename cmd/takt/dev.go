@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/station"
 )
 
@@ -113,6 +114,6 @@ Send an order:    mosquitto_pub ... -t %s/%s/commands    (docs/dev.md has the ex
                   takt job store-and-start order.json --scope %s
 Watch it:         takt job watch
 Stop:             Ctrl-C
-`, in.Store, a.Redis, in.Broker, a.MQTT, strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation],
+`, in.Store, telemetry.Hide(a.Redis), in.Broker, telemetry.Hide(a.MQTT), strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation],
 		a.TopicPrefix, scopes[0], scopes[0])
 }

@@ -61,17 +61,23 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	count := 0
+	done := func() {
+		if count++; count == c.Count {
+			cancel()
+		}
+	}
 	_, err = client.Follow(ctx, scopes, mes.FollowOptions{
 		Memory: memory, Clear: !c.Keep,
 		OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error {
 			if err := c.print(a, scope, r); err != nil {
 				return err
 			}
-			if count++; count == c.Count {
-				cancel()
+			if c.Keep {
+				done()
 			}
 			return nil
 		},
+		OnClear: func(isa95.Scope, isa95.JobOrderID, isa95.ReturnStatus) { done() },
 		OnGap: func(g mes.Gap) {
 			if g.Before != 0 {
 				a.log.Info("changes were missed", "scope", g.Scope, "seq_before", g.Before, "seq_after", g.After)

@@ -295,7 +295,7 @@ done         %4d  ended, %d aborted
 given back   %4d  results, %d cleared
 lost         %4d
 twice        %4d  results, %d commands (%d came again and were only answered again)
-outage       %6.1f s of the MES; its index went from seq %d to %d, %d gaps seen and filled
+outage       %6.1f s of the MES; its index went from seq %d to %d, gaps seen and filled: %d
 `, r.Orders, r.Refused, r.Ended, r.Aborted, r.Results, r.Cleared, r.Lost, r.DuplicateResults, r.ExecutedTwice, r.RepeatedCommands,
 		r.OutageSeconds, r.SeqBefore, r.SeqAfter, r.Gaps)
 	if err != nil {

@@ -96,7 +96,7 @@ func (c *stationSimulateCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, err}
 	}
 	s, err := station.New(station.Options{
-		Equipment: equipment, MQTT: a.mqttOptions("", 0, a.log), TopicPrefix: a.TopicPrefix, LogFile: c.Log, Log: a.log,
+		Equipment: equipment, MQTT: a.mqttOptions("takt-station-"+string(equipment.Scopes[0]), 24*time.Hour, a.log), TopicPrefix: a.TopicPrefix, LogFile: c.Log, Log: a.log,
 		OnLog: func(e station.Entry) {
 			fmt.Fprintf(a.out, "%s  %-9s %-12s %-12s %s %s\n", e.Time.Format("15:04:05.000"), e.Kind, e.Scope, e.Order, e.Action, e.Type)
 		},

@@ -77,7 +77,11 @@ func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
 func (p *process) exitError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return fmt.Errorf("ended at once (%v): %s", p.err, strings.Join(p.tail, " | "))
+	err := p.err
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	return fmt.Errorf("ended at once (%w): %s", err, strings.Join(p.tail, " | "))
 }
 
 // run starts the process, reads its output and waits for its end. The signal that a child gets when its parent

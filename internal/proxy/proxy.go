@@ -216,7 +216,7 @@ func (p *Proxy) pump(ctx context.Context, l *link, fromClient bool) {
 				err = errors.Join(err, p.write(to, buf[:n]))
 			}
 		}
-		if err == io.EOF { // a clean end of one direction
+		if errors.Is(err, io.EOF) { // a clean end of one direction
 			_ = to.(*net.TCPConn).CloseWrite()
 			return
 		}

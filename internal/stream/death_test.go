@@ -219,6 +219,28 @@ func TestTransientErrorsDoNotCount(t *testing.T) {
 	}
 }
 
+// An error that no repetition can mend makes a dead letter at the first failure.
+func TestHopelessIsDeadAtOnce(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	unusable := errors.New("unusable")
+	var tries atomic.Int32
+	dead := make(chan int, 1)
+	e.join("w", Group{MaxDeliveries: 10, Hopeless: func(err error) bool { return errors.Is(err, unusable) },
+		Handle: func(context.Context, *Entry) (Result, error) {
+			tries.Add(1)
+			return Ack, fmt.Errorf("decode: %w", unusable)
+		},
+		Dead: func(_ context.Context, en *Entry, _ error) error {
+			dead <- en.Failures
+			return nil
+		}})
+	e.add("v")
+	if n := wait(t, "death", dead); n != 1 || tries.Load() != 1 {
+		t.Errorf("%d failures of %d tries, want 1 of 1", n, tries.Load())
+	}
+	e.empty()
+}
+
 // An entry that each process died with is dead without being begun again; others that were only near are not.
 func TestKillerOfProcesses(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))

@@ -57,6 +57,8 @@ type Group struct {
 	MaxDeliveries int
 	// Transient says which errors of Handle are nobody's fault (the broker is away) and do not count; nil = none. Redis being away never counts.
 	Transient func(error) bool
+	// Hopeless says which errors of Handle no repetition can mend: the entry is dead at once; nil = none.
+	Hopeless func(error) bool
 
 	// Drain is how long handlers may go on after Run's context has ended; 0 = DefaultDrain.
 	Drain time.Duration

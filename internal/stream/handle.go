@@ -159,7 +159,8 @@ func (s *session) failed(e *Entry, err error) {
 	if errors.As(err, &p) {
 		s.log.Error("stream: handler panicked", "stream", e.Stream, "id", e.ID, "panic", p.Value, "stack", string(p.Stack))
 	}
-	if limit := s.g.maxDeliveries(); limit > 0 && e.Deliveries-1+int64(e.Failures) >= int64(limit) {
+	limit := s.g.maxDeliveries()
+	if limit > 0 && e.Deliveries-1+int64(e.Failures) >= int64(limit) || s.g.Hopeless != nil && s.g.Hopeless(err) {
 		e.doom = err
 	}
 }

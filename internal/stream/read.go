@@ -122,12 +122,18 @@ func (s *session) readNew(run context.Context, room int) error {
 func (s *session) takeScript(reply []rueidis.RedisMessage) error {
 	for _, part := range reply {
 		pair, err := part.ToArray()
-		if err != nil || len(pair) != 2 {
-			return fmt.Errorf("read.lua replied something else: %v", err)
+		if err != nil {
+			return fmt.Errorf("read.lua replied something else: %w", err)
+		}
+		if len(pair) != 2 {
+			return fmt.Errorf("read.lua replied %d parts, want 2", len(pair))
 		}
 		i, err := pair[0].AsInt64()
-		if err != nil || i < 1 || int(i) > len(s.g.Streams) {
-			return fmt.Errorf("read.lua replied stream %d: %v", i, err)
+		if err != nil {
+			return fmt.Errorf("read.lua replied no stream: %w", err)
+		}
+		if i < 1 || int(i) > len(s.g.Streams) {
+			return fmt.Errorf("read.lua replied stream %d of %d", i, len(s.g.Streams))
 		}
 		entries, err := pair[1].AsXRange()
 		if err != nil {

@@ -3,6 +3,7 @@ package testenv
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -158,8 +159,8 @@ func dial(t *testing.T, addr string) (say func(string) (string, error)) {
 }
 
 func isTimeout(err error) bool {
-	n, ok := err.(net.Error)
-	return ok && n.Timeout()
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
 }
 
 func TestProxyFaults(t *testing.T) {

@@ -205,7 +205,7 @@ func (w *World) AtRest() {
 // publisher counts, and the streams, which must be empty unless they are the change streams.
 var lasting = []string{
 	"workmaster:", "wmx:scopes:", "equipment:list:", "materialclass:list:", "materialdefinition:list:", "personnel:list:",
-	"physicalasset:list:", "jobacceptance:", "active-scopes", "joborder:changes:", "pubseq:", "publisher:stream-cursors", "sfc:recipe:",
+	"physicalasset:list:", "jobacceptance:", "active-scopes", "joborder:changes:", "pubseq:", "publisher:stream-cursors", "sfc:recipe:", "instances",
 }
 
 // queues are the streams of work, which are empty at rest.

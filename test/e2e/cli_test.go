@@ -1,0 +1,236 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/test/rig"
+)
+
+// exit statuses of takt.
+const (
+	ok       = 0
+	failed   = 1
+	usage    = 2
+	refused  = 3
+	noAnswer = 4
+)
+
+// shell is the command line in one world.
+type shell struct {
+	*rig.World
+	t *testing.T
+}
+
+// run runs a command, fails the test unless it ends with code and says all of want on either output, and returns what it
+// said on standard output.
+func (s *shell) run(code int, args string, want ...string) string {
+	s.t.Helper()
+	r := s.Takt(strings.Fields(args)...)
+	if r.Code != code {
+		s.t.Errorf("takt %s: exit status %d, want %d\n%s%s", args, r.Code, code, r.Stdout, r.Stderr)
+	}
+	for _, text := range want {
+		if !strings.Contains(r.Stdout+r.Stderr, text) {
+			s.t.Errorf("takt %s: does not say %q:\n%s%s", args, text, r.Stdout, r.Stderr)
+		}
+	}
+	return r.Stdout
+}
+
+// state waits until an order is in a state.
+func (s *shell) state(id, want string) {
+	s.t.Helper()
+	s.Until(id+" is "+want, func() bool {
+		var shown struct{ State string }
+		_ = json.Unmarshal([]byte(s.Takt("job", "show", id, "--json").Stdout), &shown)
+		return shown.State == want
+	})
+}
+
+// order writes the file of an order; with a work master it runs.
+func (s *shell) order(id string, runs bool) string {
+	file := filepath.Join(s.Dir, id+".json")
+	master := ""
+	if runs {
+		master = `,"WorkMasterID":[{"ID":"WM-TEST"}],"JobOrderParameters":[{"ID":"mark","Value":"laser"}]`
+	}
+	rig.Write(s.t, file, `{"JobOrderID":"`+id+`","Priority":5`+master+`}`)
+	return file
+}
+
+// Each method as a command, in every state that matters, over MQTT as an MES sends it.
+func TestJobCommands(t *testing.T) {
+	t.Parallel()
+	s := &shell{rig.New(t, rig.Options{Takes: "1h"}), t}
+	s.run(noAnswer, "job start JO-1 --scope test-cell --timeout 300ms", "Start JO-1", "is `takt serve` running")
+	s.Serve("a")
+	cell := rig.Cell(t, 1, "1h")
+	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "6 configuration events applied to [test-cell]")
+	s.run(ok, "station apply --json "+filepath.Join(cell, "station.yaml"), `{"applied":6,"scopes":["test-cell"]}`)
+
+	const at = " --scope test-cell"
+	first := s.order("JO-1", false)
+	s.run(ok, "job store "+first+at, "Store JO-1: no error")
+	s.state("JO-1", "NotAllowedToStart_Ready")
+	s.run(refused, "job store "+first+at, "JO-1", "exists and is NotAllowedToStart_Ready")
+	s.run(ok, "job update "+first+at, "Update JO-1: no error")
+	s.run(ok, "job start JO-1"+at, "Start JO-1: no error")
+	s.state("JO-1", "AllowedToStart_Ready")
+	s.run(refused, "job start JO-1"+at, "possible: ")
+	s.run(ok, "job revoke-start JO-1"+at)
+	s.state("JO-1", "NotAllowedToStart_Ready")
+	s.run(refused, "job clear JO-1"+at, "Clear is not possible")
+	s.run(ok, "job abort JO-1 --comment wrong"+at)
+	s.state("JO-1", "Aborted")
+	s.run(ok, "job clear JO-1"+at)
+	s.run(ok, "job store "+first+at) // the id may be used again
+	s.run(ok, "job cancel JO-1"+at)
+
+	second := s.order("JO-2", true)
+	s.run(ok, "job store-and-start "+second+at, "StoreAndStart JO-2: no error")
+	s.state("JO-2", "Running")
+	s.run(refused, "job update "+second+at, "Update is not possible")
+	s.run(ok, "job pause JO-2"+at)
+	s.state("JO-2", "Interrupted_Suspended")
+	s.run(ok, "job resume JO-2"+at)
+	s.state("JO-2", "Running")
+	s.run(ok, "job stop JO-2"+at)
+	s.state("JO-2", "Ended_Completed")
+
+	// Machines read the status, also of a refusal.
+	out := s.run(refused, "job start NONE --json"+at)
+	if want := `{"method":"Start","job_order_id":"NONE","return_status":2,"meaning":"unknown job order","error_message":"`; !strings.HasPrefix(out, want) {
+		t.Errorf("%s, want %s...", out, want)
+	}
+	// The same id again is the same command.
+	out = s.run(ok, "job clear JO-2 --id my-clear --json"+at)
+	if again := s.run(ok, "job clear JO-2 --id my-clear --json"+at); again != out || !strings.Contains(out, `"return_status":1`) {
+		t.Errorf("%s\n%s", out, again)
+	}
+	s.run(refused, "job clear JO-2 --id other"+at)
+	s.run(refused, "job store "+first+" --scope elsewhere/there", "scope")
+	s.run(usage, "job store /nowhere/order.json"+at, "no such file")
+	s.run(usage, "job start JO-1", "--scope")
+	s.Check()
+}
+
+// What looks at orders: list, show, watch, mes follow.
+func TestLookingAtOrders(t *testing.T) {
+	t.Parallel()
+	s := &shell{rig.New(t, rig.Options{Takes: "1ms..5ms"}), t}
+	s.Serve("a")
+	m := s.QuietMES()
+	s.run(ok, "job list", "SCOPE", "JOB ORDER", "STATE")
+	s.run(failed, "job show JO-1", `no job order "JO-1" is stored`)
+	s.run(usage, "job show a/b", "a/b")
+
+	watch := rig.Start(t, s.Args("job", "watch", "--json", "--count", "6")...)
+	watched := func(n int) func(out, _ string) bool {
+		return func(out, _ string) bool { return strings.Count(out, "\n") >= n }
+	}
+	// The watch sees what is done after it began: a draft tells when it has.
+	for n := 0; !watched(2)(watch.Stdout(), ""); n++ {
+		s.run(ok, "job store "+s.order("DRAFT", false)+" --scope test-cell")
+		s.run(ok, "job cancel DRAFT --scope test-cell")
+	}
+	m.Order(rig.Orders("JO", 2))
+	if code := watch.Exit(); code != 0 {
+		t.Errorf("watch: exit status %d", code)
+	}
+	type change struct{ ID, ChangeType, JobOrderID, Scope, TS string }
+	for _, line := range strings.Split(strings.TrimSpace(watch.Stdout()), "\n") {
+		var c map[string]string
+		if err := json.Unmarshal([]byte(line), &c); err != nil || c["id"] == "" || c["change_type"] == "" || c["job_order_id"] == "" || c["scope"] != "test-cell" || c["ts"] == "" {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	s.state("JO-001", "Ended_Completed")
+	s.state("JO-002", "Ended_Completed")
+
+	s.run(ok, "job show JO-001", "JO-001  Ended_Completed  at test-cell, priority 0", "parameter mark", "place_cover", "completed",
+		"response ", `place_cover.placed_for = "JO-001"`)
+	var shown struct {
+		Scope, State string
+		JobOrder     struct{ JobOrderID string } `json:"job_order"`
+		Execution    struct{ Completed bool }
+		Response     struct{ JobOrderID string }
+	}
+	if err := json.Unmarshal([]byte(s.run(ok, "job show JO-001 --json")), &shown); err != nil ||
+		shown.Scope != "test-cell" || shown.State != "Ended_Completed" || shown.JobOrder.JobOrderID != "JO-001" || !shown.Execution.Completed || shown.Response.JobOrderID != "JO-001" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	list := strings.Split(s.run(ok, "job list --json --scope test-cell"), "\n")
+	if len(list) != 3 || !strings.HasPrefix(list[0], `{"scope":"test-cell","id":"JO-002","state":"Ended_Completed","priority":1,"work_master":"WM-TEST"`) {
+		t.Errorf("%q", list) // the higher priority first
+	}
+
+	// A look does not clear; a follower without memory of its own does, once, and goes on from there.
+	out := s.run(ok, "mes follow --keep --json --count 2 --memory "+filepath.Join(s.Dir, "keep.json"))
+	results := rig.Lines[struct {
+		Scope    string
+		Response struct{ JobOrderID string }
+	}](t, out)
+	if len(results) != 2 || results[0].Scope != "test-cell" {
+		t.Errorf("%s", out)
+	}
+	s.state("JO-001", "Ended_Completed")
+	memory := filepath.Join(s.Dir, "follow.json")
+	s.run(ok, "mes follow --scope test-cell --count 2 --memory "+memory, "Ended_Completed  test-cell    JO-001", `placed_for = "JO-002"`)
+	follow := rig.Start(t, s.Args("mes", "follow", "--memory", memory)...)
+	s.Until("both are cleared", func() bool { return s.Takt("job", "list", "--json").Stdout == "" })
+	follow.Stop()
+	if follow.Stdout() != "" {
+		t.Errorf("given twice: %s", follow.Stdout())
+	}
+	s.AtRest()
+	s.Check()
+}
+
+// What looks at the system: check, doctor.
+func TestLookingAtTheSystem(t *testing.T) {
+	t.Parallel()
+	s := &shell{rig.New(t, rig.Options{}), t}
+	s.Serve("a")
+	s.QuietMES()
+	s.run(ok, "check", "nothing found: store, streams and retained topics agree")
+	c := s.Redis.Client
+	broken := s.Keys.JobOrder("BROKEN")
+	if err := c.Do(t.Context(), c.B().Set().Key(broken).Value("{").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	s.run(failed, "check", broken, "cannot be read", "1 broken invariants")
+	var v struct{ Key, Problem, Next string }
+	if err := json.Unmarshal([]byte(s.run(failed, "check --json")), &v); err != nil || v.Key != broken || v.Problem == "" || v.Next == "" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := c.Do(t.Context(), c.B().Del().Key(broken).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+
+	s.run(ok, "doctor", "persistence", "eviction", "retained messages", "shared subscriptions", "MQTT 5")
+	type diagnosis struct{ Subject, Grade, Found string }
+	for _, d := range rig.Lines[diagnosis](t, s.run(ok, "doctor --json")) {
+		if d.Subject == "" || d.Grade == "" || d.Found == "" || d.Grade == "bad" {
+			t.Errorf("%+v", d)
+		}
+	}
+	if err := c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", "allkeys-lru").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	s.run(failed, "doctor", "allkeys-lru", "noeviction")
+
+	const nobody = "127.0.0.1:1" // a port where nobody listens
+	for _, args := range []string{"job list", "job show JO-1", "check", "doctor"} {
+		r := rig.Run(t, append(strings.Fields(args), "--redis", "redis://"+nobody, "--mqtt", "mqtt://"+nobody)...)
+		if r.Code != noAnswer {
+			t.Errorf("takt %s without Redis: exit status %d, want %d\n%s", args, r.Code, noAnswer, r.Stderr)
+		}
+		r = rig.Run(t, strings.Fields(args)...)
+		if r.Code != usage || !strings.Contains(r.Stderr, "--redis URL") {
+			t.Errorf("takt %s without --redis: exit status %d, want %d\n%s", args, r.Code, usage, r.Stderr)
+		}
+	}
+}
