@@ -261,7 +261,10 @@ func setErrorMessage(e *Event, value string) *Error {
 func getErrorContext(e *Event) string { return clean(formatContext(e.ErrorContext), MaxValue) }
 
 func setErrorContext(e *Event, value string) *Error {
-	e.ErrorContext = parseContext(clean(value, MaxValue-1)) // it may be written with one "=" more
+	e.ErrorContext = parseContext(clean(value, MaxValue))
+	if len(formatContext(e.ErrorContext)) > MaxValue { // it is written with one "=" more
+		e.ErrorContext = parseContext(clean(value, MaxValue-1))
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ func ask(ctx context.Context, c *Client, what string, e cloudevent.Event, result
 	case s == 0:
 		return 0, fmt.Errorf("mes: %s: the answer has no ReturnStatus: %.200q", what, answer.Data)
 	}
-	return s, &RefusedError{What: what, Status: s}
+	return s, &RefusedError{What: what, Status: s, Message: answer.ErrorMessage, Context: answer.ErrorContext}
 }
 
 // exchange asks until there is an answer that was decided: SERVICE_UNAVAILABLE says that Takt's store is away, so the

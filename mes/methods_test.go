@@ -120,6 +120,11 @@ func TestRefusals(t *testing.T) {
 			&mes.RefusedError{What: "Start", Status: isa95.InvalidStatus}, "invalid job order status (8)"},
 		{"not acceptable", func(e cloudevent.Event) *cloudevent.Event { return reply(e, `{"ReturnStatus":16}`) },
 			&mes.RefusedError{What: "Start", Status: isa95.UnableToAccept}, "(16)"},
+		{"not acceptable, with reason", func(e cloudevent.Event) *cloudevent.Event {
+			a := reply(e, `{"ReturnStatus":16}`)
+			a.ErrorMessage = "no such press"
+			return a
+		}, &mes.RefusedError{What: "Start", Status: isa95.UnableToAccept, Message: "no such press"}, "(16): no such press"},
 		{"invalid, with reason", func(e cloudevent.Event) *cloudevent.Event {
 			a := e.Refusal(&cloudevent.Error{Kind: cloudevent.KindPropertyInvalid, Message: "must not be empty", Context: map[string]string{"pointer": "/JobOrderID"}}, "urn:fake:takt", time.Now())
 			a = a.WithData([]byte(`{"ReturnStatus":4294967296}`), isa95.Start.ResponseSchema())

@@ -22,8 +22,11 @@ func (e *RefusedError) Error() string {
 	if e.Status != 0 {
 		text += fmt.Sprintf(": %s (%d)", e.Status, uint64(e.Status))
 	}
-	if e.Kind != "" {
+	switch {
+	case e.Kind != "":
 		text += ": " + (&cloudevent.Error{Kind: e.Kind, Message: e.Message, Context: e.Context}).Error()
+	case e.Message != "": // bits 1, 3 and 4 need no kind
+		text += ": " + e.Message
 	}
 	return text
 }

@@ -97,8 +97,12 @@ type sent struct {
 }
 
 func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
+	scope, err := isa95.ParseScope(f.Scope)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+	}
 	call.Method = methodOf[a.kong.Selected().Name]
-	call.Scope, call.ID = isa95.Scope(f.Scope), f.ID
+	call.Scope, call.ID = scope, f.ID
 	if f.Comment != "" {
 		call.Comment = []isa95.LocalizedText{{Text: f.Comment}}
 	}
@@ -131,13 +135,16 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 	return nil
 }
 
+// commandLine is the source of all commands typed in: with --id the same command is the same whoever types it .
+const commandLine = "urn:takt:command-line"
+
 // dialMES runs an MES client until hangUp is called.
 func (a *app) dialMES(ctx context.Context, clientID string) (client *mes.Client, hangUp func(), err error) {
 	a.useEndpoints()
 	if err := a.needMQTT(); err != nil {
 		return nil, nil, &exitError{exitUsage, err}
 	}
-	client, err = mes.New(mes.Options{MQTT: a.mqttOptions(clientID, 0, a.log), TopicPrefix: a.TopicPrefix, Log: a.log})
+	client, err = mes.New(mes.Options{MQTT: a.mqttOptions(clientID, 0, a.log), TopicPrefix: a.TopicPrefix, Source: commandLine, Log: a.log})
 	if err != nil {
 		return nil, nil, &exitError{exitUsage, err}
 	}

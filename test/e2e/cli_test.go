@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -111,7 +112,7 @@ func TestJobCommands(t *testing.T) {
 		t.Errorf("%s\n%s", out, again)
 	}
 	s.run(refused, "job clear JO-2 --id other"+at)
-	s.run(refused, "job store "+first+" --scope elsewhere/there", "scope")
+	s.run(usage, "job store "+first+" --scope elsewhere/there", "--scope", "elsewhere/there")
 	s.run(usage, "job store /nowhere/order.json"+at, "no such file")
 	s.run(usage, "job start JO-1", "--scope")
 	s.Check()
@@ -192,7 +193,7 @@ func TestLookingAtOrders(t *testing.T) {
 // What looks at the system: check, doctor.
 func TestLookingAtTheSystem(t *testing.T) {
 	t.Parallel()
-	s := &shell{rig.New(t, rig.Options{}), t}
+	s := &shell{rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}}), t}
 	s.Serve("a")
 	s.QuietMES()
 	s.run(ok, "check", "nothing found: store, streams and retained topics agree")

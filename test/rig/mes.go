@@ -62,8 +62,14 @@ func (w *World) MES() *MES {
 // QuietMES is MES without Follow.
 func (w *World) QuietMES() *MES {
 	w.T.Helper()
+	return w.MESOf(filepath.Join(w.cell, "station.yaml"))
+}
+
+// MESOf is QuietMES that tells Takt another station.yaml.
+func (w *World) MESOf(file string) *MES {
+	w.T.Helper()
 	m := NewMES(w.T, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), Scope)
-	m.Configure(filepath.Join(w.cell, "station.yaml"))
+	m.Configure(file)
 	return m
 }
 

@@ -25,7 +25,7 @@ type Command struct {
 	Args  []string // without the program
 	Dir   string   // working folder; default: one of the test's own
 	Env   []string // added to ours, from which all TAKT_ variables are taken
-	Stdin string
+	Typed bool     // Type is its standard input; default: none
 }
 
 // Process is a process that a test started. It is killed and reaped when the test ends, and the system kills it if the test
@@ -34,6 +34,7 @@ type Process struct {
 	t    testing.TB
 	name string
 	cmd  *exec.Cmd
+	in   io.WriteCloser // nil unless Typed
 	gone chan struct{}
 
 	mu      sync.Mutex
@@ -62,7 +63,12 @@ func StartCommand(t testing.TB, c Command) *Process {
 	p := &Process{t: t, name: name + " " + strings.Join(c.Args, " "), gone: make(chan struct{}), changed: make(chan struct{})}
 	p.cmd = exec.Command(c.Path, c.Args...)
 	p.cmd.Dir, p.cmd.Env = c.Dir, append(environment(), c.Env...)
-	p.cmd.Stdin = strings.NewReader(c.Stdin)
+	if c.Typed {
+		var err error
+		if p.in, err = p.cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.cmd.Stdout, p.cmd.Stderr = output{p, &p.out}, output{p, &p.err}
 	p.cmd.WaitDelay = 5 * time.Second // children of the process may hold its output a little longer
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -75,15 +81,15 @@ func StartCommand(t testing.TB, c Command) *Process {
 	return p
 }
 
-// environment is ours without what would configure takt.
+// environment is ours without what would configure takt. The race detector shall not wait a second at the end of every process.
 func environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "TAKT_") {
+		if !strings.HasPrefix(e, "TAKT_") && !strings.HasPrefix(e, "GORACE=") {
 			env = append(env, e)
 		}
 	}
-	return env
+	return append(env, "GORACE=atexit_sleep_ms=0")
 }
 
 // run starts the process and waits for it. The signal at our death is tied to the thread that started the process.
@@ -127,6 +133,14 @@ func (p *Process) Stderr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err.String()
+}
+
+// Type writes text to the standard input of the process.
+func (p *Process) Type(text string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, text); err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
+	}
 }
 
 // Await waits until the process has said text, on either output.
@@ -272,5 +286,3 @@ func RunCommand(t testing.TB, c Command) Result {
 	code := p.Exit()
 	return Result{Code: code, Stdout: p.Stdout(), Stderr: p.Stderr()}
 }
-
-var _ io.Writer = output{}

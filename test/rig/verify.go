@@ -201,6 +201,30 @@ func (w *World) AtRest() {
 	})
 }
 
+// Quiet waits until everything that was told is done: nothing is queued, and the retained topics are published. Orders may be
+// under way.
+func (w *World) Quiet() {
+	w.T.Helper()
+	ctx, c := w.T.Context(), w.Redis.Client
+	w.Until("nothing is queued", func() bool {
+		for _, name := range queues {
+			if n, err := c.Do(ctx, c.B().Xlen().Key(w.Prefix+":"+name).Build()).AsInt64(); err != nil || n != 0 {
+				return false
+			}
+		}
+		n, err := c.Do(ctx, c.B().Exists().Key(w.Keys.PubDirty()).Build()).AsInt64()
+		if err != nil || n != 0 {
+			return false
+		}
+		changes, err := c.Do(ctx, c.B().Xrevrange().Key(w.Keys.ChangesAll()).End("+").Start("-").Count(1).Build()).AsXRange()
+		if err != nil || len(changes) == 0 {
+			return err == nil
+		}
+		cursor, err := c.Do(ctx, c.B().Hget().Key(w.Keys.Cursors()).Field("_global").Build()).ToString()
+		return err == nil && cursor == changes[0].ID
+	})
+}
+
 // lasting are the kinds of keys that stay without an expiry when no order is under way: what the station has, what the
 // publisher counts, and the streams, which must be empty unless they are the change streams.
 var lasting = []string{

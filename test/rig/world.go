@@ -23,6 +23,7 @@ type Options struct {
 	Mosquitto embedded.MosquittoOptions
 	WorkerTTL time.Duration // default 1 s
 	Takes     string        // how long a command takes; default 20ms..60ms
+	NoStation bool          // nobody answers commands
 }
 
 // World is everything one test has to itself.
@@ -60,7 +61,9 @@ func New(t testing.TB, o Options) *World {
 	w.Rand = seeded(t)
 	w.cell = Cell(t, 1, o.Takes)
 	w.log = filepath.Join(w.Dir, "station.jsonl")
-	w.StartStation()
+	if !o.NoStation {
+		w.StartStation()
+	}
 	return w
 }
 
