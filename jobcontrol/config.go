@@ -22,7 +22,7 @@ func (r *Receiver) configure(ctx context.Context, req *request) (cloudevent.Even
 		return cloudevent.Event{}, err
 	}
 	reply := r.reply(req, verdict{status: isa95.NoError}, r.store.Now())
-	return reply, r.store.Configure(ctx, req.apply, snap, &jobstore.Seen{Reply: &reply})
+	return reply, r.store.Configure(ctx, req.apply, snap, &jobstore.Seen{Body: req.event.Data, Reply: &reply})
 }
 
 // readConfiguration reads the body of a configuration event. Of the resources only the id is kept. The limit of job

@@ -96,7 +96,7 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 		return cloudevent.Event{}, err
 	}
 	reply := r.reply(req, verdict{status: isa95.NoError}, now)
-	change.Seen = &jobstore.Seen{Reply: &reply}
+	change.Seen = &jobstore.Seen{Body: req.event.Data, Reply: &reply}
 	return reply, r.store.Commit(ctx, snap, change)
 }
 
@@ -107,7 +107,7 @@ func (r *Receiver) load(ctx context.Context, req *request, q jobstore.Query) (*j
 		return nil, err
 	}
 	if snap.Seen {
-		return nil, r.repeated(req, snap.Reply)
+		return nil, r.repeated(req, snap)
 	}
 	return snap, expired(req.event, r.store.Now())
 }
@@ -119,8 +119,9 @@ func (e *repeatError) Error() string { return "jobcontrol: the command was carri
 
 // repeated is the stored reply, on its way to whoever repeated the command. An id that was used for something else is
 // refused, for the requester would take that reply for this one.
-func (r *Receiver) repeated(req *request, stored *cloudevent.Event) error {
-	if stored == nil || stored.Type != req.event.Type || stored.Subject != req.event.Subject {
+func (r *Receiver) repeated(req *request, snap *jobstore.Snapshot) error {
+	stored := snap.Reply
+	if stored == nil || stored.Type != req.event.Type || stored.Subject != req.event.Subject || snap.SeenBody != jobstore.Revision(req.event.Data) {
 		return cloudevent.Errorf(cloudevent.KindUserPropertyInvalid, "the id %.200q of %.200q was used before, for another event", req.event.ID, req.event.Source)
 	}
 	again := *stored

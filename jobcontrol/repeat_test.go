@@ -57,6 +57,7 @@ func TestIDUsedTwice(t *testing.T) {
 	store := call(isa95.Store, order("JO-7"))
 	wantStatus(t, p.answer(t, store), isa95.NoError)
 	for name, f := range map[string]func(e *cloudevent.Event){
+		"another order":  func(e *cloudevent.Event) { e.Data = []byte(`{"JobOrder":` + order("JO-8") + `}`) },
 		"another method": func(e *cloudevent.Event) { e.Type, e.Data = isa95.Abort.TypeID(), []byte(`{"JobOrderID":"JO-7"}`) },
 		"configuration":  func(e *cloudevent.Event) { e.Type, e.Data = isa95.ConfigEquipment.TypeID(), []byte(`{"ID":"EQ-1"}`) },
 		"another scope":  func(e *cloudevent.Event) { e.Subject, e.Delivery.Topic = "m43", "" },
@@ -198,7 +199,7 @@ func TestCommitReplyLostD10(t *testing.T) {
 	proxy.LoseReplies(1)
 	err = p.store.Commit(t.Context(), snap, jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-7"}, State: isa95.State{Top: isa95.NotAllowedToStart, Sub: isa95.Ready}},
-		Seen:       &jobstore.Seen{Reply: &reply}, Now: p.store.Now(),
+		Seen:       &jobstore.Seen{Body: e.Data, Reply: &reply}, Now: p.store.Now(),
 	})
 	if !jobstore.Away(err) || errors.Is(err, jobstore.ErrConflict) {
 		t.Fatalf("err = %v, want one that leaves the outcome open", err)

@@ -52,6 +52,7 @@ type Transition struct {
 
 // Seen records that a CloudEvent was handled.
 type Seen struct {
+	Body  []byte            // of the CloudEvent: another one under the same id is not a repeat
 	Reply *cloudevent.Event // given again to a repeated command; nil for an event
 }
 
@@ -316,10 +317,11 @@ func (w *writer) mailboxes() {
 func (w *writer) seen() error {
 	value := []byte(seenEvent)
 	if reply := w.change.Seen.Reply; reply != nil {
-		var err error
-		if value, err = reply.MarshalJSON(); err != nil {
+		text, err := reply.MarshalJSON()
+		if err != nil {
 			return err
 		}
+		value = append([]byte(revision(w.change.Seen.Body)+seenSeparator), text...)
 	}
 	w.c.Set(w.snap.seenKey, value, w.store.opt.ReplyRetention)
 	return nil

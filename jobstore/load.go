@@ -2,8 +2,10 @@ package jobstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -38,8 +40,9 @@ type Snapshot struct {
 	Execution *recipe.Execution // nil: no recipe was started
 	Response  *isa95.JobResponse
 
-	Seen  bool              // the CloudEvent was handled before
-	Reply *cloudevent.Event // what was answered then; nil for an event
+	Seen     bool              // the CloudEvent was handled before
+	SeenBody string            // Revision of the body it had then, "" for an event
+	Reply    *cloudevent.Event // what was answered then; nil for an event
 
 	Acceptance *Acceptance
 	Mailboxes  map[string]*recipe.Mailbox
@@ -143,8 +146,12 @@ func (snap *Snapshot) decodeSeen(doc []byte) error {
 	if string(doc) == seenEvent {
 		return nil
 	}
-	snap.Reply = new(cloudevent.Event)
-	if err := snap.Reply.UnmarshalJSON(doc); err != nil {
+	body, reply, ok := strings.Cut(string(doc), seenSeparator)
+	if !ok {
+		return &DocumentError{Key: snap.seenKey, Err: errors.New("has no reply")}
+	}
+	snap.SeenBody, snap.Reply = body, new(cloudevent.Event)
+	if err := snap.Reply.UnmarshalJSON([]byte(reply)); err != nil {
 		return &DocumentError{Key: snap.seenKey, Err: err}
 	}
 	return nil
@@ -152,6 +159,9 @@ func (snap *Snapshot) decodeSeen(doc []byte) error {
 
 // seenEvent is the value kept for an event that is not answered.
 const seenEvent = "1"
+
+// seenSeparator stands between the revision of a command's body and the reply that was given.
+const seenSeparator = " "
 
 // loader collects reads and sends them as one pipeline.
 type loader struct {

@@ -32,6 +32,14 @@ func NewResponse(o *StoredOrder, x *recipe.Execution, end isa95.State, now time.
 		text, _ := json.Marshal(x.Error) // a string always encodes
 		r.JobResponseData = append(r.JobResponseData, isa95.Parameter{ID: ErrorParameter, Value: text})
 	}
+	if _, err := encodeResponse(r, end, o.Scope); err != nil { // an order must always be able to end
+		why := "the results cannot be given back: " + err.Error()
+		if x.Error != "" {
+			why = x.Error + "; " + why
+		}
+		text, _ := json.Marshal(why)
+		r.JobResponseData = []isa95.Parameter{{ID: ErrorParameter, Value: text}}
+	}
 	return r
 }
 

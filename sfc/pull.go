@@ -81,10 +81,19 @@ func (e *Engine) pull(ctx context.Context, scope isa95.Scope, ev cloudevent.Even
 	}
 }
 
+// maxMailbox is how many bytes of early events and waiting actions one type of one scope may have: who sends more before
+// anybody waits floods.
+const maxMailbox = 1 << 20
+
 // keep puts an event that came early into its mailbox.
 func (e *Engine) keep(ctx context.Context, snap *jobstore.Snapshot, box *recipe.Mailbox, typ string, ev recipe.PullEvent) error {
 	if e.opt.MailboxRetention < 0 || !box.Keep(ev, string(snap.Owner)) {
 		e.log.Debug("equipment event ignored", "id", ev.ID, "source", ev.Source, "type", typ)
+		e.count(OpMailbox, Ignored)
+		return nil
+	}
+	if size := len(box.Encode()); size > maxMailbox {
+		e.log.Warn("equipment event not kept: its mailbox is full", "id", ev.ID, "source", ev.Source, "type", typ, "bytes", size)
 		e.count(OpMailbox, Ignored)
 		return nil
 	}

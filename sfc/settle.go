@@ -34,13 +34,13 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	return e.handled(e.hold(ctx, func() error { return e.answer(ctx, ev.ID, answer) }), "answer", "command", id)
 }
 
-// handled keeps errors that a repetition cannot mend from coming again and again: a document that cannot be read.
+// handled keeps errors that a repetition cannot mend from coming again and again, and from holding up all that comes after: a
+// document that cannot be read, a key of another type, a response that cannot be written.
 func (e *Engine) handled(err error, what string, args ...any) error {
-	var unreadable *jobstore.DocumentError
-	if !errors.As(err, &unreadable) {
+	if err == nil || transient(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	e.log.Error(what+" is lost: a document cannot be read, see `takt check`", append(args, "error", err)...)
+	e.log.Error(what+" is lost: it cannot be handled, and would not be if it came again; see `takt check`", append(args, "error", err)...)
 	e.count(OpActionState, Invalid)
 	return nil
 }

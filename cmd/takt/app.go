@@ -94,11 +94,11 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 }
 
 func command(args []string, in io.Reader, out, errOut io.Writer) error {
-	return execute(args, in, out, errOut, func(*cli) {})
+	return execute(args, in, out, errOut, func(_ *cli, a *app) error { return a.kong.Run(a) })
 }
 
-// execute parses and runs a command; between the two, prepare may set what is no flag.
-func execute(args []string, in io.Reader, out, errOut io.Writer, prepare func(*cli)) error {
+// execute reads a command line and does what do says with it.
+func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *app) error) error {
 	var c cli
 	s, err := loadSettings(args, os.LookupEnv)
 	if err != nil {
@@ -130,14 +130,13 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, prepare func(*c
 	if err := c.validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	prepare(&c)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
 	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return parsed.Run(a)
+	return do(&c, a)
 }
 
 // commandOf is the words of args that are commands, for a hint at the right help.

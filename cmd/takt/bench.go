@@ -140,7 +140,7 @@ func (b *jobsRun) run(ctx context.Context) error {
 	o.Instance = "bench-look"
 	store, err := jobstore.Open(ctx, o)
 	if err != nil {
-		return &exitError{exitNoAnswer, err}
+		return storeError(err)
 	}
 	b.store = store
 	defer store.Close()
@@ -172,7 +172,7 @@ func (b *jobsRun) run(ctx context.Context) error {
 // start runs Takt, equipment that answers at once, and the MES.
 func (b *jobsRun) start(parts *group) error {
 	ready := make(chan struct{})
-	parts.start("takt", func(ctx context.Context) error {
+	parts.start("serve", func(ctx context.Context) error {
 		return serve(ctx, b.cfg, &b.ServeConfig, "bench-"+randomHex(4), false, func() { close(ready) }, b.log)
 	})
 	if err := parts.await(parts.ctx, ready); err != nil {

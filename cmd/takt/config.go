@@ -114,6 +114,9 @@ func checkTopicPrefix(p string) string {
 
 func (c *ServeConfig) validate() error {
 	var errs []error
+	if len(c.Roles) == 0 {
+		errs = append(errs, fmt.Errorf("--roles is empty: must be of %s", strings.Join(allRoles, ", ")))
+	}
 	for _, role := range c.Roles {
 		if !slices.Contains(allRoles, role) {
 			errs = append(errs, fmt.Errorf("--roles has %q: must be of %s", role, strings.Join(allRoles, ", ")))
@@ -300,20 +303,23 @@ func (c *Config) needMQTT() error {
 // process that uses the same folder at the same time gets a name of its own, and the same one again after a restart;
 // release gives it back.
 func (c *Config) claimInstance() (name string, release func(), err error) {
-	if c.Instance != "" {
-		return c.Instance, func() {}, nil
-	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return "", nil, fmt.Errorf("data folder: %w", err)
 	}
+	if c.Instance != "" {
+		file, err := lockedFile(c.dataFile("instance-" + sanitize(c.Instance) + ".lock"))
+		if err != nil {
+			return "", nil, fmt.Errorf("--instance %s: another process of %s has this name: %w", c.Instance, c.Data, err)
+		}
+		return c.Instance, func() { file.Close() }, nil
+	}
 	for n := 1; ; n++ {
-		file, err := os.OpenFile(filepath.Join(c.Data, fmt.Sprintf("instance-%d", n)), os.O_RDWR|os.O_CREATE, 0o600)
+		file, err := lockedFile(c.dataFile(fmt.Sprintf("instance-%d", n)))
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			continue // another process has this name
+		}
 		if err != nil {
 			return "", nil, fmt.Errorf("data folder: %w", err)
-		}
-		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-			file.Close()
-			continue // another process has this name
 		}
 		name, err := readOrMakeName(file)
 		if err != nil {
@@ -322,6 +328,19 @@ func (c *Config) claimInstance() (name string, release func(), err error) {
 		}
 		return name, func() { file.Close() }, nil
 	}
+}
+
+// lockedFile opens a file for one process; EWOULDBLOCK: another one has it.
+func lockedFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 func readOrMakeName(file *os.File) (string, error) {

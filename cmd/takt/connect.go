@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -30,9 +32,18 @@ func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
 	defer cancel()
 	store, err := jobstore.Open(ctx, o)
 	if err != nil {
-		return nil, &exitError{exitNoAnswer, err}
+		return nil, storeError(err)
 	}
 	return store, nil
+}
+
+// storeError gives an error of opening the store its exit code: a server that cannot be used, or settings that cannot.
+func storeError(err error) error {
+	var server *redis.Error
+	if errors.As(err, &server) || jobstore.Away(err) {
+		return &exitError{exitNoAnswer, err}
+	}
+	return &exitError{exitUsage, err}
 }
 
 // mqttOptions are those of every connection.

@@ -161,7 +161,7 @@ func (d *demo) prepare() error {
 func (d *demo) startParts(ctx context.Context, parts *group) error {
 	if !d.NoServe {
 		ready := make(chan struct{})
-		parts.start("takt", func(ctx context.Context) error {
+		parts.start("serve", func(ctx context.Context) error {
 			return serve(ctx, d.Config, &d.ServeConfig, "demo-"+randomHex(4), d.infra.InProcess, func() { close(ready) }, d.log)
 		})
 		if err := parts.await(ctx, ready); err != nil {

@@ -17,7 +17,10 @@ func TestDemoSeesALostResult(t *testing.T) {
 	const forgotten = "JO-002"
 	var out, errOut bytes.Buffer
 	err := execute([]string{"demo", "--example", rig.Cell(t, 8, "5ms..20ms"), "--json", "--outage", "100ms", "--timeout", "10s", "--data", t.TempDir()}, nil, &out, &errOut,
-		func(c *cli) { c.Demo.drop = func(r isa95.JobResponse) bool { return r.JobOrderID == forgotten } })
+		func(c *cli, a *app) error {
+			c.Demo.drop = func(r isa95.JobResponse) bool { return r.JobOrderID == forgotten }
+			return a.kong.Run(a)
+		})
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.Code != exitFailed {
 		t.Fatalf("%v, want exit status %d\n%s", err, exitFailed, errOut.String())

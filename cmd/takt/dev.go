@@ -57,7 +57,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	}
 	parts := newGroup(ctx)
 	ready := make(chan struct{})
-	parts.start("takt", func(ctx context.Context) error {
+	parts.start("serve", func(ctx context.Context) error {
 		return serve(ctx, a.Config, &c.ServeConfig, instance, in.InProcess, func() { close(ready) }, a.log)
 	})
 	err = parts.await(ctx, ready)

@@ -89,7 +89,10 @@ func diagnoseBroker(f mqtt.Facts) []jobstore.Diagnosis {
 			size.Grade, size.Next = jobstore.Unsafe, "allow 256 KiB at least: the state index of a station with 1,000 job orders needs it"
 		}
 	}
-	all = append(all, size)
+	all = append(all, size, jobstore.Diagnosis{
+		Subject: "queues", Grade: jobstore.Good, Found: "cannot be seen from outside",
+		Next: "with mosquitto set max_queued_messages 0 and max_inflight_messages 0: by default it drops what exceeds 1000, and waits for the slowest of 20",
+	})
 	for i := range all {
 		if !strings.HasPrefix(all[i].Subject, "broker") {
 			all[i].Subject = "broker: " + all[i].Subject

@@ -87,6 +87,13 @@ func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, l
 	if host != "127.0.0.1" && host != "localhost" && host != "::1" {
 		log.Warn("the broker listens beyond this machine and lets everybody in", "address", listen)
 	}
+	if port != 0 {
+		free, err := net.Listen("tcp", listen)
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("the broker cannot listen on %s: %w; choose another address with --mqtt-listen, or name a broker that runs with --mqtt", listen, err)}
+		}
+		free.Close()
+	}
 	var server *embedded.Server
 	var missing *embedded.NotFoundError
 	if !o.InProcess {

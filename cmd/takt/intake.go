@@ -24,7 +24,7 @@ func (p *parts) intake(conn *mqtt.Conn, instance string) (lifecycle.Stage, error
 	if p.engine != nil {
 		servers["answers"] = mqtt.ServerOptions{Filters: []string{responses}, Handler: taker(p.engine.Answer), Lane: laneOfCorrelation}
 		servers["equipment events"] = mqtt.ServerOptions{
-			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event),
+			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Lane: laneOfType,
 		}
 	}
 	stage := make(lifecycle.Stage, len(servers))
@@ -48,6 +48,16 @@ func (t taker) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Even
 
 func (taker) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *cloudevent.Event {
 	return nil
+}
+
+// laneOfType keeps the events of one type of a station in order, and lets no type wait for another.
+func laneOfType(m mqtt.Message) string {
+	for _, p := range m.User {
+		if p.Name == "type" {
+			return m.Topic + " " + p.Value
+		}
+	}
+	return m.Topic
 }
 
 // laneOfCorrelation keeps the answers of one recipe in order: they carry its correlation id.

@@ -67,7 +67,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	so.EndStateRetention, so.ReplyRetention, so.EventExpiry = sc.EndStateRetention, sc.ReplyRetention, sc.MessageExpiry
 	store, err := openWhenUp(ctx, so, log)
 	if err != nil {
-		return err
+		return storeError(err)
 	}
 	defer store.Close()
 

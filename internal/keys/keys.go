@@ -75,15 +75,21 @@ func (k Keys) EventResponder() string { return k.key("event:responder:list") }
 
 // Recipes in execution. One work stream, one outbox and one timer set per prefix (docs/adr/0001).
 
-func (k Keys) SfcWork() string                     { return k.key("sfc:work") }
-func (k Keys) SfcOutbox() string                   { return k.key("sfc:outbox") }
-func (k Keys) SfcTimers() string                   { return k.key("sfc:timers") }
-func (k Keys) SfcActiveJobs() string               { return k.key("sfc:active-jobs") }
-func (k Keys) SfcExecution(job string) string      { return k.key("sfc:execution", job) }
-func (k Keys) SfcCommand(id string) string         { return k.key("sfc:cmd", id) }
-func (k Keys) SfcCorrelation(id string) string     { return k.key("sfc:corr", id) }
-func (k Keys) SfcMailbox(scope, typ string) string { return k.key("sfc:mailbox", scope, typ) }
-func (k Keys) SfcRecipe(sha string) string         { return k.key("sfc:recipe", sha) }
+func (k Keys) SfcWork() string                 { return k.key("sfc:work") }
+func (k Keys) SfcOutbox() string               { return k.key("sfc:outbox") }
+func (k Keys) SfcTimers() string               { return k.key("sfc:timers") }
+func (k Keys) SfcActiveJobs() string           { return k.key("sfc:active-jobs") }
+func (k Keys) SfcExecution(job string) string  { return k.key("sfc:execution", job) }
+func (k Keys) SfcCommand(id string) string     { return k.key("sfc:cmd", id) }
+func (k Keys) SfcCorrelation(id string) string { return k.key("sfc:corr", id) }
+func (k Keys) SfcRecipe(sha string) string     { return k.key("sfc:recipe", sha) }
+
+// SfcMailbox escapes colons in the scope, for both the scope and the type may hold them: ("a:b", "c") is not ("a", "b:c").
+func (k Keys) SfcMailbox(scope, typ string) string {
+	return k.key("sfc:mailbox", colons.Replace(scope), typ)
+}
+
+var colons = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // The publisher.
 

@@ -85,3 +85,19 @@ func TestEveryKeyIsListed(t *testing.T) {
 		t.Errorf("%d kinds of key are made, %d are listed", methods, rows)
 	}
 }
+
+// Colons in names do not make two mailboxes one.
+func TestMailboxesDoNotCollide(t *testing.T) {
+	k := New("p")
+	seen := make(map[string]string)
+	for _, pair := range [][2]string{{"a:b", "c"}, {"a", "b:c"}, {"a%3Ab", "c"}, {"a", ":b:c"}, {"a:", "b:c"}, {"a:b:c", "d"}, {"a:b", "c:d"}} {
+		key := k.SfcMailbox(pair[0], pair[1])
+		if other, twice := seen[key]; twice {
+			t.Errorf("%q and %s share %s", pair, other, key)
+		}
+		seen[key] = pair[0] + " " + pair[1]
+	}
+	if got := k.SfcMailbox("cell-07", "com.acme.v1"); got != "p:sfc:mailbox:cell-07:com.acme.v1" {
+		t.Error(got)
+	}
+}
