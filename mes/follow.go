@@ -28,7 +28,7 @@ type FollowOptions struct {
 
 	OnIndex     func(scope isa95.Scope, index isa95.StateIndex)                              // before its results; of several that wait only the last
 	OnGap       func(Gap)                                                                    // before the OnIndex of the index that showed it
-	OnClear     func(scope isa95.Scope, id isa95.JobOrderID, answer isa95.ReturnStatus)      // answered; not NoError: somebody else was first
+	OnClear     func(scope isa95.Scope, id isa95.JobOrderID, answer isa95.ReturnStatus)      // it has left; not NoError: somebody else cleared it, or our answer was lost
 	OnDuplicate func(scope isa95.Scope, r isa95.JobResponse)                                 // a result that was handed over before, met again and left out
 	OnTrouble   func(scope isa95.Scope, id isa95.JobOrderID, err error, again time.Duration) // tried again after again; id may be ""
 

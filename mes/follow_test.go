@@ -529,3 +529,33 @@ func TestBrokerSetBackToCleared(t *testing.T) {
 		t.Errorf("%+v", totals)
 	}
 }
+
+// TestClearAnsweredToNobody: the MES stops while its Clear is under way. When it is back the order has left, and it is told so.
+func TestClearAnsweredToNobody(t *testing.T) {
+	s := newStage(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.change(func() { s.end("JO-1", "1") })
+	s.mu.Lock()
+	s.answer = func(e cloudevent.Event) *cloudevent.Event {
+		s.jobs = nil
+		s.retain("result/JO-1", nil)
+		s.publishIndex()
+		cancel()
+		return nil
+	}
+	s.mu.Unlock()
+	if _, err := s.c.Follow(ctx, []isa95.Scope{scope}, s.options(s.memory)); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(t, "result JO-1 1", "clear JO-1 1")
+	s.mu.Lock()
+	s.answer = nil
+	s.mu.Unlock()
+	stop := following(t, newMES(t, s.url, "mes-2"), s.options(s.memory))
+	s.wait(t, "clear JO-1 2", "result JO-1 1")
+	settled(t, s.memory, 2)
+	if totals := stop(); totals.Results != 0 || totals.Clears != 0 {
+		t.Errorf("%+v", totals)
+	}
+}

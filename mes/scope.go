@@ -122,6 +122,10 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 	s.known.settle(index.Seq, p.gone)
 	s.highest = index.Seq
 	for _, id := range p.gone {
+		if _, told := s.cleared[id]; !told && s.f.o.Clear && s.f.o.OnClear != nil {
+			// The answer to our Clear was lost, in an outage of ours perhaps, or somebody else cleared it.
+			s.f.tell(func() { s.f.o.OnClear(s.scope, id, isa95.UnknownJobOrder) })
+		}
 		delete(s.cleared, id)
 	}
 	clear(s.looked)

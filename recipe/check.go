@@ -24,7 +24,7 @@ func check(data []byte) (*review, []Finding) {
 	c := newReview(r, d)
 	for _, rule := range []func(){
 		c.initialStep, c.names, c.paths, c.transitionEnds, c.actions, c.conditions,
-		c.entries, c.exits, c.priorities, c.dead, c.advice,
+		c.entries, c.exits, c.priorities, c.dead, c.waits, c.advice,
 	} {
 		rule()
 	}

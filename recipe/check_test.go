@@ -98,6 +98,8 @@ var ruleCases = []struct {
 	{"too many transitions", "step A*\n" + many(5001, "A > A ! %d"), "R034 error /Transitions", true},
 	{"too many actions", "step A*\n" + many(1001, "do a%d @ A"), "R034 error /Actions", true},
 	{"too many branches", "step A*\n" + many(201, "sim X%d: A"), "R034 error /Branches", true},
+	{"perhaps no way out", "step A*\nstep B\nA > B: job.id == 'a'", "R035 warning /Transitions/0", true},
+	{"perhaps no way into a path", "step A*\nstep B\nstep C\nA > X\nX > B: job.id == 'a'\nX > C: job.id == 'b' ! 1\nsel X: B | C", "R035 warning /Transitions/2", true},
 	{"too large", "{" + strings.Repeat(" ", MaxBytes) + "}", "R034 error ", true},
 }
 
@@ -193,6 +195,11 @@ func TestNoFalseAlarm(t *testing.T) {
 		"assets tell events apart":      {`step A*` + "\n" + `on a @ A type t with {"asset_id":"1"}` + "\n" + `on b @ A type t with {"asset_id":"2"}`, []string{"R031"}},
 		"one type, one after the other": {"step A*\nstep B\nA > B\non a @ A type t\non b @ B type t", []string{"R031"}},
 		"one type, one path or other":   {"step A*\nstep B\nstep C\nA > X\nX > B: job.id == 'a'\nX > C: otherwise ! 1\nsel X: B | C\non b @ B type t\non c @ C type t", []string{"R031"}},
+		"a way out for the rest":        {"step A*\nstep B\nA > B: job.id == 'a'\nA > B: otherwise ! 1", []string{"R035"}},
+		"a way out always":              {"step A*\nstep B\nA > B: job.id == 'a'\nA > B ! 1", []string{"R035"}},
+		"a way out after a time":        {"step A*\nstep B\nA > B: job.id == 'a'\nA > B: step.t > 5 ! 1", []string{"R035"}},
+		"a way out either way":          {"step A*\nstep B\nA > B: job.parameters.n < 5\nA > B: job.parameters.n >= 5 ! 1", []string{"R035"}},
+		"no way out at all":             {"step A*\nstep B\nA > B: never", []string{"R035"}},
 		"qualifiers P and P1":           {"step A*\ndo a @ A as P\ndo b @ A as P1", []string{"R033"}},
 	} {
 		for _, f := range Check(recipeOf(c.recipe)) {

@@ -109,16 +109,16 @@ type scope struct {
 	order     *Order
 	execution *Execution
 	elapsed   float64 // step.t, in seconds
+	cache     *cache  // of the decision
 }
 
 // holds evaluates an expression. An error is one of the author or the equipment (a
 // comparison of a string with a number, of something missing with a number).
 func (c *condition) holds(s scope) (bool, error) {
 	env := make(map[string]any, len(c.refs))
-	results := map[string]any{}
 	var missing []string
 	for _, r := range c.refs {
-		v := r.value(s, results)
+		v := r.value(s)
 		env[r.variable] = v
 		if v == nil {
 			missing = append(missing, r.text)
@@ -136,9 +136,9 @@ func (c *condition) holds(s scope) (bool, error) {
 	return false, err
 }
 
-// value finds what r refers to, nil if there is no such thing. Results are decoded once
-// per evaluation, into results.
-func (r *reference) value(s scope, results map[string]any) any {
+// value finds what r refers to, nil if there is no such thing. Results and parameters are
+// decoded once per decision.
+func (r *reference) value(s scope) any {
 	switch r.root {
 	case "id":
 		return s.order.ID
@@ -146,13 +146,9 @@ func (r *reference) value(s scope, results map[string]any) any {
 		return s.elapsed
 	case "parameters":
 		if len(r.path) == 0 {
-			return plain(s.order.Parameters)
+			return s.cache.allParameters(s.order)
 		}
-		v, ok := s.order.Parameters[fmt.Sprint(r.path[0])]
-		if !ok {
-			return nil
-		}
-		return follow(plain(v), r.path[1:])
+		return follow(s.cache.parameter(s.order, fmt.Sprint(r.path[0])), r.path[1:])
 	}
 	a := s.execution.Action(r.action)
 	if r.root == "ok" {
@@ -161,12 +157,7 @@ func (r *reference) value(s scope, results map[string]any) any {
 	if a == nil {
 		return nil
 	}
-	v, ok := results[r.action]
-	if !ok {
-		v = plain(a.Result)
-		results[r.action] = v
-	}
-	return follow(v, r.path)
+	return follow(s.cache.result(r.action, a.Result), r.path)
 }
 
 // follow goes down a path of members and elements; what is missing is nil.

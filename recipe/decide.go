@@ -78,7 +78,8 @@ type decision struct {
 	own      map[string]bool // mailboxes that are copies, so may be changed
 	commands []Command
 	now      int64 // Unix ms
-	entered  int   // steps and branches entered in this decision
+	cache    *cache
+	entered  int   // steps entered in this decision
 	wake     int64 // when a condition over step.t is to be looked at again
 	note     string
 }
@@ -117,14 +118,15 @@ func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 	case err != nil:
 		d.failAction(e, fmt.Sprintf("action %s was answered, but %v", action.Name, err))
 	default:
-		e.complete(result)
+		d.accept(e, "was answered", result)
 	}
 	d.settle()
 	return d.outcome()
 }
 
 // Pulled takes an event that Mailbox.Match gave to action of this job. The waiting entry
-// leaves the mailbox. Stale if the action does not wait, or the payload is not JSON.
+// leaves the mailbox. Stale if the action does not wait, or the payload is not JSON. The
+// action fails if its payload makes the results of the run too many.
 func (p *Program) Pulled(o Order, docs Docs, action string, ev PullEvent, now time.Time) Outcome {
 	if why := p.unfit(docs.Execution); why != "" {
 		return stale(docs, why)
@@ -140,7 +142,7 @@ func (p *Program) Pulled(o Order, docs Docs, action string, ev PullEvent, now ti
 	}
 	e := d.entry(i)
 	d.forget(e)
-	e.complete(data)
+	d.accept(e, "got its event", data)
 	d.settle()
 	return d.outcome()
 }
@@ -206,7 +208,7 @@ func stale(docs Docs, why string) Outcome {
 func (p *Program) decide(o *Order, docs Docs, now time.Time) *decision {
 	d := &decision{
 		p: p, o: o, x: docs.Execution.Clone(), now: now.UnixMilli(),
-		mail: maps.Clone(docs.Mailboxes), own: map[string]bool{},
+		mail: maps.Clone(docs.Mailboxes), own: map[string]bool{}, cache: newCache(),
 	}
 	if d.mail == nil {
 		d.mail = map[string]*Mailbox{}
@@ -366,7 +368,7 @@ func (d *decision) meet() {
 	}
 }
 
-// takeEarly completes e with an early event, if one is there for w.
+// takeEarly gives e an early event, if one is there for w.
 func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
 	i := d.mailbox(e.TypeID).early(w, d.x.Scope, d.now)
 	if i < 0 {
@@ -378,8 +380,18 @@ func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
 		data = nil // Keep lets none in
 	}
 	m.Events = slices.Delete(m.Events, i, i+1)
-	e.complete(data)
+	d.accept(e, "got its event", data)
 	return true
+}
+
+// accept completes e with result, or fails it if the results of the run would be too
+// many. how says where the result comes from, for the message.
+func (d *decision) accept(e *ActionEntry, how string, result json.RawMessage) {
+	if err := d.resultFits(e, result); err != nil {
+		d.failAction(e, fmt.Sprintf("action %s %s, but %v", e.Name, how, err))
+		return
+	}
+	e.complete(result)
 }
 
 // complete ends an attempt with what the equipment gave.

@@ -334,7 +334,7 @@ func TestMaxIterations(t *testing.T) {
 	r.wantError("X was entered 2 times")
 	// And one decision has an end of its own.
 	r = begin(t, "step A*\nstep B\nA > A: job.parameters.n == 1\nA > B: otherwise ! 1\nset {\"MaxIterations\": 1000000}", map[string]any{"n": 1})
-	r.wantError("does not rest", "10000 steps at once")
+	r.wantError("does not rest", "1000 steps at once")
 }
 
 // E-S11: the time-out is in the document and outlives any process; design 4: resend every

@@ -51,6 +51,12 @@ func exclusive(a, b *condition) bool {
 	return negates(&a.shape, &b.shape) || negates(&b.shape, &a.shape) || differ(&a.shape, &b.shape)
 }
 
+// opposites tells whether a and b can be seen, from their text, to be expressions of which
+// one always holds. false: perhaps they are not.
+func opposites(a, b *condition) bool {
+	return a.program != nil && b.program != nil && (negates(&a.shape, &b.shape) || negates(&b.shape, &a.shape))
+}
+
 // negates: b is "not a", or the opposite comparison of the same things.
 func negates(a, b *shape) bool {
 	if b.negated != "" {

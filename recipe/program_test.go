@@ -81,6 +81,7 @@ func Example() {
 	}
 	// Output:
 	// 3 R033 warning
+	// 3 R035 warning
 	// Running drill
 	// Running deburr
 	// Completed

@@ -11,6 +11,14 @@ import (
 // document, which holds it, is read and written with every event of the job.
 const MaxResultBytes = 256 << 10
 
+// Limits of all results of one execution together, so that the job response that gives
+// them back can always be encoded: their size in bytes, and how many values Results
+// lists. What an earlier round of a loop gave does not count, for it is overwritten.
+const (
+	MaxResultsBytes = 1 << 20
+	MaxResultValues = 5000
+)
+
 // payload prepares what equipment sent for a document: JSON without needless white
 // space, nil for nothing or null. The error says why it cannot be kept.
 func payload(data []byte) (json.RawMessage, error) {
@@ -29,6 +37,63 @@ func payload(data []byte) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the payload is not JSON of ours: %w", err)
 	}
 	return src.raw(src.root), nil
+}
+
+// resultFits says why result cannot be the result of e, nil if it can: the results of the
+// other actions and this one would exceed MaxResultsBytes or MaxResultValues. Nothing
+// always fits.
+func (d *decision) resultFits(e *ActionEntry, result json.RawMessage) error {
+	if result == nil {
+		return nil
+	}
+	size := len(result)
+	others := d.otherResults(e)
+	for _, other := range others {
+		size += len(other.Result)
+	}
+	if size > MaxResultsBytes {
+		return fmt.Errorf("its result of %d bytes makes all results %d bytes, and they may have %d", len(result), size, MaxResultsBytes)
+	}
+	if size <= MaxResultValues { // a value has at least a byte
+		return nil
+	}
+	count := d.cache.count(e.Name, result)
+	values := count
+	for _, other := range others {
+		values += d.cache.count(other.Name, other.Result)
+	}
+	if values > MaxResultValues {
+		return fmt.Errorf("its result of %d values makes all results %d values, and they may have %d", count, values, MaxResultValues)
+	}
+	return nil
+}
+
+// otherResults are the completed actions with a result, without e.
+func (d *decision) otherResults(e *ActionEntry) []*ActionEntry {
+	var others []*ActionEntry
+	for i := range d.x.Actions {
+		if other := d.entry(i); other != e && other.State == ActionCompleted && other.Result != nil {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// countValues is how many values Results makes of one result: the members of an object,
+// 1 of anything else.
+func countValues(result json.RawMessage) int {
+	if !bytes.HasPrefix(result, []byte("{")) { // payload leaves no white space
+		return 1
+	}
+	src, err := parse(result, maxDepth+8)
+	if err != nil {
+		return 1
+	}
+	names := map[string]bool{} // of two of one name only the last is listed
+	for _, key := range src.root.keys {
+		names[key] = true
+	}
+	return len(names)
 }
 
 // Results are the results of the completed actions, in the order of the recipe, for

@@ -45,5 +45,6 @@ func Rules() []Rule {
 		{"R031", "warning", "events awaited at the same time can be told apart, by type or by Parameters.asset_id"},
 		{"R033", "warning", "loops, conditions, qualifiers other than N, P, P1, and MaxAttempts on a pull_event run differently elsewhere, or have no effect"},
 		{"R034", "error", "at most 1000 steps, 5000 transitions, 1000 actions, 200 branches, 64 levels, 1 MiB"},
+		{"R035", "warning", "a step or branch that can be left can always be left: one of its transitions is true in any case, or is otherwise, or looks at step.t"},
 	}
 }

@@ -91,11 +91,9 @@ type demo struct {
 	logs     string // folder of the logs
 	infra    *infra
 
-	mu       sync.Mutex
-	results  int
-	cleared  int
-	accepted int
-	changed  chan struct{} // closed and renewed when one of the counts grows
+	mu                         sync.Mutex
+	accepted, results, cleared map[string]bool // job order ids in the MES' log
+	changed                    chan struct{}   // closed and renewed when one of them grows
 }
 
 func (d *demo) mesLog() string { return filepath.Join(d.logs, "mes.jsonl") }
@@ -145,6 +143,7 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 }
 
 func (d *demo) prepare() error {
+	d.accepted, d.results, d.cleared = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	d.changed = make(chan struct{})
 	if d.logs = d.Logs; d.logs == "" {
 		dir, err := os.MkdirTemp("", "takt-demo-")
@@ -199,7 +198,7 @@ func (d *demo) drive(ctx context.Context) (err error) {
 		return err
 	}
 	away := len(d.example.orders) / 4
-	if err := d.until(ctx, func() bool { return d.results >= away }); err != nil {
+	if err := d.until(ctx, func() bool { return len(d.results) >= away }); err != nil {
 		first.stop()
 		return err
 	}
@@ -223,7 +222,14 @@ func (d *demo) drive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.until(ctx, func() bool { return d.results >= d.accepted && d.cleared >= d.accepted })
+	err = d.until(ctx, func() bool {
+		for id := range d.accepted {
+			if !d.results[id] || !d.cleared[id] {
+				return false
+			}
+		}
+		return true
+	})
 	return errors.Join(err, second.stop())
 }
 
@@ -334,17 +340,17 @@ func (d *demo) count(e mesEntry) {
 	defer d.mu.Unlock()
 	switch e.Kind {
 	case mesAccepted:
-		d.accepted++
+		d.accepted[e.Order] = true
 	case mesResult:
-		d.results++
+		d.results[e.Order] = true
 	case mesCleared:
-		d.cleared++
+		d.cleared[e.Order] = true
 	default:
 		return
 	}
 	close(d.changed)
 	d.changed = make(chan struct{})
-	d.progress.count(fmt.Sprintf("orders %d/%d  results %d  cleared %d", d.accepted, len(d.example.orders), d.results, d.cleared))
+	d.progress.count(fmt.Sprintf("orders %d/%d  results %d  cleared %d", len(d.accepted), len(d.example.orders), len(d.results), len(d.cleared)))
 }
 
 func (d *demo) until(ctx context.Context, done func() bool) error {

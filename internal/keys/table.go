@@ -1,6 +1,6 @@
 package keys
 
-// Pattern describes one kind of key, for docs/reference/keys.md and for Unknown.
+// Pattern describes one kind of key, for docs/reference/keys.md and for Match.
 type Pattern struct {
 	Pattern  string // below the prefix; {x} stands for a name
 	Type     string // Redis type

@@ -141,7 +141,6 @@ func TestLookingAtOrders(t *testing.T) {
 	if code := watch.Exit(); code != 0 {
 		t.Errorf("watch: exit status %d", code)
 	}
-	type change struct{ ID, ChangeType, JobOrderID, Scope, TS string }
 	for _, line := range strings.Split(strings.TrimSpace(watch.Stdout()), "\n") {
 		var c map[string]string
 		if err := json.Unmarshal([]byte(line), &c); err != nil || c["id"] == "" || c["change_type"] == "" || c["job_order_id"] == "" || c["scope"] != "test-cell" || c["ts"] == "" {
@@ -181,6 +180,7 @@ func TestLookingAtOrders(t *testing.T) {
 	memory := filepath.Join(s.Dir, "follow.json")
 	s.run(ok, "mes follow --scope test-cell --count 2 --memory "+memory, "Ended_Completed  test-cell    JO-001", `placed_for = "JO-002"`)
 	follow := rig.Start(t, s.Args("mes", "follow", "--memory", memory)...)
+	follow.Await("mqtt: connected")
 	s.Until("both are cleared", func() bool { return s.Takt("job", "list", "--json").Stdout == "" })
 	follow.Stop()
 	if follow.Stdout() != "" {

@@ -100,7 +100,7 @@ func startDev(t *testing.T, dir string, flags ...string) (dev *rig.Process, port
 // untilHeard types commands until what listens in the background prints a line with text: it has begun to listen by then.
 func untilHeard(t *testing.T, sh *rig.Process, text string, command func(n int) string) {
 	t.Helper()
-	heard := regexp.MustCompile(`(?m)^(mes/replies|\S+Z) .*` + text)
+	heard := regexp.MustCompile(`(?m)^(mes/replies|\d{4}-\S+) .*` + text)
 	n := 0
 	rig.Until(t, "the shell prints "+text, func() bool {
 		if heard.MatchString(sh.Stdout()) {

@@ -49,6 +49,21 @@ func TestFault1AllServesKilled(t *testing.T) {
 	w.Verify(m)
 }
 
+// Fault 1: an instance is killed and never comes back. What the broker keeps for it is lost, what it had in hand is not.
+func TestFault1ServeKilledForGood(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{})
+	a := w.Serve("a")
+	w.Serve("b")
+	m := w.MES()
+	const orders = 40
+	go m.Order(rig.Orders("JO", orders))
+	w.UntilExecuted(1 + w.Rand.IntN(5*orders))
+	a.Kill()
+	m.UntilDone(orders)
+	w.Verify(m)
+}
+
 // Fault 3: an instance is paused until the other has taken over, and goes on then with what it believes.
 func TestFault3ServePausedPastItsHeartbeat(t *testing.T) {
 	t.Parallel()
