@@ -101,6 +101,39 @@ func (k Keys) Cursors() string              { return k.key("publisher:stream-cur
 func (k Keys) PublisherLease() string       { return k.key("publisher:lease") }
 func (k Keys) PublisherDeadLetter() string  { return k.key("publisher:deadletter") }
 
+// Tasks. queue is "priority:size".
+
+func (k Keys) TaskStream(queue string) string { return k.key("tasks", queue) }
+func (k Keys) TaskDelayed() string            { return k.key("tasks:delayed") }
+func (k Keys) TaskResult(id string) string    { return k.key("results", id) }
+func (k Keys) TaskAwaited() string            { return k.key("tasks:awaited") }
+func (k Keys) TaskCounters() string           { return k.key("tasks:counters") }
+func (k Keys) TaskDead() string               { return k.key("tasks:dead") }
+func (k Keys) TaskDeadIndex() string          { return k.key("tasks:dead:index") }
+func (k Keys) TaskKnown(key string) string    { return k.key("tasks:known", key) }
+func (k Keys) TaskUnique(key string) string   { return k.key("tasks:unique", key) }
+func (k Keys) TaskControl() string            { return k.key("tasks:control") }
+func (k Keys) TaskCancelled() string          { return k.key("tasks:cancelled") }
+func (k Keys) TaskRate(queue string) string   { return k.key("tasks:rate", queue) }
+func (k Keys) TaskWorkers() string            { return k.key("tasks:registry") }
+func (k Keys) TaskParked(name string) string  { return k.key("tasks:parked", name) }
+func (k Keys) TaskBlocked() string            { return k.key("tasks:blocked") }
+func (k Keys) TaskWatched() string            { return k.key("tasks:watched") }
+
+// Groups of tasks.
+
+func (k Keys) GroupCallback(gid string) string      { return k.key("groups", gid, "callback") }
+func (k Keys) GroupRemaining(gid string) string     { return k.key("groups", gid, "remaining") }
+func (k Keys) GroupResult(gid, child string) string { return k.key("groups", gid, "results", child) }
+func (k Keys) GroupDone(gid string) string          { return k.key("groups", gid, "done") }
+func (k Keys) GroupState(gid string) string         { return k.key("groups", gid, "state") }
+
+// Schedules.
+
+func (k Keys) SchedulerLock() string    { return k.key("scheduler:lock") }
+func (k Keys) SchedulerEntries() string { return k.key("scheduler:entries") }
+func (k Keys) SchedulerTerm() string    { return k.key("scheduler:term") }
+
 // Processes.
 
 func (k Keys) Worker(id string) string         { return k.key("worker", id) }

@@ -14,7 +14,10 @@ func Match(rest string) (Pattern, bool) {
 	best := -1
 	all := matchers()
 	for i, m := range all {
-		if m.owns(rest) && (best < 0 || len(m.before) > len(all[best].before)) {
+		if !m.owns(rest) {
+			continue
+		}
+		if best < 0 || len(m.before) > len(all[best].before) || len(m.before) == len(all[best].before) && !all[best].whole.MatchString(rest) {
 			best = i
 		}
 	}

@@ -2,14 +2,17 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
 	ackBatch   = 256              // ids of one script
-	ackLinger  = time.Millisecond // how long the first of a batch waits for others
-	ackFlights = 4                // scripts in flight
+	ackLinger  = time.Millisecond // how long the first of a batch waits for others, when the batch before was of ackBusy or more
+	ackBusy    = 8
+	ackFlights = 4 // scripts in flight
 )
 
 // acker settles handled entries in batches.
@@ -29,31 +32,52 @@ func (a *acker) run() {
 	free := make(chan struct{}, ackFlights)
 	timer := time.NewTimer(ackLinger)
 	defer timer.Stop()
+	last := 0
 	for {
 		first, ok := <-a.in
 		if !ok {
 			return
 		}
-		batch := append(make([]*Entry, 0, 16), first)
-		timer.Reset(ackLinger)
-	collect:
-		for len(batch) < ackBatch {
-			select {
-			case e, ok := <-a.in:
-				if !ok {
+		batch := append(make([]*Entry, 0, max(16, last)), first)
+		batch = a.more(batch)
+		if free <- struct{}{}; last >= ackBusy { // others come soon, and fewer scripts are cheaper
+			timer.Reset(ackLinger)
+		collect:
+			for len(batch) < ackBatch {
+				select {
+				case e, ok := <-a.in:
+					if !ok {
+						break collect
+					}
+					batch = append(batch, e)
+				case <-timer.C:
 					break collect
 				}
-				batch = append(batch, e)
-			case <-timer.C:
-				break collect
 			}
 		}
-		free <- struct{}{}
+		batch = a.more(batch)
+		last = len(batch)
 		flights.Go(func() {
 			defer func() { <-free }()
 			a.flush(batch)
 		})
 	}
+}
+
+// more adds what is there already.
+func (a *acker) more(batch []*Entry) []*Entry {
+	for len(batch) < ackBatch {
+		select {
+		case e, ok := <-a.in:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, e)
+		default:
+			return batch
+		}
+	}
+	return batch
 }
 
 // flush settles a batch, stream by stream.
@@ -78,21 +102,23 @@ func (a *acker) flush(batch []*Entry) {
 func (a *acker) settle(entries []*Entry) {
 	defer a.s.held.letGo(entries...)
 	e := entries[0]
-	args := make([]string, 2, 2+len(entries))
-	args[0], args[1] = e.token, e.group
-	for _, e := range entries {
-		args = append(args, e.ID)
+	finish := a.s.g.Finish
+	if finish == nil {
+		finish = a.acknowledge
 	}
+	slices.SortFunc(entries, func(a, b *Entry) int { return compareIDs(a.ID, b.ID) })
+	batch := Batch{Stream: e.Stream, Group: e.group, Consumer: a.s.g.Worker.id, Heartbeat: e.worker, Token: e.token, Entries: entries}
 	var b backoff
 	for {
 		// Not the handlers' context: what they have done is settled even when the time to drain is over.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.s.ctx), callTimeout)
-		reply, err := ackScript.Run(ctx, a.s.g.Worker.rdb, []string{e.worker, e.Stream}, args...).AsStrSlice()
+		err := finish(ctx, batch)
 		cancel()
-		if err == nil { // settled, or lost: in both cases no longer ours to care for
-			if len(reply) != 1 || reply[0] != "ok" {
-				a.s.g.Worker.doubt()
-			}
+		if errors.Is(err, ErrLost) { // no longer ours to care for
+			a.s.g.Worker.doubt()
+			return
+		}
+		if err == nil {
 			return
 		}
 		a.s.log.Warn("stream: acknowledgement failed, trying again", "stream", e.Stream, "entries", len(entries), "error", err)
@@ -100,4 +126,18 @@ func (a *acker) settle(entries []*Entry) {
 			return
 		}
 	}
+}
+
+// acknowledge is the Finish of a group that has none.
+func (a *acker) acknowledge(ctx context.Context, b Batch) error {
+	args := make([]string, 2, 2+len(b.Entries))
+	args[0], args[1] = b.Token, b.Group
+	for _, e := range b.Entries {
+		args = append(args, e.ID)
+	}
+	reply, err := ackScript.Run(ctx, a.s.g.Worker.rdb, []string{b.Heartbeat, b.Stream}, args...).AsStrSlice()
+	if err == nil && (len(reply) != 1 || reply[0] != "ok") {
+		return ErrLost
+	}
+	return err
 }

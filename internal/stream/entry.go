@@ -8,7 +8,11 @@ import (
 type Entry struct {
 	Stream string
 	ID     string
-	Fields map[string]string
+	Fields map[string]string // nil if Group.Field was found and is all there is
+	Data   string            // value of Group.Field
+
+	// Effect is what Handle, or Group.Doom, leaves for Group.Finish.
+	Effect any
 
 	// Deliveries is how often the handling of this entry was begun, this time included: 1 for a new one. More than that says
 	// that a process died with it, or failed with it in this process (see Failures).
@@ -39,11 +43,22 @@ func (e *Entry) Settle(c *commit.Commit) {
 type Result int
 
 const (
-	// Ack lets the loop acknowledge and delete the entry, soon and in a batch; a death before that lets it be handled again.
+	// Ack lets the loop acknowledge and delete the entry, soon and in a batch, by Group.Finish if there is one; a death before that lets it
+	// be handled again.
 	Ack Result = iota
 	// Settled says that the handler's commit, made with Entry.Settle, has done so.
 	Settled
 )
+
+// Batch is what Group.Finish settles: handled entries of one stream, delivered under one token, at most 256.
+type Batch struct {
+	Stream    string
+	Group     string
+	Consumer  string
+	Heartbeat string // key; its value must be Token, or the entries have another owner
+	Token     string
+	Entries   []*Entry // in the order of the stream
+}
 
 // ref names an entry among those of a group.
 type ref struct {

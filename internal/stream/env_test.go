@@ -143,7 +143,12 @@ func (e *env) number(args ...string) int64 {
 // pending is the number of pending entries of the group; 0 if there is no group.
 func (e *env) pending() int64 {
 	e.t.Helper()
-	r, err := e.do("XPENDING", e.stream, "g").ToArray()
+	return e.pendingOf(e.stream)
+}
+
+func (e *env) pendingOf(stream string) int64 {
+	e.t.Helper()
+	r, err := e.do("XPENDING", stream, "g").ToArray()
 	if err != nil {
 		return 0
 	}

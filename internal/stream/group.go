@@ -42,6 +42,20 @@ type Group struct {
 	Slots int
 	// Ready is how many more entries are read ahead; 0 = DefaultReady, negative = none, for handlers that take long.
 	Ready int
+	// Ahead bounds what is read ahead by time, too: no more than Slots handlers get done in it, by what they took lately; nothing until that is known.
+	// 0 = Ready entries, whatever they take.
+	Ahead time.Duration
+
+	// Order says which stream comes first, a permutation of the indexes of Streams that is not changed after; nil = always that of Streams. It is called
+	// for every read and for every entry that is to be handled, by one goroutine at a time.
+	Order func() []int
+	// Closed says that nothing is to be taken from a stream for now; nil = never. It must not block.
+	Closed func(stream int) bool
+	// Rate bounds how many entries of a stream all workers together begin, per second, and the key where that is counted; nil or 0 = unbounded.
+	Rate func(stream int) (perSecond float64, bucket string)
+
+	// Field names the one field of an entry that matters: its value is Entry.Data, and no map is made for it. "" = Entry.Fields has them all.
+	Field string
 
 	// Handle does the work of one entry. It is called from Slots goroutines at once. An error lets the entry be tried again after a pause;
 	// a panic is an error. The context ends (cause ErrLost or ErrStopped) when the entry is no longer this process' business.
@@ -52,6 +66,13 @@ type Group struct {
 	Dead func(context.Context, *Entry, error) error
 	// Lost is told of pending entries whose data somebody deleted or trimmed; nil = only the log is (E-S21). They are acknowledged away.
 	Lost func(ctx context.Context, stream string, ids []string)
+
+	// Finish settles handled entries in the place of ack.lua: in one script that looks at Batch.Token first, acknowledges and deletes the entries, and does what
+	// Entry.Effect says. ErrLost: the token is gone and nothing was done. Any other error: it is called again with the same batch, so the script must
+	// bear repetition. Up to four batches are on their way at once. nil = ack.lua.
+	Finish func(context.Context, Batch) error
+	// Doom sets the Effect of an entry that is to be given up, with the last error; it goes to Finish, not to dead.lua. Needed with Finish.
+	Doom func(*Entry, error)
 
 	// MaxDeliveries is after how many failures (of Handle, or of the processes that ran it) an entry is dead; 0 = DefaultMaxDeliveries, negative = never.
 	MaxDeliveries int
@@ -67,7 +88,8 @@ type Group struct {
 	Log     *slog.Logger           // nil = silent
 }
 
-func (g *Group) validate() error {
+// Check says what is wrong with g, as Run would.
+func (g *Group) Check() error {
 	switch {
 	case g.Worker == nil:
 		return errors.New("stream: Group.Worker is missing")
@@ -77,6 +99,8 @@ func (g *Group) validate() error {
 		return fmt.Errorf("stream: group %s: Handle is missing", g.Name)
 	case g.Slots < 0:
 		return fmt.Errorf("stream: group %s: Slots %d is negative", g.Name, g.Slots)
+	case (g.Finish == nil) != (g.Doom == nil):
+		return fmt.Errorf("stream: group %s: Finish and Doom are needed together", g.Name)
 	}
 	return nil
 }
@@ -102,7 +126,7 @@ func (g *Group) observe(o Outcome, n int) {
 // or handed back; others get that when the worker's Run has ended. No error of Redis or of a handler ends it (E-S27): it returns an error only if g is
 // filled in wrongly.
 func (g *Group) Run(ctx context.Context) error {
-	if err := g.validate(); err != nil {
+	if err := g.Check(); err != nil {
 		return err
 	}
 	log := g.Log

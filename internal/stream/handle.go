@@ -48,6 +48,7 @@ type session struct {
 	*loop
 	epoch *epoch
 	held  *held
+	pace  pace
 	acks  *acker
 	ctx   context.Context // of handlers: ends with the token, or when the time to drain is over
 	end   context.CancelCauseFunc
@@ -57,7 +58,7 @@ type session struct {
 }
 
 func newSession(l *loop, e *epoch) *session {
-	s := &session{loop: l, epoch: e, held: newHeld(len(l.g.Streams)), own: "-"}
+	s := &session{loop: l, epoch: e, held: newHeld(len(l.g.Streams), l.g.Order), own: "-"}
 	s.ctx, s.end = context.WithCancelCause(l.work)
 	s.acks = newAcker(s)
 	return s
@@ -72,7 +73,9 @@ func (s *session) serve(run context.Context) {
 	for range s.g.slots() {
 		slots.Go(func() {
 			for e := s.held.next(); e != nil; e = s.held.next() {
+				begun := time.Now()
 				s.handle(run, e)
+				s.pace.took(time.Since(begun))
 				s.held.handled()
 			}
 		})
@@ -203,6 +206,12 @@ func (s *session) begin(e *Entry) bool {
 
 // bury tells who waits for the entry and moves it to the dead letters.
 func (s *session) bury(e *Entry) (again bool) {
+	if s.g.Doom != nil {
+		s.g.Doom(e, e.doom)
+		s.g.observe(Dead, 1)
+		s.acks.in <- e
+		return false
+	}
 	var told error
 	if s.g.Dead != nil {
 		_, told = guard(func() (Result, error) { return Ack, s.g.Dead(s.ctx, e, e.doom) })

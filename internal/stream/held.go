@@ -5,13 +5,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // held is what a group holds under one token: entries ready to be handled, being handled, or waiting for their acknowledgement.
 type held struct {
 	mu      sync.Mutex
-	arrived sync.Cond  // an entry is ready, or the intake is closed
-	freed   sync.Cond  // there is more room, or the intake is closed
+	arrived sync.Cond // an entry is ready, or the intake is closed
+	freed   sync.Cond // there is the room that the reader waits for, or the intake is closed
+	want    int       // the reader waits until no more than this is queued or running
+	order   func() []int
 	ready   [][]*Entry // by stream, in the order of arrival
 	queued  int
 	running int
@@ -20,8 +23,15 @@ type held struct {
 	closed  bool
 }
 
-func newHeld(streams int) *held {
-	h := &held{ready: make([][]*Entry, streams), ids: map[ref]struct{}{}}
+func newHeld(streams int, order func() []int) *held {
+	if order == nil {
+		strict := make([]int, streams)
+		for i := range strict {
+			strict[i] = i
+		}
+		order = func() []int { return strict }
+	}
+	h := &held{ready: make([][]*Entry, streams), ids: map[ref]struct{}{}, order: order}
 	h.arrived.L, h.freed.L = &h.mu, &h.mu
 	return h
 }
@@ -48,20 +58,20 @@ func (h *held) add(e *Entry) bool {
 // insert keeps the order of the stream; entries come in order unless they were pending for somebody.
 func insert(q []*Entry, e *Entry) []*Entry {
 	i := len(q)
-	for i > 0 && before(e.ID, q[i-1].ID) {
+	for i > 0 && compareIDs(e.ID, q[i-1].ID) < 0 {
 		i--
 	}
 	return slices.Insert(q, i, e)
 }
 
-// before compares two entry ids, milliseconds-sequence, both decimal without leading zeros.
-func before(a, b string) bool {
+// compareIDs compares two entry ids, milliseconds-sequence, both decimal without leading zeros.
+func compareIDs(a, b string) int {
 	ams, aseq, _ := strings.Cut(a, "-")
 	bms, bseq, _ := strings.Cut(b, "-")
-	return cmp.Or(cmp.Compare(len(ams), len(bms)), cmp.Compare(ams, bms), cmp.Compare(len(aseq), len(bseq)), cmp.Compare(aseq, bseq)) < 0
+	return cmp.Or(cmp.Compare(len(ams), len(bms)), cmp.Compare(ams, bms), cmp.Compare(len(aseq), len(bseq)), cmp.Compare(aseq, bseq))
 }
 
-// next blocks until there is an entry to handle, of the earliest stream that has one. nil = closed.
+// next blocks until there is an entry to handle, of the first stream in order that has one. nil = closed.
 func (h *held) next() *Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +81,8 @@ func (h *held) next() *Entry {
 	if h.closed {
 		return nil
 	}
-	for i, q := range h.ready {
+	for _, i := range h.order() {
+		q := h.ready[i]
 		if len(q) == 0 {
 			continue
 		}
@@ -85,12 +96,21 @@ func (h *held) next() *Entry {
 	panic("stream: queued entries in no queue")
 }
 
+// first is the order in which streams are to be read now.
+func (h *held) first() []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.order()
+}
+
 // handled frees the slot of an entry; it is still held until let go.
 func (h *held) handled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running--
-	h.freed.Signal() // only the reader waits for it
+	if h.queued+h.running <= h.want {
+		h.freed.Signal() // only the reader waits for it
+	}
 }
 
 // letGo forgets entries that are settled, or somebody else's.
@@ -131,14 +151,50 @@ func (h *held) room(slots, ready int) int {
 	return slots + ready - h.queued - h.running
 }
 
-// awaitRoom blocks until at least half the ready buffer is free, or anything if there is none, so that reads are few and large;
-// or until nothing is taken in any more.
-func (h *held) awaitRoom(slots, ready int) {
+// rooms is how many more entries may be read of each stream: what waits of later streams does not count against an earlier one,
+// which is handled before it.
+func (h *held) rooms(slots, ready int) []int {
+	rooms := make([]int, len(h.ready))
+	upto := 0
+	for i, q := range h.ready {
+		upto += len(q)
+		rooms[i] = slots + max(ready, h.queued-upto) - h.running - upto
+	}
+	return rooms
+}
+
+// await blocks until at least half the ready buffer is free, or anything if there is none, so that reads are few and large. all = false: that is
+// not so yet after patience, but earlier streams have room. nil = nothing is taken in any more.
+func (h *held) await(slots, ready int, patience time.Duration) (rooms []int, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for !h.closed && slots+ready-h.queued-h.running < max(ready/2, 1) {
+	var timer *time.Timer
+	late := false
+	for !h.closed {
+		h.want = slots + ready - max(ready/2, 1)
+		if h.queued+h.running <= h.want {
+			return h.rooms(slots, ready), true
+		}
+		rooms := h.rooms(slots, ready)
+		if rooms[0] <= 0 || len(rooms) == 1 {
+			h.freed.Wait()
+			continue
+		}
+		if late {
+			return rooms, false
+		}
+		if timer == nil {
+			timer = time.AfterFunc(patience, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				late = true
+				h.freed.Signal()
+			})
+			defer timer.Stop()
+		}
 		h.freed.Wait()
 	}
+	return nil, false
 }
 
 // close ends the intake and returns how many entries were never begun.

@@ -14,14 +14,14 @@ type line struct {
 	id      int64 // of CLIENT ID; 0 = the server does not say, reads then end by themselves
 }
 
-// block waits for new entries on all streams, for at most block. It ends earlier when the loop is to stop or the token is lost: the server is
+// block waits for new entries of open streams, for at most block. It ends earlier when the loop is to stop or the token is lost: the server is
 // asked to end the wait, and what it had given before that is still read. So nothing is given to us unseen.
-func (s *session) block(run context.Context, block time.Duration, count int) (map[string][]rueidis.XRangeEntry, error) {
+func (s *session) block(run context.Context, block time.Duration, count int, open []int) error {
 	ctx, cancel := call(run, block)
 	defer cancel()
 	l, err := s.dial(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if l.id != 0 {
 		for _, c := range []context.Context{run, s.epoch.ctx} {
@@ -35,19 +35,25 @@ func (s *session) block(run context.Context, block time.Duration, count int) (ma
 		}
 	}
 	if run.Err() != nil || s.epoch.ctx.Err() != nil {
-		return nil, nil
+		return nil
 	}
 	b := s.g.Worker.rdb.B()
-	ids := make([]string, len(s.g.Streams))
-	for i := range ids {
-		ids[i] = ">"
+	ids, keys := make([]string, len(open)), make([]string, len(open))
+	for i, stream := range open {
+		ids[i], keys[i] = ">", s.g.Streams[stream]
 	}
 	reply, err := l.conn.Do(ctx, b.Xreadgroup().Group(s.g.Name, s.g.Worker.id).Count(int64(count)).Block(max(block.Milliseconds(), 1)).
-		Streams().Key(s.g.Streams...).Id(ids...).Build()).AsXRead()
-	if _, ok := rueidis.IsRedisErr(err); err != nil && !ok && !rueidis.IsRedisNil(err) {
-		s.hangUp() // the connection is broken
+		Streams().Key(keys...).Id(ids...).Build()).ToMessage()
+	if rueidis.IsRedisNil(err) {
+		return nil
 	}
-	return reply, err
+	if err != nil {
+		if _, ok := rueidis.IsRedisErr(err); !ok {
+			s.hangUp() // the connection is broken
+		}
+		return err
+	}
+	return s.takeRead(reply)
 }
 
 // dial returns the reader's connection, a new one if there is none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,10 @@ import (
 )
 
 const (
-	longestBlock = time.Second // of one read; it is never cancelled, for what a cancelled read was given nobody would know of (E 19)
+	longestBlock = time.Second            // of one read; it is never cancelled, for what a cancelled read was given nobody would know of (E 19)
+	longestSweep = 700 * time.Millisecond // between two looks for dead workers
+	ratedPause   = 20 * time.Millisecond  // between two looks at streams with a rate
+	overtake     = 2 * time.Millisecond   // between two looks at earlier streams while later ones fill the buffer
 	ownPage      = 256
 )
 
@@ -51,18 +55,31 @@ func (s *session) turn(run context.Context) error {
 	if !s.made {
 		return s.makeGroups(run)
 	}
-	s.held.awaitRoom(s.g.slots(), s.g.ready())
-	room := s.held.room(s.g.slots(), s.g.ready())
-	if room <= 0 || run.Err() != nil { // closed
+	ready := s.ready()
+	rooms, all := s.held.await(s.g.slots(), ready, overtake)
+	if rooms == nil || run.Err() != nil { // closed
 		return nil
 	}
+	if !all {
+		_, err := s.readInOrder(run, rooms)
+		return err
+	}
+	room := rooms[len(rooms)-1]
 	if s.own != "" {
 		return s.readOwn(run, room)
 	}
 	if left := time.Until(s.sweep); left <= 0 {
 		return s.sweepDead(run)
 	}
-	return s.readNew(run, room)
+	return s.readNew(run, rooms, ready)
+}
+
+// ready is how many entries may be held beside those that are being handled.
+func (s *session) ready() int {
+	if s.g.Ahead <= 0 {
+		return s.g.ready()
+	}
+	return s.pace.ahead(s.g.Ahead, s.g.slots(), s.g.ready())
 }
 
 // call bounds a call of the reader; run's end does not cut it short, for its reply may hand us entries.
@@ -88,68 +105,213 @@ func (s *session) makeGroups(run context.Context) error {
 	return nil
 }
 
-// readNew reads entries nobody was given yet: of earlier streams first, and if there are none, waits for any.
-func (s *session) readNew(run context.Context, room int) error {
-	w := s.g.Worker
-	if len(s.g.Streams) > 1 {
-		ctx, cancel := call(run, 0)
-		defer cancel()
-		reply, err := readScript.Run(ctx, w.rdb, s.g.Streams, s.g.Name, w.id, strconv.Itoa(room)).ToArray()
-		if err != nil && !rueidis.IsRedisNil(err) {
-			return err
-		}
-		if len(reply) > 0 {
-			return s.takeScript(reply)
-		}
-	}
-	block := min(longestBlock, max(time.Until(s.sweep), time.Millisecond))
-	reply, err := s.block(run, block, max(room/len(s.g.Streams), 1))
-	if rueidis.IsRedisNil(err) || err == nil && len(reply) == 0 {
+// readNew reads entries nobody was given yet, and waits for some if there are none.
+func (s *session) readNew(run context.Context, rooms []int, ready int) error {
+	open, rated := s.open()
+	if len(open) == 0 {
+		pause(ratedPause, run, s.epoch.ctx)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	for i, key := range s.g.Streams {
-		for _, x := range reply[key] {
-			s.held.add(s.entry(i, x.ID, x.FieldValues))
+	room := rooms[len(rooms)-1]
+	if len(rooms) > 1 && ready == 0 || len(open) > len(s.waitable(open)) { // to the entry, and in order
+		n, err := s.readInOrder(run, rooms)
+		if n > 0 || err != nil {
+			return err
 		}
+		room = max(room/len(rooms), 1)
 	}
-	return nil
+	block := min(longestBlock, max(time.Until(s.sweep), time.Millisecond))
+	if rated {
+		block = min(block, ratedPause)
+	}
+	if open = s.waitable(open); len(open) == 0 {
+		pause(block, run, s.epoch.ctx)
+		return nil
+	}
+	return s.block(run, block, room, open)
 }
 
-// takeScript takes in the reply of read.lua.
-func (s *session) takeScript(reply []rueidis.RedisMessage) error {
+// open lists the streams that may be read now, and whether any of them has a rate.
+func (s *session) open() (open []int, rated bool) {
+	for i := range s.g.Streams {
+		if s.g.Closed != nil && s.g.Closed(i) {
+			continue
+		}
+		open = append(open, i)
+		rate, _ := s.rate(i)
+		rated = rated || rate > 0
+	}
+	return open, rated
+}
+
+// waitable lists the streams among open without a rate.
+func (s *session) waitable(open []int) []int {
+	if s.g.Rate == nil {
+		return open
+	}
+	free := make([]int, 0, len(open))
+	for _, i := range open {
+		if rate, _ := s.rate(i); rate <= 0 {
+			free = append(free, i)
+		}
+	}
+	return free
+}
+
+func (s *session) rate(stream int) (perSecond float64, bucket string) {
+	if s.g.Rate == nil {
+		return 0, ""
+	}
+	return s.g.Rate(stream)
+}
+
+// readInOrder reads no more than there is room for, of the first streams in order that have something, without waiting.
+func (s *session) readInOrder(run context.Context, rooms []int) (n int, err error) {
+	ctx, cancel := call(run, 0)
+	defer cancel()
+	w := s.g.Worker
+	var keys, buckets, which []string
+	args := []string{s.g.Name, w.id}
+	for _, i := range s.held.first() {
+		if rooms[i] <= 0 || s.g.Closed != nil && s.g.Closed(i) {
+			continue
+		}
+		rate, bucket := s.rate(i)
+		if rate > 0 {
+			buckets = append(buckets, bucket)
+		}
+		keys = append(keys, s.g.Streams[i])
+		which = append(which, strconv.Itoa(i))
+		args = append(args, strconv.Itoa(rooms[i]), strconv.FormatFloat(max(rate, 0), 'f', -1, 64))
+	}
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	reply, err := readScript.Run(ctx, w.rdb, append(keys, buckets...), args...).ToArray()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return 0, err
+	}
 	for _, part := range reply {
 		pair, err := part.ToArray()
 		if err != nil {
-			return fmt.Errorf("read.lua replied something else: %w", err)
+			return n, fmt.Errorf("read.lua replied something else: %w", err)
 		}
 		if len(pair) != 2 {
-			return fmt.Errorf("read.lua replied %d parts, want 2", len(pair))
+			return n, fmt.Errorf("read.lua replied %d parts, want 2", len(pair))
 		}
-		i, err := pair[0].AsInt64()
+		at, err := pair[0].AsInt64()
 		if err != nil {
-			return fmt.Errorf("read.lua replied no stream: %w", err)
+			return n, fmt.Errorf("read.lua replied no stream: %w", err)
 		}
-		if i < 1 || int(i) > len(s.g.Streams) {
-			return fmt.Errorf("read.lua replied stream %d of %d", i, len(s.g.Streams))
+		if at < 1 || int(at) > len(which) {
+			return n, fmt.Errorf("read.lua replied stream %d of %d", at, len(which))
 		}
-		entries, err := pair[1].AsXRange()
+		stream, err := strconv.Atoi(which[at-1])
 		if err != nil {
-			return fmt.Errorf("read.lua: %w", err)
+			return n, err
 		}
-		for _, x := range entries {
-			s.held.add(s.entry(int(i)-1, x.ID, x.FieldValues))
+		got, err := s.take(stream, pair[1])
+		if n += got; err != nil {
+			return n, fmt.Errorf("read.lua: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// takeRead takes in the reply of XREADGROUP: an array of pairs, or with RESP3 a map.
+func (s *session) takeRead(reply rueidis.RedisMessage) error {
+	if reply.IsMap() {
+		parts, err := reply.AsMap()
+		if err != nil {
+			return err
+		}
+		for i, key := range s.g.Streams {
+			if entries, ok := parts[key]; ok {
+				if _, err := s.take(i, entries); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	parts, err := reply.ToArray()
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		pair, err := part.ToArray()
+		if err != nil {
+			return err
+		}
+		if len(pair) != 2 {
+			return fmt.Errorf("XREADGROUP replied %d parts, want 2", len(pair))
+		}
+		key, err := pair[0].ToString()
+		if err != nil {
+			return err
+		}
+		if _, err := s.take(slices.Index(s.g.Streams, key), pair[1]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) entry(stream int, id string, fields map[string]string) *Entry {
-	w := s.g.Worker
-	return &Entry{Stream: s.g.Streams[stream], ID: id, Fields: fields, Deliveries: 1,
-		stream: stream, group: s.g.Name, worker: w.key(), token: s.epoch.token}
+// take takes in entries of one stream, each an array of id and fields.
+func (s *session) take(stream int, list rueidis.RedisMessage) (n int, err error) {
+	entries, err := list.ToArray()
+	if err != nil {
+		return 0, err
+	}
+	if stream < 0 {
+		return 0, errors.New("entries of a stream that was not asked for")
+	}
+	for _, m := range entries {
+		part, err := m.ToArray()
+		if err != nil || len(part) != 2 {
+			return n, fmt.Errorf("an entry of %d parts: %w", len(part), err)
+		}
+		id, err := part[0].ToString()
+		if err != nil {
+			return n, err
+		}
+		e, err := s.entry(stream, id, part[1])
+		if err != nil {
+			return n, err
+		}
+		if s.held.add(e) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// entry makes an Entry of its id and its fields, an array of names and values.
+func (s *session) entry(stream int, id string, fields rueidis.RedisMessage) (*Entry, error) {
+	e := &Entry{Stream: s.g.Streams[stream], ID: id, Deliveries: 1,
+		stream: stream, group: s.g.Name, worker: s.epoch.key, token: s.epoch.token}
+	if s.g.Field != "" {
+		part, err := fields.ToArray()
+		if err != nil {
+			return nil, err
+		}
+		if len(part) == 2 {
+			name, err := part[0].ToString()
+			if err != nil {
+				return nil, err
+			}
+			if name == s.g.Field {
+				e.Data, err = part[1].ToString()
+				return e, err
+			}
+		}
+	}
+	var err error
+	if e.Fields, err = fields.AsStrMap(); err != nil {
+		return nil, err
+	}
+	e.Data = e.Fields[s.g.Field]
+	return e, nil
 }
 
 // readOwn takes in the next page of what is pending for this worker and not held: from before a restart, or given to us by a read
@@ -262,11 +424,10 @@ func (s *session) claimed(stream int, m rueidis.RedisMessage) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields, err := part[2].AsStrMap()
+	e, err := s.entry(stream, id, part[2])
 	if err != nil {
 		return nil, err
 	}
-	e := s.entry(stream, id, fields)
 	e.Deliveries, e.delivered = n, true
 	return e, nil
 }
@@ -321,7 +482,7 @@ func (s *session) sweepDead(run context.Context) error {
 			return nil
 		}
 	}
-	every := min(w.ttl/3, longestBlock)
+	every := min(w.ttl/3, longestSweep)
 	s.sweep = time.Now().Add(every*3/4 + rand.N(every/2))
 	return nil
 }
@@ -395,7 +556,7 @@ func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, er
 func (s *session) takeOver(run context.Context, c consumer) (all bool, err error) {
 	total := 0
 	for run.Err() == nil && !all {
-		room := s.held.room(s.g.slots(), s.g.ready())
+		room := s.held.room(s.g.slots(), s.ready())
 		if room <= 0 {
 			break
 		}

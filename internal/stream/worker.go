@@ -47,6 +47,7 @@ type Worker struct {
 
 // epoch is the time under one token.
 type epoch struct {
+	key   string // of the heartbeat
 	token string
 	ctx   context.Context // ends with the token; cause ErrLost or ErrStopped
 	end   context.CancelCauseFunc
@@ -107,7 +108,7 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch
 		force = "1"
 	}
 	for {
-		e := &epoch{token: uuid.NewString()}
+		e := &epoch{key: w.key(), token: uuid.NewString()}
 		begun := time.Now()
 		call, cancel := context.WithTimeout(ctx, max(w.ttl, time.Second))
 		reply, err := acquireScript.Run(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl), force, takeoverMark, before).AsStrSlice()

@@ -1,0 +1,304 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// three are the streams of a test, high to low.
+func (e *env) three() []string { return []string{e.stream + "0", e.stream + "1", e.stream + "2"} }
+
+func (e *env) fill(stream string, n int) {
+	e.t.Helper()
+	for i := range n {
+		e.must("XADD", stream, "*", "v", fmt.Sprintf("%s-%d", stream[len(stream)-1:], i))
+	}
+}
+
+// gate is a handler that lets the test see, and end, every start.
+type gate struct {
+	begun chan string
+	pass  chan struct{}
+}
+
+func newGate() *gate { return &gate{begun: make(chan string, 1000), pass: make(chan struct{})} }
+
+func (g *gate) handle(ctx context.Context, en *Entry) (Result, error) {
+	g.begun <- en.Fields["v"]
+	select {
+	case <-g.pass:
+		return Ack, nil
+	case <-ctx.Done():
+		return Ack, ctx.Err()
+	}
+}
+
+// W1, W2: an entry of an earlier stream is begun as soon as one slot is free, however much of later streams waits, in Redis or already fetched.
+func TestEarlierStreamOvertakes_W1(t *testing.T) {
+	for _, ready := range []int{-1, 64} {
+		t.Run(fmt.Sprintf("ready %d", ready), func(t *testing.T) {
+			e := newEnv(t, testenv.Redis(t))
+			streams := e.three()
+			e.fill(streams[2], 400)
+			g := newGate()
+			e.join("w", Group{Streams: streams, Slots: 2, Ready: ready, Handle: g.handle})
+			wait(t, "start", g.begun)
+			wait(t, "start", g.begun)
+			e.fill(streams[0], 1)
+			if ready > 0 { // fetched past all that is fetched of the last stream
+				e.eventually("fetched", func() bool { return e.number("XLEN", streams[0]) == e.pendingOf(streams[0]) })
+			}
+			g.pass <- struct{}{}
+			if v := wait(t, "start", g.begun); v != "0-0" {
+				t.Errorf("%s was begun before the entry of the first stream", v)
+			}
+			close(g.pass)
+		})
+	}
+}
+
+// T12: with Ready below 0 nothing is held beside what is handled.
+func TestFetchesFreeSlotsOnly_T12(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.fill(e.stream, 50)
+	g := newGate()
+	e.join("w", Group{Slots: 3, Ready: -1, Handle: g.handle})
+	for range 3 {
+		wait(t, "start", g.begun)
+	}
+	if n := e.pending(); n != 3 {
+		t.Errorf("%d pending with 3 slots", n)
+	}
+	g.pass <- struct{}{}
+	wait(t, "start", g.begun)
+	e.eventually("3 pending", func() bool { return e.pending() == 3 })
+	close(g.pass)
+}
+
+// Ahead: handlers that take long have nothing fetched for them beside the free slots; quick ones have.
+func TestFetchesAheadByTime(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.fill(e.stream, 300)
+	g := newGate()
+	var quick atomic.Bool
+	quick.Store(true)
+	var most atomic.Int64
+	e.join("w", Group{Slots: 2, Ahead: 50 * time.Millisecond, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+		if quick.Load() {
+			most.Store(max(most.Load(), e.pending()))
+			return Ack, nil
+		}
+		return g.handle(ctx, en)
+	}})
+	e.empty()
+	if n := most.Load(); n <= 2 {
+		t.Errorf("no more than %d entries were fetched at once for quick handlers with 2 slots", n)
+	}
+	quick.Store(false)
+	e.fill(e.stream, 100)
+	wait(t, "start", g.begun)
+	wait(t, "start", g.begun)
+	for range 20 { // the pace is known after a few
+		g.pass <- struct{}{}
+		wait(t, "start", g.begun)
+	}
+	close(g.pass)
+	e.empty()
+}
+
+// W2: Order decides which stream is looked at first.
+func TestOrderSharesSlots_W2(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	streams := e.three()
+	for _, s := range streams {
+		e.fill(s, 40)
+	}
+	turn := 0
+	orders := [][]int{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}}
+	var mu sync.Mutex
+	var got []string
+	e.join("w", Group{Streams: streams, Slots: 1, Ready: -1, Order: func() []int {
+		turn++
+		return orders[turn/2%3] // read and handled in the same order
+	}, Handle: func(_ context.Context, en *Entry) (Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, en.Stream)
+		return Ack, nil
+	}})
+	for _, s := range streams {
+		e.eventually("empty", func() bool { return e.number("XLEN", s) == 0 })
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	first := got[:60]
+	for _, s := range streams {
+		if n := len(first) - len(slices.DeleteFunc(slices.Clone(first), func(x string) bool { return x == s })); n < 10 {
+			t.Errorf("%s had %d of the first 60 starts", s, n)
+		}
+	}
+}
+
+func TestClosedStreamsAreLeftAlone(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	streams := e.three()
+	e.fill(streams[0], 5)
+	e.fill(streams[1], 5)
+	var closed atomic.Int32
+	closed.Store(0)
+	handled := make(chan string, 100)
+	e.join("w", Group{Streams: streams, Slots: 4, Closed: func(i int) bool { return int32(i) == closed.Load() }, Handle: func(_ context.Context, en *Entry) (Result, error) {
+		handled <- en.Fields["v"]
+		return Ack, nil
+	}})
+	for range 5 {
+		if v := wait(t, "entry", handled); v[0] != '1' {
+			t.Errorf("%s of a closed stream was handled", v)
+		}
+	}
+	if n := e.number("XLEN", streams[0]); n != 5 {
+		t.Errorf("%d left in the closed stream, want 5", n)
+	}
+	closed.Store(1)
+	for range 5 {
+		if v := wait(t, "entry", handled); v[0] != '0' {
+			t.Errorf("%s of a closed stream was handled", v)
+		}
+	}
+}
+
+// The rate of a stream holds for all workers together.
+func TestRateIsShared(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	const rate, n = 100, 60
+	e.fill(e.stream, n)
+	var mu sync.Mutex
+	var at []time.Time
+	g := Group{Slots: 10, Rate: func(int) (float64, string) { return rate, e.keys.TaskRate("q") }, Handle: func(context.Context, *Entry) (Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		at = append(at, time.Now())
+		return Ack, nil
+	}}
+	e.join("a", g)
+	e.join("b", g)
+	e.empty()
+	mu.Lock()
+	defer mu.Unlock()
+	if took, least := at[n-1].Sub(at[0]), time.Duration(n-1-rate/10)*time.Second/rate; took < least-50*time.Millisecond {
+		t.Errorf("%d entries in %v at %d/s, want at least %v", n, took, rate, least)
+	}
+	if n := e.number("EXISTS", e.keys.TaskRate("q")); n != 1 {
+		t.Errorf("no bucket")
+	}
+	if ttl := e.number("PTTL", e.keys.TaskRate("q")); ttl <= 0 || ttl > 2000 {
+		t.Errorf("the bucket lives for %d ms", ttl)
+	}
+}
+
+// Finish has the handled entries with their effects, and those that are given up.
+func TestFinishSettlesBatches(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.add("good", "bad", "good")
+	var mu sync.Mutex
+	effects := map[string]int{}
+	tries := 0
+	e.join("w", Group{Slots: 1, MaxDeliveries: 1, Field: "v",
+		Handle: func(_ context.Context, en *Entry) (Result, error) {
+			if en.Fields != nil {
+				t.Errorf("a map was made: %v", en.Fields)
+			}
+			en.Effect = en.Data
+			if en.Data == "bad" {
+				return Ack, errors.New("no")
+			}
+			return Ack, nil
+		},
+		Doom: func(en *Entry, err error) { en.Effect = "doomed: " + err.Error() },
+		Finish: func(ctx context.Context, b Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if tries++; tries == 1 {
+				return errors.New("once more")
+			}
+			args := []string{"XACK", b.Stream, b.Group}
+			for _, en := range b.Entries {
+				effects[en.Effect.(string)]++
+				args = append(args, en.ID)
+			}
+			e.must(args...)
+			args = append([]string{"XDEL", b.Stream}, args[3:]...)
+			e.must(args...)
+			return nil
+		}})
+	e.empty()
+	mu.Lock()
+	defer mu.Unlock()
+	if effects["good"] != 2 || effects["doomed: no"] != 1 || len(effects) != 2 {
+		t.Errorf("effects %v", effects)
+	}
+	if n := e.number("EXISTS", e.keys.DeadLetter(e.stream)); n != 0 {
+		t.Error("there is a dead letter stream, though Doom has it")
+	}
+}
+
+// ErrLost of Finish lets the worker look at its heartbeat, and the batch go.
+func TestFinishLost(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.add("x")
+	var handled atomic.Int64
+	e.join("w", Group{Slots: 1,
+		Handle: func(context.Context, *Entry) (Result, error) { handled.Add(1); return Ack, nil },
+		Doom:   func(*Entry, error) {},
+		Finish: func(ctx context.Context, b Batch) error {
+			if handled.Load() == 1 {
+				e.must("SET", b.Heartbeat, "takeover:test") // somebody else takes over
+				return ErrLost
+			}
+			e.must("XACK", b.Stream, b.Group, b.Entries[0].ID)
+			e.must("XDEL", b.Stream, b.Entries[0].ID)
+			return nil
+		}})
+	e.empty()
+	if n := handled.Load(); n != 2 {
+		t.Errorf("handled %d times, want 2", n)
+	}
+}
+
+func TestGroupCheck(t *testing.T) {
+	w := NewWorker(nil, keys.New("t"), "w", 0, nil)
+	handle := func(context.Context, *Entry) (Result, error) { return Ack, nil }
+	for want, g := range map[string]*Group{
+		"Worker":   {Streams: []string{"s"}, Name: "g", Handle: handle},
+		"Streams":  {Worker: w, Name: "g", Handle: handle},
+		"Handle":   {Worker: w, Streams: []string{"s"}, Name: "g"},
+		"negative": {Worker: w, Streams: []string{"s"}, Name: "g", Handle: handle, Slots: -1},
+		"together": {Worker: w, Streams: []string{"s"}, Name: "g", Handle: handle, Finish: func(context.Context, Batch) error { return nil }},
+	} {
+		if err := g.Check(); err == nil {
+			t.Errorf("%s: accepted", want)
+		}
+	}
+}
+
+// Ids compare by number, not by text.
+func TestCompareIDs(t *testing.T) {
+	ids := []string{"9-9", "9-10", "10-0", "100-1", "100-2", "100-10"}
+	for i, a := range ids {
+		for j, b := range ids {
+			if got, want := compareIDs(a, b), i-j; got*want < 0 || (got == 0) != (want == 0) {
+				t.Errorf("compareIDs(%s, %s) = %s", a, b, strconv.Itoa(got))
+			}
+		}
+	}
+}
