@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +156,52 @@ func TestMochiKilled(t *testing.T) {
 	if p := fetch(t, s, "t")["t"]; p == nil || string(p.Payload) != "v" {
 		t.Errorf("after kill and restart: %v", p)
 	}
+}
+
+// A stop, or a kill, comes to its end also when clients leave at the same moment: then somebody waits for the write lock of the
+// broker's table of clients again and again. Often enough for the moment to be met.
+func TestMochiStopsWhileClientsLeave(t *testing.T) {
+	for name, end := range map[string]func(*Server) error{"stop": (*Server).Stop, "kill": (*Server).Kill} {
+		t.Run(name, func(t *testing.T) {
+			for range 150 {
+				s, err := StartMochi(t.Context(), MochiOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				endWhileLeaving(t, s, end)
+			}
+		})
+	}
+}
+
+func endWhileLeaving(t *testing.T, s *Server, end func(*Server) error) {
+	t.Helper()
+	clients := s.part.(*mochiPart).broker.Clients
+	var leaving sync.WaitGroup
+	over, ended := make(chan struct{}), make(chan error, 1)
+	for range 4 {
+		leaving.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					clients.Delete("left")
+				}
+			}
+		})
+	}
+	go func() { ended <- end(s) }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it stands still")
+	}
+	close(over)
+	leaving.Wait()
 }
 
 // Shared subscriptions reach one of the group. With mosquitto, everything for a client that was away arrives, in order: no limit drops any.

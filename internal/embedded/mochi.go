@@ -124,7 +124,15 @@ func (p *mochiPart) kill() error {
 	return p.close()
 }
 
+// close says goodbye to all clients and ends the broker. The broker's own goodbye would take the read lock of its table of
+// clients twice, one inside the other: if a client leaves in between, that waits for the write lock, the second read
+// lock waits for it, and Close never returns. A listener is closed only once, so Close finds nobody to say goodbye to.
 func (p *mochiPart) close() error {
+	p.broker.Listeners.CloseAll(func(string) {
+		for _, c := range p.broker.Clients.GetAll() {
+			_ = p.broker.DisconnectClient(c, packets.ErrServerShuttingDown)
+		}
+	})
 	err := p.broker.Close()
 	if p.kept != nil {
 		p.kept.close()
