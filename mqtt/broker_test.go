@@ -1,9 +1,11 @@
 package mqtt_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -257,5 +259,64 @@ func TestFlappingBroker(t *testing.T) {
 	eventually(t, "two more", func() bool { return len(s.packets(packets.CONNECT)) >= 6 })
 	if d := time.Since(start); d < 500*time.Millisecond {
 		t.Errorf("two attempts in %v", d)
+	}
+}
+
+// A broker that drops the end marker of Retained, as one in need may with QoS 0, makes an error of it: who reads retained
+// messages must not stand still without a word.
+func TestRetainedWithoutEnd(t *testing.T) {
+	var mu sync.Mutex
+	dropped := 0
+	s := newScript(t, &packets.Connack{}, func(p *packets.ControlPacket) []packets.Packet {
+		if m, ok := p.Content.(*packets.Publish); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			if dropped++; dropped == 1 {
+				return nil
+			}
+			return []packets.Packet{&packets.Publish{Topic: m.Topic, Payload: m.Payload, Properties: &packets.Properties{}}}
+		}
+		return granting(p)
+	})
+	c := connected(t, s.url, "c", func(o *mqtt.Options) { o.PublishTimeout = time.Second })
+	if _, err := c.Retained(within(t), "a"); !errors.Is(err, mqtt.ErrTimeout) || !strings.Contains(err.Error(), "marker") {
+		t.Errorf("err = %v, want ErrTimeout of the marker", err)
+	}
+	eventually(t, "the next comes to its end", func() bool {
+		list, err := c.Retained(within(t), "a")
+		return err == nil && len(list) == 0
+	})
+}
+
+// What was on its way with QoS 0 when its subscription was taken back is no trouble: a broker may still send it. With QoS 1 it
+// is left over in a session, which somebody wants to know.
+func TestMessageWithoutSubscription(t *testing.T) {
+	for qos, want := range []string{"DEBUG", "WARN"} {
+		s := newScript(t, &packets.Connack{}, func(p *packets.ControlPacket) []packets.Packet {
+			if p.Type != packets.PUBLISH {
+				return granting(p)
+			}
+			id := uint16(qos)
+			return []packets.Packet{
+				&packets.Publish{Topic: "gone", QoS: byte(qos), PacketID: id, Properties: &packets.Properties{}},
+				&packets.Publish{Topic: "a", Properties: &packets.Properties{}},
+			}
+		})
+		var log bytes.Buffer // read when the handler of the message after it has run
+		box := newInbox()
+		c := newConn(t, s.url, "c", func(o *mqtt.Options) {
+			o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		if err := c.Subscribe(t.Context(), box.sub("a")); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, c.Run)
+		ready(t, c)
+		publish(t, c, mqtt.Message{Topic: "go"})
+		box.next(t)
+		stop()
+		if text := log.String(); !strings.Contains(text, "level="+want+` msg="mqtt: message without subscription dropped"`) {
+			t.Errorf("QoS %d: want %s, the log is\n%s", qos, want, text)
+		}
 	}
 }

@@ -29,7 +29,7 @@ func (c *Conn) Retain(ctx context.Context, topic string, payload []byte, expiry 
 //
 // Messages go to other subscriptions of this Conn too if they fall under those. A filter of
 // wildcards alone that this Conn is subscribed to is refused: ask on another. Retained runs once at
-// a time. ErrLost: the connection broke; repeat.
+// a time. ErrLost, ErrTimeout: the connection broke, or nothing came for PublishTimeout; repeat.
 func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, error) {
 	select {
 	case c.retained <- struct{}{}:
@@ -62,13 +62,29 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 	if err := c.Publish(ctx, Message{Topic: col.marker}); err != nil {
 		return nil, err
 	}
-	select {
-	case <-col.done:
-		return col.messages(), nil
-	case <-l.session.lost:
-		return nil, fmt.Errorf("retained: %w", ErrLost)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	return col.wait(ctx, l, c.o.PublishTimeout)
+}
+
+// wait returns what was collected when the marker comes. It gives up when nothing at all came for as long as patience: with
+// QoS 0 a broker in need may drop the marker too.
+func (col *collection) wait(ctx context.Context, l *link, patience time.Duration) ([]Message, error) {
+	quiet := time.NewTicker(patience)
+	defer quiet.Stop()
+	for before := 0; ; {
+		select {
+		case <-col.done:
+			return col.messages(), nil
+		case <-l.session.lost:
+			return nil, fmt.Errorf("retained: %w", ErrLost)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-quiet.C:
+			came := col.count()
+			if came == before {
+				return nil, fmt.Errorf("retained: the end marker does not come: %w", ErrTimeout)
+			}
+			before = came
+		}
 	}
 }
 
@@ -141,12 +157,20 @@ type collection struct {
 
 	mu    sync.Mutex
 	found map[string]Message
+	came  int // messages, of whatever kind
 	ended bool
+}
+
+func (col *collection) count() int {
+	col.mu.Lock()
+	defer col.mu.Unlock()
+	return col.came
 }
 
 func (col *collection) take(m Message) {
 	col.mu.Lock()
 	defer col.mu.Unlock()
+	col.came++
 	switch {
 	case col.ended:
 	case m.Topic == col.marker:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -236,8 +237,13 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	}
 	if len(takers) == 0 {
 		// Left in the session by an earlier configuration. Kept, it would hold up all
-		// acknowledgements behind it.
-		c.log.Warn("mqtt: message without subscription dropped", "topic", p.Topic)
+		// acknowledgements behind it. With QoS 0 it was on its way when Retained took its
+		// subscriptions back: a broker may send after its UNSUBACK what it had taken up before.
+		level := slog.LevelWarn
+		if p.QoS == 0 {
+			level = slog.LevelDebug
+		}
+		c.log.Log(ctx, level, "mqtt: message without subscription dropped", "topic", p.Topic)
 		d.left.Store(1)
 		_ = d.ack()
 		return
