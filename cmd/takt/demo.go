@@ -193,14 +193,12 @@ func (d *demo) drive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.order(ctx, first.client, log); err != nil {
-		first.stop()
-		return err
+	if err := d.order(first.ctx, first.client, log); err != nil {
+		return errors.Join(err, first.stop())
 	}
 	away := len(d.example.orders) / 4
-	if err := d.until(ctx, func() bool { return len(d.results) >= away }); err != nil {
-		first.stop()
-		return err
+	if err := d.until(first.ctx, func() bool { return len(d.results) >= away }); err != nil {
+		return errors.Join(err, first.stop())
 	}
 	if err := first.stop(); err != nil {
 		return err
@@ -222,7 +220,7 @@ func (d *demo) drive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.until(ctx, func() bool {
+	err = d.until(second.ctx, func() bool {
 		for id := range d.accepted {
 			if !d.results[id] || !d.cleared[id] {
 				return false
@@ -271,6 +269,7 @@ func sendOrder(ctx context.Context, client *mes.Client, o scopedOrder, atOnce bo
 
 // mesProcess is an MES that runs.
 type mesProcess struct {
+	ctx    context.Context // ends with it: nobody may wait for results that nobody follows
 	client *mes.Client
 	stop   func() error
 }
@@ -311,7 +310,7 @@ func (d *demo) startMES(ctx context.Context, log *ledger) (*mesProcess, error) {
 		})
 		return err
 	})
-	return &mesProcess{client: client, stop: g.stop}, nil
+	return &mesProcess{ctx: g.ctx, client: client, stop: g.stop}, nil
 }
 
 // result is the MES' own function: what Takt hands over is in its log before it returns.
@@ -430,7 +429,11 @@ type progress struct {
 	counts string
 	status string
 	last   time.Time
+	late   *time.Timer // shows what came too soon after the line before; nil = nothing did
 }
+
+// progressEvery is the pause between two lines in a file.
+const progressEvery = 500 * time.Millisecond
 
 func newProgress(out io.Writer) *progress { return &progress{out: out, live: isTerminal(out)} }
 
@@ -459,7 +462,8 @@ func (p *progress) count(counts string) {
 	p.show(false)
 }
 
-// show writes the line; to a file at most twice a second, so that it stays readable.
+// show writes the line; to a file at most twice a second, so that it stays readable. What is not written now is later: the
+// last line of a demo that stands still says where. p.mu is held.
 func (p *progress) show(always bool) {
 	line := p.counts
 	if p.status != "" {
@@ -469,15 +473,38 @@ func (p *progress) show(always bool) {
 		fmt.Fprint(p.out, "\r\033[K"+line)
 		return
 	}
-	if always && p.status != "" || time.Since(p.last) > 500*time.Millisecond {
-		p.last = time.Now()
-		fmt.Fprintln(p.out, line)
+	wait := time.Until(p.last.Add(progressEvery))
+	if wait > 0 && (!always || p.status == "") {
+		if p.late == nil {
+			p.late = time.AfterFunc(wait, p.catchUp)
+		}
+		return
+	}
+	p.forgetLate()
+	p.last = time.Now()
+	fmt.Fprintln(p.out, line)
+}
+
+func (p *progress) catchUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late != nil {
+		p.late = nil
+		p.show(false)
+	}
+}
+
+func (p *progress) forgetLate() {
+	if p.late != nil {
+		p.late.Stop()
+		p.late = nil
 	}
 }
 
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.forgetLate()
 	if p.live {
 		fmt.Fprint(p.out, "\r\033[K")
 	}

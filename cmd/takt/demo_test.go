@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/test/rig"
@@ -58,4 +59,27 @@ func TestDemoUsage(t *testing.T) {
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
+}
+
+// What comes too soon after a line to be shown at once is shown a little later: the last line of a demo that stands still must say
+// where it stands.
+func TestProgressCatchesUp(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.set("MES away")
+	p.count("results 12")
+	p.count("results 40")
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		text := out.String()
+		p.mu.Unlock()
+		if strings.Contains(text, "results 40") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it says\n%s", text)
+		}
+	}
+	p.end()
 }
