@@ -18,6 +18,7 @@ const (
 	longestSweep = 700 * time.Millisecond // between two looks for dead workers
 	ratedPause   = 20 * time.Millisecond  // between two looks at streams with a rate
 	overtake     = 2 * time.Millisecond   // between two looks at earlier streams while later ones fill the buffer
+	plainFrom    = 64                     // entries ahead from which on reads are plain: one command, but as much of later streams as of earlier ones
 	ownPage      = 256
 )
 
@@ -113,7 +114,7 @@ func (s *session) readNew(run context.Context, rooms []int, ready int) error {
 		return nil
 	}
 	room := rooms[len(rooms)-1]
-	if len(rooms) > 1 && ready == 0 || len(open) > len(s.waitable(open)) { // to the entry, and in order
+	if len(rooms) > 1 && ready < plainFrom || len(open) > len(s.waitable(open)) { // to the entry, and in order
 		n, err := s.readInOrder(run, rooms)
 		if n > 0 || err != nil {
 			return err
