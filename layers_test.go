@@ -13,7 +13,9 @@ const module = "github.com/taktworks/takt/"
 var layers = [][]string{
 	{"isa95", "recipe", "cloudevent"},
 	{"internal"},
-	{"mqtt", "jobstore"},
+	{"lock"},
+	{"limit"},
+	{"mqtt", "jobstore", "task"},
 	{"jobcontrol", "sfc", "publisher", "mes", "station"},
 	{"examples"},
 	{"cmd", "test"},
@@ -23,7 +25,7 @@ var layers = [][]string{
 var only = map[string][]string{
 	"github.com/eclipse/paho.golang": {"mqtt"},
 	"github.com/mochi-mqtt/server":   {"internal"},
-	"github.com/redis/rueidis":       {"internal", "jobstore"},
+	"github.com/redis/rueidis":       {"internal", "lock", "limit", "jobstore", "task"},
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -1,0 +1,146 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/lock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const hang = 30 * time.Second // only seen when something does
+
+// env is a Locker on a server of one test.
+type env struct {
+	*lock.Locker
+	t      testing.TB
+	srv    *testenv.RedisServer
+	rdb    rueidis.Client
+	prefix string
+}
+
+func newEnv(t testing.TB) *env {
+	t.Helper()
+	srv := testenv.Redis(t)
+	return on(t, srv, srv.Client, srv.Prefix(t)+":")
+}
+
+func on(t testing.TB, srv *testenv.RedisServer, rdb rueidis.Client, prefix string) *env {
+	t.Helper()
+	l, err := lock.New(rdb, lock.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &env{l, t, srv, rdb, prefix}
+}
+
+// in is the same for a part of a test.
+func (e *env) in(t testing.TB) *env {
+	part := *e
+	part.t = t
+	return &part
+}
+
+// other is the same as from another process.
+func (e *env) other() *env {
+	e.t.Helper()
+	return on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{}), e.prefix)
+}
+
+// behind is the same through a proxy.
+func (e *env) behind() (*env, *testenv.Proxy) {
+	e.t.Helper()
+	p := testenv.CountingProxy(e.t, e.srv.URL)
+	return on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{URL: p.URL}), e.prefix), p
+}
+
+func (e *env) do(command ...string) rueidis.RedisResult {
+	return e.srv.Client.Do(context.Background(), e.srv.Client.B().Arbitrary(command...).Build())
+}
+
+func (e *env) number(command ...string) int64 {
+	e.t.Helper()
+	n, err := e.do(command...).AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", command, err)
+	}
+	return n
+}
+
+// keys are those of the test, without its prefix.
+func (e *env) keys() []string {
+	e.t.Helper()
+	all, err := e.srv.AllKeys(context.Background())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for i, k := range all {
+		all[i] = strings.TrimPrefix(k, e.prefix)
+	}
+	return all
+}
+
+func (e *env) try(o lock.TryOptions, specs ...lock.Spec) *lock.Held {
+	e.t.Helper()
+	h, err := e.Try(context.Background(), specs, o)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { _, _ = h.Release(context.Background()) })
+	return h
+}
+
+// refused tries and wants to be refused.
+func (e *env) refused(o lock.TryOptions, specs ...lock.Spec) *lock.HeldError {
+	e.t.Helper()
+	h, err := e.Try(context.Background(), specs, o)
+	var refused *lock.HeldError
+	if !errors.As(err, &refused) {
+		if err == nil {
+			_, _ = h.Release(context.Background())
+		}
+		e.t.Fatalf("not refused: %v", err)
+	}
+	return refused
+}
+
+func (e *env) release(h *lock.Held) []string {
+	e.t.Helper()
+	woken, err := h.Release(context.Background())
+	if err != nil {
+		e.t.Error(err)
+	}
+	return woken
+}
+
+// until polls for a condition.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+func receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(hang):
+		t.Fatalf("never came: %s", what)
+		panic("unreachable")
+	}
+}
+
+func task(key string) lock.Object { return lock.Object{Type: lock.Task, Key: key} }

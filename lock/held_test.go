@@ -1,0 +1,291 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/lock"
+)
+
+// lost waits for the end of the context and wants a lost lock as its cause.
+func lost(t testing.TB, h *lock.Held, key string) *lock.LostError {
+	t.Helper()
+	receive(t, "end of the context", h.Context().Done())
+	var lost *lock.LostError
+	if !errors.As(context.Cause(h.Context()), &lost) || lost.Key != key {
+		t.Fatalf("the cause is %v, want a lost %s", context.Cause(h.Context()), key)
+	}
+	return lost
+}
+
+// leases are one of every kind that expires, on objects whose names begin so.
+func leases(name string, ttl time.Duration) []lock.Spec {
+	d := lock.TTL(ttl)
+	return []lock.Spec{lock.Mutex(task(name+"m"), d), lock.Write(task(name+"w"), d), lock.Read(task(name+"r"), d), lock.Slots(task(name+"c"), 1, d)}
+}
+
+// L2, plus-5: whoever takes a lock away, the work under it ends with the right cause, at the next renewal.
+func TestLost(t *testing.T) {
+	e := newEnv(t)
+	for name, lose := range map[string]func(t *testing.T, kind int, key string){
+		"deleted": func(t *testing.T, _ int, key string) { e.do("DEL", key) },
+		"broken": func(t *testing.T, _ int, key string) {
+			if _, err := e.Break(t.Context(), key); err != nil {
+				t.Error(err)
+			}
+		},
+		"taken": func(t *testing.T, kind int, key string) {
+			e.do("DEL", key)
+			e.do([][]string{{"SET", key, "x"}, {"HSET", key, "writer_owner", "x"}, {"HSET", key, "readers", "1"}, {"ZADD", key, "9e15", "x"}}[kind]...)
+		},
+		"another type": func(t *testing.T, _ int, key string) {
+			e.do("DEL", key)
+			e.do("RPUSH", key, "x")
+		},
+	} {
+		for kind, s := range leases(name+" ", 1500*time.Millisecond) {
+			t.Run(s.String(), func(t *testing.T) {
+				t.Parallel()
+				e := e.in(t)
+				other := lock.Mutex(task(s.String()))
+				h := e.try(lock.TryOptions{}, s, other)
+				ctx, cancel := h.Guard(t.Context())
+				defer cancel()
+				began := time.Now()
+				lose(t, kind, s.Key(e.prefix))
+				if err := lost(t, h, s.Key(e.prefix)); err.Err != nil {
+					t.Errorf("%v, though Redis said so", err)
+				}
+				if d := time.Since(began); d > 5*time.Second {
+					t.Errorf("noticed after %v", d)
+				}
+				receive(t, "end of the guarded context", ctx.Done())
+				if !errors.Is(context.Cause(ctx), context.Cause(h.Context())) {
+					t.Errorf("the work ended with %v", context.Cause(ctx))
+				}
+				var gone *lock.LostError
+				if err := h.Extend(t.Context()); !errors.As(err, &gone) {
+					t.Errorf("extended with %v", err)
+				}
+				e.refused(lock.TryOptions{}, other) // what is not lost is kept until the release
+				_, err := h.Release(t.Context())
+				if !errors.As(err, &gone) || gone.Key != s.Key(e.prefix) {
+					t.Errorf("released with %v", err)
+				}
+				e.release(e.try(lock.TryOptions{}, other))
+			})
+		}
+	}
+}
+
+// L3: a lock is renewed every third of its time to live, also beside one with a longer, and lives as long as it is held.
+func TestRenewal(t *testing.T) {
+	e := newEnv(t)
+	specs := append(leases("", 2*time.Second), lock.Mutex(task("long")))
+	h := e.try(lock.TryOptions{}, specs...)
+	var left [5]int64
+	for range 3 {
+		for i, s := range specs {
+			left[i] = e.left(s, h.Owner())
+		}
+		until(t, "renewal of all", func() bool {
+			renewed := true
+			for i, s := range specs {
+				now := e.left(s, h.Owner())
+				renewed = renewed && now > left[i]
+				left[i] = min(left[i], now)
+			}
+			return renewed
+		})
+	}
+	if err := h.Context().Err(); err != nil {
+		t.Errorf("lost: %v", context.Cause(h.Context()))
+	}
+	e.release(h)
+	if err := context.Cause(h.Context()); !errors.Is(err, lock.ErrReleased) {
+		t.Errorf("the cause after the release is %v", err)
+	}
+	if err := h.Extend(t.Context()); !errors.Is(err, lock.ErrReleased) {
+		t.Errorf("extended after the release: %v", err)
+	}
+}
+
+// left is in ms; for slots and readers, when they end.
+func (e *env) left(s lock.Spec, owner string) int64 {
+	e.t.Helper()
+	key := s.Key(e.prefix)
+	switch {
+	case s.Limiter():
+		v, err := e.do("ZSCORE", key, owner).AsFloat64()
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		return int64(v)
+	case strings.Contains(s.String(), "read"):
+		return e.number("HGET", key, "r:"+owner)
+	}
+	return e.number("PTTL", key)
+}
+
+// L2: where nothing is heard of Redis any more, as when the process or the network stalls, the context ends before the lease does there:
+// trust counts from before the request.
+func TestStall(t *testing.T) {
+	e := newEnv(t)
+	for _, s := range leases("", 4*time.Second) {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			e := e.in(t)
+			far, p := e.behind()
+			p.Delay(10 * time.Millisecond)
+			h := far.try(lock.TryOptions{Owner: "me"}, s)
+			p.Delay(0)
+			p.Stall(true)
+			if err := lost(t, h, s.Key(e.prefix)); err.Err == nil {
+				t.Errorf("%v, though nobody said so", err)
+			}
+			if left := e.left(s, "me"); left <= 0 || left > 1e12 && left <= time.Now().UnixMilli() {
+				t.Errorf("the lease ended before the context: %d", left)
+			}
+			p.Stall(false)
+			_, _ = h.Release(t.Context())
+		})
+	}
+}
+
+// A short interruption loses nothing.
+func TestShortInterruption(t *testing.T) {
+	e := newEnv(t)
+	far, p := e.behind()
+	s := lock.Mutex(task("a"), lock.TTL(3*time.Second))
+	h := far.try(lock.TryOptions{}, s)
+	for range 3 {
+		p.Cut()
+		if err := h.Extend(t.Context()); err == nil {
+			break
+		}
+	}
+	until(t, "an extension", func() bool { return h.Extend(t.Context()) == nil })
+	if h.Context().Err() != nil {
+		t.Errorf("lost: %v", context.Cause(h.Context()))
+	}
+	e.release(h)
+}
+
+// plus-5: when Redis dies the context ends in time; when it comes back empty, at the next renewal. Either way the lock can be had again.
+func TestRedisDies(t *testing.T) {
+	srv := testenv.StartRedis(t, embedded.RedisOptions{})
+	e := on(t, srv, srv.Client, srv.Prefix(t)+":")
+	s := lock.Mutex(task("a"), lock.TTL(600*time.Millisecond))
+	h := e.try(lock.TryOptions{}, s)
+	if err := srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := lost(t, h, s.Key(e.prefix)); err.Err == nil {
+		t.Errorf("%v, though Redis could not say so", err)
+	}
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("noticed after %v", d)
+	}
+	if _, err := h.Release(t.Context()); err == nil {
+		t.Error("released on a dead server")
+	}
+	waited := make(chan error, 1)
+	if err := srv.Server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the server", func() bool { return e.do("PING").Error() == nil })
+	h = e.try(lock.TryOptions{}, lock.Mutex(task("a"), lock.TTL(6*time.Second)))
+	go func() {
+		next, err := e.Acquire(context.Background(), s)
+		if err == nil {
+			_, err = next.Release(context.Background())
+		}
+		waited <- err
+	}()
+	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	if err := srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Server.Restart(t.Context()); err != nil { // without what it knew
+		t.Fatal(err)
+	}
+	if err := receive(t, "the lock after the restart", waited); err != nil {
+		t.Error(err)
+	}
+	lost(t, h, s.Key(e.prefix))
+	var gone *lock.LostError
+	if _, err := h.Release(t.Context()); !errors.As(err, &gone) {
+		t.Error(err)
+	}
+}
+
+// L8: what ends the work does not hinder the release.
+func TestReleaseAfterTheEnd(t *testing.T) {
+	e := newEnv(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	h, err := e.Try(ctx, []lock.Spec{lock.Mutex(task("a"))}, lock.TryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := h.Context().Err(); err != nil {
+		t.Errorf("the lock ended with the context of the asking: %v", err)
+	}
+	if _, err := h.Release(ctx); err != nil {
+		t.Errorf("released with %v", err)
+	}
+	e.release(e.try(lock.TryOptions{}, lock.Mutex(task("a"))))
+}
+
+// L8: one lock that cannot be given back hinders none of the others.
+func TestReleasesAreIndependent(t *testing.T) {
+	e := newEnv(t)
+	specs := leases("", 30*time.Second)
+	for _, broken := range specs {
+		h := e.try(lock.TryOptions{}, specs...)
+		e.do("DEL", broken.Key(e.prefix))
+		e.do("RPUSH", broken.Key(e.prefix), "x")
+		var gone *lock.LostError
+		if _, err := h.Release(t.Context()); !errors.As(err, &gone) || gone.Key != broken.Key(e.prefix) {
+			t.Errorf("%v: released with %v", broken, err)
+		}
+		e.do("DEL", broken.Key(e.prefix))
+		e.release(e.try(lock.TryOptions{}, specs...))
+	}
+}
+
+// C3, C7: locks are taken once and given back once around the work, also when it fails, and its error is its own.
+func TestAroundWork(t *testing.T) {
+	e := newEnv(t)
+	far, p := e.behind()
+	far.release(far.try(lock.TryOptions{}, lock.Mutex(task("warm"))))
+	var scripts atomic.Int32
+	p.Tap(func(fromClient bool, data []byte) {
+		if fromClient {
+			scripts.Add(int32(strings.Count(string(data), "EVALSHA")))
+		}
+	})
+	broken := errors.New("the task failed")
+	for _, want := range []error{nil, broken} {
+		scripts.Store(0)
+		err := func() error {
+			h, err := far.Try(t.Context(), leases("", 30*time.Second), lock.TryOptions{})
+			if err != nil {
+				return err
+			}
+			defer h.Release(t.Context())
+			defer h.Release(t.Context())
+			return want
+		}()
+		if !errors.Is(err, want) || scripts.Load() != 2 {
+			t.Errorf("%v after %d scripts, want %v after 2", err, scripts.Load(), want)
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/lock"
+)
+
+// L9: who waits gets the lock in the order of coming, woken by the release and not by a poll.
+func TestFirstComeFirstServed(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	have := e.try(lock.TryOptions{}, s)
+	type turn struct {
+		who  int
+		held *lock.Held
+	}
+	turns := make(chan turn, 10)
+	lockers := []*env{e.other(), e.other(), e.other()}
+	for i := range 10 {
+		go func() {
+			h, err := lockers[i%3].Acquire(context.Background(), s)
+			if err != nil {
+				t.Error(err)
+			}
+			turns <- turn{i, h}
+		}()
+		until(t, fmt.Sprint("place of waiter ", i), func() bool { return e.waiters(s) == i+1 })
+	}
+	if r := e.refused(lock.TryOptions{}, s); r.Ahead != 10 {
+		t.Errorf("%d ahead", r.Ahead)
+	}
+	for i := range 10 {
+		woken := e.release(have)
+		if len(woken) != 1 {
+			t.Fatalf("woken: %q", woken)
+		}
+		next := receive(t, "the next turn", turns)
+		if next.who != i {
+			t.Fatalf("turn %d was that of waiter %d", i, next.who)
+		}
+		have = next.held
+	}
+	if woken := e.release(have); len(woken) != 0 {
+		t.Errorf("woken: %q", woken)
+	}
+	e.noLine(s)
+}
+
+func (e *env) waiters(s lock.Spec) int {
+	return int(e.number("ZCARD", s.Key(e.prefix)+"::wait"))
+}
+
+func (e *env) noLine(s lock.Spec) {
+	e.t.Helper()
+	if keys := slices.DeleteFunc(e.keys(), func(k string) bool { return !strings.Contains(k, "::wait") && !strings.Contains(k, "::until") }); len(keys) > 0 {
+		e.t.Errorf("left of the line: %q", keys)
+	}
+}
+
+// L9: a newcomer does not pass those who wait; the one whose turn it is has a second, then the next is called.
+func TestTurn(t *testing.T) {
+	e := newEnv(t)
+	for _, s := range []lock.Spec{lock.Mutex(task("m")), lock.Write(task("w")), lock.Slots(task("c"), 1)} {
+		have := e.try(lock.TryOptions{}, s)
+		for i, w := range []string{"dead", "second", "third"} {
+			if r := e.refused(lock.TryOptions{Waiter: w}, s); r.Ahead != i || r.Owner != have.Owner() {
+				t.Errorf("%v: %s: %+v", s, w, r)
+			}
+		}
+		if r := e.refused(lock.TryOptions{Waiter: "second"}, s); r.Ahead != 1 {
+			t.Errorf("%v: a second try lost its place: %d", s, r.Ahead)
+		}
+		if woken := e.release(have); !slices.Equal(woken, []string{"dead"}) {
+			t.Errorf("%v: woken %q", s, woken)
+		}
+		r := e.refused(lock.TryOptions{}, s)
+		if r.Owner != "" || r.Ahead != 3 || r.RetryAfter <= 0 || r.RetryAfter > time.Second || len(r.Woken) > 0 {
+			t.Errorf("%v: the free lock was refused so: %+v", s, r)
+		}
+		began := time.Now()
+		var woken []string
+		until(t, "the call of the second", func() bool {
+			r := e.refused(lock.TryOptions{}, s) // a stranger's tries move the line on
+			woken = append(woken, r.Woken...)
+			return len(woken) > 0
+		})
+		if d := time.Since(began); !slices.Equal(woken, []string{"second"}) || d > 10*time.Second {
+			t.Errorf("%v: woken %q after %v", s, woken, d)
+		}
+		e.release(e.try(lock.TryOptions{Waiter: "second"}, s))
+		if r := e.refused(lock.TryOptions{Waiter: "dead"}, s); r.Ahead != 1 {
+			t.Errorf("%v: who did not come stands %d places behind", s, r.Ahead)
+		}
+		e.release(e.try(lock.TryOptions{Waiter: "third"}, s))
+		e.release(e.try(lock.TryOptions{Waiter: "dead"}, s))
+		e.noLine(s)
+	}
+}
+
+// L9: a waiter that died in front does not hold up those behind for longer than its second, nor leaves anything.
+func TestDeadWaiter(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	have := e.try(lock.TryOptions{}, s)
+	e.refused(lock.TryOptions{Waiter: "dead", WaitFor: time.Hour}, s)
+	got := make(chan *lock.Held, 1)
+	go func() {
+		h, err := e.Acquire(context.Background(), s)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- h
+	}()
+	until(t, "a place", func() bool { return e.waiters(s) == 2 })
+	began := time.Now()
+	e.release(have)
+	h := receive(t, "the lock", got)
+	if d := time.Since(began); d < 900*time.Millisecond || d > 4*time.Second {
+		t.Errorf("the dead waiter held it up for %v", d)
+	}
+	e.release(h)
+	e.noLine(s)
+}
+
+// Readers in a row are called together, and a writer behind them waits for all.
+func TestReadersAreCalledTogether(t *testing.T) {
+	e := newEnv(t)
+	w := e.try(lock.TryOptions{}, writes)
+	for _, name := range []string{"r1", "r2"} {
+		e.refused(lock.TryOptions{Waiter: name}, reads)
+	}
+	e.refused(lock.TryOptions{Waiter: "w1"}, writes)
+	e.refused(lock.TryOptions{Waiter: "r3"}, reads)
+	if woken := e.release(w); !slices.Equal(woken, []string{"r1", "r2"}) {
+		t.Errorf("woken %q", woken)
+	}
+	if r := e.refused(lock.TryOptions{Waiter: "r3"}, reads); r.Ahead != 3 {
+		t.Errorf("r3: %+v", r)
+	}
+	r2 := e.try(lock.TryOptions{Waiter: "r2"}, reads) // before r1
+	r1 := e.try(lock.TryOptions{Waiter: "r1"}, reads)
+	if woken := e.release(r2); len(woken) > 0 {
+		t.Errorf("woken under a reader: %q", woken)
+	}
+	e.refused(lock.TryOptions{Waiter: "r3"}, reads) // the writer is first
+	if woken := e.release(r1); !slices.Equal(woken, []string{"w1"}) {
+		t.Errorf("woken %q", woken)
+	}
+	w1 := e.try(lock.TryOptions{Waiter: "w1"}, writes)
+	if woken := e.release(w1); !slices.Equal(woken, []string{"r3"}) {
+		t.Errorf("woken %q", woken)
+	}
+	e.release(e.try(lock.TryOptions{Waiter: "r3"}, reads))
+	e.noLine(reads)
+}
+
+// As many are called as there are slots.
+func TestSlotsAreCalled(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Slots(task("a"), 2)
+	a, b := e.try(lock.TryOptions{}, s), e.try(lock.TryOptions{}, s)
+	for _, name := range []string{"1", "2", "3"} {
+		e.refused(lock.TryOptions{Waiter: name}, s)
+	}
+	if woken := e.release(a); !slices.Equal(woken, []string{"1"}) {
+		t.Errorf("woken %q", woken)
+	}
+	if woken := e.release(b); !slices.Equal(woken, []string{"2"}) {
+		t.Errorf("woken %q", woken)
+	}
+	e.refused(lock.TryOptions{}, s)
+	b = e.try(lock.TryOptions{Waiter: "2"}, s)
+	e.refused(lock.TryOptions{}, s)
+	a = e.try(lock.TryOptions{Waiter: "1"}, s)
+	e.refused(lock.TryOptions{Waiter: "3"}, s)
+	e.release(a)
+	e.release(e.try(lock.TryOptions{Waiter: "3"}, s))
+	e.release(b)
+	e.noLine(s)
+}
+
+// A waiter for several locks stands in one line only, and blocks no lock that it cannot use.
+func TestOneLine(t *testing.T) {
+	e := newEnv(t)
+	a, b := lock.Mutex(task("a")), lock.Mutex(task("b"))
+	haveA, haveB := e.try(lock.TryOptions{}, a), e.try(lock.TryOptions{}, b)
+	e.refused(lock.TryOptions{Waiter: "both"}, b, a)
+	e.refused(lock.TryOptions{Waiter: "a"}, a)
+	if e.waiters(a) != 2 || e.waiters(b) != 0 {
+		t.Errorf("%d and %d wait", e.waiters(a), e.waiters(b))
+	}
+	if woken := e.release(haveA); !slices.Equal(woken, []string{"both"}) {
+		t.Errorf("woken %q", woken)
+	}
+	r := e.refused(lock.TryOptions{Waiter: "both"}, a, b)
+	if r.Key != b.Key(e.prefix) || !slices.Equal(r.Woken, []string{"a"}) || e.waiters(b) != 1 {
+		t.Errorf("refused: %+v", r)
+	}
+	e.release(e.try(lock.TryOptions{Waiter: "a"}, a))
+	if woken := e.release(haveB); !slices.Equal(woken, []string{"both"}) {
+		t.Errorf("woken %q", woken)
+	}
+	e.release(e.try(lock.TryOptions{Waiter: "both"}, a, b))
+	e.noLine(a)
+}
+
+// Who gives up leaves the line, and the next is called if it was the turn of the one who left.
+func TestLeave(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	have := e.try(lock.TryOptions{}, s)
+	ctx, stop := context.WithCancelCause(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.other().Acquire(ctx, s)
+		ended <- err
+	}()
+	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	tired := errors.New("tired of waiting")
+	stop(tired)
+	err := receive(t, "end of the waiting", ended)
+	var refused *lock.HeldError
+	if !errors.Is(err, tired) || !errors.As(err, &refused) || refused.Owner != have.Owner() {
+		t.Errorf("the end of the waiting: %v", err)
+	}
+	e.noLine(s)
+
+	e.refused(lock.TryOptions{Waiter: "first"}, s)
+	e.refused(lock.TryOptions{Waiter: "second"}, s)
+	e.release(have)
+	woken, err := e.Leave(t.Context(), "first", s)
+	if err != nil || !slices.Equal(woken, []string{"second"}) {
+		t.Errorf("woken %q, %v", woken, err)
+	}
+	if woken, err := e.Leave(t.Context(), "nobody", s); err != nil || len(woken) != 0 {
+		t.Errorf("woken %q, %v", woken, err)
+	}
+	e.release(e.try(lock.TryOptions{Waiter: "second"}, s))
+	e.noLine(s)
+}
+
+// L14: the line goes with the last place in it.
+func TestLineExpires(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	h := e.try(lock.TryOptions{}, s)
+	e.refused(lock.TryOptions{Waiter: "w"}, s)
+	e.refused(lock.TryOptions{Waiter: "v", WaitFor: 10 * time.Second}, s)
+	for _, suffix := range []string{"::wait", "::until"} {
+		if ttl := e.number("PTTL", s.Key(e.prefix)+suffix); ttl < 25000 || ttl > 30001 {
+			t.Errorf("%s lives for %d ms", suffix, ttl)
+		}
+	}
+	e.do("DEL", s.Key(e.prefix)+"::until") // half a line is none
+	if r := e.refused(lock.TryOptions{}, s); r.Ahead != 0 {
+		t.Errorf("%d ahead", r.Ahead)
+	}
+	e.release(h)
+	e.release(e.try(lock.TryOptions{}, s))
+	e.noLine(s)
+}
+
+// Who waits hears of a release also after the connection was cut.
+func TestWakeAfterCut(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	far, p := e.behind()
+	for range 3 {
+		have := e.try(lock.TryOptions{}, s)
+		got := make(chan *lock.Held, 1)
+		go func() {
+			h, err := far.Acquire(context.Background(), s)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- h
+		}()
+		until(t, "a place", func() bool { return e.waiters(s) == 1 })
+		p.Cut()
+		e.release(have)
+		h := receive(t, "the lock", got)
+		until(t, "the release", func() bool { _, err := h.Release(context.Background()); return err == nil })
+	}
+}
+
+// A reply that gets lost does not lock the waiter out of its own lock.
+func TestReplyLost(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	far, p := e.behind()
+	have := e.try(lock.TryOptions{}, s)
+	got := make(chan *lock.Held, 1)
+	go func() {
+		h, err := far.Acquire(context.Background(), s)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- h
+	}()
+	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	p.DropReplies(true)
+	e.release(have)
+	until(t, "the lock to be taken unheard", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 1 })
+	p.DropReplies(false)
+	began := time.Now()
+	h := receive(t, "the lock", got)
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("had it after %v", d)
+	}
+	e.release(h)
+}

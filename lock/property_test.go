@@ -1,0 +1,222 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/lock"
+)
+
+// model is what must be held, by the plainest of rules and without any line.
+type model struct {
+	mutex   map[string]string          // object -> owner
+	writer  map[string]string          // object -> owner
+	readers map[string]map[string]bool // object -> owners
+	slots   map[string]map[string]bool
+	used    map[string]int // of rates
+}
+
+// want is one lock of a list, in words of the model.
+type want struct{ kind, object string }
+
+func (w want) spec() lock.Spec {
+	switch w.kind {
+	case "mutex":
+		return lock.Mutex(task(w.object))
+	case "write":
+		return lock.Write(task(w.object))
+	case "read":
+		return lock.Read(task(w.object))
+	case "slot":
+		return lock.Slots(task(w.object), 2)
+	}
+	return lock.Quota(task(w.object), 6, time.Hour, 2)
+}
+
+func (m *model) free(w want) bool {
+	switch w.kind {
+	case "mutex":
+		return m.mutex[w.object] == ""
+	case "write":
+		return m.writer[w.object] == "" && len(m.readers[w.object]) == 0
+	case "read":
+		return m.writer[w.object] == ""
+	case "slot":
+		return len(m.slots[w.object]) < 2
+	}
+	return m.used[w.object]+2 <= 6
+}
+
+func (m *model) take(w want, owner string) {
+	switch w.kind {
+	case "mutex":
+		m.mutex[w.object] = owner
+	case "write":
+		m.writer[w.object] = owner
+	case "read":
+		set(m.readers, w.object)[owner] = true
+	case "slot":
+		set(m.slots, w.object)[owner] = true
+	default:
+		m.used[w.object] += 2
+	}
+}
+
+func (m *model) give(w want, owner string, refund bool) {
+	switch w.kind {
+	case "mutex":
+		delete(m.mutex, w.object)
+	case "write":
+		delete(m.writer, w.object)
+	case "read":
+		delete(m.readers[w.object], owner)
+	case "slot":
+		delete(m.slots[w.object], owner)
+	default:
+		if refund {
+			m.used[w.object] -= 2
+		}
+	}
+}
+
+func set(of map[string]map[string]bool, object string) map[string]bool {
+	if of[object] == nil {
+		of[object] = make(map[string]bool)
+	}
+	return of[object]
+}
+
+// Whatever lists are tried and given back in whatever order: one is granted exactly when all of it is free, and what is stored is what is held.
+func TestAgainstModel(t *testing.T) {
+	e := newEnv(t)
+	round := 0
+	rapid.Check(t, func(r *rapid.T) {
+		round++
+		prefix := fmt.Sprintf("%s%d:", e.prefix, round)
+		e := on(t, e.srv, e.rdb, prefix)
+		m := &model{map[string]string{}, map[string]string{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]int{}}
+		type holding struct {
+			held  *lock.Held
+			wants []want
+		}
+		var have []holding
+		owners := 0
+		fences := map[string]uint64{}
+		wants := rapid.SliceOfNDistinct(rapid.Custom(func(r *rapid.T) want {
+			return want{rapid.SampledFrom([]string{"mutex", "write", "read", "slot", "rate"}).Draw(r, "kind"), rapid.SampledFrom([]string{"a", "b"}).Draw(r, "object")}
+		}), 1, 4, func(w want) string { return w.spec().Key("") })
+		defer func() {
+			for _, h := range have {
+				_, _ = h.held.Release(context.Background())
+			}
+		}()
+		r.Repeat(map[string]func(*rapid.T){
+			"try": func(r *rapid.T) {
+				ws := wants.Draw(r, "wants")
+				owners++
+				owner := fmt.Sprint("o", owners)
+				var specs []lock.Spec
+				for _, w := range ws {
+					specs = append(specs, w.spec())
+				}
+				h, err := e.Try(context.Background(), specs, lock.TryOptions{Owner: owner})
+				var refused *lock.HeldError
+				if err != nil && !errors.As(err, &refused) {
+					r.Fatal(err)
+				}
+				// A refused writer holds new readers off: forget that, the model knows none.
+				for _, o := range []string{"a", "b"} {
+					e.do("HDEL", prefix+"lock:rw:task:"+o, "writer_wait", "writer_wait_until")
+				}
+				free := !slices.ContainsFunc(ws, func(w want) bool { return !m.free(w) })
+				if (err == nil) != free {
+					r.Fatalf("%v: %v, want granted %v", ws, err, free)
+				}
+				if err != nil {
+					return
+				}
+				for key, f := range h.Fences() {
+					if f <= fences[key] {
+						r.Fatalf("%s: fence %d after %d", key, f, fences[key])
+					}
+					fences[key] = f
+				}
+				for _, w := range ws {
+					m.take(w, owner)
+				}
+				have = append(have, holding{h, ws})
+			},
+			"give": func(r *rapid.T) {
+				if len(have) == 0 {
+					r.Skip("nothing is held")
+				}
+				i := rapid.IntRange(0, len(have)-1).Draw(r, "which")
+				refund := rapid.Bool().Draw(r, "refund")
+				give := have[i].held.Release
+				if refund {
+					give = have[i].held.Refund
+				}
+				if _, err := give(context.Background()); err != nil {
+					r.Fatal(err)
+				}
+				for _, w := range have[i].wants {
+					m.give(w, have[i].held.Owner(), refund)
+				}
+				have = slices.Delete(have, i, i+1)
+			},
+			"": func(r *rapid.T) {
+				infos, err := e.List(context.Background(), "", 0)
+				if err != nil {
+					r.Fatal(err)
+				}
+				got := map[string]string{}
+				for _, i := range infos {
+					for _, o := range i.Owners {
+						got[strings.TrimPrefix(i.Key, prefix)+" "+o.Name] = fmt.Sprint(o.Writes)
+					}
+					if i.Kind == "rate" {
+						got[strings.TrimPrefix(i.Key, prefix)] = fmt.Sprint(i.Used)
+					}
+				}
+				if want := m.stored(); !maps.Equal(got, want) {
+					r.Fatalf("stored %v, want %v", got, want)
+				}
+			},
+		})
+	})
+}
+
+// stored is what List should show.
+func (m *model) stored() map[string]string {
+	all := map[string]string{}
+	for o, owner := range m.mutex {
+		all["lock:mutex:task:"+o+" "+owner] = "false"
+	}
+	for o, owner := range m.writer {
+		all["lock:rw:task:"+o+" "+owner] = "true"
+	}
+	for o, owners := range m.readers {
+		for owner := range owners {
+			all["lock:rw:task:"+o+" "+owner] = "false"
+		}
+	}
+	for o, owners := range m.slots {
+		for owner := range owners {
+			all["limiter:conc:task:"+o+" "+owner] = "false"
+		}
+	}
+	for o, n := range m.used {
+		if n > 0 {
+			all["limiter:rate:task:"+o] = fmt.Sprint(n)
+		}
+	}
+	return all
+}

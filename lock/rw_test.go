@@ -1,0 +1,238 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/lock"
+)
+
+var (
+	reads  = lock.Read(task("doc"))
+	writes = lock.Write(task("doc"))
+)
+
+// plus-2: many read at once, or one writes.
+func TestReadersAndWriters(t *testing.T) {
+	e := newEnv(t)
+	lockers := []*env{e, e.other(), e.other()}
+	var readers, writers, most atomic.Int32
+	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 24 {
+		all.Go(func() {
+			s, mine := reads, &readers
+			if i%4 == 0 {
+				s, mine = writes, &writers
+			}
+			for range 5 {
+				h, err := lockers[i%3].Acquire(ctx, s)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mine.Add(1)
+				r, w := readers.Load(), writers.Load()
+				if w > 1 || w == 1 && r > 0 {
+					t.Errorf("%d write, %d read", w, r)
+				}
+				most.Store(max(most.Load(), r))
+				mine.Add(-1)
+				if _, err := h.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := e.number("EXISTS", reads.Key(e.prefix)); n != 0 {
+		t.Errorf("left behind: %v", e.do("HGETALL", reads.Key(e.prefix)))
+	}
+	first, second := e.try(lock.TryOptions{}, reads), e.other().try(lock.TryOptions{}, reads)
+	if n := e.number("HGET", reads.Key(e.prefix), "readers"); n != 2 {
+		t.Errorf("%d readers to be seen, want 2", n)
+	}
+	e.refused(lock.TryOptions{}, writes)
+	e.release(first)
+	e.refused(lock.TryOptions{}, writes)
+	e.release(second)
+	w := e.try(lock.TryOptions{Owner: "w"}, writes)
+	if r := e.refused(lock.TryOptions{}, reads); r.Owner != "w" {
+		t.Errorf("refused by %q", r.Owner)
+	}
+	e.release(w)
+}
+
+// L1, plus-2: a reader that died lets writers in after its time to live, while readers that live stay.
+func TestDeadReader(t *testing.T) {
+	e := newEnv(t)
+	dying, p := e.behind()
+	short := lock.Read(task("doc"), lock.TTL(300*time.Millisecond))
+	h := dying.try(lock.TryOptions{}, short)
+	alive := e.try(lock.TryOptions{Owner: "alive"}, reads)
+	p.Stall(true)
+	defer p.Stall(false)
+	receive(t, "end of the stalled reader's context", h.Context().Done())
+	until(t, "the dead reader's lease to be cleared away by the next taker", func() bool {
+		third := e.try(lock.TryOptions{}, short)
+		defer e.release(third)
+		return e.number("HGET", reads.Key(e.prefix), "readers") == 2
+	})
+	e.refused(lock.TryOptions{}, writes)
+	e.release(alive)
+	e.release(e.try(lock.TryOptions{}, writes))
+
+	p.Stall(false)
+	h = dying.try(lock.TryOptions{}, short)
+	p.Stall(true)
+	w, err := e.Acquire(t.Context(), writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Context().Err() == nil {
+		t.Error("a writer is in under a reader who believes in its lock")
+	}
+	e.release(w)
+}
+
+// L1: releasing twice, or what one never had, lets no writer in under a reader.
+func TestReaderReleases(t *testing.T) {
+	e := newEnv(t)
+	a, b := e.try(lock.TryOptions{}, reads), e.try(lock.TryOptions{}, reads)
+	e.release(a)
+	e.release(a)
+	e.refused(lock.TryOptions{}, writes)
+	e.release(b)
+	e.release(e.try(lock.TryOptions{}, writes))
+}
+
+// L10, plus-2: a waiting writer gets in although readers come without a pause, whether it stands in the line or only tries again.
+func TestWriterIsNotStarved(t *testing.T) {
+	for name, write := range map[string]func(ctx context.Context, e *env) (*lock.Held, error){
+		"line": func(ctx context.Context, e *env) (*lock.Held, error) { return e.Acquire(ctx, writes) },
+		"intent": func(ctx context.Context, e *env) (h *lock.Held, err error) {
+			until(e.t, "the writer's chance", func() bool {
+				h, err = e.Try(ctx, []lock.Spec{writes}, lock.TryOptions{})
+				var refused *lock.HeldError
+				return !errors.As(err, &refused)
+			})
+			return h, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			ctx, stop := context.WithTimeout(context.Background(), hang)
+			defer stop()
+			over := make(chan struct{})
+			// Each reader releases only once the next one has its lock or was refused, so that without fairness some reader always holds.
+			var turns atomic.Int32
+			var all sync.WaitGroup
+			all.Go(func() {
+				have := e.try(lock.TryOptions{}, reads)
+				for {
+					next, err := e.Try(ctx, []lock.Spec{reads}, lock.TryOptions{})
+					_, _ = have.Release(ctx)
+					turns.Add(1)
+					for err != nil {
+						select {
+						case <-over:
+							return
+						case <-ctx.Done():
+							t.Error("the readers did not get in again")
+							return
+						case <-time.After(time.Millisecond):
+						}
+						next, err = e.Try(ctx, []lock.Spec{reads}, lock.TryOptions{})
+					}
+					have = next
+					select {
+					case <-over:
+						_, _ = have.Release(ctx)
+						return
+					default:
+					}
+				}
+			})
+			until(t, "readers", func() bool { return turns.Load() > 20 })
+			w, err := write(ctx, e.other())
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := turns.Load()
+			e.release(w)
+			until(t, "readers after the writer", func() bool { return turns.Load() > was+5 })
+			close(over)
+			all.Wait()
+		})
+	}
+}
+
+// A writer that only tried once holds new readers off for its WaitFor, no longer.
+func TestIntentEnds(t *testing.T) {
+	e := newEnv(t)
+	h := e.try(lock.TryOptions{}, reads)
+	e.refused(lock.TryOptions{}, writes)
+	if r := e.refused(lock.TryOptions{}, reads); r.Owner != "" || r.RetryAfter <= 0 || r.RetryAfter > 2*time.Second {
+		t.Errorf("refused: %+v", r)
+	}
+	e.do("HSET", reads.Key(e.prefix), "writer_wait_until", "1")
+	e.release(e.try(lock.TryOptions{}, reads))
+	e.release(h)
+}
+
+// Python peers count readers without a lease (foreign): they are believed in for ever, or for ForeignGrace.
+func TestForeignReaders(t *testing.T) {
+	e := newEnv(t)
+	key := reads.Key(e.prefix)
+	e.do("HINCRBY", key, "readers", "1")
+	h := e.try(lock.TryOptions{}, reads)
+	if r := e.refused(lock.TryOptions{}, writes); r.Owner != "reader without lease" || !r.Until.IsZero() {
+		t.Errorf("refused: %+v", r)
+	}
+	if n := e.number("HGET", key, "readers"); n != 2 {
+		t.Errorf("%d readers, want 2", n)
+	}
+	if ttl := e.number("PTTL", key); ttl != -1 {
+		t.Errorf("the key with a foreign reader expires in %d ms", ttl)
+	}
+	e.release(h)
+	e.refused(lock.TryOptions{}, writes)
+	if n := e.number("HINCRBY", key, "readers", "-1"); n != 0 {
+		t.Errorf("%d readers left", n)
+	}
+	e.do("HDEL", key, "readers", "writer_wait", "writer_wait_until")
+	w := e.try(lock.TryOptions{}, writes)
+	if n, err := e.do("HGET", key, "writer_owner").ToString(); err != nil || n != w.Owner() {
+		t.Errorf("a peer sees writer %q, %v", n, err)
+	}
+	e.release(w)
+
+	e.do("HSET", key, "writer_owner", "python")
+	e.do("PEXPIRE", key, "30000")
+	for _, s := range []lock.Spec{reads, writes} {
+		if r := e.refused(lock.TryOptions{}, s); r.Owner != "python" || r.RetryAfter < 20*time.Second {
+			t.Errorf("refused: %+v", r)
+		}
+	}
+	e.do("DEL", key)
+
+	e.do("HINCRBY", key, "readers", "1")
+	patient, err := lock.New(e.rdb, lock.Options{Prefix: e.prefix, ForeignGrace: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	w, err = patient.Acquire(t.Context(), writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(began); d < 190*time.Millisecond || d > 10*time.Second {
+		t.Errorf("a foreign reader was believed in for %v", d)
+	}
+	e.release(w)
+}
