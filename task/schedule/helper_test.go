@@ -1,0 +1,129 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // the same zones on every machine
+
+	"pgregory.net/rapid"
+)
+
+func mustParse(t testing.TB, text string) Schedule {
+	t.Helper()
+	s, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func instant(t testing.TB, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+// take returns up to n slots after a time.
+func take(s Schedule, after time.Time, n int) []time.Time {
+	var slots []time.Time
+	for len(slots) < n {
+		slot, ok := s.Next(after)
+		if !ok {
+			break
+		}
+		slots = append(slots, slot)
+		after = slot
+	}
+	return slots
+}
+
+// show writes slots in a zone, one per line.
+func show(slots []time.Time, loc *time.Location) string {
+	var lines []string
+	for _, s := range slots {
+		lines = append(lines, s.In(loc).Format("Mon 2006-01-02 15:04:05 -0700"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func equal(a, b []time.Time) bool {
+	return slices.EqualFunc(a, b, time.Time.Equal)
+}
+
+var zones = []string{
+	"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns",
+	"America/Sao_Paulo", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu",
+}
+
+func drawTime(t *rapid.T, label string) time.Time {
+	return time.Unix(rapid.Int64Range(0, 4102444800).Draw(t, label), 0).UTC() // up to 2100
+}
+
+func drawItem(t *rapid.T, low, high int) string {
+	n := rapid.IntRange(low, high).Draw(t, "n")
+	switch rapid.IntRange(0, 4).Draw(t, "item") {
+	case 0, 1:
+		return "*"
+	case 2:
+		return "*/" + itoa(rapid.IntRange(1, high/2+1).Draw(t, "step"))
+	case 3:
+		return itoa(n) + "-" + itoa(rapid.IntRange(n, high).Draw(t, "to"))
+	}
+	return itoa(n) + "," + itoa(rapid.IntRange(low, high).Draw(t, "m"))
+}
+
+// drawCron draws the five fields of an expression that fits some day.
+func drawCron(t *rapid.T) string {
+	fields := []string{drawItem(t, 0, 59), drawItem(t, 0, 23), drawItem(t, 1, 28), drawItem(t, 1, 12), drawItem(t, 0, 6)}
+	return strings.Join(fields, " ")
+}
+
+// drawRule draws a rule without COUNT and UNTIL; it may fit no time.
+func drawRule(t *rapid.T) string {
+	freq := rapid.IntRange(int(yearly), int(secondly)).Draw(t, "freq")
+	parts := []string{"FREQ=" + frequencies[freq]}
+	part := func(name string, low, high int) {
+		if rapid.IntRange(0, 3).Draw(t, name) == 0 {
+			list := rapid.SliceOfNDistinct(rapid.IntRange(low, high), 1, 3, rapid.ID).Draw(t, name)
+			list = slices.DeleteFunc(list, func(n int) bool { return n == 0 && low < 0 })
+			if len(list) > 0 {
+				parts = appendList(parts, name, list)
+			}
+		}
+	}
+	parts = append(parts, "INTERVAL="+itoa(rapid.IntRange(1, 6).Draw(t, "interval")))
+	part("BYMONTH", 1, 12)
+	if frequency(freq) != weekly {
+		part("BYMONTHDAY", -31, 31)
+	}
+	if frequency(freq) == yearly {
+		part("BYYEARDAY", -366, 366)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "byday") == 0 {
+		days := rapid.SliceOfNDistinct(rapid.SampledFrom(weekdays), 1, 3, rapid.ID).Draw(t, "days")
+		if frequency(freq) <= monthly && rapid.Bool().Draw(t, "nth") {
+			for i := range days {
+				days[i] = rapid.SampledFrom([]string{"1", "-1", "2", "-2", "4"}).Draw(t, "nth") + days[i]
+			}
+		}
+		parts = appendList(parts, "BYDAY", days)
+	}
+	part("BYHOUR", 0, 23)
+	part("BYMINUTE", 0, 59)
+	part("BYSECOND", 0, 59)
+	return strings.Join(parts, ";")
+}

@@ -1,0 +1,108 @@
+package schedule
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ text, canonical string }{
+		{"every 5m", "every 5m"},
+		{" every\t300s ", "every 5m"},
+		{"every 1h0m0s", "every 1h"},
+		{"every 1h0m5s", "every 1h0m5s"},
+		{"every 90m", "every 1h30m"},
+		{"every 10s", "every 10s"},
+		{"every 1h from 2026-01-02T03:04:05.25+01:00", "every 1h from 2026-01-02T02:04:05.25Z"},
+		{"every 1h from 0001-01-01T00:00:00Z", "every 1h from 1900-01-01T00:00:00Z"},
+		{"cron 0 6 * * *", "cron 0 6 * * *"},
+		{"cron  0 6 * *   mon-fri 0", "cron 0 6 * * MON-FRI"},
+		{"cron TZ=Europe/Berlin 0 6 * * * 30", "cron TZ=Europe/Berlin 0 6 * * * 30"},
+		{"cron TZ=UTC @daily", "cron 0 0 * * *"},
+		{"rrule FREQ=WEEKLY;INTERVAL=2", "rrule FREQ=WEEKLY;INTERVAL=2"},
+		{"rrule RRULE:interval=1;byday=fr,MO,+1MO,MO;freq=monthly;WKST=MO", "rrule FREQ=MONTHLY;BYDAY=MO,FR,1MO"},
+		{"rrule DTSTART;TZID=America/New_York:20260102T030405 RRULE:FREQ=YEARLY;BYMONTH=3,1;BYSETPOS=-1,1;UNTIL=20270101",
+			"rrule TZ=America/New_York DTSTART:20260102T080405Z FREQ=YEARLY;UNTIL=20270101;BYMONTH=1,3;BYSETPOS=-1,1"},
+		{"rrule TZ=Europe/Berlin FREQ=DAILY;COUNT=5;WKST=SU;BYHOUR=6;BYMINUTE=0;BYSECOND=0 EXDATE:20260703T060000,20260702T040000Z RDATE:20260101T000000Z",
+			"rrule TZ=Europe/Berlin FREQ=DAILY;COUNT=5;WKST=SU;BYHOUR=6;BYMINUTE=0;BYSECOND=0 RDATE:20260101T000000Z EXDATE:20260702T040000Z,20260703T040000Z"},
+		{"rrule FREQ=YEARLY;BYWEEKNO=-1,20;BYDAY=SU;UNTIL=20270101T000000", "rrule FREQ=YEARLY;UNTIL=20270101T000000;BYWEEKNO=-1,20;BYDAY=SU"},
+		{"rrule FREQ=YEARLY;BYYEARDAY=-1;BYMONTHDAY=31", "rrule FREQ=YEARLY;BYYEARDAY=-1;BYMONTHDAY=31"},
+	} {
+		s := mustParse(t, c.text)
+		if s.String() != c.canonical {
+			t.Errorf("%s\nis %s\nwant %s", c.text, s, c.canonical)
+		}
+		if again := mustParse(t, s.String()); again.String() != s.String() {
+			t.Errorf("%s became %s", s, again)
+		}
+	}
+}
+
+// S4: a bad text is an error that says which part, what stood there and what should; nothing panics later.
+func TestParseRefusesS4(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", `schedule: text "": is empty; want every, cron or rrule and what belongs to it`},
+		{"*/5 * * * *", `schedule: kind "*/5": want every, cron or rrule`},
+		{"every", `schedule: every "": want a duration such as 90s or 1h30m, then nothing, or from and a time such as 2026-01-02T03:04:05Z`},
+		{"every 0s", `schedule: every duration "0s": want a duration of at least 1ms, such as 90s or 1h30m`},
+		{"every -5m", `schedule: every duration "-5m": want a duration of at least 1ms, such as 90s or 1h30m`},
+		{"every day", `schedule: every duration "day": want a duration of at least 1ms, such as 90s or 1h30m`},
+		{"every 5m from now", `schedule: every from "now": want a time such as 2026-01-02T03:04:05Z`},
+		{"cron 61 * * * *", `schedule: cron minute "61": want numbers of 0 to 59, ranges, steps and lists of them`},
+		{"cron TZ= 0 6 * * *", `schedule: cron time zone "": want a name of the time zone database, such as Europe/Berlin`},
+		{"cron TZ=Local 0 6 * * *", `schedule: cron time zone "Local": want a name of the time zone database, such as Europe/Berlin`},
+		{"rrule FREQ=DAILY;BYHOUR=25", `schedule: rrule BYHOUR "25": want a number of 0 to 23`},
+		{"rrule FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30", `schedule: rrule "FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30": fits no time`},
+	} {
+		_, err := Parse(c.text)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+	}
+	if _, err := Parse("cron " + strings.Repeat("1,", maxText) + "1 * * * *"); err == nil {
+		t.Error("a text without end was read")
+	}
+}
+
+// FuzzParse: no text makes Parse or a schedule panic or hang, and String gives the schedule back.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		"every 5m", "every 1ns", "every 2562047h47m16.854775807s from 9999-12-31T23:59:59Z",
+		"cron 0 6 * * *", "cron TZ=Australia/Lord_Howe */5 0-23/2 L,31 feb-dec sun#5,L5 59", "cron @weekly", "cron 0 0 30 2 *", "cron * * * * 7/2",
+		"rrule FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,-1SU;WKST=SU", "rrule FREQ=SECONDLY;INTERVAL=2;BYSECOND=1;COUNT=9999",
+		"rrule FREQ=YEARLY;BYWEEKNO=-53,53;BYSETPOS=-366", "rrule FREQ=HOURLY;BYMINUTE=0,59;BYSECOND=0,59;BYSETPOS=4;COUNT=10000",
+		"rrule TZ=Europe/Berlin DTSTART:20261025T013000Z FREQ=MINUTELY;INTERVAL=99999999 RDATE:20260101T000000Z EXDATE:20260102T000000",
+		"rrule DTSTART;VALUE=DATE:00010101 FREQ=DAILY;UNTIL=99991231", "rrule FREQ=MONTHLY;BYDAY=5MO;BYMONTHDAY=-31",
+		"rrule TZ=Europe/Berlin FREQ=SECONDLY;INTERVAL=7200;BYHOUR=2;BYMINUTE=1;BYSETPOS=1",
+	} {
+		f.Add(text, int64(1767225600))
+	}
+	f.Fuzz(func(t *testing.T, text string, after int64) {
+		start := time.Now()
+		s, err := Parse(text)
+		if err != nil {
+			var refused *Error
+			if !errors.As(err, &refused) {
+				t.Fatalf("%T", err)
+			}
+			return
+		}
+		again, err := Parse(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("%q: %v, %v", s.String(), again, err)
+		}
+		now := time.Unix(after, 0)
+		slot, ok := s.Next(now)
+		if ok && !slot.After(now) {
+			t.Fatalf("%s: %v is not after %v", s, slot, now)
+		}
+		if other, otherOK := again.Next(now); ok != otherOK || !slot.Equal(other) {
+			t.Fatalf("%s: %v %v, read again %v %v", s, slot, ok, other, otherOK)
+		}
+		if took := time.Since(start); took > 2*time.Second { // all of it twice
+			t.Fatalf("%q took %v", text, took)
+		}
+	})
+}
