@@ -18,7 +18,8 @@ import (
 )
 
 type benchCmd struct {
-	Jobs benchJobsCmd `cmd:"" help:"Whole job orders through MQTT and Redis: orders per second, latency of commands, round trips."`
+	Jobs  benchJobsCmd  `cmd:"" help:"Whole job orders through MQTT and Redis: orders per second, latency of commands, round trips."`
+	Tasks benchTasksCmd `cmd:"" help:"Tasks through Redis: submitting, running, latency, memory."`
 }
 
 type benchJobsCmd struct {

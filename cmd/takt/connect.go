@@ -9,6 +9,7 @@ import (
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/task"
 )
 
 // storeOptions are those of every Store; the caller adds what is its own.
@@ -35,6 +36,14 @@ func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
 		return nil, storeError(err)
 	}
 	return store, nil
+}
+
+// taskClient connects to the server for tasks, locks and schedules.
+func (c *Config) taskClient(ctx context.Context, embedded bool, log *slog.Logger) (*task.Client, error) {
+	return task.Connect{
+		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
+		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, Embedded: embedded,
+	}.Open(ctx, task.Options{Prefix: c.Prefix, Log: log})
 }
 
 // storeError gives an error of opening the store its exit code: a server that cannot be used, or settings that cannot.

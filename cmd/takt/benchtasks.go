@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/task"
+)
+
+type benchTasksCmd struct {
+	N           int  `short:"n" help:"Tasks of each measurement." default:"100000"`
+	Payload     int  `help:"Bytes of each task's argument." default:"100"`
+	Concurrency int  `help:"Tasks that run at once." default:"50"`
+	JSON        bool `name:"json" help:"End with one JSON object instead of a table."`
+}
+
+func (benchTasksCmd) Help() string {
+	return `Submits and runs tasks that do nothing, in this process, on your Redis or on a redis-server that it starts, under a prefix of its own, which it deletes afterwards.
+
+Submitting: one by one from 64 goroutines, then in batches of 256. Running: a worker with --concurrency slots takes what waits, without results, then with results kept. End to end: batches are submitted while the worker runs. Latency at idle: one task every 5 ms, from before its submission to its start. Redis commands are those that the server counts, those inside scripts included; what is left is the memory of all keys once every result has expired.
+
+Examples:
+  takt bench tasks
+  takt bench tasks --redis redis://127.0.0.1:6379 --n 200000 --json`
+}
+
+// tasksBench is what was measured.
+type tasksBench struct {
+	SubmitPerSecond      float64 `json:"submit_per_s"`
+	SubmitBatchPerSecond float64 `json:"submit_batch_per_s"`
+	ProcessPerSecond     float64 `json:"process_per_s"`
+	ResultPerSecond      float64 `json:"process_with_result_per_s"`
+	EndToEndPerSecond    float64 `json:"end_to_end_batch_per_s"`
+	EndToEndSingle       float64 `json:"end_to_end_single_per_s"`
+	IdleP50              float64 `json:"idle_p50_ms"`
+	IdleP99              float64 `json:"idle_p99_ms"`
+	CommandsPerTask      float64 `json:"commands_per_task"`
+	BytesPerWaiting      float64 `json:"redis_bytes_per_waiting_task"` // beyond the encoded message
+	BytesLeft            int64   `json:"redis_bytes_left"`
+	Tasks                int     `json:"tasks"`
+	Seconds              float64 `json:"seconds"`
+	Store                string  `json:"store"`
+}
+
+func (c *benchTasksCmd) check() error {
+	for _, n := range []struct {
+		name             string
+		value, low, high int
+	}{{"n", c.N, 100, 10_000_000}, {"payload", c.Payload, 0, 100_000}, {"concurrency", c.Concurrency, 1, 10_000}} {
+		if n.value < n.low || n.value > n.high {
+			return fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
+		}
+	}
+	return nil
+}
+
+func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	started := time.Now()
+	cfg := *a.Config
+	cfg.Prefix += "-bench-" + randomHex(4)
+	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err)}
+	defer b.progress.end()
+	b.found.Store = "external"
+	if cfg.Redis == "" {
+		server, err := embedded.StartRedis(ctx, embedded.RedisOptions{})
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("%w; name a server with --redis URL", err)}
+		}
+		defer func() { _ = server.Stop() }() // it ends with this process at the latest
+		cfg.Redis, b.found.Store = server.URL(), server.Kind
+	}
+	client, err := cfg.taskClient(ctx, false, a.log)
+	if err != nil {
+		return storeError(err)
+	}
+	defer client.Close()
+	b.client = client
+	defer func() {
+		cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if err := client.Drop(cleanCtx); err != nil {
+			a.log.Warn("something of the benchmark may be left", "prefix", cfg.Prefix, "error", err)
+		}
+	}()
+	for _, step := range []func(context.Context) error{b.alone, b.withResults, b.together, b.idle, b.leftOver} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	b.found.Tasks, b.found.Seconds = c.N, time.Since(started).Seconds()
+	b.progress.end()
+	if c.JSON {
+		return printJSON(a.out, b.found)
+	}
+	t := newTable(a.out, "MEASURED", "VALUE", "")
+	for _, row := range []struct {
+		name  string
+		value float64
+		unit  string
+	}{
+		{"submit, one by one", b.found.SubmitPerSecond, "per second, 64 goroutines"},
+		{"submit, in batches", b.found.SubmitBatchPerSecond, "per second"},
+		{"run", b.found.ProcessPerSecond, "per second"},
+		{"run, with results", b.found.ResultPerSecond, "per second"},
+		{"end to end, in batches", b.found.EndToEndPerSecond, "per second"},
+		{"end to end, one by one", b.found.EndToEndSingle, "per second, 64 goroutines"},
+		{"latency at idle, p50", b.found.IdleP50, "ms from submit to start"},
+		{"latency at idle, p99", b.found.IdleP99, "ms"},
+		{"Redis commands per task", b.found.CommandsPerTask, "inside scripts included"},
+		{"memory per waiting task", b.found.BytesPerWaiting, "bytes beside the message"},
+		{"memory left", float64(b.found.BytesLeft), "bytes in all"},
+	} {
+		t.row(row.name, fmt.Sprintf("%.2f", row.value), row.unit)
+	}
+	return t.flush()
+}
+
+type benchPayload struct{ Text string }
+
+var (
+	benchNoop   = task.Define[benchPayload, task.None]("bench:Noop", task.Small)
+	benchResult = task.Define[benchPayload, int]("bench:Result", task.Small, task.Retention(benchKeep))
+)
+
+const (
+	benchKeep  = 20 * time.Second // longer than the longest measurement between two results
+	benchBatch = 256
+	benchLone  = 64 // goroutines that submit one by one
+)
+
+// tasksRun is one run of the benchmark.
+type tasksRun struct {
+	*benchTasksCmd
+	progress *progress
+	client   *task.Client
+	found    tasksBench
+}
+
+func (b *tasksRun) payload() benchPayload { return benchPayload{strings.Repeat("x", b.Payload)} }
+
+// alone measures tasks without results: submitted one by one, then run.
+func (b *tasksRun) alone(ctx context.Context) error {
+	b.progress.say(fmt.Sprintf("submitting %d tasks one by one", b.N))
+	before, err := b.client.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := b.submitSingly(ctx); err != nil {
+		return err
+	}
+	b.found.SubmitPerSecond = rate(b.N, began)
+	waiting, err := b.client.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	message, err := benchNoop.MessageSize(b.client, b.payload())
+	if err != nil {
+		return err
+	}
+	b.found.BytesPerWaiting = float64(waiting.Bytes-before.Bytes)/float64(b.N) - float64(message)
+	b.progress.say(fmt.Sprintf("running %d tasks", b.N))
+	if b.found.ProcessPerSecond, err = b.drain(ctx, false, nil); err != nil {
+		return err
+	}
+	after, err := b.client.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	b.found.CommandsPerTask = float64(after.Commands-before.Commands) / float64(b.N)
+	return nil
+}
+
+// withResults measures tasks with results: submitted in batches, then run.
+func (b *tasksRun) withResults(ctx context.Context) error {
+	b.progress.say(fmt.Sprintf("submitting %d tasks in batches", b.N))
+	began := time.Now()
+	if err := submitBatches(ctx, b, benchResult); err != nil {
+		return err
+	}
+	b.found.SubmitBatchPerSecond = rate(b.N, began)
+	b.progress.say(fmt.Sprintf("running %d tasks with results", b.N))
+	var err error
+	b.found.ResultPerSecond, err = b.drain(ctx, true, nil)
+	return err
+}
+
+// together measures tasks that are submitted while the worker runs.
+func (b *tasksRun) together(ctx context.Context) (err error) {
+	b.progress.say(fmt.Sprintf("submitting and running %d tasks, in batches", b.N))
+	b.found.EndToEndPerSecond, err = b.drain(ctx, false, func() error { return submitBatches(ctx, b, benchNoop) })
+	if err != nil {
+		return err
+	}
+	b.progress.say(fmt.Sprintf("submitting and running %d tasks, one by one", b.N))
+	b.found.EndToEndSingle, err = b.drain(ctx, false, func() error { return b.submitSingly(ctx) })
+	return err
+}
+
+func rate(n int, began time.Time) float64 { return float64(n) / time.Since(began).Seconds() }
+
+func (b *tasksRun) submitSingly(ctx context.Context) error {
+	p := b.payload()
+	return forEach(ctx, benchLone, b.N, func(int) error {
+		_, err := benchNoop.Submit(ctx, b.client, p)
+		return err
+	})
+}
+
+func submitBatches[R any](ctx context.Context, b *tasksRun, t *task.Type[benchPayload, R]) error {
+	args := slices.Repeat([]benchPayload{b.payload()}, benchBatch)
+	return forEach(ctx, 2, (b.N+benchBatch-1)/benchBatch, func(i int) error {
+		_, err := t.SubmitMany(ctx, b.client, args[:min(benchBatch, b.N-i*benchBatch)])
+		return err
+	})
+}
+
+// drain runs a worker until N tasks have run and are gone, and says how many that were per second. submit, if it is given, runs beside it.
+func (b *tasksRun) drain(ctx context.Context, results bool, submit func() error) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var ran atomic.Int64
+	all := make(chan struct{})
+	one := func() {
+		if ran.Add(1) == int64(b.N) {
+			close(all)
+		}
+	}
+	handler := benchNoop.Handle(func(context.Context, *task.Job[benchPayload]) (task.None, error) { one(); return task.None{}, nil })
+	if results {
+		handler = benchResult.Handle(func(context.Context, *task.Job[benchPayload]) (int, error) { one(); return 1, nil })
+	}
+	w, err := b.client.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: b.Concurrency}}, handler)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts sync.WaitGroup
+	ends := make(chan error, 2)
+	parts.Go(func() { ends <- w.Run(work) })
+	if submit != nil {
+		parts.Go(func() {
+			if err := submit(); err != nil {
+				ends <- err
+				cancel()
+			}
+		})
+	}
+	select {
+	case <-all:
+	case <-ctx.Done():
+	}
+	stop() // Run returns when everything that ran is settled
+	parts.Wait()
+	took := rate(b.N, began)
+	close(ends)
+	for err := range ends {
+		if err != nil {
+			return 0, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if n := ran.Load(); n != int64(b.N) {
+		return 0, fmt.Errorf("%d runs of %d tasks: the figures are worth nothing", n, b.N)
+	}
+	return took, nil
+}
+
+const (
+	idleTasks = 500
+	idlePause = 5 * time.Millisecond
+)
+
+// idle measures how long a task waits when there is nothing else to do.
+func (b *tasksRun) idle(ctx context.Context) error {
+	b.progress.say(fmt.Sprintf("latency of %d tasks, one every %v", idleTasks, idlePause))
+	started := make(chan time.Time, 1)
+	w, err := b.client.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: b.Concurrency}},
+		benchNoop.Handle(func(context.Context, *task.Job[benchPayload]) (task.None, error) {
+			started <- time.Now()
+			return task.None{}, nil
+		}))
+	if err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(ctx)
+	end := make(chan error, 1)
+	go func() { end <- w.Run(work) }()
+	took := make([]time.Duration, 0, idleTasks)
+	tick := time.NewTicker(idlePause)
+	defer tick.Stop()
+	for i := range idleTasks + 20 {
+		var begun time.Time
+		select {
+		case <-tick.C:
+			begun = time.Now()
+		case <-ctx.Done():
+		}
+		_, err = benchNoop.Submit(ctx, b.client, b.payload())
+		if err != nil {
+			break
+		}
+		select {
+		case at := <-started:
+			if i >= 20 { // to warm up
+				took = append(took, at.Sub(begun))
+			}
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			break
+		}
+	}
+	stop()
+	if err := errors.Join(err, <-end); err != nil {
+		return err
+	}
+	slices.Sort(took)
+	at := func(q float64) float64 {
+		return took[int(math.Ceil(q*float64(len(took))))-1].Seconds() * 1000
+	}
+	b.found.IdleP50, b.found.IdleP99 = at(0.5), at(0.99)
+	return nil
+}
+
+// leftOver waits until the results have expired and measures what is still there.
+func (b *tasksRun) leftOver(ctx context.Context) error {
+	b.progress.say("waiting until the results have expired")
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		u, err := b.client.Usage(ctx)
+		if err != nil {
+			return err
+		}
+		if u.Results == 0 {
+			b.found.BytesLeft = u.Bytes
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/lock"
+)
+
+// Options are the settings of a Client. The zero value is ready.
+type Options struct {
+	// Prefix is what all keys begin with, without the colon; "" = "takt". On a cluster it needs a hash tag, {takt}. Python peers use "diracx".
+	Prefix string
+	// LockPrefix stands before the keys of locks and limiters, verbatim; "" = nothing, as Python peers expect it.
+	LockPrefix string
+	// LockTypes are the object types that locks may name; nil = the built-in ones.
+	LockTypes *lock.Types
+	// MaxMessage is the largest encoded message in bytes; 0 = 1 MiB.
+	MaxMessage int
+	// MaxBacklog refuses submissions to a queue that holds at least as many tasks, looked at ten times a second; 0 = no limit (T15).
+	MaxBacklog int64
+	// KnownFor is how long a submission under a Key, or with an ID of its own, is remembered; 0 = 24 h.
+	KnownFor time.Duration
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+const (
+	defaultPrefix     = "takt"
+	defaultMaxMessage = 1 << 20
+	defaultKnownFor   = 24 * time.Hour
+	callTimeout       = 5 * time.Second
+)
+
+// Client submits tasks, waits for their results and makes workers. It is safe for concurrent use.
+type Client struct {
+	rdb     rueidis.Client
+	owned   bool // close rdb with it
+	keys    keys.Keys
+	opts    Options
+	locker  *lock.Locker
+	log     *slog.Logger
+	streams map[Queue]string // their keys
+	waits   *waits
+	levels  levels
+}
+
+// Connect is what Open needs to know of a server.
+type Connect struct {
+	// URL as in redis://user:password@host:port/db, rediss:// for TLS, redis+sentinel://s1,s2/master, unix:///path.
+	URL string
+	// Username and Password win over those in URL; CAFile, CertFile and KeyFile are PEM files for TLS; all may be "".
+	Username, Password, CAFile, CertFile, KeyFile string
+	// Embedded says that the server is the in-process one of takt demo and takt dev, or another miniredis.
+	Embedded bool
+}
+
+// Open connects to a server and returns a Client on it, which Close closes. It blocks until the server has answered or ctx ends.
+func Open(ctx context.Context, url string, o Options) (*Client, error) {
+	return Connect{URL: url}.Open(ctx, o)
+}
+
+// Open is the function Open with more to say about the connection.
+func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
+	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Embedded: s.Embedded, Prefix: o.prefix()})
+	if err != nil {
+		return nil, err
+	}
+	c, err := New(rdb, o)
+	if err != nil {
+		rdb.Close()
+		return nil, err
+	}
+	c.owned = true
+	return c, nil
+}
+
+// New makes a Client on a connection that stays the caller's. It must not retry writes (rueidis.ClientOption.DisableRetry).
+func New(rdb rueidis.Client, o Options) (*Client, error) {
+	switch {
+	case rdb == nil:
+		return nil, errors.New("task: the Redis client is missing")
+	case strings.ContainsAny(o.prefix(), " \t\r\n*?[]\\"):
+		return nil, fmt.Errorf("task: Options.Prefix %q: want no white space and none of *?[]\\", o.Prefix)
+	case o.MaxMessage < 0:
+		return nil, fmt.Errorf("task: Options.MaxMessage %d: want bytes, 0 for %d", o.MaxMessage, defaultMaxMessage)
+	case o.MaxBacklog < 0:
+		return nil, fmt.Errorf("task: Options.MaxBacklog %d: want tasks, 0 for no limit", o.MaxBacklog)
+	case o.KnownFor < 0:
+		return nil, fmt.Errorf("task: Options.KnownFor %v: want a time, 0 for %v", o.KnownFor, defaultKnownFor)
+	}
+	k := keys.New(o.prefix())
+	if rdb.Mode() == rueidis.ClientModeCluster && !k.Tagged() {
+		return nil, fmt.Errorf("task: Options.Prefix %q: a cluster needs a hash tag, for example {takt}", o.prefix())
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = defaultMaxMessage
+	}
+	if o.KnownFor == 0 {
+		o.KnownFor = defaultKnownFor
+	}
+	locker, err := lock.New(rdb, lock.Options{Prefix: o.LockPrefix, Types: o.LockTypes, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{rdb: rdb, keys: k, opts: o, locker: locker, log: o.Log, streams: make(map[Queue]string)}
+	for _, q := range queues {
+		c.streams[q] = k.TaskStream(string(q))
+	}
+	c.waits = newWaits(c)
+	return c, nil
+}
+
+func (o Options) prefix() string {
+	if o.Prefix == "" {
+		return defaultPrefix
+	}
+	return o.Prefix
+}
+
+// Close ends what Await uses, and the connection if Open made it. Workers must have ended before.
+func (c *Client) Close() {
+	c.waits.close()
+	if c.owned {
+		c.rdb.Close()
+	}
+}
+
+// Locker takes locks of the same kind as Locks declares, outside tasks.
+func (c *Client) Locker() *lock.Locker { return c.locker }
+
+// Now is the server's clock, by which due times, leases and limits are judged.
+func (c *Client) Now(ctx context.Context) (time.Time, error) { return redis.ServerTime(ctx, c.rdb) }

@@ -1,0 +1,128 @@
+package task
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const controlPoll = time.Second // at least that often a worker looks what it is told; usually it is pushed
+
+// control is what operators tell workers: what is paused, how fast queues may be, which tasks to cancel. A worker keeps a copy, so that
+// asking costs nothing.
+type control struct {
+	w       *Worker
+	wake    chan struct{}
+	current atomic.Pointer[orders]
+}
+
+// orders is one state of the control hash. Its fields are "pause queue Q", "pause type N", both with any value, and "rate queue Q" with tasks per second.
+type orders struct {
+	queues    map[Queue]bool
+	types     map[string]bool
+	rates     map[Queue]float64
+	cancelled map[string]bool
+}
+
+const (
+	pauseQueue = "pause queue "
+	pauseType  = "pause type "
+	rateQueue  = "rate queue "
+)
+
+func newControl(w *Worker) *control {
+	c := &control{w: w, wake: make(chan struct{}, 1)}
+	c.current.Store(&orders{})
+	return c
+}
+
+func (c *control) paused(q Queue) bool         { return c.current.Load().queues[q] }
+func (c *control) rate(q Queue) float64        { return c.current.Load().rates[q] }
+func (c *control) typePaused(name string) bool { return c.current.Load().types[name] }
+func (c *control) isCancelled(id string) bool  { return c.current.Load().cancelled[id] }
+
+// run keeps the copy until ctx ends.
+func (c *control) run(ctx context.Context) {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() {
+		c.w.client.subscribe(ctx, c.w.client.keys.TaskControl(), func() { poke(c.wake) }, func(string) { poke(c.wake) })
+	})
+	tick := time.NewTicker(controlPoll)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := c.read(ctx); err != nil && ctx.Err() == nil {
+			c.w.log.Debug("task: what operators say is not known", "error", err)
+		}
+		c.w.look()
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-c.wake:
+		}
+	}
+}
+
+const maxCancelled = 10_000 // marks that a worker looks at, the newest
+
+// read renews the copy. One round trip.
+func (c *control) read(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	k, b := c.w.client.keys, c.w.client.rdb.B()
+	replies := c.w.client.rdb.DoMulti(call, b.Hgetall().Key(k.TaskControl()).Build(),
+		b.Zrange().Key(k.TaskCancelled()).Min("0").Max(strconv.Itoa(maxCancelled-1)).Rev().Build())
+	fields, err := replies[0].AsStrMap()
+	if err != nil {
+		return err
+	}
+	ids, err := replies[1].AsStrSlice()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	next := parseOrders(fields)
+	if len(ids) > 0 {
+		next.cancelled = make(map[string]bool, len(ids))
+		for _, id := range ids {
+			next.cancelled[id] = true
+		}
+	}
+	c.current.Store(next)
+	c.w.cancelRunning(next.cancelled)
+	return nil
+}
+
+func parseOrders(fields map[string]string) *orders {
+	o := &orders{queues: make(map[Queue]bool), types: make(map[string]bool), rates: make(map[Queue]float64)}
+	for field, value := range fields {
+		if q, ok := strings.CutPrefix(field, pauseQueue); ok {
+			o.queues[Queue(q)] = true
+		} else if name, ok := strings.CutPrefix(field, pauseType); ok {
+			o.types[name] = true
+		} else if q, ok := strings.CutPrefix(field, rateQueue); ok {
+			if rate, err := strconv.ParseFloat(value, 64); err == nil && rate > 0 {
+				o.rates[Queue(q)] = rate
+			}
+		}
+	}
+	return o
+}
+
+// cancelRunning ends the contexts of the runs that somebody wants cancelled.
+func (w *Worker) cancelRunning(ids map[string]bool) {
+	if len(ids) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for r := range w.running {
+		if ids[r.msg.ID] {
+			r.cancel(ErrCancelled)
+		}
+	}
+}

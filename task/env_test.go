@@ -1,0 +1,170 @@
+package task_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/task"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second // only seen when something hangs
+
+// env is one server with one prefix.
+type env struct {
+	t      testing.TB
+	srv    *testenv.RedisServer
+	prefix string
+	client *task.Client
+}
+
+func newEnv(t testing.TB) *env { return newEnvOn(t, testenv.Redis(t)) }
+
+func newEnvOn(t testing.TB, srv *testenv.RedisServer) *env {
+	e := &env{t: t, srv: srv, prefix: srv.Prefix(t)}
+	e.client = e.connect(task.Options{})
+	return e
+}
+
+// connect is one more client of the same prefix.
+func (e *env) connect(o task.Options) *task.Client {
+	e.t.Helper()
+	if o.Prefix == "" {
+		o.Prefix = e.prefix
+	}
+	if o.LockPrefix == "" {
+		o.LockPrefix = e.prefix + ":"
+	}
+	c, err := task.New(e.srv.Client, o)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(c.Close)
+	return c
+}
+
+// start runs a worker until the test ends, or stop is called.
+func (e *env) start(o task.WorkerOptions, handlers ...task.Handler) (w *task.Worker, stop func()) {
+	e.t.Helper()
+	w, err := e.client.Worker(o, handlers...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return w, e.run(w)
+}
+
+func (e *env) run(w *task.Worker) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan error, 1)
+	go func() { end <- w.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		e.t.Helper()
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-end:
+			if err != nil {
+				e.t.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			e.t.Error("the worker does not stop")
+		}
+	}
+	e.t.Cleanup(stop)
+	return stop
+}
+
+func (e *env) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	e.t.Cleanup(cancel)
+	return ctx
+}
+
+// do runs any command on the server.
+func (e *env) do(args ...string) rueidis.RedisResult {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return e.srv.Client.Do(ctx, e.srv.Client.B().Arbitrary(args...).Build())
+}
+
+func (e *env) must(args ...string) rueidis.RedisResult {
+	e.t.Helper()
+	r := e.do(args...)
+	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		e.t.Fatalf("%q: %v", args, err)
+	}
+	return r
+}
+
+func (e *env) number(args ...string) int64 {
+	e.t.Helper()
+	n, err := e.must(args...).AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", args, err)
+	}
+	return n
+}
+
+// key is a key below the prefix.
+func (e *env) key(rest string) string { return e.prefix + ":" + rest }
+
+// queued is how many entries the streams hold together: waiting or running.
+func (e *env) queued() (n int64) {
+	for _, q := range task.Queues() {
+		n += e.number("XLEN", e.key("tasks:"+string(q)))
+	}
+	return n
+}
+
+// eventually waits for a state of the server that tells nobody of its coming.
+func (e *env) eventually(what string, ok func() bool) {
+	e.t.Helper()
+	end := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-end:
+			e.t.Fatalf("never: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// idle waits until no task waits, runs or is delayed.
+func (e *env) idle() {
+	e.t.Helper()
+	e.eventually("no task left", func() bool { return e.queued() == 0 && e.number("ZCARD", e.key("tasks:delayed")) == 0 })
+}
+
+func wait[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("never: %s", what)
+		panic("unreachable")
+	}
+}
+
+// send submits one task and fails the test if that fails.
+func send[T, R any](e *env, typ *task.Type[T, R], args T, opts ...task.SubmitOption) *task.Handle[R] {
+	e.t.Helper()
+	h, err := typ.Submit(e.ctx(), e.client, args, opts...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return h
+}

@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Codec writes and reads values of T as arguments and as results. It is made once for a type and may be used by many goroutines.
+//
+// What travels: bools, all integers and floats (NaN and infinities, too), text, []byte and [n]byte as bytes, slices, arrays, maps
+// with text keys, structs as arrays of their exported fields, pointers (nil or what they point to), time.Time as an instant without
+// its zone, whatever implements encoding.TextMarshaler and TextUnmarshaler as its text, and `any` with such values but structs. Nil slices
+// and maps stay nil, empty ones stay empty. In an `any` arrive int64, or uint64 above it, float64, string, []byte, []any, map[string]any, bool,
+// time.Time and nil. Maps are written in the order of their keys, so equal values have equal bytes.
+//
+// What is read may differ from T where nothing is lost: any integer form that fits, an integer for a float, nil for what can be nil,
+// structs with fewer or more elements than fields (the missing stay zero, the surplus is dropped).
+type Codec[T any] struct {
+	name    string
+	shape   *shape
+	dynamic *dynamic
+	list    bool // T is a struct whose fields are the arguments
+	nothing bool // T is struct{}
+}
+
+// NewCodec looks T over. The error, a *ValueError, names the first part that cannot travel: "Order.Items[].Done: a chan ...".
+func NewCodec[T any]() (*Codec[T], error) {
+	t := reflect.TypeFor[T]()
+	name := t.Name()
+	if name == "" {
+		name = "value"
+	}
+	s, err := newBuilder(false).shape(t, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Codec[T]{
+		name: name, shape: s, dynamic: new(dynamic),
+		list:    s.fields != nil,
+		nothing: s.fields != nil && t.NumField() == 0,
+	}, nil
+}
+
+// AppendArgs appends v as the array of arguments: of its fields if T is a struct, none for struct{}, else of v alone. The error,
+// a *ValueError, names what cannot travel: text that is not UTF-8, a value in an `any` (T9), deeper nesting than
+// MaxValueDepth; dst is then returned as it was given.
+func (c *Codec[T]) AppendArgs(dst []byte, v T) ([]byte, error) {
+	if c.list {
+		return c.append(dst, v, MaxValueDepth)
+	}
+	out, err := c.append(append(dst, 0x91), v, MaxValueDepth-1)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// AppendValue appends v as one value, as a result has it; struct{} is nil. Its errors are those of AppendArgs.
+func (c *Codec[T]) AppendValue(dst []byte, v T) ([]byte, error) {
+	if c.nothing {
+		return append(dst, nilByte), nil
+	}
+	return c.append(dst, v, MaxValueDepth)
+}
+
+func (c *Codec[T]) append(dst []byte, v T, levels int) ([]byte, error) {
+	w := writer{out: slices.Grow(dst, 64), dynamic: c.dynamic}
+	if err := c.shape.write(&w, reflect.ValueOf(&v).Elem(), levels); err != nil {
+		return dst, within(c.name, err)
+	}
+	return w.out, nil
+}
+
+// DecodeArgs reads what AppendArgs wrote, here or in Python; nil is no arguments. Of missing arguments the values are zero, surplus ones
+// are dropped. Nothing of raw is kept. The error, a *FormatError, names the field: "Order.Items[2].Price"; the same bytes give it again.
+func (c *Codec[T]) DecodeArgs(raw []byte) (T, error) {
+	r := reader{in: orElse(raw, emptyArray)}
+	if c.list {
+		return c.read(&r, MaxValueDepth)
+	}
+	var zero T
+	t, err := r.want(kindArray)
+	if err != nil {
+		return zero, within(c.name, err)
+	}
+	v := zero
+	if t.n() > 0 {
+		if v, err = c.readOne(&r, MaxValueDepth-1); err != nil {
+			return zero, err
+		}
+	}
+	for range t.n() - 1 {
+		if err := r.skip(MaxValueDepth - 1); err != nil {
+			return zero, err
+		}
+	}
+	if err := r.end(); err != nil {
+		return zero, err
+	}
+	return v, nil
+}
+
+// DecodeValue reads what AppendValue wrote; nil bytes are nil, and for struct{} any value will do. Nothing of raw is kept. Its errors are
+// those of DecodeArgs.
+func (c *Codec[T]) DecodeValue(raw []byte) (v T, err error) {
+	if c.nothing {
+		return v, Check(orElse(raw, []byte{nilByte}), MaxValueDepth)
+	}
+	r := reader{in: orElse(raw, []byte{nilByte})}
+	return c.read(&r, MaxValueDepth)
+}
+
+func (c *Codec[T]) read(r *reader, levels int) (T, error) {
+	v, err := c.readOne(r, levels)
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v, nil
+}
+
+func (c *Codec[T]) readOne(r *reader, levels int) (v T, err error) {
+	if err = c.shape.read(r, reflect.ValueOf(&v).Elem(), levels); err != nil {
+		return v, within(c.name, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,175 @@
+package task
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+//go:embed promote.lua
+var promoteLua string
+
+var promoteScript = script.New("task/promote", promoteLua)
+
+const (
+	promotePage  = 500                    // tasks of one script
+	promotePoll  = time.Second            // at least that often somebody looks
+	promoteStand = 100 * time.Millisecond // how much later those look that found others to be quicker
+)
+
+// promoter moves delayed tasks to their streams when they are due. Any number of processes do it (S7): all learn when the first is due, and those who
+// find it moved already stand by a little, so that usually one asks.
+type promoter struct {
+	c     *Client
+	log   *slog.Logger
+	ahead time.Duration // of the server's clock before ours
+	stand bool          // others were quicker
+	wake  chan struct{}
+}
+
+func newPromoter(c *Client, log *slog.Logger) *promoter {
+	return &promoter{c: c, log: log, wake: make(chan struct{}, 1)}
+}
+
+// run promotes until ctx ends. Errors of Redis are outlived.
+func (p *promoter) run(ctx context.Context) {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() {
+		p.c.subscribe(ctx, p.c.keys.TaskDelayed(), func() { poke(p.wake) }, func(string) { poke(p.wake) })
+	})
+	for ctx.Err() == nil {
+		wait, err := p.turn(ctx)
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("task: delayed tasks wait, Redis does not answer as it should", "error", err)
+			wait = promotePoll/2 + rand.N(promotePoll/2)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-p.wake:
+		}
+		timer.Stop()
+	}
+}
+
+// turn moves what is due and says how long nothing more will be.
+func (p *promoter) turn(ctx context.Context) (time.Duration, error) {
+	due, err := p.firstDue(ctx)
+	if err != nil || due.IsZero() {
+		return promotePoll, err
+	}
+	wait := due.Sub(p.now())
+	if p.stand {
+		wait += promoteStand + rand.N(promoteStand)
+	}
+	if wait > 0 {
+		return min(wait, promotePoll), nil
+	}
+	moved, err := p.promote(ctx)
+	p.stand = moved == 0 && !p.stand
+	return 0, err
+}
+
+// now is the server's clock.
+func (p *promoter) now() time.Time { return time.Now().Add(p.ahead) }
+
+// firstDue is when the first delayed task is due, zero if there is none. It sets the clock, too. One round trip.
+func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := p.c.rdb.B()
+	sent := time.Now()
+	replies := p.c.rdb.DoMulti(call, b.Time().Build(), b.Zrange().Key(p.c.keys.TaskDelayed()).Min("0").Max("0").Withscores().Build())
+	v, err := replies[0].AsIntSlice()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(v) != 2 {
+		return time.Time{}, fmt.Errorf("TIME: %d values, want 2", len(v))
+	}
+	p.ahead = time.Unix(v[0], v[1]*int64(time.Microsecond)).Sub(sent.Add(time.Since(sent) / 2).Round(0))
+	list, err := replies[1].AsZScores()
+	if err != nil || len(list) == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(int64(list[0].Score*1000 + 0.5)), nil
+}
+
+// promote moves what is due now, a page at a time, until nothing is.
+func (p *promoter) promote(ctx context.Context) (moved int64, err error) {
+	for ctx.Err() == nil {
+		n, full, err := p.page(ctx)
+		moved += n
+		if err != nil || !full {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// page moves up to promotePage tasks. Two round trips.
+func (p *promoter) page(ctx context.Context) (moved int64, full bool, err error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	k := p.c.keys
+	until := strconv.FormatFloat(float64(p.now().UnixMicro())/1e6, 'f', 6, 64)
+	members, err := p.c.rdb.Do(call, p.c.rdb.B().Zrange().Key(k.TaskDelayed()).Min("-inf").Max(until).Byscore().Limit(0, promotePage).Build()).AsStrSlice()
+	if err != nil || len(members) == 0 {
+		return 0, false, err
+	}
+	keys := []string{k.TaskDelayed(), k.TaskDead(), k.TaskDeadIndex()}
+	for _, q := range queues {
+		keys = append(keys, p.c.streams[q])
+	}
+	args := make([]string, 0, 4*len(members))
+	for _, m := range members {
+		args = append(args, route(m)...)
+	}
+	moved, err = promoteScript.Run(call, p.c.rdb, keys, args...).AsInt64()
+	if err != nil && redis.Away(err) {
+		return 0, false, err
+	}
+	return moved, len(members) == promotePage && err == nil, err
+}
+
+// route says where a delayed message goes: to the stream of its labels, or to the dead letters if it has none (T8, T16).
+func route(member string) []string {
+	m, err := wire.Decode([]byte(member))
+	if err == nil {
+		q := queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size")))
+		if i := slices.Index(queues, q); i >= 0 {
+			return []string{strconv.Itoa(i + 1), member, "", ""}
+		}
+		err = q.validate()
+	}
+	id := "raw:delayed:" + digest([]byte(member))
+	return []string{"0", member, id, rueidis.BinaryString(rawLetter(err, []byte(member)))}
+}
+
+func orPriority(s string) Priority {
+	if s == "" {
+		return Normal
+	}
+	return Priority(s)
+}
+
+func orSize(s string) Size {
+	if s == "" {
+		return Medium
+	}
+	return Size(s)
+}

@@ -1,0 +1,323 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/lock"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// run is one run of a task, from its entry to its outcome.
+type run struct {
+	worker  *Worker
+	handler *Handler
+	entry   *stream.Entry
+	queue   Queue
+	msg     wire.Message
+	keep    time.Duration // of the result; 0 = not kept
+	begun   time.Time
+	until   time.Time // zero = no time limit
+	held    *lock.Held
+	cancel  context.CancelCauseFunc
+	ended   time.Time // when its context ended; guarded by worker.mu
+	told    bool      // that it is stuck; guarded by worker.mu
+}
+
+// attempt is the number of this run among those that count, from 1.
+func (r *run) attempt() int { return int(r.msg.Labels.Int(retryLabel)) + 1 }
+
+func (r *run) grouped() bool { return r.msg.Labels.String("group_id") != "" }
+
+const retryLabel = "_retry_attempt" // how often a task has failed
+
+func (r *run) info() Info {
+	return Info{
+		ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, Attempt: r.attempt(), MaxAttempts: r.maxAttempts(),
+		Labels: userLabels(r.msg.Labels), GroupID: r.msg.Labels.String("group_id"), ParentID: r.msg.Meta.Parent,
+		Enqueued: r.enqueued(), Deadline: r.until, Fence: uint64(r.attempt())<<32 | uint64(r.entry.Deliveries)&0xffffffff, run: r,
+	}
+}
+
+// userLabels are the labels beside those that every task has; nil if there are none.
+func userLabels(labels wire.Labels) map[string]string {
+	if len(labels) <= 2 {
+		return nil
+	}
+	all := make(map[string]string, len(labels)-2)
+	for _, l := range labels {
+		if l.Key != "priority" && l.Key != "size" {
+			all[l.Key] = fmt.Sprint(l.Value)
+		}
+	}
+	return all
+}
+
+func (r *run) maxAttempts() int {
+	if n := r.msg.Meta.Retries; n > 0 {
+		return int(n)
+	}
+	return maxAttempts(r.handler.spec.retry)
+}
+
+// enqueued is when the task was first submitted: said in the message if its entry is not the first.
+func (r *run) enqueued() time.Time {
+	if at := r.msg.Meta.Enqueued; at > 0 {
+		return time.UnixMilli(at)
+	}
+	return entryTime(r.entry.ID)
+}
+
+// entryTime is the server's time at which an entry was added.
+func entryTime(id string) time.Time {
+	text, _, _ := strings.Cut(id, "-")
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// handle runs one entry and says what is to become of it.
+func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outcome {
+	r := &run{worker: w, entry: e, queue: queue, begun: time.Now()}
+	var err error
+	if r.msg, err = decode(e); err != nil {
+		return w.undecodable(r, err)
+	}
+	r.handler = w.handlers[r.msg.Name]
+	o := r.refuse()
+	if o == nil {
+		o = r.execute(ctx)
+	}
+	w.observe(r, o)
+	return o
+}
+
+// decode reads the message of an entry.
+func decode(e *stream.Entry) (wire.Message, error) {
+	if e.Data == "" {
+		return wire.Message{}, errors.New(`the entry has no field "data"`)
+	}
+	return wire.Decode([]byte(e.Data))
+}
+
+// refuse is the outcome of a task that is not to run now, nil if it is.
+func (r *run) refuse() *outcome {
+	w := r.worker
+	switch {
+	case w.control.isCancelled(r.msg.ID):
+		return r.end(Cancelled, ErrCancelled)
+	case r.msg.Meta.Deadline > 0 && r.begun.UnixMilli() > r.msg.Meta.Deadline:
+		return r.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(r.msg.Meta.Deadline).UTC().Format(time.RFC3339)))
+	case w.control.typePaused(r.msg.Name):
+		return r.park()
+	case r.handler == nil:
+		return r.unknown()
+	}
+	return nil
+}
+
+// unknown puts a task back for workers that know it (T10).
+func (r *run) unknown() *outcome {
+	n := r.msg.Meta.Unknown
+	if n >= int64(r.worker.opts.MaxUnknown) {
+		return r.end(Dead, fmt.Errorf("%w: %q, put back %d times", ErrUnknownTask, r.msg.Name, n))
+	}
+	r.msg.Meta.Unknown++
+	return r.again(Unknown, jitter(min(time.Second<<min(n, 6), time.Minute)), ErrUnknownTask)
+}
+
+// execute takes the locks, calls the handler and judges what it returned.
+func (r *run) execute(parent context.Context) *outcome {
+	s := r.handler.spec
+	r.keep = keepFor(s, r.msg.Meta.Retention)
+	if o := r.lock(parent); o != nil {
+		return o
+	}
+	if r.msg.Meta.Start != "" {
+		r.releaseStart(parent)
+	}
+	ctx, cancel := context.WithCancelCause(r.base(parent))
+	r.cancel = cancel
+	defer cancel(context.Canceled)
+	if timer := r.limit(cancel); timer != nil {
+		defer timer.Stop()
+	}
+	r.worker.enter(r)
+	value, err := r.call(runContext{ctx, r})
+	r.worker.leave(r)
+	cause := context.Cause(ctx)
+	if ctx.Err() == nil {
+		cause = nil
+	}
+	r.unlock(parent)
+	return r.judge(value, err, cause)
+}
+
+// base ends with the parent, or with the locks that are held.
+func (r *run) base(parent context.Context) context.Context {
+	if r.held == nil {
+		return parent
+	}
+	return r.held.Context()
+}
+
+// limit sets the time limits of the run.
+func (r *run) limit(cancel context.CancelCauseFunc) *time.Timer {
+	timeout := r.handler.spec.timeout
+	if own := r.msg.Meta.Timeout; own != 0 {
+		timeout = time.Duration(own) * time.Millisecond
+	}
+	if timeout > 0 {
+		r.until = r.begun.Add(timeout)
+	}
+	if end := r.msg.Meta.Deadline; end > 0 {
+		if at := time.UnixMilli(end); r.until.IsZero() || at.Before(r.until) {
+			r.until = at
+		}
+	}
+	if r.until.IsZero() {
+		return nil
+	}
+	return time.AfterFunc(time.Until(r.until), func() { cancel(ErrTimeout) })
+}
+
+// runContext is the context of a handler: it knows its run and its time limit.
+type runContext struct {
+	context.Context
+	r *run
+}
+
+type runKey struct{}
+
+func (c runContext) Value(key any) any {
+	if _, ok := key.(runKey); ok {
+		return c.r
+	}
+	return c.Context.Value(key)
+}
+
+func (c runContext) Deadline() (time.Time, bool) { return c.r.until, !c.r.until.IsZero() }
+
+// running is the run that ctx belongs to, nil outside handlers.
+func running(ctx context.Context) *run {
+	r, _ := ctx.Value(runKey{}).(*run)
+	return r
+}
+
+// ClientFrom is the worker's Client inside a handler, nil outside.
+func ClientFrom(ctx context.Context) *Client {
+	if r := running(ctx); r != nil {
+		return r.worker.client
+	}
+	return nil
+}
+
+// call calls the handler through the middleware. A panic is an error.
+func (r *run) call(ctx context.Context) (value []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	all := r.worker.opts.Middleware
+	if len(all) == 0 {
+		return r.handler.call(ctx, r)
+	}
+	next := func(ctx context.Context) (err error) { value, err = r.handler.call(ctx, r); return err }
+	info := r.info()
+	for i := len(all) - 1; i >= 0; i-- {
+		around, inner := all[i], next
+		next = func(ctx context.Context) error { return around(ctx, info, inner) }
+	}
+	return value, next(ctx)
+}
+
+// judge says what becomes of the task. cause is why its context ended, nil if it did not.
+func (r *run) judge(value []byte, err, cause error) *outcome {
+	var v *verdict
+	switch {
+	case err == nil:
+		return r.done(value)
+	case errors.Is(cause, ErrLost), errors.Is(cause, ErrStopped):
+		return r.again(Returned, 0, err)
+	case errors.Is(cause, ErrCancelled):
+		return r.end(Cancelled, ErrCancelled)
+	case errors.As(err, &v) && v.snooze:
+		r.msg.Meta.Snoozes++
+		return r.again(Snoozed, v.delay, nil)
+	case errors.Is(cause, ErrTimeout) && !errors.Is(err, ErrTimeout):
+		err = fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	return r.failed(err, v)
+}
+
+// failed asks the retry policy.
+func (r *run) failed(err error, v *verdict) *outcome {
+	attempt := r.attempt()
+	r.msg.Meta.History = append(r.msg.Meta.History, wire.Failure{Attempt: int64(attempt), At: time.Now().UnixMilli(), Error: clip(err.Error(), maxHistoryText)})
+	var args *argumentError
+	if errors.As(err, &args) || v != nil && v.final {
+		return r.end(Dead, err)
+	}
+	if n := r.msg.Meta.Retries; n > 0 && int64(attempt) >= n {
+		return r.end(Dead, err)
+	}
+	delay, ok := r.handler.spec.retry.Delay(attempt, err)
+	if !ok {
+		return r.end(Dead, err)
+	}
+	if v != nil && v.after {
+		delay = v.delay
+	}
+	r.msg.Labels = r.msg.Labels.Set(retryLabel, int64(attempt))
+	return r.again(Retried, delay, err)
+}
+
+const (
+	maxHistoryText = 1024 // bytes of one error in the history
+	maxErrorText   = 8 << 10
+)
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// enter and leave keep the list of what runs.
+func (w *Worker) enter(r *run) {
+	w.mu.Lock()
+	w.running[r] = struct{}{}
+	w.mu.Unlock()
+}
+
+func (w *Worker) leave(r *run) {
+	w.mu.Lock()
+	delete(w.running, r)
+	w.mu.Unlock()
+}
+
+func (w *Worker) observe(r *run, o *outcome) {
+	if w.opts.Observe == nil {
+		return
+	}
+	e := Event{Outcome: o.kind, Err: o.err, Wait: r.begun.Sub(r.enqueued()), Took: time.Since(r.begun)}
+	if r.handler != nil {
+		e.Info = r.info()
+	} else {
+		e.Info = Info{ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, run: r}
+	}
+	w.opts.Observe(e)
+}

@@ -1,0 +1,520 @@
+package task
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+//go:embed submit.lua
+var submitLua string
+
+var submitScript = script.New("task/submit", submitLua)
+
+// SubmitOption says something about one submission. Priority and Size are options too, and win over those of the type.
+type SubmitOption interface{ applySubmit(*submission) }
+
+type submitOption func(*submission)
+
+func (f submitOption) applySubmit(s *submission) { f(s) }
+
+func (p Priority) applySubmit(s *submission) { s.priority = p }
+func (z Size) applySubmit(s *submission)     { s.size = z }
+
+// In lets the task start no earlier than d from now, by the server's clock.
+func In(d time.Duration) SubmitOption {
+	return submitOption(func(s *submission) { s.in, s.delayed = max(d, 0), true })
+}
+
+// At lets the task start no earlier than t, to the millisecond.
+func At(t time.Time) SubmitOption {
+	return submitOption(func(s *submission) { s.at, s.delayed = t, true })
+}
+
+// ID gives the task its id, 1-128 bytes. A second submission with the id is answered with the first, for Options.KnownFor.
+func ID(id string) SubmitOption {
+	return submitOption(func(s *submission) { s.id, s.key = id, "id:"+id })
+}
+
+// Key makes the submission safe to repeat: under the same key there is one task, for Options.KnownFor, and each submission gets its handle. Use it
+// when an answer may be lost. 1-128 bytes.
+func Key(key string) SubmitOption { return submitOption(func(s *submission) { s.key = "key:" + key }) }
+
+// WithLabels adds labels, which handlers, metrics and people can read. The names priority, size, periodic, vo, group_id, callback_group_id and all
+// that begin with "_" are Takt's own.
+func WithLabels(labels map[string]string) SubmitOption {
+	return submitOption(func(s *submission) { s.labels = labels })
+}
+
+// Keep stores the result, or for None that the task ended, for d, whatever the type says.
+func Keep(d time.Duration) SubmitOption {
+	return submitOption(func(s *submission) { s.meta.Retention = d.Milliseconds() })
+}
+
+// Deadline ends the task's life at t: a run is broken off then (ErrTimeout), and none begins later; the task is dead.
+func Deadline(t time.Time) SubmitOption {
+	return submitOption(func(s *submission) { s.meta.Deadline = t.UnixMilli() })
+}
+
+// RunTimeout is Timeout for one task.
+func RunTimeout(d time.Duration) SubmitOption {
+	return submitOption(func(s *submission) { s.meta.Timeout = d.Milliseconds() })
+}
+
+// UniqueKey is Unique for one task, with a key of the caller's.
+func UniqueKey(key string, ttl time.Duration) SubmitOption {
+	return submitOption(func(s *submission) { s.unique, s.uniqueFor = key, ttl })
+}
+
+// uniqueness is what Unique says.
+type uniqueness struct {
+	ttl time.Duration
+	key any // func(T) string, nil = by all arguments
+	of  func(args any) string
+}
+
+// Unique allows one task of the type with the same arguments at a time: until it has ended, or ttl is over, submissions of others are refused with
+// a *DuplicateError. ttl 0 = 24 h.
+func Unique(ttl time.Duration) TypeOption {
+	return typeOption(func(s *spec) { s.unique = &uniqueness{ttl: ttl} })
+}
+
+// UniqueBy is Unique by a part of the arguments.
+func UniqueBy[T any](ttl time.Duration, key func(T) string) TypeOption {
+	return typeOption(func(s *spec) {
+		s.unique = &uniqueness{ttl: ttl, key: key, of: func(args any) string { return key(args.(T)) }}
+	})
+}
+
+const defaultUniqueFor = 24 * time.Hour
+
+// submission is one task on its way in.
+type submission struct {
+	id, key   string
+	priority  Priority
+	size      Size
+	labels    map[string]string
+	own       wire.Labels // labels of Takt's own
+	meta      wire.Meta
+	in        time.Duration
+	at        time.Time
+	delayed   bool
+	unique    string
+	uniqueFor time.Duration
+	args      []byte
+}
+
+// Handle is a submitted task.
+type Handle[R any] struct {
+	Ref
+	Existing bool // another submission under the same Key or ID made it
+
+	client *Client
+	out    *wire.Codec[R]
+	kept   bool
+}
+
+// Ref is where a task was put: enough to find it while it waits, without an index.
+type Ref struct {
+	ID    string    `json:"id"`
+	Queue Queue     `json:"queue"`
+	Entry string    `json:"entry,omitempty"` // id in the queue's stream; "" = it was put in the delayed set
+	Due   time.Time `json:"due,omitzero"`    // of a delayed task
+}
+
+// String is QUEUE/ENTRY/ID, or QUEUE/@DUE/ID of a delayed task, as the command line takes it.
+func (r Ref) String() string {
+	if r.Entry == "" {
+		return fmt.Sprintf("%s/@%d/%s", r.Queue, r.Due.UnixMilli(), r.ID)
+	}
+	return fmt.Sprintf("%s/%s/%s", r.Queue, r.Entry, r.ID)
+}
+
+// ParseRef reads what String wrote. Text without slashes is an id whose place is not known.
+func ParseRef(text string) (Ref, error) {
+	parts := strings.SplitN(text, "/", 3)
+	if len(parts) == 1 {
+		return Ref{ID: text}, checkName("id", text)
+	}
+	if len(parts) != 3 {
+		return Ref{}, fmt.Errorf("task: %q: want ID or QUEUE/ENTRY/ID", text)
+	}
+	r := Ref{ID: parts[2], Queue: Queue(parts[0])}
+	if due, ok := strings.CutPrefix(parts[1], "@"); ok {
+		ms, err := strconv.ParseInt(due, 10, 64)
+		if err != nil {
+			return Ref{}, fmt.Errorf("task: %q: the due time %q is not in milliseconds", text, due)
+		}
+		r.Due = time.UnixMilli(ms)
+	} else {
+		r.Entry = parts[1]
+	}
+	return r, errors.Join(r.Queue.validate(), checkName("id", r.ID))
+}
+
+// Submit hands one task over. When it returns nil the task is in Redis and will end exactly once as done, dead or cancelled. On another error nothing
+// was changed, unless it is of the connection: then the outcome is unknown, and only a Key or an ID makes it safe to submit again. One round trip.
+func (t *Type[T, R]) Submit(ctx context.Context, c *Client, args T, opts ...SubmitOption) (*Handle[R], error) {
+	s, err := t.submission(ctx, c, args, opts)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handle[R]{client: c, out: t.out, kept: t.keeps(s)}
+	h.Ref, h.Existing, err = c.submit(ctx, &t.spec, s)
+	if err != nil {
+		var d *DuplicateError
+		if errors.As(err, &d) {
+			h.ID = d.ID
+			return h, err
+		}
+		return nil, err
+	}
+	return h, nil
+}
+
+// SubmitMany hands many tasks over, a pipeline at a time. The handles are in the order of args; where one is nil, the error, a *BatchError, says why. opts
+// are those of each task, so ID is refused.
+func (t *Type[T, R]) SubmitMany(ctx context.Context, c *Client, args []T, opts ...SubmitOption) ([]*Handle[R], error) {
+	handles := make([]*Handle[R], len(args))
+	backing := make([]Handle[R], len(args))
+	var failed BatchError
+	for from := 0; from < len(args); from += submitPage {
+		page := args[from:min(from+submitPage, len(args))]
+		t.submitPage(ctx, c, page, opts, func(i int, ref Ref, existing, kept bool, err error) {
+			if err != nil {
+				failed.add(from+i, err)
+				return
+			}
+			backing[from+i] = Handle[R]{Ref: ref, Existing: existing, client: c, out: t.out, kept: kept}
+			handles[from+i] = &backing[from+i]
+		})
+	}
+	return handles, failed.orNil()
+}
+
+const submitPage = 256 // tasks of one pipeline
+
+// BatchError says which tasks of a batch were not, or perhaps not, submitted.
+type BatchError struct{ Errs map[int]error }
+
+func (e *BatchError) add(i int, err error) {
+	if e.Errs == nil {
+		e.Errs = make(map[int]error)
+	}
+	e.Errs[i] = err
+}
+
+func (e *BatchError) orNil() error {
+	if len(e.Errs) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (e *BatchError) first() int { return slices.Min(slices.Collect(maps.Keys(e.Errs))) }
+
+func (e *BatchError) Error() string {
+	i := e.first()
+	return fmt.Sprintf("task: %d of the batch not submitted, the first is number %d: %v", len(e.Errs), i, e.Errs[i])
+}
+
+// Unwrap is the first error.
+func (e *BatchError) Unwrap() error { return e.Errs[e.first()] }
+
+func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts []SubmitOption, done func(i int, ref Ref, existing, kept bool, err error)) {
+	cmds := make(rueidis.Commands, 0, len(page))
+	subs := make([]*submission, 0, len(page))
+	where := make([]int, 0, len(page))
+	for i, args := range page {
+		s, err := t.submission(ctx, c, args, opts)
+		if err == nil && s.key != "" {
+			err = errors.New("task: SubmitMany: an ID or a Key is of one task, submit them one by one")
+		}
+		if err != nil {
+			done(i, Ref{}, false, false, err)
+			continue
+		}
+		if s.scripted() {
+			ref, existing, err := c.submit(ctx, &t.spec, s)
+			done(i, ref, existing, t.keeps(s), err)
+			continue
+		}
+		cmd, err := c.xadd(ctx, &t.spec, s)
+		if err != nil {
+			done(i, Ref{}, false, false, err)
+			continue
+		}
+		cmds, subs, where = append(cmds, cmd), append(subs, s), append(where, i)
+	}
+	for n, r := range c.rdb.DoMulti(ctx, cmds...) {
+		entry, err := r.ToString()
+		if err != nil {
+			err = submitError(&t.spec, err)
+		}
+		s := subs[n]
+		done(where[n], Ref{ID: s.id, Queue: queueOf(s.priority, s.size), Entry: entry}, false, t.keeps(s), err)
+	}
+}
+
+func (t *Type[T, R]) keeps(s *submission) bool {
+	return s.meta.Retention > 0 || s.meta.Retention == 0 && t.retention > 0
+}
+
+// submission makes and checks one of args and options. No I/O.
+func (t *Type[T, R]) submission(ctx context.Context, c *Client, args T, opts []SubmitOption) (*submission, error) {
+	s := &submission{priority: t.priority, size: t.size}
+	for _, o := range opts {
+		o.applySubmit(s)
+	}
+	if s.id == "" {
+		s.id = newID()
+	}
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.args, err = t.args.AppendArgs(nil, args); err != nil {
+		return nil, fmt.Errorf("task: %s: %w", t.name, err)
+	}
+	if u := t.unique; u != nil && s.unique == "" {
+		if s.uniqueFor = u.ttl; u.of != nil {
+			s.unique = t.name + ":" + digest([]byte(u.of(args)))
+		} else {
+			s.unique = t.name + ":" + digest(s.args)
+		}
+	}
+	if s.unique != "" && s.uniqueFor <= 0 {
+		s.uniqueFor = defaultUniqueFor
+	}
+	s.meta.Unique = s.unique
+	if r := running(ctx); r != nil {
+		s.meta.Parent = r.msg.ID
+	}
+	c.injectTrace(ctx, &s.meta)
+	return s, nil
+}
+
+func (s *submission) validate() error {
+	if err := checkName("id", s.id); err != nil {
+		return err
+	}
+	if kind, key, ok := strings.Cut(s.key, ":"); ok {
+		if err := checkName(kind, key); err != nil {
+			return err
+		}
+	}
+	if s.unique != "" {
+		if err := checkName("unique key", s.unique); err != nil {
+			return err
+		}
+	}
+	if s.uniqueFor < 0 {
+		return fmt.Errorf("task: unique key %q: ttl %v is negative", s.unique, s.uniqueFor)
+	}
+	if len(s.labels) > maxLabels {
+		return fmt.Errorf("task: %d labels: want at most %d", len(s.labels), maxLabels)
+	}
+	for name, value := range s.labels {
+		if err := checkName("label", name); err != nil {
+			return err
+		}
+		if reserved(name) {
+			return fmt.Errorf("task: label %q: the name is Takt's own (W14)", name)
+		}
+		if len(value) > maxLabelValue {
+			return fmt.Errorf("task: label %q: a value of %d bytes, want at most %d", name, len(value), maxLabelValue)
+		}
+	}
+	if s.delayed && !s.at.IsZero() && (s.at.Unix() < 0 || s.at.Year() > 9999) {
+		return fmt.Errorf("task: At %v: want a time between 1970 and 9999", s.at)
+	}
+	return queueOf(s.priority, s.size).validate()
+}
+
+const (
+	maxLabels     = 32
+	maxLabelValue = 1024 // bytes
+)
+
+func reserved(label string) bool {
+	switch label {
+	case "priority", "size", "periodic", "vo", "group_id", "callback_group_id":
+		return true
+	}
+	return strings.HasPrefix(label, "_")
+}
+
+// scripted says whether submit.lua is needed, or XADD does.
+func (s *submission) scripted() bool { return s.delayed || s.key != "" || s.unique != "" }
+
+// encode is the message as it goes into Redis.
+func (c *Client) encode(t *spec, s *submission) ([]byte, error) {
+	m := wire.Message{ID: s.id, Name: t.name, Labels: t.labels, Args: s.args, Meta: s.meta}
+	if s.priority != t.priority || s.size != t.size || len(s.labels) > 0 || len(s.own) > 0 {
+		m.Labels = wire.Labels{{Key: "priority", Value: string(s.priority)}, {Key: "size", Value: string(s.size)}}
+		for _, name := range slices.Sorted(maps.Keys(s.labels)) {
+			m.Labels = append(m.Labels, wire.Label{Key: name, Value: s.labels[name]})
+		}
+		m.Labels = append(m.Labels, s.own...)
+	}
+	b, err := m.Append(nil)
+	if err != nil {
+		return nil, fmt.Errorf("task: %s: %w", t.name, err)
+	}
+	if len(b) > c.opts.MaxMessage {
+		return nil, fmt.Errorf("%w: %s has %d bytes, want at most %d (Options.MaxMessage)", ErrTooLarge, t.name, len(b), c.opts.MaxMessage)
+	}
+	return b, nil
+}
+
+func (c *Client) xadd(ctx context.Context, t *spec, s *submission) (rueidis.Completed, error) {
+	queue := queueOf(s.priority, s.size)
+	if err := c.levels.check(ctx, c, queue); err != nil {
+		return rueidis.Completed{}, err
+	}
+	b, err := c.encode(t, s)
+	if err != nil {
+		return rueidis.Completed{}, err
+	}
+	return c.rdb.B().Xadd().Key(c.streams[queue]).Id("*").FieldValue().FieldValue("data", rueidis.BinaryString(b)).Build(), nil
+}
+
+// submit hands one task over: with XADD, or with submit.lua if there is more to do.
+func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, existing bool, err error) {
+	ref = Ref{ID: s.id, Queue: queueOf(s.priority, s.size)}
+	if !s.scripted() {
+		cmd, err := c.xadd(ctx, t, s)
+		if err != nil {
+			return ref, false, err
+		}
+		if ref.Entry, err = c.rdb.Do(ctx, cmd).ToString(); err != nil {
+			return ref, false, submitError(t, err)
+		}
+		return ref, false, nil
+	}
+	if err := c.levels.check(ctx, c, ref.Queue); err != nil {
+		return ref, false, err
+	}
+	if s.delayed && s.meta.Enqueued == 0 {
+		s.meta.Enqueued = time.Now().UnixMilli()
+	}
+	b, err := c.encode(t, s)
+	if err != nil {
+		return ref, false, err
+	}
+	stream := c.streams[ref.Queue]
+	known, unique := stream, stream
+	if s.key != "" {
+		known = c.keys.TaskKnown(s.key)
+	}
+	if s.unique != "" {
+		unique = c.keys.TaskUnique(s.unique)
+	}
+	reply, err := submitScript.Run(ctx, c.rdb, []string{stream, c.keys.TaskDelayed(), known, unique},
+		rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor)).AsStrSlice()
+	if err != nil {
+		return ref, false, submitError(t, err)
+	}
+	switch {
+	case len(reply) == 3 && reply[0] == "ok":
+		ref.Entry, ref.Due = reply[1], parseDue(reply[2])
+		return ref, false, nil
+	case len(reply) == 4 && reply[0] == "known":
+		ref.ID, ref.Entry, ref.Due = reply[1], reply[2], parseDue(reply[3])
+		return ref, true, nil
+	case len(reply) == 2 && reply[0] == "duplicate":
+		return ref, false, &DuplicateError{Key: s.unique, ID: reply[1]}
+	}
+	return ref, false, fmt.Errorf("task: submit.lua replied %q", reply)
+}
+
+func submitError(t *spec, err error) error { return fmt.Errorf("task: submit %s: %w", t.name, err) }
+
+// when is the due time as submit.lua wants it.
+func (s *submission) when() string {
+	switch {
+	case !s.delayed:
+		return ""
+	case !s.at.IsZero():
+		return "=" + strconv.FormatFloat(float64(s.at.UnixMilli())/1000, 'f', 3, 64)
+	}
+	return "+" + strconv.FormatInt(s.in.Milliseconds(), 10)
+}
+
+func parseDue(seconds string) time.Time {
+	f, err := strconv.ParseFloat(seconds, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(f*1000 + 0.5)).UTC()
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 0), 10) }
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// newID is 128 bits in hex: a UUID of version 7 without its dashes, so ids sort by the time they were made at.
+func newID() string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16|0x7000|rand.Uint64()>>52)
+	binary.BigEndian.PutUint64(b[8:], 1<<63|rand.Uint64()>>2)
+	var text [32]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:])
+}
+
+// levels are the lengths of the queues, as far as MaxBacklog needs them.
+type levels struct {
+	mu   sync.Mutex
+	seen map[Queue]level
+}
+
+type level struct {
+	length int64
+	at     time.Time
+}
+
+const levelAge = 100 * time.Millisecond
+
+func (l *levels) check(ctx context.Context, c *Client, q Queue) error {
+	if c.opts.MaxBacklog == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, ok := l.seen[q]
+	if !ok || time.Since(last.at) > levelAge {
+		n, err := c.rdb.Do(ctx, c.rdb.B().Xlen().Key(c.keys.TaskStream(string(q))).Build()).AsInt64()
+		if err != nil {
+			return fmt.Errorf("task: length of %s: %w", q, err)
+		}
+		if l.seen == nil {
+			l.seen = make(map[Queue]level)
+		}
+		last = level{n, time.Now()}
+		l.seen[q] = last
+	}
+	if last.length >= c.opts.MaxBacklog {
+		return fmt.Errorf("%w: %s holds %d tasks, Options.MaxBacklog is %d", ErrBacklog, q, last.length, c.opts.MaxBacklog)
+	}
+	return nil
+}

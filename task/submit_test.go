@@ -1,0 +1,293 @@
+package task_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/task"
+)
+
+// T1, plus-6: a task waits where its type says, however it is submitted, and where the submission says otherwise.
+func TestSubmitKeepsQueue_T1(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, int]("test:T", task.Realtime, task.Large)
+	send(e, typ, double{1})
+	if _, err := typ.SubmitMany(e.ctx(), e.client, []double{{1}, {2}}); err != nil {
+		t.Fatal(err)
+	}
+	send(e, typ, double{1}, task.Key("k"))
+	if n := e.number("XLEN", e.key("tasks:realtime:large")); n != 4 {
+		t.Errorf("%d of 4 in realtime:large", n)
+	}
+	h := send(e, typ, double{1}, task.Background, task.Small)
+	if h.Queue != "background:small" || e.number("XLEN", e.key("tasks:background:small")) != 1 {
+		t.Errorf("in %s", h.Queue)
+	}
+	h = send(e, typ, double{1}, task.In(time.Hour))
+	if h.Entry != "" || h.Due.IsZero() || e.number("ZCARD", e.key("tasks:delayed")) != 1 {
+		t.Errorf("delayed: %+v", h.Ref)
+	}
+}
+
+// The bytes in the stream are the five fields of the page, so that Python peers read them.
+func TestSubmitWire(t *testing.T) {
+	e := newEnv(t)
+	send(e, Double, double{7}, task.ID("abc"), task.WithLabels(map[string]string{"who": "me"}))
+	entries, err := e.must("XRANGE", e.key("tasks:normal:medium"), "-", "+").AsXRange()
+	if err != nil || len(entries) != 1 || len(entries[0].FieldValues) != 1 {
+		t.Fatal(entries, err)
+	}
+	want := "85" + "a77461736b5f6964" + "a3616263" + "a97461736b5f6e616d65" + "ab746573743a446f75626c65" +
+		"a66c6162656c73" + "83" + "a87072696f72697479" + "a66e6f726d616c" + "a473697a65" + "a66d656469756d" + "a377686f" + "a26d65" +
+		"a97461736b5f61726773" + "9107" + "ab7461736b5f6b7761726773" + "80"
+	if got := hex.EncodeToString([]byte(entries[0].FieldValues["data"])); got != want {
+		t.Errorf("message\n%s, want\n%s", got, want)
+	}
+}
+
+// T16, W14: bad submissions are refused with the field and the rule, and change nothing.
+func TestSubmitRefuses_T16(t *testing.T) {
+	e := newEnv(t)
+	c := e.connect(task.Options{MaxMessage: 500})
+	for want, opts := range map[string][]task.SubmitOption{
+		"queue":        {task.Priority("urgent")},
+		"id":           {task.ID(strings.Repeat("x", 129))},
+		"key":          {task.Key("")},
+		"label":        {task.WithLabels(map[string]string{"": "x"})},
+		"Takt's own":   {task.WithLabels(map[string]string{"_interactive": "1"})},
+		"the name is":  {task.WithLabels(map[string]string{"vo": "x"})},
+		"1024":         {task.WithLabels(map[string]string{"x": strings.Repeat("x", 1025)})},
+		"between 1970": {task.At(time.Unix(-5, 0))},
+		"unique key":   {task.UniqueKey("a\nb", 0)},
+		"is negative":  {task.UniqueKey("a", -1)},
+		"too large":    {task.WithLabels(map[string]string{"a": strings.Repeat("x", 1000)})},
+		"32": {task.WithLabels(func() map[string]string {
+			m := map[string]string{}
+			for i := range 33 {
+				m[fmt.Sprint("l", i)] = ""
+			}
+			return m
+		}())},
+	} {
+		if _, err := Double.Submit(e.ctx(), c, double{}, opts...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := Double.SubmitMany(e.ctx(), c, []double{{1}, {2}}, task.ID("x")); err == nil {
+		t.Error("SubmitMany with an ID: accepted")
+	}
+	if n := e.queued() + e.number("ZCARD", e.key("tasks:delayed")); n != 0 {
+		t.Errorf("%d tasks there", n)
+	}
+	if all, _ := e.srv.AllKeys(e.ctx()); len(all) != 0 {
+		t.Errorf("keys %v", all)
+	}
+}
+
+// T9, plus-22: what a message cannot carry fails at submission; what it can comes back as it was.
+func TestArgumentsSurvive_T9(t *testing.T) {
+	e := newEnv(t)
+	type all struct {
+		I    int64
+		U    uint64
+		F    float64
+		B    []byte
+		T    time.Time
+		M    map[string]any
+		Deep []struct{ A, B string }
+	}
+	typ := task.Define[all, all]("test:All")
+	e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[all]) (all, error) { return j.Args, nil }))
+	in := all{I: math.MinInt64, U: math.MaxUint64, F: math.Inf(-1), B: []byte{0, 255}, T: time.Unix(-1, 999).UTC(),
+		M: map[string]any{"n": int64(1) << 60, "l": []any{"x", nil, true}}, Deep: []struct{ A, B string }{{"a", "b"}}}
+	got, err := send(e, typ, in).Await(e.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(in) {
+		t.Errorf("got  %v\nwant %v", got, in)
+	}
+	_, err = typ.Submit(e.ctx(), e.client, all{M: map[string]any{"x": map[any]any{1: "x"}}})
+	if err == nil || !strings.Contains(err.Error(), "M") {
+		t.Errorf("a map with integer keys: %v", err)
+	}
+}
+
+// A repeat with the same key, or id, is one task; the answer is the same.
+func TestKeyMakesOneTask(t *testing.T) {
+	e := newEnv(t)
+	first := send(e, Double, double{1}, task.Key("order-7"))
+	again := send(e, Double, double{1}, task.Key("order-7"))
+	if again.Ref != first.Ref || !again.Existing || first.Existing {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	one := send(e, Double, double{1}, task.ID("my-id"), task.In(time.Hour))
+	two := send(e, Double, double{1}, task.ID("my-id"), task.In(time.Hour))
+	if one.Ref != two.Ref || one.ID != "my-id" {
+		t.Errorf("%+v, then %+v", one, two)
+	}
+	if n := e.queued() + e.number("ZCARD", e.key("tasks:delayed")); n != 2 {
+		t.Errorf("%d tasks, want 2", n)
+	}
+}
+
+// A thousand at once with one key, over a connection that loses replies: one task (fault 14).
+func TestKeyRetryStorm(t *testing.T) {
+	e := newEnv(t)
+	const callers = 1000
+	ids := make([]string, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			h, err := Double.Submit(e.ctx(), e.client, double{1}, task.Key("storm"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i] = h.ID
+		})
+	}
+	all.Wait()
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); n != 1 || e.queued() != 1 {
+		t.Errorf("%d ids, %d tasks", n, e.queued())
+	}
+}
+
+// A reply that is lost leaves the outcome unknown; the repeat with the key makes no second task (fault 10).
+func TestLostReply(t *testing.T) {
+	e := newEnv(t)
+	proxy := testenv.CountingProxy(t, e.srv.URL)
+	rdb := e.srv.Connect(t, redis.Options{URL: proxy.URL})
+	c, err := task.New(rdb, task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	send(e, Double, double{0}, task.Key("warm")) // the script is known
+	proxy.DropReplies(true)
+	short, cancel := context.WithTimeout(e.ctx(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Double.Submit(short, c, double{1}, task.Key("k")); err == nil {
+		t.Fatal("there was an answer")
+	}
+	e.eventually("the command was applied", func() bool { return e.queued() == 2 })
+	proxy.DropReplies(false)
+	proxy.Cut()
+	var h *task.Handle[int]
+	e.eventually("connected again", func() bool {
+		h, err = Double.Submit(e.ctx(), c, double{1}, task.Key("k"))
+		return err == nil
+	})
+	if !h.Existing || e.queued() != 2 {
+		t.Errorf("existing %v, %d tasks", h.Existing, e.queued())
+	}
+}
+
+// Unique: one at a time with the same arguments, until it has ended.
+func TestUnique(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, int]("test:Unique", task.Unique(time.Hour))
+	by := task.Define[double, int]("test:By", task.UniqueBy(0, func(d double) string { return "same" }))
+	first := send(e, typ, double{1})
+	_, err := typ.Submit(e.ctx(), e.client, double{1})
+	var d *task.DuplicateError
+	if !errors.As(err, &d) || d.ID != first.ID {
+		t.Errorf("second: %v", err)
+	}
+	send(e, typ, double{2})
+	send(e, by, double{1})
+	if _, err := by.Submit(e.ctx(), e.client, double{2}); !errors.As(err, &d) {
+		t.Errorf("by key: %v", err)
+	}
+	if n := e.queued(); n != 3 {
+		t.Errorf("%d tasks, want 3", n)
+	}
+}
+
+// T15: a full queue refuses, and loses nothing.
+func TestBacklog_T15(t *testing.T) {
+	e := newEnv(t)
+	c := e.connect(task.Options{MaxBacklog: 3})
+	for range 3 {
+		if _, err := Double.Submit(e.ctx(), e.client, double{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, opts := range [][]task.SubmitOption{nil, {task.Key("k")}} {
+		if _, err := Double.Submit(e.ctx(), c, double{}, opts...); !errors.Is(err, task.ErrBacklog) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := Double.Submit(e.ctx(), c, double{}, task.Large); err != nil {
+		t.Errorf("another queue: %v", err)
+	}
+	e.must("DEL", e.key("tasks:normal:medium"))
+	e.eventually("room again", func() bool { _, err := Double.Submit(e.ctx(), c, double{}); return err == nil })
+}
+
+// Each submission is one round trip, whatever it needs; a batch of 256 is one, too.
+func TestSubmitRoundTrips(t *testing.T) {
+	e := newEnv(t)
+	proxy := testenv.CountingProxy(t, e.srv.URL)
+	rdb := e.srv.Connect(t, redis.Options{URL: proxy.URL})
+	c, err := task.New(rdb, task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := Double.Submit(e.ctx(), c, double{}, task.Key("warm")); err != nil {
+		t.Fatal(err)
+	}
+	for name, submit := range map[string]func() error{
+		"one":     func() error { _, err := Double.Submit(e.ctx(), c, double{}); return err },
+		"delayed": func() error { _, err := Double.Submit(e.ctx(), c, double{}, task.In(time.Hour)); return err },
+		"key":     func() error { _, err := Double.Submit(e.ctx(), c, double{}, task.Key(name())); return err },
+		"unique":  func() error { _, err := Double.Submit(e.ctx(), c, double{}, task.UniqueKey(name(), 0)); return err },
+		"batch":   func() error { _, err := Double.SubmitMany(e.ctx(), c, make([]double, 256)); return err },
+	} {
+		before := proxy.Trips()
+		if err := submit(); err != nil {
+			t.Fatal(err)
+		}
+		if n := proxy.Trips() - before; n != 1 {
+			t.Errorf("%s: %d round trips, want 1", name, n)
+		}
+	}
+}
+
+var names int
+
+func name() string { names++; return fmt.Sprint("n", names) }
+
+func TestRef(t *testing.T) {
+	for _, r := range []task.Ref{
+		{ID: "a/b", Queue: "normal:medium", Entry: "1-2"},
+		{ID: "a", Queue: "realtime:small", Due: time.UnixMilli(1234567890123)},
+		{ID: "abc"},
+	} {
+		text := r.String()
+		if r.Queue == "" {
+			text = r.ID
+		}
+		got, err := task.ParseRef(text)
+		if err != nil || !got.Due.Equal(r.Due) || got.ID != r.ID || got.Entry != r.Entry || got.Queue != r.Queue {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "a/b", "x:y/1-1/a", "normal:medium/@x/a", "normal:medium/1-1/"} {
+		if _, err := task.ParseRef(text); err == nil {
+			t.Errorf("%q: accepted", text)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/taktworks/takt/lock"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// Priority says which of the three streams of a size a task waits in. As an option it sets the priority of a type, or of one submission.
+type Priority string
+
+// Priorities, highest first; what they mean beside each other is up to the worker's Policy.
+const (
+	Realtime   Priority = "realtime"
+	Normal     Priority = "normal" // the default
+	Background Priority = "background"
+)
+
+// Size says which pool of slots a task runs in. As an option it sets the size of a type, or of one submission.
+type Size string
+
+// Sizes. What they weigh is up to the deployment; a worker has a number of slots for each that it serves.
+const (
+	Small  Size = "small"
+	Medium Size = "medium" // the default
+	Large  Size = "large"
+)
+
+// Priorities and Sizes list all there are, in order.
+func Priorities() []Priority { return []Priority{Realtime, Normal, Background} }
+
+// Sizes lists all sizes.
+func Sizes() []Size { return []Size{Small, Medium, Large} }
+
+// Queue names one of the nine streams: "priority:size".
+type Queue string
+
+// queues are all there are, priorities first; the place of one in it is its number on the way through scripts.
+var (
+	queues  = allQueues()
+	queueBy = queueNames()
+)
+
+func allQueues() []Queue {
+	var all []Queue
+	for _, p := range Priorities() {
+		for _, s := range Sizes() {
+			all = append(all, Queue(p)+":"+Queue(s))
+		}
+	}
+	return all
+}
+
+func queueNames() map[queueName]Queue {
+	by := make(map[queueName]Queue)
+	for _, p := range Priorities() {
+		for _, s := range Sizes() {
+			by[queueName{p, s}] = Queue(p) + ":" + Queue(s)
+		}
+	}
+	return by
+}
+
+type queueName struct {
+	p Priority
+	s Size
+}
+
+// queueOf is the queue of a priority and a size; if there is none, a name that validate refuses.
+func queueOf(p Priority, s Size) Queue {
+	if q, ok := queueBy[queueName{p, s}]; ok {
+		return q
+	}
+	return Queue(p) + ":" + Queue(s)
+}
+
+// Queues lists all nine, priorities first.
+func Queues() []Queue { return slices.Clone(queues) }
+
+// validate checks that q is one of the nine.
+func (q Queue) validate() error {
+	if !slices.Contains(queues, q) {
+		return fmt.Errorf("task: queue %q: want PRIORITY:SIZE, of realtime, normal, background and small, medium, large (T16)", q)
+	}
+	return nil
+}
+
+func (q Queue) size() Size { _, s, _ := strings.Cut(string(q), ":"); return Size(s) }
+
+// None is the result of tasks that have none: nothing is kept when they end.
+type None struct{}
+
+// Defaults of a Type.
+const (
+	DefaultTimeout   = 30 * time.Minute
+	DefaultRetention = 24 * time.Hour
+	maxName          = 128 // bytes
+)
+
+// spec is what is the same for all tasks of a type.
+type spec struct {
+	name      string
+	priority  Priority
+	size      Size
+	retry     RetryPolicy
+	timeout   time.Duration // <= 0 = none
+	retention time.Duration // of results; <= 0 = not kept
+	discard   bool          // no dead letter
+	unique    *uniqueness
+	locks     any // func(T) []lock.Spec
+	lockSpecs func(args any) []lock.Spec
+	labels    wire.Labels
+	periodic  []PeriodicOption
+}
+
+// Type is a kind of task with arguments T and a result R: what those who submit it and those who handle it must agree on. Make one with Define.
+// It is safe for concurrent use and not changed after it is made.
+type Type[T, R any] struct {
+	spec
+	args *wire.Codec[T]
+	out  *wire.Codec[R]
+}
+
+// TypeOption is a property of a Type.
+type TypeOption interface{ applyType(*spec) }
+
+type typeOption func(*spec)
+
+func (f typeOption) applyType(s *spec) { f(s) }
+
+func (p Priority) applyType(s *spec) { s.priority = p }
+func (z Size) applyType(s *spec)     { s.size = z }
+
+// Retry sets what is done when a handler fails; the default is NoRetry: the task is dead at once.
+func Retry(p RetryPolicy) TypeOption { return typeOption(func(s *spec) { s.retry = p }) }
+
+// Timeout bounds each run: its context ends after d, with cause ErrTimeout, and the run has failed. 0 = DefaultTimeout, negative = none.
+func Timeout(d time.Duration) TypeOption { return typeOption(func(s *spec) { s.timeout = d }) }
+
+// Retention is how long results are kept after the end; 0 = DefaultRetention, or nothing if R is None; negative = nothing.
+func Retention(d time.Duration) TypeOption { return typeOption(func(s *spec) { s.retention = d }) }
+
+// Discard lets a task that has failed for good end without a dead letter: it is counted and gone.
+func Discard() TypeOption { return typeOption(func(s *spec) { s.discard = true }) }
+
+// Locks says which locks and limiters a task needs while it runs, by its arguments: all of them or it does not start. f must be a pure function.
+// A type has one such function; T is that of the Type.
+func Locks[T any](f func(args T) []lock.Spec) TypeOption {
+	return typeOption(func(s *spec) {
+		s.locks = f
+		s.lockSpecs = func(args any) []lock.Spec { return f(args.(T)) }
+	})
+}
+
+// Define makes a Type. name is what stands in messages: 1-128 bytes, by convention "category:Name"; T is a struct whose exported fields in their order
+// are the arguments, or any other type that msgpack carries, as the one argument. It panics if name, T, R or an option is unfit: a Type is
+// made when the program starts.
+func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
+	t := &Type[T, R]{spec: spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}}}
+	_, none := any(*new(R)).(None)
+	for _, o := range opts {
+		o.applyType(&t.spec)
+	}
+	switch {
+	case t.timeout == 0:
+		t.timeout = DefaultTimeout
+	}
+	if t.retention == 0 && !none {
+		t.retention = DefaultRetention
+	}
+	t.labels = wire.Labels{{Key: "priority", Value: string(t.priority)}, {Key: "size", Value: string(t.size)}}
+	err := t.spec.validate()
+	if err == nil {
+		t.args, err = wire.NewCodec[T]()
+	}
+	if err == nil {
+		t.out, err = wire.NewCodec[R]()
+	}
+	if _, ok := t.locks.(func(T) []lock.Spec); err == nil && t.locks != nil && !ok {
+		err = fmt.Errorf("task: type %q: Locks is a %T, want func(%T) []lock.Spec", name, t.locks, *new(T))
+	}
+	if err != nil {
+		panic(fmt.Errorf("task: Define(%q): %w", name, err))
+	}
+	return t
+}
+
+// Name is the name given to Define.
+func (t *Type[T, R]) Name() string { return t.name }
+
+// Queue is where tasks of the type wait, unless their submission says otherwise.
+func (t *Type[T, R]) Queue() Queue { return queueOf(t.priority, t.size) }
+
+func (s *spec) validate() error {
+	if err := checkName("name", s.name); err != nil {
+		return err
+	}
+	return queueOf(s.priority, s.size).validate()
+}
+
+// checkName refuses what must not stand in keys, logs and tables.
+func checkName(field, s string) error {
+	switch {
+	case s == "" || len(s) > maxName:
+		return fmt.Errorf("task: %s %q: want 1 to %d bytes, has %d", field, s, maxName, len(s))
+	case !utf8.ValidString(s):
+		return fmt.Errorf("task: %s %q: want UTF-8", field, s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("task: %s %q: control characters are not allowed", field, s)
+	}
+	return nil
+}
+
+// Handler is a Type with the function that does the work, for a Worker.
+type Handler struct {
+	spec *spec
+	call func(ctx context.Context, r *run) (value []byte, err error)
+	lock func(r *run) ([]lock.Spec, error)
+}
+
+// Name is the name of the handler's Type.
+func (h Handler) Name() string { return h.spec.name }
+
+// Handle binds the function that does the work of t. It is called from many goroutines at once and should return soon after its context ends, whose
+// cause says why: ErrTimeout, ErrCancelled, ErrLost, ErrStopped or a *lock.LostError. A nil error means that the task is done with that
+// result; Cancel, RetryAfter and Snooze make errors that say what to do instead of the type's retry policy. A panic is an error.
+func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler {
+	h := Handler{spec: &t.spec}
+	h.call = func(ctx context.Context, r *run) ([]byte, error) {
+		args, err := t.args.DecodeArgs(r.msg.Args)
+		if err != nil {
+			return nil, &argumentError{err}
+		}
+		result, err := f(ctx, &Job[T]{Info: r.info(), Args: args})
+		if err != nil || r.keep <= 0 && !r.grouped() {
+			return nil, err
+		}
+		value, err := t.out.AppendValue(nil, result)
+		if err != nil {
+			return nil, &resultError{err}
+		}
+		return value, nil
+	}
+	if t.lockSpecs != nil {
+		h.lock = func(r *run) ([]lock.Spec, error) {
+			args, err := t.args.DecodeArgs(r.msg.Args)
+			if err != nil {
+				return nil, &argumentError{err}
+			}
+			return t.lockSpecs(args), nil
+		}
+	}
+	return h
+}
+
+// Info is what a handler may know about the task that it runs.
+type Info struct {
+	ID          string
+	Name        string
+	Queue       Queue
+	Attempt     int // 1 for the first; a run that was snoozed, blocked or broken off does not count
+	MaxAttempts int // 0 = the policy does not say
+	Labels      map[string]string
+	GroupID     string    // "" = in no group
+	ParentID    string    // "" = not submitted by a task
+	Enqueued    time.Time // when it was first submitted, by the server's clock or, after a retry, by that of the submitter
+	Deadline    time.Time // when this run's context ends; zero = never
+
+	// Fence grows with every run of this task: what a run writes elsewhere with its fence, a later run can tell from its own.
+	Fence uint64
+
+	run *run
+}
+
+// Job is one run of a task as its handler gets it.
+type Job[T any] struct {
+	Info
+	Args T
+}
+
+// Client is the one that the worker uses, for tasks that submit tasks.
+func (i Info) Client() *Client { return i.run.worker.client }
+
+// Fences are the fencing numbers of the locks that the run holds, by lock key.
+func (i Info) Fences() map[string]uint64 {
+	if i.run.held == nil {
+		return nil
+	}
+	return i.run.held.Fences()
+}

@@ -1,0 +1,130 @@
+package task_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// task-A1, task-A2, task-D5: the words on the wire, and the nine streams.
+func TestQueues(t *testing.T) {
+	want := "realtime:small realtime:medium realtime:large normal:small normal:medium normal:large background:small background:medium background:large"
+	if got := strings.Trim(fmt.Sprint(task.Queues()), "[]"); got != want {
+		t.Errorf("Queues %s", got)
+	}
+}
+
+// task-B6: what a type says of itself. T1: its queue is that of its own priority and size.
+func TestDefine(t *testing.T) {
+	typ := task.Define[double, int]("test:T", task.Realtime, task.Large)
+	if typ.Name() != "test:T" || typ.Queue() != "realtime:large" {
+		t.Errorf("%s in %s", typ.Name(), typ.Queue())
+	}
+	if q := task.Define[double, int]("test:U").Queue(); q != "normal:medium" {
+		t.Errorf("default queue %s", q)
+	}
+}
+
+// T9, T16: what cannot work is refused when the program starts, with the reason.
+func TestDefineRefuses(t *testing.T) {
+	for want, define := range map[string]func(){
+		`name ""`:       func() { task.Define[double, int]("") },
+		"128 bytes":     func() { task.Define[double, int](strings.Repeat("x", 129)) },
+		"control":       func() { task.Define[double, int]("a\nb") },
+		"UTF-8":         func() { task.Define[double, int]("a\xff") },
+		`"urgent:small`: func() { task.Define[double, int]("x", task.Priority("urgent"), task.Small) },
+		"map":           func() { task.Define[struct{ M map[int]string }, int]("x") },
+		"chan":          func() { task.Define[struct{ C chan int }, int]("x") },
+	} {
+		t.Run(want, func(t *testing.T) {
+			defer func() {
+				err, _ := recover().(error)
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("panic %v, want one with %q", err, want)
+				}
+			}()
+			define()
+		})
+	}
+}
+
+// task-A10, task-A11, task-A12, W12: retries are what is said, the first delay is Base, and growth ends at Max.
+func TestRetryPolicies(t *testing.T) {
+	if _, ok := (task.NoRetry{}).Delay(1, nil); ok {
+		t.Error("NoRetry retries")
+	}
+	b := task.Backoff{Base: 10 * time.Second, Retries: 3, Exact: true}
+	for attempt, want := range map[int]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second} {
+		if d, ok := b.Delay(attempt, nil); !ok || d != want {
+			t.Errorf("after attempt %d: %v %v, want %v", attempt, d, ok, want)
+		}
+	}
+	if _, ok := b.Delay(4, nil); ok {
+		t.Error("a fourth retry of three")
+	}
+	if b.MaxAttempts() != 4 {
+		t.Errorf("MaxAttempts %d", b.MaxAttempts())
+	}
+	endless := task.Backoff{Retries: -1, Max: time.Minute}
+	if d, ok := endless.Delay(10_000, nil); !ok || d > time.Minute || d < 30*time.Second {
+		t.Errorf("attempt 10000: %v %v", d, ok)
+	}
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		d, _ := task.Backoff{}.Delay(1, errors.New("x"))
+		if d < 5*time.Second || d > 10*time.Second {
+			t.Errorf("jittered %v", d)
+		}
+		seen[d] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d delays of 20: no jitter", len(seen))
+	}
+}
+
+func TestClientOptions(t *testing.T) {
+	e := newEnv(t)
+	for want, o := range map[string]task.Options{
+		"Prefix":     {Prefix: "a b"},
+		"MaxMessage": {MaxMessage: -1},
+		"MaxBacklog": {MaxBacklog: -1},
+		"KnownFor":   {KnownFor: -1},
+	} {
+		if _, err := task.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := task.New(nil, task.Options{}); err == nil {
+		t.Error("no client: accepted")
+	}
+}
+
+func TestWorkerOptions(t *testing.T) {
+	e := newEnv(t)
+	h := Double.Handle(nil)
+	for want, c := range map[string]struct {
+		o        task.WorkerOptions
+		handlers []task.Handler
+	}{
+		"handlers for":  {task.WorkerOptions{}, []task.Handler{h, h}},
+		"empty Handler": {task.WorkerOptions{}, []task.Handler{{}}},
+		"which sizes":   {task.WorkerOptions{}, nil},
+		`size "huge"`:   {task.WorkerOptions{Concurrency: map[task.Size]int{"huge": 1}}, nil},
+		"0 slots":       {task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 0}}, nil},
+		"Lease":         {task.WorkerOptions{Lease: time.Millisecond}, []task.Handler{h}},
+		"Drain":         {task.WorkerOptions{Drain: -1}, []task.Handler{h}},
+		"Margin":        {task.WorkerOptions{Margin: -1}, []task.Handler{h}},
+		"MaxUnknown":    {task.WorkerOptions{MaxUnknown: -1}, []task.Handler{h}},
+		"weight -1":     {task.WorkerOptions{Policy: task.Weighted{Realtime: -1}}, []task.Handler{h}},
+		"MaxWait":       {task.WorkerOptions{Policy: task.StrictWithAgeing{MaxWait: -1}}, []task.Handler{h}},
+		"ID":            {task.WorkerOptions{ID: "a\nb"}, []task.Handler{h}},
+	} {
+		if _, err := e.client.Worker(c.o, c.handlers...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
