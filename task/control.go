@@ -121,7 +121,7 @@ func (w *Worker) cancelRunning(ids map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for r := range w.running {
-		if ids[r.msg.ID] {
+		if marked(ids, &r.msg) {
 			r.cancel(ErrCancelled)
 		}
 	}

@@ -34,10 +34,8 @@ func (w *Worker) finish(ctx context.Context, b stream.Batch) error {
 			return err
 		}
 	}
-	for _, e := range rest {
-		if err := w.settle(ctx, b, e); err != nil {
-			return err
-		}
+	if len(rest) > 0 {
+		return w.settle(ctx, b, rest)
 	}
 	return nil
 }

@@ -24,6 +24,8 @@ type outcome struct {
 	member []byte        // message of a task that runs again
 	delay  time.Duration
 	letter []byte // dead letter; nil = none is kept
+
+	members []*outcome // of an aggregate that has ended: those of its members, see batch.go
 }
 
 // terminal says that the task has ended.
@@ -43,6 +45,9 @@ func keepFor(s *spec, own int64) time.Duration {
 // done is the outcome of a task that returned value.
 func (r *run) done(value []byte) *outcome {
 	o := &outcome{kind: Done, run: r, task: r.msg.ID, name: r.msg.Name, queue: r.queue, value: value, keep: r.keep}
+	if limit := r.worker.client.opts.MaxMessage; len(value) > limit {
+		return r.failed(&resultError{fmt.Errorf("%w: the result has %d bytes, want at most %d (Options.MaxMessage)", ErrTooLarge, len(value), limit)}, nil)
+	}
 	if r.keep <= 0 {
 		return o
 	}

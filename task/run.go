@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/internal/stream"
@@ -27,8 +28,9 @@ type run struct {
 	until   time.Time // zero = no time limit
 	held    *lock.Held
 	cancel  context.CancelCauseFunc
-	ended   time.Time // when its context ended; guarded by worker.mu
-	told    bool      // that it is stuck; guarded by worker.mu
+	ended   time.Time   // when its context ended; guarded by worker.mu
+	told    bool        // that it is stuck; guarded by worker.mu
+	handed  atomic.Bool // its slot in its group is an inner group's now, see Inherit
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -113,7 +115,7 @@ func decode(e *stream.Entry) (wire.Message, error) {
 func (r *run) refuse() *outcome {
 	w := r.worker
 	switch {
-	case w.control.isCancelled(r.msg.ID):
+	case w.control.cancels(&r.msg):
 		return r.end(Cancelled, ErrCancelled)
 	case r.msg.Meta.Deadline > 0 && r.begun.UnixMilli() > r.msg.Meta.Deadline:
 		return r.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(r.msg.Meta.Deadline).UTC().Format(time.RFC3339)))

@@ -114,6 +114,7 @@ type spec struct {
 	retention time.Duration // of results; <= 0 = not kept
 	discard   bool          // no dead letter
 	unique    *uniqueness
+	aggregate *aggregation
 	locks     any // func(T) []lock.Spec
 	lockSpecs func(args any) []lock.Spec
 	labels    wire.Labels

@@ -114,6 +114,7 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 		}
 		w.handlers[h.spec.name] = &h
 	}
+	w.handlers[groupFailed.name] = &groupFailedHandler
 	if err := w.complete(handlers); err != nil {
 		return nil, err
 	}

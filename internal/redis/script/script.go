@@ -3,8 +3,9 @@ package script
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
-	"fmt"
 
 	"github.com/redis/rueidis"
 )
@@ -14,12 +15,14 @@ type Script struct {
 	name string
 	src  string
 	lua  *rueidis.Lua
+	hash string // SHA-1 of src, in hex
 }
 
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
 // KEYS, ARGV and reply.
 func New(name, src string) *Script {
-	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src)}
+	sum := sha1.Sum([]byte(src))
+	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
 }
 
 // Name is the name given to New.
@@ -35,12 +38,8 @@ var ErrCrossSlot = errors.New("keys of one script on several cluster slots")
 // trip, two in that case. It is never sent twice for another reason: after a cut connection the outcome is unknown. Keys of
 // several slots on a cluster are an error here, not the library's panic.
 func (s *Script) Run(ctx context.Context, rdb rueidis.Client, keys []string, args ...string) rueidis.RedisResult {
-	if len(keys) > 1 && rdb.Mode() == rueidis.ClientModeCluster {
-		for _, k := range keys[1:] {
-			if slot(k) != slot(keys[0]) {
-				return rueidis.NewErrorResult(fmt.Errorf("%s: %w: %q, %q", s.name, ErrCrossSlot, keys[0], k))
-			}
-		}
+	if err := s.check(rdb, keys); err != nil {
+		return rueidis.NewErrorResult(err)
 	}
 	return s.lua.Exec(ctx, rdb, keys, args)
 }

@@ -1,0 +1,3 @@
+package task
+
+type aggregation struct{}

@@ -1,0 +1,165 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/task"
+)
+
+// A unique key is free again when its task has ended, in the same step and however it ended.
+func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
+	e := newEnv(t)
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		kind task.Outcome
+		name string
+		err  error
+		runs int
+	}{
+		{task.Done, "done", nil, 1},
+		{task.Dead, "dead", boom, 1},
+		{task.Dead, "dead after a retry", boom, 2},
+		{task.Cancelled, "cancelled", nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			retry := task.Retry(task.Backoff{Base: time.Millisecond, Retries: max(c.runs-1, -1), Exact: true})
+			if c.runs < 2 {
+				retry = task.Retry(task.NoRetry{})
+			}
+			typ := task.Define[double, int]("unique:"+c.name, task.Unique(time.Hour), retry)
+			h, err := typ.Submit(e.ctx(), e.client, double{1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var dup *task.DuplicateError
+			if _, err := typ.Submit(e.ctx(), e.client, double{1}); !errors.As(err, &dup) || dup.ID != h.ID {
+				t.Fatalf("a second one: %v, want a DuplicateError of %s", err, h.ID)
+			}
+			if c.kind == task.Cancelled {
+				e.mark(h.ID)
+			}
+			runs := 0
+			_, stop := e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[double]) (int, error) { runs++; return 1, c.err }))
+			_, err = h.Await(e.ctx())
+			stop()
+			if (err == nil) != (c.kind == task.Done) || runs != c.runs {
+				t.Errorf("it ended with %v after %d runs", err, runs)
+			}
+			if _, err := typ.Submit(e.ctx(), e.client, double{1}); err != nil {
+				t.Errorf("after the end: %v", err)
+			}
+			if n := e.counter(c.kind, "unique:"+c.name); n != 1 {
+				t.Errorf("%d are counted as %s, want 1", n, c.kind)
+			}
+			if e.number("ZCARD", e.key("tasks:cancelled")) != 0 {
+				t.Error("a cancel mark is left")
+			}
+			if letters := e.number("HEXISTS", e.key("tasks:dead"), h.ID); (letters == 1) != (c.kind == task.Dead) {
+				t.Errorf("%d dead letters", letters)
+			}
+			e.raw("FLUSHALL")
+		})
+	}
+}
+
+// A key that went to another task meanwhile, or is of a type that Takt does not write, stays.
+func TestUniqueKeyOfAnotherStays(t *testing.T) {
+	e := newEnv(t)
+	started, goOn := make(chan string), make(chan struct{})
+	typ := task.Define[double, int]("unique:Other")
+	e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
+		started <- j.ID
+		<-goOn
+		return 1, nil
+	}))
+	for _, foreign := range [][]string{{"SET", e.key("tasks:unique:k"), "another"}, {"LPUSH", e.key("tasks:unique:k"), "x"}} {
+		h, err := typ.Submit(e.ctx(), e.client, double{}, task.UniqueKey("k", time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		receive(e, "it runs", started)
+		e.raw("DEL", e.key("tasks:unique:k"))
+		e.raw(foreign...)
+		goOn <- struct{}{}
+		if _, err := h.Await(e.ctx()); err != nil {
+			t.Error(err)
+		}
+		if e.number("DEL", e.key("tasks:unique:k")) != 1 {
+			t.Errorf("after %q: the key is gone", foreign)
+		}
+	}
+}
+
+// A cancelled task ends once, its mark goes with it, and whoever waits is told.
+func TestCancelledRunEnds(t *testing.T) {
+	e := newEnv(t)
+	started := make(chan string, 1)
+	typ := task.Define[double, int]("cancel:Run")
+	e.start(task.WorkerOptions{}, typ.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
+		started <- j.ID
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	}))
+	h, err := typ.Submit(e.ctx(), e.client, double{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.mark(receive(e, "it runs", started))
+	var failed *task.Error
+	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
+		t.Errorf("Await: %v, want cancelled", err)
+	}
+	e.soon("nothing is left", func() bool { return e.left() == 0 && e.number("ZCARD", e.key("tasks:cancelled")) == 0 })
+	if n := e.counter(task.Cancelled, "cancel:Run"); n != 1 {
+		t.Errorf("%d are counted as cancelled, want 1", n)
+	}
+}
+
+// A worker that was cut off, and whose task another one ended, changes nothing when it comes back.
+func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
+	e := newEnv(t)
+	proxy := testenv.CountingProxy(t, e.srv.Addr)
+	cut, err := task.New(e.srv.Connect(t, redis.Options{URL: "redis://" + proxy.Addr}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cut.Close)
+	typ := task.Define[double, string]("lost:Unique", task.Unique(time.Hour))
+	started, goOn, returned := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
+	slow, err := cut.Worker(task.WorkerOptions{ID: "slow", Lease: 300 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[double]) (string, error) {
+		started <- struct{}{}
+		<-goOn
+		returned <- struct{}{}
+		return "slow", nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := e.run(slow)
+	h, err := typ.Submit(e.ctx(), e.client, double{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive(e, "the slow worker has it", started)
+	proxy.Refuse(true)
+	proxy.Cut()
+	e.start(task.WorkerOptions{ID: "quick", Lease: 300 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[double]) (string, error) { return "quick", nil }))
+	if got, err := h.Await(e.ctx()); got != "quick" || err != nil {
+		t.Errorf("Await = %q, %v, want quick", got, err)
+	}
+	proxy.Refuse(false)
+	close(goOn)
+	receive(e, "the slow worker is done", returned)
+	stop()
+	if result, err := h.Result(e.ctx()); err != nil || result.Value != "quick" {
+		t.Errorf("the result is %v, %v now", result.Value, err)
+	}
+	if n := e.counter(task.Done, "lost:Unique"); n != 1 {
+		t.Errorf("it is counted %d times, want once", n)
+	}
+}
