@@ -55,7 +55,9 @@ func (p GroupPolicy) applyGroup(g *grouping) { g.policy = p }
 
 // GroupID names the group, 1-100 bytes, without it the name is random. Spawn under the name of a group that exists adds what is missing of it and nothing else, so
 // a Spawn whose outcome is not known, or that a crash cut short, is safe to repeat with the same children.
-func GroupID(id string) GroupOption { return groupOption(func(g *grouping) { g.id, g.named = id, true }) }
+func GroupID(id string) GroupOption {
+	return groupOption(func(g *grouping) { g.id, g.named = id, true })
+}
 
 // GroupTTL is how long a group is kept after the last end of a child, and each child's result after that child's end; 0 = 24 h. A child that ends later
 // ends as it does, and the callback never runs.
