@@ -21,16 +21,24 @@ var finishScript = script.New("task/finish", finishLua)
 // finish writes the outcomes of a batch: in one script those of tasks that stand alone, and one by one those that concern others.
 func (w *Worker) finish(ctx context.Context, b stream.Batch) error {
 	alone := make([]*stream.Entry, 0, len(b.Entries))
-	var rest []*stream.Entry
+	var rest, blocked []*stream.Entry
 	for _, e := range b.Entries {
-		if o := effect(e); o.concernsOthers() {
+		switch o := effect(e); {
+		case o.kind == Blocked:
+			blocked = append(blocked, e)
+		case o.concernsOthers():
 			rest = append(rest, e)
-		} else {
+		default:
 			alone = append(alone, e)
 		}
 	}
 	if len(alone) > 0 {
 		if err := w.finishAlone(ctx, b, alone); err != nil {
+			return err
+		}
+	}
+	if len(blocked) > 0 {
+		if err := w.finishBlocked(ctx, b, blocked); err != nil {
 			return err
 		}
 	}

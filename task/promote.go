@@ -131,7 +131,7 @@ func (p *promoter) page(ctx context.Context) (moved int64, full bool, err error)
 	if err != nil || len(members) == 0 {
 		return 0, false, err
 	}
-	keys := []string{k.TaskDelayed(), k.TaskDead(), k.TaskDeadIndex()}
+	keys := []string{k.TaskDelayed(), k.TaskDead(), k.TaskDeadIndex(), k.TaskBlocked()}
 	for _, q := range queues {
 		keys = append(keys, p.c.streams[q])
 	}
@@ -152,7 +152,11 @@ func route(member string) []string {
 	if err == nil {
 		q := queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size")))
 		if i := slices.Index(queues, q); i >= 0 {
-			return []string{strconv.Itoa(i + 1), member, "", ""}
+			blocked := ""
+			if m.Meta.Blocked > 0 {
+				blocked = m.ID
+			}
+			return []string{strconv.Itoa(i + 1), member, blocked, ""}
 		}
 		err = q.validate()
 	}

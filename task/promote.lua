@@ -1,6 +1,7 @@
 -- promote.lua: move due tasks from the delayed set to their streams.
--- KEYS[1] delayed zset   KEYS[2] dead letters   KEYS[3] index of the dead letters   KEYS[4...] the streams
--- ARGV    in fours: index of the stream from 1, message, "", ""; for a message that belongs to none: "0", message, an id, the dead letter
+-- KEYS[1] delayed zset   KEYS[2] dead letters   KEYS[3] index of the dead letters   KEYS[4] blocked hash   KEYS[5...] the streams
+-- ARGV    in fours: index of the stream from 1, message, its id if it was ever blocked, else "", ""; for a message that belongs to none: "0", message, an id,
+--         the dead letter
 -- Reply: how many were moved. One that another process moved before, or that was put off meanwhile, is left alone.
 -- What is moved is added before it is removed: a failure in the middle may repeat a task, and never loses one (T8).
 local t = redis.call('TIME')
@@ -13,7 +14,8 @@ for i = 1, #ARGV, 4 do
       redis.call('HSET', KEYS[2], ARGV[i + 2], ARGV[i + 3])
       redis.call('ZADD', KEYS[3], string.format('%.0f', now * 1000), ARGV[i + 2])
     else
-      redis.call('XADD', KEYS[3 + ARGV[i]], '*', 'data', ARGV[i + 1])
+      redis.call('XADD', KEYS[4 + ARGV[i]], '*', 'data', ARGV[i + 1])
+      if ARGV[i + 2] ~= '' and redis.call('HGET', KEYS[4], ARGV[i + 2]) == ARGV[i + 1] then redis.call('HDEL', KEYS[4], ARGV[i + 2]) end
     end
     redis.call('ZREM', KEYS[1], ARGV[i + 1])
     moved = moved + 1

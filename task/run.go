@@ -27,10 +27,13 @@ type run struct {
 	begun   time.Time
 	until   time.Time // zero = no time limit
 	held    *lock.Held
-	cancel  context.CancelCauseFunc
-	ended   time.Time   // when its context ended; guarded by worker.mu
-	told    bool        // that it is stuck; guarded by worker.mu
-	handed  atomic.Bool // its slot in its group is an inner group's now, see Inherit
+	byHand  bool // by Call: without limiters, and without waiting
+
+	overrides []Provider
+	cancel    context.CancelCauseFunc
+	ended     time.Time   // when its context ended; guarded by worker.mu
+	told      bool        // that it is stuck; guarded by worker.mu
+	handed    atomic.Bool // its slot in its group is an inner group's now, see Inherit
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -98,6 +101,8 @@ func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outc
 	o := r.refuse()
 	if o == nil {
 		o = r.execute(ctx)
+	} else if r.msg.Meta.Blocked > 0 {
+		r.leave(ctx)
 	}
 	w.observe(r, o)
 	return o
@@ -147,7 +152,9 @@ func (r *run) execute(parent context.Context) *outcome {
 	if r.msg.Meta.Start != "" {
 		r.releaseStart(parent)
 	}
-	ctx, cancel := context.WithCancelCause(r.base(parent))
+	base, unguard := r.base(parent)
+	defer unguard()
+	ctx, cancel := context.WithCancelCause(base)
 	r.cancel = cancel
 	defer cancel(context.Canceled)
 	if timer := r.limit(cancel); timer != nil {
@@ -164,12 +171,12 @@ func (r *run) execute(parent context.Context) *outcome {
 	return r.judge(value, err, cause)
 }
 
-// base ends with the parent, or with the locks that are held.
-func (r *run) base(parent context.Context) context.Context {
+// base ends with the parent, or with the first lock that is lost (L2).
+func (r *run) base(parent context.Context) (base context.Context, end func()) {
 	if r.held == nil {
-		return parent
+		return parent, func() {}
 	}
-	return r.held.Context()
+	return r.held.Guard(parent)
 }
 
 // limit sets the time limits of the run.
@@ -223,8 +230,8 @@ func ClientFrom(ctx context.Context) *Client {
 	return nil
 }
 
-// call calls the handler through the middleware. A panic is an error.
-func (r *run) call(ctx context.Context) (value []byte, err error) {
+// through calls the handler through the middleware. A panic is an error.
+func (r *run) through(ctx context.Context) (value []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
@@ -246,6 +253,7 @@ func (r *run) call(ctx context.Context) (value []byte, err error) {
 // judge says what becomes of the task. cause is why its context ended, nil if it did not.
 func (r *run) judge(value []byte, err, cause error) *outcome {
 	var v *verdict
+	var lost *lock.LostError
 	switch {
 	case err == nil:
 		return r.done(value)
@@ -258,6 +266,8 @@ func (r *run) judge(value []byte, err, cause error) *outcome {
 		return r.again(Snoozed, v.delay, nil)
 	case errors.Is(cause, ErrTimeout) && !errors.Is(err, ErrTimeout):
 		err = fmt.Errorf("%w: %w", ErrTimeout, err)
+	case errors.As(cause, &lost) && !errors.Is(err, cause):
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return r.failed(err, v)
 }

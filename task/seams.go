@@ -12,9 +12,6 @@ func (c *Client) injectTrace(ctx context.Context, m *wire.Meta) {}
 
 func (r *run) park() *outcome { return r.again(Parked, 0, nil) }
 
-func (r *run) lock(ctx context.Context) *outcome { return nil }
-func (r *run) unlock(ctx context.Context)        {}
-
 func (w *Worker) look() {}
 
 func (w *Worker) register(ctx context.Context) { <-ctx.Done() }

@@ -117,6 +117,9 @@ type spec struct {
 	aggregate *aggregation
 	locks     any // func(T) []lock.Spec
 	lockSpecs func(args any) []lock.Spec
+	keyed     []any // func(T) []string
+	own       []func(args any) []lock.Spec
+	limits    limits
 	labels    wire.Labels
 	periodic  []PeriodicOption
 }
@@ -187,6 +190,11 @@ func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 	if _, ok := t.locks.(func(T) []lock.Spec); err == nil && t.locks != nil && !ok {
 		err = fmt.Errorf("task: type %q: Locks is a %T, want func(%T) []lock.Spec", name, t.locks, *new(T))
 	}
+	for _, key := range t.keyed {
+		if _, ok := key.(func(T) []string); err == nil && !ok {
+			err = fmt.Errorf("task: type %q: ExclusiveBy is a %T, want func(%T) []string", name, key, *new(T))
+		}
+	}
 	if err != nil {
 		panic(fmt.Errorf("task: Define(%q): %w", name, err))
 	}
@@ -201,6 +209,9 @@ func (t *Type[T, R]) Queue() Queue { return queueOf(t.priority, t.size) }
 
 func (s *spec) validate() error {
 	if err := checkName("name", s.name); err != nil {
+		return err
+	}
+	if err := s.limits.validate(s.object()); err != nil {
 		return err
 	}
 	return queueOf(s.priority, s.size).validate()
@@ -224,6 +235,8 @@ type Handler struct {
 	spec *spec
 	call func(ctx context.Context, r *run) (value []byte, err error)
 	lock func(r *run) ([]lock.Spec, error)
+
+	providers []Provider
 }
 
 // Name is the name of the handler's Type.
@@ -249,13 +262,20 @@ func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler
 		}
 		return value, nil
 	}
-	if t.lockSpecs != nil {
+	if t.lockSpecs != nil || len(t.own) > 0 {
 		h.lock = func(r *run) ([]lock.Spec, error) {
 			args, err := t.args.DecodeArgs(r.msg.Args)
 			if err != nil {
 				return nil, &argumentError{err}
 			}
-			return t.lockSpecs(args), nil
+			var all []lock.Spec
+			if t.lockSpecs != nil {
+				all = t.lockSpecs(args)
+			}
+			for _, own := range t.own {
+				all = append(all, own(args)...)
+			}
+			return all, nil
 		}
 	}
 	return h

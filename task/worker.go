@@ -35,6 +35,8 @@ type WorkerOptions struct {
 	MaxUnknown int
 	// Middleware runs around every handler, the first outermost.
 	Middleware []Middleware
+	// Providers make what handlers ask for with Get; those of a Handler win over them.
+	Providers []Provider
 	// Observe is told of the end of every run, before it is in Redis. It must not block. nil = nobody is.
 	Observe func(Event)
 	// NoPromote leaves delayed tasks to other processes.
@@ -92,6 +94,7 @@ type Worker struct {
 	stream   *stream.Worker
 	log      *slog.Logger
 	control  *control
+	waiters  *waiters
 	ageing   map[Size]*ageing
 	begun    time.Time
 
@@ -121,6 +124,7 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 	w.log = w.log.With("worker", w.opts.ID)
 	w.stream = stream.NewWorker(c.rdb, c.keys, w.opts.ID, w.opts.Lease, w.log)
 	w.control = newControl(w)
+	w.waiters = newWaiters(w)
 	return w, nil
 }
 
@@ -207,6 +211,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var alive, groups sync.WaitGroup
 	alive.Go(func() { _ = w.stream.Run(life) }) // always nil
 	alive.Go(func() { w.control.run(life) })
+	alive.Go(func() { w.waiters.run(life) })
 	alive.Go(func() { w.register(life) })
 	alive.Go(func() { w.age(life) })
 	if !w.opts.NoPromote {

@@ -1,0 +1,498 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/limit"
+	"github.com/taktworks/takt/lock"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// holds polls for a condition.
+func holds(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+func (e *env) redis(command ...string) rueidis.RedisResult {
+	return e.srv.Client.Do(context.Background(), e.srv.Client.B().Arbitrary(command...).Build())
+}
+
+func (e *env) number(command ...string) int64 {
+	e.t.Helper()
+	n, err := e.redis(command...).AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", command, err)
+	}
+	return n
+}
+
+func (e *env) counter(kind task.Outcome, name string) int64 {
+	n, _ := e.redis("HGET", e.prefix+":tasks:counters", string(kind)+" type "+name).AsInt64()
+	return n
+}
+
+// take takes locks from outside of tasks, which the test gives back.
+func (e *env) take(specs ...lock.Spec) (release func()) {
+	e.t.Helper()
+	h, err := e.client.Locker().Try(context.Background(), specs, lock.TryOptions{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return func() {
+		if _, err := h.Release(context.Background()); err != nil {
+			e.t.Error(err)
+		}
+	}
+}
+
+// raw submits a message as it is.
+func (e *env) raw(queue task.Queue, m wire.Message) {
+	e.t.Helper()
+	b, err := m.Append(nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := e.redis("XADD", e.prefix+":tasks:"+string(queue), "*", "data", rueidis.BinaryString(b)).Error(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// delayedTasks are the messages of the delayed set with their due times.
+func (e *env) delayedTasks() (messages []wire.Message, due []float64) {
+	e.t.Helper()
+	list, err := e.redis("ZRANGE", e.prefix+":tasks:delayed", "0", "-1", "WITHSCORES").AsZScores()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, z := range list {
+		m, err := wire.Decode([]byte(z.Member))
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		messages, due = append(messages, m), append(due, z.Score)
+	}
+	return messages, due
+}
+
+// nothingWaits checks that no trace of blocked tasks is left.
+func (e *env) nothingWaits() {
+	e.t.Helper()
+	for _, key := range []string{"tasks:delayed", "tasks:blocked"} {
+		key := e.prefix + ":" + key
+		holds(e.t, key+" is gone", func() bool { return e.number("EXISTS", key) == 0 })
+	}
+	holds(e.t, "the lines of the locks are gone", func() bool {
+		keys, err := e.srv.AllKeys(context.Background())
+		return err == nil && !slices.ContainsFunc(keys, func(k string) bool { return strings.HasSuffix(k, "::wait") || strings.HasSuffix(k, "::until") })
+	})
+}
+
+func mutexOf(key string) lock.Spec { return lock.Mutex(lock.Object{Type: lock.Task, Key: key}) }
+
+// A blocked task has not ended: nothing is counted as done, no result is there, its group does not hear of it (T3, W13); it is one message in the
+// delayed set, under its id, and no attempt (task-E4, T17).
+func TestBlockedIsNoEnd(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("test:Blocked", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
+	release := e.take(mutexOf("B"))
+	if err := e.redis("SET", e.prefix+":groups:g1:remaining", "2").Error(); err != nil {
+		t.Fatal(err)
+	}
+	var blocked, ran atomic.Int64
+	var refused atomic.Pointer[lock.HeldError]
+	e.start(task.WorkerOptions{Observe: func(ev task.Event) {
+		var held *lock.HeldError
+		if ev.Outcome == task.Blocked && errors.As(ev.Err, &held) {
+			blocked.Add(1)
+			refused.Store(held)
+		}
+	}}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
+		ran.Add(1)
+		if j.Attempt != 1 {
+			t.Errorf("attempt %d, want 1: to be blocked is none", j.Attempt)
+		}
+		return j.Args.N, nil
+	}))
+	h, err := kind.Submit(e.ctx(), e.client, double{7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.raw(kind.Queue(), wire.Message{ID: "g1:0", Name: kind.Name(), Args: []byte{0x91, 0x01},
+		Labels: wire.Labels{{Key: "priority", Value: "normal"}, {Key: "size", Value: "medium"}, {Key: "group_id", Value: "g1"}}})
+	holds(t, "both tasks are blocked twice", func() bool {
+		messages, _ := e.delayedTasks()
+		return len(messages) == 2 && messages[0].Meta.Blocked > 1 && messages[1].Meta.Blocked > 1
+	})
+	if want := e.prefix + ":lock:mutex:task:B"; refused.Load().Key != want {
+		t.Errorf("refused by %q, want %q", refused.Load().Key, want)
+	}
+	if n := e.number("HLEN", e.prefix+":tasks:blocked"); n != 2 {
+		t.Errorf("%d blocked tasks can be woken, want 2", n)
+	}
+	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
+		t.Errorf("result of a blocked task: %v, want ErrResultMissing", err)
+	}
+	if n := e.number("GET", e.prefix+":groups:g1:remaining"); n != 2 {
+		t.Errorf("the group has %d left, want 2", n)
+	}
+	if e.counter(task.Done, kind.Name()) != 0 || e.counter(task.Blocked, kind.Name()) < 4 || ran.Load() != 0 {
+		t.Errorf("done %d, blocked %d, ran %d", e.counter(task.Done, kind.Name()), e.counter(task.Blocked, kind.Name()), ran.Load())
+	}
+	messages, _ := e.delayedTasks()
+	for _, m := range messages {
+		if m.ID != h.ID && m.ID != "g1:0" || m.Labels.Int("_retry_attempt") != 0 || m.Meta.Enqueued == 0 {
+			t.Errorf("delayed: %+v", m)
+		}
+	}
+	if n := e.number("XLEN", e.prefix+":tasks:"+string(kind.Queue())); n != 0 {
+		t.Errorf("%d entries in the stream, want 0", n)
+	}
+	release()
+	if got, err := h.Await(e.ctx()); err != nil || got != 7 {
+		t.Errorf("Await = %d, %v, want 7", got, err)
+	}
+	holds(t, "the child ran", func() bool { return ran.Load() == 2 })
+	e.nothingWaits()
+}
+
+// Blocked tasks are started by the release in the order in which they came (L9), long before they would look by themselves: whether a task or
+// somebody outside of tasks had the lock.
+func TestReleaseWakesInOrder(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, task.None]("test:Order", task.Exclusive())
+	var mu sync.Mutex
+	var order []string
+	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, j.ID)
+		return task.None{}, nil
+	}))
+	release := e.take(mutexOf(kind.Name()))
+	const n = 5
+	var want []string
+	for i := range n {
+		id := fmt.Sprintf("t%d", i)
+		want = append(want, id)
+		// Blocked so often that it looks by itself after 2.5 s at the earliest.
+		e.raw(kind.Queue(), wire.Message{ID: id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Meta: wire.Meta{Blocked: 20}})
+		holds(t, id+" is blocked", func() bool { return e.number("HEXISTS", e.prefix+":tasks:blocked", id) == 1 })
+	}
+	begun := time.Now()
+	release()
+	holds(t, "all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(order) == n })
+	took := time.Since(begun)
+	if !slices.Equal(order, want) {
+		t.Errorf("ran in the order %v, want %v", order, want)
+	}
+	if took > 2*time.Second {
+		t.Errorf("took %v: they were not woken", took)
+	}
+	e.nothingWaits()
+}
+
+// 200 contenders for one lock do not come back together (L9), one runs at a time, and all end.
+func TestManyContenders(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, task.None]("test:Crowd", task.Small, task.Exclusive())
+	const n = 200
+	var now, most, ran atomic.Int64
+	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) {
+		if c := now.Add(1); c > most.Load() {
+			most.Store(c)
+		}
+		now.Add(-1)
+		ran.Add(1)
+		return task.None{}, nil
+	}))
+	release := e.take(mutexOf(kind.Name()))
+	if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
+		t.Fatal(err)
+	}
+	var due []float64
+	holds(t, "all are blocked", func() bool { _, due = e.delayedTasks(); return len(due) >= n*9/10 })
+	slices.Sort(due)
+	together := 0
+	for i, from := 0, 0; i < len(due); i++ {
+		for due[i]-due[from] > 0.1 {
+			from++
+		}
+		together = max(together, i-from+1)
+	}
+	if together > n/3 {
+		t.Errorf("%d of %d come back within 100 ms", together, n)
+	}
+	release()
+	holds(t, "all have run", func() bool { return ran.Load() == n })
+	if most.Load() != 1 {
+		t.Errorf("%d ran at once under one mutex", most.Load())
+	}
+	if done := e.counter(task.Done, kind.Name()); done > n {
+		t.Errorf("%d counted as done (W13)", done)
+	}
+	e.nothingWaits()
+}
+
+// A lost lock ends the context of the run with a LostError (L2, plus-5), and the run has failed. The lock of whoever has it now is not touched.
+func TestLostLockEndsTheRun(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("test:Lost", task.Locks(func(double) []lock.Spec {
+		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "L"}, lock.TTL(300*time.Millisecond))}
+	}))
+	causes := make(chan error, 1)
+	begun := make(chan struct{})
+	e.start(task.WorkerOptions{}, kind.Handle(func(ctx context.Context, _ *task.Job[double]) (int, error) {
+		close(begun)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return 0, ctx.Err()
+	}))
+	h, err := kind.Submit(e.ctx(), e.client, double{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	key := e.prefix + ":lock:mutex:task:L"
+	if err := e.redis("SET", key, "somebody else").Error(); err != nil {
+		t.Fatal(err)
+	}
+	var lost *lock.LostError
+	if cause := <-causes; !errors.As(cause, &lost) || lost.Key != key {
+		t.Errorf("cause %v, want a LostError of %s", cause, key)
+	}
+	var failed *task.Error
+	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || !strings.Contains(failed.Message, "is lost") {
+		t.Errorf("Await: %v, want a failure that says that the lock is lost", err)
+	}
+	if owner, _ := e.redis("GET", key).ToString(); owner != "somebody else" {
+		t.Errorf("the lock is now %q's", owner)
+	}
+}
+
+// Each lock is released for itself, and a failure there masks no success (L8).
+func TestReleaseChangesNoOutcome(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("test:Release", task.Locks(func(double) []lock.Spec {
+		return []lock.Spec{mutexOf("a"), mutexOf("b"), mutexOf("c")}
+	}))
+	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) {
+		for _, c := range [][]string{{"DEL", e.prefix + ":lock:mutex:task:b"}, {"LPUSH", e.prefix + ":lock:mutex:task:b", "no lock"}} {
+			if err := e.redis(c...).Error(); err != nil {
+				return 0, err
+			}
+		}
+		return 1, nil
+	}))
+	h, err := kind.Submit(e.ctx(), e.client, double{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := h.Await(e.ctx()); err != nil || got != 1 {
+		t.Errorf("Await = %d, %v, want 1", got, err)
+	}
+	for _, free := range []string{"a", "c"} {
+		if e.number("EXISTS", e.prefix+":lock:mutex:task:"+free) != 0 {
+			t.Errorf("lock %s is not released", free)
+		}
+	}
+}
+
+// A task that is refused a lock uses up no quota of its rate (L6), and one that is refused quota comes back when there is some.
+func TestQuota(t *testing.T) {
+	e := newEnv(t)
+	object := lock.Object{Type: lock.Task, Key: "quota"}
+	const window = 300 * time.Millisecond
+	kind := task.Define[double, task.None]("test:Quota", task.Small, task.Locks(func(double) []lock.Spec {
+		return []lock.Spec{mutexOf("M"), limit.Rate(object, 1, window)}
+	}))
+	var mu sync.Mutex
+	var starts []time.Time
+	e.start(task.WorkerOptions{}, kind.Handle(func(ctx context.Context, j *task.Job[double]) (task.None, error) {
+		at, err := j.Client().Now(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		starts = append(starts, at)
+		return task.None{}, err
+	}))
+	release := e.take(mutexOf("M"))
+	const n = 4
+	if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "all are blocked, some twice", func() bool { return e.counter(task.Blocked, kind.Name()) >= 2*n })
+	if e.number("EXISTS", e.prefix+":limiter:rate:task:quota") != 0 {
+		t.Error("quota is used up by tasks that did not run (L6)")
+	}
+	release()
+	holds(t, "all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(starts) == n })
+	slices.SortFunc(starts, time.Time.Compare)
+	for i := 1; i < n; i++ {
+		if apart := starts[i].Sub(starts[i-1]); apart < window*9/10 {
+			t.Errorf("start %d is %v after the one before, want at least %v", i, apart, window)
+		}
+	}
+	e.nothingWaits()
+}
+
+// Quota that comes back later than any pause is not asked for in between.
+func TestQuotaOfALongWindow(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, task.None]("test:Hourly", task.Limits(0, 1, time.Hour))
+	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) { return task.None{}, nil }))
+	for range 2 {
+		if _, err := kind.Submit(e.ctx(), e.client, double{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var due []float64
+	holds(t, "one is blocked", func() bool { _, due = e.delayedTasks(); return len(due) == 1 })
+	now, err := e.client.Now(e.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := time.UnixMilli(int64(due[0] * 1000)).Sub(now); in < 50*time.Minute || in > time.Hour+time.Second {
+		t.Errorf("comes back in %v, want in an hour", in)
+	}
+	if until := e.number("PTTL", e.prefix+":limiter:rate:task:test%3AHourly::wait"); until < 50*60*1000 {
+		t.Errorf("the place in the line is kept for %d ms, want an hour", until)
+	}
+}
+
+// The locks of a type have its registered name (L13, task-B2), so that types of one Go type do not share them.
+func TestKeysOfLocks(t *testing.T) {
+	e := newEnv(t)
+	var keys []string
+	look := func(_ context.Context, j *task.Job[double]) (int, error) {
+		for k := range j.Fences() {
+			keys = append(keys, strings.TrimPrefix(k, e.prefix+":"))
+		}
+		return 0, nil
+	}
+	for _, c := range []struct {
+		kind *task.Type[double, int]
+		want string
+	}{
+		{task.Define[double, int]("DataclassTask", task.ExclusiveBy(func(d double) []string { return []string{fmt.Sprint(d.N)} })), "lock:mutex:task:DataclassTask:99"},
+		{task.Define[double, int]("MyTask", task.Exclusive()), "lock:mutex:task:MyTask"},
+		{task.Define[double, int]("a:Same", task.Exclusive()), "lock:mutex:task:a%3ASame"},
+		{task.Define[double, int]("b:Same", task.Exclusive()), "lock:mutex:task:b%3ASame"},
+	} {
+		keys = nil
+		if _, err := c.kind.Call(e.ctx(), e.client, double{99}, c.kind.Handle(look)); err != nil || !slices.Equal(keys, []string{c.want}) {
+			t.Errorf("%s holds %v, %v, want %s", c.kind.Name(), keys, err, c.want)
+		}
+	}
+}
+
+// Two types that name the same locks in opposite orders do not get in each other's way (L15).
+func TestOppositeOrders(t *testing.T) {
+	e := newEnv(t)
+	ab := task.Define[double, task.None]("test:AB", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("A"), mutexOf("B")} }))
+	ba := task.Define[double, task.None]("test:BA", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B"), mutexOf("A")} }))
+	var now, ran atomic.Int64
+	f := func(context.Context, *task.Job[double]) (task.None, error) {
+		if now.Add(1) != 1 {
+			t.Error("two at once")
+		}
+		now.Add(-1)
+		ran.Add(1)
+		return task.None{}, nil
+	}
+	e.start(task.WorkerOptions{}, ab.Handle(f), ba.Handle(f))
+	const n = 20
+	for _, kind := range []*task.Type[double, task.None]{ab, ba} {
+		if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(t, "all have run", func() bool { return ran.Load() == 2*n })
+	e.nothingWaits()
+}
+
+// A mistake in the locks is a dead letter at once; a panic in the function that names them is a failure as any other.
+func TestLocksThatCannotBe(t *testing.T) {
+	e := newEnv(t)
+	unknown := task.Define[double, int]("test:Unknown", task.Retry(task.Backoff{}), task.Locks(func(double) []lock.Spec {
+		return []lock.Spec{lock.Mutex(lock.Object{Type: "dataset", Key: "1"})}
+	}))
+	panics := task.Define[double, int]("test:Panics", task.Locks(func(double) []lock.Spec { panic("no locks today") }))
+	f := func(context.Context, *task.Job[double]) (int, error) { t.Error("ran"); return 0, nil }
+	e.start(task.WorkerOptions{}, unknown.Handle(f), panics.Handle(f))
+	for kind, want := range map[*task.Type[double, int]]string{unknown: `"dataset": unknown`, panics: "no locks today"} {
+		h, err := kind.Submit(e.ctx(), e.client, double{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Await(e.ctx()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", kind.Name(), err, want)
+		}
+	}
+}
+
+// A blocked task that is cancelled leaves the line: who waits behind it runs at once, and nothing is left.
+func TestCancelledTaskLeavesTheLine(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("test:Leave", task.Exclusive())
+	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
+	release := e.take(mutexOf(kind.Name()))
+	first, err := kind.Submit(e.ctx(), e.client, double{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
+	second, err := kind.Submit(e.ctx(), e.client, double{2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "both are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
+	if err := e.redis("ZADD", e.prefix+":tasks:cancelled", fmt.Sprint(time.Now().UnixMilli()), first.ID).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.redis("PUBLISH", e.prefix+":tasks:control", "").Error(); err != nil {
+		t.Fatal(err)
+	}
+	var ended *task.Error
+	if _, err := first.Await(e.ctx()); !errors.As(err, &ended) || ended.Type != "cancelled" {
+		t.Errorf("Await: %v, want cancelled", err)
+	}
+	release()
+	if got, err := second.Await(e.ctx()); err != nil || got != 2 {
+		t.Errorf("Await = %d, %v, want 2", got, err)
+	}
+	e.nothingWaits()
+}
+
+// All of it on a cluster, with a tagged prefix (W17).
+func TestBlockedOnACluster(t *testing.T) {
+	e := newEnvOn(t, testenv.RedisCluster(t))
+	kind := task.Define[double, int]("test:Cluster", task.Exclusive(), task.Limits(3, 1000, time.Second))
+	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
+	release := e.take(mutexOf(kind.Name()))
+	h, err := kind.Submit(e.ctx(), e.client, double{5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
+	release()
+	if got, err := h.Await(e.ctx()); err != nil || got != 5 {
+		t.Errorf("Await = %d, %v, want 5", got, err)
+	}
+	e.nothingWaits()
+}
