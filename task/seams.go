@@ -10,8 +10,6 @@ type PeriodicOption struct{}
 
 func (c *Client) injectTrace(ctx context.Context, m *wire.Meta) {}
 
-func (r *run) park() *outcome { return r.again(Parked, 0, nil) }
-
 func (w *Worker) look() {}
 
 func (w *Worker) register(ctx context.Context) { <-ctx.Done() }
