@@ -7,7 +7,7 @@ import (
 )
 
 // Match finds the row of All that a key belongs to, false if there is none. rest is the key below the prefix, without the
-// colon between them. A name {x} may be any text but "". Where two patterns fit, the one that says more before its first name wins,
+// colon between them. A name {x} may be any text but "". Where two patterns fit, the one that says more before its first name wins, of equals the first,
 // so joborder:list:m42 is a list and never the job order "list:m42", and joborder:list: is nothing at all.
 // {stream}:dead fits the streams that have dead letters only.
 func Match(rest string) (Pattern, bool) {
@@ -17,7 +17,7 @@ func Match(rest string) (Pattern, bool) {
 		if !m.owns(rest) {
 			continue
 		}
-		if best < 0 || len(m.before) > len(all[best].before) || len(m.before) == len(all[best].before) && !all[best].whole.MatchString(rest) {
+		if best < 0 || len(m.before) > len(all[best].before) || m.before == all[best].before && !all[best].whole.MatchString(rest) {
 			best = i
 		}
 	}

@@ -55,7 +55,7 @@ func All() []Pattern {
 		{"tasks:counters", "hash", "task", "stays", "how many tasks ended how, by queue and by name"},
 		{"tasks:dead", "hash", "task", "until requeued or deleted", "task id -> dead letter: message, reason, error, history"},
 		{"tasks:dead:index", "zset", "task", "until requeued or deleted", "task ids, score = when they died, in epoch milliseconds"},
-		{"tasks:known:{key}", "string", "task", "24 h", "what was submitted under an idempotency key"},
+		{"tasks:known:{key}", "hash", "task", "24 h", "what was submitted under an idempotency key"},
 		{"tasks:unique:{key}", "string", "task", "until the task ends, at most its ttl", "id of the one task that may exist"},
 		{"tasks:control", "hash", "task", "stays", "what is paused, rates, settings in force"},
 		{"tasks:cancelled", "zset", "task", "24 h, or until the task ends", "ids of tasks to cancel, score = when that was asked, in epoch milliseconds"},

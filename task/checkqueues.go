@@ -1,0 +1,243 @@
+package task
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// queues reads the nine streams: every entry can be read, and waits to be delivered or is held by a worker that lives.
+func (a *auditor) queues(ctx context.Context) error {
+	for _, q := range Queues() {
+		key := a.c.keys.TaskStream(string(q))
+		if !a.has(key) {
+			continue
+		}
+		if err := a.failed(key, a.queue(ctx, key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *auditor) queue(ctx context.Context, key string) error {
+	g, err := a.c.groupOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	held := make(map[string]bool) // ids of the entries, true = held by a worker
+	if err := a.entries(ctx, key, held); err != nil {
+		return err
+	}
+	if g.delivered == "" { // no worker has been there yet
+		a.report.Waiting += len(held)
+		return nil
+	}
+	consumers, err := a.consumers(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := a.pending(ctx, key, held, consumers); err != nil {
+		return err
+	}
+	for id, is := range held {
+		switch {
+		case is:
+			a.report.Running++
+		case stream.Before(g.delivered, id):
+			a.report.Waiting++
+		default:
+			a.violation(key, nextReport, "entry %s was delivered and nobody holds it: it never runs", id)
+		}
+	}
+	return nil
+}
+
+// entries reads a stream in pages.
+func (a *auditor) entries(ctx context.Context, key string, held map[string]bool) error {
+	for from := "-"; ; {
+		page, err := a.c.rdb.Do(ctx, a.c.rdb.B().Xrange().Key(key).Start(from).End("+").Count(auditPage).Build()).AsXRange()
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			held[e.ID] = false
+			data, ok := e.FieldValues["data"]
+			if !ok || len(e.FieldValues) != 1 {
+				a.violation(key, nextRead, `entry %s should have the one field "data"`, e.ID)
+			}
+			if m, ok := a.message(key, "entry "+e.ID, data); ok {
+				a.place(m.ID, spot{key, e.ID})
+			}
+		}
+		if len(page) < auditPage {
+			return nil
+		}
+		from = "(" + page[len(page)-1].ID
+	}
+}
+
+// message reads one, or reports that it cannot be read.
+func (a *auditor) message(key, where, data string) (wire.Message, bool) {
+	m, err := wire.Decode([]byte(data))
+	if err != nil {
+		a.violation(key, nextRead, "%s cannot be read: %v", where, err)
+		return m, false
+	}
+	if q := queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size"))); q.validate() != nil {
+		a.violation(key, nextRead, "%s: task %s names queue %s, which there is not (T16)", where, m.ID, q)
+	}
+	return m, true
+}
+
+// pending reads who holds what: of each entry that is held the data is there, and the worker lives.
+func (a *auditor) pending(ctx context.Context, key string, held map[string]bool, consumers map[string]consumer) error {
+	for from := "-"; ; {
+		page, err := a.c.pendingPage(ctx, key, from, auditPage)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			_, there := held[p.entry]
+			if there {
+				held[p.entry] = true
+			}
+			by := consumers[p.worker]
+			if !there && p.idle > a.grace {
+				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it (E-S21)", p.entry, p.worker)
+			}
+			if there && !by.alive && min(p.idle, by.idle) > a.grace {
+				a.violation(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
+			}
+		}
+		if len(page) < auditPage {
+			return nil
+		}
+		from = "(" + page[len(page)-1].entry
+	}
+}
+
+// consumers lists those of the group of tasks, and reports those that are left over (W7).
+func (a *auditor) consumers(ctx context.Context, key string) (map[string]consumer, error) {
+	all, err := a.c.consumersOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for id, c := range all {
+		if c.alive && !a.alive[id] {
+			a.alive[id] = true
+			a.report.Workers++
+		}
+		if !c.alive && c.pending == 0 && c.idle > a.grace {
+			a.violation(key, nextWorkers, "consumer %s is left over: it holds nothing, and its worker is gone (W7)", id)
+		}
+	}
+	return all, nil
+}
+
+// group is what a stream knows of the consumer group of tasks.
+type group struct {
+	delivered string // id of the last entry given to a worker, "" = there is no group
+	pending   int64
+}
+
+// consumer is one worker as a stream knows it.
+type consumer struct {
+	pending int64
+	idle    time.Duration // since it last asked
+	alive   bool
+}
+
+// held is one entry that a worker holds.
+type held struct {
+	entry, worker string
+	idle          time.Duration // since it was delivered
+	deliveries    int64
+}
+
+func (c *Client) groupOf(ctx context.Context, key string) (group, error) {
+	return parseGroup(c.rdb.Do(ctx, c.rdb.B().XinfoGroups().Key(key).Build()), c.keys.TaskGroup())
+}
+
+func parseGroup(r rueidis.RedisResult, name string) (group, error) {
+	list, err := r.ToArray()
+	if err != nil {
+		return group{}, err
+	}
+	for _, m := range list {
+		info, err := m.AsMap()
+		if err != nil {
+			return group{}, err
+		}
+		if text(info["name"]) == name {
+			return group{delivered: text(info["last-delivered-id"]), pending: number(info["pending"])}, nil
+		}
+	}
+	return group{}, nil
+}
+
+func text(m rueidis.RedisMessage) string {
+	s, _ := m.ToString()
+	return s
+}
+
+func number(m rueidis.RedisMessage) int64 {
+	n, _ := m.AsInt64()
+	return n
+}
+
+// consumersOf lists the workers that read a stream. Two round trips.
+func (c *Client) consumersOf(ctx context.Context, key string) (map[string]consumer, error) {
+	list, err := c.rdb.Do(ctx, c.rdb.B().XinfoConsumers().Key(key).Group(c.keys.TaskGroup()).Build()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	all, ids := make(map[string]consumer, len(list)), make([]string, 0, len(list))
+	for _, m := range list {
+		info, err := m.AsMap()
+		if err != nil {
+			return nil, err
+		}
+		id := text(info["name"])
+		ids = append(ids, id)
+		all[id] = consumer{pending: number(info["pending"]), idle: time.Duration(number(info["idle"])) * time.Millisecond}
+	}
+	alive, err := stream.Living(ctx, c.rdb, c.keys, ids)
+	if err != nil {
+		return nil, err
+	}
+	for id, is := range alive {
+		v := all[id]
+		v.alive = is
+		all[id] = v
+	}
+	return all, nil
+}
+
+// pendingPage lists entries that workers hold, from one id on.
+func (c *Client) pendingPage(ctx context.Context, key, from string, count int64) ([]held, error) {
+	return parsePending(c.rdb.Do(ctx, c.rdb.B().Xpending().Key(key).Group(c.keys.TaskGroup()).Start(from).End("+").Count(count).Build()))
+}
+
+func parsePending(r rueidis.RedisResult) ([]held, error) {
+	list, err := r.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]held, 0, len(list))
+	for _, m := range list {
+		part, err := m.ToArray()
+		if err != nil {
+			return nil, err
+		}
+		if len(part) != 4 {
+			continue
+		}
+		all = append(all, held{entry: text(part[0]), worker: text(part[1]), idle: time.Duration(number(part[2])) * time.Millisecond, deliveries: number(part[3])})
+	}
+	return all, nil
+}

@@ -1,0 +1,160 @@
+package task
+
+import (
+	"context"
+	"hash/maphash"
+	"strconv"
+	"time"
+
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+var fingerprints = maphash.MakeSeed()
+
+func fingerprint(s string) uint64 { return maphash.String(fingerprints, s) }
+
+// delayed reads the delayed set: every member can be read, and none is overdue.
+func (a *auditor) delayed(ctx context.Context) error {
+	key := a.c.keys.TaskDelayed()
+	if !a.has(key) {
+		return nil
+	}
+	seen := make(map[uint64]bool)
+	err := a.c.zsetPairs(ctx, key, func(member, score string) {
+		print := fingerprint(member)
+		if seen[print] {
+			return
+		}
+		seen[print] = true
+		a.report.Delayed++
+		m, ok := a.message(key, "a message due at "+score, member)
+		if !ok {
+			return
+		}
+		if before, twice := a.member[m.ID]; twice && before != print {
+			a.violation(key, nextReport, "task %s is there twice", m.ID)
+		}
+		a.member[m.ID] = print
+		a.place(m.ID, spot{key: key})
+		if due := parseDue(score); a.old(due) {
+			a.violation(key, nextWorkers, "task %s was due at %s", m.ID, due.Format(time.RFC3339Nano))
+		}
+	})
+	return a.failed(key, err)
+}
+
+// blocked compares those that wait for a lock with the delayed set.
+func (a *auditor) blocked(ctx context.Context) error {
+	key := a.c.keys.TaskBlocked()
+	if !a.has(key) {
+		return nil
+	}
+	seen := make(map[string]bool)
+	err := a.c.hashPairs(ctx, key, func(id, member string) {
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		a.report.Blocked++
+		if print, ok := a.member[id]; !ok || print != fingerprint(member) {
+			a.violation(key, nextReport, "task %s is not delayed with this message: it would be woken in vain", id)
+		}
+	})
+	return a.failed(key, err)
+}
+
+// parked reads the tasks of paused types.
+func (a *auditor) parked(ctx context.Context) error {
+	all, names := a.each("tasks:parked:{name}")
+	for i, key := range all {
+		seen := make(map[uint64]bool)
+		err := a.c.zsetPairs(ctx, key, func(member, score string) {
+			print := fingerprint(member)
+			if seen[print] {
+				return
+			}
+			seen[print] = true
+			a.report.Parked++
+			m, ok := a.message(key, "a message parked at "+score, member)
+			if !ok {
+				return
+			}
+			a.place(m.ID, spot{key: key})
+			if m.Name != names[i] {
+				a.violation(key, nextReport, "task %s is a %q", m.ID, m.Name)
+			}
+			if !a.orders.types[names[i]] && a.old(parseParked(score)) {
+				a.violation(key, "resume the type once more", "task %s is parked, and its type is not paused", m.ID)
+			}
+		})
+		if err := a.failed(key, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseParked reads when a task was parked: milliseconds since the epoch.
+func parseParked(score string) time.Time {
+	f, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(f))
+}
+
+// dead compares the dead letters with their index.
+func (a *auditor) dead(ctx context.Context) error {
+	letters, index := a.c.keys.TaskDead(), a.c.keys.TaskDeadIndex()
+	there, listed := make(map[string]bool), make(map[string]bool)
+	if a.has(letters) {
+		err := a.c.hashPairs(ctx, letters, func(id, raw string) {
+			there[id] = true
+			a.letter(letters, id, raw)
+		})
+		if err := a.failed(letters, err); err != nil {
+			return err
+		}
+	}
+	if a.has(index) {
+		err := a.c.zsetPairs(ctx, index, func(id, score string) { listed[id] = true })
+		if err := a.failed(index, err); err != nil {
+			return err
+		}
+	}
+	a.report.Dead = len(there)
+	if a.unreadable(letters) || a.unreadable(index) {
+		return nil
+	}
+	for id := range there {
+		if !listed[id] {
+			a.violation(letters, nextReport, "the letter of task %s is not in the index", id)
+		}
+	}
+	for id := range listed {
+		if !there[id] {
+			a.violation(index, nextReport, "names task %s, which has no letter", id)
+		}
+	}
+	return nil
+}
+
+// unreadable says whether a key is there and was reported.
+func (a *auditor) unreadable(key string) bool {
+	typ, scanned := a.types[key]
+	return scanned && typ == ""
+}
+
+func (a *auditor) letter(key, id, raw string) {
+	a.place(id, spot{key: key})
+	l, err := letterCodec.DecodeArgs([]byte(raw))
+	if err != nil {
+		a.violation(key, nextReport, "the letter of task %s cannot be read: %v", id, err)
+		return
+	}
+	if l.Readable {
+		if m, err := wire.Decode(l.Message); err != nil || m.ID != id {
+			a.violation(key, nextReport, "the letter of task %s holds another message, %q: %v", id, m.ID, err)
+		}
+	}
+}

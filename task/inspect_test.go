@@ -1,0 +1,92 @@
+package task_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+func (e *env) keys() keys.Keys { return keys.New(e.prefix) }
+
+// do runs one command, its words as they are.
+func (e *env) do(words ...string) rueidis.RedisResult {
+	e.t.Helper()
+	r := e.srv.Client.Do(e.ctx(), e.srv.Client.B().Arbitrary(words...).Build())
+	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		e.t.Fatalf("%q: %v", words, err)
+	}
+	return r
+}
+
+func (e *env) number(words ...string) int64 {
+	e.t.Helper()
+	n, err := e.do(words...).AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", words, err)
+	}
+	return n
+}
+
+// message is one as somebody else may write it.
+func message(t testing.TB, m wire.Message) string {
+	t.Helper()
+	b, err := m.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// eventually polls until f is true.
+func (e *env) eventually(what string, f func() bool) {
+	e.t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			e.t.Fatalf("not so after %v: %s", patience, what)
+		}
+	}
+}
+
+// check lists what is wrong, and what there is.
+func (e *env) check(grace time.Duration) (task.Report, []task.Violation) {
+	e.t.Helper()
+	report, found, err := task.Audit(e.ctx(), e.client, grace)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return report, found
+}
+
+// healthy fails the test if anything is wrong.
+func (e *env) healthy(grace time.Duration) task.Report {
+	e.t.Helper()
+	report, found := e.check(grace)
+	for _, v := range found {
+		e.t.Errorf("%v", v)
+	}
+	return report
+}
+
+func submitOne[T, R any](e *env, typ *task.Type[T, R], args T, opts ...task.SubmitOption) *task.Handle[R] {
+	e.t.Helper()
+	h, err := typ.Submit(e.ctx(), e.client, args, opts...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return h
+}
+
+func contains(found []task.Violation, key, problem string) (hits int) {
+	for _, v := range found {
+		if v.Key == key && strings.Contains(v.Problem, problem) {
+			hits++
+		}
+	}
+	return hits
+}
