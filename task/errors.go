@@ -91,9 +91,9 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Error is how a task ended that did not succeed.
 type Error struct {
-	Type      string // Go type of the handler's error, or one of "cancelled", "deliveries", "unknown", "undecodable"
-	Message   string
-	Traceback string // of a panic
+	Type      string `json:"type"` // Go type of the handler's error, or one of "cancelled", "deliveries", "unknown", "undecodable"
+	Message   string `json:"message"`
+	Traceback string `json:"traceback,omitempty"` // of a panic
 }
 
 func (e *Error) Error() string { return "[" + e.Type + "] " + e.Message }

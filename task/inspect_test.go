@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ func (e *env) number(words ...string) int64 {
 	}
 	return n
 }
+
+func ms(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
 // message is one as somebody else may write it.
 func message(t testing.TB, m wire.Message) string {

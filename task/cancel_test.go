@@ -1,0 +1,185 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+func (e *env) cancel(ref task.Ref) task.CancelOutcome {
+	e.t.Helper()
+	out, err := e.client.Cancel(e.ctx(), ref)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return out
+}
+
+// What has not begun is cancelled at once; whoever waits for it is told, and a second time comes too late.
+func TestCancelBeforeItBegins(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		opts []task.SubmitOption
+		put  func(e *env, h *task.Handle[int])
+	}{
+		{"waiting", nil, nil},
+		{"waiting, queue read before", nil, func(e *env, h *task.Handle[int]) {
+			e.do("XGROUP", "CREATE", e.keys().TaskStream("normal:medium"), e.keys().TaskGroup(), "0")
+		}},
+		{"delayed", []task.SubmitOption{task.In(time.Hour)}, nil},
+		{"blocked", []task.SubmitOption{task.In(time.Hour)}, func(e *env, h *task.Handle[int]) {
+			member, err := e.do("ZRANGE", e.keys().TaskDelayed(), "0", "0").AsStrSlice()
+			if err != nil {
+				e.t.Fatal(err)
+			}
+			e.do("HSET", e.keys().TaskBlocked(), h.ID, member[0])
+		}},
+		{"parked", []task.SubmitOption{task.In(time.Hour)}, func(e *env, h *task.Handle[int]) {
+			e.do("HSET", e.keys().TaskControl(), "pause type test:Double", "1")
+			e.do("RENAME", e.keys().TaskDelayed(), e.keys().TaskParked("test:Double"))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEnv(t)
+			h := submitOne(e, Double, double{1}, c.opts...)
+			if c.put != nil {
+				c.put(e, h)
+			}
+			told := make(chan error, 1)
+			go func() { _, err := h.Await(e.ctx()); told <- err }()
+			e.eventually("somebody waits", func() bool { return e.number("HLEN", e.keys().TaskAwaited()) == 1 })
+			if out := e.cancel(h.Ref); out != task.CancelledNow {
+				t.Errorf("%s", out)
+			}
+			var failed *task.Error
+			if err := <-told; !errors.As(err, &failed) || failed.Type != "cancelled" {
+				t.Errorf("Await: %v", err)
+			}
+			if out := e.cancel(h.Ref); out != task.CancelTooLate {
+				t.Errorf("again: %s", out)
+			}
+			for _, counter := range []string{"cancelled type test:Double", "cancelled queue normal:medium"} {
+				if n := e.number("HGET", e.keys().TaskCounters(), counter); n != 1 {
+					t.Errorf("%s: %d", counter, n)
+				}
+			}
+			if r := e.healthy(0); r.Unfinished() != 0 || r.Blocked != 0 || r.Results != 1 || r.Awaited != 0 {
+				t.Errorf("%+v", r)
+			}
+			if got := e.find(h.Ref); got.State != task.StateCancelled {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// One that runs is told: its context ends, and it ends as cancelled.
+func TestCancelRunning(t *testing.T) {
+	e := newEnv(t)
+	begun := make(chan struct{})
+	e.start(task.WorkerOptions{}, Double.Handle(func(ctx context.Context, _ *task.Job[double]) (int, error) {
+		close(begun)
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), task.ErrCancelled) {
+			t.Errorf("cause %v", context.Cause(ctx))
+		}
+		return 0, ctx.Err()
+	}))
+	h := submitOne(e, Double, double{})
+	<-begun
+	if out := e.cancel(task.Ref{ID: h.ID}); out != task.CancelTold {
+		t.Errorf("%s", out)
+	}
+	var failed *task.Error
+	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
+		t.Errorf("Await: %v", err)
+	}
+	if out := e.cancel(h.Ref); out != task.CancelTooLate {
+		t.Errorf("again: %s", out)
+	}
+}
+
+// One whose end concerns others is marked, made due, and ended by the worker that takes it, without being run.
+func TestCancelOfUnique(t *testing.T) {
+	e := newEnv(t)
+	h := submitOne(e, Double, double{}, task.UniqueKey("u", 0), task.In(time.Hour))
+	if out := e.cancel(h.Ref); out != task.CancelTold {
+		t.Errorf("%s", out)
+	}
+	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) {
+		t.Error("it runs")
+		return 0, nil
+	}))
+	var failed *task.Error
+	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
+		t.Errorf("Await: %v", err)
+	}
+}
+
+// Marks are trimmed after a day.
+func TestCancelMarksExpire(t *testing.T) {
+	e := newEnv(t)
+	k := e.keys()
+	now, err := e.client.Now(e.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.do("ZADD", k.TaskCancelled(), "1", "ages-ago", ms(now.Add(-23*time.Hour)), "today")
+	h := submitOne(e, Double, double{}, task.UniqueKey("u", 0))
+	e.cancel(h.Ref)
+	if ids, _ := e.do("ZRANGE", k.TaskCancelled(), "0", "-1").AsStrSlice(); len(ids) != 2 || ids[0] != "today" || ids[1] != h.ID {
+		t.Errorf("%q", ids)
+	}
+}
+
+func TestCancelRefuses(t *testing.T) {
+	e := newEnv(t)
+	if _, err := e.client.Cancel(e.ctx(), task.Ref{ID: "nobody"}); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	h := submitOne(e, Double, double{})
+	e.do("SET", e.keys().TaskCounters(), "1")
+	if out, err := e.client.Cancel(e.ctx(), h.Ref); err == nil {
+		t.Errorf("with a broken key: %s", out)
+	}
+	if n := e.number("XLEN", e.keys().TaskStream("normal:medium")); n != 1 {
+		t.Errorf("%d entries are left: a cancel that failed wrote", n)
+	}
+}
+
+func TestRunNow(t *testing.T) {
+	e := newEnv(t)
+	ran := make(chan struct{})
+	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { close(ran); return 0, nil }))
+	h := submitOne(e, Double, double{}, task.In(time.Hour))
+	if err := e.client.RunNow(e.ctx(), h.Ref); err != nil {
+		t.Fatal(err)
+	}
+	<-ran
+	if _, err := h.Await(e.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	var wrong *task.StateError
+	if err := e.client.RunNow(e.ctx(), h.Ref); !errors.As(err, &wrong) || wrong.State != task.StateDone {
+		t.Errorf("%v", err)
+	}
+	if err := e.client.RunNow(e.ctx(), task.Ref{ID: "nobody"}); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is overdue already is not put off.
+func TestRunNowOfOverdue(t *testing.T) {
+	e := newEnv(t)
+	e.do("ZADD", e.keys().TaskDelayed(), "5", message(t, wire.Message{ID: "late", Name: "n"}))
+	if err := e.client.RunNow(e.ctx(), task.Ref{ID: "late"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.number("ZCOUNT", e.keys().TaskDelayed(), "5", "5"); n != 1 {
+		t.Error("its due time was put off")
+	}
+}

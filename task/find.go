@@ -1,0 +1,331 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// FindOption says how hard Find looks.
+type FindOption func(*finder)
+
+// ScanAtMost bounds how many messages Find reads when it knows nothing but an id; 0 = none, negative = all there are. The default is 100,000.
+func ScanAtMost(n int) FindOption { return func(f *finder) { f.left = n } }
+
+const (
+	defaultScan = 100_000
+	scanPage    = 500 // entries of one command
+)
+
+// Find says where a task is and what is known of it. With the queue and entry of its Ref that is one or two round trips. For an id alone it looks among results,
+// dead letters and blocked tasks (one round trip), and then reads the queues and the delayed set in pages of 500, as far as ScanAtMost allows: a round trip and about a
+// millisecond of the server for each page. ErrNotFound: there is no such task, or not as far as was looked, which the text says then.
+func (c *Client) Find(ctx context.Context, ref Ref, opts ...FindOption) (Task, error) {
+	if err := checkName("id", ref.ID); err != nil {
+		return Task{}, err
+	}
+	if ref.Queue != "" {
+		if err := ref.Queue.validate(); err != nil {
+			return Task{}, err
+		}
+	}
+	f := &finder{c: c, id: ref.ID, left: defaultScan}
+	for _, o := range opts {
+		o(f)
+	}
+	t, err := f.find(ctx, ref)
+	if err != nil {
+		return Task{}, fmt.Errorf("task: find %s: %w", ref.ID, err)
+	}
+	if t == nil {
+		err := fmt.Errorf("%w: %s", ErrNotFound, ref.ID)
+		if f.left == 0 {
+			err = fmt.Errorf("%w among those that were looked at; give QUEUE/ENTRY/ID, or look further", err)
+		}
+		return Task{}, err
+	}
+	return *t, nil
+}
+
+// finder looks for one task.
+type finder struct {
+	c    *Client
+	id   string
+	now  time.Time
+	left int // messages to read, negative = any number
+}
+
+// find goes through the places from the cheapest on. A task that moves while it is looked for is met in its next place: what comes into a queue after
+// the queues were read is read at the end.
+func (f *finder) find(ctx context.Context, ref Ref) (t *Task, err error) {
+	if f.now, err = f.c.Now(ctx); err != nil {
+		return nil, err
+	}
+	if t, err = f.at(ctx, ref); t != nil || err != nil {
+		return t, err
+	}
+	if t, err = f.indexed(ctx); t != nil || err != nil {
+		return t, err
+	}
+	if t, err = f.inQueues(ctx, "-"); t != nil || err != nil {
+		return t, err
+	}
+	if t, err = f.inSets(ctx); t != nil || err != nil {
+		return t, err
+	}
+	if f.left != 0 {
+		if t, err = f.inQueues(ctx, strconv.FormatInt(f.now.UnixMilli(), 10)); t != nil || err != nil {
+			return t, err
+		}
+	}
+	return f.indexed(ctx)
+}
+
+// at looks where the reference says.
+func (f *finder) at(ctx context.Context, ref Ref) (*Task, error) {
+	switch {
+	case ref.Queue == "":
+		return nil, nil
+	case ref.Entry != "":
+		page, err := f.c.rdb.Do(ctx, f.c.rdb.B().Xrange().Key(f.c.keys.TaskStream(string(ref.Queue))).Start(ref.Entry).End(ref.Entry).Build()).AsXRange()
+		if err != nil || len(page) == 0 {
+			return nil, err
+		}
+		return f.entry(ctx, ref.Queue, page[0])
+	case !ref.Due.IsZero():
+		ms := float64(ref.Due.UnixMilli())
+		members, err := f.c.rdb.Do(ctx, f.c.rdb.B().Zrange().Key(f.c.keys.TaskDelayed()).Min(seconds(ms-0.5)).Max(seconds(ms+0.5)).Byscore().Limit(0, scanPage).Withscores().Build()).AsZScores()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members {
+			if t := f.delayed(m.Member, m.Score); t != nil {
+				return f.blocked(ctx, t)
+			}
+		}
+	}
+	return nil, nil
+}
+
+func seconds(ms float64) string { return strconv.FormatFloat(ms/1000, 'f', 4, 64) }
+
+// entry is the task of an entry, if it is the one.
+func (f *finder) entry(ctx context.Context, q Queue, e rueidis.XRangeEntry) (*Task, error) {
+	raw := e.FieldValues["data"]
+	if !strings.Contains(raw, f.id) {
+		return nil, nil
+	}
+	t := inQueue(q, e.ID, raw)
+	if t.ID != f.id {
+		return nil, nil
+	}
+	page, err := f.c.holders(ctx, f.c.keys.TaskStream(string(q)), e.ID, e.ID, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(page) == 1 {
+		t.heldBy(page[0], f.now)
+	}
+	return &t, nil
+}
+
+// delayed is the task of a member of the delayed set, if it is the one.
+func (f *finder) delayed(member string, score float64) *Task {
+	if !strings.Contains(member, f.id) {
+		return nil
+	}
+	t := viewOf(member)
+	if t.ID != f.id {
+		return nil
+	}
+	t.State, t.Due = StateDelayed, dueOf(score)
+	return &t
+}
+
+func dueOf(score float64) time.Time { return time.UnixMilli(int64(score*1000 + 0.5)).UTC() }
+
+// blocked says so of a delayed task that waits for locks.
+func (f *finder) blocked(ctx context.Context, t *Task) (*Task, error) {
+	member, err := f.c.rdb.Do(ctx, f.c.rdb.B().Hget().Key(f.c.keys.TaskBlocked()).Field(t.ID).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return nil, err
+	}
+	if err == nil && member == t.raw {
+		t.State = StateBlocked
+	}
+	return t, nil
+}
+
+// indexed looks where an id leads to: result, dead letter, blocked task. A dead letter says more than a result. One round trip.
+func (f *finder) indexed(ctx context.Context) (*Task, error) {
+	k, b := f.c.keys, f.c.rdb.B()
+	replies := f.c.rdb.DoMulti(ctx, b.Hget().Key(k.TaskDead()).Field(f.id).Build(), b.Get().Key(k.TaskResult(f.id)).Build(), b.Hget().Key(k.TaskBlocked()).Field(f.id).Build())
+	var raw [3][]byte
+	for i, r := range replies {
+		var err error
+		if raw[i], err = r.AsBytes(); err != nil && !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+	}
+	switch {
+	case raw[0] != nil:
+		l, err := letterCodec.DecodeArgs(raw[0])
+		if err != nil {
+			return nil, err
+		}
+		t := ofLetter(f.id, &l)
+		return &t, nil
+	case raw[1] != nil:
+		t, err := ofResult(f.id, raw[1])
+		return &t, err
+	case raw[2] != nil:
+		score, err := f.c.rdb.Do(ctx, b.Zscore().Key(k.TaskDelayed()).Member(rueidis.BinaryString(raw[2])).Build()).AsFloat64()
+		if rueidis.IsRedisNil(err) {
+			return nil, nil
+		}
+		if t := f.delayed(string(raw[2]), score); t != nil && err == nil {
+			t.State = StateBlocked
+			return t, nil
+		}
+		return nil, err
+	}
+	return nil, nil
+}
+
+// inQueues reads the nine streams, each from an entry on.
+func (f *finder) inQueues(ctx context.Context, from string) (*Task, error) {
+	for _, q := range Queues() {
+		for next := from; f.left != 0; {
+			page, err := f.c.entriesPage(ctx, q, next, f.most())
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range page {
+				if t, err := f.entry(ctx, q, e); t != nil || err != nil {
+					return t, err
+				}
+			}
+			if f.read(len(page)) {
+				break
+			}
+			next = "(" + page[len(page)-1].ID
+		}
+	}
+	return nil, nil
+}
+
+// most is how many messages the next command may read; read notes how many it did, and says whether there are no more.
+func (f *finder) most() int64 {
+	if f.left < 0 {
+		return scanPage
+	}
+	return int64(min(f.left, scanPage))
+}
+
+func (f *finder) read(n int) (last bool) {
+	last = int64(n) < f.most()
+	if f.left > 0 {
+		f.left -= n
+	}
+	return last
+}
+
+// inSets reads the delayed set and those of paused types.
+func (f *finder) inSets(ctx context.Context) (*Task, error) {
+	all, err := f.c.parkedTypes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range append([]string{f.c.keys.TaskDelayed()}, all...) {
+		for at := (position{}); f.left != 0; {
+			page, next, err := f.c.setPage(ctx, key, at, f.most())
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range page {
+				t := f.delayed(m.Member, m.Score)
+				if t == nil {
+					continue
+				}
+				if i > 0 {
+					t.State, t.Due = StateParked, time.Time{}
+					return t, nil
+				}
+				return f.blocked(ctx, t)
+			}
+			if f.read(len(page)) {
+				break
+			}
+			at = next
+		}
+	}
+	return nil, nil
+}
+
+// parkedTypes are the sets of the types that are paused now.
+func (c *Client) parkedTypes(ctx context.Context) ([]string, error) {
+	fields, err := c.rdb.Do(ctx, c.rdb.B().Hkeys().Key(c.keys.TaskControl()).Build()).AsStrSlice()
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, f := range fields {
+		if name, ok := strings.CutPrefix(f, pauseType); ok {
+			all = append(all, c.keys.TaskParked(name))
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// entriesPage reads some entries of a queue, from one on.
+func (c *Client) entriesPage(ctx context.Context, q Queue, from string, count int64) ([]rueidis.XRangeEntry, error) {
+	return c.rdb.Do(ctx, c.rdb.B().Xrange().Key(c.keys.TaskStream(string(q))).Start(from).End("+").Count(count).Build()).AsXRange()
+}
+
+// holders lists who holds which entries of a range.
+func (c *Client) holders(ctx context.Context, key, from, to string, count int64) ([]held, error) {
+	page, err := parsePending(c.rdb.Do(ctx, c.rdb.B().Xpending().Key(key).Group(c.keys.TaskGroup()).Start(from).End(to).Count(count).Build()))
+	if err != nil && isNoGroup(err) { // no worker has been there yet
+		return nil, nil
+	}
+	return page, err
+}
+
+func isNoGroup(err error) bool {
+	return strings.Contains(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
+}
+
+// position is a place in a sorted set: behind so many members of a score.
+type position struct {
+	score float64
+	skip  int64
+}
+
+// setPage reads members of a sorted set in their order, and says where to go on. Members that come or go meanwhile shift only those of their own score.
+func (c *Client) setPage(ctx context.Context, key string, at position, count int64) ([]rueidis.ZScore, position, error) {
+	from := "-inf"
+	if at.skip > 0 {
+		from = strconv.FormatFloat(at.score, 'f', -1, 64)
+	}
+	page, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(key).Min(from).Max("+inf").Byscore().Limit(at.skip, count).Withscores().Build()).AsZScores()
+	if err != nil {
+		return nil, at, err
+	}
+	for _, m := range page {
+		at = at.behind(m.Score)
+	}
+	return page, at, nil
+}
+
+func (p position) behind(score float64) position {
+	if p.skip > 0 && p.score == score {
+		return position{score, p.skip + 1}
+	}
+	return position{score, 1}
+}

@@ -1,0 +1,162 @@
+package task
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// State is where a task is in its life.
+type State string
+
+// States. The last three are ends.
+const (
+	StateWaiting   State = "waiting"   // in its queue, held by no worker
+	StateRunning   State = "running"   // held by a worker: it runs, or is about to
+	StateDelayed   State = "delayed"   // until it is due
+	StateBlocked   State = "blocked"   // delayed, and woken before that when its locks are free
+	StateParked    State = "parked"    // its type is paused
+	StateDone      State = "done"      // with a result that is still kept
+	StateDead      State = "dead"      // failed for good
+	StateCancelled State = "cancelled" // with a result that is still kept
+)
+
+// Task is what is stored of a task, for people. What does not apply to its state is zero.
+type Task struct {
+	Ref
+	Name     string            `json:"name"` // "" = it has ended, and only its result is left
+	State    State             `json:"state"`
+	Attempt  int               `json:"attempt,omitempty"` // the one that runs or comes next, from 1
+	History  []Failure         `json:"history,omitempty"` // failed attempts, oldest first, the newest ten
+	Labels   map[string]string `json:"labels,omitempty"`
+	Args     json.RawMessage   `json:"args,omitempty"`
+	Kwargs   json.RawMessage   `json:"kwargs,omitempty"` // of Python submitters
+	Group    string            `json:"group,omitempty"`
+	Parent   string            `json:"parent,omitempty"`  // id of the task that submitted it
+	Enqueued time.Time         `json:"enqueued,omitzero"` // when it was first submitted, as far as the message says
+	Deadline time.Time         `json:"deadline,omitzero"` // it starts no later
+	Unique   string            `json:"unique,omitempty"`  // key that it holds
+	Snoozes  int               `json:"snoozes,omitempty"` // how often it put itself back
+	Blocked  int               `json:"blocked,omitempty"` // how often it did not get its locks
+	Unknown  int               `json:"unknown,omitempty"` // how often a worker did not know its name
+
+	Worker     string    `json:"worker,omitempty"`     // that holds it, or was the last to
+	Since      time.Time `json:"since,omitzero"`       // when that worker got it
+	Deliveries int       `json:"deliveries,omitempty"` // how often it was begun, this one included
+
+	Died   time.Time       `json:"died,omitzero"`
+	Error  *Error          `json:"error,omitempty"`  // of its end
+	Result json.RawMessage `json:"result,omitempty"` // what it returned
+	Took   time.Duration   `json:"took_ns,omitempty"`
+	Raw    string          `json:"raw,omitempty"` // the message in hex, if it cannot be read
+
+	raw string       // as it is stored
+	msg wire.Message // decoded raw
+}
+
+// Failure is one failed attempt.
+type Failure struct {
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Error   string    `json:"error"`
+}
+
+// viewOf reads a stored message; one that cannot be read is shown in hex.
+func viewOf(raw string) (t Task) {
+	t.raw = raw
+	m, err := wire.Decode([]byte(raw))
+	if err != nil {
+		t.Raw, t.Error = hex.EncodeToString([]byte(raw)), &Error{Type: "undecodable", Message: err.Error()}
+		return t
+	}
+	t.msg = m
+	t.ID, t.Name = m.ID, m.Name
+	t.Queue = queueOfMessage(&m)
+	t.Attempt = int(m.Labels.Int(retryLabel)) + 1
+	t.Labels = userLabels(m.Labels)
+	t.Group, t.Parent, t.Unique = m.Labels.String("group_id"), m.Meta.Parent, m.Meta.Unique
+	t.Enqueued, t.Deadline = timeOf(m.Meta.Enqueued), timeOf(m.Meta.Deadline)
+	t.Snoozes, t.Blocked, t.Unknown = int(m.Meta.Snoozes), int(m.Meta.Blocked), int(m.Meta.Unknown)
+	t.Args, t.Kwargs = jsonOf(m.Args), nil
+	if m.Kwargs != nil {
+		t.Kwargs = jsonOf(m.Kwargs)
+	}
+	for _, f := range m.Meta.History {
+		t.History = append(t.History, Failure{int(f.Attempt), timeOf(f.At), f.Error})
+	}
+	return t
+}
+
+func queueOfMessage(m *wire.Message) Queue {
+	return queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size")))
+}
+
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// jsonOf is msgpack as JSON; what cannot be read is nil.
+func jsonOf(raw []byte) json.RawMessage {
+	text, err := wire.ToJSON(raw)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// inQueue is the view of an entry of a stream.
+func inQueue(q Queue, entry, raw string) Task {
+	t := viewOf(raw)
+	t.State, t.Queue, t.Entry = StateWaiting, q, entry
+	if t.Enqueued.IsZero() {
+		t.Enqueued = entryTime(entry).UTC()
+	}
+	return t
+}
+
+// heldBy adds who holds it.
+func (t *Task) heldBy(h held, now time.Time) {
+	t.State, t.Worker, t.Deliveries = StateRunning, h.worker, int(h.deliveries)
+	t.Since = now.Add(-h.idle).UTC().Truncate(time.Millisecond)
+}
+
+// ofLetter is the view of a dead letter.
+func ofLetter(id string, l *letter) Task {
+	t := viewOf(string(l.Message))
+	t.State, t.ID, t.Died = StateDead, id, l.Died.UTC()
+	if t.Name == "" {
+		t.Queue = Queue(l.Queue)
+	}
+	t.Entry, t.Worker, t.Deliveries = l.Entry, l.Worker, int(l.Deliveries)
+	t.Error = &Error{Type: l.ErrType, Message: l.ErrMessage, Traceback: l.Traceback}
+	return t
+}
+
+// ofResult is the view of a task of which only the result is left.
+func ofResult(id string, raw []byte) (Task, error) {
+	t := Task{Ref: Ref{ID: id}, State: StateDone}
+	w, err := wire.DecodeResult(raw)
+	if err != nil {
+		return t, err
+	}
+	t.Took = time.Duration(w.Seconds * float64(time.Second))
+	t.Labels = userLabels(w.Labels)
+	t.Group = w.Labels.String("group_id")
+	if !w.IsErr {
+		t.Result = jsonOf(w.Value)
+		return t, nil
+	}
+	t.State, t.Error = StateDead, &Error{}
+	if w.Err != nil {
+		*t.Error = Error(*w.Err)
+	}
+	if t.Error.Type == "cancelled" {
+		t.State = StateCancelled
+	}
+	return t, nil
+}
