@@ -80,7 +80,7 @@ func TestLimitersInAWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	holds(t, "one is done, one is blocked", func() bool {
+	e.eventually("one is done, one is blocked", func() bool {
 		return e.counter(task.Done, "test:Locked") == 1 && e.counter(task.Blocked, "test:Locked") > 0
 	})
 	for _, key := range []string{"limiter:rate:task:test%3ALocked", "limiter:rate:job:7"} {
@@ -142,7 +142,7 @@ func TestCallKeepsItsLock(t *testing.T) {
 			t.Error("lost although renewed")
 		case <-time.After(3 * ttl):
 		}
-		if err := e.redis("DEL", key).Error(); err != nil {
+		if err := e.do("DEL", key).Error(); err != nil {
 			t.Error(err)
 		}
 		<-ctx.Done()

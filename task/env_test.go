@@ -110,7 +110,7 @@ func (e *env) must(args ...string) rueidis.RedisResult {
 func (e *env) number(args ...string) int64 {
 	e.t.Helper()
 	n, err := e.must(args...).AsInt64()
-	if err != nil {
+	if err != nil && !rueidis.IsRedisNil(err) {
 		e.t.Fatalf("%q: %v", args, err)
 	}
 	return n

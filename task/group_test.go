@@ -89,7 +89,7 @@ func (f *family) spawn(n int, opts ...task.GroupOption) *task.Group {
 // quiet waits until no task is left, and says what followed: how often the callback ran, and the OnFailure task.
 func (f *family) quiet() (fired, failed int) {
 	f.e.t.Helper()
-	f.e.soon("no task is left", func() bool { return f.e.left() == 0 })
+	f.e.eventually("no task is left", func() bool { return f.e.left() == 0 })
 	return len(f.fired), len(f.failed)
 }
 
@@ -156,7 +156,7 @@ func TestGroupFiresWithTheLastChild(t *testing.T) {
 	g := f.spawn(3, task.GroupTTL(time.Hour))
 	for left := int64(2); left >= 1; left-- {
 		goOn <- struct{}{}
-		e.soon("a child has ended", func() bool { return e.number("GET", e.key("groups:"+g.ID+":remaining")) == left })
+		e.eventually("a child has ended", func() bool { return e.number("GET", e.key("groups:"+g.ID+":remaining")) == left })
 		if len(f.fired) != 0 || f.info(g).Fired != "" {
 			t.Fatalf("fired with %d left", left)
 		}
@@ -194,13 +194,13 @@ func TestGroupChildDeliveredAgain(t *testing.T) {
 	f := newFamily(e)
 	g := f.spawn(3)
 	stream := e.key("tasks:normal:small")
-	entries, err := e.raw("XRANGE", stream, "-", "+").AsXRange()
+	entries, err := e.do("XRANGE", stream, "-", "+").AsXRange()
 	if err != nil || len(entries) != 3 {
 		t.Fatal(entries, err)
 	}
 	for range 2 {
 		for _, x := range entries[:2] {
-			e.raw("XADD", stream, "*", "data", x.FieldValues["data"])
+			e.do("XADD", stream, "*", "data", x.FieldValues["data"])
 		}
 	}
 	f.start(nil)
@@ -209,9 +209,9 @@ func TestGroupChildDeliveredAgain(t *testing.T) {
 	}
 	f.quiet()
 	for _, x := range entries { // and after it has fired
-		e.raw("XADD", stream, "*", "data", x.FieldValues["data"])
+		e.do("XADD", stream, "*", "data", x.FieldValues["data"])
 	}
-	e.soon("they ran", func() bool { return f.runs.Load() == 10 })
+	e.eventually("they ran", func() bool { return f.runs.Load() == 10 })
 	if fired, _ := f.quiet(); fired != 0 {
 		t.Errorf("%d more callbacks", fired)
 	}
@@ -271,7 +271,7 @@ func TestGroupAfterFailures(t *testing.T) {
 			f := newFamily(e)
 			g := f.spawn(3, c.opts...)
 			f.start(fail)
-			e.soon("all have ended", func() bool { return f.info(g).Remaining == 0 })
+			e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
 			fired, failed := f.quiet()
 			if (fired == 1) != (c.fired != "") || (failed == 1) != (c.failed != "") || fired+failed > 1 {
 				t.Fatalf("the callback ran %d times, the OnFailure task %d times", fired, failed)
@@ -316,7 +316,7 @@ func TestGroupChildWithUnfitResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.soon("all have ended", func() bool { return f.info(g).Remaining == 0 })
+	e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
 	results, err := task.GroupResultsOf[string](e.ctx(), e.client, g.ID)
 	if err != nil || results[0].Value != "fits" || results[1].Err == nil || results[2].Err == nil {
 		t.Errorf("results %v, %v", results, err)
@@ -352,7 +352,7 @@ func TestGroupFailFast(t *testing.T) {
 	if results[0].Err == nil || results[0].Err.Message != "boom" || len(results) != 20 {
 		t.Errorf("it saw %v", show(results))
 	}
-	e.soon("all have ended", func() bool { return f.info(g).Remaining == 0 })
+	e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
 	if fired, failed := f.quiet(); fired != 0 || failed != 0 {
 		t.Errorf("then the callback ran %d times, the OnFailure task %d times", fired, failed)
 	}
@@ -417,7 +417,7 @@ func TestSpawnAgainAfterALostReply(t *testing.T) {
 	f := newFamily(e)
 	const n = 700 // three pages
 	f.spawn(0)    // so that the server knows the script: the lost reply is that of its run
-	e.raw("DEL", e.key("tasks:realtime:large"))
+	e.do("DEL", e.key("tasks:realtime:large"))
 	for range 3 {
 		proxy := testenv.CountingProxy(t, e.srv.Addr)
 		rdb := e.srv.Connect(t, redis.Options{URL: "redis://" + proxy.Addr})
@@ -458,16 +458,16 @@ func TestSpawnAgainAfterTheFirstPage(t *testing.T) {
 	const n = 600
 	f.spawn(n, task.GroupID("g"))
 	// As if the process had died after the first page.
-	e.raw("HSET", e.key("groups:g:state"), "sent", "256")
-	entries, err := e.raw("XRANGE", e.key("tasks:normal:small"), "-", "+").AsXRange()
+	e.do("HSET", e.key("groups:g:state"), "sent", "256")
+	entries, err := e.do("XRANGE", e.key("tasks:normal:small"), "-", "+").AsXRange()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range entries[256:] {
-		e.raw("XDEL", e.key("tasks:normal:small"), x.ID)
+		e.do("XDEL", e.key("tasks:normal:small"), x.ID)
 	}
 	f.start(nil)
-	e.soon("the first page has ended", func() bool { return e.number("GET", e.key("groups:g:remaining")) == n-256 })
+	e.eventually("the first page has ended", func() bool { return e.number("GET", e.key("groups:g:remaining")) == n-256 })
 	if len(f.fired) > 0 {
 		t.Fatal("fired with children missing")
 	}
@@ -487,10 +487,10 @@ func TestGroupHasExpired(t *testing.T) {
 	f := newFamily(e)
 	g := f.spawn(2)
 	for _, part := range []string{"callback", "remaining", "done", "state"} {
-		e.raw("DEL", e.key("groups:"+g.ID+":"+part))
+		e.do("DEL", e.key("groups:"+g.ID+":"+part))
 	}
 	f.start(nil)
-	e.soon("they have ended", func() bool { return e.counter(task.Done, "group:Child") == 2 })
+	e.eventually("they have ended", func() bool { return e.counter(task.Done, "group:Child") == 2 })
 	if fired, failed := f.quiet(); fired+failed != 0 {
 		t.Error("something was fired")
 	}
@@ -517,10 +517,10 @@ func TestGroupWithKeysOfOtherTypes(t *testing.T) {
 			f := newFamily(e)
 			g := f.spawn(1)
 			key := e.key("groups:" + g.ID + ":" + part)
-			e.raw("DEL", key)
-			e.raw("LPUSH", key, "foreign")
+			e.do("DEL", key)
+			e.do("LPUSH", key, "foreign")
 			f.start(nil)
-			e.soon("it has ended", func() bool { return e.counter(task.Done, "group:Child") == 1 })
+			e.eventually("it has ended", func() bool { return e.counter(task.Done, "group:Child") == 1 })
 			if fired, failed := f.quiet(); fired+failed != 0 {
 				t.Error("something was fired")
 			}
@@ -537,11 +537,11 @@ func TestGroupCallbackStreamOfAnotherType(t *testing.T) {
 	f := newFamily(e)
 	g := f.spawn(2)
 	large := e.key("tasks:realtime:large")
-	e.raw("LPUSH", large, "foreign")
+	e.do("LPUSH", large, "foreign")
 	_, stop := e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 2}, Drain: time.Millisecond}, f.handlers(nil)...)
-	e.soon("one has ended", func() bool { return f.runs.Load() == 2 && f.info(g).Remaining == 1 })
-	e.raw("DEL", large)
-	e.soon("the other has ended", func() bool { return f.info(g).Remaining == 0 })
+	e.eventually("one has ended", func() bool { return f.runs.Load() == 2 && f.info(g).Remaining == 1 })
+	e.do("DEL", large)
+	e.eventually("the other has ended", func() bool { return f.info(g).Remaining == 0 })
 	stop()
 	f.start(nil)
 	receive(e, "the callback", f.fired)
@@ -615,9 +615,9 @@ func TestGroupsSurviveDyingWorkers(t *testing.T) {
 		for range groups / 4 {
 			more <- struct{}{}
 		}
-		e.soon("some have ended", func() bool { return ended() > before+size })
+		e.eventually("some have ended", func() bool { return ended() > before+size })
 		proxy.DropReplies(true) // what it writes still arrives
-		e.soon("more have ended", func() bool { return ended() > before+2*size })
+		e.eventually("more have ended", func() bool { return ended() > before+2*size })
 		proxy.Refuse(true)
 		proxy.Cut()
 		kill()
@@ -625,7 +625,7 @@ func TestGroupsSurviveDyingWorkers(t *testing.T) {
 	}
 	close(more)
 	<-spawned
-	e.soon("all have called back", func() bool { return e.left() == 0 })
+	e.eventually("all have called back", func() bool { return e.left() == 0 })
 	mu.Lock()
 	defer mu.Unlock()
 	if len(fired) != groups {
@@ -735,12 +735,12 @@ func TestGroupOfAPythonPeer(t *testing.T) {
 			e := newEnv(t)
 			f := newFamily(e)
 			if record {
-				e.raw("SET", e.key("groups:py:callback"), "\x82\xaatask_class\xaegroup:Callback\xa4args\x91\x05", "EX", "1000")
+				e.do("SET", e.key("groups:py:callback"), "\x82\xaatask_class\xaegroup:Callback\xa4args\x91\x05", "EX", "1000")
 			}
-			e.raw("SET", e.key("groups:py:remaining"), "2", "EX", "1000")
+			e.do("SET", e.key("groups:py:remaining"), "2", "EX", "1000")
 			for range 2 {
 				for _, id := range []string{"c1", "c2"} {
-					e.raw("XADD", e.key("tasks:normal:small"), "*", "data",
+					e.do("XADD", e.key("tasks:normal:small"), "*", "data",
 						"\x85\xa7task_id\xa2"+id+"\xa9task_name\xabgroup:Child\xa6labels\x83\xa8priority\xa6normal\xa4size\xa5small\xa8group_id\xa2py\xa9task_args\x91\x15\xabtask_kwargs\x80")
 				}
 			}
@@ -752,7 +752,7 @@ func TestGroupOfAPythonPeer(t *testing.T) {
 					f.fired <- nil
 					return 0, nil
 				}))
-			e.soon("all have ended", func() bool { return e.counter(task.Done, "group:Child") == 4 })
+			e.eventually("all have ended", func() bool { return e.counter(task.Done, "group:Child") == 4 })
 			if record {
 				receive(e, "the callback", f.fired)
 			}

@@ -6,33 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
 func (e *env) keys() keys.Keys { return keys.New(e.prefix) }
-
-// do runs one command, its words as they are.
-func (e *env) do(words ...string) rueidis.RedisResult {
-	e.t.Helper()
-	r := e.srv.Client.Do(e.ctx(), e.srv.Client.B().Arbitrary(words...).Build())
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		e.t.Fatalf("%q: %v", words, err)
-	}
-	return r
-}
-
-func (e *env) number(words ...string) int64 {
-	e.t.Helper()
-	n, err := e.do(words...).AsInt64()
-	if err != nil {
-		e.t.Fatalf("%q: %v", words, err)
-	}
-	return n
-}
 
 func ms(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
@@ -44,16 +23,6 @@ func message(t testing.TB, m wire.Message) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// eventually polls until f is true.
-func (e *env) eventually(what string, f func() bool) {
-	e.t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			e.t.Fatalf("not so after %v: %s", patience, what)
-		}
-	}
 }
 
 // check lists what is wrong, and what there is.

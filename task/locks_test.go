@@ -20,34 +20,6 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-// holds polls for a condition.
-func holds(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s", what)
-		}
-	}
-}
-
-func (e *env) redis(command ...string) rueidis.RedisResult {
-	return e.srv.Client.Do(context.Background(), e.srv.Client.B().Arbitrary(command...).Build())
-}
-
-func (e *env) number(command ...string) int64 {
-	e.t.Helper()
-	n, err := e.redis(command...).AsInt64()
-	if err != nil {
-		e.t.Fatalf("%q: %v", command, err)
-	}
-	return n
-}
-
-func (e *env) counter(kind task.Outcome, name string) int64 {
-	n, _ := e.redis("HGET", e.prefix+":tasks:counters", string(kind)+" type "+name).AsInt64()
-	return n
-}
-
 // take takes locks from outside of tasks, which the test gives back.
 func (e *env) take(specs ...lock.Spec) (release func()) {
 	e.t.Helper()
@@ -69,7 +41,7 @@ func (e *env) raw(queue task.Queue, m wire.Message) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	if err := e.redis("XADD", e.prefix+":tasks:"+string(queue), "*", "data", rueidis.BinaryString(b)).Error(); err != nil {
+	if err := e.do("XADD", e.prefix+":tasks:"+string(queue), "*", "data", rueidis.BinaryString(b)).Error(); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -77,7 +49,7 @@ func (e *env) raw(queue task.Queue, m wire.Message) {
 // delayedTasks are the messages of the delayed set with their due times.
 func (e *env) delayedTasks() (messages []wire.Message, due []float64) {
 	e.t.Helper()
-	list, err := e.redis("ZRANGE", e.prefix+":tasks:delayed", "0", "-1", "WITHSCORES").AsZScores()
+	list, err := e.do("ZRANGE", e.prefix+":tasks:delayed", "0", "-1", "WITHSCORES").AsZScores()
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -96,9 +68,9 @@ func (e *env) nothingWaits() {
 	e.t.Helper()
 	for _, key := range []string{"tasks:delayed", "tasks:blocked"} {
 		key := e.prefix + ":" + key
-		holds(e.t, key+" is gone", func() bool { return e.number("EXISTS", key) == 0 })
+		e.eventually(key+" is gone", func() bool { return e.number("EXISTS", key) == 0 })
 	}
-	holds(e.t, "the lines of the locks are gone", func() bool {
+	e.eventually("the lines of the locks are gone", func() bool {
 		keys, err := e.srv.AllKeys(context.Background())
 		return err == nil && !slices.ContainsFunc(keys, func(k string) bool { return strings.HasSuffix(k, "::wait") || strings.HasSuffix(k, "::until") })
 	})
@@ -112,7 +84,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Blocked", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
 	release := e.take(mutexOf("B"))
-	if err := e.redis("SET", e.prefix+":groups:g1:remaining", "2").Error(); err != nil {
+	if err := e.do("SET", e.prefix+":groups:g1:remaining", "2").Error(); err != nil {
 		t.Fatal(err)
 	}
 	var blocked, ran atomic.Int64
@@ -136,7 +108,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	}
 	e.raw(kind.Queue(), wire.Message{ID: "g1:0", Name: kind.Name(), Args: []byte{0x91, 0x01},
 		Labels: wire.Labels{{Key: "priority", Value: "normal"}, {Key: "size", Value: "medium"}, {Key: "group_id", Value: "g1"}}})
-	holds(t, "both tasks are blocked twice", func() bool {
+	e.eventually("both tasks are blocked twice", func() bool {
 		messages, _ := e.delayedTasks()
 		return len(messages) == 2 && messages[0].Meta.Blocked > 1 && messages[1].Meta.Blocked > 1
 	})
@@ -168,7 +140,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	if got, err := h.Await(e.ctx()); err != nil || got != 7 {
 		t.Errorf("Await = %d, %v, want 7", got, err)
 	}
-	holds(t, "the child ran", func() bool { return ran.Load() == 2 })
+	e.eventually("the child ran", func() bool { return ran.Load() == 2 })
 	e.nothingWaits()
 }
 
@@ -193,11 +165,11 @@ func TestReleaseWakesInOrder(t *testing.T) {
 		want = append(want, id)
 		// Blocked so often that it looks by itself after 2.5 s at the earliest.
 		e.raw(kind.Queue(), wire.Message{ID: id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Meta: wire.Meta{Blocked: 20}})
-		holds(t, id+" is blocked", func() bool { return e.number("HEXISTS", e.prefix+":tasks:blocked", id) == 1 })
+		e.eventually(id+" is blocked", func() bool { return e.number("HEXISTS", e.prefix+":tasks:blocked", id) == 1 })
 	}
 	begun := time.Now()
 	release()
-	holds(t, "all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(order) == n })
+	e.eventually("all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(order) == n })
 	took := time.Since(begun)
 	if !slices.Equal(order, want) {
 		t.Errorf("ran in the order %v, want %v", order, want)
@@ -227,7 +199,7 @@ func TestManyContenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	var due []float64
-	holds(t, "all are blocked", func() bool { _, due = e.delayedTasks(); return len(due) >= n*9/10 })
+	e.eventually("all are blocked", func() bool { _, due = e.delayedTasks(); return len(due) >= n*9/10 })
 	slices.Sort(due)
 	together := 0
 	for i, from := 0, 0; i < len(due); i++ {
@@ -240,7 +212,7 @@ func TestManyContenders(t *testing.T) {
 		t.Errorf("%d of %d come back within 100 ms", together, n)
 	}
 	release()
-	holds(t, "all have run", func() bool { return ran.Load() == n })
+	e.eventually("all have run", func() bool { return ran.Load() == n })
 	if most.Load() != 1 {
 		t.Errorf("%d ran at once under one mutex", most.Load())
 	}
@@ -270,7 +242,7 @@ func TestLostLockEndsTheRun(t *testing.T) {
 	}
 	<-begun
 	key := e.prefix + ":lock:mutex:task:L"
-	if err := e.redis("SET", key, "somebody else").Error(); err != nil {
+	if err := e.do("SET", key, "somebody else").Error(); err != nil {
 		t.Fatal(err)
 	}
 	var lost *lock.LostError
@@ -281,7 +253,7 @@ func TestLostLockEndsTheRun(t *testing.T) {
 	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || !strings.Contains(failed.Message, "is lost") {
 		t.Errorf("Await: %v, want a failure that says that the lock is lost", err)
 	}
-	if owner, _ := e.redis("GET", key).ToString(); owner != "somebody else" {
+	if owner, _ := e.do("GET", key).ToString(); owner != "somebody else" {
 		t.Errorf("the lock is now %q's", owner)
 	}
 }
@@ -294,7 +266,7 @@ func TestReleaseChangesNoOutcome(t *testing.T) {
 	}))
 	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) {
 		for _, c := range [][]string{{"DEL", e.prefix + ":lock:mutex:task:b"}, {"LPUSH", e.prefix + ":lock:mutex:task:b", "no lock"}} {
-			if err := e.redis(c...).Error(); err != nil {
+			if err := e.do(c...).Error(); err != nil {
 				return 0, err
 			}
 		}
@@ -336,12 +308,12 @@ func TestQuota(t *testing.T) {
 	if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "all are blocked, some twice", func() bool { return e.counter(task.Blocked, kind.Name()) >= 2*n })
+	e.eventually("all are blocked, some twice", func() bool { return e.counter(task.Blocked, kind.Name()) >= 2*n })
 	if e.number("EXISTS", e.prefix+":limiter:rate:task:quota") != 0 {
 		t.Error("quota is used up by tasks that did not run (L6)")
 	}
 	release()
-	holds(t, "all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(starts) == n })
+	e.eventually("all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(starts) == n })
 	slices.SortFunc(starts, time.Time.Compare)
 	for i := 1; i < n; i++ {
 		if apart := starts[i].Sub(starts[i-1]); apart < window*9/10 {
@@ -362,7 +334,7 @@ func TestQuotaOfALongWindow(t *testing.T) {
 		}
 	}
 	var due []float64
-	holds(t, "one is blocked", func() bool { _, due = e.delayedTasks(); return len(due) == 1 })
+	e.eventually("one is blocked", func() bool { _, due = e.delayedTasks(); return len(due) == 1 })
 	now, err := e.client.Now(e.ctx())
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +394,7 @@ func TestOppositeOrders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	holds(t, "all have run", func() bool { return ran.Load() == 2*n })
+	e.eventually("all have run", func() bool { return ran.Load() == 2*n })
 	e.nothingWaits()
 }
 
@@ -456,16 +428,16 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
+	e.eventually("it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
 	second, err := kind.Submit(e.ctx(), e.client, double{2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "both are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
-	if err := e.redis("ZADD", e.prefix+":tasks:cancelled", fmt.Sprint(time.Now().UnixMilli()), first.ID).Error(); err != nil {
+	e.eventually("both are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
+	if err := e.do("ZADD", e.prefix+":tasks:cancelled", fmt.Sprint(time.Now().UnixMilli()), first.ID).Error(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.redis("PUBLISH", e.prefix+":tasks:control", "").Error(); err != nil {
+	if err := e.do("PUBLISH", e.prefix+":tasks:control", "").Error(); err != nil {
 		t.Fatal(err)
 	}
 	var ended *task.Error
@@ -489,7 +461,7 @@ func TestBlockedOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
+	e.eventually("it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
 	release()
 	if got, err := h.Await(e.ctx()); err != nil || got != 5 {
 		t.Errorf("Await = %d, %v, want 5", got, err)

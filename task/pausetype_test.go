@@ -42,7 +42,7 @@ func TestPauseType(t *testing.T) {
 	for i := range 700 { // more than a page of resume.lua
 		args, want = append(args, double{i}), append(want, i)
 	}
-	holds(t, "the worker knows of the pause", func() bool {
+	e.eventually("the worker knows of the pause", func() bool {
 		e.raw(one.Queue(), wire.Message{ID: "probe", Name: one.Name(), Args: []byte{0x91, 0xff}, Labels: wire.Labels{{Key: "size", Value: "small"}}})
 		return e.parked(one.Name()) > 0
 	})
@@ -56,7 +56,7 @@ func TestPauseType(t *testing.T) {
 	if got, err := h.Await(e.ctx()); err != nil || got != 3 {
 		t.Errorf("another type is held up: %d, %v", got, err)
 	}
-	holds(t, "all of the type are parked", func() bool {
+	e.eventually("all of the type are parked", func() bool {
 		return e.parked(one.Name()) >= 700 && e.number("XLEN", e.prefix+":tasks:"+string(one.Queue())) == 0
 	})
 	mu.Lock()
@@ -66,7 +66,7 @@ func TestPauseType(t *testing.T) {
 	if err != nil || moved < 700 {
 		t.Errorf("ResumeType = %d, %v, want 700 and the probe", moved, err)
 	}
-	holds(t, "all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(ran) >= moved })
+	e.eventually("all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(ran) >= moved })
 	ran = slices.DeleteFunc(ran, func(n int) bool { return n < 0 })
 	slices.Sort(ran)
 	if !slices.Equal(ran, want) {
@@ -96,7 +96,7 @@ func TestPauseAndResumeInTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	holds(t, "all have run", func() bool { return ran.Load() == turns*n })
+	e.eventually("all have run", func() bool { return ran.Load() == turns*n })
 	e.nothingWaits()
 }
 

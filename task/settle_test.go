@@ -62,7 +62,7 @@ func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
 			if letters := e.number("HEXISTS", e.key("tasks:dead"), h.ID); (letters == 1) != (c.kind == task.Dead) {
 				t.Errorf("%d dead letters", letters)
 			}
-			e.raw("FLUSHALL")
+			e.do("FLUSHALL")
 		})
 	}
 }
@@ -83,8 +83,8 @@ func TestUniqueKeyOfAnotherStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		receive(e, "it runs", started)
-		e.raw("DEL", e.key("tasks:unique:k"))
-		e.raw(foreign...)
+		e.do("DEL", e.key("tasks:unique:k"))
+		e.do(foreign...)
 		goOn <- struct{}{}
 		if _, err := h.Await(e.ctx()); err != nil {
 			t.Error(err)
@@ -114,7 +114,7 @@ func TestCancelledRunEnds(t *testing.T) {
 	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
 		t.Errorf("Await: %v, want cancelled", err)
 	}
-	e.soon("nothing is left", func() bool { return e.left() == 0 && e.number("ZCARD", e.key("tasks:cancelled")) == 0 })
+	e.eventually("nothing is left", func() bool { return e.left() == 0 && e.number("ZCARD", e.key("tasks:cancelled")) == 0 })
 	if n := e.counter(task.Cancelled, "cancel:Run"); n != 1 {
 		t.Errorf("%d are counted as cancelled, want 1", n)
 	}

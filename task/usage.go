@@ -65,13 +65,13 @@ func commandCalls(info string) (sum int64) {
 	return sum
 }
 
-const scanPage = 1000
+const usagePage = 1000
 
 // eachKey calls f with the keys of the prefix, a page at a time; a key may come twice.
 func (c *Client) eachKey(ctx context.Context, f func(keys []string) error) error {
 	for _, node := range c.rdb.Nodes() {
 		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(globText(c.keys.Prefix())+":*").Count(scanPage).Build()).AsScanEntry()
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(globText(c.keys.Prefix())+":*").Count(usagePage).Build()).AsScanEntry()
 			if err != nil {
 				return err
 			}
