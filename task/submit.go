@@ -278,7 +278,27 @@ func (t *Type[T, R]) keeps(s *submission) bool {
 
 // submission makes and checks one of args and options. No I/O.
 func (t *Type[T, R]) submission(ctx context.Context, c *Client, args T, opts []SubmitOption) (*submission, error) {
-	s := &submission{priority: t.priority, size: t.size}
+	raw, err := t.args.AppendArgs(nil, args)
+	if err != nil {
+		return nil, fmt.Errorf("task: %s: %w", t.name, err)
+	}
+	s, err := t.spec.submission(ctx, c, raw, opts)
+	if err != nil {
+		return nil, err
+	}
+	if u := t.unique; u != nil && s.unique == "" {
+		key := digest(raw)
+		if u.of != nil {
+			key = digest([]byte(u.of(args)))
+		}
+		s.hold(t.name+":"+key, u.ttl)
+	}
+	return s, nil
+}
+
+// submission makes and checks one of encoded arguments and options; the uniqueness of the type is the caller's.
+func (t *spec) submission(ctx context.Context, c *Client, args []byte, opts []SubmitOption) (*submission, error) {
+	s := &submission{priority: t.priority, size: t.size, args: args}
 	for _, o := range opts {
 		o.applySubmit(s)
 	}
@@ -288,26 +308,22 @@ func (t *Type[T, R]) submission(ctx context.Context, c *Client, args T, opts []S
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.args, err = t.args.AppendArgs(nil, args); err != nil {
-		return nil, fmt.Errorf("task: %s: %w", t.name, err)
+	if s.unique != "" {
+		s.hold(s.unique, s.uniqueFor)
 	}
-	if u := t.unique; u != nil && s.unique == "" {
-		if s.uniqueFor = u.ttl; u.of != nil {
-			s.unique = t.name + ":" + digest([]byte(u.of(args)))
-		} else {
-			s.unique = t.name + ":" + digest(s.args)
-		}
-	}
-	if s.unique != "" && s.uniqueFor <= 0 {
-		s.uniqueFor = defaultUniqueFor
-	}
-	s.meta.Unique = s.unique
 	if r := running(ctx); r != nil {
 		s.meta.Parent = r.msg.ID
 	}
 	c.injectTrace(ctx, &s.meta)
 	return s, nil
+}
+
+// hold makes the submission that of a unique task.
+func (s *submission) hold(key string, ttl time.Duration) {
+	if ttl <= 0 {
+		ttl = defaultUniqueFor
+	}
+	s.unique, s.uniqueFor, s.meta.Unique = key, ttl, key
 }
 
 func (s *submission) validate() error {

@@ -1,0 +1,118 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// DefineJSON makes a type by its name alone, for programs that do not know its Go types: arguments are a JSON array, or one value that is not an array and then
+// the only argument; results are JSON. Bytes are {"$bin": base64} and times {"$time": RFC 3339} in both directions. Unlike Define it returns an error.
+func DefineJSON(name string, opts ...TypeOption) (*JSONType, error) {
+	s := spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}, timeout: DefaultTimeout, retention: DefaultRetention}
+	for _, o := range opts {
+		o.applyType(&s)
+	}
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	if s.locks != nil || s.unique != nil && s.unique.key != nil {
+		return nil, fmt.Errorf("task: DefineJSON(%q): Locks and UniqueBy need Go types", name)
+	}
+	s.labels = wire.Labels{{Key: "priority", Value: string(s.priority)}, {Key: "size", Value: string(s.size)}}
+	return &JSONType{s}, nil
+}
+
+// JSONType is what DefineJSON makes. It is safe for concurrent use.
+type JSONType struct{ spec }
+
+// Submit hands one task over, as Type.Submit does. The handle's Await and Result give JSON.
+func (t *JSONType) Submit(ctx context.Context, c *Client, args json.RawMessage, opts ...SubmitOption) (Ref, bool, error) {
+	raw, err := argsFromJSON(args)
+	if err != nil {
+		return Ref{}, false, fmt.Errorf("task: %s: arguments: %w", t.name, err)
+	}
+	s, err := t.spec.submission(ctx, c, raw, opts)
+	if err != nil {
+		return Ref{}, false, err
+	}
+	if u := t.unique; u != nil && s.unique == "" {
+		s.hold(t.name+":"+digest(raw), u.ttl)
+	}
+	return c.submit(ctx, &t.spec, s)
+}
+
+// argsFromJSON is a JSON text as the array of arguments.
+func argsFromJSON(text json.RawMessage) ([]byte, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	raw, err := wire.FromJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	if c := raw[0]; c&0xf0 == 0x90 || c == 0xdc || c == 0xdd { // an array
+		return raw, nil
+	}
+	return append([]byte{0x91}, raw...), nil
+}
+
+// Handle is Type.Handle for JSON. Job.Args is the array of arguments; an empty result is null.
+func (t *JSONType) Handle(f func(context.Context, *Job[json.RawMessage]) (json.RawMessage, error)) Handler {
+	return Handler{spec: &t.spec, call: func(ctx context.Context, r *run) ([]byte, error) {
+		args, err := argsToJSON(r.msg.Args)
+		if err != nil {
+			return nil, &argumentError{err}
+		}
+		result, err := f(ctx, &Job[json.RawMessage]{Info: r.info(), Args: args})
+		if err != nil || r.keep <= 0 && !r.grouped() || len(result) == 0 {
+			return nil, err
+		}
+		value, err := wire.FromJSON(result)
+		if err != nil {
+			return nil, &resultError{err}
+		}
+		return value, nil
+	}}
+}
+
+// argsToJSON is the array of arguments as JSON.
+func argsToJSON(raw []byte) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return json.RawMessage("[]"), nil
+	}
+	return wire.ToJSON(raw)
+}
+
+// AwaitJSON blocks until the task of that id has ended, as Handle.Await does, whatever its type. It does not know whether a result is kept: if none is, it
+// blocks until ctx ends.
+func (c *Client) AwaitJSON(ctx context.Context, id string) (Result[json.RawMessage], error) {
+	var r Result[json.RawMessage]
+	raw, err := c.await(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	w, err := wire.DecodeResult(raw)
+	if err != nil {
+		return r, fmt.Errorf("task: result of %s: %w", id, err)
+	}
+	r.Duration, r.Labels = time.Duration(w.Seconds*float64(time.Second)), texts(w.Labels)
+	if w.IsErr {
+		r.Err = &Error{Type: "error", Message: "it did not say why"}
+		if w.Err != nil {
+			*r.Err = Error(*w.Err)
+		}
+		return r, nil
+	}
+	r.Value = json.RawMessage("null")
+	if len(w.Value) > 0 {
+		if r.Value, err = wire.ToJSON(w.Value); err != nil {
+			return r, errors.Join(fmt.Errorf("task: result of %s", id), err)
+		}
+	}
+	return r, nil
+}
