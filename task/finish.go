@@ -57,6 +57,23 @@ func (w *Worker) finish(ctx context.Context, b stream.Batch) error {
 
 func effect(e *stream.Entry) *outcome { return e.Effect.(*outcome) }
 
+// end is the end of a run with the entry that it was of.
+type end struct {
+	*outcome
+	entry string
+}
+
+// ends appends that of o, or those of its members.
+func (o *outcome) ends(all []end, entry string) []end {
+	if o.members == nil {
+		return append(all, end{o, entry})
+	}
+	for _, m := range o.members {
+		all = append(all, end{m, entry})
+	}
+	return all
+}
+
 // finishAlone is finish.lua. One round trip.
 func (w *Worker) finishAlone(ctx context.Context, b stream.Batch, entries []*stream.Entry) error {
 	k := w.client.keys
@@ -66,30 +83,34 @@ func (w *Worker) finishAlone(ctx context.Context, b stream.Batch, entries []*str
 	args := make([]string, 4, 16+6*len(entries))
 	args[0], args[1], args[2], args[3] = b.Token, b.Group, k.TaskAwaitChannel(""), strconv.Itoa(len(entries))
 	var counts counts
+	ends := make([]end, 0, len(entries))
 	for _, e := range entries {
 		args = append(args, e.ID)
-		counts.add(effect(e))
+		ends = effect(e).ends(ends, e.ID)
+	}
+	for _, o := range ends {
+		counts.add(o.outcome)
 	}
 	args = counts.append(args)
 	args, at := list(args)
-	for _, e := range entries {
-		if o := effect(e); o.result != nil && o.terminal() {
+	for _, o := range ends {
+		if o.result != nil && o.terminal() {
 			keys = append(keys, k.TaskResult(o.task))
-			args = append(args, e.ID, o.task, ms(o.keep), rueidis.BinaryString(o.result))
+			args = append(args, o.entry, o.task, ms(o.keep), rueidis.BinaryString(o.result))
 		}
 	}
 	args[at] = strconv.Itoa((len(args) - at - 1) / 4)
 	args, at = list(args)
-	for _, e := range entries {
-		if o := effect(e); o.member != nil {
-			args = append(args, e.ID, ms(o.delay), rueidis.BinaryString(o.member))
+	for _, o := range ends {
+		if o.member != nil {
+			args = append(args, o.entry, ms(o.delay), rueidis.BinaryString(o.member))
 		}
 	}
 	args[at] = strconv.Itoa((len(args) - at - 1) / 3)
 	args, at = list(args)
-	for _, e := range entries {
-		if o := effect(e); o.kind == Dead {
-			args = append(args, e.ID, o.task, rueidis.BinaryString(o.letter))
+	for _, o := range ends {
+		if o.kind == Dead {
+			args = append(args, o.entry, o.task, rueidis.BinaryString(o.letter))
 		}
 	}
 	args[at] = strconv.Itoa((len(args) - at - 1) / 3)

@@ -102,16 +102,20 @@ func (r *run) again(kind Outcome, delay time.Duration, err error) *outcome {
 
 // undecodable keeps the bytes of a message that is none (T9).
 func (w *Worker) undecodable(r *run, err error) *outcome {
-	id := "raw:" + string(r.queue) + ":" + r.entry.ID
-	w.log.Error("task: a message that cannot be read is a dead letter now", "queue", r.queue, "entry", r.entry.ID, "error", err)
 	raw := []byte(r.entry.Data)
 	if len(raw) == 0 {
 		raw = fmt.Append(nil, r.entry.Fields)
 	}
-	said := &wire.Error{Type: "undecodable", Message: clip(err.Error(), maxErrorText)}
-	o := &outcome{kind: Dead, err: err, run: r, task: id, queue: r.queue, letter: r.letter(said, raw, false)}
+	o := w.unreadable(r, "raw:"+string(r.queue)+":"+r.entry.ID, raw, err)
 	w.observe(r, o)
 	return o
+}
+
+// unreadable is the outcome of bytes that are no message, under an id of their own.
+func (w *Worker) unreadable(r *run, id string, raw []byte, err error) *outcome {
+	w.log.Error("task: a message that cannot be read is a dead letter now", "queue", r.queue, "entry", r.entry.ID, "error", err)
+	said := &wire.Error{Type: "undecodable", Message: clip(err.Error(), maxErrorText)}
+	return &outcome{kind: Dead, err: err, run: r, task: id, queue: r.queue, letter: r.letter(said, raw, false)}
 }
 
 // doom is the outcome of a task that took its worker with it too often (W5).
@@ -122,7 +126,10 @@ func (w *Worker) doom(e *stream.Entry, queue Queue, err error) *outcome {
 		return w.undecodable(r, failed)
 	}
 	r.handler = w.handlers[r.msg.Name]
-	o := r.end(Dead, err)
+	if err := r.open(); err != nil {
+		return w.undecodable(r, err)
+	}
+	o := r.spread(r.end(Dead, err))
 	w.observe(r, o)
 	return o
 }

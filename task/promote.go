@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -93,7 +94,8 @@ func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
 	defer cancel()
 	b := p.c.rdb.B()
 	sent := time.Now()
-	replies := p.c.rdb.DoMulti(call, b.Time().Build(), b.Zrange().Key(p.c.keys.TaskDelayed()).Min("0").Max("0").Withscores().Build())
+	replies := p.c.rdb.DoMulti(call, b.Time().Build(), b.Zrange().Key(p.c.keys.TaskDelayed()).Min("0").Max("0").Withscores().Build(),
+		b.Zrange().Key(p.c.keys.TaskCollecting()).Min("0").Max("0").Withscores().Build())
 	v, err := replies[0].AsIntSlice()
 	if err != nil {
 		return time.Time{}, err
@@ -102,23 +104,36 @@ func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("TIME: %d values, want 2", len(v))
 	}
 	p.ahead = time.Unix(v[0], v[1]*int64(time.Microsecond)).Sub(sent.Add(time.Since(sent) / 2).Round(0))
-	list, err := replies[1].AsZScores()
-	if err != nil || len(list) == 0 {
-		return time.Time{}, err
+	var first time.Time
+	for i, r := range replies[1:] {
+		list, err := r.AsZScores()
+		if _, refused := rueidis.IsRedisErr(err); refused && i == 1 {
+			continue // a key of another type must not hold up the delayed tasks
+		}
+		if err != nil {
+			return time.Time{}, err
+		}
+		if len(list) == 0 {
+			continue
+		}
+		if due := time.UnixMilli(int64(list[0].Score*1000 + 0.5)); first.IsZero() || due.Before(first) {
+			first = due
+		}
 	}
-	return time.UnixMilli(int64(list[0].Score*1000 + 0.5)), nil
+	return first, nil
 }
 
 // promote moves what is due now, a page at a time, until nothing is.
 func (p *promoter) promote(ctx context.Context) (moved int64, err error) {
+	moved, failed := p.collectDue(ctx)
 	for ctx.Err() == nil {
 		n, full, err := p.page(ctx)
 		moved += n
 		if err != nil || !full {
-			return moved, err
+			return moved, errors.Join(failed, err)
 		}
 	}
-	return moved, nil
+	return moved, failed
 }
 
 // page moves up to promotePage tasks. Two round trips.

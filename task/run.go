@@ -34,6 +34,8 @@ type run struct {
 	ended     time.Time   // when its context ended; guarded by worker.mu
 	told      bool        // that it is stuck; guarded by worker.mu
 	handed    atomic.Bool // its slot in its group is an inner group's now, see Inherit
+	members   []*run      // of an aggregate, see batch.go
+	out       *outcome    // of a member that has ended for itself
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -98,12 +100,16 @@ func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outc
 		return w.undecodable(r, err)
 	}
 	r.handler = w.handlers[r.msg.Name]
+	if err := r.open(); err != nil {
+		return w.undecodable(r, err)
+	}
 	o := r.refuse()
 	if o == nil {
 		o = r.execute(ctx)
 	} else if r.msg.Meta.Blocked > 0 {
 		r.leave(ctx)
 	}
+	o = r.spread(o)
 	w.observe(r, o)
 	return o
 }
@@ -168,6 +174,9 @@ func (r *run) execute(parent context.Context) *outcome {
 		cause = nil
 	}
 	r.unlock(parent)
+	if r.members != nil {
+		return r.judgeBatch(err, cause)
+	}
 	return r.judge(value, err, cause)
 }
 
@@ -323,6 +332,12 @@ func (w *Worker) leave(r *run) {
 
 func (w *Worker) observe(r *run, o *outcome) {
 	if w.opts.Observe == nil {
+		return
+	}
+	if o.members != nil {
+		for _, m := range o.members {
+			w.observe(m.run, m)
+		}
 		return
 	}
 	e := Event{Outcome: o.kind, Err: o.err, Wait: r.begun.Sub(r.enqueued()), Took: time.Since(r.begun)}

@@ -118,6 +118,8 @@ type submission struct {
 	unique    string
 	uniqueFor time.Duration
 	args      []byte
+
+	collection string // of an aggregated task
 }
 
 // Handle is a submitted task.
@@ -241,6 +243,13 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 	cmds := make(rueidis.Commands, 0, len(page))
 	subs := make([]*submission, 0, len(page))
 	where := make([]int, 0, len(page))
+	var collected []*submission // by place
+	if t.aggregate != nil {
+		collected = make([]*submission, len(page))
+		defer func() {
+			c.gatherPage(ctx, &t.spec, collected, func(i int, ref Ref, existing bool, err error) { done(i, ref, existing, t.keeps(collected[i]), err) })
+		}()
+	}
 	for i, args := range page {
 		s, err := t.submission(ctx, c, args, opts)
 		if err == nil && s.key != "" {
@@ -248,6 +257,10 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 		}
 		if err != nil {
 			done(i, Ref{}, false, false, err)
+			continue
+		}
+		if s.collection != "" {
+			collected[i] = s
 			continue
 		}
 		if s.scripted() {
@@ -292,6 +305,11 @@ func (t *Type[T, R]) submission(ctx context.Context, c *Client, args T, opts []S
 			key = digest([]byte(u.of(args)))
 		}
 		s.hold(t.name+":"+key, u.ttl)
+	}
+	if t.aggregate != nil {
+		if err := s.collect(&t.spec, args); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -377,7 +395,9 @@ func reserved(label string) bool {
 }
 
 // scripted says whether submit.lua is needed, or XADD does.
-func (s *submission) scripted() bool { return s.delayed || s.key != "" || s.unique != "" }
+func (s *submission) scripted() bool {
+	return s.delayed || s.key != "" || s.unique != "" || s.collection != ""
+}
 
 // encode is the message as it goes into Redis.
 func (c *Client) encode(t *spec, s *submission) ([]byte, error) {
@@ -427,6 +447,13 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 	if err := c.levels.check(ctx, c, ref.Queue); err != nil {
 		return ref, false, err
 	}
+	if s.collection != "" {
+		call, err := c.gatherCall(t, s)
+		if err != nil {
+			return ref, false, err
+		}
+		return s.submitted(t, "gather.lua", gatherScript.Run(ctx, c.rdb, call.Keys, call.Args...))
+	}
 	if s.delayed && s.meta.Enqueued == 0 {
 		s.meta.Enqueued = time.Now().UnixMilli()
 	}
@@ -442,8 +469,14 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 	if s.unique != "" {
 		unique = c.keys.TaskUnique(s.unique)
 	}
-	reply, err := submitScript.Run(ctx, c.rdb, []string{stream, c.keys.TaskDelayed(), known, unique},
-		rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor)).AsStrSlice()
+	return s.submitted(t, "submit.lua", submitScript.Run(ctx, c.rdb, []string{stream, c.keys.TaskDelayed(), known, unique},
+		rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor)))
+}
+
+// submitted judges the reply of a script.
+func (s *submission) submitted(t *spec, name string, r rueidis.RedisResult) (ref Ref, existing bool, err error) {
+	ref = Ref{ID: s.id, Queue: queueOf(s.priority, s.size)}
+	reply, err := r.AsStrSlice()
 	if err != nil {
 		return ref, false, submitError(t, err)
 	}
@@ -457,7 +490,7 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 	case len(reply) == 2 && reply[0] == "duplicate":
 		return ref, false, &DuplicateError{Key: s.unique, ID: reply[1]}
 	}
-	return ref, false, fmt.Errorf("task: submit.lua replied %q", reply)
+	return ref, false, fmt.Errorf("task: %s replied %q", name, reply)
 }
 
 func submitError(t *spec, err error) error { return fmt.Errorf("task: submit %s: %w", t.name, err) }

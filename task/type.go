@@ -181,6 +181,9 @@ func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 	}
 	t.labels = wire.Labels{{Key: "priority", Value: string(t.priority)}, {Key: "size", Value: string(t.size)}}
 	err := t.spec.validate()
+	if a := t.aggregate; err == nil && a != nil {
+		err = a.complete(&t.spec, (*T)(nil), none)
+	}
 	if err == nil {
 		t.args, err = wire.NewCodec[T]()
 	}
@@ -237,6 +240,7 @@ type Handler struct {
 	lock func(r *run) ([]lock.Spec, error)
 
 	providers []Provider
+	batch     bool // made by HandleBatch
 }
 
 // Name is the name of the handler's Type.

@@ -112,6 +112,9 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 		if h.spec == nil {
 			return nil, errors.New("task: Worker: an empty Handler: make it with Type.Handle")
 		}
+		if h.spec.aggregate != nil && !h.batch {
+			return nil, fmt.Errorf("task: Worker: tasks of %q are aggregated: make its handler with HandleBatch", h.spec.name)
+		}
 		if w.handlers[h.spec.name] != nil {
 			return nil, fmt.Errorf("task: Worker: two handlers for %q", h.spec.name)
 		}

@@ -103,22 +103,24 @@ func (k Keys) PublisherDeadLetter() string  { return k.key("publisher:deadletter
 
 // Tasks. queue is "priority:size".
 
-func (k Keys) TaskStream(queue string) string { return k.key("tasks", queue) }
-func (k Keys) TaskDelayed() string            { return k.key("tasks:delayed") }
-func (k Keys) TaskResult(id string) string    { return k.key("results", id) }
-func (k Keys) TaskAwaited() string            { return k.key("tasks:awaited") }
-func (k Keys) TaskCounters() string           { return k.key("tasks:counters") }
-func (k Keys) TaskDead() string               { return k.key("tasks:dead") }
-func (k Keys) TaskDeadIndex() string          { return k.key("tasks:dead:index") }
-func (k Keys) TaskKnown(key string) string    { return k.key("tasks:known", key) }
-func (k Keys) TaskUnique(key string) string   { return k.key("tasks:unique", key) }
-func (k Keys) TaskControl() string            { return k.key("tasks:control") }
-func (k Keys) TaskCancelled() string          { return k.key("tasks:cancelled") }
-func (k Keys) TaskRate(queue string) string   { return k.key("tasks:rate", queue) }
-func (k Keys) TaskWorkers() string            { return k.key("tasks:registry") }
-func (k Keys) TaskParked(name string) string  { return k.key("tasks:parked", name) }
-func (k Keys) TaskBlocked() string            { return k.key("tasks:blocked") }
-func (k Keys) TaskWatched() string            { return k.key("tasks:watched") }
+func (k Keys) TaskStream(queue string) string   { return k.key("tasks", queue) }
+func (k Keys) TaskDelayed() string              { return k.key("tasks:delayed") }
+func (k Keys) TaskResult(id string) string      { return k.key("results", id) }
+func (k Keys) TaskAwaited() string              { return k.key("tasks:awaited") }
+func (k Keys) TaskCounters() string             { return k.key("tasks:counters") }
+func (k Keys) TaskDead() string                 { return k.key("tasks:dead") }
+func (k Keys) TaskDeadIndex() string            { return k.key("tasks:dead:index") }
+func (k Keys) TaskKnown(key string) string      { return k.key("tasks:known", key) }
+func (k Keys) TaskUnique(key string) string     { return k.key("tasks:unique", key) }
+func (k Keys) TaskControl() string              { return k.key("tasks:control") }
+func (k Keys) TaskCancelled() string            { return k.key("tasks:cancelled") }
+func (k Keys) TaskRate(queue string) string     { return k.key("tasks:rate", queue) }
+func (k Keys) TaskWorkers() string              { return k.key("tasks:registry") }
+func (k Keys) TaskParked(name string) string    { return k.key("tasks:parked", name) }
+func (k Keys) TaskBlocked() string              { return k.key("tasks:blocked") }
+func (k Keys) TaskCollecting() string           { return k.key("tasks:collecting") }
+func (k Keys) TaskCollected(name string) string { return k.key("tasks:collected", name) }
+func (k Keys) TaskWatched() string              { return k.key("tasks:watched") }
 
 // Groups of tasks.
 

@@ -63,6 +63,8 @@ func All() []Pattern {
 		{"tasks:registry", "hash", "task", "field leaves with its worker", "worker id -> what it serves and runs"},
 		{"tasks:parked:{name}", "zset", "task", "member leaves when the task type is resumed", "messages of a paused task type, score = when they were parked"},
 		{"tasks:blocked", "hash", "task", "field leaves when the task runs", "task id -> the delayed message that waits for a lock"},
+		{"tasks:collecting", "zset", "task", "member leaves when its tasks are handed over", "collections of tasks that wait for others, score = when they are handed over, in Unix seconds"},
+		{"tasks:collected:{name}", "hash", "task", "until its tasks are handed over as one", "tasks of one type and key that wait for others; name is TYPE:KEY, colons in TYPE as %3A"},
 		{"tasks:watched", "string", "task", "10 s after the last watcher", "there while somebody watches what ends"},
 		{"groups:{gid}:callback", "string", "task", "time to live of the group", "callback record"},
 		{"groups:{gid}:remaining", "string", "task", "time to live of the group", "children that have not ended"},

@@ -1,0 +1,408 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/task"
+)
+
+type note struct {
+	User string
+	N    int
+}
+
+func noteType(name string, a task.Aggregate[note], opts ...task.TypeOption) *task.Type[note, task.None] {
+	if a.Key == nil {
+		a.Key = func(n note) string { return n.User }
+	}
+	return task.Define[note, task.None](name, append([]task.TypeOption{a}, opts...)...)
+}
+
+// batches is a handler that hands what it gets to the test, as "user n n n".
+func batches(ch chan<- string, do func([]*task.Job[note]) error) func(context.Context, []*task.Job[note]) error {
+	return func(_ context.Context, jobs []*task.Job[note]) error {
+		words := []string{jobs[0].Args.User}
+		for _, j := range jobs {
+			words = append(words, strconv.Itoa(j.Args.N))
+		}
+		ch <- strings.Join(words, " ")
+		if do == nil {
+			return nil
+		}
+		return do(jobs)
+	}
+}
+
+// Many small tasks are handed over as one by key: when they are enough, when the first has waited long enough, or when no more come.
+func TestAggregate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		a    task.Aggregate[note]
+		want []string
+	}{
+		{"by size", task.Aggregate[note]{MaxSize: 2, MaxDelay: time.Hour}, []string{"ann 0 2", "bob 1 3"}},
+		{"by delay", task.Aggregate[note]{MaxDelay: 300 * time.Millisecond}, []string{"ann 0 2 4", "bob 1 3"}},
+		{"by grace", task.Aggregate[note]{MaxDelay: time.Hour, Grace: 300 * time.Millisecond}, []string{"ann 0 2 4", "bob 1 3"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEnv(t)
+			typ := noteType("note:Send", c.a)
+			ch := make(chan string, 10)
+			e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
+			var args []note
+			for i := range 5 {
+				args = append(args, note{[]string{"ann", "bob"}[i%2], i})
+			}
+			handles, err := typ.SubmitMany(e.ctx(), e.client, args, task.Keep(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for range c.want {
+				got = append(got, receive(e, "a batch", ch))
+			}
+			if slices.Sort(got); !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			for i, h := range handles {
+				if c.name == "by size" && i == 4 {
+					continue // still waits for another
+				}
+				if _, err := h.Await(e.ctx()); err != nil {
+					t.Errorf("member %d: %v", i, err)
+				}
+			}
+			ended := int64(5)
+			if c.name == "by size" {
+				ended = 4
+			}
+			if n := e.counter(task.Done, "note:Send"); n != ended {
+				t.Errorf("%d are counted, want %d", n, ended)
+			}
+			if n := e.number("ZCARD", e.key("tasks:collecting")); n != 5-ended || e.left() != 0 {
+				t.Errorf("%d collections are left, %d tasks", n, e.left())
+			}
+		})
+	}
+}
+
+// Members that do not fit one message together are handed over apart.
+func TestAggregateOfLargeMembers(t *testing.T) {
+	e := newEnv(t)
+	c := e.connect(task.Options{MaxMessage: 1000})
+	typ := noteType("note:Large", task.Aggregate[note]{Key: func(note) string { return "" }, MaxDelay: 200 * time.Millisecond})
+	ch := make(chan string, 10)
+	for i := range 5 {
+		if _, err := typ.Submit(e.ctx(), c, note{strings.Repeat("x", 300), i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
+	sizes := 0
+	for sizes < 5 {
+		n := len(strings.Fields(receive(e, "a batch", ch))) - 1
+		if n > 2 {
+			t.Errorf("%d members of 300 bytes in 1000", n)
+		}
+		sizes += n
+	}
+}
+
+// Each member has its own end: those that a BatchError names are retried one by one, the others are done.
+func TestAggregateMembersFailOneByOne(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:Some", task.Aggregate[note]{MaxSize: 4, MaxDelay: time.Hour}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 2}))
+	ch := make(chan string, 20)
+	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, func(jobs []*task.Job[note]) error {
+		failed := &task.BatchError{Errs: map[int]error{}}
+		for i, j := range jobs {
+			switch {
+			case j.Args.N == 1, j.Args.N == 2 && j.Attempt < 3:
+				failed.Errs[i] = fmt.Errorf("attempt %d", j.Attempt)
+			case j.Args.N == 3:
+				failed.Errs[i] = task.Cancel(errors.New("hopeless"))
+			}
+		}
+		if len(failed.Errs) == 0 {
+			return nil
+		}
+		return failed
+	})))
+	handles, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 0}, {"a", 1}, {"a", 2}, {"a", 3}}, task.Keep(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "[fmt.wrapError] attempt 3", "", "[errors.errorString] hopeless"} {
+		_, err := handles[i].Await(e.ctx())
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || err != nil && !strings.Contains(got, strings.Fields(want)[1]) {
+			t.Errorf("member %d: %v, want %q", i, err, want)
+		}
+	}
+	e.eventually("all have ended", func() bool { return e.left() == 0 })
+	if done, dead, retried := e.counter(task.Done, "note:Some"), e.counter(task.Dead, "note:Some"), e.counter(task.Retried, "note:Some"); done != 2 || dead != 2 || retried != 4 {
+		t.Errorf("%d done, %d dead, %d retried, want 2, 2, 4", done, dead, retried)
+	}
+	for i, h := range handles {
+		if n := e.number("HEXISTS", e.key("tasks:dead"), h.ID); (n == 1) != (i == 1 || i == 3) {
+			t.Errorf("member %d has %d dead letters", i, n)
+		}
+	}
+}
+
+// An error for all is retried together; at the end each member is a dead letter that stands for itself.
+func TestAggregateFailsAsAWhole(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:All", task.Aggregate[note]{MaxSize: 3, MaxDelay: time.Hour}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
+	ch := make(chan string, 20)
+	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, func(jobs []*task.Job[note]) error { return errors.New("boom") })))
+	handles, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 0}, {"a", 1}, {"a", 2}}, task.Keep(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range handles {
+		var failed *task.Error
+		if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Message != "boom" {
+			t.Errorf("member %d: %v", i, err)
+		}
+	}
+	if n := e.number("HLEN", e.key("tasks:dead")); n != 3 {
+		t.Errorf("%d dead letters, want 3", n)
+	}
+	if a, b := <-ch, <-ch; a != "a 0 1 2" || b != a || len(ch) != 0 {
+		t.Errorf("it ran with %q and %q", a, b)
+	}
+	if n := e.counter(task.Dead, "note:All"); n != 3 {
+		t.Errorf("%d are counted as dead, want 3", n)
+	}
+}
+
+// A member that is cancelled, late, or unreadable ends without the others.
+func TestAggregateWithoutSome(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:Few", task.Aggregate[note]{MaxSize: 4, MaxDelay: time.Hour})
+	ch := make(chan string, 20)
+	var handles []*task.Handle[task.None]
+	for i := range 3 {
+		opts := []task.SubmitOption{task.Keep(time.Minute)}
+		if i == 1 {
+			opts = append(opts, task.Deadline(time.Now().Add(-time.Second)))
+		}
+		h, err := typ.Submit(e.ctx(), e.client, note{"a", i}, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles = append(handles, h)
+	}
+	e.mark(handles[0].ID)
+	broken, err := typ.Submit(e.ctx(), e.client, note{"b", 0}) // its bytes go into the place of the next of "a"
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.do("HSET", e.key("tasks:collected:note%3AFew:b"), "1", "\xc1 junk", "n", "1")
+	e.do("ZADD", e.key("tasks:collecting"), "1", "note%3AFew:b")
+	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 3}); err != nil {
+		t.Fatal(err)
+	}
+	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
+	if got := receive(e, "a batch", ch); got != "a 2 3" {
+		t.Errorf("it got %q, want a 2 3", got)
+	}
+	for i, want := range []string{"cancelled", "timeout", ""} {
+		_, err := handles[i].Await(e.ctx())
+		var failed *task.Error
+		if got := errors.As(err, &failed); got != (want != "") || got && failed.Type != want {
+			t.Errorf("member %d: %v, want %q", i, err, want)
+		}
+	}
+	e.eventually("the unreadable one is a dead letter", func() bool { return e.number("HLEN", e.key("tasks:dead")) == 2 })
+	if n := e.number("HEXISTS", e.key("tasks:dead"), broken.ID); n != 0 || len(ch) != 0 {
+		t.Errorf("the unreadable one has %d letters under the id of another, and %d more batches ran", n, len(ch))
+	}
+}
+
+// A submission whose answer was lost is repeated under its key, and is there once.
+func TestAggregateUnderAKey(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:Key", task.Aggregate[note]{MaxSize: 2, MaxDelay: time.Hour})
+	a, err := typ.Submit(e.ctx(), e.client, note{"a", 0}, task.Key("once"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := typ.Submit(e.ctx(), e.client, note{"a", 0}, task.Key("once"))
+	if err != nil || b.ID != a.ID || !b.Existing || a.Existing || !b.Due.Equal(a.Due) {
+		t.Errorf("again: %+v, %v, first %+v", b, err, a)
+	}
+	if n := e.number("HGET", e.key("tasks:collected:note%3AKey:a"), "n"); n != 1 {
+		t.Errorf("%d are collected", n)
+	}
+}
+
+// T5, plus-8: workers and their connections die while tasks are collected, handed over and run: each ends once and none is lost.
+func TestAggregateSurvivesDyingWorkers(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:Die", task.Aggregate[note]{Key: func(n note) string { return strconv.Itoa(n.N % 3) }, MaxSize: 7, MaxDelay: 50 * time.Millisecond}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: -1}))
+	var mu sync.Mutex
+	ran := make(map[int]bool)
+	handler := typ.HandleBatch(func(_ context.Context, jobs []*task.Job[note]) error {
+		mu.Lock()
+		defer mu.Unlock()
+		some := &task.BatchError{Errs: map[int]error{}}
+		for i, j := range jobs {
+			if ran[j.Args.N] = true; j.Args.N%10 == 0 && j.Attempt == 1 {
+				some.Errs[i] = errors.New("again")
+			}
+		}
+		if len(some.Errs) > 0 {
+			return some
+		}
+		return nil
+	})
+	ended := func() int64 { return e.counter(task.Done, "note:Die") }
+	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond}, handler)
+	const rounds, each = 4, 100
+	for i := range rounds {
+		proxy := testenv.CountingProxy(t, e.srv.Addr)
+		c, err := task.New(e.srv.Connect(t, redis.Options{URL: "redis://" + proxy.Addr}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, Drain: time.Millisecond, Margin: time.Millisecond}, handler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, kill := context.WithCancel(e.ctx())
+		dead := make(chan struct{})
+		go func() {
+			defer close(dead)
+			var stuck *task.StuckError // its time is too short for what it holds, on purpose
+			if err := w.Run(ctx); err != nil && !errors.As(err, &stuck) {
+				t.Errorf("Run: %v", err)
+			}
+		}()
+		before := ended()
+		for n := range each {
+			if _, err := typ.Submit(e.ctx(), e.client, note{"", i*each + n}); err != nil {
+				t.Fatal(err)
+			}
+			if n == each/2 {
+				proxy.DropReplies(true) // what it writes still arrives
+			}
+		}
+		e.eventually("some have ended", func() bool { return ended() > before+each/4 })
+		proxy.Refuse(true)
+		proxy.Cut()
+		kill()
+		<-dead
+	}
+	e.eventually("all have ended", func() bool {
+		return e.left() == 0 && e.number("ZCARD", e.key("tasks:collecting")) == 0 && ended() >= rounds*each
+	})
+	if n := ended(); n != rounds*each {
+		t.Errorf("%d ended, want %d", n, rounds*each)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(ran) != rounds*each {
+		t.Errorf("%d ran, want %d", len(ran), rounds*each)
+	}
+}
+
+// What is not a collection is put off and named in the log; delayed tasks and other collections go on.
+func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:Go", task.Aggregate[note]{MaxDelay: 50 * time.Millisecond})
+	ch := make(chan string, 10)
+	e.do("ZADD", e.key("tasks:collecting"), "1", "x:list", "2", "x:gone", "3", "x:empty")
+	e.do("LPUSH", e.key("tasks:collected:x:list"), "foreign")
+	e.do("HSET", e.key("tasks:collected:x:empty"), "queue", "normal:medium")
+	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)), Double.Handle(func(context.Context, *task.Job[double]) (int, error) { ch <- "double"; return 0, nil }))
+	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(e, "the batch", ch); got != "a 1" {
+		t.Errorf("%q", got)
+	}
+	if got := e.number("ZCARD", e.key("tasks:collecting")); got != 2 {
+		t.Errorf("%d collections are left, want the two that are none", got)
+	}
+	e.do("DEL", e.key("tasks:collecting"))
+	e.do("LPUSH", e.key("tasks:collecting"), "foreign")
+	if _, err := Double.Submit(e.ctx(), e.client, double{1}, task.In(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	receive(e, "the delayed task", ch)
+	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 1}); err == nil {
+		t.Error("Submit into a key of another type")
+	}
+}
+
+func TestAggregateOnACluster(t *testing.T) {
+	e := newEnvOn(t, testenv.RedisCluster(t))
+	typ := noteType("note:Cluster", task.Aggregate[note]{MaxDelay: 50 * time.Millisecond})
+	ch := make(chan string, 10)
+	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
+	if _, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 1}, {"a", 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(e, "a batch", ch); got != "a 1 2" {
+		t.Errorf("it got %q", got)
+	}
+}
+
+func TestAggregateRefusesWhatIsUnfit(t *testing.T) {
+	e := newEnv(t)
+	typ := noteType("note:Unfit", task.Aggregate[note]{})
+	for _, c := range []struct {
+		want string
+		opt  task.SubmitOption
+	}{
+		{"In and At do not fit", task.In(time.Second)},
+		{"UniqueKey does not fit", task.UniqueKey("k", 0)},
+		{"priority and size are those of its type", task.Realtime},
+	} {
+		if _, err := typ.Submit(e.ctx(), e.client, note{}, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	if _, err := typ.Submit(e.ctx(), e.client, note{User: strings.Repeat("x", 129)}); err == nil || !strings.Contains(err.Error(), "Aggregate.Key") {
+		t.Errorf("a key of 129 bytes: %v", err)
+	}
+	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(note{})}, Double.With(double{})); err == nil || !strings.Contains(err.Error(), "is aggregated") {
+		t.Errorf("as a child: %v", err)
+	}
+	plain := typ.Handle(func(context.Context, *task.Job[note]) (task.None, error) { return task.None{}, nil })
+	if _, err := e.client.Worker(task.WorkerOptions{}, plain); err == nil || !strings.Contains(err.Error(), "HandleBatch") {
+		t.Errorf("a handler for one: %v", err)
+	}
+	for _, c := range []struct {
+		want string
+		def  func()
+	}{
+		{"MaxSize 1001", func() { noteType("x", task.Aggregate[note]{MaxSize: 1001}) }},
+		{"MaxDelay", func() { noteType("x", task.Aggregate[note]{MaxDelay: -1}) }},
+		{"Grace", func() { noteType("x", task.Aggregate[note]{Grace: -1}) }},
+		{"not Unique", func() { noteType("x", task.Aggregate[note]{}, task.Unique(0)) }},
+		{"no result", func() { task.Define[note, int]("x", task.Aggregate[note]{}) }},
+		{"Aggregate is of a", func() { task.Define[double, task.None]("x", task.Aggregate[note]{}) }},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, c.want) {
+					t.Errorf("Define says %q, want %q", got, c.want)
+				}
+			}()
+			c.def()
+		}()
+	}
+}
