@@ -59,7 +59,7 @@ func GroupID(id string) GroupOption {
 	return groupOption(func(g *grouping) { g.id, g.named = id, true })
 }
 
-// GroupTTL is how long a group is kept after the last end of a child, and each child's result after that child's end; 0 = 24 h. A child that ends later
+// GroupTTL is how long a group is kept after the last end of a child, to within a 64th, and each child's result after that child's end; 0 = 24 h. A child that ends later
 // ends as it does, and the callback never runs.
 func GroupTTL(d time.Duration) GroupOption { return groupOption(func(g *grouping) { g.ttl = d }) }
 

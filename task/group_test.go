@@ -818,3 +818,50 @@ func TestSpawnRefusesWhatIsUnfit(t *testing.T) {
 		t.Errorf("keys were written: %q, %v", keys, err)
 	}
 }
+
+// The in-process look-alike does for groups and aggregates, too.
+func TestGroupOnMiniredis(t *testing.T) {
+	e := newEnvOn(t, testenv.Miniredis(t))
+	f := newFamily(e)
+	typ := noteType("note:Mini", task.Aggregate[note]{MaxSize: 2, MaxDelay: time.Hour})
+	ch := make(chan string, 1)
+	e.start(task.WorkerOptions{}, append(f.handlers(nil), typ.HandleBatch(batches(ch, nil)))...)
+	f.spawn(3)
+	if got := show(receive(e, "the callback", f.fired)); got != "0 2 4" {
+		t.Errorf("it saw %s", got)
+	}
+	if _, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 1}, {"a", 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(e, "a batch", ch); got != "a 1 2" {
+		t.Errorf("it got %q", got)
+	}
+}
+
+func BenchmarkGroupChildren(b *testing.B) {
+	e := newEnv(b)
+	child := task.Define[payload, int]("bench:Child", task.Small)
+	over := task.Define[payload, task.None]("bench:Over", task.Small)
+	b.Run("spawn", func(b *testing.B) { spawnAll(b, e, child, over) })
+	e.raw("FLUSHALL")
+	b.Run("run", func(b *testing.B) {
+		e.raw("FLUSHALL")
+		spawnAll(b, e, child, over)
+		all := make(chan struct{})
+		b.ResetTimer()
+		_, stop := e.start(task.WorkerOptions{}, child.Handle(func(context.Context, *task.Job[payload]) (int, error) { return 1, nil }),
+			over.Handle(func(context.Context, *task.Job[payload]) (task.None, error) { close(all); return task.None{}, nil }))
+		<-all
+		stop()
+	})
+}
+
+func spawnAll(b *testing.B, e *env, child *task.Type[payload, int], over *task.Type[payload, task.None]) {
+	children := make([]task.Pending, b.N)
+	for i := range children {
+		children[i] = child.With(payload{"x"})
+	}
+	if _, err := task.Spawn(context.Background(), e.client, children, over.With(payload{})); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -18,7 +18,6 @@ local function wrong(key, want)
 end
 local function refuse(key) return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. redis.call('TYPE', key).ok) end
 if wrong(KEYS[4], 'hash') then return refuse(KEYS[4]) end
-if wrong(KEYS[7], 'zset') then return refuse(KEYS[7]) end
 if ARGV[10] ~= '' and wrong(KEYS[3], 'hash') then return refuse(KEYS[3]) end
 if ARGV[11] ~= '' then
   if wrong(KEYS[5], 'hash') then return refuse(KEYS[5]) end
@@ -29,15 +28,16 @@ end
 local group, foreign, left, ttl, failed, policy, stop, last, word = '', false, 0, 0, 0, '', false, false, ''
 local fire
 if #KEYS > 10 then
-  if wrong(KEYS[11], 'hash') or wrong(KEYS[12], 'set') or wrong(KEYS[13], 'string') then
+  left = redis.pcall('GET', KEYS[13]) -- pcall: keys of other types
+  local had = redis.pcall('SISMEMBER', KEYS[12], ARGV[12])
+  local state = redis.pcall('HMGET', KEYS[11], 'ttl', 'policy', 'failed', 'stopped', 'told')
+  if type(left) == 'table' or type(had) == 'table' or state.err then
     group = 'broken'
   else
-    left = redis.call('GET', KEYS[13])
-    local state = redis.call('HMGET', KEYS[11], 'ttl', 'policy', 'failed', 'stopped', 'told')
     foreign = not state[1]
     if not left then
       group = 'gone'
-    elseif redis.call('SISMEMBER', KEYS[12], ARGV[12]) == 1 then
+    elseif had == 1 then
       group = 'again'
     elseif foreign and ARGV[13] ~= '1' then
       group = 'uncounted'
@@ -58,7 +58,7 @@ if #KEYS > 10 then
           word = (failed == 0 or policy == 'done') and 'callback' or 'failure'
           if last or stop and word == 'failure' then
             local m = redis.call('HMGET', KEYS[11], word, word .. ' queue')
-            if m[1] and m[2] and not (word == 'failure' and state[5]) then fire = {tonumber(m[2]), m[1]} end
+            if m[1] and tonumber(m[2]) and not (word == 'failure' and state[5]) then fire = {tonumber(m[2]), m[1]} end
           end
         elseif last and ARGV[16] ~= '' then
           fire = {tonumber(ARGV[17]), ARGV[16]}
@@ -69,6 +69,7 @@ if #KEYS > 10 then
   if fire and wrong(KEYS[15 + fire[1]], 'stream') then return refuse(KEYS[15 + fire[1]]) end
 end
 
+redis.call('ZREM', KEYS[7], ARGV[4]) -- the first write: a key of another type refuses it, and nothing is done
 if redis.call('XACK', stream, ARGV[2], ARGV[3]) == 0 and #redis.call('XRANGE', stream, ARGV[3], ARGV[3]) == 0 then return {'ok', 0} end
 if ARGV[10] ~= '' then
   redis.call('SET', KEYS[8], ARGV[10], 'PX', ARGV[9])
@@ -78,16 +79,17 @@ if ARGV[10] ~= '' then
     for name in string.gmatch(who, '[^,]+') do redis.call('PUBLISH', ARGV[5] .. name, ARGV[4]) end
   end
 end
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local function now() -- in ms
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
 if ARGV[11] ~= '' then
   redis.call('HSET', KEYS[5], ARGV[4], ARGV[11])
-  redis.call('ZADD', KEYS[6], string.format('%.0f', now), ARGV[4])
+  redis.call('ZADD', KEYS[6], string.format('%.0f', now()), ARGV[4])
 end
 for i = 9, 10 do
   if KEYS[i] ~= stream and not wrong(KEYS[i], 'string') and redis.call('GET', KEYS[i]) == ARGV[4] then redis.call('DEL', KEYS[i]) end
 end
-redis.call('ZREM', KEYS[7], ARGV[4])
 redis.call('HINCRBY', KEYS[4], ARGV[7], 1)
 redis.call('HINCRBY', KEYS[4], ARGV[8], 1)
 if group == 'counted' then
@@ -105,8 +107,9 @@ if group == 'counted' then
     if stop then
       redis.call('HSET', KEYS[11], 'stopped', 1)
       if not last then
-        redis.call('ZREMRANGEBYSCORE', KEYS[7], '-inf', string.format('%.0f', now - 86400000))
-        redis.call('ZADD', KEYS[7], string.format('%.0f', now), ARGV[15])
+        local t = now()
+        redis.call('ZREMRANGEBYSCORE', KEYS[7], '-inf', string.format('%.0f', t - 86400000))
+        redis.call('ZADD', KEYS[7], string.format('%.0f', t), ARGV[15])
         redis.call('PUBLISH', ARGV[6], ARGV[15])
       end
       if fire then redis.call('HSET', KEYS[11], 'told', 1) end
@@ -115,11 +118,14 @@ if group == 'counted' then
       redis.call('HSET', KEYS[11], 'fired', (word == 'callback' or redis.call('HEXISTS', KEYS[11], word) == 1) and word or 'none')
       redis.call('ZREM', KEYS[7], ARGV[15])
     end
-    redis.call('PEXPIRE', KEYS[11], ttl)
-    redis.call('PEXPIRE', KEYS[14], ttl)
-    redis.call('PEXPIRE', KEYS[13], ttl)
   end
-  redis.call('PEXPIRE', KEYS[12], ttl)
+  -- To within a 64th of it, the group lives for its time from here on.
+  if last or redis.call('PTTL', KEYS[12]) < ttl - ttl / 64 then
+    redis.call('PEXPIRE', KEYS[12], ttl)
+    if not foreign then
+      for _, i in ipairs({11, 13, 14}) do redis.call('PEXPIRE', KEYS[i], ttl) end
+    end
+  end
   if last then group = 'last' end
   if fire then redis.call('XADD', KEYS[15 + fire[1]], '*', 'data', fire[2]) end
 end

@@ -163,3 +163,53 @@ func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
 		t.Errorf("it is counted %d times, want once", n)
 	}
 }
+
+// A start key is free once its task begins, or at its end if it never does; a copy that waits for its retry does not take it again.
+func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
+	e := newEnv(t)
+	started, goOn := make(chan string), make(chan error)
+	typ := task.Define[double, task.None]("start:Key", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
+	key := e.key("tasks:unique:start")
+	submit := func(id string) {
+		e.raw("SET", key, id, "EX", "1000")
+		e.raw("XADD", e.key("tasks:normal:medium"), "*", "data",
+			"\x86\xa7task_id\xa2"+id+"\xa9task_name\xa9start:Key\xa6labels\x80\xa9task_args\x91\x01\xabtask_kwargs\x80\xa4meta\x81\xa2us\xa5start")
+	}
+	submit("t1")
+	e.mark("t1")
+	submit("t2") // takes the key from t1, which must not release it
+	e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
+		started <- j.ID
+		return task.None{}, <-goOn
+	}))
+	if id := receive(e, "it runs", started); id != "t2" {
+		t.Fatalf("%s runs", id)
+	}
+	if e.number("EXISTS", key) != 0 {
+		t.Error("it runs and the key is held")
+	}
+	e.raw("SET", key, "t3")
+	goOn <- errors.New("again")
+	receive(e, "it runs again", started)
+	goOn <- nil
+	e.soon("both have ended", func() bool { return e.counter(task.Done, "start:Key")+e.counter(task.Cancelled, "start:Key") == 2 })
+	if got := e.text("GET", key); got != "t3" {
+		t.Errorf("the key is held by %q, want t3", got)
+	}
+	e.raw("DEL", key)
+	e.mark("t4")
+	e.soon("the worker knows of the mark", func() bool {
+		submit("t4")
+		select {
+		case <-started: // it did not yet
+			goOn <- nil
+			return false
+		case <-time.After(50 * time.Millisecond):
+			return true
+		}
+	})
+	e.soon("the key of one that never began is free", func() bool { return e.counter(task.Cancelled, "start:Key") == 2 })
+	if e.number("EXISTS", key) != 0 {
+		t.Error("the key is held by a task that has ended")
+	}
+}
