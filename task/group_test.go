@@ -843,9 +843,9 @@ func BenchmarkGroupChildren(b *testing.B) {
 	child := task.Define[payload, int]("bench:Child", task.Small)
 	over := task.Define[payload, task.None]("bench:Over", task.Small)
 	b.Run("spawn", func(b *testing.B) { spawnAll(b, e, child, over) })
-	e.raw("FLUSHALL")
+	e.do("FLUSHALL")
 	b.Run("run", func(b *testing.B) {
-		e.raw("FLUSHALL")
+		e.do("FLUSHALL")
 		spawnAll(b, e, child, over)
 		all := make(chan struct{})
 		b.ResetTimer()

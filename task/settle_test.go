@@ -171,8 +171,8 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 	typ := task.Define[double, task.None]("start:Key", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
 	key := e.key("tasks:unique:start")
 	submit := func(id string) {
-		e.raw("SET", key, id, "EX", "1000")
-		e.raw("XADD", e.key("tasks:normal:medium"), "*", "data",
+		e.do("SET", key, id, "EX", "1000")
+		e.do("XADD", e.key("tasks:normal:medium"), "*", "data",
 			"\x86\xa7task_id\xa2"+id+"\xa9task_name\xa9start:Key\xa6labels\x80\xa9task_args\x91\x01\xabtask_kwargs\x80\xa4meta\x81\xa2us\xa5start")
 	}
 	submit("t1")
@@ -188,7 +188,7 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 	if e.number("EXISTS", key) != 0 {
 		t.Error("it runs and the key is held")
 	}
-	e.raw("SET", key, "t3")
+	e.do("SET", key, "t3")
 	goOn <- errors.New("again")
 	receive(e, "it runs again", started)
 	goOn <- nil
@@ -196,7 +196,7 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 	if got := e.text("GET", key); got != "t3" {
 		t.Errorf("the key is held by %q, want t3", got)
 	}
-	e.raw("DEL", key)
+	e.do("DEL", key)
 	e.mark("t4")
 	e.soon("the worker knows of the mark", func() bool {
 		submit("t4")
