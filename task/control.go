@@ -19,6 +19,8 @@ type control struct {
 	w       *Worker
 	wake    chan struct{}
 	current atomic.Pointer[orders]
+
+	unreadable string // the last configuration that was none
 }
 
 // orders is one state of the control hash. Its fields are "pause queue Q", "pause type N", both with any value, and "rate queue Q" with tasks per second.
@@ -27,6 +29,7 @@ type orders struct {
 	types     map[string]bool
 	rates     map[Queue]float64
 	cancelled map[string]bool
+	settings  *settings // nil = none
 }
 
 const (
@@ -86,6 +89,7 @@ func (c *control) read(ctx context.Context) error {
 		return err
 	}
 	next := parseOrders(fields)
+	next.settings = c.readSettings(fields[configField])
 	if len(ids) > 0 {
 		next.cancelled = make(map[string]bool, len(ids))
 		for _, id := range ids {

@@ -56,7 +56,7 @@ func (l limits) validate(o lock.Object) error {
 	if (l.rate == 0) != (l.window == 0) {
 		return fmt.Errorf("task: Limits: rate %d, window %v: want both, or neither", l.rate, l.window)
 	}
-	for _, s := range l.specs(o) {
+	for _, s := range l.specs(o, o) {
 		if err := s.Validate(); err != nil {
 			return fmt.Errorf("task: Limits: %w", err)
 		}
@@ -64,11 +64,9 @@ func (l limits) validate(o lock.Object) error {
 	return nil
 }
 
-func (l limits) specs(o lock.Object) []lock.Spec {
-	if l == (limits{}) {
-		return nil
-	}
-	return []lock.Spec{limit.Concurrency(o, l.concurrency), limit.Rate(o, l.rate, l.window)}
+// specs are the limiters of these objects; a limit of 0 is none.
+func (l limits) specs(concurrency, rate lock.Object) []lock.Spec {
+	return []lock.Spec{limit.Concurrency(concurrency, l.concurrency), limit.Rate(rate, l.rate, l.window)}
 }
 
 // object is what the type's own locks are of: its name, never that of a Go type.
@@ -114,12 +112,6 @@ func (r *run) specs() (all []lock.Spec, err error) {
 		all = structural(all)
 	}
 	return all, nil
-}
-
-// limits are those of the type.
-func (r *run) limits() []lock.Spec {
-	s := r.handler.spec
-	return s.limits.specs(s.object())
 }
 
 // structural are the locks without the limiters.

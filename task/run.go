@@ -30,6 +30,8 @@ type run struct {
 	byHand  bool // by Call: without limiters, and without waiting
 
 	overrides []Provider
+	config    *settings // nil = none
+	override  Override  // of it, for this task
 	cancel    context.CancelCauseFunc
 	ended     time.Time   // when its context ended; guarded by worker.mu
 	told      bool        // that it is stuck; guarded by worker.mu
@@ -53,16 +55,17 @@ func (r *run) info() Info {
 	}
 }
 
-// userLabels are the labels beside those that every task has; nil if there are none.
+// userLabels are the labels beside those that say where a task goes, which tasks of peers may lack; nil if there are none.
 func userLabels(labels wire.Labels) map[string]string {
-	if len(labels) <= 2 {
-		return nil
-	}
-	all := make(map[string]string, len(labels)-2)
+	var all map[string]string
 	for _, l := range labels {
-		if l.Key != "priority" && l.Key != "size" {
-			all[l.Key] = fmt.Sprint(l.Value)
+		if l.Key == "priority" || l.Key == "size" {
+			continue
 		}
+		if all == nil {
+			all = make(map[string]string, len(labels))
+		}
+		all[l.Key] = fmt.Sprint(l.Value)
 	}
 	return all
 }
@@ -71,7 +74,7 @@ func (r *run) maxAttempts() int {
 	if n := r.msg.Meta.Retries; n > 0 {
 		return int(n)
 	}
-	return maxAttempts(r.handler.spec.retry)
+	return maxAttempts(r.retry())
 }
 
 // enqueued is when the task was first submitted: said in the message if its entry is not the first.
@@ -103,6 +106,7 @@ func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outc
 	if err := r.open(); err != nil {
 		return w.undecodable(r, err)
 	}
+	r.configure()
 	o := r.refuse()
 	if o == nil {
 		o = r.execute(ctx)
@@ -132,6 +136,8 @@ func (r *run) refuse() *outcome {
 		return r.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(r.msg.Meta.Deadline).UTC().Format(time.RFC3339)))
 	case w.control.typePaused(r.msg.Name):
 		return r.park()
+	case !r.override.IsEnabled():
+		return r.disabled()
 	case r.handler == nil:
 		return r.unknown()
 	}
@@ -190,7 +196,7 @@ func (r *run) base(parent context.Context) (base context.Context, end func()) {
 
 // limit sets the time limits of the run.
 func (r *run) limit(cancel context.CancelCauseFunc) *time.Timer {
-	timeout := r.handler.spec.timeout
+	timeout := valueOr(r.override.Timeout, r.handler.spec.timeout)
 	if own := r.msg.Meta.Timeout; own != 0 {
 		timeout = time.Duration(own) * time.Millisecond
 	}
@@ -292,7 +298,7 @@ func (r *run) failed(err error, v *verdict) *outcome {
 	if n := r.msg.Meta.Retries; n > 0 && int64(attempt) >= n {
 		return r.end(Dead, err)
 	}
-	delay, ok := r.handler.spec.retry.Delay(attempt, err)
+	delay, ok := r.retry().Delay(attempt, err)
 	if !ok {
 		return r.end(Dead, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/internal/stream"
@@ -97,6 +98,8 @@ type Worker struct {
 	waiters  *waiters
 	ageing   map[Size]*ageing
 	begun    time.Time
+
+	configured atomic.Pointer[settings] // for this worker alone; nil = none
 
 	mu      sync.Mutex
 	running map[*run]struct{}
@@ -213,6 +216,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	life, die := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the groups
 	var alive, groups sync.WaitGroup
 	alive.Go(func() { _ = w.stream.Run(life) }) // always nil
+	if err := w.control.read(ctx); err != nil { // before the first task, if Redis answers
+		w.log.Debug("task: what operators say is not known yet", "error", err)
+	}
 	alive.Go(func() { w.control.run(life) })
 	alive.Go(func() { w.waiters.run(life) })
 	alive.Go(func() { w.register(life) })

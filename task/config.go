@@ -1,0 +1,294 @@
+package task
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/taktworks/takt/lock"
+	"github.com/taktworks/takt/task/schedule"
+)
+
+// Config is what operators set of task types, over what the types say of themselves. Its zero value sets nothing.
+type Config struct {
+	// Common holds for all tasks of a type, by its name.
+	Common map[string]Override
+	// VO holds for tasks with the label vo, by its value and the name of the type. What is set there replaces what Common sets, the rest is inherited. A limit that is
+	// set for a VO counts the tasks of this VO alone.
+	VO map[string]map[string]Override
+}
+
+// Override is what is set of one type; nil = not set.
+type Override struct {
+	Enabled          *bool          // false: its tasks are set aside, and periodic ones are not fired
+	RateLimit        *int           // how many may start in any RateWindow; 0 = any number
+	RateWindow       *time.Duration // at least 1 ms
+	ConcurrencyLimit *int           // how many may run at once; 0 = any number
+	MaxRetries       *int           // runs after the first; a policy of the program's own only runs fewer
+	Timeout          *time.Duration // of a run; 0 = none
+	Schedule         *string        // of a periodic type, as schedule.Parse reads it: "every 5m", "cron 0 6 * * *"
+}
+
+// IsEnabled is what Enabled says; true if it is not set.
+func (o Override) IsEnabled() bool { return o.Enabled == nil || *o.Enabled }
+
+// For is what is set of a type for tasks of one VO; "" = tasks without.
+func (c Config) For(name, vo string) Override {
+	o := c.Common[name]
+	if vo != "" {
+		o = o.with(c.VO[vo][name])
+	}
+	return o
+}
+
+// with returns o with what over sets.
+func (o Override) with(over Override) Override {
+	return Override{
+		cmp.Or(over.Enabled, o.Enabled), cmp.Or(over.RateLimit, o.RateLimit), cmp.Or(over.RateWindow, o.RateWindow), cmp.Or(over.ConcurrencyLimit, o.ConcurrencyLimit),
+		cmp.Or(over.MaxRetries, o.MaxRetries), cmp.Or(over.Timeout, o.Timeout), cmp.Or(over.Schedule, o.Schedule),
+	}
+}
+
+// Definition is a Type or a Handler: what a Config is checked against.
+type Definition interface {
+	Name() string
+	definition() *spec
+}
+
+func (t *Type[T, R]) definition() *spec { return &t.spec }
+func (h Handler) definition() *spec     { return h.spec }
+
+// yamlConfig is a Config as YAML has it.
+type yamlConfig struct {
+	Common map[string]yamlOverride            `yaml:"common,omitempty"`
+	VO     map[string]map[string]yamlOverride `yaml:"vo_overrides,omitempty"`
+	Dashed map[string]map[string]yamlOverride `yaml:"vo-overrides,omitempty"` // the same, as the peers' pages spell it
+}
+
+type yamlOverride struct {
+	Enabled           *bool          `yaml:"enabled,omitempty"`
+	RateLimit         *int           `yaml:"rate_limit,omitempty"`
+	RateWindow        *time.Duration `yaml:"rate_window,omitempty"`
+	RateWindowSeconds *float64       `yaml:"rate_window_seconds,omitempty"`
+	ConcurrencyLimit  *int           `yaml:"concurrency_limit,omitempty"`
+	MaxRetries        *int           `yaml:"max_retries,omitempty"`
+	Timeout           *time.Duration `yaml:"timeout,omitempty"`
+	Schedule          *string        `yaml:"schedule,omitempty"`
+	Periodic          *yamlPeriodic  `yaml:"periodic,omitempty"`
+}
+
+// yamlPeriodic is how the peers write a schedule.
+type yamlPeriodic struct {
+	Enabled         *bool    `yaml:"enabled,omitempty"`
+	Schedule        *string  `yaml:"schedule,omitempty"` // a cron expression; it wins over the interval
+	IntervalSeconds *float64 `yaml:"interval_seconds,omitempty"`
+}
+
+// ParseConfig reads YAML:
+//
+//	common:
+//	  jobs:CleanSandboxStore:
+//	    enabled: true
+//	    rate_limit: 10
+//	    rate_window: 1m # or rate_window_seconds: 60
+//	    concurrency_limit: 5
+//	    max_retries: 3
+//	    timeout: 5m
+//	    schedule: cron 0 6 * * *
+//	vo_overrides:
+//	  lhcb:
+//	    jobs:CleanSandboxStore:
+//	      concurrency_limit: 2
+//
+// All of it may be left out. A field that there is not, a name that is not among types and a value that is none are errors that name it. Without types, names are
+// not checked.
+func ParseConfig(text []byte, types ...Definition) (Config, error) {
+	var y yamlConfig
+	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&y)
+	if err != nil && !errors.Is(err, io.EOF) { // empty text
+		return Config{}, fmt.Errorf("task: configuration: %s", yaml.FormatError(err, false, true))
+	}
+	if y.VO != nil && y.Dashed != nil {
+		return Config{}, errors.New("task: configuration: vo_overrides and vo-overrides are the same: give one")
+	}
+	if y.VO == nil {
+		y.VO = y.Dashed
+	}
+	var c Config
+	if c.Common, err = overrides(y.Common, "common"); err != nil {
+		return Config{}, err
+	}
+	for _, vo := range slices.Sorted(maps.Keys(y.VO)) {
+		if c.VO == nil {
+			c.VO = make(map[string]map[string]Override)
+		}
+		if c.VO[vo], err = overrides(y.VO[vo], "vo_overrides."+vo); err != nil {
+			return Config{}, err
+		}
+	}
+	return c, c.Check(types...)
+}
+
+func overrides(y map[string]yamlOverride, where string) (map[string]Override, error) {
+	if y == nil {
+		return nil, nil
+	}
+	all := make(map[string]Override, len(y))
+	for _, name := range slices.Sorted(maps.Keys(y)) {
+		o, err := y[name].override()
+		if err != nil {
+			return nil, fmt.Errorf("task: configuration: %s.%s.%w", where, name, err)
+		}
+		all[name] = o
+	}
+	return all, nil
+}
+
+func (y yamlOverride) override() (Override, error) {
+	o := Override{y.Enabled, y.RateLimit, y.RateWindow, y.ConcurrencyLimit, y.MaxRetries, y.Timeout, y.Schedule}
+	if s := y.RateWindowSeconds; s != nil {
+		if o.RateWindow != nil {
+			return o, errors.New("rate_window_seconds: rate_window is given, too")
+		}
+		if *s < 0 || *s > maxSeconds {
+			return o, fmt.Errorf("rate_window_seconds %v: want 0 to %d", *s, maxSeconds)
+		}
+		o.RateWindow = new(time.Duration(*s * float64(time.Second)))
+	}
+	p := y.Periodic
+	if p == nil {
+		return o, nil
+	}
+	if o.Schedule != nil || o.Enabled != nil && p.Enabled != nil {
+		return o, errors.New("periodic: the same is set beside it")
+	}
+	o.Enabled = cmp.Or(o.Enabled, p.Enabled)
+	switch {
+	case p.Schedule != nil:
+		o.Schedule = new("cron " + *p.Schedule)
+	case p.IntervalSeconds != nil:
+		o.Schedule = new("every " + strconv.FormatFloat(*p.IntervalSeconds, 'f', -1, 64) + "s")
+	}
+	return o, nil
+}
+
+const maxSeconds = 1_000_000_000
+
+// String is the configuration as ParseConfig reads it.
+func (c Config) String() string {
+	y := yamlConfig{Common: yamlOverrides(c.Common)}
+	for vo, all := range c.VO {
+		if y.VO == nil {
+			y.VO = make(map[string]map[string]yamlOverride)
+		}
+		y.VO[vo] = yamlOverrides(all)
+	}
+	text, err := yaml.Marshal(y)
+	if err != nil { // of maps, texts and numbers
+		return err.Error()
+	}
+	return string(text)
+}
+
+func yamlOverrides(all map[string]Override) map[string]yamlOverride {
+	if len(all) == 0 {
+		return nil
+	}
+	y := make(map[string]yamlOverride, len(all))
+	for name, o := range all {
+		y[name] = yamlOverride{Enabled: o.Enabled, RateLimit: o.RateLimit, RateWindow: o.RateWindow, ConcurrencyLimit: o.ConcurrencyLimit,
+			MaxRetries: o.MaxRetries, Timeout: o.Timeout, Schedule: o.Schedule}
+	}
+	return y
+}
+
+// Check says which name, field and value is unfit. Without types, names are not checked.
+func (c Config) Check(types ...Definition) error {
+	known := make(map[string]*spec, len(types))
+	for _, t := range types {
+		known[t.Name()] = t.definition()
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Common)) {
+		if err := c.check(known, "common", name, ""); err != nil {
+			return err
+		}
+	}
+	for _, vo := range slices.Sorted(maps.Keys(c.VO)) {
+		if vo == "" {
+			return errors.New("task: configuration: vo_overrides: a VO without a name")
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.VO[vo])) {
+			if err := c.check(known, "vo_overrides."+vo, name, vo); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c Config) check(known map[string]*spec, where, name, vo string) error {
+	s := known[name]
+	switch {
+	case s == nil && len(known) > 0:
+		return fmt.Errorf("task: configuration: %s: there is no task %q; there are %q", where, name, slices.Sorted(maps.Keys(known)))
+	case s == nil:
+		s = &spec{name: name}
+	}
+	if err := checkName("name", name); err != nil {
+		return fmt.Errorf("task: configuration: %s: %w", where, err)
+	}
+	if err := c.For(name, vo).check(s.limits); err != nil {
+		return fmt.Errorf("task: configuration: %s.%s: %w", where, name, err)
+	}
+	return nil
+}
+
+// check says what is unfit in a type with limits of its own.
+func (o Override) check(own limits) error {
+	l := own.with(o)
+	switch {
+	case l.concurrency < 0:
+		return fmt.Errorf("concurrency_limit %d: want 0 for none, or more", l.concurrency)
+	case l.rate < 0:
+		return fmt.Errorf("rate_limit %d: want 0 for none, or more", l.rate)
+	case l.window < 0 || l.window > 0 && l.window < time.Millisecond:
+		return fmt.Errorf("rate_window %v: want 1ms or more", l.window)
+	case o.RateLimit != nil && l.rate > 0 && l.window == 0:
+		return fmt.Errorf("rate_limit %d: without a rate_window it limits nothing", l.rate)
+	case o.MaxRetries != nil && *o.MaxRetries < 0:
+		return fmt.Errorf("max_retries %d: want 0 or more", *o.MaxRetries)
+	case o.Timeout != nil && *o.Timeout < 0:
+		return fmt.Errorf("timeout %v: want 0 for none, or more", *o.Timeout)
+	}
+	if o.Schedule != nil {
+		if _, err := schedule.Parse(*o.Schedule); err != nil {
+			return fmt.Errorf("schedule: %w", err)
+		}
+	}
+	for _, s := range l.specs(lock.Object{Type: lock.Task, Key: "x"}, lock.Object{Type: lock.Task, Key: "x"}) {
+		if err := s.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with returns l with what o sets.
+func (l limits) with(o Override) limits {
+	return limits{valueOr(o.ConcurrencyLimit, l.concurrency), valueOr(o.RateLimit, l.rate), valueOr(o.RateWindow, l.window)}
+}
+
+func valueOr[T any](p *T, v T) T {
+	if p != nil {
+		return *p
+	}
+	return v
+}

@@ -1,0 +1,297 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+func TestParseConfig(t *testing.T) {
+	const text = `
+common:
+  jobs:Clean:
+    enabled: false
+    rate_limit: 10
+    rate_window_seconds: 60
+    concurrency_limit: 5
+    max_retries: 3
+    timeout: 5m
+    schedule: cron 0 6 * * *
+  jobs:Watch:
+    periodic: {enabled: true, interval_seconds: 10}
+  jobs:Night:
+    periodic: {schedule: "0 3 * * *", interval_seconds: 10}
+vo-overrides:
+  lhcb:
+    jobs:Clean: {concurrency_limit: 2, rate_window: 1h}
+`
+	got, err := task.ParseConfig([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := task.Config{
+		Common: map[string]task.Override{
+			"jobs:Clean": {new(false), new(10), new(time.Minute), new(5), new(3), new(5 * time.Minute), new("cron 0 6 * * *")},
+			"jobs:Watch": {Enabled: new(true), Schedule: new("every 10s")},
+			"jobs:Night": {Schedule: new("cron 0 3 * * *")},
+		},
+		VO: map[string]map[string]task.Override{"lhcb": {"jobs:Clean": {ConcurrencyLimit: new(2), RateWindow: new(time.Hour)}}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	again, err := task.ParseConfig([]byte(got.String()))
+	if d := cmp.Diff(want, again); d != "" || err != nil {
+		t.Errorf("what String prints is read as something else: %s%v\n%s", d, err, got)
+	}
+}
+
+// An empty configuration sets nothing: enabled, no limits (task-G5). What is set for all is what holds (task-G6), a VO's own replaces it, and what the VO
+// does not set is inherited (task-G7).
+func TestOverridesMerge(t *testing.T) {
+	var empty task.Config
+	if o := empty.For("X", "lhcb"); !o.IsEnabled() || o != (task.Override{}) {
+		t.Errorf("empty: %+v", o)
+	}
+	for _, text := range []string{"", "{}", "common: {}"} {
+		if c, err := task.ParseConfig([]byte(text)); err != nil || c.For("X", "") != (task.Override{}) {
+			t.Errorf("%q: %+v, %v", text, c, err)
+		}
+	}
+	c, err := task.ParseConfig([]byte(`
+common:
+  X: {enabled: false, rate_limit: 100, rate_window: 1m}
+vo_overrides:
+  lhcb:
+    X: {enabled: true, rate_limit: 7}
+    Y: {concurrency_limit: 1}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []struct {
+		name, vo string
+		want     task.Override
+	}{
+		{"X", "", task.Override{Enabled: new(false), RateLimit: new(100), RateWindow: new(time.Minute)}},
+		{"X", "atlas", task.Override{Enabled: new(false), RateLimit: new(100), RateWindow: new(time.Minute)}},
+		{"X", "lhcb", task.Override{Enabled: new(true), RateLimit: new(7), RateWindow: new(time.Minute)}},
+		{"Y", "lhcb", task.Override{ConcurrencyLimit: new(1)}},
+		{"Y", "", task.Override{}},
+	} {
+		if d := cmp.Diff(w.want, c.For(w.name, w.vo)); d != "" {
+			t.Errorf("%s of %q: %s", w.name, w.vo, d)
+		}
+	}
+}
+
+// Unknown keys are refused by their name (plus-23), and so are names and values that are none.
+func TestConfigErrors(t *testing.T) {
+	known := task.Define[double, int]("KnownTask")
+	for text, want := range map[string]string{
+		"common: {KnownTask: {rate_limits: 3}}":                                      "rate_limits",
+		"commons: {}":                                                                "commons",
+		"common: {OtherTask: {enabled: true}}":                                       `"OtherTask"`,
+		"vo_overrides: {lhcb: {OtherTask: {enabled: true}}}":                         "vo_overrides.lhcb",
+		"common: {KnownTask: {enabled: perhaps}}":                                    "perhaps",
+		"common: {KnownTask: {rate_limit: -1, rate_window: 1m}}":                     "rate_limit -1",
+		"common: {KnownTask: {rate_limit: 1}}":                                       "rate_window",
+		"common: {KnownTask: {rate_limit: 1, rate_window: 1us}}":                     "rate_window 1µs",
+		"common: {KnownTask: {concurrency_limit: -1}}":                               "concurrency_limit -1",
+		"common: {KnownTask: {max_retries: -1}}":                                     "max_retries -1",
+		"common: {KnownTask: {timeout: -1s}}":                                        "timeout -1s",
+		"common: {KnownTask: {timeout: soon}}":                                       "soon",
+		"common: {KnownTask: {schedule: every now and then}}":                        "schedule",
+		"common: {KnownTask: {schedule: every 1m, periodic: {interval_seconds: 3}}}": "periodic",
+		"common: {KnownTask: {periodic: {interval_seconds: -3}}}":                    "schedule",
+		"common: {KnownTask: {rate_window: 1m, rate_window_seconds: 60}}":            "rate_window_seconds",
+		"common: {KnownTask: {rate_window_seconds: -60}}":                            "rate_window_seconds -60",
+		"vo_overrides: {a: {KnownTask: {enabled: true}}}\nvo-overrides: {}":          "vo-overrides",
+		`vo_overrides: {"": {KnownTask: {enabled: true}}}`:                           "without a name",
+		"common: {KnownTask: {enabled: true}, KnownTask: {enabled: false}}":          "KnownTask",
+		"common: {KnownTask: {concurrency_limit: 3000000000}}":                       "3000000000",
+	} {
+		if _, err := task.ParseConfig([]byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func (e *env) config(text string, types ...task.Definition) {
+	e.t.Helper()
+	c, err := task.ParseConfig([]byte(text), types...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := e.client.SetConfig(e.ctx(), c, types...); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// What is set in the configuration holds in running workers, without a restart, and is taken back (S9, plus-23).
+func TestConfigureRunningWorkers(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("ConfiguredTask", task.Small)
+	var now, most atomic.Int64
+	var fails atomic.Bool
+	begin, end := make(chan int64, 100), make(chan struct{})
+	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		if fails.Load() {
+			return 0, errors.New("always")
+		}
+		begin <- now.Load()
+		<-end
+		return j.MaxAttempts, nil
+	}))
+	inForce := func(what string, f func(task.Override) bool) {
+		t.Helper()
+		holds(t, what+" is in force", func() bool { return f(w.EffectiveConfig().Common[kind.Name()]) })
+	}
+
+	e.config("common: {ConfiguredTask: {concurrency_limit: 1, timeout: 1h}}", kind)
+	inForce("the limit", func(o task.Override) bool { return *o.ConcurrencyLimit == 1 && *o.Timeout == time.Hour && *o.Enabled })
+	handles, err := kind.SubmitMany(e.ctx(), e.client, make([]double, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begin
+	holds(t, "the others are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
+	e.config("common: {ConfiguredTask: {concurrency_limit: 2}}", kind)
+	<-begin // a second one, beside the first
+	e.config("", kind)
+	<-begin
+	if most.Load() != 3 {
+		t.Errorf("%d at once, want 3 in the end", most.Load())
+	}
+	close(end)
+	for _, h := range handles {
+		if _, err := h.Await(e.ctx()); err != nil {
+			t.Error(err)
+		}
+	}
+
+	fails.Store(true)
+	e.config("common: {ConfiguredTask: {max_retries: 0}}", kind)
+	inForce("no retries", func(o task.Override) bool { return *o.MaxRetries == 0 })
+	e.config("common: {ConfiguredTask: {max_retries: 7}}", kind)
+	inForce("retries", func(o task.Override) bool { return *o.MaxRetries == 7 })
+	h, err := kind.Submit(e.ctx(), e.client, double{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "it waits for its retry", func() bool { return e.counter(task.Retried, kind.Name()) == 1 })
+	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
+		t.Errorf("Result: %v", err)
+	}
+	if got, err := e.client.Config(e.ctx()); err != nil || *got.Common[kind.Name()].MaxRetries != 7 {
+		t.Errorf("Config = %v, %v", got, err)
+	}
+}
+
+// A type that is not enabled is set aside, for one VO or all, and runs when it is enabled again.
+func TestDisable(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, task.None]("DisabledTask", task.Small)
+	var lhcb, atlas atomic.Int64
+	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
+		map[string]*atomic.Int64{"lhcb": &lhcb, "atlas": &atlas}[j.Labels["vo"]].Add(1)
+		return task.None{}, nil
+	}))
+	submit := func(id, vo string) {
+		e.raw(kind.Queue(), wire.Message{ID: id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Labels: wire.Labels{{Key: "size", Value: "small"}, {Key: "vo", Value: vo}}})
+	}
+	e.config("vo_overrides: {lhcb: {DisabledTask: {enabled: false}}}", kind)
+	holds(t, "it is in force", func() bool { o, ok := w.EffectiveConfig().VO["lhcb"][kind.Name()]; return ok && !o.IsEnabled() })
+	submit("1", "lhcb")
+	submit("2", "atlas")
+	holds(t, "one is set aside, one has run", func() bool { return e.parked(kind.Name()) == 1 && atlas.Load() == 1 })
+	e.config("common: {DisabledTask: {enabled: false}}", kind)
+	holds(t, "it is in force", func() bool { o := w.EffectiveConfig().Common[kind.Name()]; return !o.IsEnabled() })
+	submit("3", "atlas")
+	holds(t, "both are set aside", func() bool { return e.parked(kind.Name()) == 2 })
+	e.config("", kind)
+	holds(t, "both have run", func() bool { return lhcb.Load() == 1 && atlas.Load() == 2 })
+	e.nothingWaits()
+	if n := e.number("EXISTS", e.prefix+":tasks:parked:"+kind.Name(), e.prefix+":tasks:control"); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// A limit that is set for a VO counts its tasks alone; a worker's own configuration gives way to that of all.
+func TestLimitsOfAVO(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, task.None]("VOTask", task.Small, task.Limits(0, 5, time.Hour))
+	w, err := e.client.Worker(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) { return task.None{}, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other task.Config
+	other.Common = map[string]task.Override{"test:Other": {}}
+	if err := w.Configure(other); err == nil {
+		t.Error("Configure takes a name that no handler has")
+	}
+	mine, err := task.ParseConfig([]byte("vo_overrides: {lhcb: {VOTask: {rate_limit: 1}}}"), kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Configure(mine); err != nil {
+		t.Fatal(err)
+	}
+	e.run(w)
+	labels := func(vo string) wire.Labels { return wire.Labels{{Key: "size", Value: "small"}, {Key: "vo", Value: vo}} }
+	for _, id := range []string{"1", "2", "3"} {
+		for _, vo := range []string{"lhcb", "atlas"} {
+			e.raw(kind.Queue(), wire.Message{ID: vo + id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Labels: labels(vo)})
+		}
+	}
+	holds(t, "all of atlas and one of lhcb have run", func() bool {
+		return e.counter(task.Done, kind.Name()) == 4 && e.number("HLEN", e.prefix+":tasks:blocked") == 2
+	})
+	for key, want := range map[string]int64{"limiter:rate:task:VOTask:lhcb": 1, "limiter:rate:task:VOTask": 3} {
+		if used := e.number("HGET", e.prefix+":"+key, "used"); used != want {
+			t.Errorf("%s: %d used, want %d", key, used, want)
+		}
+	}
+	e.config("common: {VOTask: {rate_limit: 0}}", kind)
+	holds(t, "that of all is in force", func() bool {
+		c := w.EffectiveConfig()
+		return c.VO == nil && *c.Common[kind.Name()].RateLimit == 0 && strings.Contains(c.String(), "rate_limit: 0")
+	})
+}
+
+// A worker keeps the configuration that it has when it meets one that it cannot read.
+func TestUnreadableConfig(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("StayTask")
+	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
+	e.config("common: {StayTask: {concurrency_limit: 3}}", kind)
+	holds(t, "it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 3 })
+	for _, c := range [][]string{{"HSET", e.prefix + ":tasks:control", "config", "common: {StayTask: {colour: red}}", "pause type test:Gone", "1"}, {"PUBLISH", e.prefix + ":tasks:control", ""}} {
+		if err := e.redis(c...).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := task.Define[double, int]("test:Gone")
+	if _, err := gone.Submit(e.ctx(), e.client, double{}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "the worker has read it", func() bool { return e.parked("test:Gone") == 1 })
+	if n := *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit; n != 3 {
+		t.Errorf("concurrency_limit %d, want 3 as before", n)
+	}
+	if _, err := e.client.Config(e.ctx()); err == nil || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("Config: %v, want an error that names colour", err)
+	}
+	e.config("common: {StayTask: {concurrency_limit: 4}}", kind)
+	holds(t, "it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 4 })
+}
