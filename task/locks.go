@@ -183,10 +183,11 @@ func (r *run) pause(e *lock.HeldError) time.Duration {
 	if e.RetryAfter > 0 && r.quota(e) {
 		return e.RetryAfter + time.Millisecond
 	}
-	longest := min(firstPause<<min(r.msg.Meta.Blocked, 10), lastPause) + time.Duration(e.Ahead)*pauseBehind
+	behind := time.Duration(e.Ahead) * pauseBehind
+	longest := min(firstPause<<min(r.msg.Meta.Blocked, 10), lastPause) + behind
 	d := jitter(min(longest, longestPause))
-	if e.Ahead == 0 && e.RetryAfter > 0 { // the first in line comes when the lease ends
-		d = min(d, e.RetryAfter+rand.N(10*time.Millisecond))
+	if e.RetryAfter > 0 && (e.Ahead == 0 || e.Owner == "") { // the first in line comes when the lease ends; and a lock that is free is not kept for long
+		d = min(d, e.RetryAfter+behind+rand.N(10*time.Millisecond))
 	}
 	return d
 }

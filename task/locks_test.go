@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
@@ -398,6 +399,36 @@ func TestOppositeOrders(t *testing.T) {
 	e.nothingWaits()
 }
 
+// A list of locks is taken in one round trip, and given back in one (L15).
+func TestListOfLocksIsOneRoundTrip(t *testing.T) {
+	e := newEnv(t)
+	p := testenv.CountingProxy(t, e.srv.URL)
+	c, err := task.New(e.srv.Connect(t, redis.Options{URL: p.URL}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for n := range 6 {
+		kind := task.Define[double, int](fmt.Sprintf("test:L%d", n), task.Locks(func(double) (all []lock.Spec) {
+			for i := range n {
+				all = append(all, mutexOf(fmt.Sprint(i)))
+			}
+			return all
+		}))
+		h := kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil })
+		if _, err := kind.Call(e.ctx(), c, double{}, h); err != nil { // the server learns the scripts
+			t.Fatal(err)
+		}
+		p.Reset()
+		if _, err := kind.Call(e.ctx(), c, double{}, h); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := p.Trips(), 2*min(n, 1); got != want {
+			t.Errorf("%d locks take %d round trips, want %d", n, got, want)
+		}
+	}
+}
+
 // A mistake in the locks is a dead letter at once; a panic in the function that names them is a failure as any other.
 func TestLocksThatCannotBe(t *testing.T) {
 	e := newEnv(t)
@@ -451,10 +482,14 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 	e.nothingWaits()
 }
 
-// All of it on a cluster, with a tagged prefix (W17).
-func TestBlockedOnACluster(t *testing.T) {
-	e := newEnvOn(t, testenv.RedisCluster(t))
-	kind := task.Define[double, int]("test:Cluster", task.Exclusive(), task.Limits(3, 1000, time.Second))
+// All of it on a cluster, with a tagged prefix (W17), and on what demo and dev fall back on.
+func TestBlockedElsewhere(t *testing.T) {
+	t.Run("cluster", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.RedisCluster(t))) })
+	t.Run("miniredis", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.Miniredis(t))) })
+}
+
+func testBlocked(t *testing.T, e *env) {
+	kind := task.Define[double, int]("ClusterTask", task.Exclusive(), task.Limits(3, 1000, time.Second))
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	release := e.take(mutexOf(kind.Name()))
 	h, err := kind.Submit(e.ctx(), e.client, double{5})
@@ -466,5 +501,62 @@ func TestBlockedOnACluster(t *testing.T) {
 	if got, err := h.Await(e.ctx()); err != nil || got != 5 {
 		t.Errorf("Await = %d, %v, want 5", got, err)
 	}
+	if err := e.client.PauseType(e.ctx(), kind.Name()); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "it is parked", func() bool {
+		h, err = kind.Submit(e.ctx(), e.client, double{6})
+		return err != nil || e.parked(kind.Name()) > 0
+	})
+	if _, err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
+		t.Fatal(err)
+	}
+	e.config("common: {ClusterTask: {concurrency_limit: 2}}", kind)
+	if got, err := h.Await(e.ctx()); err != nil || got != 6 {
+		t.Errorf("Await = %d, %v, want 6", got, err)
+	}
+	holds(t, "all have run", func() bool { return e.number("XLEN", e.prefix+":tasks:"+string(kind.Queue())) == 0 })
+	e.nothingWaits()
+}
+
+// A task whose worker dies with its lock runs again, when the lease has ended, and is not lost between the two.
+func TestWorkerDiesWithALock(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("test:Dies", task.Locks(func(double) []lock.Spec {
+		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "D"}, lock.TTL(time.Second))}
+	}))
+	p := testenv.CountingProxy(t, e.srv.URL)
+	c, err := task.New(e.srv.Connect(t, redis.Options{URL: p.URL}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	begun := make(chan struct{}, 10)
+	ended := make(chan error, 10)
+	dies, err := c.Worker(task.WorkerOptions{Lease: 300 * time.Millisecond, Drain: time.Millisecond, NoPromote: true}, kind.Handle(func(ctx context.Context, _ *task.Job[double]) (int, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return 0, ctx.Err()
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := e.run(dies)
+	h, err := kind.Submit(e.ctx(), e.client, double{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	p.Stall(true) // neither its lease nor its lock is renewed
+	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 8, nil }))
+	if got, err := h.Await(e.ctx()); err != nil || got != 8 {
+		t.Errorf("Await = %d, %v, want 8", got, err)
+	}
+	if cause := <-ended; !errors.Is(cause, task.ErrLost) {
+		t.Errorf("the run that was lost ended with %v, want ErrLost", cause)
+	}
+	p.Stall(false)
+	stop()
 	e.nothingWaits()
 }

@@ -1,0 +1,197 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// waitEnv is a worker's batch of two entries that are pending for it.
+type waitEnv struct {
+	t testing.TB
+	*Worker
+	rdb   rueidis.Client
+	batch stream.Batch
+}
+
+func newWaitEnv(t testing.TB) *waitEnv {
+	t.Helper()
+	srv := testenv.Redis(t)
+	c, err := New(srv.Client, Options{Prefix: srv.Prefix(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w, err := c.Worker(WorkerOptions{Concurrency: map[Size]int{Small: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &waitEnv{t: t, Worker: w, rdb: srv.Client}
+	key := c.keys.TaskStream("normal:small")
+	e.do("SET", c.keys.Worker("me"), "token")
+	e.do("XGROUP", "CREATE", key, c.keys.TaskGroup(), "0", "MKSTREAM")
+	for _, id := range []string{"1-1", "1-2"} {
+		e.do("XADD", key, id, "data", "x")
+	}
+	e.do("XREADGROUP", "GROUP", c.keys.TaskGroup(), "me", "STREAMS", key, ">")
+	e.batch = stream.Batch{Stream: key, Group: c.keys.TaskGroup(), Heartbeat: c.keys.Worker("me"), Token: "token"}
+	for i, id := range []string{"1-1", "1-2"} {
+		name := string(rune('a' + i))
+		o := &outcome{kind: Blocked, task: name, name: "test:" + name, queue: "normal:small", member: []byte("message " + name), delay: 60_000_000_000}
+		o.parking = parking{field: pauseType + o.name}
+		e.batch.Entries = append(e.batch.Entries, &stream.Entry{ID: id, Effect: o})
+	}
+	return e
+}
+
+func (e *waitEnv) do(command ...string) rueidis.RedisResult {
+	e.t.Helper()
+	r := e.rdb.Do(context.Background(), e.rdb.B().Arbitrary(command...).Build())
+	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		e.t.Fatalf("%q: %v", command, err)
+	}
+	return r
+}
+
+func (e *waitEnv) number(command ...string) int64 {
+	e.t.Helper()
+	n, err := e.do(command...).AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", command, err)
+	}
+	return n
+}
+
+func (e *waitEnv) left(waiting, delayed, blocked int64) {
+	e.t.Helper()
+	k := e.client.keys
+	if a, b, c := e.number("XLEN", e.batch.Stream), e.number("ZCARD", k.TaskDelayed()), e.number("HLEN", k.TaskBlocked()); a != waiting || b != delayed || c != blocked {
+		e.t.Errorf("%d waiting, %d delayed, %d blocked; want %d, %d, %d", a, b, c, waiting, delayed, blocked)
+	}
+}
+
+// Every answer of block.lua and park.lua: lost, a key of another type, done; and a repetition does nothing, also if the task was moved on meanwhile (T7).
+func TestPuttingBackBearsRepetition(t *testing.T) {
+	for name, finish := range map[string]func(e *waitEnv) error{
+		"block.lua": func(e *waitEnv) error { return e.finishBlocked(t.Context(), e.batch, e.batch.Entries) },
+		"park.lua":  func(e *waitEnv) error { return e.finishParked(t.Context(), e.batch, e.batch.Entries) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newWaitEnv(t)
+			k := e.client.keys
+			e.do("SET", e.batch.Heartbeat, "another")
+			if err := finish(e); !errors.Is(err, stream.ErrLost) {
+				t.Errorf("not ours: %v, want ErrLost", err)
+			}
+			e.left(2, 0, 0)
+			e.do("SET", e.batch.Heartbeat, "token")
+			e.do("SET", k.TaskDelayed(), "no zset")
+			if err := finish(e); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+				t.Errorf("a key of another type: %v", err)
+			}
+			e.do("DEL", k.TaskDelayed())
+			e.left(2, 0, 0)
+			e.do("XACK", e.batch.Stream, e.batch.Group, "1-2") // it has ended before
+			e.do("XDEL", e.batch.Stream, "1-2")
+			if err := finish(e); err != nil {
+				t.Fatal(err)
+			}
+			blocked := e.number("HLEN", k.TaskBlocked())
+			e.left(0, 1, blocked)
+			e.do("DEL", k.TaskDelayed(), k.TaskBlocked())
+			if err := finish(e); err != nil {
+				t.Fatal(err)
+			}
+			e.left(0, 0, 0)
+			if list, err := e.do("XPENDING", e.batch.Stream, e.batch.Group, "-", "+", "10").ToArray(); err != nil || len(list) != 0 {
+				t.Errorf("%d are pending, %v", len(list), err)
+			}
+		})
+	}
+}
+
+// What is paused is parked; what is not any more, or for another reason than this one, is put back.
+func TestParkLooksAtThePause(t *testing.T) {
+	e := newWaitEnv(t)
+	k := e.client.keys
+	e.do("HSET", k.TaskControl(), pauseType+"test:a", "1", configField, "new")
+	effect(e.batch.Entries[1]).parking = parking{configField, "0000"}
+	if err := e.finishParked(t.Context(), e.batch, e.batch.Entries); err != nil {
+		t.Fatal(err)
+	}
+	e.left(0, 1, 0)
+	if n := e.number("ZCARD", k.TaskParked("test:a")); n != 1 {
+		t.Errorf("%d parked, want 1", n)
+	}
+	for want := range slices.Values([]int{1, 0}) {
+		if moved, err := e.client.ResumeType(t.Context(), "test:a"); err != nil || moved != want {
+			t.Errorf("ResumeType = %d, %v, want %d", moved, err, want)
+		}
+	}
+	e.left(0, 2, 0)
+	if n := e.number("EXISTS", k.TaskParked("test:a")); n != 0 {
+		t.Error("the parked set is left")
+	}
+	e.do("SET", k.TaskParked("test:b"), "no zset")
+	if _, err := e.client.ResumeType(t.Context(), "test:b"); err == nil {
+		t.Error("ResumeType of a key of another type is no error")
+	}
+}
+
+// wake.lua makes those due that are blocked, in their order; others it passes over, and what is left of one that was moved on it clears away.
+func TestWake(t *testing.T) {
+	e := newWaitEnv(t)
+	k := e.client.keys
+	if err := e.finishBlocked(t.Context(), e.batch, e.batch.Entries); err != nil {
+		t.Fatal(err)
+	}
+	e.do("HSET", k.TaskBlocked(), "gone", "message gone")
+	e.client.wake(t.Context(), []string{"stranger", "b", "gone", "a"})
+	e.left(0, 2, 0)
+	list, err := e.do("ZRANGE", k.TaskDelayed(), "0", "-1").AsStrSlice()
+	if err != nil || !slices.Equal(list, []string{"message b", "message a"}) {
+		t.Errorf("due: %q, %v", list, err)
+	}
+	now, err := e.client.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := e.do("ZRANGE", k.TaskDelayed(), "0", "-1", "WITHSCORES").AsZScores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range scores {
+		if z.Score > float64(now.UnixMicro())/1e6 {
+			t.Errorf("%s is due at %f, later than now", z.Member, z.Score)
+		}
+	}
+	e.client.wake(t.Context(), []string{"b", "a"})
+	e.left(0, 2, 0)
+}
+
+// A turn that comes while its task is on the way back to the delayed set is not missed.
+func TestCalledBeforeParked(t *testing.T) {
+	e := newWaitEnv(t)
+	e.waiters.expect("a")
+	e.waiters.heard("!a\n?b\n!stranger")
+	if err := e.finishBlocked(t.Context(), e.batch, e.batch.Entries); err != nil {
+		t.Fatal(err)
+	}
+	e.left(0, 2, 1)
+	e.waiters.expect("b")
+	if e.waiters.parked("b") {
+		t.Error("b was not called")
+	}
+	e.waiters.heard("!b")
+	if ids := e.waiters.take(); !slices.Equal(ids, []string{"b"}) || len(e.waiters.by) != 0 {
+		t.Errorf("called %q, left %q", ids, slices.Collect(maps.Keys(e.waiters.by)))
+	}
+}
