@@ -155,7 +155,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 	}))
 	inForce := func(what string, f func(task.Override) bool) {
 		t.Helper()
-		holds(t, what+" is in force", func() bool { return f(w.EffectiveConfig().Common[kind.Name()]) })
+		e.eventually(what+" is in force", func() bool { return f(w.EffectiveConfig().Common[kind.Name()]) })
 	}
 
 	e.config("common: {ConfiguredTask: {concurrency_limit: 1, timeout: 1h}}", kind)
@@ -165,7 +165,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-begin
-	holds(t, "the others are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
+	e.eventually("the others are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
 	e.config("common: {ConfiguredTask: {concurrency_limit: 2}}", kind)
 	<-begin // a second one, beside the first
 	e.config("", kind)
@@ -189,7 +189,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "it waits for its retry", func() bool { return e.counter(task.Retried, kind.Name()) == 1 })
+	e.eventually("it waits for its retry", func() bool { return e.counter(task.Retried, kind.Name()) == 1 })
 	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
 		t.Errorf("Result: %v", err)
 	}
@@ -211,16 +211,16 @@ func TestDisable(t *testing.T) {
 		e.raw(kind.Queue(), wire.Message{ID: id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Labels: wire.Labels{{Key: "size", Value: "small"}, {Key: "vo", Value: vo}}})
 	}
 	e.config("vo_overrides: {lhcb: {DisabledTask: {enabled: false}}}", kind)
-	holds(t, "it is in force", func() bool { o, ok := w.EffectiveConfig().VO["lhcb"][kind.Name()]; return ok && !o.IsEnabled() })
+	e.eventually("it is in force", func() bool { o, ok := w.EffectiveConfig().VO["lhcb"][kind.Name()]; return ok && !o.IsEnabled() })
 	submit("1", "lhcb")
 	submit("2", "atlas")
-	holds(t, "one is set aside, one has run", func() bool { return e.parked(kind.Name()) == 1 && atlas.Load() == 1 })
+	e.eventually("one is set aside, one has run", func() bool { return e.parked(kind.Name()) == 1 && atlas.Load() == 1 })
 	e.config("common: {DisabledTask: {enabled: false}}", kind)
-	holds(t, "it is in force", func() bool { o := w.EffectiveConfig().Common[kind.Name()]; return !o.IsEnabled() })
+	e.eventually("it is in force", func() bool { o := w.EffectiveConfig().Common[kind.Name()]; return !o.IsEnabled() })
 	submit("3", "atlas")
-	holds(t, "both are set aside", func() bool { return e.parked(kind.Name()) == 2 })
+	e.eventually("both are set aside", func() bool { return e.parked(kind.Name()) == 2 })
 	e.config("", kind)
-	holds(t, "both have run", func() bool { return lhcb.Load() == 1 && atlas.Load() == 2 })
+	e.eventually("both have run", func() bool { return lhcb.Load() == 1 && atlas.Load() == 2 })
 	e.nothingWaits()
 	if n := e.number("EXISTS", e.prefix+":tasks:parked:"+kind.Name(), e.prefix+":tasks:control"); n != 0 {
 		t.Errorf("%d keys are left", n)
@@ -254,7 +254,7 @@ func TestLimitsOfAVO(t *testing.T) {
 			e.raw(kind.Queue(), wire.Message{ID: vo + id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Labels: labels(vo)})
 		}
 	}
-	holds(t, "all of atlas and one of lhcb have run", func() bool {
+	e.eventually("all of atlas and one of lhcb have run", func() bool {
 		return e.counter(task.Done, kind.Name()) == 4 && e.number("HLEN", e.prefix+":tasks:blocked") == 2
 	})
 	for key, want := range map[string]int64{"limiter:rate:task:VOTask:lhcb": 1, "limiter:rate:task:VOTask": 3} {
@@ -263,7 +263,7 @@ func TestLimitsOfAVO(t *testing.T) {
 		}
 	}
 	e.config("common: {VOTask: {rate_limit: 0}}", kind)
-	holds(t, "that of all is in force", func() bool {
+	e.eventually("that of all is in force", func() bool {
 		c := w.EffectiveConfig()
 		return c.VO == nil && *c.Common[kind.Name()].RateLimit == 0 && strings.Contains(c.String(), "rate_limit: 0")
 	})
@@ -275,9 +275,9 @@ func TestUnreadableConfig(t *testing.T) {
 	kind := task.Define[double, int]("StayTask")
 	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
 	e.config("common: {StayTask: {concurrency_limit: 3}}", kind)
-	holds(t, "it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 3 })
+	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 3 })
 	for _, c := range [][]string{{"HSET", e.prefix + ":tasks:control", "config", "common: {StayTask: {colour: red}}", "pause type test:Gone", "1"}, {"PUBLISH", e.prefix + ":tasks:control", ""}} {
-		if err := e.redis(c...).Error(); err != nil {
+		if err := e.do(c...).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,7 +285,7 @@ func TestUnreadableConfig(t *testing.T) {
 	if _, err := gone.Submit(e.ctx(), e.client, double{}); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "the worker has read it", func() bool { return e.parked("test:Gone") == 1 })
+	e.eventually("the worker has read it", func() bool { return e.parked("test:Gone") == 1 })
 	if n := *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit; n != 3 {
 		t.Errorf("concurrency_limit %d, want 3 as before", n)
 	}
@@ -293,5 +293,5 @@ func TestUnreadableConfig(t *testing.T) {
 		t.Errorf("Config: %v, want an error that names colour", err)
 	}
 	e.config("common: {StayTask: {concurrency_limit: 4}}", kind)
-	holds(t, "it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 4 })
+	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 4 })
 }

@@ -504,7 +504,7 @@ func testBlocked(t *testing.T, e *env) {
 	if err := e.client.PauseType(e.ctx(), kind.Name()); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "it is parked", func() bool {
+	e.eventually("it is parked", func() bool {
 		h, err = kind.Submit(e.ctx(), e.client, double{6})
 		return err != nil || e.parked(kind.Name()) > 0
 	})
@@ -515,7 +515,7 @@ func testBlocked(t *testing.T, e *env) {
 	if got, err := h.Await(e.ctx()); err != nil || got != 6 {
 		t.Errorf("Await = %d, %v, want 6", got, err)
 	}
-	holds(t, "all have run", func() bool { return e.number("XLEN", e.prefix+":tasks:"+string(kind.Queue())) == 0 })
+	e.eventually("all have run", func() bool { return e.number("XLEN", e.prefix+":tasks:"+string(kind.Queue())) == 0 })
 	e.nothingWaits()
 }
 

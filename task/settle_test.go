@@ -192,13 +192,13 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 	goOn <- errors.New("again")
 	receive(e, "it runs again", started)
 	goOn <- nil
-	e.soon("both have ended", func() bool { return e.counter(task.Done, "start:Key")+e.counter(task.Cancelled, "start:Key") == 2 })
+	e.eventually("both have ended", func() bool { return e.counter(task.Done, "start:Key")+e.counter(task.Cancelled, "start:Key") == 2 })
 	if got := e.text("GET", key); got != "t3" {
 		t.Errorf("the key is held by %q, want t3", got)
 	}
 	e.do("DEL", key)
 	e.mark("t4")
-	e.soon("the worker knows of the mark", func() bool {
+	e.eventually("the worker knows of the mark", func() bool {
 		submit("t4")
 		select {
 		case <-started: // it did not yet
@@ -208,7 +208,7 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 			return true
 		}
 	})
-	e.soon("the key of one that never began is free", func() bool { return e.counter(task.Cancelled, "start:Key") == 2 })
+	e.eventually("the key of one that never began is free", func() bool { return e.counter(task.Cancelled, "start:Key") == 2 })
 	if e.number("EXISTS", key) != 0 {
 		t.Error("the key is held by a task that has ended")
 	}
