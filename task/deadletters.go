@@ -46,7 +46,9 @@ type DeadLetter struct {
 	Reason   string `json:"reason"`   // type of its last error, or one of "deliveries", "unknown", "timeout", "undecodable"
 	Readable bool   `json:"readable"` // false: it cannot be requeued, and Raw has the bytes
 
-	Message []byte `json:"-"` // as it died: a TaskMessage, if Readable
+	Stored []byte `json:"-"` // as it is kept, for ReadDeadLetter
+
+	message []byte // as it died: a TaskMessage, if Readable
 }
 
 // DeadFilter says which letters are meant. The zero value is all.
@@ -168,7 +170,7 @@ func (d *RedisDeadLetters) List(ctx context.Context, f DeadFilter) (DeadPage, er
 				at = at.behind(index[i].Score)
 				continue
 			}
-			l := readLetter(index[i].Member, raw)
+			l := ReadDeadLetter(index[i].Member, []byte(raw))
 			if f.Matches(&l) {
 				if len(page.Letters) == f.Limit {
 					page.Next = at.String()
@@ -197,13 +199,13 @@ func deadError(what string, err error) error {
 	return err
 }
 
-// readLetter is the view of a stored letter; one that cannot be read is shown in hex.
-func readLetter(id, raw string) DeadLetter {
-	l, err := letterCodec.DecodeArgs([]byte(raw))
+// ReadDeadLetter reads DeadLetter.Stored again, for stores of dead letters. What cannot be read is shown in hex.
+func ReadDeadLetter(id string, stored []byte) DeadLetter {
+	l, err := letterCodec.DecodeArgs(stored)
 	if err != nil {
-		l = letter{ErrType: "undecodable", ErrMessage: err.Error(), Message: []byte(raw)}
+		l = letter{ErrType: "undecodable", ErrMessage: err.Error(), Message: stored}
 	}
-	d := DeadLetter{Task: ofLetter(id, &l), Reason: l.ErrType, Readable: l.Readable, Message: l.Message}
+	d := DeadLetter{Task: ofLetter(id, &l), Reason: l.ErrType, Readable: l.Readable, Stored: stored, message: l.Message}
 	if d.Name == "" {
 		d.Readable = false
 	}
@@ -212,24 +214,18 @@ func readLetter(id, raw string) DeadLetter {
 
 // Show is one letter. One round trip.
 func (d *RedisDeadLetters) Show(ctx context.Context, id string) (DeadLetter, error) {
-	l, _, err := d.read(ctx, id)
-	return l, err
-}
-
-// read is one letter, and the SHA-1 of how it is stored.
-func (d *RedisDeadLetters) read(ctx context.Context, id string) (DeadLetter, string, error) {
 	raw, err := d.c.rdb.Do(ctx, d.c.rdb.B().Hget().Key(d.c.keys.TaskDead()).Field(id).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
-		return DeadLetter{}, "", fmt.Errorf("%w: no dead letter of %s", ErrNotFound, id)
+		return DeadLetter{}, fmt.Errorf("%w: no dead letter of %s", ErrNotFound, id)
 	}
 	if err != nil {
-		return DeadLetter{}, "", deadError("show "+id, err)
+		return DeadLetter{}, deadError("show "+id, err)
 	}
-	return readLetter(id, raw), sum(raw), nil
+	return ReadDeadLetter(id, []byte(raw)), nil
 }
 
-func sum(s string) string {
-	h := sha1.Sum([]byte(s))
+func sum(b []byte) string {
+	h := sha1.Sum(b)
 	return hex.EncodeToString(h[:])
 }
 
@@ -248,11 +244,11 @@ func (d *RedisDeadLetters) Requeue(ctx context.Context, ids ...string) (n int, e
 
 func (d *RedisDeadLetters) requeue(ctx context.Context, id string) error {
 	for range moveChases {
-		l, hash, err := d.read(ctx, id)
+		l, err := d.Show(ctx, id)
 		if err != nil {
 			return err
 		}
-		word, _, err := d.c.requeue(ctx, &l, hash)
+		word, _, err := d.c.requeue(ctx, &l, "0")
 		if err != nil || word == "ok" {
 			return err
 		}
@@ -263,18 +259,18 @@ func (d *RedisDeadLetters) requeue(ctx context.Context, id string) error {
 	return errors.New("it dies again and again, try again")
 }
 
-// Resubmit gives a task another life whose letter was moved out of Redis, as Requeue does. It is safe to repeat for Options.KnownFor: a letter, named by id and time of death, is
-// submitted once. For stores of dead letters; whoever keeps letters must see to it that of two operators one requeues.
+// Resubmit gives a task another life whose letter was moved out of Redis, as Requeue does; l is what Move handed over, or ReadDeadLetter made of it. A death is requeued once,
+// here or by Requeue, for Options.KnownFor, so it is safe to repeat. It is for stores of dead letters.
 func (c *Client) Resubmit(ctx context.Context, l DeadLetter) (Ref, error) {
-	_, entry, err := c.requeue(ctx, &l, "")
+	_, entry, err := c.requeue(ctx, &l, "1")
 	if err != nil {
 		return Ref{}, err
 	}
 	return Ref{ID: l.ID, Queue: l.Queue, Entry: entry}, nil
 }
 
-// requeue is requeue.lua. hash "" = the letter is kept elsewhere.
-func (c *Client) requeue(ctx context.Context, l *DeadLetter, hash string) (word, entry string, err error) {
+// requeue is requeue.lua. elsewhere "1" = the letter need not be in Redis.
+func (c *Client) requeue(ctx context.Context, l *DeadLetter, elsewhere string) (word, entry string, err error) {
 	raw, m, err := newLife(l)
 	if err != nil {
 		return "", "", err
@@ -285,15 +281,13 @@ func (c *Client) requeue(ctx context.Context, l *DeadLetter, hash string) (word,
 		return "", "", err
 	}
 	stream := k.TaskStream(string(queue))
-	unique, moved := stream, stream
+	unique := stream
 	if m.Meta.Unique != "" {
 		unique = k.TaskUnique(m.Meta.Unique)
 	}
-	if hash == "" {
-		moved = k.TaskKnown(fmt.Sprintf("requeue:%s@%d", l.ID, l.Died.UnixMilli()))
-	}
-	keys := []string{k.TaskDead(), k.TaskDeadIndex(), stream, k.TaskResult(m.ID), k.TaskCancelled(), k.TaskKnown("id:" + m.ID), unique, moved}
-	reply, err := requeueScript.Run(ctx, c.rdb, keys, m.ID, hash, rueidis.BinaryString(raw), ms(defaultUniqueFor), ms(c.opts.KnownFor)).AsStrSlice()
+	death := k.TaskKnown(fmt.Sprintf("requeue:%s@%d", m.ID, l.Died.UnixMicro()))
+	keys := []string{k.TaskDead(), k.TaskDeadIndex(), stream, k.TaskResult(m.ID), k.TaskCancelled(), k.TaskKnown("id:" + m.ID), death, unique}
+	reply, err := requeueScript.Run(ctx, c.rdb, keys, m.ID, sum(l.Stored), rueidis.BinaryString(raw), ms(defaultUniqueFor), ms(c.opts.KnownFor), elsewhere).AsStrSlice()
 	switch {
 	case err != nil:
 		return "", "", fmt.Errorf("task: requeue %s: %w", m.ID, err)
@@ -312,7 +306,7 @@ func newLife(l *DeadLetter) ([]byte, wire.Message, error) {
 	if !l.Readable {
 		return nil, wire.Message{}, ErrUnreadable
 	}
-	m, err := wire.Decode(l.Message)
+	m, err := wire.Decode(l.message)
 	if err != nil {
 		return nil, m, errors.Join(ErrUnreadable, err)
 	}
@@ -367,8 +361,8 @@ func (d *RedisDeadLetters) Move(ctx context.Context, n int, keep func(context.Co
 			args = append(args, index[i].Member, "-")
 			continue
 		}
-		letters = append(letters, readLetter(index[i].Member, raw))
-		args = append(args, index[i].Member, sum(raw))
+		letters = append(letters, ReadDeadLetter(index[i].Member, []byte(raw)))
+		args = append(args, index[i].Member, sum([]byte(raw)))
 	}
 	if len(letters) > 0 {
 		if err := keep(ctx, letters); err != nil {
