@@ -1,0 +1,295 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// PauseQueue has no worker take anything more from a queue; what runs goes on. It is safe to repeat, and workers know at once.
+func (c *Client) PauseQueue(ctx context.Context, q Queue) error {
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return c.order(ctx, q, pauseQueue, now.UTC().Format(time.RFC3339))
+}
+
+// ResumeQueue ends a pause.
+func (c *Client) ResumeQueue(ctx context.Context, q Queue) error {
+	return c.order(ctx, q, pauseQueue, "")
+}
+
+const maxRate = 1_000_000 // per second
+
+// SetRate bounds how many tasks of a queue all workers together begin, per second; 0 = no bound. Less than one is allowed: 0.1 is one in ten seconds.
+func (c *Client) SetRate(ctx context.Context, q Queue, perSecond float64) error {
+	if !(perSecond >= 0 && perSecond <= maxRate) { // NaN is neither
+		return fmt.Errorf("task: SetRate: %v per second: want 0 to %d", perSecond, maxRate)
+	}
+	if perSecond == 0 {
+		return c.order(ctx, q, rateQueue, "")
+	}
+	return c.order(ctx, q, rateQueue, strconv.FormatFloat(perSecond, 'g', -1, 64))
+}
+
+// order writes one field about a queue, or deletes it, and tells the workers. One round trip.
+func (c *Client) order(ctx context.Context, q Queue, about, value string) error {
+	if err := q.validate(); err != nil {
+		return err
+	}
+	field, b := about+string(q), c.rdb.B()
+	set := b.Hset().Key(c.keys.TaskControl()).FieldValue().FieldValue(field, value).Build()
+	if value == "" {
+		set = b.Hdel().Key(c.keys.TaskControl()).Field(field).Build()
+	}
+	for i, r := range c.rdb.DoMulti(ctx, set, b.Publish().Channel(c.keys.TaskControl()).Message(field).Build()) {
+		if err := r.Error(); err != nil && i == 0 { // who is not told looks once a second
+			return fmt.Errorf("task: %s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+const drainPoll = 100 * time.Millisecond
+
+// Drain blocks until a queue is empty: nothing waits or runs. What is delayed does not count, nor what is submitted later. It neither pauses nor runs anything. An error: ctx ended, or
+// Redis does not answer.
+func (c *Client) Drain(ctx context.Context, q Queue) error {
+	if err := q.validate(); err != nil {
+		return err
+	}
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for {
+		n, err := c.rdb.Do(ctx, c.rdb.B().Xlen().Key(c.keys.TaskStream(string(q))).Build()).AsInt64()
+		if err != nil {
+			return fmt.Errorf("task: drain %s: %w", q, err)
+		}
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("task: drain %s: %d tasks are left: %w", q, n, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// Purge cancels what waits in a queue when it begins; what runs goes on. confirm must be the queue again. Each task ends as Cancel ends it: with a result for those who wait, and if it
+// concerns others by the worker that takes it. It returns how many it ended or marked; repeat it if it failed. Pause the queue before to keep workers from it.
+func (c *Client) Purge(ctx context.Context, q, confirm Queue) (n int, err error) {
+	if err := q.validate(); err != nil {
+		return 0, err
+	}
+	if confirm != q {
+		return 0, fmt.Errorf("task: purge %s: confirm is %q, want the queue again: this ends all tasks that wait in it", q, confirm)
+	}
+	now, err := c.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	until := strconv.FormatInt(now.UnixMilli(), 10)
+	for from := "-"; ; {
+		page, err := c.rdb.Do(ctx, c.rdb.B().Xrange().Key(c.keys.TaskStream(string(q))).Start(from).End(until).Count(scanPage).Build()).AsXRange()
+		if err != nil {
+			return n, fmt.Errorf("task: purge %s: %w", q, err)
+		}
+		ended, err := c.purgePage(ctx, q, page)
+		if n += ended; err != nil {
+			return n, fmt.Errorf("task: purge %s: %w", q, err)
+		}
+		if len(page) < scanPage {
+			return n, nil
+		}
+		from = "(" + page[len(page)-1].ID
+	}
+}
+
+// purgePage cancels the entries of a page that nobody holds. What cannot be read stays: a worker makes it a dead letter.
+func (c *Client) purgePage(ctx context.Context, q Queue, page []rueidis.XRangeEntry) (n int, err error) {
+	if len(page) == 0 {
+		return 0, nil
+	}
+	holders, err := c.holders(ctx, c.keys.TaskStream(string(q)), page[0].ID, page[len(page)-1].ID, scanPage)
+	if err != nil {
+		return 0, err
+	}
+	running := make(map[string]bool, len(holders))
+	for _, h := range holders {
+		running[h.entry] = true
+	}
+	for _, e := range page {
+		t := inQueue(q, e.ID, e.FieldValues["data"])
+		if running[e.ID] || t.ID == "" {
+			continue
+		}
+		word, err := c.cancel(ctx, &t)
+		if err != nil {
+			return n, err
+		}
+		if word != "gone" {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// QueueStats is what a queue looks like.
+type QueueStats struct {
+	Queue   Queue         `json:"queue"`
+	Waiting int64         `json:"waiting"`
+	Running int64         `json:"running"`             // held by workers
+	Oldest  time.Duration `json:"oldest_ns,omitempty"` // age of its oldest task, in this queue; 0 = it is empty
+	Paused  bool          `json:"paused,omitempty"`
+	Rate    float64       `json:"rate,omitempty"` // tasks per second, 0 = no bound
+}
+
+// Stats is what all tasks look like.
+type Stats struct {
+	At      time.Time        `json:"at"` // by the server's clock
+	Queues  []QueueStats     `json:"queues"`
+	Delayed int64            `json:"delayed"` // the blocked included
+	NextDue time.Time        `json:"next_due,omitzero"`
+	Blocked int64            `json:"blocked"`
+	Parked  map[string]int64 `json:"parked,omitempty"` // of each paused type
+	Dead    int64            `json:"dead"`
+	Workers int64            `json:"workers"` // in the registry
+
+	// ByType and ByQueue count how tasks ended, and how runs did, since the counters were made.
+	ByType  map[string]map[Outcome]int64 `json:"by_type,omitempty"`
+	ByQueue map[Queue]map[Outcome]int64  `json:"by_queue,omitempty"`
+}
+
+// Stats reads the state of all queues: three commands for each, none of which reads more than one entry, and the counters. One round trip, two if types are paused.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	s, err := c.stats(ctx)
+	if err != nil {
+		return Stats{}, fmt.Errorf("task: stats: %w", err)
+	}
+	return s, nil
+}
+
+func (c *Client) stats(ctx context.Context) (s Stats, err error) {
+	b, k := c.rdb.B(), c.keys
+	cmds := rueidis.Commands{b.Time().Build(), b.Hgetall().Key(k.TaskControl()).Build(), b.Zcard().Key(k.TaskDelayed()).Build(),
+		b.Zrange().Key(k.TaskDelayed()).Min("0").Max("0").Withscores().Build(), b.Hlen().Key(k.TaskBlocked()).Build(), b.Hlen().Key(k.TaskDead()).Build(),
+		b.Hlen().Key(k.TaskWorkers()).Build(), b.Hgetall().Key(k.TaskCounters()).Build()}
+	heads := len(cmds)
+	for _, q := range Queues() {
+		key := k.TaskStream(string(q))
+		cmds = append(cmds, b.Xlen().Key(key).Build(), b.Xpending().Key(key).Group(k.TaskGroup()).Build(), b.Xrange().Key(key).Start("-").End("+").Count(1).Build())
+	}
+	replies := c.rdb.DoMulti(ctx, cmds...)
+	at, err := replies[0].AsIntSlice()
+	if err != nil {
+		return s, err
+	}
+	if len(at) != 2 {
+		return s, fmt.Errorf("TIME: %d values, want 2", len(at))
+	}
+	s.At = time.Unix(at[0], at[1]*1000).UTC()
+	fields, err := replies[1].AsStrMap()
+	if err != nil {
+		return s, err
+	}
+	first, err := replies[3].AsZScores()
+	if err != nil {
+		return s, err
+	}
+	if len(first) > 0 {
+		s.NextDue = dueOf(first[0].Score)
+	}
+	for i, at := range map[int]*int64{2: &s.Delayed, 4: &s.Blocked, 5: &s.Dead, 6: &s.Workers} {
+		if *at, err = replies[i].AsInt64(); err != nil {
+			return s, err
+		}
+	}
+	counters, err := replies[7].AsIntMap()
+	if err != nil {
+		return s, err
+	}
+	s.count(counters)
+	o := parseOrders(fields)
+	for i, q := range Queues() {
+		one, err := queueStats(q, s.At, replies[heads+3*i:heads+3*i+3])
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", q, err)
+		}
+		one.Paused, one.Rate = o.queues[q], o.rates[q]
+		s.Queues = append(s.Queues, one)
+	}
+	return s, c.parkedStats(ctx, &s, o)
+}
+
+// queueStats reads the replies of XLEN, XPENDING and XRANGE.
+func queueStats(q Queue, now time.Time, replies []rueidis.RedisResult) (QueueStats, error) {
+	s := QueueStats{Queue: q}
+	length, err := replies[0].AsInt64()
+	if err != nil {
+		return s, err
+	}
+	pending, err := replies[1].ToArray()
+	if err != nil && !isNoGroup(err) {
+		return s, err
+	}
+	if len(pending) > 0 {
+		s.Running = number(pending[0])
+	}
+	head, err := replies[2].AsXRange()
+	if err != nil {
+		return s, err
+	}
+	if len(head) > 0 {
+		s.Oldest = max(now.Sub(entryTime(head[0].ID)), 1)
+	}
+	s.Waiting = max(length-s.Running, 0)
+	return s, nil
+}
+
+// count sorts the counters: "done type T", "done queue Q".
+func (s *Stats) count(counters map[string]int64) {
+	s.ByType, s.ByQueue = make(map[string]map[Outcome]int64), make(map[Queue]map[Outcome]int64)
+	for f, n := range counters {
+		kind, of, _ := strings.Cut(f, " ")
+		if name, ok := strings.CutPrefix(of, "type "); ok {
+			add(s.ByType, name, Outcome(kind), n)
+		} else if q, ok := strings.CutPrefix(of, "queue "); ok {
+			add(s.ByQueue, Queue(q), Outcome(kind), n)
+		}
+	}
+}
+
+func add[K comparable](m map[K]map[Outcome]int64, of K, kind Outcome, n int64) {
+	if m[of] == nil {
+		m[of] = make(map[Outcome]int64)
+	}
+	m[of][kind] += n
+}
+
+// parkedStats asks how many tasks of paused types are parked. One round trip, none if no type is paused.
+func (c *Client) parkedStats(ctx context.Context, s *Stats, o *orders) error {
+	if len(o.types) == 0 {
+		return nil
+	}
+	s.Parked = make(map[string]int64, len(o.types))
+	var names []string
+	var cmds rueidis.Commands
+	for name := range o.types {
+		names = append(names, name)
+		cmds = append(cmds, c.rdb.B().Zcard().Key(c.keys.TaskParked(name)).Build())
+	}
+	for i, r := range c.rdb.DoMulti(ctx, cmds...) {
+		n, err := r.AsInt64()
+		if err != nil {
+			return err
+		}
+		s.Parked[names[i]] = n
+	}
+	return nil
+}

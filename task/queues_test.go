@@ -1,0 +1,186 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// Nothing is taken from a paused queue, and everything once it is resumed.
+func TestPauseQueue(t *testing.T) {
+	e := newEnv(t)
+	const q = task.Queue("normal:medium")
+	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	var ran atomic.Int64
+	other := task.Define[double, int]("test:Bystander", task.Background)
+	run := func(context.Context, *task.Job[double]) (int, error) { ran.Add(1); return 0, nil }
+	e.start(task.WorkerOptions{}, Double.Handle(run), other.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
+	if _, err := submitOne(e, other, double{}).Await(e.ctx()); err != nil { // the worker knows of the pause
+		t.Fatal(err)
+	}
+	h := submitOne(e, Double, double{})
+	if _, err := submitOne(e, other, double{}).Await(e.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if s := e.stats(); ran.Load() > 0 || !queue(s, q).Paused || queue(s, q).Waiting != 1 {
+		t.Errorf("%d ran, %+v", ran.Load(), queue(s, q))
+	}
+	if err := e.client.ResumeQueue(e.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Await(e.ctx()); err != nil || queue(e.stats(), q).Paused {
+		t.Error(err)
+	}
+}
+
+func TestSetRate(t *testing.T) {
+	e := newEnv(t)
+	const q = task.Queue("normal:medium")
+	for _, rate := range []float64{20, 0.5, 0} {
+		if err := e.client.SetRate(e.ctx(), q, rate); err != nil {
+			t.Fatal(err)
+		}
+		if got := queue(e.stats(), q).Rate; got != rate {
+			t.Errorf("%v, want %v", got, rate)
+		}
+	}
+	if n := e.number("HLEN", e.keys().TaskControl()); n != 0 {
+		t.Errorf("%d fields are left", n)
+	}
+	for _, rate := range []float64{-1, math.NaN(), math.Inf(1), 2e6} {
+		if err := e.client.SetRate(e.ctx(), q, rate); err == nil || !strings.Contains(err.Error(), "want 0 to") {
+			t.Errorf("%v: %v", rate, err)
+		}
+	}
+	for _, f := range []func() error{
+		func() error { return e.client.SetRate(e.ctx(), "odd", 1) },
+		func() error { return e.client.PauseQueue(e.ctx(), "odd") },
+		func() error { return e.client.ResumeQueue(e.ctx(), "odd") },
+		func() error { return e.client.Drain(e.ctx(), "odd") },
+		func() error { _, err := e.client.Purge(e.ctx(), "odd", "odd"); return err },
+	} {
+		if err := f(); err == nil || !strings.Contains(err.Error(), "T16") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDrain(t *testing.T) {
+	e := newEnv(t)
+	const q = task.Queue("normal:medium")
+	submitOne(e, Double, double{})
+	ctx, cancel := context.WithTimeout(e.ctx(), 10*time.Millisecond)
+	defer cancel()
+	if err := e.client.Drain(ctx, q); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), string(q)) {
+		t.Errorf("%v", err)
+	}
+	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
+	if err := e.client.Drain(e.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	if r := e.healthy(time.Minute); r.Waiting+r.Running != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Purge cancels all that waits, each as Cancel does, and leaves what runs.
+func TestPurge(t *testing.T) {
+	e := newEnv(t)
+	_, release := stocked(e)
+	const q = task.Queue("normal:small")
+	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("the worker knows", func() bool { // a read may be on its way
+		h := submitOne(e, holding, double{})
+		out := e.cancel(h.Ref)
+		return out == task.CancelledNow
+	})
+	var handles []*task.Handle[int]
+	for range 700 {
+		handles = append(handles, submitOne(e, failing, double{}))
+	}
+	if n, err := e.client.Purge(e.ctx(), q, "normal:medium"); n != 0 || err == nil || !strings.Contains(err.Error(), "want the queue again") {
+		t.Errorf("%d %v", n, err)
+	}
+	n, err := e.client.Purge(e.ctx(), q, q)
+	if err != nil || n != len(handles) {
+		t.Errorf("%d purged of %d, %v", n, len(handles), err)
+	}
+	var failed *task.Error
+	if _, err := handles[699].Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
+		t.Error(err)
+	}
+	if s := queue(e.stats(), q); s.Waiting != 0 || s.Running != 1 {
+		t.Errorf("%+v", s)
+	}
+	release()
+}
+
+func (e *env) stats() task.Stats {
+	e.t.Helper()
+	s, err := e.client.Stats(e.ctx())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return s
+}
+
+func queue(s task.Stats, q task.Queue) task.QueueStats {
+	for _, one := range s.Queues {
+		if one.Queue == q {
+			return one
+		}
+	}
+	return task.QueueStats{}
+}
+
+// W15: how much waits, runs and is delayed, how old it is, and how tasks ended.
+func TestStats(t *testing.T) {
+	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"redis": testenv.Redis, "cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvOn(t, srv(t))
+			if s := e.stats(); len(s.Queues) != 9 || s.Delayed != 0 || len(s.ByType) != 0 || !s.NextDue.IsZero() {
+				t.Errorf("of nothing: %+v", s)
+			}
+			_, release := stocked(e)
+			k := e.keys()
+			e.do("HSET", k.TaskControl(), "pause type x:Z", "1")
+			e.do("ZADD", k.TaskParked("x:Z"), "5000", message(t, wire.Message{ID: "parked-1", Name: "x:Z"}))
+			s := e.stats()
+			small, medium := queue(s, "normal:small"), queue(s, "normal:medium")
+			if small.Running != 1 || small.Waiting != 0 || medium.Running != 0 || medium.Waiting != 1 {
+				t.Errorf("%+v", s.Queues)
+			}
+			for _, q := range s.Queues {
+				full := q.Waiting+q.Running > 0
+				if full != (q.Oldest > 0) || q.Oldest > time.Minute {
+					t.Errorf("%s: oldest %v", q.Queue, q.Oldest)
+				}
+			}
+			if s.Delayed != 1 || s.Dead != 1 || s.Parked["x:Z"] != 1 || s.Blocked != 0 {
+				t.Errorf("%+v", s)
+			}
+			if left := s.NextDue.Sub(s.At); left < 50*time.Minute || left > time.Hour+time.Second {
+				t.Errorf("due in %v", left)
+			}
+			if s.ByType["test:Failing"][task.Dead] != 1 || s.ByQueue["normal:small"][task.Dead] != 1 {
+				t.Errorf("%v %v", s.ByType, s.ByQueue)
+			}
+			release()
+			if s := e.stats(); s.ByType["test:Holding"][task.Done] != 1 {
+				t.Errorf("%v", s.ByType)
+			}
+		})
+	}
+}
