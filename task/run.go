@@ -33,11 +33,12 @@ type run struct {
 	config    *settings // nil = none
 	override  Override  // of it, for this task
 	cancel    context.CancelCauseFunc
-	ended     time.Time   // when its context ended; guarded by worker.mu
-	told      bool        // that it is stuck; guarded by worker.mu
-	handed    atomic.Bool // its slot in its group is an inner group's now, see Inherit
-	members   []*run      // of an aggregate, see batch.go
-	out       *outcome    // of a member that has ended for itself
+	ended     time.Time       // when its context ended; guarded by worker.mu
+	told      bool            // that it is stuck; guarded by worker.mu
+	handed    atomic.Bool     // its slot in its group is an inner group's now, see Inherit
+	members   []*run          // of an aggregate, see batch.go
+	out       *outcome        // of a member that has ended for itself
+	ctx       context.Context // of its handler; guarded by worker.mu
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -172,7 +173,7 @@ func (r *run) execute(parent context.Context) *outcome {
 	if timer := r.limit(cancel); timer != nil {
 		defer timer.Stop()
 	}
-	r.worker.enter(r)
+	r.worker.enter(r, ctx)
 	value, err := r.call(runContext{ctx, r})
 	r.worker.leave(r)
 	cause := context.Cause(ctx)
@@ -324,8 +325,9 @@ func clip(s string, n int) string {
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // enter and leave keep the list of what runs.
-func (w *Worker) enter(r *run) {
+func (w *Worker) enter(r *run, ctx context.Context) {
 	w.mu.Lock()
+	r.ctx = ctx
 	w.running[r] = struct{}{}
 	w.mu.Unlock()
 }
@@ -333,7 +335,11 @@ func (w *Worker) enter(r *run) {
 func (w *Worker) leave(r *run) {
 	w.mu.Lock()
 	delete(w.running, r)
+	told := r.told
 	w.mu.Unlock()
+	if told {
+		w.log.Warn("task: a stuck handler has returned", "task", r.msg.ID, "name", r.msg.Name)
+	}
 }
 
 func (w *Worker) observe(r *run, o *outcome) {

@@ -10,6 +10,4 @@ type PeriodicOption struct{}
 
 func (c *Client) injectTrace(ctx context.Context, m *wire.Meta) {}
 
-func (w *Worker) look() {}
-
 func (w *Worker) register(ctx context.Context) { <-ctx.Done() }

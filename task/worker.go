@@ -40,6 +40,8 @@ type WorkerOptions struct {
 	Providers []Provider
 	// Observe is told of the end of every run, before it is in Redis. It must not block. nil = nobody is.
 	Observe func(Event)
+	// Stuck is told, once, of every run whose handler has not returned Margin after its context ended, which was at since. It must not block. nil = only the log is (W10).
+	Stuck func(i Info, since time.Time)
 	// NoPromote leaves delayed tasks to other processes.
 	NoPromote bool
 	// Log may be nil: then it is that of the Client.

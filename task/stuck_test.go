@@ -1,0 +1,92 @@
+package task_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// logText is a log that tests read while it is written.
+type logText struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *logText) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.all.String(), part)
+}
+
+type stuckReport struct {
+	info  task.Info
+	since time.Time
+}
+
+// W10: a handler that ignores the end of its context is reported, once; the other slots go on, and so does its own when it returns.
+func TestStuckIsReportedOnce_W10(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[string, int]("test:Deaf", task.Small, task.Timeout(20*time.Millisecond))
+	release := make(chan struct{})
+	free := sync.OnceFunc(func() { close(release) })
+	defer free()
+	reports := make(chan stuckReport, 10)
+	var text logText
+	e.start(task.WorkerOptions{
+		Concurrency: map[task.Size]int{task.Small: 2}, Margin: 30 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&text, nil)),
+		Stuck: func(i task.Info, since time.Time) { reports <- stuckReport{i, since} },
+	}, echoing(), typ.Handle(func(context.Context, *task.Job[string]) (int, error) {
+		<-release
+		return 7, nil
+	}))
+	begun := time.Now()
+	h := send(e, typ, "x")
+	r := wait(t, "report", reports)
+	if r.info.ID != h.ID || r.info.Name != "test:Deaf" || r.info.Attempt != 1 {
+		t.Errorf("reported %+v", r.info)
+	}
+	if r.since.Before(begun.Add(20*time.Millisecond)) || time.Since(r.since) < 30*time.Millisecond {
+		t.Errorf("reported as stuck since %v, %v after it was submitted", r.since, r.since.Sub(begun))
+	}
+	for range 20 { // each is a reason to look again
+		e.must("PUBLISH", e.key("tasks:control"), "look")
+		if _, err := send(e, echo, "other").Await(e.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free()
+	if v, err := h.Await(e.ctx()); err != nil || v != 7 {
+		t.Errorf("it returned %d, %v: what a handler finishes counts", v, err)
+	}
+	if len(reports) != 0 || text.count("ignores the end of its context") != 1 || text.count("a stuck handler has returned") != 1 {
+		t.Errorf("%d more reports, and the log:\n%s", len(reports), text.all.String())
+	}
+}
+
+// A handler that returns within Margin is not stuck.
+func TestWithinMarginIsNotStuck(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, int]("test:Slow", task.Timeout(time.Millisecond))
+	e.start(task.WorkerOptions{Stuck: func(i task.Info, _ time.Time) { t.Errorf("%s is not stuck", i.ID) }}, typ.Handle(func(ctx context.Context, _ *task.Job[int]) (int, error) {
+		<-ctx.Done()
+		e.must("PUBLISH", e.key("tasks:control"), "look")
+		return 0, ctx.Err()
+	}))
+	for i := range 5 {
+		if _, err := send(e, typ, i).Await(e.ctx()); err == nil {
+			t.Error("it did not time out")
+		}
+	}
+}
