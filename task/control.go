@@ -79,7 +79,8 @@ func (c *control) read(ctx context.Context) error {
 	defer cancel()
 	k, b := c.w.client.keys, c.w.client.rdb.B()
 	replies := c.w.client.rdb.DoMulti(call, b.Hgetall().Key(k.TaskControl()).Build(),
-		b.Zrange().Key(k.TaskCancelled()).Min("0").Max(strconv.Itoa(maxCancelled-1)).Rev().Build())
+		b.Zrange().Key(k.TaskCancelled()).Min("0").Max(strconv.Itoa(maxCancelled-1)).Rev().Build(),
+		b.Zcard().Key(k.TaskDelayed()).Build())
 	fields, err := replies[0].AsStrMap()
 	if err != nil {
 		return err
@@ -94,6 +95,11 @@ func (c *control) read(ctx context.Context) error {
 		next.cancelled = make(map[string]bool, len(ids))
 		for _, id := range ids {
 			next.cancelled[id] = true
+		}
+	}
+	if m := c.w.opts.Metrics; m != nil {
+		if n, err := replies[2].AsInt64(); err == nil {
+			m.delayed.Set(float64(n))
 		}
 	}
 	c.current.Store(next)

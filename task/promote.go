@@ -38,6 +38,8 @@ type promoter struct {
 	ahead time.Duration // of the server's clock before ours
 	stand bool          // others were quicker
 	wake  chan struct{}
+
+	metrics *Metrics // nil = nothing is counted
 }
 
 func newPromoter(c *Client, log *slog.Logger) *promoter {
@@ -80,7 +82,9 @@ func (p *promoter) turn(ctx context.Context) (time.Duration, error) {
 	if wait > 0 {
 		return min(wait, promotePoll), nil
 	}
+	late := p.now().Sub(due)
 	moved, err := p.promote(ctx)
+	p.metrics.moved(moved, late)
 	p.stand = moved == 0 && !p.stand
 	return 0, err
 }

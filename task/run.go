@@ -99,6 +99,7 @@ func entryTime(id string) time.Time {
 // handle runs one entry and says what is to become of it.
 func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outcome {
 	r := &run{worker: w, entry: e, queue: queue, begun: time.Now()}
+	w.meters.fetch(queue)
 	var err error
 	if r.msg, err = decode(e); err != nil {
 		return w.undecodable(r, err)
@@ -330,6 +331,7 @@ func (w *Worker) enter(r *run, ctx context.Context) {
 	r.ctx = ctx
 	w.running[r] = struct{}{}
 	w.mu.Unlock()
+	w.meters.enter(r)
 }
 
 func (w *Worker) leave(r *run) {
@@ -337,13 +339,14 @@ func (w *Worker) leave(r *run) {
 	delete(w.running, r)
 	told := r.told
 	w.mu.Unlock()
+	w.meters.leave(r)
 	if told {
 		w.log.Warn("task: a stuck handler has returned", "task", r.msg.ID, "name", r.msg.Name)
 	}
 }
 
 func (w *Worker) observe(r *run, o *outcome) {
-	if w.opts.Observe == nil {
+	if w.opts.Observe == nil && w.meters == nil {
 		return
 	}
 	if o.members != nil {
@@ -352,7 +355,11 @@ func (w *Worker) observe(r *run, o *outcome) {
 		}
 		return
 	}
-	e := Event{Outcome: o.kind, Err: o.err, Wait: r.begun.Sub(r.enqueued()), Took: time.Since(r.begun)}
+	e := Event{Outcome: o.kind, Err: o.err, Wait: max(r.begun.Sub(entryTime(r.entry.ID)), 0), Took: time.Since(r.begun)}
+	w.meters.end(r, o, e.Wait, e.Took)
+	if w.opts.Observe == nil {
+		return
+	}
 	if r.handler != nil {
 		e.Info = r.info()
 	} else {

@@ -19,6 +19,7 @@ func (w *Worker) look() {
 	for _, s := range w.newlyStuck(time.Now()) {
 		w.log.Error("task: a handler ignores the end of its context, its slot is lost until it returns",
 			"task", s.info.ID, "name", s.info.Name, "queue", s.info.Queue, "attempt", s.info.Attempt, "since", s.since, "cause", s.cause)
+		w.meters.found(s)
 		if w.opts.Stuck != nil {
 			w.opts.Stuck(s.info, s.since)
 		}

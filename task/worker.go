@@ -42,6 +42,8 @@ type WorkerOptions struct {
 	Observe func(Event)
 	// Stuck is told, once, of every run whose handler has not returned Margin after its context ended, which was at since. It must not block. nil = only the log is (W10).
 	Stuck func(i Info, since time.Time)
+	// Metrics counts what happens; several workers may share it. nil = nothing does.
+	Metrics *Metrics
 	// NoPromote leaves delayed tasks to other processes.
 	NoPromote bool
 	// Log may be nil: then it is that of the Client.
@@ -71,7 +73,7 @@ type Event struct {
 	Info    Info
 	Outcome Outcome
 	Err     error         // what the handler returned, nil if it was not called
-	Wait    time.Duration // from its submission, or its due time, to the start
+	Wait    time.Duration // from its submission, or from its move to the queue when it was due, to the start; by the clocks of two machines
 	Took    time.Duration // of the run
 }
 
@@ -100,6 +102,7 @@ type Worker struct {
 	waiters  *waiters
 	ageing   map[Size]*ageing
 	begun    time.Time
+	meters   *meters // nil = nothing is counted
 
 	configured atomic.Pointer[settings] // for this worker alone; nil = none
 
@@ -133,6 +136,7 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 	w.stream = stream.NewWorker(c.rdb, c.keys, w.opts.ID, w.opts.Lease, w.log)
 	w.control = newControl(w)
 	w.waiters = newWaiters(w)
+	w.meters = newMeters(w.opts.Metrics, w.handlers, w.opts.Concurrency)
 	return w, nil
 }
 
@@ -226,7 +230,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	alive.Go(func() { w.register(life) })
 	alive.Go(func() { w.age(life) })
 	if !w.opts.NoPromote {
-		groups.Go(func() { newPromoter(w.client, w.log).run(ctx) })
+		p := newPromoter(w.client, w.log)
+		p.metrics = w.opts.Metrics
+		groups.Go(func() { p.run(ctx) })
 	}
 	for size, slots := range w.opts.Concurrency {
 		g := w.group(size, slots)

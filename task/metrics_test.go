@@ -1,0 +1,89 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/taktworks/takt/task"
+)
+
+func shown(reg *prometheus.Registry) string {
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+// W15: counts by type and outcome, run time, queue latency, what runs, waits and is promoted.
+func TestMetrics_W15(t *testing.T) {
+	e := newEnv(t)
+	reg := prometheus.NewRegistry()
+	m := task.NewMetrics(reg)
+	flaky := task.Define[int, int]("test:Flaky", task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 2}))
+	stranger := task.Define[int, int]("test:Stranger", task.Small)
+	held, release := make(chan struct{}), make(chan struct{})
+	hold := task.Define[int, int]("test:Hold", task.Small)
+	e.start(task.WorkerOptions{Metrics: m, Concurrency: map[task.Size]int{task.Small: 4}}, echoing(),
+		flaky.Handle(func(context.Context, *task.Job[int]) (int, error) { return 0, errors.New("no") }),
+		hold.Handle(func(context.Context, *task.Job[int]) (int, error) { close(held); <-release; return 0, nil }))
+	for range 3 {
+		if _, err := send(e, echo, "x").Await(e.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := send(e, flaky, 1).Await(e.ctx()); err == nil {
+		t.Fatal("not dead")
+	}
+	send(e, echo, "later", task.In(time.Hour))
+	send(e, stranger, 1)
+	h := send(e, hold, 1)
+	wait(t, "it runs", held)
+	m.Scheduled(3, 2, 1)
+	for _, want := range []string{
+		`takt_task_runs_total{outcome="done",task="test:Echo"} 3`,
+		`takt_task_runs_total{outcome="retried",task="test:Flaky"} 2`,
+		`takt_task_runs_total{outcome="dead",task="test:Flaky"} 1`,
+		`takt_task_runs_total{outcome="done",task="test:Flaky"} 0`,
+		`takt_task_runs_total{outcome="unknown",task="unknown"} 1`,
+		`takt_task_run_seconds_count{task="test:Echo"} 3`,
+		`takt_task_run_seconds_count{task="unknown"} 0`,
+		`takt_task_wait_seconds_count{task="test:Flaky"} 3`,
+		`takt_task_in_flight{size="small"} 1`,
+		`takt_task_fetched_total{queue="normal:small"} 8`,
+		`takt_task_promoted_total 2`,
+		`takt_task_delayed_pending 2`,
+		`takt_task_promotion_late_seconds_count 2`,
+		`takt_task_stuck_total{task="test:Echo"} 0`,
+		`takt_task_scheduled_total{result="fired"} 3`,
+		`takt_task_scheduled_total{result="skipped"} 2`,
+		`takt_task_scheduled_total{result="failed"} 1`,
+	} {
+		e.must("PUBLISH", e.key("tasks:control"), "look")
+		e.eventually(want, func() bool { return strings.Contains(shown(reg), want+"\n") })
+	}
+	if text := shown(reg); strings.Contains(text, "Stranger") {
+		t.Error("the name of a task without a handler is a label")
+	}
+	close(release)
+	if _, err := h.Await(e.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("nothing runs", func() bool { return strings.Contains(shown(reg), `takt_task_in_flight{size="small"} 0`) })
+}
+
+// The wait of a delayed task begins when it is due, not when it was submitted.
+func TestWaitOfADelayedTask(t *testing.T) {
+	e := newEnv(t)
+	events := make(chan task.Event, 1)
+	e.start(task.WorkerOptions{Observe: func(ev task.Event) { events <- ev }}, echoing())
+	send(e, echo, "x", task.In(1500*time.Millisecond))
+	if ev := wait(t, "run", events); ev.Wait >= 1500*time.Millisecond {
+		t.Errorf("Wait %v: its delay is in it", ev.Wait)
+	}
+}
