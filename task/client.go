@@ -29,6 +29,8 @@ type Options struct {
 	MaxBacklog int64
 	// KnownFor is how long a submission under a Key, or with an ID of its own, is remembered; 0 = 24 h.
 	KnownFor time.Duration
+	// NoPropagate leaves the trace context of submitters (W3C traceparent and tracestate) out of messages. It takes 60 bytes of a message that was submitted within a span.
+	NoPropagate bool
 	// Log may be nil.
 	Log *slog.Logger
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task/internal/wire"
@@ -39,6 +41,7 @@ type run struct {
 	members   []*run          // of an aggregate, see batch.go
 	out       *outcome        // of a member that has ended for itself
 	ctx       context.Context // of its handler; guarded by worker.mu
+	span      trace.Span      // nil = there is none
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -175,7 +178,7 @@ func (r *run) execute(parent context.Context) *outcome {
 		defer timer.Stop()
 	}
 	r.worker.enter(r, ctx)
-	value, err := r.call(runContext{ctx, r})
+	value, err := r.call(r.trace(runContext{ctx, r}))
 	r.worker.leave(r)
 	cause := context.Cause(ctx)
 	if ctx.Err() == nil {
@@ -346,6 +349,7 @@ func (w *Worker) leave(r *run) {
 }
 
 func (w *Worker) observe(r *run, o *outcome) {
+	r.endSpan(o)
 	if w.opts.Observe == nil && w.meters == nil {
 		return
 	}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/taktworks/takt/internal/stream"
 )
 
@@ -44,6 +46,8 @@ type WorkerOptions struct {
 	Stuck func(i Info, since time.Time)
 	// Metrics counts what happens; several workers may share it. nil = nothing does.
 	Metrics *Metrics
+	// Tracer makes a span "task.execute NAME" of every run of a handler, in the trace of whoever submitted the task; nil = none are made.
+	Tracer trace.TracerProvider
 	// NoPromote leaves delayed tasks to other processes.
 	NoPromote bool
 	// Log may be nil: then it is that of the Client.
@@ -102,7 +106,8 @@ type Worker struct {
 	waiters  *waiters
 	ageing   map[Size]*ageing
 	begun    time.Time
-	meters   *meters // nil = nothing is counted
+	meters   *meters      // nil = nothing is counted
+	tracer   trace.Tracer // nil = there are no spans
 
 	configured atomic.Pointer[settings] // for this worker alone; nil = none
 
@@ -136,6 +141,9 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 	w.stream = stream.NewWorker(c.rdb, c.keys, w.opts.ID, w.opts.Lease, w.log)
 	w.control = newControl(w)
 	w.waiters = newWaiters(w)
+	if w.opts.Tracer != nil {
+		w.tracer = w.opts.Tracer.Tracer(tracerName)
+	}
 	w.meters = newMeters(w.opts.Metrics, w.handlers, w.opts.Concurrency)
 	return w, nil
 }

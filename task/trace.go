@@ -1,0 +1,96 @@
+package task
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+const tracerName = "github.com/taktworks/takt/task"
+
+// carrier is where a message has its W3C trace context.
+type carrier struct{ m *wire.Meta }
+
+func (c carrier) Get(key string) string {
+	switch key {
+	case "traceparent":
+		return c.m.Trace
+	case "tracestate":
+		return c.m.TraceState
+	}
+	return ""
+}
+
+func (c carrier) Set(key, value string) {
+	switch key {
+	case "traceparent":
+		c.m.Trace = value
+	case "tracestate":
+		c.m.TraceState = value
+	}
+}
+
+func (c carrier) Keys() []string { return []string{"traceparent", "tracestate"} }
+
+// injectTrace writes down the span that ctx is in, so that the run belongs to its trace. A task that a handler submits without a span of its own continues the trace of
+// the handler's task.
+func (c *Client) injectTrace(ctx context.Context, m *wire.Meta) {
+	if c.opts.NoPropagate {
+		return
+	}
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		propagation.TraceContext{}.Inject(ctx, carrier{m})
+	} else if r := running(ctx); r != nil {
+		m.Trace, m.TraceState = r.msg.Meta.Trace, r.msg.Meta.TraceState
+	}
+}
+
+// trace begins the span of a run: a child of the span in which its task was submitted, or the root of a trace if there was none. Without a tracer it costs nothing.
+func (r *run) trace(ctx context.Context) context.Context {
+	w := r.worker
+	if w.tracer == nil {
+		return ctx
+	}
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.String("messaging.system", "redis"),
+		attribute.String("messaging.destination.name", string(r.queue)),
+		attribute.String("task.name", r.msg.Name),
+		attribute.String("task.id", r.msg.ID),
+		attribute.Int("task.attempt", r.attempt()),
+	)}
+	parent := trace.SpanContext{}
+	if r.msg.Meta.Trace != "" {
+		parent = trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier{&r.msg.Meta}))
+	}
+	if parent.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	} else {
+		options = append(options, trace.WithNewRoot()) // ctx may have a span of whoever started the worker
+	}
+	ctx, r.span = w.tracer.Start(ctx, "task.execute "+r.msg.Name, options...)
+	return ctx
+}
+
+// endSpan ends the span of a run with what came of it.
+func (r *run) endSpan(o *outcome) {
+	if r.span == nil {
+		return
+	}
+	status := "ok"
+	if o.err != nil {
+		r.span.SetAttributes(attribute.String("task.error", clip(o.err.Error(), maxHistoryText)))
+	}
+	if o.kind == Retried || o.kind == Dead {
+		status = "error"
+		r.span.RecordError(o.err)
+		r.span.SetStatus(codes.Error, clip(o.err.Error(), maxHistoryText))
+	}
+	r.span.SetAttributes(attribute.String("task.status", status), attribute.String("task.outcome", string(o.kind)))
+	r.span.End()
+	r.span = nil
+}

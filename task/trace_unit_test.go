@@ -1,0 +1,33 @@
+package task
+
+import (
+	"context"
+	"testing"
+
+	"github.com/taktworks/takt/task/internal/wire"
+)
+
+// Without a tracer, and outside of spans, tracing allocates nothing (W15).
+func TestNoTracerAllocatesNothing(t *testing.T) {
+	_, r := unitWorker(nil)
+	c, m, ctx, o := new(Client), new(wire.Meta), context.Background(), &outcome{kind: Done, run: r}
+	if n := testing.AllocsPerRun(100, func() {
+		c.injectTrace(ctx, m)
+		_ = r.trace(ctx)
+		r.endSpan(o)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A carrier has the two texts of a message, and nothing else.
+func TestCarrier(t *testing.T) {
+	m := &wire.Meta{}
+	c := carrier{m}
+	c.Set("traceparent", "a")
+	c.Set("tracestate", "b")
+	c.Set("baggage", "c")
+	if m.Trace != "a" || m.TraceState != "b" || c.Get("traceparent") != "a" || c.Get("tracestate") != "b" || c.Get("baggage") != "" || len(c.Keys()) != 2 {
+		t.Errorf("%+v", m)
+	}
+}
