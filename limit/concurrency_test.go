@@ -59,8 +59,8 @@ func TestSlotsLeaveNothing(t *testing.T) {
 	}
 }
 
-// L4, plus-4: members of a peer whose clock is five minutes off count as long as their score says by the server's clock; ours never depend on a clock of a client,
-// for no time is ever sent (TestNoTimeIsSent in package lock).
+// L4, plus-4: members of a peer whose clock is five minutes off count as long as their score says by the server's clock; ours never depend on
+// a clock of a client, for no time is ever sent (TestNoTimeIsSent in package lock).
 func TestServerClock(t *testing.T) {
 	e := newEnv(t)
 	s := limit.Concurrency(site("a"), 2)

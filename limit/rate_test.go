@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -215,6 +216,53 @@ func TestRateMemory(t *testing.T) {
 			t.Errorf("limit %d: %d cells", c.most, cells)
 		}
 	}
+}
+
+// Above 1024 items a grant counts as made later than it was, by less than a 1024th of the window, and never earlier.
+func TestRateCells(t *testing.T) {
+	e := newEnv(t)
+	for _, most := range []int{1024, 1025} {
+		s := limit.Rate(site(fmt.Sprint(most)), most, 17*time.Minute)
+		for i := range 3 {
+			h := e.try("", s)
+			until(t, "another microsecond", func() bool { return time.Since(h.At()) > 2*time.Millisecond })
+			cell := strconv.Itoa(i)
+			if most > 1024 {
+				cell = "0" // of nearly a second
+			}
+			v, err := e.srv.Client.Do(t.Context(), e.srv.Client.B().Hget().Key(s.Key(e.prefix)).Field(cell).Build()).ToString()
+			if err != nil {
+				v, err = e.srv.Client.Do(t.Context(), e.srv.Client.B().Hget().Key(s.Key(e.prefix)).Field("1").Build()).ToString() // the next began
+			}
+			var at, n int64
+			if _, scan := fmt.Sscanf(v, "%d %d", &at, &n); err != nil || scan != nil {
+				t.Fatalf("%q, %v, %v", v, err, scan)
+			}
+			late := time.UnixMicro(at).Sub(h.At())
+			if late < 0 || late >= 17*time.Minute/1024 || most == 1024 && (late != 0 || n != 1) {
+				t.Errorf("limit %d: grant %d counts as %v late, in a cell of %d", most, i, late, n)
+			}
+		}
+	}
+}
+
+// L9: a newcomer does not pass one who waits for quota.
+func TestRateNewcomer(t *testing.T) {
+	e := newEnv(t)
+	s := limit.Rate(site("a"), 1, 100*time.Millisecond)
+	e.try("", s)
+	if _, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{Waiter: "w"}); err == nil {
+		t.Fatal("granted twice")
+	}
+	until(t, "the quota", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 0 })
+	if r := e.refused(s); r.Ahead != 1 || !slices.Equal(r.Woken, []string{"w"}) {
+		t.Errorf("refused: %+v", r)
+	}
+	h, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{Waiter: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.release(h)
 }
 
 // Quota of the past does not come back when the clock is set back a little, and is forgotten when it is set back by more than a window.

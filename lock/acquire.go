@@ -87,8 +87,8 @@ func (l *Locker) abandon(ctx context.Context, waiter string, specs []Spec) {
 	}
 }
 
-// Leave gives up the place that a waiter got by Try, in whichever of specs it stands. woken are those whose turn it is instead. A waiter that stands nowhere is no
-// error. A waiter that never comes back need not leave: its place goes after WaitFor, or a second after its turn came.
+// Leave gives up the place that a waiter got by Try, in whichever of specs it stands. woken are those whose turn it is instead. A waiter that
+// stands nowhere is no error. A waiter that never comes back need not leave: its place goes after WaitFor, or a second after its turn came.
 func (l *Locker) Leave(ctx context.Context, waiter string, specs ...Spec) (woken []string, err error) {
 	parts, err := l.parts(specs)
 	if err != nil {

@@ -156,6 +156,17 @@ function state.rate(s)
   return st
 end
 
+-- Readers of peers have no lease that would keep the key: while there are some, it does not expire. In a few steps, whatever their number.
+local function keep_foreign(s)
+  if foreign_grace > 0 then return end
+  local known = {'readers', 'writer_owner', 'writer_until', 'writer_wait', 'writer_wait_until', 'foreign_since'}
+  local v, leases = redis.call('HMGET', s.lock, unpack(known)), redis.call('HLEN', s.lock)
+  for i = 1, #known do
+    if v[i] then leases = leases - 1 end
+  end
+  if (tonumber(v[1]) or 0) > leases then redis.call('PERSIST', s.lock) end
+end
+
 -- Calls those whose turn it is; the one behind them is told to look when their time is over.
 local function call(s)
   if not s.queued then return end

@@ -13,8 +13,8 @@
 //	defer cancel()
 //	return write(ctx, held.Fence()) // the store refuses a fence lower than one it saw
 //
-// A list of locks is taken whole or not at all; nothing is held while waiting for the rest. On a single server, or with a prefix that has a hash tag, that is one script and
-// one round trip, for one lock as for twenty; so is the renewal, and the release.
+// A list of locks is taken whole or not at all; nothing is held while waiting for the rest. On a single server, or with a prefix that has a
+// hash tag, that is one script and one round trip, for one lock as for twenty; so is the renewal, and the release.
 //
 //	        Try / Acquire                    every third of the TTL                   Release
 //	free ────────────────────► held, fence ────────────────────────► held ────────────────────────► free
@@ -24,8 +24,9 @@
 //
 // # What it promises
 //
-// While the clock of the server and those of its clients run at about the same speed, and Redis keeps what it was told, two owners do not have a mutex
-// at once, nor a writer and anybody else; a limiter lets through no more than its limit. All times are by the server's clock: those of the clients may be hours apart.
+// While the clock of the server and those of its clients run at about the same speed, and Redis keeps what it was told, two owners do not have
+// a mutex at once, nor a writer and anybody else; a limiter lets through no more than its limit. All times are by the server's clock: those of
+// the clients may be hours apart.
 //
 // Who is refused and named a waiter, or uses Acquire, stands in the line of that lock and gets it in the order of coming; readers who stand
 // together go together. Newcomers do not pass the line. A writer waiting behind readers keeps new readers out, also without a place in the line
@@ -42,8 +43,8 @@
 // The holder: its locks are free after their time to live (TTL, 30 s), counted from its last renewal. What it used of a rate stays used.
 //
 // Redis, or the way to it: the context of the holder ends when the lock could expire, a tenth of its time to live before. When Redis comes
-// back without its memory, at the next renewal. Acquire waits for Redis to come back, Try returns the error. A reply that was lost leaves no lock behind:
-// Try gives it back, or it expires.
+// back without its memory, at the next renewal. Acquire waits for Redis to come back, Try returns the error. A reply that was lost leaves no
+// lock behind: Try gives it back, or it expires.
 //
 // An operator: Break frees a lock whoever has it. The holder's context ends at its next renewal.
 //
@@ -56,13 +57,14 @@
 // A replica that becomes the master may not know the latest locks, since replication is asynchronous: then two may have one, and a fence may be
 // repeated if its clock is behind. Keys that were evicted or flushed are free locks: use maxmemory-policy noeviction.
 //
-// Locks are not re-entrant, and a list has no deadlock, but no guarantee either: one that needs many busy locks may wait long, as each refusal lets it stand in one line
-// only. On a cluster without a hash tag the locks of a list are taken one by one, in the same order by everybody, limiters last; others may see a part of it
-// taken, and given back.
+// Locks are not re-entrant, and a list has no deadlock, but no guarantee either: one that needs many busy locks may wait long, as each refusal
+// lets it stand in one line only. On a cluster without a hash tag the locks of a list are taken one by one, in the same order by everybody,
+// limiters last; others may see a part of it taken, and given back.
 //
 // # Keys
 //
-// lock:mutex:…, lock:rw:…, limiter:conc:… and limiter:rate:… are those of the peers' page, as are the values of mutexes and slots. A reader-writer lock
-// adds a lease per reader to the peers' counter; readers of peers have none, and are believed in until Options.ForeignGrace. Beside a lock stand, only
-// while they are needed, its line (::wait), the times its places are kept (::until) and its fence (::fence). Every key expires, but locks of peers without a time to live.
+// lock:mutex:…, lock:rw:…, limiter:conc:… and limiter:rate:… are those of the peers' page, as are the values of mutexes and slots. A
+// reader-writer lock adds a lease per reader to the peers' counter; readers of peers have none, and are believed in until
+// Options.ForeignGrace. Beside a lock stand, only while they are needed, its line (::wait), the times its places are kept (::until) and its
+// fence (::fence). Every key expires, but those that peers wrote without a time to live, or count a reader in.
 package lock

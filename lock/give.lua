@@ -23,6 +23,7 @@ function give.read(s)
   if not till then return false end
   redis.call('HDEL', s.lock, 'r:' .. owner)
   if redis.call('HINCRBY', s.lock, 'readers', -1) <= 0 then redis.call('HDEL', s.lock, 'readers', 'foreign_since') end
+  keep_foreign(s)
   return tonumber(till) > ms
 end
 

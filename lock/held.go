@@ -38,8 +38,8 @@ func newHeld(ctx context.Context, l *Locker, owner string) *Held {
 	return h
 }
 
-// Context ends when any of the locks is lost or may be, with cause *LostError, and with ErrReleased when they are given back. It is of the values of the
-// context that Try or Acquire got, but does not end with it: that may have been a limit for the waiting. See Guard.
+// Context ends when any of the locks is lost or may be, with cause *LostError, and with ErrReleased when they are given back. It is of the
+// values of the context that Try or Acquire got, but does not end with it: that may have been a limit for the waiting. See Guard.
 //
 // It ends before the lease does in Redis: what is trusted is counted from before each request was sent, by the monotonic clock, less a tenth
 // for clocks that run apart. That holds as long as this process runs: one that was stopped wakes up for an instant in

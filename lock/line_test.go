@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -211,6 +216,33 @@ func TestOneLine(t *testing.T) {
 	e.noLine(a)
 }
 
+// What is said on the channel: whose turn it is, and who may look if that one does not come.
+func TestWakes(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	have := e.try(lock.TryOptions{}, s)
+	for _, name := range []string{"1", "2", "3"} {
+		e.refused(lock.TryOptions{Waiter: name}, s)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	heard, ended, ready := make(chan string, 10), make(chan error, 1), make(chan struct{}, 10)
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { ready <- struct{}{} })
+	go func() {
+		ended <- e.rdb.Receive(hooked, e.rdb.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+	}()
+	receive(t, "the subscription", ready)
+	e.release(have)
+	if m := receive(t, "a message", heard); m != "!1\n?2" {
+		t.Errorf("heard %q", m)
+	}
+	e.release(e.try(lock.TryOptions{Waiter: "1"}, s))
+	if m := receive(t, "a message", heard); m != "!2\n?3" {
+		t.Errorf("heard %q", m)
+	}
+	stop()
+	receive(t, "the end", ended)
+}
+
 // Who gives up leaves the line, and the next is called if it was the turn of the one who left.
 func TestLeave(t *testing.T) {
 	e := newEnv(t)
@@ -267,6 +299,21 @@ func TestLineExpires(t *testing.T) {
 	e.noLine(s)
 }
 
+// Who comes after the server's clock was set back stands behind those who came before.
+func TestLineAfterClockSetBack(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	h := e.try(lock.TryOptions{}, s)
+	e.refused(lock.TryOptions{Waiter: "before"}, s)
+	e.number("ZADD", s.Key(e.prefix)+"::wait", "8000000000000000", "wbefore")
+	for i, name := range []string{"after", "last"} {
+		if r := e.refused(lock.TryOptions{Waiter: name}, s); r.Ahead != i+1 {
+			t.Errorf("%s: %d ahead", name, r.Ahead)
+		}
+	}
+	e.release(h)
+}
+
 // Who waits hears of a release also after the connection was cut.
 func TestWakeAfterCut(t *testing.T) {
 	e := newEnv(t)
@@ -290,11 +337,16 @@ func TestWakeAfterCut(t *testing.T) {
 	}
 }
 
-// A reply that gets lost does not lock the waiter out of its own lock.
+// A reply that gets lost does not lock the waiter out of its own lock, not even if it cannot be given back at once.
 func TestReplyLost(t *testing.T) {
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
-	far, p := e.behind()
+	p := testenv.CountingProxy(t, e.srv.URL)
+	log := &waitLog{said: make(chan struct{}, 100)}
+	far, err := lock.New(e.srv.Connect(t, redis.Options{URL: p.URL}), lock.Options{Prefix: e.prefix, Log: slog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	have := e.try(lock.TryOptions{}, s)
 	got := make(chan *lock.Held, 1)
 	go func() {
@@ -308,6 +360,10 @@ func TestReplyLost(t *testing.T) {
 	p.DropReplies(true)
 	e.release(have)
 	until(t, "the lock to be taken unheard", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 1 })
+	p.Refuse(true)
+	p.Cut()
+	receive(t, "the attempt to give it back", log.said)
+	p.Refuse(false)
 	p.DropReplies(false)
 	began := time.Now()
 	h := receive(t, "the lock", got)
@@ -315,4 +371,17 @@ func TestReplyLost(t *testing.T) {
 		t.Errorf("had it after %v", d)
 	}
 	e.release(h)
+}
+
+// waitLog tells of each warning.
+type waitLog struct{ said chan struct{} }
+
+func (l *waitLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (l *waitLog) WithAttrs([]slog.Attr) slog.Handler               { return l }
+func (l *waitLog) WithGroup(string) slog.Handler                    { return l }
+func (l *waitLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "cannot give back") {
+		l.said <- struct{}{}
+	}
+	return nil
 }

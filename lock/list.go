@@ -53,9 +53,10 @@ var kinds = []struct {
 	{"limiter:rate:", "rate", Spec{kind: kindRate}},
 }
 
-// List looks at locks that are held or waited for and at limiters in use, in the order of their keys. match is a glob as of Redis for the key below the prefix, "" =
-// all; one that fits the key but not what follows it finds no lock that is free and only waited for. At most limit are returned, 0 = 1000. It goes
-// through all keys of the server (SCAN), changes nothing, and what it returns was true at slightly different times.
+// List looks at locks that are held or waited for and at limiters in use, in the order of their keys. match is a glob as of Redis for the key
+// below the prefix, "" = all; one that fits the key but not what follows it finds no lock that is free and only waited for. At most limit are
+// returned, 0 = 1000. It goes through all keys of the server (SCAN), changes nothing, and what it returns was true at slightly different
+// times.
 func (l *Locker) List(ctx context.Context, match string, limit int) ([]Info, error) {
 	if limit <= 0 {
 		limit = defaultList
@@ -196,9 +197,9 @@ func (l *Locker) info(p part, reply []string) (_ Info, there bool, _ error) {
 
 func since(ms int64) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
 
-// Break takes a lock from whoever has it, and resets a limiter, for an operator; key is that of Info. It returns the lock as it was. The holder's context ends at
-// its next renewal, a third of its time to live away: until then two may work, and the fence, which goes up, tells them apart. ErrNoLock: there is
-// nothing to break.
+// Break takes a lock from whoever has it, and resets a limiter, for an operator; key is that of Info. It returns the lock as it was. The
+// holder's context ends at its next renewal, a third of its time to live away: until then two may work, and the fence, which goes up, tells
+// them apart. ErrNoLock: there is nothing to break.
 func (l *Locker) Break(ctx context.Context, key string) (Info, error) {
 	_, p, err := l.place(key)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 // releaseTime bounds a release.
 const releaseTime = 5 * time.Second
 
-// Release gives all locks back, each for itself, in reverse order, and ends the context with ErrReleased. woken are the waiters whose turn it is now; they
-// have been told on the channel lock:wake, and whoever keeps waiters elsewhere starts them. It works also when ctx has ended, for at most
-// 5 s. It never makes work that was done undone: an error is to be logged. A *LostError names a lock that was not ours any more, so that
-// the work may not have been alone; after any other the locks expire. One round trip if all keys are in one slot; none if there is
+// Release gives all locks back, each for itself, in reverse order, and ends the context with ErrReleased. woken are the waiters whose turn it
+// is now; they have been told on the channel lock:wake, and whoever keeps waiters elsewhere starts them. It works also when ctx has ended, for
+// at most 5 s. It never makes work that was done undone: an error is to be logged. A *LostError names a lock that was not ours any more, so
+// that the work may not have been alone; after any other the locks expire. One round trip if all keys are in one slot; none if there is
 // nothing to give back but rates, whose quota stays used. A second call does nothing.
 func (h *Held) Release(ctx context.Context) (woken []string, err error) { return h.end(ctx, false) }
 

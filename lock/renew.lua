@@ -27,6 +27,7 @@ function renew.read(s)
   local till = redis.call('HGET', s.lock, 'r:' .. owner)
   if not till or tonumber(till) <= ms then return false end
   redis.call('HSET', s.lock, 'r:' .. owner, text(ms + s.ttl))
+  keep_foreign(s)
   lengthen(s)
   return true
 end

@@ -185,6 +185,58 @@ func TestIntentEnds(t *testing.T) {
 	e.release(h)
 }
 
+// The place of a writer that only tries again is its intent: those who came to the line later let it pass, those before do not.
+func TestIntentIsAPlace(t *testing.T) {
+	e := newEnv(t)
+	r0 := e.try(lock.TryOptions{}, reads)
+	e.refused(lock.TryOptions{WaitFor: time.Minute}, writes)
+	e.refused(lock.TryOptions{Waiter: "later"}, reads)
+	if woken := e.release(r0); len(woken) > 0 {
+		t.Errorf("woken before the writer: %q", woken)
+	}
+	w := e.try(lock.TryOptions{}, writes)
+	if woken := e.release(w); len(woken) != 1 || woken[0] != "later" {
+		t.Errorf("woken %q", woken)
+	}
+	r0 = e.try(lock.TryOptions{Waiter: "later"}, reads)
+	e.refused(lock.TryOptions{Waiter: "w1"}, writes)
+	e.refused(lock.TryOptions{Waiter: "before"}, reads)
+	e.refused(lock.TryOptions{WaitFor: time.Minute}, writes)
+	woken, err := e.Leave(t.Context(), "w1", writes)
+	if err != nil || len(woken) != 1 || woken[0] != "before" {
+		t.Errorf("woken %q, %v", woken, err)
+	}
+	e.release(e.try(lock.TryOptions{Waiter: "before"}, reads))
+	e.refused(lock.TryOptions{Waiter: "after"}, reads)
+	e.release(r0)
+}
+
+// A key with a reader without lease in it does not expire, whoever came first.
+func TestForeignReaderAmongOurs(t *testing.T) {
+	e := newEnv(t)
+	key := reads.Key(e.prefix)
+	for name, touch := range map[string]func(h *lock.Held){
+		"take":    func(*lock.Held) { e.try(lock.TryOptions{}, reads) },
+		"renew":   func(h *lock.Held) { _ = h.Extend(t.Context()) },
+		"release": func(h *lock.Held) { e.release(h) },
+	} {
+		h := e.try(lock.TryOptions{}, reads)
+		if ttl := e.number("PTTL", key); ttl <= 0 {
+			t.Errorf("%s: our own readers stay for %d ms", name, ttl)
+		}
+		touch(e.try(lock.TryOptions{}, reads)) // changes nothing about that
+		if ttl := e.number("PTTL", key); ttl <= 0 {
+			t.Errorf("%s: our own readers stay for %d ms", name, ttl)
+		}
+		e.number("HINCRBY", key, "readers", "1")
+		touch(h)
+		if ttl := e.number("PTTL", key); ttl != -1 {
+			t.Errorf("%s: a foreign reader ends in %d ms", name, ttl)
+		}
+		e.do("DEL", key)
+	}
+}
+
 // Python peers count readers without a lease (foreign): they are believed in for ever, or for ForeignGrace.
 func TestForeignReaders(t *testing.T) {
 	e := newEnv(t)

@@ -136,6 +136,11 @@ func TestQuotaOfRefused(t *testing.T) {
 	if r.Spec != specs[0] || r.RetryAfter < 50*time.Second || r.RetryAfter > time.Minute || !r.Until.IsZero() {
 		t.Errorf("refused: %+v", r)
 	}
+	busy = e.try(lock.TryOptions{}, specs[4])
+	if r := e.refused(lock.TryOptions{}, specs...); r.Spec != specs[4] { // rates are asked last
+		t.Errorf("refused by %v", r.Spec)
+	}
+	e.release(busy)
 	if n := e.number("EXISTS", specs[4].Key(e.prefix), specs[3].Key(e.prefix), specs[2].Key(e.prefix), specs[1].Key(e.prefix)); n != 0 {
 		t.Errorf("%d locks of a refused list were taken", n)
 	}

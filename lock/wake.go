@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// wakes listens to the channel lock:wake while somebody here waits, and tells each waiter of its turn. A message has a line per waiter: "!name" its turn has come,
-// "?name" it comes in a second unless the one before takes it.
+// wakes listens to the channel lock:wake while somebody here waits, and tells each waiter of its turn. A message has a line per waiter:
+// "!name" its turn has come, "?name" it comes in a second unless the one before takes it.
 type wakes struct {
 	rdb     rueidis.Client
 	channel string
