@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 )
 
@@ -97,3 +98,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return "[" + e.Type + "] " + e.Message }
+
+// Away reports that err says nothing about what was asked for, only that Redis could not be asked: refused, cut, timed out, loading, failing over, or out of
+// memory. The outcome of a submission is unknown then.
+func Away(err error) bool { return redis.Away(err) }
