@@ -30,6 +30,7 @@ type orders struct {
 	rates     map[Queue]float64
 	cancelled map[string]bool
 	settings  *settings // nil = none
+	watched   bool      // somebody wants to be told what ends
 }
 
 const (
@@ -47,6 +48,7 @@ func newControl(w *Worker) *control {
 func (c *control) paused(q Queue) bool         { return c.current.Load().queues[q] }
 func (c *control) rate(q Queue) float64        { return c.current.Load().rates[q] }
 func (c *control) typePaused(name string) bool { return c.current.Load().types[name] }
+func (c *control) watched() bool               { return c.current.Load().watched }
 func (c *control) isCancelled(id string) bool  { return c.current.Load().cancelled[id] }
 
 // run keeps the copy until ctx ends.
@@ -80,7 +82,7 @@ func (c *control) read(ctx context.Context) error {
 	k, b := c.w.client.keys, c.w.client.rdb.B()
 	replies := c.w.client.rdb.DoMulti(call, b.Hgetall().Key(k.TaskControl()).Build(),
 		b.Zrange().Key(k.TaskCancelled()).Min("0").Max(strconv.Itoa(maxCancelled-1)).Rev().Build(),
-		b.Zcard().Key(k.TaskDelayed()).Build())
+		b.Zcard().Key(k.TaskDelayed()).Build(), b.Exists().Key(k.TaskWatched()).Build())
 	fields, err := replies[0].AsStrMap()
 	if err != nil {
 		return err
@@ -96,6 +98,9 @@ func (c *control) read(ctx context.Context) error {
 		for _, id := range ids {
 			next.cancelled[id] = true
 		}
+	}
+	if n, err := replies[3].AsInt64(); err == nil {
+		next.watched = n > 0
 	}
 	if m := c.w.opts.Metrics; m != nil {
 		if n, err := replies[2].AsInt64(); err == nil {

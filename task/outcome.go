@@ -33,6 +33,14 @@ type outcome struct {
 // terminal says that the task has ended.
 func (o *outcome) terminal() bool { return o.kind == Done || o.kind == Dead || o.kind == Cancelled }
 
+// attempt is the number of the run that ended so. The message of a task that is retried has that of the next one already.
+func (o *outcome) attempt() int {
+	if o.kind == Retried {
+		return o.run.attempt() - 1
+	}
+	return o.run.attempt()
+}
+
 // keepFor is how long the result of a task is kept, 0 = not at all.
 func keepFor(s *spec, own int64) time.Duration {
 	switch {

@@ -42,6 +42,7 @@ type run struct {
 	out       *outcome        // of a member that has ended for itself
 	ctx       context.Context // of its handler; guarded by worker.mu
 	span      trace.Span      // nil = there is none
+	took      time.Duration   // until its outcome was known; 0 = nobody wanted to know
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -350,7 +351,7 @@ func (w *Worker) leave(r *run) {
 
 func (w *Worker) observe(r *run, o *outcome) {
 	r.endSpan(o)
-	if w.opts.Observe == nil && w.meters == nil {
+	if w.opts.Observe == nil && w.meters == nil && !w.control.watched() {
 		return
 	}
 	if o.members != nil {
@@ -359,13 +360,15 @@ func (w *Worker) observe(r *run, o *outcome) {
 		}
 		return
 	}
-	e := Event{Outcome: o.kind, Err: o.err, Wait: max(r.begun.Sub(entryTime(r.entry.ID)), 0), Took: time.Since(r.begun)}
+	r.took = time.Since(r.begun)
+	e := Event{Outcome: o.kind, Err: o.err, Wait: max(r.begun.Sub(entryTime(r.entry.ID)), 0), Took: r.took}
 	w.meters.end(r, o, e.Wait, e.Took)
 	if w.opts.Observe == nil {
 		return
 	}
 	if r.handler != nil {
 		e.Info = r.info()
+		e.Info.Attempt = o.attempt()
 	} else {
 		e.Info = Info{ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, run: r}
 	}

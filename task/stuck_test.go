@@ -30,6 +30,8 @@ func (l *logText) count(part string) int {
 	return strings.Count(l.all.String(), part)
 }
 
+func textLogger(l *logText) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
 type stuckReport struct {
 	info  task.Info
 	since time.Time
@@ -45,7 +47,7 @@ func TestStuckIsReportedOnce_W10(t *testing.T) {
 	reports := make(chan stuckReport, 10)
 	var text logText
 	e.start(task.WorkerOptions{
-		Concurrency: map[task.Size]int{task.Small: 2}, Margin: 30 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&text, nil)),
+		Concurrency: map[task.Size]int{task.Small: 2}, Margin: 30 * time.Millisecond, Log: textLogger(&text),
 		Stuck: func(i task.Info, since time.Time) { reports <- stuckReport{i, since} },
 	}, echoing(), typ.Handle(func(context.Context, *task.Job[string]) (int, error) {
 		<-release

@@ -302,7 +302,7 @@ func (w *Worker) group(size Size, slots int) *stream.Group {
 			e.Effect = w.handle(ctx, e, queueAt(queues, streams, e))
 			return stream.Ack, nil
 		},
-		Finish:        w.finish,
+		Finish:        w.finishAndTell,
 		Doom:          func(e *stream.Entry, err error) { e.Effect = w.doom(e, queueAt(queues, streams, e), err) },
 		MaxDeliveries: w.opts.MaxDeliveries,
 		Drain:         w.opts.Drain,

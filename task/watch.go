@@ -1,0 +1,174 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taktworks/takt/internal/stream"
+)
+
+// Ended is the end of a run as watchers are told of it.
+type Ended struct {
+	ID      string        `json:"id"`
+	Name    string        `json:"name"` // "" = the message could not be read
+	Queue   Queue         `json:"queue"`
+	Outcome Outcome       `json:"outcome"`
+	Error   string        `json:"error,omitempty"` // the first 512 bytes
+	Took    time.Duration `json:"-"`               // in JSON as took_ms, milliseconds
+	Attempt int           `json:"attempt"`
+}
+
+// Final says that the task has ended, and not only this run of it.
+func (e Ended) Final() bool { return e.Outcome == Done || e.Outcome == Dead || e.Outcome == Cancelled }
+
+type (
+	endedFields Ended
+	endedJSON   struct {
+		endedFields
+		TookMS float64 `json:"took_ms"`
+	}
+)
+
+// MarshalJSON implements json.Marshaler.
+func (e Ended) MarshalJSON() ([]byte, error) {
+	return json.Marshal(endedJSON{endedFields(e), float64(e.Took.Microseconds()) / 1000})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Ended) UnmarshalJSON(b []byte) error {
+	var j endedJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*e = Ended(j.endedFields)
+	e.Took = time.Duration(j.TookMS * float64(time.Millisecond))
+	return nil
+}
+
+const (
+	watchedFor   = 10 * time.Second // workers publish for that long after the last sign of a watcher
+	watchRenewal = watchedFor / 4
+	watchBuffer  = 256 // batches that wait for a slow watcher
+	maxEndedText = 512 // bytes of an error
+)
+
+// Watch calls f, from one goroutine, with the end of every run of every worker of the prefix until ctx ends, and returns nil then. It is for people who look on, not for
+// work that depends on it: what ends in the first moments, while a connection is lost, or while f is slower than the workers is not told, and after a lost reply of Redis
+// something may be told twice. Workers publish only while somebody watches.
+func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
+	if f == nil {
+		return errors.New("task: Watch: the function is missing")
+	}
+	batches, subscribed := make(chan string, watchBuffer), make(chan struct{}, 1)
+	var missed atomic.Int64
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	helpers.Go(func() {
+		c.subscribe(ctx, c.keys.TaskEvents(), func() { poke(subscribed) }, func(batch string) {
+			select {
+			case batches <- batch:
+			default:
+				missed.Add(1)
+			}
+		})
+	})
+	helpers.Go(func() { c.keepWatched(ctx, subscribed) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case batch := <-batches:
+			c.tellWatcher(ctx, batch, f)
+		}
+		if n := missed.Swap(0); n > 0 {
+			c.log.Warn("task: a watcher is too slow and was not told of everything", "batches_missed", n)
+		}
+	}
+}
+
+func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
+	var all []Ended
+	if err := json.Unmarshal([]byte(batch), &all); err != nil {
+		c.log.Warn("task: what a worker published cannot be read", "error", err)
+	}
+	for _, e := range all {
+		if ctx.Err() != nil {
+			return
+		}
+		f(e)
+	}
+}
+
+// keepWatched tells workers that somebody watches, again and again until ctx ends. They look once a second; after each subscription they are told at once.
+func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}) {
+	tick := time.NewTicker(watchRenewal)
+	defer tick.Stop()
+	for {
+		first := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-subscribed:
+			first = true
+		case <-tick.C:
+		}
+		if err := c.markWatched(ctx, first); err != nil && ctx.Err() == nil {
+			c.log.Debug("task: workers do not know yet that somebody watches", "error", err)
+		}
+	}
+}
+
+// markWatched is one round trip, and one more if workers are to look at once.
+func (c *Client) markWatched(ctx context.Context, now bool) error {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := c.rdb.B()
+	err := c.rdb.Do(call, b.Set().Key(c.keys.TaskWatched()).Value("1").Px(watchedFor).Build()).Error()
+	if err != nil || !now {
+		return err
+	}
+	return c.rdb.Do(call, b.Publish().Channel(c.keys.TaskControl()).Message("watched").Build()).Error()
+}
+
+// finishAndTell is finish, and tells those who watch, if any do, of what is in Redis then.
+func (w *Worker) finishAndTell(ctx context.Context, b stream.Batch) error {
+	if err := w.finish(ctx, b); err != nil {
+		return err
+	}
+	if w.control.watched() {
+		w.publish(ctx, b)
+	}
+	return nil
+}
+
+// publish is one round trip for a batch. It fails in silence: the tasks have ended, told or not.
+func (w *Worker) publish(ctx context.Context, b stream.Batch) {
+	all := make([]Ended, len(b.Entries))
+	for i, e := range b.Entries {
+		all[i] = effect(e).ended()
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		err = w.client.rdb.Do(call, w.client.rdb.B().Publish().Channel(w.client.keys.TaskEvents()).Message(string(text)).Build()).Error()
+	}
+	if err != nil {
+		w.log.Debug("task: watchers were not told", "error", err)
+	}
+}
+
+func (o *outcome) ended() Ended {
+	e := Ended{ID: o.task, Name: o.name, Queue: o.queue, Outcome: o.kind, Took: o.run.took, Attempt: o.attempt()}
+	if e.Took == 0 { // whoever watches has come in between
+		e.Took = time.Since(o.run.begun)
+	}
+	if o.err != nil {
+		e.Error = clip(o.err.Error(), maxEndedText)
+	}
+	return e
+}
