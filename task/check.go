@@ -98,7 +98,7 @@ func (s spot) String() string {
 func (c *Client) audit(ctx context.Context, grace time.Duration) (*auditor, error) {
 	a := &auditor{c: c, grace: grace, types: make(map[string]string), spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool)}
 	for _, step := range []func(context.Context) error{
-		a.clock, a.scan, a.control, a.queues, a.delayed, a.blocked, a.parked, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups,
+		a.clock, a.scan, a.control, a.queues, a.delayed, a.blocked, a.parked, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
 	} {
 		if err := step(ctx); err != nil {
 			return &auditor{}, fmt.Errorf("task: check: %w", err)

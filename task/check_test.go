@@ -137,7 +137,7 @@ func (e *env) restore(dumps map[string]string) {
 func TestCheckFindsCorruption(t *testing.T) {
 	e := newEnv(t)
 	running, release := stocked(e)
-	defer func() { release() }()
+	defer release()
 	k := e.keys()
 	other := message(t, wire.Message{ID: "other", Name: "x:Y"})
 	waiting := message(t, wire.Message{ID: "waiting-1", Name: "x:Y"})
@@ -181,6 +181,8 @@ func TestCheckFindsCorruption(t *testing.T) {
 		{"counters differ", "tasks:counters", "tasks dead by type", []string{"HINCRBY", "KEY", "dead type test:Failing", "1"}},
 		{"counter unknown", "tasks:counters", "is not known", []string{"HSET", "KEY", "junk", "1"}},
 		{"group without remaining", "groups:g:remaining", "is missing", []string{"HSET", "@groups:g:state", "total", "3"}},
+		{"record unreadable", "tasks:registry", "the record of worker x cannot be read", []string{"HSET", "KEY", "x", "junk"}},
+		{"record left over, W7", "tasks:registry", "worker x is gone", []string{"HSET", "KEY", "x", "{}"}},
 		{"group never expires", "groups:g:callback", "never expires", []string{"SET", "KEY", "x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,10 +2,14 @@ package task
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
 )
 
 // results: every result expires, and only tasks that have ended have one (T17).
@@ -192,6 +196,36 @@ func (a *auditor) group(ctx context.Context, key, gid string) error {
 	failed := state["failed"] != "" && state["failed"] != "0" // then it may fire before the others have ended
 	if left <= 0 && !fired || left > 0 && fired && !failed {
 		a.violation(key, nextReport, "%d children remain, and fired is %q", left, state["fired"])
+	}
+	return nil
+}
+
+// registry: a record is of a worker that lives, or died a moment ago.
+func (a *auditor) registry(ctx context.Context) error {
+	key := a.c.keys.TaskWorkers()
+	if !a.has(key) {
+		return nil
+	}
+	all := make(map[string]WorkerInfo)
+	err := a.c.hashPairs(ctx, key, func(id, record string) {
+		w, failed := readWorker(id, record)
+		if failed != nil {
+			a.violation(key, nextDelete+" (HDEL)", "the record of worker %s cannot be read: %v", id, failed)
+		} else {
+			all[id] = w
+		}
+	})
+	if err != nil {
+		return a.failed(key, err)
+	}
+	alive, err := stream.Living(ctx, a.c.rdb, a.c.keys, slices.Collect(maps.Keys(all)))
+	if err != nil {
+		return err
+	}
+	for id, w := range all {
+		if !alive[id] && a.old(w.Seen) {
+			a.violation(key, nextWorkers, "worker %s is gone, its record is left (W7)", id)
+		}
 	}
 	return nil
 }

@@ -50,8 +50,11 @@ func (w *Worker) finish(ctx context.Context, b stream.Batch) error {
 		}
 	}
 	if len(rest) > 0 {
-		return w.settle(ctx, b, rest)
+		if err := w.settle(ctx, b, rest); err != nil {
+			return err
+		}
 	}
+	w.ended.Add(uint64(len(b.Entries)))
 	return nil
 }
 

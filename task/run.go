@@ -104,6 +104,8 @@ func entryTime(id string) time.Time {
 func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outcome {
 	r := &run{worker: w, entry: e, queue: queue, begun: time.Now()}
 	w.meters.fetch(queue)
+	w.fetched.Add(1)
+	w.fetchedAt.Store(r.begun.UnixNano())
 	var err error
 	if r.msg, err = decode(e); err != nil {
 		return w.undecodable(r, err)

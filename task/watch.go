@@ -140,13 +140,13 @@ func (w *Worker) finishAndTell(ctx context.Context, b stream.Batch) error {
 		return err
 	}
 	if w.control.watched() {
-		w.publish(ctx, b)
+		w.tell(ctx, b)
 	}
 	return nil
 }
 
 // publish is one round trip for a batch. It fails in silence: the tasks have ended, told or not.
-func (w *Worker) publish(ctx context.Context, b stream.Batch) {
+func (w *Worker) tell(ctx context.Context, b stream.Batch) {
 	all := make([]Ended, len(b.Entries))
 	for i, e := range b.Entries {
 		all[i] = effect(e).ended()

@@ -113,6 +113,9 @@ type Worker struct {
 
 	mu      sync.Mutex
 	running map[*run]struct{}
+
+	fetched, ended atomic.Uint64 // entries
+	fetchedAt      atomic.Int64  // ns since the epoch, 0 = never
 }
 
 // Worker makes a worker with these handlers. The error names the option or handler that is unfit; two handlers for one name are refused.
