@@ -107,10 +107,10 @@ func (a *auditor) pending(ctx context.Context, key string, held map[string]bool,
 				held[p.entry] = true
 			}
 			by := consumers[p.worker]
-			if !there && p.idle > a.grace {
+			if !there && p.idle >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it (E-S21)", p.entry, p.worker)
 			}
-			if there && !by.alive && min(p.idle, by.idle) > a.grace {
+			if there && !by.alive && min(p.idle, by.idle) >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
 			}
 		}
@@ -132,7 +132,7 @@ func (a *auditor) consumers(ctx context.Context, key string) (map[string]consume
 			a.alive[id] = true
 			a.report.Workers++
 		}
-		if !c.alive && c.pending == 0 && c.idle > a.grace {
+		if !c.alive && c.pending == 0 && c.idle >= a.grace {
 			a.violation(key, nextWorkers, "consumer %s is left over: it holds nothing, and its worker is gone (W7)", id)
 		}
 	}
