@@ -145,7 +145,7 @@ func (w *Worker) finishAndTell(ctx context.Context, b stream.Batch) error {
 	return nil
 }
 
-// publish is one round trip for a batch. It fails in silence: the tasks have ended, told or not.
+// tell is one round trip for a batch. It fails in silence: the tasks have ended, told or not.
 func (w *Worker) tell(ctx context.Context, b stream.Batch) {
 	all := make([]Ended, len(b.Entries))
 	for i, e := range b.Entries {

@@ -27,6 +27,8 @@ type cli struct {
 	Job     jobCmd     `cmd:"" help:"Send job order commands as an MES does, and look at job orders."`
 	Station stationCmd `cmd:"" help:"Configure stations, or simulate one."`
 	Recipe  recipeCmd  `cmd:"" help:"Check and draw recipes."`
+	Task    taskCmd    `cmd:"" help:"Submit, run, look at and steer tasks."`
+	Lock    lockCmd    `cmd:"" help:"Look at locks and limiters, and break them."`
 	MES     mesCmd     `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
 	Check   checkCmd   `cmd:"" help:"List broken invariants of store, streams and retained topics."`
 	Doctor  doctorCmd  `cmd:"" help:"Check that Redis and the broker are fit for Takt."`

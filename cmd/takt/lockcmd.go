@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/lock"
+	"github.com/taktworks/takt/task"
+)
+
+type lockCmd struct {
+	List  lockListCmd  `cmd:"" help:"List locks that are held or waited for, and limiters in use."`
+	Break lockBreakCmd `cmd:"" help:"Take a lock from whoever has it, or reset a limiter."`
+}
+
+type lockListCmd struct {
+	Match string `help:"Only keys that fit this pattern, as Redis has them: lock:mutex:job:*." placeholder:"GLOB"`
+	Limit int    `help:"At most so many." default:"1000"`
+	JSON  bool   `name:"json" help:"One JSON object per lock."`
+}
+
+func (lockListCmd) Help() string {
+	return `Goes through the keys of the server in pages.
+
+Examples:
+  takt lock list
+  takt lock list --match 'lock:mutex:job:*' --json`
+}
+
+func (c *lockListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 1 || c.Limit > 100_000 {
+		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 1 to 100000", c.Limit)}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		locks, err := client.Locker().List(ctx, c.Match, c.Limit)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			for _, l := range locks {
+				if err := printJSON(a.out, l); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		t := newTable(a.out, "KIND", "KEY", "HELD BY", "EXPIRES IN", "FENCE", "WAITERS")
+		for _, l := range locks {
+			t.row(l.Kind, l.Key, holders(&l), l.ExpiresIn.Round(time.Millisecond).String(), strconv.FormatUint(l.Fence, 10), strconv.Itoa(l.Waiters))
+		}
+		return t.flush()
+	})
+}
+
+// holders is who has a lock, or how much of a limiter is used.
+func holders(l *lock.Info) string {
+	switch {
+	case l.Kind == "rate":
+		return fmt.Sprintf("%d of %d in %v", l.Used, l.Limit, l.Window)
+	case l.Kind == "concurrency":
+		return fmt.Sprintf("%d slots", l.Used)
+	case l.Readers > 0:
+		return fmt.Sprintf("%d readers", l.Readers)
+	}
+	var names []string
+	for _, o := range l.Owners {
+		names = append(names, o.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+type lockBreakCmd struct {
+	Key string `arg:"" help:"Key, as takt lock list shows it."`
+	Yes bool   `help:"Say that you know what the holder will do."`
+}
+
+func (lockBreakCmd) Help() string {
+	return `The holder notices at its next renewal, a third of the lock's time to live away. Until then two may work at once, and only the fencing number tells them apart.
+
+Examples:
+  takt lock break lock:mutex:job:42 --yes`
+}
+
+func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
+	if !c.Yes {
+		return &exitError{exitUsage, errors.New("two may hold the lock until the holder notices; say --yes if that is what you want")}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		l, err := client.Locker().Break(ctx, c.Key)
+		if errors.Is(err, lock.ErrNoLock) {
+			return &exitError{exitRefused, err}
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "%s: broken, it was held by %s\n", l.Key, holders(&l))
+		return err
+	})
+}

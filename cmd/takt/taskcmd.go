@@ -1,0 +1,386 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+type taskCmd struct {
+	List   taskListCmd   `cmd:"" help:"List tasks that wait, run, are delayed, blocked, parked or dead."`
+	Show   taskShowCmd   `cmd:"" help:"Show one task: state, arguments, history, result."`
+	Submit taskSubmitCmd `cmd:"" help:"Submit a task by its name, with JSON arguments."`
+	Run    taskRunCmd    `cmd:"" help:"Be a worker that runs a command for each task."`
+	Retry  taskRetryCmd  `cmd:"" help:"Run a delayed or dead task now."`
+	Cancel taskCancelCmd `cmd:"" help:"End tasks that wait, and break off tasks that run."`
+	Dead   taskDeadCmd   `cmd:"" help:"Dead letters: list, show, requeue, delete."`
+	Pause  taskPauseCmd  `cmd:"" help:"Pause a queue or a type of task, or bound a queue's rate."`
+	Resume taskResumeCmd `cmd:"" help:"Resume what is paused."`
+	Stats  taskStatsCmd  `cmd:"" help:"Show queues, workers and counters."`
+	Watch  taskWatchCmd  `cmd:"" help:"Follow tasks as they end."`
+	Group  taskGroupCmd  `cmd:"" help:"Show or cancel a group of tasks."`
+}
+
+// withTasks connects and calls f. Errors get their exit codes.
+func (a *app) withTasks(ctx context.Context, f func(*task.Client) error) error {
+	embedded := a.useEndpoints()
+	if err := a.needRedis(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	dial, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := a.taskClient(dial, embedded, a.log)
+	if err != nil {
+		return storeError(err)
+	}
+	defer client.Close()
+	return taskError(f(client))
+}
+
+// taskError gives an error of package task its exit code.
+func taskError(err error) error {
+	var duplicate *task.DuplicateError
+	var state *task.StateError
+	var exit *exitError
+	switch {
+	case err == nil || errors.As(err, &exit):
+		return err
+	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrResultMissing), errors.Is(err, task.ErrBacklog), errors.As(err, &duplicate), errors.As(err, &state):
+		return &exitError{exitRefused, err}
+	case task.Away(err), errors.Is(err, context.DeadlineExceeded):
+		return &exitError{exitNoAnswer, err}
+	}
+	return err
+}
+
+type taskListCmd struct {
+	State string `help:"Only this state: waiting, running, delayed, blocked, parked or dead." enum:",waiting,running,delayed,blocked,parked,dead" default:""`
+	Queue string `help:"Only this queue, for example normal:medium." placeholder:"PRIORITY:SIZE"`
+	Name  string `help:"Only tasks of this type."`
+	Limit int    `help:"At most so many; 0 = all." default:"100"`
+	JSON  bool   `name:"json" help:"One JSON object per task."`
+}
+
+func (taskListCmd) Help() string {
+	return `Reads the queues in pages; it never blocks the server, and what moves meanwhile may be seen twice or not at all.
+
+Examples:
+  takt task list
+  takt task list --state delayed --name mail:Send
+  takt task list --queue background:large --limit 0 --json`
+}
+
+func (c *taskListCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		t := newTable(a.out, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
+		n := 0
+		for one, err := range client.All(ctx, task.Filter{State: task.State(c.State), Queue: task.Queue(c.Queue), Name: c.Name}) {
+			if err != nil {
+				return err
+			}
+			if n++; c.Limit > 0 && n > c.Limit {
+				if !c.JSON {
+					_ = t.flush()
+					fmt.Fprintf(a.err, "takt: more than %d, see --limit\n", c.Limit)
+					return nil
+				}
+				break
+			}
+			if c.JSON {
+				if err := printJSON(a.out, one); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(string(one.State), one.Name, place(one.Ref), strconv.Itoa(one.Attempt), age(one.Enqueued), detail(&one))
+		}
+		if c.JSON {
+			return nil
+		}
+		return t.flush()
+	})
+}
+
+// place is what the other commands take to find the task again.
+func place(r task.Ref) string {
+	if r.Queue == "" {
+		return r.ID
+	}
+	return r.String()
+}
+
+func age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return time.Since(since).Round(time.Second).String()
+}
+
+// detail is what matters most of a task in its state.
+func detail(t *task.Task) string {
+	switch {
+	case t.Error != nil:
+		return oneLine(t.Error.Error(), 80)
+	case t.State == task.StateRunning:
+		return "on " + t.Worker
+	case !t.Due.IsZero():
+		return "due " + t.Due.Local().Format(time.DateTime)
+	case len(t.History) > 0:
+		return "failed: " + oneLine(t.History[len(t.History)-1].Error, 70)
+	}
+	return ""
+}
+
+func oneLine(s string, limit int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}
+
+type taskShowCmd struct {
+	Task string `arg:"" help:"Task id, or QUEUE/ENTRY/ID as other commands print it, which is found at once."`
+	JSON bool   `name:"json" help:"One JSON object."`
+}
+
+func (taskShowCmd) Help() string {
+	return `An id alone is looked for among results, dead letters and blocked tasks, and then in all queues.
+
+Examples:
+  takt task show 019a1b2c3d4e7f8091a2b3c4d5e6f708
+  takt task show normal:medium/1763769600000-0/019a1b2c3d4e7f8091a2b3c4d5e6f708 --json`
+}
+
+func (c *taskShowCmd) Run(ctx context.Context, a *app) error {
+	ref, err := task.ParseRef(c.Task)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		t, err := client.Find(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, t)
+		}
+		return a.showTask(&t)
+	})
+}
+
+func (a *app) showTask(t *task.Task) error {
+	out := newTable(a.out, "FIELD", "VALUE")
+	row := func(name, value string) {
+		if value != "" && value != "0" {
+			out.row(name, value)
+		}
+	}
+	row("task", place(t.Ref))
+	row("name", t.Name)
+	row("state", string(t.State))
+	row("worker", t.Worker)
+	row("attempt", strconv.Itoa(t.Attempt))
+	row("deliveries", strconv.Itoa(t.Deliveries))
+	row("arguments", string(t.Args))
+	row("keyword arguments", string(t.Kwargs))
+	row("group", t.Group)
+	row("parent", t.Parent)
+	row("unique key", t.Unique)
+	for _, at := range []struct {
+		name string
+		at   time.Time
+	}{{"submitted", t.Enqueued}, {"due", t.Due}, {"deadline", t.Deadline}, {"running since", t.Since}, {"died", t.Died}} {
+		if !at.at.IsZero() {
+			row(at.name, at.at.Local().Format(time.RFC3339Nano))
+		}
+	}
+	for _, f := range t.History {
+		row(fmt.Sprintf("attempt %d", f.Attempt), f.At.Local().Format(time.DateTime)+" "+oneLine(f.Error, 200))
+	}
+	if t.Error != nil {
+		row("error", oneLine(t.Error.Error(), 500))
+	}
+	row("result", string(t.Result))
+	row("raw", t.Raw)
+	if err := out.flush(); err != nil || t.Error == nil || t.Error.Traceback == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "\n%s\n", t.Error.Traceback)
+	return err
+}
+
+type taskSubmitCmd struct {
+	Name     string            `arg:"" help:"Name of the task's type."`
+	Args     string            `arg:"" optional:"" help:"JSON array of the arguments, or one value." default:"[]"`
+	Priority string            `help:"realtime, normal or background." default:"normal" enum:"realtime,normal,background"`
+	Size     string            `help:"small, medium or large." default:"medium" enum:"small,medium,large"`
+	In       time.Duration     `help:"Start no earlier than so long from now." placeholder:"DURATION"`
+	At       time.Time         `help:"Start no earlier than this time, RFC 3339." placeholder:"TIME"`
+	Key      string            `help:"Idempotency key: under one key there is one task."`
+	ID       string            `name:"id" help:"Id of the task; a second submission with it is answered with the first."`
+	Unique   string            `help:"Refuse if a task with this unique key has not ended."`
+	Label    map[string]string `help:"Labels, name=value." mapsep:","`
+	Keep     time.Duration     `help:"How long the result is kept; 0 = as the worker's type says." placeholder:"DURATION"`
+	Deadline time.Time         `help:"The task is dead if it has not ended then, RFC 3339." placeholder:"TIME"`
+	Wait     bool              `short:"w" help:"Wait for the result, print it, and fail if the task does."`
+	JSON     bool              `name:"json" help:"One JSON object."`
+}
+
+func (taskSubmitCmd) Help() string {
+	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it.
+
+Examples:
+  takt task submit mail:Send '["ada@example.org"]'
+  takt task submit report:Nightly --size large --priority background --in 1h
+  takt task submit test:Double 21 --key order-7 --wait`
+}
+
+func (c *taskSubmitCmd) options() (opts []task.SubmitOption) {
+	if c.In > 0 {
+		opts = append(opts, task.In(c.In))
+	}
+	if !c.At.IsZero() {
+		opts = append(opts, task.At(c.At))
+	}
+	if c.Key != "" {
+		opts = append(opts, task.Key(c.Key))
+	}
+	if c.ID != "" {
+		opts = append(opts, task.ID(c.ID))
+	}
+	if c.Unique != "" {
+		opts = append(opts, task.UniqueKey(c.Unique, 0))
+	}
+	if len(c.Label) > 0 {
+		opts = append(opts, task.WithLabels(c.Label))
+	}
+	if c.Keep > 0 {
+		opts = append(opts, task.Keep(c.Keep))
+	} else if c.Wait {
+		opts = append(opts, task.Keep(time.Hour))
+	}
+	if !c.Deadline.IsZero() {
+		opts = append(opts, task.Deadline(c.Deadline))
+	}
+	return opts
+}
+
+func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
+	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 {
+		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in is no negative time")}
+	}
+	typ, err := task.DefineJSON(c.Name, task.Priority(c.Priority), task.Size(c.Size))
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if !json.Valid([]byte(c.Args)) {
+		return &exitError{exitUsage, fmt.Errorf("arguments %q: no JSON; text needs its quotes: '\"text\"'", oneLine(c.Args, 60))}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		ref, existing, err := typ.Submit(ctx, client, json.RawMessage(c.Args), c.options()...)
+		if err != nil {
+			return err
+		}
+		if !c.Wait {
+			if c.JSON {
+				return printJSON(a.out, struct {
+					task.Ref
+					Existing bool `json:"existing"`
+				}{ref, existing})
+			}
+			_, err = fmt.Fprintln(a.out, ref)
+			return err
+		}
+		r, err := client.AwaitJSON(ctx, ref.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = printJSON(a.out, struct {
+				task.Ref
+				Value json.RawMessage `json:"value,omitempty"`
+				Error *task.Error     `json:"error,omitempty"`
+				Took  float64         `json:"took_ms"`
+			}{ref, r.Value, r.Err, r.Duration.Seconds() * 1000})
+		} else if r.Err == nil {
+			_, err = fmt.Fprintln(a.out, string(r.Value))
+		}
+		if r.Err != nil {
+			return &exitError{exitFailed, errors.Join(r.Err, err)}
+		}
+		return err
+	})
+}
+
+type taskRetryCmd struct {
+	Tasks []string `arg:"" name:"task" help:"Task ids, or QUEUE/ENTRY/ID."`
+}
+
+func (taskRetryCmd) Help() string {
+	return `A delayed or blocked task becomes due at once. A dead one is requeued with fresh counters; its history stays.
+
+Examples:
+  takt task retry 019a1b2c3d4e7f8091a2b3c4d5e6f708`
+}
+
+func (c *taskRetryCmd) Run(ctx context.Context, a *app) error {
+	return a.eachTask(ctx, c.Tasks, func(client *task.Client, ref task.Ref) (string, error) {
+		t, err := client.Find(ctx, ref)
+		if err != nil {
+			return "", err
+		}
+		if t.State == task.StateDead {
+			_, err := client.DeadLetters().Requeue(ctx, t.ID)
+			return "requeued", err
+		}
+		return "due now", client.RunNow(ctx, t.Ref)
+	})
+}
+
+type taskCancelCmd struct {
+	Tasks []string `arg:"" name:"task" help:"Task ids, or QUEUE/ENTRY/ID."`
+}
+
+func (taskCancelCmd) Help() string {
+	return `A task that has not begun ends at once as cancelled. One that runs is told: its context ends, and it is cancelled when its handler has returned.
+
+Examples:
+  takt task cancel 019a1b2c3d4e7f8091a2b3c4d5e6f708`
+}
+
+func (c *taskCancelCmd) Run(ctx context.Context, a *app) error {
+	return a.eachTask(ctx, c.Tasks, func(client *task.Client, ref task.Ref) (string, error) {
+		outcome, err := client.Cancel(ctx, ref)
+		return string(outcome), err
+	})
+}
+
+// eachTask does something with each task that is named, prints what was done, and goes on after an error.
+func (a *app) eachTask(ctx context.Context, tasks []string, do func(*task.Client, task.Ref) (string, error)) error {
+	refs := make([]task.Ref, len(tasks))
+	for i, text := range tasks {
+		var err error
+		if refs[i], err = task.ParseRef(text); err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		var errs []error
+		for i, ref := range refs {
+			done, err := do(client, ref)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", tasks[i], err))
+				continue
+			}
+			fmt.Fprintf(a.out, "%s: %s\n", tasks[i], done)
+		}
+		return errors.Join(errs...)
+	})
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+type taskDeadCmd struct {
+	List    taskDeadListCmd    `cmd:"" help:"List dead letters, oldest first."`
+	Show    taskDeadShowCmd    `cmd:"" help:"Show one dead letter: why, its history, its message."`
+	Requeue taskDeadRequeueCmd `cmd:"" help:"Give dead tasks another life."`
+	Delete  taskDeadDeleteCmd  `cmd:"" help:"Delete dead letters for good."`
+}
+
+// deadFlags say which letters are meant.
+type deadFlags struct {
+	Name   string    `help:"Only tasks of this type."`
+	Reason string    `help:"Only letters with this reason: the type of the last error, or deliveries, unknown, timeout, undecodable."`
+	Queue  string    `help:"Only this queue." placeholder:"PRIORITY:SIZE"`
+	Since  time.Time `help:"Died then or later, RFC 3339." placeholder:"TIME"`
+	Until  time.Time `help:"Died before, RFC 3339." placeholder:"TIME"`
+}
+
+func (f *deadFlags) filter() task.DeadFilter {
+	return task.DeadFilter{Name: f.Name, Reason: f.Reason, Queue: task.Queue(f.Queue), Since: f.Since, Until: f.Until}
+}
+
+type taskDeadListCmd struct {
+	deadFlags `embed:""`
+	Limit     int  `help:"At most so many; 0 = all." default:"100"`
+	JSON      bool `name:"json" help:"One JSON object per letter."`
+}
+
+func (taskDeadListCmd) Help() string {
+	return `Examples:
+  takt task dead list
+  takt task dead list --reason deliveries --since 2026-11-01T00:00:00Z --json`
+}
+
+func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		t := newTable(a.out, "DIED", "NAME", "REASON", "TASK", "ERROR")
+		filter, n := c.filter(), 0
+		for {
+			page, err := client.DeadLetters().List(ctx, filter)
+			if err != nil {
+				return err
+			}
+			for _, l := range page.Letters {
+				if n++; c.Limit > 0 && n > c.Limit {
+					page.Next = ""
+					fmt.Fprintf(a.err, "takt: more than %d, see --limit\n", c.Limit)
+					break
+				}
+				if c.JSON {
+					if err := printJSON(a.out, l); err != nil {
+						return err
+					}
+					continue
+				}
+				message := ""
+				if l.Error != nil {
+					message = oneLine(l.Error.Message, 80)
+				}
+				t.row(l.Died.Local().Format(time.DateTime), l.Name, l.Reason, l.ID, message)
+			}
+			if filter.After = page.Next; filter.After == "" {
+				break
+			}
+		}
+		if c.JSON {
+			return nil
+		}
+		return t.flush()
+	})
+}
+
+type taskDeadShowCmd struct {
+	ID   string `arg:"" help:"Task id."`
+	JSON bool   `name:"json" help:"One JSON object."`
+}
+
+func (taskDeadShowCmd) Help() string {
+	return `Examples:
+  takt task dead show 019a1b2c3d4e7f8091a2b3c4d5e6f708`
+}
+
+func (c *taskDeadShowCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		l, err := client.DeadLetters().Show(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, l)
+		}
+		return a.showTask(&l.Task)
+	})
+}
+
+type taskDeadRequeueCmd struct {
+	IDs       []string `arg:"" optional:"" name:"id" help:"Task ids."`
+	All       bool     `help:"All that the flags mean, in the place of ids."`
+	deadFlags `embed:""`
+}
+
+func (taskDeadRequeueCmd) Help() string {
+	return `Of two operators who requeue one letter, one does. Messages that cannot be read are not requeued.
+
+Examples:
+  takt task dead requeue 019a1b2c3d4e7f8091a2b3c4d5e6f708
+  takt task dead requeue --all --name mail:Send --reason timeout`
+}
+
+func (c *taskDeadRequeueCmd) Run(ctx context.Context, a *app) error {
+	return a.someDead(ctx, "requeued", c.IDs, c.All, c.filter(), task.DeadLetters.Requeue, task.RequeueAll)
+}
+
+type taskDeadDeleteCmd struct {
+	IDs       []string `arg:"" optional:"" name:"id" help:"Task ids."`
+	All       bool     `help:"All that the flags mean, in the place of ids."`
+	deadFlags `embed:""`
+}
+
+func (taskDeadDeleteCmd) Help() string {
+	return `Examples:
+  takt task dead delete 019a1b2c3d4e7f8091a2b3c4d5e6f708
+  takt task dead delete --all --until 2026-01-01T00:00:00Z`
+}
+
+func (c *taskDeadDeleteCmd) Run(ctx context.Context, a *app) error {
+	return a.someDead(ctx, "deleted", c.IDs, c.All, c.filter(), task.DeadLetters.Delete, task.DeleteAll)
+}
+
+// someDead does something with the letters that are named, or with all that a filter means.
+func (a *app) someDead(ctx context.Context, word string, ids []string, all bool, f task.DeadFilter,
+	some func(task.DeadLetters, context.Context, ...string) (int, error), every func(context.Context, task.DeadLetters, task.DeadFilter) (int, error)) error {
+	if all == (len(ids) > 0) {
+		return &exitError{exitUsage, errors.New("name ids, or say --all with the flags that tell which")}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		var n int
+		var err error
+		if all {
+			n, err = every(ctx, client.DeadLetters(), f)
+		} else {
+			n, err = some(client.DeadLetters(), ctx, ids...)
+		}
+		fmt.Fprintf(a.out, "%d %s\n", n, word)
+		if err != nil {
+			return err
+		}
+		if !all && n < len(ids) {
+			return &exitError{exitRefused, fmt.Errorf("%d of %d are no dead letters", len(ids)-n, len(ids))}
+		}
+		return nil
+	})
+}

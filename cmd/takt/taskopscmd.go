@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+type taskPauseCmd struct {
+	Queue string  `arg:"" optional:"" help:"Queue, for example background:large; with --rate it is bounded, not paused." placeholder:"PRIORITY:SIZE"`
+	Type  string  `help:"A type of task in the place of a queue: its tasks are set aside until it is resumed."`
+	Rate  float64 `help:"Let all workers together begin at most so many tasks of the queue per second; 0 = pause it."`
+}
+
+func (taskPauseCmd) Help() string {
+	return `What runs goes on. Workers hear of it at once, or after a second.
+
+Examples:
+  takt task pause background:large
+  takt task pause --type mail:Send
+  takt task pause normal:small --rate 100`
+}
+
+func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
+	if (c.Queue == "") == (c.Type == "") || c.Rate < 0 || c.Rate > 0 && c.Queue == "" {
+		return &exitError{exitUsage, errors.New("name a queue or a --type; --rate is a number above 0, and of queues only")}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		switch {
+		case c.Type != "":
+			return client.PauseType(ctx, c.Type)
+		case c.Rate > 0:
+			return client.SetRate(ctx, task.Queue(c.Queue), c.Rate)
+		}
+		return client.PauseQueue(ctx, task.Queue(c.Queue))
+	})
+}
+
+type taskResumeCmd struct {
+	Queue string `arg:"" optional:"" help:"Queue; its rate is lifted, too." placeholder:"PRIORITY:SIZE"`
+	Type  string `help:"A type of task in the place of a queue."`
+}
+
+func (taskResumeCmd) Help() string {
+	return `Examples:
+  takt task resume background:large
+  takt task resume --type mail:Send`
+}
+
+func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
+	if (c.Queue == "") == (c.Type == "") {
+		return &exitError{exitUsage, errors.New("name a queue or a --type")}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		if c.Type != "" {
+			n, err := client.ResumeType(ctx, c.Type)
+			if err == nil {
+				fmt.Fprintf(a.out, "%d tasks are due again\n", n)
+			}
+			return err
+		}
+		return errors.Join(client.ResumeQueue(ctx, task.Queue(c.Queue)), client.SetRate(ctx, task.Queue(c.Queue), 0))
+	})
+}
+
+type taskStatsCmd struct {
+	JSON bool `name:"json" help:"One JSON object."`
+}
+
+func (taskStatsCmd) Help() string {
+	return `Examples:
+  takt task stats
+  takt task stats --json`
+}
+
+func (c *taskStatsCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		s, err := client.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		workers, err := client.Workers(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, struct {
+				task.Stats
+				Registry any `json:"registry"`
+			}{s, workers})
+		}
+		return a.showStats(&s, workers)
+	})
+}
+
+func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
+	t := newTable(a.out, "QUEUE", "WAITING", "RUNNING", "OLDEST", "")
+	for _, q := range s.Queues {
+		note := ""
+		if q.Paused {
+			note = "paused"
+		}
+		if q.Rate > 0 {
+			note = strings.TrimSpace(note + fmt.Sprintf(" at most %g/s", q.Rate))
+		}
+		oldest := "-"
+		if q.Waiting > 0 {
+			oldest = q.Oldest.Round(time.Millisecond).String()
+		}
+		t.row(string(q.Queue), strconv.FormatInt(q.Waiting, 10), strconv.FormatInt(q.Running, 10), oldest, note)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	due := ""
+	if !s.NextDue.IsZero() {
+		due = ", the next due " + s.NextDue.Local().Format(time.DateTime)
+	}
+	fmt.Fprintf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
+	for _, name := range slices.Sorted(maps.Keys(s.Parked)) {
+		fmt.Fprintf(a.out, "paused type %s: %d set aside\n", name, s.Parked[name])
+	}
+	if len(s.ByType) > 0 {
+		t = newTable(a.out, "\nTYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
+		for _, name := range slices.Sorted(maps.Keys(s.ByType)) {
+			n := s.ByType[name]
+			count := func(o task.Outcome) string { return strconv.FormatInt(n[o], 10) }
+			t.row(name, count(task.Done), count(task.Dead), count(task.Cancelled), count(task.Retried), count(task.Blocked))
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	if len(workers) == 0 {
+		_, err := fmt.Fprintln(a.out, "\nno workers")
+		return err
+	}
+	t = newTable(a.out, "\nWORKER", "HOST", "PID", "SINCE", "SLOTS", "RUNNING")
+	for _, w := range workers {
+		t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Since.Local().Format(time.DateTime), slotsOf(w.Slots), strconv.Itoa(w.InHand))
+	}
+	return t.flush()
+}
+
+func slotsOf(slots map[task.Size]int) string {
+	var parts []string
+	for _, size := range task.Sizes() {
+		if n := slots[size]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, size))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+type taskWatchCmd struct {
+	Name  string        `help:"Only tasks of this type."`
+	Final bool          `help:"Only ends of tasks, not of runs that are tried again."`
+	Every time.Duration `help:"Show rates so often beside the list, on standard error; 0 = never." default:"0s"`
+	JSON  bool          `name:"json" help:"One JSON object per run."`
+}
+
+func (taskWatchCmd) Help() string {
+	return `Shows the end of every run from now on until it is stopped. It looks on: what ends while the connection is lost is not shown.
+
+Examples:
+  takt task watch
+  takt task watch --name mail:Send --final --json`
+}
+
+func (c *taskWatchCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		var mu sync.Mutex
+		counts := make(map[task.Outcome]int)
+		if c.Every > 0 {
+			go func() {
+				tick := time.NewTicker(c.Every)
+				defer tick.Stop()
+				for {
+					select {
+					case <-ctx.Done():
+						return
+					case <-tick.C:
+					}
+					mu.Lock()
+					line := ""
+					for _, o := range slices.Sorted(maps.Keys(counts)) {
+						line += fmt.Sprintf("  %s %.1f/s", o, float64(counts[o])/c.Every.Seconds())
+					}
+					clear(counts)
+					mu.Unlock()
+					fmt.Fprintf(a.err, "%s%s\n", time.Now().Format(time.TimeOnly), line)
+				}
+			}()
+		}
+		return client.Watch(ctx, func(e task.Ended) {
+			if c.Name != "" && e.Name != c.Name || c.Final && !e.Final() {
+				return
+			}
+			mu.Lock()
+			counts[e.Outcome]++
+			mu.Unlock()
+			if c.JSON {
+				_ = printJSON(a.out, e) // if nobody reads any more, the signal that ends us is on its way
+				return
+			}
+			fmt.Fprintf(a.out, "%s  %-9s  %s  %s  %v  %s\n", time.Now().Format("15:04:05.000"), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
+		})
+	})
+}
+
+type taskGroupCmd struct {
+	ID     string `arg:"" help:"Group id."`
+	Cancel bool   `help:"Cancel the children that have not ended."`
+	JSON   bool   `name:"json" help:"One JSON object."`
+}
+
+func (taskGroupCmd) Help() string {
+	return `Examples:
+  takt task group 019a1b2c3d4e7f8091a2b3c4d5e6f708
+  takt task group 019a1b2c3d4e7f8091a2b3c4d5e6f708 --cancel`
+}
+
+func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		if c.Cancel {
+			if err := client.CancelGroup(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		g, err := client.Group(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, g)
+		}
+		_, err = fmt.Fprintf(a.out, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
+		return err
+	})
+}
