@@ -69,7 +69,8 @@ func OnFailure(p Pending) GroupOption { return groupOption(func(g *grouping) { g
 // Inherit, used by a child of a group for a group of its own, hands its place in the outer group on: the child does not count as ended when its handler
 // returns, but when what follows the inner group (the callback or the OnFailure task) has ended; the callback's value is the child's result. So groups nest to
 // any depth. If the inner group fails and has no OnFailure task, the child has failed. Should the child itself die or be cancelled after
-// it, that counts. Without GroupID the inner group's id follows from that of the child, so that a child that runs again finds the group it made.
+// it, that counts. The inner group must not expire before it ends, or the outer one never ends. Without GroupID the inner group's id follows from that of the
+// child, so that a child that runs again finds the group it made.
 func Inherit() GroupOption { return groupOption(func(g *grouping) { g.inherit = true }) }
 
 const (
@@ -92,6 +93,7 @@ type grouping struct {
 	ttl     time.Duration
 	failure *Pending
 	inherit bool
+	outer   string // child whose place it takes; "" = none
 
 	total    int
 	callback message
@@ -115,7 +117,7 @@ type Group struct {
 	client   *Client
 }
 
-// GroupExistsError says that there is another group of that id: it has another number of children.
+// GroupExistsError says that there is another group of that id: it has another number of children, or another child's place in an outer group.
 type GroupExistsError struct {
 	ID       string
 	Children int
@@ -132,6 +134,8 @@ var ErrGroupGone = errors.New("task: the group expired while its children were a
 // the children are GROUP:0, GROUP:1 and so on, that of the callback is GROUP:callback. A group without children calls back at once. c may be nil in a handler: it is that
 // of the worker. The group is written first, then the children in pages, one round trip for up to 256 and one more for each 4096: after an error
 // of the connection some may be missing, and Spawn with the same GroupID and children adds them. Nothing is written if any of them is unfit.
+// A group has seen each child's end once and for all: a dead child that is requeued later runs for itself, and one that is deleted while it waits leaves the group
+// open until it expires.
 func Spawn(ctx context.Context, c *Client, children []Pending, callback Pending, opts ...GroupOption) (*Group, error) {
 	if c == nil {
 		if c = ClientFrom(ctx); c == nil {
@@ -194,6 +198,7 @@ func (g *grouping) encode(ctx context.Context, c *Client, children []Pending, ca
 	if g.inherit {
 		outer := running(ctx)
 		slot = outer.msg.Meta.Slot
+		g.outer = childID(outer.msg.Labels.String(groupLabel), int(slot-1))
 		after = append(after, wire.Label{Key: groupLabel, Value: outer.msg.Labels.String(groupLabel)})
 	}
 	s, err := callback.submission(ctx, c, callbackID(g.id), after, slot)
@@ -317,11 +322,11 @@ func (g *grouping) pages(c *Client, head []string) []script.Call {
 	var pages []script.Call
 	for from := 0; from == 0 || from < len(g.children); from += spawnPage {
 		page := g.children[from:min(from+spawnPage, len(g.children))]
-		args := make([]string, 0, 9+3*len(page))
+		args := make([]string, 0, 10+3*len(page))
 		if args = append(args, head...); from > 0 {
 			copy(args[3:], []string{"", "", "", "", ""})
 		}
-		args = append(args, strconv.Itoa(from))
+		args = append(args, strconv.Itoa(from), g.outer)
 		for _, m := range page {
 			args = append(args, index[m.queue], m.when, rueidis.BinaryString(m.data))
 		}

@@ -691,6 +691,30 @@ func TestGroupsNest(t *testing.T) {
 	}
 }
 
+// Two children cannot hand their places on to one group: the second is told.
+func TestGroupTakesOnePlace(t *testing.T) {
+	e := newEnv(t)
+	f := newFamily(e)
+	outer := task.Define[double, int]("group:Outer")
+	e.start(task.WorkerOptions{}, append(f.handlers(nil), outer.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
+		_, err := task.Spawn(ctx, nil, f.children(1), f.callback.With(double{}), task.Inherit(), task.GroupID("same"))
+		return 0, err
+	}))...)
+	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{outer.With(double{}), outer.With(double{})}, f.callback.With(double{}), task.OnAllDone, task.GroupID("outer")); err != nil {
+		t.Fatal(err)
+	}
+	for info := range f.infos {
+		if info.ID == "outer:callback" {
+			break
+		}
+	}
+	results, err := task.GroupResultsOf[int](e.ctx(), e.client, "outer")
+	got := strings.Fields(show(results))
+	if slices.Sort(got); err != nil || !slices.Equal(got, []string{"1", "task.GroupExistsError"}) {
+		t.Errorf("the outer group has %q, %v", got, err)
+	}
+}
+
 // C5: an inner group that fails is a child that failed, with an OnFailure task of its own or without.
 func TestNestedGroupFails(t *testing.T) {
 	for _, own := range []bool{false, true} {

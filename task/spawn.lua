@@ -3,8 +3,9 @@
 -- ARGV[1] children of the group   ARGV[2] time to live, ms   ARGV[3] policy: all, done or fast
 -- ARGV[4] callback record, "" = this is not the first page   ARGV[5] callback message   ARGV[6] index of its stream, from 1
 -- ARGV[7] message of the task that follows a failure, "" = none   ARGV[8] index of its stream   ARGV[9] slot of the first child of the page
--- ARGV[10...] children, each: index of its stream, when ("" = now, "+ms" = that long from now, "=seconds" since epoch), message
--- Reply: {"new" or "had", children added so far} | {"other", children}: there is another group of this id | {"gone"}: it has expired since its first page
+-- ARGV[10] child of an outer group whose place it takes, "" = none
+-- ARGV[11...] children, each: index of its stream, when ("" = now, "+ms" = that long from now, "=seconds" since epoch), message
+-- Reply: {"new" or "had", children added so far} | {"other", children}: there is another group of this id: of other size, or with another place | {"gone"}: it has expired since its first page
 --   | {"gap", children added so far}: pages before this one are missing
 -- Children are added once and in order: the state says how many were. A group without children fires at once.
 local function wrong(key, want)
@@ -20,10 +21,10 @@ for i = 6, 14 do
 end
 local total, ttl, sent = ARGV[1], ARGV[2], 0
 local first = tonumber(ARGV[9])
-local state = redis.call('HMGET', KEYS[1], 'total', 'sent', 'ttl')
+local state = redis.call('HMGET', KEYS[1], 'total', 'sent', 'ttl', 'outer')
 local word = state[1] and 'had' or 'new'
 if state[1] then
-  if state[1] ~= total then return {'other', tonumber(state[1])} end
+  if state[1] ~= total or (state[4] or '') ~= ARGV[10] then return {'other', tonumber(state[1])} end
   sent, ttl = tonumber(state[2]), state[3]
 elseif ARGV[4] == '' then
   return {'gone'}
@@ -35,6 +36,7 @@ if not state[1] then
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[1], 'total', total, 'sent', 0, 'ok', 0, 'failed', 0, 'created', string.format('%.0f', now * 1000), 'ttl', ttl, 'policy', ARGV[3],
     'callback', ARGV[5], 'callback queue', ARGV[6])
+  if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'outer', ARGV[10]) end
   if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'failure', ARGV[7], 'failure queue', ARGV[8]) end
   redis.call('SET', KEYS[3], total, 'PX', ttl)
   redis.call('SET', KEYS[4], ARGV[4], 'PX', ttl)
@@ -46,7 +48,7 @@ end
 local head = redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
 head = head and tonumber(head)
 local slot = first
-for p = 10, #ARGV, 3 do
+for p = 11, #ARGV, 3 do
   if slot >= sent then
     local when = ARGV[p + 1]
     if when == '' then

@@ -55,6 +55,8 @@ func TestMatch(t *testing.T) {
 		"publisher:stream-cursors":           "publisher:stream-cursors",
 		"publisher:lease":                    "publisher:lease",
 		"publisher:deadletter":               "publisher:deadletter",
+		"tasks:collecting":                   "tasks:collecting",
+		"tasks:collected:note%3ASend:ann:1":  "tasks:collected:{name}",
 		"worker:line-1":                      "worker:{id}",
 		"instances":                          "instances",
 		"lease:engine":                       "lease:{role}",
