@@ -230,6 +230,9 @@ func (e *StuckError) Error() string {
 // lost when the process dies.
 func (w *Worker) Run(ctx context.Context) error {
 	w.begun = time.Now()
+	if err := w.control.read(ctx); err != nil { // nothing is to run before that was paused or cancelled
+		w.log.Debug("task: what operators say is not known yet", "error", err)
+	}
 	life, die := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the groups
 	var alive, groups sync.WaitGroup
 	alive.Go(func() { _ = w.stream.Run(life) }) // always nil
