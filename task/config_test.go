@@ -292,6 +292,9 @@ func TestUnreadableConfig(t *testing.T) {
 	if _, err := e.client.Config(e.ctx()); err == nil || !strings.Contains(err.Error(), "colour") {
 		t.Errorf("Config: %v, want an error that names colour", err)
 	}
+	if err := e.client.SetConfig(e.ctx(), task.Config{Common: map[string]task.Override{"<<": {Enabled: new(true)}}}); err == nil {
+		t.Error("SetConfig takes a name that YAML reads as something else")
+	}
 	e.config("common: {StayTask: {concurrency_limit: 4}}", kind)
 	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 4 })
 }

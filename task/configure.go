@@ -27,12 +27,16 @@ func (c *Client) SetConfig(ctx context.Context, config Config, types ...Definiti
 	if err := config.Check(types...); err != nil {
 		return err
 	}
+	text := config.String()
+	if again, err := ParseConfig([]byte(text)); err != nil || again.String() != text {
+		return fmt.Errorf("task: set the configuration: one of its names cannot be written in YAML:\n%s", text)
+	}
 	old, err := c.Config(ctx)
 	if err != nil && !errors.Is(err, errConfig) { // what is not one is replaced
 		return err
 	}
 	b, control := c.rdb.B(), c.keys.TaskControl()
-	set := b.Hset().Key(control).FieldValue().FieldValue(configField, config.String()).Build()
+	set := b.Hset().Key(control).FieldValue().FieldValue(configField, text).Build()
 	if len(config.Common)+len(config.VO) == 0 {
 		set = b.Hdel().Key(control).Field(configField).Build()
 	}
@@ -183,8 +187,16 @@ func (c *control) readSettings(text string) *settings {
 // configure finds out what is set for the task.
 func (r *run) configure() {
 	if r.config = r.worker.settings(); r.config != nil {
-		r.override = r.config.For(r.msg.Name, r.vo())
+		r.override = new(r.config.For(r.msg.Name, r.vo()))
 	}
+}
+
+// set is what is set for the task.
+func (r *run) set() Override {
+	if r.override == nil {
+		return Override{}
+	}
+	return *r.override
 }
 
 func (r *run) vo() string { return r.msg.Labels.String("vo") }
@@ -200,7 +212,7 @@ func (r *run) disabled() *outcome {
 // limits are those of the type, or of the type for the task's VO if they are set so.
 func (r *run) limits() []lock.Spec {
 	s := r.handler.spec
-	l := s.limits.with(r.override)
+	l := s.limits.with(r.set())
 	if l == (limits{}) {
 		return nil
 	}
@@ -219,7 +231,7 @@ func (r *run) limits() []lock.Spec {
 
 // retry is the policy of the type with as many retries as are set.
 func (r *run) retry() RetryPolicy {
-	p, n := r.handler.spec.retry, r.override.MaxRetries
+	p, n := r.handler.spec.retry, r.set().MaxRetries
 	if n == nil {
 		return p
 	}

@@ -27,7 +27,7 @@ type outcome struct {
 
 	members []*outcome // of an aggregate that has ended: those of its members, see batch.go
 
-	parking parking // of a parked task
+	parking *parking // of a parked task
 }
 
 // terminal says that the task has ended.

@@ -78,7 +78,7 @@ func (r *run) park() *outcome {
 // setAside is the outcome of a task that is not to run for now. It is looked at again after delay if the reason is gone when it is written down.
 func (r *run) setAside(why parking, delay time.Duration) *outcome {
 	o := r.again(Parked, jitter(delay), nil)
-	o.parking = why
+	o.parking = &why
 	return o
 }
 

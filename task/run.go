@@ -33,7 +33,7 @@ type run struct {
 
 	overrides []Provider
 	config    *settings // nil = none
-	override  Override  // of it, for this task
+	override  *Override // of it, for this task; see set
 	cancel    context.CancelCauseFunc
 	ended     time.Time       // when its context ended; guarded by worker.mu
 	told      bool            // that it is stuck; guarded by worker.mu
@@ -144,7 +144,7 @@ func (r *run) refuse() *outcome {
 		return r.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(r.msg.Meta.Deadline).UTC().Format(time.RFC3339)))
 	case w.control.typePaused(r.msg.Name):
 		return r.park()
-	case !r.override.IsEnabled():
+	case !r.set().IsEnabled():
 		return r.disabled()
 	case r.handler == nil:
 		return r.unknown()
@@ -204,7 +204,7 @@ func (r *run) base(parent context.Context) (base context.Context, end func()) {
 
 // limit sets the time limits of the run.
 func (r *run) limit(cancel context.CancelCauseFunc) *time.Timer {
-	timeout := valueOr(r.override.Timeout, r.handler.spec.timeout)
+	timeout := valueOr(r.set().Timeout, r.handler.spec.timeout)
 	if own := r.msg.Meta.Timeout; own != 0 {
 		timeout = time.Duration(own) * time.Millisecond
 	}
@@ -275,11 +275,16 @@ func (r *run) through(ctx context.Context) (value []byte, err error) {
 
 // judge says what becomes of the task. cause is why its context ended, nil if it did not.
 func (r *run) judge(value []byte, err, cause error) *outcome {
+	if err == nil {
+		return r.done(value)
+	}
+	return r.judgeError(err, cause)
+}
+
+func (r *run) judgeError(err, cause error) *outcome {
 	var v *verdict
 	var lost *lock.LostError
 	switch {
-	case err == nil:
-		return r.done(value)
 	case errors.Is(cause, ErrLost), errors.Is(cause, ErrStopped):
 		return r.again(Returned, 0, err)
 	case errors.Is(cause, ErrCancelled):

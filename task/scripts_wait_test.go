@@ -46,7 +46,7 @@ func newWaitEnv(t testing.TB) *waitEnv {
 	for i, id := range []string{"1-1", "1-2"} {
 		name := string(rune('a' + i))
 		o := &outcome{kind: Blocked, task: name, name: "test:" + name, queue: "normal:small", member: []byte("message " + name), delay: 60_000_000_000}
-		o.parking = parking{field: pauseType + o.name}
+		o.parking = &parking{field: pauseType + o.name}
 		e.batch.Entries = append(e.batch.Entries, &stream.Entry{ID: id, Effect: o})
 	}
 	return e
@@ -123,7 +123,7 @@ func TestParkLooksAtThePause(t *testing.T) {
 	e := newWaitEnv(t)
 	k := e.client.keys
 	e.do("HSET", k.TaskControl(), pauseType+"test:a", "1", configField, "new")
-	effect(e.batch.Entries[1]).parking = parking{configField, "0000"}
+	effect(e.batch.Entries[1]).parking = &parking{configField, "0000"}
 	if err := e.finishParked(t.Context(), e.batch, e.batch.Entries); err != nil {
 		t.Fatal(err)
 	}
