@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // Violation is one broken invariant: a task or a key is lost, stuck or left over.
@@ -24,21 +25,22 @@ func (v Violation) String() string { return v.Key + ": " + v.Problem + "; " + v.
 
 // Report counts what Audit has seen. Tasks that wait for a lock are Delayed, too.
 type Report struct {
-	Waiting int `json:"waiting"` // in a queue, held by no worker
-	Running int `json:"running"` // held by a worker
-	Delayed int `json:"delayed"`
-	Blocked int `json:"blocked"` // those of Delayed that wait for a lock
-	Parked  int `json:"parked"`
-	Dead    int `json:"dead"`
-	Results int `json:"results"`
-	Awaited int `json:"awaited"` // tasks whose result somebody waits for
-	Unique  int `json:"unique"`  // unique keys that are held
-	Groups  int `json:"groups"`
-	Workers int `json:"workers"` // that live and read a queue
+	Waiting   int `json:"waiting"` // in a queue, held by no worker
+	Running   int `json:"running"` // held by a worker
+	Delayed   int `json:"delayed"`
+	Blocked   int `json:"blocked"` // those of Delayed that wait for a lock
+	Parked    int `json:"parked"`
+	Collected int `json:"collected"` // wait for others of their kind, see Aggregate
+	Dead      int `json:"dead"`
+	Results   int `json:"results"`
+	Awaited   int `json:"awaited"` // tasks whose result somebody waits for
+	Unique    int `json:"unique"`  // unique keys that are held
+	Groups    int `json:"groups"`
+	Workers   int `json:"workers"` // that live and read a queue
 }
 
-// Unfinished is how many tasks have not ended.
-func (r Report) Unfinished() int { return r.Waiting + r.Running + r.Delayed + r.Parked }
+// Unfinished is how many tasks have not ended. An aggregate counts as one.
+func (r Report) Unfinished() int { return r.Waiting + r.Running + r.Delayed + r.Parked + r.Collected }
 
 // Check lists the invariants that do not hold, nil if all do. What is younger than grace counts as work in hand: tasks that are overdue, or held
 // by a worker that is gone. It reads every key of the prefix, in pages, and holds the ids of all tasks in memory; it changes nothing. What one pass finds is
@@ -80,6 +82,7 @@ type auditor struct {
 	spots  map[string]spot   // where a task is that has not ended, or is dead, by id
 	member map[string]uint64 // fingerprint of the delayed message, by id
 	alive  map[string]bool   // workers that read a queue
+	open   map[string]bool   // groups of which somebody waits, by id
 }
 
 // spot is one place where a task is.
@@ -96,9 +99,9 @@ func (s spot) String() string {
 }
 
 func (c *Client) audit(ctx context.Context, grace time.Duration) (*auditor, error) {
-	a := &auditor{c: c, grace: grace, types: make(map[string]string), spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool)}
+	a := &auditor{c: c, grace: grace, types: make(map[string]string), spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool), open: make(map[string]bool)}
 	for _, step := range []func(context.Context) error{
-		a.clock, a.scan, a.control, a.queues, a.delayed, a.blocked, a.parked, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
+		a.clock, a.scan, a.control, a.queues, a.delayed, a.blocked, a.parked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
 	} {
 		if err := step(ctx); err != nil {
 			return &auditor{}, fmt.Errorf("task: check: %w", err)
@@ -165,7 +168,32 @@ func (a *auditor) place(id string, at spot) {
 	}
 }
 
-// waits says whether a task has not ended: it is in a queue, delayed or parked.
+// take notes where a message is, the tasks that it brings together, and their groups.
+func (a *auditor) take(m *wire.Message, at spot) {
+	a.place(m.ID, at)
+	if gid := m.Labels.String(groupLabel); gid != "" {
+		a.open[gid] = true
+	}
+	for _, raw := range membersOf(m) {
+		if one, ok := a.message(at.key, "a member of "+m.ID, string(raw)); ok {
+			a.place(one.ID, at)
+		}
+	}
+}
+
+// membersOf are the messages of an aggregate, nil if it is none.
+func membersOf(m *wire.Message) [][]byte {
+	if is, _ := m.Labels.Get(batchLabel); is != true {
+		return nil
+	}
+	all, err := membersCodec.DecodeArgs(m.Args)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// waits says whether a task has not ended: it is in a queue, delayed, parked or collected.
 func (a *auditor) waits(id string) bool {
 	at, ok := a.spots[id]
 	return ok && at.key != a.c.keys.TaskDead()

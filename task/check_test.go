@@ -257,11 +257,10 @@ func TestCheckOfGroups(t *testing.T) {
 	}{
 		{3, 1, 2, "", "0", ""},
 		{3, 3, 0, "1", "0", ""},
-		{3, 1, 2, "1", "1", ""}, // the first failure ends it
 		{0, 0, 0, "1", "0", ""},
 		{3, 1, 1, "", "0", "1 of 3 children have ended, but 1 are said to remain"},
 		{3, 3, 0, "", "0", "0 children remain, and fired is"},
-		{3, 1, 2, "1", "0", "2 children remain, and fired is"},
+		{3, 1, 2, "1", "1", "2 children remain, and fired is"},
 	} {
 		gid := "g"
 		e.do("HSET", k.GroupState(gid), "total", fmt.Sprint(c.total), "fired", c.fired, "failed", c.failed)
@@ -276,6 +275,37 @@ func TestCheckOfGroups(t *testing.T) {
 			t.Errorf("%+v: %v", c, found)
 		}
 		e.do("DEL", k.GroupState(gid), k.GroupRemaining(gid), k.GroupDone(gid))
+	}
+}
+
+// A group that was spawned and of which nobody waits has lost a child.
+func TestCheckOfLostChild(t *testing.T) {
+	e := newEnv(t)
+	k := e.keys()
+	e.must("HSET", k.GroupState("g"), "total", "2", "sent", "2")
+	e.must("SET", k.GroupRemaining("g"), "2", "PX", "60000")
+	e.must("PEXPIRE", k.GroupState("g"), "60000")
+	if _, found := e.check(0); len(found) != 1 || contains(found, k.GroupState("g"), "none of them waits or runs") != 1 {
+		t.Errorf("%v", found)
+	}
+	e.must("XADD", k.TaskStream("normal:small"), "*", "data", message(t, wire.Message{ID: "g:0", Name: "n", Labels: wire.Labels{{Key: "group_id", Value: "g"}}}))
+	e.healthy(0)
+}
+
+func TestCheckOfCollections(t *testing.T) {
+	e := newEnv(t)
+	k := e.keys()
+	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxDelay: time.Hour})
+	submitOne(e, many, double{1})
+	submitOne(e, many, double{2})
+	if r := e.healthy(0); r.Collected != 2 || r.Unfinished() != 2 {
+		t.Errorf("%+v", r)
+	}
+	e.must("ZADD", k.TaskCollecting(), "5", "lost")
+	e.must("HSET", k.TaskCollected("other"), "1", message(t, wire.Message{ID: "x", Name: "n"}))
+	_, found := e.check(0)
+	if len(found) != 2 || contains(found, k.TaskCollecting(), "names lost") != 1 || contains(found, k.TaskCollected("other"), "nobody hands it over") != 1 {
+		t.Errorf("%v", found)
 	}
 }
 

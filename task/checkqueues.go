@@ -71,7 +71,7 @@ func (a *auditor) entries(ctx context.Context, key string, held map[string]bool)
 				a.violation(key, nextRead, `entry %s should have the one field "data"`, e.ID)
 			}
 			if m, ok := a.message(key, "entry "+e.ID, data); ok {
-				a.place(m.ID, spot{key, e.ID})
+				a.take(&m, spot{key, e.ID})
 			}
 		}
 		if len(page) < auditPage {

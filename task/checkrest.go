@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // results: every result expires, and only tasks that have ended have one (T17).
@@ -142,14 +143,24 @@ func (a *auditor) counters(ctx context.Context) error {
 	return nil
 }
 
-// groups: what is left of a group is what has not ended of it, and its callback is fired when nothing is.
+// groups: what is left of a group is what has not ended of it, somebody of it waits or runs, and its callback is fired when nothing is left.
 func (a *auditor) groups(ctx context.Context) error {
 	states, names := a.each("groups:{gid}:state")
 	a.report.Groups = len(states)
+	waiting := make(map[string]string) // key by group that waits for children
 	for i, key := range states {
 		gid := strings.TrimSuffix(names[i], ":state")
-		if err := a.failed(key, a.group(ctx, key, gid)); err != nil {
+		waits, err := a.group(ctx, key, gid)
+		if err := a.failed(key, err); err != nil {
 			return err
+		}
+		if waits {
+			waiting[gid] = key
+		}
+	}
+	for gid, key := range waiting {
+		if !a.open[gid] {
+			a.violation(key, nextReport, "children remain, and none of them waits or runs: the group never ends")
 		}
 	}
 	var all []string
@@ -160,44 +171,57 @@ func (a *auditor) groups(ctx context.Context) error {
 	return a.expire(ctx, all)
 }
 
-func (a *auditor) group(ctx context.Context, key, gid string) error {
+// group reads one group. waits = all its children were submitted, and some have not ended.
+func (a *auditor) group(ctx context.Context, key, gid string) (waits bool, err error) {
 	k, b := a.c.keys, a.c.rdb.B()
 	for _, part := range []string{k.GroupDone(gid), k.GroupRemaining(gid)} {
 		if a.unreadable(part) {
-			return nil
+			return false, nil
 		}
 	}
 	replies := a.c.rdb.DoMulti(ctx, b.Hgetall().Key(key).Build(), b.Scard().Key(k.GroupDone(gid)).Build(), b.Get().Key(k.GroupRemaining(gid)).Build())
 	state, err := replies[0].AsStrMap()
 	if err != nil || len(state) == 0 {
-		return err
+		return false, err
 	}
 	done, err := replies[1].AsInt64()
 	if err != nil {
-		return err
+		return false, err
 	}
 	left, err := replies[2].AsInt64()
 	if rueidis.IsRedisNil(err) {
 		a.violation(k.GroupRemaining(gid), nextReport, "is missing, the group has a state")
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	total, err := strconv.ParseInt(state["total"], 10, 64)
 	if err != nil {
 		a.violation(key, nextReport, "total is %q", state["total"])
-		return nil
+		return false, nil
 	}
 	if left != total-done {
 		a.violation(key, nextReport, "%d of %d children have ended, but %d are said to remain", done, total, left)
 	}
-	fired := state["fired"] != "" && state["fired"] != "0"
-	failed := state["failed"] != "" && state["failed"] != "0" // then it may fire before the others have ended
-	if left <= 0 && !fired || left > 0 && fired && !failed {
+	if fired := state["fired"] != ""; fired != (left <= 0) {
 		a.violation(key, nextReport, "%d children remain, and fired is %q", left, state["fired"])
 	}
-	return nil
+	if left > 0 {
+		a.outer(state["callback"], state["failure"])
+	}
+	return left > 0 && state["sent"] == state["total"], nil
+}
+
+// outer notes the groups that what a group is to submit belongs to: they wait for it.
+func (a *auditor) outer(messages ...string) {
+	for _, raw := range messages {
+		if m, err := wire.Decode([]byte(raw)); err == nil {
+			if gid := m.Labels.String(groupLabel); gid != "" {
+				a.open[gid] = true
+			}
+		}
+	}
 }
 
 // registry: a record is of a worker that lives, or died a moment ago.

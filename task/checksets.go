@@ -35,7 +35,7 @@ func (a *auditor) delayed(ctx context.Context) error {
 			a.violation(key, nextReport, "task %s is there twice", m.ID)
 		}
 		a.member[m.ID] = print
-		a.place(m.ID, spot{key: key})
+		a.take(&m, spot{key: key})
 		if due := parseDue(score); a.old(due) {
 			a.violation(key, nextWorkers, "task %s was due at %s", m.ID, due.Format(time.RFC3339Nano))
 		}
@@ -79,7 +79,7 @@ func (a *auditor) parked(ctx context.Context) error {
 			if !ok {
 				return
 			}
-			a.place(m.ID, spot{key: key})
+			a.take(&m, spot{key: key})
 			if m.Name != names[i] {
 				a.violation(key, nextReport, "task %s is a %q", m.ID, m.Name)
 			}
@@ -101,6 +101,46 @@ func parseParked(score string) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(f))
+}
+
+// collected reads the tasks that wait for others of their kind: each collection has its time to be handed over.
+func (a *auditor) collected(ctx context.Context) error {
+	key := a.c.keys.TaskCollecting()
+	due := make(map[string]time.Time)
+	if a.has(key) {
+		if err := a.failed(key, a.c.zsetPairs(ctx, key, func(name, score string) { due[name] = parseDue(score) })); err != nil {
+			return err
+		}
+	}
+	all, names := a.each("tasks:collected:{name}")
+	for i, collection := range all {
+		seen := make(map[string]bool)
+		err := a.c.hashPairs(ctx, collection, func(field, value string) {
+			if _, err := strconv.Atoi(field); err != nil || seen[field] {
+				return
+			}
+			seen[field] = true
+			a.report.Collected++
+			if m, ok := a.message(collection, "member "+field, value); ok {
+				a.take(&m, spot{key: collection})
+			}
+		})
+		if err := a.failed(collection, err); err != nil {
+			return err
+		}
+		if at, ok := due[names[i]]; !ok {
+			a.violation(collection, nextReport, "is not in %s: nobody hands it over", key)
+		} else if a.old(at) {
+			a.violation(collection, nextWorkers, "was to be handed over at %s", at.Format(time.RFC3339Nano))
+		}
+		delete(due, names[i])
+	}
+	for name := range due {
+		if !a.unreadable(a.c.keys.TaskCollected(name)) {
+			a.violation(key, nextReport, "names %s, of which nothing is collected", name)
+		}
+	}
+	return nil
 }
 
 // dead compares the dead letters with their index.
