@@ -1,0 +1,114 @@
+package task
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis/script"
+)
+
+//go:embed left.lua
+var leftLua string
+
+var leftScript = script.New("task/left", leftLua)
+
+const runAllPoll = 5 * time.Millisecond // in case that others end the last task
+
+// RunAll runs tasks until none waits, runs or is delayed, and returns the ends of the runs in their order: for tests, and for programs that work off what is there and exit.
+// Delayed tasks and retries do not wait until they are due. Tasks of types that are paused stay where they are; one without a handler is dead after o.MaxUnknown
+// more tries. If ctx ends first, RunAll hands back what it has not begun and returns what ended so far, with an error that wraps the cause. o is that of a Worker; Concurrency nil
+// serves all sizes.
+func (c *Client) RunAll(ctx context.Context, o WorkerOptions, handlers ...Handler) ([]Event, error) {
+	var mu sync.Mutex
+	var ends []Event
+	ended := make(chan struct{}, 1)
+	observe := o.Observe
+	o.Observe = func(e Event) {
+		mu.Lock()
+		ends = append(ends, e)
+		mu.Unlock()
+		poke(ended)
+		if observe != nil {
+			observe(e)
+		}
+	}
+	if o.Concurrency == nil {
+		o.Concurrency = defaultSlots
+	}
+	o.NoPromote = true
+	w, err := c.Worker(o, handlers...)
+	if err != nil {
+		return nil, err
+	}
+	working, stop := context.WithCancel(ctx)
+	end := make(chan error, 1)
+	go func() { end <- w.Run(working) }()
+	err = c.untilNoneIsLeft(ctx, ended)
+	stop()
+	err = errors.Join(err, <-end)
+	mu.Lock()
+	defer mu.Unlock()
+	return ends, err
+}
+
+// untilNoneIsLeft moves delayed tasks to their queues at once until there are no tasks.
+func (c *Client) untilNoneIsLeft(ctx context.Context, ended <-chan struct{}) error {
+	p := newPromoter(c, c.log)
+	tick := time.NewTicker(runAllPoll)
+	defer tick.Stop()
+	for {
+		err := p.hurry(ctx)
+		var left int64
+		if err == nil {
+			left, err = c.left(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("task: run all: %w, and tasks are left", context.Cause(ctx))
+		case err != nil:
+			return fmt.Errorf("task: run all: %w", err)
+		case left == 0:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		case <-tick.C:
+		}
+	}
+}
+
+// hurry moves all delayed tasks to their queues, in the order in which they would be due.
+func (p *promoter) hurry(ctx context.Context) error {
+	k, b := p.c.keys.TaskDelayed(), p.c.rdb.B()
+	for {
+		if _, err := p.promote(ctx); err != nil {
+			return err
+		}
+		members, err := p.c.rdb.Do(ctx, b.Zrange().Key(k).Min("0").Max(strconv.Itoa(promotePage-1)).Build()).AsStrSlice()
+		if err != nil || len(members) == 0 {
+			return err
+		}
+		due := b.Zadd().Key(k).Xx().ScoreMember() // not those that another process has moved meanwhile
+		for i, m := range members {
+			due = due.ScoreMember(float64(i), m)
+		}
+		if err := p.c.rdb.Do(ctx, due.Build()).Error(); err != nil {
+			return err
+		}
+	}
+}
+
+// left is how many tasks wait, run or are delayed. One round trip.
+func (c *Client) left(ctx context.Context) (int64, error) {
+	keys := []string{c.keys.TaskDelayed()}
+	for _, q := range queues {
+		keys = append(keys, c.streams[q])
+	}
+	return leftScript.Run(ctx, c.rdb, keys).AsInt64()
+}
