@@ -300,11 +300,7 @@ func (t *Type[T, R]) submission(ctx context.Context, c *Client, args T, opts []S
 		return nil, err
 	}
 	if u := t.unique; u != nil && s.unique == "" {
-		key := digest(raw)
-		if u.of != nil {
-			key = digest([]byte(u.of(args)))
-		}
-		s.hold(t.name+":"+key, u.ttl)
+		s.hold(t.uniqueKey(args, raw), u.ttl)
 	}
 	if t.aggregate != nil {
 		if err := s.collect(&t.spec, args); err != nil {

@@ -121,7 +121,7 @@ type spec struct {
 	own       []func(args any) []lock.Spec
 	limits    limits
 	labels    wire.Labels
-	periodic  []PeriodicOption
+	periodic  []*periodic
 }
 
 // Type is a kind of task with arguments T and a result R: what those who submit it and those who handle it must agree on. Make one with Define.
@@ -197,6 +197,9 @@ func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 		if _, ok := key.(func(T) []string); err == nil && !ok {
 			err = fmt.Errorf("task: type %q: ExclusiveBy is a %T, want func(%T) []string", name, key, *new(T))
 		}
+	}
+	if err == nil && len(t.periodic) > 0 {
+		err = t.schedules()
 	}
 	if err != nil {
 		panic(fmt.Errorf("task: Define(%q): %w", name, err))

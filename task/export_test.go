@@ -1,0 +1,12 @@
+package task
+
+// LockKeys are the keys of the locks that a task with these arguments needs.
+func LockKeys[T, R any](t *Type[T, R], args T) (keys []string) {
+	if t.lockSpecs == nil {
+		return nil
+	}
+	for _, s := range t.lockSpecs(args) {
+		keys = append(keys, s.Key(""))
+	}
+	return keys
+}

@@ -1,0 +1,377 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/task/schedule"
+)
+
+// SchedulerOptions are the settings of a Scheduler. The zero value is ready.
+type SchedulerOptions struct {
+	// ID names the process among the schedulers; "" = host:pid:random. No two that live may share it.
+	ID string
+	// Lease is after how long without a sign of life the leader is gone and another one takes over, within a second more; 0 = 30 s, at least 300 ms.
+	Lease time.Duration
+	// VOs are the tenants of types with PerVO; nil = none, until SetVOs says which.
+	VOs VOSource
+	// VOPoll is how often sources of VOs are asked; 0 = 10 s.
+	VOPoll time.Duration
+	// NoPromote leaves delayed tasks to other processes.
+	NoPromote bool
+	// Observe is told what this process did while it led. It must not block. nil = nobody is.
+	Observe func(ScheduleEvent)
+	// Log may be nil: then it is that of the Client.
+	Log *slog.Logger
+}
+
+// ScheduleEvent is something that a Scheduler did.
+type ScheduleEvent struct {
+	// Kind is "elected", "lost" (the leadership); or of an entry "registered", "removed", "fired", "skipped" (an overlap), "dropped" (not made up for), "failed" (its task or
+	// its schedule), "finished", "unclaimed".
+	Kind string
+	Name string // of the entry
+	Task string // id of the task, if one was submitted, or kept it out
+	N    int64  // slots or tasks
+	Term int64  // of the leader
+	Err  error
+}
+
+const (
+	// DefaultSchedulerLease is SchedulerOptions.Lease.
+	DefaultSchedulerLease = 30 * time.Second
+
+	defaultVOPoll  = 10 * time.Second
+	voTimeout      = 10 * time.Second
+	candidatePoll  = 900 * time.Millisecond // at least that often one who does not lead looks
+	scheduleReread = 5 * time.Second        // at least that often the leader reads all entries; usually it is told of changes
+)
+
+// Scheduler submits periodic tasks. Any number of processes may run one: they elect a leader, the others stand by. A slot is submitted once, whoever leads, also by a
+// leader that was paused and does not know yet that it leads no more: each of its writes is checked against its term. It moves delayed tasks, too.
+//
+// What is due follows from what is stored, not from when somebody looked: nothing drifts, a restart forgets nothing, and slots that passed meanwhile are
+// made up for as their entry says (Missed).
+//
+// Make one with Client.Scheduler and call Run once. SetVOs and SetOverrides may be called at any time.
+type Scheduler struct {
+	client   *Client
+	opts     SchedulerOptions
+	log      *slog.Logger
+	declared []*periodic
+	wake     chan struct{} // something has changed
+	election int64         // last known term; Run's goroutine
+	started  map[string]bool
+
+	mu        sync.Mutex
+	vos       map[*periodic][]string // as far as they are known
+	own       []string               // the scheduler's VOs
+	ownKnown  bool
+	overrides map[string]ScheduleOverride
+	plans     map[string]schedule.Schedule // of the overrides
+	changed   bool                         // vos or overrides
+}
+
+// Scheduler makes a scheduler for the schedules of these types, for these entries, and for all that are added at run time. Types without a schedule do no harm. The error names
+// the option, or the two that want the same name.
+func (c *Client) Scheduler(o SchedulerOptions, what ...Schedulable) (*Scheduler, error) {
+	s := &Scheduler{client: c, opts: o, log: o.Log, wake: make(chan struct{}, 1), started: make(map[string]bool), vos: make(map[*periodic][]string)}
+	if s.log == nil {
+		s.log = c.log
+	}
+	names := make(map[string]bool)
+	for _, w := range what {
+		if w == nil {
+			return nil, errors.New("task: Scheduler: a type is nil")
+		}
+		all, err := w.declared()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range all {
+			if names[p.entry.Name] {
+				return nil, fmt.Errorf("task: Scheduler: two schedules named %q", p.entry.Name)
+			}
+			names[p.entry.Name] = true
+		}
+		s.declared = append(s.declared, all...)
+	}
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	s.log = s.log.With("scheduler", s.opts.ID)
+	return s, nil
+}
+
+func (s *Scheduler) complete() error {
+	o := &s.opts
+	if o.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "host"
+		}
+		o.ID = fmt.Sprintf("%s:%d:%08x", host, os.Getpid(), rand.Uint32())
+	}
+	if err := checkName("SchedulerOptions.ID", o.ID); err != nil {
+		return err
+	}
+	switch {
+	case o.Lease == 0:
+		o.Lease = DefaultSchedulerLease
+	case o.Lease < minLease:
+		return fmt.Errorf("task: SchedulerOptions.Lease %v: want at least %v", o.Lease, minLease)
+	}
+	switch {
+	case o.VOPoll == 0:
+		o.VOPoll = defaultVOPoll
+	case o.VOPoll < 0:
+		return fmt.Errorf("task: SchedulerOptions.VOPoll %v is negative", o.VOPoll)
+	}
+	if o.Observe == nil {
+		o.Observe = func(ScheduleEvent) {}
+	}
+	return nil
+}
+
+// ID names the scheduler, as Client.SchedulerLeader gives it.
+func (s *Scheduler) ID() string { return s.opts.ID }
+
+// Run stands by, or leads and submits what is due, until ctx ends; then it lets another one lead at once, and returns nil. It outlives every error of Redis,
+// and the loss of its leadership (S6).
+func (s *Scheduler) Run(ctx context.Context) error {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() {
+		s.client.subscribe(ctx, s.client.keys.SchedulerEntries(), func() { poke(s.wake) }, func(string) { poke(s.wake) })
+	})
+	beside.Go(func() { s.watchVOs(ctx) })
+	if !s.opts.NoPromote {
+		beside.Go(func() { newPromoter(s.client, s.log).run(ctx) })
+	}
+	for ctx.Err() == nil {
+		l, wait := s.take(ctx)
+		if l == nil {
+			s.stand(ctx, wait)
+			continue
+		}
+		s.log.Info("task: this scheduler leads", "term", l.term)
+		s.opts.Observe(ScheduleEvent{Kind: "elected", Term: l.term})
+		err := l.lead(ctx)
+		if ctx.Err() == nil {
+			s.log.Warn("task: this scheduler leads no more, and stands by", "term", l.term, "error", err)
+		}
+		s.opts.Observe(ScheduleEvent{Kind: "lost", Term: l.term, Err: err})
+	}
+	return nil
+}
+
+// stand waits, or until something has changed: the leader may have resigned.
+func (s *Scheduler) stand(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-s.wake:
+	}
+}
+
+// SetVOs says which tenants (VOs) there are for types with PerVO that name none. What goes is removed, what comes is registered, at once if this process leads. A
+// source in SchedulerOptions.VOs takes its place with its next answer.
+func (s *Scheduler) SetVOs(vos ...string) error {
+	if err := checkVOs(vos); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.own, s.ownKnown, s.changed = slices.Clone(vos), true, true
+	s.mu.Unlock()
+	poke(s.wake)
+	return nil
+}
+
+func checkVOs(vos []string) error {
+	for _, vo := range vos {
+		if err := checkName("VO", vo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchVOs asks the sources of VOs, until ctx ends (S8).
+func (s *Scheduler) watchVOs(ctx context.Context) {
+	tick := time.NewTicker(s.opts.VOPoll)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		s.askVOs(ctx)
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Scheduler) askVOs(ctx context.Context) {
+	if s.opts.VOs != nil {
+		s.askOne(ctx, s.opts.VOs, func(vos []string) bool {
+			same := s.ownKnown && slices.Equal(s.own, vos)
+			s.own, s.ownKnown = vos, true
+			return !same
+		})
+	}
+	for _, p := range s.declared {
+		if p.vos == nil || p.disabled {
+			continue
+		}
+		s.askOne(ctx, p.vos, func(vos []string) bool {
+			had, known := s.vos[p]
+			s.vos[p] = vos
+			return !known || !slices.Equal(had, vos)
+		})
+	}
+}
+
+// askOne asks one source; keep is called with s.mu held and says whether the answer is new.
+func (s *Scheduler) askOne(ctx context.Context, source VOSource, keep func([]string) bool) {
+	call, cancel := context.WithTimeout(ctx, voTimeout)
+	defer cancel()
+	vos, err := func() (vos []string, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v", v)
+			}
+		}()
+		return source(call)
+	}()
+	if err == nil {
+		err = checkVOs(vos)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("task: which VOs there are cannot be told, those known before stay", "error", err)
+		}
+		return
+	}
+	vos = slices.Compact(slices.Sorted(slices.Values(vos)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if keep(vos) {
+		s.changed = true
+		poke(s.wake)
+	}
+}
+
+// ScheduleOverride changes a schedule that code declares, without a restart.
+type ScheduleOverride struct {
+	Disabled bool   // it has no entry
+	Spec     string // in place of its own; "" = its own
+}
+
+// SetOverrides replaces all overrides. A key is the name of an entry, NAME@VO for one VO, or NAME for all VOs; that of one VO wins. An unknown name or a bad spec is an error,
+// and then nothing is changed.
+func (s *Scheduler) SetOverrides(all map[string]ScheduleOverride) error {
+	plans := make(map[string]schedule.Schedule)
+	for name, o := range all {
+		if !slices.ContainsFunc(s.declared, func(p *periodic) bool { return p.covers(name) }) {
+			return fmt.Errorf("task: SetOverrides: no schedule is named %q", name)
+		}
+		if o.Spec == "" {
+			continue
+		}
+		plan, err := schedule.Parse(o.Spec)
+		if err != nil {
+			return fmt.Errorf("task: SetOverrides: %q: %w", name, err)
+		}
+		plans[name] = plan
+	}
+	s.mu.Lock()
+	s.overrides, s.plans, s.changed = all, plans, true
+	s.mu.Unlock()
+	poke(s.wake)
+	return nil
+}
+
+// covers says whether a name is that of p, or of p for one VO.
+func (p *periodic) covers(name string) bool {
+	base := p.entry.Name
+	return name == base || p.perVO && len(name) > len(base)+1 && name[:len(base)+1] == base+"@"
+}
+
+// claim is one entry that is to exist.
+type claim struct {
+	entry ScheduleEntry
+	plan  schedule.Schedule
+	by    *periodic
+}
+
+// claims are the entries that code wants now, by name. unknown are the schedules whose VOs are not known yet: their entries stay as they are.
+func (s *Scheduler) claims() (all map[string]*claim, unknown []*periodic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = false
+	all = make(map[string]*claim)
+	for _, p := range s.declared {
+		vos, known := []string{""}, true
+		if p.perVO {
+			if vos, known = s.own, s.ownKnown; p.vos != nil {
+				vos, known = nil, false
+				if had, ok := s.vos[p]; ok {
+					vos, known = had, true
+				}
+			}
+			if len(vos) == 0 && !p.disabled {
+				s.log.Warn("task: a schedule per VO has no VO", "schedule", p.entry.Name, "known", known)
+			}
+		}
+		if !known && !p.disabled {
+			unknown = append(unknown, p)
+			continue
+		}
+		for _, vo := range vos {
+			s.claim(all, p, vo)
+		}
+	}
+	return all, unknown
+}
+
+func (s *Scheduler) claim(all map[string]*claim, p *periodic, vo string) {
+	c := &claim{entry: p.entry, plan: p.schedule, by: p}
+	disabled := p.disabled
+	if vo != "" {
+		c.entry.Name, c.entry.VO = p.entry.Name+"@"+vo, vo
+	}
+	for _, name := range []string{p.entry.Name, c.entry.Name} { // that of the VO last
+		if o, ok := s.overrides[name]; ok {
+			disabled = o.Disabled
+			if c.plan = s.plans[name]; c.plan == nil {
+				c.plan = p.schedule
+			}
+			c.entry.Spec = c.plan.String()
+		}
+	}
+	if disabled {
+		return
+	}
+	if err := c.entry.validate(); err != nil {
+		s.log.Error("task: a schedule cannot be registered", "schedule", c.entry.Name, "error", err)
+		return
+	}
+	if all[c.entry.Name] != nil {
+		s.log.Error("task: two schedules want the same name, one is left out", "schedule", c.entry.Name)
+		return
+	}
+	all[c.entry.Name] = c
+}
+
+func (s *Scheduler) hasChanged() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}

@@ -1,3 +1,0 @@
-package task
-
-type PeriodicOption struct{}
