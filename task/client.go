@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -53,6 +54,7 @@ type Client struct {
 	streams map[Queue]string // their keys
 	waits   *waits
 	levels  levels
+	ahead   atomic.Int64 // of the server's clock before ours, in nanoseconds; 0 until a promoter has asked
 }
 
 // Connect is what Open needs to know of a server.

@@ -22,6 +22,7 @@ const (
 	pauseBehind  = 10 * time.Millisecond // more, for each that waits in front
 	longestPause = time.Minute
 	placeKept    = 90 * time.Second // in the line: longer than any pause, and the way through the queue
+	slowQueue    = time.Second      // who is called has so long to come, see late
 )
 
 // Exclusive lets one task of the type run at a time, by a mutex of its name: lock:mutex:task:NAME (L13).
@@ -125,13 +126,28 @@ func structural(all []lock.Spec) []lock.Spec {
 	return some
 }
 
+// late says that tasks take so long through this queue that one which is called would come too late: a lock that is kept for it would stand idle, and after it
+// for the next. Then tasks stand in no line, and who finds a lock free has it.
+func (r *run) late() bool { return !r.byHand && r.inQueue() > slowQueue }
+
+// inQueue is how long the entry waited, by the server's clock as far as it is known.
+func (r *run) inQueue() time.Duration {
+	return r.begun.Add(time.Duration(r.worker.client.ahead.Load())).Sub(entryTime(r.entry.ID))
+}
+
 // take tries once: one round trip. Quota that comes back later than a place is kept is asked for again, for a place that long.
 func (r *run) take(ctx context.Context, specs []lock.Spec) (*lock.Held, error) {
 	l := r.worker.client.locker
 	o := lock.TryOptions{Waiter: r.waiter(), WaitFor: placeKept}
+	if r.late() {
+		o.Waiter, o.WaitFor = "", 0
+		if r.msg.Meta.Blocked > 0 { // it may have a place from better times
+			r.leave(ctx)
+		}
+	}
 	held, err := l.Try(ctx, specs, o)
 	var e *lock.HeldError
-	if errors.As(err, &e) && e.RetryAfter > placeKept/2 && r.quota(e) {
+	if errors.As(err, &e) && e.RetryAfter > placeKept/2 && r.quota(e) && o.Waiter != "" {
 		r.worker.client.wake(ctx, e.Woken)
 		o.WaitFor += e.RetryAfter
 		held, err = l.Try(ctx, specs, o)
@@ -180,12 +196,18 @@ func (r *run) block(pause time.Duration, err error) *outcome {
 
 // pause is how long a blocked task sleeps if nobody wakes it. Those who are refused together do not come back together (L9): by jitter, and by their places.
 func (r *run) pause(e *lock.HeldError) time.Duration {
-	if e.RetryAfter > 0 && r.quota(e) {
-		return e.RetryAfter + time.Millisecond
-	}
 	behind := time.Duration(e.Ahead) * pauseBehind
 	longest := min(firstPause<<min(r.msg.Meta.Blocked, 10), lastPause) + behind
+	if r.late() { // not to fill the queue with tasks that only ask
+		longest = max(longest, r.inQueue())
+	}
 	d := jitter(min(longest, longestPause))
+	switch {
+	case e.RetryAfter > 0 && r.quota(e) && r.late(): // all that are refused are told the same time
+		return e.RetryAfter + d
+	case e.RetryAfter > 0 && r.quota(e):
+		return e.RetryAfter + time.Millisecond
+	}
 	if e.RetryAfter > 0 && (e.Ahead == 0 || e.Owner == "") { // the first in line comes when the lease ends; and a lock that is free is not kept for long
 		d = min(d, e.RetryAfter+behind+rand.N(10*time.Millisecond))
 	}

@@ -429,6 +429,44 @@ func TestListOfLocksIsOneRoundTrip(t *testing.T) {
 	}
 }
 
+// Where tasks take long through the queue no lock is kept for one that would come late: it has no place in the line, who finds the lock free has it, and
+// it asks the more seldom the longer the queue is (L9).
+func TestNoPlaceInASlowQueue(t *testing.T) {
+	e := newEnv(t)
+	kind := task.Define[double, int]("SlowQueue", task.Exclusive())
+	release := e.take(mutexOf(kind.Name()))
+	late := wire.Message{ID: "late", Name: kind.Name(), Args: []byte{0x91, 0x01}, Meta: wire.Meta{Blocked: 1}}
+	b, err := late.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Since long before.
+	if err := e.redis("XADD", e.prefix+":tasks:"+string(kind.Queue()), "1-1", "data", rueidis.BinaryString(b)).Error(); err != nil {
+		t.Fatal(err)
+	}
+	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
+	holds(t, "it is blocked", func() bool { return e.number("HEXISTS", e.prefix+":tasks:blocked", "late") == 1 })
+	if e.number("EXISTS", e.prefix+":lock:mutex:task:SlowQueue::wait") != 0 {
+		t.Error("the late task has a place in the line")
+	}
+	_, due := e.delayedTasks()
+	now, err := e.client.Now(e.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := time.UnixMilli(int64(due[0] * 1000)).Sub(now); in < 20*time.Second || in > time.Minute+time.Second {
+		t.Errorf("comes back in %v, want in 30 s to a minute", in)
+	}
+	release()
+	h, err := kind.Submit(e.ctx(), e.client, double{4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := h.Await(e.ctx()); err != nil || got != 4 {
+		t.Errorf("Await = %d, %v, want 4", got, err)
+	}
+}
+
 // A mistake in the locks is a dead letter at once; a panic in the function that names them is a failure as any other.
 func TestLocksThatCannotBe(t *testing.T) {
 	e := newEnv(t)

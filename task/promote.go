@@ -108,6 +108,7 @@ func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("TIME: %d values, want 2", len(v))
 	}
 	p.ahead = time.Unix(v[0], v[1]*int64(time.Microsecond)).Sub(sent.Add(time.Since(sent) / 2).Round(0))
+	p.c.ahead.Store(int64(p.ahead))
 	var first time.Time
 	for i, r := range replies[1:] {
 		list, err := r.AsZScores()
