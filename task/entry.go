@@ -188,7 +188,7 @@ func (e *ScheduleEntry) same(other *ScheduleEntry) bool {
 // does not.
 func (d *scheduleDoc) register(s schedule.Schedule, now time.Time) {
 	now = now.UTC().Truncate(time.Millisecond)
-	d.State, d.Error, d.Since = ScheduleActive, "", now
+	d.State, d.Error, d.Since, d.Next = ScheduleActive, "", now, time.Time{}
 	if !d.Anchor.IsZero() {
 		return
 	}

@@ -161,6 +161,14 @@ func (l *leader) track(name, raw string, elected bool) *tracked {
 	return t
 }
 
+// warn says something once per election.
+func (l *leader) warn(name, what string) {
+	if key := what + " " + name; !l.warned[key] {
+		l.warned[key] = true
+		l.s.log.Warn("task: "+what, "schedule", name)
+	}
+}
+
 // report says once per election what is wrong with an entry.
 func (l *leader) report(name, kind string, err error) {
 	key := kind + " " + name
@@ -174,17 +182,23 @@ func (l *leader) report(name, kind string, err error) {
 
 // register makes the stored entries those that code declares: new ones are added, changed ones changed, those of VOs that are gone removed.
 func (l *leader) register(ctx context.Context) error {
-	claims, unknown := l.s.claims()
-	l.claimed = claims
-	now := l.now()
-	var writes []*write
-	for _, p := range unknown {
+	c := l.s.claims()
+	for _, p := range c.without {
+		l.warn(p.entry.Name, "a schedule per VO has no VO")
+	}
+	for name, err := range c.unfit {
+		l.report(name, "unfit", err)
+	}
+	for _, p := range c.unknown {
 		for _, t := range l.entries {
-			if t.err == nil && t.doc.Declared && p.covers(t.name) {
-				claims[t.name] = &claim{entry: withVO(p.entry, t.doc.VO), plan: p.schedule, by: p}
+			if t.err == nil && t.doc.Declared && t.doc.VO != "" && p.covers(t.name) {
+				l.s.claimStored(c, p, t.doc.VO)
 			}
 		}
 	}
+	claims := c.all
+	now := l.now()
+	var writes []*write
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
 		if w := l.claim(name, claims[name], now); w != nil {
 			writes = append(writes, w)
@@ -200,13 +214,6 @@ func (l *leader) register(ctx context.Context) error {
 		}
 	}
 	return l.commit(ctx, writes)
-}
-
-func withVO(e ScheduleEntry, vo string) ScheduleEntry {
-	if vo != "" {
-		e.Name, e.VO = e.Name+"@"+vo, vo
-	}
-	return e
 }
 
 // claim brings one stored entry in line with what code says; nil = it is.
@@ -240,12 +247,15 @@ func (l *leader) claim(name string, c *claim, now time.Time) *write {
 	}
 	next.Declared, t.err = true, nil
 	t.plan = schedule.WithAnchor(c.plan, next.Anchor)
-	if first := !l.s.started[name]; first && c.by.onStart && !next.Paused {
+	start := c.by.onStart && !l.s.started[name] && !next.Paused
+	if start {
 		next.Asked = append(slices.Clone(next.Asked), asked{ID: fmt.Sprintf("%s@start-%d", name, l.term), At: now, Yield: true})
 	}
-	l.s.started[name] = true
 	l.refresh(&next, t.plan, now)
 	w := l.write(t, next)
+	if start && w != nil {
+		w.start = true
+	}
 	if w != nil && t.raw == "" {
 		w.kind = "registered"
 	}
@@ -291,20 +301,17 @@ func (l *leader) unclaimed(t *tracked) *write {
 func (l *leader) due() []*write {
 	now := l.now()
 	var all []*write
-	for _, name := range slices.Sorted(maps.Keys(l.entries)) {
-		t := l.entries[name]
-		if t.err != nil || t.doc.State == ScheduleUnclaimed || time.Now().Before(t.after) {
-			continue
-		}
-		if len(t.doc.Asked) > 0 {
-			all = append(all, l.fireAsked(t))
-			continue // its slots come with the next turn
-		}
-		if t.doc.State != ScheduleActive || t.doc.Paused {
-			continue
-		}
-		if w := l.fireSlots(t, now); w != nil {
-			all = append(all, w)
+	for _, t := range l.entries {
+		d := &t.doc
+		switch {
+		case t.err != nil || d.State == ScheduleUnclaimed || time.Now().Before(t.after):
+		case len(d.Asked) > 0:
+			all = append(all, l.fireAsked(t)) // its slots come with the next turn
+		case d.State != ScheduleActive || d.Paused || now.Before(d.Next):
+		default:
+			if w := l.fireSlots(t, now); w != nil {
+				all = append(all, w)
+			}
 		}
 	}
 	return all
@@ -353,6 +360,7 @@ type write struct {
 	t             *tracked
 	next, skipped scheduleDoc // what is stored then, and if a key keeps it out
 	remove        bool
+	start         bool   // RunOnStart is asked for with it
 	kind          string // event besides those of slots
 	messages      []string
 	first         string // id of the first task
@@ -547,6 +555,9 @@ func (l *leader) settle(w *write, r reply) error {
 		tell("removed", "", 1)
 		return nil
 	case r.word == "ok":
+		if w.start {
+			l.s.started[t.name] = true
+		}
 		finished := w.next.State == ScheduleFinished && t.doc.State != ScheduleFinished
 		t.raw, t.doc = r.stored, w.next
 		if len(w.messages) > 0 {

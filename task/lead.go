@@ -36,7 +36,6 @@ type leader struct {
 	entries map[string]*tracked
 	read    time.Time // when all entries were read
 	reread  bool
-	claimed map[string]*claim
 	warned  map[string]bool
 }
 

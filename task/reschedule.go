@@ -179,7 +179,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 		if !d.Paused {
 			return nil
 		}
-		d.Paused, d.Since = false, now.UTC().Truncate(time.Millisecond)
+		d.Paused, d.Since, d.Next = false, now.UTC().Truncate(time.Millisecond), time.Time{}
 		if plan, err := d.schedule(); err == nil && d.State == ScheduleActive {
 			d.Next, _ = plan.Next(d.Since)
 		}

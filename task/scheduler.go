@@ -306,68 +306,92 @@ func (p *periodic) covers(name string) bool {
 
 // claim is one entry that is to exist.
 type claim struct {
-	entry ScheduleEntry
-	plan  schedule.Schedule
-	by    *periodic
+	entry    ScheduleEntry
+	plan     schedule.Schedule
+	by       *periodic
+	disabled bool
 }
 
-// claims are the entries that code wants now, by name. unknown are the schedules whose VOs are not known yet: their entries stay as they are.
-func (s *Scheduler) claims() (all map[string]*claim, unknown []*periodic) {
+// claims are the entries that code wants, by name.
+type claims struct {
+	all     map[string]*claim
+	unknown []*periodic      // their VOs are not known yet: their entries stay as they are
+	without []*periodic      // they have no VO
+	unfit   map[string]error // names that cannot be registered
+}
+
+func (s *Scheduler) claims() *claims {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = false
-	all = make(map[string]*claim)
+	c := &claims{all: make(map[string]*claim), unfit: make(map[string]error)}
 	for _, p := range s.declared {
-		vos, known := []string{""}, true
-		if p.perVO {
-			if vos, known = s.own, s.ownKnown; p.vos != nil {
-				vos, known = nil, false
-				if had, ok := s.vos[p]; ok {
-					vos, known = had, true
-				}
-			}
-			if len(vos) == 0 && !p.disabled {
-				s.log.Warn("task: a schedule per VO has no VO", "schedule", p.entry.Name, "known", known)
-			}
-		}
-		if !known && !p.disabled {
-			unknown = append(unknown, p)
+		if p.disabled {
 			continue
 		}
+		vos, known := s.vosOf(p)
+		if len(vos) == 0 {
+			c.without = append(c.without, p)
+		}
+		if !known {
+			c.unknown = append(c.unknown, p)
+		}
 		for _, vo := range vos {
-			s.claim(all, p, vo)
+			s.claim(c, p, vo)
 		}
 	}
-	return all, unknown
+	return c
 }
 
-func (s *Scheduler) claim(all map[string]*claim, p *periodic, vo string) {
-	c := &claim{entry: p.entry, plan: p.schedule, by: p}
-	disabled := p.disabled
-	if vo != "" {
-		c.entry.Name, c.entry.VO = p.entry.Name+"@"+vo, vo
+// vosOf are the VOs of a schedule, one "" if it is not per VO.
+func (s *Scheduler) vosOf(p *periodic) (vos []string, known bool) {
+	switch {
+	case !p.perVO:
+		return []string{""}, true
+	case p.vos == nil:
+		return s.own, s.ownKnown
 	}
+	vos, known = s.vos[p]
+	return vos, known
+}
+
+// claim adds the entry of a schedule for one VO, as the overrides want it.
+func (s *Scheduler) claim(all *claims, p *periodic, vo string) {
+	c := &claim{entry: withVO(p.entry, vo), plan: p.schedule, by: p}
 	for _, name := range []string{p.entry.Name, c.entry.Name} { // that of the VO last
-		if o, ok := s.overrides[name]; ok {
-			disabled = o.Disabled
-			if c.plan = s.plans[name]; c.plan == nil {
-				c.plan = p.schedule
-			}
-			c.entry.Spec = c.plan.String()
+		o, ok := s.overrides[name]
+		if !ok {
+			continue
 		}
+		if c.disabled, c.plan = o.Disabled, s.plans[name]; c.plan == nil {
+			c.plan = p.schedule
+		}
+		c.entry.Spec = c.plan.String()
 	}
-	if disabled {
-		return
+	name := c.entry.Name
+	switch err := c.entry.validate(); {
+	case c.disabled:
+	case err != nil:
+		all.unfit[name] = err
+	case all.all[name] != nil:
+		all.unfit[name] = errors.New("task: two schedules want this name")
+	default:
+		all.all[name] = c
 	}
-	if err := c.entry.validate(); err != nil {
-		s.log.Error("task: a schedule cannot be registered", "schedule", c.entry.Name, "error", err)
-		return
+}
+
+// claimStored is claim for a VO of which only the stored entry is known.
+func (s *Scheduler) claimStored(all *claims, p *periodic, vo string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claim(all, p, vo)
+}
+
+func withVO(e ScheduleEntry, vo string) ScheduleEntry {
+	if vo != "" {
+		e.Name, e.VO = e.Name+"@"+vo, vo
 	}
-	if all[c.entry.Name] != nil {
-		s.log.Error("task: two schedules want the same name, one is left out", "schedule", c.entry.Name)
-		return
-	}
-	all[c.entry.Name] = c
+	return e
 }
 
 func (s *Scheduler) hasChanged() bool {
