@@ -28,10 +28,10 @@ func (s *scripts) do(args ...string) string {
 	if err != nil && !strings.Contains(err.Error(), "nil") {
 		s.t.Fatalf("%q: %v", args, err)
 	}
-	return text(b)
+	return replyText(b)
 }
 
-func text(v any) string {
+func replyText(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
@@ -52,7 +52,7 @@ func (s *scripts) run(sc *script.Script, keys []string, args ...string) (words [
 		list = []any{reply}
 	}
 	for _, v := range list {
-		words = append(words, text(v))
+		words = append(words, replyText(v))
 	}
 	return words, nil
 }
