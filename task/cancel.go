@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -29,7 +30,8 @@ const (
 	// CancelledNow: the task had not begun and has ended as cancelled.
 	CancelledNow CancelOutcome = "cancelled"
 	// CancelTold: a worker ends it. If it runs, its context ends with ErrCancelled; it is cancelled unless the handler returns success. If it waits and its
-	// end concerns others (a group, a unique key), the worker that takes it ends it without running it.
+	// end concerns others (a group, a unique key, other members of an aggregate), the worker that takes it ends it without running it.
+	// A member of an aggregate is ended by the worker that begins with the aggregate; one that runs is told in vain.
 	CancelTold CancelOutcome = "told"
 	// CancelTooLate: it had ended.
 	CancelTooLate CancelOutcome = "ended"
@@ -62,7 +64,12 @@ func (c *Client) Cancel(ctx context.Context, ref Ref, opts ...FindOption) (Cance
 		case StateDone, StateDead, StateCancelled:
 			return CancelTooLate, nil
 		}
-		word, err := c.cancel(ctx, &t)
+		word := "told"
+		if t.Within != "" || t.State == StateCollected {
+			err = c.mark(ctx, t.ID)
+		} else {
+			word, err = c.cancel(ctx, &t)
+		}
 		if err != nil {
 			return "", fmt.Errorf("task: cancel %s: %w", ref.ID, err)
 		}
@@ -75,6 +82,19 @@ func (c *Client) Cancel(ctx context.Context, ref Ref, opts ...FindOption) (Cance
 		ref = Ref{ID: ref.ID} // it moved
 	}
 	return "", fmt.Errorf("task: cancel %s: the task moves from place to place, try again", ref.ID)
+}
+
+// mark has the next worker that begins with a task end it: for members of aggregates, which have no place of their own. One round trip.
+func (c *Client) mark(ctx context.Context, id string) error {
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	key, b := c.keys.TaskCancelled(), c.rdb.B()
+	replies := c.rdb.DoMulti(ctx, b.Zadd().Key(key).ScoreMember().ScoreMember(float64(now.UnixMilli()), id).Build(),
+		b.Zremrangebyscore().Key(key).Min("-inf").Max("("+strconv.FormatInt(now.Add(-markFor).UnixMilli(), 10)).Build(),
+		b.Publish().Channel(c.keys.TaskControl()).Message(id).Build())
+	return replies[0].Error()
 }
 
 // cancel is cancel.lua.
@@ -97,7 +117,7 @@ func (c *Client) cancel(ctx context.Context, t *Task) (string, error) {
 		}
 	}
 	others := "0"
-	if t.msg.Meta.Unique != "" || t.msg.Meta.Start != "" || t.Group != "" {
+	if t.msg.Meta.Unique != "" || t.msg.Meta.Start != "" || t.Group != "" || membersOf(&t.msg) != nil {
 		others = "1"
 	}
 	keys := []string{k.TaskStream(string(t.Queue)), k.TaskDelayed(), set, k.TaskBlocked(), k.TaskCancelled(), k.TaskCounters(), k.TaskAwaited(), k.TaskResult(t.ID)}
@@ -119,6 +139,10 @@ func (c *Client) RunNow(ctx context.Context, ref Ref, opts ...FindOption) error 
 		t, err := c.Find(ctx, ref, opts...)
 		if err != nil {
 			return err
+		}
+		if t.Within != "" {
+			ref = Ref{ID: t.Within}
+			continue
 		}
 		if t.State != StateDelayed && t.State != StateBlocked {
 			return &StateError{t.ID, t.State, "delayed or blocked"}

@@ -120,6 +120,64 @@ func TestCancelOfUnique(t *testing.T) {
 	}
 }
 
+// Members of aggregates are found, and cancelled by the worker that begins with them, each on its own.
+func TestCancelOfMembers(t *testing.T) {
+	e := newEnv(t)
+	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 3, MaxDelay: time.Hour})
+	var handles []*task.Handle[task.None]
+	for i := range 3 {
+		h := submitOne(e, many, double{i}, task.Keep(time.Hour))
+		handles = append(handles, h)
+		if got := e.find(task.Ref{ID: h.ID}); i < 2 && (got.State != task.StateCollected || got.Within != "") || i == 2 && (got.State != task.StateWaiting || got.Within == "") {
+			t.Errorf("%d: %+v", i, got)
+		}
+		if i == 0 {
+			if out := e.cancel(h.Ref); out != task.CancelTold {
+				t.Errorf("collected: %s", out)
+			}
+		}
+	}
+	if out := e.cancel(task.Ref{ID: handles[1].ID}); out != task.CancelTold {
+		t.Errorf("in an aggregate: %s", out)
+	}
+	got := make(chan int, 1)
+	e.start(task.WorkerOptions{}, many.HandleBatch(func(_ context.Context, jobs []*task.Job[double]) error {
+		got <- len(jobs)
+		return nil
+	}))
+	for i, h := range handles {
+		_, err := h.Await(e.ctx())
+		var failed *task.Error
+		if cancelled := errors.As(err, &failed) && failed.Type == "cancelled"; cancelled != (i < 2) || i == 2 && err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if n := <-got; n != 1 {
+		t.Errorf("%d were handled", n)
+	}
+	e.healthy(time.Minute)
+}
+
+// An aggregate that is purged ends each of its members.
+func TestPurgeOfAggregates(t *testing.T) {
+	e := newEnv(t)
+	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 2, MaxDelay: time.Hour})
+	var handles []*task.Handle[task.None]
+	for i := range 2 {
+		handles = append(handles, submitOne(e, many, double{i}, task.Keep(time.Hour)))
+	}
+	if n, err := e.client.Purge(e.ctx(), "normal:medium", "normal:medium"); n != 1 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	e.start(task.WorkerOptions{}, many.HandleBatch(func(context.Context, []*task.Job[double]) error { t.Error("it runs"); return nil }))
+	for _, h := range handles {
+		var failed *task.Error
+		if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
+			t.Error(err)
+		}
+	}
+}
+
 // Marks are trimmed after a day.
 func TestCancelMarksExpire(t *testing.T) {
 	e := newEnv(t)

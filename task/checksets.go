@@ -128,9 +128,9 @@ func (a *auditor) collected(ctx context.Context) error {
 		if err := a.failed(collection, err); err != nil {
 			return err
 		}
-		if at, ok := due[names[i]]; !ok {
+		if at, ok := due[names[i]]; !ok && !a.unreadable(key) {
 			a.violation(collection, nextReport, "is not in %s: nobody hands it over", key)
-		} else if a.old(at) {
+		} else if ok && a.old(at) {
 			a.violation(collection, nextWorkers, "was to be handed over at %s", at.Format(time.RFC3339Nano))
 		}
 		delete(due, names[i])

@@ -121,9 +121,10 @@ func (f *finder) entry(ctx context.Context, q Queue, e rueidis.XRangeEntry) (*Ta
 		return nil, nil
 	}
 	t := inQueue(q, e.ID, raw)
-	if t.ID != f.id {
+	if !t.shows(f.id) {
 		return nil, nil
 	}
+	t.State = StateWaiting
 	page, err := f.c.holders(ctx, f.c.keys.TaskStream(string(q)), e.ID, e.ID, 1)
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (f *finder) delayed(member string, score float64) *Task {
 		return nil
 	}
 	t := viewOf(member)
-	if t.ID != f.id {
+	if !t.shows(f.id) {
 		return nil
 	}
 	t.State, t.Due = StateDelayed, dueOf(score)
@@ -262,6 +263,39 @@ func (f *finder) inSets(ctx context.Context) (*Task, error) {
 				break
 			}
 			at = next
+		}
+	}
+	return f.inCollections(ctx)
+}
+
+// inCollections reads what waits for others of its kind.
+func (f *finder) inCollections(ctx context.Context) (t *Task, err error) {
+	var names []string
+	if err := f.c.zsetPairs(ctx, f.c.keys.TaskCollecting(), func(name, _ string) { names = append(names, name) }); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if f.left == 0 {
+			return nil, nil
+		}
+		n := 0
+		err := f.c.hashPairs(ctx, f.c.keys.TaskCollected(name), func(field, value string) {
+			if _, err := strconv.Atoi(field); err != nil {
+				return
+			}
+			n++
+			if strings.Contains(value, f.id) {
+				if one := viewOf(value); one.ID == f.id {
+					one.State = StateCollected
+					t = &one
+				}
+			}
+		})
+		if t != nil || err != nil {
+			return t, err
+		}
+		if f.left > 0 {
+			f.left = max(f.left-n, 0)
 		}
 	}
 	return nil, nil

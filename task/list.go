@@ -36,6 +36,7 @@ const (
 
 // List reads one page of tasks in a fixed order: queue by queue, oldest first; then delayed and blocked, by due time; parked, by type; dead, by when they died. It is no
 // snapshot: a task that moves meanwhile may be listed twice or not at all. A page looks at up to 5,000 tasks, so with a filter it may be short or empty while Next is not "".
+// Collected tasks are not listed, and those of an aggregate are listed as one.
 func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
 	l, err := c.lister(f)
 	if err != nil {

@@ -18,6 +18,7 @@ const (
 	StateDelayed   State = "delayed"   // until it is due
 	StateBlocked   State = "blocked"   // delayed, and woken before that when its locks are free
 	StateParked    State = "parked"    // its type is paused
+	StateCollected State = "collected" // until it is handed over with others of its kind, see Aggregate
 	StateDone      State = "done"      // with a result that is still kept
 	StateDead      State = "dead"      // failed for good
 	StateCancelled State = "cancelled" // with a result that is still kept
@@ -46,6 +47,7 @@ type Task struct {
 	Since      time.Time `json:"since,omitzero"`       // when that worker got it
 	Deliveries int       `json:"deliveries,omitempty"` // how often it was begun, this one included
 
+	Within string          `json:"within,omitempty"` // id of the aggregate that it is a member of; where that is, it is
 	Died   time.Time       `json:"died,omitzero"`
 	Error  *Error          `json:"error,omitempty"`  // of its end
 	Result json.RawMessage `json:"result,omitempty"` // what it returned
@@ -107,6 +109,21 @@ func jsonOf(raw []byte) json.RawMessage {
 		return nil
 	}
 	return text
+}
+
+// shows says whether the view is of the task with this id. The view of an aggregate that has it as a member becomes that of the member.
+func (t *Task) shows(id string) bool {
+	if t.ID == id {
+		return true
+	}
+	for _, raw := range membersOf(&t.msg) {
+		if m := viewOf(string(raw)); m.ID == id {
+			m.Within, m.Queue, m.Entry = t.ID, t.Queue, t.Entry
+			*t = m
+			return true
+		}
+	}
+	return false
 }
 
 // inQueue is the view of an entry of a stream.
