@@ -75,6 +75,7 @@ func (h Handler) callByHand(ctx context.Context, c *Client, args []byte, overrid
 		keep:  time.Nanosecond, // the value is wanted, whatever the type says
 		begun: now, byHand: true, overrides: overrides,
 	}
+	r.number()
 	value, err := r.byHandUnderLocks(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("task: call %s: %w", h.spec.name, err)

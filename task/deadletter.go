@@ -35,6 +35,7 @@ func (r *run) letter(said *wire.Error, raw []byte, readable bool) []byte {
 		if r.msg.Meta.Enqueued == 0 {
 			r.msg.Meta.Enqueued = entryTime(r.entry.ID).UnixMilli()
 		}
+		r.msg.Meta.Fence = int64(r.fence) // of whatever comes after a requeue
 		if b, err := r.msg.Append(nil); err == nil {
 			raw = b
 		}

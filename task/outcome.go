@@ -101,6 +101,9 @@ func (r *run) again(kind Outcome, delay time.Duration, err error) *outcome {
 	if r.msg.Meta.Enqueued == 0 {
 		r.msg.Meta.Enqueued = entryTime(r.entry.ID).UnixMilli()
 	}
+	if kind != Retried || r.msg.Meta.Fence > 0 { // else the number of the attempt is enough
+		r.msg.Meta.Fence = int64(r.fence)
+	}
 	var failed error
 	if o.member, failed = r.msg.Append(nil); failed != nil {
 		return r.end(Dead, errors.Join(err, failed))
@@ -133,6 +136,7 @@ func (w *Worker) doom(e *stream.Entry, queue Queue, err error) *outcome {
 	if r.msg, failed = decode(e); failed != nil {
 		return w.undecodable(r, failed)
 	}
+	r.number()
 	r.handler = w.handlers[r.msg.Name]
 	if err := r.open(); err != nil {
 		return w.undecodable(r, err)

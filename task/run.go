@@ -25,6 +25,7 @@ type run struct {
 	entry   *stream.Entry
 	queue   Queue
 	msg     wire.Message
+	fence   uint64
 	keep    time.Duration // of the result; 0 = not kept
 	begun   time.Time
 	until   time.Time // zero = no time limit
@@ -56,7 +57,7 @@ func (r *run) info() Info {
 	return Info{
 		ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, Attempt: r.attempt(), MaxAttempts: r.maxAttempts(),
 		Labels: userLabels(r.msg.Labels), GroupID: r.msg.Labels.String("group_id"), ParentID: r.msg.Meta.Parent,
-		Enqueued: r.enqueued(), Deadline: r.until, Fence: uint64(r.attempt())<<32 | uint64(r.entry.Deliveries)&0xffffffff, run: r,
+		Enqueued: r.enqueued(), Deadline: r.until, Fence: r.fence, run: r,
 	}
 }
 
@@ -110,6 +111,7 @@ func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outc
 	if r.msg, err = decode(e); err != nil {
 		return w.undecodable(r, err)
 	}
+	r.number()
 	r.handler = w.handlers[r.msg.Name]
 	if err := r.open(); err != nil {
 		return w.undecodable(r, err)
@@ -124,6 +126,11 @@ func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outc
 	o = r.spread(o)
 	w.observe(r, o)
 	return o
+}
+
+// number gives the run its fence: above that of every run before, whether that one failed, was put back, or took its worker with it.
+func (r *run) number() {
+	r.fence = max(uint64(r.attempt())<<32, uint64(max(r.msg.Meta.Fence, 0))) + uint64(r.entry.Deliveries)
 }
 
 // decode reads the message of an entry.

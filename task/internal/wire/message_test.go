@@ -41,7 +41,7 @@ func fullMeta() Meta {
 	return Meta{
 		Enqueued: 1767323045678, Parent: "p1", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", TraceState: "a=b",
 		Deadline: 1767323055678, Timeout: -1, Retention: 60000, Unique: "uk", Start: "us", Retries: 4,
-		Snoozes: 1, Blocked: 2, Unknown: 3, Slot: 7,
+		Snoozes: 1, Blocked: 2, Unknown: 3, Slot: 7, Fence: 1<<32 + 2,
 		History: []Failure{{1, 1767323045000, "boom"}, {2, 1767323046000, ""}},
 		Token:   "tok",
 		Extra:   []Field{{pack("x"), arrayOf(2, 1, "y")}},

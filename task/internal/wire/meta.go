@@ -24,6 +24,7 @@ type Meta struct {
 	Blocked    int64     // bl: how often it met a lock
 	Unknown    int64     // un: how often no worker knew its name
 	Slot       int64     // g: place in its group plus 1, 0 = in none
+	Fence      int64     // f: that of the run before, 0 = there was none, or its attempt says enough
 	History    []Failure // h: oldest first; more than MaxHistory are written without the oldest
 	Token      string    // k: idempotency key it was submitted with
 	Extra      []Field   // members that nothing here knows
@@ -39,7 +40,7 @@ type Failure struct {
 // members counts what append writes.
 func (m *Meta) members() int {
 	n := len(m.Extra)
-	for _, v := range [...]int64{m.Enqueued, m.Deadline, m.Timeout, m.Retention, m.Retries, m.Snoozes, m.Blocked, m.Unknown, m.Slot} {
+	for _, v := range [...]int64{m.Enqueued, m.Deadline, m.Timeout, m.Retention, m.Retries, m.Snoozes, m.Blocked, m.Unknown, m.Slot, m.Fence} {
 		if v != 0 {
 			n++
 		}
@@ -76,6 +77,7 @@ func (m *Meta) append(dst []byte, members int) ([]byte, error) {
 	w.int("bl", m.Blocked)
 	w.int("un", m.Unknown)
 	w.int("g", m.Slot)
+	w.int("f", m.Fence)
 	w.history("h", m.History)
 	w.text("k", m.Token)
 	if w.err != nil {
@@ -168,6 +170,8 @@ func (m *Meta) readMember(r *reader, name []byte, from int) (err error) {
 		m.Unknown, err = r.int()
 	case "g":
 		m.Slot, err = r.int()
+	case "f":
+		m.Fence, err = r.int()
 	case "h":
 		m.History, err = readHistory(r)
 	case "k":

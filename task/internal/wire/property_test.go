@@ -110,7 +110,7 @@ func messages() *rapid.Generator[Message] {
 
 func metas() *rapid.Generator[Meta] {
 	return rapid.Custom(func(t *rapid.T) (m Meta) {
-		for _, n := range []*int64{&m.Enqueued, &m.Deadline, &m.Timeout, &m.Retention, &m.Retries, &m.Snoozes, &m.Blocked, &m.Unknown, &m.Slot} {
+		for _, n := range []*int64{&m.Enqueued, &m.Deadline, &m.Timeout, &m.Retention, &m.Retries, &m.Snoozes, &m.Blocked, &m.Unknown, &m.Slot, &m.Fence} {
 			*n = rapid.Int64().Draw(t, "number")
 		}
 		for _, s := range []*string{&m.Parent, &m.Trace, &m.TraceState, &m.Unique, &m.Start, &m.Token} {
