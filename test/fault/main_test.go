@@ -8,8 +8,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(mesRole) != "" { // a process that a test started to kill it
+	switch { // a process that a test started to kill it
+	case os.Getenv(mesRole) != "":
 		os.Exit(runMES())
+	case os.Getenv(taskRole) != "":
+		os.Exit(runTaskRole())
 	}
 	rig.Main(m)
 }

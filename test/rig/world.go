@@ -58,7 +58,7 @@ func New(t testing.TB, o Options) *World {
 	w.Prefix = w.Redis.Prefix(t)
 	w.Keys = keys.New(w.Prefix)
 	w.keepDump()
-	w.Rand = seeded(t)
+	w.Rand = Seeded(t)
 	w.cell = Cell(t, 1, o.Takes)
 	w.log = filepath.Join(w.Dir, "station.jsonl")
 	if !o.NoStation {
@@ -80,7 +80,8 @@ func folder(t testing.TB) string {
 	return dir
 }
 
-func seeded(t testing.TB) *rand.Rand {
+// Seeded is a source of chance for a test. Its seed is in the log; TAKT_TEST_SEED repeats a run.
+func Seeded(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("TAKT_TEST_SEED"); text != "" {
 		var err error

@@ -1,0 +1,235 @@
+package fault_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/task"
+)
+
+// taskRole is the environment variable that makes this test binary a worker or a producer of tasks: its value is a taskConfig as JSON.
+const taskRole = "TAKT_TEST_TASK"
+
+// taskConfig is what such a process is to be.
+type taskConfig struct {
+	Role   string // "worker" or "producer"
+	URL    string // of Redis
+	Prefix string
+	Ledger string // folder
+	ID     string // of a worker
+
+	Slots      int           // of a worker; 0 = 10
+	Lease      time.Duration // 0 = 1 s
+	Drain      time.Duration // 0 = 5 s
+	Margin     time.Duration // 0 = 1 s
+	Timeout    time.Duration // of each run of rare; 0 = none
+	KnowsRare  bool          // it has a handler for rare
+	MaxUnknown int
+
+	Name  string        // of a producer: what its works are called
+	Count int           // how many works
+	Every time.Duration // between two submissions
+	Work  taskWork      // what each is to do
+	Keyed bool          // each under its own key, and again until the answer comes
+	Later bool          // each tenth is delayed by up to half a second
+}
+
+func (c taskConfig) or(d, other time.Duration) time.Duration {
+	if d == 0 {
+		return other
+	}
+	return d
+}
+
+// taskWork is the argument of a task. Do is one of the words below; "" = take Takes, have the effect, and return.
+type taskWork struct {
+	N     string
+	Do    string
+	Takes time.Duration
+}
+
+// What a task may do beside its work.
+const (
+	doDieAfterEffect = "die after the effect" // kill -9 of its own process, in its first run
+	doExit           = "exit"                 // os.Exit in every run
+	doPanic          = "panic"
+	doHang           = "hang" // ignore the end of its context, for ever
+	doLarge          = "large result"
+	doFail           = "fail"
+	doFailOnce       = "fail once"
+)
+
+// taskResult says which run a result is of.
+type taskResult struct {
+	PID   int
+	Fence uint64
+	Pad   string
+}
+
+var (
+	taskRetry = task.Retry(task.Backoff{Base: 50 * time.Millisecond, Retries: 3})
+	theWork   = task.Define[taskWork, taskResult]("fault:Work", task.Small, taskRetry)
+	rareWork  = task.Define[taskWork, taskResult]("fault:Rare", task.Small, taskRetry) // not every worker has it
+)
+
+// runTaskRole is main of such a process.
+func runTaskRole() int {
+	var c taskConfig
+	if err := json.Unmarshal([]byte(os.Getenv(taskRole)), &c); err != nil {
+		return fail(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	ledger, err := openLedger(c.Ledger)
+	if err != nil {
+		return fail(err)
+	}
+	client, err := task.Open(ctx, c.URL, task.Options{Prefix: c.Prefix, LockPrefix: c.Prefix + ":", Log: log})
+	if err != nil {
+		return fail(err)
+	}
+	defer client.Close()
+	switch c.Role {
+	case "worker":
+		err = c.work(ctx, client, ledger)
+	case "producer":
+		err = c.produce(ctx, client, ledger)
+	default:
+		err = fmt.Errorf("role %q", c.Role)
+	}
+	ledger.note(taskNote{Event: noteExit, Says: fmt.Sprint(err)})
+	if err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskLedger) error {
+	slots := c.Slots
+	if slots == 0 {
+		slots = 10
+	}
+	handlers := []task.Handler{theWork.Handle(handleWork(ledger))}
+	if c.KnowsRare {
+		handlers = append(handlers, rareWork.Handle(handleWork(ledger)))
+	}
+	w, err := client.Worker(task.WorkerOptions{
+		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: c.or(c.Lease, time.Second), Drain: c.or(c.Drain, 5*time.Second),
+		Margin: c.or(c.Margin, time.Second), MaxUnknown: c.MaxUnknown,
+		Observe: func(e task.Event) {
+			ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
+		},
+	}, handlers...)
+	if err != nil {
+		return err
+	}
+	fmt.Println("up")
+	return w.Run(ctx)
+}
+
+// handleWork is the handler of all tasks.
+func handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (taskResult, error) {
+	return func(ctx context.Context, j *task.Job[taskWork]) (taskResult, error) {
+		n := taskNote{Event: noteStart, Work: j.Args.N, Task: j.ID, Try: j.Attempt, Fence: j.Fence}
+		ledger.note(n)
+		result := taskResult{PID: os.Getpid(), Fence: j.Fence}
+		switch do := j.Args.Do; {
+		case do == doExit:
+			os.Exit(3)
+		case do == doPanic:
+			panic("on purpose")
+		case do == doHang:
+			select {}
+		case do == doFail, do == doFailOnce && j.Attempt == 1:
+			return result, errors.New("on purpose")
+		case do == doLarge:
+			result.Pad = strings.Repeat("x", 10<<20)
+		}
+		select {
+		case <-time.After(j.Args.Takes):
+		case <-ctx.Done():
+			n.Event, n.Says = noteCause, fmt.Sprint(context.Cause(ctx))
+			ledger.note(n)
+			return result, ctx.Err()
+		}
+		n.Event = noteEffect
+		ledger.note(n)
+		if j.Args.Do == doDieAfterEffect && ledger.first(j.ID) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return result, nil
+	}
+}
+
+// produce submits works from four goroutines, as fast as Every says, and ends.
+func (c taskConfig) produce(ctx context.Context, client *task.Client, ledger *taskLedger) error {
+	works := make(chan int)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range works {
+				c.submit(ctx, client, ledger, i)
+			}
+		})
+	}
+	fmt.Println("up")
+	for i := range c.Count {
+		select {
+		case works <- i:
+		case <-ctx.Done():
+		}
+		if c.Every > 0 {
+			time.Sleep(c.Every) // the pace of the load, nothing waits for it
+		}
+	}
+	close(works)
+	all.Wait()
+	fmt.Println("all submitted")
+	return nil
+}
+
+func (c taskConfig) submit(ctx context.Context, client *task.Client, ledger *taskLedger, i int) {
+	work := c.Work
+	work.N = fmt.Sprintf("%s-%d", c.Name, i)
+	var opts []task.SubmitOption
+	if c.Later && i%10 == 0 {
+		opts = append(opts, task.In(time.Duration(i%500)*time.Millisecond))
+	}
+	if c.Keyed {
+		opts = append(opts, task.Key(work.N))
+	}
+	for ctx.Err() == nil {
+		h, err := theWork.Submit(ctx, client, work, opts...)
+		n := taskNote{Event: noteOK, Work: work.N}
+		var said *rueidis.RedisError
+		switch {
+		case err == nil:
+			n.Task = h.ID
+		case errors.As(err, &said):
+			n.Event, n.Says = noteRefused, err.Error()
+		case redis.Away(err):
+			n.Event, n.Says = noteUnknown, err.Error()
+		default:
+			n.Event, n.Says = noteUnknown, "unforeseen: "+err.Error()
+		}
+		if err == nil || !c.Keyed {
+			ledger.note(n)
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // a producer that repeats does not do it at once
+	}
+}

@@ -1,0 +1,234 @@
+package fault_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// long says whether the big numbers are wanted: `make soak` sets TAKT_TEST_LONG.
+var long = os.Getenv("TAKT_TEST_LONG") != ""
+
+// scaled is the number of a run: the short one unless long.
+func scaled(short, big int) int {
+	if long {
+		return big
+	}
+	return short
+}
+
+const taskLease = time.Second // of workers in these tests
+
+// taskWorld is a Redis with its ledgers, and the processes that use it.
+type taskWorld struct {
+	t       *testing.T
+	srv     *testenv.RedisServer
+	prefix  string
+	keys    keys.Keys
+	client  *task.Client // of the test itself, without any proxy
+	ledger  *taskLedger  // of the test itself
+	history *taskHistory
+	rand    *rand.Rand
+
+	workers int
+	faulted map[int]time.Time // processes that were killed or paused, or lost their connection, and when first
+	since   time.Time         // what was submitted before is lost: FLUSHALL
+}
+
+func newTaskWorld(t *testing.T, o embedded.RedisOptions) *taskWorld {
+	t.Helper()
+	return newTaskWorldOn(t, testenv.StartRedis(t, o))
+}
+
+func newTaskWorldOn(t *testing.T, srv *testenv.RedisServer) *taskWorld {
+	t.Helper()
+	dir := t.TempDir()
+	w := &taskWorld{t: t, srv: srv, prefix: srv.Prefix(t), history: newHistory(dir), rand: rig.Seeded(t), faulted: make(map[int]time.Time)}
+	w.keys = keys.New(w.prefix)
+	var err error
+	if w.client, err = task.New(srv.Client, task.Options{Prefix: w.prefix, LockPrefix: w.prefix + ":"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	if w.ledger, err = openLedger(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.ledger.to.Close() })
+	return w
+}
+
+// start runs a worker or producer in a process of its own.
+func (w *taskWorld) start(c taskConfig) *rig.Process {
+	w.t.Helper()
+	if c.URL == "" {
+		c.URL = w.srv.URL
+	}
+	c.Prefix, c.Ledger = w.prefix, w.history.dir
+	text, err := json.Marshal(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := rig.StartCommand(w.t, rig.Command{Path: self, Env: []string{taskRole + "=" + string(text)}})
+	return p
+}
+
+// worker starts a worker and waits until it runs.
+func (w *taskWorld) worker(c taskConfig) *rig.Process {
+	w.t.Helper()
+	w.workers++
+	c.Role = "worker"
+	if c.ID == "" {
+		c.ID = fmt.Sprintf("w%d", w.workers)
+	}
+	p := w.start(c)
+	p.Await("up")
+	return p
+}
+
+// produce starts a producer.
+func (w *taskWorld) produce(c taskConfig) *rig.Process {
+	w.t.Helper()
+	c.Role = "producer"
+	if c.Name == "" {
+		c.Name = "work"
+	}
+	return w.start(c)
+}
+
+// fault notes that from now on tasks that p had begun may be begun again.
+func (w *taskWorld) fault(p *rig.Process) { w.faultPID(p.PID()) }
+
+func (w *taskWorld) faultPID(pid int) {
+	if _, before := w.faulted[pid]; !before {
+		w.faulted[pid] = time.Now()
+	}
+}
+
+func (w *taskWorld) kill(p *rig.Process) {
+	w.t.Helper()
+	w.fault(p)
+	p.Kill()
+}
+
+// submit hands works over from the test itself, and notes them.
+func (w *taskWorld) submit(name string, n int, work taskWork, opts ...task.SubmitOption) []*task.Handle[taskResult] {
+	w.t.Helper()
+	return w.submitOf(theWork, name, n, work, opts...)
+}
+
+func (w *taskWorld) submitOf(typ *task.Type[taskWork, taskResult], name string, n int, work taskWork, opts ...task.SubmitOption) []*task.Handle[taskResult] {
+	w.t.Helper()
+	args := make([]taskWork, n)
+	for i := range args {
+		args[i] = work
+		args[i].N = fmt.Sprintf("%s-%d", name, i)
+	}
+	hs, err := typ.SubmitMany(w.ctx(), w.client, args, opts...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, h := range hs {
+		w.ledger.note(taskNote{Event: noteOK, Work: args[i].N, Task: h.ID})
+	}
+	return hs
+}
+
+func (w *taskWorld) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), rig.Patience)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// do runs any command on the server.
+func (w *taskWorld) do(args ...string) rueidis.RedisResult {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	return w.srv.Client.Do(ctx, w.srv.Client.B().Arbitrary(args...).Build())
+}
+
+func (w *taskWorld) must(args ...string) rueidis.RedisResult {
+	w.t.Helper()
+	r := w.do(args...)
+	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		w.t.Fatalf("%q: %v", args, err)
+	}
+	return r
+}
+
+func (w *taskWorld) number(args ...string) int {
+	w.t.Helper()
+	n, err := w.must(args...).AsInt64()
+	if err != nil {
+		w.t.Fatalf("%q: %v", args, err)
+	}
+	return int(n)
+}
+
+// seen is how many events of a kind the ledgers have.
+func (w *taskWorld) seen(event string) int {
+	w.t.Helper()
+	w.history.refresh(w.t)
+	return w.history.count[event]
+}
+
+// until waits until the ledgers have n events of a kind.
+func (w *taskWorld) until(event string, n int) {
+	w.t.Helper()
+	rig.Until(w.t, fmt.Sprintf("%d times %q", n, event), func() bool { return w.seen(event) >= n })
+}
+
+// workStream is where all tasks of these tests wait.
+func (w *taskWorld) workStream() string { return w.keys.TaskStream("normal:small") }
+
+// unfinished is how many tasks have not ended, -1 if Redis does not say.
+func (w *taskWorld) unfinished() int {
+	sum := 0
+	for _, args := range [][]string{{"XLEN", w.workStream()}, {"ZCARD", w.keys.TaskDelayed()}, {"ZCARD", w.keys.TaskBlocked()}} {
+		n, err := w.do(args...).AsInt64()
+		if err != nil && !strings.Contains(err.Error(), "WRONGTYPE") {
+			return -1
+		}
+		sum += int(n)
+	}
+	return sum
+}
+
+// quiet waits until every task has ended.
+func (w *taskWorld) quiet() {
+	w.t.Helper()
+	rig.Until(w.t, "no task left", func() bool { return w.unfinished() == 0 })
+}
+
+// through is a proxy to the server, and the URL by which a process goes through it.
+func (w *taskWorld) through() *testenv.Proxy { return testenv.CountingProxy(w.t, w.srv.URL) }
+
+// connect is a client of its own, for the test.
+func (w *taskWorld) connect(url string) rueidis.Client {
+	return w.srv.Connect(w.t, redis.Options{URL: url, DialTimeout: time.Second})
+}
+
+// terminate sends SIGTERM and returns when.
+func terminate(p *rig.Process) time.Time {
+	p.Signal(syscall.SIGTERM)
+	return time.Now()
+}
