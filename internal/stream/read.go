@@ -98,12 +98,18 @@ func (s *session) makeGroups(run context.Context) error {
 		cmds[i] = rdb.B().XgroupCreate().Key(key).Group(s.g.Name).Id("0").Mkstream().Build()
 	}
 	for i, r := range rdb.DoMulti(ctx, cmds...) {
-		if err := r.Error(); err != nil && !strings.Contains(err.Error(), "BUSYGROUP") {
+		if err := r.Error(); err != nil && !strings.Contains(err.Error(), "BUSYGROUP") && !isFull(err) {
 			return fmt.Errorf("group %s of %s: %w", s.g.Name, s.g.Streams[i], err)
 		}
 	}
 	s.made = true
 	return nil
+}
+
+// isFull reports a server without memory. It says so before it looks whether the group is there; if it is not, the next read says that.
+func isFull(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(refused.Error(), "OOM")
 }
 
 // readNew reads entries nobody was given yet, and waits for some if there are none.

@@ -5,5 +5,6 @@
 -- Reply: {"ok"} | {"taken", the other's token}
 local held = redis.call('GET', KEYS[1])
 if held and ARGV[3] ~= '1' and held ~= ARGV[5] and string.sub(held, 1, #ARGV[4]) ~= ARGV[4] then return {'taken', held} end
+redis.call('DEL', KEYS[1]) -- a full server refuses SET as the first write of a script, and without a worker it stays full
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {'ok'}
