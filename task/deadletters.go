@@ -369,5 +369,7 @@ func (d *RedisDeadLetters) Move(ctx context.Context, n int, keep func(context.Co
 			return 0, err
 		}
 	}
-	return d.delete(ctx, args)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // they are elsewhere now, so finish it
+	defer cancel()
+	return d.delete(call, args)
 }
