@@ -51,6 +51,8 @@ fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: bench
-bench: tools build ## Run the Go benchmarks, then whole job orders through MQTT and Redis
+bench: tools build ## Go benchmarks, job orders and tasks through Redis, tasks beside asynq and river (30 min)
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	./bin/takt bench jobs --n 5000
+	./bin/takt bench tasks
+	cd bench && $(GO) run ./tasks

@@ -83,7 +83,9 @@ func (t *Type[T, R]) trial(ctx context.Context, h Handler, args T, o Trial) (*ru
 		keep: time.Nanosecond, // the value is wanted, whatever the type says
 	}
 	r.entry = &stream.Entry{ID: strconv.FormatInt(r.begun.UnixMilli(), 10) + "-0", Data: string(raw), Deliveries: 1}
-	r.msg, err = decode(r.entry)
+	if r.msg, err = decode(r.entry); err == nil {
+		r.number()
+	}
 	return r, err
 }
 

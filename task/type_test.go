@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
 )
 
@@ -126,5 +127,54 @@ func TestWorkerOptions(t *testing.T) {
 		if _, err := e.client.Worker(c.o, c.handlers...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// task-B1, task-B5: arguments go as the fields of the struct, none for none; and only a client submits, so there is nothing that is not bound.
+func TestArgumentsAreFields_B1(t *testing.T) {
+	e := newEnv(t)
+	for want, submit := range map[string]func() error{
+		"\x90": func() error {
+			_, err := task.Define[task.None, task.None]("test:None").Submit(e.ctx(), e.client, task.None{})
+			return err
+		},
+		"\x91\x2a": func() error {
+			_, err := task.Define[double, task.None]("test:One").Submit(e.ctx(), e.client, double{42})
+			return err
+		},
+		"\x91\xa5alice": func() error {
+			_, err := task.Define[string, task.None]("test:Text").Submit(e.ctx(), e.client, "alice")
+			return err
+		},
+	} {
+		e.must("DEL", e.key("tasks:normal:medium"))
+		if err := submit(); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := e.must("XRANGE", e.key("tasks:normal:medium"), "-", "+").AsXRange()
+		if err != nil || len(entries) != 1 || !strings.Contains(entries[0].FieldValues["data"], "task_args"+want+"\xab") {
+			t.Errorf("%q: %q, %v", want, entries, err)
+		}
+	}
+}
+
+// task-B7, task-A5: object types of an extension are usable in the locks of tasks, and unknown ones refused.
+func TestLockTypesOfExtensions_B7(t *testing.T) {
+	e := newEnv(t)
+	types := lock.NewTypes()
+	if err := types.Add("lollygag"); err != nil {
+		t.Fatal(err)
+	}
+	c := e.connect(task.Options{LockTypes: types})
+	spec := lock.Mutex(lock.Object{Type: "lollygag", Key: "7"})
+	h, err := c.Locker().Try(e.ctx(), []lock.Spec{spec}, lock.TryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Release(e.ctx()); err != nil {
+		t.Error(err)
+	}
+	if _, err := e.client.Locker().Try(e.ctx(), []lock.Spec{spec}, lock.TryOptions{}); err == nil {
+		t.Error("an unknown object type: accepted")
 	}
 }

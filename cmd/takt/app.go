@@ -21,21 +21,22 @@ import (
 type cli struct {
 	Config
 
-	Demo    demoCmd    `cmd:"" help:"Run job orders from an MES to a machine and back, with an outage of the MES in the middle."`
-	Dev     devCmd     `cmd:"" help:"Start a store, a broker, Takt and a simulated station, and stay up for use by hand."`
-	Serve   serveCmd   `cmd:"" help:"Run Takt on your Redis and your broker."`
-	Job     jobCmd     `cmd:"" help:"Send job order commands as an MES does, and look at job orders."`
-	Station stationCmd `cmd:"" help:"Configure stations, or simulate one."`
-	Recipe  recipeCmd  `cmd:"" help:"Check and draw recipes."`
-	Task    taskCmd    `cmd:"" help:"Submit, run, look at and steer tasks."`
-	Lock    lockCmd    `cmd:"" help:"Look at locks and limiters, and break them."`
-	MES     mesCmd     `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
-	Check   checkCmd   `cmd:"" help:"List broken invariants of store, streams and retained topics."`
-	Doctor  doctorCmd  `cmd:"" help:"Check that Redis and the broker are fit for Takt."`
-	Bench   benchCmd   `cmd:"" help:"Measure Takt on your Redis and your broker."`
-	Conf    configCmd  `cmd:"" name:"config" help:"Show the settings in force and where they come from."`
-	Version versionCmd `cmd:"" help:"Show the version."`
-	Docs    docsCmd    `cmd:"" hidden:"" help:"Write the reference pages."`
+	Demo     demoCmd     `cmd:"" help:"Run job orders from an MES to a machine and back, with an outage of the MES in the middle."`
+	Dev      devCmd      `cmd:"" help:"Start a store, a broker, Takt and a simulated station, and stay up for use by hand."`
+	Serve    serveCmd    `cmd:"" help:"Run Takt on your Redis and your broker."`
+	Job      jobCmd      `cmd:"" help:"Send job order commands as an MES does, and look at job orders."`
+	Station  stationCmd  `cmd:"" help:"Configure stations, or simulate one."`
+	Recipe   recipeCmd   `cmd:"" help:"Check and draw recipes."`
+	Task     taskCmd     `cmd:"" help:"Submit, run, look at and steer tasks."`
+	Schedule scheduleCmd `cmd:"" help:"Look at, add, run and pause schedules of tasks."`
+	Lock     lockCmd     `cmd:"" help:"Look at locks and limiters, and break them."`
+	MES      mesCmd      `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
+	Check    checkCmd    `cmd:"" help:"List broken invariants of store, streams and retained topics."`
+	Doctor   doctorCmd   `cmd:"" help:"Check that Redis and the broker are fit for Takt."`
+	Bench    benchCmd    `cmd:"" help:"Measure Takt on your Redis and your broker."`
+	Conf     configCmd   `cmd:"" name:"config" help:"Show the settings in force and where they come from."`
+	Version  versionCmd  `cmd:"" help:"Show the version."`
+	Docs     docsCmd     `cmd:"" hidden:"" help:"Write the reference pages."`
 }
 
 // app is what commands work with beside their own flags.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// Run is what a number of tasks took. Negative values are not known.
+type Run struct {
+	Tasks     int
+	Elapsed   time.Duration
+	GoCPU     time.Duration // of this process: library, handlers, and the little that the measuring takes
+	ServerCPU time.Duration // of Redis or PostgreSQL
+	Commands  int64         // of Redis, those inside scripts included
+	Foreign   float64       // part of the machine's CPU that went to others
+}
+
+// meter measures from its start to its stop.
+type meter struct {
+	p      Peer
+	began  time.Time
+	own    time.Duration
+	server Usage
+	busy   time.Duration
+	told   bool
+}
+
+func startMeter(ctx context.Context, p Peer) (*meter, error) {
+	m := &meter{p: p}
+	var err error
+	if m.server, err = p.Usage(ctx); err != nil {
+		return nil, err
+	}
+	m.busy, m.told = machineBusy()
+	if m.own, err = ownCPU(); err != nil {
+		return nil, err
+	}
+	m.began = time.Now()
+	return m, nil
+}
+
+// stop ends the measurement of so many tasks.
+func (m *meter) stop(ctx context.Context, tasks int) (Run, error) {
+	r := Run{Tasks: tasks, Elapsed: time.Since(m.began), ServerCPU: -1, Commands: -1}
+	own, err := ownCPU()
+	if err != nil {
+		return r, err
+	}
+	busy, _ := machineBusy()
+	server, err := m.p.Usage(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.GoCPU = own - m.own
+	if server.CPU >= 0 {
+		r.ServerCPU = server.CPU - m.server.CPU
+	}
+	if server.Commands >= 0 {
+		r.Commands = server.Commands - m.server.Commands
+	}
+	if m.told && r.ServerCPU >= 0 {
+		r.Foreign = foreignShare(busy-m.busy, r.GoCPU+r.ServerCPU, r.Elapsed)
+	}
+	return r, nil
+}

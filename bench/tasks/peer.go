@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// Peer is a task library with one setting. It only does what a user of the library would write; everything that is
+// measured is measured around it, by the same code for all of them.
+type Peer interface {
+	// Submit stores one task per text: with the call for many if the library has one and there are several, else one by one.
+	// results says that the tasks keep a result. It is called from many goroutines at once.
+	Submit(ctx context.Context, texts []string, results bool) error
+
+	// Work starts a worker that calls handle with the text of each task, and with results returns something to keep.
+	// It blocks until ctx ends and the worker has stopped cleanly.
+	Work(ctx context.Context, results bool, handle func(text string)) error
+
+	// Unsettled counts the tasks that wait or are under way, those whose end is not yet written included.
+	Unsettled(ctx context.Context) (int, error)
+
+	// Message is the length of a waiting task's encoded message: the payload and what the library sends with it.
+	Message(ctx context.Context) (int, error)
+
+	// Reset removes everything that the peer has stored.
+	Reset(ctx context.Context) error
+
+	// Bytes is what the peer's store takes at the moment.
+	Bytes(ctx context.Context) (int64, error)
+
+	// Usage is what the peer's server has spent so far.
+	Usage(ctx context.Context) (Usage, error)
+
+	// Close removes what is left and disconnects.
+	Close() error
+}
+
+// entry is a peer that can be measured.
+type entry struct {
+	Name    string // as in the keys of the JSON object; that of the library as it comes is the library's
+	Library string // as in --only
+	About   string // the setting, for people
+
+	// Share is the part of --n that a run takes, one in so many, so that runs of slow and fast peers take similar times.
+	Share int
+	// Text is the length of the text that makes the encoded payload 100 bytes long.
+	Text int
+	// Batches says that the library has a call that submits many tasks.
+	Batches bool
+	// Throughput leaves out everything else, and the comparison with Takt: the setting gives something up.
+	Throughput bool
+
+	open func(ctx context.Context, s servers) (Peer, error)
+}
+
+// payloadBytes is the length of every encoded payload.
+const payloadBytes = 100
+
+// roster is every peer; Takt comes first, for the others are compared with it.
+var roster = []entry{
+	taktEntry,
+	{
+		Name: "asynq", Library: "asynq", About: "as it comes",
+		Share: 4, Text: payloadBytes, open: openAsynq(asynqSetting{}),
+	},
+	{
+		Name: "asynq_tuned", Library: "asynq", About: "concurrency 50, pool of 100 connections, polls every 10 ms",
+		Share: 4, Text: payloadBytes, open: openAsynq(asynqTuned),
+	},
+	{
+		Name: "river", Library: "river", About: "as it comes, 100 workers, InsertMany",
+		Share: 20, Text: riverText, Batches: true, open: openRiver(riverDefault),
+	},
+	{
+		Name: "river_tuned", Library: "river", About: "2000 workers, cooldown 2 ms, poll 20 ms, InsertManyFast, pool of 20 connections",
+		Share: 4, Text: riverText, Batches: true, open: openRiver(riverTuned),
+	},
+	{
+		Name: "river_async", Library: "river", About: "river_tuned with synchronous_commit off",
+		Share: 4, Text: riverText, Batches: true, Throughput: true, open: openRiver(riverAsync),
+	},
+}
+
+// libraries are the words of --only, in the order of the roster.
+func libraries() []string {
+	var all []string
+	for _, e := range roster {
+		if !slices.Contains(all, e.Library) {
+			all = append(all, e.Library)
+		}
+	}
+	return all
+}
+
+// choose picks the peers of the named libraries, separated by commas; "" = all.
+func choose(only string) ([]entry, error) {
+	if only == "" {
+		return roster, nil
+	}
+	wanted := strings.Split(only, ",")
+	for _, w := range wanted {
+		if !slices.Contains(libraries(), w) {
+			return nil, fmt.Errorf("--only names %q: it takes %s, separated by commas", w, strings.Join(libraries(), ", "))
+		}
+	}
+	var chosen []entry
+	for _, e := range roster {
+		if slices.Contains(wanted, e.Library) {
+			chosen = append(chosen, e)
+		}
+	}
+	return chosen, nil
+}
+
+// uses says whether one of the peers is of one of the libraries.
+func uses(peers []entry, library ...string) bool {
+	return slices.ContainsFunc(peers, func(e entry) bool { return slices.Contains(library, e.Library) })
+}
+
+// newName names keys or tables of a peer as nobody else does.
+func newName() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "takt_bench_" + hex.EncodeToString(b[:])
+}
+
+// quietly is the log of a peer: warnings matter, progress does not.
+func quietly(s servers) *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

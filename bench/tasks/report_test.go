@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0.00", 0.123: "0.12", 9.876: "9.88", 12.34: "12.3", 123.4: "123", 1234: "1,230", 12345: "12,300", 153456: "153,500", 1234567: "1,234,600", -7.5: "-7.50", -12345: "-12,300",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("number(%v) = %s, want %s", v, got, want)
+		}
+	}
+	if number(math.NaN()) != "-" || times(math.NaN()) != "-" {
+		t.Error("what is not known looks like a number")
+	}
+}
+
+// Takt runs right before each other library, so that the two that are compared meet the same machine.
+func TestOrderOfARound(t *testing.T) {
+	name := func(entries []entry) (names []string) {
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	for _, c := range []struct {
+		only string
+		m    measure
+		want []string
+	}{
+		{"", measure{Paired: true}, []string{"takt", "asynq", "asynq_tuned", "takt", "river", "river_tuned", "river_async"}},
+		{"", measure{}, []string{"takt", "asynq", "asynq_tuned", "river", "river_tuned", "river_async"}},
+		{"", measure{Of: whole}, []string{"takt", "asynq", "asynq_tuned", "river", "river_tuned"}},
+		{"", measure{Paired: true, Of: func(e entry) bool { return e.Batches }}, []string{"takt", "river", "river_tuned", "river_async"}},
+		{"takt,river", measure{Paired: true}, []string{"takt", "river", "river_tuned", "river_async"}},
+		{"asynq", measure{Paired: true}, []string{"asynq", "asynq_tuned"}},
+		{"takt", measure{Paired: true}, []string{"takt"}},
+	} {
+		entries, err := choose(c.only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := name(order(entries, c.m)); !slices.Equal(got, c.want) {
+			t.Errorf("--only %q: %v, want %v", c.only, got, c.want)
+		}
+	}
+}
+
+// example is a report of made-up figures: two rounds.
+func example(t *testing.T, takt ...float64) report {
+	t.Helper()
+	r := report{bench: &bench{plan: plan{N: 1000, Rounds: 2, Rate: 5000}, entries: roster, found: newFound()}}
+	rates := map[string][]float64{"asynq": {8_000, 10_000}, "asynq_tuned": {10_000, 12_500}, "river": {2000, 2000}, "river_tuned": {20_000, 25_000}, "river_async": {30_000, 30_000}}
+	for round, ours := range takt {
+		add(r.found.values, taktName, "process_per_s", ours)
+		for peer, theirs := range rates {
+			add(r.found.values, peer, "process_per_s", theirs[round])
+			add(r.found.ratios, peer, "process_per_s", advantage(ours, theirs[round], false))
+		}
+	}
+	return r
+}
+
+func TestBestIsTheStrongestSetting(t *testing.T) {
+	r := example(t, 100_000, 150_000)
+	if peer, ratio := r.best("asynq", "process_per_s"); peer != "asynq_tuned" || ratio != 11 { // 10 and 12
+		t.Errorf("%s %v, want asynq_tuned 11", peer, ratio)
+	}
+	// river_async gives up durability: it is shown and not compared.
+	if peer, ratio := r.best("river", "process_per_s"); peer != "river_tuned" || ratio != 5.5 {
+		t.Errorf("%s %v, want river_tuned 5.5", peer, ratio)
+	}
+	if _, ratio := r.best("river", "memory_left_bytes"); !math.IsNaN(ratio) {
+		t.Errorf("%v of what was not measured", ratio)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	if missed := example(t, 100_000, 150_000).missed(); len(missed) != 0 {
+		t.Errorf("%q", missed)
+	}
+	if missed := example(t, 45_000, 60_000).missed(); len(missed) != 2 || !strings.Contains(missed[0], "ratio_asynq is 4.65x") || !strings.Contains(missed[1], "ratio_river_tuned is 2.33x") {
+		t.Errorf("%q", missed)
+	}
+	if missed := (report{bench: &bench{found: newFound()}}).missed(); len(missed) != 2 {
+		t.Errorf("what was not measured passes: %q", missed)
+	}
+}
+
+func TestObject(t *testing.T) {
+	var text strings.Builder
+	if err := example(t, 100_000, 150_000).json(&text); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]float64{
+		"takt_process_per_s": 125_000, "asynq_process_per_s": 9000, "asynq_tuned_process_per_s": 11_250, "river_process_per_s": 2000, "river_tuned_process_per_s": 22_500,
+		"ratio_asynq": 11, "ratio_river_tuned": 5.5, "ratio_river_process_per_s": 62.5, "n": 1000, "rounds": 2,
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %v, want %v", key, got[key], want)
+		}
+	}
+	if v, ok := got["ratio_takt_process_per_s"]; ok {
+		t.Errorf("Takt is compared with itself: %v", v)
+	}
+}
+
+func TestTables(t *testing.T) {
+	r := example(t, 100_000, 150_000)
+	var person, page strings.Builder
+	if err := r.table(&person); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.markdown(&page); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(strings.Fields(strings.Split(person.String(), "\n")[1]), " "), "process, tasks/s 125,000 9,000 11,300 2,000 22,500 30,000 11.0x 5.50x"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	for _, want := range []string{
+		"|  | takt | asynq | asynq tuned | river | river tuned | river async | Takt : asynq | Takt : river |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+		"| process, tasks/s | 125,000 | 9,000 | 11,300 | 2,000 | 22,500 | 30,000 | 11.0x | 5.50x |\n",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%s\nlacks %s", page.String(), want)
+		}
+	}
+}
