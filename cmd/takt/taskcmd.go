@@ -25,6 +25,7 @@ type taskCmd struct {
 	Stats  taskStatsCmd  `cmd:"" help:"Show queues, workers and counters."`
 	Watch  taskWatchCmd  `cmd:"" help:"Follow tasks as they end."`
 	Group  taskGroupCmd  `cmd:"" help:"Show or cancel a group of tasks."`
+	Check  taskCheckCmd  `cmd:"" help:"List broken invariants of the stored tasks."`
 }
 
 // withTasks connects and calls f. Errors get their exit codes.

@@ -247,3 +247,43 @@ func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 		return err
 	})
 }
+
+type taskCheckCmd struct {
+	Grace time.Duration `help:"What is younger counts as work in hand." default:"30s"`
+	JSON  bool          `name:"json" help:"One JSON object per broken invariant."`
+}
+
+func (taskCheckCmd) Help() string {
+	return `Compares queues, delayed tasks, dead letters, results, groups, unique keys and workers with each other. It reads every key of the prefix and changes nothing. The exit status is 1 if anything is found.
+
+Examples:
+  takt task check
+  takt task check --grace 1m --json`
+}
+
+func (c *taskCheckCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		report, found, err := task.Audit(ctx, client, c.Grace)
+		if err != nil {
+			return err
+		}
+		for _, v := range found {
+			if c.JSON {
+				err = printJSON(a.out, v)
+			} else {
+				_, err = fmt.Fprintln(a.out, v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(found) > 0 {
+			return &exitError{exitFailed, fmt.Errorf("%d broken invariants", len(found))}
+		}
+		if c.JSON {
+			return nil
+		}
+		_, err = fmt.Fprintf(a.out, "nothing found; %d tasks have not ended\n", report.Unfinished())
+		return err
+	})
+}

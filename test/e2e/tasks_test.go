@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// taskShell is the command line on one Redis.
+type taskShell struct {
+	t           *testing.T
+	url, prefix string
+	dir         string
+}
+
+func newTaskShell(t *testing.T) *taskShell {
+	srv := testenv.Redis(t)
+	return &taskShell{t: t, url: srv.URL, prefix: srv.Prefix(t), dir: t.TempDir()}
+}
+
+func (s *taskShell) flags(args []string) []string {
+	return append(args, "--redis", s.url, "--prefix", s.prefix, "--data", s.dir)
+}
+
+// run runs a command, fails the test unless it ends with code, and returns its standard output.
+func (s *taskShell) run(code int, args ...string) string {
+	s.t.Helper()
+	r := rig.Run(s.t, s.flags(args)...)
+	if r.Code != code {
+		s.t.Errorf("takt %q: exit status %d, want %d\n%s%s", args, r.Code, code, r.Stdout, r.Stderr)
+	}
+	return strings.TrimSpace(r.Stdout)
+}
+
+// worker starts takt task run.
+func (s *taskShell) worker(args ...string) *rig.Process {
+	s.t.Helper()
+	p := rig.Start(s.t, s.flags(append([]string{"task", "run"}, args...))...)
+	p.Await("worker is up")
+	return p
+}
+
+// A task by the command line alone: submitted, run by a command, its result awaited; failures, dead letters, cancel, pause, locks.
+func TestTaskCommands(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	s.run(ok, "task", "list")
+	if got := s.run(ok, "task", "stats"); !strings.Contains(got, "no workers") {
+		t.Errorf("stats: %s", got)
+	}
+	s.worker("--name", "test:Cat", "--exec", "cat", "--retries", "0")
+	s.worker("--name", "test:Fail", "--exec", "echo broken >&2; exit 65", "--retries", "5")
+	if got := s.run(ok, "task", "submit", "test:Cat", `[1,{"a":"b"}]`, "--wait"); got != `[1,{"a":"b"}]` {
+		t.Errorf("result %s", got)
+	}
+	one := s.run(ok, "task", "submit", "test:Cat", "7", "--key", "k")
+	if two := s.run(ok, "task", "submit", "test:Cat", "7", "--key", "k"); two != one {
+		t.Errorf("%s, then %s under one key", one, two)
+	}
+	if got := s.run(failed, "task", "submit", "test:Fail", "--wait", "--id", "f-1"); got != "" {
+		t.Errorf("a failed task printed %s", got)
+	}
+	if got := s.run(ok, "task", "dead", "list"); !strings.Contains(got, "f-1") || !strings.Contains(got, "broken") {
+		t.Errorf("dead letters:\n%s", got)
+	}
+	if got := s.run(ok, "task", "dead", "show", "f-1"); !strings.Contains(got, "broken") {
+		t.Errorf("dead letter:\n%s", got)
+	}
+	s.run(ok, "task", "retry", "f-1")
+	s.until("f-1 is dead again", func() bool { return strings.Contains(s.run(ok, "task", "dead", "list"), "f-1") })
+	s.run(ok, "task", "dead", "delete", "f-1")
+	s.run(refused, "task", "dead", "show", "f-1")
+	s.run(refused, "task", "show", "nobody")
+
+	later := s.run(ok, "task", "submit", "test:Cat", "--in", "1h")
+	if got := s.run(ok, "task", "show", later); !strings.Contains(got, "delayed") {
+		t.Errorf("%s", got)
+	}
+	if got := s.run(ok, "task", "cancel", later); !strings.Contains(got, "cancelled") {
+		t.Errorf("%s", got)
+	}
+	s.run(ok, "task", "pause", "normal:medium")
+	waits := s.run(ok, "task", "submit", "test:Cat")
+	if got := s.run(ok, "task", "stats"); !strings.Contains(got, "paused") {
+		t.Errorf("stats:\n%s", got)
+	}
+	s.run(ok, "task", "resume", "normal:medium")
+	s.until("it has run", func() bool { return !strings.Contains(s.run(ok, "task", "list"), waits) })
+	s.run(ok, "lock", "list")
+	s.run(refused, "lock", "break", "lock:mutex:job:42", "--yes")
+	s.run(usage, "lock", "break", "lock:mutex:job:42")
+	for _, bad := range [][]string{
+		{"task", "submit", "test:Cat", "{"}, {"task", "submit", ""}, {"task", "submit", "x", "--in", "1s", "--at", "2030-01-01T00:00:00Z"}, {"task", "pause"},
+		{"task", "dead", "requeue"}, {"task", "show", "a/b"}, {"task", "run", "--name", "x", "--exec", "true", "--concurrency", "0"},
+	} {
+		s.run(usage, bad...)
+	}
+	if got := s.run(ok, "task", "check", "--grace", "5s"); !strings.Contains(got, "nothing found; 0 tasks") {
+		t.Errorf("%s", got)
+	}
+}
+
+// A worker that is killed in the middle leaves its task to another; the command of the dead one is not waited for.
+func TestTaskRunKilled(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	mark := filepath.Join(s.dir, "mark")
+	first := s.worker("--name", "test:Slow", "--exec", "echo begun >> "+mark+"; sleep 600", "--lease", "1s")
+	id := s.run(ok, "task", "submit", "test:Slow", "--id", "s-1", "--keep", "1h")
+	s.until("it has begun", func() bool { return strings.Contains(readFile(mark), "begun") })
+	first.Kill()
+	s.worker("--name", "test:Slow", "--exec", "echo '\"second '$TAKT_TASK_FENCE'\"'", "--lease", "1s")
+	s.until("the second has run it", func() bool {
+		var shown struct{ State string }
+		r := rig.Run(t, s.flags([]string{"task", "show", "s-1", "--json"})...)
+		return json.Unmarshal([]byte(r.Stdout), &shown) == nil && shown.State == "done"
+	})
+	if got := s.run(ok, "task", "show", "s-1"); !strings.Contains(got, "second") {
+		t.Errorf("%s:\n%s", id, got)
+	}
+}
+
+// Schedules by the command line alone.
+func TestScheduleCommands(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	s.run(ok, "schedule", "add", "tick", "test:Tick", "every 1h", "--args", `["x"]`)
+	if got := s.run(ok, "schedule", "list"); !strings.Contains(got, "tick") || !strings.Contains(got, "no scheduler runs") {
+		t.Errorf("%s", got)
+	}
+	for range 2 {
+		rig.Start(t, s.flags([]string{"schedule", "serve", "--lease", "1s"})...).Await("scheduler is up")
+	}
+	id := s.run(ok, "schedule", "run", "tick")
+	s.until("its task waits", func() bool { return strings.Contains(s.run(ok, "task", "list"), id) })
+	s.run(ok, "schedule", "pause", "tick")
+	if got := s.run(ok, "schedule", "list"); !strings.Contains(got, "paused") {
+		t.Errorf("%s", got)
+	}
+	s.run(ok, "schedule", "resume", "tick")
+	s.run(ok, "schedule", "remove", "tick")
+	if got := s.run(ok, "schedule", "list", "--json"); got != "" {
+		t.Errorf("%s", got)
+	}
+}
+
+func (s *taskShell) until(what string, f func() bool) {
+	s.t.Helper()
+	rig.Until(s.t, what, f)
+}
+
+// readFile is the text of a file, "" if there is none yet.
+func readFile(name string) string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
