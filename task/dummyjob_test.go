@@ -95,7 +95,7 @@ func TestDummyJobExecutor(t *testing.T) {
 			}
 			return j.Args.Job, nil
 		}))
-	e.schedules(task.SchedulerOptions{}, monitor, executor)
+	_, stop := e.schedules(task.SchedulerOptions{Metrics: task.NewMetrics(nil)}, monitor, executor)
 	if n := wait(t, "the monitor runs", found); n != 0 {
 		t.Errorf("%d jobs found, there is none", n)
 	}
@@ -107,6 +107,11 @@ func TestDummyJobExecutor(t *testing.T) {
 		db.set(id, "Received")
 	}
 	e.eventually("all are done", func() bool { return len(db.in("Done")) == 5 })
+	stop()
+	e.idle()
+	if wrong, err := task.Check(e.ctx(), e.client, time.Minute); err != nil || len(wrong) > 0 {
+		t.Errorf("left behind: %v, %v", wrong, err)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if !slices.IsSorted(submitted) || len(submitted) != 5 {

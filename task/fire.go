@@ -2,7 +2,7 @@ package task
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // it compares what is stored, it keeps no secret
+	"crypto/sha1" // to compare what is stored
 	_ "embed"
 	"encoding/hex"
 	"errors"
@@ -124,12 +124,16 @@ func (l *leader) clock(ctx context.Context) error {
 func (l *leader) load(ctx context.Context) error {
 	b := l.s.client.rdb.B()
 	sent := time.Now()
-	replies := l.s.client.rdb.DoMulti(ctx, b.Time().Build(), b.Hgetall().Key(l.s.client.keys.SchedulerEntries()).Build())
+	k := l.s.client.keys
+	replies := l.s.client.rdb.DoMulti(ctx, b.Time().Build(), b.Hgetall().Key(k.SchedulerEntries()).Build(), b.Hget().Key(k.TaskControl()).Field(configField).Build())
 	if err := l.setClock(sent, replies[0]); err != nil {
 		return err
 	}
 	all, err := replies[1].AsStrMap()
 	if err != nil {
+		return err
+	}
+	if err := l.configure(replies[2]); err != nil {
 		return err
 	}
 	known := l.entries
@@ -142,6 +146,25 @@ func (l *leader) load(ctx context.Context) error {
 		l.entries[name] = l.track(name, raw, known == nil)
 	}
 	l.read, l.reread = time.Now(), false
+	return nil
+}
+
+// configure follows the configuration that SetConfig gave to all. One that cannot be read changes nothing.
+func (l *leader) configure(reply rueidis.RedisResult) error {
+	text, err := reply.ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	if text == l.text {
+		return nil
+	}
+	l.text = text
+	config, err := ParseConfig([]byte(text))
+	if err != nil {
+		l.s.log.Error("task: the configuration cannot be read, schedules stay as they are", "error", err)
+		return nil
+	}
+	l.config = config
 	return nil
 }
 
@@ -182,7 +205,7 @@ func (l *leader) report(name, kind string, err error) {
 
 // register makes the stored entries those that code declares: new ones are added, changed ones changed, those of VOs that are gone removed.
 func (l *leader) register(ctx context.Context) error {
-	c := l.s.claims()
+	c := l.s.claims(&l.config)
 	for _, p := range c.without {
 		l.warn(p.entry.Name, "a schedule per VO has no VO")
 	}
@@ -192,7 +215,7 @@ func (l *leader) register(ctx context.Context) error {
 	for _, p := range c.unknown {
 		for _, t := range l.entries {
 			if t.err == nil && t.doc.Declared && t.doc.VO != "" && p.covers(t.name) {
-				l.s.claimStored(c, p, t.doc.VO)
+				l.s.claimStored(c, &l.config, p, t.doc.VO)
 			}
 		}
 	}
@@ -246,8 +269,9 @@ func (l *leader) claim(name string, c *claim, now time.Time) *write {
 		}
 	}
 	next.Declared, t.err = true, nil
+	next.enable(!c.disabled, now)
 	t.plan = schedule.WithAnchor(c.plan, next.Anchor)
-	start := c.by.onStart && !l.s.started[name] && !next.Paused
+	start := c.by.onStart && !l.s.started[name] && !next.Paused && !c.disabled
 	if start {
 		next.Asked = append(slices.Clone(next.Asked), asked{ID: fmt.Sprintf("%s@start-%d", name, l.term), At: now, Yield: true})
 	}
@@ -260,6 +284,16 @@ func (l *leader) claim(name string, c *claim, now time.Time) *write {
 		w.kind = "registered"
 	}
 	return w
+}
+
+// enable switches an entry off, or on again: then it begins anew with its next slot.
+func (d *scheduleDoc) enable(on bool, now time.Time) {
+	switch {
+	case !on && d.State == ScheduleActive:
+		d.State = ScheduleDisabled
+	case on && d.State == ScheduleDisabled:
+		d.State, d.Since, d.Next = ScheduleActive, now.Truncate(time.Millisecond), time.Time{}
+	}
 }
 
 // refresh brings Next up to date where nothing is due.
@@ -284,6 +318,7 @@ func (l *leader) unclaimed(t *tracked) *write {
 			next.State, next.Error = ScheduleFailed, clip(t.err.Error(), maxEntryError)
 			l.report(t.name, "failed", t.err)
 		}
+		next.enable(l.config.For(next.Task, next.VO).IsEnabled(), l.now())
 		l.refresh(&next, t.plan, l.now())
 		return l.write(t, next)
 	}
@@ -523,13 +558,14 @@ func (l *leader) call(ctx context.Context, w *write) (r reply) {
 }
 
 func sha1hex(s string) string {
-	sum := sha1.Sum([]byte(s)) //nolint:gosec // see above
+	sum := sha1.Sum([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
 // settle brings what the leader knows in line with what was written, and tells of it.
 func (l *leader) settle(w *write, r reply) error {
 	t := w.t
+	fired, skipped := t.doc.Fired, t.doc.Skipped
 	tell := func(kind, task string, n int64) {
 		if n > 0 {
 			l.s.opts.Observe(ScheduleEvent{Kind: kind, Name: t.name, Task: task, N: n, Term: l.term})
@@ -581,6 +617,7 @@ func (l *leader) settle(w *write, r reply) error {
 	}
 	tell("dropped", "", w.dropped)
 	tell("failed", "", w.failed)
+	l.s.opts.Metrics.Scheduled(int(max(t.doc.Fired-fired, 0)), int(max(t.doc.Skipped-skipped, 0)+w.dropped), int(w.failed))
 	return nil
 }
 

@@ -37,6 +37,8 @@ type leader struct {
 	read    time.Time // when all entries were read
 	reread  bool
 	warned  map[string]bool
+	config  Config
+	text    string // of config
 }
 
 // take tries to be elected. If that fails, l is nil and wait says when to try again.

@@ -220,7 +220,7 @@ func (t *Type[T, R]) schedules() error {
 			return raw, unique, ttl, nil
 		}
 	}
-	if t.locks == nil {
+	if t.locks == nil && len(t.own) == 0 {
 		return t.exclusive(perVO)
 	}
 	return nil

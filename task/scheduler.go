@@ -28,6 +28,8 @@ type SchedulerOptions struct {
 	NoPromote bool
 	// Observe is told what this process did while it led. It must not block. nil = nobody is.
 	Observe func(ScheduleEvent)
+	// Metrics counts slots and promoted tasks; it may be that of a Worker, too. nil = nothing does.
+	Metrics *Metrics
 	// Log may be nil: then it is that of the Client.
 	Log *slog.Logger
 }
@@ -152,8 +154,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.client.subscribe(ctx, s.client.keys.SchedulerEntries(), func() { poke(s.wake) }, func(string) { poke(s.wake) })
 	})
 	beside.Go(func() { s.watchVOs(ctx) })
+	beside.Go(func() {
+		s.client.subscribe(ctx, s.client.keys.TaskControl(), func() {}, func(string) { poke(s.wake) })
+	})
 	if !s.opts.NoPromote {
-		beside.Go(func() { newPromoter(s.client, s.log).run(ctx) })
+		p := newPromoter(s.client, s.log)
+		p.metrics = s.opts.Metrics
+		beside.Go(func() { p.run(ctx) })
 	}
 	for ctx.Err() == nil {
 		l, wait := s.take(ctx)
@@ -268,9 +275,10 @@ func (s *Scheduler) askOne(ctx context.Context, source VOSource, keep func([]str
 	}
 }
 
-// ScheduleOverride changes a schedule that code declares, without a restart.
+// ScheduleOverride changes a schedule that code declares, without a restart. It wins over the Config that Client.SetConfig gave to all: that says by the names of types what is
+// enabled, and the schedules of those that have one entry, of their own name.
 type ScheduleOverride struct {
-	Disabled bool   // it has no entry
+	Disabled bool   // it does not fire, and what passes meanwhile is not missed
 	Spec     string // in place of its own; "" = its own
 }
 
@@ -320,7 +328,7 @@ type claims struct {
 	unfit   map[string]error // names that cannot be registered
 }
 
-func (s *Scheduler) claims() *claims {
+func (s *Scheduler) claims(config *Config) *claims {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = false
@@ -337,7 +345,7 @@ func (s *Scheduler) claims() *claims {
 			c.unknown = append(c.unknown, p)
 		}
 		for _, vo := range vos {
-			s.claim(c, p, vo)
+			s.claim(c, config, p, vo)
 		}
 	}
 	return c
@@ -355,22 +363,30 @@ func (s *Scheduler) vosOf(p *periodic) (vos []string, known bool) {
 	return vos, known
 }
 
-// claim adds the entry of a schedule for one VO, as the overrides want it.
-func (s *Scheduler) claim(all *claims, p *periodic, vo string) {
+// claim adds the entry of a schedule for one VO, as the configuration and the overrides want it.
+func (s *Scheduler) claim(all *claims, config *Config, p *periodic, vo string) {
 	c := &claim{entry: withVO(p.entry, vo), plan: p.schedule, by: p}
+	of := config.For(p.entry.Task, vo)
+	c.disabled = !of.IsEnabled()
+	if of.Schedule != nil && p.entry.Name == p.entry.Task {
+		if plan, err := schedule.Parse(*of.Schedule); err != nil {
+			all.unfit[c.entry.Name] = err
+		} else {
+			c.plan, c.entry.Spec = plan, plan.String()
+		}
+	}
 	for _, name := range []string{p.entry.Name, c.entry.Name} { // that of the VO last
 		o, ok := s.overrides[name]
 		if !ok {
 			continue
 		}
-		if c.disabled, c.plan = o.Disabled, s.plans[name]; c.plan == nil {
-			c.plan = p.schedule
+		c.disabled = o.Disabled
+		if plan := s.plans[name]; plan != nil {
+			c.plan, c.entry.Spec = plan, plan.String()
 		}
-		c.entry.Spec = c.plan.String()
 	}
 	name := c.entry.Name
 	switch err := c.entry.validate(); {
-	case c.disabled:
 	case err != nil:
 		all.unfit[name] = err
 	case all.all[name] != nil:
@@ -381,10 +397,10 @@ func (s *Scheduler) claim(all *claims, p *periodic, vo string) {
 }
 
 // claimStored is claim for a VO of which only the stored entry is known.
-func (s *Scheduler) claimStored(all *claims, p *periodic, vo string) {
+func (s *Scheduler) claimStored(all *claims, config *Config, p *periodic, vo string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claim(all, p, vo)
+	s.claim(all, config, p, vo)
 }
 
 func withVO(e ScheduleEntry, vo string) ScheduleEntry {

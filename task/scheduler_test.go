@@ -253,7 +253,7 @@ func TestPerVO(t *testing.T) {
 	var mu sync.Mutex
 	var vos []string
 	say := func(all ...string) { mu.Lock(); defer mu.Unlock(); vos = all }
-	s, stop := e.schedules(task.SchedulerOptions{VOPoll: 10 * time.Millisecond, VOs: func(context.Context) ([]string, error) {
+	_, stop := e.schedules(task.SchedulerOptions{VOPoll: 10 * time.Millisecond, VOs: func(context.Context) ([]string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if vos == nil {
@@ -284,7 +284,7 @@ func TestPerVO(t *testing.T) {
 	stop()
 
 	// Without a source it is SetVOs that says; until then, what is stored stays and fires.
-	s, _ = e.schedules(task.SchedulerOptions{}, typ)
+	s, _ := e.schedules(task.SchedulerOptions{}, typ)
 	n = len(e.slotsOf("test:Tenant@atlas"))
 	e.eventually("it fires under the next scheduler", func() bool { return len(e.slotsOf("test:Tenant@atlas")) > n })
 	if err := s.SetVOs("cms"); err != nil {
@@ -569,6 +569,21 @@ func TestFlush(t *testing.T) {
 	}
 }
 
+// plus-12: Redis is killed and comes back without its memory; the scheduler goes on.
+func TestRedisRestart(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(10*time.Millisecond))
+	e.schedules(task.SchedulerOptions{}, typ)
+	e.eventually("it fires", func() bool { return e.queued() > 0 })
+	if err := e.srv.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.srv.Server.Restart(e.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("it fires again", func() bool { return e.do("XLEN", e.key("tasks:normal:medium")).Error() == nil && e.queued() > 0 })
+}
+
 // A slot fires once also if the reply to its firing is lost; a lock that is deleted is an election.
 func TestLostReplies(t *testing.T) {
 	e := newEnv(t)
@@ -739,11 +754,36 @@ func TestScheduleOverrides(t *testing.T) {
 	if err := s.SetOverrides(map[string]task.ScheduleOverride{"test:Tenant": {Spec: "cron @daily"}, "test:Tenant@b": {Disabled: true}}); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("they apply", func() bool { return slices.Equal(e.names(), both[:1]) && e.schedule(both[0]).Spec == "cron 0 0 * * *" })
+	day := func(name string) bool { return e.schedule(name).Spec == "cron 0 0 * * *" }
+	e.eventually("they apply", func() bool { return day(both[0]) && e.schedule(both[1]).State == task.ScheduleDisabled })
 	if err := s.SetOverrides(nil); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("they are gone", func() bool { return slices.Equal(e.names(), both) && e.schedule(both[0]).Spec == "every 1h" })
+	e.eventually("they are gone", func() bool {
+		return !day(both[0]) && !day(both[1]) && e.schedule(both[1]).State == task.ScheduleActive
+	})
+
+	// The configuration of all does the same.
+	config, err := task.ParseConfig([]byte("common:\n  test:Tenant:\n    schedule: every 10ms\nvo_overrides:\n  b:\n    test:Tenant:\n      enabled: false\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.client.SetConfig(e.ctx(), config, typ); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("it applies", func() bool {
+		return e.schedule(both[0]).Fired > 0 && e.schedule(both[1]).State == task.ScheduleDisabled
+	})
+	before := e.schedule(both[1])
+	if err := e.client.SetConfig(e.ctx(), task.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("it is taken back", func() bool {
+		return e.schedule(both[0]).Spec == "every 1h" && e.schedule(both[1]).State == task.ScheduleActive
+	})
+	if d := e.schedule(both[1]); d.Fired != 0 || !d.Since.After(before.Since) {
+		t.Errorf("the one that was disabled: %+v", d)
+	}
 }
 
 // RunOnStart fires once with each start of a scheduler, and waits for nothing.
