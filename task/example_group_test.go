@@ -109,7 +109,7 @@ func exampleServer() (ctx context.Context, client *task.Client, stop func()) {
 	return ctx, client, func() { client.Close(); _ = server.Stop(); cancel() }
 }
 
-func runExample(ctx context.Context, w *task.Worker) (stop func()) {
+func runExample(ctx context.Context, w interface{ Run(context.Context) error }) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

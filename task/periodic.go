@@ -29,7 +29,7 @@ const (
 	SkipIfPending Overlap = "skip_if_pending"
 	// SkipIfRunning skips a slot until the task of the earlier one has ended, its retries included.
 	SkipIfRunning Overlap = "skip_if_running"
-	// QueueUp submits a task for every slot.
+	// QueueUp submits a task for every slot, also where Options.MaxBacklog would refuse one.
 	QueueUp Overlap = "queue_up"
 )
 
