@@ -802,7 +802,7 @@ func TestRunOnStart(t *testing.T) {
 	}
 }
 
-// The scheduler moves delayed tasks, too, also while it stands by.
+// S7: a scheduler moves delayed tasks, too, also while it stands by: here another one leads that never lets go.
 func TestSchedulerPromotes(t *testing.T) {
 	e := newEnv(t)
 	e.must("SET", e.key("scheduler:lock"), "somebody")
