@@ -358,3 +358,41 @@ func TestPagesAndLatency_E_S22(t *testing.T) {
 		t.Errorf("50 entries one after the other took %v", took)
 	}
 }
+
+// An entry that waits until it may run alone has not begun: the deaths that others cause meanwhile do not count for it. While it runs alone nobody else does, until
+// it is settled. W5.
+func TestWaitingToRunAloneIsNoStart_W5(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	ids := e.add("killer", "innocent", "innocent")
+	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "3", "STREAMS", e.stream, ">")
+	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	ran := make(chan int64, 10)
+	for try := range 3 {
+		begun := make(chan struct{}, 10)
+		m := e.joinTTL(fmt.Sprint("w", try), victimTTL, Group{Slots: 8, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+			if en.Fields["v"] == "killer" {
+				begun <- struct{}{}
+				<-ctx.Done()
+				return Ack, ctx.Err()
+			}
+			ran <- en.Deliveries
+			return Ack, nil
+		}})
+		wait(t, "start of the killer", begun)
+		m.kill()
+	}
+	e.join("last", Group{Slots: 8, Handle: func(_ context.Context, en *Entry) (Result, error) {
+		ran <- en.Deliveries
+		return Ack, nil
+	}})
+	for range 2 {
+		if n := wait(t, "run of an innocent", ran); n != 3 {
+			t.Errorf("its start is number %d, want 3", n)
+		}
+	}
+	e.empty()
+	if l := e.deadLetters(); len(l) != 1 || l[0]["v"] != "killer" {
+		t.Errorf("dead letters %v", l)
+	}
+}

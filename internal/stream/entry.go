@@ -24,10 +24,27 @@ type Entry struct {
 	group     string
 	worker    string // heartbeat key
 	token     string
-	stream    int   // index in Group.Streams
-	delivered bool  // was delivered before: count the start
-	retried   bool  // waited once already: say so in the log only the first time
-	doom      error // why it is to become a dead letter, nil = it is not
+	stream    int           // index in Group.Streams
+	delivered bool          // was delivered before: count the start
+	retried   bool          // waited once already: say so in the log only the first time
+	doom      error         // why it is to become a dead letter, nil = it is not
+	alone     chan struct{} // its token while it runs alone and until it is settled; nil = it does not
+}
+
+// starts is which start of the entry this one is.
+func (e *Entry) starts() int64 {
+	if e.delivered {
+		return e.Deliveries + 1 // not counted yet
+	}
+	return e.Deliveries
+}
+
+// rejoin lets another run alone.
+func (e *Entry) rejoin() {
+	if e.alone != nil {
+		<-e.alone
+		e.alone = nil
+	}
 }
 
 // Settle adds to c what settles the entry: it is acknowledged and deleted if the worker that it was delivered to is still itself; if not, c conflicts on

@@ -104,21 +104,27 @@ func (s *session) try(e *Entry) (again bool) {
 	if e.doom == nil && e.delivered {
 		if limit := s.g.maxDeliveries(); limit > 0 && e.Deliveries >= int64(limit) {
 			e.doom = ErrDeliveries
-		} else if !s.begin(e) {
-			return e.delivered && s.ctx.Err() == nil
 		}
 	}
 	if e.doom != nil {
 		return s.bury(e)
 	}
-	if e.Deliveries >= aloneFrom {
+	if e.starts() >= aloneFrom { // before the start is counted: what waits for its turn has not begun
 		select {
 		case s.alone <- struct{}{}:
-			defer func() { <-s.alone }()
+			e.alone = s.alone
 		case <-s.ctx.Done():
 			s.held.letGo(e)
 			return false
 		}
+		defer func() {
+			if again {
+				e.rejoin()
+			}
+		}()
+	}
+	if e.delivered && !s.begin(e) {
+		return e.delivered && s.ctx.Err() == nil
 	}
 	result, err := guard(func() (Result, error) { return s.g.Handle(s.ctx, e) })
 	switch {

@@ -118,6 +118,7 @@ func (h *held) letGo(entries ...*Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range entries {
+		e.rejoin()
 		delete(h.ids, e.ref())
 		if h.recent != nil {
 			h.recent[e.ref()] = struct{}{}
