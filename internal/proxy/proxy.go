@@ -35,6 +35,7 @@ type Proxy struct {
 	lose    int
 	delay   time.Duration
 	piece   int
+	rate    int // bytes per second of each connection and direction, 0 = unbounded
 	tap     func(fromClient bool, data []byte)
 }
 
@@ -143,6 +144,9 @@ func (p *Proxy) Delay(d time.Duration) { p.turn(func() { p.delay = d }) }
 // Fragment forwards in pieces of n bytes; 0 = as they come.
 func (p *Proxy) Fragment(n int) { p.turn(func() { p.piece = n }) }
 
+// Throttle lets at most bytesPerSecond pass, on each connection and in each direction; 0 = all.
+func (p *Proxy) Throttle(bytesPerSecond int) { p.turn(func() { p.rate = bytesPerSecond }) }
+
 // Tap calls f with everything that passes, one call at a time; nil = none. f must not keep data.
 func (p *Proxy) Tap(f func(fromClient bool, data []byte)) { p.turn(func() { p.tap = f }) }
 
@@ -213,6 +217,7 @@ func (p *Proxy) pump(ctx context.Context, l *link, fromClient bool) {
 				forward, err = p.note(l, fromClient, buf[:n], err)
 			}
 			if forward {
+				p.slow(ctx, n)
 				err = errors.Join(err, p.write(to, buf[:n]))
 			}
 		}
@@ -280,6 +285,20 @@ func (p *Proxy) pass(ctx context.Context) bool {
 			return false
 		case <-changed:
 		}
+	}
+}
+
+// slow takes the time that n bytes need.
+func (p *Proxy) slow(ctx context.Context, n int) {
+	p.mu.Lock()
+	rate := p.rate
+	p.mu.Unlock()
+	if rate <= 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(n) * time.Second / time.Duration(rate)):
 	}
 }
 

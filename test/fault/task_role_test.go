@@ -151,7 +151,7 @@ func handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (
 			os.Exit(3)
 		case do == doPanic:
 			panic("on purpose")
-		case do == doHang:
+		case do == doHang && ledger.first(j.ID): // its first run
 			select {}
 		case do == doFail, do == doFailOnce && j.Attempt == 1:
 			return result, errors.New("on purpose")
