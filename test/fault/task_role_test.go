@@ -36,6 +36,7 @@ type taskConfig struct {
 	Margin     time.Duration // 0 = 1 s
 	Timeout    time.Duration // of each run of rare; 0 = none
 	KnowsRare  bool          // it has a handler for rare
+	Idle       bool          // it has one for idle, and notes nothing
 	MaxUnknown int
 
 	Name  string        // of a producer: what its works are called
@@ -126,12 +127,17 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 	if c.KnowsRare {
 		handlers = append(handlers, rareWork.Handle(handleWork(ledger)))
 	}
+	observe := func(e task.Event) {
+		ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
+	}
+	if c.Idle {
+		observe = nil
+		handlers = append(handlers, idle.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
+	}
 	w, err := client.Worker(task.WorkerOptions{
 		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: c.or(c.Lease, time.Second), Drain: c.or(c.Drain, 5*time.Second),
 		Margin: c.or(c.Margin, time.Second), MaxUnknown: c.MaxUnknown,
-		Observe: func(e task.Event) {
-			ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
-		},
+		Observe: observe,
 	}, handlers...)
 	if err != nil {
 		return err
