@@ -87,7 +87,7 @@ func (r *run) open() error {
 		switch end := m.msg.Meta.Deadline; {
 		case r.worker.control.cancels(&m.msg):
 			m.out = m.end(Cancelled, ErrCancelled)
-		case end > 0 && r.begun.UnixMilli() > end:
+		case end > 0 && r.serverTime().UnixMilli() > end:
 			m.out = m.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(end).UTC().Format(time.RFC3339)))
 		}
 	}

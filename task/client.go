@@ -54,7 +54,7 @@ type Client struct {
 	streams map[Queue]string // their keys
 	waits   *waits
 	levels  levels
-	ahead   atomic.Int64 // of the server's clock before ours, in nanoseconds; 0 until a promoter has asked
+	ahead   atomic.Int64 // of the server's clock before ours, in nanoseconds; 0 until a worker has asked
 }
 
 // Connect is what Open needs to know of a server.

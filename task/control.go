@@ -80,9 +80,13 @@ func (c *control) read(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	k, b := c.w.client.keys, c.w.client.rdb.B()
+	sent := time.Now()
 	replies := c.w.client.rdb.DoMulti(call, b.Hgetall().Key(k.TaskControl()).Build(),
 		b.Zrange().Key(k.TaskCancelled()).Min("0").Max(strconv.Itoa(maxCancelled-1)).Rev().Build(),
-		b.Zcard().Key(k.TaskDelayed()).Build(), b.Exists().Key(k.TaskWatched()).Build())
+		b.Zcard().Key(k.TaskDelayed()).Build(), b.Exists().Key(k.TaskWatched()).Build(), b.Time().Build())
+	if _, err := c.w.client.setClock(sent, replies[4]); err != nil {
+		return err
+	}
 	fields, err := replies[0].AsStrMap()
 	if err != nil {
 		return err

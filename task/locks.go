@@ -132,7 +132,7 @@ func (r *run) late() bool { return !r.byHand && r.inQueue() > slowQueue }
 
 // inQueue is how long the entry waited, by the server's clock as far as it is known.
 func (r *run) inQueue() time.Duration {
-	return r.begun.Add(time.Duration(r.worker.client.ahead.Load())).Sub(entryTime(r.entry.ID))
+	return r.serverTime().Sub(entryTime(r.entry.ID))
 }
 
 // take tries once: one round trip. Quota that comes back later than a place is kept is asked for again, for a place that long.

@@ -27,7 +27,7 @@ func counted(t *testing.T, m prometheus.Metric) float64 {
 // unitWorker is a worker that never runs.
 func unitWorker(m *Metrics) (*Worker, *run) {
 	h := Define[int, int]("test:Unit").Handle(func(context.Context, *Job[int]) (int, error) { return 0, nil })
-	w := &Worker{opts: WorkerOptions{Metrics: m}, handlers: map[string]*Handler{h.Name(): &h}}
+	w := &Worker{client: new(Client), opts: WorkerOptions{Metrics: m}, handlers: map[string]*Handler{h.Name(): &h}}
 	w.control = newControl(w)
 	w.meters = newMeters(m, w.handlers, map[Size]int{Medium: 1})
 	r := &run{worker: w, handler: &h, entry: &stream.Entry{ID: "1-0"}, queue: "normal:medium", begun: time.Now(), msg: wire.Message{ID: "1", Name: h.Name()}}

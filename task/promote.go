@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -100,15 +99,10 @@ func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
 	sent := time.Now()
 	replies := p.c.rdb.DoMulti(call, b.Time().Build(), b.Zrange().Key(p.c.keys.TaskDelayed()).Min("0").Max("0").Withscores().Build(),
 		b.Zrange().Key(p.c.keys.TaskCollecting()).Min("0").Max("0").Withscores().Build())
-	v, err := replies[0].AsIntSlice()
-	if err != nil {
+	var err error
+	if p.ahead, err = p.c.setClock(sent, replies[0]); err != nil {
 		return time.Time{}, err
 	}
-	if len(v) != 2 {
-		return time.Time{}, fmt.Errorf("TIME: %d values, want 2", len(v))
-	}
-	p.ahead = time.Unix(v[0], v[1]*int64(time.Microsecond)).Sub(sent.Add(time.Since(sent) / 2).Round(0))
-	p.c.ahead.Store(int64(p.ahead))
 	var first time.Time
 	for i, r := range replies[1:] {
 		list, err := r.AsZScores()

@@ -147,7 +147,7 @@ func (r *run) refuse() *outcome {
 	switch {
 	case w.control.cancels(&r.msg):
 		return r.end(Cancelled, ErrCancelled)
-	case r.msg.Meta.Deadline > 0 && r.begun.UnixMilli() > r.msg.Meta.Deadline:
+	case r.msg.Meta.Deadline > 0 && r.serverTime().UnixMilli() > r.msg.Meta.Deadline:
 		return r.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(r.msg.Meta.Deadline).UTC().Format(time.RFC3339)))
 	case w.control.typePaused(r.msg.Name):
 		return r.park()
@@ -219,7 +219,7 @@ func (r *run) limit(cancel context.CancelCauseFunc) *time.Timer {
 		r.until = r.begun.Add(timeout)
 	}
 	if end := r.msg.Meta.Deadline; end > 0 {
-		if at := time.UnixMilli(end); r.until.IsZero() || at.Before(r.until) {
+		if at := r.begun.Add(time.UnixMilli(end).Sub(r.serverTime())); r.until.IsZero() || at.Before(r.until) {
 			r.until = at
 		}
 	}
@@ -375,7 +375,7 @@ func (w *Worker) observe(r *run, o *outcome) {
 		return
 	}
 	r.took = time.Since(r.begun)
-	e := Event{Outcome: o.kind, Err: o.err, Wait: max(r.begun.Sub(entryTime(r.entry.ID)), 0), Took: r.took}
+	e := Event{Outcome: o.kind, Err: o.err, Wait: max(r.inQueue(), 0), Took: r.took}
 	w.meters.end(r, o, e.Wait, e.Took)
 	if w.opts.Observe == nil {
 		return
