@@ -97,13 +97,10 @@ func (r *run) byHandUnderLocks(parent context.Context) ([]byte, error) {
 	}
 	base, unguard := r.base(parent)
 	defer unguard()
-	ctx, cancel := context.WithCancelCause(base)
-	defer cancel(context.Canceled)
-	if timer := r.limit(cancel); timer != nil {
-		defer timer.Stop()
-	}
-	value, err := r.call(runContext{ctx, r})
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+	r.limit()
+	ctx := &runContext{r: r, parent: base}
+	value, err := r.call(ctx)
+	if cause := ctx.close(); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return value, err

@@ -141,7 +141,7 @@ func (w *Worker) cancelRunning(ids map[string]bool) {
 	defer w.mu.Unlock()
 	for r := range w.running {
 		if marked(ids, &r.msg) {
-			r.cancel(ErrCancelled)
+			r.ctx.cancel(ErrCancelled)
 		}
 	}
 }

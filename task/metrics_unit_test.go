@@ -77,7 +77,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 func BenchmarkCount(b *testing.B) {
 	_, r := unitWorker(NewMetrics(nil))
 	w, o := r.worker, &outcome{kind: Done, run: r}
-	r.ctx = context.Background()
+	r.ctx = &runContext{r: r, parent: context.Background()}
 	b.ReportAllocs()
 	for b.Loop() {
 		w.meters.fetch(r.queue)

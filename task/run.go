@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -33,17 +34,16 @@ type run struct {
 	byHand  bool // by Call: without limiters, and without waiting
 
 	overrides []Provider
-	config    *settings // nil = none
-	override  *Override // of it, for this task; see set
-	cancel    context.CancelCauseFunc
-	ended     time.Time       // when its context ended; guarded by worker.mu
-	told      bool            // that it is stuck; guarded by worker.mu
-	handed    atomic.Bool     // its slot in its group is an inner group's now, see Inherit
-	members   []*run          // of an aggregate, see batch.go
-	out       *outcome        // of a member that has ended for itself
-	ctx       context.Context // of its handler; guarded by worker.mu
-	span      trace.Span      // nil = there is none
-	took      time.Duration   // until its outcome was known; 0 = nobody wanted to know
+	config    *settings     // nil = none
+	override  *Override     // of it, for this task; see set
+	ended     time.Time     // when its context ended; guarded by worker.mu
+	told      bool          // that it is stuck; guarded by worker.mu
+	handed    atomic.Bool   // its slot in its group is an inner group's now, see Inherit
+	members   []*run        // of an aggregate, see batch.go
+	out       *outcome      // of a member that has ended for itself
+	ctx       *runContext   // of its handler; guarded by worker.mu
+	span      trace.Span    // nil = there is none
+	took      time.Duration // until its outcome was known; 0 = nobody wanted to know
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -138,7 +138,8 @@ func decode(e *stream.Entry) (wire.Message, error) {
 	if e.Data == "" {
 		return wire.Message{}, errors.New(`the entry has no field "data"`)
 	}
-	return wire.Decode([]byte(e.Data))
+	// The message keeps slices of what it is decoded from, and nobody writes to them.
+	return wire.Decode(unsafe.Slice(unsafe.StringData(e.Data), len(e.Data)))
 }
 
 // refuse is the outcome of a task that is not to run now, nil if it is.
@@ -181,19 +182,12 @@ func (r *run) execute(parent context.Context) *outcome {
 	}
 	base, unguard := r.base(parent)
 	defer unguard()
-	ctx, cancel := context.WithCancelCause(base)
-	r.cancel = cancel
-	defer cancel(context.Canceled)
-	if timer := r.limit(cancel); timer != nil {
-		defer timer.Stop()
-	}
+	r.limit()
+	ctx := &runContext{r: r, parent: base}
 	r.worker.enter(r, ctx)
-	value, err := r.call(r.trace(runContext{ctx, r}))
+	value, err := r.call(r.trace(ctx))
 	r.worker.leave(r)
-	cause := context.Cause(ctx)
-	if ctx.Err() == nil {
-		cause = nil
-	}
+	cause := ctx.close()
 	r.unlock(parent)
 	if r.members != nil {
 		return r.judgeBatch(err, cause)
@@ -210,7 +204,7 @@ func (r *run) base(parent context.Context) (base context.Context, end func()) {
 }
 
 // limit sets the time limits of the run.
-func (r *run) limit(cancel context.CancelCauseFunc) *time.Timer {
+func (r *run) limit() {
 	timeout := valueOr(r.set().Timeout, r.handler.spec.timeout)
 	if own := r.msg.Meta.Timeout; own != 0 {
 		timeout = time.Duration(own) * time.Millisecond
@@ -223,33 +217,6 @@ func (r *run) limit(cancel context.CancelCauseFunc) *time.Timer {
 			r.until = at
 		}
 	}
-	if r.until.IsZero() {
-		return nil
-	}
-	return time.AfterFunc(time.Until(r.until), func() { cancel(ErrTimeout) })
-}
-
-// runContext is the context of a handler: it knows its run and its time limit.
-type runContext struct {
-	context.Context
-	r *run
-}
-
-type runKey struct{}
-
-func (c runContext) Value(key any) any {
-	if _, ok := key.(runKey); ok {
-		return c.r
-	}
-	return c.Context.Value(key)
-}
-
-func (c runContext) Deadline() (time.Time, bool) { return c.r.until, !c.r.until.IsZero() }
-
-// running is the run that ctx belongs to, nil outside handlers.
-func running(ctx context.Context) *run {
-	r, _ := ctx.Value(runKey{}).(*run)
-	return r
 }
 
 // ClientFrom is the worker's Client inside a handler, nil outside.
@@ -344,7 +311,7 @@ func clip(s string, n int) string {
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // enter and leave keep the list of what runs.
-func (w *Worker) enter(r *run, ctx context.Context) {
+func (w *Worker) enter(r *run, ctx *runContext) {
 	w.mu.Lock()
 	r.ctx = ctx
 	w.running[r] = struct{}{}

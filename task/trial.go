@@ -116,18 +116,12 @@ func (o Trial) apply(s *submission) {
 
 // try calls the handler and judges what it returned.
 func (r *run) try(parent context.Context) ([]byte, *outcome) {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(context.Canceled)
-	if timer := r.limit(cancel); timer != nil {
-		defer timer.Stop()
-	}
-	value, err := r.call(runContext{ctx, r})
+	r.limit()
+	ctx := &runContext{r: r, parent: parent}
+	value, err := r.call(ctx)
+	cause := ctx.close()
 	if err == nil {
 		return value, &outcome{kind: Done}
-	}
-	var cause error
-	if ctx.Err() != nil {
-		cause = context.Cause(ctx)
 	}
 	o := r.judge(nil, err, cause)
 	if o.err == nil {
