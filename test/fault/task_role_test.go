@@ -19,12 +19,12 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// taskRole is the environment variable that makes this test binary a worker or a producer of tasks: its value is a taskConfig as JSON.
+// taskRole is the environment variable that makes this test binary a worker, a producer or a scheduler of tasks: its value is a taskConfig as JSON.
 const taskRole = "TAKT_TEST_TASK"
 
 // taskConfig is what such a process is to be.
 type taskConfig struct {
-	Role   string // "worker" or "producer"
+	Role   string // "worker", "producer" or "scheduler"
 	URL    string // of Redis
 	Prefix string
 	Ledger string // folder
@@ -36,6 +36,7 @@ type taskConfig struct {
 	Margin     time.Duration // 0 = 1 s
 	Timeout    time.Duration // of each run of rare; 0 = none
 	KnowsRare  bool          // it has a handler for rare
+	Ticks      bool          // it has one for tick
 	Idle       bool          // it has one for idle, and notes nothing
 	MaxUnknown int
 
@@ -106,6 +107,8 @@ func runTaskRole() int {
 	switch c.Role {
 	case "worker":
 		err = c.work(ctx, client, ledger)
+	case "scheduler":
+		err = c.schedule(ctx, client)
 	case "producer":
 		err = c.produce(ctx, client, ledger)
 	default:
@@ -127,6 +130,9 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 	if c.KnowsRare {
 		handlers = append(handlers, rareWork.Handle(handleWork(ledger)))
 	}
+	if c.Ticks {
+		handlers = append(handlers, tick.Handle(handleWork(ledger)))
+	}
 	observe := func(e task.Event) {
 		ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
 	}
@@ -144,6 +150,15 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 	}
 	fmt.Println("up")
 	return w.Run(ctx)
+}
+
+func (c taskConfig) schedule(ctx context.Context, client *task.Client) error {
+	s, err := client.Scheduler(task.SchedulerOptions{ID: c.ID, Lease: c.or(c.Lease, time.Second)}, tick)
+	if err != nil {
+		return err
+	}
+	fmt.Println("up")
+	return s.Run(ctx)
 }
 
 // handleWork is the handler of all tasks.
