@@ -46,6 +46,10 @@ verify: results ## Generated docs are current, and every defect number is in a t
 	@scripts/cover isa95 recipe
 	@$(GO) run ./internal/verify numbers
 
+.PHONY: soak
+soak: tools ## Run the fault tests of tasks with their large numbers, TAKT_TEST_LONG
+	TAKT_TEST_LONG=1 CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 3h -v -run TestTaskFault ./test/fault
+
 .PHONY: fuzz
 fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz

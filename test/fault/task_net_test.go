@@ -57,7 +57,7 @@ func TestTaskFault10BadConnections(t *testing.T) {
 				c.trouble(proxies[w.rand.IntN(len(proxies))])
 				<-time.After(time.Duration(20+w.rand.IntN(60)) * time.Millisecond) // trouble comes in bursts
 			}
-			rig.Until(t, "everything submitted", func() bool {
+			w.wait("everything submitted", func() bool {
 				return len(w.accepted("keyed")) == tasks/2 && len(w.accepted("plain"))+w.history.count[noteUnknown] >= tasks/2
 			})
 			w.verify()

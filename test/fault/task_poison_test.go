@@ -49,7 +49,7 @@ func TestTaskFault15TasksThatKillTheirWorker(t *testing.T) {
 		p := w.worker(taskConfig{ID: id, Slots: 4})
 		watch.Go(func() {
 			for {
-				rig.Until(t, "end", func() bool {
+				w.wait("end", func() bool {
 					select {
 					case <-ended:
 						return true
@@ -134,7 +134,7 @@ func TestTaskFault15UnknownNameDuringDeploy(t *testing.T) {
 	old := []*rig.Process{w.worker(taskConfig{}), w.worker(taskConfig{})}
 	w.submitOf(rareWork, "rare", 20, taskWork{})
 	w.submit("known", 50, taskWork{})
-	rig.Until(t, "put back", func() bool { return w.number("ZCARD", w.keys.TaskDelayed()) > 0 })
+	w.wait("put back", func() bool { return w.number("ZCARD", w.keys.TaskDelayed()) > 0 })
 	w.worker(taskConfig{KnowsRare: true})
 	old[0].Stop()
 	w.submitOf(rareWork, "rarelater", 20, taskWork{}, task.In(50*time.Millisecond))

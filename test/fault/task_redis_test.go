@@ -22,7 +22,7 @@ import (
 // the file as the operating system has it is what is tested.
 func (w *taskWorld) killRedis() {
 	w.t.Helper()
-	rig.Until(w.t, "no flush is under way", func() bool {
+	w.wait("no flush is under way", func() bool {
 		info, err := w.do("INFO", "persistence").ToString()
 		return err == nil && !strings.Contains(info, "aof_pending_bio_fsync:1")
 	})
@@ -36,7 +36,7 @@ func (w *taskWorld) restartRedis() {
 	if err := w.srv.Server.Restart(rig.Context(w.t)); err != nil {
 		w.t.Fatal(err)
 	}
-	rig.Until(w.t, "Redis answers", func() bool { return w.do("PING").Error() == nil })
+	w.wait("Redis answers", func() bool { return w.do("PING").Error() == nil })
 }
 
 // cpu is the processor time that a process has used.
@@ -88,7 +88,7 @@ func TestTaskFault5RedisKilled(t *testing.T) {
 					t.Errorf("I6: work goes on after %v, the aim is 2 s", took)
 				}
 			}
-			rig.Until(t, "everything submitted", func() bool {
+			w.wait("everything submitted", func() bool {
 				return w.seen(noteOK)+w.history.count[noteUnknown]+w.history.count[noteRefused] >= tasks/kills*kills
 			})
 			w.verify()
@@ -130,7 +130,7 @@ func TestTaskFault7EverythingLost(t *testing.T) {
 			w.since = time.Now()
 			tasks := scaled(300, 20_000)
 			w.produce(taskConfig{Name: "new", Keyed: true, Count: tasks, Later: true})
-			rig.Until(t, "submitted", func() bool { return len(w.accepted("new")) == tasks })
+			w.wait("submitted", func() bool { return len(w.accepted("new")) == tasks })
 			w.verify()
 			stillUp(t, workers...)
 			if n := w.number("EXISTS", w.keys.TaskDelayed()); n != 0 {
@@ -231,7 +231,7 @@ func TestTaskFault17OutOfMemory(t *testing.T) {
 	w.kill(victim)
 	w.fault(heir)
 	heir.Pause() // until its lease is over, so that it needs a new one
-	rig.Until(t, "the lease is over", func() bool { return w.number("EXISTS", w.keys.Worker("heir"), w.keys.Worker("victim")) == 0 })
+	w.wait("the lease is over", func() bool { return w.number("EXISTS", w.keys.Worker("heir"), w.keys.Worker("victim")) == 0 })
 	heir.Continue()
 	w.quiet() // all of it, while the memory is full
 	w.must("CONFIG", "SET", "maxmemory", "0")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/test/rig"
 )
 
 // backlog submits n tasks that do nothing, without noting them.
@@ -71,7 +70,7 @@ func (w *taskWorld) slowest() time.Duration {
 // done waits until n tasks of idle have ended, by the counters.
 func (w *taskWorld) done(n int) {
 	w.t.Helper()
-	rig.Until(w.t, strconv.Itoa(n)+" tasks done", func() bool {
+	w.wait(strconv.Itoa(n)+" tasks done", func() bool {
 		got, _ := w.do("HGET", w.keys.TaskCounters(), "done type "+idle.Name()).AsInt64()
 		return int(got) >= n
 	})
@@ -137,7 +136,7 @@ func TestTaskFault22Backlog(t *testing.T) {
 	begin := time.Now()
 	w.worker(taskConfig{Slots: 50, Idle: true})
 	w.worker(taskConfig{Slots: 50, Idle: true})
-	rig.Until(t, "nothing delayed", func() bool { return w.number("ZCARD", w.keys.TaskDelayed()) == 0 })
+	w.wait("nothing delayed", func() bool { return w.number("ZCARD", w.keys.TaskDelayed()) == 0 })
 	moved, err := w.client.Now(w.ctx())
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestTaskFault23TwoSchedulers(t *testing.T) {
 	begin("b")
 	leader := func(not string) (id string) {
 		w.t.Helper()
-		rig.Until(t, "another leads", func() bool {
+		w.wait("another leads", func() bool {
 			var err error
 			id, _, err = w.client.SchedulerLeader(w.ctx())
 			return err == nil && id != "" && id != not

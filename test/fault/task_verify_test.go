@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/test/rig"
 )
 
 // logical is what became of one piece of work, by the ledgers.
@@ -239,7 +238,7 @@ func (w *taskWorld) verifyRest() {
 			w.t.Errorf("I5: %v", f)
 		}
 	}()
-	rig.Until(w.t, "the check finds nothing", func() bool {
+	w.wait("the check finds nothing", func() bool {
 		var err error
 		report, found, err = task.Audit(w.ctx(), w.client, 0)
 		if err != nil {

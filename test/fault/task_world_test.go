@@ -15,7 +15,6 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/test/rig"
@@ -33,6 +32,23 @@ func scaled(short, big int) int {
 }
 
 const taskLease = time.Second // of workers in these tests
+
+// patience bounds every wait for something that must happen.
+var patience = time.Duration(scaled(int(rig.Patience), int(30*time.Minute)))
+
+// wait waits until ok holds.
+func (w *taskWorld) wait(what string, ok func() bool) {
+	w.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); !ok(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			w.t.Fatalf("not within %v: %s (%d tasks unfinished, events %v)", patience, what, w.unfinished(), w.history.count)
+		}
+	}
+}
 
 // taskWorld is a Redis with its ledgers, and the processes that use it.
 type taskWorld struct {
@@ -105,14 +121,16 @@ func (w *taskWorld) worker(c taskConfig) *rig.Process {
 	return p
 }
 
-// produce starts a producer.
+// produce starts a producer and waits until it is connected.
 func (w *taskWorld) produce(c taskConfig) *rig.Process {
 	w.t.Helper()
 	c.Role = "producer"
 	if c.Name == "" {
 		c.Name = "work"
 	}
-	return w.start(c)
+	p := w.start(c)
+	p.Await("up")
+	return p
 }
 
 // fault notes that from now on tasks that p had begun may be begun again.
@@ -154,7 +172,7 @@ func (w *taskWorld) submitOf(typ *task.Type[taskWork, taskResult], name string, 
 }
 
 func (w *taskWorld) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(w.t.Context(), rig.Patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	w.t.Cleanup(cancel)
 	return ctx
 }
@@ -162,7 +180,7 @@ func (w *taskWorld) ctx() context.Context {
 // do runs any command on the server.
 func (w *taskWorld) do(args ...string) rueidis.RedisResult {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return w.srv.Client.Do(ctx, w.srv.Client.B().Arbitrary(args...).Build())
 }
@@ -195,7 +213,7 @@ func (w *taskWorld) seen(event string) int {
 // until waits until the ledgers have n events of a kind.
 func (w *taskWorld) until(event string, n int) {
 	w.t.Helper()
-	rig.Until(w.t, fmt.Sprintf("%d times %q", n, event), func() bool { return w.seen(event) >= n })
+	w.wait(fmt.Sprintf("%d times %q", n, event), func() bool { return w.seen(event) >= n })
 }
 
 // workStream is where all tasks of these tests wait.
@@ -217,16 +235,11 @@ func (w *taskWorld) unfinished() int {
 // quiet waits until every task has ended.
 func (w *taskWorld) quiet() {
 	w.t.Helper()
-	rig.Until(w.t, "no task left", func() bool { return w.unfinished() == 0 })
+	w.wait("no task left", func() bool { return w.unfinished() == 0 })
 }
 
 // through is a proxy to the server, and the URL by which a process goes through it.
 func (w *taskWorld) through() *testenv.Proxy { return testenv.CountingProxy(w.t, w.srv.URL) }
-
-// connect is a client of its own, for the test.
-func (w *taskWorld) connect(url string) rueidis.Client {
-	return w.srv.Connect(w.t, redis.Options{URL: url, DialTimeout: time.Second})
-}
 
 // terminate sends SIGTERM and returns when.
 func terminate(p *rig.Process) time.Time {
