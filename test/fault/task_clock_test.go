@@ -91,7 +91,7 @@ func TestTaskFault12WorkersAnHourWrong(t *testing.T) {
 					}
 				}
 			}
-			if took := time.Since(begin); took > 30*time.Second {
+			if took := time.Since(begin); took > time.Minute {
 				t.Errorf("all of it took %v", took)
 			}
 			w.until(noteOK, scaled(200, 5000)+19)

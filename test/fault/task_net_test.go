@@ -140,7 +140,7 @@ func TestTaskFault19ReadCutOff(t *testing.T) {
 	if lost.Load() == 0 {
 		t.Error("no answer was lost")
 	}
-	if slowest > 20*time.Second {
+	if slowest > time.Minute {
 		t.Errorf("I6: %v", slowest)
 	}
 	w.quiet()
