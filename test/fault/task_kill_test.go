@@ -66,17 +66,19 @@ func TestTaskFault1AllWorkersKilled(t *testing.T) {
 func TestTaskFault2KilledBetweenEffectAndAck(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	w.submit("before", 20, taskWork{})
-	killers := w.submit("killer", 3, taskWork{Do: doDieAfterEffect})
-	w.submit("after", 20, taskWork{})
-	for range killers { // one slot: each of them ends a worker of its own
-		p := w.worker(taskConfig{Slots: 1})
+	for i := range 3 {
+		w.submit(fmt.Sprint("killer-", i), 1, taskWork{Do: doDieAfterEffect})
+		w.submit(fmt.Sprint("good-", i), 20, taskWork{})
+		p := w.worker(taskConfig{})
 		if code := p.Exit(); code != -1 {
 			t.Fatalf("exit status %d, want SIGKILL", code)
 		}
 		w.fault(p)
+		heir := w.worker(taskConfig{})
+		w.quiet()
+		heir.Stop()
 	}
-	w.worker(taskConfig{Slots: 1})
+	w.worker(taskConfig{}) // tidies up after the dead
 	w.verify()
 	for name, l := range w.logicals() {
 		effects := 0
