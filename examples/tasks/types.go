@@ -20,7 +20,7 @@ var (
 	Count  = task.Define[string, int]("office:Count", task.Background)
 	Report = task.Define[string, string]("office:Report")
 
-	// Stock looks at the shelves twice a second. A periodic type runs one task at a time unless it says Locks. It has no result.
+	// Stock looks at the shelves twice a second. A periodic type without locks of its own runs one task at a time. It has no result.
 	Stock = task.Define[struct{}, task.None]("office:Stock", task.Realtime, task.Small, task.Every(500*time.Millisecond))
 )
 
