@@ -160,6 +160,8 @@ func (r *run) refuse() *outcome {
 	return nil
 }
 
+const firstUnknown = 100 * time.Millisecond // before a task whose name a worker does not know is looked at again; it doubles
+
 // unknown puts a task back for workers that know it (T10).
 func (r *run) unknown() *outcome {
 	n := r.msg.Meta.Unknown
@@ -167,7 +169,7 @@ func (r *run) unknown() *outcome {
 		return r.end(Dead, fmt.Errorf("%w: %q, put back %d times", ErrUnknownTask, r.msg.Name, n))
 	}
 	r.msg.Meta.Unknown++
-	return r.again(Unknown, jitter(min(time.Second<<min(n, 6), time.Minute)), ErrUnknownTask)
+	return r.again(Unknown, jitter(min(firstUnknown<<min(n, 10), time.Minute)), ErrUnknownTask)
 }
 
 // execute takes the locks, calls the handler and judges what it returned.

@@ -54,7 +54,7 @@ func TestTaskCommands(t *testing.T) {
 		t.Errorf("stats: %s", got)
 	}
 	s.worker("--name", "test:Cat", "--exec", "cat", "--retries", "0")
-	s.worker("--name", "test:Fail", "--exec", "echo broken >&2; exit 65", "--retries", "5")
+	s.worker("--name", "test:Fail", "--exec", "echo broken >&2; exit 65", "--retries", "5", "--size", "small")
 	if got := s.run(ok, "task", "submit", "test:Cat", `[1,{"a":"b"}]`, "--wait"); got != `[1,{"a":"b"}]` {
 		t.Errorf("result %s", got)
 	}
@@ -62,7 +62,7 @@ func TestTaskCommands(t *testing.T) {
 	if two := s.run(ok, "task", "submit", "test:Cat", "7", "--key", "k"); two != one {
 		t.Errorf("%s, then %s under one key", one, two)
 	}
-	if got := s.run(failed, "task", "submit", "test:Fail", "--wait", "--id", "f-1"); got != "" {
+	if got := s.run(failed, "task", "submit", "test:Fail", "--wait", "--id", "f-1", "--size", "small"); got != "" {
 		t.Errorf("a failed task printed %s", got)
 	}
 	if got := s.run(ok, "task", "dead", "list"); !strings.Contains(got, "f-1") || !strings.Contains(got, "broken") {
@@ -100,9 +100,9 @@ func TestTaskCommands(t *testing.T) {
 	} {
 		s.run(usage, bad...)
 	}
-	if got := s.run(ok, "task", "check", "--grace", "5s"); !strings.Contains(got, "nothing found; 0 tasks") {
-		t.Errorf("%s", got)
-	}
+	s.until("everything has ended", func() bool {
+		return strings.Contains(s.run(ok, "task", "check", "--grace", "5s"), "nothing found; 0 tasks")
+	})
 }
 
 // A worker that is killed in the middle leaves its task to another; the command of the dead one is not waited for.
