@@ -145,6 +145,7 @@ type waits struct {
 	stop    context.CancelFunc // of the subscription; nil = there is none
 	stopped chan struct{}
 	ready   chan struct{} // closed when it is there
+	closed  bool
 }
 
 func newWaits(c *Client) *waits {
@@ -159,7 +160,7 @@ func (w *waits) add(ctx context.Context, id string) (told <-chan struct{}, forge
 		w.by[id] = make(map[chan struct{}]struct{})
 	}
 	w.by[id][ch] = struct{}{}
-	if w.stop == nil {
+	if w.stop == nil && !w.closed { // after Close it is only looked, once a second
 		var run context.Context
 		run, w.stop = context.WithCancel(context.Background())
 		w.stopped, w.ready = make(chan struct{}), make(chan struct{})
@@ -209,6 +210,7 @@ func (w *waits) listen(ctx context.Context, stopped chan struct{}, ready func())
 
 func (w *waits) close() {
 	w.mu.Lock()
+	w.closed = true
 	stop, stopped := w.stop, w.stopped
 	w.mu.Unlock()
 	if stop != nil {

@@ -84,6 +84,8 @@ func (r *run) open() error {
 			m.msg.Labels = m.msg.Labels.Set(retryLabel, int64(n))
 		}
 		m.msg.Meta.History = r.msg.Meta.History
+		m.msg.Meta.Fence = max(m.msg.Meta.Fence, r.msg.Meta.Fence)
+		m.number()
 		switch end := m.msg.Meta.Deadline; {
 		case r.worker.control.cancels(&m.msg):
 			m.out = m.end(Cancelled, ErrCancelled)
@@ -123,6 +125,8 @@ func (r *run) spread(o *outcome) *outcome {
 			m.out = m.done(nil)
 		} else if m.out == nil {
 			m.msg.Meta.History = r.msg.Meta.History
+			m.msg.Meta.Fence = max(m.msg.Meta.Fence, r.msg.Meta.Fence)
+			m.number()
 			m.out = m.end(o.kind, o.err)
 		}
 		o.members[i] = m.out

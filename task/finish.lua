@@ -21,7 +21,7 @@ local function refuse(key, want)
   if t ~= 'none' and t ~= want then return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. t) end
 end
 local wrong = tonumber(ARGV[again]) > 0 and refuse(KEYS[3], 'zset') or tonumber(ARGV[dead]) > 0 and (refuse(KEYS[6], 'hash') or refuse(KEYS[7], 'zset'))
-  or tonumber(ARGV[counters]) > 0 and refuse(KEYS[5], 'hash')
+  or tonumber(ARGV[counters]) > 0 and refuse(KEYS[5], 'hash') or tonumber(ARGV[results]) > 0 and refuse(KEYS[4], 'hash')
 if wrong then return wrong end
 local acked = redis.call('XACK', KEYS[2], ARGV[2], unpack(ARGV, 5, 4 + n))
 local function ours(id)

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -48,27 +49,18 @@ func (w Weighted) validate() error {
 	return nil
 }
 
-// order spreads the turns of each priority evenly over a round.
+// order draws the first priority by its weight. It draws, and has no rotation, for reads and starts take turns: each would see the same turns of a rotation.
 func (w Weighted) order(*ageing) func() []int {
 	weights := w.weights()
 	total := weights[0] + weights[1] + weights[2]
-	round := make([][]int, total)
-	var credit [3]int
-	for turn := range round {
-		best := 0
-		for i := range credit {
-			credit[i] += weights[i]
-			if credit[i] > credit[best] {
-				best = i
+	return func() []int {
+		n := rand.IntN(total)
+		for i, weight := range weights {
+			if n -= weight; n < 0 {
+				return first[i]
 			}
 		}
-		credit[best] -= total
-		round[turn] = first[best]
-	}
-	turn := -1
-	return func() []int {
-		turn = (turn + 1) % total
-		return round[turn]
+		return first[0]
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -153,11 +153,17 @@ func (p *promoter) page(ctx context.Context) (moved int64, full bool, err error)
 	for _, m := range members {
 		args = append(args, route(m)...)
 	}
-	moved, err = promoteScript.Run(call, p.c.rdb, keys, args...).AsInt64()
-	if err != nil && redis.Away(err) {
+	reply, err := promoteScript.Run(call, p.c.rdb, keys, args...).AsIntSlice()
+	if err != nil {
 		return 0, false, err
 	}
-	return moved, len(members) == promotePage && err == nil, err
+	if len(reply) != 2 {
+		return 0, false, fmt.Errorf("promote.lua replied %d", reply)
+	}
+	if reply[1] > 0 {
+		p.log.Error("task: delayed tasks are put off for a minute, a queue is a key of another type", "tasks", reply[1])
+	}
+	return reply[0], len(members) == promotePage, nil
 }
 
 // route says where a delayed message goes: to the stream of its labels, or to the dead letters if it has none (T8, T16).

@@ -39,22 +39,42 @@ func (z Size) applySubmit(s *submission)     { s.size = z }
 
 // In lets the task start no earlier than d from now, by the server's clock.
 func In(d time.Duration) SubmitOption {
-	return submitOption(func(s *submission) { s.in, s.delayed = max(d, 0), true })
+	return submitOption(func(s *submission) {
+		if s.in, s.delayed = d, true; d < 0 {
+			s.refuse("In %v is negative", d)
+		}
+	})
 }
 
 // At lets the task start no earlier than t, to the millisecond.
 func At(t time.Time) SubmitOption {
-	return submitOption(func(s *submission) { s.at, s.delayed = t, true })
+	return submitOption(func(s *submission) {
+		if s.at, s.delayed = t, true; t.Unix() < 0 || t.Year() > 9999 {
+			s.refuse("At %v: want a time between 1970 and 9999", t)
+		}
+	})
 }
 
 // ID gives the task its id, 1-128 bytes. A second submission with the id is answered with the first, for Options.KnownFor.
 func ID(id string) SubmitOption {
-	return submitOption(func(s *submission) { s.id, s.key = id, "id:"+id })
+	return submitOption(func(s *submission) {
+		if s.key != "" {
+			s.refuse("ID %q and a Key: want one of them", id)
+		}
+		s.id, s.key = id, "id:"+id
+	})
 }
 
 // Key makes the submission safe to repeat: under the same key there is one task, for Options.KnownFor, and each submission gets its handle. Use it
 // when an answer may be lost. 1-128 bytes.
-func Key(key string) SubmitOption { return submitOption(func(s *submission) { s.key = "key:" + key }) }
+func Key(key string) SubmitOption {
+	return submitOption(func(s *submission) {
+		if s.key != "" {
+			s.refuse("Key %q and an ID: want one of them", key)
+		}
+		s.key = "key:" + key
+	})
+}
 
 // WithLabels adds labels, which handlers, metrics and people can read. The names priority, size, periodic, vo, group_id, callback_group_id and all
 // that begin with "_" are Takt's own.
@@ -62,24 +82,40 @@ func WithLabels(labels map[string]string) SubmitOption {
 	return submitOption(func(s *submission) { s.labels = labels })
 }
 
-// Keep stores the result, or for None that the task ended, for d, whatever the type says.
+// Keep stores the result, or for None that the task ended, for d, whatever the type says; 0 and less = not at all.
 func Keep(d time.Duration) SubmitOption {
-	return submitOption(func(s *submission) { s.meta.Retention = d.Milliseconds() })
+	return submitOption(func(s *submission) {
+		if s.meta.Retention = upToMS(d); d == 0 {
+			s.meta.Retention = -1
+		}
+	})
 }
 
 // Deadline ends the task's life at t: a run is broken off then (ErrTimeout), and none begins later; the task is dead.
 func Deadline(t time.Time) SubmitOption {
-	return submitOption(func(s *submission) { s.meta.Deadline = t.UnixMilli() })
+	return submitOption(func(s *submission) {
+		if s.meta.Deadline = t.UnixMilli(); s.meta.Deadline <= 0 || t.Year() > 9999 {
+			s.refuse("Deadline %v: want a time between 1970 and 9999", t)
+		}
+	})
 }
 
 // RunTimeout is Timeout for one task.
 func RunTimeout(d time.Duration) SubmitOption {
-	return submitOption(func(s *submission) { s.meta.Timeout = d.Milliseconds() })
+	return submitOption(func(s *submission) {
+		if s.meta.Timeout = upToMS(d); d < 0 {
+			s.meta.Timeout = -1
+		}
+	})
 }
 
 // UniqueKey is Unique for one task, with a key of the caller's.
 func UniqueKey(key string, ttl time.Duration) SubmitOption {
-	return submitOption(func(s *submission) { s.unique, s.uniqueFor = key, ttl })
+	return submitOption(func(s *submission) {
+		if s.unique, s.uniqueFor = key, ttl; key == "" {
+			s.refuse("UniqueKey is empty")
+		}
+	})
 }
 
 // uniqueness is what Unique says.
@@ -118,6 +154,7 @@ type submission struct {
 	unique    string
 	uniqueFor time.Duration
 	args      []byte
+	bad       error // what is wrong with its options
 
 	collection string // of an aggregated task
 }
@@ -340,7 +377,17 @@ func (s *submission) hold(key string, ttl time.Duration) {
 	s.unique, s.uniqueFor, s.meta.Unique = key, ttl, key
 }
 
+// refuse notes that an option is unfit; the first counts.
+func (s *submission) refuse(format string, args ...any) {
+	if s.bad == nil {
+		s.bad = fmt.Errorf("task: "+format, args...)
+	}
+}
+
 func (s *submission) validate() error {
+	if s.bad != nil {
+		return s.bad
+	}
 	if err := checkName("id", s.id); err != nil {
 		return err
 	}
@@ -370,9 +417,6 @@ func (s *submission) validate() error {
 		if len(value) > maxLabelValue {
 			return fmt.Errorf("task: label %q: a value of %d bytes, want at most %d", name, len(value), maxLabelValue)
 		}
-	}
-	if s.delayed && !s.at.IsZero() && (s.at.Unix() < 0 || s.at.Year() > 9999) {
-		return fmt.Errorf("task: At %v: want a time between 1970 and 9999", s.at)
 	}
 	return queueOf(s.priority, s.size).validate()
 }
@@ -510,7 +554,15 @@ func parseDue(seconds string) time.Time {
 	return time.UnixMilli(int64(f*1000 + 0.5)).UTC()
 }
 
-func ms(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 0), 10) }
+// ms is a time in whole milliseconds, rounded up: a time to live of 0 is none that Redis takes.
+func ms(d time.Duration) string { return strconv.FormatInt(max(upToMS(d), 0), 10) }
+
+func upToMS(d time.Duration) int64 {
+	if d <= 0 {
+		return d.Milliseconds()
+	}
+	return (d + time.Millisecond - 1).Milliseconds()
+}
 
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)

@@ -78,6 +78,9 @@ Examples:
 }
 
 func (c *taskListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
+	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		t := newTable(a.out, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
 		n := 0
@@ -274,8 +277,8 @@ func (c *taskSubmitCmd) options() (opts []task.SubmitOption) {
 }
 
 func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
-	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 {
-		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in is no negative time")}
+	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 || c.Keep < 0 {
+		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in and --keep are no negative times")}
 	}
 	typ, err := task.DefineJSON(c.Name, task.Priority(c.Priority), task.Size(c.Size))
 	if err != nil {

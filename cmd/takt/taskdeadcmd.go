@@ -42,6 +42,9 @@ func (taskDeadListCmd) Help() string {
 }
 
 func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
+	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		t := newTable(a.out, "DIED", "NAME", "REASON", "TASK", "ERROR")
 		filter, n := c.filter(), 0

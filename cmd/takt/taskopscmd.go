@@ -31,7 +31,7 @@ Examples:
 }
 
 func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
-	if (c.Queue == "") == (c.Type == "") || c.Rate < 0 || c.Rate > 0 && c.Queue == "" {
+	if (c.Queue == "") == (c.Type == "") || !(c.Rate >= 0) || c.Rate > 0 && c.Queue == "" {
 		return &exitError{exitUsage, errors.New("name a queue or a --type; --rate is a number above 0, and of queues only")}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
@@ -262,6 +262,9 @@ Examples:
 }
 
 func (c *taskCheckCmd) Run(ctx context.Context, a *app) error {
+	if c.Grace < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--grace is %v: must not be negative", c.Grace)}
+	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		report, found, err := task.Audit(ctx, client, c.Grace)
 		if err != nil {

@@ -47,6 +47,9 @@ func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 	if c.Concurrency < 1 || c.Concurrency > 1000 {
 		return &exitError{exitUsage, fmt.Errorf("--concurrency is %d: must be 1 to 1000", c.Concurrency)}
 	}
+	if c.Timeout < 0 || c.Retries < 0 || c.Backoff <= 0 {
+		return &exitError{exitUsage, fmt.Errorf("--timeout is %v, --retries is %d, --backoff is %v: none may be negative, and --backoff not 0", c.Timeout, c.Retries, c.Backoff)}
+	}
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = -1
