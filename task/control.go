@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ type control struct {
 	w       *Worker
 	wake    chan struct{}
 	current atomic.Pointer[orders]
+	groups  map[Size]chan struct{} // told when queues are paused, resumed, or have another rate
 
 	unreadable string // the last configuration that was none
 }
@@ -40,7 +42,10 @@ const (
 )
 
 func newControl(w *Worker) *control {
-	c := &control{w: w, wake: make(chan struct{}, 1)}
+	c := &control{w: w, wake: make(chan struct{}, 1), groups: make(map[Size]chan struct{})}
+	for size := range w.opts.Concurrency {
+		c.groups[size] = make(chan struct{}, 1)
+	}
 	c.current.Store(&orders{})
 	return c
 }
@@ -111,7 +116,12 @@ func (c *control) read(ctx context.Context) error {
 			m.delayed.Set(float64(n))
 		}
 	}
-	c.current.Store(next)
+	before := c.current.Swap(next)
+	if !maps.Equal(before.queues, next.queues) || !maps.Equal(before.rates, next.rates) {
+		for _, ch := range c.groups {
+			poke(ch)
+		}
+	}
 	c.w.cancelRunning(next.cancelled)
 	return nil
 }

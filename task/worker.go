@@ -299,8 +299,9 @@ func (w *Worker) group(size Size, slots int) *stream.Group {
 	return &stream.Group{
 		Worker: w.stream, Streams: streams, Name: w.client.keys.TaskGroup(),
 		Slots: slots, Ahead: ahead, Field: "data",
-		Order:  w.opts.Policy.order(w.ageing[size]),
-		Closed: func(i int) bool { return w.control.paused(queues[i]) },
+		Order:   w.opts.Policy.order(w.ageing[size]),
+		Closed:  func(i int) bool { return w.control.paused(queues[i]) },
+		Changed: w.control.groups[size],
 		Rate: func(i int) (float64, string) {
 			return w.control.rate(queues[i]), w.client.keys.TaskRate(string(queues[i]))
 		},

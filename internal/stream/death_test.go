@@ -396,3 +396,37 @@ func TestWaitingToRunAloneIsNoStart_W5(t *testing.T) {
 		t.Errorf("dead letters %v", l)
 	}
 }
+
+// Suspects that wait until they may run alone take no slot, and no room, from others.
+func TestWaitingSuspectsTakeNoSlot_W5(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	ids := e.add("suspect", "suspect", "suspect", "suspect")
+	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "4", "STREAMS", e.stream, ">")
+	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	suspects, others, proceed := make(chan struct{}, 10), make(chan string, 10), make(chan struct{})
+	e.join("w", Group{Slots: 4, Ready: -1, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+		if en.Fields["v"] != "suspect" {
+			others <- en.Fields["v"]
+			return Ack, nil
+		}
+		suspects <- struct{}{}
+		select {
+		case <-proceed:
+		case <-ctx.Done():
+		}
+		return Ack, ctx.Err()
+	}})
+	wait(t, "start of a suspect", suspects)
+	for _, v := range []string{"a", "b", "c"} {
+		e.add(v)
+		if got := wait(t, v, others); got != v {
+			t.Errorf("got %s, want %s", got, v)
+		}
+	}
+	if n := len(suspects); n != 0 {
+		t.Errorf("%d more suspects were begun", n)
+	}
+	close(proceed)
+	e.empty()
+}

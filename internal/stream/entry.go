@@ -39,12 +39,28 @@ func (e *Entry) starts() int64 {
 	return e.Deliveries
 }
 
-// rejoin lets another run alone.
-func (e *Entry) rejoin() {
-	if e.alone != nil {
-		<-e.alone
-		e.alone = nil
+// suspect says that the entry must run alone among its like.
+func (e *Entry) suspect() bool { return e.starts() >= aloneFrom }
+
+// secede takes the token of those that run alone; false if another has it.
+func (e *Entry) secede(alone chan struct{}) bool {
+	select {
+	case alone <- struct{}{}:
+		e.alone = alone
+		return true
+	default:
+		return false
 	}
+}
+
+// rejoin lets another run alone; false if this one did not.
+func (e *Entry) rejoin() bool {
+	if e.alone == nil {
+		return false
+	}
+	<-e.alone
+	e.alone = nil
+	return true
 }
 
 // Settle adds to c what settles the entry: it is acknowledged and deleted if the worker that it was delivered to is still itself; if not, c conflicts on

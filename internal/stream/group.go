@@ -49,8 +49,11 @@ type Group struct {
 	// Order says which stream comes first, a permutation of the indexes of Streams that is not changed after; nil = always that of Streams. It is called
 	// for every read and for every entry that is to be handled, by one goroutine at a time.
 	Order func() []int
-	// Closed says that nothing is to be taken from a stream for now; nil = never. It must not block.
+	// Closed says that nothing of a stream is to be read or begun for now; nil = never. It is asked before each start and must not block.
 	Closed func(stream int) bool
+	// Changed tells that Closed or Rate may answer otherwise than before, so that it holds at once; without that, within a second. Make it
+	// with a buffer of one, for this group alone. nil = nobody tells.
+	Changed <-chan struct{}
 	// Rate bounds how many entries of a stream all workers together begin, per second, and the key where that is counted; nil or 0 = unbounded.
 	Rate func(stream int) (perSecond float64, bucket string)
 
@@ -139,6 +142,7 @@ func (g *Group) Run(ctx context.Context) error {
 	defer stop(ErrStopped)
 	l := &loop{g: g, log: log, work: work, alone: make(chan struct{}, 1)}
 	var sessions sync.WaitGroup
+	sessions.Go(func() { l.listen(ctx) })
 	for {
 		e, err := g.Worker.await(ctx)
 		if err != nil { // ctx ended
@@ -161,6 +165,20 @@ func (g *Group) Run(ctx context.Context) error {
 	sessions.Wait()
 	l.leave(ctx)
 	return nil
+}
+
+// listen passes on what Changed tells until ctx ends.
+func (l *loop) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.g.Changed:
+			l.changes.Add(1)
+			l.wake()
+			l.interrupt(ctx)
+		}
+	}
 }
 
 // leave deletes this consumer from the groups where nothing is pending for it, so that names of the past do not pile up (E-S22).

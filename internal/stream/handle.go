@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/internal/commit"
@@ -39,8 +40,19 @@ type loop struct {
 	work  context.Context // ends when the time to drain is over
 	alone chan struct{}   // holds a token while a suspect runs
 
+	now     atomic.Pointer[held]    // of the session that reads, nil = none did yet
+	reading atomic.Pointer[pending] // the wait for new entries that is going on; nil = none is
+	changes atomic.Uint64           // how often Changed has told of one
+
 	mu   sync.Mutex
-	line *line // the reader's connection, see read.go
+	line *line // the reader's connection, see line.go
+}
+
+// wake lets the slots look again for what may begin.
+func (l *loop) wake() {
+	if h := l.now.Load(); h != nil {
+		h.wake()
+	}
 }
 
 // session is the time of a group under one token.
@@ -58,9 +70,10 @@ type session struct {
 }
 
 func newSession(l *loop, e *epoch) *session {
-	s := &session{loop: l, epoch: e, held: newHeld(len(l.g.Streams), l.g.Order), own: "-"}
+	s := &session{loop: l, epoch: e, held: newHeld(l), own: "-"}
 	s.ctx, s.end = context.WithCancelCause(l.work)
 	s.acks = newAcker(s)
+	l.now.Store(s.held)
 	return s
 }
 
@@ -109,17 +122,19 @@ func (s *session) try(e *Entry) (again bool) {
 	if e.doom != nil {
 		return s.bury(e)
 	}
-	if e.starts() >= aloneFrom { // before the start is counted: what waits for its turn has not begun
-		select {
-		case s.alone <- struct{}{}:
-			e.alone = s.alone
-		case <-s.ctx.Done():
-			s.held.letGo(e)
-			return false
+	if e.suspect() { // before the start is counted: what waits for its turn has not begun
+		if e.alone == nil { // tried before, and others had their turn since
+			select {
+			case s.alone <- struct{}{}:
+				e.alone = s.alone
+			case <-s.ctx.Done():
+				s.held.letGo(e)
+				return false
+			}
 		}
 		defer func() {
-			if again {
-				e.rejoin()
+			if again && e.rejoin() {
+				s.wake()
 			}
 		}()
 	}

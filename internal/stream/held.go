@@ -13,9 +13,14 @@ type held struct {
 	mu      sync.Mutex
 	arrived sync.Cond // an entry is ready, or the intake is closed
 	freed   sync.Cond // there is the room that the reader waits for, or the intake is closed
-	want    int       // the reader waits until no more than this is queued or running
+	want    int       // the reader waits until no more than this waits for a slot or runs
 	order   func() []int
-	ready   [][]*Entry // by stream, in the order of arrival
+	shut    func(stream int) bool // nothing of that stream is to be begun now
+	alone   chan struct{}         // holds a token while a suspect runs
+	inOrder bool                  // nothing overtakes within a stream
+	rejoins func()                // called, without mu, after a suspect gave its token back
+	ready   [][]*Entry            // by stream, in the order of arrival
+	suspect []int                 // by stream, how many of those ready must run alone
 	queued  int
 	running int
 	ids     map[ref]struct{} // all of them
@@ -23,7 +28,9 @@ type held struct {
 	closed  bool
 }
 
-func newHeld(streams int, order func() []int) *held {
+func newHeld(l *loop) *held {
+	streams := len(l.g.Streams)
+	order := l.g.Order
 	if order == nil {
 		strict := make([]int, streams)
 		for i := range strict {
@@ -31,7 +38,12 @@ func newHeld(streams int, order func() []int) *held {
 		}
 		order = func() []int { return strict }
 	}
-	h := &held{ready: make([][]*Entry, streams), ids: map[ref]struct{}{}, order: order}
+	shut := l.g.Closed
+	if shut == nil {
+		shut = func(int) bool { return false }
+	}
+	h := &held{ready: make([][]*Entry, streams), suspect: make([]int, streams), ids: map[ref]struct{}{}, order: order,
+		shut: shut, alone: l.alone, inOrder: l.g.slots() == 1, rejoins: l.wake}
 	h.arrived.L, h.freed.L = &h.mu, &h.mu
 	return h
 }
@@ -51,6 +63,9 @@ func (h *held) add(e *Entry) bool {
 	h.ids[e.ref()] = struct{}{}
 	h.ready[e.stream] = insert(h.ready[e.stream], e)
 	h.queued++
+	if e.suspect() {
+		h.suspect[e.stream]++
+	}
 	h.arrived.Signal()
 	return true
 }
@@ -71,29 +86,85 @@ func compareIDs(a, b string) int {
 	return cmp.Or(cmp.Compare(len(ams), len(bms)), cmp.Compare(ams, bms), cmp.Compare(len(aseq), len(bseq)), cmp.Compare(aseq, bseq))
 }
 
-// next blocks until there is an entry to handle, of the first stream in order that has one. nil = closed.
+// next blocks until there is an entry that may be handled now, of the first stream in order that has one. nil = closed.
 func (h *held) next() *Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for h.queued == 0 && !h.closed {
+	for !h.closed {
+		if e := h.pick(); e != nil {
+			return e
+		}
 		h.arrived.Wait()
 	}
-	if h.closed {
+	return nil
+}
+
+// pick takes the next entry out, nil if there is none that may begin. Entries of closed streams stay, and so do suspects while one of their like
+// runs: waiting in a slot they would keep the others from it.
+func (h *held) pick() *Entry {
+	if h.queued == 0 {
 		return nil
 	}
-	for _, i := range h.order() {
-		q := h.ready[i]
-		if len(q) == 0 {
+	for _, stream := range h.order() {
+		if len(h.ready[stream]) == 0 || h.shut(stream) {
 			continue
 		}
-		e := q[0]
-		q[0] = nil
-		h.ready[i] = q[1:]
-		h.queued--
-		h.running++
-		return e
+		for i, e := range h.ready[stream] {
+			if e.suspect() && !e.secede(h.alone) {
+				if h.inOrder {
+					break
+				}
+				continue
+			}
+			h.remove(stream, i)
+			h.running++
+			return e
+		}
 	}
-	panic("stream: queued entries in no queue")
+	return nil
+}
+
+// remove takes an entry out of the ready ones.
+func (h *held) remove(stream, i int) {
+	q := h.ready[stream]
+	if q[i].suspect() {
+		h.suspect[stream]--
+	}
+	h.queued--
+	if i == 0 {
+		q[0] = nil
+		h.ready[stream] = q[1:]
+		return
+	}
+	h.ready[stream] = slices.Delete(q, i, i+1)
+}
+
+// startable is how many entries of a stream wait for nothing but a slot. Others do not count against the room: they would keep out what can run.
+func (h *held) startable(stream int) int {
+	n := len(h.ready[stream]) - h.suspect[stream]
+	if n == 0 || h.shut(stream) {
+		return 0
+	}
+	return n
+}
+
+// waiting is how many entries wait for a slot.
+func (h *held) waiting() (n int) {
+	if h.queued == 0 {
+		return 0
+	}
+	for i := range h.ready {
+		n += h.startable(i)
+	}
+	return n
+}
+
+// wake lets everybody look again: what may begin has changed.
+func (h *held) wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arrived.Broadcast()
+	h.freed.Signal()
 }
 
 // first is the order in which streams are to be read now.
@@ -108,17 +179,23 @@ func (h *held) handled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running--
-	if h.queued+h.running <= h.want {
+	if h.waiting()+h.running <= h.want {
 		h.freed.Signal() // only the reader waits for it
 	}
 }
 
 // letGo forgets entries that are settled, or somebody else's.
 func (h *held) letGo(entries ...*Entry) {
+	rejoined := false
+	defer func() {
+		if rejoined {
+			h.rejoins()
+		}
+	}()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range entries {
-		e.rejoin()
+		rejoined = e.rejoin() || rejoined
 		delete(h.ids, e.ref())
 		if h.recent != nil {
 			h.recent[e.ref()] = struct{}{}
@@ -149,17 +226,17 @@ func (h *held) count() int {
 func (h *held) room(slots, ready int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slots + ready - h.queued - h.running
+	return slots + ready - h.waiting() - h.running
 }
 
 // rooms is how many more entries may be read of each stream: what waits of later streams does not count against an earlier one,
 // which is handled before it.
 func (h *held) rooms(slots, ready int) []int {
 	rooms := make([]int, len(h.ready))
-	upto := 0
-	for i, q := range h.ready {
-		upto += len(q)
-		rooms[i] = slots + max(ready, h.queued-upto) - h.running - upto
+	upto, waiting := 0, h.waiting()
+	for i := range h.ready {
+		upto += h.startable(i)
+		rooms[i] = slots + max(ready, waiting-upto) - h.running - upto
 	}
 	return rooms
 }
@@ -173,7 +250,7 @@ func (h *held) await(slots, ready int, patience time.Duration) (rooms []int, all
 	late := false
 	for !h.closed {
 		h.want = slots + ready - max(ready/2, 1)
-		if h.queued+h.running <= h.want {
+		if h.waiting()+h.running <= h.want {
 			return h.rooms(slots, ready), true
 		}
 		rooms := h.rooms(slots, ready)

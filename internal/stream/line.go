@@ -14,9 +14,12 @@ type line struct {
 	id      int64 // of CLIENT ID; 0 = the server does not say, reads then end by themselves
 }
 
-// block waits for new entries of open streams, for at most block. It ends earlier when the loop is to stop or the token is lost: the server is
-// asked to end the wait, and what it had given before that is still read. So nothing is given to us unseen.
-func (s *session) block(run context.Context, block time.Duration, count int, open []int) error {
+// pending is one wait for new entries.
+type pending struct{ line int64 }
+
+// block waits for new entries of open streams, for at most block, unless something has changed since changes were counted. It ends earlier when something
+// changes, the loop is to stop or the token is lost: the server is asked to end the wait, and what it had given before that is still read. So nothing is given to us unseen.
+func (s *session) block(run context.Context, block time.Duration, count int, open []int, changes uint64) error {
 	ctx, cancel := call(run, block)
 	defer cancel()
 	l, err := s.dial(ctx)
@@ -26,7 +29,7 @@ func (s *session) block(run context.Context, block time.Duration, count int, ope
 	if l.id != 0 {
 		for _, c := range []context.Context{run, s.epoch.ctx} {
 			finished := make(chan struct{})
-			stop := context.AfterFunc(c, func() { defer close(finished); s.unblock(l.id) })
+			stop := context.AfterFunc(c, func() { defer close(finished); _ = s.unblock(l.id) }) // said in the log
 			defer func() {
 				if !stop() {
 					<-finished
@@ -34,7 +37,9 @@ func (s *session) block(run context.Context, block time.Duration, count int, ope
 			}()
 		}
 	}
-	if run.Err() != nil || s.epoch.ctx.Err() != nil {
+	s.reading.Store(&pending{l.id})
+	defer s.reading.Store(nil)
+	if run.Err() != nil || s.epoch.ctx.Err() != nil || s.changes.Load() != changes {
 		return nil
 	}
 	b := s.g.Worker.rdb.B()
@@ -88,12 +93,30 @@ func (l *loop) hangUp() {
 	}
 }
 
-// unblock ends a wait on the server; should the id belong to somebody else after a restart of the server, their wait ends early, which is no harm.
-func (l *loop) unblock(id int64) {
+const interruptPause = 5 * time.Millisecond // before a wait that had not reached the server yet is interrupted again
+
+// interrupt ends the wait that is going on, if there is one, so that the next one is for the streams that are open now.
+func (l *loop) interrupt(ctx context.Context) {
+	w := l.reading.Load()
+	if w == nil || w.line == 0 {
+		return
+	}
+	for l.reading.Load() == w && !l.unblock(w.line) {
+		if !pause(interruptPause, ctx) {
+			return
+		}
+	}
+}
+
+// unblock ends a wait on the server; false if nobody waited there. Should the id belong to somebody else after a restart of the server, their wait ends
+// early, which is no harm.
+func (l *loop) unblock(id int64) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), longestBlock)
 	defer cancel()
 	rdb := l.g.Worker.rdb
-	if err := rdb.Do(ctx, rdb.B().ClientUnblock().ClientId(id).Build()).Error(); err != nil {
+	n, err := rdb.Do(ctx, rdb.B().ClientUnblock().ClientId(id).Build()).AsInt64()
+	if err != nil {
 		l.log.Debug("stream: the read ends by itself", "error", err)
 	}
+	return n > 0
 }

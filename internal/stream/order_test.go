@@ -177,6 +177,72 @@ func TestClosedStreamsAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A stream that is closed while a read waits for it, or after its entries were fetched, has nothing begun until it is open again.
+func TestClosedHoldsAtOnce(t *testing.T) {
+	for name, told := range map[string]bool{"told": true, "not told": false} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, testenv.Redis(t))
+			streams := e.three()
+			var closed atomic.Bool
+			changed := make(chan struct{}, 1)
+			g := newGate()
+			e.join("w", Group{Streams: streams, Slots: 1, Changed: changed, Closed: func(i int) bool { return i == 0 && closed.Load() }, Handle: g.handle})
+			e.fill(streams[0], 10)
+			wait(t, "start", g.begun)
+			e.eventually("fetched", func() bool { return e.pendingOf(streams[0]) == 10 })
+			closed.Store(true)
+			if told {
+				changed <- struct{}{}
+			}
+			e.fill(streams[1], 3)
+			for range 3 {
+				g.pass <- struct{}{}
+				if v := wait(t, "start", g.begun); v[0] != '1' {
+					t.Fatalf("%s of a closed stream was begun", v)
+				}
+			}
+			g.pass <- struct{}{}
+			e.eventually("nothing to do", func() bool { return e.number("XLEN", streams[1]) == 0 })
+			closed.Store(false)
+			if told {
+				changed <- struct{}{}
+			}
+			close(g.pass)
+			e.eventually("the rest", func() bool { return e.number("XLEN", streams[0]) == 0 })
+		})
+	}
+}
+
+// What Changed tells ends the wait for new entries: the next one is for the streams that are open now.
+func TestChangedEndsTheWait(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	streams := e.three()
+	var closed atomic.Int32
+	closed.Store(1)
+	changed := make(chan struct{}, 1)
+	got := make(chan string, 10)
+	e.join("w", Group{Streams: streams, Slots: 2, Changed: changed, Closed: func(i int) bool { return int32(i) == closed.Load() }, Handle: func(_ context.Context, en *Entry) (Result, error) {
+		got <- en.Fields["v"]
+		return Ack, nil
+	}})
+	e.fill(streams[0], 1)
+	wait(t, "entry", got)
+	for try := range 10 { // each of them waits up to longestBlock without it
+		open := (try + 1) % 2
+		closed.Store(int32(1 - open))
+		changed <- struct{}{}
+		begun := time.Now()
+		e.fill(streams[open], 1)
+		if v := wait(t, "entry", got); v[0] != byte('0'+open) {
+			t.Fatalf("%s of a closed stream was begun", v)
+		}
+		if took := time.Since(begun); took > longestBlock/2 {
+			t.Errorf("the stream that is open now was read after %v", took)
+		}
+		e.eventually("empty", func() bool { return e.number("XLEN", streams[open]) == 0 })
+	}
+}
+
 // The rate of a stream holds for all workers together.
 func TestRateIsShared(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))

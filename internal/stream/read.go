@@ -114,6 +114,7 @@ func isFull(err error) bool {
 
 // readNew reads entries nobody was given yet, and waits for some if there are none.
 func (s *session) readNew(run context.Context, rooms []int, ready int) error {
+	changes := s.changes.Load()
 	open, rated := s.open()
 	if len(open) == 0 {
 		pause(ratedPause, run, s.epoch.ctx)
@@ -135,7 +136,7 @@ func (s *session) readNew(run context.Context, rooms []int, ready int) error {
 		pause(block, run, s.epoch.ctx)
 		return nil
 	}
-	return s.block(run, block, room, open)
+	return s.block(run, block, room, open, changes)
 }
 
 // open lists the streams that may be read now, and whether any of them has a rate.
@@ -458,6 +459,9 @@ func (s *session) tellLost(stream string, ids []string) {
 // out whether more is pending for this worker than it holds.
 func (s *session) sweepDead(run context.Context) error {
 	w := s.g.Worker
+	if s.g.Closed != nil {
+		s.wake() // a stream may be open again, and nobody told
+	}
 	mine := s.held.count()
 	consumers, err := s.consumers(run)
 	if err != nil {
