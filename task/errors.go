@@ -34,6 +34,8 @@ var (
 	ErrTooLarge = errors.New("task: message is too large")
 	// ErrBacklog: the queue holds more than Options.MaxBacklog tasks. Submit later, or elsewhere.
 	ErrBacklog = errors.New("task: the queue is full")
+	// ErrExited: the handler ended its goroutine instead of returning. The run has failed.
+	ErrExited = errors.New("task: the handler called runtime.Goexit, as the FailNow of a test does")
 )
 
 // DuplicateError says that a task with the same unique key exists already; it is the one to wait for.

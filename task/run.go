@@ -187,7 +187,7 @@ func (r *run) execute(parent context.Context) *outcome {
 	r.limit()
 	ctx := &runContext{r: r, parent: base}
 	r.worker.enter(r, ctx)
-	value, err := r.call(r.trace(ctx))
+	value, err := r.apart(r.trace(ctx))
 	r.worker.leave(r)
 	cause := ctx.close()
 	r.unlock(parent)
@@ -195,6 +195,23 @@ func (r *run) execute(parent context.Context) *outcome {
 		return r.judgeBatch(err, cause)
 	}
 	return r.judge(value, err, cause)
+}
+
+// apart is call on a goroutine of its own: a handler that ends it (runtime.Goexit, the FailNow of a test) has failed, and nothing else ends with it.
+func (r *run) apart(ctx context.Context) (value []byte, err error) {
+	err = ErrExited
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		value, err = r.call(ctx)
+	}()
+	<-ended
+	return value, err
 }
 
 // base ends with the parent, or with the first lock that is lost (L2).
@@ -355,5 +372,15 @@ func (w *Worker) observe(r *run, o *outcome) {
 	} else {
 		e.Info = Info{ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, run: r}
 	}
-	w.opts.Observe(e)
+	w.callback("Observe", func() { w.opts.Observe(e) })
+}
+
+// callback calls a function of the user's. Its panic is logged: nothing is wrong with the task that it is told of.
+func (w *Worker) callback(name string, f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.log.Error("task: WorkerOptions."+name+" panicked", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	f()
 }

@@ -21,7 +21,7 @@ func (w *Worker) look() {
 			"task", s.info.ID, "name", s.info.Name, "queue", s.info.Queue, "attempt", s.info.Attempt, "since", s.since, "cause", s.cause)
 		w.meters.found(s)
 		if w.opts.Stuck != nil {
-			w.opts.Stuck(s.info, s.since)
+			w.callback("Stuck", func() { w.opts.Stuck(s.info, s.since) })
 		}
 	}
 }

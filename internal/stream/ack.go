@@ -112,7 +112,7 @@ func (a *acker) settle(entries []*Entry) {
 	for {
 		// Not the handlers' context: what they have done is settled even when the time to drain is over.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.s.ctx), callTimeout)
-		err := finish(ctx, batch)
+		_, err := guard(func() (Result, error) { return Ack, finish(ctx, batch) })
 		cancel()
 		if errors.Is(err, ErrLost) { // no longer ours to care for
 			a.s.g.Worker.doubt()

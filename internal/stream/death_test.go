@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -429,4 +430,55 @@ func TestWaitingSuspectsTakeNoSlot_W5(t *testing.T) {
 	}
 	close(proceed)
 	e.empty()
+}
+
+// A handler that ends its goroutine has failed, and its slot goes on.
+func TestGoexitIsAFailure(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	good := make(chan string, 1)
+	var tries atomic.Int32
+	e.join("w", Group{MaxDeliveries: 2, Handle: func(_ context.Context, en *Entry) (Result, error) {
+		if en.Fields["v"] == "bad" {
+			tries.Add(1)
+			runtime.Goexit()
+		}
+		good <- en.Fields["v"]
+		return Ack, nil
+	}})
+	e.add("bad", "good")
+	wait(t, "the other entry", good)
+	e.empty()
+	if l := e.deadLetters(); len(l) != 1 || l[0]["dead-error"] != ErrExited.Error() || tries.Load() != 2 {
+		t.Errorf("dead letters %v after %d tries", l, tries.Load())
+	}
+}
+
+// Panics of Doom and Finish end neither the process nor the entry: they are called again.
+func TestPanicsAreTriedAgain(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.add("bad")
+	var dooms, finishes atomic.Int32
+	e.join("w", Group{MaxDeliveries: 1,
+		Handle: func(context.Context, *Entry) (Result, error) { return Ack, errors.New("no") },
+		Doom: func(en *Entry, _ error) {
+			if dooms.Add(1) == 1 {
+				panic("doom")
+			}
+			en.Effect = "doomed"
+		},
+		Finish: func(_ context.Context, b Batch) error {
+			if finishes.Add(1) == 1 {
+				panic("finish")
+			}
+			if b.Entries[0].Effect != "doomed" {
+				t.Errorf("effect %v", b.Entries[0].Effect)
+			}
+			e.must("XACK", b.Stream, b.Group, b.Entries[0].ID)
+			e.must("XDEL", b.Stream, b.Entries[0].ID)
+			return nil
+		}})
+	e.empty()
+	if d, f := dooms.Load(), finishes.Load(); d != 2 || f != 2 {
+		t.Errorf("%d calls of Doom and %d of Finish, want 2 of each", d, f)
+	}
 }

@@ -25,6 +25,9 @@ const callTimeout = 5 * time.Second
 // ErrDeliveries is the error of an entry that is dead because the processes that began it died, or lost it, each time.
 var ErrDeliveries = errors.New("stream: begun too often without an end, the process was killed or lost its heartbeat each time")
 
+// ErrExited is the error of a handler that ended its goroutine instead of returning.
+var ErrExited = errors.New("stream: the handler called runtime.Goexit, as the FailNow of a test does")
+
 // PanicError is the error of a handler that panicked.
 type PanicError struct {
 	Value any
@@ -84,18 +87,45 @@ func (s *session) serve(run context.Context) {
 	var slots, acks sync.WaitGroup
 	acks.Go(s.acks.run)
 	for range s.g.slots() {
-		slots.Go(func() {
-			for e := s.held.next(); e != nil; e = s.held.next() {
-				begun := time.Now()
-				s.handle(run, e)
-				s.pace.took(time.Since(begun))
-				s.held.handled()
-			}
-		})
+		slots.Go(func() { s.slot(run, &slots, nil) })
 	}
 	slots.Wait()
 	close(s.acks.in)
 	acks.Wait()
+}
+
+// slot handles one entry after the other, first that one, if there is one, whose handler ended the goroutine of the slot before.
+func (s *session) slot(run context.Context, slots *sync.WaitGroup, e *Entry) {
+	ended := false
+	defer func() {
+		if !ended { // a panic is caught elsewhere: it was runtime.Goexit
+			slots.Go(func() { s.slot(run, slots, e) })
+		}
+	}()
+	if e != nil && !s.exited(run, e) {
+		s.held.letGo(e) // handed back
+		s.held.handled()
+		e = nil
+	}
+	if e == nil {
+		e = s.held.next()
+	}
+	for ; e != nil; e = s.held.next() {
+		begun := time.Now()
+		s.handle(run, e)
+		s.pace.took(time.Since(begun))
+		s.held.handled()
+	}
+	ended = true
+}
+
+// exited counts a handler that ended its goroutine as a failure, with the pause after one; false if a context ended first.
+func (s *session) exited(run context.Context, e *Entry) bool {
+	if e.rejoin() {
+		s.wake()
+	}
+	s.failed(e, ErrExited)
+	return pause(firstPause, s.ctx, run)
 }
 
 // handle brings one entry to its end: settled, dead, or given up because it is no longer ours.
@@ -228,7 +258,9 @@ func (s *session) begin(e *Entry) bool {
 // bury tells who waits for the entry and moves it to the dead letters.
 func (s *session) bury(e *Entry) (again bool) {
 	if s.g.Doom != nil {
-		s.g.Doom(e, e.doom)
+		if _, err := guard(func() (Result, error) { s.g.Doom(e, e.doom); return Ack, nil }); err != nil {
+			return s.retry(e, err)
+		}
 		s.g.observe(Dead, 1)
 		s.acks.in <- e
 		return false
