@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"time"
+
 	"github.com/taktworks/takt/internal/commit"
 )
 
@@ -25,6 +27,7 @@ type Entry struct {
 	worker    string // heartbeat key
 	token     string
 	stream    int           // index in Group.Streams
+	since     time.Time     // when it was taken in
 	delivered bool          // was delivered before: count the start
 	retried   bool          // waited once already: say so in the log only the first time
 	doom      error         // why it is to become a dead letter, nil = it is not

@@ -43,7 +43,7 @@ type Group struct {
 	// Ready is how many more entries are read ahead; 0 = DefaultReady, negative = none, for handlers that take long.
 	Ready int
 	// Ahead bounds what is read ahead by time, too: no more than Slots handlers get done in it, by what they took lately; nothing until that is known.
-	// 0 = Ready entries, whatever they take.
+	// What was read for quick ones and waits for long is given back, for whoever has a slot. 0 = Ready entries, whatever they take.
 	Ahead time.Duration
 
 	// Order says which stream comes first, a permutation of the indexes of Streams that is not changed after; nil = always that of Streams. It is called

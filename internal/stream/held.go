@@ -61,6 +61,7 @@ func (h *held) add(e *Entry) bool {
 		return false
 	}
 	h.ids[e.ref()] = struct{}{}
+	e.since = time.Now()
 	h.ready[e.stream] = insert(h.ready[e.stream], e)
 	h.queued++
 	if e.suspect() {
@@ -159,6 +160,46 @@ func (h *held) waiting() (n int) {
 	return n
 }
 
+// surplus takes out the last of the entries that wait for a slot, all but keep, if one of them has waited for longer than patience; else none.
+func (h *held) surplus(keep int, patience time.Duration) (out []*Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.waiting() - keep
+	if n <= 0 || !h.waited(patience) {
+		return nil
+	}
+	for stream := len(h.ready) - 1; stream >= 0; stream-- {
+		if h.shut(stream) {
+			continue
+		}
+		for i := len(h.ready[stream]) - 1; i >= 0 && len(out) < n; i-- {
+			if e := h.ready[stream][i]; !e.suspect() {
+				h.remove(stream, i)
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// waited says whether an entry that waits for a slot was taken in longer ago than d.
+func (h *held) waited(d time.Duration) bool {
+	for stream, q := range h.ready {
+		if h.startable(stream) == 0 {
+			continue
+		}
+		for _, e := range q {
+			if !e.suspect() {
+				if time.Since(e.since) > d {
+					return true
+				}
+				break
+			}
+		}
+	}
+	return false
+}
+
 // wake lets everybody look again: what may begin has changed.
 func (h *held) wake() {
 	h.mu.Lock()
@@ -242,16 +283,26 @@ func (h *held) rooms(slots, ready int) []int {
 }
 
 // await blocks until at least half the ready buffer is free, or anything if there is none, so that reads are few and large. all = false: that is
-// not so yet after patience, but earlier streams have room. nil = nothing is taken in any more.
-func (h *held) await(slots, ready int, patience time.Duration) (rooms []int, all bool) {
+// not so yet after patience, but earlier streams have room. nil = nothing is taken in any more, or something
+// has waited for a slot for look; 0 = that does not matter.
+func (h *held) await(slots, ready int, patience, look time.Duration) (rooms []int, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var timer *time.Timer
-	late := false
-	for !h.closed {
+	var timer, looking *time.Timer
+	late, over := false, false
+	for !h.closed && !over {
 		h.want = slots + ready - max(ready/2, 1)
 		if h.waiting()+h.running <= h.want {
 			return h.rooms(slots, ready), true
+		}
+		if looking == nil && look > 0 && h.waiting() > 0 {
+			looking = time.AfterFunc(look, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				over = true
+				h.freed.Signal()
+			})
+			defer looking.Stop()
 		}
 		rooms := h.rooms(slots, ready)
 		if rooms[0] <= 0 || len(rooms) == 1 {

@@ -116,6 +116,47 @@ func TestFetchesAheadByTime(t *testing.T) {
 	e.empty()
 }
 
+// What was fetched at the pace of quick handlers is given back when the next ones take long: another worker has it, begun for the first time.
+func TestHoardIsGivenBack(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	slow := make(chan struct{})
+	begun := make(chan string, 1000)
+	e.fill(e.stream, 5000)
+	for range 20 {
+		e.must("XADD", e.stream, "*", "v", "slow")
+	}
+	group := func(name string) Group {
+		return Group{Slots: 1, Ahead: 5 * time.Millisecond, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+			if en.Fields["v"] != "slow" {
+				return Ack, nil
+			}
+			if en.Deliveries != 1 {
+				t.Errorf("start number %d, want 1", en.Deliveries)
+			}
+			begun <- name
+			select {
+			case <-slow:
+			case <-ctx.Done():
+			}
+			return Ack, ctx.Err()
+		}}
+	}
+	e.join("a", group("a"))
+	if v := wait(t, "start of a slow one", begun); v != "a" {
+		t.Fatalf("begun by %s", v)
+	}
+	if n := e.number("XLEN", e.stream); n < 20 {
+		t.Fatalf("%d entries left", n)
+	}
+	e.join("b", group("b"))
+	if v := wait(t, "start of another slow one", begun); v != "b" {
+		t.Errorf("begun by %s", v)
+	}
+	close(slow)
+	e.empty()
+	e.eventually("no consumer has what was given back", func() bool { return len(e.consumerNames()) <= 2 })
+}
+
 // W2: Order decides which stream is looked at first.
 func TestOrderSharesSlots_W2(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))

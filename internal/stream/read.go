@@ -56,9 +56,15 @@ func (s *session) turn(run context.Context) error {
 	if !s.made {
 		return s.makeGroups(run)
 	}
-	ready := s.ready()
-	rooms, all := s.held.await(s.g.slots(), ready, overtake)
-	if rooms == nil || run.Err() != nil { // closed
+	ready, look := s.ready(), time.Duration(0)
+	if s.g.Ahead > 0 {
+		if early := s.held.surplus(ready, hoarded); len(early) > 0 {
+			return s.giveBack(run, early)
+		}
+		look = lookAgain
+	}
+	rooms, all := s.held.await(s.g.slots(), ready, overtake, look)
+	if rooms == nil || run.Err() != nil { // closed, or to look again
 		return nil
 	}
 	if !all {
@@ -578,7 +584,7 @@ func (s *session) takeOver(run context.Context, c consumer) (all bool, err error
 		total += n
 		all = last == ""
 	}
-	if total > 0 {
+	if total > 0 && !strings.HasSuffix(c.name, backMark) {
 		s.g.observe(TakenOver, total)
 		s.log.Warn("stream: entries of a dead worker taken over", "stream", s.g.Streams[c.stream], "from", c.name, "entries", total)
 	}

@@ -21,6 +21,8 @@ var (
 	claimLua string
 	//go:embed dead.lua
 	deadLua string
+	//go:embed giveback.lua
+	giveBackLua string
 	//go:embed leave.lua
 	leaveLua string
 	//go:embed read.lua
@@ -28,13 +30,14 @@ var (
 )
 
 var (
-	acquireScript = script.New("stream/worker_acquire", acquireLua)
-	renewScript   = script.New("stream/worker_renew", renewLua)
-	releaseScript = script.New("stream/worker_release", releaseLua)
-	ackScript     = script.New("stream/ack", ackLua)
-	beginScript   = script.New("stream/begin", beginLua)
-	claimScript   = script.New("stream/claim", claimLua)
-	deadScript    = script.New("stream/dead", deadLua)
-	leaveScript   = script.New("stream/leave", leaveLua)
-	readScript    = script.New("stream/read", readLua)
+	acquireScript  = script.New("stream/worker_acquire", acquireLua)
+	renewScript    = script.New("stream/worker_renew", renewLua)
+	releaseScript  = script.New("stream/worker_release", releaseLua)
+	ackScript      = script.New("stream/ack", ackLua)
+	beginScript    = script.New("stream/begin", beginLua)
+	claimScript    = script.New("stream/claim", claimLua)
+	deadScript     = script.New("stream/dead", deadLua)
+	giveBackScript = script.New("stream/giveback", giveBackLua)
+	leaveScript    = script.New("stream/leave", leaveLua)
+	readScript     = script.New("stream/read", readLua)
 )

@@ -1,0 +1,47 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	hoarded   = 100 * time.Millisecond // after that what was fetched to be begun soon is given back, when handlers turn out to take long
+	lookAgain = hoarded / 2            // at what waits, while nothing is to be read
+	backMark  = ":back"                // after the worker's name: the consumer that has what it gave back; it never has a heartbeat
+)
+
+// giveBack gives entries that waited for too long to whoever has a slot for them, this worker included. They have not begun, and are not counted as if they had.
+func (s *session) giveBack(run context.Context, entries []*Entry) error {
+	s.held.letGo(entries...) // if the script fails they are pending for us, and found again
+	s.sweep = time.Now()     // they come before what is new
+	for stream := range s.g.Streams {
+		if err := s.giveBackOf(run, stream, entries); err != nil {
+			return err
+		}
+	}
+	s.log.Debug("stream: entries given back that were fetched too early", "entries", len(entries))
+	return nil
+}
+
+func (s *session) giveBackOf(run context.Context, stream int, entries []*Entry) error {
+	w := s.g.Worker
+	args := []string{s.epoch.token, s.g.Name, w.id, w.id + backMark}
+	for _, e := range entries {
+		if e.stream == stream {
+			args = append(args, e.ID, strconv.FormatInt(e.starts()-1, 10))
+		}
+	}
+	if len(args) == 4 {
+		return nil
+	}
+	ctx, cancel := call(run, 0)
+	defer cancel()
+	reply, err := giveBackScript.Run(ctx, w.rdb, []string{s.epoch.key, s.g.Streams[stream]}, args...).AsStrSlice()
+	if err == nil && !slices.Equal(reply, []string{"ok"}) {
+		return errStale
+	}
+	return err
+}
