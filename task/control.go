@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 const controlPoll = time.Second // at least that often a worker looks what it is told; usually it is pushed
@@ -23,6 +21,7 @@ type control struct {
 	groups  map[Size]chan struct{} // told when queues are paused, resumed, or have another rate
 
 	unreadable string // the last configuration that was none
+	marks      marks  // of tasks to cancel; of the goroutine that reads
 }
 
 // orders is one state of the control hash. Its fields are "pause queue Q", "pause type N", both with any value, and "rate queue Q" with tasks per second.
@@ -78,41 +77,32 @@ func (c *control) run(ctx context.Context) {
 	}
 }
 
-const maxCancelled = 10_000 // marks that a worker looks at, the newest
-
-// read renews the copy. One round trip.
+// read renews the copy. One round trip, and more if the cancel marks must be read anew.
 func (c *control) read(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	k, b := c.w.client.keys, c.w.client.rdb.B()
 	sent := time.Now()
 	replies := c.w.client.rdb.DoMulti(call, b.Hgetall().Key(k.TaskControl()).Build(),
-		b.Zrange().Key(k.TaskCancelled()).Min("0").Max(strconv.Itoa(maxCancelled-1)).Rev().Build(),
+		b.Zcard().Key(k.TaskCancelled()).Build(), c.marks.news(b, k.TaskCancelled()),
 		b.Zcard().Key(k.TaskDelayed()).Build(), b.Exists().Key(k.TaskWatched()).Build(), b.Time().Build())
-	if _, err := c.w.client.setClock(sent, replies[4]); err != nil {
+	if _, err := c.w.client.setClock(sent, replies[5]); err != nil {
 		return err
 	}
 	fields, err := replies[0].AsStrMap()
 	if err != nil {
 		return err
 	}
-	ids, err := replies[1].AsStrSlice()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return err
-	}
 	next := parseOrders(fields)
 	next.settings = c.readSettings(fields[configField])
-	if len(ids) > 0 {
-		next.cancelled = make(map[string]bool, len(ids))
-		for _, id := range ids {
-			next.cancelled[id] = true
-		}
+	if next.cancelled, err = c.marks.read(ctx, c.w.client.rdb, k.TaskCancelled(), replies[1], replies[2]); err != nil {
+		return err
 	}
-	if n, err := replies[3].AsInt64(); err == nil {
+	if n, err := replies[4].AsInt64(); err == nil {
 		next.watched = n > 0
 	}
 	if m := c.w.opts.Metrics; m != nil {
-		if n, err := replies[2].AsInt64(); err == nil {
+		if n, err := replies[3].AsInt64(); err == nil {
 			m.delayed.Set(float64(n))
 		}
 	}

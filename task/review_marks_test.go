@@ -1,0 +1,60 @@
+package task_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// quick counts its runs.
+func quick[T any](typ *task.Type[T, task.None], ran *atomic.Int64) task.Handler {
+	return typ.Handle(func(context.Context, *task.Job[T]) (task.None, error) { ran.Add(1); return task.None{}, nil })
+}
+
+// All cancel marks count, those that are there when the worker begins and those that come later, however many there are.
+func TestEveryCancelMarkCounts(t *testing.T) {
+	const many = 12_000
+	e := newEnv(t)
+	typ := task.Define[double, task.None]("marks:Many")
+	mark := func(from, to int, at int64) {
+		args := []string{"ZADD", e.key("tasks:cancelled")}
+		for i := from; i < to; i++ {
+			args = append(args, fmt.Sprint(at+int64(i/4)), fmt.Sprintf("other-%d", i))
+		}
+		e.must(args...)
+	}
+	now := time.Now().UnixMilli()
+	first := send(e, typ, double{1}, task.ID("first"))
+	e.must("ZADD", e.key("tasks:cancelled"), fmt.Sprint(now-3_600_000), first.ID)
+	mark(0, many, now-100_000)
+
+	var ran atomic.Int64
+	ends := make(chan task.Event, 10)
+	e.start(task.WorkerOptions{Observe: func(ev task.Event) { ends <- ev }}, quick(typ, &ran))
+	if ev := wait(t, "the end of the first", ends); ev.Outcome != task.Cancelled {
+		t.Errorf("the first is %s, want cancelled", ev.Outcome)
+	}
+	for i, at := range []int64{now, now - 7_200_000} { // the second by a clock that is late
+		id := fmt.Sprint("later-", i)
+		e.must("ZADD", e.key("tasks:cancelled"), fmt.Sprint(at), id)
+		mark(many*(i+1), many*(i+2), now+100_000)
+		e.must("PUBLISH", e.key("tasks:control"), id)
+		e.eventually("the mark is read", func() bool {
+			send(e, typ, double{2}, task.ID(fmt.Sprintf("later-%d", i)))
+			e.must("DEL", e.key("tasks:known:id:"+id))
+			return wait(t, "an end", ends).Outcome == task.Cancelled
+		})
+	}
+	e.must("DEL", e.key("tasks:cancelled"))
+	e.must("PUBLISH", e.key("tasks:control"), "")
+	e.eventually("the removal is read", func() bool {
+		e.must("DEL", e.key("tasks:known:id:later-0"))
+		send(e, typ, double{2}, task.ID("later-0"))
+		return wait(t, "an end", ends).Outcome == task.Done
+	})
+	e.idle()
+}
