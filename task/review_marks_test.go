@@ -58,3 +58,22 @@ func TestEveryCancelMarkCounts(t *testing.T) {
 	})
 	e.idle()
 }
+
+// The mark of a group is that of no task, whatever its id.
+func TestGroupMarkIsNoTaskID(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, task.None]("marks:Group")
+	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(double{1}), typ.With(double{2})}, typ.With(double{3}), task.GroupID("g")); err != nil {
+		t.Fatal(err)
+	}
+	h := send(e, typ, double{9}, task.ID("g:*"), task.UniqueKey("u", time.Minute))
+	if _, err := e.client.Cancel(e.ctx(), h.Ref); err != nil {
+		t.Fatal(err)
+	}
+	var ran atomic.Int64
+	e.start(task.WorkerOptions{}, quick(typ, &ran))
+	e.idle()
+	if ran.Load() != 3 {
+		t.Errorf("%d runs, want 3: two children and the callback", ran.Load())
+	}
+}

@@ -203,5 +203,5 @@ func marked(ids map[string]bool, m *wire.Message) bool {
 	return gid != "" && ids[groupMark(gid)]
 }
 
-// groupMark stands among the cancel marks for all children of a group.
-func groupMark(gid string) string { return gid + ":*" }
+// groupMark stands among the cancel marks for all children of a group. No id has a control character, so it is that of no task.
+func groupMark(gid string) string { return "\x01" + gid }
