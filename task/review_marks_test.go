@@ -59,6 +59,37 @@ func TestEveryCancelMarkCounts(t *testing.T) {
 	e.idle()
 }
 
+// A child of a group that was cancelled does not run, though the mark of the group is gone.
+func TestCancelledGroupOutlivesItsMark(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, task.None]("marks:Child")
+	callback := task.Define[task.None, task.None]("marks:Callback")
+	spawn := func(id string) *task.Group {
+		g, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(double{1}, task.In(50*time.Millisecond))}, callback.With(task.None{}), task.GroupID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	g := spawn("stopped")
+	if err := g.Cancel(e.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	e.must("DEL", e.key("tasks:cancelled")) // as after a day
+	spawn("other")
+
+	var ran, called atomic.Int64
+	e.start(task.WorkerOptions{}, quick(typ, &ran), quick(callback, &called))
+	e.idle()
+	info, err := g.Info(e.ctx())
+	if err != nil || info.Failed != 1 || info.OK != 0 {
+		t.Errorf("the group: %+v, %v", info, err)
+	}
+	if ran.Load() != 1 || called.Load() != 1 {
+		t.Errorf("%d children ran and %d callbacks, want those of the other group", ran.Load(), called.Load())
+	}
+}
+
 // The mark of a group is that of no task, whatever its id.
 func TestGroupMarkIsNoTaskID(t *testing.T) {
 	e := newEnv(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/taktworks/takt/internal/stream"
@@ -117,7 +118,7 @@ func (w *Worker) handle(ctx context.Context, e *stream.Entry, queue Queue) *outc
 		return w.undecodable(r, err)
 	}
 	r.configure()
-	o := r.refuse()
+	o := r.refuse(ctx)
 	if o == nil {
 		o = r.execute(ctx)
 	} else if r.msg.Meta.Blocked > 0 {
@@ -143,7 +144,7 @@ func decode(e *stream.Entry) (wire.Message, error) {
 }
 
 // refuse is the outcome of a task that is not to run now, nil if it is.
-func (r *run) refuse() *outcome {
+func (r *run) refuse(ctx context.Context) *outcome {
 	w := r.worker
 	switch {
 	case w.control.cancels(&r.msg):
@@ -156,8 +157,31 @@ func (r *run) refuse() *outcome {
 		return r.disabled()
 	case r.handler == nil:
 		return r.unknown()
+	case r.grouped():
+		return r.stopped(ctx)
 	}
 	return nil
+}
+
+// stopped asks the group of a child that is not new whether it was cancelled: its mark may be gone by then. One round trip; none for a child that
+// has only waited in its queue, and for less than a mark counts.
+func (r *run) stopped(ctx context.Context) *outcome {
+	if r.msg.Meta.Enqueued == 0 && r.serverTime().Sub(entryTime(r.entry.ID)) < markFor/2 {
+		return nil
+	}
+	c := r.worker.client
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	reply := c.rdb.Do(call, c.rdb.B().Hget().Key(c.keys.GroupState(r.msg.Labels.String(groupLabel))).Field("stopped").Build())
+	err := reply.Error()
+	var refused *rueidis.RedisError
+	switch {
+	case err == nil:
+		return r.end(Cancelled, ErrCancelled)
+	case errors.As(err, &refused) && !Away(err): // nil, or a key of another type: the group was not stopped
+		return nil
+	}
+	return r.again(Returned, jitter(time.Second), fmt.Errorf("task: state of group %s: %w", r.msg.Labels.String(groupLabel), err))
 }
 
 const firstUnknown = 100 * time.Millisecond // before a task whose name a worker does not know is looked at again; it doubles
