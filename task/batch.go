@@ -91,6 +91,8 @@ func (r *run) open() error {
 			m.out = m.end(Cancelled, ErrCancelled)
 		case end > 0 && r.serverTime().UnixMilli() > end:
 			m.out = m.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(end).UTC().Format(time.RFC3339)))
+		case m.msg.Kwargs != nil && r.handler != nil:
+			m.out = m.end(Dead, keywords(&m.msg))
 		}
 	}
 	return nil

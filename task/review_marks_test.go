@@ -3,9 +3,12 @@ package task_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/task"
 )
@@ -106,5 +109,24 @@ func TestGroupMarkIsNoTaskID(t *testing.T) {
 	e.idle()
 	if ran.Load() != 3 {
 		t.Errorf("%d runs, want 3: two children and the callback", ran.Load())
+	}
+}
+
+// A peer's keyword arguments are not dropped in silence: the task is dead, and its error names them (W14).
+func TestKeywordArgumentsAreNotDropped(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, task.None]("test:MyTask")
+	body := "\x85\xa7task_id\xa6abc123\xa9task_name\xabtest:MyTask\xa6labels\x80\xa9task_args\x91\x01\xabtask_kwargs\x81\xa5force\xc3"
+	e.must("XADD", e.key("tasks:normal:medium"), "*", "data", rueidis.BinaryString([]byte(body)))
+	var ran atomic.Int64
+	ends := make(chan task.Event, 1)
+	e.start(task.WorkerOptions{Observe: func(ev task.Event) { ends <- ev }}, quick(typ, &ran))
+	ev := wait(t, "its end", ends)
+	if ev.Outcome != task.Dead || ev.Err == nil || !strings.Contains(ev.Err.Error(), `{"force":true}`) {
+		t.Errorf("%s, %v: want dead, with the keyword arguments", ev.Outcome, ev.Err)
+	}
+	e.idle()
+	if ran.Load() != 0 || e.number("HEXISTS", e.key("tasks:dead"), "abc123") != 1 {
+		t.Errorf("%d runs, want none and a dead letter", ran.Load())
 	}
 }

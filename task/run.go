@@ -157,10 +157,17 @@ func (r *run) refuse(ctx context.Context) *outcome {
 		return r.disabled()
 	case r.handler == nil:
 		return r.unknown()
+	case r.msg.Kwargs != nil:
+		return r.failed(keywords(&r.msg), nil)
 	case r.grouped():
 		return r.stopped(ctx)
 	}
 	return nil
+}
+
+// keywords is the error of a message with keyword arguments: a peer means something by them, and handlers in Go cannot get them.
+func keywords(m *wire.Message) error {
+	return &argumentError{fmt.Errorf("handlers in Go take no keyword arguments, the message has %s", clip(string(jsonOf(m.Kwargs)), maxHistoryText))}
 }
 
 // stopped asks the group of a child that is not new whether it was cancelled: its mark may be gone by then. One round trip; none for a child that
