@@ -110,7 +110,7 @@ func (a *auditor) pending(ctx context.Context, key string, held map[string]bool,
 			if !there && p.idle >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it (E-S21)", p.entry, p.worker)
 			}
-			if there && !by.alive && min(p.idle, by.idle) >= a.grace {
+			if there && !by.alive && !stream.GivenBack(p.worker) && min(p.idle, by.idle) >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
 			}
 		}

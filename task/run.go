@@ -218,31 +218,28 @@ func (r *run) execute(parent context.Context) *outcome {
 	r.limit()
 	ctx := &runContext{r: r, parent: base}
 	r.worker.enter(r, ctx)
-	value, err := r.apart(r.trace(ctx))
+	returned := false
+	defer func() {
+		if !returned { // runtime.Goexit, as the FailNow of a test does: the handler has failed, and its slot is another goroutine's now
+			o := r.spread(r.conclude(parent, nil, ErrExited))
+			r.worker.observe(r, o)
+			r.entry.Effect = o
+		}
+	}()
+	value, err := r.call(r.trace(ctx))
+	returned = true
+	return r.conclude(parent, value, err)
+}
+
+// conclude is what follows the handler.
+func (r *run) conclude(parent context.Context, value []byte, err error) *outcome {
 	r.worker.leave(r)
-	cause := ctx.close()
+	cause := r.ctx.close()
 	r.unlock(parent)
 	if r.members != nil {
 		return r.judgeBatch(err, cause)
 	}
 	return r.judge(value, err, cause)
-}
-
-// apart is call on a goroutine of its own: a handler that ends it (runtime.Goexit, the FailNow of a test) has failed, and nothing else ends with it.
-func (r *run) apart(ctx context.Context) (value []byte, err error) {
-	err = ErrExited
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer func() {
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}()
-		value, err = r.call(ctx)
-	}()
-	<-ended
-	return value, err
 }
 
 // base ends with the parent, or with the first lock that is lost (L2).

@@ -13,7 +13,7 @@ type Entry struct {
 	Fields map[string]string // nil if Group.Field was found and is all there is
 	Data   string            // value of Group.Field
 
-	// Effect is what Handle, or Group.Doom, leaves for Group.Finish.
+	// Effect is what Handle, or Group.Doom, leaves for Group.Finish. A handler that ends its goroutine may leave one, too; else that is a failure.
 	Effect any
 
 	// Deliveries is how often the handling of this entry was begun, this time included: 1 for a new one. More than that says

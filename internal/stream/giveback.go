@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,9 @@ const (
 	lookAgain = hoarded / 2            // at what waits, while nothing is to be read
 	backMark  = ":back"                // after the worker's name: the consumer that has what it gave back; it never has a heartbeat
 )
+
+// GivenBack says whether a consumer is no worker, but has what one gave back: that waits for any worker with room.
+func GivenBack(consumer string) bool { return strings.HasSuffix(consumer, backMark) }
 
 // giveBack gives entries that waited for too long to whoever has a slot for them, this worker included. They have not begun, and are not counted as if they had.
 func (s *session) giveBack(run context.Context, entries []*Entry) error {

@@ -102,7 +102,14 @@ func (s *session) slot(run context.Context, slots *sync.WaitGroup, e *Entry) {
 			slots.Go(func() { s.slot(run, slots, e) })
 		}
 	}()
-	if e != nil && !s.exited(run, e) {
+	switch {
+	case e == nil:
+	case s.g.Finish != nil && e.Effect != nil: // it left what is to become of it
+		s.g.observe(Handled, 1)
+		s.acks.in <- e
+		s.held.handled()
+		e = nil
+	case !s.exited(run, e):
 		s.held.letGo(e) // handed back
 		s.held.handled()
 		e = nil

@@ -584,7 +584,7 @@ func (s *session) takeOver(run context.Context, c consumer) (all bool, err error
 		total += n
 		all = last == ""
 	}
-	if total > 0 && !strings.HasSuffix(c.name, backMark) {
+	if total > 0 && !GivenBack(c.name) {
 		s.g.observe(TakenOver, total)
 		s.log.Warn("stream: entries of a dead worker taken over", "stream", s.g.Streams[c.stream], "from", c.name, "entries", total)
 	}
