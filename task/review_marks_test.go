@@ -82,7 +82,11 @@ func TestCancelledGroupOutlivesItsMark(t *testing.T) {
 	spawn("other")
 
 	var ran, called atomic.Int64
-	e.start(task.WorkerOptions{}, quick(typ, &ran), quick(callback, &called))
+	ends := make(chan task.Event, 10)
+	e.start(task.WorkerOptions{Observe: func(ev task.Event) { ends <- ev }}, quick(typ, &ran), quick(callback, &called))
+	for range 3 { // both children and a callback
+		wait(t, "an end", ends)
+	}
 	e.idle()
 	info, err := g.Info(e.ctx())
 	if err != nil || info.Failed != 1 || info.OK != 0 {
