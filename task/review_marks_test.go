@@ -134,3 +134,32 @@ func TestKeywordArgumentsAreNotDropped(t *testing.T) {
 		t.Errorf("%d runs, want none and a dead letter", ran.Load())
 	}
 }
+
+func TestRunTwiceIsRefused(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, task.None]("marks:Twice")
+	var ran atomic.Int64
+	w, stop := e.start(task.WorkerOptions{}, quick(typ, &ran))
+	send(e, typ, double{1})
+	e.idle()
+	s, err := e.client.Scheduler(task.SchedulerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- s.Run(ctx) }()
+	e.eventually("the scheduler leads", func() bool { id, _, err := e.client.SchedulerLeader(e.ctx()); return err == nil && id == s.ID() })
+	gone, over := context.WithCancel(t.Context())
+	over()
+	for what, run := range map[string]func(context.Context) error{"Worker": w.Run, "Scheduler": s.Run} {
+		if err := run(gone); err == nil || !strings.Contains(err.Error(), "runs already") {
+			t.Errorf("%s.Run at the same time: %v, want an error", what, err)
+		}
+	}
+	stop()
+	cancel()
+	if err := wait(t, "the end of the scheduler", end); err != nil {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/task/schedule"
@@ -68,6 +69,7 @@ type Scheduler struct {
 	opts     SchedulerOptions
 	log      *slog.Logger
 	declared []*periodic
+	busy     atomic.Bool   // Run is at work
 	wake     chan struct{} // something has changed
 	election int64         // last known term; Run's goroutine
 	started  map[string]bool
@@ -146,8 +148,12 @@ func (s *Scheduler) complete() error {
 func (s *Scheduler) ID() string { return s.opts.ID }
 
 // Run stands by, or leads and submits what is due, until ctx ends; then it lets another one lead at once, and returns nil. It outlives every error of Redis,
-// and the loss of its leadership (S6).
+// and the loss of its leadership (S6). While it is at work, a second Run is refused with an error.
 func (s *Scheduler) Run(ctx context.Context) error {
+	if !s.busy.CompareAndSwap(false, true) {
+		return fmt.Errorf("task: Scheduler.Run: scheduler %s runs already: make another one with Client.Scheduler", s.opts.ID)
+	}
+	defer s.busy.Store(false)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() {

@@ -109,6 +109,7 @@ type Worker struct {
 	meters   *meters      // nil = nothing is counted
 	tracer   trace.Tracer // nil = there are no spans
 
+	busy       atomic.Bool              // Run is at work
 	configured atomic.Pointer[settings] // for this worker alone; nil = none
 
 	mu      sync.Mutex
@@ -227,8 +228,12 @@ func (e *StuckError) Error() string {
 
 // Run fetches and runs tasks until ctx ends. Then it fetches no more, hands back what it has not begun, gives what runs WorkerOptions.Drain to
 // finish, breaks the rest off and hands it back, and returns nil, or a *StuckError. It outlives every error of Redis; nothing that it holds is
-// lost when the process dies.
+// lost when the process dies. While it is at work, a second Run is refused with an error.
 func (w *Worker) Run(ctx context.Context) error {
+	if !w.busy.CompareAndSwap(false, true) {
+		return fmt.Errorf("task: Worker.Run: worker %s runs already: make another one with Client.Worker", w.opts.ID)
+	}
+	defer w.busy.Store(false)
 	w.begun = time.Now()
 	if err := w.control.read(ctx); err != nil { // nothing is to run before that was paused or cancelled
 		w.log.Debug("task: what operators say is not known yet", "error", err)
