@@ -163,3 +163,16 @@ func TestRunTwiceIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestParseRefChecksTheEntry(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"normal:medium/1735689600000-0/id": true, "normal:medium/1-2/a/b": true, "normal:medium/@5/id": true, "id": true,
+		"normal:medium/zzz/id": false, "normal:medium//id": false, "normal:medium/1/id": false, "normal:medium/1-/id": false, "normal:medium/1-2-3/id": false,
+		"normal:medium/-1/id": false, "normal:medium/+1-0/id": false,
+	} {
+		_, err := task.ParseRef(text)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "the entry ") {
+			t.Errorf("%q: %v, want ok %v, or an error about the entry", text, err, ok)
+		}
+	}
+}

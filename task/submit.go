@@ -203,8 +203,22 @@ func ParseRef(text string) (Ref, error) {
 		r.Due = time.UnixMilli(ms)
 	} else {
 		r.Entry = parts[1]
+		if err := checkEntry(r.Entry); err != nil {
+			return Ref{}, fmt.Errorf("task: %q: %w", text, err)
+		}
 	}
 	return r, errors.Join(r.Queue.validate(), checkName("id", r.ID))
+}
+
+// checkEntry says whether id can be one of a stream.
+func checkEntry(id string) error {
+	ms, number, _ := strings.Cut(id, "-")
+	for _, digits := range []string{ms, number} {
+		if _, err := strconv.ParseUint(digits, 10, 64); err != nil {
+			return fmt.Errorf("the entry %q: want MILLISECONDS-NUMBER, as in 1735689600000-0", id)
+		}
+	}
+	return nil
 }
 
 // Submit hands one task over. When it returns nil the task is in Redis and will end exactly once as done, dead or cancelled. On another error nothing
