@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -174,5 +175,51 @@ func TestParseRefChecksTheEntry(t *testing.T) {
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "the entry ") {
 			t.Errorf("%q: %v, want ok %v, or an error about the entry", text, err, ok)
 		}
+	}
+}
+
+// lone counts the calls that are not pipelines.
+type lone struct {
+	rueidis.Client
+	calls atomic.Int64
+}
+
+func (l *lone) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	l.calls.Add(1)
+	return l.Client.Do(ctx, cmd)
+}
+
+// Tasks that need a script go in pipelines too, in their order, and each has its own answer.
+func TestSubmitManyPipelinesScripts(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[double, task.None]("marks:Unique", task.Unique(time.Minute))
+	args := make([]double, 600)
+	for i := range args {
+		args[i].N = i
+	}
+	args[599].N = 5
+	slow := &lone{Client: e.srv.Client}
+	c, err := task.New(slow, task.Options{Prefix: e.prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	send(e, typ, double{-1}) // the server knows the script
+	handles, err := typ.SubmitMany(e.ctx(), c, args, task.In(time.Hour))
+	var batch *task.BatchError
+	var twin *task.DuplicateError
+	if !errors.As(err, &batch) || len(batch.Errs) != 1 || !errors.As(batch.Errs[599], &twin) || twin.ID != handles[5].ID {
+		t.Fatalf("%v: want that the last is refused for the sixth", err)
+	}
+	for i, h := range handles[:599] {
+		if h == nil || h.Due.IsZero() || h.ID == "" {
+			t.Fatalf("handle %d is %+v", i, h)
+		}
+	}
+	if n := e.number("ZCARD", e.key("tasks:delayed")); n != 599 {
+		t.Errorf("%d tasks are delayed, want 599", n)
+	}
+	if n := slow.calls.Load(); n > 20 {
+		t.Errorf("%d single calls for 600 tasks, want pipelines", n)
 	}
 }

@@ -294,6 +294,9 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 	cmds := make(rueidis.Commands, 0, len(page))
 	subs := make([]*submission, 0, len(page))
 	where := make([]int, 0, len(page))
+	var calls []script.Call
+	var scripted []*submission // of calls
+	var place []int
 	var collected []*submission // by place
 	if t.aggregate != nil {
 		collected = make([]*submission, len(page))
@@ -315,8 +318,12 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 			continue
 		}
 		if s.scripted() {
-			ref, existing, err := c.submit(ctx, &t.spec, s)
-			done(i, ref, existing, t.keeps(s), err)
+			call, err := c.submitCall(ctx, &t.spec, s)
+			if err != nil {
+				done(i, Ref{}, false, false, err)
+				continue
+			}
+			calls, scripted, place = append(calls, call), append(scripted, s), append(place, i)
 			continue
 		}
 		cmd, err := c.xadd(ctx, &t.spec, s)
@@ -333,6 +340,14 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 		}
 		s := subs[n]
 		done(where[n], Ref{ID: s.id, Queue: queueOf(s.priority, s.size), Entry: entry}, false, t.keeps(s), err)
+	}
+	if len(calls) == 0 {
+		return
+	}
+	for n, r := range submitScript.RunMulti(ctx, c.rdb, calls) {
+		s := scripted[n]
+		ref, existing, err := s.submitted(&t.spec, "submit.lua", r)
+		done(place[n], ref, existing, t.keeps(s), err)
 	}
 }
 
@@ -498,24 +513,37 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 		}
 		return ref, false, nil
 	}
-	if err := c.levels.check(ctx, c, ref.Queue); err != nil {
-		return ref, false, err
-	}
 	if s.collection != "" {
+		if err := c.levels.check(ctx, c, ref.Queue); err != nil {
+			return ref, false, err
+		}
 		call, err := c.gatherCall(t, s)
 		if err != nil {
 			return ref, false, err
 		}
 		return s.submitted(t, "gather.lua", gatherScript.Run(ctx, c.rdb, call.Keys, call.Args...))
 	}
+	call, err := c.submitCall(ctx, t, s)
+	if err != nil {
+		return ref, false, err
+	}
+	return s.submitted(t, "submit.lua", submitScript.Run(ctx, c.rdb, call.Keys, call.Args...))
+}
+
+// submitCall is submit.lua for one task.
+func (c *Client) submitCall(ctx context.Context, t *spec, s *submission) (script.Call, error) {
+	queue := queueOf(s.priority, s.size)
+	if err := c.levels.check(ctx, c, queue); err != nil {
+		return script.Call{}, err
+	}
 	if s.delayed && s.meta.Enqueued == 0 {
 		s.meta.Enqueued = time.Now().UnixMilli()
 	}
 	b, err := c.encode(t, s)
 	if err != nil {
-		return ref, false, err
+		return script.Call{}, err
 	}
-	stream := c.streams[ref.Queue]
+	stream := c.streams[queue]
 	known, unique := stream, stream
 	if s.key != "" {
 		known = c.keys.TaskKnown(s.key)
@@ -523,8 +551,10 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 	if s.unique != "" {
 		unique = c.keys.TaskUnique(s.unique)
 	}
-	return s.submitted(t, "submit.lua", submitScript.Run(ctx, c.rdb, []string{stream, c.keys.TaskDelayed(), known, unique},
-		rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor)))
+	return script.Call{
+		Keys: []string{stream, c.keys.TaskDelayed(), known, unique},
+		Args: []string{rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor)},
+	}, nil
 }
 
 // submitted judges the reply of a script.
