@@ -142,7 +142,7 @@ func (c *Client) gatherCall(t *spec, s *submission) (script.Call, error) {
 	return script.Call{
 		Keys: []string{k.TaskCollecting(), k.TaskCollected(s.collection), k.TaskStream(string(queue)), k.TaskDelayed(), known},
 		Args: []string{rueidis.BinaryString(b), s.collection, rueidis.BinaryString(head), rueidis.BinaryString(tail), string(queue),
-			strconv.Itoa(a.maxSize), ms(a.maxDelay), ms(a.grace), strconv.Itoa(c.opts.MaxMessage), s.id, ms(c.opts.KnownFor)},
+			strconv.Itoa(a.maxSize), ms(a.maxDelay), ms(a.grace), strconv.Itoa(c.opts.MaxMessage), s.id, ms(c.opts.KnownFor), t.name},
 	}, nil
 }
 

@@ -3,11 +3,12 @@
 -- KEYS[5] what is known by its key, = KEYS[1] if there is none
 -- ARGV[1] message   ARGV[2] collection   ARGV[3], ARGV[4] head and tail of an aggregate that begins with it   ARGV[5] its queue
 -- ARGV[6] most members   ARGV[7] longest wait of the first member, ms   ARGV[8] wait after the last member, ms, "0" = that of the first alone counts
--- ARGV[9] most bytes of all members   ARGV[10] task id   ARGV[11] how long the key is known, ms
--- Reply: {"ok", entry id of the aggregate or "", when it is due in seconds or ""} | {"known", id, entry id, due}: submitted before under this key
+-- ARGV[9] most bytes of all members   ARGV[10] task id   ARGV[11] how long the key is known, ms   ARGV[12] name of the type
+-- Reply: {"ok", entry id of the aggregate or "", when it is due in seconds or ""}
+--   | {"known", id, entry id, due, queue, name of the type}: submitted before under this key
 if KEYS[5] ~= KEYS[1] then
-  local had = redis.call('HMGET', KEYS[5], 'id', 'entry', 'due')
-  if had[1] then return {'known', had[1], had[2], had[3]} end
+  local had = redis.call('HMGET', KEYS[5], 'id', 'entry', 'due', 'queue', 'name')
+  if had[1] then return {'known', had[1], had[2], had[3], had[4] or '', had[5] or ''} end
 end
 if wrong(KEYS[1], 'zset') then return refuse(KEYS[1]) end
 if wrong(KEYS[2], 'hash') then return refuse(KEYS[2]) end
@@ -38,7 +39,7 @@ else
   if not first or tonumber(first) > due / 1000 then redis.call('PUBLISH', KEYS[4], at) end
 end
 if KEYS[5] ~= KEYS[1] then
-  redis.call('HSET', KEYS[5], 'id', ARGV[10], 'entry', entry, 'due', at)
+  redis.call('HSET', KEYS[5], 'id', ARGV[10], 'entry', entry, 'due', at, 'queue', ARGV[5], 'name', ARGV[12])
   redis.call('PEXPIRE', KEYS[5], ARGV[11])
 end
 return {'ok', entry, at}

@@ -136,6 +136,33 @@ func TestKeywordArgumentsAreNotDropped(t *testing.T) {
 	}
 }
 
+// The answer to a repeated submission says where the first one went, and a key of one type is none of another.
+func TestKnownSubmissionKeepsItsQueueAndType(t *testing.T) {
+	e := newEnv(t)
+	a, b := task.Define[double, task.None]("marks:A"), task.Define[double, task.None]("marks:B")
+	agg := task.Define[double, task.None]("marks:Agg", task.Aggregate[double]{MaxDelay: time.Hour})
+	for _, opt := range []task.SubmitOption{task.Key("order-17"), task.ID("order-18")} {
+		first := send(e, a, double{1}, opt, task.Realtime)
+		again := send(e, a, double{1}, opt)
+		if !again.Existing || again.Ref != first.Ref {
+			t.Errorf("the answer is %+v, want %+v", again.Ref, first.Ref)
+		}
+		for _, other := range []*task.Type[double, task.None]{b, agg} {
+			h, err := other.Submit(e.ctx(), e.client, double{1}, opt)
+			if h != nil || err == nil || !strings.Contains(err.Error(), "marks:A") || !strings.Contains(err.Error(), other.Name()) {
+				t.Errorf("%s under a key of A: %v, %v; want an error that names both", other.Name(), h, err)
+			}
+		}
+	}
+	first := send(e, agg, double{1}, task.Key("order-19"))
+	if again := send(e, agg, double{1}, task.Key("order-19")); !again.Existing || again.Ref != first.Ref {
+		t.Errorf("the answer is %+v, want %+v", again.Ref, first.Ref)
+	}
+	if h, err := a.Submit(e.ctx(), e.client, double{1}, task.Key("order-19")); err == nil || !strings.Contains(err.Error(), "marks:Agg") {
+		t.Errorf("A under a key of an aggregated type: %v, %v; want an error", h, err)
+	}
+}
+
 func TestRunTwiceIsRefused(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, task.None]("marks:Twice")

@@ -66,7 +66,7 @@ func ID(id string) SubmitOption {
 }
 
 // Key makes the submission safe to repeat: under the same key there is one task, for Options.KnownFor, and each submission gets its handle. Use it
-// when an answer may be lost. 1-128 bytes.
+// when an answer may be lost. A key that a task of another type has is refused. 1-128 bytes.
 func Key(key string) SubmitOption {
 	return submitOption(func(s *submission) {
 		if s.key != "" {
@@ -553,7 +553,7 @@ func (c *Client) submitCall(ctx context.Context, t *spec, s *submission) (script
 	}
 	return script.Call{
 		Keys: []string{stream, c.keys.TaskDelayed(), known, unique},
-		Args: []string{rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor)},
+		Args: []string{rueidis.BinaryString(b), s.id, s.when(), ms(c.opts.KnownFor), ms(s.uniqueFor), string(queue), t.name},
 	}, nil
 }
 
@@ -564,12 +564,19 @@ func (s *submission) submitted(t *spec, name string, r rueidis.RedisResult) (ref
 	if err != nil {
 		return ref, false, submitError(t, err)
 	}
+	kind, key, _ := strings.Cut(s.key, ":")
 	switch {
 	case len(reply) == 3 && reply[0] == "ok":
 		ref.Entry, ref.Due = reply[1], parseDue(reply[2])
 		return ref, false, nil
-	case len(reply) == 4 && reply[0] == "known":
+	case len(reply) == 6 && reply[0] == "known":
+		if name := reply[5]; name != "" && name != t.name {
+			return ref, false, fmt.Errorf("task: submit %s: the %s %q is that of a task of %s: want one of its own", t.name, kind, key, name)
+		}
 		ref.ID, ref.Entry, ref.Due = reply[1], reply[2], parseDue(reply[3])
+		if reply[4] != "" {
+			ref.Queue = Queue(reply[4])
+		}
 		return ref, true, nil
 	case len(reply) == 2 && reply[0] == "duplicate":
 		return ref, false, &DuplicateError{Key: s.unique, ID: reply[1]}
