@@ -126,11 +126,6 @@ func (s *Station) Run(ctx context.Context) error {
 	s.ctx = ctx
 	s.recall(past, time.Now())
 
-	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
-	var conns sync.WaitGroup
-	conns.Go(func() { _ = s.recv.Run(connected) }) // Run of a Conn fails only when called twice
-	conns.Go(func() { _ = s.pub.Run(connected) })
-
 	s.mu.Lock()
 	s.open = true
 	for _, r := range s.ages {
@@ -140,6 +135,12 @@ func (s *Station) Run(ctx context.Context) error {
 		s.running.Go(func() { s.supply(ctx, supply) })
 	}
 	s.mu.Unlock()
+
+	// Not before it is open: a command that take leaves comes again only on another connection.
+	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	var conns sync.WaitGroup
+	conns.Go(func() { _ = s.recv.Run(connected) }) // Run of a Conn fails only when called twice
+	conns.Go(func() { _ = s.pub.Run(connected) })
 
 	<-ctx.Done()
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package station_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -169,6 +170,25 @@ func TestCommandsWhileAway(t *testing.T) {
 	if !slices.Equal(ids, []string{"c-1", "c-2"}) {
 		t.Error(ids)
 	}
+}
+
+// TestOpenBeforeConnected: no command comes before the station takes work. It would be left, and not come again.
+func TestOpenBeforeConnected(t *testing.T) {
+	b := newBench(t)
+	s := b.equip(simple)
+	release := s.Hold()
+	run(t, s.Run)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if s.Ready(ctx) == nil {
+		t.Error("ready, and does not take work")
+	}
+	release()
+	if err := s.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.send(command("c-1", "press", "JO-1", "press_bearings", 1, ""))
+	take(t, "answer", b.answers)
 }
 
 // TestMemoryOverRestart: a new station with the same log file answers what was answered, does what was not done, and
