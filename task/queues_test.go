@@ -101,8 +101,8 @@ func TestPurge(t *testing.T) {
 	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
 		t.Fatal(err)
 	}
-	held := int64(1)
-	e.eventually("the worker knows", func() bool { // a read may be on its way: what it takes stays with the worker until the queue is resumed
+	held := int64(1) // at most
+	e.eventually("the worker knows", func() bool { // a read may be on its way: what it takes may stay with the worker until the queue is resumed
 		h := submitOne(e, holding, double{})
 		if e.cancel(h.Ref) == task.CancelledNow {
 			return true
@@ -125,8 +125,8 @@ func TestPurge(t *testing.T) {
 	if _, err := handles[699].Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
 		t.Error(err)
 	}
-	if s := queue(e.stats(), q); s.Waiting != 0 || s.Running != held {
-		t.Errorf("%+v, want %d held", s, held)
+	if s := queue(e.stats(), q); s.Waiting != 0 || s.Running < 1 || s.Running > held {
+		t.Errorf("%+v, want 1 to %d held", s, held)
 	}
 	release()
 }
