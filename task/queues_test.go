@@ -101,7 +101,7 @@ func TestPurge(t *testing.T) {
 	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
 		t.Fatal(err)
 	}
-	held := int64(1) // at most
+	held := int64(1)                               // at most
 	e.eventually("the worker knows", func() bool { // a read may be on its way: what it takes may stay with the worker until the queue is resumed
 		h := submitOne(e, holding, double{})
 		if e.cancel(h.Ref) == task.CancelledNow {
