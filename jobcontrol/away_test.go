@@ -204,9 +204,7 @@ func TestRedisKilledES20(t *testing.T) {
 	for range 2 {
 		before := count()
 		until(t, "commands before the kill", func() bool { return count() > before+20 })
-		if err := env.Server.Kill(); err != nil {
-			t.Error(err)
-		}
+		env.Kill(t)
 		if err := env.Server.Restart(soon(t)); err != nil {
 			t.Error(err)
 		}

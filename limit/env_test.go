@@ -82,14 +82,22 @@ func (e *env) release(h *lock.Held) {
 	}
 }
 
-// until polls for a condition.
+// until waits for a state of the server that tells nobody of its coming.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hang); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	end := time.After(hang)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-end:
 			t.Fatalf("never came: %s", what)
+		case <-tick.C:
 		}
 	}
 }
 
 func site(key string) lock.Object { return lock.Object{Type: lock.Job, Key: key} }
+
+// passes lets a time pass that belongs to the test: its load, or what a refusal says. It waits for nothing to happen.
+func passes(d time.Duration) { <-time.After(d) }

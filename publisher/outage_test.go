@@ -90,9 +90,7 @@ func TestRedisAway(t *testing.T) {
 			p.inSync()
 			seq := p.index(scope).Seq
 			for range 2 {
-				if err := p.redis.Server.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				p.redis.Kill(t)
 				if err := p.redis.Server.Restart(t.Context()); err != nil {
 					t.Fatal(err)
 				}

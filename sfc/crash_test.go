@@ -77,17 +77,17 @@ func runCut(t testing.TB, redis *testenv.RedisServer, at int, lose bool) (comman
 	p := newPlantOn(t, redis)
 	bracketCell(p.cell)
 	p.workMaster("WM", []byte(bracket))
-	g := newGuillotine(t, redis.Addr)
-	a := p.start("a", setup{url: g.url, store: quick})
-	g.arm(at, lose, func() { p.cell.leave("a") })
+	g := testenv.NewGuillotine(t, redis.Addr)
+	a := p.start("a", setup{url: g.URL, store: quick})
+	g.Arm(at, lose, func() { p.cell.leave("a") })
 	p.order("JO", "WM")
 	p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 
-	if ended := p.awaitOr(g.fell, "JO", "End", "ResultUpdate"); !g.disarm() {
-		t.Logf("%s, ended %v", g.where(), ended)
+	if ended := p.awaitOr(g.Fell, "JO", "End", "ResultUpdate"); !g.Disarm() {
+		t.Logf("%s, ended %v", g.Where(), ended)
 		p.start("b", setup{store: quick})
 	}
-	commands = g.count()
+	commands = g.Count()
 	p.finished("JO")
 	a.stop()
 	return commands

@@ -95,8 +95,8 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 	p.must(rdb.Do(ctx, rdb.B().Set().Key(k.Lease(roleSweeper)).Value("another instance").Build()).Error())
 	wrong := k.SfcMailbox(string(scope), "part.v1")
 	p.must(rdb.Do(ctx, rdb.B().Rpush().Key(wrong).Element("keeps the entry pending").Build()).Error())
-	g := newGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.url, store: quick})
+	g := testenv.NewGuillotine(t, p.redis.Addr)
+	p.start("a", setup{url: g.URL, store: quick})
 	p.order("JO", "WM")
 	eventually(t, "the entry is pending", func() bool {
 		pending, err := rdb.Do(ctx, rdb.B().Xpending().Key(k.SfcWork()).Group("sfc-engine").Build()).ToArray()
@@ -106,7 +106,7 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 		n, err := pending[0].AsInt64()
 		return err == nil && n == 1
 	})
-	g.kill()
+	g.Kill()
 	p.cell.leave("a")
 	p.must(rdb.Do(ctx, rdb.B().Xtrim().Key(k.SfcWork()).Maxlen().Threshold("0").Build()).Error())
 	p.must(rdb.Do(ctx, rdb.B().Del().Key(wrong).Build()).Error())

@@ -23,13 +23,13 @@ func TestInstanceDiesAroundPublish(t *testing.T) {
 				p := newPlantOn(t, redis)
 				bracketCell(p.cell)
 				p.workMaster("WM", []byte(bracket))
-				g := newGuillotine(t, redis.Addr)
+				g := testenv.NewGuillotine(t, redis.Addr)
 				fall := make(chan struct{})
 				die := func(instance string, nth int) error {
 					if instance != "a" || nth != n {
 						return nil
 					}
-					g.kill()
+					g.Kill()
 					p.cell.leave("a")
 					close(fall)
 					return errDead
@@ -39,7 +39,7 @@ func TestInstanceDiesAroundPublish(t *testing.T) {
 				} else {
 					p.cell.after = die
 				}
-				p.start("a", setup{url: g.url, store: quick})
+				p.start("a", setup{url: g.URL, store: quick})
 				p.order("JO", "WM")
 				p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 				<-fall
@@ -64,8 +64,8 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 	p := newPlant(t)
 	bracketCell(p.cell)
 	p.workMaster("WM", []byte(bracket))
-	g := newGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.url, store: quick})
+	g := testenv.NewGuillotine(t, p.redis.Addr)
+	p.start("a", setup{url: g.URL, store: quick})
 	p.start("b", setup{store: quick})
 	const orders = 40
 	id := func(i int) string { return fmt.Sprintf("JO-%02d", i) }
@@ -74,7 +74,7 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 		p.cell.emit(event07("part.v1", "cell-07", "", fmt.Sprintf(`{"n":1,"of":%d}`, i)))
 		if i == orders/2 {
 			p.cell.leave("a")
-			g.kill()
+			g.Kill()
 		}
 	}
 	for i := range orders {

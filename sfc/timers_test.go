@@ -25,7 +25,7 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 	p.workMaster("WM", impatient("1", "1"))
 	p.order("JO", "WM")
 	p.start("a", setup{idle: true}).takeWork()
-	p.must(p.redis.Server.Kill())
+	p.redis.Kill(t)
 	p.must(p.redis.Server.Restart(t.Context()))
 	eventually(t, "Redis is back", func() bool {
 		_, err := p.mes.Scopes(t.Context())
@@ -46,11 +46,11 @@ func TestUnansweredCommandIsSentAgain(t *testing.T) {
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
 	p.workMaster("WM", impatient("3", "1"))
-	g := newGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.url, store: quick})
+	g := testenv.NewGuillotine(t, p.redis.Addr)
+	p.start("a", setup{url: g.URL, store: quick})
 	p.order("JO", "WM")
 	eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") == 1 })
-	g.kill()
+	g.Kill()
 	p.cell.leave("a")
 	p.cell.mu.Lock()
 	for id := range p.cell.answers {

@@ -132,20 +132,20 @@ func TestNoStepWaitsForAPoll(t *testing.T) {
 func TestIdleCost(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	g := newGuillotine(t, p.redis.Addr)
+	g := testenv.NewGuillotine(t, p.redis.Addr)
 	p.workMaster("WM", pushes(1))
-	p.start("a", setup{url: g.url, engine: func(o *Options) { o.TimerEvery = 5 * time.Millisecond }})
+	p.start("a", setup{url: g.URL, engine: func(o *Options) { o.TimerEvery = 5 * time.Millisecond }})
 	p.order("JO", "WM")
 	p.await("JO", "End", "ResultUpdate")
 	p.settled()
-	g.arm(0, false, nil)
+	g.Arm(0, false, nil)
 	const polls = 100
-	eventually(t, "timers are looked for", func() bool { return g.seen("sfc:timers") >= polls })
+	eventually(t, "timers are looked for", func() bool { return g.Seen("sfc:timers") >= polls })
 	k := keys.New(p.prefix)
-	idle := g.count() - g.seen("sfc:timers")
-	t.Logf("%d commands beside %d looks for timers: %v", idle, polls, g.names())
+	idle := g.Count() - g.Seen("sfc:timers")
+	t.Logf("%d commands beside %d looks for timers: %v", idle, polls, g.Names())
 	for _, key := range []string{k.ActiveScopes(), k.SfcActiveJobs(), k.JobOrder("JO"), k.SfcExecution("JO")} {
-		if n := g.seen(key); n > 0 {
+		if n := g.Seen(key); n > 0 {
 			t.Errorf("%s was read %d times", key, n)
 		}
 	}

@@ -132,11 +132,13 @@ func (p *process) read(r io.Reader, mark string, ready chan<- struct{}, out io.W
 	for lines.Scan() {
 		line := lines.Text()
 		fmt.Fprintln(out, line)
-		p.mu.Lock()
-		if p.tail = append(p.tail, line); len(p.tail) > 5 {
-			p.tail = p.tail[1:]
+		if !strings.HasPrefix(line, "\tat ") { // the places of a Java error would push out what it says
+			p.mu.Lock()
+			if p.tail = append(p.tail, line); len(p.tail) > 5 {
+				p.tail = p.tail[1:]
+			}
+			p.mu.Unlock()
 		}
-		p.mu.Unlock()
 		if !said && strings.Contains(line, mark) {
 			said = true
 			close(ready)

@@ -2,7 +2,9 @@
 //
 //	StartRedis      redis-server or valkey-server as a child, append-only file when Persist
 //	StartMosquitto  mosquitto as a child, persistent when a directory is given
+//	StartZooKeeper  ZooKeeper as a child, for tests
 //	StartMiniredis  in-process, memory only
+//	Pipe            the same without a port, for a bubble of testing/synctest
 //	StartMochi      in-process MQTT 5 broker, retained messages kept when a directory is given
 //
 // A server listens on 127.0.0.1 (or a unix socket) on a port of its own and never is one that somebody else started:

@@ -10,7 +10,7 @@ import (
 
 // Server is a running server of ours. Its methods are safe for concurrent use.
 type Server struct {
-	Kind    string // redis-server, valkey-server, mosquitto, miniredis, mochi
+	Kind    string // redis-server, valkey-server, mosquitto, zookeeper, miniredis, mochi
 	Durable bool   // its data outlives it
 
 	url string
@@ -36,11 +36,16 @@ var ErrRunning = errors.New("the server is running")
 // NotFoundError is a program that is not on PATH nor in the usual places.
 type NotFoundError struct {
 	Programs string // what was looked for
-	Package  string // the Debian package that brings it
+	Where    string // "" = on PATH or in /usr/sbin
+	Package  string // the Debian package that brings it, or several
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("embedded: no %s found on PATH or in /usr/sbin: install it with apt-get install %s", e.Programs, e.Package)
+	where := e.Where
+	if where == "" {
+		where = "on PATH or in /usr/sbin"
+	}
+	return fmt.Sprintf("embedded: no %s found %s: install it with apt-get install %s", e.Programs, where, e.Package)
 }
 
 // run starts p as a Server.
@@ -55,7 +60,7 @@ func run(ctx context.Context, kind string, durable bool, url string, p part, fre
 	return &Server{Kind: kind, Durable: durable, url: url, part: p, free: free}, nil
 }
 
-// URL is where the server listens: redis://127.0.0.1:port, unix:///path or mqtt://127.0.0.1:port. It never changes.
+// URL is where the server listens: redis://127.0.0.1:port, unix:///path, mqtt://127.0.0.1:port or zookeeper://127.0.0.1:port. It never changes.
 func (s *Server) URL() string { return s.url }
 
 // PID is the process id of a child, 0 for a server in this process.

@@ -4,7 +4,9 @@
 //	keys := srv.Prefix(t)                   // keys written elsewhere fail the test
 //	broker := testenv.Mosquitto(t)
 //	proxy := testenv.CountingProxy(t, srv.Addr)
+//	zoo := testenv.ZooKeeper(t)             // or SharedZooKeeper(t), as it starts slowly
+//	path := zoo.Path(t)
 //
 // Every server belongs to one test, so a test may kill it, restart it, flush it or change its clock's view of the world;
-// starting one takes about 20 ms. A missing program fails the test and names the package to install. No test ever touches a server it did not start.
+// starting one takes about 20 ms, and a second or two for ZooKeeper, which tests may therefore share. A missing program fails the test and names the package to install. No test ever touches a server it did not start.
 package testenv

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,13 +20,14 @@ const patience = 30 * time.Second
 
 // RedisServer is a server of one test.
 type RedisServer struct {
-	Server *embedded.Server // Kill, Restart, PID
+	Server *embedded.Server // Restart, PID; see Kill below
 	URL    string
 	Addr   string         // host:port
 	Client rueidis.Client // connected; closed when the test ends
 
 	embedded bool
 	cluster  bool
+	ahead    bool // it may answer what it has not written to its file
 	mu       sync.Mutex
 	prefixes []string
 }
@@ -46,51 +48,14 @@ func StartRedis(t testing.TB, o embedded.RedisOptions) *RedisServer {
 	if o.Stdout == nil && testing.Verbose() {
 		o.Stdout = &testLog{t: t, name: "redis"}
 	}
+	o.Config = append([]string{"repl-diskless-sync-delay 0"}, o.Config...) // else a replica waits five seconds for others
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := embedded.StartRedis(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, &RedisServer{Server: s})
-}
-
-// RedisCluster starts a cluster of one node that serves all slots. Prefixes of it are tagged. It takes two seconds to get ready.
-func RedisCluster(t testing.TB) *RedisServer {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	s, err := embedded.StartRedis(ctx, embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := serveAllSlots(ctx, strings.TrimPrefix(s.URL(), "redis://")); err != nil {
-		_ = s.Stop()
-		t.Fatal(err)
-	}
-	return serve(t, &RedisServer{Server: s, cluster: true})
-}
-
-func serveAllSlots(ctx context.Context, addr string) error {
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		return err
-	}
-	defer rdb.Close()
-	if err := rdb.Do(ctx, rdb.B().ClusterAddslotsrange().StartSlotEndSlot().StartSlotEndSlot(0, 16383).Build()).Error(); err != nil {
-		return err
-	}
-	for { // the node declares itself fit a moment later
-		info, err := rdb.Do(ctx, rdb.B().ClusterInfo().Build()).ToString()
-		if err != nil || strings.Contains(info, "cluster_state:ok") {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	return serve(t, &RedisServer{Server: s, ahead: o.Persist && !slices.Contains(o.Config, "appendfsync always")})
 }
 
 // Miniredis starts the in-process look-alike, for tests of what demo and dev fall back on.
@@ -110,17 +75,40 @@ func serve(t testing.TB, r *RedisServer) *RedisServer {
 	if i := strings.LastIndexByte(r.Addr, '@'); i >= 0 {
 		r.Addr = r.Addr[i+1:]
 	}
-	t.Cleanup(func() {
-		if err := s.Kill(); err != nil { // in memory or in the test's own directory: nothing to save
-			t.Error(err)
-		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	end(t, s)
 	r.Client = r.Connect(t, redis.Options{})
 	t.Cleanup(func() { r.checkKeys(t) })
 	return r
+}
+
+// Kill ends the server as kill -9 does, in a moment in which its append-only file, if it has one, holds what it has answered. With appendfsync everysec there
+// are others: while a flush is under way, which takes long on a busy disk, it answers up to two seconds long what it has not even handed to the operating system.
+func (r *RedisServer) Kill(t testing.TB) {
+	t.Helper()
+	if r.ahead {
+		r.Settle(t)
+	}
+	if err := r.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Settle lets no write in any more, until CLIENT UNPAUSE, and waits until all that was answered is in the append-only file.
+func (r *RedisServer) Settle(t testing.TB) {
+	t.Helper()
+	eventually(t, "what was answered is written", func() bool { return r.written(t) })
+}
+
+// written lets no write in any more, and says whether those before are in the file. It has a connection of its own, for on any other a write may be held back.
+func (r *RedisServer) written(t testing.TB) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, release := r.Client.Dedicate()
+	defer release()
+	paused := conn.Do(ctx, conn.B().ClientPause().Timeout(2*patience.Milliseconds()).Write().Build())
+	info, err := conn.Do(ctx, conn.B().Info().Section("persistence").Build()).ToString()
+	return paused.Error() == nil && err == nil && strings.Contains(info, "aof_buffer_length:0\r")
 }
 
 // Connect opens another connection, closed when the test ends. o.URL "" = this server.
@@ -167,19 +155,23 @@ func (r *RedisServer) newPrefix(format string) string {
 	return p
 }
 
-// AllKeys lists every key of the server.
+// AllKeys lists every key of the server, of all nodes if it is a cluster.
 func (r *RedisServer) AllKeys(ctx context.Context) ([]string, error) {
 	var all []string
-	for cursor := uint64(0); ; {
-		page, err := r.Client.Do(ctx, r.Client.B().Scan().Cursor(cursor).Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Elements...)
-		if cursor = page.Cursor; cursor == 0 {
-			return all, nil
+	for _, node := range r.Client.Nodes() {
+		for cursor := uint64(0); ; {
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Count(1000).Build()).AsScanEntry()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, page.Elements...)
+			if cursor = page.Cursor; cursor == 0 {
+				break
+			}
 		}
 	}
+	slices.Sort(all)
+	return slices.Compact(all), nil // a replica names those of its master again
 }
 
 func (r *RedisServer) checkKeys(t testing.TB) {

@@ -1,43 +1,45 @@
-package sfc
+package testenv
 
 import (
 	"bufio"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// guillotine stands between one process and Redis, and cuts it off for good at its n-th command: before the command is
-// carried out or, with lose, after that but before its reply. testenv's proxy cuts between pieces of a connection; this
-// one knows where a command ends, so that every step of a run can be the last.
-type guillotine struct {
-	url    string
+// Guillotine stands between one process and Redis, and cuts it off for good at its n-th command: before the command is
+// carried out or, with lose, after that but before its reply. Proxy cuts between pieces of a connection; this one knows
+// where a command ends, so that every step of a run can be the last. Its methods are safe for concurrent use.
+type Guillotine struct {
+	URL  string        // of Redis, for the process
+	Fell chan struct{} // closed when it falls
+
 	target string
-	onFall func() // called once, before anything else can happen
+	onFall func()
 
 	mu    sync.Mutex
-	at    int // 0 = only count
+	at    int                       // 0 = only count
+	only  func(words []string) bool // what counts; nil = all
 	lose  bool
 	armed bool
-	n     int
-	last  string // the command it fell on
-	log   []string
-	fell  chan struct{}
+	log   [][]string            // commands that counted since it was armed
 	links map[net.Conn]net.Conn // client -> server
 	wait  sync.WaitGroup
 }
 
-func newGuillotine(t testing.TB, target string) *guillotine {
+// NewGuillotine starts one before the server at target, a host:port. It ends with the test.
+func NewGuillotine(t testing.TB, target string) *Guillotine {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guillotine{url: "redis://" + l.Addr().String(), target: target, fell: make(chan struct{}), links: map[net.Conn]net.Conn{}}
+	g := &Guillotine{URL: "redis://" + l.Addr().String(), target: target, Fell: make(chan struct{}), links: map[net.Conn]net.Conn{}}
 	g.wait.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -57,61 +59,76 @@ func newGuillotine(t testing.TB, target string) *guillotine {
 	return g
 }
 
-// arm begins to count; at 0 only counts.
-func (g *guillotine) arm(at int, lose bool, onFall func()) {
+// Arm begins to count, and lets it fall at the command of that number; 0 = at none. onFall is called once, before anything else can pass.
+func (g *Guillotine) Arm(at int, lose bool, onFall func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.at, g.lose, g.armed, g.onFall = at, lose, true, onFall
 }
 
-// disarm lets it fall no more; false if it has fallen.
-func (g *guillotine) disarm() bool {
+// Only lets commands count for which f says so, and no others; nil = all do.
+func (g *Guillotine) Only(f func(words []string) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.only = f
+}
+
+// Disarm lets it fall no more; false if it has fallen.
+func (g *Guillotine) Disarm() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.at = 0
 	return !g.fallen()
 }
 
-func (g *guillotine) count() int {
+// Commands are the words of those that counted since it was armed, the one it fell on last.
+func (g *Guillotine) Commands() [][]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.n
+	return slices.Clone(g.log)
 }
 
-// seen counts the commands that name text.
-func (g *guillotine) seen(text string) int {
+// Count is how many they are.
+func (g *Guillotine) Count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return len(g.log)
+}
+
+// Seen counts those that name text.
+func (g *Guillotine) Seen(text string) int {
 	n := 0
-	for _, c := range g.log {
-		if strings.Contains(c, text) {
+	for _, words := range g.Commands() {
+		if strings.Contains(strings.Join(words, " "), text) {
 			n++
 		}
 	}
 	return n
 }
 
-// names counts the commands by their first word.
-func (g *guillotine) names() map[string]int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// Names counts them by their first word.
+func (g *Guillotine) Names() map[string]int {
 	n := map[string]int{}
-	for _, c := range g.log {
-		word, _, _ := strings.Cut(c, " ")
-		n[word]++
+	for _, words := range g.Commands() {
+		n[words[0]]++
 	}
 	return n
 }
 
-func (g *guillotine) where() string {
+// Where says where it fell.
+func (g *Guillotine) Where() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return fmt.Sprintf("at command %d, lost reply %v: %s", g.n, g.lose, g.last)
+	if !g.fallen() || len(g.log) == 0 {
+		return "nowhere"
+	}
+	last := g.log[len(g.log)-1]
+	return fmt.Sprintf("at command %d, lost reply %v: %s", len(g.log), g.lose, strings.Join(last[:min(len(last), 6)], " "))
 }
 
-func (g *guillotine) fallen() bool {
+func (g *Guillotine) fallen() bool {
 	select {
-	case <-g.fell:
+	case <-g.Fell:
 		return true
 	default:
 		return false
@@ -119,7 +136,7 @@ func (g *guillotine) fallen() bool {
 }
 
 // cutAll breaks all links but that of keep.
-func (g *guillotine) cutAll(keep net.Conn) {
+func (g *Guillotine) cutAll(keep net.Conn) {
 	for c, s := range g.links {
 		if c != keep {
 			c.Close()
@@ -128,7 +145,7 @@ func (g *guillotine) cutAll(keep net.Conn) {
 	}
 }
 
-func (g *guillotine) serve(client net.Conn) {
+func (g *Guillotine) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", g.target)
 	if err != nil {
@@ -159,25 +176,21 @@ func (g *guillotine) serve(client net.Conn) {
 }
 
 // pass forwards a command; false if it was the last.
-func (g *guillotine) pass(client, server net.Conn, raw []byte, words []string) bool {
+func (g *Guillotine) pass(client, server net.Conn, raw []byte, words []string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.fallen() {
 		return false
 	}
-	if g.armed {
-		g.n++
-		g.log = append(g.log, strings.Join(words, " "))
+	counts := g.armed && (g.only == nil || g.only(words))
+	if counts {
+		g.log = append(g.log, words)
 	}
-	if g.at == 0 || g.n != g.at || !g.armed {
+	if !counts || g.at == 0 || len(g.log) != g.at {
 		_, err := server.Write(raw)
 		return err == nil
 	}
-	if len(words) > 6 {
-		words = words[:6]
-	}
-	g.last = strings.Join(words, " ")
-	close(g.fell)
+	close(g.Fell)
 	g.cutAll(client)
 	client.Close() // no reply comes through any more
 	if g.lose {
@@ -190,12 +203,12 @@ func (g *guillotine) pass(client, server net.Conn, raw []byte, words []string) b
 	return false
 }
 
-// kill falls now.
-func (g *guillotine) kill() {
+// Kill falls now.
+func (g *Guillotine) Kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.fallen() {
-		close(g.fell)
+		close(g.Fell)
 		g.cutAll(nil)
 	}
 }
