@@ -26,7 +26,8 @@ func Away(err error) bool {
 	}
 	var n net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) || isCut(err) ||
-		errors.Is(err, rueidis.ErrNoAddr) || errors.Is(err, net.ErrClosed)
+		errors.Is(err, rueidis.ErrNoAddr) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, rueidis.ErrClosing) // of the library, when it turns to another master with answers outstanding
 }
 
 func isCut(err error) bool {

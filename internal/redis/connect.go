@@ -19,6 +19,10 @@ const (
 	bufferSize = 64 << 10
 	ringScale  = 9 // 512 commands in flight per connection before a caller waits
 
+	// Every reader that blocks and every subscription has a connection to itself. Who finds none left waits for one without an error, and for ever if none is given back:
+	// so it is the server (maxclients) or the system that must refuse, for those say so. The library allows 1024; what is not used costs nothing.
+	dedicated = 1 << 20
+
 	dialTimeout = 5 * time.Second
 	// A command without an answer for this long means a dead connection.
 	answerTimeout = 5 * time.Second
@@ -26,10 +30,15 @@ const (
 	pingInterval = 5 * time.Second
 
 	loadingPause = 50 * time.Millisecond
+
+	// A node that hangs breaks no connection, so the client learns only by asking that a replica has taken over.
+	slotsInterval = time.Second
+	// Sentinels tell who is the master; asking is for what was missed. The library asks the old master, too, and while that hangs it hears of no new one.
+	masterInterval = 30 * time.Second
 )
 
 // Connect opens the connection, waits while the server still loads its data, and checks that the server can do what
-// Takt needs. It blocks until that is known or ctx ends; an *Error says what is wrong and what to do. The client is safe
+// Takt needs. A server that is full, or evicts keys, it only says so of in o.Log. It blocks until that is known or ctx ends; an *Error says what is wrong and what to do. The client is safe
 // for concurrent use, keeps reconnecting by itself, and is the caller's to close.
 func Connect(ctx context.Context, o Options) (rueidis.Client, error) {
 	t, err := parse(o.URL)
@@ -47,6 +56,7 @@ func Connect(ctx context.Context, o Options) (rueidis.Client, error) {
 	if rdb, err = o.fit(ctx, t, opt, rdb); err != nil {
 		return nil, explain(t, err)
 	}
+	o.warn(ctx, t, rdb)
 	return rdb, nil
 }
 
@@ -71,6 +81,7 @@ func (o Options) client(ctx context.Context, t target) (rueidis.ClientOption, er
 		AlwaysRESP2:        o.RESP2 || o.Embedded,
 		PipelineMultiplex:  -1, // one pipelined connection: as fast as four and in order
 		ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize, RingScaleEachConn: ringScale,
+		BlockingPoolSize: dedicated,
 		ConnWriteTimeout: answerTimeout,
 	}
 	opt.Dialer.Timeout, opt.Dialer.KeepAlive = dialTimeout, pingInterval
@@ -91,10 +102,14 @@ func (o Options) client(ctx context.Context, t target) (rueidis.ClientOption, er
 			return d.DialContext(ctx, "unix", path)
 		}
 	}
+	if o.Dial != nil {
+		opt.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return o.Dial() }
+		opt.Dialer.KeepAlive = -1
+	}
 	if t.master != "" {
 		opt.Sentinel = rueidis.SentinelOption{
 			MasterSet: t.master, Username: o.SentinelUsername, Password: o.SentinelPassword,
-			TLSConfig: tlsConfig, Dialer: opt.Dialer, TopologyRefreshInterval: 5 * time.Second,
+			TLSConfig: tlsConfig, Dialer: opt.Dialer, TopologyRefreshInterval: masterInterval,
 		}
 	}
 	return opt, nil
@@ -149,11 +164,11 @@ func (o Options) fit(ctx context.Context, t target, opt rueidis.ClientOption, rd
 		if cluster {
 			if Tag(o.Prefix) == "" {
 				return nil, &Error{Server: t.where(), Problem: fmt.Sprintf("is a cluster node, and the key prefix %q has no hash tag, so the keys of one commit would fall on several nodes", o.Prefix),
-					Fix: fmt.Sprintf("choose a tagged prefix, for example --prefix {%s}, or a server that is not a cluster", cmp.Or(o.Prefix, "takt"))}
+					Fix: fmt.Sprintf("choose a tagged prefix, for example %s{%s}, or a server that is not a cluster", cmp.Or(o.PrefixOption, "--prefix "), cmp.Or(o.Prefix, "takt"))}
 			}
 			rdb.Close()
 			opt.ForceSingleClient = false
-			opt.ClusterOption.ShardsRefreshInterval = 5 * time.Second
+			opt.ClusterOption.ShardsRefreshInterval = slotsInterval
 			if rdb, err = dial(opt); err != nil {
 				return nil, err
 			}
@@ -183,6 +198,11 @@ func loaded(ctx context.Context, rdb rueidis.Client) error {
 	for {
 		err := rdb.Do(ctx, rdb.B().Exists().Key("takt:loaded").Build()).Error()
 		re, ok := rueidis.IsRedisErr(err)
+		if ok {
+			if _, elsewhere := re.IsMoved(); elsewhere { // a node of a cluster that has loaded what it has
+				return nil
+			}
+		}
 		if !ok || !re.IsLoading() {
 			return err
 		}

@@ -65,8 +65,6 @@ func explain(t target, err error) error {
 		e.Problem, e.Fix = "denies a command to this user ("+said+")", "allow the user +@all on the keys of the prefix"
 	case code == "READONLY":
 		e.Problem, e.Fix = "is a replica and takes no writes", "name the master, or the sentinels that know it"
-	case code == "OOM":
-		e.Problem, e.Fix = "is out of memory", "raise maxmemory or remove data; keep maxmemory-policy noeviction"
 	case code == "MISCONF":
 		e.Problem, e.Fix = "takes no writes since it could not save to disk", "free the disk or repair the directory, see its log"
 	case code == "LOADING":

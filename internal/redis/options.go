@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -36,10 +37,17 @@ type Options struct {
 	// Prefix is the key prefix; it is only looked at to refuse an untagged one on a cluster. "" = not checked
 	// on a single server, refused on a cluster.
 	Prefix string
+	// PrefixOption is what users write before the prefix, for the advice in that case; "" = "--prefix ".
+	PrefixOption string
 
 	// Embedded marks the in-process store, which answers CLUSTER SLOTS without being a cluster and has no
 	// pub/sub on RESP3.
 	Embedded bool
+
+	// Dial makes connections in the place of the network, for embedded.Pipe; URL must be a valid one all the same. They are not pinged. nil = the network.
+	Dial func() (net.Conn, error)
+
+	Log *slog.Logger // told at the start of a server whose memory is full, or that evicts keys; nil = nobody is
 
 	RESP2       bool          // speak RESP2 although the server offers RESP3
 	ClientName  string        // shown by CLIENT LIST; "" = takt

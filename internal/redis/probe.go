@@ -29,9 +29,9 @@ func probe(ctx context.Context, t target, rdb rueidis.Client, prefix string) err
 		return nil
 	}
 	said := strings.TrimPrefix(bad[1], "-")
-	// One cause for all of them is not about commands: a replica, a full disk, no memory left.
+	// One cause for all of them is not about commands: a replica, a full disk.
 	switch code, _, _ := strings.Cut(said, " "); code {
-	case "READONLY", "OOM", "MISCONF", "NOREPLICAS":
+	case "READONLY", "MISCONF", "NOREPLICAS":
 		return serverError(said)
 	}
 	var names []string

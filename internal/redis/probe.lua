@@ -14,6 +14,7 @@ local function try(...)
   return r
 end
 try('TIME') -- first: a server that cannot write after it replicates scripts instead of their effects
+try('DEL', KEYS[2]) -- a full server refuses SET as the first write of a script, and those who would make room must be able to start
 try('SET', KEYS[2], 'a', 'PX', '60000')
 try('SET', KEYS[2], 'b', 'XX', 'KEEPTTL')
 try('GET', KEYS[2])

@@ -16,8 +16,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -29,7 +32,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
 func connect(t *testing.T, o redis.Options) (rueidis.Client, error) {
 	t.Helper()
@@ -52,6 +55,68 @@ func TestConnectLeavesNothingBehind(t *testing.T) {
 	}
 	if keys, err := srv.AllKeys(t.Context()); err != nil || len(keys) != 0 {
 		t.Errorf("keys left: %q, %v", keys, err)
+	}
+}
+
+// More who block at once than the library allows for if nothing is said: each has a connection to itself, and none waits for another's.
+func TestManyDedicatedConnections(t *testing.T) {
+	srv := testenv.Redis(t)
+	rdb, err := connect(t, redis.Options{URL: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = rueidis.DefaultPoolSize + 10
+	all := make(chan error, n)
+	hold := make(chan struct{})
+	var held sync.WaitGroup
+	for range n {
+		held.Go(func() {
+			conn, release := rdb.Dedicate()
+			defer release()
+			all <- conn.Do(t.Context(), rdb.B().Ping().Build()).Error()
+			<-hold
+		})
+	}
+	late := time.After(30 * time.Second)
+	for i := range n {
+		select {
+		case err := <-all:
+			if err != nil {
+				t.Errorf("connection %d: %v", i, err)
+			}
+		case <-late:
+			close(hold)
+			t.Fatalf("%d of %d have a connection, the others wait", i, n)
+		}
+	}
+	close(hold)
+	held.Wait()
+}
+
+// A Redis without a port, in a bubble: its clock is that of the bubble, and keys expire by it.
+func TestConnectPipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial, stop := embedded.Pipe()
+		t.Cleanup(stop)
+		rdb, err := connect(t, redis.Options{URL: "redis://pipe", Embedded: true, Dial: dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rdb.Do(t.Context(), rdb.B().Set().Key("k").Value("v").Px(time.Hour).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		for _, exists := range []bool{true, false} {
+			n, err := rdb.Do(t.Context(), rdb.B().Exists().Key("k").Build()).AsBool()
+			now, failed := redis.ServerTime(t.Context(), rdb)
+			if err != nil || n != exists || failed != nil || !now.Equal(time.Now()) {
+				t.Errorf("at %v the server says %v, %v, %v, %v", time.Now(), now, failed, n, err)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+	refused := errors.New("no more pipes")
+	if _, err := connect(t, redis.Options{URL: "redis://pipe", Embedded: true, Dial: func() (net.Conn, error) { return nil, refused }}); !errors.Is(err, refused) {
+		t.Errorf("%v, want %v", err, refused)
 	}
 }
 
@@ -109,10 +174,6 @@ func TestRefusals(t *testing.T) {
 	if err := replica.Client.Do(t.Context(), replica.Client.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	full := testenv.StartRedis(t, embedded.RedisOptions{})
-	if err := full.Client.Do(t.Context(), full.Client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
 	denied := testenv.Redis(t)
 	for _, user := range [][]string{{"part", "on", ">hunter2", "~*", "+@all", "-xclaim"}, {"none", "on", ">hunter2", "~*", "-@all", "+exists"}} {
 		if err := denied.Client.Do(t.Context(), denied.Client.B().AclSetuser().Username(user[0]).Rule(user[1:]...).Build()).Error(); err != nil {
@@ -134,7 +195,6 @@ func TestRefusals(t *testing.T) {
 		"cluster, untagged":  {redis.Options{URL: cluster, Prefix: "plant"}, []string{`"plant"`, "hash tag", "{plant}"}},
 		"cluster, database":  {redis.Options{URL: cluster + "/2", Prefix: "{takt}"}, []string{"database"}},
 		"replica":            {redis.Options{URL: replica.URL}, []string{"replica", "master"}},
-		"memory full":        {redis.Options{URL: full.URL}, []string{"out of memory", "maxmemory"}},
 		"command denied":     {redis.Options{URL: "redis://part:hunter2@" + denied.Addr, Prefix: "p"}, []string{"XCLAIM", "access list", "p:*"}},
 		"scripts denied":     {redis.Options{URL: "redis://none:hunter2@" + denied.Addr}, []string{"denies", "+@all"}},
 		"TLS expected":       {redis.Options{URL: "rediss://:hunter2@" + denied.Addr, DialTimeout: 100 * time.Millisecond}, []string{"in time", "redis://"}},
@@ -175,6 +235,22 @@ func TestClusterWithTag(t *testing.T) {
 	}
 	if err := one.Run(t.Context(), rdb, []string{"{takt}:a", "b"}).Error(); !errors.Is(err, script.ErrCrossSlot) {
 		t.Errorf("two slots: %v, want ErrCrossSlot", err)
+	}
+}
+
+// W17: any one node is enough to find the one that has the keys of a prefix.
+func TestClusterOfThree_W17(t *testing.T) {
+	c := testenv.RedisCluster(t)
+	for _, prefix := range []string{"{a}", "{b}", "{c}"} { // slots 15495, 3300, 7365: one of each third
+		for node := range c.Client.Nodes() {
+			rdb, err := connect(t, redis.Options{URL: "redis://" + node, Prefix: prefix})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rdb.Do(t.Context(), rdb.B().Exists().Key(prefix+":a", prefix+":b").Build()).Error(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
@@ -301,6 +377,9 @@ func TestAway(t *testing.T) {
 	if err := do(t.Context()); !redis.Away(err) {
 		t.Errorf("server killed: %v", err)
 	}
+	if !redis.Away(fmt.Errorf("turning to another master: %w", rueidis.ErrClosing)) {
+		t.Error("a connection that the library gave up is away, too")
+	}
 	for _, err := range []error{nil, errors.New("other"), rueidis.Nil} {
 		if redis.Away(err) {
 			t.Errorf("%v is not away", err)
@@ -397,4 +476,39 @@ func tlsFront(t *testing.T, target string) (caFile, certFile, keyFile, addr stri
 		}
 	}()
 	return certFile, certFile, keyFile, l.Addr().String()
+}
+
+// Scan finds what begins with a prefix, letters of patterns in it included, page by page, on one server and on a cluster; an error of the caller ends it.
+func TestScan(t *testing.T) {
+	for name, srv := range map[string]*testenv.RedisServer{"redis": testenv.Redis(t), "cluster": testenv.RedisCluster(t)} {
+		t.Run(name, func(t *testing.T) {
+			prefix := srv.TaggedPrefix(t)
+			odd := prefix + `:[a]*?\`
+			for i := range 2500 {
+				srv.Client.Do(t.Context(), srv.Client.B().Set().Key(odd+strconv.Itoa(i)).Value("x").Build())
+			}
+			srv.Client.Do(t.Context(), srv.Client.B().Set().Key(prefix+":axx").Value("x").Build())
+			found, pages := map[string]bool{}, 0
+			err := redis.Scan(t.Context(), srv.Client, redis.Glob(odd)+"*", func(keys []string) error {
+				pages++
+				for _, k := range keys {
+					found[k] = true
+				}
+				return nil
+			})
+			if err != nil || len(found) != 2500 || pages < 2 || found[prefix+":axx"] {
+				t.Errorf("%d keys in %d pages, %v", len(found), pages, err)
+			}
+			enough := errors.New("enough")
+			pages = 0
+			if err := redis.Scan(t.Context(), srv.Client, redis.Glob(odd)+"*", func([]string) error { pages++; return enough }); !errors.Is(err, enough) || pages != 1 {
+				t.Errorf("%v after %d pages, want the error of the first", err, pages)
+			}
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := redis.Scan(gone, srv.Client, "*", func([]string) error { return nil }); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want that the context has ended", err)
+			}
+		})
+	}
 }
