@@ -432,6 +432,51 @@ func TestWaitingSuspectsTakeNoSlot_W5(t *testing.T) {
 	e.empty()
 }
 
+// Nor do suspects that failed and are to be tried again, while another of them runs.
+func TestFailedSuspectsTakeNoSlot_W5(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	ids := e.add("fails", "fails", "long")
+	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "3", "STREAMS", e.stream, ">")
+	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	long, others, proceed := make(chan struct{}), make(chan string, 10), make(chan struct{})
+	var failures atomic.Int32
+	e.join("w", Group{Slots: 3, Ready: -1, MaxDeliveries: 10, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+		switch v := en.Fields["v"]; v {
+		case "fails":
+			if en.Failures == 0 {
+				failures.Add(1)
+				return Ack, errors.New("once")
+			}
+		case "long":
+			close(long)
+			select {
+			case <-proceed:
+			case <-ctx.Done():
+				return Ack, ctx.Err()
+			}
+		default:
+			others <- v
+		}
+		return Ack, nil
+	}})
+	wait(t, "start of the one that takes long", long)
+	if n := failures.Load(); n != 2 {
+		t.Fatalf("%d failed before", n)
+	}
+	for _, v := range []string{"a", "b", "c"} {
+		e.add(v)
+		if got := wait(t, v, others); got != v {
+			t.Errorf("got %s, want %s", got, v)
+		}
+	}
+	close(proceed)
+	e.empty()
+	if l := e.deadLetters(); len(l) != 0 {
+		t.Errorf("dead letters %v", l)
+	}
+}
+
 // A handler that ends its goroutine has failed, and its slot goes on.
 func TestGoexitIsAFailure(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
@@ -480,5 +525,39 @@ func TestPanicsAreTriedAgain(t *testing.T) {
 	e.empty()
 	if d, f := dooms.Load(), finishes.Load(); d != 2 || f != 2 {
 		t.Errorf("%d calls of Doom and %d of Finish, want 2 of each", d, f)
+	}
+}
+
+// Another server becomes the master while the old one lives on: what is there is read, and not what the old one still gives out.
+func TestOldMasterLivesOn(t *testing.T) {
+	s := testenv.StartSentinels(t)
+	e := newEnv(t, s.RedisServer)
+	w := NewWorker(s.Client, e.keys, "w", survivorTTL, testLog(t))
+	got := make(chan string, 10)
+	g := &Group{Streams: []string{e.stream}, Name: "g", Worker: w, Log: testLog(t), Handle: func(_ context.Context, en *Entry) (Result, error) {
+		got <- en.Fields["v"]
+		return Ack, nil
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { _ = w.Run(ctx) })
+	all.Go(func() { _ = g.Run(ctx) })
+	defer all.Wait()
+	defer stop()
+	e.add("before")
+	wait(t, "the first one", got)
+	s.Replace(t)
+	s.AwaitFailover(t)
+	e.eventually("the client turns to the new master", func() bool { _, old := s.Client.Nodes()[s.Master.Addr]; return !old })
+	for _, one := range s.Sentinels {
+		one.Pause(t) // none of them makes a replica of the old master
+		defer one.Continue(t)
+	}
+	e.add("after")
+	if v := wait(t, "the one on the new master", got); v != "after" {
+		t.Errorf("%q was handled", v)
+	}
+	if !s.Master.Says(t, "role:master", "INFO", "replication") {
+		t.Error("the old master is none any more: this test shows nothing")
 	}
 }

@@ -15,7 +15,8 @@
 // drops what it holds and begins anew under another.
 //
 // When Redis is away, everything held goes on being tried, with growing pauses, until the token has certainly expired. When the process
-// dies, others take over after the token's time to live and at most a second more; after a clean stop, in at most a second. When a handler
+// dies, others take over after the token's time to live and at most a second more; after a clean stop, in at most a second, or a third of the time to live if
+// it was the only other one and had just come. When a handler
 // fails, its entry is tried again, and after MaxDeliveries it goes to the dead letter stream; handlers that kill the process count too:
 // an entry that was delivered before is counted when it starts, and from the third start on such entries run one at a time, so that
 // the innocent around a killer are not counted with it.

@@ -29,6 +29,7 @@ type Entry struct {
 	stream    int           // index in Group.Streams
 	since     time.Time     // when it was taken in
 	delivered bool          // was delivered before: count the start
+	pauses    backoff       // before it is tried again
 	retried   bool          // waited once already: say so in the log only the first time
 	doom      error         // why it is to become a dead letter, nil = it is not
 	alone     chan struct{} // its token while it runs alone and until it is settled; nil = it does not

@@ -16,7 +16,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
 const (
 	victimTTL   = 300 * time.Millisecond // of workers that are to be declared dead

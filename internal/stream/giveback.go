@@ -30,6 +30,17 @@ func (s *session) giveBack(run context.Context, entries []*Entry) error {
 	return nil
 }
 
+// handBack gives back, at the stop, all that was never begun: what runs may go on for long.
+func (s *session) handBack(run context.Context) {
+	unbegun := s.held.rest()
+	if len(unbegun) == 0 {
+		return
+	}
+	if err := s.giveBack(run, unbegun); err != nil {
+		s.log.Warn("stream: entries that were never begun go to others only when the heartbeat has ended", "entries", len(unbegun), "error", err)
+	}
+}
+
 func (s *session) giveBackOf(run context.Context, stream int, entries []*Entry) error {
 	w := s.g.Worker
 	args := []string{s.epoch.token, s.g.Name, w.id, w.id + backMark}

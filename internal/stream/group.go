@@ -47,7 +47,7 @@ type Group struct {
 	Ahead time.Duration
 
 	// Order says which stream comes first, a permutation of the indexes of Streams that is not changed after; nil = always that of Streams. It is called
-	// for every read and for every entry that is to be handled, by one goroutine at a time.
+	// for every read, or for every entry that is read, and for every entry that is to be handled, by one goroutine at a time.
 	Order func() []int
 	// Closed says that nothing of a stream is to be read or begun for now; nil = never. It is asked before each start and must not block.
 	Closed func(stream int) bool
@@ -126,8 +126,8 @@ func (g *Group) observe(o Outcome, n int) {
 }
 
 // Run handles entries until ctx ends. Then it stops reading, gives running handlers Drain to finish, and returns nil when what it held is settled
-// or handed back; others get that when the worker's Run has ended. No error of Redis or of a handler ends it (E-S27): it returns an error only if g is
-// filled in wrongly.
+// or handed back; others get that when the worker's Run has ended, but what was never begun at once if the group reads by Ahead. No error of Redis or of a
+// handler ends it (E-S27): it returns an error only if g is filled in wrongly.
 func (g *Group) Run(ctx context.Context) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -140,6 +140,15 @@ func (g *Group) Run(ctx context.Context) error {
 
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // of the handlers
 	defer stop(ErrStopped)
+	drain := g.Drain
+	if drain <= 0 {
+		drain = DefaultDrain
+	}
+	// From the end of ctx on, not from that of the reader: where Redis hangs, that one takes longer than handlers have.
+	defer context.AfterFunc(ctx, func() {
+		over := time.AfterFunc(drain, func() { stop(ErrStopped) })
+		context.AfterFunc(work, func() { over.Stop() })
+	})()
 	l := &loop{g: g, log: log, work: work, alone: make(chan struct{}, 1)}
 	var sessions sync.WaitGroup
 	sessions.Go(func() { l.listen(ctx) })
@@ -154,14 +163,11 @@ func (g *Group) Run(ctx context.Context) error {
 		if n := s.held.close(); n > 0 {
 			log.Info("stream: entries handed back unbegun", "entries", n)
 		}
+		if ctx.Err() != nil && g.Ahead > 0 {
+			s.handBack(ctx)
+		}
 	}
 	l.hangUp()
-	drain := g.Drain
-	if drain <= 0 {
-		drain = DefaultDrain
-	}
-	over := time.AfterFunc(drain, func() { stop(ErrStopped) })
-	defer over.Stop()
 	sessions.Wait()
 	l.leave(ctx)
 	return nil

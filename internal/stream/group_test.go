@@ -363,6 +363,81 @@ func TestDeletedWhilePending_E_S21(t *testing.T) {
 	}
 }
 
+// lateReads is a client whose waiting reads leave late.
+type lateReads struct {
+	rueidis.Client
+	before func()
+}
+
+func (c lateReads) Dedicate() (rueidis.DedicatedClient, func()) {
+	conn, release := c.Client.Dedicate()
+	return lateConn{conn, c.before}, release
+}
+
+type lateConn struct {
+	rueidis.DedicatedClient
+	before func()
+}
+
+func (c lateConn) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if cmd.Commands()[0] == "XREADGROUP" {
+		c.before()
+	}
+	return c.DedicatedClient.Do(ctx, cmd)
+}
+
+// W9: a stop ends also a read that was on its way at that moment, and so waits in Redis after it was told to end.
+func TestStopWhileTheReadIsOnItsWay_W9(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	ctx, stop := context.WithCancel(t.Context())
+	var stopped time.Time
+	w := NewWorker(lateReads{e.srv.Client, sync.OnceFunc(func() {
+		stop()
+		stopped = time.Now()
+		time.Sleep(50 * time.Millisecond) // for what is to end the read to be there first: nothing tells that it was
+	})}, e.keys, "w", survivorTTL, testLog(t))
+	life, die := context.WithCancel(t.Context())
+	alive := make(chan error, 1)
+	go func() { alive <- w.Run(life) }()
+	g := Group{Worker: w, Streams: []string{e.stream}, Name: "g", Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }}
+	if err := g.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(stopped); took > longestBlock/2 {
+		t.Errorf("the stop took %v", took)
+	}
+	die()
+	wait(t, "end of the worker", alive)
+}
+
+// The time to drain begins with the stop, though the reader waits longer for a Redis that hangs.
+func TestDrainWhileRedisHangs(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	begun, cause := make(chan struct{}, 1), make(chan error, 1)
+	m := e.joinTTL("w", patience, Group{Drain: 50 * time.Millisecond, Handle: func(ctx context.Context, _ *Entry) (Result, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return Ack, ctx.Err()
+	}})
+	e.add("1")
+	wait(t, "start", begun)
+	e.eventually("the reader waits in Redis", func() bool { return m.proxy.Conns() > 1 })
+	m.proxy.Stall(true)
+	m.stopGroup()
+	select {
+	case err := <-cause:
+		if !errors.Is(err, ErrStopped) {
+			t.Errorf("the handler's context ended with %v", err)
+		}
+	case err := <-m.groupEnd:
+		t.Errorf("Run ended before the handler was told: %v", err)
+	case <-time.After(2 * time.Second): // the reader takes 3 s and more
+		t.Error("the handler was not told within 2 s")
+	}
+	m.proxy.Stall(false)
+}
+
 // What is not begun when a worker stops, and what cannot end in time, goes to others at once.
 func TestHandedBackAtStop(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))

@@ -69,11 +69,14 @@ type session struct {
 	end   context.CancelCauseFunc
 	own   string // next id of the own pending entries to read, "" = done
 	made  bool   // the groups exist
+	mixed bool   // several streams may have more than fits: a plain read would take as much of each, so that Order counted for nothing
+	empty bool   // the last wait for new entries was for all streams and ended with none: there is nothing to be read before the next
 	sweep time.Time
+	woken time.Time // when the slots were last told to look again for what may begin
 }
 
 func newSession(l *loop, e *epoch) *session {
-	s := &session{loop: l, epoch: e, held: newHeld(l), own: "-"}
+	s := &session{loop: l, epoch: e, held: newHeld(l), own: "-", mixed: true}
 	s.ctx, s.end = context.WithCancelCause(l.work)
 	s.acks = newAcker(s)
 	l.now.Store(s.held)
@@ -135,14 +138,13 @@ func (s *session) exited(run context.Context, e *Entry) bool {
 	return pause(firstPause, s.ctx, run)
 }
 
-// handle brings one entry to its end: settled, dead, or given up because it is no longer ours.
+// handle brings one entry to its end: settled, dead, or given up because it is no longer ours. A suspect may be put back, to be handled when it is its turn.
 func (s *session) handle(run context.Context, e *Entry) {
-	var b backoff
 	for {
 		if !s.try(e) {
 			return
 		}
-		if !pause(b.next(), s.ctx, run) {
+		if !pause(e.pauses.next(), s.ctx, run) {
 			s.held.letGo(e) // handed back: it stays pending for this consumer
 			return
 		}
@@ -160,14 +162,9 @@ func (s *session) try(e *Entry) (again bool) {
 		return s.bury(e)
 	}
 	if e.suspect() { // before the start is counted: what waits for its turn has not begun
-		if e.alone == nil { // tried before, and others had their turn since
-			select {
-			case s.alone <- struct{}{}:
-				e.alone = s.alone
-			case <-s.ctx.Done():
-				s.held.letGo(e)
-				return false
-			}
+		if e.alone == nil && !e.secede(s.alone) { // tried before, and others have their turn now, for as long as they take
+			s.held.putBack(e)
+			return false
 		}
 		defer func() {
 			if again && e.rejoin() {

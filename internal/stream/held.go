@@ -48,13 +48,10 @@ func newHeld(l *loop) *held {
 	return h
 }
 
-// add takes an entry in. false if it is held already, was let go a moment ago, or nothing is taken in any more.
+// add takes an entry in. false if it is held already or was let go a moment ago. One that was on its way to us when the intake was closed is not begun.
 func (h *held) add(e *Entry) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		return false
-	}
 	_, have := h.ids[e.ref()]
 	_, had := h.recent[e.ref()]
 	if have || had {
@@ -62,13 +59,24 @@ func (h *held) add(e *Entry) bool {
 	}
 	h.ids[e.ref()] = struct{}{}
 	e.since = time.Now()
+	h.enqueue(e)
+	return true
+}
+
+// putBack lets an entry that runs wait for its turn again, outside of its slot.
+func (h *held) putBack(e *Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enqueue(e)
+}
+
+func (h *held) enqueue(e *Entry) {
 	h.ready[e.stream] = insert(h.ready[e.stream], e)
 	h.queued++
 	if e.suspect() {
 		h.suspect[e.stream]++
 	}
 	h.arrived.Signal()
-	return true
 }
 
 // insert keeps the order of the stream; entries come in order unless they were pending for somebody.
@@ -208,11 +216,27 @@ func (h *held) wake() {
 	h.freed.Signal()
 }
 
-// first is the order in which streams are to be read now.
+// first is the order in which the open streams are to be read now.
 func (h *held) first() []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.order()
+	return slices.DeleteFunc(slices.Clone(h.order()), h.shut)
+}
+
+// shares is how many of the next n entries each stream would have, if all had enough.
+func (h *held) shares(n int) []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	shares := make([]int, len(h.ready))
+	for range n {
+		for _, stream := range h.order() {
+			if !h.shut(stream) {
+				shares[stream]++
+				break
+			}
+		}
+	}
+	return shares
 }
 
 // handled frees the slot of an entry; it is still held until let go.
@@ -324,6 +348,18 @@ func (h *held) await(slots, ready int, patience, look time.Duration) (rooms []in
 		h.freed.Wait()
 	}
 	return nil, false
+}
+
+// rest takes out all that was never begun. The intake is closed.
+func (h *held) rest() (out []*Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for stream, q := range h.ready {
+		out = append(out, q...)
+		h.ready[stream], h.suspect[stream] = nil, 0
+	}
+	h.queued = 0
+	return out
 }
 
 // close ends the intake and returns how many entries were never begun.

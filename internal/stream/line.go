@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,8 +12,13 @@ import (
 type line struct {
 	conn    rueidis.DedicatedClient
 	release func()
-	id      int64 // of CLIENT ID; 0 = the server does not say, reads then end by themselves
+	id      int64  // of CLIENT ID; 0 = the server does not say, reads then end by themselves
+	at      string // the master when it was made
 }
+
+// errReplaced says that another server is the master now. What the one before gives out is of a stream that is not ours any more, and the ids of its entries may be
+// those of others there.
+var errReplaced = errors.New("stream: the server is not the master any more")
 
 // pending is one wait for new entries.
 type pending struct{ line int64 }
@@ -27,15 +33,17 @@ func (s *session) block(run context.Context, block time.Duration, count int, ope
 		return err
 	}
 	if l.id != 0 {
+		waiting, returned := context.WithCancel(context.Background())
 		for _, c := range []context.Context{run, s.epoch.ctx} {
 			finished := make(chan struct{})
-			stop := context.AfterFunc(c, func() { defer close(finished); _ = s.unblock(l.id) }) // said in the log
+			stop := context.AfterFunc(c, func() { defer close(finished); s.endWait(waiting, l.id) })
 			defer func() {
 				if !stop() {
 					<-finished
 				}
 			}()
 		}
+		defer returned()
 	}
 	s.reading.Store(&pending{l.id})
 	defer s.reading.Store(nil)
@@ -49,16 +57,20 @@ func (s *session) block(run context.Context, block time.Duration, count int, ope
 	}
 	reply, err := l.conn.Do(ctx, b.Xreadgroup().Group(s.g.Name, s.g.Worker.id).Count(int64(count)).Block(max(block.Milliseconds(), 1)).
 		Streams().Key(keys...).Id(ids...).Build()).ToMessage()
-	if rueidis.IsRedisNil(err) {
+	if l.at != s.master() {
+		s.hangUp()
+		return errReplaced
+	}
+	none := rueidis.IsRedisNil(err)
+	s.empty = none && len(open) == len(s.g.Streams)
+	if none {
 		return nil
 	}
 	if err != nil {
-		if _, ok := rueidis.IsRedisErr(err); !ok {
-			s.hangUp() // the connection is broken
-		}
+		s.hangUp() // the connection is broken, or its server not the right one
 		return err
 	}
-	return s.takeRead(reply)
+	return s.takeRead(reply, count)
 }
 
 // dial returns the reader's connection, a new one if there is none.
@@ -69,7 +81,7 @@ func (l *loop) dial(ctx context.Context) (*line, error) {
 		return l.line, nil
 	}
 	rdb := l.g.Worker.rdb
-	n := new(line)
+	n := &line{at: l.master()}
 	n.conn, n.release = rdb.Dedicate()
 	if rdb.Mode() != rueidis.ClientModeCluster { // there, a connection without a key has no node
 		id, err := n.conn.Do(ctx, rdb.B().ClientId().Build()).AsInt64()
@@ -81,6 +93,16 @@ func (l *loop) dial(ctx context.Context) (*line, error) {
 	}
 	l.line = n
 	return n, nil
+}
+
+// master is the server that Sentinel names, "" without Sentinel: a connection to another one breaks or answers MOVED, but an old master may live on.
+func (l *loop) master() string {
+	if l.g.Worker.rdb.Mode() == rueidis.ClientModeSentinel {
+		for addr := range l.g.Worker.rdb.Nodes() {
+			return addr
+		}
+	}
+	return ""
 }
 
 // hangUp gives the reader's connection back.
@@ -105,6 +127,13 @@ func (l *loop) interrupt(ctx context.Context) {
 		if !pause(interruptPause, ctx) {
 			return
 		}
+	}
+}
+
+// endWait ends the wait that is going on, or has been sent and not reached the server yet, until ctx ends with it.
+func (l *loop) endWait(ctx context.Context, id int64) {
+	for ctx.Err() == nil && !l.unblock(id) {
+		pause(interruptPause, ctx)
 	}
 }
 

@@ -15,10 +15,11 @@ import (
 
 const (
 	longestBlock = time.Second            // of one read; it is never cancelled, for what a cancelled read was given nobody would know of (E 19)
-	longestSweep = 700 * time.Millisecond // between two looks for dead workers
+	longestSweep = 700 * time.Millisecond // between two looks for dead workers, and for what others gave back
+	lonelySweep  = 4 * time.Second        // and between two looks for others, while there are none
 	ratedPause   = 20 * time.Millisecond  // between two looks at streams with a rate
 	overtake     = 2 * time.Millisecond   // between two looks at earlier streams while later ones fill the buffer
-	plainFrom    = 64                     // entries ahead from which on reads are plain: one command, but as much of later streams as of earlier ones
+	plainFrom    = 64                     // entries ahead from which on reads are plain: one command, but as much of later streams as of earlier ones (see session.mixed)
 	ownPage      = 256
 )
 
@@ -38,7 +39,7 @@ func (s *session) read(run context.Context) {
 		}
 		// What was on its way to us when the connection broke is pending for us, unseen.
 		s.own = "-"
-		if isNoGroup(err) {
+		if IsNoGroup(err) {
 			s.made = false
 			s.g.Worker.doubt() // whoever took the groups may have taken the heartbeats too
 		}
@@ -56,6 +57,10 @@ func (s *session) turn(run context.Context) error {
 	if !s.made {
 		return s.makeGroups(run)
 	}
+	if s.g.Closed != nil && time.Since(s.woken) >= longestSweep {
+		s.woken = time.Now()
+		s.wake() // a stream may be open again, and nobody told
+	}
 	ready, look := s.ready(), time.Duration(0)
 	if s.g.Ahead > 0 {
 		if early := s.held.surplus(ready, hoarded); len(early) > 0 {
@@ -68,7 +73,7 @@ func (s *session) turn(run context.Context) error {
 		return nil
 	}
 	if !all {
-		_, err := s.readInOrder(run, rooms)
+		_, err := s.readParts(run, s.inOrder(rooms))
 		return err
 	}
 	room := rooms[len(rooms)-1]
@@ -127,10 +132,12 @@ func (s *session) readNew(run context.Context, rooms []int, ready int) error {
 		return nil
 	}
 	room := rooms[len(rooms)-1]
-	if len(rooms) > 1 && ready < plainFrom || len(open) > len(s.waitable(open)) { // to the entry, and in order
-		n, err := s.readInOrder(run, rooms)
-		if n > 0 || err != nil {
-			return err
+	if len(rooms) > 1 && (ready < plainFrom || s.mixed) || len(open) > len(s.waitable(open)) { // to the entry, and in order
+		if !s.empty {
+			n, err := s.readNow(run, rooms, ready)
+			if n > 0 || err != nil {
+				return err
+			}
 		}
 		room = max(room/len(rooms), 1)
 	}
@@ -179,61 +186,24 @@ func (s *session) rate(stream int) (perSecond float64, bucket string) {
 	return s.g.Rate(stream)
 }
 
-// readInOrder reads no more than there is room for, of the first streams in order that have something, without waiting.
-func (s *session) readInOrder(run context.Context, rooms []int) (n int, err error) {
-	ctx, cancel := call(run, 0)
-	defer cancel()
-	w := s.g.Worker
-	var keys, buckets, which []string
-	args := []string{s.g.Name, w.id}
-	for _, i := range s.held.first() {
-		if rooms[i] <= 0 || s.g.Closed != nil && s.g.Closed(i) {
-			continue
-		}
-		rate, bucket := s.rate(i)
-		if rate > 0 {
-			buckets = append(buckets, bucket)
-		}
-		keys = append(keys, s.g.Streams[i])
-		which = append(which, strconv.Itoa(i))
-		args = append(args, strconv.Itoa(rooms[i]), strconv.FormatFloat(max(rate, 0), 'f', -1, 64))
+// takeRead takes in the reply of XREADGROUP with this count: an array of pairs, or with RESP3 a map. It notes whether
+// several streams had something, and one of them as much as was asked for.
+func (s *session) takeRead(reply rueidis.RedisMessage, count int) error {
+	streams, most := 0, 0
+	take := func(stream int, entries rueidis.RedisMessage) error {
+		n, err := s.take(stream, entries)
+		streams, most = streams+1, max(most, n)
+		return err
 	}
-	if len(keys) == 0 {
-		return 0, nil
+	if err := s.eachRead(reply, take); err != nil {
+		return err
 	}
-	reply, err := readScript.Run(ctx, w.rdb, append(keys, buckets...), args...).ToArray()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return 0, err
-	}
-	for _, part := range reply {
-		pair, err := part.ToArray()
-		if err != nil {
-			return n, fmt.Errorf("read.lua replied something else: %w", err)
-		}
-		if len(pair) != 2 {
-			return n, fmt.Errorf("read.lua replied %d parts, want 2", len(pair))
-		}
-		at, err := pair[0].AsInt64()
-		if err != nil {
-			return n, fmt.Errorf("read.lua replied no stream: %w", err)
-		}
-		if at < 1 || int(at) > len(which) {
-			return n, fmt.Errorf("read.lua replied stream %d of %d", at, len(which))
-		}
-		stream, err := strconv.Atoi(which[at-1])
-		if err != nil {
-			return n, err
-		}
-		got, err := s.take(stream, pair[1])
-		if n += got; err != nil {
-			return n, fmt.Errorf("read.lua: %w", err)
-		}
-	}
-	return n, nil
+	s.mixed = streams > 1 && most >= count
+	return nil
 }
 
-// takeRead takes in the reply of XREADGROUP: an array of pairs, or with RESP3 a map.
-func (s *session) takeRead(reply rueidis.RedisMessage) error {
+// eachRead calls take for each stream of a reply of XREADGROUP.
+func (s *session) eachRead(reply rueidis.RedisMessage, take func(stream int, entries rueidis.RedisMessage) error) error {
 	if reply.IsMap() {
 		parts, err := reply.AsMap()
 		if err != nil {
@@ -241,7 +211,7 @@ func (s *session) takeRead(reply rueidis.RedisMessage) error {
 		}
 		for i, key := range s.g.Streams {
 			if entries, ok := parts[key]; ok {
-				if _, err := s.take(i, entries); err != nil {
+				if err := take(i, entries); err != nil {
 					return err
 				}
 			}
@@ -264,7 +234,7 @@ func (s *session) takeRead(reply rueidis.RedisMessage) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.take(slices.Index(s.g.Streams, key), pair[1]); err != nil {
+		if err := take(slices.Index(s.g.Streams, key), pair[1]); err != nil {
 			return err
 		}
 	}
@@ -465,9 +435,6 @@ func (s *session) tellLost(stream string, ids []string) {
 // out whether more is pending for this worker than it holds.
 func (s *session) sweepDead(run context.Context) error {
 	w := s.g.Worker
-	if s.g.Closed != nil {
-		s.wake() // a stream may be open again, and nobody told
-	}
 	mine := s.held.count()
 	consumers, err := s.consumers(run)
 	if err != nil {
@@ -500,6 +467,9 @@ func (s *session) sweepDead(run context.Context) error {
 		}
 	}
 	every := min(w.ttl/3, longestSweep)
+	if len(others) == 0 { // who comes now is known before it can be dead
+		every = min(w.ttl/3, lonelySweep)
+	}
 	s.sweep = time.Now().Add(every*3/4 + rand.N(every/2))
 	return nil
 }
@@ -591,6 +561,7 @@ func (s *session) takeOver(run context.Context, c consumer) (all bool, err error
 	return all, nil
 }
 
-func isNoGroup(err error) bool {
+// IsNoGroup says whether an error of Redis is that a stream, or its group, does not exist.
+func IsNoGroup(err error) bool {
 	return strings.Contains(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
 }

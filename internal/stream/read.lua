@@ -1,8 +1,8 @@
 -- read.lua: read new entries of several streams, those of earlier streams first, without waiting.
--- KEYS    streams, in their order, then a bucket for each that has a rate, in the same order
+-- KEYS    streams, in their order, each as often as it is to be read, then a bucket for each that has a rate, in the same order
 -- ARGV[1] group   ARGV[2] consumer
--- ARGV[3...] for each stream: entries at most, of it and all before it together, and its rate: entries per second, "0" = none
--- Reply: {{index of the stream from 1, {{id, {field, value...}}...}}...}, {} = nothing new
+-- ARGV[3...] for each of the streams: entries at most, of it and all before it together, and its rate: entries per second, "0" = none
+-- Reply: {{index in KEYS from 1, {{id, {field, value...}}...}}...}, {} = nothing new
 -- A bucket holds the time, in microseconds, up to which its stream's entries are accounted for; a tenth of a second's worth may be saved up.
 local streams = (#ARGV - 2) / 2
 local now = redis.call('TIME')
