@@ -67,7 +67,7 @@ func TestRate(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				for _, pause := range pauses {
-					time.Sleep(pause) // the load of the test, not a wait for something
+					passes(pause)
 					n := 1 + rand.N(largest)
 					h, err := e.Try(context.Background(), []lock.Spec{limit.Rate(site(fmt.Sprint(round)), most, window, limit.Items(n))}, lock.TryOptions{})
 					var refused *lock.HeldError
@@ -75,7 +75,7 @@ func TestRate(t *testing.T) {
 						if refused.RetryAfter <= 0 || refused.RetryAfter > window+window/1000+time.Millisecond {
 							r.Errorf("again in %v", refused.RetryAfter)
 						}
-						time.Sleep(refused.RetryAfter / 2)
+						passes(refused.RetryAfter / 2)
 						continue
 					}
 					if err != nil {
@@ -138,7 +138,7 @@ func TestRetryAfter(t *testing.T) {
 			if !errors.As(err, &again) {
 				return true
 			}
-			time.Sleep(again.RetryAfter)
+			passes(again.RetryAfter)
 			h, err = e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{})
 			return false
 		})

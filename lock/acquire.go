@@ -27,7 +27,12 @@ func (l *Locker) Acquire(ctx context.Context, specs ...Spec) (*Held, error) {
 	o := TryOptions{Owner: me, Waiter: me, WaitFor: placeKept}
 	held, err := l.Try(ctx, specs, o)
 	var refused *HeldError
-	if !errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &refused):
+	case err != nil && ctx.Err() != nil: // the try may have got a place all the same
+		l.abandon(ctx, me, specs)
+		return nil, fmt.Errorf("lock: gave up waiting: %w (%w)", context.Cause(ctx), err)
+	default:
 		return held, err
 	}
 	turn := l.wakes.join(me)

@@ -31,7 +31,8 @@
 // Who is refused and named a waiter, or uses Acquire, stands in the line of that lock and gets it in the order of coming; readers who stand
 // together go together. Newcomers do not pass the line. A writer waiting behind readers keeps new readers out, also without a place in the line
 // (then for TryOptions.WaitFor). A release calls the next, who has a second to come; then its place is lost and the one behind is called, at
-// the next try of anybody. So a dead waiter costs those behind it a second or so, once. A call is told by pub/sub and in the replies (Held.Release,
+// the next try of anybody. So dead waiters cost those behind them a second or so each, once; not
+// more than WaitFor (15 s for Acquire) and 5 s together, for by then all their places are lost. A call is told by pub/sub and in the replies (Held.Release,
 // HeldError.Woken); waiters that hear of nothing look by themselves.
 //
 // A fence is a number that is higher with each time that the lock is given to somebody, over releases, expiry and Break. It is the server's time in

@@ -15,7 +15,7 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
 const hang = 30 * time.Second // only seen when something does
 
@@ -76,6 +76,20 @@ func (e *env) number(command ...string) int64 {
 	return n
 }
 
+// listeners is how many hear whose turn it is. Who waits does so once it was told of its place.
+func (e *env) listeners() int64 {
+	e.t.Helper()
+	n, err := e.rdb.Do(context.Background(), e.rdb.B().PubsubNumsub().Channel(e.prefix+"lock:wake").Build()).ToArray()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	count, err := n[1].AsInt64()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return count
+}
+
 // keys are those of the test, without its prefix.
 func (e *env) keys() []string {
 	e.t.Helper()
@@ -122,12 +136,17 @@ func (e *env) release(h *lock.Held) []string {
 	return woken
 }
 
-// until polls for a condition.
+// until waits for a state of the server that tells nobody of its coming.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hang); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
+	end := time.After(hang)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-end:
 			t.Fatalf("never came: %s", what)
+		case <-tick.C:
 		}
 	}
 }

@@ -261,7 +261,7 @@ func TestReleasesAreIndependent(t *testing.T) {
 	}
 }
 
-// C3, C7: locks are taken once and given back once around the work, also when it fails, and its error is its own.
+// task-C3, task-C7: locks are taken once and given back once around the work, also when it fails, and its error is its own.
 func TestAroundWork(t *testing.T) {
 	e := newEnv(t)
 	far, p := e.behind()

@@ -1,4 +1,4 @@
--- info.lua: what can be told about one lock; stands between common.lua and list.lua or break.lua. It writes nothing.
+-- info.lua: what can be told about one lock; stands between line.lua and list.lua or break.lua. It writes nothing.
 -- {"1" if it is held, has used quota, is waited for, or is no lock at all, else "0", ms until the last lease ends, or the key expires
 --  (-1 never), fence or "0", waiters, used (holders, or items of the window), limit and window in µs (of the last grant of a rate, else as
 --  in ARGV), readers without lease, number of owners, per owner: name, ms until its lease ends (-1 unknown), "w" if it writes (else "")}

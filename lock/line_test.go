@@ -134,6 +134,53 @@ func TestDeadWaiter(t *testing.T) {
 	e.noLine(s)
 }
 
+// L9: several that died one behind the other cost a second each, and those behind are told when to look: they need not find out by themselves.
+func TestDeadWaitersInARow(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	messages, heard := make(chan string, 10), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ear := e.srv.Connect(t, redis.Options{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		on := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+			if s.Kind == "subscribe" {
+				close(heard)
+			}
+		})
+		_ = ear.Receive(on, ear.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { messages <- m.Message })
+	}()
+	defer func() { cancel(); <-ended }()
+	receive(t, "the subscription", heard)
+	have := e.try(lock.TryOptions{}, s)
+	for _, w := range []string{"dead1", "dead2", "dead3"} {
+		e.refused(lock.TryOptions{Waiter: w, WaitFor: time.Hour}, s)
+	}
+	got := make(chan *lock.Held, 1)
+	go func() {
+		h, err := e.Acquire(context.Background(), s)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- h
+	}()
+	until(t, "a place", func() bool { return e.waiters(s) == 4 })
+	began := time.Now()
+	e.release(have)
+	first := strings.Split(receive(t, "the first call", messages), "\n")
+	if want := []string{"!dead1", "?dead2", "?dead3"}; len(first) != 4 || !slices.Equal(first[:3], want) || first[3][0] != '?' {
+		t.Errorf("told %q, want %q and the fourth", first, want)
+	}
+	h := receive(t, "the lock", got)
+	if d := time.Since(began); d < 2900*time.Millisecond || d > 6*time.Second {
+		t.Errorf("three dead waiters held it up for %v", d)
+	}
+	e.release(h)
+	e.noLine(s)
+}
+
 // Readers in a row are called together, and a writer behind them waits for all.
 func TestReadersAreCalledTogether(t *testing.T) {
 	e := newEnv(t)
@@ -232,7 +279,7 @@ func TestWakes(t *testing.T) {
 	}()
 	receive(t, "the subscription", ready)
 	e.release(have)
-	if m := receive(t, "a message", heard); m != "!1\n?2" {
+	if m := receive(t, "a message", heard); m != "!1\n?2\n?3" {
 		t.Errorf("heard %q", m)
 	}
 	e.release(e.try(lock.TryOptions{Waiter: "1"}, s))
@@ -255,6 +302,7 @@ func TestLeave(t *testing.T) {
 		ended <- err
 	}()
 	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	until(t, "that it was told so", func() bool { return e.listeners() == 1 })
 	tired := errors.New("tired of waiting")
 	stop(tired)
 	err := receive(t, "end of the waiting", ended)
@@ -275,6 +323,29 @@ func TestLeave(t *testing.T) {
 		t.Errorf("woken %q, %v", woken, err)
 	}
 	e.release(e.try(lock.TryOptions{Waiter: "second"}, s))
+	e.noLine(s)
+}
+
+// Who gives up before the answer to the first try has got a place in the line, too.
+func TestLeaveUnanswered(t *testing.T) {
+	e := newEnv(t)
+	s := lock.Mutex(task("a"))
+	e.try(lock.TryOptions{}, s)
+	behind, p := e.behind()
+	behind.refused(lock.TryOptions{}, s) // the connection and the scripts are there
+	p.Delay(300 * time.Millisecond)
+	ctx, stop := context.WithCancelCause(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := behind.Acquire(ctx, s)
+		ended <- err
+	}()
+	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	tired := errors.New("tired of waiting")
+	stop(tired) // most likely before the answer is here
+	if err := receive(t, "end of the waiting", ended); !errors.Is(err, tired) {
+		t.Errorf("the end of the waiting: %v", err)
+	}
 	e.noLine(s)
 }
 

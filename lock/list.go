@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // Info is one lock as it is now, for people.
@@ -62,10 +62,20 @@ func (l *Locker) List(ctx context.Context, match string, limit int) ([]Info, err
 		limit = defaultList
 	}
 	found := make(map[string]part)
-	for _, node := range l.rdb.Nodes() {
-		if err := l.scan(ctx, node, match, found); err != nil {
-			return nil, fmt.Errorf("lock: list: %w", err)
+	err := redis.Scan(ctx, l.rdb, redis.Glob(l.prefix)+cmp.Or(match, "*"), func(keys []string) error {
+		for _, key := range keys {
+			key = strings.TrimSuffix(key, "::wait")
+			if l.cluster && strings.HasPrefix(key, "{"+l.prefix) && strings.HasSuffix(key, "}") {
+				key = key[1 : len(key)-1]
+			}
+			if _, p, err := l.place(key); err == nil {
+				found[p.key()] = p
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock: list: %w", err)
 	}
 	var infos []Info
 	for _, group := range l.pages(slices.SortedFunc(maps.Values(found), func(a, b part) int { return cmp.Compare(a.key(), b.key()) })) {
@@ -80,31 +90,6 @@ func (l *Locker) List(ctx context.Context, match string, limit int) ([]Info, err
 	}
 	return infos[:min(limit, len(infos))], nil
 }
-
-// scan adds the locks of one server to found.
-func (l *Locker) scan(ctx context.Context, node rueidis.Client, match string, found map[string]part) error {
-	pattern := globs.Replace(l.prefix) + cmp.Or(match, "*")
-	for cursor := uint64(0); ; {
-		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		for _, key := range page.Elements {
-			key = strings.TrimSuffix(key, "::wait")
-			if l.cluster && strings.HasPrefix(key, "{"+l.prefix) && strings.HasSuffix(key, "}") {
-				key = key[1 : len(key)-1]
-			}
-			if _, p, err := l.place(key); err == nil {
-				found[p.key()] = p
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return nil
-		}
-	}
-}
-
-var globs = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
 // place finds out what lock a key is. ErrNoLock: it is none.
 func (l *Locker) place(key string) (kind string, _ part, _ error) {

@@ -149,7 +149,7 @@ func TestNotReentrant(t *testing.T) {
 	}
 }
 
-// C4: a refusal says who has the lock, under which key, until when, and when to try again.
+// task-C4: a refusal says who has the lock, under which key, until when, and when to try again.
 func TestRefusal(t *testing.T) {
 	e := newEnv(t)
 	s := lock.Mutex(task("a"), lock.TTL(10*time.Second))

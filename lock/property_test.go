@@ -156,7 +156,7 @@ func TestAgainstModel(t *testing.T) {
 			},
 			"give": func(r *rapid.T) {
 				if len(have) == 0 {
-					r.Skip("nothing is held")
+					return
 				}
 				i := rapid.IntRange(0, len(have)-1).Draw(r, "which")
 				refund := rapid.Bool().Draw(r, "refund")

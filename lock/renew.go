@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // start begins the renewal, if there is something that expires.
@@ -41,7 +43,7 @@ func (h *Held) keep(loop context.Context, period time.Duration) {
 	var last error
 	for {
 		left, ok := h.left()
-		if !ok || !sleep(loop, min(pause, left)) {
+		if !ok || !lifecycle.Sleep(loop, min(pause, left)) {
 			return
 		}
 		if left, ok = h.left(); ok && left > 0 {
@@ -139,19 +141,4 @@ func (h *Held) renew(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// sleep waits for d; false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

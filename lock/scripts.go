@@ -9,6 +9,8 @@ import (
 var (
 	//go:embed common.lua
 	commonLua string
+	//go:embed line.lua
+	lineLua string
 	//go:embed info.lua
 	infoLua string
 	//go:embed take.lua
@@ -26,10 +28,10 @@ var (
 )
 
 var (
-	takeScript  = script.New("lock/take", commonLua+takeLua)
-	giveScript  = script.New("lock/give", commonLua+giveLua)
+	takeScript  = script.New("lock/take", commonLua+lineLua+takeLua)
+	giveScript  = script.New("lock/give", commonLua+lineLua+giveLua)
 	renewScript = script.New("lock/renew", commonLua+renewLua)
-	leaveScript = script.New("lock/leave", commonLua+leaveLua)
-	listScript  = script.New("lock/list", commonLua+infoLua+listLua)
-	breakScript = script.New("lock/break", commonLua+infoLua+breakLua)
+	leaveScript = script.New("lock/leave", commonLua+lineLua+leaveLua)
+	listScript  = script.New("lock/list", commonLua+lineLua+infoLua+listLua)
+	breakScript = script.New("lock/break", commonLua+lineLua+infoLua+breakLua)
 )

@@ -146,18 +146,18 @@ func TestQuotaOfRefused(t *testing.T) {
 	}
 }
 
-// C5, C6: a run by hand leaves the limiters out and takes the locks; any other asks them too.
+// task-C5, task-C6: a run by hand leaves the limiters out and takes the locks; any other asks them too.
 func TestInteractive(t *testing.T) {
 	e := newEnv(t)
 	specs := []lock.Spec{lock.Mutex(task("a")), lock.Quota(task("a"), 1, time.Minute, 1)}
 	e.release(e.try(lock.TryOptions{}, specs...))
 	if r := e.refused(lock.TryOptions{}, specs...); r.Spec != specs[1] {
-		t.Errorf("C6: refused by %v", r.Spec)
+		t.Errorf("refused by %v", r.Spec)
 	}
 	byHand := slices.DeleteFunc(slices.Clone(specs), lock.Spec.Limiter)
 	h := e.try(lock.TryOptions{}, byHand...)
 	if len(byHand) != 1 || h.Fence() == 0 {
-		t.Errorf("C5: by hand %v are taken", byHand)
+		t.Errorf("by hand %v are taken", byHand)
 	}
 	e.release(h)
 }
@@ -307,9 +307,15 @@ func TestServers(t *testing.T) {
 func TestCluster(t *testing.T) {
 	srv := testenv.RedisCluster(t)
 	e := on(t, srv, srv.Client, "")
-	defer e.do("FLUSHALL") // the keys have no prefix, as on the peers' page
-	specs := five()
 	ctx := context.Background()
+	defer func() { // the keys have no prefix, as on the peers' page
+		for _, node := range srv.Client.Nodes() {
+			if err := node.Do(ctx, node.B().Flushall().Build()).Error(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	specs := five()
 	for range 3 { // L6: the rate of 2 a minute would not last
 		h := e.try(lock.TryOptions{}, specs...)
 		if len(h.Fences()) != 3 {

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // wakes listens to the channel lock:wake while somebody here waits, and tells each waiter of its turn. A message has a line per waiter:
-// "!name" its turn has come, "?name" it comes in a second unless the one before takes it.
+// "!name" its turn has come, "?name" it may have come in a second, unless one before takes the lock.
 type wakes struct {
 	rdb     rueidis.Client
 	channel string
@@ -81,7 +83,7 @@ func (w *wakes) listen(ctx context.Context, e *ear) {
 		if time.Since(began) > lastPoll {
 			pause = firstPoll
 		}
-		if !sleep(ctx, pause) {
+		if !lifecycle.Sleep(ctx, pause) {
 			return
 		}
 	}
