@@ -178,3 +178,24 @@ func TestLateButClean(t *testing.T) {
 		}
 	})
 }
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for name, c := range map[string]struct {
+			ctx  context.Context
+			d    time.Duration
+			want bool
+		}{
+			"to the end": {t.Context(), time.Second, true}, "nothing": {t.Context(), 0, true}, "less": {t.Context(), -1, true},
+			"ended before": {ended, time.Second, false}, "ended, nothing": {ended, 0, false}, "ends first": {short, time.Minute, false},
+		} {
+			if got := Sleep(c.ctx, c.d); got != c.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+	})
+}
