@@ -87,6 +87,9 @@ func (m *Metrics) Gauge(name, help string, read func() float64) {
 	}
 }
 
+// Registerer takes the counters of packages that bring their own.
+func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
+
 // Handler answers with all of them in Prometheus' text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
