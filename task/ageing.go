@@ -3,10 +3,11 @@ package task
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
 )
 
 // age keeps what StrictWithAgeing must know: whether the oldest waiting task of a priority has waited too long. It looks a few times per MaxWait, and
@@ -16,7 +17,7 @@ func (w *Worker) age(ctx context.Context) {
 	if !ok {
 		return
 	}
-	tick := time.NewTicker(max(min(p.maxWait()/8, time.Second), 5*time.Millisecond))
+	tick := time.NewTicker(max(min(p.maxWait()/8, 10*time.Second), 5*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -41,7 +42,7 @@ func (w *Worker) oldest(ctx context.Context, size Size, maxWait time.Duration) (
 	b := w.client.rdb.B()
 	cmds := rueidis.Commands{b.Time().Build()}
 	for _, p := range Priorities() {
-		cmds = append(cmds, b.XinfoGroups().Key(w.client.streams[queueOf(p, size)]).Build())
+		cmds = append(cmds, b.XinfoGroups().Key(w.client.keys.TaskStream(string(queueOf(p, size)))).Build())
 	}
 	replies := w.client.rdb.DoMulti(call, cmds...)
 	clock, err := replies[0].AsIntSlice()
@@ -51,11 +52,11 @@ func (w *Worker) oldest(ctx context.Context, size Size, maxWait time.Duration) (
 	now := time.Unix(clock[0], clock[1]*int64(time.Microsecond))
 	cmds = cmds[:0]
 	for i, p := range Priorities() {
-		after, err := lastDelivered(replies[i+1], w.client.keys.TaskGroup())
-		if err != nil {
+		g, err := parseGroup(replies[i+1], w.client.keys.TaskGroup())
+		if err != nil && !stream.IsNoGroup(err) {
 			return 0, err
 		}
-		cmds = append(cmds, b.Xrange().Key(w.client.streams[queueOf(p, size)]).Start("("+after).End("+").Count(1).Build())
+		cmds = append(cmds, b.Xrange().Key(w.client.keys.TaskStream(string(queueOf(p, size)))).Start(g.undelivered()).End("+").Count(1).Build())
 	}
 	longest := maxWait
 	for i, r := range w.client.rdb.DoMulti(call, cmds...) {
@@ -71,26 +72,4 @@ func (w *Worker) oldest(ctx context.Context, size Size, maxWait time.Duration) (
 		}
 	}
 	return index, nil
-}
-
-// lastDelivered is the id of the last entry that was given to any worker; "0-0" if there is no such stream or group yet.
-func lastDelivered(r rueidis.RedisResult, group string) (string, error) {
-	groups, err := r.ToArray()
-	if err != nil {
-		if _, ok := rueidis.IsRedisErr(err); ok && strings.Contains(err.Error(), "no such key") {
-			return "0-0", nil
-		}
-		return "", err
-	}
-	for _, g := range groups {
-		info, err := g.AsMap()
-		if err != nil {
-			return "", err
-		}
-		name, id := info["name"], info["last-delivered-id"]
-		if text, err := name.ToString(); err == nil && text == group {
-			return id.ToString()
-		}
-	}
-	return "0-0", nil
 }

@@ -115,7 +115,7 @@ var colons = strings.NewReplacer("%", "%25", ":", "%3A")
 var argsOf = []byte("\xa9task_args\x90\xabtask_kwargs")
 
 // gatherCall is gather.lua for one task.
-func (c *Client) gatherCall(t *spec, s *submission) (script.Call, error) {
+func (c *Client) gatherCall(ctx context.Context, t *spec, s *submission) (script.Call, error) {
 	s.meta.Enqueued = time.Now().UnixMilli()
 	b, err := c.encode(t, s)
 	if err != nil {
@@ -138,9 +138,13 @@ func (c *Client) gatherCall(t *spec, s *submission) (script.Call, error) {
 	if s.key != "" {
 		known = k.TaskKnown(s.key)
 	}
+	stream, err := c.target(ctx, queue)
+	if err != nil {
+		return script.Call{}, submitError(t, err)
+	}
 	a := t.aggregate
 	return script.Call{
-		Keys: []string{k.TaskCollecting(), k.TaskCollected(s.collection), k.TaskStream(string(queue)), k.TaskDelayed(), known},
+		Keys: []string{k.TaskCollecting(), k.TaskCollected(s.collection), stream, k.TaskDelayed(), known},
 		Args: []string{rueidis.BinaryString(b), s.collection, rueidis.BinaryString(head), rueidis.BinaryString(tail), string(queue),
 			strconv.Itoa(a.maxSize), ms(a.maxDelay), ms(a.grace), strconv.Itoa(c.opts.MaxMessage), s.id, ms(c.opts.KnownFor), t.name},
 	}, nil
@@ -157,7 +161,7 @@ func (c *Client) gatherPage(ctx context.Context, t *spec, page []*submission, do
 		err := c.levels.check(ctx, c, queueOf(s.priority, s.size))
 		var call script.Call
 		if err == nil {
-			call, err = c.gatherCall(t, s)
+			call, err = c.gatherCall(ctx, t, s)
 		}
 		if err != nil {
 			done(i, Ref{}, false, err)
@@ -165,7 +169,7 @@ func (c *Client) gatherPage(ctx context.Context, t *spec, page []*submission, do
 		}
 		calls, where = append(calls, call), append(where, i)
 	}
-	for n, r := range gatherScript.RunMulti(ctx, c.rdb, calls) {
+	for n, r := range gatherScript.RunMulti(ctx, c.in, calls) {
 		s := page[where[n]]
 		ref, existing, err := s.submitted(t, "gather.lua", r)
 		done(where[n], ref, existing, err)
@@ -192,7 +196,11 @@ func (p *promoter) collectDue(ctx context.Context) (moved int64, err error) {
 		if Queue(queue).validate() != nil {
 			queue = string(queueOf(Normal, Medium))
 		}
-		calls[i] = script.Call{Keys: []string{k.TaskCollecting(), k.TaskCollected(due[i]), k.TaskStream(queue)}, Args: []string{due[i], queue}}
+		stream, err := p.c.target(call, Queue(queue))
+		if err != nil {
+			return 0, err
+		}
+		calls[i] = script.Call{Keys: []string{k.TaskCollecting(), k.TaskCollected(due[i]), stream}, Args: []string{due[i], queue}}
 	}
 	for i, r := range collectScript.RunMulti(call, p.c.rdb, calls) {
 		reply, failed := r.AsStrSlice()

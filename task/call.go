@@ -98,9 +98,9 @@ func (r *run) byHandUnderLocks(parent context.Context) ([]byte, error) {
 	base, unguard := r.base(parent)
 	defer unguard()
 	r.limit()
-	ctx := &runContext{r: r, parent: base}
+	ctx := r.live(base)
 	value, err := r.call(ctx)
-	if cause := ctx.close(); err != nil && cause != nil && !errors.Is(err, cause) {
+	if cause := ctx.close(err); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return value, err

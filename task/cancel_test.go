@@ -45,7 +45,7 @@ func TestCancelBeforeItBegins(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEnv(t)
-			h := submitOne(e, Double, double{1}, c.opts...)
+			h := send(e, Double, double{1}, c.opts...)
 			if c.put != nil {
 				c.put(e, h)
 			}
@@ -89,7 +89,7 @@ func TestCancelRunning(t *testing.T) {
 		}
 		return 0, ctx.Err()
 	}))
-	h := submitOne(e, Double, double{})
+	h := send(e, Double, double{})
 	<-begun
 	if out := e.cancel(task.Ref{ID: h.ID}); out != task.CancelTold {
 		t.Errorf("%s", out)
@@ -106,7 +106,7 @@ func TestCancelRunning(t *testing.T) {
 // One whose end concerns others is marked, made due, and ended by the worker that takes it, without being run.
 func TestCancelOfUnique(t *testing.T) {
 	e := newEnv(t)
-	h := submitOne(e, Double, double{}, task.UniqueKey("u", 0), task.In(time.Hour))
+	h := send(e, Double, double{}, task.UniqueKey("u", 0), task.In(time.Hour))
 	if out := e.cancel(h.Ref); out != task.CancelTold {
 		t.Errorf("%s", out)
 	}
@@ -126,7 +126,7 @@ func TestCancelOfMembers(t *testing.T) {
 	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 3, MaxDelay: time.Hour})
 	var handles []*task.Handle[task.None]
 	for i := range 3 {
-		h := submitOne(e, many, double{i}, task.Keep(time.Hour))
+		h := send(e, many, double{i}, task.Keep(time.Hour))
 		handles = append(handles, h)
 		if got := e.find(task.Ref{ID: h.ID}); i < 2 && (got.State != task.StateCollected || got.Within != "") || i == 2 && (got.State != task.StateWaiting || got.Within == "") {
 			t.Errorf("%d: %+v", i, got)
@@ -164,7 +164,7 @@ func TestPurgeOfAggregates(t *testing.T) {
 	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 2, MaxDelay: time.Hour})
 	var handles []*task.Handle[task.None]
 	for i := range 2 {
-		handles = append(handles, submitOne(e, many, double{i}, task.Keep(time.Hour)))
+		handles = append(handles, send(e, many, double{i}, task.Keep(time.Hour)))
 	}
 	if n, err := e.client.Purge(e.ctx(), "normal:medium", "normal:medium"); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)
@@ -187,7 +187,7 @@ func TestCancelMarksExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.do("ZADD", k.TaskCancelled(), "1", "ages-ago", ms(now.Add(-23*time.Hour)), "today")
-	h := submitOne(e, Double, double{}, task.UniqueKey("u", 0))
+	h := send(e, Double, double{}, task.UniqueKey("u", 0))
 	e.cancel(h.Ref)
 	if ids, _ := e.do("ZRANGE", k.TaskCancelled(), "0", "-1").AsStrSlice(); len(ids) != 2 || ids[0] != "today" || ids[1] != h.ID {
 		t.Errorf("%q", ids)
@@ -199,7 +199,7 @@ func TestCancelRefuses(t *testing.T) {
 	if _, err := e.client.Cancel(e.ctx(), task.Ref{ID: "nobody"}); !errors.Is(err, task.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	h := submitOne(e, Double, double{})
+	h := send(e, Double, double{})
 	e.do("SET", e.keys().TaskCounters(), "1")
 	if out, err := e.client.Cancel(e.ctx(), h.Ref); err == nil {
 		t.Errorf("with a broken key: %s", out)
@@ -213,7 +213,7 @@ func TestRunNow(t *testing.T) {
 	e := newEnv(t)
 	ran := make(chan struct{})
 	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { close(ran); return 0, nil }))
-	h := submitOne(e, Double, double{}, task.In(time.Hour))
+	h := send(e, Double, double{}, task.In(time.Hour))
 	if err := e.client.RunNow(e.ctx(), h.Ref); err != nil {
 		t.Fatal(err)
 	}

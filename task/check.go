@@ -76,13 +76,14 @@ type auditor struct {
 	found  []Violation
 	report Report
 
-	types  map[string]string // Redis type by key, "" = the key is not as it should be and no step reads it
-	keys   []string          // those to read, sorted
-	orders *orders
-	spots  map[string]spot   // where a task is that has not ended, or is dead, by id
-	member map[string]uint64 // fingerprint of the delayed message, by id
-	alive  map[string]bool   // workers that read a queue
-	open   map[string]bool   // groups of which somebody waits, by id
+	types  map[string]string  // Redis type by key, "" = the key is not as it should be and no step reads it
+	keys   []string           // those to read, sorted
+	aside  map[string]bool    // names of types that are paused or not enabled
+	spots  map[string]spot    // where a task is that has not ended, or is dead, by id
+	member map[string]uint64  // fingerprint of the delayed message, by id
+	alive  map[string]bool    // workers that read a queue
+	served map[Size]time.Time // until when a worker serves the sizes and pools that are listed
+	open   map[string]bool    // groups of which somebody waits, by id
 }
 
 // spot is one place where a task is.
@@ -101,7 +102,7 @@ func (s spot) String() string {
 func (c *Client) audit(ctx context.Context, grace time.Duration) (*auditor, error) {
 	a := &auditor{c: c, grace: grace, types: make(map[string]string), spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool), open: make(map[string]bool)}
 	for _, step := range []func(context.Context) error{
-		a.clock, a.scan, a.control, a.queues, a.delayed, a.blocked, a.parked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
+		a.clock, a.scan, a.control, a.pools, a.queues, a.delayed, a.blocked, a.parked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
 	} {
 		if err := step(ctx); err != nil {
 			return &auditor{}, fmt.Errorf("task: check: %w", err)
@@ -146,14 +147,16 @@ func (a *auditor) clock(ctx context.Context) (err error) {
 }
 
 func (a *auditor) control(ctx context.Context) error {
-	a.orders = &orders{}
+	a.aside = make(map[string]bool)
 	key := a.c.keys.TaskControl()
 	if !a.has(key) {
 		return nil
 	}
 	fields, err := a.c.rdb.Do(ctx, a.c.rdb.B().Hgetall().Key(key).Build()).AsStrMap()
 	if err == nil {
-		a.orders = parseOrders(fields)
+		for _, name := range setAsideTypes(fields) {
+			a.aside[name] = true
+		}
 	}
 	return a.failed(key, err)
 }

@@ -31,14 +31,14 @@ func stocked(e *env) (running task.Ref, release func()) {
 			return 1, nil
 		}),
 		failing.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("boom") }))
-	dead := submitOne(e, failing, double{1}, task.ID("dead-1"))
+	dead := send(e, failing, double{1}, task.ID("dead-1"))
 	if _, err := dead.Await(e.ctx()); err == nil {
 		e.t.Error("a failing task is done")
 	}
-	held := submitOne(e, holding, double{}, task.ID("running-1"))
+	held := send(e, holding, double{}, task.ID("running-1"))
 	<-begun
-	submitOne(e, Double, double{}, task.ID("waiting-1"))
-	submitOne(e, Double, double{}, task.ID("delayed-1"), task.In(time.Hour))
+	send(e, Double, double{}, task.ID("waiting-1"))
+	send(e, Double, double{}, task.ID("delayed-1"), task.In(time.Hour))
 	release = func() { close(gate); stop() }
 	return held.Ref, release
 }
@@ -296,8 +296,8 @@ func TestCheckOfCollections(t *testing.T) {
 	e := newEnv(t)
 	k := e.keys()
 	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxDelay: time.Hour})
-	submitOne(e, many, double{1})
-	submitOne(e, many, double{2})
+	send(e, many, double{1})
+	send(e, many, double{2})
 	if r := e.healthy(0); r.Collected != 2 || r.Unfinished() != 2 {
 		t.Errorf("%+v", r)
 	}

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -10,51 +11,83 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-// queues reads the nine streams: every entry can be read, and waits to be delivered or is held by a worker that lives.
-func (a *auditor) queues(ctx context.Context) error {
-	for _, q := range Queues() {
-		key := a.c.keys.TaskStream(string(q))
-		if !a.has(key) {
-			continue
+// pools reads which sizes and pools are listed.
+func (a *auditor) pools(ctx context.Context) error {
+	key := a.c.keys.TaskPools()
+	if !a.has(key) {
+		return nil
+	}
+	err := a.c.zsetPairs(ctx, key, func(name, score string) {
+		if err := Size(name).validate(); err != nil {
+			a.violation(key, nextDelete+" (ZREM)", "%v", err)
 		}
-		if err := a.failed(key, a.queue(ctx, key)); err != nil {
+	})
+	if err == nil {
+		a.served, err = parsePools(a.c.rdb.Do(ctx, a.c.askPools()))
+	}
+	return a.failed(key, err)
+}
+
+// queues reads the streams: every entry can be read, and waits to be delivered or is held by a worker that lives. Those of a pool are listed, and have a worker if something waits.
+func (a *auditor) queues(ctx context.Context) error {
+	all, names := a.each("tasks:{priority}:{size}")
+	for i, key := range all {
+		first, err := a.queue(ctx, key)
+		if err := a.failed(key, err); err != nil {
 			return err
+		}
+		if q := Queue(names[i]); err == nil && !slices.Contains(queues, q) {
+			a.pool(key, q.size(), first)
 		}
 	}
 	return nil
 }
 
-func (a *auditor) queue(ctx context.Context, key string) error {
+// pool judges a stream of a pool by its first entry that no worker has taken, "" = there is none.
+func (a *auditor) pool(key string, pool Size, first string) {
+	until, listed := a.served[pool]
+	switch {
+	case first == "" || !a.old(entryTime(first)):
+	case !listed && !a.unreadable(a.c.keys.TaskPools()):
+		a.violation(key, "submit to the pool, or start a worker with slots for it", "has tasks, and pool %s is not in %s: nobody sees it (T16)", pool, a.c.keys.TaskPools())
+	case !until.After(a.now):
+		a.violation(key, "start a worker with slots for the pool; if its name is wrong, cancel its tasks", "entry %s waits, and no worker has slots for pool %s (T16)", first, pool)
+	}
+}
+
+// queue reads a stream. first is the oldest entry that no worker has taken, "" = there is none.
+func (a *auditor) queue(ctx context.Context, key string) (first string, err error) {
 	g, err := a.c.groupOf(ctx, key)
 	if err != nil {
-		return err
+		return "", err
 	}
 	held := make(map[string]bool) // ids of the entries, true = held by a worker
 	if err := a.entries(ctx, key, held); err != nil {
-		return err
+		return "", err
 	}
-	if g.delivered == "" { // no worker has been there yet
-		a.report.Waiting += len(held)
-		return nil
-	}
-	consumers, err := a.consumers(ctx, key)
-	if err != nil {
-		return err
-	}
-	if err := a.pending(ctx, key, held, consumers); err != nil {
-		return err
+	if g.delivered != "" { // else no worker has been there yet
+		consumers, err := a.consumers(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		if err := a.pending(ctx, key, held, consumers); err != nil {
+			return "", err
+		}
 	}
 	for id, is := range held {
 		switch {
 		case is:
 			a.report.Running++
-		case stream.Before(g.delivered, id):
+		case g.delivered == "" || stream.Before(g.delivered, id):
 			a.report.Waiting++
+			if first == "" || stream.Before(id, first) {
+				first = id
+			}
 		default:
 			a.violation(key, nextReport, "entry %s was delivered and nobody holds it: it never runs", id)
 		}
 	}
-	return nil
+	return first, nil
 }
 
 // entries reads a stream in pages.
@@ -88,13 +121,13 @@ func (a *auditor) message(key, where, data string) (wire.Message, bool) {
 		a.violation(key, nextRead, "%s cannot be read: %v", where, err)
 		return m, false
 	}
-	if q := queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size"))); q.validate() != nil {
+	if q := queueOfMessage(&m); q.validate() != nil {
 		a.violation(key, nextRead, "%s: task %s names queue %s, which there is not (T16)", where, m.ID, q)
 	}
 	return m, true
 }
 
-// pending reads who holds what: of each entry that is held the data is there, and the worker lives.
+// pending reads who holds what: of each entry that is held the data is there, and the worker lives. What was given back waits, and is taken out of held.
 func (a *auditor) pending(ctx context.Context, key string, held map[string]bool, consumers map[string]consumer) error {
 	for from := "-"; ; {
 		page, err := a.c.pendingPage(ctx, key, from, auditPage)
@@ -106,11 +139,16 @@ func (a *auditor) pending(ctx context.Context, key string, held map[string]bool,
 			if there {
 				held[p.entry] = true
 			}
+			if there && p.givenBack() {
+				a.report.Waiting++
+				delete(held, p.entry)
+				continue
+			}
 			by := consumers[p.worker]
 			if !there && p.idle >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it (E-S21)", p.entry, p.worker)
 			}
-			if there && !by.alive && !stream.GivenBack(p.worker) && min(p.idle, by.idle) >= a.grace {
+			if there && !by.alive && min(p.idle, by.idle) >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
 			}
 		}
@@ -145,6 +183,14 @@ type group struct {
 	pending   int64
 }
 
+// undelivered is where a range of the entries begins that no worker was given yet.
+func (g group) undelivered() string {
+	if g.delivered == "" {
+		return "-"
+	}
+	return "(" + g.delivered
+}
+
 // consumer is one worker as a stream knows it.
 type consumer struct {
 	pending int64
@@ -152,12 +198,15 @@ type consumer struct {
 	alive   bool
 }
 
-// held is one entry that a worker holds.
+// held is one entry that a worker holds, or gave back.
 type held struct {
 	entry, worker string
 	idle          time.Duration // since it was delivered
 	deliveries    int64
 }
+
+// givenBack says that the entry waits for any worker: one had fetched it, and gave it back.
+func (h held) givenBack() bool { return stream.GivenBack(h.worker) }
 
 func (c *Client) groupOf(ctx context.Context, key string) (group, error) {
 	return parseGroup(c.rdb.Do(ctx, c.rdb.B().XinfoGroups().Key(key).Build()), c.keys.TaskGroup())
@@ -218,7 +267,7 @@ func (c *Client) consumersOf(ctx context.Context, key string) (map[string]consum
 	return all, nil
 }
 
-// pendingPage lists entries that workers hold, from one id on.
+// pendingPage lists entries that workers hold, or gave back, from one id on.
 func (c *Client) pendingPage(ctx context.Context, key, from string, count int64) ([]held, error) {
 	return parsePending(c.rdb.Do(ctx, c.rdb.B().Xpending().Key(key).Group(c.keys.TaskGroup()).Start(from).End("+").Count(count).Build()))
 }

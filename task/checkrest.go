@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -62,7 +63,7 @@ func (a *auditor) awaited(ctx context.Context) error {
 
 // listens says whether anybody has subscribed to a channel.
 func (c *Client) listens(ctx context.Context, channel string) (bool, error) {
-	for _, node := range c.nodes() {
+	for _, node := range redis.Nodes(c.rdb) {
 		m, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
 		if err != nil {
 			return false, err

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // auditPage is how much one command of a check reads at most.
@@ -18,34 +19,9 @@ var families = []string{"tasks:", "results:", "groups:", "scheduler:"}
 
 // scan reads the names of all keys of tasks, and reports those that are not known or have another type.
 func (a *auditor) scan(ctx context.Context) error {
-	for _, node := range a.c.nodes() {
-		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(globEscape(a.c.keys.Prefix())+":*").Count(1000).Build()).AsScanEntry()
-			if err != nil {
-				return err
-			}
-			if err := a.page(ctx, page.Elements); err != nil {
-				return err
-			}
-			if cursor = page.Cursor; cursor == 0 {
-				break
-			}
-		}
-	}
+	err := redis.Scan(ctx, a.c.rdb, redis.Glob(a.c.keys.Prefix())+":*", func(names []string) error { return a.page(ctx, names) })
 	slices.Sort(a.keys)
-	return nil
-}
-
-// nodes are the servers to be asked for what has no key: one, or all of a cluster.
-func (c *Client) nodes() []rueidis.Client {
-	if c.rdb.Mode() != rueidis.ClientModeCluster {
-		return []rueidis.Client{c.rdb}
-	}
-	var all []rueidis.Client
-	for _, node := range c.rdb.Nodes() {
-		all = append(all, node)
-	}
-	return all
+	return err
 }
 
 // page takes in one page of keys, in one pipeline. A page may name a key again.
@@ -82,7 +58,7 @@ func (a *auditor) key(key, typ string) {
 	case !known || p.Owner != "task":
 		a.violation(key, nextForeign, "is not a key of Takt")
 	case p.Pattern == "tasks:{priority}:{size}" && Queue(strings.TrimPrefix(a.rest(key), "tasks:")).validate() != nil:
-		a.violation(key, "submit its entries to one of the nine queues, then DEL it", "is no queue, nobody reads it (T16)")
+		a.violation(key, "submit its entries to a queue, then DEL it", "is no queue, nobody reads it (T16)")
 	case typ != p.Type:
 		a.violation(key, nextType, "is a %s, should be a %s", typ, p.Type)
 	default:
@@ -169,8 +145,4 @@ func (c *Client) zsetPairs(ctx context.Context, key string, f func(member, score
 	return c.pairs(ctx, func(cursor uint64) rueidis.Completed {
 		return c.rdb.B().Zscan().Key(key).Cursor(cursor).Count(auditPage).Build()
 	}, f)
-}
-
-func globEscape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

@@ -83,8 +83,8 @@ func (a *auditor) parked(ctx context.Context) error {
 			if m.Name != names[i] {
 				a.violation(key, nextReport, "task %s is a %q", m.ID, m.Name)
 			}
-			if !a.orders.types[names[i]] && a.old(parseParked(score)) {
-				a.violation(key, "resume the type once more", "task %s is parked, and its type is not paused", m.ID)
+			if !a.aside[names[i]] && a.old(parseParked(score)) {
+				a.violation(key, "resume the type once more", "task %s is parked, and its type is not paused and enabled", m.ID)
 			}
 		})
 		if err := a.failed(key, err); err != nil {

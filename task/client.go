@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,11 @@ type Options struct {
 	MaxBacklog int64
 	// KnownFor is how long a submission under a Key, or with an ID of its own, is remembered; 0 = 24 h.
 	KnownFor time.Duration
+	// Replicas is how many replicas of Redis must have acknowledged a submission (WAIT) before Submit, SubmitMany and Spawn return without an error; 0 = none, what
+	// a failover then loses is gone. If they have not within ReplicasWithin, 0 = 1 s, the error is a *ReplicasError. It takes two commands and the way to the
+	// replicas for each call, whose connection is its own meanwhile. What becomes of a task later does not wait: a failover may undo it, and it is done again.
+	Replicas       int
+	ReplicasWithin time.Duration
 	// NoPropagate leaves the trace context of submitters (W3C traceparent and tracestate) out of messages. It takes 60 bytes of a message that was submitted within a span.
 	NoPropagate bool
 	// Log may be nil.
@@ -46,12 +52,14 @@ const (
 // Client submits tasks, waits for their results and makes workers. It is safe for concurrent use.
 type Client struct {
 	rdb     rueidis.Client
-	owned   bool // close rdb with it
+	in      rueidis.Client // for submissions: rdb, or one that waits for replicas
+	owned   bool           // close rdb with it
 	keys    keys.Keys
 	opts    Options
 	locker  *lock.Locker
 	log     *slog.Logger
-	streams map[Queue]string // their keys
+	streams map[Queue]string // keys of those of the built-in sizes
+	pools   pools
 	waits   *waits
 	levels  levels
 	ahead   atomic.Int64 // of the server's clock before ours, in nanoseconds; 0 until a worker has asked
@@ -74,7 +82,7 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 
 // Open is the function Open with more to say about the connection.
 func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
-	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Embedded: s.Embedded, Prefix: o.prefix()})
+	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Embedded: s.Embedded, Prefix: o.prefix(), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +95,8 @@ func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// New makes a Client on a connection that stays the caller's. It must not retry writes (rueidis.ClientOption.DisableRetry).
+// New makes a Client on a connection that stays the caller's. It must not retry writes (rueidis.ClientOption.DisableRetry). Each size that a Worker serves blocks on a connection of
+// its own, and each Worker has a few more: those beyond rueidis.ClientOption.BlockingPoolSize, 1,024 if nothing is said, wait for ever. Open allows for any number.
 func New(rdb rueidis.Client, o Options) (*Client, error) {
 	switch {
 	case rdb == nil:
@@ -98,6 +107,10 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 		return nil, fmt.Errorf("task: Options.MaxMessage %d: want bytes, 0 for %d", o.MaxMessage, defaultMaxMessage)
 	case o.MaxBacklog < 0:
 		return nil, fmt.Errorf("task: Options.MaxBacklog %d: want tasks, 0 for no limit", o.MaxBacklog)
+	case o.Replicas < 0:
+		return nil, fmt.Errorf("task: Options.Replicas %d: want how many, 0 for none", o.Replicas)
+	case o.ReplicasWithin < 0:
+		return nil, fmt.Errorf("task: Options.ReplicasWithin %v: want a time, 0 for %v", o.ReplicasWithin, defaultReplicasWithin)
 	case o.KnownFor < 0:
 		return nil, fmt.Errorf("task: Options.KnownFor %v: want a time, 0 for %v", o.KnownFor, defaultKnownFor)
 	}
@@ -118,7 +131,10 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{rdb: rdb, keys: k, opts: o, locker: locker, log: o.Log, streams: make(map[Queue]string)}
+	c := &Client{rdb: rdb, in: rdb, keys: k, opts: o, locker: locker, log: o.Log, streams: make(map[Queue]string)}
+	if o.Replicas > 0 {
+		c.in = &replicated{Client: rdb, mark: k.TaskReplicated(), want: o.Replicas, within: cmp.Or(o.ReplicasWithin, defaultReplicasWithin)}
+	}
 	for _, q := range queues {
 		c.streams[q] = k.TaskStream(string(q))
 	}

@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -196,6 +197,21 @@ func (c Config) String() string {
 		return err.Error()
 	}
 	return string(text)
+}
+
+// MarshalJSON is what String is, as JSON with the same members.
+func (c Config) MarshalJSON() ([]byte, error) {
+	var all map[string]any
+	if err := yaml.Unmarshal([]byte(c.String()), &all); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON is ParseConfig.
+func (c *Config) UnmarshalJSON(text []byte) (err error) {
+	*c, err = ParseConfig(text)
+	return err
 }
 
 func yamlOverrides(all map[string]Override) map[string]yamlOverride {

@@ -2,7 +2,9 @@ package task_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -219,6 +221,19 @@ func TestDisable(t *testing.T) {
 	e.eventually("it is in force", func() bool { o := w.EffectiveConfig().Common[kind.Name()]; return !o.IsEnabled() })
 	submit("3", "atlas")
 	e.eventually("both are set aside", func() bool { return e.parked(kind.Name()) == 2 })
+	e.config("common: {DisabledTask: {enabled: false}}\nvo_overrides: {atlas: {DisabledTask: {enabled: true}}}", kind)
+	e.eventually("that of atlas has run", func() bool { return atlas.Load() == 2 && e.parked(kind.Name()) == 1 })
+	page, err := e.client.List(e.ctx(), task.Filter{State: task.StateParked})
+	if err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != "1" {
+		t.Errorf("listed %+v, %v", page.Tasks, err)
+	}
+	if found, err := e.client.Find(e.ctx(), task.Ref{ID: "1"}); err != nil || found.State != task.StateParked {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if stats, err := e.client.Stats(e.ctx()); err != nil || stats.Parked[kind.Name()] != 1 {
+		t.Errorf("stats %+v, %v", stats, err)
+	}
+	e.healthy(0)
 	e.config("", kind)
 	e.eventually("both have run", func() bool { return lhcb.Load() == 1 && atlas.Load() == 2 })
 	e.nothingWaits()
@@ -269,6 +284,69 @@ func TestLimitsOfAVO(t *testing.T) {
 	})
 }
 
+// Of two who change the configuration at the same moment neither undoes what the other did.
+func TestChangeConfigTogether(t *testing.T) {
+	e := newEnv(t)
+	set := func(name string, calls *int, meanwhile func()) func(task.Config) (task.Config, error) {
+		return func(c task.Config) (task.Config, error) {
+			if c.Common == nil {
+				c.Common = make(map[string]task.Override)
+			}
+			c.Common[name] = task.Override{MaxRetries: new(len(c.Common) + 1)}
+			if *calls++; *calls == 1 {
+				meanwhile()
+			}
+			return c, nil
+		}
+	}
+	var first, second int
+	err := e.client.ChangeConfig(e.ctx(), set("A", &first, func() { // has read, and not yet written
+		if err := e.client.ChangeConfig(e.ctx(), set("B", &second, func() {})); err != nil {
+			t.Error(err)
+		}
+	}))
+	got, failed := e.client.Config(e.ctx())
+	if err != nil || failed != nil || first != 2 || second != 1 || *got.Common["B"].MaxRetries != 1 || *got.Common["A"].MaxRetries != 2 {
+		t.Errorf("%v, %v, %d and %d calls:\n%v", err, failed, first, second, got)
+	}
+	refused := errors.New("not like this")
+	if err := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) { clear(c.Common); return c, refused }); !errors.Is(err, refused) {
+		t.Errorf("an error of change: %v", err)
+	}
+	if err := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) {
+		c.Common["A"] = task.Override{MaxRetries: new(-1)}
+		return c, nil
+	}); err == nil || !strings.Contains(err.Error(), "max_retries -1") {
+		t.Errorf("a value that cannot be: %v", err)
+	}
+	if again, err := e.client.Config(e.ctx()); err != nil || again.String() != got.String() {
+		t.Errorf("%v, %v, want as before", again, err)
+	}
+	ctx, cancel := context.WithCancelCause(e.ctx())
+	if err := e.client.ChangeConfig(ctx, func(c task.Config) (task.Config, error) {
+		e.config("common: {C: {max_retries: " + strconv.Itoa(first) + "}}")
+		first++
+		if first > 3 {
+			cancel(refused)
+		}
+		return task.Config{}, nil
+	}); err == nil || first != 4 {
+		t.Errorf("others never stop: %v after %d", err, first)
+	}
+
+	// What was set aside is due when an edit of what was read takes back that its type is not enabled.
+	e.config("common: {C: {enabled: false}}")
+	e.start(task.WorkerOptions{}, task.Define[double, int]("C").Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
+	h := send(e, task.Define[double, int]("C"), double{})
+	e.eventually("it is set aside", func() bool { return e.parked("C") == 1 })
+	if err := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) { delete(c.Common, "C"); return c, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Await(e.ctx()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A worker keeps the configuration that it has when it meets one that it cannot read.
 func TestUnreadableConfig(t *testing.T) {
 	e := newEnv(t)
@@ -289,12 +367,58 @@ func TestUnreadableConfig(t *testing.T) {
 	if n := *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit; n != 3 {
 		t.Errorf("concurrency_limit %d, want 3 as before", n)
 	}
-	if _, err := e.client.Config(e.ctx()); err == nil || !strings.Contains(err.Error(), "colour") {
-		t.Errorf("Config: %v, want an error that names colour", err)
+	_, err := e.client.Config(e.ctx())
+	changed := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) { return c, nil })
+	for what, err := range map[string]error{"Config": err, "ChangeConfig": changed} {
+		if err == nil || !strings.Contains(err.Error(), "colour") {
+			t.Errorf("%s: %v, want an error that names colour", what, err)
+		}
 	}
 	if err := e.client.SetConfig(e.ctx(), task.Config{Common: map[string]task.Override{"<<": {Enabled: new(true)}}}); err == nil {
 		t.Error("SetConfig takes a name that YAML reads as something else")
 	}
 	e.config("common: {StayTask: {concurrency_limit: 4}}", kind)
 	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 4 })
+}
+
+// A worker's record says what is in force in it, of all its types, after it was changed, too; that of a worker with very many types does not.
+func TestWorkersSayTheirConfig(t *testing.T) {
+	e := newEnv(t)
+	nothing := func(context.Context, *task.Job[double]) (int, error) { return 1, nil }
+	kind := task.Define[double, int]("SaidTask", task.Timeout(time.Minute), task.Limits(2, 0, 0))
+	w, _ := e.start(task.WorkerOptions{ID: "few", Lease: 300 * time.Millisecond}, kind.Handle(nothing))
+	var many []task.Handler
+	for i := range 1001 {
+		many = append(many, task.Define[double, int]("Many"+strconv.Itoa(i)).Handle(nothing))
+	}
+	e.start(task.WorkerOptions{ID: "many", Lease: 300 * time.Millisecond}, many...)
+	said := func(want int) {
+		t.Helper()
+		e.eventually("it is said", func() bool {
+			for _, info := range e.workers() {
+				var c task.Config
+				if info.ID == "few" && json.Unmarshal(info.Config, &c) == nil && c.String() == w.EffectiveConfig().String() {
+					o := c.For(kind.Name(), "lhcb")
+					return *o.ConcurrencyLimit == want && *o.Timeout == time.Minute
+				}
+			}
+			return false
+		})
+	}
+	said(2)
+	e.config("vo_overrides: {lhcb: {SaidTask: {concurrency_limit: 5}}}", kind)
+	said(5)
+	e.config("")
+	if err := w.Configure(task.Config{Common: map[string]task.Override{kind.Name(): {ConcurrencyLimit: new(7)}}}); err != nil {
+		t.Fatal(err)
+	}
+	said(7)
+	for _, info := range e.workers() {
+		if info.ID == "many" && (info.Config != nil || len(info.Types) != 1000) {
+			t.Errorf("of %d types it says %.100s", len(info.Types), info.Config)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"common":{"SaidTask":{"colour":"red"}}}`), new(task.Config)); err == nil || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("a field that there is not: %v", err)
+	}
 }

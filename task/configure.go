@@ -2,16 +2,16 @@ package task
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -20,32 +20,72 @@ const (
 	disabledHere = 10 * time.Second // until a task comes again that is disabled in this worker only
 )
 
-// SetConfig gives all workers a configuration, in the place of the last one; they follow within a second, without a restart. The zero Config takes it back. It is checked as by
+// SetConfig gives all workers a configuration, in the place of the last one; they follow at once, or after five seconds, without a restart. The zero Config takes it back. It is checked as by
 // Config.Check: give the types of all programs that run tasks under this prefix. Tasks that were set aside because their type was not enabled, and is now, are due
 // at once; after an error some may still be set aside: call it again.
 func (c *Client) SetConfig(ctx context.Context, config Config, types ...Definition) error {
-	if err := config.Check(types...); err != nil {
-		return err
-	}
-	text := config.String()
-	if again, err := ParseConfig([]byte(text)); err != nil || again.String() != text {
-		return fmt.Errorf("task: set the configuration: one of its names cannot be written in YAML:\n%s", text)
-	}
-	old, err := c.Config(ctx)
-	if err != nil && !errors.Is(err, errConfig) { // what is not one is replaced
-		return err
-	}
-	b, control := c.rdb.B(), c.keys.TaskControl()
-	set := b.Hset().Key(control).FieldValue().FieldValue(configField, text).Build()
-	if len(config.Common)+len(config.VO) == 0 {
-		set = b.Hdel().Key(control).Field(configField).Build()
-	}
-	for _, r := range c.rdb.DoMulti(ctx, set, b.Publish().Channel(control).Message("").Build()) {
-		if err := r.Error(); err != nil {
+	return c.changeConfig(ctx, types, func(Config, error) (Config, error) { return config, nil }) // what is not one is replaced, too
+}
+
+// ChangeConfig is SetConfig for a part of the configuration: change gets what is set, and returns what is to be set; it may edit what it got. When others change it at the same moment, change is
+// called again with what they made of it, so what they set stays. An error of change is returned as it is, and nothing is changed.
+func (c *Client) ChangeConfig(ctx context.Context, change func(Config) (Config, error), types ...Definition) error {
+	return c.changeConfig(ctx, types, func(now Config, unreadable error) (Config, error) {
+		if unreadable != nil {
+			return Config{}, unreadable
+		}
+		return change(now)
+	})
+}
+
+func (c *Client) changeConfig(ctx context.Context, types []Definition, change func(now Config, unreadable error) (Config, error)) error {
+	control := c.keys.TaskControl()
+	for {
+		now, read, err := c.config(ctx)
+		if err != nil && !errors.Is(err, errConfig) {
+			return err
+		}
+		names := configNames(now)
+		next, err := change(now, err)
+		if err != nil {
+			return err
+		}
+		text, err := next.stored(types)
+		if err != nil {
+			return err
+		}
+		done, err := c.swap(ctx, control, configField, read, text, control)
+		if err != nil {
 			return fmt.Errorf("task: set the configuration: %w", err)
 		}
+		if done {
+			return c.unparkEnabled(ctx, next, append(names, configNames(next)...))
+		}
+		if !lifecycle.Sleep(ctx, rand.N(5*time.Millisecond)) {
+			return fmt.Errorf("task: set the configuration: others change it: %w", context.Cause(ctx))
+		}
 	}
-	for _, name := range configNames(old, config) {
+}
+
+// stored is the configuration as it stands in Redis, "" = it sets nothing.
+func (c Config) stored(types []Definition) (string, error) {
+	if err := c.Check(types...); err != nil {
+		return "", err
+	}
+	if len(c.Common)+len(c.VO) == 0 {
+		return "", nil
+	}
+	text := c.String()
+	if again, err := ParseConfig([]byte(text)); err != nil || again.String() != text {
+		return "", fmt.Errorf("task: set the configuration: one of its names cannot be written in YAML:\n%s", text)
+	}
+	return text, nil
+}
+
+// unparkEnabled makes tasks due that were set aside, of those of the types that run now.
+func (c *Client) unparkEnabled(ctx context.Context, config Config, names []string) error {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		if config.runs(name) {
 			if _, err := c.unpark(ctx, name, ""); err != nil {
 				return err
@@ -59,28 +99,35 @@ var errConfig = errors.New("task: the configuration in Redis")
 
 // Config is the one that SetConfig gave the workers; the zero Config if there is none. One round trip.
 func (c *Client) Config(ctx context.Context) (Config, error) {
-	text, err := c.rdb.Do(ctx, c.rdb.B().Hget().Key(c.keys.TaskControl()).Field(configField).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return Config{}, fmt.Errorf("task: configuration: %w", err)
-	}
-	config, err := ParseConfig([]byte(text))
-	if err != nil {
-		return Config{}, fmt.Errorf("%w: %w", errConfig, err)
-	}
-	return config, nil
+	config, _, err := c.config(ctx)
+	return config, err
 }
 
-// configNames are those that any of all says something of.
-func configNames(all ...Config) []string {
+// config is Config, and the SHA-1 of its text; errConfig: it cannot be read.
+func (c *Client) config(ctx context.Context) (config Config, read string, err error) {
+	text, err := c.rdb.Do(ctx, c.rdb.B().Hget().Key(c.keys.TaskControl()).Field(configField).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return Config{}, "", nil
+	}
+	if err != nil {
+		return Config{}, "", fmt.Errorf("task: configuration: %w", err)
+	}
+	read = sha1hex(text)
+	if config, err = ParseConfig([]byte(text)); err != nil {
+		return Config{}, read, fmt.Errorf("%w: %w", errConfig, err)
+	}
+	return config, read, nil
+}
+
+// configNames are those that a configuration says something of.
+func configNames(c Config) []string {
 	set := make(map[string]bool)
-	for _, c := range all {
-		for name := range c.Common {
+	for name := range c.Common {
+		set[name] = true
+	}
+	for _, of := range c.VO {
+		for name := range of {
 			set[name] = true
-		}
-		for _, of := range c.VO {
-			for name := range of {
-				set[name] = true
-			}
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
@@ -97,6 +144,16 @@ func (c Config) runs(name string) bool {
 		}
 	}
 	return false
+}
+
+// runsForAll says whether tasks of the type run for every VO, and without one.
+func (c Config) runsForAll(name string) bool {
+	for vo := range c.VO {
+		if !c.For(name, vo).IsEnabled() {
+			return false
+		}
+	}
+	return c.For(name, "").IsEnabled()
 }
 
 // settings are a Config as a worker follows it.
@@ -180,8 +237,7 @@ func (c *control) readSettings(text string) *settings {
 		c.w.log.Error("task: the configuration is not valid, the last one stays in force", "error", err)
 		return last
 	}
-	sum := sha1.Sum([]byte(text))
-	return &settings{config, text, hex.EncodeToString(sum[:])}
+	return &settings{config, text, sha1hex(text)}
 }
 
 // configure finds out what is set for the task.

@@ -8,9 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
-const controlPoll = time.Second // at least that often a worker looks what it is told; usually it is pushed
+const (
+	controlPoll = 5 * time.Second // at least that often a worker looks what it is told; usually it is pushed, and it looks whenever it may have missed that
+	stuckPoll   = time.Second
+)
 
 // control is what operators tell workers: what is paused, how fast queues may be, which tasks to cancel. A worker keeps a copy, so that
 // asking costs nothing.
@@ -62,17 +67,23 @@ func (c *control) run(ctx context.Context) {
 	listening.Go(func() {
 		c.w.client.subscribe(ctx, c.w.client.keys.TaskControl(), func() { poke(c.wake) }, func(string) { poke(c.wake) })
 	})
-	tick := time.NewTicker(controlPoll)
+	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()
+	var read time.Time
 	for ctx.Err() == nil {
-		if err := c.read(ctx); err != nil && ctx.Err() == nil {
-			c.w.log.Debug("task: what operators say is not known", "error", err)
+		if time.Since(read) >= controlPoll {
+			if err := c.read(ctx); err == nil {
+				read = time.Now()
+			} else if ctx.Err() == nil {
+				c.w.log.Debug("task: what operators say is not known", "error", err)
+			}
 		}
 		c.w.look()
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
 		case <-c.wake:
+			read = time.Time{}
 		}
 	}
 }
@@ -83,26 +94,29 @@ func (c *control) read(ctx context.Context) error {
 	defer cancel()
 	k, b := c.w.client.keys, c.w.client.rdb.B()
 	sent := time.Now()
-	replies := c.w.client.rdb.DoMulti(call, b.Hgetall().Key(k.TaskControl()).Build(),
-		b.Zcard().Key(k.TaskCancelled()).Build(), c.marks.news(b, k.TaskCancelled()),
-		b.Zcard().Key(k.TaskDelayed()).Build(), b.Exists().Key(k.TaskWatched()).Build(), b.Time().Build())
-	if _, err := c.w.client.setClock(sent, replies[5]); err != nil {
+	cmds := rueidis.Commands{b.Time().Build(), b.Hgetall().Key(k.TaskControl()).Build(), b.Zcard().Key(k.TaskCancelled()).Build(), c.marks.news(b, k.TaskCancelled()),
+		b.Exists().Key(k.TaskWatched()).Build()}
+	if c.w.opts.Metrics != nil {
+		cmds = append(cmds, b.Zcard().Key(k.TaskDelayed()).Build())
+	}
+	replies := c.w.client.rdb.DoMulti(call, cmds...)
+	if _, err := c.w.client.setClock(sent, replies[0]); err != nil {
 		return err
 	}
-	fields, err := replies[0].AsStrMap()
+	fields, err := replies[1].AsStrMap()
 	if err != nil {
 		return err
 	}
 	next := parseOrders(fields)
 	next.settings = c.readSettings(fields[configField])
-	if next.cancelled, err = c.marks.read(ctx, c.w.client.rdb, k.TaskCancelled(), replies[1], replies[2]); err != nil {
+	if next.cancelled, err = c.marks.read(ctx, c.w.client.rdb, k.TaskCancelled(), replies[2], replies[3]); err != nil {
 		return err
 	}
 	if n, err := replies[4].AsInt64(); err == nil {
 		next.watched = n > 0
 	}
 	if m := c.w.opts.Metrics; m != nil {
-		if n, err := replies[3].AsInt64(); err == nil {
+		if n, err := replies[5].AsInt64(); err == nil {
 			m.delayed.Set(float64(n))
 		}
 	}

@@ -229,7 +229,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// Requeue is one script for each letter, in two round trips.
+// Requeue is one script for each letter, in two round trips; three if the task has a deadline.
 func (d *RedisDeadLetters) Requeue(ctx context.Context, ids ...string) (n int, err error) {
 	var all []error
 	for _, id := range ids {
@@ -271,7 +271,7 @@ func (c *Client) Resubmit(ctx context.Context, l DeadLetter) (Ref, error) {
 
 // requeue is requeue.lua. elsewhere "1" = the letter need not be in Redis.
 func (c *Client) requeue(ctx context.Context, l *DeadLetter, elsewhere string) (word, entry string, err error) {
-	raw, m, err := newLife(l)
+	raw, m, err := c.newLife(ctx, l)
 	if err != nil {
 		return "", "", err
 	}
@@ -280,7 +280,10 @@ func (c *Client) requeue(ctx context.Context, l *DeadLetter, elsewhere string) (
 	if err := queue.validate(); err != nil {
 		return "", "", err
 	}
-	stream := k.TaskStream(string(queue))
+	stream, err := c.target(ctx, queue)
+	if err != nil {
+		return "", "", fmt.Errorf("task: requeue %s: %w", m.ID, err)
+	}
 	unique := stream
 	if m.Meta.Unique != "" {
 		unique = k.TaskUnique(m.Meta.Unique)
@@ -301,8 +304,9 @@ func (c *Client) requeue(ctx context.Context, l *DeadLetter, elsewhere string) (
 	return "", "", fmt.Errorf("task: requeue.lua replied %q", reply)
 }
 
-// newLife is the message of a dead task as it begins anew: no attempt counts, a deadline that is over is gone, the history stays.
-func newLife(l *DeadLetter) ([]byte, wire.Message, error) {
+// newLife is the message of a dead task as it begins anew: no attempt counts, a deadline that is over by the server's clock is gone, the history stays. One round
+// trip if it has a deadline, else none.
+func (c *Client) newLife(ctx context.Context, l *DeadLetter) ([]byte, wire.Message, error) {
 	if !l.Readable {
 		return nil, wire.Message{}, ErrUnreadable
 	}
@@ -312,8 +316,14 @@ func newLife(l *DeadLetter) ([]byte, wire.Message, error) {
 	}
 	m.Labels = slices.DeleteFunc(slices.Clone(m.Labels), func(l wire.Label) bool { return l.Key == retryLabel })
 	m.Meta.Snoozes, m.Meta.Blocked, m.Meta.Unknown, m.Meta.Start = 0, 0, 0, ""
-	if m.Meta.Deadline > 0 && m.Meta.Deadline <= time.Now().UnixMilli() {
-		m.Meta.Deadline = 0
+	if m.Meta.Deadline > 0 {
+		now, err := c.Now(ctx)
+		if err != nil {
+			return nil, m, err
+		}
+		if m.Meta.Deadline <= now.UnixMilli() {
+			m.Meta.Deadline = 0
+		}
 	}
 	raw, err := m.Append(nil)
 	return raw, m, err

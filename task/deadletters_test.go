@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ func (f *flaky) handler() task.Handler {
 func (f *flaky) dead(e *env, opts []task.SubmitOption, numbers ...int) (handles []*task.Handle[int]) {
 	e.t.Helper()
 	for _, n := range numbers {
-		handles = append(handles, submitOne(e, f.typ, double{n}, opts...))
+		handles = append(handles, send(e, f.typ, double{n}, opts...))
 	}
 	for _, h := range handles {
 		var failed *task.Error
@@ -66,7 +67,7 @@ func TestDeadLetterLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.ID != h.ID || l.Name != "test:Mend" || l.Reason != "errors.errorString" && l.Reason != "fmt.wrapError" || l.Error.Message != "attempt 2 of 7" || !l.Readable ||
+	if l.ID != h.ID || l.Name != "test:Mend" || l.Reason != "errors.errorString" || l.Error.Message != "attempt 2 of 7" || !l.Readable ||
 		l.Queue != "normal:medium" || string(l.Args) != "[7]" || l.Labels["a"] != "b" || l.Worker != "w" || l.State != task.StateDead {
 		t.Errorf("%+v", l)
 	}
@@ -110,6 +111,23 @@ func TestDeadAgain(t *testing.T) {
 	}
 }
 
+// The reason is the type of the error, not that of what fmt.Errorf puts around it.
+func TestReasonOfAWrappedError_T14(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, int]("test:Open")
+	e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (int, error) {
+		return 0, fmt.Errorf("read the plan: %w", fmt.Errorf("try: %w", &os.PathError{Op: "open", Path: "plan", Err: os.ErrNotExist}))
+	}))
+	h := send(e, typ, 1)
+	if _, err := h.Await(e.ctx()); err == nil {
+		t.Fatal("no error")
+	}
+	l, err := e.client.DeadLetters().Show(e.ctx(), h.ID)
+	if err != nil || l.Reason != "fs.PathError" || l.Error.Message != "read the plan: try: open plan: file does not exist" {
+		t.Errorf("%q, %+v, %v", l.Reason, l.Error, err)
+	}
+}
+
 // T14: many operators, one requeue: each letter is claimed once.
 func TestRequeueByMany(t *testing.T) {
 	e := newEnv(t)
@@ -140,7 +158,7 @@ func TestDeadLettersList(t *testing.T) {
 	f, other := newFlaky(), task.Define[double, int]("test:Other", task.Large)
 	e.start(task.WorkerOptions{}, f.handler(), other.Handle(func(context.Context, *task.Job[double]) (int, error) { panic("other") }))
 	f.dead(e, nil, 1, 2, 3, 4, 5)
-	h := submitOne(e, other, double{9})
+	h := send(e, other, double{9})
 	if _, err := h.Await(e.ctx()); err == nil {
 		t.Fatal("done")
 	}

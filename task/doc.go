@@ -43,7 +43,7 @@
 //
 // Redis comes back without its memory (no append-only file, FLUSHALL): its tasks, results and dynamic schedules are gone. Workers and schedulers go on with what is submitted and declared
 // from then on. With appendfsync everysec a power failure loses about the last second, with asynchronous replication a failover what was
-// not copied.
+// not copied, but for submissions under Options.Replicas.
 //
 // A scheduler: another one leads within its lease (30 s) and a second, and makes up for what was missed, as each schedule says. No slot is submitted twice.
 //
@@ -55,7 +55,7 @@
 //
 //	Type        what those who submit and those who handle a task agree on: name, arguments, result, policies
 //	Task        one piece of work, with an id
-//	Queue       one of nine streams, PRIORITY:SIZE; a worker serves all priorities of its sizes
+//	Queue       a stream, PRIORITY:SIZE: one of nine, or of a pool; a worker serves all priorities of its sizes
 //	Run         one call of a handler; an attempt is one that counts
 //	Lease       how long a worker counts as alive without a sign of life
 //	Fence       a number that rises with every run of a task, or with every holder of a lock

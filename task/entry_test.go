@@ -131,7 +131,7 @@ func FuzzDecodeSchedule(f *testing.F) {
 		}
 		text, err := d.encode()
 		if err != nil {
-			t.Skip(err) // a year beyond 9999
+			return // a year beyond 9999
 		}
 		if _, err := decodeSchedule("n", text); err != nil {
 			t.Errorf("%q is written as %q, which is refused: %v", raw, text, err)

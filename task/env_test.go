@@ -2,17 +2,25 @@ package task_test
 
 import (
 	"context"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(workerProcess) != "" { // a process that a test started to kill it
+		os.Exit(runWorkerProcess())
+	}
+	goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...)
+}
 
 const patience = 30 * time.Second // only seen when something hangs
 
@@ -42,6 +50,32 @@ func (e *env) connect(o task.Options) *task.Client {
 		o.LockPrefix = e.prefix + ":"
 	}
 	c, err := task.New(e.srv.Client, o)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(c.Close)
+	return c
+}
+
+// behind is a client as of another process, behind a proxy.
+func (e *env) behind() (*task.Client, *testenv.Proxy) {
+	e.t.Helper()
+	proxy := testenv.CountingProxy(e.t, e.srv.URL)
+	return e.reach(proxy.URL), proxy
+}
+
+// doomed is a client as of another process, behind what can cut it off at any of its commands.
+func (e *env) doomed() (*task.Client, *testenv.Guillotine) {
+	e.t.Helper()
+	g := testenv.NewGuillotine(e.t, e.srv.Addr)
+	return e.reach(g.URL), g
+}
+
+// reach is a client with a connection of its own to url.
+func (e *env) reach(url string) *task.Client {
+	e.t.Helper()
+	rdb := e.srv.Connect(e.t, redis.Options{URL: url, DialTimeout: time.Second})
+	c, err := task.New(rdb, task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -145,7 +179,7 @@ func (e *env) eventually(what string, ok func() bool) {
 // idle waits until no task waits, runs or is delayed.
 func (e *env) idle() {
 	e.t.Helper()
-	e.eventually("no task left", func() bool { return e.queued() == 0 && e.number("ZCARD", e.key("tasks:delayed")) == 0 })
+	e.eventually("no task left", func() bool { return e.left() == 0 })
 }
 
 func wait[T any](t testing.TB, what string, c <-chan T) T {
@@ -167,4 +201,29 @@ func send[T, R any](e *env, typ *task.Type[T, R], args T, opts ...task.SubmitOpt
 		e.t.Fatal(err)
 	}
 	return h
+}
+
+func (e *env) text(args ...string) string {
+	e.t.Helper()
+	s, err := e.do(args...).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		e.t.Fatalf("%q: %v", args, err)
+	}
+	return s
+}
+
+// left is how many tasks wait, run or are delayed.
+func (e *env) left() int64 {
+	e.t.Helper()
+	return e.queued() + e.number("ZCARD", e.key("tasks:delayed"))
+}
+
+func (e *env) counter(kind task.Outcome, name string) int64 {
+	return e.number("HGET", e.key("tasks:counters"), string(kind)+" type "+name)
+}
+
+// mark asks for the end of a task.
+func (e *env) mark(id string) {
+	e.do("ZADD", e.key("tasks:cancelled"), strconv.FormatInt(time.Now().UnixMilli(), 10), id)
+	e.do("PUBLISH", e.key("tasks:control"), "")
 }

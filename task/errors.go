@@ -64,10 +64,15 @@ type verdict struct {
 }
 
 func (v *verdict) Error() string {
-	if v.err == nil {
+	switch {
+	case v.err != nil:
+		return v.err.Error()
+	case v.snooze:
 		return fmt.Sprintf("task: snoozed for %v", v.delay)
+	case v.after:
+		return fmt.Sprintf("task: to run again after %v", v.delay)
 	}
-	return v.err.Error()
+	return "task: cancelled by its handler"
 }
 
 func (v *verdict) Unwrap() error { return v.err }

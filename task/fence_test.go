@@ -56,3 +56,29 @@ func TestFenceGrows_T13(t *testing.T) {
 		t.Errorf("fences %x do not grow", fences)
 	}
 }
+
+// T13: members of an aggregate have fences, too.
+func TestAggregateFence_T13(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, task.None]("test:Members", task.Small, task.Aggregate[int]{MaxSize: 2, MaxDelay: time.Second}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
+	fences := make(chan uint64, 10)
+	e.start(task.WorkerOptions{}, typ.HandleBatch(func(_ context.Context, jobs []*task.Job[int]) error {
+		first := jobs[0].Attempt == 1
+		for _, j := range jobs {
+			fences <- j.Fence
+		}
+		if first {
+			return errors.New("again")
+		}
+		return nil
+	}))
+	if _, err := typ.SubmitMany(e.ctx(), e.client, []int{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := wait(t, "fence", fences), wait(t, "fence", fences)
+	c, d := wait(t, "fence", fences), wait(t, "fence", fences)
+	if a == 0 || b == 0 || c <= a || d <= b {
+		t.Errorf("fences %d %d, then %d %d", a, b, c, d)
+	}
+	e.idle()
+}

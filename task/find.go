@@ -3,12 +3,13 @@ package task
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
 )
 
 // FindOption says how hard Find looks.
@@ -78,10 +79,8 @@ func (f *finder) find(ctx context.Context, ref Ref) (t *Task, err error) {
 	if t, err = f.inSets(ctx); t != nil || err != nil {
 		return t, err
 	}
-	if f.left != 0 {
-		if t, err = f.inQueues(ctx, strconv.FormatInt(f.now.UnixMilli(), 10)); t != nil || err != nil {
-			return t, err
-		}
+	if t, err = f.inQueues(ctx, strconv.FormatInt(f.now.UnixMilli(), 10)); t != nil || err != nil {
+		return t, err
 	}
 	return f.indexed(ctx)
 }
@@ -198,9 +197,16 @@ func (f *finder) indexed(ctx context.Context) (*Task, error) {
 	return nil, nil
 }
 
-// inQueues reads the nine streams, each from an entry on.
+// inQueues reads the streams, each from an entry on.
 func (f *finder) inQueues(ctx context.Context, from string) (*Task, error) {
-	for _, q := range Queues() {
+	if f.left == 0 {
+		return nil, nil
+	}
+	all, err := f.c.queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range all {
 		for next := from; f.left != 0; {
 			page, err := f.c.entriesPage(ctx, q, next, f.most())
 			if err != nil {
@@ -236,7 +242,7 @@ func (f *finder) read(n int) (last bool) {
 	return last
 }
 
-// inSets reads the delayed set and those of paused types.
+// inSets reads the delayed set and those of types that are set aside.
 func (f *finder) inSets(ctx context.Context) (*Task, error) {
 	all, err := f.c.parkedTypes(ctx)
 	if err != nil {
@@ -301,19 +307,16 @@ func (f *finder) inCollections(ctx context.Context) (t *Task, err error) {
 	return nil, nil
 }
 
-// parkedTypes are the sets of the types that are paused now.
+// parkedTypes are the sets of the types of which tasks are set aside now.
 func (c *Client) parkedTypes(ctx context.Context) ([]string, error) {
-	fields, err := c.rdb.Do(ctx, c.rdb.B().Hkeys().Key(c.keys.TaskControl()).Build()).AsStrSlice()
+	fields, err := c.rdb.Do(ctx, c.rdb.B().Hgetall().Key(c.keys.TaskControl()).Build()).AsStrMap()
 	if err != nil {
 		return nil, err
 	}
-	var all []string
-	for _, f := range fields {
-		if name, ok := strings.CutPrefix(f, pauseType); ok {
-			all = append(all, c.keys.TaskParked(name))
-		}
+	all := setAsideTypes(fields)
+	for i, name := range all {
+		all[i] = c.keys.TaskParked(name)
 	}
-	slices.Sort(all)
 	return all, nil
 }
 
@@ -325,14 +328,10 @@ func (c *Client) entriesPage(ctx context.Context, q Queue, from string, count in
 // holders lists who holds which entries of a range.
 func (c *Client) holders(ctx context.Context, key, from, to string, count int64) ([]held, error) {
 	page, err := parsePending(c.rdb.Do(ctx, c.rdb.B().Xpending().Key(key).Group(c.keys.TaskGroup()).Start(from).End(to).Count(count).Build()))
-	if err != nil && isNoGroup(err) { // no worker has been there yet
+	if err != nil && stream.IsNoGroup(err) { // no worker has been there yet
 		return nil, nil
 	}
 	return page, err
-}
-
-func isNoGroup(err error) bool {
-	return strings.Contains(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
 }
 
 // position is a place in a sorted set: behind so many members of a score.

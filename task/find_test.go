@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
@@ -33,8 +34,8 @@ func TestFind(t *testing.T) {
 	running, release := stocked(e)
 	defer release()
 	k := e.keys()
-	wait := submitOne(e, Double, double{7}, task.WithLabels(map[string]string{"order": "4711"}), task.Background, task.Large)
-	late := submitOne(e, Double, double{8}, task.In(time.Hour))
+	wait := send(e, Double, double{7}, task.WithLabels(map[string]string{"order": "4711"}), task.Background, task.Large)
+	late := send(e, Double, double{8}, task.In(time.Hour))
 	locked := message(t, wire.Message{ID: "blocked-1", Name: "x:Y", Args: []byte{0x90}, Meta: wire.Meta{Blocked: 3}})
 	e.do("ZADD", k.TaskDelayed(), "99999999999", locked)
 	e.do("HSET", k.TaskBlocked(), "blocked-1", locked)
@@ -77,6 +78,25 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What Find shows of a task can be read as its type reads it; what is of another type, or does not fit, is refused.
+func TestArgsOf(t *testing.T) {
+	e := newEnv(t)
+	typ, other := task.Define[double, int]("test:Args"), task.Define[[]string, int]("test:Args")
+	found := e.find(send(e, typ, double{7}, task.In(time.Hour)).Ref)
+	if args, err := typ.ArgsOf(found); err != nil || args != (double{7}) {
+		t.Errorf("%+v, %v", args, err)
+	}
+	if _, err := task.Define[double, int]("test:Different").ArgsOf(found); err == nil || !strings.Contains(err.Error(), `"test:Args", want "test:Different"`) {
+		t.Errorf("of another type: %v", err)
+	}
+	if _, err := other.ArgsOf(found); err == nil || !strings.Contains(err.Error(), found.ID) {
+		t.Errorf("of another shape: %v", err)
+	}
+	if _, err := typ.ArgsOf(task.Task{Ref: found.Ref, State: task.StateDone}); err == nil || !strings.Contains(err.Error(), found.ID) {
+		t.Errorf("of a task that has ended: %v", err)
+	}
+}
+
 func TestFindEnded(t *testing.T) {
 	e := newEnv(t)
 	e.start(task.WorkerOptions{}, Double.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
@@ -85,14 +105,14 @@ func TestFindEnded(t *testing.T) {
 		}
 		return 2 * j.Args.N, nil
 	}))
-	h := submitOne(e, Double, double{21})
+	h := send(e, Double, double{21})
 	if _, err := h.Await(e.ctx()); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.find(h.Ref); got.State != task.StateDone || string(got.Result) != "42" || got.ID != h.ID {
 		t.Errorf("%+v", got)
 	}
-	bad := submitOne(e, Double, double{-1})
+	bad := send(e, Double, double{-1})
 	if _, err := bad.Await(e.ctx()); err == nil {
 		t.Fatal("no error")
 	}
@@ -150,7 +170,7 @@ func TestList(t *testing.T) {
 	_, release := stocked(e)
 	defer release()
 	k := e.keys()
-	submitOne(e, Double, double{}, task.ID("waiting-0"), task.Realtime, task.Large)
+	send(e, Double, double{}, task.ID("waiting-0"), task.Realtime, task.Large)
 	var members []string
 	for i := range 7 { // all due at once
 		members = append(members, "99999999999", message(t, wire.Message{ID: fmt.Sprintf("same-%d", i), Name: "x:Y"}))
@@ -233,5 +253,69 @@ func TestInspectOnOtherServers(t *testing.T) {
 			}
 			release()
 		})
+	}
+}
+
+// What a worker gave back waits for any worker, whoever asks, and is cancelled with what waits.
+func TestGivenBackWaits(t *testing.T) {
+	e := newEnv(t)
+	k := e.keys()
+	const q = task.Queue("normal:medium")
+	key := k.TaskStream(string(q))
+	back, running, fresh := send(e, Double, double{1}), send(e, Double, double{2}), send(e, Double, double{3})
+	e.must("XGROUP", "CREATE", key, k.TaskGroup(), "0")
+	e.must("XREADGROUP", "GROUP", k.TaskGroup(), "w", "COUNT", "2", "STREAMS", key, ">")
+	e.must("XCLAIM", key, k.TaskGroup(), "w:back", "0", back.Entry, "RETRYCOUNT", "0", "JUSTID") // as giveback.lua does
+	e.must("SET", k.Worker("w"), "token")
+	if !stream.GivenBack("w:back") {
+		t.Fatal("w:back is the name of a worker")
+	}
+	for _, c := range []struct {
+		ref    task.Ref
+		state  task.State
+		worker string
+		begun  int
+	}{{back.Ref, task.StateWaiting, "", 0}, {running.Ref, task.StateRunning, "w", 1}, {fresh.Ref, task.StateWaiting, "", 0}} {
+		for _, ref := range []task.Ref{c.ref, {ID: c.ref.ID}} {
+			if got := e.find(ref); got.State != c.state || got.Worker != c.worker || got.Deliveries != c.begun || got.Since.IsZero() != (c.worker == "") {
+				t.Errorf("%v: %s, held by %q since %v, begun %d times, want %s and %q", ref, got.State, got.Worker, got.Since, got.Deliveries, c.state, c.worker)
+			}
+		}
+	}
+	for state, want := range map[task.State][]string{task.StateWaiting: {back.ID, fresh.ID}, task.StateRunning: {running.ID}, "": {back.ID, running.ID, fresh.ID}} {
+		page, err := e.client.List(e.ctx(), task.Filter{State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range page.Tasks {
+			got = append(got, one.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: listed %v, want %v", state, got, want)
+		}
+	}
+	if s := queue(e.stats(), q); s.Waiting != 2 || s.Running != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+	if r := e.healthy(0); r.Waiting != 2 || r.Running != 1 {
+		t.Errorf("check: %+v", r)
+	}
+	if n, err := e.client.Purge(e.ctx(), q, q); n != 2 || err != nil {
+		t.Errorf("%d purged, %v", n, err)
+	}
+	e.must("DEL", k.Worker("w"))
+	e.start(task.WorkerOptions{}, Double.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
+		if j.Args.N != 2 {
+			t.Errorf("%d was purged, and runs", j.Args.N)
+		}
+		return 0, nil
+	}))
+	if _, err := running.Await(e.ctx()); err != nil {
+		t.Error(err)
+	}
+	var failed *task.Error
+	if _, err := back.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
+		t.Errorf("the one that was given back: %v", err)
 	}
 }

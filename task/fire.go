@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" // to compare what is stored
 	_ "embed"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
@@ -398,7 +400,8 @@ type write struct {
 	start         bool   // RunOnStart is asked for with it
 	kind          string // event besides those of slots
 	messages      []string
-	first         string // id of the first task
+	spans         []trace.Span // of the messages
+	first         string       // id of the first task
 	queue         Queue
 	key           string // that keeps others out, "" = none
 	hold          time.Duration
@@ -422,8 +425,10 @@ func (l *leader) add(w *write, id string, slot time.Time, yield bool) {
 		w.rest++
 		return
 	}
-	b, key, hold, err := l.message(w.t, id, slot, yield)
+	ctx, span := l.s.traceSlot(&w.t.doc, id)
+	b, key, hold, err := l.message(ctx, w.t, id, slot, yield)
 	if err != nil {
+		endSlots([]trace.Span{span}, "failed", err)
 		w.failed++
 		w.next.Failed++
 		w.skipped.Failed++
@@ -436,6 +441,7 @@ func (l *leader) add(w *write, id string, slot time.Time, yield bool) {
 		w.first, w.queue = id, w.next.Queue
 	}
 	w.messages = append(w.messages, rueidis.BinaryString(b))
+	w.spans = append(w.spans, span)
 	w.key, w.hold = key, hold
 	w.next.LastTask, w.next.Entry = id, ""
 	if w.failed == 0 {
@@ -454,8 +460,8 @@ func (w *write) close(p plan) {
 	}
 }
 
-// message is the task of one slot, and the key that keeps the next ones out.
-func (l *leader) message(t *tracked, id string, slot time.Time, yield bool) (b []byte, key string, hold time.Duration, err error) {
+// message is the task of one slot, in the trace of ctx, and the key that keeps the next ones out.
+func (l *leader) message(ctx context.Context, t *tracked, id string, slot time.Time, yield bool) (b []byte, key string, hold time.Duration, err error) {
 	d := &t.doc
 	p, z := d.Queue.parts()
 	of := &spec{name: d.Task, priority: p, size: z}
@@ -485,6 +491,7 @@ func (l *leader) message(t *tracked, id string, slot time.Time, yield bool) (b [
 	default:
 		s.meta.Start, key, hold = "schedule:"+d.Name, "schedule:"+d.Name, holdAtMost
 	}
+	l.s.client.injectTrace(ctx, &s.meta)
 	b, err = l.s.client.encode(of, s)
 	return b, key, hold, err
 }
@@ -504,6 +511,7 @@ func (l *leader) commit(ctx context.Context, writes []*write) error {
 	all.Wait()
 	var failed error
 	for i, w := range writes {
+		endSlots(w.spans, cmp.Or(replies[i].word, "unknown"), replies[i].err)
 		if err := l.settle(w, replies[i]); err != nil && (failed == nil || errors.Is(err, errNotLeader)) {
 			failed = err
 		}
@@ -539,7 +547,10 @@ func (l *leader) call(ctx context.Context, w *write) (r reply) {
 		args[3] = sha1hex(w.t.raw)
 	}
 	if len(w.messages) > 0 {
-		keys[3] = c.streams[w.queue]
+		if keys[3], r.err = c.target(ctx, w.queue); r.err != nil {
+			r.err = fmt.Errorf("task: fire %s: %w", w.t.name, r.err)
+			return r
+		}
 		args = append(args, w.messages...)
 	}
 	if w.key != "" {
@@ -617,7 +628,7 @@ func (l *leader) settle(w *write, r reply) error {
 	}
 	tell("dropped", "", w.dropped)
 	tell("failed", "", w.failed)
-	l.s.opts.Metrics.Scheduled(int(max(t.doc.Fired-fired, 0)), int(max(t.doc.Skipped-skipped, 0)+w.dropped), int(w.failed))
+	l.s.opts.Metrics.slots(int(max(t.doc.Fired-fired, 0)), int(max(t.doc.Skipped-skipped, 0)+w.dropped), int(w.failed))
 	return nil
 }
 

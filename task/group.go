@@ -290,18 +290,16 @@ func (c *Client) spawn(ctx context.Context, g *grouping) (existing bool, err err
 			return false, err
 		}
 	}
-	head := []string{strconv.Itoa(g.total), ms(g.ttl), string(g.policy), rueidis.BinaryString(g.record),
-		rueidis.BinaryString(g.callback.data), queueIndex(g.callback.queue), rueidis.BinaryString(g.after.data), "0"}
-	if g.after.data != nil {
-		head[7] = queueIndex(g.after.queue)
+	pages, err := g.pages(ctx, c)
+	if err != nil {
+		return false, fmt.Errorf("task: spawn: %w", err)
 	}
-	pages := g.pages(c, head)
-	word, err := spawned(g, spawnScript.Run(ctx, c.rdb, pages[0].Keys, pages[0].Args...))
+	word, err := spawned(g, spawnScript.Run(ctx, c.in, pages[0].Keys, pages[0].Args...))
 	if err != nil {
 		return false, err
 	}
 	for rest := pages[1:]; len(rest) > 0; rest = rest[min(spawnPages, len(rest)):] {
-		for _, r := range spawnScript.RunMulti(ctx, c.rdb, rest[:min(spawnPages, len(rest))]) {
+		for _, r := range spawnScript.RunMulti(ctx, c.in, rest[:min(spawnPages, len(rest))]) {
 			if _, err := spawned(g, r); err != nil {
 				return false, err
 			}
@@ -311,28 +309,33 @@ func (c *Client) spawn(ctx context.Context, g *grouping) (existing bool, err err
 }
 
 // pages are the calls of spawn.lua, at least one.
-func (g *grouping) pages(c *Client, head []string) []script.Call {
-	k := c.keys
-	keys := []string{k.GroupState(g.id), k.GroupDone(g.id), k.GroupRemaining(g.id), k.GroupCallback(g.id), k.TaskDelayed()}
-	index := make(map[Queue]string)
-	for _, q := range Queues() {
-		keys = append(keys, k.TaskStream(string(q)))
-		index[q] = queueIndex(q)
+func (g *grouping) pages(ctx context.Context, c *Client) ([]script.Call, error) {
+	k, to := c.keys, c.targets()
+	for _, m := range append([]message{g.callback}, g.children...) {
+		if err := to.add(ctx, m.queue); err != nil {
+			return nil, err
+		}
 	}
+	head := []string{strconv.Itoa(g.total), ms(g.ttl), string(g.policy), rueidis.BinaryString(g.record),
+		rueidis.BinaryString(g.callback.data), queueWord(g.callback.queue), rueidis.BinaryString(g.after.data), ""}
+	if g.after.data != nil {
+		head[7] = queueWord(g.after.queue)
+	}
+	keys := append([]string{k.GroupState(g.id), k.GroupDone(g.id), k.GroupRemaining(g.id), k.GroupCallback(g.id), k.TaskDelayed()}, to.keys...)
 	var pages []script.Call
 	for from := 0; from == 0 || from < len(g.children); from += spawnPage {
 		page := g.children[from:min(from+spawnPage, len(g.children))]
-		args := make([]string, 0, 10+3*len(page))
+		args := make([]string, 0, 11+3*len(page))
 		if args = append(args, head...); from > 0 {
 			copy(args[3:], []string{"", "", "", "", ""})
 		}
-		args = append(args, strconv.Itoa(from), g.outer)
+		args = append(args, strconv.Itoa(from), g.outer, to.index(g.callback.queue))
 		for _, m := range page {
-			args = append(args, index[m.queue], m.when, rueidis.BinaryString(m.data))
+			args = append(args, to.index(m.queue), m.when, rueidis.BinaryString(m.data))
 		}
 		pages = append(pages, script.Call{Keys: keys, Args: args})
 	}
-	return pages
+	return pages, nil
 }
 
 // spawned judges a reply of spawn.lua.

@@ -1,50 +1,108 @@
 package task_test
 
 import (
+	"context"
 	"strconv"
-	"time"
-
-	"github.com/redis/rueidis"
+	"strings"
+	"sync/atomic"
 
 	"github.com/taktworks/takt/task"
 )
 
-func (e *env) text(args ...string) string {
-	e.t.Helper()
-	s, err := e.do(args...).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		e.t.Fatalf("%q: %v", args, err)
+// family is a type of children, one of callbacks and one for failures, with handlers that tests steer.
+type family struct {
+	e        *env
+	child    *task.Type[double, int]
+	callback *task.Type[double, int]
+	failure  *task.Type[double, int]
+	runs     atomic.Int64
+	fired    chan []task.Result[int] // one for each run of the callback
+	failed   chan []task.Result[int] // one for each run of the OnFailure task
+	infos    chan task.Info
+}
+
+func newFamily(e *env, opts ...task.TypeOption) *family {
+	return &family{
+		e:        e,
+		child:    task.Define[double, int]("group:Child", append([]task.TypeOption{task.Small}, opts...)...),
+		callback: task.Define[double, int]("group:Callback", task.Realtime, task.Large),
+		failure:  task.Define[double, int]("group:Failure", task.Background, task.Small),
+		fired:    make(chan []task.Result[int], 100), failed: make(chan []task.Result[int], 100), infos: make(chan task.Info, 100),
 	}
-	return s
 }
 
-// left is how many tasks are in all queues and the delayed set.
-func (e *env) left() int64 {
-	n := e.number("ZCARD", e.key("tasks:delayed"))
-	for _, q := range task.Queues() {
-		n += e.number("XLEN", e.key("tasks:"+string(q)))
+// handlers are those of the family; a child does what do says, its argument doubled if do is nil.
+func (f *family) handlers(do func(context.Context, *task.Job[double]) (int, error)) []task.Handler {
+	after := func(ch chan []task.Result[int]) func(context.Context, *task.Job[double]) (int, error) {
+		return func(ctx context.Context, j *task.Job[double]) (int, error) {
+			f.infos <- j.Info
+			results, err := task.GroupResults[int](ctx)
+			if err != nil {
+				f.e.t.Errorf("GroupResults: %v", err)
+			}
+			ch <- results
+			return len(results), nil
+		}
 	}
-	return n
-}
-
-func (e *env) counter(kind task.Outcome, name string) int64 {
-	return e.number("HGET", e.key("tasks:counters"), string(kind)+" type "+name)
-}
-
-// mark asks for the end of a task.
-func (e *env) mark(id string) {
-	e.do("ZADD", e.key("tasks:cancelled"), strconv.FormatInt(time.Now().UnixMilli(), 10), id)
-	e.do("PUBLISH", e.key("tasks:control"), "")
-}
-
-// receive waits for something to happen in a handler.
-func receive[T any](e *env, what string, ch <-chan T) T {
-	e.t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		e.t.Fatalf("not so in %v: %s", patience, what)
-		panic("unreachable")
+	return []task.Handler{
+		f.child.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
+			f.runs.Add(1)
+			if do == nil {
+				return 2 * j.Args.N, nil
+			}
+			return do(ctx, j)
+		}),
+		f.callback.Handle(after(f.fired)), f.failure.Handle(after(f.failed)),
 	}
+}
+
+func (f *family) start(do func(context.Context, *task.Job[double]) (int, error)) (stop func()) {
+	_, stop = f.e.start(task.WorkerOptions{}, f.handlers(do)...)
+	return stop
+}
+
+func (f *family) children(n int, opts ...task.SubmitOption) []task.Pending {
+	all := make([]task.Pending, n)
+	for i := range all {
+		all[i] = f.child.With(double{i}, opts...)
+	}
+	return all
+}
+
+func (f *family) spawn(n int, opts ...task.GroupOption) *task.Group {
+	f.e.t.Helper()
+	g, err := task.Spawn(f.e.ctx(), f.e.client, f.children(n), f.callback.With(double{n}), opts...)
+	if err != nil {
+		f.e.t.Fatal(err)
+	}
+	return g
+}
+
+// quiet waits until no task is left, and says what followed: how often the callback ran, and the OnFailure task.
+func (f *family) quiet() (fired, failed int) {
+	f.e.t.Helper()
+	f.e.eventually("no task is left", func() bool { return f.e.left() == 0 })
+	return len(f.fired), len(f.failed)
+}
+
+func (f *family) info(g *task.Group) task.GroupInfo {
+	f.e.t.Helper()
+	info, err := g.Info(f.e.ctx())
+	if err != nil {
+		f.e.t.Fatal(err)
+	}
+	return info
+}
+
+// show is results as text: values, and E for an error.
+func show(results []task.Result[int]) string {
+	var words []string
+	for _, r := range results {
+		if r.Err != nil {
+			words = append(words, r.Err.Type)
+		} else {
+			words = append(words, strconv.Itoa(r.Value))
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
 )
 
 // Health is how a worker is.
@@ -70,14 +72,10 @@ func (w *Worker) lag(ctx context.Context, now time.Time) (lag time.Duration, err
 	var heads rueidis.Commands
 	for i, r := range c.rdb.DoMulti(ctx, asks...) {
 		g, err := parseGroup(r, c.keys.TaskGroup())
-		if err != nil && !isNoGroup(err) {
+		if err != nil && !stream.IsNoGroup(err) {
 			return 0, err
 		}
-		from := "-"
-		if g.delivered != "" {
-			from = "(" + g.delivered
-		}
-		heads = append(heads, c.rdb.B().Xrange().Key(keys[i]).Start(from).End("+").Count(1).Build())
+		heads = append(heads, c.rdb.B().Xrange().Key(keys[i]).Start(g.undelivered()).End("+").Count(1).Build())
 	}
 	for _, r := range c.rdb.DoMulti(ctx, heads...) {
 		head, err := r.AsXRange()

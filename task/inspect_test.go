@@ -45,15 +45,6 @@ func (e *env) healthy(grace time.Duration) task.Report {
 	return report
 }
 
-func submitOne[T, R any](e *env, typ *task.Type[T, R], args T, opts ...task.SubmitOption) *task.Handle[R] {
-	e.t.Helper()
-	h, err := typ.Submit(e.ctx(), e.client, args, opts...)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return h
-}
-
 func contains(found []task.Violation, key, problem string) (hits int) {
 	for _, v := range found {
 		if v.Key == key && strings.Contains(v.Problem, problem) {

@@ -7,21 +7,28 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // DefineJSON makes a type by its name alone, for programs that do not know its Go types: arguments are a JSON array, or one value that is not an array and then
 // the only argument; results are JSON. Bytes are {"$bin": base64} and times {"$time": RFC 3339} in both directions. Unlike Define it returns an error.
 func DefineJSON(name string, opts ...TypeOption) (*JSONType, error) {
-	s := spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}, timeout: DefaultTimeout, retention: DefaultRetention}
+	s := spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}}
 	for _, o := range opts {
 		o.applyType(&s)
 	}
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	if s.locks != nil || s.unique != nil && s.unique.key != nil {
-		return nil, fmt.Errorf("task: DefineJSON(%q): Locks and UniqueBy need Go types", name)
+	if s.locks != nil || len(s.keyed) > 0 || s.unique != nil && s.unique.key != nil || s.aggregate != nil || len(s.periodic) > 0 {
+		return nil, fmt.Errorf("task: DefineJSON(%q): Locks, ExclusiveBy, UniqueBy, Aggregate and schedules need Go types", name)
+	}
+	if s.timeout == 0 {
+		s.timeout = DefaultTimeout
+	}
+	if s.retention == 0 {
+		s.retention = DefaultRetention
 	}
 	s.labels = wire.Labels{{Key: "priority", Value: string(s.priority)}, {Key: "size", Value: string(s.size)}}
 	return &JSONType{s}, nil
@@ -63,7 +70,7 @@ func argsFromJSON(text json.RawMessage) ([]byte, error) {
 
 // Handle is Type.Handle for JSON. Job.Args is the array of arguments; an empty result is null.
 func (t *JSONType) Handle(f func(context.Context, *Job[json.RawMessage]) (json.RawMessage, error)) Handler {
-	return Handler{spec: &t.spec, call: func(ctx context.Context, r *run) ([]byte, error) {
+	h := Handler{spec: &t.spec, call: func(ctx context.Context, r *run) ([]byte, error) {
 		args, err := argsToJSON(r.msg.Args)
 		if err != nil {
 			return nil, &argumentError{err}
@@ -78,6 +85,15 @@ func (t *JSONType) Handle(f func(context.Context, *Job[json.RawMessage]) (json.R
 		}
 		return value, nil
 	}}
+	if len(t.own) > 0 { // Exclusive, whatever the arguments
+		h.lock = func(*run) (all []lock.Spec, _ error) {
+			for _, own := range t.own {
+				all = append(all, own(nil)...)
+			}
+			return all, nil
+		}
+	}
+	return h
 }
 
 // argsToJSON is the array of arguments as JSON.

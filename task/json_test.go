@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,7 +59,8 @@ func TestJSONTypes(t *testing.T) {
 
 func TestJSONTypesRefuse(t *testing.T) {
 	e := newEnv(t)
-	for _, opts := range [][]task.TypeOption{{task.Priority("urgent")}, {task.UniqueBy(time.Hour, func(double) string { return "" })}} {
+	for _, opts := range [][]task.TypeOption{{task.Priority("urgent")}, {task.UniqueBy(time.Hour, func(double) string { return "" })},
+		{task.ExclusiveBy(func(double) []string { return nil })}, {task.Aggregate[double]{}}, {task.Every(time.Second)}, {task.Retry(nil)}} {
 		if _, err := task.DefineJSON("test:X", opts...); err == nil {
 			t.Error("accepted")
 		}
@@ -78,5 +80,24 @@ func TestJSONTypesRefuse(t *testing.T) {
 	var d *task.DuplicateError
 	if _, _, err := typ.Submit(e.ctx(), e.client, json.RawMessage("[1]")); !errors.As(err, &d) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a type says besides its Go types holds for one without them: one at a time, the default limit of a run, the default time for which results are kept.
+func TestJSONTypesKeepTheirOptions(t *testing.T) {
+	e := newEnv(t)
+	typ := defineJSON(t, "test:One", task.Exclusive(), task.Timeout(0), task.Retention(0))
+	e.start(task.WorkerOptions{}, typ.Handle(func(ctx context.Context, j *task.Job[json.RawMessage]) (json.RawMessage, error) {
+		if _, limited := ctx.Deadline(); !limited || len(j.Fences()) != 1 {
+			return nil, fmt.Errorf("limited %v, fences of locks %v", limited, j.Fences())
+		}
+		return nil, nil
+	}))
+	ref, _, err := typ.Submit(e.ctx(), e.client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := e.client.AwaitJSON(e.ctx(), ref.ID); err != nil || r.Err != nil {
+		t.Errorf("%v, %v", err, r.Err)
 	}
 }

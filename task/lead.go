@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -91,7 +92,7 @@ func (l *leader) lead(ctx context.Context) error {
 // keep renews the lease every third of it, or ends life when it could not.
 func (l *leader) keep(life context.Context, lose context.CancelCauseFunc) {
 	ttl := l.s.opts.Lease
-	for pause := ttl / 3; sleep(life, min(pause, l.left())); {
+	for pause := ttl / 3; lifecycle.Sleep(life, min(pause, l.left())); {
 		if l.left() <= 0 {
 			lose(errNotLeader)
 			return
@@ -135,18 +136,6 @@ func (s *Scheduler) leadCall(ctx context.Context, action string, term int64) (n 
 		return 0, false, fmt.Errorf("task: lead.lua replied %v", reply)
 	}
 	return reply[1], reply[0] == 1, nil
-}
-
-// sleep waits for d; false: ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // SchedulerLeader is who submits periodic tasks now: the ID of the Scheduler, "" if nobody does, and the number of its election. One round trip.

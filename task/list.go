@@ -125,10 +125,14 @@ func (l *lister) open(ctx context.Context) (err error) {
 	}
 	state := func(these ...State) bool { return l.f.State == "" || slices.Contains(these, l.f.State) }
 	if state(StateWaiting, StateRunning) {
-		for _, q := range Queues() {
-			if l.f.Queue == "" || q == l.f.Queue {
-				l.places = append(l.places, string(q))
+		all := []Queue{l.f.Queue}
+		if l.f.Queue == "" {
+			if all, err = l.c.queues(ctx); err != nil {
+				return err
 			}
+		}
+		for _, q := range all {
+			l.places = append(l.places, string(q))
 		}
 	}
 	if state(StateDelayed, StateBlocked) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
@@ -402,12 +401,7 @@ func TestOppositeOrders(t *testing.T) {
 // A list of locks is taken in one round trip, and given back in one (L15).
 func TestListOfLocksIsOneRoundTrip(t *testing.T) {
 	e := newEnv(t)
-	p := testenv.CountingProxy(t, e.srv.URL)
-	c, err := task.New(e.srv.Connect(t, redis.Options{URL: p.URL}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c, p := e.behind()
 	for n := range 6 {
 		kind := task.Define[double, int](fmt.Sprintf("test:L%d", n), task.Locks(func(double) (all []lock.Spec) {
 			for i := range n {
@@ -563,12 +557,7 @@ func TestWorkerDiesWithALock(t *testing.T) {
 	kind := task.Define[double, int]("test:Dies", task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "D"}, lock.TTL(time.Second))}
 	}))
-	p := testenv.CountingProxy(t, e.srv.URL)
-	c, err := task.New(e.srv.Connect(t, redis.Options{URL: p.URL}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c, p := e.behind()
 	begun := make(chan struct{}, 10)
 	ended := make(chan error, 10)
 	dies, err := c.Worker(task.WorkerOptions{Lease: 300 * time.Millisecond, Drain: time.Millisecond, NoPromote: true}, kind.Handle(func(ctx context.Context, _ *task.Job[double]) (int, error) {

@@ -190,6 +190,24 @@ func TestRunTwiceIsRefused(t *testing.T) {
 	if err := wait(t, "the end of the scheduler", end); err != nil {
 		t.Error(err)
 	}
+
+	// Once they have ended they can run again.
+	e.run(w)
+	again, over := context.WithCancel(t.Context())
+	go func() { end <- s.Run(again) }()
+	e.eventually("the scheduler leads again", func() bool {
+		id, term, err := e.client.SchedulerLeader(e.ctx())
+		return err == nil && id == s.ID() && term == 2
+	})
+	send(e, typ, double{2})
+	e.idle()
+	if n := ran.Load(); n != 2 {
+		t.Errorf("%d runs, want 2", n)
+	}
+	over()
+	if err := wait(t, "the second end of the scheduler", end); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestParseRefChecksTheEntry(t *testing.T) {

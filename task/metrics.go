@@ -17,7 +17,7 @@ import (
 //	takt_task_stuck_total{task}            handlers that ignored the end of their context for longer than WorkerOptions.Margin
 //	takt_task_promoted_total               delayed tasks moved to their queues by this process
 //	takt_task_promotion_late_seconds       how late the first of them was each time
-//	takt_task_delayed_pending              delayed tasks of the prefix, looked at once a second
+//	takt_task_delayed_pending              delayed tasks of the prefix, looked at every five seconds
 //	takt_task_scheduled_total{result}      occurrences of periodic tasks: fired, skipped, failed
 type Metrics struct {
 	runs      *prometheus.CounterVec
@@ -62,8 +62,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Scheduled counts what a scheduler did with occurrences of periodic tasks: how many it submitted, left out because of a policy, or could not submit.
-func (m *Metrics) Scheduled(fired, skipped, failed int) {
+// slots counts what a scheduler did with occurrences of periodic tasks: how many it submitted, left out because of a policy, or could not submit.
+func (m *Metrics) slots(fired, skipped, failed int) {
 	if m == nil {
 		return
 	}

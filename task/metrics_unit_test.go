@@ -77,7 +77,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 func BenchmarkCount(b *testing.B) {
 	_, r := unitWorker(NewMetrics(nil))
 	w, o := r.worker, &outcome{kind: Done, run: r}
-	r.ctx = &runContext{r: r, parent: context.Background()}
+	r.ctx = r.live(context.Background())
 	b.ReportAllocs()
 	for b.Loop() {
 		w.meters.fetch(r.queue)
@@ -85,4 +85,17 @@ func BenchmarkCount(b *testing.B) {
 		w.meters.leave(r)
 		w.meters.end(r, o, time.Millisecond, time.Millisecond)
 	}
+}
+
+// What a scheduler could not submit is counted, too.
+func TestFailedSlotsAreCounted(t *testing.T) {
+	m := NewMetrics(nil)
+	m.slots(3, 2, 1)
+	m.slots(0, 0, 1)
+	for result, want := range map[string]float64{"fired": 3, "skipped": 2, "failed": 2} {
+		if n := counted(t, m.scheduled.WithLabelValues(result)); n != want {
+			t.Errorf("%s: %v, want %v", result, n, want)
+		}
+	}
+	(*Metrics)(nil).slots(1, 1, 1) // counts nothing
 }

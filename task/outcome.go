@@ -173,5 +173,12 @@ func errorType(err error) string {
 	if errors.As(err, &v) && v.err != nil {
 		err = v.err
 	}
-	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+	for {
+		name := strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+		inner := errors.Unwrap(err)
+		if inner == nil || name != "fmt.wrapError" { // of fmt.Errorf
+			return name
+		}
+		err = inner
+	}
 }

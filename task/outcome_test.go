@@ -3,7 +3,6 @@ package task_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +28,7 @@ func TestUnwrittenOutcomeIsKept(t *testing.T) {
 				ran <- struct{}{}
 				return 0, errors.New("boom")
 			}))
-			h := submitOne(e, typ, double{})
+			h := send(e, typ, double{})
 			<-ran
 			if got := e.find(h.Ref); got.State != task.StateRunning {
 				t.Errorf("it is %s", got.State)
@@ -52,7 +51,7 @@ func TestRetryIsOneDelayedMessage(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, int]("test:E2", task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
 	e.start(task.WorkerOptions{NoPromote: true}, typ.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("boom") }))
-	h := submitOne(e, typ, double{5})
+	h := send(e, typ, double{5})
 	e.eventually("it is delayed", func() bool { return e.number("ZCARD", e.keys().TaskDelayed()) > 0 })
 	if n := e.number("ZCARD", e.keys().TaskDelayed()); n != 1 {
 		t.Errorf("%d members", n)
@@ -68,62 +67,17 @@ func TestRetryIsOneDelayedMessage(t *testing.T) {
 	}
 }
 
-// task-E3: a task without retries that fails goes to the dead letters, and not to the delayed set.
-func TestNoRetryIsOneDeadLetter(t *testing.T) {
-	e := newEnv(t)
-	e.start(task.WorkerOptions{NoPromote: true}, failing.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("boom") }))
-	h := submitOne(e, failing, double{})
-	if _, err := h.Await(e.ctx()); err == nil {
-		t.Fatal("done")
-	}
-	if r := e.healthy(0); r.Dead != 1 || r.Delayed != 0 || r.Unfinished() != 0 {
-		t.Errorf("%+v", r)
-	}
-}
-
-// plus-16, T17: a retry keeps the id, the result under it is the final one, and there are 1 + Retries runs.
-func TestRetriesKeepTheID(t *testing.T) {
-	for _, retries := range []int{1, 3} {
-		e := newEnv(t)
-		typ := task.Define[double, int]("test:P16", task.Retry(task.Backoff{Base: time.Millisecond, Retries: retries, Exact: true}))
-		var runs atomic.Int64
-		e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
-			n := int(runs.Add(1))
-			if j.ID != "mine" || j.Attempt != n {
-				t.Errorf("run %d: id %s, attempt %d", n, j.ID, j.Attempt)
-			}
-			return 0, errors.New("boom")
-		}))
-		h := submitOne(e, typ, double{}, task.ID("mine"))
-		var failed *task.Error
-		if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Message != "boom" {
-			t.Error(err)
-		}
-		if n := runs.Load(); n != int64(1+retries) {
-			t.Errorf("%d runs, want 1 + %d", n, retries)
-		}
-		if got := e.find(task.Ref{ID: "mine"}); got.State != task.StateDead || len(got.History) != 1+retries {
-			t.Errorf("%+v", got)
-		}
-		if n := e.number("EXISTS", e.keys().TaskResult("mine")); n != 1 {
-			t.Errorf("%d results", n)
-		}
-		e.healthy(0)
-	}
-}
-
 // T15: nothing is ever trimmed: a queue that is full refuses, and what is in it stays.
-func TestFullQueueRefuses(t *testing.T) {
+func TestFullQueueRefuses_T15(t *testing.T) {
 	e := newEnv(t)
 	full := e.connect(task.Options{MaxBacklog: 3})
 	for i := range 3 {
-		submitOne(e, Double, double{i})
+		send(e, Double, double{i})
 	}
-	if _, err := Double.Submit(e.ctx(), full, double{}); !errors.Is(err, task.ErrBacklog) {
-		t.Errorf("%v", err)
-	}
-	if _, err := Double.Submit(e.ctx(), full, double{}, task.In(time.Hour)); !errors.Is(err, task.ErrBacklog) {
-		t.Errorf("delayed: %v", err)
+	for what, opts := range map[string][]task.SubmitOption{"at once": nil, "delayed": {task.In(time.Hour)}, "by a script": {task.Key("k")}} {
+		if _, err := Double.Submit(e.ctx(), full, double{}, opts...); !errors.Is(err, task.ErrBacklog) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 	if _, err := Double.Submit(e.ctx(), full, double{}, task.Large); err != nil {
 		t.Errorf("to another queue: %v", err)
@@ -134,20 +88,4 @@ func TestFullQueueRefuses(t *testing.T) {
 	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
 	e.eventually("there is room", func() bool { return e.number("XLEN", e.keys().TaskStream("normal:medium")) == 0 })
 	e.eventually("the room is seen", func() bool { _, err := Double.Submit(e.ctx(), full, double{}); return err == nil })
-}
-
-// T16: no task gets where nobody reads.
-func TestNoTenthQueue(t *testing.T) {
-	e := newEnv(t)
-	for _, o := range []task.SubmitOption{task.Priority("urgent"), task.Size("tiny"), task.Priority("")} {
-		if _, err := Double.Submit(e.ctx(), e.client, double{}, o); err == nil {
-			t.Errorf("%v was submitted", o)
-		}
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a type of no queue was defined")
-		}
-	}()
-	task.Define[double, int]("test:T16", task.Size("tiny"))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,7 +30,7 @@ const (
 	parkedAgain = 100 * time.Millisecond // until a task is looked at again that was resumed before it was parked
 )
 
-// PauseType stops tasks of a type from being started, in all workers, within a second; what runs goes on. Tasks of the type that workers come upon are set aside, so that others
+// PauseType stops tasks of a type from being started, in all workers, at once or after five seconds; what runs goes on. Tasks of the type that workers come upon are set aside, so that others
 // are not held up by them. The name need not be known to anybody. A second call changes nothing. One round trip.
 func (c *Client) PauseType(ctx context.Context, name string) error {
 	if err := checkName("name", name); err != nil {
@@ -65,6 +67,23 @@ func (c *Client) unpark(ctx context.Context, name, field string) (moved int, err
 			return moved, nil
 		}
 	}
+}
+
+// setAsideTypes are the names of the types of which tasks are set aside, sorted: of those that are paused, and of those that the configuration does not enable, be it for one VO. A configuration
+// that is none enables all.
+func setAsideTypes(fields map[string]string) []string {
+	set := make(map[string]bool)
+	for name := range parseOrders(fields).types {
+		set[name] = true
+	}
+	if config, err := ParseConfig([]byte(fields[configField])); err == nil {
+		for _, name := range configNames(config) {
+			if !config.runsForAll(name) {
+				set[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 // parking is why a task is set aside: a field of the control hash, as long as it is there and, if sum is not "", has the value with this SHA-1.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,7 +24,8 @@ var promoteScript = script.New("task/promote", promoteLua)
 
 const (
 	promotePage  = 500                    // tasks of one script
-	promotePoll  = time.Second            // at least that often somebody looks
+	promotePoll  = 3 * time.Second        // at least that often somebody looks; who adds a delayed task tells
+	promoteAgain = time.Second            // after an error
 	promoteStand = 100 * time.Millisecond // how much later those look that found others to be quicker
 )
 
@@ -56,7 +56,7 @@ func (p *promoter) run(ctx context.Context) {
 		wait, err := p.turn(ctx)
 		if err != nil && ctx.Err() == nil {
 			p.log.Warn("task: delayed tasks wait, Redis does not answer as it should", "error", err)
-			wait = promotePoll/2 + rand.N(promotePoll/2)
+			wait = promoteAgain/2 + rand.N(promoteAgain/2)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -145,14 +145,16 @@ func (p *promoter) page(ctx context.Context) (moved int64, full bool, err error)
 	if err != nil || len(members) == 0 {
 		return 0, false, err
 	}
-	keys := []string{k.TaskDelayed(), k.TaskDead(), k.TaskDeadIndex(), k.TaskBlocked()}
-	for _, q := range queues {
-		keys = append(keys, p.c.streams[q])
-	}
+	to := p.c.targets()
 	args := make([]string, 0, 4*len(members))
 	for _, m := range members {
-		args = append(args, route(m)...)
+		words, err := to.route(call, m)
+		if err != nil {
+			return 0, false, err
+		}
+		args = append(args, words...)
 	}
+	keys := append([]string{k.TaskDelayed(), k.TaskDead(), k.TaskDeadIndex(), k.TaskBlocked()}, to.keys...)
 	reply, err := promoteScript.Run(call, p.c.rdb, keys, args...).AsIntSlice()
 	if err != nil {
 		return 0, false, err
@@ -166,22 +168,25 @@ func (p *promoter) page(ctx context.Context) (moved int64, full bool, err error)
 	return reply[0], len(members) == promotePage, nil
 }
 
-// route says where a delayed message goes: to the stream of its labels, or to the dead letters if it has none (T8, T16).
-func route(member string) []string {
+// route says where a delayed message goes, in the words of promote.lua: to the stream of its labels, or to the dead letters if it has none (T8, T16).
+func (t *targets) route(ctx context.Context, member string) ([]string, error) {
 	m, err := wire.Decode([]byte(member))
+	q := queueOfMessage(&m)
 	if err == nil {
-		q := queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size")))
-		if i := slices.Index(queues, q); i >= 0 {
-			blocked := ""
-			if m.Meta.Blocked > 0 {
-				blocked = m.ID
-			}
-			return []string{strconv.Itoa(i + 1), member, blocked, ""}
-		}
 		err = q.validate()
 	}
-	id := "raw:delayed:" + digest([]byte(member))
-	return []string{"0", member, id, rueidis.BinaryString(rawLetter(err, []byte(member)))}
+	if err != nil {
+		id := "raw:delayed:" + digest([]byte(member))
+		return []string{"0", member, id, rueidis.BinaryString(rawLetter(err, []byte(member)))}, nil
+	}
+	if err := t.add(ctx, q); err != nil {
+		return nil, err
+	}
+	blocked := ""
+	if m.Meta.Blocked > 0 {
+		blocked = m.ID
+	}
+	return []string{t.index(q), member, blocked, ""}, nil
 }
 
 func orPriority(s string) Priority {

@@ -3,11 +3,14 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/stream"
 )
 
 // PauseQueue has no worker take anything more from a queue; what runs goes on. It is safe to repeat, and workers know at once.
@@ -42,13 +45,16 @@ func (c *Client) order(ctx context.Context, q Queue, about, value string) error 
 	if err := q.validate(); err != nil {
 		return err
 	}
+	if _, err := c.target(ctx, q); err != nil { // Stats is to show it, mistyped or not
+		return fmt.Errorf("task: %s%s: %w", about, q, err)
+	}
 	field, b := about+string(q), c.rdb.B()
 	set := b.Hset().Key(c.keys.TaskControl()).FieldValue().FieldValue(field, value).Build()
 	if value == "" {
 		set = b.Hdel().Key(c.keys.TaskControl()).Field(field).Build()
 	}
 	for i, r := range c.rdb.DoMulti(ctx, set, b.Publish().Channel(c.keys.TaskControl()).Message(field).Build()) {
-		if err := r.Error(); err != nil && i == 0 { // who is not told looks once a second
+		if err := r.Error(); err != nil && i == 0 { // who is not told looks every few seconds
 			return fmt.Errorf("task: %s: %w", field, err)
 		}
 	}
@@ -65,14 +71,18 @@ func (c *Client) Drain(ctx context.Context, q Queue) error {
 	}
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
+	var left int64
 	for {
 		n, err := c.rdb.Do(ctx, c.rdb.B().Xlen().Key(c.keys.TaskStream(string(q))).Build()).AsInt64()
-		if err != nil {
+		switch {
+		case err != nil && left > 0: // it was seen before, and is not now: most likely ctx has ended
+			return fmt.Errorf("task: drain %s: %d tasks are left: %w", q, left, err)
+		case err != nil:
 			return fmt.Errorf("task: drain %s: %w", q, err)
-		}
-		if n == 0 {
+		case n == 0:
 			return nil
 		}
+		left = n
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("task: drain %s: %d tasks are left: %w", q, n, context.Cause(ctx))
@@ -111,7 +121,7 @@ func (c *Client) Purge(ctx context.Context, q, confirm Queue) (n int, err error)
 	}
 }
 
-// purgePage cancels the entries of a page that nobody holds. What cannot be read stays: a worker makes it a dead letter.
+// purgePage cancels the entries of a page that no worker holds. What cannot be read stays: a worker makes it a dead letter.
 func (c *Client) purgePage(ctx context.Context, q Queue, page []rueidis.XRangeEntry) (n int, err error) {
 	if len(page) == 0 {
 		return 0, nil
@@ -122,7 +132,7 @@ func (c *Client) purgePage(ctx context.Context, q Queue, page []rueidis.XRangeEn
 	}
 	running := make(map[string]bool, len(holders))
 	for _, h := range holders {
-		running[h.entry] = true
+		running[h.entry] = !h.givenBack()
 	}
 	for _, e := range page {
 		t := inQueue(q, e.ID, e.FieldValues["data"])
@@ -143,21 +153,24 @@ func (c *Client) purgePage(ctx context.Context, q Queue, page []rueidis.XRangeEn
 // QueueStats is what a queue looks like.
 type QueueStats struct {
 	Queue   Queue         `json:"queue"`
-	Waiting int64         `json:"waiting"`
+	Waiting int64         `json:"waiting"`             // what workers gave back included
 	Running int64         `json:"running"`             // held by workers
 	Oldest  time.Duration `json:"oldest_ns,omitempty"` // age of its oldest task, in this queue; 0 = it is empty
 	Paused  bool          `json:"paused,omitempty"`
 	Rate    float64       `json:"rate,omitempty"` // tasks per second, 0 = no bound
+
+	// Unserved says that tasks wait and no worker that lives has slots for the size (T16). It is told at once of a pool without workers, and about a lease after the last one ended.
+	Unserved bool `json:"unserved,omitempty"`
 }
 
 // Stats is what all tasks look like.
 type Stats struct {
-	At      time.Time        `json:"at"` // by the server's clock
-	Queues  []QueueStats     `json:"queues"`
+	At      time.Time        `json:"at"`      // by the server's clock
+	Queues  []QueueStats     `json:"queues"`  // the nine of the built-in sizes, and three of each pool that was ever used, by name
 	Delayed int64            `json:"delayed"` // the blocked included
 	NextDue time.Time        `json:"next_due,omitzero"`
 	Blocked int64            `json:"blocked"`
-	Parked  map[string]int64 `json:"parked,omitempty"` // of each paused type
+	Parked  map[string]int64 `json:"parked,omitempty"` // of each type that is paused or not enabled
 	Dead    int64            `json:"dead"`
 	Workers int64            `json:"workers"` // in the registry
 
@@ -166,7 +179,8 @@ type Stats struct {
 	ByQueue map[Queue]map[Outcome]int64  `json:"by_queue,omitempty"`
 }
 
-// Stats reads the state of all queues: three commands for each, none of which reads more than one entry, and the counters. One round trip, two if types are paused.
+// Stats reads the state of all queues: three commands for each, none of which reads more than one entry, and the counters. One round trip, one more each if there are pools and if types are
+// paused or not enabled.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	s, err := c.stats(ctx)
 	if err != nil {
@@ -179,13 +193,9 @@ func (c *Client) stats(ctx context.Context) (s Stats, err error) {
 	b, k := c.rdb.B(), c.keys
 	cmds := rueidis.Commands{b.Time().Build(), b.Hgetall().Key(k.TaskControl()).Build(), b.Zcard().Key(k.TaskDelayed()).Build(),
 		b.Zrange().Key(k.TaskDelayed()).Min("0").Max("0").Withscores().Build(), b.Hlen().Key(k.TaskBlocked()).Build(), b.Hlen().Key(k.TaskDead()).Build(),
-		b.Hlen().Key(k.TaskWorkers()).Build(), b.Hgetall().Key(k.TaskCounters()).Build()}
+		b.Hlen().Key(k.TaskWorkers()).Build(), b.Hgetall().Key(k.TaskCounters()).Build(), c.askPools()}
 	heads := len(cmds)
-	for _, q := range Queues() {
-		key := k.TaskStream(string(q))
-		cmds = append(cmds, b.Xlen().Key(key).Build(), b.Xpending().Key(key).Group(k.TaskGroup()).Build(), b.Xrange().Key(key).Start("-").End("+").Count(1).Build())
-	}
-	replies := c.rdb.DoMulti(ctx, cmds...)
+	replies := c.rdb.DoMulti(ctx, append(cmds, c.askQueues(queues)...)...)
 	at, err := replies[0].AsIntSlice()
 	if err != nil {
 		return s, err
@@ -215,16 +225,36 @@ func (c *Client) stats(ctx context.Context) (s Stats, err error) {
 		return s, err
 	}
 	s.count(counters)
+	served, err := parsePools(replies[8])
+	if err != nil {
+		return s, err
+	}
+	own := queuesOf(served)
+	answers := replies[heads:]
+	if len(own) > 0 {
+		answers = append(answers, c.rdb.DoMulti(ctx, c.askQueues(own)...)...)
+	}
 	o := parseOrders(fields)
-	for i, q := range Queues() {
-		one, err := queueStats(q, s.At, replies[heads+3*i:heads+3*i+3])
+	for i, q := range slices.Concat(queues, own) {
+		one, err := queueStats(q, s.At, answers[3*i:3*i+3])
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", q, err)
 		}
 		one.Paused, one.Rate = o.queues[q], o.rates[q]
+		one.Unserved = one.Waiting > 0 && !served[q.size()].After(s.At)
 		s.Queues = append(s.Queues, one)
 	}
-	return s, c.parkedStats(ctx, &s, o)
+	return s, c.parkedStats(ctx, &s, setAsideTypes(fields))
+}
+
+// askQueues are three commands for each queue.
+func (c *Client) askQueues(all []Queue) (cmds rueidis.Commands) {
+	b := c.rdb.B()
+	for _, q := range all {
+		key := c.keys.TaskStream(string(q))
+		cmds = append(cmds, b.Xlen().Key(key).Build(), b.Xpending().Key(key).Group(c.keys.TaskGroup()).Build(), b.Xrange().Key(key).Start("-").End("+").Count(1).Build())
+	}
+	return cmds
 }
 
 // queueStats reads the replies of XLEN, XPENDING and XRANGE.
@@ -235,11 +265,11 @@ func queueStats(q Queue, now time.Time, replies []rueidis.RedisResult) (QueueSta
 		return s, err
 	}
 	pending, err := replies[1].ToArray()
-	if err != nil && !isNoGroup(err) {
+	if err != nil && !stream.IsNoGroup(err) {
 		return s, err
 	}
-	if len(pending) > 0 {
-		s.Running = number(pending[0])
+	if s.Running, err = runningOf(pending); err != nil {
+		return s, err
 	}
 	head, err := replies[2].AsXRange()
 	if err != nil {
@@ -250,6 +280,32 @@ func queueStats(q Queue, now time.Time, replies []rueidis.RedisResult) (QueueSta
 	}
 	s.Waiting = max(length-s.Running, 0)
 	return s, nil
+}
+
+// runningOf reads how many entries workers hold from the reply of XPENDING: how many are pending, the first and the last, and how many for each consumer.
+func runningOf(pending []rueidis.RedisMessage) (n int64, err error) {
+	if len(pending) != 4 || number(pending[0]) == 0 {
+		return 0, nil
+	}
+	consumers, err := pending[3].ToArray()
+	if err != nil {
+		return 0, err
+	}
+	n = number(pending[0])
+	for _, m := range consumers {
+		pair, err := m.ToArray()
+		if err != nil {
+			return 0, err
+		}
+		if len(pair) == 2 && stream.GivenBack(text(pair[0])) {
+			held, err := pair[1].AsInt64()
+			if err != nil {
+				return 0, err
+			}
+			n -= held
+		}
+	}
+	return n, nil
 }
 
 // count sorts the counters: "done type T", "done queue Q".
@@ -272,16 +328,14 @@ func add[K comparable](m map[K]map[Outcome]int64, of K, kind Outcome, n int64) {
 	m[of][kind] += n
 }
 
-// parkedStats asks how many tasks of paused types are parked. One round trip, none if no type is paused.
-func (c *Client) parkedStats(ctx context.Context, s *Stats, o *orders) error {
-	if len(o.types) == 0 {
+// parkedStats asks how many tasks of these types are parked. One round trip, none without types.
+func (c *Client) parkedStats(ctx context.Context, s *Stats, names []string) error {
+	if len(names) == 0 {
 		return nil
 	}
-	s.Parked = make(map[string]int64, len(o.types))
-	var names []string
+	s.Parked = make(map[string]int64, len(names))
 	var cmds rueidis.Commands
-	for name := range o.types {
-		names = append(names, name)
+	for _, name := range names {
 		cmds = append(cmds, c.rdb.B().Zcard().Key(c.keys.TaskParked(name)).Build())
 	}
 	for i, r := range c.rdb.DoMulti(ctx, cmds...) {

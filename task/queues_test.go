@@ -25,11 +25,11 @@ func TestPauseQueue(t *testing.T) {
 	other := task.Define[double, int]("test:Bystander", task.Background)
 	run := func(context.Context, *task.Job[double]) (int, error) { ran.Add(1); return 0, nil }
 	e.start(task.WorkerOptions{}, Double.Handle(run), other.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
-	if _, err := submitOne(e, other, double{}).Await(e.ctx()); err != nil { // the worker knows of the pause
+	if _, err := send(e, other, double{}).Await(e.ctx()); err != nil { // the worker knows of the pause
 		t.Fatal(err)
 	}
-	h := submitOne(e, Double, double{})
-	if _, err := submitOne(e, other, double{}).Await(e.ctx()); err != nil {
+	h := send(e, Double, double{})
+	if _, err := send(e, other, double{}).Await(e.ctx()); err != nil {
 		t.Fatal(err)
 	}
 	if s := e.stats(); ran.Load() > 0 || !queue(s, q).Paused || queue(s, q).Waiting != 1 {
@@ -78,10 +78,10 @@ func TestSetRate(t *testing.T) {
 func TestDrain(t *testing.T) {
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
-	submitOne(e, Double, double{})
-	ctx, cancel := context.WithTimeout(e.ctx(), 10*time.Millisecond)
+	send(e, Double, double{})
+	ctx, cancel := context.WithTimeout(e.ctx(), 150*time.Millisecond)
 	defer cancel()
-	if err := e.client.Drain(ctx, q); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), string(q)) {
+	if err := e.client.Drain(ctx, q); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), string(q)+": 1 tasks are left") {
 		t.Errorf("%v", err)
 	}
 	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
@@ -103,7 +103,7 @@ func TestPurge(t *testing.T) {
 	}
 	held := int64(1)                               // at most
 	e.eventually("the worker knows", func() bool { // a read may be on its way: what it takes may stay with the worker until the queue is resumed
-		h := submitOne(e, holding, double{})
+		h := send(e, holding, double{})
 		if e.cancel(h.Ref) == task.CancelledNow {
 			return true
 		}
@@ -112,7 +112,7 @@ func TestPurge(t *testing.T) {
 	})
 	var handles []*task.Handle[int]
 	for range 700 {
-		handles = append(handles, submitOne(e, failing, double{}))
+		handles = append(handles, send(e, failing, double{}))
 	}
 	if n, err := e.client.Purge(e.ctx(), q, "normal:medium"); n != 0 || err == nil || !strings.Contains(err.Error(), "want the queue again") {
 		t.Errorf("%d %v", n, err)

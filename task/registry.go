@@ -14,14 +14,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/stream"
 )
 
-//go:embed tidy.lua
-var tidyLua string
+var (
+	//go:embed register.lua
+	registerLua string
+	//go:embed tidy.lua
+	tidyLua string
 
-var tidyScript = script.New("task/tidy", tidyLua)
+	registerScript = script.New("task/register", registerLua)
+	tidyScript     = script.New("task/tidy", tidyLua)
+)
 
 // WorkerInfo is what a worker says of itself, every third of its lease.
 type WorkerInfo struct {
@@ -38,6 +46,9 @@ type WorkerInfo struct {
 	Ended   uint64        `json:"ended"`             // of those: written to Redis, whatever became of them
 	InHand  int           `json:"in_hand"`           // handlers that run
 	Running []RunInfo     `json:"running,omitempty"` // at most 1,000 of them, longest first
+
+	// Config is what held in it then, as Worker.EffectiveConfig says it and ParseConfig reads it; nil of a worker with more than 1,000 types, or of an older build.
+	Config json.RawMessage `json:"config,omitempty"`
 
 	Alive bool `json:"alive"` // has a heartbeat now; set by Workers
 }
@@ -106,24 +117,53 @@ func (w *Worker) register(ctx context.Context) {
 	}
 }
 
-// publish writes the record. One of all workers, by lot, tidies up each time, so that many do not ask about each other at once. One round trip.
-func (w *Worker) publish(ctx context.Context) error {
+// publish writes the record, and that there is a worker for its sizes. One of all workers, by lot, tidies up each time, so that many do not ask about each other at once. Two round trips.
+func (w *Worker) publish(ctx context.Context) (err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	record, err := json.Marshal(w.info())
+	info := w.info()
+	if info.Config, err = w.shown(); err != nil {
+		return err
+	}
+	record, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
-	key, b := w.client.keys.TaskWorkers(), w.client.rdb.B()
-	replies := w.client.rdb.DoMulti(call, b.Hset().Key(key).FieldValue().FieldValue(w.opts.ID, string(record)).Build(), b.Hlen().Key(key).Build())
-	if err := replies[0].Error(); err != nil {
-		return err
+	args := []string{w.opts.ID, string(record), ms(w.opts.Lease)}
+	for size := range w.opts.Concurrency {
+		args = append(args, string(size))
 	}
-	n, err := replies[1].AsInt64()
+	w.evictions(w.client.rdb.Do(call, w.client.rdb.B().Info().Section("stats").Build()))
+	n, err := registerScript.Run(call, w.client.rdb, []string{w.client.keys.TaskWorkers(), w.client.keys.TaskPools()}, args...).AsInt64()
 	if err != nil || n < 2 || rand.Int64N(n) > 0 {
 		return err
 	}
 	return w.tidy(call)
+}
+
+// shown is EffectiveConfig as JSON, made anew when something else is set.
+func (w *Worker) shown() (json.RawMessage, error) {
+	set := w.settings()
+	if len(w.handlers) > maxListed || w.effective.text != nil && w.effective.of == set {
+		return w.effective.text, nil
+	}
+	text, err := json.Marshal(w.EffectiveConfig())
+	w.effective.of, w.effective.text = set, text
+	return text, err
+}
+
+// evictions reports it when the server has thrown keys away since the last look: each may have been a task, its result, or what keeps it from being two, and no
+// one else would say so. A server that does not answer INFO is not judged.
+func (w *Worker) evictions(reply rueidis.RedisResult) {
+	text, err := reply.ToString()
+	if err != nil {
+		return
+	}
+	n := redis.ParseMemory(text).Evicted
+	before := w.evicted.Swap(n)
+	if before >= 0 && n > before {
+		w.log.Error("task: the server has thrown keys away since its memory is full, tasks may be lost: CONFIG SET maxmemory-policy noeviction", "keys", n-before)
+	}
 }
 
 // tidy deletes the records of dead workers. What they held, and their names in the streams, is the business of those who read these (W7). Two round trips.

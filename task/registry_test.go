@@ -30,7 +30,7 @@ func TestWorkers(t *testing.T) {
 	_, stop := e.start(task.WorkerOptions{ID: "a", Lease: 300 * time.Millisecond, Concurrency: map[task.Size]int{task.Medium: 3}},
 		Double.Handle(func(context.Context, *task.Job[double]) (int, error) { close(begun); <-gate; return 1, nil }))
 	_, stopOther := e.start(task.WorkerOptions{ID: "b", Concurrency: map[task.Size]int{task.Large: 1}})
-	h := submitOne(e, Double, double{})
+	h := send(e, Double, double{})
 	<-begun
 	var a task.WorkerInfo
 	e.eventually("both are listed, with what runs", func() bool {
@@ -107,13 +107,13 @@ func TestHealth(t *testing.T) {
 		t.Errorf("before it runs: %+v", h)
 	}
 	stop := e.run(w)
-	submitOne(e, Double, double{})
+	send(e, Double, double{})
 	<-begun
 	if h := w.Health(e.ctx()); !h.OK || h.InFlight != 1 || h.Slots != 1 || time.Since(h.LastFetch) > time.Minute || h.Ping <= 0 || h.Lag != 0 {
 		t.Errorf("while it runs: %+v", h)
 	}
 	for range 3 { // at least one is not fetched ahead
-		submitOne(e, Double, double{})
+		send(e, Double, double{})
 	}
 	e.eventually("tasks lag", func() bool { return w.Health(e.ctx()).Lag > time.Millisecond })
 	probe := func(query string) (int, task.Health) {

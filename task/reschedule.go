@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,13 +11,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/internal/lifecycle"
 )
-
-//go:embed reschedule.lua
-var rescheduleLua string
-
-var rescheduleScript = script.New("task/reschedule", rescheduleLua)
 
 var (
 	// ErrNoSchedule: no schedule has that name.
@@ -227,7 +221,7 @@ func (c *Client) changeSchedule(ctx context.Context, name string, change func(*s
 		if done || err != nil {
 			return err
 		}
-		if !sleep(ctx, rand.N(5*time.Millisecond)) {
+		if !lifecycle.Sleep(ctx, rand.N(5*time.Millisecond)) {
 			return fmt.Errorf("task: schedule %q: %w", name, context.Cause(ctx))
 		}
 	}
@@ -235,7 +229,7 @@ func (c *Client) changeSchedule(ctx context.Context, name string, change func(*s
 
 func (c *Client) reschedule(ctx context.Context, name, read, text string) (bool, error) {
 	k := c.keys.SchedulerEntries()
-	done, err := rescheduleScript.Run(ctx, c.rdb, []string{k}, name, read, text, k).AsBool()
+	done, err := c.swap(ctx, k, name, read, text, k)
 	if err != nil {
 		return false, fmt.Errorf("task: schedule %q: %w", name, err)
 	}

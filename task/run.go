@@ -42,7 +42,8 @@ type run struct {
 	handed    atomic.Bool   // its slot in its group is an inner group's now, see Inherit
 	members   []*run        // of an aggregate, see batch.go
 	out       *outcome      // of a member that has ended for itself
-	ctx       *runContext   // of its handler; guarded by worker.mu
+	ctx       *runContext   // of its handler, once that was called: &life; guarded by worker.mu
+	life      runContext    // here for it to be no allocation of its own
 	span      trace.Span    // nil = there is none
 	took      time.Duration // until its outcome was known; 0 = nobody wanted to know
 }
@@ -216,7 +217,7 @@ func (r *run) execute(parent context.Context) *outcome {
 	base, unguard := r.base(parent)
 	defer unguard()
 	r.limit()
-	ctx := &runContext{r: r, parent: base}
+	ctx := r.live(base)
 	r.worker.enter(r, ctx)
 	returned := false
 	defer func() {
@@ -234,7 +235,7 @@ func (r *run) execute(parent context.Context) *outcome {
 // conclude is what follows the handler.
 func (r *run) conclude(parent context.Context, value []byte, err error) *outcome {
 	r.worker.leave(r)
-	cause := r.ctx.close()
+	cause := r.ctx.close(err)
 	r.unlock(parent)
 	if r.members != nil {
 		return r.judgeBatch(err, cause)
@@ -281,17 +282,22 @@ func (r *run) through(ctx context.Context) (value []byte, err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	all := r.worker.opts.Middleware
-	if len(all) == 0 {
-		return r.handler.call(ctx, r)
+	if all := r.worker.opts.Middleware; len(all) > 0 {
+		return r.around(ctx, all)
 	}
+	return r.handler.call(ctx, r)
+}
+
+// around calls the handler through that middleware.
+func (r *run) around(ctx context.Context, all []Middleware) (value []byte, err error) {
 	next := func(ctx context.Context) (err error) { value, err = r.handler.call(ctx, r); return err }
 	info := r.info()
 	for i := len(all) - 1; i >= 0; i-- {
 		around, inner := all[i], next
 		next = func(ctx context.Context) error { return around(ctx, info, inner) }
 	}
-	return value, next(ctx)
+	err = next(ctx)
+	return value, err
 }
 
 // judge says what becomes of the task. cause is why its context ended, nil if it did not.

@@ -22,8 +22,8 @@ const runAllPoll = 5 * time.Millisecond // in case that others end the last task
 // RunAll runs tasks until none waits, runs or is delayed, and returns the ends of the runs in their order: for tests, and for programs that work off what is there and exit.
 // Delayed tasks and retries do not wait until they are due. Tasks of types that are paused stay where they are; one without a handler is dead after o.MaxUnknown
 // more tries. If ctx ends first, RunAll hands back what it has not begun and returns what ended so far, with an error that wraps the cause. o is that of a Worker; Concurrency nil
-// serves all sizes.
-func (c *Client) RunAll(ctx context.Context, o WorkerOptions, handlers ...Handler) ([]Event, error) {
+// serves all sizes, and the pools that handlers or tasks have when it begins.
+func (c *Client) RunAll(ctx context.Context, o WorkerOptions, handlers ...Handler) (_ []Event, err error) {
 	var mu sync.Mutex
 	var ends []Event
 	ended := make(chan struct{}, 1)
@@ -38,7 +38,9 @@ func (c *Client) RunAll(ctx context.Context, o WorkerOptions, handlers ...Handle
 		}
 	}
 	if o.Concurrency == nil {
-		o.Concurrency = defaultSlots
+		if o.Concurrency, err = c.allSlots(ctx, handlers); err != nil {
+			return nil, err
+		}
 	}
 	o.NoPromote = true
 	w, err := c.Worker(o, handlers...)
@@ -54,6 +56,24 @@ func (c *Client) RunAll(ctx context.Context, o WorkerOptions, handlers ...Handle
 	mu.Lock()
 	defer mu.Unlock()
 	return ends, err
+}
+
+// allSlots are the default slots of all sizes and pools that there are. One round trip.
+func (c *Client) allSlots(ctx context.Context, handlers []Handler) (map[Size]int, error) {
+	all, err := c.queues(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("task: run all: %w", err)
+	}
+	slots := make(map[Size]int)
+	for _, q := range all {
+		slots[q.size()] = slotsFor(q.size())
+	}
+	for _, h := range handlers {
+		if h.spec != nil { // an empty Handler is refused with the others' options
+			slots[h.spec.size] = slotsFor(h.spec.size)
+		}
+	}
+	return slots, nil
 }
 
 // untilNoneIsLeft moves delayed tasks to their queues at once until there are no tasks.
@@ -104,11 +124,15 @@ func (p *promoter) hurry(ctx context.Context) error {
 	}
 }
 
-// left is how many tasks wait, run or are delayed. One round trip.
+// left is how many tasks wait, run or are delayed. Two round trips.
 func (c *Client) left(ctx context.Context) (int64, error) {
+	all, err := c.queues(ctx)
+	if err != nil {
+		return 0, err
+	}
 	keys := []string{c.keys.TaskDelayed()}
-	for _, q := range queues {
-		keys = append(keys, c.streams[q])
+	for _, q := range all {
+		keys = append(keys, c.keys.TaskStream(string(q)))
 	}
 	return leftScript.Run(ctx, c.rdb, keys).AsInt64()
 }

@@ -34,7 +34,7 @@ func TestRunAll(t *testing.T) {
 			if err != nil || len(ends) != 603 || seen != 603 {
 				t.Errorf("%d ends, %d seen, %v", len(ends), seen, err)
 			}
-			if n := e.queued() + e.number("ZCARD", e.key("tasks:delayed")); n != 0 {
+			if n := e.left(); n != 0 {
 				t.Errorf("%d left", n)
 			}
 		})

@@ -27,6 +27,12 @@ func running(ctx context.Context) *run {
 	return r
 }
 
+// live makes the context of the handler.
+func (r *run) live(parent context.Context) *runContext {
+	r.life.r, r.life.parent = r, parent
+	return &r.life
+}
+
 // ask makes the context that can end.
 func (c *runContext) ask() context.Context {
 	c.mu.Lock()
@@ -51,8 +57,8 @@ func (c *runContext) cancel(cause error) {
 	c.end(cause)
 }
 
-// close ends the context after the handler has returned, and says why it had ended before, nil if it had not.
-func (c *runContext) close() (cause error) {
+// close ends the context after the handler has returned err, and says why it had ended before; nil if it had not, or err is nil: then it does not matter.
+func (c *runContext) close(err error) (cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
@@ -64,7 +70,10 @@ func (c *runContext) close() (cause error) {
 			c.timer.Stop()
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	if !c.r.until.IsZero() && time.Now().After(c.r.until) {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/taktworks/takt/task/schedule"
 )
 
@@ -31,6 +33,8 @@ type SchedulerOptions struct {
 	Observe func(ScheduleEvent)
 	// Metrics counts slots and promoted tasks; it may be that of a Worker, too. nil = nothing does.
 	Metrics *Metrics
+	// Tracer makes a span "task.schedule NAME" of each slot that is submitted; the runs of its task are in the same trace. nil = none are made.
+	Tracer trace.TracerProvider
 	// Log may be nil: then it is that of the Client.
 	Log *slog.Logger
 }
@@ -63,7 +67,7 @@ const (
 // What is due follows from what is stored, not from when somebody looked: nothing drifts, a restart forgets nothing, and slots that passed meanwhile are
 // made up for as their entry says (Missed).
 //
-// Make one with Client.Scheduler and call Run once. SetVOs and SetOverrides may be called at any time.
+// Make one with Client.Scheduler and call Run, again if need be when that has ended. SetVOs and SetOverrides may be called at any time.
 type Scheduler struct {
 	client   *Client
 	opts     SchedulerOptions

@@ -142,14 +142,14 @@ func TestFireScript(t *testing.T) {
 	state("", "1", "n@2")
 }
 
-func TestRescheduleScript(t *testing.T) {
+func TestSwapScript(t *testing.T) {
 	s := newScripts(t)
 	ks := []string{s.k.SchedulerEntries()}
 	for _, c := range []struct{ want, read, text, left string }{
 		{"1", "", "one", "one"}, {"0", "", "two", "one"}, {"0", sha1hex("x"), "two", "one"}, {"1", sha1hex("one"), "two", "two"},
 		{"0", sha1hex("one"), "", "two"}, {"1", sha1hex("two"), "", ""}, {"0", sha1hex("two"), "", ""},
 	} {
-		got, err := s.run(rescheduleScript, ks, "n", c.read, c.text, ks[0])
+		got, err := s.run(swapScript, ks, "n", c.read, c.text, ks[0])
 		if err != nil || got[0] != c.want || s.do("HGET", ks[0], "n") != c.left {
 			t.Errorf("%+v: %q, %v, %q is left", c, got, err, s.do("HGET", ks[0], "n"))
 		}

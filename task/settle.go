@@ -51,18 +51,59 @@ func (w *Worker) settle(ctx context.Context, b stream.Batch, entries []*stream.E
 		}
 	}
 	var failed error
-	for i, r := range settleScript.RunMulti(ctx, w.client.rdb, calls) {
-		reply, err := r.ToArray()
-		if err != nil {
-			err = fmt.Errorf("task: settle: %w", err)
-		} else if err = judgeReply("settle.lua", reply); err == nil && len(reply) == 3 {
-			w.told(effect(entries[i]), &reply[2])
+	for len(calls) > 0 {
+		var again []script.Call // with the stream that they asked for
+		var whose []*stream.Entry
+		for i, r := range settleScript.RunMulti(ctx, w.client.rdb, calls) {
+			queue, err := w.settled(effect(entries[i]), r)
+			if err == nil && queue != "" {
+				if calls[i], err = w.follow(ctx, calls[i], queue); err == nil {
+					again, whose = append(again, calls[i]), append(whose, entries[i])
+				}
+			}
+			if err != nil && (failed == nil || errors.Is(err, stream.ErrLost)) {
+				failed = err
+			}
 		}
-		if err != nil && (failed == nil || errors.Is(err, stream.ErrLost)) {
-			failed = err
-		}
+		calls, entries = again, whose
 	}
 	return failed
+}
+
+// settled judges a reply of settle.lua. queue != "": nothing is done, for the stream of that queue is missing.
+func (w *Worker) settled(o *outcome, r rueidis.RedisResult) (queue string, err error) {
+	reply, err := r.ToArray()
+	if err != nil {
+		return "", fmt.Errorf("task: settle: %w", err)
+	}
+	if len(reply) == 2 && text(reply[0]) == "queue" {
+		return text(reply[1]), nil
+	}
+	if err := judgeReply("settle.lua", reply); err != nil {
+		return "", err
+	}
+	if len(reply) == 3 {
+		w.told(o, &reply[2])
+	}
+	return "", nil
+}
+
+// groupKeys are the keys of settle.lua for a task in a group, groupArgs the arguments, without the stream and the queue of a pool.
+const (
+	groupKeys = 24
+	groupArgs = 17
+)
+
+// follow is the call with the stream of the pool in which what follows a group is to run. What is no queue is taken for the default one, so that it runs at all.
+func (w *Worker) follow(ctx context.Context, call script.Call, queue string) (script.Call, error) {
+	q := Queue(queue)
+	if q.validate() != nil {
+		q = queueOf(Normal, Medium)
+	}
+	key, err := w.client.target(ctx, q)
+	call.Keys = append(call.Keys[:groupKeys], key)
+	call.Args = append(call.Args[:groupArgs], queue)
+	return call, err
 }
 
 // told logs what the settled task's group had to say, where that is not as it should be.
@@ -83,7 +124,7 @@ func (w *Worker) told(o *outcome, reply *rueidis.RedisMessage) {
 func (w *Worker) settleCall(ctx context.Context, b stream.Batch, e *stream.Entry) (script.Call, error) {
 	k, o := w.client.keys, effect(e)
 	m := &o.run.msg
-	keys := make([]string, 10, 24)
+	keys := make([]string, 10, groupKeys+1)
 	copy(keys, []string{b.Heartbeat, b.Stream, k.TaskAwaited(), k.TaskCounters(), k.TaskDead(), k.TaskDeadIndex(), k.TaskCancelled(), b.Stream, b.Stream, b.Stream})
 	if o.result != nil {
 		keys[7] = k.TaskResult(o.task)
@@ -107,8 +148,8 @@ func (w *Worker) settleCall(ctx context.Context, b stream.Batch, e *stream.Entry
 		child = childID(gid, int(m.Meta.Slot-1))
 	}
 	keys = append(keys, k.GroupState(gid), k.GroupDone(gid), k.GroupRemaining(gid), k.GroupCallback(gid), k.GroupResult(gid, child))
-	for _, q := range Queues() {
-		keys = append(keys, k.TaskStream(string(q)))
+	for _, q := range queues {
+		keys = append(keys, w.client.streams[q])
 	}
 	args = append(args, slot)
 	if o.kind == Done {
@@ -145,7 +186,7 @@ func groupError(o *outcome) []byte {
 	return raw
 }
 
-// peerCallback is the callback of a group that a Python peer made, as a message for the index of a stream. "" = its record is gone, or is none. One round trip.
+// peerCallback is the callback of a group that a Python peer made, as a message and its queue. "" = its record is gone, or is none. One round trip.
 func (w *Worker) peerCallback(ctx context.Context, gid string) (message, queue string, err error) {
 	raw, err := w.client.rdb.Do(ctx, w.client.rdb.B().Get().Key(w.client.keys.GroupCallback(gid)).Build()).AsBytes()
 	var refused *rueidis.RedisError
@@ -171,11 +212,16 @@ func (w *Worker) peerCallback(ctx context.Context, gid string) (message, queue s
 		w.log.Error("task: the callback of a group cannot be submitted", "group", gid, "error", err)
 		return "", "", nil
 	}
-	return rueidis.BinaryString(b), queueIndex(queueOf(p, s)), nil
+	return rueidis.BinaryString(b), queueWord(queueOf(p, s)), nil
 }
 
-// queueIndex is where scripts that have all streams among their keys find one, from 1.
-func queueIndex(q Queue) string { return strconv.Itoa(slices.Index(Queues(), q) + 1) }
+// queueWord is how a group remembers the queue of what follows it: where settle.lua finds its stream, from 1, or the queue itself if it is that of a pool.
+func queueWord(q Queue) string {
+	if i := slices.Index(queues, q); i >= 0 {
+		return strconv.Itoa(i + 1)
+	}
+	return string(q)
+}
 
 // releaseStart frees the key that kept others out until this task began. Should that fail, its end does it.
 func (r *run) releaseStart(ctx context.Context) {

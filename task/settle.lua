@@ -1,13 +1,15 @@
 -- settle.lua: end one task that concerns others, if the worker that ran it is still itself: it has a unique or a start key, is in a group, or was cancelled.
 -- KEYS[1] heartbeat of the worker   KEYS[2] stream   KEYS[3] awaited hash   KEYS[4] counters   KEYS[5] dead letters   KEYS[6] index of the dead letters
 -- KEYS[7] cancel marks   KEYS[8] result   KEYS[9] unique key   KEYS[10] start key; = KEYS[2] if there is none
--- of a task in a group, too: KEYS[11] state   KEYS[12] done   KEYS[13] remaining   KEYS[14] callback   KEYS[15] the child's result   KEYS[16...24] all streams
+-- of a task in a group, too: KEYS[11] state   KEYS[12] done   KEYS[13] remaining   KEYS[14] callback   KEYS[15] the child's result   KEYS[16...24] the streams of the built-in sizes
+--   KEYS[25] stream of ARGV[18], if that is given
 -- ARGV[1] token under which it was delivered   ARGV[2] group of consumers   ARGV[3] entry id   ARGV[4] task id
 -- ARGV[5] name before a channel of those who await   ARGV[6] channel of the control   ARGV[7], ARGV[8] counters
 -- ARGV[9] time to live of the result, ms   ARGV[10] result, "" = none   ARGV[11] dead letter, "" = none
 -- ARGV[12] slot in the group   ARGV[13] "1" = done, "0" = not   ARGV[14] what it returned, or the result that says how it failed
--- ARGV[15] mark that cancels the children of the group   ARGV[16] callback of a group that Takt did not make, "" = none   ARGV[17] index of its stream
--- Reply: {"ok", 1, what became of the group} | {"ok", 0}: it had ended before | {"lost"}; both: nothing done
+-- ARGV[15] mark that cancels the children of the group   ARGV[16] callback of a group that Takt did not make, "" = none   ARGV[17] its queue
+-- ARGV[18] queue of a pool in which something may be to follow the group; a queue is the index of its stream from KEYS[16] on, or, of a pool, its name
+-- Reply: {"ok", 1, what became of the group} | {"ok", 0}: it had ended before | {"lost"} | {"queue", name}: ask again with its stream; all three: nothing done
 --   of the group: "" (is in none) | "counted" | "last" | "again" (the slot had ended before) | "gone" (expired) | "broken" (keys that are none of a group)
 --   | "uncounted": a task that failed, in a group that Takt did not make: as its makers do, the callback never comes
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
@@ -26,7 +28,11 @@ end
 
 -- What becomes of the group is decided before anything is written; fire is what to add where, as {index of the stream, message}.
 local group, foreign, left, ttl, failed, policy, stop, last, word = '', false, 0, 0, 0, '', false, false, ''
-local fire
+local fire, elsewhere
+local function follow(queue, message)
+  local index = tonumber(queue) or queue == ARGV[18] and 10
+  if index then fire = {index, message} else elsewhere = queue end
+end
 if #KEYS > 10 then
   left = redis.pcall('GET', KEYS[13]) -- pcall: keys of other types
   local had = redis.pcall('SISMEMBER', KEYS[12], ARGV[12])
@@ -58,14 +64,15 @@ if #KEYS > 10 then
           word = (failed == 0 or policy == 'done') and 'callback' or 'failure'
           if last or stop and word == 'failure' then
             local m = redis.call('HMGET', KEYS[11], word, word .. ' queue')
-            if m[1] and tonumber(m[2]) and not (word == 'failure' and state[5]) then fire = {tonumber(m[2]), m[1]} end
+            if m[1] and m[2] and not (word == 'failure' and state[5]) then follow(m[2], m[1]) end
           end
         elseif last and ARGV[16] ~= '' then
-          fire = {tonumber(ARGV[17]), ARGV[16]}
+          follow(ARGV[17], ARGV[16])
         end
       end
     end
   end
+  if elsewhere then return {'queue', elsewhere} end
   if fire and wrong(KEYS[15 + fire[1]], 'stream') then return refuse(KEYS[15 + fire[1]]) end
 end
 

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -82,7 +80,7 @@ func TestUniqueKeyOfAnotherStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		receive(e, "it runs", started)
+		wait(t, "it runs", started)
 		e.do("DEL", e.key("tasks:unique:k"))
 		e.do(foreign...)
 		goOn <- struct{}{}
@@ -109,7 +107,7 @@ func TestCancelledRunEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.mark(receive(e, "it runs", started))
+	e.mark(wait(t, "it runs", started))
 	var failed *task.Error
 	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
 		t.Errorf("Await: %v, want cancelled", err)
@@ -123,12 +121,7 @@ func TestCancelledRunEnds(t *testing.T) {
 // A worker that was cut off, and whose task another one ended, changes nothing when it comes back.
 func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
 	e := newEnv(t)
-	proxy := testenv.CountingProxy(t, e.srv.Addr)
-	cut, err := task.New(e.srv.Connect(t, redis.Options{URL: "redis://" + proxy.Addr}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cut.Close)
+	cut, proxy := e.behind()
 	typ := task.Define[double, string]("lost:Unique", task.Unique(time.Hour))
 	started, goOn, returned := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
 	slow, err := cut.Worker(task.WorkerOptions{ID: "slow", Lease: 300 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[double]) (string, error) {
@@ -145,7 +138,7 @@ func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	receive(e, "the slow worker has it", started)
+	wait(t, "the slow worker has it", started)
 	proxy.Refuse(true)
 	proxy.Cut()
 	e.start(task.WorkerOptions{ID: "quick", Lease: 300 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[double]) (string, error) { return "quick", nil }))
@@ -154,7 +147,7 @@ func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	close(goOn)
-	receive(e, "the slow worker is done", returned)
+	wait(t, "the slow worker is done", returned)
 	stop()
 	if result, err := h.Result(e.ctx()); err != nil || result.Value != "quick" {
 		t.Errorf("the result is %v, %v now", result.Value, err)
@@ -182,7 +175,7 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 		started <- j.ID
 		return task.None{}, <-goOn
 	}))
-	if id := receive(e, "it runs", started); id != "t2" {
+	if id := wait(t, "it runs", started); id != "t2" {
 		t.Fatalf("%s runs", id)
 	}
 	if e.number("EXISTS", key) != 0 {
@@ -190,7 +183,7 @@ func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 	}
 	e.do("SET", key, "t3")
 	goOn <- errors.New("again")
-	receive(e, "it runs again", started)
+	wait(t, "it runs again", started)
 	goOn <- nil
 	e.eventually("both have ended", func() bool { return e.counter(task.Done, "start:Key")+e.counter(task.Cancelled, "start:Key") == 2 })
 	if got := e.text("GET", key); got != "t3" {

@@ -59,11 +59,7 @@ func TestPauseQueueWhileAWorkerWaits(t *testing.T) {
 }
 
 // settle waits until workers have had time to hear what they are told: there is nothing to see of that in Redis.
-func (e *env) settle() {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	<-tick.C
-}
+func (e *env) settle() { passes(100 * time.Millisecond) }
 
 // A handler that ends its goroutine has failed with an error that says so; its slot, its locks and the list of what runs are as after any other failure.
 func TestGoexitInAHandler(t *testing.T) {

@@ -1,10 +1,11 @@
 -- spawn.lua: make a group if it is not there, and add a page of its children.
--- KEYS[1] state   KEYS[2] done   KEYS[3] remaining   KEYS[4] callback   KEYS[5] delayed zset   KEYS[6...14] all streams
+-- KEYS[1] state   KEYS[2] done   KEYS[3] remaining   KEYS[4] callback   KEYS[5] delayed zset   KEYS[6...] streams: those of the built-in sizes, then of pools
 -- ARGV[1] children of the group   ARGV[2] time to live, ms   ARGV[3] policy: all, done or fast
--- ARGV[4] callback record, "" = this is not the first page   ARGV[5] callback message   ARGV[6] index of its stream, from 1
--- ARGV[7] message of the task that follows a failure, "" = none   ARGV[8] index of its stream   ARGV[9] slot of the first child of the page
+-- ARGV[4] callback record, "" = this is not the first page   ARGV[5] callback message   ARGV[6] its queue, as settle.lua takes it
+-- ARGV[7] message of the task that follows a failure, "" = none   ARGV[8] its queue   ARGV[9] slot of the first child of the page
 -- ARGV[10] child of an outer group whose place it takes, "" = none
--- ARGV[11...] children, each: index of its stream, when ("" = now, "+ms" = that long from now, "=seconds" since epoch), message
+-- ARGV[11] index of the callback's stream, from 1
+-- ARGV[12...] children, each: index of its stream, when ("" = now, "+ms" = that long from now, "=seconds" since epoch), message
 -- Reply: {"new" or "had", children added so far} | {"other", children}: there is another group of this id: of other size, or with another place | {"gone"}: it has expired since its first page
 --   | {"gap", children added so far}: pages before this one are missing
 -- Children are added once and in order: the state says how many were. A group without children fires at once.
@@ -16,7 +17,7 @@ local function refuse(key) return redis.error_reply('WRONGTYPE ' .. key .. ' is 
 for i, want in ipairs({'hash', 'set', 'string', 'string', 'zset'}) do
   if wrong(KEYS[i], want) then return refuse(KEYS[i]) end
 end
-for i = 6, 14 do
+for i = 6, #KEYS do
   if wrong(KEYS[i], 'stream') then return refuse(KEYS[i]) end
 end
 local total, ttl, sent = ARGV[1], ARGV[2], 0
@@ -42,13 +43,13 @@ if not state[1] then
   redis.call('SET', KEYS[4], ARGV[4], 'PX', ttl)
   if total == '0' then
     redis.call('HSET', KEYS[1], 'fired', 'callback')
-    redis.call('XADD', KEYS[5 + ARGV[6]], '*', 'data', ARGV[5])
+    redis.call('XADD', KEYS[5 + ARGV[11]], '*', 'data', ARGV[5])
   end
 end
 local head = redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
 head = head and tonumber(head)
 local slot = first
-for p = 11, #ARGV, 3 do
+for p = 12, #ARGV, 3 do
   if slot >= sent then
     local when = ARGV[p + 1]
     if when == '' then

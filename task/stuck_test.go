@@ -3,6 +3,7 @@ package task_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -90,5 +91,58 @@ func TestWithinMarginIsNotStuck(t *testing.T) {
 		if _, err := send(e, typ, i).Await(e.ctx()); err == nil {
 			t.Error("it did not time out")
 		}
+	}
+}
+
+// W10: a handler that ignores the end of its context does not keep the process; Run names it.
+func TestStuckHandler_W10(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, int]("test:Stuck")
+	begun, pass := make(chan struct{}), make(chan struct{})
+	w, err := e.client.Worker(task.WorkerOptions{Drain: 10 * time.Millisecond, Margin: 20 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[int]) (int, error) {
+		close(begun)
+		<-pass
+		return 0, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	end := make(chan error, 1)
+	go func() { end <- w.Run(ctx) }()
+	h := send(e, typ, 1)
+	wait(t, "start", begun)
+	stop()
+	var stuck *task.StuckError
+	if err := wait(t, "end of Run", end); !errors.As(err, &stuck) || len(stuck.Tasks) != 1 || !strings.Contains(stuck.Tasks[0], h.ID) {
+		t.Errorf("%v", err)
+	}
+	close(pass)
+}
+
+// W9, W10: a handler that has returned is not stuck, though what it has done cannot be written while Redis hangs.
+func TestNobodyIsStuckWhenRedisHangs_W9(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, int]("test:Obeys")
+	client, proxy := e.behind()
+	begun := make(chan struct{}, 1)
+	w, err := client.Worker(task.WorkerOptions{Drain: 10 * time.Millisecond, Margin: 50 * time.Millisecond}, typ.Handle(func(ctx context.Context, _ *task.Job[int]) (int, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	end := make(chan error, 1)
+	go func() { end <- w.Run(ctx) }()
+	send(e, typ, 1)
+	wait(t, "start", begun)
+	proxy.Stall(true)
+	stop()
+	time.AfterFunc(300*time.Millisecond, func() { proxy.Stall(false) }) // after Drain and Margin: nothing tells when they are over
+	if err := wait(t, "end of Run", end); err != nil {
+		t.Errorf("%v", err)
 	}
 }

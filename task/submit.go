@@ -55,7 +55,7 @@ func At(t time.Time) SubmitOption {
 	})
 }
 
-// ID gives the task its id, 1-128 bytes. A second submission with the id is answered with the first, for Options.KnownFor.
+// ID gives the task its id, 1-128 bytes. A second submission with the id is answered with the first, for Options.KnownFor. An id that a task of another type has is refused.
 func ID(id string) SubmitOption {
 	return submitOption(func(s *submission) {
 		if s.key != "" {
@@ -169,60 +169,9 @@ type Handle[R any] struct {
 	kept   bool
 }
 
-// Ref is where a task was put: enough to find it while it waits, without an index.
-type Ref struct {
-	ID    string    `json:"id"`
-	Queue Queue     `json:"queue"`
-	Entry string    `json:"entry,omitempty"` // id in the queue's stream; "" = it was put in the delayed set
-	Due   time.Time `json:"due,omitzero"`    // of a delayed task
-}
-
-// String is QUEUE/ENTRY/ID, or QUEUE/@DUE/ID of a delayed task, as the command line takes it.
-func (r Ref) String() string {
-	if r.Entry == "" {
-		return fmt.Sprintf("%s/@%d/%s", r.Queue, r.Due.UnixMilli(), r.ID)
-	}
-	return fmt.Sprintf("%s/%s/%s", r.Queue, r.Entry, r.ID)
-}
-
-// ParseRef reads what String wrote. Text without slashes is an id whose place is not known.
-func ParseRef(text string) (Ref, error) {
-	parts := strings.SplitN(text, "/", 3)
-	if len(parts) == 1 {
-		return Ref{ID: text}, checkName("id", text)
-	}
-	if len(parts) != 3 {
-		return Ref{}, fmt.Errorf("task: %q: want ID or QUEUE/ENTRY/ID", text)
-	}
-	r := Ref{ID: parts[2], Queue: Queue(parts[0])}
-	if due, ok := strings.CutPrefix(parts[1], "@"); ok {
-		ms, err := strconv.ParseInt(due, 10, 64)
-		if err != nil {
-			return Ref{}, fmt.Errorf("task: %q: the due time %q is not in milliseconds", text, due)
-		}
-		r.Due = time.UnixMilli(ms)
-	} else {
-		r.Entry = parts[1]
-		if err := checkEntry(r.Entry); err != nil {
-			return Ref{}, fmt.Errorf("task: %q: %w", text, err)
-		}
-	}
-	return r, errors.Join(r.Queue.validate(), checkName("id", r.ID))
-}
-
-// checkEntry says whether id can be one of a stream.
-func checkEntry(id string) error {
-	ms, number, _ := strings.Cut(id, "-")
-	for _, digits := range []string{ms, number} {
-		if _, err := strconv.ParseUint(digits, 10, 64); err != nil {
-			return fmt.Errorf("the entry %q: want MILLISECONDS-NUMBER, as in 1735689600000-0", id)
-		}
-	}
-	return nil
-}
-
 // Submit hands one task over. When it returns nil the task is in Redis and will end exactly once as done, dead or cancelled. On another error nothing
-// was changed, unless it is of the connection: then the outcome is unknown, and only a Key or an ID makes it safe to submit again. One round trip.
+// was changed, unless it is of the connection or a *ReplicasError: then the outcome is unknown, or may not last, and only a Key or an ID makes it safe to submit
+// again. One round trip.
 func (t *Type[T, R]) Submit(ctx context.Context, c *Client, args T, opts ...SubmitOption) (*Handle[R], error) {
 	s, err := t.submission(ctx, c, args, opts)
 	if err != nil {
@@ -291,9 +240,8 @@ func (e *BatchError) Error() string {
 func (e *BatchError) Unwrap() error { return e.Errs[e.first()] }
 
 func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts []SubmitOption, done func(i int, ref Ref, existing, kept bool, err error)) {
-	cmds := make(rueidis.Commands, 0, len(page))
-	subs := make([]*submission, 0, len(page))
-	where := make([]int, 0, len(page))
+	adds := make(rueidis.Commands, 0, len(page))
+	added := make([]placed, 0, len(page)) // of adds
 	var calls []script.Call
 	var scripted []*submission // of calls
 	var place []int
@@ -304,8 +252,9 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 			c.gatherPage(ctx, &t.spec, collected, func(i int, ref Ref, existing bool, err error) { done(i, ref, existing, t.keeps(collected[i]), err) })
 		}()
 	}
+	s := new(submission) // one for all that XADD takes: their messages are made at once
 	for i, args := range page {
-		s, err := t.submission(ctx, c, args, opts)
+		err := t.fill(ctx, c, s, args, opts)
 		if err == nil && s.key != "" {
 			err = errors.New("task: SubmitMany: an ID or a Key is of one task, submit them one by one")
 		}
@@ -314,7 +263,7 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 			continue
 		}
 		if s.collection != "" {
-			collected[i] = s
+			collected[i], s = s, new(submission)
 			continue
 		}
 		if s.scripted() {
@@ -323,7 +272,7 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 				done(i, Ref{}, false, false, err)
 				continue
 			}
-			calls, scripted, place = append(calls, call), append(scripted, s), append(place, i)
+			calls, scripted, place, s = append(calls, call), append(scripted, s), append(place, i), new(submission)
 			continue
 		}
 		cmd, err := c.xadd(ctx, &t.spec, s)
@@ -331,24 +280,31 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 			done(i, Ref{}, false, false, err)
 			continue
 		}
-		cmds, subs, where = append(cmds, cmd), append(subs, s), append(where, i)
+		adds, added = append(adds, cmd), append(added, placed{i, s.ref(), t.keeps(s)})
 	}
-	for n, r := range c.rdb.DoMulti(ctx, cmds...) {
-		entry, err := r.ToString()
-		if err != nil {
+	for n, r := range c.in.DoMulti(ctx, adds...) {
+		a := &added[n]
+		var err error
+		if a.ref.Entry, err = r.ToString(); err != nil {
 			err = submitError(&t.spec, err)
 		}
-		s := subs[n]
-		done(where[n], Ref{ID: s.id, Queue: queueOf(s.priority, s.size), Entry: entry}, false, t.keeps(s), err)
+		done(a.place, a.ref, false, a.kept, err)
 	}
 	if len(calls) == 0 {
 		return
 	}
-	for n, r := range submitScript.RunMulti(ctx, c.rdb, calls) {
+	for n, r := range submitScript.RunMulti(ctx, c.in, calls) {
 		s := scripted[n]
 		ref, existing, err := s.submitted(&t.spec, "submit.lua", r)
 		done(place[n], ref, existing, t.keeps(s), err)
 	}
+}
+
+// placed is a task of a page that waits for the answer to its XADD.
+type placed struct {
+	place int
+	ref   Ref
+	kept  bool
 }
 
 func (t *Type[T, R]) keeps(s *submission) bool {
@@ -357,36 +313,50 @@ func (t *Type[T, R]) keeps(s *submission) bool {
 
 // submission makes and checks one of args and options. No I/O.
 func (t *Type[T, R]) submission(ctx context.Context, c *Client, args T, opts []SubmitOption) (*submission, error) {
-	raw, err := t.args.AppendArgs(nil, args)
-	if err != nil {
-		return nil, fmt.Errorf("task: %s: %w", t.name, err)
-	}
-	s, err := t.spec.submission(ctx, c, raw, opts)
-	if err != nil {
+	s := new(submission)
+	if err := t.fill(ctx, c, s, args, opts); err != nil {
 		return nil, err
+	}
+	return s, nil
+}
+
+// fill is submission in the place of one that is not needed any more, with its buffer for the arguments.
+func (t *Type[T, R]) fill(ctx context.Context, c *Client, s *submission, args T, opts []SubmitOption) error {
+	raw, err := t.args.AppendArgs(s.args[:0], args)
+	if err != nil {
+		return fmt.Errorf("task: %s: %w", t.name, err)
+	}
+	if err := t.spec.fill(ctx, c, s, raw, opts); err != nil {
+		return err
 	}
 	if u := t.unique; u != nil && s.unique == "" {
 		s.hold(t.uniqueKey(args, raw), u.ttl)
 	}
 	if t.aggregate != nil {
-		if err := s.collect(&t.spec, args); err != nil {
-			return nil, err
-		}
+		return s.collect(&t.spec, args)
 	}
-	return s, nil
+	return nil
 }
 
 // submission makes and checks one of encoded arguments and options; the uniqueness of the type is the caller's.
 func (t *spec) submission(ctx context.Context, c *Client, args []byte, opts []SubmitOption) (*submission, error) {
-	s := &submission{priority: t.priority, size: t.size, args: args}
+	s := new(submission)
+	if err := t.fill(ctx, c, s, args, opts); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (t *spec) fill(ctx context.Context, c *Client, s *submission, args []byte, opts []SubmitOption) error {
+	*s = submission{priority: t.priority, size: t.size, args: args}
 	for _, o := range opts {
 		o.applySubmit(s)
 	}
+	if err := s.validate(); err != nil {
+		return err
+	}
 	if s.id == "" {
 		s.id = newID()
-	}
-	if err := s.validate(); err != nil {
-		return nil, err
 	}
 	if s.unique != "" {
 		s.hold(s.unique, s.uniqueFor)
@@ -395,7 +365,7 @@ func (t *spec) submission(ctx context.Context, c *Client, args []byte, opts []Su
 		s.meta.Parent = r.msg.ID
 	}
 	c.injectTrace(ctx, &s.meta)
-	return s, nil
+	return nil
 }
 
 // hold makes the submission that of a unique task.
@@ -417,8 +387,10 @@ func (s *submission) validate() error {
 	if s.bad != nil {
 		return s.bad
 	}
-	if err := checkName("id", s.id); err != nil {
-		return err
+	if s.id != "" {
+		if err := checkName("id", s.id); err != nil {
+			return err
+		}
 	}
 	if kind, key, ok := strings.Cut(s.key, ":"); ok {
 		if err := checkName(kind, key); err != nil {
@@ -497,18 +469,22 @@ func (c *Client) xadd(ctx context.Context, t *spec, s *submission) (rueidis.Comp
 	if err != nil {
 		return rueidis.Completed{}, err
 	}
-	return c.rdb.B().Xadd().Key(c.streams[queue]).Id("*").FieldValue().FieldValue("data", rueidis.BinaryString(b)).Build(), nil
+	stream, err := c.target(ctx, queue)
+	if err != nil {
+		return rueidis.Completed{}, submitError(t, err)
+	}
+	return c.rdb.B().Xadd().Key(stream).Id("*").FieldValue().FieldValue("data", rueidis.BinaryString(b)).Build(), nil
 }
 
 // submit hands one task over: with XADD, or with submit.lua if there is more to do.
 func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, existing bool, err error) {
-	ref = Ref{ID: s.id, Queue: queueOf(s.priority, s.size)}
+	ref = s.ref()
 	if !s.scripted() {
 		cmd, err := c.xadd(ctx, t, s)
 		if err != nil {
 			return ref, false, err
 		}
-		if ref.Entry, err = c.rdb.Do(ctx, cmd).ToString(); err != nil {
+		if ref.Entry, err = c.in.Do(ctx, cmd).ToString(); err != nil {
 			return ref, false, submitError(t, err)
 		}
 		return ref, false, nil
@@ -517,17 +493,17 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 		if err := c.levels.check(ctx, c, ref.Queue); err != nil {
 			return ref, false, err
 		}
-		call, err := c.gatherCall(t, s)
+		call, err := c.gatherCall(ctx, t, s)
 		if err != nil {
 			return ref, false, err
 		}
-		return s.submitted(t, "gather.lua", gatherScript.Run(ctx, c.rdb, call.Keys, call.Args...))
+		return s.submitted(t, "gather.lua", gatherScript.Run(ctx, c.in, call.Keys, call.Args...))
 	}
 	call, err := c.submitCall(ctx, t, s)
 	if err != nil {
 		return ref, false, err
 	}
-	return s.submitted(t, "submit.lua", submitScript.Run(ctx, c.rdb, call.Keys, call.Args...))
+	return s.submitted(t, "submit.lua", submitScript.Run(ctx, c.in, call.Keys, call.Args...))
 }
 
 // submitCall is submit.lua for one task.
@@ -543,7 +519,10 @@ func (c *Client) submitCall(ctx context.Context, t *spec, s *submission) (script
 	if err != nil {
 		return script.Call{}, err
 	}
-	stream := c.streams[queue]
+	stream, err := c.target(ctx, queue)
+	if err != nil {
+		return script.Call{}, submitError(t, err)
+	}
 	known, unique := stream, stream
 	if s.key != "" {
 		known = c.keys.TaskKnown(s.key)
@@ -559,7 +538,7 @@ func (c *Client) submitCall(ctx context.Context, t *spec, s *submission) (script
 
 // submitted judges the reply of a script.
 func (s *submission) submitted(t *spec, name string, r rueidis.RedisResult) (ref Ref, existing bool, err error) {
-	ref = Ref{ID: s.id, Queue: queueOf(s.priority, s.size)}
+	ref = s.ref()
 	reply, err := r.AsStrSlice()
 	if err != nil {
 		return ref, false, submitError(t, err)
@@ -583,6 +562,9 @@ func (s *submission) submitted(t *spec, name string, r rueidis.RedisResult) (ref
 	}
 	return ref, false, fmt.Errorf("task: %s replied %q", name, reply)
 }
+
+// ref is where the task goes; the place in the queue is not known yet.
+func (s *submission) ref() Ref { return Ref{ID: s.id, Queue: queueOf(s.priority, s.size)} }
 
 func submitError(t *spec, err error) error { return fmt.Errorf("task: submit %s: %w", t.name, err) }
 

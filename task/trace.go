@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -93,4 +94,30 @@ func (r *run) endSpan(o *outcome) {
 	r.span.SetAttributes(attribute.String("task.status", status), attribute.String("task.outcome", string(o.kind)))
 	r.span.End()
 	r.span = nil
+}
+
+// traceSlot begins the span in which a scheduler submits the task of a slot, the root of its trace. Without a tracer it costs next to nothing.
+func (s *Scheduler) traceSlot(d *scheduleDoc, id string) (context.Context, trace.Span) {
+	var provider trace.TracerProvider = noop.NewTracerProvider()
+	if s.opts.Tracer != nil {
+		provider = s.opts.Tracer
+	}
+	return provider.Tracer(tracerName).Start(context.Background(), "task.schedule "+d.Name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+		attribute.String("messaging.system", "redis"),
+		attribute.String("messaging.destination.name", string(d.Queue)),
+		attribute.String("task.name", d.Task),
+		attribute.String("task.id", id),
+	))
+}
+
+// endSlots ends the spans of slots with what fire.lua said of them: ok, skipped, conflict, lost; unknown without a reply.
+func endSlots(spans []trace.Span, outcome string, err error) {
+	for _, span := range spans {
+		span.SetAttributes(attribute.String("task.outcome", outcome))
+		if err != nil {
+			span.RecordError(err)
+			span.SetStatus(codes.Error, clip(err.Error(), maxHistoryText))
+		}
+		span.End()
+	}
 }

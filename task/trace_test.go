@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,37 @@ func TestTraceOfChildren_W15(t *testing.T) {
 	}
 	if got := wait(t, "span", s.ended); got.Parent().IsValid() {
 		t.Errorf("NoPropagate, and the parent is %+v", got.Parent())
+	}
+}
+
+// W15: a slot is submitted in a span of the scheduler, and the run of its task is in the same trace. A slot that is kept out says so.
+func TestTraceOfSlots_W15(t *testing.T) {
+	e := newEnv(t)
+	s := newSpans(t)
+	typ := task.Define[struct{}, task.None]("test:Slot", task.Every(time.Hour, task.RunOnStart()))
+	e.schedules(task.SchedulerOptions{Tracer: s}, typ)
+	slot := wait(t, "span of the scheduler", s.ended)
+	if got := attributes(slot); slot.Name() != "task.schedule test:Slot" || slot.SpanKind() != trace.SpanKindProducer || slot.Parent().IsValid() || got["task.outcome"] != "ok" || got["task.name"] != "test:Slot" {
+		t.Errorf("span %q of kind %v: %v", slot.Name(), slot.SpanKind(), got)
+	}
+	e.start(task.WorkerOptions{Tracer: s}, typ.Handle(func(context.Context, *task.Job[struct{}]) (task.None, error) { return task.None{}, nil }))
+	run := wait(t, "span of the run", s.ended)
+	if run.Parent().SpanID() != slot.SpanContext().SpanID() || run.SpanContext().TraceID() != slot.SpanContext().TraceID() || attributes(run)["task.id"] != attributes(slot)["task.id"] {
+		t.Errorf("run %+v of %v, want it below %+v", run.Parent(), attributes(run), slot.SpanContext())
+	}
+}
+
+// The span of a slot whose task cannot be made, or whose submission got no answer, has failed.
+func TestTraceOfFailedSlots(t *testing.T) {
+	e := newEnv(t)
+	s := newSpans(t)
+	small := e.connect(task.Options{MaxMessage: 300})
+	e.schedulesOn(small, task.SchedulerOptions{Tracer: s})
+	if err := e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "big", Task: "test:Big", Spec: "every 100ms", Args: []byte(`["` + strings.Repeat("x", 500) + `"]`)}); err != nil {
+		t.Fatal(err)
+	}
+	slot := wait(t, "span", s.ended)
+	if got := attributes(slot); slot.Status().Code != codes.Error || got["task.outcome"] != "failed" || len(slot.Events()) != 1 {
+		t.Errorf("status %+v, %v", slot.Status(), got)
 	}
 }

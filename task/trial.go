@@ -117,9 +117,9 @@ func (o Trial) apply(s *submission) {
 // try calls the handler and judges what it returned.
 func (r *run) try(parent context.Context) ([]byte, *outcome) {
 	r.limit()
-	ctx := &runContext{r: r, parent: parent}
+	ctx := r.live(parent)
 	value, err := r.call(ctx)
-	cause := ctx.close()
+	cause := ctx.close(err)
 	if err == nil {
 		return value, &outcome{kind: Done}
 	}

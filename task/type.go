@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,30 +24,28 @@ const (
 	Background Priority = "background"
 )
 
-// Size says which pool of slots a task runs in. As an option it sets the size of a type, or of one submission.
+// Size says which pool of slots a task runs in: a built-in one, or one of your own such as "gpu" or "line-3", which begins to exist when it is first named. As an option it sets the
+// size of a type, or of one submission. The name of a pool is 1 to 64 bytes of a-z, 0-9, '-', '_' and '.', the first of them a letter or digit, and no Priority.
 type Size string
 
-// Sizes. What they weigh is up to the deployment; a worker has a number of slots for each that it serves.
+// The built-in sizes. What they weigh is up to the deployment; a worker has a number of slots for each size that it serves.
 const (
 	Small  Size = "small"
 	Medium Size = "medium" // the default
 	Large  Size = "large"
 )
 
-// Priorities and Sizes list all there are, in order.
+// Priorities lists all there are, highest first.
 func Priorities() []Priority { return []Priority{Realtime, Normal, Background} }
 
-// Sizes lists all sizes.
+// Sizes lists the built-in ones.
 func Sizes() []Size { return []Size{Small, Medium, Large} }
 
-// Queue names one of the nine streams: "priority:size".
+// Queue names a stream, "priority:size": one of nine, or one of the three of a pool.
 type Queue string
 
-// queues are all there are, priorities first; the place of one in it is its number on the way through scripts.
-var (
-	queues  = allQueues()
-	queueBy = queueNames()
-)
+// queues are those of the built-in sizes, priorities first; the place of one in it is its number on the way through scripts.
+var queues = allQueues()
 
 func allQueues() []Queue {
 	var all []Queue
@@ -58,36 +57,34 @@ func allQueues() []Queue {
 	return all
 }
 
-func queueNames() map[queueName]Queue {
-	by := make(map[queueName]Queue)
-	for _, p := range Priorities() {
-		for _, s := range Sizes() {
-			by[queueName{p, s}] = Queue(p) + ":" + Queue(s)
-		}
-	}
-	return by
-}
-
-type queueName struct {
-	p Priority
-	s Size
-}
-
-// queueOf is the queue of a priority and a size; if there is none, a name that validate refuses.
+// queueOf is the queue of a priority and a size, a pool's among them; if there is none, a name that validate refuses.
 func queueOf(p Priority, s Size) Queue {
-	if q, ok := queueBy[queueName{p, s}]; ok {
-		return q
+	if i, j := slices.Index(Priorities(), p), slices.Index(Sizes(), s); i >= 0 && j >= 0 {
+		return queues[i*len(Sizes())+j]
 	}
 	return Queue(p) + ":" + Queue(s)
 }
 
-// Queues lists all nine, priorities first.
+// Queues lists the nine of the built-in sizes, priorities first. Those of pools are in Stats.
 func Queues() []Queue { return slices.Clone(queues) }
 
-// validate checks that q is one of the nine.
+// ParseQueue reads PRIORITY:SIZE. The size may be a pool that nobody has used yet.
+func ParseQueue(text string) (Queue, error) {
+	q := Queue(text)
+	return q, q.validate()
+}
+
+// validate checks that q has a priority, and a size that may be one.
 func (q Queue) validate() error {
-	if !slices.Contains(queues, q) {
-		return fmt.Errorf("task: queue %q: want PRIORITY:SIZE, of realtime, normal, background and small, medium, large (T16)", q)
+	if slices.Contains(queues, q) {
+		return nil
+	}
+	p, s, ok := strings.Cut(string(q), ":")
+	if !ok || !slices.Contains(Priorities(), Priority(p)) {
+		return fmt.Errorf("task: queue %q: want PRIORITY:SIZE, PRIORITY one of realtime, normal and background (T16)", q)
+	}
+	if err := Size(s).validate(); err != nil {
+		return fmt.Errorf("task: queue %q: %w", q, err)
 	}
 	return nil
 }
@@ -172,8 +169,7 @@ func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 	for _, o := range opts {
 		o.applyType(&t.spec)
 	}
-	switch {
-	case t.timeout == 0:
+	if t.timeout == 0 {
 		t.timeout = DefaultTimeout
 	}
 	if t.retention == 0 && !none {
@@ -213,9 +209,39 @@ func (t *Type[T, R]) Name() string { return t.name }
 // Queue is where tasks of the type wait, unless their submission says otherwise.
 func (t *Type[T, R]) Queue() Queue { return queueOf(t.priority, t.size) }
 
+// Properties are what Define was told of a Type, with the defaults filled in.
+type Properties struct {
+	Name        string
+	Priority    Priority
+	Size        Size
+	Retry       RetryPolicy
+	MaxAttempts int             // 1 + the retries of Retry, 0 = it does not say or has no end
+	Timeout     time.Duration   // of each run, negative = none
+	Retention   time.Duration   // of results, 0 or negative = none are kept
+	Discard     bool            // one that fails for good leaves no dead letter
+	Schedules   []ScheduleEntry // of PerVO one, without its VO; none for what is Disabled
+}
+
+// Properties are those of t. A submission may say otherwise for its own task, and a Config for all.
+func (t *Type[T, R]) Properties() Properties {
+	p := Properties{
+		Name: t.name, Priority: t.priority, Size: t.size, Retry: t.retry, MaxAttempts: maxAttempts(t.retry),
+		Timeout: t.timeout, Retention: t.retention, Discard: t.discard,
+	}
+	for _, s := range t.periodic {
+		if !s.disabled {
+			p.Schedules = append(p.Schedules, s.entry)
+		}
+	}
+	return p
+}
+
 func (s *spec) validate() error {
 	if err := checkName("name", s.name); err != nil {
 		return err
+	}
+	if s.retry == nil {
+		return errors.New("task: Retry: the policy is nil, want NoRetry{} for none")
 	}
 	if err := s.limits.validate(s.object()); err != nil {
 		return err
@@ -301,7 +327,7 @@ type Info struct {
 	Enqueued    time.Time // when it was first submitted, by the server's clock or, after a retry, by that of the submitter
 	Deadline    time.Time // when this run's context ends; zero = never
 
-	// Fence grows with every run of this task: what a run writes elsewhere with its fence, a later run can tell from its own.
+	// Fence grows with every run of this task, as long as Redis loses nothing: what a run writes elsewhere with its fence, a later run can tell from its own.
 	Fence uint64
 
 	run *run

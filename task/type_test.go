@@ -3,9 +3,12 @@ package task_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
@@ -19,14 +22,35 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// task-B6: what a type says of itself. T1: its queue is that of its own priority and size.
-func TestDefine(t *testing.T) {
-	typ := task.Define[double, int]("test:T", task.Realtime, task.Large)
-	if typ.Name() != "test:T" || typ.Queue() != "realtime:large" {
+// task-B6: what a type says of itself, and what it says if it was told nothing. T1: its queue is that of its own priority and size.
+func TestProperties_B6(t *testing.T) {
+	retry := task.Backoff{Base: time.Second, Retries: 3}
+	typ := task.Define[double, int]("test:T", task.Realtime, task.Large, task.Retry(retry), task.Timeout(time.Minute), task.Retention(time.Hour), task.Discard(),
+		task.Every(time.Hour, task.QueueUp), task.Cron("0 6 * * *", task.EntryName("mornings")), task.Every(time.Minute, task.EntryName("off"), task.Disabled()))
+	want := task.Properties{
+		Name: "test:T", Priority: task.Realtime, Size: task.Large, Retry: retry, MaxAttempts: 4, Timeout: time.Minute, Retention: time.Hour, Discard: true,
+		Schedules: []task.ScheduleEntry{
+			{Name: "test:T", Task: "test:T", Queue: "realtime:large", Spec: "every 1h", Overlap: task.QueueUp, Missed: task.RunOnce},
+			{Name: "mornings", Task: "test:T", Queue: "realtime:large", Spec: "cron 0 6 * * *", Overlap: task.SkipIfPending, Missed: task.RunOnce},
+		},
+	}
+	if diff := cmp.Diff(want, typ.Properties()); diff != "" {
+		t.Error(diff)
+	}
+	if typ.Name() != want.Name || typ.Queue() != "realtime:large" {
 		t.Errorf("%s in %s", typ.Name(), typ.Queue())
 	}
-	if q := task.Define[double, int]("test:U").Queue(); q != "normal:medium" {
-		t.Errorf("default queue %s", q)
+	plain := task.Define[double, int]("test:U")
+	want = task.Properties{Name: "test:U", Priority: task.Normal, Size: task.Medium, Retry: task.NoRetry{}, MaxAttempts: 1, Timeout: task.DefaultTimeout, Retention: task.DefaultRetention}
+	if diff := cmp.Diff(want, plain.Properties()); diff != "" || plain.Queue() != "normal:medium" {
+		t.Error(plain.Queue(), diff)
+	}
+	if keep := task.Define[double, task.None]("test:V").Properties().Retention; keep != 0 {
+		t.Errorf("nothing is kept for %v", keep)
+	}
+	endless := task.Define[double, int]("test:W", task.Retry(task.Backoff{Retries: -1}), task.Timeout(-1)).Properties()
+	if endless.MaxAttempts != 0 || endless.Timeout >= 0 {
+		t.Errorf("%+v", endless)
 	}
 }
 
@@ -38,8 +62,10 @@ func TestDefineRefuses(t *testing.T) {
 		"control":       func() { task.Define[double, int]("a\nb") },
 		"UTF-8":         func() { task.Define[double, int]("a\xff") },
 		`"urgent:small`: func() { task.Define[double, int]("x", task.Priority("urgent"), task.Small) },
+		`:Tiny"`:        func() { task.Define[double, int]("x", task.Size("Tiny")) },
 		"map":           func() { task.Define[struct{ M map[int]string }, int]("x") },
 		"chan":          func() { task.Define[struct{ C chan int }, int]("x") },
+		"NoRetry{}":     func() { task.Define[double, int]("x", task.Retry(nil)) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {
@@ -90,10 +116,12 @@ func TestRetryPolicies(t *testing.T) {
 func TestClientOptions(t *testing.T) {
 	e := newEnv(t)
 	for want, o := range map[string]task.Options{
-		"Prefix":     {Prefix: "a b"},
-		"MaxMessage": {MaxMessage: -1},
-		"MaxBacklog": {MaxBacklog: -1},
-		"KnownFor":   {KnownFor: -1},
+		"Prefix":         {Prefix: "a b"},
+		"MaxMessage":     {MaxMessage: -1},
+		"MaxBacklog":     {MaxBacklog: -1},
+		"KnownFor":       {KnownFor: -1},
+		"Replicas":       {Replicas: -1},
+		"ReplicasWithin": {ReplicasWithin: -1},
 	} {
 		if _, err := task.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -107,6 +135,15 @@ func TestClientOptions(t *testing.T) {
 func TestWorkerOptions(t *testing.T) {
 	e := newEnv(t)
 	h := Double.Handle(nil)
+	many := make(map[task.Size]int)
+	for i := range 1000 {
+		many[task.Size(fmt.Sprint("line-", i))] = 1
+	}
+	if _, err := e.client.Worker(task.WorkerOptions{Concurrency: many}); err != nil {
+		t.Errorf("a thousand sizes: %v", err)
+	}
+	more := maps.Clone(many)
+	more["one-more"] = 1
 	for want, c := range map[string]struct {
 		o        task.WorkerOptions
 		handlers []task.Handler
@@ -114,7 +151,8 @@ func TestWorkerOptions(t *testing.T) {
 		"handlers for":  {task.WorkerOptions{}, []task.Handler{h, h}},
 		"empty Handler": {task.WorkerOptions{}, []task.Handler{{}}},
 		"which sizes":   {task.WorkerOptions{}, nil},
-		`size "huge"`:   {task.WorkerOptions{Concurrency: map[task.Size]int{"huge": 1}}, nil},
+		`size "Huge"`:   {task.WorkerOptions{Concurrency: map[task.Size]int{"Huge": 1}}, nil},
+		"1001 sizes":    {task.WorkerOptions{Concurrency: more}, nil},
 		"0 slots":       {task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 0}}, nil},
 		"Lease":         {task.WorkerOptions{Lease: time.Millisecond}, []task.Handler{h}},
 		"Drain":         {task.WorkerOptions{Drain: -1}, []task.Handler{h}},

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // Usage is what the tasks of one prefix cost the server.
@@ -19,7 +21,7 @@ type Usage struct {
 
 // Usage looks at every key of the prefix, in pages: for measurements, not for every day.
 func (c *Client) Usage(ctx context.Context) (u Usage, err error) {
-	err = c.eachKey(ctx, func(keys []string) error {
+	err = redis.Scan(ctx, c.rdb, redis.Glob(c.keys.Prefix())+":*", func(keys []string) error {
 		cmds := make(rueidis.Commands, len(keys))
 		for i, key := range keys {
 			cmds[i] = c.rdb.B().MemoryUsage().Key(key).Samples(0).Build()
@@ -40,7 +42,7 @@ func (c *Client) Usage(ctx context.Context) (u Usage, err error) {
 	if err != nil {
 		return u, fmt.Errorf("task: usage: %w", err)
 	}
-	for _, node := range c.rdb.Nodes() {
+	for _, node := range redis.Nodes(c.rdb) {
 		info, err := node.Do(ctx, node.B().Info().Section("commandstats").Build()).ToString()
 		if err != nil {
 			return u, fmt.Errorf("task: usage: %w", err)
@@ -65,37 +67,9 @@ func commandCalls(info string) (sum int64) {
 	return sum
 }
 
-const usagePage = 1000
-
-// eachKey calls f with the keys of the prefix, a page at a time; a key may come twice.
-func (c *Client) eachKey(ctx context.Context, f func(keys []string) error) error {
-	for _, node := range c.rdb.Nodes() {
-		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(globText(c.keys.Prefix())+":*").Count(usagePage).Build()).AsScanEntry()
-			if err != nil {
-				return err
-			}
-			if len(page.Elements) > 0 {
-				if err := f(page.Elements); err != nil {
-					return err
-				}
-			}
-			if cursor = page.Cursor; cursor == 0 {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// globText is text that stands for itself in a pattern.
-func globText(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
-}
-
 // Drop deletes every key of the prefix, in pages: for benchmarks and tests, never for a prefix that anybody works with.
 func (c *Client) Drop(ctx context.Context) error {
-	err := c.eachKey(ctx, func(keys []string) error {
+	err := redis.Scan(ctx, c.rdb, redis.Glob(c.keys.Prefix())+":*", func(keys []string) error {
 		cmds := make(rueidis.Commands, len(keys))
 		for i, key := range keys {
 			cmds[i] = c.rdb.B().Unlink().Key(key).Build()

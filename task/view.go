@@ -3,6 +3,7 @@ package task
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/taktworks/takt/task/internal/wire"
@@ -13,7 +14,7 @@ type State string
 
 // States. The last three are ends.
 const (
-	StateWaiting   State = "waiting"   // in its queue, held by no worker
+	StateWaiting   State = "waiting"   // in its queue, held by no worker, or given back by one that had fetched it too early
 	StateRunning   State = "running"   // held by a worker: it runs, or is about to
 	StateDelayed   State = "delayed"   // until it is due
 	StateBlocked   State = "blocked"   // delayed, and woken before that when its locks are free
@@ -111,6 +112,18 @@ func jsonOf(raw []byte) json.RawMessage {
 	return text
 }
 
+// ArgsOf are the arguments of a task of this type that List or Find gave, as a handler gets them. An error: it is of another type, they do not fit, or it has ended and only its result is
+// left.
+func (t *Type[T, R]) ArgsOf(of Task) (args T, err error) {
+	if of.Name != t.name {
+		return args, fmt.Errorf("task: arguments of %s: it is a %q, want %q", of.ID, of.Name, t.name)
+	}
+	if args, err = t.args.DecodeArgs(of.msg.Args); err != nil {
+		return args, fmt.Errorf("task: arguments of %s: %w", of.ID, err)
+	}
+	return args, nil
+}
+
 // shows says whether the view is of the task with this id. The view of an aggregate that has it as a member becomes that of the member.
 func (t *Task) shows(id string) bool {
 	if t.ID == id {
@@ -136,9 +149,13 @@ func inQueue(q Queue, entry, raw string) Task {
 	return t
 }
 
-// heldBy adds who holds it.
+// heldBy adds who holds it. What was given back waits for any worker, but may have been begun before.
 func (t *Task) heldBy(h held, now time.Time) {
-	t.State, t.Worker, t.Deliveries = StateRunning, h.worker, int(h.deliveries)
+	t.Deliveries = int(h.deliveries)
+	if h.givenBack() {
+		return
+	}
+	t.State, t.Worker = StateRunning, h.worker
 	t.Since = now.Add(-h.idle).UTC().Truncate(time.Millisecond)
 }
 

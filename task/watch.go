@@ -103,7 +103,7 @@ func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
 	}
 }
 
-// keepWatched tells workers that somebody watches, again and again until ctx ends. They look once a second; after each subscription they are told at once.
+// keepWatched tells workers that somebody watches, again and again until ctx ends. They look every few seconds; after each subscription they are told at once.
 func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}) {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,7 +23,8 @@ import (
 type WorkerOptions struct {
 	// ID names the process among the workers, in listings and as consumer; "" = host:pid:random. No two that live may share it.
 	ID string
-	// Concurrency is how many tasks of each size run at once. nil = for each size that a handler has: 50 small, 10 medium, 1 large.
+	// Concurrency is how many tasks of each size run at once. nil = for each size that a handler has: 50 small, 10 medium, 1 large, 1 of a pool. At most 1,000 sizes: each takes a
+	// connection of its own.
 	Concurrency map[Size]int
 	// Policy is how priorities compare; nil = Weighted{}.
 	Policy Policy
@@ -90,12 +92,22 @@ const (
 	defaultMaxUnknown = 20
 	minLease          = 300 * time.Millisecond
 	maxSlots          = 10_000
+	maxSizes          = 1000                 // of one worker: a client that New was given may have no more than 1,024 connections for those who block
 	ahead             = 5 * time.Millisecond // of work is fetched beside the free slots
 )
 
-var defaultSlots = map[Size]int{Small: 50, Medium: 10, Large: 1}
+// slotsFor is how many tasks of a size run at once if nothing is said.
+func slotsFor(z Size) int {
+	switch z {
+	case Small:
+		return 50
+	case Medium:
+		return 10
+	}
+	return 1
+}
 
-// Worker runs tasks. Make one with Client.Worker and call Run once.
+// Worker runs tasks. Make one with Client.Worker and call Run, again if need be when that has ended.
 type Worker struct {
 	client   *Client
 	opts     WorkerOptions
@@ -117,6 +129,12 @@ type Worker struct {
 
 	fetched, ended atomic.Uint64 // entries
 	fetchedAt      atomic.Int64  // ns since the epoch, 0 = never
+	evicted        atomic.Int64  // keys that the server had thrown away when it was last asked, -1 = it was not yet
+
+	effective struct { // of the goroutine that registers: EffectiveConfig as JSON, and the settings that it was made of
+		of   *settings
+		text json.RawMessage
+	}
 }
 
 // Worker makes a worker with these handlers. The error names the option or handler that is unfit; two handlers for one name are refused.
@@ -137,6 +155,7 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 		}
 		w.handlers[h.spec.name] = &h
 	}
+	w.evicted.Store(-1)
 	w.handlers[groupFailed.name] = &groupFailedHandler
 	if err := w.complete(handlers); err != nil {
 		return nil, err
@@ -168,17 +187,20 @@ func (w *Worker) complete(handlers []Handler) error {
 	if o.Concurrency == nil {
 		o.Concurrency = make(map[Size]int)
 		for _, h := range handlers {
-			o.Concurrency[h.spec.size] = defaultSlots[h.spec.size]
+			o.Concurrency[h.spec.size] = slotsFor(h.spec.size)
 		}
 	}
 	for size, n := range o.Concurrency {
-		if !slices.Contains(Sizes(), size) {
-			return fmt.Errorf("task: WorkerOptions.Concurrency: size %q: want small, medium or large", size)
+		if err := size.validate(); err != nil {
+			return fmt.Errorf("task: WorkerOptions.Concurrency: %w", err)
 		}
 		if n < 1 || n > maxSlots {
 			return fmt.Errorf("task: WorkerOptions.Concurrency: %d slots for %s: want 1 to %d", n, size, maxSlots)
 		}
 		w.ageing[size] = new(ageing)
+	}
+	if n := len(o.Concurrency); n > maxSizes {
+		return fmt.Errorf("task: WorkerOptions.Concurrency: %d sizes: want at most %d in one worker, each takes a connection: make several workers, in several processes", n, maxSizes)
 	}
 	if len(o.Concurrency) == 0 {
 		return errors.New("task: Worker: neither handlers nor WorkerOptions.Concurrency say which sizes to serve")
@@ -284,6 +306,9 @@ func (w *Worker) over(ctx context.Context) <-chan struct{} {
 func (w *Worker) stuck() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.running) == 0 { // what they have done cannot be written
+		return nil
+	}
 	var e StuckError
 	for r := range w.running {
 		e.Tasks = append(e.Tasks, r.msg.Name+" "+r.msg.ID)
@@ -299,7 +324,7 @@ func (w *Worker) group(size Size, slots int) *stream.Group {
 	for _, p := range Priorities() {
 		q := queueOf(p, size)
 		queues = append(queues, q)
-		streams = append(streams, w.client.streams[q])
+		streams = append(streams, w.client.keys.TaskStream(string(q)))
 	}
 	return &stream.Group{
 		Worker: w.stream, Streams: streams, Name: w.client.keys.TaskGroup(),

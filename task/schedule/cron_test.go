@@ -12,7 +12,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// A14: the next slot of */5 lies in (now, now+5min1s].
+// task-A14: the next slot of */5 lies in (now, now+5min1s].
 func TestCronA14(t *testing.T) {
 	s := mustParse(t, "cron */5 * * * *")
 	rapid.Check(t, func(t *rapid.T) {

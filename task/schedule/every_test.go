@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A13: the next slot of a 300 s interval lies in (now, now+301s]. S2: it lies on the grid of the anchor, so it does not drift.
+// task-A13: the next slot of a 300 s interval lies in (now, now+301s]. S2: it lies on the grid of the anchor, so it does not drift.
 func TestEveryA13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := drawTime(t, "now").Add(time.Duration(rapid.IntRange(0, 999_999_999).Draw(t, "ns")))

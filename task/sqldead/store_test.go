@@ -58,6 +58,21 @@ func (e *env) ctx() context.Context {
 	return ctx
 }
 
+// eventually waits for a state of Redis or the database that tells nobody of its coming.
+func (e *env) eventually(what string, ok func() bool) {
+	e.t.Helper()
+	end := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-end:
+			e.t.Fatalf("never: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
 func (e *env) db() *sql.DB {
 	db, err := sql.Open("sqlite", "file:"+e.file+"?_pragma=busy_timeout(10000)&_txlock=immediate")
 	if err != nil {
@@ -345,12 +360,7 @@ func TestDatabaseAway(t *testing.T) {
 	if err := s.Create(e.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	for len(e.list(s, task.DeadFilter{})) < len(handles) {
-		if e.ctx().Err() != nil {
-			t.Fatal("not moved")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	e.eventually("they are moved", func() bool { return len(e.list(s, task.DeadFilter{})) == len(handles) })
 	cancel()
 	if err := <-end; err != nil {
 		t.Error(err)
@@ -368,12 +378,10 @@ func TestUnreadable(t *testing.T) {
 	}
 	stop := e.work()
 	const id = "raw:normal:medium:1-1"
-	for {
-		if _, err := e.client.DeadLetters().Show(e.ctx(), id); err == nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	e.eventually("it is dead", func() bool {
+		_, err := e.client.DeadLetters().Show(e.ctx(), id)
+		return err == nil
+	})
 	stop()
 	e.move(1)
 	l, err := e.store.Show(e.ctx(), id)

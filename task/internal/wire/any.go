@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // dynamic has the shapes of types that were met within interfaces: reflect.Type -> *shape or error.
@@ -30,7 +32,7 @@ func timeOf(v reflect.Value) time.Time { return v.Interface().(time.Time) }
 
 func writeAny(w *writer, v reflect.Value, levels int) error {
 	if v.IsNil() {
-		w.out = append(w.out, nilByte)
+		w.out = msgpack.AppendNil(w.out)
 		return nil
 	}
 	s, err := w.dynamic.shape(v.Elem().Type())
@@ -50,63 +52,63 @@ func readAny(r *reader, v reflect.Value, levels int) error {
 
 // any reads one value as the Go type it has without a field that says so.
 func (r *reader) any(levels int) (any, error) {
-	t, err := r.next()
+	t, err := r.Next()
 	if err != nil {
 		return nil, err
 	}
-	switch t.kind {
-	case kindBool:
-		return t.bool(), nil
-	case kindInt:
-		return t.int(), nil
-	case kindUint:
-		return t.bits, nil
-	case kindFloat:
-		return t.float(), nil
-	case kindText:
-		return string(t.body), nil
-	case kindBin:
-		return append([]byte{}, t.body...), nil
-	case kindArray:
+	switch t.Kind {
+	case msgpack.KindBool:
+		return t.Bool(), nil
+	case msgpack.KindInt:
+		return t.Int(), nil
+	case msgpack.KindUint:
+		return t.Uint(), nil
+	case msgpack.KindFloat:
+		return t.Float(), nil
+	case msgpack.KindString:
+		return string(t.Body), nil
+	case msgpack.KindBytes:
+		return append([]byte{}, t.Body...), nil
+	case msgpack.KindArray:
 		return r.anySlice(&t, levels)
-	case kindMap:
+	case msgpack.KindMap:
 		return r.anyMap(&t, levels)
-	case kindExt:
-		if !t.isTime() {
-			return nil, r.fail(t.at, "is an extension of type %d, which has no Go type", t.code)
+	case msgpack.KindExt:
+		if !t.IsTime() {
+			return nil, r.Fail(t.At, "is an extension of type %d, which has no Go type", t.Code)
 		}
-		return t.time(), nil
+		return t.Time(), nil
 	}
 	return nil, nil
 }
 
-func (r *reader) anySlice(t *token, levels int) (any, error) {
-	if err := r.enter(t, levels); err != nil {
+func (r *reader) anySlice(t *msgpack.Token, levels int) (any, error) {
+	if err := r.Enter(t, levels); err != nil {
 		return nil, err
 	}
-	list := make([]any, 0, min(t.n(), 64)) // more than that is not believed before it is read
-	for i := range t.n() {
+	list := make([]any, 0, min(t.N(), 64)) // more than that is not believed before it is read
+	for i := range t.N() {
 		v, err := r.any(levels - 1)
 		if err != nil {
-			return nil, within(index(i), err)
+			return nil, msgpack.Within(index(i), err)
 		}
 		list = append(list, v)
 	}
 	return list, nil
 }
 
-func (r *reader) anyMap(t *token, levels int) (any, error) {
-	if err := r.enter(t, levels); err != nil {
+func (r *reader) anyMap(t *msgpack.Token, levels int) (any, error) {
+	if err := r.Enter(t, levels); err != nil {
 		return nil, err
 	}
 	m := make(map[string]any)
-	for range t.n() {
+	for range t.N() {
 		key, err := r.textKey()
 		if err != nil {
 			return nil, err
 		}
 		if m[key], err = r.any(levels - 1); err != nil {
-			return nil, within(quoted(key), err)
+			return nil, msgpack.Within(quoted(key), err)
 		}
 	}
 	return m, nil

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"testing"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 type smallArgs struct {
@@ -92,7 +94,7 @@ func BenchmarkResult(b *testing.B) {
 }
 
 func BenchmarkCheck1KiB(b *testing.B) {
-	raw := appendArrayLen(nil, 64)
+	raw := msgpack.AppendArrayLen(nil, 64)
 	for range 64 {
 		raw = append(raw, mapOf(1, "name", "sixteen letters")...)
 	}

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"slices"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // Callback is the record of what a group submits at its end.
@@ -13,25 +15,25 @@ type Callback struct {
 // Append appends the record to dst. The error names a field that cannot travel; dst is then returned as it was given.
 func (c *Callback) Append(dst []byte) ([]byte, error) {
 	if c.Class == "" {
-		return dst, unfit("task_class", "must not be empty")
+		return dst, msgpack.Unfit("task_class", "must not be empty")
 	}
 	if c.Args != nil {
-		if err := checkKind(c.Args, kindArray, "args"); err != nil {
+		if err := checkKind(c.Args, msgpack.KindArray, "args"); err != nil {
 			return dst, err
 		}
 	}
-	out := appendMapLen(slices.Grow(dst, 32+len(c.Class)+len(c.Args)), 2)
-	out, err := appendChecked(appendText(out, "task_class"), "task_class", c.Class)
+	out := msgpack.AppendMapLen(slices.Grow(dst, 32+len(c.Class)+len(c.Args)), 2)
+	out, err := msgpack.AppendChecked(msgpack.AppendString(out, "task_class"), "task_class", c.Class)
 	if err != nil {
 		return dst, err
 	}
-	return append(appendText(out, "args"), orElse(c.Args, emptyArray)...), nil
+	return append(msgpack.AppendString(out, "args"), orElse(c.Args, emptyArray)...), nil
 }
 
 // DecodeCallback reads a record; task_class must be there and not empty, unknown fields are ignored. Args aliases b. The error is a
 // *FormatError.
 func DecodeCallback(b []byte) (Callback, error) {
-	r := reader{in: b}
+	r := newReader(b)
 	var c Callback
 	if err := c.read(&r); err != nil {
 		return Callback{}, err
@@ -40,29 +42,22 @@ func DecodeCallback(b []byte) (Callback, error) {
 }
 
 func (c *Callback) read(r *reader) error {
-	n, err := r.members(kindMap)
+	err := r.Fields(func(name []byte, _ int) (err error) {
+		switch string(name) {
+		case "task_class":
+			c.Class, err = r.Text()
+		case "args":
+			c.Args, err = r.whole(msgpack.KindArray)
+		default:
+			err = r.Skip(MaxDepth - 1)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	for range n {
-		name, err := r.name()
-		if err != nil {
-			return err
-		}
-		switch string(name) {
-		case "task_class":
-			c.Class, err = r.text()
-		case "args":
-			c.Args, err = r.whole(kindArray)
-		default:
-			err = r.skip(MaxDepth - 1)
-		}
-		if err != nil {
-			return within(string(name), err)
-		}
-	}
 	if c.Class == "" {
-		return within("task_class", r.fail(0, "is missing or empty"))
+		return msgpack.Within("task_class", r.Fail(0, "is missing or empty"))
 	}
-	return r.end()
+	return r.End()
 }

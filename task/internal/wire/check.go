@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/taktworks/takt/internal/msgpack"
+
 // MaxDepth is how many arrays and maps may be one within the other in a message or result, its own map included.
 const MaxDepth = 32
 
@@ -10,25 +12,25 @@ const MaxValueDepth = MaxDepth - 1
 // is UTF-8, timestamps are timestamps, containers are at most maxDepth deep ([] is 1 deep), nothing follows. It keeps nothing of raw and
 // allocates nothing but its error, a *FormatError.
 func Check(raw []byte, maxDepth int) error {
-	r := reader{in: raw}
-	if err := r.skip(maxDepth); err != nil {
+	r := newReader(raw)
+	if err := r.Skip(maxDepth); err != nil {
 		return err
 	}
-	return r.end()
+	return r.End()
 }
 
 // checkKind is Check for a value that must be of kind k.
-func checkKind(raw []byte, k kind, path string) error {
-	r := reader{in: raw}
-	n, err := r.members(k)
+func checkKind(raw []byte, k msgpack.Kind, path string) error {
+	r := newReader(raw)
+	n, err := r.Members(k)
 	if err == nil {
-		err = r.skipMembers(k, n, 0, MaxValueDepth)
+		err = r.SkipMembers(k, n, 0, MaxValueDepth)
 	}
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
-		return within(path, err)
+		return msgpack.Within(path, err)
 	}
 	return nil
 }

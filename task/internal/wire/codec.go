@@ -3,6 +3,8 @@ package wire
 import (
 	"reflect"
 	"slices"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // Codec writes and reads values of T as arguments and as results. It is made once for a type and may be used by many goroutines.
@@ -58,15 +60,18 @@ func (c *Codec[T]) AppendArgs(dst []byte, v T) ([]byte, error) {
 // AppendValue appends v as one value, as a result has it; struct{} is nil. Its errors are those of AppendArgs.
 func (c *Codec[T]) AppendValue(dst []byte, v T) ([]byte, error) {
 	if c.nothing {
-		return append(dst, nilByte), nil
+		return msgpack.AppendNil(dst), nil
 	}
 	return c.append(dst, v, MaxValueDepth)
 }
 
+// firstBuffer is the room that most values need: a buffer that grows step by step costs more than one too large.
+const firstBuffer = 128
+
 func (c *Codec[T]) append(dst []byte, v T, levels int) ([]byte, error) {
-	w := writer{out: slices.Grow(dst, 64), dynamic: c.dynamic}
+	w := writer{out: slices.Grow(dst, firstBuffer), dynamic: c.dynamic}
 	if err := c.shape.write(&w, reflect.ValueOf(&v).Elem(), levels); err != nil {
-		return dst, within(c.name, err)
+		return dst, msgpack.Within(c.name, err)
 	}
 	return w.out, nil
 }
@@ -74,27 +79,27 @@ func (c *Codec[T]) append(dst []byte, v T, levels int) ([]byte, error) {
 // DecodeArgs reads what AppendArgs wrote, here or in Python; nil is no arguments. Of missing arguments the values are zero, surplus ones
 // are dropped. Nothing of raw is kept. The error, a *FormatError, names the field: "Order.Items[2].Price"; the same bytes give it again.
 func (c *Codec[T]) DecodeArgs(raw []byte) (T, error) {
-	r := reader{in: orElse(raw, emptyArray)}
+	r := newReader(orElse(raw, emptyArray))
 	if c.list {
 		return c.read(&r, MaxValueDepth)
 	}
 	var zero T
-	t, err := r.want(kindArray)
+	t, err := r.Want(msgpack.KindArray)
 	if err != nil {
-		return zero, within(c.name, err)
+		return zero, msgpack.Within(c.name, err)
 	}
 	v := zero
-	if t.n() > 0 {
+	if t.N() > 0 {
 		if v, err = c.readOne(&r, MaxValueDepth-1); err != nil {
 			return zero, err
 		}
 	}
-	for range t.n() - 1 {
-		if err := r.skip(MaxValueDepth - 1); err != nil {
+	for range t.N() - 1 {
+		if err := r.Skip(MaxValueDepth - 1); err != nil {
 			return zero, err
 		}
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return zero, err
 	}
 	return v, nil
@@ -104,16 +109,16 @@ func (c *Codec[T]) DecodeArgs(raw []byte) (T, error) {
 // those of DecodeArgs.
 func (c *Codec[T]) DecodeValue(raw []byte) (v T, err error) {
 	if c.nothing {
-		return v, Check(orElse(raw, []byte{nilByte}), MaxValueDepth)
+		return v, Check(orElse(raw, []byte{msgpack.Nil}), MaxValueDepth)
 	}
-	r := reader{in: orElse(raw, []byte{nilByte})}
+	r := newReader(orElse(raw, []byte{msgpack.Nil}))
 	return c.read(&r, MaxValueDepth)
 }
 
 func (c *Codec[T]) read(r *reader, levels int) (T, error) {
 	v, err := c.readOne(r, levels)
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		var zero T
@@ -124,7 +129,7 @@ func (c *Codec[T]) read(r *reader, levels int) (T, error) {
 
 func (c *Codec[T]) readOne(r *reader, levels int) (v T, err error) {
 	if err = c.shape.read(r, reflect.ValueOf(&v).Elem(), levels); err != nil {
-		return v, within(c.name, err)
+		return v, msgpack.Within(c.name, err)
 	}
 	return v, nil
 }

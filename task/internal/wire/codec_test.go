@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 type (
@@ -175,7 +177,7 @@ type order struct {
 // No number is cut and no kind is guessed: what does not fit is an error with the way to the field.
 func TestDecodeArgsNamesTheField(t *testing.T) {
 	item := func(parts ...any) []byte { return arrayOf(2, "i", arrayOf(1, arrayOf(len(parts), parts...))) }
-	f := appendFloat(nil, 1.5)
+	f := msgpack.AppendFloat64(nil, 1.5)
 	null := []byte{0xc0}
 	for _, c := range []struct {
 		raw  []byte

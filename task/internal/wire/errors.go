@@ -1,64 +1,9 @@
 package wire
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-)
+import "github.com/taktworks/takt/internal/msgpack"
 
-// FormatError says what is wrong with bytes that were read. Repeating does not help: the bytes stay as they are.
-type FormatError struct {
-	Path   string // "meta.q", "Order.Items[2].Price"; "" = the value itself
-	Offset int    // into the bytes that were given to read
-	Reason string
-}
+// FormatError says what is wrong with bytes that were read, and in which field.
+type FormatError = msgpack.FormatError
 
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("wire: %sbyte %d: %s", lead(e.Path, ", "), e.Offset, e.Reason)
-}
-
-// ValueError says which value, or which part of a type, cannot travel. The caller gives another value.
-type ValueError struct {
-	Path   string // "task_id", "Order.Items[2].Price"; "" = the value itself
-	Reason string
-}
-
-func (e *ValueError) Error() string {
-	return "wire: " + lead(e.Path, ": ") + e.Reason
-}
-
-func lead(path, separator string) string {
-	if path == "" {
-		return ""
-	}
-	return path + separator
-}
-
-func unfit(path, format string, args ...any) error {
-	return &ValueError{path, fmt.Sprintf(format, args...)}
-}
-
-// within puts step in front of the path of err, which only the functions of this package made.
-func within(step string, err error) error {
-	const long = 64 // a key may be megabytes of anything
-	if len(step) > long {
-		step = step[:long] + "…"
-	}
-	step = clean(step)
-	var format *FormatError
-	var value *ValueError
-	switch {
-	case errors.As(err, &format):
-		format.Path = join(step, format.Path)
-	case errors.As(err, &value):
-		value.Path = join(step, value.Path)
-	}
-	return err
-}
-
-func join(step, path string) string {
-	if path == "" || strings.HasPrefix(path, "[") {
-		return step + path
-	}
-	return step + "." + path
-}
+// ValueError says which value, or which part of a type, cannot travel.
+type ValueError = msgpack.ValueError

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 func TestJSONBothWays(t *testing.T) {
@@ -15,9 +17,9 @@ func TestJSONBothWays(t *testing.T) {
 		`9007199254740993`:                 {0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1},
 		`18446744073709551615`:             {0xcf, 255, 255, 255, 255, 255, 255, 255, 255},
 		`-9223372036854775808`:             {0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0},
-		`2.0`:                              appendFloat(nil, 2),
+		`2.0`:                              msgpack.AppendFloat64(nil, 2),
 		`-0.0`:                             {0xcb, 0x80, 0, 0, 0, 0, 0, 0, 0},
-		`1e+300`:                           appendFloat(nil, 1e300),
+		`1e+300`:                           msgpack.AppendFloat64(nil, 1e300),
 		`5e-324`:                           {0xcb, 0, 0, 0, 0, 0, 0, 0, 1},
 		`{"$float":"NaN"}`:                 {0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 1},
 		`{"$float":"-Infinity"}`:           {0xcb, 0xff, 0xf0, 0, 0, 0, 0, 0, 0},
@@ -45,7 +47,7 @@ func TestJSONBothWays(t *testing.T) {
 
 func TestFromJSONAsPeopleWriteIt(t *testing.T) {
 	for text, raw := range map[string][]byte{
-		" [ 1 ,\n 2.50, 1E2 ] ":                 arrayOf(3, 1, appendFloat(nil, 2.5), appendFloat(nil, 100)),
+		" [ 1 ,\n 2.50, 1E2 ] ":                 arrayOf(3, 1, msgpack.AppendFloat64(nil, 2.5), msgpack.AppendFloat64(nil, 100)),
 		`-0`:                                    {0},
 		`{"$time":"2026-01-02T04:04:05+01:00"}`: unhex(t, "d6ff695735a5"),
 		`{"$map":[]}`:                           mapOf(0),
@@ -112,8 +114,8 @@ func TestDeepestJSON(t *testing.T) {
 // Extensions and maps of every length have their shortest form, which is the one form that comes back.
 func TestEveryLengthComesBack(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 4, 8, 15, 16, 17, 255, 256, 65535, 65536} {
-		ext := appendExt(nil, 7, make([]byte, n))
-		pairs := appendMapLen(nil, n)
+		ext := msgpack.AppendExt(nil, 7, make([]byte, n))
+		pairs := msgpack.AppendMapLen(nil, n)
 		for i := range n {
 			pairs = append(pairs, pack(index(i), i)...)
 		}
@@ -126,7 +128,7 @@ func TestEveryLengthComesBack(t *testing.T) {
 			expect(t, back, err, raw)
 		}
 	}
-	same(t, appendExt(nil, 7, []byte{1, 2}), nil, []byte{0xd5, 7, 1, 2})
-	same(t, appendExt(nil, 7, nil), nil, []byte{0xc7, 0, 7})
-	same(t, appendExt(nil, 7, make([]byte, 16))[:2], nil, []byte{0xd8, 7})
+	same(t, msgpack.AppendExt(nil, 7, []byte{1, 2}), nil, []byte{0xd5, 7, 1, 2})
+	same(t, msgpack.AppendExt(nil, 7, nil), nil, []byte{0xc7, 0, 7})
+	same(t, msgpack.AppendExt(nil, 7, make([]byte, 16))[:2], nil, []byte{0xd8, 7})
 }

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"slices"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // Label is one label of a message or result. Value is a string, int64 (int is written, too), float64, bool or nil; or Raw, which is how a value of any
@@ -64,14 +66,14 @@ func (l Labels) index(key string) int {
 }
 
 func (l Labels) append(dst []byte) ([]byte, error) {
-	dst = appendMapLen(dst, len(l))
+	dst = msgpack.AppendMapLen(dst, len(l))
 	var err error
 	for i := range l {
-		if dst, err = appendChecked(dst, "labels", l[i].Key); err != nil {
+		if dst, err = msgpack.AppendChecked(dst, "labels", l[i].Key); err != nil {
 			return dst, err
 		}
 		if dst, err = l[i].appendValue(dst); err != nil {
-			return dst, within("labels."+l[i].Key, err)
+			return dst, msgpack.Within("labels."+l[i].Key, err)
 		}
 	}
 	return dst, nil
@@ -80,26 +82,26 @@ func (l Labels) append(dst []byte) ([]byte, error) {
 func (l *Label) appendValue(dst []byte) ([]byte, error) {
 	switch v := l.Value.(type) {
 	case string:
-		return appendChecked(dst, "", v)
+		return msgpack.AppendChecked(dst, "", v)
 	case int64:
-		return appendInt(dst, v), nil
+		return msgpack.AppendInt(dst, v), nil
 	case int:
-		return appendInt(dst, int64(v)), nil
+		return msgpack.AppendInt(dst, int64(v)), nil
 	case float64:
-		return appendFloat(dst, v), nil
+		return msgpack.AppendFloat64(dst, v), nil
 	case bool:
-		return appendBool(dst, v), nil
+		return msgpack.AppendBool(dst, v), nil
 	case nil:
-		return append(dst, nilByte), nil
+		return msgpack.AppendNil(dst), nil
 	case Raw:
 		return append(dst, v...), Check(v, MaxValueDepth-1)
 	}
-	return dst, unfit("", "a label is text, an int, a float64, a bool or nil, not a %T", l.Value)
+	return dst, msgpack.Unfit("", "a label is text, an int, a float64, a bool or nil, not a %T", l.Value)
 }
 
 // readLabels reads a map of labels that stands in the map of a message or result.
 func readLabels(r *reader) (Labels, error) {
-	n, err := r.members(kindMap)
+	n, err := r.Members(msgpack.KindMap)
 	if err != nil || n == 0 {
 		return nil, err
 	}
@@ -111,7 +113,7 @@ func readLabels(r *reader) (Labels, error) {
 		}
 		value, err := readLabel(r)
 		if err != nil {
-			return nil, within(key, err)
+			return nil, msgpack.Within(key, err)
 		}
 		l = append(l, Label{key, value})
 	}
@@ -119,35 +121,35 @@ func readLabels(r *reader) (Labels, error) {
 }
 
 func readLabelKey(r *reader) (string, error) {
-	if body, ok := r.shortText(); ok {
+	if body, ok := r.ShortText(); ok {
 		return labelKey(body), nil
 	}
-	return r.text()
+	return r.Text()
 }
 
 func readLabel(r *reader) (any, error) {
-	if body, ok := r.shortText(); ok {
+	if body, ok := r.ShortText(); ok {
 		return labelText(body), nil
 	}
-	from := r.at
-	t, err := r.next()
+	before := *r
+	t, err := r.Next()
 	if err != nil {
 		return nil, err
 	}
-	switch t.kind {
-	case kindText:
-		return string(t.body), nil
-	case kindInt:
-		return t.int(), nil
-	case kindFloat:
-		return t.float(), nil
-	case kindBool:
-		return t.bool(), nil
-	case kindNil:
+	switch t.Kind {
+	case msgpack.KindString:
+		return string(t.Body), nil
+	case msgpack.KindInt:
+		return t.Int(), nil
+	case msgpack.KindFloat:
+		return t.Float(), nil
+	case msgpack.KindBool:
+		return t.Bool(), nil
+	case msgpack.KindNil:
 		return nil, nil
 	}
-	r.at = from
-	raw, err := r.raw(MaxValueDepth - 1)
+	*r = before
+	raw, err := r.Raw(MaxValueDepth - 1)
 	return Raw(raw), err
 }
 

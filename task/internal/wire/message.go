@@ -2,6 +2,8 @@ package wire
 
 import (
 	"slices"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // Message is a task as it stands in a stream or in the set of delayed tasks.
@@ -34,7 +36,10 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 
 // size is about how long the message will be, rather too much.
 func (m *Message) size() int {
-	n := 80 + len(m.ID) + len(m.Name) + len(m.Args) + len(m.Kwargs) + m.Meta.size()
+	n := 80 + len(m.ID) + len(m.Name) + len(m.Args) + len(m.Kwargs)
+	if m.Meta.members() > 0 {
+		n += m.Meta.size()
+	}
 	for i := range m.Labels {
 		s, _ := m.Labels[i].Value.(string)
 		n += 12 + len(m.Labels[i].Key) + len(s)
@@ -50,21 +55,21 @@ func (m *Message) append(dst []byte) (_ []byte, err error) {
 	if metas > 0 {
 		fields++
 	}
-	dst = appendMapLen(dst, fields)
-	if dst, err = appendChecked(appendText(dst, "task_id"), "task_id", m.ID); err != nil {
+	dst = msgpack.AppendMapLen(dst, fields)
+	if dst, err = msgpack.AppendChecked(msgpack.AppendString(dst, "task_id"), "task_id", m.ID); err != nil {
 		return dst, err
 	}
-	if dst, err = appendChecked(appendText(dst, "task_name"), "task_name", m.Name); err != nil {
+	if dst, err = msgpack.AppendChecked(msgpack.AppendString(dst, "task_name"), "task_name", m.Name); err != nil {
 		return dst, err
 	}
-	if dst, err = m.Labels.append(appendText(dst, "labels")); err != nil {
+	if dst, err = m.Labels.append(msgpack.AppendString(dst, "labels")); err != nil {
 		return dst, err
 	}
-	dst = append(appendText(dst, "task_args"), orElse(m.Args, emptyArray)...)
-	dst = append(appendText(dst, "task_kwargs"), orElse(m.Kwargs, emptyMap)...)
+	dst = append(msgpack.AppendString(dst, "task_args"), orElse(m.Args, emptyArray)...)
+	dst = append(msgpack.AppendString(dst, "task_kwargs"), orElse(m.Kwargs, emptyMap)...)
 	if metas > 0 {
-		if dst, err = m.Meta.append(appendText(dst, "meta"), metas); err != nil {
-			return dst, within("meta", err)
+		if dst, err = m.Meta.append(msgpack.AppendString(dst, "meta"), metas); err != nil {
+			return dst, msgpack.Within("meta", err)
 		}
 	}
 	return appendFields(dst, m.Extra, MaxDepth-1)
@@ -73,17 +78,17 @@ func (m *Message) append(dst []byte) (_ []byte, err error) {
 func (m *Message) check() error {
 	switch {
 	case m.ID == "":
-		return unfit("task_id", "must not be empty")
+		return msgpack.Unfit("task_id", "must not be empty")
 	case m.Name == "":
-		return unfit("task_name", "must not be empty")
+		return msgpack.Unfit("task_name", "must not be empty")
 	}
 	if m.Args != nil {
-		if err := checkKind(m.Args, kindArray, "task_args"); err != nil {
+		if err := checkKind(m.Args, msgpack.KindArray, "task_args"); err != nil {
 			return err
 		}
 	}
 	if m.Kwargs != nil {
-		return checkKind(m.Kwargs, kindMap, "task_kwargs")
+		return checkKind(m.Kwargs, msgpack.KindMap, "task_kwargs")
 	}
 	return nil
 }
@@ -98,11 +103,11 @@ func orElse(raw, empty []byte) []byte {
 // appendFields appends members as they were read. levels is what their values may have.
 func appendFields(dst []byte, fields []Field, levels int) ([]byte, error) {
 	for _, f := range fields {
-		r := reader{in: f.Key}
-		if _, err := r.key(); err != nil {
+		r := newReader(f.Key)
+		if _, err := r.Key(); err != nil {
 			return dst, err
 		}
-		if err := r.end(); err != nil {
+		if err := r.End(); err != nil {
 			return dst, err
 		}
 		if err := Check(f.Value, levels); err != nil {
@@ -117,7 +122,7 @@ func appendFields(dst []byte, fields []Field, levels int) ([]byte, error) {
 // absent are empty. The whole of b is checked as by Check. Args, Kwargs and unknown members alias b, which must not be changed while
 // the message is in use; texts are copies. The error is a *FormatError.
 func Decode(b []byte) (Message, error) {
-	r := reader{in: b}
+	r := newReader(b)
 	var m Message
 	if err := m.read(&r); err != nil {
 		return Message{}, err
@@ -126,42 +131,31 @@ func Decode(b []byte) (Message, error) {
 }
 
 func (m *Message) read(r *reader) error {
-	n, err := r.members(kindMap)
-	if err != nil {
+	if err := r.Fields(func(name []byte, from int) error { return m.readField(r, name, from) }); err != nil {
 		return err
-	}
-	for range n {
-		from := r.at
-		name, err := r.name()
-		if err != nil {
-			return err
-		}
-		if err := m.readField(r, name, from); err != nil {
-			return within(string(name), err)
-		}
 	}
 	switch {
 	case m.ID == "":
-		return within("task_id", r.fail(0, "is missing or empty"))
+		return msgpack.Within("task_id", r.Fail(0, "is missing or empty"))
 	case m.Name == "":
-		return within("task_name", r.fail(0, "is missing or empty"))
+		return msgpack.Within("task_name", r.Fail(0, "is missing or empty"))
 	}
-	return r.end()
+	return r.End()
 }
 
 // readField reads the value of a field whose key began at from.
 func (m *Message) readField(r *reader, name []byte, from int) (err error) {
 	switch string(name) {
 	case "task_id":
-		m.ID, err = r.text()
+		m.ID, err = r.Text()
 	case "task_name":
-		m.Name, err = r.text()
+		m.Name, err = r.Text()
 	case "labels":
 		m.Labels, err = readLabels(r)
 	case "task_args":
-		m.Args, err = r.whole(kindArray)
+		m.Args, err = r.whole(msgpack.KindArray)
 	case "task_kwargs":
-		m.Kwargs, err = r.whole(kindMap)
+		m.Kwargs, err = r.whole(msgpack.KindMap)
 		if len(m.Kwargs) == 1 { // {}
 			m.Kwargs = nil
 		}
@@ -177,21 +171,21 @@ func (m *Message) readField(r *reader, name []byte, from int) (err error) {
 }
 
 // whole reads the array or map that is a field of the outermost map and returns its bytes.
-func (r *reader) whole(k kind) ([]byte, error) {
-	from := r.at
-	n, err := r.members(k)
+func (r *reader) whole(k msgpack.Kind) ([]byte, error) {
+	from := r.Offset()
+	n, err := r.Members(k)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.skipMembers(k, n, from, MaxDepth-1); err != nil {
+	if err := r.SkipMembers(k, n, from, MaxDepth-1); err != nil {
 		return nil, err
 	}
-	return r.in[from:r.at:r.at], nil
+	return r.Since(from), nil
 }
 
 // field reads the value of an unknown member whose key, just read, began at from.
 func (r *reader) field(from, levels int) (Field, error) {
-	key := r.in[from:r.at:r.at]
-	value, err := r.raw(levels)
+	key := r.Since(from)
+	value, err := r.Raw(levels)
 	return Field{key, value}, err
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // pack builds msgpack by hand: strings as text, ints, []byte as it is, and lists of them one after the other.
@@ -14,9 +16,9 @@ func pack(parts ...any) (out []byte) {
 	for _, p := range parts {
 		switch v := p.(type) {
 		case string:
-			out = appendText(out, v)
+			out = msgpack.AppendString(out, v)
 		case int:
-			out = appendInt(out, int64(v))
+			out = msgpack.AppendInt(out, int64(v))
 		case []byte:
 			out = append(out, v...)
 		default:
@@ -27,10 +29,12 @@ func pack(parts ...any) (out []byte) {
 }
 
 func mapOf(pairs int, parts ...any) []byte {
-	return append(appendMapLen(nil, pairs), pack(parts...)...)
+	return append(msgpack.AppendMapLen(nil, pairs), pack(parts...)...)
 }
 
-func arrayOf(n int, parts ...any) []byte { return append(appendArrayLen(nil, n), pack(parts...)...) }
+func arrayOf(n int, parts ...any) []byte {
+	return append(msgpack.AppendArrayLen(nil, n), pack(parts...)...)
+}
 
 // deep is so many arrays one within the other.
 func deep(levels int) []byte {

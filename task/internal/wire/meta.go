@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"strings"
-)
+import "github.com/taktworks/takt/internal/msgpack"
 
 // MaxHistory is how many failures a message carries: the newest.
 const MaxHistory = 10
@@ -62,7 +60,7 @@ func (m *Meta) size() int {
 }
 
 func (m *Meta) append(dst []byte, members int) ([]byte, error) {
-	w := metaWriter{out: appendMapLen(dst, members)}
+	w := metaWriter{out: msgpack.AppendMapLen(dst, members)}
 	w.int("q", m.Enqueued)
 	w.text("p", m.Parent)
 	w.text("t", m.Trace)
@@ -94,7 +92,7 @@ type metaWriter struct {
 
 func (w *metaWriter) int(key string, n int64) {
 	if n != 0 {
-		w.out = appendInt(appendText(w.out, key), n)
+		w.out = msgpack.AppendInt(msgpack.AppendString(w.out, key), n)
 	}
 }
 
@@ -102,7 +100,7 @@ func (w *metaWriter) text(key, s string) {
 	if s == "" || w.err != nil {
 		return
 	}
-	w.out, w.err = appendChecked(appendText(w.out, key), key, s)
+	w.out, w.err = msgpack.AppendChecked(msgpack.AppendString(w.out, key), key, s)
 }
 
 func (w *metaWriter) history(key string, h []Failure) {
@@ -110,72 +108,56 @@ func (w *metaWriter) history(key string, h []Failure) {
 		return
 	}
 	h = h[max(0, len(h)-MaxHistory):]
-	w.out = appendArrayLen(appendText(w.out, key), len(h))
+	w.out = msgpack.AppendArrayLen(msgpack.AppendString(w.out, key), len(h))
 	for _, f := range h {
-		w.out = appendArrayLen(w.out, 3)
-		w.out = appendInt(appendInt(w.out, f.Attempt), f.At)
-		w.out = appendText(w.out, clean(f.Error))
+		w.out = msgpack.AppendArrayLen(w.out, 3)
+		w.out = msgpack.AppendInt(msgpack.AppendInt(w.out, f.Attempt), f.At)
+		// The text of an error must not be the reason why a failure cannot be written.
+		w.out = msgpack.AppendString(w.out, msgpack.Clean(f.Error))
 	}
 }
 
-// clean replaces what is not UTF-8: the text of an error must not be the reason why a failure cannot be written.
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
 func (m *Meta) read(r *reader) error {
-	n, err := r.members(kindMap)
-	if err != nil {
-		return err
-	}
-	for range n {
-		from := r.at
-		name, err := r.name()
-		if err != nil {
-			return err
-		}
-		if err := m.readMember(r, name, from); err != nil {
-			return within(string(name), err)
-		}
-	}
-	return nil
+	return r.Fields(func(name []byte, from int) error { return m.readMember(r, name, from) })
 }
 
 // readMember reads the value of a member whose key began at from.
 func (m *Meta) readMember(r *reader, name []byte, from int) (err error) {
 	switch string(name) {
 	case "q":
-		m.Enqueued, err = r.int()
+		m.Enqueued, err = r.Int()
 	case "p":
-		m.Parent, err = r.text()
+		m.Parent, err = r.Text()
 	case "t":
-		m.Trace, err = r.text()
+		m.Trace, err = r.Text()
 	case "ts":
-		m.TraceState, err = r.text()
+		m.TraceState, err = r.Text()
 	case "d":
-		m.Deadline, err = r.int()
+		m.Deadline, err = r.Int()
 	case "to":
-		m.Timeout, err = r.int()
+		m.Timeout, err = r.Int()
 	case "r":
-		m.Retention, err = r.int()
+		m.Retention, err = r.Int()
 	case "u":
-		m.Unique, err = r.text()
+		m.Unique, err = r.Text()
 	case "us":
-		m.Start, err = r.text()
+		m.Start, err = r.Text()
 	case "m":
-		m.Retries, err = r.int()
+		m.Retries, err = r.Int()
 	case "sn":
-		m.Snoozes, err = r.int()
+		m.Snoozes, err = r.Int()
 	case "bl":
-		m.Blocked, err = r.int()
+		m.Blocked, err = r.Int()
 	case "un":
-		m.Unknown, err = r.int()
+		m.Unknown, err = r.Int()
 	case "g":
-		m.Slot, err = r.int()
+		m.Slot, err = r.Int()
 	case "f":
-		m.Fence, err = r.int()
+		m.Fence, err = r.Int()
 	case "h":
 		m.History, err = readHistory(r)
 	case "k":
-		m.Token, err = r.text()
+		m.Token, err = r.Text()
 	default:
 		var f Field
 		f, err = r.field(from, MaxDepth-2)
@@ -186,14 +168,14 @@ func (m *Meta) readMember(r *reader, name []byte, from int) (err error) {
 
 // readHistory reads the newest MaxHistory failures. Elements of one behind the third are a newer writer's.
 func readHistory(r *reader) ([]Failure, error) {
-	t, err := r.want(kindArray)
+	t, err := r.Want(msgpack.KindArray)
 	if err != nil {
 		return nil, err
 	}
 	var h []Failure
-	for i := range t.n() {
-		if i < t.n()-MaxHistory {
-			err = r.skip(MaxDepth - 3)
+	for i := range t.N() {
+		if i < t.N()-MaxHistory {
+			err = r.Skip(MaxDepth - 3)
 		} else {
 			var f Failure
 			f, err = readFailure(r)
@@ -207,24 +189,24 @@ func readHistory(r *reader) ([]Failure, error) {
 }
 
 func readFailure(r *reader) (f Failure, err error) {
-	t, err := r.want(kindArray)
+	t, err := r.Want(msgpack.KindArray)
 	if err != nil {
 		return f, err
 	}
-	if t.n() < 3 {
-		return f, r.fail(t.at, "is %d elements, must be attempt, time and text", t.n())
+	if t.N() < 3 {
+		return f, r.Fail(t.At, "is %d elements, must be attempt, time and text", t.N())
 	}
-	if f.Attempt, err = r.int(); err != nil {
+	if f.Attempt, err = r.Int(); err != nil {
 		return f, err
 	}
-	if f.At, err = r.int(); err != nil {
+	if f.At, err = r.Int(); err != nil {
 		return f, err
 	}
-	if f.Error, err = r.text(); err != nil {
+	if f.Error, err = r.Text(); err != nil {
 		return f, err
 	}
-	for range t.n() - 3 {
-		if err = r.skip(MaxDepth - 4); err != nil {
+	for range t.N() - 3 {
+		if err = r.Skip(MaxDepth - 4); err != nil {
 			return f, err
 		}
 	}

@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"slices"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // Result is the outcome of a task as it is stored for its submitter.
@@ -36,15 +38,15 @@ func (r *Result) Failure() error {
 func (r *Result) Append(dst []byte) ([]byte, error) {
 	if r.Value != nil {
 		if err := Check(r.Value, MaxValueDepth); err != nil {
-			return dst, within("return_value", err)
+			return dst, msgpack.Within("return_value", err)
 		}
 	}
 	out := slices.Grow(dst, 96+len(r.Value))
-	out = appendBool(appendText(appendMapLen(out, 5), "is_err"), r.IsErr)
-	out = append(appendText(out, "return_value"), orElse(r.Value, []byte{nilByte})...)
-	out = appendFloat(appendText(out, "execution_time"), r.Seconds)
-	out = r.Err.append(appendText(out, "error"))
-	out, err := r.Labels.append(appendText(out, "labels"))
+	out = msgpack.AppendBool(msgpack.AppendString(msgpack.AppendMapLen(out, 5), "is_err"), r.IsErr)
+	out = append(msgpack.AppendString(out, "return_value"), orElse(r.Value, []byte{msgpack.Nil})...)
+	out = msgpack.AppendFloat64(msgpack.AppendString(out, "execution_time"), r.Seconds)
+	out = r.Err.append(msgpack.AppendString(out, "error"))
+	out, err := r.Labels.append(msgpack.AppendString(out, "labels"))
 	if err != nil {
 		return dst, err
 	}
@@ -53,18 +55,18 @@ func (r *Result) Append(dst []byte) ([]byte, error) {
 
 func (e *Error) append(dst []byte) []byte {
 	if e == nil {
-		return append(dst, nilByte)
+		return msgpack.AppendNil(dst)
 	}
-	dst = appendMapLen(dst, 3)
-	dst = appendText(appendText(dst, "type"), clean(e.Type))
-	dst = appendText(appendText(dst, "message"), clean(e.Message))
-	return appendText(appendText(dst, "traceback"), clean(e.Traceback))
+	dst = msgpack.AppendMapLen(dst, 3)
+	dst = msgpack.AppendString(msgpack.AppendString(dst, "type"), msgpack.Clean(e.Type))
+	dst = msgpack.AppendString(msgpack.AppendString(dst, "message"), msgpack.Clean(e.Message))
+	return msgpack.AppendString(msgpack.AppendString(dst, "traceback"), msgpack.Clean(e.Traceback))
 }
 
 // DecodeResult reads a result, in any order of its fields; is_err must be there, unknown ones are ignored. The whole of b is checked as by
 // Check; Value aliases b. The error is a *FormatError.
 func DecodeResult(b []byte) (Result, error) {
-	r := reader{in: b}
+	r := newReader(b)
 	var result Result
 	if err := result.read(&r); err != nil {
 		return Result{}, err
@@ -73,36 +75,29 @@ func DecodeResult(b []byte) (Result, error) {
 }
 
 func (r *Result) read(in *reader) error {
-	n, err := in.members(kindMap)
+	said := false
+	err := in.Fields(func(name []byte, _ int) error {
+		said = said || string(name) == "is_err"
+		return r.readField(in, name)
+	})
 	if err != nil {
 		return err
 	}
-	said := false
-	for range n {
-		name, err := in.name()
-		if err != nil {
-			return err
-		}
-		if err := r.readField(in, name); err != nil {
-			return within(string(name), err)
-		}
-		said = said || string(name) == "is_err"
-	}
 	if !said {
-		return within("is_err", in.fail(0, "is missing"))
+		return msgpack.Within("is_err", in.Fail(0, "is missing"))
 	}
-	return in.end()
+	return in.End()
 }
 
 func (r *Result) readField(in *reader, name []byte) (err error) {
 	switch string(name) {
 	case "is_err":
-		var t token
-		t, err = in.want(kindBool)
-		r.IsErr = t.bool()
+		var t msgpack.Token
+		t, err = in.Want(msgpack.KindBool)
+		r.IsErr = t.Bool()
 	case "return_value":
-		r.Value, err = in.raw(MaxValueDepth)
-		if len(r.Value) == 1 && r.Value[0] == nilByte {
+		r.Value, err = in.Raw(MaxValueDepth)
+		if len(r.Value) == 1 && r.Value[0] == msgpack.Nil {
 			r.Value = nil
 		}
 	case "execution_time":
@@ -112,50 +107,50 @@ func (r *Result) readField(in *reader, name []byte) (err error) {
 	case "labels":
 		r.Labels, err = readLabels(in)
 	default:
-		err = in.skip(MaxDepth - 1)
+		err = in.Skip(MaxDepth - 1)
 	}
 	return err
 }
 
 func readSeconds(in *reader) (float64, error) {
-	t, err := in.next()
+	t, err := in.Next()
 	switch {
 	case err != nil:
 		return 0, err
-	case t.kind == kindFloat:
-		return t.float(), nil
-	case t.kind == kindInt:
-		return float64(t.int()), nil
+	case t.Kind == msgpack.KindFloat:
+		return t.Float(), nil
+	case t.Kind == msgpack.KindInt:
+		return float64(t.Int()), nil
 	}
-	return 0, in.mismatch(&t, "a float")
+	return 0, in.Mismatch(&t, "a float")
 }
 
 func readError(in *reader) (*Error, error) {
-	t, err := in.next()
+	t, err := in.Next()
 	switch {
-	case err != nil || t.kind == kindNil:
+	case err != nil || t.Kind == msgpack.KindNil:
 		return nil, err
-	case t.kind != kindMap:
-		return nil, in.mismatch(&t, "nil or a map")
+	case t.Kind != msgpack.KindMap:
+		return nil, in.Mismatch(&t, "nil or a map")
 	}
 	e := new(Error)
-	for range t.n() {
-		name, err := in.name()
+	for range t.N() {
+		name, err := in.Name()
 		if err != nil {
 			return nil, err
 		}
 		switch string(name) {
 		case "type":
-			e.Type, err = in.text()
+			e.Type, err = in.Text()
 		case "message":
-			e.Message, err = in.text()
+			e.Message, err = in.Text()
 		case "traceback":
-			e.Traceback, err = in.text()
+			e.Traceback, err = in.Text()
 		default:
-			err = in.skip(MaxDepth - 2)
+			err = in.Skip(MaxDepth - 2)
 		}
 		if err != nil {
-			return nil, within(string(name), err)
+			return nil, msgpack.Within(string(name), err)
 		}
 	}
 	return e, nil

@@ -4,6 +4,8 @@ import (
 	"encoding"
 	"reflect"
 	"time"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // shape is how the values of one Go type are written and read. levels is how many arrays and maps may still be one within the other; a value
@@ -62,7 +64,7 @@ func (b *builder) fill(s *shape, t reflect.Type, path string) error {
 		return b.pointer(s, t, path)
 	case kind == reflect.Interface:
 		if t.NumMethod() > 0 {
-			return unfit(path, "%v is an interface with methods: what is in it could not be made again", t)
+			return msgpack.Unfit(path, "%v is an interface with methods: what is in it could not be made again", t)
 		}
 		s.write, s.read = writeAny, readAny
 		return nil
@@ -90,14 +92,14 @@ func (b *builder) fill(s *shape, t reflect.Type, path string) error {
 	case reflect.Struct:
 		return b.structure(s, t, path)
 	default: // chan, func, complex, uintptr, unsafe.Pointer
-		return unfit(path, "%v: a %v cannot travel", t, kind)
+		return msgpack.Unfit(path, "%v: a %v cannot travel", t, kind)
 	}
 	return nil
 }
 
 func (b *builder) pointer(s *shape, t reflect.Type, path string) error {
 	if canBeNil(t.Elem()) {
-		return unfit(path, "%v: a nil pointer and a pointer to nil would arrive as the same", t)
+		return msgpack.Unfit(path, "%v: a nil pointer and a pointer to nil would arrive as the same", t)
 	}
 	to, err := b.shape(t.Elem(), path)
 	if err != nil {
@@ -105,13 +107,13 @@ func (b *builder) pointer(s *shape, t reflect.Type, path string) error {
 	}
 	s.write = func(w *writer, v reflect.Value, levels int) error {
 		if v.IsNil() {
-			w.out = append(w.out, nilByte)
+			w.out = msgpack.AppendNil(w.out)
 			return nil
 		}
 		return to.write(w, v.Elem(), levels)
 	}
 	s.read = func(r *reader, v reflect.Value, levels int) error {
-		if r.skipNil() {
+		if r.SkipNil() {
 			return nil
 		}
 		target := reflect.New(t.Elem())
@@ -174,7 +176,7 @@ func (b *builder) elements(s *shape, t reflect.Type, path string) error {
 
 func (b *builder) pairs(s *shape, t reflect.Type, path string) error {
 	if t.Key().Kind() != reflect.String {
-		return unfit(path, "%v: keys must be text, for readers refuse others", t) // T9
+		return msgpack.Unfit(path, "%v: keys must be text, for readers refuse others", t) // T9
 	}
 	value, err := b.shape(t.Elem(), path+"[]")
 	if err != nil {
@@ -186,7 +188,7 @@ func (b *builder) pairs(s *shape, t reflect.Type, path string) error {
 
 func (b *builder) structure(s *shape, t reflect.Type, path string) error {
 	if b.dynamic {
-		return unfit(path, "%v: a struct within an interface would arrive without its names; give a map", t)
+		return msgpack.Unfit(path, "%v: a struct within an interface would arrive without its names; give a map", t)
 	}
 	s.fields = make([]field, 0, t.NumField())
 	for i := range t.NumField() {
@@ -195,7 +197,7 @@ func (b *builder) structure(s *shape, t reflect.Type, path string) error {
 		case !f.IsExported() && !f.Anonymous:
 			continue
 		case !f.IsExported():
-			return unfit(path+"."+f.Name, "is embedded but not exported: give it a name, or export it")
+			return msgpack.Unfit(path+"."+f.Name, "is embedded but not exported: give it a name, or export it")
 		}
 		of, err := b.shape(f.Type, path+"."+f.Name)
 		if err != nil {
@@ -204,7 +206,7 @@ func (b *builder) structure(s *shape, t reflect.Type, path string) error {
 		s.fields = append(s.fields, field{f.Name, i, of})
 	}
 	if len(s.fields) == 0 && t.NumField() > 0 {
-		return unfit(path, "%v has no exported field", t)
+		return msgpack.Unfit(path, "%v has no exported field", t)
 	}
 	s.write, s.read = s.writeStruct, s.readStruct
 	return nil

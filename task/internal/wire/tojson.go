@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // JSON has no bytes, instants and the like. They are objects with one of these members and no other; a map that happens to look like that is
@@ -34,10 +36,10 @@ func ToJSON(raw []byte) (json.RawMessage, error) {
 	if raw == nil {
 		return json.RawMessage("null"), nil
 	}
-	r := reader{in: raw}
+	r := newReader(raw)
 	out, err := r.json(nil, MaxValueDepth)
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return nil, err
@@ -46,28 +48,28 @@ func ToJSON(raw []byte) (json.RawMessage, error) {
 }
 
 func (r *reader) json(out []byte, levels int) ([]byte, error) {
-	t, err := r.next()
+	t, err := r.Next()
 	if err != nil {
 		return nil, err
 	}
-	switch t.kind {
-	case kindBool:
-		return strconv.AppendBool(out, t.bool()), nil
-	case kindInt:
-		return strconv.AppendInt(out, t.int(), 10), nil
-	case kindUint:
-		return strconv.AppendUint(out, t.bits, 10), nil
-	case kindFloat:
-		return jsonNumber(out, t.float()), nil
-	case kindText:
-		return jsonText(out, t.body), nil
-	case kindBin:
-		return jsonBytes(out, t.body), nil
-	case kindExt:
+	switch t.Kind {
+	case msgpack.KindBool:
+		return strconv.AppendBool(out, t.Bool()), nil
+	case msgpack.KindInt:
+		return strconv.AppendInt(out, t.Int(), 10), nil
+	case msgpack.KindUint:
+		return strconv.AppendUint(out, t.Uint(), 10), nil
+	case msgpack.KindFloat:
+		return jsonNumber(out, t.Float()), nil
+	case msgpack.KindString:
+		return jsonText(out, t.Body), nil
+	case msgpack.KindBytes:
+		return jsonBytes(out, t.Body), nil
+	case msgpack.KindExt:
 		return jsonExtension(out, &t), nil
-	case kindArray:
+	case msgpack.KindArray:
 		return r.jsonArray(out, &t, levels)
-	case kindMap:
+	case msgpack.KindMap:
 		return r.jsonObject(out, &t, levels)
 	}
 	return append(out, "null"...), nil
@@ -105,15 +107,15 @@ func jsonBytes(out, b []byte) []byte {
 	return append(out, `"}`...)
 }
 
-func jsonExtension(out []byte, t *token) []byte {
-	if t.isTime() {
-		if at := t.time(); writable(at) {
+func jsonExtension(out []byte, t *msgpack.Token) []byte {
+	if t.IsTime() {
+		if at := t.Time(); writable(at) {
 			out = append(out, `{"$time":"`...)
 			return append(at.AppendFormat(out, time.RFC3339Nano), `"}`...)
 		}
 	}
-	out = strconv.AppendInt(append(out, `{"$ext":[`...), int64(t.code), 10)
-	return append(jsonBytes(append(out, ','), t.body), "]}"...)
+	out = strconv.AppendInt(append(out, `{"$ext":[`...), int64(t.Code), 10)
+	return append(jsonBytes(append(out, ','), t.Body), "]}"...)
 }
 
 // writable says whether RFC 3339 has the year of t.
@@ -122,12 +124,12 @@ func writable(t time.Time) bool {
 	return t.Unix() >= first && t.Unix() <= last
 }
 
-func (r *reader) jsonArray(out []byte, t *token, levels int) (_ []byte, err error) {
-	if err := r.enter(t, levels); err != nil {
+func (r *reader) jsonArray(out []byte, t *msgpack.Token, levels int) (_ []byte, err error) {
+	if err := r.Enter(t, levels); err != nil {
 		return nil, err
 	}
 	out = append(out, '[')
-	for i := range t.n() {
+	for i := range t.N() {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -138,11 +140,11 @@ func (r *reader) jsonArray(out []byte, t *token, levels int) (_ []byte, err erro
 	return append(out, ']'), nil
 }
 
-func (r *reader) jsonObject(out []byte, t *token, levels int) ([]byte, error) {
-	if err := r.enter(t, levels); err != nil {
+func (r *reader) jsonObject(out []byte, t *msgpack.Token, levels int) ([]byte, error) {
+	if err := r.Enter(t, levels); err != nil {
 		return nil, err
 	}
-	plain, err := r.plainKeys(t.n(), levels)
+	plain, err := r.plainKeys(t.N(), levels)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func (r *reader) jsonObject(out []byte, t *token, levels int) ([]byte, error) {
 		open, colon, end = `{"$map":[`, `,`, `]}`
 	}
 	out = append(out, open...)
-	for i := range t.n() {
+	for i := range t.N() {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -176,14 +178,14 @@ func (r reader) plainKeys(n, levels int) (bool, error) {
 	seen := make(map[string]bool)
 	plain := true
 	for range n {
-		key, err := r.key()
+		key, err := r.Key()
 		if err != nil {
 			return false, err
 		}
-		name := string(key.body)
-		plain = plain && key.kind == kindText && !seen[name] && (n > 1 || !reserved(name))
+		name := string(key.Body)
+		plain = plain && key.Kind == msgpack.KindString && !seen[name] && (n > 1 || !reserved(name))
 		seen[name] = true
-		if err := r.skip(levels - 1); err != nil {
+		if err := r.Skip(levels - 1); err != nil {
 			return false, err
 		}
 	}

@@ -7,128 +7,122 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/taktworks/takt/internal/msgpack"
 )
 
 // Here is the writing and the reading of each kind of value. Scalars first, then what holds others.
 
-func (r *reader) skipNil() bool {
-	if r.at < len(r.in) && r.in[r.at] == nilByte {
-		r.at++
-		return true
-	}
-	return false
-}
-
 func writeBool(w *writer, v reflect.Value, _ int) error {
-	w.out = appendBool(w.out, v.Bool())
+	w.out = msgpack.AppendBool(w.out, v.Bool())
 	return nil
 }
 
 func readBool(r *reader, v reflect.Value, _ int) error {
-	t, err := r.want(kindBool)
-	v.SetBool(t.bool())
+	t, err := r.Want(msgpack.KindBool)
+	v.SetBool(t.Bool())
 	return err
 }
 
 func writeInt(w *writer, v reflect.Value, _ int) error {
-	w.out = appendInt(w.out, v.Int())
+	w.out = msgpack.AppendInt(w.out, v.Int())
 	return nil
 }
 
 func readInt(r *reader, v reflect.Value, _ int) error {
-	t, err := r.next()
+	t, err := r.Next()
 	switch {
 	case err != nil:
 		return err
-	case t.kind == kindUint || t.kind == kindInt && v.OverflowInt(t.int()):
-		return r.fail(t.at, "does not fit %v", v.Type())
-	case t.kind != kindInt:
-		return r.mismatch(&t, "an integer")
+	case t.Kind == msgpack.KindUint || t.Kind == msgpack.KindInt && v.OverflowInt(t.Int()):
+		return r.Fail(t.At, "does not fit %v", v.Type())
+	case t.Kind != msgpack.KindInt:
+		return r.Mismatch(&t, "an integer")
 	}
-	v.SetInt(t.int())
+	v.SetInt(t.Int())
 	return nil
 }
 
 func writeUint(w *writer, v reflect.Value, _ int) error {
-	w.out = appendUint(w.out, v.Uint())
+	w.out = msgpack.AppendUint(w.out, v.Uint())
 	return nil
 }
 
 func readUint(r *reader, v reflect.Value, _ int) error {
-	t, err := r.next()
+	t, err := r.Next()
 	switch {
 	case err != nil:
 		return err
-	case t.kind != kindInt && t.kind != kindUint:
-		return r.mismatch(&t, "an integer")
-	case t.kind == kindInt && t.int() < 0 || v.OverflowUint(t.bits):
-		return r.fail(t.at, "does not fit %v", v.Type())
+	case t.Kind != msgpack.KindInt && t.Kind != msgpack.KindUint:
+		return r.Mismatch(&t, "an integer")
+	case t.Kind == msgpack.KindInt && t.Int() < 0 || v.OverflowUint(t.Uint()):
+		return r.Fail(t.At, "does not fit %v", v.Type())
 	}
-	v.SetUint(t.bits)
+	v.SetUint(t.Uint())
 	return nil
 }
 
 func writeFloat(w *writer, v reflect.Value, _ int) error {
-	w.out = appendFloat(w.out, v.Float())
+	w.out = msgpack.AppendFloat64(w.out, v.Float())
 	return nil
 }
 
 func writeFloat32(w *writer, v reflect.Value, _ int) error {
-	w.out = appendFloat32(w.out, float32(v.Float()))
+	w.out = msgpack.AppendFloat32(w.out, float32(v.Float()))
 	return nil
 }
 
 // readFloat takes integers, too, for in Python and JSON 1 is as good as 1.0; but only those that a float64 holds. A float32 rounds, as it
 // does in Go.
 func readFloat(r *reader, v reflect.Value, _ int) error {
-	t, err := r.next()
+	t, err := r.Next()
 	if err != nil {
 		return err
 	}
 	const exact = 1 << 53
-	f := t.float()
+	f := t.Float()
 	switch {
-	case t.kind == kindUint || t.kind == kindInt && (t.int() > exact || t.int() < -exact):
-		return r.fail(t.at, "does not fit %v", v.Type())
-	case t.kind == kindInt:
-		f = float64(t.int())
-	case t.kind != kindFloat:
-		return r.mismatch(&t, "a float")
+	case t.Kind == msgpack.KindUint || t.Kind == msgpack.KindInt && (t.Int() > exact || t.Int() < -exact):
+		return r.Fail(t.At, "does not fit %v", v.Type())
+	case t.Kind == msgpack.KindInt:
+		f = float64(t.Int())
+	case t.Kind != msgpack.KindFloat:
+		return r.Mismatch(&t, "a float")
 	}
 	if v.OverflowFloat(f) {
-		return r.fail(t.at, "does not fit %v", v.Type())
+		return r.Fail(t.At, "does not fit %v", v.Type())
 	}
 	v.SetFloat(f)
 	return nil
 }
 
 func (w *writer) text(s string) (err error) {
-	w.out, err = appendChecked(w.out, "", s)
+	w.out, err = msgpack.AppendChecked(w.out, "", s)
 	return err
 }
 
 func writeString(w *writer, v reflect.Value, _ int) error { return w.text(v.String()) }
 
 func readString(r *reader, v reflect.Value, _ int) error {
-	s, err := r.text()
+	s, err := r.Text()
 	v.SetString(s)
 	return err
 }
 
 func writeTime(w *writer, v reflect.Value, _ int) error {
-	w.out = appendTime(w.out, timeOf(v))
+	w.out = msgpack.AppendTimestamp(w.out, timeOf(v))
 	return nil
 }
 
 func readTime(r *reader, v reflect.Value, _ int) error {
-	t, err := r.next()
+	t, err := r.Next()
 	switch {
 	case err != nil:
 		return err
-	case !t.isTime():
-		return r.mismatch(&t, "a timestamp")
+	case !t.IsTime():
+		return r.Mismatch(&t, "a timestamp")
 	}
-	v.Set(reflect.ValueOf(t.time()))
+	v.Set(reflect.ValueOf(t.Time()))
 	return nil
 }
 
@@ -137,17 +131,17 @@ func textShape(t reflect.Type) (func(*writer, reflect.Value, int) error, func(*r
 	write := func(w *writer, v reflect.Value, _ int) error {
 		b, err := marshalerOf(v).MarshalText()
 		if err != nil {
-			return unfit("", "%v has no text: %v", t, err)
+			return msgpack.Unfit("", "%v has no text: %v", t, err)
 		}
 		return w.text(string(b))
 	}
 	read := func(r *reader, v reflect.Value, _ int) error {
-		token, err := r.want(kindText)
+		token, err := r.Want(msgpack.KindString)
 		if err != nil {
 			return err
 		}
-		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(slices.Clone(token.body)); err != nil {
-			return r.fail(token.at, "is no %v: %v", t, err)
+		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(slices.Clone(token.Body)); err != nil {
+			return r.Fail(token.At, "is no %v: %v", t, err)
 		}
 		return nil
 	}
@@ -174,54 +168,54 @@ func addressable(v reflect.Value) reflect.Value {
 
 func writeBytes(w *writer, v reflect.Value, _ int) error {
 	if v.IsNil() {
-		w.out = append(w.out, nilByte)
+		w.out = msgpack.AppendNil(w.out)
 	} else {
-		w.out = appendBin(w.out, v.Bytes())
+		w.out = msgpack.AppendBytes(w.out, v.Bytes())
 	}
 	return nil
 }
 
 func readBytes(r *reader, v reflect.Value, _ int) error {
-	if r.skipNil() {
+	if r.SkipNil() {
 		return nil
 	}
-	t, err := r.want(kindBin)
+	t, err := r.Want(msgpack.KindBytes)
 	if err == nil {
-		v.SetBytes(append([]byte{}, t.body...))
+		v.SetBytes(append([]byte{}, t.Body...))
 	}
 	return err
 }
 
 func writeByteArray(w *writer, v reflect.Value, _ int) error {
-	w.out = appendBin(w.out, addressable(v).Bytes())
+	w.out = msgpack.AppendBytes(w.out, addressable(v).Bytes())
 	return nil
 }
 
 func readByteArray(r *reader, v reflect.Value, _ int) error {
-	t, err := r.want(kindBin)
+	t, err := r.Want(msgpack.KindBytes)
 	switch {
 	case err != nil:
 		return err
-	case len(t.body) != v.Len():
-		return r.fail(t.at, "is %d bytes, must be %d", len(t.body), v.Len())
+	case len(t.Body) != v.Len():
+		return r.Fail(t.At, "is %d bytes, must be %d", len(t.Body), v.Len())
 	}
-	copy(v.Bytes(), t.body)
+	copy(v.Bytes(), t.Body)
 	return nil
 }
 
 // open begins a container with so many levels left, its own included.
 func (w *writer) open(levels int) error {
 	if levels < 1 {
-		return unfit("", "is nested deeper than %d", MaxValueDepth)
+		return msgpack.Unfit("", "is nested deeper than %d", MaxValueDepth)
 	}
 	return nil
 }
 
 // open reads the head of a container.
-func (r *reader) open(k kind, levels int) (token, error) {
-	t, err := r.want(k)
+func (r *reader) open(k msgpack.Kind, levels int) (msgpack.Token, error) {
+	t, err := r.Want(k)
 	if err == nil {
-		err = r.enter(&t, levels)
+		err = r.Enter(&t, levels)
 	}
 	return t, err
 }
@@ -230,10 +224,10 @@ func writeElements(w *writer, v reflect.Value, element *shape, levels int) error
 	if err := w.open(levels); err != nil {
 		return err
 	}
-	w.out = appendArrayLen(w.out, v.Len())
+	w.out = msgpack.AppendArrayLen(w.out, v.Len())
 	for i := range v.Len() {
 		if err := element.write(w, v.Index(i), levels-1); err != nil {
-			return within(index(i), err)
+			return msgpack.Within(index(i), err)
 		}
 	}
 	return nil
@@ -244,27 +238,27 @@ func index(i int) string { return "[" + strconv.Itoa(i) + "]" }
 func sliceShape(t reflect.Type, element *shape) (func(*writer, reflect.Value, int) error, func(*reader, reflect.Value, int) error) {
 	write := func(w *writer, v reflect.Value, levels int) error {
 		if v.IsNil() {
-			w.out = append(w.out, nilByte)
+			w.out = msgpack.AppendNil(w.out)
 			return nil
 		}
 		return writeElements(w, v, element, levels)
 	}
 	read := func(r *reader, v reflect.Value, levels int) error {
-		if r.skipNil() {
+		if r.SkipNil() {
 			return nil
 		}
-		head, err := r.open(kindArray, levels)
+		head, err := r.open(msgpack.KindArray, levels)
 		if err != nil {
 			return err
 		}
 		// The claimed length is believed for 1 KiB; what is more must be there first.
 		believed := max(1, 1024/max(1, int(t.Elem().Size())))
-		v.Set(reflect.MakeSlice(t, 0, min(head.n(), believed)))
-		for i := range head.n() {
+		v.Set(reflect.MakeSlice(t, 0, min(head.N(), believed)))
+		for i := range head.N() {
 			v.Grow(1)
 			v.SetLen(i + 1)
 			if err := element.read(r, v.Index(i), levels-1); err != nil {
-				return within(index(i), err)
+				return msgpack.Within(index(i), err)
 			}
 		}
 		return nil
@@ -277,16 +271,16 @@ func arrayShape(element *shape) (func(*writer, reflect.Value, int) error, func(*
 		return writeElements(w, v, element, levels)
 	}
 	read := func(r *reader, v reflect.Value, levels int) error {
-		head, err := r.open(kindArray, levels)
+		head, err := r.open(msgpack.KindArray, levels)
 		switch {
 		case err != nil:
 			return err
-		case head.n() != v.Len():
-			return r.fail(head.at, "is %d elements, must be %d", head.n(), v.Len())
+		case head.N() != v.Len():
+			return r.Fail(head.At, "is %d elements, must be %d", head.N(), v.Len())
 		}
-		for i := range head.n() {
+		for i := range head.N() {
 			if err := element.read(r, v.Index(i), levels-1); err != nil {
-				return within(index(i), err)
+				return msgpack.Within(index(i), err)
 			}
 		}
 		return nil
@@ -297,21 +291,21 @@ func arrayShape(element *shape) (func(*writer, reflect.Value, int) error, func(*
 func mapShape(t reflect.Type, value *shape) (func(*writer, reflect.Value, int) error, func(*reader, reflect.Value, int) error) {
 	write := func(w *writer, v reflect.Value, levels int) error {
 		if v.IsNil() {
-			w.out = append(w.out, nilByte)
+			w.out = msgpack.AppendNil(w.out)
 			return nil
 		}
 		return writeMap(w, v, value, levels)
 	}
 	read := func(r *reader, v reflect.Value, levels int) error {
-		if r.skipNil() {
+		if r.SkipNil() {
 			return nil
 		}
-		head, err := r.open(kindMap, levels)
+		head, err := r.open(msgpack.KindMap, levels)
 		if err != nil {
 			return err
 		}
 		v.Set(reflect.MakeMap(t))
-		for range head.n() {
+		for range head.N() {
 			if err := readPair(r, v, value, levels); err != nil {
 				return err
 			}
@@ -325,7 +319,7 @@ func writeMap(w *writer, v reflect.Value, value *shape, levels int) error {
 	if err := w.open(levels); err != nil {
 		return err
 	}
-	w.out = appendMapLen(w.out, v.Len())
+	w.out = msgpack.AppendMapLen(w.out, v.Len())
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
@@ -333,7 +327,7 @@ func writeMap(w *writer, v reflect.Value, value *shape, levels int) error {
 			return err
 		}
 		if err := value.write(w, v.MapIndex(key), levels-1); err != nil {
-			return within(quoted(key.String()), err)
+			return msgpack.Within(quoted(key.String()), err)
 		}
 	}
 	return nil
@@ -346,7 +340,7 @@ func readPair(r *reader, m reflect.Value, value *shape, levels int) error {
 	}
 	v := reflect.New(m.Type().Elem()).Elem()
 	if err := value.read(r, v, levels-1); err != nil {
-		return within(quoted(key), err)
+		return msgpack.Within(quoted(key), err)
 	}
 	m.SetMapIndex(reflect.ValueOf(key).Convert(m.Type().Key()), v)
 	return nil
@@ -354,11 +348,11 @@ func readPair(r *reader, m reflect.Value, value *shape, levels int) error {
 
 // textKey reads a map key for a Go map; bytes that are text will do.
 func (r *reader) textKey() (string, error) {
-	t, err := r.key()
-	if err == nil && t.kind == kindBin && !utf8.Valid(t.body) {
-		err = r.fail(t.at, "a map key is bytes that are not UTF-8")
+	t, err := r.Key()
+	if err == nil && t.Kind == msgpack.KindBytes && !utf8.Valid(t.Body) {
+		err = r.Fail(t.At, "a map key is bytes that are not UTF-8")
 	}
-	return string(t.body), err
+	return string(t.Body), err
 }
 
 func quoted(key string) string { return "[" + strconv.Quote(key) + "]" }
@@ -367,11 +361,11 @@ func (s *shape) writeStruct(w *writer, v reflect.Value, levels int) error {
 	if err := w.open(levels); err != nil {
 		return err
 	}
-	w.out = appendArrayLen(w.out, len(s.fields))
+	w.out = msgpack.AppendArrayLen(w.out, len(s.fields))
 	for i := range s.fields {
 		f := &s.fields[i]
 		if err := f.shape.write(w, v.Field(f.index), levels-1); err != nil {
-			return within(f.name, err)
+			return msgpack.Within(f.name, err)
 		}
 	}
 	return nil
@@ -379,20 +373,20 @@ func (s *shape) writeStruct(w *writer, v reflect.Value, levels int) error {
 
 // readStruct leaves the fields of missing elements zero, which an older writer did not know, and drops surplus ones of a newer.
 func (s *shape) readStruct(r *reader, v reflect.Value, levels int) error {
-	head, err := r.open(kindArray, levels)
+	head, err := r.open(msgpack.KindArray, levels)
 	if err != nil {
 		return err
 	}
-	for i := range head.n() {
+	for i := range head.N() {
 		if i >= len(s.fields) {
-			if err := r.skip(levels - 1); err != nil {
+			if err := r.Skip(levels - 1); err != nil {
 				return err
 			}
 			continue
 		}
 		f := &s.fields[i]
 		if err := f.shape.read(r, v.Field(f.index), levels-1); err != nil {
-			return within(f.name, err)
+			return msgpack.Within(f.name, err)
 		}
 	}
 	return nil

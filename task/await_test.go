@@ -1,0 +1,83 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// A key of another type in the place of one that tasks need stops nobody else, and loses nothing: it is a clear error until somebody removes it.
+func TestAwaitedOfAnotherType(t *testing.T) {
+	e := newEnv(t)
+	e.must("SET", e.key("tasks:awaited"), "x")
+	e.start(task.WorkerOptions{}, echoing())
+	h := send(e, echo, "a")
+	e.eventually("it runs", func() bool { return e.number("XLEN", e.key("tasks:normal:small")) == 1 })
+	e.must("DEL", e.key("tasks:awaited"))
+	if got, err := h.Await(e.ctx()); err != nil || got != "a" {
+		t.Errorf("%q, %v", got, err)
+	}
+	e.idle()
+}
+
+// After Close an Await still ends, and leaves nothing behind.
+func TestAwaitAfterClose(t *testing.T) {
+	e := newEnv(t)
+	c := e.connect(task.Options{})
+	c.Close()
+	h := send(e, echo, "x")
+	e.start(task.WorkerOptions{}, echoing())
+	if got, err := echo.HandleOf(c, h.ID).Await(e.ctx()); err != nil || got != "x" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A result that is not kept cannot be awaited, and says so; Keep keeps it.
+func TestNotKept(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, task.None]("test:None")
+	e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
+	if _, err := send(e, typ, 1).Await(e.ctx()); !errors.Is(err, task.ErrNotKept) {
+		t.Errorf("%v", err)
+	}
+	if _, err := send(e, typ, 1, task.Keep(time.Minute)).Await(e.ctx()); err != nil {
+		t.Errorf("%v", err)
+	}
+	if _, err := echo.HandleOf(e.client, "nobody").Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
+		t.Errorf("%v", err)
+	}
+	short, cancel := context.WithTimeout(e.ctx(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := echo.HandleOf(e.client, "nobody").Await(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if n := e.number("EXISTS", e.key("tasks:awaited")); n != 0 {
+		t.Error("the wish to be told is left over")
+	}
+}
+
+// Many wait for one result, in two processes; a lost push is found by looking.
+func TestAwaitTogether(t *testing.T) {
+	e := newEnv(t)
+	other := e.connect(task.Options{})
+	h := send(e, echo, "x")
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			mine := h
+			if i%2 == 1 {
+				mine = echo.HandleOf(other, h.ID)
+			}
+			if got, err := mine.Await(e.ctx()); err != nil || got != "x" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	e.eventually("awaited", func() bool { return e.number("HLEN", e.key("tasks:awaited")) == 1 })
+	e.start(task.WorkerOptions{}, echoing())
+	all.Wait()
+}

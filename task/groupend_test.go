@@ -1,0 +1,158 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/task"
+)
+
+// C1, C3, plus-15: what follows a child that failed for good: dead, cancelled, or with a result that cannot be written.
+func TestGroupAfterFailures(t *testing.T) {
+	fail := func(_ context.Context, j *task.Job[double]) (int, error) {
+		if j.Args.N == 1 {
+			return 0, errors.New("boom")
+		}
+		return j.Args.N, nil
+	}
+	for _, c := range []struct {
+		name   string
+		opts   []task.GroupOption
+		fired  string // results that the callback sees, "" = it does not run
+		failed string
+		after  string
+	}{
+		{"OnAllSuccess", nil, "", "", "none"},
+		{"OnAllSuccess with OnFailure", []task.GroupOption{task.OnFailure(newFamily(nil).failure.With(double{}))}, "", "0 errors.errorString 2", "failure"},
+		{"OnAllDone", []task.GroupOption{task.OnAllDone}, "0 errors.errorString 2", "", "callback"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEnv(t)
+			f := newFamily(e)
+			g := f.spawn(3, c.opts...)
+			f.start(fail)
+			e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
+			fired, failed := f.quiet()
+			if (fired == 1) != (c.fired != "") || (failed == 1) != (c.failed != "") || fired+failed > 1 {
+				t.Fatalf("the callback ran %d times, the OnFailure task %d times", fired, failed)
+			}
+			if fired == 1 {
+				if got := show(<-f.fired); got != c.fired {
+					t.Errorf("the callback saw %s, want %s", got, c.fired)
+				}
+			}
+			if failed == 1 {
+				if got := show(<-f.failed); got != c.failed {
+					t.Errorf("the OnFailure task saw %s, want %s", got, c.failed)
+				}
+			}
+			if info := f.info(g); info.OK != 2 || info.Failed != 1 || info.Fired != c.after {
+				t.Errorf("info %+v, want fired %s", info, c.after)
+			}
+			if e.number("HEXISTS", e.key("tasks:dead"), g.ChildID(1)) != 1 {
+				t.Error("the child is no dead letter")
+			}
+			results, err := task.GroupResultsOf[any](e.ctx(), e.client, g.ID)
+			if err != nil || len(results) != 3 || results[1].Err == nil || results[1].Err.Message != "boom" || results[2].Value != int64(2) {
+				t.Errorf("results from outside: %v, %v", results, err)
+			}
+		})
+	}
+}
+
+// C3: a result that cannot be encoded, or is too large, is a failure of the child; the group ends.
+func TestGroupChildWithUnfitResult(t *testing.T) {
+	e := newEnv(t)
+	odd := task.Define[double, string]("group:Odd")
+	f := newFamily(e)
+	e.start(task.WorkerOptions{}, append(f.handlers(nil), odd.Handle(func(_ context.Context, j *task.Job[double]) (string, error) {
+		return []string{"fits", "\xff is not UTF-8", strings.Repeat("x", 1<<20+1)}[j.Args.N], nil
+	}))...)
+	var children []task.Pending
+	for i := range 3 {
+		children = append(children, odd.With(double{i}))
+	}
+	g, err := task.Spawn(e.ctx(), e.client, children, f.callback.With(double{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
+	results, err := task.GroupResultsOf[string](e.ctx(), e.client, g.ID)
+	if err != nil || results[0].Value != "fits" || results[1].Err == nil || results[2].Err == nil {
+		t.Errorf("results %v, %v", results, err)
+	}
+	f.quiet()
+}
+
+// FailFast: the first failure has the others cancelled, those that run and those that wait, and the OnFailure task run without waiting for them.
+func TestGroupFailFast(t *testing.T) {
+	e := newEnv(t)
+	f := newFamily(e)
+	cancelled := make(chan struct{}, 10)
+	hold := make(chan struct{})
+	_, stop := e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 3, task.Large: 1}}, f.handlers(func(ctx context.Context, j *task.Job[double]) (int, error) {
+		switch j.Args.N {
+		case 0:
+			<-hold
+			return 0, errors.New("boom")
+		case 1:
+			close(hold)
+			<-ctx.Done()
+			if errors.Is(context.Cause(ctx), task.ErrCancelled) {
+				cancelled <- struct{}{}
+			}
+			return 0, ctx.Err()
+		}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})...)
+	g := f.spawn(20, task.FailFast, task.OnFailure(f.failure.With(double{})))
+	wait(t, "the context of one that runs ends", cancelled)
+	results := wait(t, "the OnFailure task", f.failed)
+	if results[0].Err == nil || results[0].Err.Message != "boom" || len(results) != 20 {
+		t.Errorf("it saw %v", show(results))
+	}
+	e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
+	if fired, failed := f.quiet(); fired != 0 || failed != 0 {
+		t.Errorf("then the callback ran %d times, the OnFailure task %d times", fired, failed)
+	}
+	if info := f.info(g); info.Failed != 20 || info.Fired != "failure" || !info.Stopped {
+		t.Errorf("info %+v", info)
+	}
+	if n := e.counter(task.Cancelled, "group:Child"); n != 19 {
+		t.Errorf("%d are cancelled, want 19", n)
+	}
+	if n := e.number("ZCARD", e.key("tasks:cancelled")); n != 0 {
+		t.Errorf("%d marks are left", n)
+	}
+	stop()
+	if n := f.runs.Load(); n > 6 {
+		t.Errorf("%d of 20 were begun", n)
+	}
+}
+
+// A group that somebody cancels ends as its policy says.
+func TestCancelGroup(t *testing.T) {
+	e := newEnv(t)
+	f := newFamily(e)
+	g := f.spawn(5, task.OnAllDone)
+	if err := g.Cancel(e.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	f.start(nil)
+	if got := show(wait(t, "the callback", f.fired)); got != "cancelled cancelled cancelled cancelled cancelled" {
+		t.Errorf("it saw %s", got)
+	}
+	if n := f.runs.Load(); n != 0 {
+		t.Errorf("%d children ran", n)
+	}
+	if err := e.client.CancelGroup(e.ctx(), "none"); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("of a group that there is not: %v", err)
+	}
+	f.quiet()
+	if err := g.Cancel(e.ctx()); err != nil || e.number("ZCARD", e.key("tasks:cancelled")) != 0 {
+		t.Errorf("of one that has ended: %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package task_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// W2: each priority gets its share by weight, also where the weights add up to an even number and one slot reads and starts in turn.
+func TestWeightedShares_W2(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[string, task.None]("test:Share", task.Small)
+	const n = 400
+	for _, p := range task.Priorities() {
+		if _, err := typ.SubmitMany(e.ctx(), e.client, make([]string, n), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	starts := make(chan task.Priority, 3*n)
+	e.start(task.WorkerOptions{Policy: task.Weighted{Realtime: 2, Normal: 1, Background: 1}, Concurrency: map[task.Size]int{task.Small: 1}},
+		typ.Handle(func(_ context.Context, j *task.Job[string]) (task.None, error) {
+			p, _, _ := strings.Cut(string(j.Queue), ":")
+			starts <- task.Priority(p)
+			<-time.After(2 * time.Millisecond) // as long as nothing is fetched ahead
+			return task.None{}, nil
+		}))
+	share := map[task.Priority]int{}
+	for range 300 {
+		share[wait(t, "start", starts)]++
+	}
+	if share[task.Realtime] < 100 || share[task.Normal] < 35 || share[task.Background] < 35 {
+		t.Errorf("shares of 300 starts at 2:1:1: %v", share)
+	}
+}
+
+// W1, plus-7: with 400 background tasks waiting, a realtime task is begun before any of them by Strict, and by Weighted{}, which workers have if nothing is said, after few: each
+// start is another's with a chance of 1 in 21.
+func TestRealtimeOvertakes_W1(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy task.Policy
+		urgent int // realtime tasks, one after another
+		before int // of background are begun before each of them at most
+	}{"strict": {task.Strict{}, 20, 0}, "default": {nil, 20, 7}} { // 8 in a row: 1 in 21^8
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			slow := task.Define[string, task.None]("test:Slow", task.Background, task.Small)
+			begun, pass := make(chan string, 1000), make(chan struct{})
+			if _, err := slow.SubmitMany(e.ctx(), e.client, make([]string, 400+8*20)); err != nil {
+				t.Fatal(err)
+			}
+			e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 2}, Policy: c.policy}, slow.Handle(func(ctx context.Context, j *task.Job[string]) (task.None, error) {
+				begun <- j.Args
+				select {
+				case <-pass:
+				case <-ctx.Done():
+				}
+				<-time.After(12 * time.Millisecond) // so long that nothing is fetched ahead for two slots
+				return task.None{}, nil
+			}))
+			wait(t, "start", begun)
+			wait(t, "start", begun)
+			all := 0
+			for range c.urgent {
+				send(e, slow, "urgent", task.Realtime)
+				before := -1
+				for got := ""; got != "urgent"; before++ {
+					pass <- struct{}{}
+					got = wait(t, "start", begun)
+				}
+				if all += before; before > c.before {
+					t.Errorf("%d background tasks were begun before a realtime one, want at most %d", before, c.before)
+				}
+			}
+			if waiting := e.number("XLEN", e.key("tasks:background:small")); waiting < 400 {
+				t.Errorf("%d background tasks are left, want 400", waiting)
+			}
+			t.Logf("%d background tasks were begun before %d realtime ones", all, c.urgent)
+			close(pass)
+		})
+	}
+}
+
+// W2, plus-7: while there is always something of realtime, Strict never comes to what is lower; Weighted does soon, by its shares; StrictWithAgeing does not before MaxWait,
+// and then at once.
+func TestPolicies_W2(t *testing.T) {
+	const maxWait, enough = 400 * time.Millisecond, 300
+	for name, c := range map[string]struct {
+		policy task.Policy
+		runs   bool          // the low one does, among so many others as enough
+		after  time.Duration // but no earlier than this
+	}{"strict": {task.Strict{}, false, 0}, "weighted": {task.Weighted{}, true, 0}, "ageing": {task.StrictWithAgeing{MaxWait: maxWait}, true, maxWait}} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			typ := task.Define[string, task.None]("test:T", task.Small)
+			submitted := time.Now()
+			send(e, typ, "low", task.Background)
+			ended := make(chan string, 10_000)
+			ctx, stop := context.WithCancel(e.ctx())
+			defer stop()
+			high := make([]string, 64)
+			for range 4 { // there is always something of realtime
+				if _, err := typ.SubmitMany(ctx, e.client, high, task.Realtime); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e.start(task.WorkerOptions{Policy: c.policy, Concurrency: map[task.Size]int{task.Small: 1}}, typ.Handle(func(ctx context.Context, j *task.Job[string]) (task.None, error) {
+				if ctx.Err() == nil && j.Args == "" {
+					if _, err := typ.Submit(ctx, j.Client(), "", task.Realtime); err != nil && ctx.Err() == nil {
+						return task.None{}, err
+					}
+				}
+				<-time.After(2 * time.Millisecond) // as long as nothing is fetched ahead
+				select {
+				case ended <- j.Args:
+				default:
+				}
+				return task.None{}, nil
+			}))
+			early, since, low := 0, 0, false // others that ended before c.after, and since
+			for !low && since < enough {
+				switch low = wait(t, "an end", ended) == "low"; {
+				case low:
+				case time.Since(submitted) < c.after:
+					early++
+				default:
+					since++
+				}
+			}
+			if took := time.Since(submitted); low != c.runs || took < c.after || c.after > 0 && early == 0 {
+				t.Errorf("the low one ran: %v, after %v, %d others and %d more", low, took, early, since)
+			}
+		})
+	}
+}
+
+// W2: the shares hold for tasks that are so quick that many are fetched at once, while there is a backlog of each priority.
+func TestWeightedSharesOfQuickTasks_W2(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[string, task.None]("test:Quick", task.Small)
+	const n = 6000
+	for _, p := range task.Priorities() {
+		if _, err := typ.SubmitMany(e.ctx(), e.client, make([]string, n), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	share, started := map[task.Queue]int{}, 0
+	enough := make(chan struct{})
+	e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[string]) (task.None, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if started++; started <= n {
+			share[j.Queue]++
+		}
+		if started == n {
+			close(enough)
+		}
+		return task.None{}, nil
+	}))
+	wait(t, "the first third", enough)
+	mu.Lock()
+	defer mu.Unlock()
+	for p, weight := range map[task.Priority]int{task.Realtime: 16, task.Normal: 4, task.Background: 1} {
+		want := n * weight / 21
+		if got := share[task.Queue(string(p)+":small")]; got < want*3/4 || got > want*4/3 {
+			t.Errorf("%d of %d starts were %s, want about %d", got, n, p, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// workerProcess is the environment variable that makes this test binary a worker, to be killed: its value is a processConfig as JSON.
+const workerProcess = "TAKT_TEST_WORKER"
+
+type processConfig struct {
+	URL, Prefix, ID string
+	Slots           int
+	Lease           time.Duration
+}
+
+// What a mortal task does in such a process.
+const (
+	doKill = "kill" // kill -9 its process
+	doHang = "hang" // run until its context ends
+)
+
+// mortal says in which process it ran.
+var mortal = task.Define[string, int]("test:Mortal", task.Small)
+
+func runMortal(ctx context.Context, j *task.Job[string]) (int, error) {
+	switch j.Args {
+	case doKill:
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			return 0, err
+		}
+		select {}
+	case doHang:
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return os.Getpid(), nil
+}
+
+// runWorkerProcess is main of such a process. It ends when it is killed.
+func runWorkerProcess() int {
+	if err := work(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return 1
+}
+
+func work() error {
+	var c processConfig
+	if err := json.Unmarshal([]byte(os.Getenv(workerProcess)), &c); err != nil {
+		return err
+	}
+	client, err := task.Open(context.Background(), c.URL, task.Options{Prefix: c.Prefix, LockPrefix: c.Prefix + ":"})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	w, err := client.Worker(task.WorkerOptions{ID: c.ID, Lease: c.Lease, Concurrency: map[task.Size]int{task.Small: c.Slots}}, mortal.Handle(runMortal))
+	if err != nil {
+		return err
+	}
+	return w.Run(context.Background())
+}
+
+// process starts a worker in a process of its own, on the server or a proxy before it.
+func (e *env) process(url, id string, slots int) *rig.Process {
+	e.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	text, err := json.Marshal(processConfig{URL: url, Prefix: e.prefix, ID: id, Slots: slots, Lease: processLease})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return rig.StartCommand(e.t, rig.Command{Path: self, Env: []string{workerProcess + "=" + string(text)}})
+}
+
+const processLease = time.Second
+
+// held is how many entries of a queue a worker holds.
+func (e *env) held(q task.Queue, worker string) int64 {
+	e.t.Helper()
+	list, err := e.do("XPENDING", e.key("tasks:"+string(q)), e.key("tasks:workers"), "-", "+", "10000", worker).ToArray()
+	if err != nil { // there is no group yet
+		return 0
+	}
+	return int64(len(list))
+}

@@ -1,0 +1,157 @@
+package task_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// T8: a queue that is a key of another type puts its own delayed tasks off, and not those of others.
+func TestPromoteIntoAnotherType_T8(t *testing.T) {
+	e := newEnv(t)
+	e.must("SET", e.key("tasks:realtime:large"), "x")
+	stuck := send(e, echo, "stuck", task.Realtime, task.Large, task.In(time.Millisecond))
+	e.start(task.WorkerOptions{}, echoing())
+	if got, err := send(e, echo, "fine", task.In(20*time.Millisecond)).Await(e.ctx()); err != nil || got != "fine" {
+		t.Errorf("%q, %v", got, err)
+	}
+	score, err := e.must("ZRANGE", e.key("tasks:delayed"), "0", "0", "WITHSCORES").AsZScores()
+	if err != nil || len(score) != 1 || !strings.Contains(score[0].Member, stuck.ID) || score[0].Score < float64(time.Now().Unix()+30) {
+		t.Errorf("%v, %v", score, err)
+	}
+}
+
+// T11, plus-13: what was submitted before there was any worker, or group, is delivered.
+func TestSubmittedBeforeAnyGroup_T11(t *testing.T) {
+	e := newEnv(t)
+	h := send(e, echo, "early")
+	e.start(task.WorkerOptions{}, echoing())
+	if got, err := h.Await(e.ctx()); err != nil || got != "early" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// T8, S7, plus-14: delayed tasks with any content reach their own queues when due; what is no message is a dead letter; ten thousand due at once all run.
+func TestPromotion_T8(t *testing.T) {
+	e := newEnv(t)
+	type anything struct {
+		At time.Time
+		B  []byte
+	}
+	typ := task.Define[anything, task.None]("test:Delayed", task.Small)
+	const n = 10_000
+	var runs atomic.Int64
+	all := make(chan struct{})
+	e.must("ZADD", e.key("tasks:delayed"), "1", "\xc1corrupt")
+	e.must("ZADD", e.key("tasks:delayed"), "1", string(fromHex(t, "85a77461736b5f6964a178a97461736b5f6e616d65a178a66c6162656c7381a87072696f72697479a6757267656e74a97461736b5f6172677390ab7461736b5f6b776172677380")))
+	for range n / 500 {
+		page := make([]anything, 500)
+		for i := range page {
+			page[i] = anything{time.Now(), []byte{0, byte(i), byte(i >> 8)}}
+		}
+		if _, err := typ.SubmitMany(e.ctx(), e.client, page, task.In(500*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handler := typ.Handle(func(_ context.Context, j *task.Job[anything]) (task.None, error) {
+		if runs.Add(1) == n {
+			close(all)
+		}
+		return task.None{}, nil
+	})
+	for i := range 2 {
+		e.start(task.WorkerOptions{ID: fmt.Sprint("w", i)}, handler)
+	}
+	wait(t, "all run", all)
+	e.idle()
+	if runs.Load() != n {
+		t.Errorf("%d runs of %d", runs.Load(), n)
+	}
+	if got := e.number("HLEN", e.key("tasks:dead")); got != 2 {
+		t.Errorf("%d dead letters, want 2", got)
+	}
+}
+
+// plus-14, S7: ten thousand tasks due at once are moved in 20 scripts of 500, which is what keeps that short and holds up nobody else for long: one read and one script for each page, and nothing more.
+func TestPromotionCost(t *testing.T) {
+	const n, page = 10_000, 500
+	e := newEnv(t)
+	typ := task.Define[int, task.None]("test:Due", task.Small)
+	if _, err := typ.SubmitMany(e.ctx(), e.client, make([]int, n), task.In(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	c, g := e.doomed()
+	w, err := c.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Large: 1}}) // whose own tasks cost nothing: there are none
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Arm(0, false, nil)
+	stop := e.run(w)
+	e.eventually("all are moved", func() bool { return e.number("XLEN", e.key("tasks:normal:small")) == n })
+	stop()
+	delayed := e.key("tasks:delayed")
+	reads, scripts, moved := 0, 0, 0
+	for _, words := range g.Commands() {
+		switch {
+		case words[0] == "ZRANGE" && words[1] == delayed && slices.Contains(words, "BYSCORE"):
+			reads++
+		case len(words) > 3 && words[3] == delayed: // EVALSHA, and EVAL of the first
+			keys, err := strconv.Atoi(words[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			items := (len(words) - 3 - keys) / 4
+			if items > page {
+				t.Errorf("one script moves %d tasks, want at most %d", items, page)
+			}
+			if words[0] == "EVALSHA" {
+				scripts++
+				moved += items
+			}
+		}
+	}
+	if moved != n || scripts != n/page || reads > n/page+1 { // the last read finds nothing
+		t.Errorf("%d tasks took %d reads and %d scripts, want %d, at most %d, and %d", moved, reads, scripts, n, n/page+1, n/page)
+	}
+}
+
+// A delayed task is not early, by the server's clock, and late by no poll.
+func TestDelayedToTheMillisecond(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[int, int64]("test:When", task.Small)
+	e.start(task.WorkerOptions{}, typ.Handle(func(ctx context.Context, j *task.Job[int]) (int64, error) {
+		now, err := j.Client().Now(ctx)
+		return now.UnixMicro(), err
+	}))
+	send(e, typ, 0, task.In(time.Hour)) // not this one's business
+	for _, d := range []time.Duration{0, 30 * time.Millisecond, 100 * time.Millisecond} {
+		h := send(e, typ, 1, task.In(d))
+		at, err := h.Await(e.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := time.UnixMicro(at).Sub(h.Due); late < -time.Millisecond || late > 900*time.Millisecond {
+			t.Errorf("in %v: %v late", d, late)
+		}
+	}
+}
+
+func fromHex(t *testing.T, s string) []byte {
+	t.Helper()
+	b := make([]byte, 0, len(s)/2)
+	for i := 0; i < len(s); i += 2 {
+		n, err := strconv.ParseUint(s[i:i+2], 16, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, byte(n))
+	}
+	return b
+}

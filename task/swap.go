@@ -1,0 +1,19 @@
+package task
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/taktworks/takt/internal/redis/script"
+)
+
+//go:embed swap.lua
+var swapLua string
+
+var swapScript = script.New("task/swap", swapLua)
+
+// swap writes a field of a hash that still is what the caller read, and tells those who listen to the channel. read is the SHA-1 of that, "" = there was no such
+// field; an empty text deletes it. false: it has changed, so read and decide again. One round trip.
+func (c *Client) swap(ctx context.Context, hash, field, read, text, channel string) (bool, error) {
+	return swapScript.Run(ctx, c.rdb, []string{hash}, field, read, text, channel).AsBool()
+}
