@@ -8,26 +8,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/recipe"
 )
 
 // scan reads the names of all keys of the prefix, and reports those that Takt does not know or that have another type.
 func (c *checker) scan(ctx context.Context) error {
-	s, cursor := c.store, uint64(0)
-	for {
-		page, err := s.rdb.Do(ctx, s.rdb.B().Scan().Cursor(cursor).Match(globEscape(s.keys.Prefix())+":*").Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		if err := c.page(ctx, page.Elements); err != nil {
-			return err
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			break
-		}
-	}
+	err := redis.Scan(ctx, c.store.rdb, redis.Glob(c.store.keys.Prefix())+":*", func(names []string) error { return c.page(ctx, names) })
 	slices.Sort(c.keys)
-	return nil
+	return err
 }
 
 // page takes in one page of keys, in one pipeline. A page may name a key again.
@@ -143,8 +132,4 @@ func (c *checker) execution(ctx context.Context, key, id string) error {
 	}
 	c.executions[id] = x
 	return nil
-}
-
-func globEscape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // Diagnosis is one thing that was looked at.
@@ -43,7 +45,7 @@ func (s *Store) Doctor(ctx context.Context) ([]Diagnosis, error) {
 		}
 		settings[name] = pair[name]
 	}
-	return []Diagnosis{version(info), eviction(info), persistence(info, settings), replication(info, settings)}, nil
+	return []Diagnosis{version(info), eviction(redis.ParseMemory(text)), persistence(info, settings), replication(info, settings)}, nil
 }
 
 func parseInfo(text string) map[string]string {
@@ -68,18 +70,20 @@ func version(info map[string]string) Diagnosis {
 	return Diagnosis{Subject: "version", Grade: Good, Found: name + " " + number + " " + info["redis_mode"]}
 }
 
-func eviction(info map[string]string) Diagnosis {
-	policy := info["maxmemory_policy"]
-	limit := info["maxmemory_human"]
+func eviction(m redis.Memory) Diagnosis {
+	const next = "CONFIG SET maxmemory-policy noeviction"
+	found := fmt.Sprintf("%s, maxmemory %d bytes", m.Policy, m.Max)
 	switch {
-	case policy == "noeviction":
-		return Diagnosis{Subject: "eviction", Grade: Good, Found: "noeviction, maxmemory " + limit}
-	case policy == "":
+	case m.Policy == "":
 		return Diagnosis{"eviction", Unsafe, "the server does not tell its maxmemory-policy", "see that it is noeviction"}
-	case strings.HasPrefix(policy, "volatile-"):
-		return Diagnosis{"eviction", Unsafe, policy + ", maxmemory " + limit + ": leases and replies may be thrown away", "CONFIG SET maxmemory-policy noeviction"}
+	case strings.HasPrefix(m.Policy, "volatile-"):
+		return Diagnosis{"eviction", Unsafe, found + ": leases, replies, and results and groups of tasks may be thrown away", next}
+	case m.Policy != "noeviction":
+		return Diagnosis{"eviction", Bad, found + ": job orders and tasks may be thrown away", next}
+	case m.Max > 0 && m.Used >= m.Max:
+		return Diagnosis{"eviction", Bad, found + fmt.Sprintf(", %d are used: new work is refused", m.Used), "raise maxmemory or remove data"}
 	}
-	return Diagnosis{"eviction", Bad, policy + ", maxmemory " + limit + ": job orders may be thrown away", "CONFIG SET maxmemory-policy noeviction"}
+	return Diagnosis{Subject: "eviction", Grade: Good, Found: found}
 }
 
 func persistence(info, settings map[string]string) Diagnosis {
@@ -123,18 +127,16 @@ func (s *Store) CommandsProcessed(ctx context.Context) (int64, error) {
 
 // Drop deletes every key of the prefix. It is for benchmarks, which have a prefix of their own.
 func (s *Store) Drop(ctx context.Context) error {
-	for cursor := uint64(0); ; {
-		page, err := s.rdb.Do(ctx, s.rdb.B().Scan().Cursor(cursor).Match(globEscape(s.keys.Prefix())+":*").Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			return fmt.Errorf("jobstore: drop: %w", err)
-		}
-		for _, key := range page.Elements {
+	err := redis.Scan(ctx, s.rdb, redis.Glob(s.keys.Prefix())+":*", func(keys []string) error {
+		for _, key := range keys {
 			if err := s.rdb.Do(ctx, s.rdb.B().Unlink().Key(key).Build()).Error(); err != nil {
-				return fmt.Errorf("jobstore: drop: %w", err)
+				return err
 			}
 		}
-		if cursor = page.Cursor; cursor == 0 {
-			return nil
-		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("jobstore: drop: %w", err)
 	}
+	return nil
 }

@@ -110,7 +110,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	rdb, err := redis.Connect(ctx, redis.Options{
 		URL: opt.URL, Username: opt.Username, Password: opt.Password,
 		CAFile: opt.CAFile, CertFile: opt.CertFile, KeyFile: opt.KeyFile,
-		Embedded: opt.Embedded, RESP2: opt.RESP2, Prefix: opt.Prefix,
+		Embedded: opt.Embedded, RESP2: opt.RESP2, Prefix: opt.Prefix, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type scopeFollow struct {
 	highest int64                      // seq of known, or of a later index that could not be settled
 	cleared map[isa95.JobOrderID]int64 // how many indexes had arrived when Clear was answered
 	looked  map[isa95.JobOrderID]bool  // results compared since the last index that was settled
+	settled settled                    // what was handed over and is gone
 }
 
 func newScopeFollow(f *follow, scope isa95.Scope) *scopeFollow {
@@ -119,6 +120,9 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 		s.highest = max(s.highest, index.Seq)
 		return false
 	}
+	for _, id := range p.gone {
+		s.settled.add(id, s.known.Handed[id])
+	}
 	s.known.settle(index.Seq, p.gone)
 	s.highest = index.Seq
 	for _, id := range p.gone {
@@ -201,7 +205,7 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behi
 	)
 	handOver := func(id isa95.JobOrderID, r *isa95.JobResponse) {
 		receipt, err := ReceiptOf(r)
-		if err == nil && s.known.Handed[id] == receipt {
+		if err == nil && (s.known.Handed[id] == receipt || s.settled.has(id, receipt)) {
 			s.f.duplicates.Add(1)
 			if s.f.o.OnDuplicate != nil {
 				s.f.tell(func() { s.f.o.OnDuplicate(s.scope, *r) })

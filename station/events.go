@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -66,7 +67,7 @@ func (s *Station) announce(ctx context.Context, r *record, d *dueEvent, w *watch
 		defer s.mu.Unlock()
 		s.setWatches(r.run(), slices.DeleteFunc(s.watches[r.run()], func(o *watch) bool { return o == w }))
 	}()
-	if !pause(ctx, d.after) {
+	if !lifecycle.Sleep(ctx, d.after) {
 		return
 	}
 	request := r.command.event()
@@ -163,7 +164,7 @@ func (u *supply) room(now time.Time) time.Duration {
 // supply sends the events of one source.
 func (s *Station) supply(ctx context.Context, u *supply) {
 	seed := s.o.Equipment.seed
-	if !pause(ctx, u.first.pick(newDice(seed, "first", string(u.scope), u.typeID))) {
+	if !lifecycle.Sleep(ctx, u.first.pick(newDice(seed, "first", string(u.scope), u.typeID))) {
 		return
 	}
 	for {
@@ -174,7 +175,7 @@ func (s *Station) supply(ctx context.Context, u *supply) {
 		s.mu.Lock()
 		s.write(entry)
 		s.mu.Unlock()
-		if !pause(ctx, u.every.pick(newDice(seed, "every", string(u.scope), u.typeID, strconv.FormatInt(entry.N, 10)))) {
+		if !lifecycle.Sleep(ctx, u.every.pick(newDice(seed, "every", string(u.scope), u.typeID, strconv.FormatInt(entry.N, 10)))) {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -66,7 +67,7 @@ func (s *Station) resume(r *record) {
 
 // execute does the work of a command, once; then it answers and sends the events.
 func (s *Station) execute(ctx context.Context, r *record) {
-	if !pause(ctx, r.takes) {
+	if !lifecycle.Sleep(ctx, r.takes) {
 		return
 	}
 	s.mu.Lock()
@@ -123,7 +124,7 @@ func (s *Station) send(ctx context.Context, topic string, e cloudevent.Event) bo
 			s.log.Error("station: the broker does not take it", "topic", topic, "id", e.ID, "err", err)
 			return false
 		}
-		if !pause(ctx, wait) {
+		if !lifecycle.Sleep(ctx, wait) {
 			return false
 		}
 	}
@@ -142,19 +143,4 @@ func (e *Entry) refusal() *cloudevent.Error {
 		return nil
 	}
 	return &cloudevent.Error{Kind: cloudevent.ErrorKind(e.Error.Kind), Message: e.Error.Message}
-}
-
-// pause waits; false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
