@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 type lockCmd struct {
 	List  lockListCmd  `cmd:"" help:"List locks that are held or waited for, and limiters in use."`
+	Show  lockShowCmd  `cmd:"" help:"Show one lock or limiter, with everybody who has it."`
 	Break lockBreakCmd `cmd:"" help:"Take a lock from whoever has it, or reset a limiter."`
 }
 
@@ -56,6 +58,58 @@ func (c *lockListCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
+type lockShowCmd struct {
+	Key  string `arg:"" help:"Key, as takt lock list shows it."`
+	JSON bool   `name:"json" help:"One JSON object."`
+}
+
+func (lockShowCmd) Help() string {
+	return `Examples:
+  takt lock show lock:mutex:job:42
+  takt lock show limiter:conc:task:mail%3ASend --json`
+}
+
+// exactly escapes what is special in a pattern of Redis.
+var exactly = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+func (c *lockShowCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		found, err := client.Locker().List(ctx, exactly.Replace(c.Key)+"*", 0) // a lock that is only waited for has a key behind its own
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(found, func(l lock.Info) bool { return l.Key == c.Key })
+		if i < 0 {
+			return &exitError{exitRefused, fmt.Errorf("%s: nobody has it or waits for it", c.Key)}
+		}
+		l := &found[i]
+		if c.JSON {
+			return printJSON(a.out, l)
+		}
+		t := newTable(a.out, "FIELD", "VALUE")
+		t.row("key", l.Key)
+		t.row("kind", l.Kind)
+		t.row("held by", holders(l))
+		t.row("fence", strconv.FormatUint(l.Fence, 10))
+		t.row("waiters", strconv.Itoa(l.Waiters))
+		for _, o := range l.Owners {
+			t.row("owner", fmt.Sprintf("%s, %s", o.Name, expires(o)))
+		}
+		return t.flush()
+	})
+}
+
+func expires(o lock.Owner) string {
+	text := "for ever"
+	if o.ExpiresIn > 0 {
+		text = "expires in " + o.ExpiresIn.Round(time.Millisecond).String()
+	}
+	if o.Writes {
+		text += ", to write"
+	}
+	return text
+}
+
 // holders is who has a lock, or how much of a limiter is used.
 func holders(l *lock.Info) string {
 	switch {
@@ -74,8 +128,9 @@ func holders(l *lock.Info) string {
 }
 
 type lockBreakCmd struct {
-	Key string `arg:"" help:"Key, as takt lock list shows it."`
-	Yes bool   `help:"Say that you know what the holder will do."`
+	Key  string `arg:"" help:"Key, as takt lock list shows it."`
+	Yes  bool   `help:"Say that you know what the holder will do."`
+	JSON bool   `name:"json" help:"One JSON object: the lock as it was."`
 }
 
 func (lockBreakCmd) Help() string {
@@ -96,6 +151,9 @@ func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
 		}
 		if err != nil {
 			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, l)
 		}
 		_, err = fmt.Fprintf(a.out, "%s: broken, it was held by %s\n", l.Key, holders(&l))
 		return err

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/task/schedule"
 )
 
 type scheduleCmd struct {
@@ -85,12 +85,13 @@ type scheduleAddCmd struct {
 	Task    string        `arg:"" help:"Name of the task's type."`
 	Rule    string        `arg:"" help:"'every 5m', 'cron 0 6 * * *', 'cron TZ=Europe/Berlin 0 6 * * *' or 'rrule FREQ=WEEKLY;INTERVAL=2'."`
 	Args    string        `help:"JSON array of the arguments." default:"[]"`
-	Queue   string        `help:"Queue of the tasks." default:"normal:medium" placeholder:"PRIORITY:SIZE"`
+	Queue   queue         `help:"Queue of the tasks." default:"normal:medium" placeholder:"PRIORITY:SIZE"`
 	Anchor  time.Time     `help:"What every and rrule count from, RFC 3339; now if not given." placeholder:"TIME"`
 	Overlap string        `help:"If the task before has not begun (pending) or ended (running), or never mind (queue): pending, running or queue." default:"pending" enum:"pending,running,queue"`
 	Missed  string        `help:"After an outage fire once, skip what was missed, or fire all: once, skip or all." default:"once" enum:"once,skip,all"`
 	Jitter  time.Duration `help:"Fire up to so much later." placeholder:"DURATION"`
 	Update  bool          `help:"Change the schedule of that name; its slots go on from the last."`
+	JSON    bool          `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
 func (scheduleAddCmd) Help() string {
@@ -111,20 +112,37 @@ func (c *scheduleAddCmd) Run(ctx context.Context, a *app) error {
 	if !json.Valid([]byte(c.Args)) {
 		return &exitError{exitUsage, fmt.Errorf("--args %q: no JSON", oneLine(c.Args, 60))}
 	}
+	if _, err := schedule.Parse(c.Rule); err != nil {
+		return &exitError{exitUsage, err}
+	}
 	e := task.ScheduleEntry{
 		Name: c.Name, Task: c.Task, Spec: c.Rule, Args: json.RawMessage(c.Args), Queue: task.Queue(c.Queue), Anchor: c.Anchor,
 		Overlap: overlaps[c.Overlap], Missed: misses[c.Missed], Jitter: c.Jitter,
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
+		change := client.AddSchedule
 		if c.Update {
-			return client.UpdateSchedule(ctx, e)
+			change = client.UpdateSchedule
 		}
-		return client.AddSchedule(ctx, e)
+		return a.showSchedule(ctx, client, c.Name, c.JSON, change(ctx, e))
 	})
+}
+
+// showSchedule prints a schedule after it was changed, unless err says that it was not.
+func (a *app) showSchedule(ctx context.Context, client *task.Client, name string, asJSON bool, err error) error {
+	if err != nil || !asJSON {
+		return err
+	}
+	s, err := client.Schedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	return printJSON(a.out, s)
 }
 
 type scheduleRemoveCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
+	JSON bool   `name:"json" help:"One JSON object: name and outcome, removed."`
 }
 
 func (scheduleRemoveCmd) Help() string {
@@ -135,11 +153,17 @@ Examples:
 }
 
 func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error { return client.RemoveSchedule(ctx, c.Name) })
+	return a.withTasks(ctx, func(client *task.Client) error {
+		if err := client.RemoveSchedule(ctx, c.Name); err != nil || !c.JSON {
+			return err
+		}
+		return printJSON(a.out, changed{Name: c.Name, Outcome: "removed"})
+	})
 }
 
 type scheduleRunCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
+	JSON bool   `name:"json" help:"One JSON object: name of the schedule and id of the task."`
 }
 
 func (scheduleRunCmd) Help() string {
@@ -162,6 +186,12 @@ func (c *scheduleRunCmd) Run(ctx context.Context, a *app) error {
 		if leader == "" {
 			fmt.Fprintln(a.err, "takt: no scheduler runs; the task is submitted when one does")
 		}
+		if c.JSON {
+			return printJSON(a.out, struct {
+				Name string `json:"name"`
+				ID   string `json:"id"`
+			}{c.Name, id})
+		}
 		_, err = fmt.Fprintln(a.out, id)
 		return err
 	})
@@ -169,6 +199,7 @@ func (c *scheduleRunCmd) Run(ctx context.Context, a *app) error {
 
 type schedulePauseCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
+	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
 func (schedulePauseCmd) Help() string {
@@ -177,11 +208,14 @@ func (schedulePauseCmd) Help() string {
 }
 
 func (c *schedulePauseCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error { return client.PauseSchedule(ctx, c.Name) })
+	return a.withTasks(ctx, func(client *task.Client) error {
+		return a.showSchedule(ctx, client, c.Name, c.JSON, client.PauseSchedule(ctx, c.Name))
+	})
 }
 
 type scheduleResumeCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
+	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
 func (scheduleResumeCmd) Help() string {
@@ -190,31 +224,39 @@ func (scheduleResumeCmd) Help() string {
 }
 
 func (c *scheduleResumeCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error { return client.ResumeSchedule(ctx, c.Name) })
+	return a.withTasks(ctx, func(client *task.Client) error {
+		return a.showSchedule(ctx, client, c.Name, c.JSON, client.ResumeSchedule(ctx, c.Name))
+	})
 }
 
 type scheduleServeCmd struct {
 	Lease time.Duration `help:"Another scheduler takes over after this time, if this one dies." default:"30s"`
+	HTTP  string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9466; not served if empty." placeholder:"ADDR"`
 }
 
 func (scheduleServeCmd) Help() string {
 	return `Run as many as you like: one of them fires, the others stand by. It moves delayed tasks to their queues, too.
 
 Examples:
-  takt schedule serve`
+  takt schedule serve
+  takt schedule serve --http 127.0.0.1:9466 --trace-endpoint http://127.0.0.1:4318`
 }
 
 func (c *scheduleServeCmd) Run(ctx context.Context, a *app) error {
+	traces, err := a.traces(ctx, "", a.log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	return a.withTasks(ctx, func(client *task.Client) error {
-		s, err := client.Scheduler(task.SchedulerOptions{Lease: c.Lease, Log: a.log})
+		web := a.web(c.HTTP, client)
+		s, err := client.Scheduler(task.SchedulerOptions{
+			Lease: c.Lease, Metrics: task.NewMetrics(web.Metrics.Registerer()), Tracer: traces.Provider(), Log: a.log,
+		})
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
 		a.log.Info("scheduler is up", "scheduler", s.ID())
-		err = s.Run(ctx)
-		if errors.Is(err, context.Canceled) {
-			return nil
-		}
-		return err
+		return runBeside(ctx, web, 0, "scheduler", s.Run)
 	})
 }

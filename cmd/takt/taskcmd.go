@@ -9,34 +9,47 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/taktworks/takt/task"
 )
 
 type taskCmd struct {
-	List   taskListCmd   `cmd:"" help:"List tasks that wait, run, are delayed, blocked, parked or dead."`
-	Show   taskShowCmd   `cmd:"" help:"Show one task: state, arguments, history, result."`
-	Submit taskSubmitCmd `cmd:"" help:"Submit a task by its name, with JSON arguments."`
-	Run    taskRunCmd    `cmd:"" help:"Be a worker that runs a command for each task."`
-	Retry  taskRetryCmd  `cmd:"" help:"Run a delayed or dead task now."`
-	Cancel taskCancelCmd `cmd:"" help:"End tasks that wait, and break off tasks that run."`
-	Dead   taskDeadCmd   `cmd:"" help:"Dead letters: list, show, requeue, delete."`
-	Pause  taskPauseCmd  `cmd:"" help:"Pause a queue or a type of task, or bound a queue's rate."`
-	Resume taskResumeCmd `cmd:"" help:"Resume what is paused."`
-	Stats  taskStatsCmd  `cmd:"" help:"Show queues, workers and counters."`
-	Watch  taskWatchCmd  `cmd:"" help:"Follow tasks as they end."`
-	Group  taskGroupCmd  `cmd:"" help:"Show or cancel a group of tasks."`
-	Check  taskCheckCmd  `cmd:"" help:"List broken invariants of the stored tasks."`
+	List    taskListCmd    `cmd:"" help:"List tasks that wait, run, are delayed, blocked, parked or dead."`
+	Show    taskShowCmd    `cmd:"" help:"Show one task: state, arguments, history, result."`
+	Submit  taskSubmitCmd  `cmd:"" help:"Submit a task by its name, with JSON arguments."`
+	Run     taskRunCmd     `cmd:"" help:"Be a worker that runs a command for each task."`
+	Retry   taskRetryCmd   `cmd:"" help:"Run a delayed or dead task now."`
+	Cancel  taskCancelCmd  `cmd:"" help:"End tasks that wait, and break off tasks that run."`
+	Dead    taskDeadCmd    `cmd:"" help:"Dead letters: list, show, requeue, delete."`
+	Pause   taskPauseCmd   `cmd:"" help:"Pause a queue or a type of task, or bound a queue's rate."`
+	Resume  taskResumeCmd  `cmd:"" help:"Resume what is paused."`
+	Drain   taskDrainCmd   `cmd:"" help:"Wait until a queue is empty."`
+	Purge   taskPurgeCmd   `cmd:"" help:"Cancel all tasks that wait in a queue."`
+	Config  taskConfigCmd  `cmd:"" help:"Limits, retries, timeouts and schedules of task types at run time."`
+	Stats   taskStatsCmd   `cmd:"" help:"Show queues, workers and counters."`
+	Workers taskWorkersCmd `cmd:"" help:"List workers: what they have handlers for, and what runs."`
+	Watch   taskWatchCmd   `cmd:"" help:"Follow tasks as they end."`
+	Group   taskGroupCmd   `cmd:"" help:"Show or cancel a group of tasks."`
+	Check   taskCheckCmd   `cmd:"" help:"List broken invariants of the stored tasks."`
 }
 
 // withTasks connects and calls f. Errors get their exit codes.
 func (a *app) withTasks(ctx context.Context, f func(*task.Client) error) error {
+	return a.withTasksAs(ctx, task.Options{}, f)
+}
+
+// withTasksAs is withTasks with options of the command's own.
+func (a *app) withTasksAs(ctx context.Context, o task.Options, f func(*task.Client) error) error {
 	embedded := a.useEndpoints()
 	if err := a.needRedis(); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	dial, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	client, err := a.taskClient(dial, embedded, a.log)
+	o.Log = a.log
+	client, err := a.taskClient(dial, embedded, o)
 	if err != nil {
 		return storeError(err)
 	}
@@ -48,13 +61,15 @@ func (a *app) withTasks(ctx context.Context, f func(*task.Client) error) error {
 func taskError(err error) error {
 	var duplicate *task.DuplicateError
 	var state *task.StateError
+	var short *task.ReplicasError
 	var exit *exitError
 	switch {
 	case err == nil || errors.As(err, &exit):
 		return err
-	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrResultMissing), errors.Is(err, task.ErrBacklog), errors.As(err, &duplicate), errors.As(err, &state):
+	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrResultMissing), errors.Is(err, task.ErrBacklog), errors.As(err, &duplicate), errors.As(err, &state),
+		errors.Is(err, task.ErrNoSchedule), errors.Is(err, task.ErrScheduleExists), errors.Is(err, task.ErrDeclared):
 		return &exitError{exitRefused, err}
-	case task.Away(err), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &short), task.Away(err), errors.Is(err, context.DeadlineExceeded):
 		return &exitError{exitNoAnswer, err}
 	}
 	return err
@@ -62,7 +77,7 @@ func taskError(err error) error {
 
 type taskListCmd struct {
 	State string `help:"Only this state: waiting, running, delayed, blocked, parked or dead." enum:",waiting,running,delayed,blocked,parked,dead" default:""`
-	Queue string `help:"Only this queue, for example normal:medium." placeholder:"PRIORITY:SIZE"`
+	Queue queue  `help:"Only this queue, for example normal:medium." placeholder:"PRIORITY:SIZE"`
 	Name  string `help:"Only tasks of this type."`
 	Limit int    `help:"At most so many; 0 = all." default:"100"`
 	JSON  bool   `name:"json" help:"One JSON object per task."`
@@ -74,7 +89,8 @@ func (taskListCmd) Help() string {
 Examples:
   takt task list
   takt task list --state delayed --name mail:Send
-  takt task list --queue background:large --limit 0 --json`
+  takt task list --queue background:large --limit 0 --json
+  takt task list --queue normal:line-3`
 }
 
 func (c *taskListCmd) Run(ctx context.Context, a *app) error {
@@ -102,21 +118,13 @@ func (c *taskListCmd) Run(ctx context.Context, a *app) error {
 				}
 				continue
 			}
-			t.row(string(one.State), one.Name, place(one.Ref), strconv.Itoa(one.Attempt), age(one.Enqueued), detail(&one))
+			t.row(string(one.State), one.Name, one.Ref.String(), strconv.Itoa(one.Attempt), age(one.Enqueued), detail(&one))
 		}
 		if c.JSON {
 			return nil
 		}
 		return t.flush()
 	})
-}
-
-// place is what the other commands take to find the task again.
-func place(r task.Ref) string {
-	if r.Queue == "" {
-		return r.ID
-	}
-	return r.String()
 }
 
 func age(since time.Time) string {
@@ -186,7 +194,7 @@ func (a *app) showTask(t *task.Task) error {
 			out.row(name, value)
 		}
 	}
-	row("task", place(t.Ref))
+	row("task", t.Ref.String())
 	row("name", t.Name)
 	row("state", string(t.State))
 	row("worker", t.Worker)
@@ -224,7 +232,7 @@ type taskSubmitCmd struct {
 	Name     string            `arg:"" help:"Name of the task's type."`
 	Args     string            `arg:"" optional:"" help:"JSON array of the arguments, or one value." default:"[]"`
 	Priority string            `help:"realtime, normal or background." default:"normal" enum:"realtime,normal,background"`
-	Size     string            `help:"small, medium or large." default:"medium" enum:"small,medium,large"`
+	Size     string            `help:"small, medium, large, or the name of a pool." default:"medium"`
 	In       time.Duration     `help:"Start no earlier than so long from now." placeholder:"DURATION"`
 	At       time.Time         `help:"Start no earlier than this time, RFC 3339." placeholder:"TIME"`
 	Key      string            `help:"Idempotency key: under one key there is one task."`
@@ -234,16 +242,22 @@ type taskSubmitCmd struct {
 	Keep     time.Duration     `help:"How long the result is kept; 0 = as the worker's type says." placeholder:"DURATION"`
 	Deadline time.Time         `help:"The task is dead if it has not ended then, RFC 3339." placeholder:"TIME"`
 	Wait     bool              `short:"w" help:"Wait for the result, print it, and fail if the task does."`
-	JSON     bool              `name:"json" help:"One JSON object."`
+
+	RedisWait       int           `help:"Succeed only when so many replicas of Redis have the task; 0 = the master is enough." default:"0" placeholder:"N"`
+	RedisWaitWithin time.Duration `help:"How long they may take. Then it fails, though the task is submitted: repeat it under the same --key or --id, which the error names." default:"1s" placeholder:"DURATION"`
+
+	JSON bool `name:"json" help:"One JSON object."`
 }
 
 func (taskSubmitCmd) Help() string {
-	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it.
+	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it. The task belongs to the trace of TRACEPARENT in the environment, if that is set.
 
 Examples:
   takt task submit mail:Send '["ada@example.org"]'
   takt task submit report:Nightly --size large --priority background --in 1h
-  takt task submit test:Double 21 --key order-7 --wait`
+  takt task submit press:Calibrate --size line-3
+  takt task submit test:Double 21 --key order-7 --wait
+  takt task submit test:Double 21 --key order-7 --redis-wait 1`
 }
 
 func (c *taskSubmitCmd) options() (opts []task.SubmitOption) {
@@ -276,19 +290,44 @@ func (c *taskSubmitCmd) options() (opts []task.SubmitOption) {
 	return opts
 }
 
+// again is the flag under which the same submission is the same task.
+func (c *taskSubmitCmd) again() string {
+	if c.Key != "" {
+		return "--key " + c.Key
+	}
+	return "--id " + c.ID
+}
+
 func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 || c.Keep < 0 {
 		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in and --keep are no negative times")}
+	}
+	if c.RedisWait < 0 || c.RedisWaitWithin <= 0 {
+		return &exitError{exitUsage, fmt.Errorf("--redis-wait is %d, --redis-wait-within is %v: must be 0 or more, and a time", c.RedisWait, c.RedisWaitWithin)}
 	}
 	typ, err := task.DefineJSON(c.Name, task.Priority(c.Priority), task.Size(c.Size))
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	if c.RedisWait > 0 && c.Key == "" && c.ID == "" {
+		c.ID = uuid.NewString() // so that it can be repeated
+	}
 	if !json.Valid([]byte(c.Args)) {
 		return &exitError{exitUsage, fmt.Errorf("arguments %q: no JSON; text needs its quotes: '\"text\"'", oneLine(c.Args, 60))}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
-		ref, existing, err := typ.Submit(ctx, client, json.RawMessage(c.Args), c.options()...)
+	traces, err := a.traces(ctx, "", a.log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	return a.withTasksAs(ctx, task.Options{Replicas: c.RedisWait, ReplicasWithin: c.RedisWaitWithin}, func(client *task.Client) error {
+		span, end := traces.Start(fromEnvironment(ctx), "task.submit "+c.Name, trace.WithSpanKind(trace.SpanKindProducer))
+		ref, existing, err := typ.Submit(span, client, json.RawMessage(c.Args), c.options()...)
+		end(err)
+		var short *task.ReplicasError
+		if errors.As(err, &short) {
+			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with %s, then it is one task", err, c.again())}
+		}
 		if err != nil {
 			return err
 		}
@@ -325,17 +364,19 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 
 type taskRetryCmd struct {
 	Tasks []string `arg:"" name:"task" help:"Task ids, or QUEUE/ENTRY/ID."`
+	JSON  bool     `name:"json" help:"One JSON object per task: id and outcome, due or requeued."`
 }
 
 func (taskRetryCmd) Help() string {
 	return `A delayed or blocked task becomes due at once. A dead one is requeued with fresh counters; its history stays.
 
 Examples:
-  takt task retry 019a1b2c3d4e7f8091a2b3c4d5e6f708`
+  takt task retry 019a1b2c3d4e7f8091a2b3c4d5e6f708
+  takt task retry mail-7 mail-8 --json`
 }
 
 func (c *taskRetryCmd) Run(ctx context.Context, a *app) error {
-	return a.eachTask(ctx, c.Tasks, func(client *task.Client, ref task.Ref) (string, error) {
+	return a.eachTask(ctx, c.Tasks, c.JSON, func(client *task.Client, ref task.Ref) (string, error) {
 		t, err := client.Find(ctx, ref)
 		if err != nil {
 			return "", err
@@ -344,30 +385,39 @@ func (c *taskRetryCmd) Run(ctx context.Context, a *app) error {
 			_, err := client.DeadLetters().Requeue(ctx, t.ID)
 			return "requeued", err
 		}
-		return "due now", client.RunNow(ctx, t.Ref)
+		return "due", client.RunNow(ctx, t.Ref)
 	})
 }
 
 type taskCancelCmd struct {
 	Tasks []string `arg:"" name:"task" help:"Task ids, or QUEUE/ENTRY/ID."`
+	JSON  bool     `name:"json" help:"One JSON object per task: id and outcome, cancelled, told (its worker ends it) or ended (too late)."`
 }
 
 func (taskCancelCmd) Help() string {
 	return `A task that has not begun ends at once as cancelled. One that runs is told: its context ends, and it is cancelled when its handler has returned.
 
 Examples:
-  takt task cancel 019a1b2c3d4e7f8091a2b3c4d5e6f708`
+  takt task cancel 019a1b2c3d4e7f8091a2b3c4d5e6f708
+  takt task cancel mail-7 mail-8 --json`
 }
 
 func (c *taskCancelCmd) Run(ctx context.Context, a *app) error {
-	return a.eachTask(ctx, c.Tasks, func(client *task.Client, ref task.Ref) (string, error) {
+	return a.eachTask(ctx, c.Tasks, c.JSON, func(client *task.Client, ref task.Ref) (string, error) {
 		outcome, err := client.Cancel(ctx, ref)
 		return string(outcome), err
 	})
 }
 
+// changed is what was done to one thing, as JSON.
+type changed struct {
+	ID      string `json:"id,omitempty"`   // of a task
+	Name    string `json:"name,omitempty"` // of a schedule
+	Outcome string `json:"outcome"`
+}
+
 // eachTask does something with each task that is named, prints what was done, and goes on after an error.
-func (a *app) eachTask(ctx context.Context, tasks []string, do func(*task.Client, task.Ref) (string, error)) error {
+func (a *app) eachTask(ctx context.Context, tasks []string, asJSON bool, do func(*task.Client, task.Ref) (string, error)) error {
 	refs := make([]task.Ref, len(tasks))
 	for i, text := range tasks {
 		var err error
@@ -379,11 +429,15 @@ func (a *app) eachTask(ctx context.Context, tasks []string, do func(*task.Client
 		var errs []error
 		for i, ref := range refs {
 			done, err := do(client, ref)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", tasks[i], err))
-				continue
+			switch {
+			case err != nil:
+				err = fmt.Errorf("%s: %w", tasks[i], err)
+			case asJSON:
+				err = printJSON(a.out, changed{ID: ref.ID, Outcome: done})
+			default:
+				_, err = fmt.Fprintf(a.out, "%s: %s\n", tasks[i], done)
 			}
-			fmt.Fprintf(a.out, "%s: %s\n", tasks[i], done)
+			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	})

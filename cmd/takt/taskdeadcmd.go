@@ -20,7 +20,7 @@ type taskDeadCmd struct {
 type deadFlags struct {
 	Name   string    `help:"Only tasks of this type."`
 	Reason string    `help:"Only letters with this reason: the type of the last error, or deliveries, unknown, timeout, undecodable."`
-	Queue  string    `help:"Only this queue." placeholder:"PRIORITY:SIZE"`
+	Queue  queue     `help:"Only this queue." placeholder:"PRIORITY:SIZE"`
 	Since  time.Time `help:"Died then or later, RFC 3339." placeholder:"TIME"`
 	Until  time.Time `help:"Died before, RFC 3339." placeholder:"TIME"`
 }
@@ -108,6 +108,7 @@ func (c *taskDeadShowCmd) Run(ctx context.Context, a *app) error {
 type taskDeadRequeueCmd struct {
 	IDs       []string `arg:"" optional:"" name:"id" help:"Task ids."`
 	All       bool     `help:"All that the flags mean, in the place of ids."`
+	JSON      bool     `name:"json" help:"One JSON object per letter: id and outcome, requeued."`
 	deadFlags `embed:""`
 }
 
@@ -120,12 +121,13 @@ Examples:
 }
 
 func (c *taskDeadRequeueCmd) Run(ctx context.Context, a *app) error {
-	return a.someDead(ctx, "requeued", c.IDs, c.All, c.filter(), task.DeadLetters.Requeue, task.RequeueAll)
+	return a.someDead(ctx, "requeued", c.IDs, c.All, c.JSON, c.filter(), task.DeadLetters.Requeue, task.RequeueAll)
 }
 
 type taskDeadDeleteCmd struct {
 	IDs       []string `arg:"" optional:"" name:"id" help:"Task ids."`
 	All       bool     `help:"All that the flags mean, in the place of ids."`
+	JSON      bool     `name:"json" help:"One JSON object per letter: id and outcome, deleted. They are deleted one by one."`
 	deadFlags `embed:""`
 }
 
@@ -136,24 +138,30 @@ func (taskDeadDeleteCmd) Help() string {
 }
 
 func (c *taskDeadDeleteCmd) Run(ctx context.Context, a *app) error {
-	return a.someDead(ctx, "deleted", c.IDs, c.All, c.filter(), task.DeadLetters.Delete, task.DeleteAll)
+	return a.someDead(ctx, "deleted", c.IDs, c.All, c.JSON, c.filter(), task.DeadLetters.Delete, task.DeleteAll)
 }
 
 // someDead does something with the letters that are named, or with all that a filter means.
-func (a *app) someDead(ctx context.Context, word string, ids []string, all bool, f task.DeadFilter,
+func (a *app) someDead(ctx context.Context, word string, ids []string, all, asJSON bool, f task.DeadFilter,
 	some func(task.DeadLetters, context.Context, ...string) (int, error), every func(context.Context, task.DeadLetters, task.DeadFilter) (int, error)) error {
 	if all == (len(ids) > 0) {
 		return &exitError{exitUsage, errors.New("name ids, or say --all with the flags that tell which")}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
+		var letters task.DeadLetters = client.DeadLetters()
+		if asJSON {
+			letters = oneByOne{letters, func(id string) error { return printJSON(a.out, changed{ID: id, Outcome: word}) }}
+		}
 		var n int
 		var err error
 		if all {
-			n, err = every(ctx, client.DeadLetters(), f)
+			n, err = every(ctx, letters, f)
 		} else {
-			n, err = some(client.DeadLetters(), ctx, ids...)
+			n, err = some(letters, ctx, ids...)
 		}
-		fmt.Fprintf(a.out, "%d %s\n", n, word)
+		if !asJSON {
+			fmt.Fprintf(a.out, "%d %s\n", n, word)
+		}
 		if err != nil {
 			return err
 		}
@@ -162,4 +170,30 @@ func (a *app) someDead(ctx context.Context, word string, ids []string, all bool,
 		}
 		return nil
 	})
+}
+
+// oneByOne tells of each letter that something was done with.
+type oneByOne struct {
+	task.DeadLetters
+	tell func(id string) error
+}
+
+func (o oneByOne) Requeue(ctx context.Context, ids ...string) (int, error) {
+	return o.each(ctx, ids, o.DeadLetters.Requeue)
+}
+
+func (o oneByOne) Delete(ctx context.Context, ids ...string) (int, error) {
+	return o.each(ctx, ids, o.DeadLetters.Delete)
+}
+
+func (o oneByOne) each(ctx context.Context, ids []string, do func(context.Context, ...string) (int, error)) (n int, err error) {
+	var errs []error
+	for _, id := range ids {
+		m, err := do(ctx, id)
+		if n += m; m > 0 {
+			err = errors.Join(err, o.tell(id))
+		}
+		errs = append(errs, err)
+	}
+	return n, errors.Join(errs...)
 }

@@ -16,18 +16,20 @@ import (
 )
 
 type taskPauseCmd struct {
-	Queue string  `arg:"" optional:"" help:"Queue, for example background:large; with --rate it is bounded, not paused." placeholder:"PRIORITY:SIZE"`
+	Queue queue   `arg:"" optional:"" help:"Queue, for example background:large; with --rate it is bounded, not paused." placeholder:"PRIORITY:SIZE"`
 	Type  string  `help:"A type of task in the place of a queue: its tasks are set aside until it is resumed."`
 	Rate  float64 `help:"Let all workers together begin at most so many tasks of the queue per second; 0 = pause it."`
+	JSON  bool    `name:"json" help:"One JSON object: what was set."`
 }
 
 func (taskPauseCmd) Help() string {
-	return `What runs goes on. Workers hear of it at once, or after a second.
+	return `What runs goes on. Workers hear of it at once, or after five seconds.
 
 Examples:
   takt task pause background:large
   takt task pause --type mail:Send
-  takt task pause normal:small --rate 100`
+  takt task pause normal:small --rate 100
+  takt task pause background:large --json`
 }
 
 func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
@@ -35,19 +37,36 @@ func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("name a queue or a --type; --rate is a number above 0, and of queues only")}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
+		set := ordered{Queue: c.Queue, Name: c.Type}
+		var err error
 		switch {
 		case c.Type != "":
-			return client.PauseType(ctx, c.Type)
+			set.Paused, err = new(true), client.PauseType(ctx, c.Type)
 		case c.Rate > 0:
-			return client.SetRate(ctx, task.Queue(c.Queue), c.Rate)
+			set.Rate, err = &c.Rate, client.SetRate(ctx, task.Queue(c.Queue), c.Rate)
+		default:
+			set.Paused, err = new(true), client.PauseQueue(ctx, task.Queue(c.Queue))
 		}
-		return client.PauseQueue(ctx, task.Queue(c.Queue))
+		if err != nil || !c.JSON {
+			return err
+		}
+		return printJSON(a.out, set)
 	})
 }
 
+// ordered is what pause and resume set of a queue or a type, as JSON; nil = it stays as it was.
+type ordered struct {
+	Queue  queue    `json:"queue,omitempty"`
+	Name   string   `json:"name,omitempty"` // of a type
+	Paused *bool    `json:"paused,omitempty"`
+	Rate   *float64 `json:"rate,omitempty"`  // 0 = no bound
+	Moved  *int     `json:"moved,omitempty"` // tasks of the type that were set aside and are due
+}
+
 type taskResumeCmd struct {
-	Queue string `arg:"" optional:"" help:"Queue; its rate is lifted, too." placeholder:"PRIORITY:SIZE"`
+	Queue queue  `arg:"" optional:"" help:"Queue; its rate is lifted, too." placeholder:"PRIORITY:SIZE"`
 	Type  string `help:"A type of task in the place of a queue."`
+	JSON  bool   `name:"json" help:"One JSON object: what was set, and of a type how many tasks were moved to those that are due."`
 }
 
 func (taskResumeCmd) Help() string {
@@ -61,14 +80,22 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("name a queue or a --type")}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
-		if c.Type != "" {
-			n, err := client.ResumeType(ctx, c.Type)
-			if err == nil {
-				fmt.Fprintf(a.out, "%d tasks are due again\n", n)
+		if c.Type == "" {
+			err := errors.Join(client.ResumeQueue(ctx, task.Queue(c.Queue)), client.SetRate(ctx, task.Queue(c.Queue), 0))
+			if err != nil || !c.JSON {
+				return err
 			}
-			return err
+			return printJSON(a.out, ordered{Queue: c.Queue, Paused: new(false), Rate: new(0.0)})
 		}
-		return errors.Join(client.ResumeQueue(ctx, task.Queue(c.Queue)), client.SetRate(ctx, task.Queue(c.Queue), 0))
+		n, err := client.ResumeType(ctx, c.Type)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return printJSON(a.out, ordered{Name: c.Type, Paused: new(false), Moved: &n})
+		}
+		_, err = fmt.Fprintf(a.out, "%d tasks are due again\n", n)
+		return err
 	})
 }
 
@@ -112,6 +139,9 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		if q.Rate > 0 {
 			note = strings.TrimSpace(note + fmt.Sprintf(" at most %g/s", q.Rate))
 		}
+		if q.Unserved {
+			note = strings.TrimSpace(note + " no worker has slots for it")
+		}
 		oldest := "-"
 		if q.Waiting > 0 {
 			oldest = q.Oldest.Round(time.Millisecond).String()
@@ -127,7 +157,7 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 	}
 	fmt.Fprintf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
 	for _, name := range slices.Sorted(maps.Keys(s.Parked)) {
-		fmt.Fprintf(a.out, "paused type %s: %d set aside\n", name, s.Parked[name])
+		fmt.Fprintf(a.out, "type %s is paused or not enabled: %d set aside\n", name, s.Parked[name])
 	}
 	if len(s.ByType) > 0 {
 		t = newTable(a.out, "\nTYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
@@ -152,9 +182,11 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 }
 
 func slotsOf(slots map[task.Size]int) string {
+	sizes := slices.AppendSeq(task.Sizes(), maps.Keys(slots))
+	slices.Sort(sizes[len(task.Sizes()):])
 	var parts []string
-	for _, size := range task.Sizes() {
-		if n := slots[size]; n > 0 {
+	for i, size := range sizes {
+		if n := slots[size]; n > 0 && slices.Index(sizes, size) == i {
 			parts = append(parts, fmt.Sprintf("%d %s", n, size))
 		}
 	}

@@ -6,42 +6,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/task"
 )
 
 type taskRunCmd struct {
 	Name        []string      `required:"" help:"Names of the types that the command handles."`
 	Exec        string        `required:"" help:"Command line for /bin/sh: arguments on standard input as JSON, result on standard output."`
-	Size        string        `help:"Size of the tasks that are taken: small, medium or large." default:"medium" enum:"small,medium,large"`
+	Size        string        `help:"Size of the tasks that are taken: small, medium, large, or the name of a pool." default:"medium"`
 	Concurrency int           `help:"How many run at once." default:"4"`
 	Timeout     time.Duration `help:"How long one run may take; 0 = without end." default:"30m"`
 	Retries     int           `help:"How often a failed task runs again." default:"3"`
 	Backoff     time.Duration `help:"Time to the first retry; it doubles." default:"10s"`
 	Lease       time.Duration `help:"Others take the tasks of a dead worker over after this time." default:"10s"`
-	Drain       time.Duration `help:"How long a stop waits for what runs." default:"10s"`
+	Drain       time.Duration `help:"How long a stop waits for what runs; 0 = 10s." default:"10s"`
+	HTTP        string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9465; not served if empty." placeholder:"ADDR"`
 }
 
 func (taskRunCmd) Help() string {
-	return `Takes tasks of these names and runs the command for each: the JSON array of the arguments on standard input; TAKT_TASK_ID, TAKT_TASK_NAME, TAKT_TASK_ATTEMPT and TAKT_TASK_FENCE in the environment. Exit status 0 is success, and what it printed is the result: JSON, or else text. Any other is a failure with the last of standard error as its text; 75 (EX_TEMPFAIL) asks for a retry, 65 (EX_DATAERR) for none. When a run is cancelled, takes too long or loses its lease, the command and its children get SIGTERM, and SIGKILL after 5 s.
+	return `Takes tasks of these names and runs the command for each: the JSON array of the arguments on standard input; TAKT_TASK_ID, TAKT_TASK_NAME, TAKT_TASK_ATTEMPT and TAKT_TASK_FENCE in the environment, and TRACEPARENT with --trace-endpoint, so that what the command submits or traces is in the same trace. Exit status 0 is success, and what it printed is the result: JSON, or else text. Any other is a failure with the last of standard error as its text, and is retried; 65 (EX_DATAERR) is not. When a run is cancelled, takes too long or loses its lease, the command and its children get SIGTERM, and SIGKILL after 5 s.
 
 Examples:
   takt task run --name mail:Send --exec './send-mail'
-  takt task run --name test:Double --exec 'jq ".[0] * 2"' --concurrency 8`
+  takt task run --name test:Double --exec 'jq ".[0] * 2"' --concurrency 8
+  takt task run --name press:Calibrate --exec './calibrate 3' --size line-3 --concurrency 1
+  takt task run --name mail:Send --exec './send-mail' --http 127.0.0.1:9465 --trace-endpoint http://127.0.0.1:4318`
 }
 
-const (
-	maxOutput   = 1 << 20 // bytes of a command's result
-	maxErrText  = 4 << 10
-	exitNoRetry = 65
-	killAfter   = 5 * time.Second
-)
+const exitNoRetry = 65
 
 func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 	if c.Concurrency < 1 || c.Concurrency > 1000 {
@@ -66,9 +63,16 @@ func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 		}
 		handlers = append(handlers, typ.Handle(c.call))
 	}
+	traces, err := a.traces(ctx, "", a.log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	return a.withTasks(ctx, func(client *task.Client) error {
+		web := a.web(c.HTTP, client)
 		w, err := client.Worker(task.WorkerOptions{
 			Concurrency: map[task.Size]int{task.Size(c.Size): c.Concurrency}, Lease: c.Lease, Drain: c.Drain, Log: a.log,
+			Metrics: task.NewMetrics(web.Metrics.Registerer()), Tracer: traces.Provider(),
 			Observe: func(e task.Event) {
 				a.log.Info("task "+string(e.Outcome), "name", e.Info.Name, "id", e.Info.ID, "attempt", e.Info.Attempt, "took", e.Took.Round(time.Microsecond), "error", e.Err)
 			},
@@ -77,37 +81,54 @@ func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 			return &exitError{exitUsage, err}
 		}
 		a.log.Info("worker is up", "worker", w.ID(), "names", strings.Join(c.Name, ","), "size", c.Size)
-		return w.Run(ctx)
+		web.Ready["worker"] = func(ctx context.Context) error {
+			if h := w.Health(ctx); !h.OK {
+				return errors.New(h.Problem)
+			}
+			return nil
+		}
+		return runBeside(ctx, web, c.Drain, "worker", w.Run)
 	})
+}
+
+// web is the server for metrics and health of a process that works on tasks, with nothing of its own in it yet.
+func (a *app) web(addr string, client *task.Client) *telemetry.Server {
+	return &telemetry.Server{
+		Addr: addr, Metrics: telemetry.NewMetrics(readBuild().Version), Log: a.log,
+		Ready: map[string]func(context.Context) error{"redis": func(ctx context.Context) error {
+			_, err := client.Now(ctx)
+			return err
+		}},
+	}
+}
+
+// runBeside runs the work of a process and, if it has an address, its web server, which is there until the work has ended.
+func runBeside(ctx context.Context, web *telemetry.Server, drain time.Duration, name string, work func(context.Context) error) error {
+	const margin = 10 * time.Second // the work bounds its end itself, and not much above drain
+	shown := lifecycle.Stage{}
+	if web.Addr != "" {
+		shown["http"] = func(ctx context.Context) error {
+			if err := web.Run(ctx); err != nil {
+				return &exitError{exitFailed, err} // no fault of Redis
+			}
+			return nil
+		}
+	}
+	return lifecycle.Run(ctx, drain+margin, lifecycle.Stage{name: work}, shown)
 }
 
 // call runs the command for one task.
 func (c *taskRunCmd) call(ctx context.Context, j *task.Job[json.RawMessage]) (json.RawMessage, error) {
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Exec)
-	cmd.Env = append(os.Environ(), "TAKT_TASK_ID="+j.ID, "TAKT_TASK_NAME="+j.Name, "TAKT_TASK_ATTEMPT="+strconv.Itoa(j.Attempt), "TAKT_TASK_FENCE="+strconv.FormatUint(j.Fence, 10))
-	cmd.Stdin = bytes.NewReader(j.Args)
-	out, errText := &capped{limit: maxOutput}, &tail{limit: maxErrText}
-	cmd.Stdout, cmd.Stderr = out, errText
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = killAfter
-	err := cmd.Run()
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // children that it left behind; usually there are none
+	env := append([]string{"TAKT_TASK_ID=" + j.ID, "TAKT_TASK_NAME=" + j.Name, "TAKT_TASK_ATTEMPT=" + strconv.Itoa(j.Attempt), "TAKT_TASK_FENCE=" + strconv.FormatUint(j.Fence, 10)}, toEnvironment(ctx)...)
+	out, err := shell(ctx, c.Exec, env, j.Args)
+	var exit *shellError
+	if errors.Is(err, errOutput) || errors.As(err, &exit) && exit.Code == exitNoRetry {
+		return nil, task.Cancel(err)
 	}
-	var exit *exec.ExitError
-	switch {
-	case err == nil && out.over:
-		return nil, task.Cancel(fmt.Errorf("the command printed more than %d bytes", maxOutput))
-	case err == nil:
-		return resultOf(out.Bytes()), nil
-	case errors.As(err, &exit):
-		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(errText.String()))
-		if exit.ExitCode() == exitNoRetry {
-			return nil, task.Cancel(err)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return resultOf(out), nil
 }
 
 // resultOf is what a command printed as JSON: as it is if it is JSON, else as text without the last line end.
@@ -124,32 +145,4 @@ func resultOf(out []byte) json.RawMessage {
 		return nil
 	}
 	return text
-}
-
-// capped keeps the first bytes, and takes the rest without keeping it.
-type capped struct {
-	bytes.Buffer
-	limit int
-	over  bool
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	room := c.limit - c.Len()
-	c.over = c.over || len(p) > room
-	c.Buffer.Write(p[:min(len(p), max(room, 0))])
-	return len(p), nil
-}
-
-// tail keeps the last bytes.
-type tail struct {
-	bytes.Buffer
-	limit int
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.Buffer.Write(p)
-	if over := t.Len() - t.limit; over > 0 {
-		t.Next(over)
-	}
-	return len(p), nil
 }

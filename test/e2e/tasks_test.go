@@ -18,8 +18,9 @@ type taskShell struct {
 	dir         string
 }
 
-func newTaskShell(t *testing.T) *taskShell {
-	srv := testenv.Redis(t)
+func newTaskShell(t *testing.T) *taskShell { return newTaskShellOn(t, testenv.Redis(t)) }
+
+func newTaskShellOn(t *testing.T, srv *testenv.RedisServer) *taskShell {
 	return &taskShell{t: t, url: srv.URL, prefix: srv.Prefix(t), dir: t.TempDir()}
 }
 
@@ -48,7 +49,21 @@ func (s *taskShell) worker(args ...string) *rig.Process {
 // A task by the command line alone: submitted, run by a command, its result awaited; failures, dead letters, cancel, pause, locks.
 func TestTaskCommands(t *testing.T) {
 	t.Parallel()
-	s := newTaskShell(t)
+	testTaskCommands(t, newTaskShell(t))
+}
+
+// W17: all of that on a cluster of three nodes; a prefix that does not fit one is refused with what to do.
+func TestTaskCommandsOnACluster_W17(t *testing.T) {
+	t.Parallel()
+	s := newTaskShellOn(t, testenv.RedisCluster(t))
+	testTaskCommands(t, s)
+	r := rig.Run(t, "task", "list", "--redis", s.url, "--data", s.dir)
+	if r.Code != noAnswer || !strings.Contains(r.Stderr, "--prefix {takt}") {
+		t.Errorf("without a tagged prefix: exit status %d, %s", r.Code, r.Stderr)
+	}
+}
+
+func testTaskCommands(t *testing.T, s *taskShell) {
 	s.run(ok, "task", "list")
 	if got := s.run(ok, "task", "stats"); !strings.Contains(got, "no workers") {
 		t.Errorf("stats: %s", got)
@@ -105,6 +120,66 @@ func TestTaskCommands(t *testing.T) {
 	})
 }
 
+// T16: a pool by the command line alone. Its tasks wait for a worker of their own, and are seen to.
+func TestTaskPoolCommands(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	const alone = "no worker has slots for it"
+	s.worker("--name", "test:Cat", "--exec", "cat")
+	ref := s.run(ok, "task", "submit", "test:Cat", "7", "--size", "line-3", "--priority", "realtime", "--keep", "1h")
+	if !strings.HasPrefix(ref, "realtime:line-3/") {
+		t.Errorf("submitted: %s", ref)
+	}
+	if got := s.run(ok, "task", "stats"); strings.Count(got, alone) != 1 || !strings.Contains(got, "4 medium") {
+		t.Errorf("stats:\n%s", got)
+	}
+	if got := s.run(failed, "task", "check", "--grace", "0s"); !strings.Contains(got, "no worker has slots for pool line-3") {
+		t.Errorf("check:\n%s", got)
+	}
+	s.run(ok, "task", "pause", "realtime:line-3")
+	s.worker("--name", "test:Cat", "--exec", "cat", "--size", "line-3", "--concurrency", "1")
+	s.until("it is served", func() bool { return !strings.Contains(s.run(ok, "task", "stats"), alone) })
+	if got := s.run(ok, "task", "stats"); !strings.Contains(got, "paused") || !strings.Contains(got, "1 line-3") {
+		t.Errorf("stats:\n%s", got)
+	}
+	if got := s.run(ok, "task", "list", "--queue", "realtime:line-3"); !strings.Contains(got, ref) {
+		t.Errorf("list:\n%s", got)
+	}
+	s.run(ok, "task", "resume", "realtime:line-3")
+	s.until("it has run", func() bool { return strings.Contains(s.run(ok, "task", "show", ref), "done") })
+	for _, bad := range [][]string{
+		{"task", "submit", "test:Cat", "--size", "Line 3"}, {"task", "run", "--name", "x", "--exec", "true", "--size", "normal"},
+	} {
+		s.run(usage, bad...)
+	}
+	has(t, s.run(ok, "task", "drain", "realtime:line-3"), "realtime:line-3 is empty")
+	has(t, s.run(ok, "task", "purge", "realtime:line-3", "--yes"), "0 cancelled")
+}
+
+// A submission that waits for a replica succeeds with one, by flag and by file; without, it says that the task is there, and under its key it can be repeated.
+func TestTaskSubmitRedisWait(t *testing.T) {
+	t.Parallel()
+	srv := testenv.Redis(t)
+	s := newTaskShellOn(t, srv)
+	submit := []string{"task", "submit", "test:Cat", "7", "--key", "k", "--redis-wait", "1", "--redis-wait-within", "100ms"}
+	r := rig.Run(t, s.flags(submit)...)
+	if r.Code != noAnswer || !strings.Contains(r.Stderr, "0 of 1 replicas") || !strings.Contains(r.Stderr, "--key k") {
+		t.Errorf("without a replica: exit status %d, %s", r.Code, r.Stderr)
+	}
+	testenv.StartReplica(t, srv.Addr)
+	s.until("a replica has it", func() bool { return rig.Run(t, s.flags(submit)...).Code == ok })
+	if got := s.run(ok, "task", "list", "--json"); strings.Count(got, "test:Cat") != 1 {
+		t.Errorf("not one task under one key:\n%s", got)
+	}
+	file := filepath.Join(s.dir, "takt.yaml")
+	if err := os.WriteFile(file, []byte("redis-wait: 2\nredis-wait-within: 1ms\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.says(noAnswer, []string{"repeat the command with --id "}, "task", "submit", "test:Cat", "--config", file)
+	s.run(usage, "task", "submit", "test:Cat", "--redis-wait", "-1")
+	s.run(usage, "task", "submit", "test:Cat", "--redis-wait-within", "0s")
+}
+
 // A worker that is killed in the middle leaves its task to another; the command of the dead one is not waited for.
 func TestTaskRunKilled(t *testing.T) {
 	t.Parallel()
@@ -130,6 +205,12 @@ func TestScheduleCommands(t *testing.T) {
 	t.Parallel()
 	s := newTaskShell(t)
 	s.run(ok, "schedule", "add", "tick", "test:Tick", "every 1h", "--args", `["x"]`)
+	s.says(refused, []string{"exists already", `"tick"`}, "schedule", "add", "tick", "test:Tick", "every 1h")
+	s.says(usage, []string{`kind "now"`}, "schedule", "add", "tock", "test:Tick", "now and then")
+	for _, verb := range []string{"pause", "resume", "run", "remove"} {
+		s.says(refused, []string{"no such schedule", `"tock"`}, "schedule", verb, "tock")
+	}
+	s.says(refused, []string{"no such schedule"}, "schedule", "add", "tock", "test:Tick", "every 1h", "--update")
 	if got := s.run(ok, "schedule", "list"); !strings.Contains(got, "tick") || !strings.Contains(got, "no scheduler runs") {
 		t.Errorf("%s", got)
 	}

@@ -1,0 +1,381 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/taktworks/takt/task"
+)
+
+type taskConfigCmd struct {
+	Show  taskConfigShowCmd  `cmd:"" help:"Show what is set of task types at run time."`
+	Set   taskConfigSetCmd   `cmd:"" help:"Set limits, retries, timeout, schedule or enabled of a type, without a restart."`
+	Unset taskConfigUnsetCmd `cmd:"" help:"Take back what is set of a type."`
+}
+
+type taskConfigShowCmd struct {
+	Name      string `help:"What holds for tasks of this type: with --vo, what is set for the VO over what is set for all."`
+	VO        string `name:"vo" help:"Tenant, with --name."`
+	Effective bool   `help:"What is in force in each worker, also where nothing is set."`
+	YAML      bool   `name:"yaml" help:"YAML as takt task config set --file takes it."`
+	JSON      bool   `name:"json" help:"One JSON object with the members of the YAML; with --effective one per worker, with its id, when it said so, and config."`
+}
+
+func (taskConfigShowCmd) Help() string {
+	return `Shows what SetConfig or takt task config set gave to all workers; what is not set is as the types say of themselves. With --effective it shows what is in force in each worker that lives, as it said itself at its last sign of life, at most a third of its lease ago: what is set, or else what its types say, or what Worker.Configure gave to it alone. Schedules that are not set are in takt schedule list.
+
+Examples:
+  takt task config show
+  takt task config show --yaml
+  takt task config show --name jobs:Clean --vo lhcb --json
+  takt task config show --effective --name jobs:Clean`
+}
+
+func (c *taskConfigShowCmd) Run(ctx context.Context, a *app) error {
+	if c.VO != "" && c.Name == "" || c.YAML && (c.JSON || c.Effective) {
+		return &exitError{exitUsage, errors.New("--vo goes with --name, and --yaml neither with --json nor with --effective")}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		if c.Effective {
+			return c.effective(ctx, a, client)
+		}
+		config, err := client.Config(ctx)
+		if err != nil {
+			return err
+		}
+		config = c.only(config)
+		if c.YAML {
+			_, err := io.WriteString(a.out, config.String())
+			return err
+		}
+		return a.showConfig(config, c.JSON)
+	})
+}
+
+// only is the part of a configuration that is asked for.
+func (c *taskConfigShowCmd) only(config task.Config) task.Config {
+	if c.Name == "" {
+		return config
+	}
+	return task.Config{Common: map[string]task.Override{c.Name: config.For(c.Name, c.VO)}}
+}
+
+// effective shows what workers say that is in force in them.
+func (c *taskConfigShowCmd) effective(ctx context.Context, a *app, client *task.Client) error {
+	workers, err := client.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	t := newTable(a.out, append([]string{"WORKER"}, configHead...)...)
+	for _, w := range workers {
+		if !w.Alive || c.Name != "" && !slices.Contains(w.Types, c.Name) {
+			continue
+		}
+		config, err := task.ParseConfig(w.Config)
+		switch {
+		case w.Config == nil:
+			fmt.Fprintf(a.err, "takt: worker %s does not say what is in force: it is of an older build, or has more than 1000 types\n", w.ID)
+			continue
+		case err != nil: // of a newer build
+			fmt.Fprintf(a.err, "takt: worker %s: %v\n", w.ID, err)
+			continue
+		}
+		config = c.only(config)
+		if !c.JSON {
+			configRows(config, func(cells ...string) { t.row(append([]string{w.ID}, cells...)...) })
+			continue
+		}
+		if err := printJSON(a.out, struct {
+			ID     string      `json:"id"`
+			Seen   time.Time   `json:"seen"`
+			Config task.Config `json:"config"`
+		}{w.ID, w.Seen, config}); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return nil
+	}
+	return t.flush()
+}
+
+func (a *app) showConfig(config task.Config, asJSON bool) error {
+	if asJSON {
+		return printJSON(a.out, config)
+	}
+	t := newTable(a.out, configHead...)
+	configRows(config, t.row)
+	return t.flush()
+}
+
+var configHead = []string{"TASK", "VO", "ENABLED", "CONCURRENCY", "RATE", "WINDOW", "RETRIES", "TIMEOUT", "SCHEDULE"}
+
+// configRows calls row for each type, and each type of a VO.
+func configRows(config task.Config, row func(cells ...string)) {
+	rows := func(vo string, all map[string]task.Override) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			o := all[name]
+			row(name, vo, said(o.Enabled), said(o.ConcurrencyLimit), said(o.RateLimit), said(o.RateWindow), said(o.MaxRetries), said(o.Timeout), said(o.Schedule))
+		}
+	}
+	rows("-", config.Common)
+	for _, vo := range slices.Sorted(maps.Keys(config.VO)) {
+		rows(vo, config.VO[vo])
+	}
+}
+
+// said is a value that may be set.
+func said[T any](v *T) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprint(*v)
+}
+
+type taskConfigSetCmd struct {
+	Name    string            `arg:"" optional:"" help:"Name of the type."`
+	Fields  map[string]string `arg:"" optional:"" name:"field" mapsep:"none" help:"What to set, FIELD=VALUE: enabled, concurrency_limit, rate_limit, rate_window, max_retries, timeout, schedule."`
+	VO      string            `name:"vo" help:"Set it for the tasks of this tenant only."`
+	File    string            `help:"YAML or JSON file that takes the place of all that is set, - = standard input." placeholder:"FILE"`
+	AnyName bool              `help:"Take names that no worker and no schedule has now, too."`
+	JSON    bool              `name:"json" help:"Print what is set now as one JSON object."`
+}
+
+func (taskConfigSetCmd) Help() string {
+	return `Workers and schedulers follow within a second; what else is set of the type stays. A name that no worker has a handler for and no schedule submits, a field that there is not and a value that cannot work are refused. Of two who set something at the same moment both do; of two who set the same the later wins, as with --file, which is about everything. A value of 0 is no limit, and no timeout.
+
+Examples:
+  takt task config set jobs:Clean max_retries=3 timeout=5m
+  takt task config set jobs:Clean concurrency_limit=2 --vo lhcb
+  takt task config set jobs:Clean 'schedule=cron 0 6 * * *' enabled=true
+  takt task config set --file task-types.yaml --any-name`
+}
+
+func (c *taskConfigSetCmd) Run(ctx context.Context, a *app) error {
+	if (c.File == "") != (c.Name != "" && len(c.Fields) > 0) || c.File != "" && (c.Name != "" || c.VO != "") {
+		return &exitError{exitUsage, errors.New("give a type and what to set, FIELD=VALUE, or a --file for all types")}
+	}
+	var whole *task.Config
+	if c.File != "" {
+		text, err := a.readText(c.File)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		if len(bytes.TrimSpace(text)) == 0 { // most likely what was to write it has failed
+			return &exitError{exitUsage, fmt.Errorf("--file %s is empty; {} takes back all that is set", c.File)}
+		}
+		config, err := task.ParseConfig(text)
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("--file %s: %w", c.File, err)}
+		}
+		whole = &config
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		names := []string{c.Name}
+		if whole != nil {
+			names = namesOf(*whole)
+		}
+		if !c.AnyName {
+			if err := someoneKnows(ctx, client, names); err != nil {
+				return err
+			}
+		}
+		if whole != nil {
+			if err := client.SetConfig(ctx, *whole); err != nil {
+				return err
+			}
+			return a.showConfig(*whole, c.JSON)
+		}
+		return a.changeConfig(ctx, client, c.JSON, func(all configTree) error {
+			fields := all.of(c.Name, c.VO)
+			for field, text := range c.Fields {
+				fields[field] = scalar(text)
+			}
+			return nil
+		})
+	})
+}
+
+// readText reads a file, or standard input if it is -.
+func (a *app) readText(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(a.in)
+	}
+	return os.ReadFile(file)
+}
+
+type taskConfigUnsetCmd struct {
+	Name   string   `arg:"" help:"Name of the type."`
+	Fields []string `arg:"" optional:"" name:"field" help:"What to take back; everything that is set of the type if none is named."`
+	VO     string   `name:"vo" help:"Take back what is set for the tasks of this tenant."`
+	JSON   bool     `name:"json" help:"Print what is set now as one JSON object."`
+}
+
+func (taskConfigUnsetCmd) Help() string {
+	return `What is not set is as the type says of itself again. Tasks that were set aside because their type was not enabled are due at once.
+
+Examples:
+  takt task config unset jobs:Clean
+  takt task config unset jobs:Clean rate_limit rate_window --vo lhcb`
+}
+
+func (c *taskConfigUnsetCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		return a.changeConfig(ctx, client, c.JSON, func(all configTree) error {
+			fields := all.of(c.Name, c.VO)
+			if len(fields) == 0 {
+				return &exitError{exitRefused, fmt.Errorf("nothing is set of %s", where(c.Name, c.VO))}
+			}
+			if len(c.Fields) == 0 {
+				clear(fields)
+			}
+			for _, field := range c.Fields {
+				if _, ok := fields[field]; !ok {
+					return &exitError{exitRefused, fmt.Errorf("%q is not set of %s; set are %s", field, where(c.Name, c.VO), strings.Join(slices.Sorted(maps.Keys(fields)), ", "))}
+				}
+				delete(fields, field)
+			}
+			return nil
+		})
+	})
+}
+
+func where(name, vo string) string {
+	if vo == "" {
+		return name
+	}
+	return name + " for VO " + vo
+}
+
+// configTree is a task.Config as YAML has it, so that a field is changed by its name: of common by type, of vo_overrides by VO and type.
+type configTree struct {
+	Common map[string]map[string]any            `yaml:"common,omitempty"`
+	VO     map[string]map[string]map[string]any `yaml:"vo_overrides,omitempty"`
+}
+
+// of is what is set of a type, to be changed in place.
+func (t configTree) of(name, vo string) map[string]any {
+	types := t.Common
+	if vo != "" {
+		if t.VO[vo] == nil {
+			t.VO[vo] = make(map[string]map[string]any)
+		}
+		types = t.VO[vo]
+	}
+	if types[name] == nil {
+		types[name] = make(map[string]any)
+	}
+	return types[name]
+}
+
+// prune takes types and VOs out of which nothing is set.
+func (t configTree) prune() {
+	empty := func(_ string, fields map[string]any) bool { return len(fields) == 0 }
+	maps.DeleteFunc(t.Common, empty)
+	maps.DeleteFunc(t.VO, func(_ string, types map[string]map[string]any) bool {
+		maps.DeleteFunc(types, empty)
+		return len(types) == 0
+	})
+}
+
+// scalar is a value as YAML would have it: a truth value, a number, or else text.
+func scalar(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return f
+	}
+	if text == "true" || text == "false" {
+		return text == "true"
+	}
+	return text
+}
+
+// changeConfig has change edit what is set, and gives it back to the workers.
+func (a *app) changeConfig(ctx context.Context, client *task.Client, asJSON bool, change func(configTree) error) error {
+	var config task.Config
+	err := client.ChangeConfig(ctx, func(now task.Config) (task.Config, error) {
+		tree := configTree{Common: make(map[string]map[string]any), VO: make(map[string]map[string]map[string]any)}
+		if err := yaml.Unmarshal([]byte(now.String()), &tree); err != nil {
+			return now, err
+		}
+		if err := change(tree); err != nil {
+			return now, err
+		}
+		tree.prune()
+		text, err := yaml.Marshal(tree)
+		if err != nil {
+			return now, err
+		}
+		if config, err = task.ParseConfig(text); err != nil {
+			return now, &exitError{exitUsage, err}
+		}
+		return config, nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.showConfig(config, asJSON)
+}
+
+// someoneKnows refuses names that no worker has a handler for and no schedule submits.
+func someoneKnows(ctx context.Context, client *task.Client, names []string) error {
+	known, err := knownTypes(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return &exitError{exitUsage, fmt.Errorf("there is no worker and no schedule for a task %q now; there are %q; say --any-name if one will come", name, known)}
+		}
+	}
+	return nil
+}
+
+// knownTypes are those that a worker has a handler for, or a schedule submits.
+func knownTypes(ctx context.Context, client *task.Client) ([]string, error) {
+	workers, err := client.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	schedules, err := client.Schedules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := make(map[string]bool)
+	for _, w := range workers {
+		for _, name := range w.Types {
+			set[name] = true
+		}
+	}
+	for _, s := range schedules {
+		set[s.Task] = true
+	}
+	return slices.Sorted(maps.Keys(set)), nil
+}
+
+// namesOf are the types that a configuration says something of.
+func namesOf(c task.Config) []string {
+	set := make(map[string]bool)
+	for name := range c.Common {
+		set[name] = true
+	}
+	for _, types := range c.VO {
+		for name := range types {
+			set[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/task"
+)
+
+// queue is a task.Queue of the command line. What cannot be one is a usage error.
+type queue task.Queue
+
+func (q *queue) UnmarshalText(text []byte) error {
+	parsed, err := task.ParseQueue(string(text))
+	*q = queue(parsed)
+	return err
+}
+
+type taskDrainCmd struct {
+	Queue   queue         `arg:"" help:"Queue, for example background:large." placeholder:"PRIORITY:SIZE"`
+	Timeout time.Duration `help:"Give up after so long; 0 = never." default:"0s"`
+	JSON    bool          `name:"json" help:"One JSON object."`
+}
+
+func (taskDrainCmd) Help() string {
+	return `Waits until nothing waits or runs in the queue. It pauses nothing: what is submitted meanwhile is waited for, too, and what is delayed is not. The exit status is 1 if something is left when the time is over.
+
+Examples:
+  takt task drain background:large --timeout 10m`
+}
+
+func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
+	if c.Timeout < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--timeout is %v: must not be negative", c.Timeout)}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		if err := hasQueue(ctx, client, c.Queue); err != nil {
+			return err
+		}
+		if c.Timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+			defer cancel()
+		}
+		err := client.Drain(ctx, task.Queue(c.Queue))
+		if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
+			return &exitError{exitFailed, err}
+		}
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, struct {
+				Queue queue `json:"queue"`
+				Empty bool  `json:"empty"`
+			}{c.Queue, true})
+		}
+		_, err = fmt.Fprintf(a.out, "%s is empty\n", c.Queue)
+		return err
+	})
+}
+
+// hasQueue names the queues if q is none of them: one of a pool that nobody has used is most likely mistyped.
+func hasQueue(ctx context.Context, client *task.Client, q queue) error {
+	s, err := client.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, one := range s.Queues {
+		if one.Queue == task.Queue(q) {
+			return nil
+		}
+		all = append(all, string(one.Queue))
+	}
+	return &exitError{exitUsage, fmt.Errorf("there is no queue %q; there are %s", q, strings.Join(all, ", "))}
+}
+
+type taskPurgeCmd struct {
+	Queue queue `arg:"" help:"Queue, for example background:large." placeholder:"PRIORITY:SIZE"`
+	Yes   bool  `help:"Say that all tasks that wait in it shall end."`
+	JSON  bool  `name:"json" help:"One JSON object."`
+}
+
+func (taskPurgeCmd) Help() string {
+	return `Cancels what waits in the queue when it begins, and tells those who wait for results; what runs or is delayed goes on. Pause the queue before to keep workers from it.
+
+Examples:
+  takt task purge background:large --yes`
+}
+
+func (c *taskPurgeCmd) Run(ctx context.Context, a *app) error {
+	if !c.Yes {
+		return &exitError{exitUsage, fmt.Errorf("this ends all tasks that wait in %s; say --yes if that is what you want", c.Queue)}
+	}
+	return a.withTasks(ctx, func(client *task.Client) error {
+		if err := hasQueue(ctx, client, c.Queue); err != nil {
+			return err
+		}
+		n, err := client.Purge(ctx, task.Queue(c.Queue), task.Queue(c.Queue))
+		if c.JSON {
+			return errors.Join(err, printJSON(a.out, struct {
+				Queue     queue `json:"queue"`
+				Cancelled int   `json:"cancelled"`
+			}{c.Queue, n}))
+		}
+		fmt.Fprintf(a.out, "%d cancelled\n", n)
+		return err
+	})
+}
+
+type taskWorkersCmd struct {
+	Running bool `help:"List what runs, in the place of the workers."`
+	JSON    bool `name:"json" help:"One JSON object per worker, with all that it says of itself."`
+}
+
+func (taskWorkersCmd) Help() string {
+	return `A worker says how it is every third of its lease. One that died is listed, as not alive, until another one tidies up.
+
+Examples:
+  takt task workers
+  takt task workers --running
+  takt task workers --json`
+}
+
+func (c *taskWorkersCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		workers, err := client.Workers(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			for _, w := range workers {
+				if err := printJSON(a.out, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if c.Running {
+			t := newTable(a.out, "WORKER", "NAME", "TASK", "ATTEMPT", "FOR", "ENDS")
+			for _, w := range workers {
+				for _, r := range w.Running {
+					t.row(w.ID, r.Name, r.ID, strconv.Itoa(r.Attempt), age(r.Started), instant(r.Deadline))
+				}
+			}
+			return t.flush()
+		}
+		t := newTable(a.out, "WORKER", "VERSION", "ALIVE", "SINCE", "SLOTS", "RUNNING", "ENDED", "TYPES")
+		for _, w := range workers {
+			t.row(w.ID, w.Version, strconv.FormatBool(w.Alive), w.Since.Local().Format(time.DateTime), slotsOf(w.Slots), strconv.Itoa(w.InHand), strconv.FormatUint(w.Ended, 10), oneLine(strings.Join(w.Types, " "), 80))
+		}
+		return t.flush()
+	})
+}

@@ -1,0 +1,272 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/test/rig"
+)
+
+var served = regexp.MustCompile(`metrics and health are served.* address=(\S+)`)
+
+// base is the URL of the web server of a process that was started with --http 127.0.0.1:0.
+func base(p *rig.Process) string {
+	p.Await("metrics and health are served")
+	return "http://" + served.FindStringSubmatch(p.Stderr())[1]
+}
+
+func (s *taskShell) get(url string) (status int, body string) {
+	s.t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// untilMetric waits until /metrics has a line.
+func (s *taskShell) untilMetric(base, line string) {
+	s.t.Helper()
+	s.until(line, func() bool {
+		_, text := s.get(base + "/metrics")
+		return strings.Contains(text, line+"\n")
+	})
+}
+
+// A worker and a scheduler show what they do: slots that were submitted, tasks that ran, and whether they are ready.
+func TestMetricsOfWorkersAndSchedulers(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	scheduler := rig.Start(t, s.flags([]string{"schedule", "serve", "--http", "127.0.0.1:0"})...)
+	worker := s.worker("--name", "test:Tick", "--exec", "cat", "--http", "127.0.0.1:0")
+	at, of := base(scheduler), base(worker)
+	s.run(ok, "schedule", "add", "tick", "test:Tick", "every 1h")
+	s.run(ok, "schedule", "run", "tick")
+	s.untilMetric(at, `takt_task_scheduled_total{result="fired"} 1`)
+	s.untilMetric(of, `takt_task_runs_total{outcome="done",task="test:Tick"} 1`)
+	for _, url := range []string{at + "/healthz", at + "/readyz", of + "/healthz", of + "/readyz"} {
+		if status, body := s.get(url); status != http.StatusOK {
+			t.Errorf("%s: %d %s", url, status, body)
+		}
+	}
+	scheduler.Stop()
+	worker.Stop()
+	s.run(failed, "schedule", "serve", "--http", "127.0.0.1:port")
+	s.run(failed, "task", "run", "--name", "x", "--exec", "true", "--http", "127.0.0.1:port")
+}
+
+// has fails the test unless text has all parts.
+func has(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
+	}
+}
+
+// says runs a command that must fail with code, and with parts on its standard error.
+func (s *taskShell) says(code int, parts []string, args ...string) {
+	s.t.Helper()
+	r := rig.Run(s.t, s.flags(args)...)
+	if r.Code != code {
+		s.t.Errorf("takt %q: exit status %d, want %d", args, r.Code, code)
+	}
+	has(s.t, r.Stderr, parts...)
+}
+
+// What is set by the command line is followed by a worker that runs, and shown; what is wrong is named (7.3, 7.4 of the task system's description).
+func TestTaskConfigCommands(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	if got := s.run(ok, "task", "config", "show", "--json"); got != "{}" {
+		t.Errorf("%s", got)
+	}
+	worker := s.worker("--name", "test:Cat", "--exec", "cat", "--retries", "0")
+	s.until("the worker is listed", func() bool { return strings.Contains(s.run(ok, "task", "workers"), "test:Cat") })
+
+	has(t, s.run(ok, "task", "config", "set", "test:Cat", "enabled=false", "max_retries=2", "concurrency_limit=3"), "test:Cat", "false", "2", "3")
+	id := s.run(ok, "task", "submit", "test:Cat", "7", "--id", "t-1", "--keep", "1h")
+	s.until("it is set aside", func() bool { return strings.Contains(s.run(ok, "task", "list", "--state", "parked"), "t-1") })
+	s.run(ok, "task", "config", "set", "test:Cat", "timeout=1m", "--vo", "lhcb")
+	s.until("the worker says what is in force", func() bool {
+		return strings.Contains(s.run(ok, "task", "config", "show", "--effective", "--name", "test:Cat", "--vo", "lhcb", "--json"),
+			`"config":{"common":{"test:Cat":{"concurrency_limit":3,"enabled":false,"max_retries":2,"rate_limit":0,"rate_window":"0s","timeout":"1m0s"}}}}`)
+	})
+	has(t, s.run(ok, "task", "config", "show", "--effective"), "WORKER", "30m0s", "lhcb", "1m0s")
+	if got := s.run(ok, "task", "config", "show", "--effective", "--name", "test:Dog", "--json"); got != "" {
+		t.Errorf("of a type that no worker has: %s", got)
+	}
+	if got := s.run(ok, "task", "config", "show", "--name", "test:Cat", "--vo", "lhcb", "--json"); got != `{"common":{"test:Cat":{"concurrency_limit":3,"enabled":false,"max_retries":2,"timeout":"1m0s"}}}` {
+		t.Errorf("%s", got)
+	}
+	has(t, s.run(ok, "task", "config", "unset", "test:Cat", "enabled"), "lhcb")
+	s.until("it has run, for its type is enabled again", func() bool {
+		return strings.Contains(rig.Run(t, s.flags([]string{"task", "show", id})...).Stdout, "done")
+	})
+
+	set := s.run(ok, "task", "config", "show", "--yaml")
+	has(t, set, "common:", "max_retries: 2", "vo_overrides:", "timeout: 1m0s")
+	s.run(ok, "task", "config", "unset", "test:Cat")
+	s.run(ok, "task", "config", "unset", "test:Cat", "--vo", "lhcb")
+	if got := s.run(ok, "task", "config", "show", "--json"); got != "{}" {
+		t.Errorf("%s", got)
+	}
+	file := filepath.Join(s.dir, "types.yaml")
+	rig.Write(t, file, set)
+	s.run(ok, "task", "config", "set", "--file", file)
+	if got := s.run(ok, "task", "config", "show", "--yaml"); got != set {
+		t.Errorf("%s\nwant\n%s", got, set)
+	}
+	rig.Write(t, file, `{"common":{"test:Later":{"schedule":"every 5m"}}}`)
+	s.says(usage, []string{`"test:Later"`, "test:Cat", "--any-name"}, "task", "config", "set", "--file", file)
+	has(t, s.run(ok, "task", "config", "set", "--file", file, "--any-name", "--json"), `{"common":{"test:Later":{"schedule":"every 5m"}}}`)
+	s.run(ok, "task", "config", "set", "test:Cat", "schedule=rrule FREQ=WEEKLY;INTERVAL=2")
+
+	rig.Write(t, file, "\n")
+	s.says(usage, []string{file, "empty", "{}"}, "task", "config", "set", "--file", file)
+	rig.Write(t, file, "common: {test:Cat: {max_retry: 3}}")
+	for _, bad := range []struct {
+		parts []string
+		args  []string
+	}{
+		{[]string{"test:Dog", "test:Cat"}, []string{"set", "test:Dog", "timeout=1m"}},
+		{[]string{"max_retry"}, []string{"set", "test:Cat", "max_retry=3"}},
+		{[]string{"max_retry"}, []string{"set", "--file", file}},
+		{[]string{"common.test:Cat", "max_retries -1"}, []string{"set", "test:Cat", "max_retries=-1"}},
+		{[]string{"vo_overrides.lhcb.test:Cat", "schedule"}, []string{"set", "test:Cat", "schedule=now and then", "--vo", "lhcb"}},
+		{[]string{"rate_limit 5", "rate_window"}, []string{"set", "test:Cat", "rate_limit=5"}},
+		{[]string{"soon"}, []string{"set", "test:Cat", "timeout=soon"}},
+		{[]string{"FIELD=VALUE"}, []string{"set", "test:Cat"}},
+		{[]string{"FIELD=VALUE"}, []string{"set", "test:Cat", "timeout=1m", "--file", file}},
+		{[]string{"no such file"}, []string{"set", "--file", filepath.Join(s.dir, "none")}},
+		{[]string{"key>=<value"}, []string{"set", "test:Cat", "timeout"}},
+		{[]string{"--vo"}, []string{"show", "--vo", "lhcb"}},
+		{[]string{"--effective"}, []string{"show", "--effective", "--yaml"}},
+	} {
+		s.says(usage, bad.parts, append([]string{"task", "config"}, bad.args...)...)
+	}
+	s.says(refused, []string{`"timeout"`, "schedule"}, "task", "config", "unset", "test:Cat", "timeout")
+	s.says(refused, []string{"test:Cat for VO cms"}, "task", "config", "unset", "test:Cat", "--vo", "cms")
+	worker.Stop()
+}
+
+// Queues are waited for and emptied, workers and single locks are looked at.
+func TestQueueWorkerAndLockCommands(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	s.run(ok, "task", "workers")
+	for range 3 {
+		s.run(ok, "task", "submit", "test:Wait")
+	}
+	s.says(failed, []string{"normal:medium", "3 tasks are left"}, "task", "drain", "normal:medium", "--timeout", "200ms")
+	s.says(usage, []string{"--yes"}, "task", "purge", "normal:medium")
+	s.says(usage, []string{`"normal:huge"`, "background:large"}, "task", "purge", "normal:huge", "--yes")
+	s.says(usage, []string{`"background:huge"`, "realtime:small"}, "task", "drain", "background:huge")
+	s.says(usage, []string{"--timeout"}, "task", "drain", "normal:medium", "--timeout=-1s")
+	if got := s.run(ok, "task", "purge", "normal:medium", "--yes", "--json"); got != `{"queue":"normal:medium","cancelled":3}` {
+		t.Errorf("%s", got)
+	}
+	if got := s.run(ok, "task", "purge", "normal:medium", "--yes"); got != "0 cancelled" {
+		t.Errorf("%s", got)
+	}
+	if got := s.run(ok, "task", "drain", "normal:medium", "--json"); got != `{"queue":"normal:medium","empty":true}` {
+		t.Errorf("%s", got)
+	}
+	has(t, s.run(ok, "task", "drain", "realtime:small"), "realtime:small is empty")
+
+	gate := filepath.Join(s.dir, "gate")
+	s.worker("--name", "test:Gate", "--exec", "until [ -e "+gate+" ]; do sleep 0.05; done", "--concurrency", "1")
+	s.until("the worker is listed", func() bool { return strings.Contains(s.run(ok, "task", "workers"), "test:Gate") })
+	s.run(ok, "task", "config", "set", "test:Gate", "concurrency_limit=1")
+	s.run(ok, "task", "submit", "test:Gate", "--id", "g-1")
+	s.until("it runs", func() bool { return strings.Contains(s.run(ok, "task", "workers", "--running"), "g-1") })
+	var info struct {
+		Types []string
+		Alive bool
+	}
+	if err := json.Unmarshal([]byte(s.run(ok, "task", "workers", "--json")), &info); err != nil || !info.Alive || !slices.Contains(info.Types, "test:Gate") {
+		t.Errorf("%+v, %v", info, err)
+	}
+	var held struct{ Key, Kind string }
+	s.until("its slot is listed", func() bool { return json.Unmarshal([]byte(s.run(ok, "lock", "list", "--json")), &held) == nil })
+	has(t, s.run(ok, "lock", "show", held.Key), held.Key, "concurrency", "1 slots", "expires in")
+	has(t, s.run(ok, "lock", "show", held.Key, "--json"), `"kind":"concurrency"`)
+	broken := held
+	if err := json.Unmarshal([]byte(s.run(ok, "lock", "break", held.Key, "--yes", "--json")), &broken); err != nil || broken != held {
+		t.Errorf("%+v, %v, want %+v", broken, err, held)
+	}
+	s.says(refused, []string{"lock:mutex:job:*", "nobody"}, "lock", "show", "lock:mutex:job:*")
+	rig.Write(t, gate, "")
+	has(t, s.run(ok, "task", "drain", "normal:medium", "--timeout", "1m"), "is empty")
+}
+
+// Commands that change something say with --json what they changed, one object for each thing (7.4 of the task system's description).
+func TestChangesAsJSON(t *testing.T) {
+	t.Parallel()
+	s := newTaskShell(t)
+	says := func(code int, want string, args ...string) {
+		t.Helper()
+		if got := s.run(code, append(args, "--json")...); got != want {
+			t.Errorf("takt %q:\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	says(ok, `{"queue":"normal:small","paused":true}`, "task", "pause", "normal:small")
+	says(ok, `{"queue":"normal:small","rate":0.5}`, "task", "pause", "normal:small", "--rate", "0.5")
+	says(ok, `{"queue":"normal:small","paused":false,"rate":0}`, "task", "resume", "normal:small")
+	says(ok, `{"name":"test:Cat","paused":true}`, "task", "pause", "--type", "test:Cat")
+	says(ok, `{"name":"test:Cat","paused":false,"moved":0}`, "task", "resume", "--type", "test:Cat")
+
+	for _, id := range []string{"l-1", "l-2"} {
+		s.run(ok, "task", "submit", "test:Cat", "--id", id, "--in", "1h")
+	}
+	says(ok, `{"id":"l-1","outcome":"due"}`+"\n"+`{"id":"l-2","outcome":"due"}`, "task", "retry", "l-1", "l-2")
+	says(refused, `{"id":"l-1","outcome":"cancelled"}`, "task", "cancel", "l-1", "nobody")
+	says(ok, `{"id":"l-1","outcome":"ended"}`, "task", "cancel", "l-1")
+
+	s.worker("--name", "test:Fail", "--exec", "exit 65", "--size", "small")
+	dead := func(n int) {
+		t.Helper()
+		s.until("all are dead", func() bool { return strings.Count(s.run(ok, "task", "dead", "list", "--json"), `"state":"dead"`) == n })
+	}
+	for _, id := range []string{"f-1", "f-2", "f-3"} {
+		s.run(failed, "task", "submit", "test:Fail", "--id", id, "--size", "small", "--wait")
+	}
+	says(ok, `{"id":"f-1","outcome":"requeued"}`, "task", "retry", "f-1")
+	dead(3)
+	says(refused, `{"id":"f-2","outcome":"requeued"}`, "task", "dead", "requeue", "f-2", "nobody")
+	dead(3)
+	says(refused, `{"id":"f-3","outcome":"deleted"}`, "task", "dead", "delete", "f-3", "nobody")
+	says(ok, `{"id":"f-1","outcome":"requeued"}`+"\n"+`{"id":"f-2","outcome":"requeued"}`, "task", "dead", "requeue", "--all", "--name", "test:Fail")
+	dead(2)
+	has(t, s.run(ok, "task", "dead", "delete", "--all", "--json"), `{"id":"f-1","outcome":"deleted"}`, `{"id":"f-2","outcome":"deleted"}`)
+	says(ok, "", "task", "dead", "delete", "--all")
+
+	schedule := func(paused bool, args ...string) {
+		t.Helper()
+		answer, list := s.run(ok, append(args, "--json")...), s.run(ok, "schedule", "list", "--json")
+		if answer != list || strings.Contains(answer, `"paused":true`) != paused || !strings.Contains(answer, `"name":"tick"`) {
+			t.Errorf("takt %q:\n%s\nwant that of the list, and paused %v:\n%s", args, answer, paused, list)
+		}
+	}
+	schedule(false, "schedule", "add", "tick", "test:Tick", "every 1h")
+	schedule(false, "schedule", "add", "tick", "test:Tick", "every 2h", "--update")
+	schedule(true, "schedule", "pause", "tick")
+	schedule(false, "schedule", "resume", "tick")
+	var asked struct{ Name, ID string }
+	if err := json.Unmarshal([]byte(s.run(ok, "schedule", "run", "tick", "--json")), &asked); err != nil || asked.Name != "tick" || !strings.HasPrefix(asked.ID, "tick@") {
+		t.Errorf("%+v, %v", asked, err)
+	}
+	says(ok, `{"name":"tick","outcome":"removed"}`, "schedule", "remove", "tick")
+}
