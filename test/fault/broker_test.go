@@ -44,6 +44,7 @@ func TestFault5RedisAndBrokerKilled(t *testing.T) {
 	go m.Order(rig.Orders("JO", orders))
 	for i := range 2 {
 		w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
+		w.Redis.Kill(t)
 		restart(t, w.Redis.Server, w.Broker.Server)
 	}
 	m.UntilDone(orders)

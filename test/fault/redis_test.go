@@ -20,6 +20,7 @@ func TestFault5RedisKilled(t *testing.T) {
 			go m.Order(rig.Orders("JO", orders))
 			for i := range 2 {
 				w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
+				w.Redis.Kill(t)
 				restart(t, w.Redis.Server)
 			}
 			m.UntilDone(orders)
@@ -63,7 +64,7 @@ func TestFault7FlushAll(t *testing.T) {
 	stillUp(t, a, b, w.Station())
 }
 
-// restart kills a server and starts it again.
+// restart kills servers, unless they were already, and starts them again.
 func restart(t *testing.T, servers ...*embedded.Server) {
 	t.Helper()
 	for _, s := range servers {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ const (
 	noteEnd     = "end"     // its outcome is known, and not yet in Redis
 	noteCause   = "cause"   // the context of a run has ended
 	noteExit    = "exit"    // the process ends by itself
+	noteGauge   = "gauge"   // so many goroutines (Try) has the process
 )
 
 // note is one line of a ledger. The ledgers are files outside Redis, one per process.
@@ -117,4 +119,14 @@ func (h *taskHistory) refresh(t testing.TB) {
 			h.count[n.Event]++
 		}
 	}
+}
+
+// tried are how many works of one producer were submitted in vain, or with an answer that was lost.
+func (h *taskHistory) tried(name string) (n int) {
+	for _, one := range h.notes {
+		if (one.Event == noteUnknown || one.Event == noteRefused) && strings.HasPrefix(one.Work, name+"-") {
+			n++
+		}
+	}
+	return n
 }

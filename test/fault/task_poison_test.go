@@ -32,13 +32,23 @@ func (w *taskWorld) ends(hs []*task.Handle[taskResult]) (ends []string) {
 	return ends
 }
 
-// Fault 15, W5, plus-10: tasks that end the process that runs them are dead after five, all others run: none of them is dead with them.
+// Fault 15, W5, plus-10: tasks that end the process that runs them, or take all its memory, are dead after five, all others run: none of them is dead with them.
 func TestTaskFault15TasksThatKillTheirWorker(t *testing.T) {
 	t.Parallel()
+	for name, do := range map[string]string{"exit": doExit, "memory": doHog} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killers(t, do)
+		})
+	}
+}
+
+func killers(t *testing.T, do string) {
+	t.Helper()
 	w := newTaskWorld(t, embedded.RedisOptions{})
 	const killers = 2
 	good := w.submit("good", 40, taskWork{Takes: 20 * time.Millisecond})
-	bad := w.submit("bad", killers, taskWork{Do: doExit})
+	bad := w.submit("bad", killers, taskWork{Do: do})
 	more := w.submit("more", 40, taskWork{Takes: 20 * time.Millisecond})
 	ended := make(chan struct{})
 	var watch sync.WaitGroup
@@ -46,7 +56,8 @@ func TestTaskFault15TasksThatKillTheirWorker(t *testing.T) {
 	deaths := 0
 	for i := range 2 { // each worker is started again when it ends, as an operator's supervisor does it
 		id := fmt.Sprintf("w%d", i)
-		p := w.worker(taskConfig{ID: id, Slots: 4})
+		c := taskConfig{ID: id, Slots: 4, Hogs: do == doHog}
+		p := w.worker(c)
 		watch.Go(func() {
 			for {
 				w.wait("end", func() bool {
@@ -63,7 +74,7 @@ func TestTaskFault15TasksThatKillTheirWorker(t *testing.T) {
 				mu.Lock()
 				deaths++
 				w.fault(p)
-				p = w.worker(taskConfig{ID: id, Slots: 4})
+				p = w.worker(c)
 				mu.Unlock()
 			}
 		})

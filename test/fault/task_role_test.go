@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,7 +40,12 @@ type taskConfig struct {
 	KnowsRare  bool          // it has a handler for rare
 	Ticks      bool          // it has one for tick
 	Idle       bool          // it has one for idle, and notes nothing
+	Gauge      bool          // it counts its goroutines all the time
+	Hogs       bool          // its memory is limited
 	MaxUnknown int
+	Stored     bool // it has the types of a stored system, too
+	Holds      bool // what is to hold its worker does; otherwise that is work like any other
+	Prefixes   int  // so many workers, each with a prefix of its own, PREFIX:0 and so on; 0 = one, with PREFIX
 
 	Name  string        // of a producer: what its works are called
 	Count int           // how many works
@@ -46,6 +53,8 @@ type taskConfig struct {
 	Work  taskWork      // what each is to do
 	Keyed bool          // each under its own key, and again until the answer comes
 	Later bool          // each tenth is delayed by up to half a second
+
+	Replicas int // that acknowledge each submission
 }
 
 func (c taskConfig) or(d, other time.Duration) time.Duration {
@@ -66,11 +75,14 @@ type taskWork struct {
 const (
 	doDieAfterEffect = "die after the effect" // kill -9 of its own process, in its first run
 	doExit           = "exit"                 // os.Exit in every run
+	doHog            = "take all memory"      // in every run
 	doPanic          = "panic"
 	doHang           = "hang" // ignore the end of its context, for ever
 	doLarge          = "large result"
 	doFail           = "fail"
 	doFailOnce       = "fail once"
+	doLinger         = "linger" // in its first run, work until its context ends
+	doHold           = "hold"   // never end, in workers that hold
 )
 
 // taskResult says which run a result is of.
@@ -83,7 +95,8 @@ type taskResult struct {
 var (
 	taskRetry = task.Retry(task.Backoff{Base: 50 * time.Millisecond, Retries: 3})
 	theWork   = task.Define[taskWork, taskResult]("fault:Work", task.Small, taskRetry)
-	rareWork  = task.Define[taskWork, taskResult]("fault:Rare", task.Small, taskRetry) // not every worker has it
+	tally     = task.Define[taskWork, taskResult]("fault:Tally", task.Small, taskRetry) // the callback of groups of theWork
+	rareWork  = task.Define[taskWork, taskResult]("fault:Rare", task.Small, taskRetry)  // not every worker has it
 )
 
 // runTaskRole is main of such a process.
@@ -99,7 +112,7 @@ func runTaskRole() int {
 	if err != nil {
 		return fail(err)
 	}
-	client, err := task.Open(ctx, c.URL, task.Options{Prefix: c.Prefix, LockPrefix: c.Prefix + ":", Log: log})
+	client, err := task.Open(ctx, c.URL, task.Options{Prefix: c.Prefix, LockPrefix: c.Prefix + ":", Replicas: c.Replicas, Log: log})
 	if err != nil {
 		return fail(err)
 	}
@@ -107,6 +120,8 @@ func runTaskRole() int {
 	switch c.Role {
 	case "worker":
 		err = c.work(ctx, client, ledger)
+	case "many workers":
+		err = c.workMany(ctx, ledger)
 	case "scheduler":
 		err = c.schedule(ctx, client)
 	case "producer":
@@ -122,16 +137,24 @@ func runTaskRole() int {
 }
 
 func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskLedger) error {
+	if c.Hogs {
+		if err := limitMemory(256 << 20); err != nil {
+			return err
+		}
+	}
 	slots := c.Slots
 	if slots == 0 {
 		slots = 10
 	}
-	handlers := []task.Handler{theWork.Handle(handleWork(ledger))}
+	handlers := []task.Handler{theWork.Handle(c.handleWork(ledger)), tally.Handle(c.handleTally(ledger))}
 	if c.KnowsRare {
-		handlers = append(handlers, rareWork.Handle(handleWork(ledger)))
+		handlers = append(handlers, rareWork.Handle(c.handleWork(ledger)))
 	}
 	if c.Ticks {
-		handlers = append(handlers, tick.Handle(handleWork(ledger)))
+		handlers = append(handlers, tick.Handle(c.handleWork(ledger)))
+	}
+	if c.Stored {
+		handlers = append(handlers, c.storedHandlers(ledger)...)
 	}
 	observe := func(e task.Event) {
 		ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
@@ -148,12 +171,56 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 	if err != nil {
 		return err
 	}
+	if c.Gauge {
+		go func() {
+			for range time.Tick(200 * time.Millisecond) {
+				ledger.note(taskNote{Event: noteGauge, Try: runtime.NumGoroutine()})
+			}
+		}()
+	}
 	fmt.Println("up")
 	return w.Run(ctx)
 }
 
+// workMany runs a worker for each of many prefixes. Each has connections of its own, as in a process of its own.
+func (c taskConfig) workMany(ctx context.Context, ledger *taskLedger) error {
+	var all sync.WaitGroup
+	failed := make(chan error, c.Prefixes)
+	for i := range c.Prefixes {
+		client, err := task.Open(ctx, c.URL, task.Options{Prefix: manyPrefix(c.Prefix, i)})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		w, err := client.Worker(task.WorkerOptions{
+			ID: c.ID, Concurrency: map[task.Size]int{task.Small: 2}, Lease: c.Lease,
+			Observe: func(e task.Event) { ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Says: e.Wait.String()}) },
+		}, theWork.Handle(c.handleWork(ledger)), idle.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
+		if err != nil {
+			return err
+		}
+		all.Go(func() { failed <- w.Run(ctx) })
+	}
+	fmt.Println("up")
+	all.Wait()
+	close(failed)
+	for err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manyPrefix is one of many prefixes.
+func manyPrefix(prefix string, i int) string { return fmt.Sprintf("%s:%d", prefix, i) }
+
 func (c taskConfig) schedule(ctx context.Context, client *task.Client) error {
-	s, err := client.Scheduler(task.SchedulerOptions{ID: c.ID, Lease: c.or(c.Lease, time.Second)}, tick)
+	var periodic task.Schedulable = tick
+	if c.Stored {
+		periodic = second
+	}
+	s, err := client.Scheduler(task.SchedulerOptions{ID: c.ID, Lease: c.or(c.Lease, time.Second)}, periodic)
 	if err != nil {
 		return err
 	}
@@ -162,7 +229,7 @@ func (c taskConfig) schedule(ctx context.Context, client *task.Client) error {
 }
 
 // handleWork is the handler of all tasks.
-func handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (taskResult, error) {
+func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (taskResult, error) {
 	return func(ctx context.Context, j *task.Job[taskWork]) (taskResult, error) {
 		n := taskNote{Event: noteStart, Work: j.Args.N, Task: j.ID, Try: j.Attempt, Fence: j.Fence}
 		ledger.note(n)
@@ -170,10 +237,16 @@ func handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (
 		switch do := j.Args.Do; {
 		case do == doExit:
 			os.Exit(3)
+		case do == doHog:
+			hog()
+		case do == doHold && c.Holds:
+			select {}
 		case do == doPanic:
 			panic("on purpose")
 		case do == doHang && ledger.first(j.ID): // its first run
 			select {}
+		case do == doLinger && ledger.first(j.ID):
+			j.Args.Takes = time.Hour
 		case do == doFail, do == doFailOnce && j.Attempt == 1:
 			return result, errors.New("on purpose")
 		case do == doLarge:
@@ -193,6 +266,45 @@ func handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (
 			select {}
 		}
 		return result, nil
+	}
+}
+
+// handleTally is the handler of callbacks: all children must be done, and their results there.
+func (c taskConfig) handleTally(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (taskResult, error) {
+	run := c.handleWork(ledger)
+	return func(ctx context.Context, j *task.Job[taskWork]) (taskResult, error) {
+		children, err := task.GroupResults[taskResult](ctx)
+		for i, c := range children {
+			if c.Err != nil || c.Value.PID == 0 {
+				err = errors.Join(err, fmt.Errorf("child %d: %+v", i, c))
+			}
+		}
+		if err != nil {
+			return taskResult{}, err
+		}
+		return run(ctx, j)
+	}
+}
+
+// limitMemory lets this process have so many bytes more than now, whatever its garbage collector does.
+func limitMemory(more uint64) error {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return err
+	}
+	var pages uint64
+	if _, err := fmt.Sscan(string(text), &pages); err != nil {
+		return err
+	}
+	most := pages*uint64(os.Getpagesize()) + more
+	return syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: most, Max: most})
+}
+
+// hog takes memory until there is none.
+func hog() {
+	for all := [][]byte(nil); ; {
+		all = append(all, bytes.Repeat([]byte{1}, 16<<20))
+		runtime.KeepAlive(all)
 	}
 }
 
@@ -237,9 +349,12 @@ func (c taskConfig) submit(ctx context.Context, client *task.Client, ledger *tas
 		h, err := theWork.Submit(ctx, client, work, opts...)
 		n := taskNote{Event: noteOK, Work: work.N}
 		var said *rueidis.RedisError
+		var short *task.ReplicasError
 		switch {
 		case err == nil:
 			n.Task = h.ID
+		case errors.As(err, &short):
+			n.Event, n.Says = noteUnknown, err.Error()
 		case errors.As(err, &said):
 			n.Event, n.Says = noteRefused, err.Error()
 		case redis.Away(err):

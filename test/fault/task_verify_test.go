@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/task"
@@ -40,7 +41,7 @@ func (w *taskWorld) logicals() map[string]*logical {
 		task  string
 		fence uint64
 	}
-	runs := make(map[key]*taskRun)
+	runs := make(map[key]*taskRun) // the newest, for a failover may have a fence given out again, to the same worker, too
 	for _, n := range w.history.notes {
 		if time.Unix(0, n.At).Before(w.since) {
 			continue
@@ -55,8 +56,6 @@ func (w *taskWorld) logicals() map[string]*logical {
 			of(n.Work).runs = append(of(n.Work).runs, r)
 			runs[key{n.PID, n.Task, n.Fence}] = r
 		}
-	}
-	for _, n := range w.history.notes {
 		if r := runs[key{n.PID, n.Task, n.Fence}]; r != nil {
 			switch n.Event {
 			case noteEffect:
@@ -77,6 +76,7 @@ func (w *taskWorld) logicals() map[string]*logical {
 // verified is what verify counted.
 type verified struct {
 	works, runs, repeats, unknown, dead int
+	lost, undone                        int           // accepted by a master alone that died; tasks that no master has any more
 	slowest                             time.Duration // from a fault to the start of the run that made up for it
 }
 
@@ -98,6 +98,9 @@ func (w *taskWorld) verify() verified {
 		if len(l.ok) == 0 && !l.unknown && w.since.IsZero() {
 			w.t.Errorf("I1: %s was run, and nobody submitted it: %+v", name, *l.runs[0])
 		}
+		if w.undone {
+			ids = w.kept(l, ids, &v)
+		}
 		if len(ids) > 1 { // a retry of an unknown one came in beside the first
 			w.t.Errorf("I2: %s is %d tasks: %v", name, len(ids), ids)
 		}
@@ -105,7 +108,7 @@ func (w *taskWorld) verify() verified {
 			tasks[id] = true
 		}
 		for _, id := range l.ok {
-			if w.verifyEnd(l, id) {
+			if slices.Contains(ids, id) && w.verifyEnd(l, id) {
 				v.dead++
 			}
 		}
@@ -113,10 +116,32 @@ func (w *taskWorld) verify() verified {
 	}
 	w.verifyCounters(tasks, v)
 	w.verifyRest()
-	w.t.Logf("%d works: %d runs, %d of them repetitions after a fault, the slowest %v after it; %d dead; %d submissions without an answer",
-		v.works, v.runs, v.repeats, v.slowest.Round(time.Millisecond), v.dead, v.unknown)
+	w.t.Logf("%d works: %d runs, %d of them repetitions after a fault, the slowest %v after it; %d dead; %d submissions without an answer; a failover lost %d tasks and undid %d that nobody was told of",
+		v.works, v.runs, v.repeats, v.slowest.Round(time.Millisecond), v.dead, v.unknown, v.lost, v.undone)
 	return v
 }
+
+// kept are those of the tasks that the failover left. What was accepted without waiting for replicas may be lost. What nobody was told of may be gone, though
+// a worker has run it, and even ended it on the new master; its producer submits it again.
+func (w *taskWorld) kept(l *logical, ids []string, v *verified) []string {
+	w.t.Helper()
+	return slices.DeleteFunc(ids, func(id string) bool {
+		_, err := theWork.HandleOf(w.client, id).Result(w.ctx())
+		gone := errors.Is(err, task.ErrResultMissing)
+		switch told := slices.Contains(l.ok, id); {
+		case !told && (gone || len(l.ok) > 0):
+			v.undone++
+			return true
+		case told && gone && strings.HasPrefix(l.name, lossy):
+			v.lost++
+			return true
+		}
+		return false
+	})
+}
+
+// lossy begins the names of works that are submitted without waiting for replicas.
+const lossy = "lossy"
 
 // tasks are the ids of all tasks that the work became.
 func (l *logical) tasks() []string {
@@ -153,7 +178,9 @@ func (w *taskWorld) verifyEnd(l *logical, id string) (dead bool) {
 	}
 	last := l.runs[len(l.runs)-1]
 	if w.anyRun {
-		if i := slices.IndexFunc(l.runs, func(r *taskRun) bool { return r.Fence == result.Value.Fence }); i >= 0 {
+		if i := slices.IndexFunc(l.runs, func(r *taskRun) bool {
+			return r.Fence == result.Value.Fence && r.PID == result.Value.PID && r.effect != nil
+		}); i >= 0 {
 			last = l.runs[i]
 		}
 	}
@@ -174,7 +201,7 @@ func (w *taskWorld) verifyRuns(l *logical, v *verified) {
 			continue
 		}
 		before := l.runs[i-1]
-		if r.Fence <= before.Fence && r.Task == before.Task {
+		if r.Fence <= before.Fence && r.Task == before.Task && !w.undone {
 			w.t.Errorf("I3: %s: fences do not grow: %v", l.name, l.describe())
 		}
 		if before.end != nil && before.end.Says == string(task.Retried) {
@@ -223,7 +250,7 @@ func (w *taskWorld) verifyCounters(tasks map[string]bool, v verified) {
 	for _, kind := range []task.Outcome{task.Done, task.Dead, task.Cancelled} {
 		ended += int(fields[string(kind)+" queue normal:small"])
 	}
-	if ended < len(tasks) || ended > len(tasks)+v.unknown { // one of unknown fate may have been ended without a run
+	if ended < len(tasks) || ended > len(tasks)+v.unknown+v.undone { // one of unknown fate may have been ended without a run
 		w.t.Errorf("I1: %d tasks have ended, and there were %d (counters %v)", ended, len(tasks), fields)
 	}
 }

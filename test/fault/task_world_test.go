@@ -33,7 +33,7 @@ func scaled(short, big int) int {
 const taskLease = time.Second // of workers in these tests
 
 // patience bounds every wait for something that must happen.
-var patience = time.Duration(scaled(int(rig.Patience), int(30*time.Minute)))
+var patience = time.Duration(scaled(2*int(rig.Patience), int(30*time.Minute)))
 
 // wait waits until ok holds.
 func (w *taskWorld) wait(what string, ok func() bool) {
@@ -64,6 +64,7 @@ type taskWorld struct {
 	faulted map[int]time.Time // processes that were killed or paused, or lost their connection, and when first
 	since   time.Time         // what was submitted before is lost: FLUSHALL
 	anyRun  bool              // a result may be of any run, for two were under way at once on purpose
+	undone  bool              // a failover may have undone the last moments: what replicas did not acknowledge, deliveries and ends
 }
 
 func newTaskWorld(t *testing.T, o embedded.RedisOptions) *taskWorld {
@@ -103,8 +104,11 @@ func (w *taskWorld) start(c taskConfig) *rig.Process {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := rig.StartCommand(w.t, rig.Command{Path: self, Env: []string{taskRole + "=" + string(text)}})
-	return p
+	command := rig.Command{Path: self, Env: []string{taskRole + "=" + string(text)}}
+	if c.Hogs {
+		command.Dies = "fatal error: " // and then different words, for it may be the race detector that gets no memory
+	}
+	return rig.StartCommand(w.t, command)
 }
 
 // worker starts a worker and waits until it runs.
@@ -130,6 +134,17 @@ func (w *taskWorld) produce(c taskConfig) *rig.Process {
 	p := w.start(c)
 	p.Await("up")
 	return p
+}
+
+// ended waits until producers have submitted all.
+func (w *taskWorld) ended(producers ...*rig.Process) {
+	w.t.Helper()
+	for _, p := range producers {
+		w.wait("all is submitted", p.Gone)
+		if code := p.Exit(); code != 0 {
+			w.t.Errorf("a producer ended with exit status %d", code)
+		}
+	}
 }
 
 // fault notes that from now on tasks that p had begun may be begun again.
