@@ -1,4 +1,4 @@
-// Command tasks measures Takt's tasks beside asynq and river, in one run on one machine. README.md says what is measured how.
+// Command tasks measures Takt's tasks beside asynq, river and what Redis can do at all, in one run on one machine. README.md says what is measured how.
 package main
 
 import (
@@ -101,7 +101,7 @@ func run(ctx context.Context, c config, out, said io.Writer) (err error) {
 	}
 	s, stop, err := startServers(ctx, serverOptions{
 		RedisURL: c.redisURL, PostgresURL: c.postgresURL, AOF: c.aof,
-		Redis: uses(entries, taktName, "asynq"), Postgres: uses(entries, "river"), Log: said,
+		Redis: uses(entries, taktName, bareName, "asynq"), Postgres: uses(entries, "river"), Log: said,
 	})
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for line, want := range map[string]string{
-		"--n 5": "--n is 5: must be 100 to", "--rounds 0": "--rounds is 0", "--only sidekiq": `--only names "sidekiq": it takes takt, asynq, river`,
+		"--n 5": "--n is 5: must be 100 to", "--rounds 0": "--rounds is 0", "--only sidekiq": `--only names "sidekiq": it takes takt, bare, asynq, river`,
 		"--measures speed": `--measures names "speed": it takes submit_1, `, "--json --markdown": "alternatives", "--aof --redis redis://x": "--aof is for", "more": `"more" is not understood`,
 		"--fast": "not defined",
 	} {

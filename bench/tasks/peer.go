@@ -64,6 +64,7 @@ const payloadBytes = 100
 // roster is every peer; Takt comes first, for the others are compared with it.
 var roster = []entry{
 	taktEntry,
+	bareEntry,
 	{
 		Name: "asynq", Library: "asynq", About: "as it comes",
 		Share: 4, Text: payloadBytes, open: openAsynq(asynqSetting{}),

@@ -195,6 +195,9 @@ func (r report) notes() []string {
 	if len(r.rivals()) > 0 {
 		notes = append(notes, "Takt : x says how many times better Takt is than the best setting of x that is as durable as x by default, by the runs next to each other.")
 	}
+	if uses(r.entries, taktName) && uses(r.entries, bareName) {
+		notes = append(notes, "Takt : bare is the share of what Redis and its client can do here that is left to a task that is safe.")
+	}
 	notes = append(notes, r.machine()+".")
 	for _, e := range r.entries {
 		notes = append(notes, strings.ReplaceAll(e.Name, "_", " ")+": "+e.About+".")

@@ -80,7 +80,7 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 		defer func() { _ = server.Stop() }() // it ends with this process at the latest
 		cfg.Redis, b.found.Store = server.URL(), server.Kind
 	}
-	client, err := cfg.taskClient(ctx, false, a.log)
+	client, err := cfg.taskClient(ctx, false, task.Options{Log: a.log})
 	if err != nil {
 		return storeError(err)
 	}
