@@ -1,0 +1,205 @@
+package oslo
+
+import (
+	"time"
+
+	"github.com/taktworks/takt/internal/msgpack"
+)
+
+// FromTime returns t as a naive datetime in UTC, cut to microseconds. It has no time outside the years 1 to 9999, which Python has not either: a
+// *msgpack.ValueError.
+func FromTime(t time.Time) (Ext, error) {
+	body, err := appendClock(nil, t)
+	return Ext{CodeDatetime, body}, err
+}
+
+// FromXMLRPC returns t as a datetime of XML-RPC: as FromTime, cut to seconds.
+func FromXMLRPC(t time.Time) (Ext, error) {
+	body, err := appendClock(nil, t.Truncate(time.Second))
+	return Ext{CodeXMLRPC, body}, err
+}
+
+// FromDate returns the day that t is on in its own zone.
+func FromDate(t time.Time) (Ext, error) {
+	year, month, day := t.Date()
+	if err := checkYear(year); err != nil {
+		return Ext{}, err
+	}
+	b := msgpack.AppendMapLen(nil, 3)
+	b = appendNumber(b, "year", year)
+	b = appendNumber(b, "month", int(month))
+	b = appendNumber(b, "day", day)
+	return Ext{CodeDate, b}, nil
+}
+
+// AppendTime appends FromTime(t) to dst, or returns dst as it was given and the error.
+func AppendTime(dst []byte, t time.Time) ([]byte, error) {
+	from := len(dst)
+	out, err := appendClock(append(dst, 0xc7, 0, CodeDatetime), t) // the body has 54 to 60 bytes
+	if err != nil {
+		return dst, err
+	}
+	out[from+1] = byte(len(out) - from - 3)
+	return out, nil
+}
+
+func appendClock(dst []byte, t time.Time) ([]byte, error) {
+	t = t.UTC()
+	if err := checkYear(t.Year()); err != nil {
+		return dst, err
+	}
+	dst = msgpack.AppendMapLen(dst, 7)
+	dst = appendNumber(dst, "day", t.Day())
+	dst = appendNumber(dst, "month", int(t.Month()))
+	dst = appendNumber(dst, "year", t.Year())
+	dst = appendNumber(dst, "hour", t.Hour())
+	dst = appendNumber(dst, "minute", t.Minute())
+	dst = appendNumber(dst, "second", t.Second())
+	return appendNumber(dst, "microsecond", t.Nanosecond()/1000), nil
+}
+
+func appendNumber(dst []byte, name string, n int) []byte {
+	return msgpack.AppendInt(msgpack.AppendString(dst, name), int64(n))
+}
+
+func checkYear(year int) error {
+	if year < 1 || year > 9999 {
+		return msgpack.Unfit("", "is in the year %d, must be in 1 to 9999", year)
+	}
+	return nil
+}
+
+// Time returns the time of a datetime (1), to the microsecond, or of a datetime of XML-RPC (6). A naive one is in UTC. One with a zone is in
+// that zone of the zone database; an hour that a change of clocks skips or repeats may be taken either way, as the versions of Python
+// do. The error, a *msgpack.FormatError with an offset into e.Data, is for another code, a missing or impossible part, and an unknown zone.
+func Time(e Ext) (time.Time, error) {
+	var c clock
+	if err := c.read(e, "a datetime", CodeDatetime, CodeXMLRPC); err != nil {
+		return time.Time{}, err
+	}
+	return c.time(e, all)
+}
+
+// Date returns a date (7) as its first instant in UTC. Its errors are those of Time.
+func Date(e Ext) (time.Time, error) {
+	var c clock
+	if err := c.read(e, "a date", CodeDate); err != nil {
+		return time.Time{}, err
+	}
+	return c.time(e, dateParts)
+}
+
+// clock is what a map of datetime says, in any order of its keys; they are bytes if Python 2 wrote it. What it does not know is ignored, as
+// by Python.
+type clock struct {
+	parts   [len(partNames)]int64
+	found   uint8 // bit i: parts[i] is there
+	zone    string
+	at      int // offset of zone, 0 = there is none
+	unusual int // offset of a key that is none of those, or is bytes; 0 = there is none
+}
+
+// The first three are a date.
+var partNames = [...]string{"year", "month", "day", "hour", "minute", "second", "microsecond"}
+
+const (
+	dateParts = 1<<3 - 1
+	all       = 1<<len(partNames) - 1
+)
+
+func (c *clock) read(e Ext, what string, codes ...int8) error {
+	r, err := open(e, what, codes...)
+	if err != nil {
+		return err
+	}
+	n, err := r.Members(msgpack.KindMap)
+	if err != nil {
+		return err
+	}
+	for range n {
+		from := r.Offset()
+		name, ok := r.ShortText()
+		if !ok {
+			key, err := r.Key()
+			if err != nil {
+				return err
+			}
+			name, c.unusual = key.Body, from
+		}
+		if err := c.readPart(&r, name, from); err != nil {
+			return err
+		}
+	}
+	return r.End()
+}
+
+// readPart reads the part whose name began at from.
+func (c *clock) readPart(r *msgpack.Reader, name []byte, from int) (err error) {
+	if i := part(name); i >= 0 {
+		c.found |= 1 << i
+		if c.parts[i], err = r.Int(); err != nil {
+			return msgpack.Within(partNames[i], err)
+		}
+		return nil
+	}
+	if string(name) != "tz" {
+		c.unusual = from
+		return r.Skip(MaxDepth)
+	}
+	t, err := r.Next()
+	if err == nil && t.Kind != msgpack.KindString && t.Kind != msgpack.KindBytes {
+		err = r.Mismatch(&t, "text")
+	}
+	if err != nil {
+		return msgpack.Within("tz", err)
+	}
+	c.zone, c.at = string(t.Body), t.At
+	return nil
+}
+
+// part is the index of a name in partNames, -1 for others. Boards read thousands of datetimes at once.
+func part(name []byte) int {
+	switch string(name) {
+	case "year":
+		return 0
+	case "month":
+		return 1
+	case "day":
+		return 2
+	case "hour":
+		return 3
+	case "minute":
+		return 4
+	case "second":
+		return 5
+	case "microsecond":
+		return 6
+	}
+	return -1
+}
+
+func (c *clock) time(e Ext, need uint8) (time.Time, error) {
+	r := msgpack.NewReader(e.Data)
+	for i, name := range partNames {
+		if need&^c.found&(1<<i) != 0 {
+			return time.Time{}, msgpack.Within(name, r.Fail(0, "is missing"))
+		}
+	}
+	p := c.parts
+	if need == dateParts {
+		clear(p[3:])
+	}
+	t := time.Date(int(p[0]), time.Month(p[1]), int(p[2]), int(p[3]), int(p[4]), int(p[5]), int(p[6])*1000, time.UTC)
+	is := [...]int64{int64(t.Year()), int64(t.Month()), int64(t.Day()), int64(t.Hour()), int64(t.Minute()), int64(t.Second()), int64(t.Nanosecond() / 1000)}
+	if is != p || p[0] < 1 || p[0] > 9999 {
+		return time.Time{}, r.Fail(0, "there is no time %v (year to microsecond)", p)
+	}
+	if c.at == 0 || need == dateParts {
+		return t, nil
+	}
+	zone, err := time.LoadLocation(c.zone)
+	if err != nil || c.zone == "" || zone == time.Local {
+		return time.Time{}, msgpack.Within("tz", r.Fail(c.at, "is no known zone: %.40q", c.zone))
+	}
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone), nil
+}
