@@ -1,0 +1,184 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/taktworks/takt/internal/embedded"
+)
+
+// ZooKeeperServer is a server of one test, or one that the tests of a package share.
+type ZooKeeperServer struct {
+	Server *embedded.Server // Kill, Restart, PID; a shared one is left alone
+	Addr   string           // host:port
+	Client *zk.Conn         // for a look at what is stored; closed with the server
+
+	mu    sync.Mutex
+	paths []string
+}
+
+// longSession is for clients that are not to lose theirs on a busy machine.
+const longSession = 30 * time.Second
+
+// ZooKeeper starts a server for this test, which may kill it, restart it and end sessions on it. That takes a second or two.
+func ZooKeeper(t testing.TB) *ZooKeeperServer {
+	t.Helper()
+	return StartZooKeeper(t, embedded.ZooKeeperOptions{})
+}
+
+// StartZooKeeper starts a server as o says. Dir "" is a directory of the test; what is stored and the sessions are kept
+// over Kill and Restart. Sessions may be as short as two ticks, and as long as a minute.
+func StartZooKeeper(t testing.TB, o embedded.ZooKeeperOptions) *ZooKeeperServer {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	if o.Stdout == nil && testing.Verbose() {
+		o.Stdout = &testLog{t: t, name: "zookeeper"}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	z, err := startZooKeeper(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := z.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return z
+}
+
+func startZooKeeper(ctx context.Context, o embedded.ZooKeeperOptions) (*ZooKeeperServer, error) {
+	o.Config = append([]string{"maxSessionTimeout=60000"}, o.Config...)
+	s, err := embedded.StartZooKeeper(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	z := &ZooKeeperServer{Server: s, Addr: strings.TrimPrefix(s.URL(), "zookeeper://")}
+	if z.Client, err = dialZooKeeper(ctx, z.Addr, longSession); err != nil {
+		_ = s.Stop()
+		return nil, err
+	}
+	return z, nil
+}
+
+func (z *ZooKeeperServer) end() error {
+	z.Client.Close()
+	return errors.Join(z.Server.Kill(), z.Server.Stop())
+}
+
+// Connect opens another session, which ends with the test. After a lost connection this client waits for a second before it dials again.
+func (z *ZooKeeperServer) Connect(t testing.TB, timeout time.Duration) *zk.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := dialZooKeeper(ctx, z.Addr, timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// dialZooKeeper returns when the session is there.
+func dialZooKeeper(ctx context.Context, addr string, timeout time.Duration) (*zk.Conn, error) {
+	conn, events, err := zk.Connect([]string{addr}, timeout, zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, fmt.Errorf("testenv: no session on %s: %w", addr, ctx.Err())
+		}
+	}
+}
+
+// Dial opens a connection without a session, for a look at bytes; it is closed when the test ends.
+func (z *ZooKeeperServer) Dial(t testing.TB) net.Conn {
+	t.Helper()
+	d := net.Dialer{Timeout: patience}
+	c, err := d.DialContext(t.Context(), "tcp", z.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Word is the answer to one of the words of four letters: "cons" lists connections, "dump" sessions with what goes when they end.
+func (z *ZooKeeperServer) Word(t testing.TB, word string) string {
+	t.Helper()
+	c := z.Dial(t)
+	defer c.Close()
+	if _, err := io.WriteString(c, word); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("testenv: %s: %q: %v", z.Addr, word, err)
+	}
+	return string(text)
+}
+
+// Path makes a node below which nobody else writes, and returns its path, such as /t1. When a test of a shared server
+// ends, a node beside these fails it.
+func (z *ZooKeeperServer) Path(t testing.TB) string {
+	t.Helper()
+	z.mu.Lock()
+	path := fmt.Sprintf("/t%d", len(z.paths)+1)
+	z.paths = append(z.paths, path)
+	z.mu.Unlock()
+	if _, err := z.Client.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Kill ends the server at once.
+func (z *ZooKeeperServer) Kill(t testing.TB) {
+	t.Helper()
+	if err := z.Server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart starts the server again after Kill. The sessions are still there and have all their time again.
+func (z *ZooKeeperServer) Restart(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := z.Server.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Pause stops the process of the server without ending it, until Continue.
+func (z *ZooKeeperServer) Pause(t testing.TB) { signal(t, z.Server, syscall.SIGSTOP) }
+
+// Continue undoes Pause.
+func (z *ZooKeeperServer) Continue(t testing.TB) { signal(t, z.Server, syscall.SIGCONT) }
