@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"internal"},
 	{"lock"},
 	{"limit"},
-	{"mqtt", "jobstore", "task"},
+	{"mqtt", "jobstore", "task", "board"},
 	{"jobcontrol", "sfc", "publisher", "mes", "station"},
 	{"examples"},
 	{"cmd", "test"},
@@ -24,8 +24,9 @@ var layers = [][]string{
 // only says who may import a library directly.
 var only = map[string][]string{
 	"github.com/eclipse/paho.golang": {"mqtt"},
+	"github.com/go-zookeeper/zk":     {"internal", "board"},
 	"github.com/mochi-mqtt/server":   {"internal"},
-	"github.com/redis/rueidis":       {"internal", "lock", "limit", "jobstore", "task"},
+	"github.com/redis/rueidis":       {"internal", "lock", "limit", "jobstore", "task", "board"},
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -1,0 +1,92 @@
+// Package driver is what a kind of board must do, and the words that all kinds share. Programs use package board; this one is for those who write another
+// kind. Package board/boardtest is the contract as a suite.
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Store is one board on one server. Its methods may be called by many goroutines, and return ErrClosed after Close.
+//
+// Errors wrap those of this package; everything that is the server's or the network's fault wraps ErrAway. A method that fails has changed nothing,
+// unless the error is ErrAway: then it may have. Post, Extend, Consume, Abandon, Trash, Restore and Purge may then be repeated.
+type Store interface {
+	// Post stores postings whose fields but CreatedOn, Sequence and Ref are filled and checked, and fills these, in the order given. A posting that is there already with this UUID
+	// is left as it is, and its fields are filled from there; chosen says that the caller has chosen some of the UUIDs, else that cannot be but for repetitions. call is another text for each call but its repetitions, so that a repetition after a lost reply posts nothing twice (D16).
+	Post(ctx context.Context, call string, all []*Posting, chosen bool) error
+
+	// List reads everything in one snapshot, in no particular order.
+	List(ctx context.Context) ([]Row, []Malformed, error)
+	// Modified fills LastModified of rows that List gave, where it can.
+	Modified(ctx context.Context, rows []Row) error
+	// Find reads one by its Ref, with LastModified. Nothing there is a Row in State Complete, or Trashed if that is known, with Posting nil. A Malformed is returned as error.
+	Find(ctx context.Context, ref string) (Row, error)
+	// Count is how many records there are, malformed ones among them.
+	Count(ctx context.Context) (int, error)
+
+	// Claim takes the first candidates that are still there and unclaimed, up to r.Max, in their order. None: a *ClaimedError about the first that is claimed, or ErrNotFound.
+	Claim(ctx context.Context, r Request) ([]Grant, error)
+	// Extend gives owner's claim ttl from now. ErrClaimLost: it is not owner's any more.
+	Extend(ctx context.Context, p *Posting, owner string, ttl time.Duration) error
+
+	// Consume removes a posting that is done, Abandon gives it back, Trash puts it aside. All are refused unless owner has it: ErrNotFound, ErrUnowned, *NotOwnerError.
+	Consume(ctx context.Context, p *Posting, owner string) error
+	// ConsumeBatch is Consume of many, in few round trips; the errors are those of each, in their order.
+	ConsumeBatch(ctx context.Context, all []Held) []error
+	Abandon(ctx context.Context, p *Posting, owner string) error
+	Trash(ctx context.Context, p *Posting, owner string) error
+
+	// Trashed lists what was put aside.
+	Trashed(ctx context.Context) ([]Row, []Malformed, error)
+	// Restore posts a trashed posting again, under its UUID and, where it can, its Sequence. ErrNotFound, ErrExists. ref is that of Trashed.
+	Restore(ctx context.Context, ref string) error
+	// Purge deletes a trashed posting for ever. ErrNotFound.
+	Purge(ctx context.Context, ref string) error
+	// Quarantine puts a malformed record aside; ErrNotFound if there is none, an *InvalidError if it is a posting.
+	Quarantine(ctx context.Context, ref string) error
+
+	// Register makes e known until the release or until this process is gone. ErrUnsupported for kinds that a store does not take.
+	Register(ctx context.Context, e Entity) (release func(context.Context) error, err error)
+	Entities(ctx context.Context, kind string) ([]Entity, error) // "" = of all kinds
+
+	// Watch calls changed whenever the board may have changed, until ctx ends, which it waits for. It never gives up: after an outage it calls changed, too. Calls do not overlap. free is false if it is certain that nothing became free to be
+	// claimed.
+	Watch(ctx context.Context, changed func(free bool)) error
+
+	// Check lists what is inconsistent in the records of this board, in words that name the record and what to do.
+	Check(ctx context.Context) ([]string, error)
+
+	Close() error
+}
+
+// NoTTL is the time to live of a claim that does not expire.
+const NoTTL time.Duration = -1
+
+// Request asks for a claim.
+type Request struct {
+	Candidates []*Posting
+	Max        int // claims, at least 1
+	Owner      string
+	TTL        time.Duration // how long the claim holds without Extend: at least a millisecond, or NoTTL; kinds whose claims hang on a session ignore it
+	Reclaim    bool          // a claim that Owner already has is given again, with TTL from now, as TaskFlow did before 2.12
+}
+
+// Held is a posting and who has it.
+type Held struct {
+	*Posting
+	Owner string
+}
+
+// Grant is a claim as the server gave it.
+type Grant struct {
+	Index   int    // which of the candidates it is; those before it are claimed or gone
+	Newest  int64  // a number that changes when something is posted; 0 = unknown
+	Fence   uint64 // rises from claim to claim on this board
+	Attempt int    // which claim of this posting by Takt it is, from 1
+
+	// Lost is closed when the server or the session took the claim away; nil = nothing will say so but Extend.
+	Lost <-chan struct{}
+	// Over is closed when the session is over on which the claim hangs, and Lost with it; nil = it hangs on none.
+	Over <-chan struct{}
+}

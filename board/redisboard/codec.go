@@ -1,0 +1,330 @@
+package redisboard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/msgpack"
+	"github.com/taktworks/takt/internal/msgpack/oslo"
+)
+
+// maxRecord is the size of the largest record that is read, in bytes. TaskFlow has no limit.
+const maxRecord = 64 << 20
+
+// appendHead appends the record of a posting, in the order of TaskFlow, up to the sequence number, which is the last value and which the server adds. The error is for an extension that TaskFlow cannot read.
+func appendHead(dst []byte, p *driver.Posting) ([]byte, error) {
+	n := 6
+	if p.Book != nil {
+		n++
+	}
+	dst = msgpack.AppendMapLen(dst, n+len(p.Extra))
+	dst = appendText(dst, "uuid", p.UUID)
+	dst = appendText(dst, "name", p.Name)
+	dst = appendText(dst, "priority", p.Priority.String())
+	dst = msgpack.AppendString(dst, "created_on")
+	dst, err := oslo.AppendTime(dst, p.CreatedOn)
+	if err != nil {
+		return nil, err
+	}
+	dst = msgpack.AppendString(dst, "details")
+	if dst, err = appendValue(dst, p.Details); err != nil {
+		return nil, err
+	}
+	if p.Book != nil {
+		dst = msgpack.AppendString(dst, "book")
+		dst = msgpack.AppendMapLen(dst, 2)
+		dst = appendText(dst, "name", p.Book.Name)
+		dst = appendText(dst, "uuid", p.Book.UUID)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Extra)) {
+		dst = msgpack.AppendString(dst, key)
+		if dst, err = appendValue(dst, p.Extra[key]); err != nil {
+			return nil, err
+		}
+	}
+	return msgpack.AppendString(dst, "sequence"), nil
+}
+
+func appendText(dst []byte, key, value string) []byte {
+	return msgpack.AppendString(msgpack.AppendString(dst, key), value)
+}
+
+// appendValue appends a value of the types that driver.Details makes, maps in the order of their keys.
+func appendValue(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		dst = msgpack.AppendMapLen(dst, len(v))
+		var err error
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			dst = msgpack.AppendString(dst, key)
+			if dst, err = appendValue(dst, v[key]); err != nil {
+				return nil, err
+			}
+		}
+		return dst, nil
+	case []any:
+		dst = msgpack.AppendArrayLen(dst, len(v))
+		var err error
+		for _, e := range v {
+			if dst, err = appendValue(dst, e); err != nil {
+				return nil, err
+			}
+		}
+		return dst, nil
+	case driver.Ext:
+		from := len(dst)
+		dst, err := oslo.Append(dst, oslo.Ext(v), oslo.Limits{})
+		if err == nil {
+			err = oslo.Check(dst[from:], oslo.Limits{})
+		}
+		if err != nil {
+			return nil, driver.Invalid("Details", fmt.Sprintf("with an extension of type %d", v.Code), "must be what TaskFlow can read: "+err.Error())
+		}
+		return dst, nil
+	}
+	return oslo.Append(dst, v, oslo.Limits{})
+}
+
+// appendTime appends a time as the records of last_modified have it.
+func appendTime(dst []byte, t time.Time) []byte {
+	dst, err := oslo.AppendTime(dst, t)
+	if err != nil {
+		panic(err) // of this clock's years
+	}
+	return dst
+}
+
+func decodeTime(raw []byte) (time.Time, error) {
+	v, err := oslo.Decode(raw, oslo.Limits{Size: maxRecord})
+	if err != nil {
+		return time.Time{}, err
+	}
+	e, ok := v.(oslo.Ext)
+	if !ok {
+		return time.Time{}, fmt.Errorf("a %T, want a datetime", v)
+	}
+	t, err := oslo.Time(e)
+	return t.UTC(), err
+}
+
+// decodePosting reads a record as TaskFlow does (spec/jobboard 2.2). field is its name in the hash.
+func decodePosting(field string, raw []byte) (*driver.Posting, error) {
+	if len(raw) > maxRecord {
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(raw), maxRecord)
+	}
+	p := &driver.Posting{Ref: field, UUID: field}
+	var has required
+	r := msgpack.NewReader(raw)
+	n, err := r.Members(msgpack.KindMap)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		key, err := r.Key()
+		if err != nil {
+			return nil, err
+		}
+		if key.Kind == msgpack.KindBytes { // TaskFlow knows no key by bytes
+			err = r.Skip(oslo.MaxDepth)
+		} else {
+			err = decodeField(p, &has, &r, key.Body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%.64s: %w", key.Body, err)
+		}
+	}
+	if err := r.End(); err != nil {
+		return nil, err
+	}
+	return p, has.check()
+}
+
+// required says which of the keys are there that TaskFlow cannot do without.
+type required struct{ uuid, name, created, sequence bool }
+
+func (h required) check() error {
+	switch {
+	case !h.uuid:
+		return errors.New("uuid: is missing")
+	case !h.name:
+		return errors.New("name: is missing")
+	case !h.created:
+		return errors.New("created_on: is missing")
+	case !h.sequence:
+		return errors.New("sequence: is missing")
+	}
+	return nil
+}
+
+func decodeField(p *driver.Posting, has *required, r *msgpack.Reader, name []byte) (err error) {
+	switch string(name) {
+	case "uuid":
+		has.uuid = true
+		return decodeUUID(p, r)
+	case "name":
+		has.name = true
+		p.Name, err = decodeName(r)
+	case "priority":
+		text, err := r.Text()
+		if err != nil {
+			return err
+		}
+		p.Priority, err = driver.ParsePriority(text)
+		return err
+	case "created_on":
+		has.created = true
+		return decodeCreated(p, r)
+	case "details":
+		return decodeDetails(p, r)
+	case "book":
+		return decodeBook(p, r)
+	case "sequence":
+		has.sequence = true
+		p.Sequence, err = r.Int()
+	default:
+		var v any
+		if v, err = decodeValue(r); err == nil {
+			if p.Extra == nil {
+				p.Extra = map[string]any{}
+			}
+			p.Extra[string(name)] = v
+		}
+	}
+	return err
+}
+
+func decodeUUID(p *driver.Posting, r *msgpack.Reader) error {
+	v, err := decodeText(r)
+	if err != nil {
+		return err
+	}
+	text, ok := v.(string)
+	switch {
+	case driver.Falsy(v):
+		p.UUID = p.Ref // TaskFlow makes up another one each time it reads
+	case !ok:
+		return fmt.Errorf("a %T, want text", v)
+	case text != p.UUID:
+		p.UUID = text
+	}
+	return nil
+}
+
+// decodeName takes a name of any type, as TaskFlow does.
+func decodeName(r *msgpack.Reader) (string, error) {
+	v, err := decodeText(r)
+	switch v := v.(type) {
+	case string:
+		return v, err
+	case []byte:
+		return string(v), err
+	case nil:
+		return "", err
+	}
+	return fmt.Sprint(v), err
+}
+
+// decodeText reads what should be text.
+func decodeText(r *msgpack.Reader) (any, error) {
+	if text, ok := r.ShortText(); ok {
+		return string(text), nil
+	}
+	return decodeValue(r)
+}
+
+// decodeCreated takes anything: TaskFlow does, and can do without a time.
+func decodeCreated(p *driver.Posting, r *msgpack.Reader) error {
+	look := *r
+	t, err := look.Next()
+	if err != nil {
+		return err
+	}
+	p.CreatedOn = time.Time{}
+	if t.Kind == msgpack.KindExt {
+		if created, err := oslo.Time(oslo.Ext{Code: t.Code, Data: t.Body}); err == nil {
+			p.CreatedOn = created.UTC()
+		}
+	}
+	return r.Skip(oslo.MaxDepth)
+}
+
+func decodeDetails(p *driver.Posting, r *msgpack.Reader) error {
+	v, err := decodeValue(r)
+	if err != nil {
+		return err
+	}
+	details, ok := v.(map[string]any)
+	if !ok && !driver.Falsy(v) {
+		return fmt.Errorf("a %T, want a map", v)
+	}
+	p.Details = nil
+	if len(details) > 0 {
+		p.Details = details
+	}
+	return nil
+}
+
+func decodeBook(p *driver.Posting, r *msgpack.Reader) error {
+	v, err := decodeValue(r)
+	p.Book = nil
+	if err != nil || driver.Falsy(v) {
+		return err
+	}
+	book, ok := v.(map[string]any)
+	name, okName := book["name"].(string)
+	uuid, okUUID := book["uuid"].(string)
+	if !ok || !okName || !okUUID {
+		return errors.New("want a map with the texts name and uuid")
+	}
+	p.Book = &driver.Book{Name: name, UUID: uuid}
+	return nil
+}
+
+// decodeValue reads a value in the types of driver.Details. Keys that are bytes become text.
+func decodeValue(r *msgpack.Reader) (any, error) {
+	raw, err := r.Raw(oslo.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) == 1 && raw[0] == emptyMap {
+		return map[string]any(nil), nil
+	}
+	v, err := oslo.Decode(raw, oslo.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return plain(v), nil
+}
+
+const emptyMap = 0x80
+
+func plain(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+		return v
+	case oslo.Map:
+		m := make(map[string]any, len(v))
+		for _, pair := range v {
+			switch key := pair.Key.(type) {
+			case string:
+				m[key] = plain(pair.Value)
+			case []byte:
+				m[string(key)] = plain(pair.Value)
+			}
+		}
+		return m
+	case oslo.Ext:
+		if t, err := oslo.Time(v); err == nil && v.Code == oslo.CodeDatetime {
+			return t.UTC()
+		}
+		return driver.Ext(v)
+	}
+	return v
+}

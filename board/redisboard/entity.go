@@ -1,0 +1,75 @@
+package redisboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/taktworks/takt/board/driver"
+)
+
+const (
+	entityTTL   = 30 * time.Second
+	entityRenew = entityTTL / 3
+)
+
+// Register implements driver.Store. TaskFlow registers nothing on Redis, so the record is for Takt alone; it is renewed until the release.
+func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(context.Context) error, err error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, driver.Invalid("Entity.Metadata", fmt.Sprint(err), "must be what JSON can say")
+	}
+	field := e.Kind + "/" + e.Name
+	renew := func(ctx context.Context) error {
+		err := registerScript.Run(ctx, s.rdb, []string{s.keys.Entities()}, field, string(text), strconv.FormatInt(entityTTL.Milliseconds(), 10)).Error()
+		return s.failed(err)
+	}
+	if err := renew(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := s.Entities(ctx, e.Kind); err != nil { // removes those of killed processes, if nobody ever asks
+		s.log.Warn("board: entities of the past not removed", "err", err)
+	}
+	loop, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(entityRenew)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-loop.Done():
+				return
+			case <-s.done:
+				return
+			case <-ticks.C:
+			}
+			if err := renew(loop); err != nil && loop.Err() == nil {
+				s.log.Warn("board: entity not renewed", "entity", field, "err", err)
+			}
+		}
+	}()
+	return func(ctx context.Context) error {
+		stop()
+		<-ended
+		return s.failed(s.rdb.Do(ctx, s.rdb.B().Hdel().Key(s.keys.Entities()).Field(field).Build()).Error())
+	}, nil
+}
+
+// Entities implements driver.Store.
+func (s *Store) Entities(ctx context.Context, kind string) ([]driver.Entity, error) {
+	texts, err := entitiesScript.Run(ctx, s.rdb, []string{s.keys.Entities()}).AsStrSlice()
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	var all []driver.Entity
+	for _, text := range texts {
+		var e driver.Entity
+		if json.Unmarshal([]byte(text), &e) == nil && (kind == "" || e.Kind == kind) {
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,78 @@
+package redisboard
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/board/driver"
+)
+
+// Trashed implements driver.Store.
+func (s *Store) Trashed(ctx context.Context) ([]driver.Row, []driver.Malformed, error) {
+	all, err := s.rdb.Do(ctx, s.rdb.B().Hgetall().Key(s.keys.Trash()).Build()).ToMap()
+	if err != nil {
+		return nil, nil, s.failed(err)
+	}
+	rows := make([]driver.Row, 0, len(all))
+	var malformed []driver.Malformed
+	for field, m := range all {
+		raw, err := m.AsBytes()
+		if err != nil {
+			return nil, nil, s.failed(err)
+		}
+		p, err := decodePosting(field, raw)
+		if err != nil {
+			malformed = append(malformed, driver.Malformed{Ref: field, Err: err})
+			continue
+		}
+		rows = append(rows, driver.Row{Posting: p, State: driver.Trashed})
+	}
+	return rows, malformed, nil
+}
+
+// Restore implements driver.Store.
+func (s *Store) Restore(ctx context.Context, ref string) error {
+	text, err := restoreScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.LastModified(ref)}, ref, s.keys.Events()).ToString()
+	switch {
+	case err != nil:
+		return s.failed(err)
+	case text == "exists":
+		return driver.ErrExists
+	case text == "not_found":
+		return driver.ErrNotFound
+	}
+	return nil
+}
+
+// Purge implements driver.Store.
+func (s *Store) Purge(ctx context.Context, ref string) error {
+	text, err := purgeScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.LastModified(ref)}, ref).ToString()
+	if err == nil && text == "not_found" {
+		return driver.ErrNotFound
+	}
+	return s.failed(err)
+}
+
+// Quarantine implements driver.Store.
+func (s *Store) Quarantine(ctx context.Context, ref string) error {
+	raw, err := s.rdb.Do(ctx, s.rdb.B().Hget().Key(s.keys.Listings()).Field(ref).Build()).AsBytes()
+	if rueidis.IsRedisNil(err) {
+		return driver.ErrNotFound
+	}
+	if err != nil {
+		return s.failed(err)
+	}
+	if _, err := decodePosting(ref, raw); err == nil {
+		return driver.Invalid("ref", ref, "must be that of a record that is no posting: claim a posting, and trash it")
+	}
+	sum := sha1.Sum(raw)
+	names := []string{s.keys.Listings(), s.keys.Trash(), s.keys.Owner(ref), s.keys.LastModified(ref)}
+	text, err := quarantineScript.Run(ctx, s.rdb, names, ref, hex.EncodeToString(sum[:]), s.keys.Events()).ToString()
+	if err == nil && text == "not_found" {
+		return driver.ErrNotFound
+	}
+	return s.failed(err)
+}

@@ -1,0 +1,101 @@
+package redisboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lifecycle"
+)
+
+const (
+	// TaskFlow tells nobody what it does, so while somebody waits a fingerprint of the board is compared: this often, and seldomer the more there is to compare.
+	lookEvery   = 250 * time.Millisecond
+	lookPerItem = 100 * time.Microsecond
+	resubscribe = 100 * time.Millisecond
+)
+
+// Watch implements driver.Store: what Takt does is told over a channel, what TaskFlow does is found within 250 ms, or within a second on a board of 10,000.
+func (s *Store) Watch(ctx context.Context, changed func(free bool)) error {
+	hints := make(chan struct{}, 1)
+	var free atomic.Bool
+	hint := func(mayBeFree bool) {
+		if mayBeFree {
+			free.Store(true)
+		}
+		select {
+		case hints <- struct{}{}:
+		default:
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{}, 2)
+	go func() { s.listen(ctx, hint); ended <- struct{}{} }()
+	go func() { s.look(ctx, hint); ended <- struct{}{} }()
+	defer func() { cancel(); <-ended; <-ended }()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-hints:
+			changed(free.Swap(false))
+		}
+	}
+}
+
+// listen hears what other boards of Takt do. What they did before it was subscribed, or while it was cut off, it has missed.
+func (s *Store) listen(ctx context.Context, hint func(free bool)) {
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
+		if sub.Kind == "subscribe" {
+			hint(true)
+		}
+	})
+	for {
+		_ = s.rdb.Receive(hooked, s.rdb.B().Subscribe().Channel(s.keys.Events()).Build(), func(m rueidis.PubSubMessage) {
+			hint(m.Message != consumed && m.Message != trashed)
+		})
+		if !lifecycle.Sleep(ctx, resubscribe) {
+			return
+		}
+	}
+}
+
+// look compares fingerprints. The first differs from none: something may have changed before it was taken.
+func (s *Store) look(ctx context.Context, hint func(free bool)) {
+	var last prints
+	for wait := s.lookEvery; lifecycle.Sleep(ctx, wait); {
+		now, err := s.print(ctx)
+		if err != nil {
+			continue
+		}
+		if now.all != last.all {
+			hint(now.free != last.free)
+		}
+		last = now
+		wait = max(s.lookEvery, time.Duration(now.records)*lookPerItem)
+	}
+}
+
+// prints are fingerprints of a board.
+type prints struct {
+	all, free string // of everything, and of what nobody owns
+	records   int64
+}
+
+func (s *Store) print(ctx context.Context) (p prints, err error) {
+	reply, err := printScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Sequence()}, s.keys.Namespace()+":").ToArray()
+	if err == nil && len(reply) != 3 {
+		err = fmt.Errorf("redisboard: print replied %d values", len(reply))
+	}
+	if err != nil {
+		return p, s.failed(err)
+	}
+	all, errAll := reply[0].ToString()
+	free, errFree := reply[1].ToString()
+	records, errRecords := reply[2].AsInt64()
+	return prints{all, free, records}, errors.Join(errAll, errFree, errRecords)
+}

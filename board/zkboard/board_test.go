@@ -1,0 +1,543 @@
+package zkboard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/taktworks/takt/board"
+)
+
+// What TaskFlow's own tests check of its ZooKeeper board, by their names (spec/jobboard 15).
+func TestAsTaskFlowsTests(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	for name, test := range map[string]func(t *testing.T, b *board.Board, path string){
+		"posting_received_raw": func(t *testing.T, b *board.Board, path string) {
+			p, err := b.Post(t.Context(), board.Draft{Name: "test", Book: &board.Book{Name: "book", UUID: "u"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf(`{"uuid": %q, "name": "test", "priority": "NORMAL", "details": {}, "book": {"name": "book", "uuid": "u"}}`, p.UUID)
+			if data, stat := e.data(t, path+"/"+p.Ref); data != want || stat.EphemeralOwner != 0 {
+				t.Errorf("stored %s, want %s", data, want)
+			}
+		},
+		"posting_dates": func(t *testing.T, b *board.Board, path string) { // board-D23
+			p := postOne(t, b)
+			_, stat := e.data(t, path+"/"+p.Ref)
+			want := time.UnixMilli(stat.Ctime).UTC()
+			r, err := b.Find(t.Context(), p.Ref)
+			if err != nil || p.CreatedOn != want || r.CreatedOn != want || r.LastModified != want || want.Location() != time.UTC {
+				t.Errorf("posted %v, found %+v, %v, want %v", p.CreatedOn, r, err, want)
+			}
+		},
+		"posting_owner_lost": func(t *testing.T, b *board.Board, path string) {
+			c := claimOne(t, b, postOne(t, b), "w")
+			lock := path + "/" + c.Posting().Ref + ".lock"
+			if _, err := e.Client.Set(lock, []byte("{}"), -1); err != nil {
+				t.Fatal(err)
+			}
+			if state, err := b.State(t.Context(), c.Posting()); state != board.Unclaimed || err != nil {
+				t.Errorf("state is %v, %v", state, err)
+			}
+			done(t, c.Context(), "a claim without an owner ends")
+			problems, err := b.Check(t.Context())
+			if err != nil || len(problems) != 1 || !strings.Contains(problems[0], lock) {
+				t.Errorf("check finds %q, %v", problems, err)
+			}
+			if err := b.Consume(t.Context(), c.Posting(), c.Owner()); !errors.Is(err, board.ErrUnowned) {
+				t.Errorf("consumed: %v", err)
+			}
+			finished(t, claimOne(t, b, c.Posting(), "v")) // TaskFlow could not
+		},
+		"posting_state_lock_lost": func(t *testing.T, b *board.Board, path string) {
+			c := claimOne(t, b, postOne(t, b), "w")
+			if err := e.Client.Delete(path+"/"+c.Posting().Ref+".lock", -1); err != nil {
+				t.Fatal(err)
+			}
+			if state, err := b.State(t.Context(), c.Posting()); state != board.Unclaimed || err != nil {
+				t.Errorf("state is %v, %v", state, err)
+			}
+			done(t, c.Context(), "a claim without a lock ends")
+		},
+		"trashing_claimed_job": func(t *testing.T, b *board.Board, path string) {
+			c := claimOne(t, b, postOne(t, b), "w")
+			before, _ := e.data(t, path+"/"+c.Posting().Ref)
+			if err := c.Trash(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			trash := strings.TrimSuffix(path, "jobs") + ".trash"
+			names, _, err := e.Client.Children(trash)
+			if left, _, err2 := e.Client.Children(path); err != nil || err2 != nil || len(left) != 0 || len(names) != 1 {
+				t.Fatalf("%v on the board, %v in the trash, %v, %v", left, names, err, err2)
+			}
+			if after, _ := e.data(t, trash+"/"+names[0]); after != before {
+				t.Errorf("trashed as %s, was %s", after, before)
+			}
+		},
+		"board_iter": func(t *testing.T, b *board.Board, _ string) {
+			claimOne(t, b, postOne(t, b), "w")
+			n := 0
+			for r, err := range b.Iterate(t.Context(), board.ListOptions{}) { // by default claimed ones, too
+				if n++; err != nil || r.State != board.Claimed {
+					t.Errorf("%+v, %v", r, err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d postings", n)
+			}
+		},
+		"register_entity": func(t *testing.T, b *board.Board, path string) {
+			_, err := b.RegisterEntity(t.Context(), board.Entity{Kind: "conductor", Name: "c1@host:123", Metadata: map[string]any{"hostname": "host", "pid": 123}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			const want = `{"kind": "conductor", "name": "c1@host:123", "metadata": {"hostname": "host", "pid": 123}}`
+			if data, stat := e.data(t, strings.TrimSuffix(path, "jobs")+".entities/conductor/c1@host:123"); data != want || stat.EphemeralOwner != e.store(b).Session() {
+				t.Errorf("stored %s, %+v", data, stat)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := e.Path(t) + "/jobs"
+			test(t, e.board(t, path, long), path)
+		})
+	}
+}
+
+// A claim whose answer was lost is found again, and is the first one.
+func TestClaimWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b := e.board(t, path, long)
+	p := postOne(t, b)
+	e.proxy(b).LoseReplies(1)
+	c := claimOne(t, b, p, "w")
+	if _, stat := e.data(t, path+"/"+p.Ref+".lock"); uint64(stat.Czxid) != c.Fence() || c.Attempt() != 1 || e.proxy(b).Dials() < 2 {
+		t.Errorf("fence %d, attempt %d, lock %+v, %d connections", c.Fence(), c.Attempt(), stat, e.proxy(b).Dials())
+	}
+	e.proxy(b).LoseReplies(1)
+	finished(t, c)
+}
+
+// A claim that nobody waits for any more does not keep its posting until the session ends.
+func TestClaimThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b := e.board(t, path, long)
+	p := postOne(t, b)
+	e.proxy(b).Stall(true)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := b.Claim(short, p, "w", board.ClaimOptions{}); !errors.Is(err, board.ErrAway) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	e.proxy(b).Stall(false)
+	e.until(t, strings.TrimSuffix(path, "jobs")+".takt/jobs/attempts/"+p.Ref, true) // it was claimed
+	e.until(t, path+"/"+p.Ref+".lock", false)
+	finished(t, claimOne(t, b, p, "w"))
+}
+
+// board-D6: an end that was meant for one claim does not hit the next, though it has the same owner.
+func TestEndOfAnotherClaim(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b, peer := e.board(t, path, long), e.board(t, path, long)
+	exact := board.ClaimOptions{ExactOwner: true}
+	for name, claim := range map[string]func(p *board.Posting){
+		"of Takt": func(p *board.Posting) {
+			if _, err := peer.Claim(t.Context(), p, "w", exact); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"of TaskFlow": func(p *board.Posting) { e.create(t, path+"/"+p.Ref+".lock", `{"owner": "w"}`, zk.FlagEphemeral) },
+	} {
+		p := postOne(t, b)
+		c, err := b.Claim(t.Context(), p, "w", exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := peer.Abandon(t.Context(), p, "w"); err != nil {
+			t.Fatal(err)
+		}
+		claim(p)
+		if err := c.Consume(t.Context()); !errors.Is(err, board.ErrClaimLost) {
+			t.Errorf("%s: consumed: %v", name, err)
+		}
+		if r, err := peer.Find(t.Context(), p.Ref); err != nil || r.State != board.Claimed {
+			t.Errorf("%s: now %+v, %v", name, r, err)
+		}
+	}
+}
+
+// Owners of TaskFlow are seen, named (board-D9), and can be helped.
+func TestClaimOfTaskFlow(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b := e.board(t, path, long)
+	p := postOne(t, b)
+	lock := e.create(t, path+"/"+p.Ref+".lock", `{"owner": "py\u00f6"}`, zk.FlagEphemeral)
+	_, err := b.Claim(t.Context(), p, "w", board.ClaimOptions{})
+	if claimed, ok := errors.AsType[*board.ClaimedError](err); !ok || claimed.Owner != "pyö" {
+		t.Errorf("claimed: %v", err)
+	}
+	if rows, err := b.List(t.Context(), board.ListOptions{}); err != nil || len(rows) != 1 || rows[0].Owner != "pyö" || rows[0].State != board.Claimed {
+		t.Errorf("listed %+v, %v", rows, err)
+	}
+	if err := b.Consume(t.Context(), p, "pyö"); err != nil {
+		t.Error(err)
+	}
+	e.until(t, lock, false)
+	e.until(t, path+"/"+p.Ref, false)
+}
+
+// Somebody has written to a posting, which nobody should.
+func TestPostingThatWasChanged(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b := e.board(t, path, long)
+	p := postOne(t, b)
+	set := func(data string) {
+		t.Helper()
+		if _, err := e.Client.Set(path+"/"+p.Ref, []byte(data), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(fmt.Sprintf(`{"uuid": %q, "name": "other"}`, p.UUID))
+	c := claimOne(t, b, p, "w")
+	if err := c.Abandon(t.Context()); err != nil {
+		t.Error(err)
+	}
+	set(`{"uuid": "of another", "name": "n"}`)
+	if _, err := b.Claim(t.Context(), p, "w", board.ClaimOptions{}); !errors.Is(err, board.ErrNotFound) {
+		t.Errorf("claimed what is another posting now: %v", err)
+	}
+}
+
+// board-D16: what was posted without an answer is posted once, though it may be consumed already when that is found out, or the session over.
+func TestPostWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	for name, meanwhile := range map[string]func(t *testing.T, b, peer *board.Board) (left int){
+		"still there": func(*testing.T, *board.Board, *board.Board) int { return 1 },
+		"consumed": func(t *testing.T, _, peer *board.Board) int {
+			c, err := peer.ClaimNext(t.Context(), "w", board.ClaimOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			finished(t, c)
+			return 0
+		},
+		"in another session": func(t *testing.T, b, _ *board.Board) int {
+			e.ExpireSession(t, e.store(b).Session())
+			return 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := e.Path(t) + "/jobs"
+			b, peer := e.board(t, path, long), e.board(t, path, long)
+			e.proxy(b).LoseReplies(1)
+			e.proxy(b).Refuse(true)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			posted := make(chan error, 1)
+			var p *board.Posting
+			go func() {
+				var err error
+				p, err = b.Post(ctx, board.Draft{Name: "one"})
+				posted <- err
+			}()
+			if err := peer.WaitUnclaimed(ctx); err != nil {
+				t.Fatal(err)
+			}
+			left := meanwhile(t, b, peer)
+			e.proxy(b).Refuse(false)
+			if err := <-posted; err != nil {
+				t.Fatal(err)
+			}
+			rows, err := peer.List(t.Context(), board.ListOptions{})
+			if err != nil || len(rows) != left || left == 1 && (rows[0].Ref != p.Ref || rows[0].UUID != p.UUID) {
+				t.Errorf("%+v, %v, want %d; posted %+v", rows, err, left, p)
+			}
+		})
+	}
+}
+
+func TestManyAreInOrder(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	b := e.board(t, e.Path(t)+"/jobs", long)
+	drafts := make([]board.Draft, 1200)
+	for i := range drafts {
+		drafts[i] = board.Draft{Name: fmt.Sprint(i), Details: map[string]any{"text": strings.Repeat("x", 1000)}} // several transactions
+	}
+	all, err := b.PostBatch(t.Context(), drafts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := b.List(t.Context(), board.ListOptions{})
+	if err != nil || len(rows) != len(all) {
+		t.Fatalf("%d listed, %v", len(rows), err)
+	}
+	for i, r := range rows {
+		if r.Name != fmt.Sprint(i) || r.UUID != all[i].UUID || i > 0 && r.Sequence <= rows[i-1].Sequence {
+			t.Fatalf("%d is %s with number %d", i, r.Name, r.Sequence)
+		}
+	}
+}
+
+// The server closes the connection of who sends more than jute.maxbuffer.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	b := e.board(t, e.Path(t)+"/jobs", long)
+	text := strings.Repeat("x", 1<<20-2000)
+	_, err := b.Post(t.Context(), board.Draft{Name: "n", Details: map[string]any{"text": text}})
+	if invalid, ok := errors.AsType[*board.InvalidError](err); !ok || !strings.Contains(invalid.Rule, "jute.maxbuffer") {
+		t.Errorf("posted %d bytes: %v", len(text), err)
+	}
+	p, err := b.Post(t.Context(), board.Draft{Name: "n", Details: map[string]any{"text": text[:len(text)-4000]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := claimOne(t, b, p, "w").Trash(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_, err = b.Post(t.Context(), board.Draft{Name: "n", Details: map[string]any{"a": []any{[]byte("x")}}})
+	if invalid, ok := errors.AsType[*board.InvalidError](err); !ok || invalid.Field != "Details.a[0]" {
+		t.Errorf("posted bytes: %v", err)
+	}
+}
+
+// board-D10: boards in one folder share their trash.
+func TestTrashOfSiblings(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	folder := e.Path(t)
+	one, two := e.board(t, folder+"/one", long), e.board(t, folder+"/two", long)
+	var refs []string
+	for _, b := range []*board.Board{one, two} {
+		p := postOne(t, b)
+		if err := claimOne(t, b, p, "w").Trash(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, p.Ref)
+		if state, err := b.State(t.Context(), p); state != board.Trashed || err != nil {
+			t.Errorf("state is %v, %v", state, err)
+		}
+		rows, err := b.TrashList(t.Context())
+		if err != nil || len(rows) != 1 || rows[0].UUID != p.UUID {
+			t.Errorf("trash has %+v, %v", rows, err)
+		}
+	}
+	if refs[0] != refs[1] {
+		t.Fatalf("%q do not collide", refs)
+	}
+	rows, err := two.TrashList(t.Context())
+	if err != nil || len(rows) != 1 || rows[0].Ref != refs[1]+"-"+rows[0].UUID {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if err := two.Purge(t.Context(), refs[0]); !errors.Is(err, board.ErrNotFound) {
+		t.Errorf("purged from the trash of a sibling: %v", err)
+	}
+	e.create(t, folder+"/.trash/job0000000099", `{"uuid": "of TaskFlow", "name": "n"}`, 0)
+	for _, b := range []*board.Board{one, two} {
+		if rows, err := b.TrashList(t.Context()); err != nil || len(rows) != 2 {
+			t.Errorf("trash has %+v, %v", rows, err)
+		}
+	}
+	if err := two.Restore(t.Context(), rows[0].UUID); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := two.Find(t.Context(), refs[1]); err != nil || r.UUID != rows[0].UUID || r.Sequence != rows[0].Sequence || r.State != board.Unclaimed {
+		t.Errorf("restored %+v, %v", r, err)
+	}
+	problems, err := two.Check(t.Context())
+	if err != nil || len(problems) != 1 || !strings.Contains(problems[0], folder+"/.trash/"+refs[0]) { // TaskFlow could not trash it now
+		t.Errorf("check finds %q, %v", problems, err)
+	}
+	// A number that the board has not given out yet would be in the way of the posting that gets it.
+	if err := one.Restore(t.Context(), "job0000000099"); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := one.List(t.Context(), board.ListOptions{})
+	if err != nil || len(listed) != 1 || listed[0].Sequence >= 99 {
+		t.Errorf("listed %+v, %v", listed, err)
+	}
+	e.create(t, folder+"/.trash/"+listed[0].Ref, `{"uuid": "v", "name": "n"}`, 0)
+	if err := one.Restore(t.Context(), listed[0].Ref); !errors.Is(err, board.ErrExists) {
+		t.Errorf("restored over another: %v", err)
+	}
+}
+
+// What TaskFlow leaves of a posting that Takt has claimed before is found, and swept.
+func TestCountsOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b := e.board(t, path, long)
+	p := postOne(t, b)
+	if err := claimOne(t, b, p, "w").Abandon(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Client.Delete(path+"/"+p.Ref, -1); err != nil {
+		t.Fatal(err)
+	}
+	counts := strings.TrimSuffix(path, "jobs") + ".takt/jobs/attempts/" + p.Ref
+	problems, err := b.Check(t.Context())
+	if err != nil || len(problems) != 1 || !strings.Contains(problems[0], counts) {
+		t.Errorf("check finds %q, %v", problems, err)
+	}
+	if _, err := e.board(t, path, long).List(t.Context(), board.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, counts, false)
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	b := e.board(t, path, long)
+	e.create(t, path+"/jobs", "{}", 0)
+	e.create(t, path+"/other", "x", 0) // of somebody else
+	e.create(t, path+"/job0000000090.lock", `{"owner": "w"}`, 0)
+	for i, lock := range []string{"x", `{"owner": "w"}`} {
+		name := fmt.Sprintf("%s/job%010d", path, i+50)
+		e.create(t, name, `{"uuid": "u", "name": "n"}`, 0)
+		e.create(t, name+".lock", lock, 0)
+	}
+	problems, err := b.Check(t.Context())
+	want := []string{path + "/jobs is no posting", path + "/job0000000050.lock is a lock that cannot be read", path + "/job0000000051.lock is a lock that will not go", path + "/job0000000090.lock is a lock without a posting"}
+	if err != nil || len(problems) != len(want) {
+		t.Fatalf("check finds %q, %v", problems, err)
+	}
+	for i, p := range problems {
+		if !strings.Contains(p, want[i]) {
+			t.Errorf("problem %d is %s, want %s", i, p, want[i])
+		}
+	}
+	if err := b.Quarantine(t.Context(), "jobs"); err != nil {
+		t.Error(err)
+	}
+	if n, err := b.Count(t.Context()); n != 2 || err != nil {
+		t.Errorf("count is %d, %v", n, err)
+	}
+}
+
+// board-D20: in TaskFlow each board reads all names after each change of anybody. 100 postings consumed elsewhere are 400 changes.
+func TestNoHerd(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	path := e.Path(t) + "/jobs"
+	worker := e.board(t, path, long)
+	b, wire := e.tapped(t, path)
+	work := func() (took time.Duration) {
+		t.Helper()
+		begun := time.Now()
+		for range 50 {
+			finished(t, claimOne(t, worker, postOne(t, worker), "w"))
+		}
+		return time.Since(begun)
+	}
+	wire.take(t)
+	work()
+	if seen := wire.take(t); len(seen) != 0 {
+		t.Errorf("a board that nobody listens to asked %v", seen)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan struct{}, 10_000)
+	ended := make(chan error, 1)
+	begun := time.Now()
+	go func() { ended <- e.store(b).Watch(ctx, func(bool) { told <- struct{}{} }) }()
+	<-told
+	work()
+	last := postOne(t, worker)
+	for { // until it has seen the last
+		<-told
+		if rows, err := b.List(t.Context(), board.ListOptions{}); err != nil {
+			t.Fatal(err)
+		} else if slices.ContainsFunc(rows, func(r board.Row) bool { return r.UUID == last.UUID }) {
+			break
+		}
+	}
+	cancel()
+	<-ended
+	readings := 0
+	for _, r := range wire.take(t) {
+		if r[0].name == "getChildren2" && r[0].path == path {
+			readings++
+		}
+	}
+	if most := int(time.Since(begun)/(50*time.Millisecond))*2 + 4; readings == 0 || readings > most { // one by the watch, one by the test
+		t.Errorf("%d readings, want at most %d", readings, most)
+	}
+}
+
+// Somebody deletes the board while it is in use.
+func TestBoardIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	folder := e.Path(t)
+	b := e.board(t, folder+"/jobs", long)
+	finished(t, claimOne(t, b, postOne(t, b), "w"))
+	if err := e.Client.Delete(folder+"/jobs", -1); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"attempts", "calls", "trash"} {
+		names, _, err := e.Client.Children(folder + "/.takt/jobs/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			if err := e.Client.Delete(folder+"/.takt/jobs/"+path+"/"+n, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Client.Delete(folder+"/.takt/jobs/"+path, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := b.Count(t.Context()); n != 0 || err != nil {
+		t.Errorf("count is %d, %v", n, err)
+	}
+	c := claimOne(t, b, postOne(t, b), "w")
+	if err := c.Trash(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// board-D1: the order of TaskFlow, for those who must have it.
+func TestOrderOfTaskFlow(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	b := e.board(t, e.Path(t)+"/jobs", long)
+	if _, err := b.PostBatch(t.Context(), []board.Draft{{Name: "1"}, {Name: "2", Priority: board.VeryHigh}, {Name: "3", Priority: board.VeryLow}, {Name: "4"}}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := b.List(t.Context(), board.ListOptions{AsTaskFlow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, r := range rows {
+		got += r.Name
+	}
+	if got != "3142" {
+		t.Errorf("order is %s", got)
+	}
+}

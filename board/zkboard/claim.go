@@ -1,0 +1,355 @@
+package zkboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/taktworks/takt/board/driver"
+)
+
+// A lock is looked after when it is this old: most claims are finished before.
+const lookAfter = 100 * time.Millisecond
+
+// errTaken: there is a lock.
+var errTaken = errors.New("there is a lock")
+
+// claims are those that this store has, by ref.
+type claims struct {
+	mu  sync.Mutex
+	all map[string]*claim
+}
+
+// claim is a claim that this store has. It cannot be mixed up with another in a transaction that names the version of its attempts.
+type claim struct {
+	ref, owner string
+	x          *session
+	fence      int64
+	attempts   int32 // the version of the node that counts them
+	lost       chan struct{}
+	done       chan struct{} // closed when it is finished
+	busy       chan struct{} // holds a token while nobody finishes it
+}
+
+func (c *claims) find(ref, owner string) *claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.all[ref]; h != nil && h.owner == owner {
+		return h
+	}
+	return nil
+}
+
+func (c *claims) add(h *claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]*claim{}
+	}
+	c.all[h.ref] = h
+}
+
+func (c *claims) remove(h *claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all[h.ref] == h {
+		delete(c.all, h.ref)
+	}
+}
+
+// Claim implements driver.Store: one transaction per candidate, until one is claimed. Request.TTL and Reclaim mean nothing here: claims live with the session.
+func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, error) {
+	var grants []driver.Grant
+	first := -1
+	for i, p := range r.Candidates {
+		g, err := s.claim(ctx, p, r.Owner)
+		switch {
+		case err == nil:
+			g.Index = i
+			if grants = append(grants, g); len(grants) == r.Max {
+				return grants, nil
+			}
+		case errors.Is(err, errTaken):
+			if first < 0 {
+				first = i
+			}
+		case !errors.Is(err, driver.ErrNotFound):
+			if len(grants) > 0 {
+				return grants, nil // these are claimed; the next call meets the error again
+			}
+			return nil, err
+		}
+	}
+	switch {
+	case len(grants) > 0:
+		return grants, nil
+	case first < 0:
+		return nil, driver.ErrNotFound
+	}
+	g, err := s.claimOrTell(ctx, first, r.Candidates[first], r.Owner)
+	if err != nil {
+		return nil, err
+	}
+	return []driver.Grant{g}, nil
+}
+
+// claimOrTell finds out whose p is (D9), and tries again should its owner have gone meanwhile.
+func (s *Store) claimOrTell(ctx context.Context, index int, p *driver.Posting, owner string) (driver.Grant, error) {
+	for range maxTries {
+		n, err := s.node(ctx, s.lock(p.Ref))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return driver.Grant{}, err
+		}
+		if err == nil {
+			other, owned := decodeOwner(n.data)
+			if owned {
+				return driver.Grant{}, &driver.ClaimedError{Ref: p.Ref, Owner: other}
+			}
+			// A lock without an owner is none to anybody, but in the way.
+			if err := s.removeLock(ctx, p.Ref, n.stat.Version); err != nil {
+				return driver.Grant{}, err
+			}
+		}
+		g, err := s.claim(ctx, p, owner)
+		if !errors.Is(err, errTaken) {
+			g.Index = index
+			return g, err
+		}
+	}
+	return driver.Grant{}, &driver.ClaimedError{Ref: p.Ref}
+}
+
+func (s *Store) removeLock(ctx context.Context, ref string, version int32) error {
+	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(s.lock(ref), version) })
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
+		return nil
+	}
+	return err
+}
+
+// claim takes p: errTaken, driver.ErrNotFound. A claim that its caller does not wait for any more is given back.
+func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (driver.Grant, error) {
+	if !valid(p.Ref) {
+		return driver.Grant{}, driver.ErrNotFound
+	}
+	l, _, err := s.link()
+	if err != nil {
+		return driver.Grant{}, err
+	}
+	type answer struct {
+		h   *claim
+		err error
+	}
+	answers, gone := make(chan answer), make(chan struct{})
+	if !s.spawn(func() {
+		h, err := s.claimOn(l.session, p, owner)
+		select {
+		case answers <- answer{h, err}:
+		case <-gone:
+			if h != nil {
+				s.giveBack(h)
+			}
+		}
+	}) {
+		return driver.Grant{}, driver.ErrClosed
+	}
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			return driver.Grant{}, s.failed(a.err)
+		}
+		s.claims.add(a.h)
+		if !s.spawn(func() { s.watchOver(a.h) }) {
+			return driver.Grant{}, driver.ErrClosed
+		}
+		return driver.Grant{Fence: uint64(a.h.fence), Attempt: int(a.h.attempts), Lost: a.h.lost, Over: a.h.x.ended}, nil
+	case <-ctx.Done():
+		close(gone)
+		return driver.Grant{}, fmt.Errorf("%w: %w", driver.ErrAway, context.Cause(ctx))
+	}
+}
+
+// claimOn takes p in the session x, and finds out what became of it if the connection breaks meanwhile.
+func (s *Store) claimOn(x *session, p *driver.Posting, owner string) (*claim, error) {
+	h := &claim{ref: p.Ref, owner: owner, x: x, lost: make(chan struct{}), done: make(chan struct{}), busy: make(chan struct{}, 1)}
+	h.busy <- struct{}{}
+	for try := 1; ; try++ {
+		r, _ := s.cache.find(p.Ref) // version 0 and not tried, if it is not there
+		ops := []any{
+			&zk.CheckVersionRequest{Path: s.posting(p.Ref), Version: r.version},
+			&zk.CreateRequest{Path: s.lock(p.Ref), Data: encodeLock(owner), Acl: world, Flags: zk.FlagEphemeral},
+			&zk.SetDataRequest{Path: s.lock(p.Ref), Data: encodeLock(owner), Version: 0}, // from now on it is known as a lock of Takt
+		}
+		if !r.tried {
+			ops = append(ops, &zk.CreateRequest{Path: s.attempts(p.Ref), Acl: world})
+		}
+		ops = append(ops, &zk.SetDataRequest{Path: s.attempts(p.Ref), Version: -1})
+		res, err := multi(x.conn, ops)
+		if err == nil {
+			s.cache.setTried(p.Ref, true)
+			h.fence, h.attempts = res[2].Stat.Mzxid, res[len(res)-1].Stat.Version
+			return h, nil
+		}
+		f, refused := errors.AsType[*opError](err)
+		switch {
+		case away(err) && x.reconnected():
+			if ours, err := s.ours(h); ours {
+				return h, err
+			}
+		case !refused || try == maxTries:
+			return nil, err
+		default:
+			if err := s.adjust(x, p, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+const (
+	opCheck = iota // of the posting
+	opLock
+	opMark
+	opAttempts // the first of one or two
+)
+
+// adjust says whether a claim that was refused because of f can be tried again: nil, if what it went by is known better now.
+func (s *Store) adjust(x *session, p *driver.Posting, f *opError) error {
+	switch {
+	case f.index == opCheck && errors.Is(f, zk.ErrNoNode):
+		s.cache.forget(p.Ref)
+		return driver.ErrNotFound
+	case f.index == opCheck && errors.Is(f, zk.ErrBadVersion): // somebody has written to the posting
+		data, stat, err := x.conn.Get(s.posting(p.Ref))
+		if err != nil {
+			if errors.Is(err, zk.ErrNoNode) {
+				return driver.ErrNotFound
+			}
+			return err
+		}
+		now, err := decodePosting(p.Ref, data, stat)
+		if err != nil {
+			return driver.Malformed{Ref: p.Ref, Err: err}
+		}
+		if now.UUID != p.UUID {
+			return driver.ErrNotFound
+		}
+		s.cache.put(p.Ref, newRecord(now, stat))
+		return nil
+	case f.index == opLock && errors.Is(f, zk.ErrNodeExists):
+		return errTaken
+	case f.index >= opAttempts && errors.Is(f, zk.ErrNodeExists):
+		s.know(p, true)
+		return nil
+	case f.index >= opAttempts && errors.Is(f, zk.ErrNoNode):
+		s.know(p, false)
+		return makeFolder(x.conn, s.own+"/attempts")
+	}
+	return f
+}
+
+// know notes whether the attempts of p are counted, of one that is not in the cache, too.
+func (s *Store) know(p *driver.Posting, tried bool) {
+	if _, ok := s.cache.find(p.Ref); !ok {
+		s.cache.put(p.Ref, record{Posting: p})
+	}
+	s.cache.setTried(p.Ref, tried)
+}
+
+// ours looks for the claim of a transaction whose answer was lost: only this session can have locked with it.
+func (s *Store) ours(h *claim) (bool, error) {
+	data, stat, err := h.x.conn.Get(s.lock(h.ref))
+	if err != nil {
+		return false, err
+	}
+	if owner, _ := decodeOwner(data); stat.EphemeralOwner != h.x.sessionID() || owner != h.owner {
+		return false, nil
+	}
+	if before := s.claims.find(h.ref, h.owner); before != nil && before.fence == stat.Czxid {
+		return false, nil
+	}
+	_, attempts, err := h.x.conn.Exists(s.attempts(h.ref))
+	if err != nil {
+		return false, err
+	}
+	s.cache.setTried(h.ref, true)
+	h.fence, h.attempts = stat.Czxid, attempts.Version
+	return true, nil
+}
+
+// giveBack ends a claim that nobody waits for. Without an answer it tries again until the session is over, and with it the claim.
+func (s *Store) giveBack(h *claim) {
+	for {
+		err := s.finishClaim(h.x.conn, abandon, h)
+		if !away(err) || !h.x.reconnected() {
+			return
+		}
+	}
+}
+
+// watchOver closes h.lost when the session ends, or the lock is not ours any more.
+func (s *Store) watchOver(h *claim) {
+	defer s.claims.remove(h)
+	timer := time.NewTimer(lookAfter)
+	defer timer.Stop()
+	select {
+	case <-h.done:
+		return
+	case <-h.x.ended:
+		close(h.lost)
+		return
+	case <-timer.C:
+	}
+	for {
+		data, stat, changed, err := h.x.conn.GetW(s.lock(h.ref))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if !h.x.reconnected() {
+				close(h.lost)
+				return
+			}
+			continue
+		}
+		if owner, _ := decodeOwner(data); err != nil || stat.Czxid != h.fence || owner != h.owner {
+			h.loseUnlessDone()
+			return
+		}
+		select {
+		case <-h.done:
+			return
+		case <-h.x.ended:
+			close(h.lost)
+			return
+		case <-changed:
+		}
+	}
+}
+
+// loseUnlessDone waits for who is finishing the claim, if somebody is, and says that it is lost if that was not the reason.
+func (h *claim) loseUnlessDone() {
+	select {
+	case <-h.busy:
+		defer func() { h.busy <- struct{}{} }()
+	case <-h.x.ended:
+	}
+	select {
+	case <-h.done:
+	default:
+		close(h.lost)
+	}
+}
+
+// Extend implements driver.Store. Claims live with the session: there is nothing to extend, but the lock is looked at.
+func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, _ time.Duration) error {
+	n, err := s.node(ctx, s.lock(p.Ref))
+	if errors.Is(err, zk.ErrNoNode) {
+		return driver.ErrClaimLost
+	}
+	if text, _ := decodeOwner(n.data); err == nil && text != owner {
+		return driver.ErrClaimLost
+	}
+	return err
+}
