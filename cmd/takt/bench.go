@@ -20,6 +20,7 @@ import (
 type benchCmd struct {
 	Jobs  benchJobsCmd  `cmd:"" help:"Whole job orders through MQTT and Redis: orders per second, latency of commands, round trips."`
 	Tasks benchTasksCmd `cmd:"" help:"Tasks through Redis: submitting, running, latency, memory."`
+	Board benchBoardCmd `cmd:"" help:"Job boards: posting, listing, claiming and consuming, handing over."`
 }
 
 type benchJobsCmd struct {

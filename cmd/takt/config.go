@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 
+	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/publisher"
 )
@@ -47,6 +49,10 @@ type Config struct {
 	Instance  string `help:"Name of this process among all of them; made once and kept in the data folder if not given." group:"process"`
 	LogLevel  string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" group:"process"`
 	LogFormat string `help:"text or json." default:"text" enum:"text,json" group:"process"`
+
+	TraceEndpoint string  `help:"OpenTelemetry collector that gets the traces of serve, dev, task run, task submit and schedule serve, by OTLP over HTTP: http://host:4318; none are made if empty. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and so on." placeholder:"URL" group:"process"`
+	TraceRatio    float64 `help:"Part of the traces that begin here that is kept: 0 to 1." default:"1" group:"process"`
+	TraceService  string  `help:"Name of this program in traces." default:"takt" group:"process"`
 }
 
 // ServeConfig is what the processes that do the work take beside Config.
@@ -96,6 +102,9 @@ func (c *Config) validate() error {
 		if _, err := isa95.ParseScope(c.Instance); err != nil {
 			bad("instance", c.Instance, "must be 1 to 128 bytes without / + # and control characters, for it stands in topics and keys")
 		}
+	}
+	if !(c.TraceRatio >= 0 && c.TraceRatio <= 1) { // NaN is neither
+		bad("trace-ratio", fmt.Sprint(c.TraceRatio), "must be 0 to 1")
 	}
 	return errors.Join(errs...)
 }
@@ -230,6 +239,27 @@ func (s *settings) lookup(flag string) (value any, origin string) {
 		return value, "file " + s.path
 	}
 	return nil, ""
+}
+
+// traces makes what sends spans to the collector, nil if none is named. instance is the name of this process, "" = one by host and process id.
+func (c *Config) traces(ctx context.Context, instance string, log *slog.Logger) (*telemetry.Traces, error) {
+	if c.TraceEndpoint == "" {
+		return nil, nil
+	}
+	if instance == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "takt"
+		}
+		instance = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	t, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
+		Endpoint: c.TraceEndpoint, Service: c.TraceService, Version: readBuild().Version, Instance: instance, Ratio: c.TraceRatio, Log: log,
+	})
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return t, nil
 }
 
 // endpoints is what `takt dev` leaves in its data folder, so that other commands find its store and broker.

@@ -117,7 +117,7 @@ func TestConfigBadValues(t *testing.T) {
 		{"duration", "--drain=10", "", "", []string{"--drain", `"10"`, "duration"}},
 		{"by environment", "", "TAKT_SLOTS=0", "", []string{"--slots", "0", "1 to 4096"}},
 		{"by file", "", "", "worker-ttl: 1ms\n", []string{"--worker-ttl", "1ms", "at least 100ms"}},
-		{"no setting", "", "", "workers: 5\n", []string{"takt.yaml", `"workers" is no setting`}},
+		{"no setting", "", "", "gizmos: 5\n", []string{"takt.yaml", `"gizmos" is no setting`}},
 		{"the file itself", "", "", "config: other.yaml\n", []string{"takt.yaml", `"config" is no setting`}},
 		{"no YAML", "", "", "slots: [\n", []string{"takt.yaml", "1"}},
 		{"missing file", "--config=nowhere.yaml", "", "", []string{"nowhere.yaml", "no such file"}},

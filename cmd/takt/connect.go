@@ -39,11 +39,12 @@ func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
 }
 
 // taskClient connects to the server for tasks, locks and schedules.
-func (c *Config) taskClient(ctx context.Context, embedded bool, log *slog.Logger) (*task.Client, error) {
+func (c *Config) taskClient(ctx context.Context, embedded bool, o task.Options) (*task.Client, error) {
+	o.Prefix = c.Prefix
 	return task.Connect{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
 		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, Embedded: embedded,
-	}.Open(ctx, task.Options{Prefix: c.Prefix, Log: log})
+	}.Open(ctx, o)
 }
 
 // storeError gives an error of opening the store its exit code: a server that cannot be used, or settings that cannot.

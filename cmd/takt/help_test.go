@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +116,50 @@ func parses(t *testing.T, args []string) {
 	}
 	if _, err := parser.Parse(args); err != nil {
 		t.Errorf("takt %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+// What cannot be a queue is a usage error of every command that takes one, before it asks Redis for anything.
+func TestQueueThatIsNone(t *testing.T) {
+	commands := 0
+	for _, leaf := range leaves(t) {
+		flag := slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "queue" })
+		if !flag && !slices.ContainsFunc(leaf.Positional, func(p *kong.Value) bool { return p.Name == "queue" }) {
+			continue
+		}
+		commands++
+		for _, bad := range []string{"x", "normal", "urgent:small", "normal:", "normal:Line 3", ""} {
+			args := strings.Fields(leaf.Path())
+			if flag {
+				args = append(args, "--queue", bad)
+			}
+			for _, p := range leaf.Positional {
+				if p.Name == "queue" {
+					args = append(args, bad)
+				} else {
+					args = append(args, "x")
+				}
+			}
+			if code, out, errOut := takt(args...); code != exitUsage || !strings.Contains(errOut, fmt.Sprintf("queue %q", bad)) {
+				t.Errorf("takt %q: exit status %d, want %d and the queue named\n%s%s", args, code, exitUsage, out, errOut)
+			}
+		}
+	}
+	if commands < 9 {
+		t.Errorf("%d commands take a queue, there were 9", commands)
+	}
+}
+
+// Whatever is asked of tasks, schedules and locks, programs can read the answer (7.4 of the task system's description).
+func TestJSONForAll(t *testing.T) {
+	for _, leaf := range leaves(t) {
+		path := strings.Fields(leaf.FullPath())
+		flag := func(name string) bool {
+			return slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == name })
+		}
+		if slices.Contains([]string{"task", "schedule", "lock"}, path[1]) && !flag("json") && !flag("lease") { // workers and schedulers have a lease, and a log
+			t.Errorf("%s has no --json", leaf.FullPath())
+		}
 	}
 }
 

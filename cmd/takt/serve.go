@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/telemetry"
@@ -59,6 +63,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 // serve is the one place of wiring: it builds the parts in the order that data flows and runs them until ctx ends.
 // ready, if not nil, is called once commands are taken.
 func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, embedded bool, ready func(), log *slog.Logger) error {
+	traces, err := cfg.traces(ctx, instance, log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	source := "urn:takt:" + instance
 	so := cfg.storeOptions(embedded, log)
 	so.Instance, so.Source, so.WorkerTTL = instance, source, sc.WorkerTTL
@@ -80,7 +89,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	if err != nil {
 		return err
 	}
-	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, publish: publish, metrics: metrics, log: log}
+	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, publish: publish, metrics: metrics, traces: traces, log: log}
 	stages, err := p.build()
 	if err != nil {
 		return err
@@ -123,6 +132,7 @@ type parts struct {
 	handler          *jobcontrol.Receiver // nil without the role
 	engine           *sfc.Engine          // nil without the role
 	metrics          *telemetry.Metrics
+	traces           *telemetry.Traces // nil = none are made
 	log              *slog.Logger
 }
 
@@ -188,7 +198,7 @@ func (p *parts) web() *telemetry.Server {
 	}
 }
 
-// observe counts commands by method and by what they were answered with.
+// observe counts commands by method and by what they were answered with, and makes a span of each.
 func (p *parts) observe(o jobcontrol.Observation) {
 	method, ok := isa95.MethodByTypeID(o.Type)
 	name := string(method)
@@ -200,6 +210,8 @@ func (p *parts) observe(o jobcontrol.Observation) {
 		status = string(o.Kind)
 	}
 	p.metrics.Command(name, status, o.Tries, o.Took)
+	p.traces.Record(strings.TrimSpace("takt.command "+name), trace.SpanKindServer, o.Took, o.Kind != "",
+		attribute.String("takt.status", status), attribute.Int("takt.tries", o.Tries), attribute.Bool("takt.repeated", o.Repeated))
 }
 
 func (p *parts) receiverOptions() jobcontrol.Options {

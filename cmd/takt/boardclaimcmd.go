@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/taktworks/takt/board"
+)
+
+type boardClaimCmd struct {
+	boardFlags
+	ID    string        `arg:"" optional:"" help:"UUID of the posting, or its name in the store (ref)."`
+	Next  bool          `help:"The next unclaimed posting."`
+	Wait  bool          `help:"With --next: wait until there is one."`
+	Who   string        `help:"Name of the owner." required:""`
+	Exact bool          `help:"The owner's text is the name and nothing more, as TaskFlow has it; else it is made unique."`
+	TTL   time.Duration `name:"ttl" help:"How long the claim lives, on Redis." default:"5m"`
+	Hold  bool          `help:"Keep the claim until this command is stopped, then give it back unless it is finished. Needed on ZooKeeper, where claims end with the process."`
+	JSON  bool          `name:"json" help:"One JSON object."`
+}
+
+func (boardClaimCmd) Help() string {
+	return `Prints the text of the owner, with which takt board consume, abandon and trash finish the claim.
+
+Examples:
+  owner=$(takt board claim --next --who me --ttl 10m --json | jq -r .owner)
+  takt board claim 0b7da2c7-1235-4ade-86b0-1a569887709b --who me --hold`
+}
+
+func (c *boardClaimCmd) Run(ctx context.Context, a *app) error {
+	if c.Next == (c.ID != "") {
+		return &exitError{exitUsage, errors.New("give either the ID of a posting or --next")}
+	}
+	if !c.Hold && onZooKeeper(c.Board) {
+		return &exitError{exitUsage, errors.New("claims on ZooKeeper end with the process: use --hold, or takt board work")}
+	}
+	return c.with(ctx, a, func(b *board.Board) error {
+		claim, err := c.claim(ctx, b)
+		if err != nil {
+			return err
+		}
+		if err := c.print(a, claim); err != nil || !c.Hold {
+			return err
+		}
+		a.log.Info("the claim is held", "ref", claim.Posting().Ref, "owner", claim.Owner())
+		select {
+		case <-ctx.Done():
+		case <-claim.Context().Done():
+			return context.Cause(claim.Context())
+		}
+		giveBack, cancel := once(context.WithoutCancel(ctx))
+		defer cancel()
+		err = claim.Abandon(giveBack)
+		if errors.Is(err, board.ErrClaimLost) {
+			return nil // finished meanwhile
+		}
+		return err
+	})
+}
+
+func (c *boardClaimCmd) claim(ctx context.Context, b *board.Board) (*board.Claim, error) {
+	o := board.ClaimOptions{TTL: c.TTL, ExactOwner: c.Exact, NoKeepAlive: !c.Hold}
+	if !c.Next {
+		ctx, cancel := once(ctx)
+		defer cancel()
+		r, err := b.Find(ctx, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		return b.Claim(ctx, r.Posting, c.Who, o)
+	}
+	for {
+		claim, err := b.ClaimNext(ctx, c.Who, o)
+		if !errors.Is(err, board.ErrNothing) || !c.Wait {
+			return claim, err
+		}
+		if err := b.WaitUnclaimed(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *boardClaimCmd) print(a *app, claim *board.Claim) error {
+	if !c.JSON {
+		_, err := fmt.Fprintf(a.out, "%s\t%s\n", claim.Posting().UUID, claim.Owner())
+		return err
+	}
+	v := viewOf(&board.Row{Posting: claim.Posting(), State: board.Claimed, Owner: claim.Owner()})
+	v.Fence, v.Attempt = claim.Fence(), claim.Attempt()
+	return printJSON(a.out, v)
+}
+
+// boardOwner is who has the claim that is to be finished.
+type boardOwner struct {
+	Owner string `help:"Text of the owner, as takt board claim and list print it." required:""`
+}
+
+// finish finishes a claim by its owner's text.
+func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board) func(context.Context, *board.Posting, string) error) error {
+	return f.with(ctx, a, func(b *board.Board) error {
+		ctx, cancel := once(ctx)
+		defer cancel()
+		r, err := b.Find(ctx, id)
+		if err != nil {
+			return err
+		}
+		return how(b)(ctx, r.Posting, owner)
+	})
+}
+
+type boardConsumeCmd struct {
+	boardFlags
+	boardID
+	boardOwner
+}
+
+func (boardConsumeCmd) Help() string {
+	return `Refused (exit status 3) unless the owner has the posting.
+
+Examples:
+  takt board consume 0b7da2c7-1235-4ade-86b0-1a569887709b --owner "$owner"`
+}
+
+func (c *boardConsumeCmd) Run(ctx context.Context, a *app) error {
+	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Consume })
+}
+
+type boardAbandonCmd struct {
+	boardFlags
+	boardID
+	boardOwner
+}
+
+func (boardAbandonCmd) Help() string {
+	return `Refused (exit status 3) unless the owner has the posting. A claim of TaskFlow on Redis does not expire: when its program is dead, this frees the posting.
+
+Examples:
+  takt board abandon 0b7da2c7-1235-4ade-86b0-1a569887709b --owner "$owner"`
+}
+
+func (c *boardAbandonCmd) Run(ctx context.Context, a *app) error {
+	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Abandon })
+}
+
+type boardTrashCmd struct {
+	boardFlags
+	boardID
+	Owner     string `help:"Text of the owner, as takt board claim and list print it."`
+	Malformed bool   `help:"The record is no posting, so that nobody can claim it."`
+}
+
+func (boardTrashCmd) Help() string {
+	return `Refused (exit status 3) unless the owner has the posting.
+
+Examples:
+  takt board trash 0b7da2c7-1235-4ade-86b0-1a569887709b --owner "$owner"
+  takt board trash broken-record --malformed`
+}
+
+func (c *boardTrashCmd) Run(ctx context.Context, a *app) error {
+	if c.Malformed == (c.Owner != "") {
+		return &exitError{exitUsage, errors.New("give either --owner or --malformed")}
+	}
+	if c.Malformed {
+		return c.with(ctx, a, func(b *board.Board) error {
+			ctx, cancel := once(ctx)
+			defer cancel()
+			return b.Quarantine(ctx, c.ID)
+		})
+	}
+	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Trash })
+}
+
+// aside finds something in the trash by its UUID or ref, for do.
+func (f *boardFlags) aside(ctx context.Context, a *app, id string, do func(context.Context, *board.Board, string) error) error {
+	return f.with(ctx, a, func(b *board.Board) error {
+		ctx, cancel := once(ctx)
+		defer cancel()
+		rows, err := b.TrashList(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(rows, func(r board.Row) bool { return r.Ref == id || r.UUID == id })
+		if i >= 0 {
+			id = rows[i].Ref
+		}
+		return do(ctx, b, id)
+	})
+}
+
+type boardRestoreCmd struct {
+	boardFlags
+	boardID
+}
+
+func (boardRestoreCmd) Help() string {
+	return `Examples:
+  takt board list --trash
+  takt board restore 0b7da2c7-1235-4ade-86b0-1a569887709b`
+}
+
+func (c *boardRestoreCmd) Run(ctx context.Context, a *app) error {
+	return c.aside(ctx, a, c.ID, func(ctx context.Context, b *board.Board, ref string) error { return b.Restore(ctx, ref) })
+}
+
+type boardPurgeCmd struct {
+	boardFlags
+	boardID
+}
+
+func (boardPurgeCmd) Help() string {
+	return `Examples:
+  takt board purge 0b7da2c7-1235-4ade-86b0-1a569887709b`
+}
+
+func (c *boardPurgeCmd) Run(ctx context.Context, a *app) error {
+	return c.aside(ctx, a, c.ID, func(ctx context.Context, b *board.Board, ref string) error { return b.Purge(ctx, ref) })
+}

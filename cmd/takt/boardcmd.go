@@ -1,0 +1,490 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/taktworks/takt/board"
+)
+
+type boardCmd struct {
+	Post     boardPostCmd     `cmd:"" help:"Post work."`
+	List     boardListCmd     `cmd:"" help:"List postings, or what was put aside."`
+	Show     boardShowCmd     `cmd:"" help:"Show one posting."`
+	Claim    boardClaimCmd    `cmd:"" help:"Claim a posting, or the next one."`
+	Consume  boardConsumeCmd  `cmd:"" help:"Finish a claim: the posting is done."`
+	Abandon  boardAbandonCmd  `cmd:"" help:"Give a claim back, also a stuck one of another program."`
+	Trash    boardTrashCmd    `cmd:"" help:"Put a claimed posting aside, or a record that is none."`
+	Restore  boardRestoreCmd  `cmd:"" help:"Post again what was put aside."`
+	Purge    boardPurgeCmd    `cmd:"" help:"Delete what was put aside, for ever."`
+	Watch    boardWatchCmd    `cmd:"" help:"Tell what happens on the board."`
+	Work     boardWorkCmd     `cmd:"" help:"Claim postings and run a command for each."`
+	Entities boardEntitiesCmd `cmd:"" help:"List conductors that are there."`
+	Stats    boardStatsCmd    `cmd:"" help:"Count postings by state and priority."`
+	Check    boardCheckCmd    `cmd:"" help:"List what is inconsistent in the records of the board."`
+}
+
+// boardFlags say which board.
+type boardFlags struct {
+	Board   string        `help:"redis://host:port/db?namespace=taskflow, or zookeeper://host1,host2/taskflow/jobs. The board taskflow on --redis if not given." placeholder:"URL"`
+	Session time.Duration `help:"ZooKeeper ends the claims of a process that it has not heard of for this long." default:"10s"`
+}
+
+// with opens the board for do.
+func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
+	url := f.Board
+	if url == "" {
+		a.useEndpoints()
+		url = a.Redis
+	}
+	if url == "" {
+		return &exitError{exitUsage, errors.New("no board is named: give --board URL or TAKT_BOARD, for example redis://127.0.0.1:6379?namespace=taskflow")}
+	}
+	c := board.Connect{URL: url, Session: f.Session, Log: a.log}
+	if !onZooKeeper(url) {
+		c.Username, c.Password, c.CAFile, c.CertFile, c.KeyFile = a.RedisUsername, a.RedisPassword, a.RedisCA, a.RedisCert, a.RedisKey
+	}
+	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	b, err := c.Open(opening)
+	cancel()
+	if err != nil {
+		var invalid *board.InvalidError
+		if errors.As(err, &invalid) {
+			return &exitError{exitUsage, err}
+		}
+		return storeError(err)
+	}
+	defer b.Close()
+	return boardError(do(b))
+}
+
+// onZooKeeper says what kind of board a URL names.
+func onZooKeeper(url string) bool { return strings.HasPrefix(strings.ToLower(url), "zookeeper:") }
+
+// boardError gives an error of a board its exit code.
+func boardError(err error) error {
+	var (
+		exit    *exitError
+		invalid *board.InvalidError
+		claimed *board.ClaimedError
+		other   *board.NotOwnerError
+	)
+	switch {
+	case err == nil, errors.As(err, &exit):
+		return err
+	case errors.As(err, &invalid):
+		return &exitError{exitUsage, err}
+	case errors.Is(err, board.ErrAway):
+		return &exitError{exitNoAnswer, err}
+	case errors.As(err, &claimed), errors.As(err, &other), errors.Is(err, board.ErrNotFound), errors.Is(err, board.ErrUnowned), errors.Is(err, board.ErrExists),
+		errors.Is(err, board.ErrClaimLost), errors.Is(err, board.ErrNothing):
+		return &exitError{exitRefused, err}
+	}
+	return err
+}
+
+// once bounds a command that asks and answers.
+func once(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, connectTimeout)
+}
+
+// postingView is a posting for programs.
+type postingView struct {
+	UUID         string         `json:"uuid"`
+	Name         string         `json:"name"`
+	Priority     board.Priority `json:"priority"`
+	State        board.State    `json:"state"`
+	Owner        string         `json:"owner"`
+	CreatedOn    *time.Time     `json:"created_on"`
+	LastModified *time.Time     `json:"last_modified"`
+	ExpiresIn    *int64         `json:"expires_in_ms,omitempty"`
+	Sequence     int64          `json:"sequence"`
+	Book         *board.Book    `json:"book"`
+	Details      any            `json:"details"`
+	Extra        any            `json:"extra,omitempty"`
+	Ref          string         `json:"ref"`
+	Event        string         `json:"event,omitempty"` // of watch
+	Fence        uint64         `json:"fence,omitempty"` // of claim
+	Attempt      int            `json:"attempt,omitempty"`
+}
+
+func viewOf(r *board.Row) *postingView {
+	v := &postingView{
+		UUID: r.UUID, Name: r.Name, Priority: r.Priority, State: r.State, Owner: r.Owner, CreatedOn: known(r.CreatedOn), LastModified: known(r.LastModified),
+		Sequence: r.Sequence, Book: r.Book, Details: map[string]any{}, Ref: r.Ref,
+	}
+	if len(r.Details) > 0 {
+		v.Details = printable(r.Details)
+	}
+	if len(r.Extra) > 0 {
+		v.Extra = printable(r.Extra)
+	}
+	if r.ExpiresIn > 0 {
+		ms := r.ExpiresIn.Milliseconds()
+		v.ExpiresIn = &ms
+	}
+	return v
+}
+
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// printable replaces the numbers that JSON has not by their names.
+func printable(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return strconv.FormatFloat(v, 'g', -1, 64)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = printable(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key := range v {
+			out[key] = printable(v[key])
+		}
+		return out
+	}
+	return v
+}
+
+func postingTable(a *app) *table {
+	return newTable(a.out, "UUID", "NAME", "PRIORITY", "STATE", "OWNER", "CREATED", "SEQUENCE")
+}
+
+// shown is a text that anybody may have posted for a terminal: quoted if it holds line ends, escape sequences and the like.
+func shown(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+func postingRow(t *table, r *board.Row) {
+	created := ""
+	if !r.CreatedOn.IsZero() {
+		created = r.CreatedOn.Format(time.RFC3339)
+	}
+	t.row(shown(r.UUID), shown(r.Name), r.Priority.String(), r.State.String(), cmp.Or(shown(r.Owner), "-"), created, strconv.FormatInt(r.Sequence, 10))
+}
+
+type boardListCmd struct {
+	boardFlags
+	Unclaimed  bool `help:"Only those that can be claimed."`
+	Trash      bool `help:"What was put aside."`
+	AsTaskFlow bool `name:"as-taskflow" help:"In the order in which TaskFlow has them."`
+	Limit      int  `help:"At most so many; 0 = all." default:"0"`
+	JSON       bool `name:"json" help:"One JSON object per posting."`
+}
+
+func (boardListCmd) Help() string {
+	return `Higher priorities first, then older ones: the order in which they are claimed. Records that are no postings are named on standard error.
+
+Examples:
+  takt board list --board redis://127.0.0.1:6379?namespace=taskflow
+  takt board list --unclaimed --json | jq -r .uuid
+  takt board list --trash`
+}
+
+func (c *boardListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must not be negative", c.Limit)}
+	}
+	return c.with(ctx, a, func(b *board.Board) error {
+		rows, err := c.rows(ctx, b)
+		if err != nil {
+			return err
+		}
+		if c.Limit > 0 {
+			rows = rows[:min(len(rows), c.Limit)]
+		}
+		if c.JSON {
+			for i := range rows {
+				if err := printJSON(a.out, viewOf(&rows[i])); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		t := postingTable(a)
+		for i := range rows {
+			postingRow(t, &rows[i])
+		}
+		return t.flush()
+	})
+}
+
+func (c *boardListCmd) rows(ctx context.Context, b *board.Board) ([]board.Row, error) {
+	if c.Trash {
+		return b.TrashList(ctx)
+	}
+	return b.List(ctx, board.ListOptions{OnlyUnclaimed: c.Unclaimed, AsTaskFlow: c.AsTaskFlow, LastModified: c.JSON})
+}
+
+// boardID names a posting.
+type boardID struct {
+	ID string `arg:"" help:"UUID of the posting, or its name in the store (ref)."`
+}
+
+type boardShowCmd struct {
+	boardFlags
+	boardID
+	JSON bool `name:"json" help:"One JSON object."`
+}
+
+func (boardShowCmd) Help() string {
+	return `Examples:
+  takt board show 0b7da2c7-1235-4ade-86b0-1a569887709b
+  takt board show job0000000003 --board zookeeper://127.0.0.1/taskflow/jobs --json`
+}
+
+func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(b *board.Board) error {
+		ctx, cancel := once(ctx)
+		defer cancel()
+		r, err := b.Find(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		v := viewOf(&r)
+		if c.JSON {
+			return printJSON(a.out, v)
+		}
+		t := newTable(a.out, "FIELD", "VALUE")
+		t.row("uuid", shown(v.UUID))
+		t.row("name", shown(v.Name))
+		t.row("priority", v.Priority.String())
+		t.row("state", v.State.String())
+		t.row("owner", cmp.Or(shown(v.Owner), "nobody"))
+		if r.ExpiresIn > 0 {
+			t.row("claim ends in", r.ExpiresIn.Round(time.Millisecond).String()+", unless it is extended")
+		}
+		for name, at := range map[string]*time.Time{"created": v.CreatedOn, "last modified": v.LastModified} {
+			if at != nil {
+				t.row(name, at.Format(time.RFC3339Nano))
+			}
+		}
+		t.row("sequence", strconv.FormatInt(v.Sequence, 10))
+		if v.Book != nil {
+			t.row("book", shown(v.Book.Name+":"+v.Book.UUID))
+		}
+		details, err := json.Marshal(v.Details)
+		if err != nil {
+			return err
+		}
+		t.row("details", string(details))
+		t.row("ref", shown(v.Ref))
+		return t.flush()
+	})
+}
+
+type boardWatchCmd struct {
+	boardFlags
+	JSON bool `name:"json" help:"One JSON object per event: the posting, and event."`
+}
+
+func (boardWatchCmd) Help() string {
+	return `Begins with what is there, and goes on until it is stopped: posted, claimed, released (given back, expired, session ended), removed (consumed or put aside). What happens and is undone at once may not be seen.
+
+Examples:
+  takt board watch
+  takt board watch --json | jq -c '[.event, .name, .owner]'`
+}
+
+func (c *boardWatchCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(b *board.Board) error {
+		for e, err := range b.Watch(ctx) {
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				v := viewOf(&e.Row)
+				v.Event = string(e.Kind)
+				err = printJSON(a.out, v)
+			} else {
+				_, err = fmt.Fprintf(a.out, "%s  %-8s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), e.Kind, shown(e.Row.UUID), shown(e.Row.Name), shown(e.Row.Owner))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type boardEntitiesCmd struct {
+	boardFlags
+	Kind string `help:"Only of this kind: conductor."`
+	JSON bool   `name:"json" help:"One JSON object per entity."`
+}
+
+func (boardEntitiesCmd) Help() string {
+	return `On ZooKeeper conductors of Takt and TaskFlow, on Redis those of Takt: TaskFlow does not register there.
+
+Examples:
+  takt board entities --json`
+}
+
+func (c *boardEntitiesCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(b *board.Board) error {
+		ctx, cancel := once(ctx)
+		defer cancel()
+		all, err := b.Entities(ctx, c.Kind)
+		if err != nil {
+			return err
+		}
+		t := newTable(a.out, "KIND", "NAME", "METADATA")
+		for _, e := range all {
+			if c.JSON {
+				if err := printJSON(a.out, e); err != nil {
+					return err
+				}
+				continue
+			}
+			text, err := json.Marshal(e.Metadata)
+			if err != nil {
+				return err
+			}
+			t.row(shown(e.Kind), shown(e.Name), string(text))
+		}
+		if c.JSON {
+			return nil
+		}
+		return t.flush()
+	})
+}
+
+type boardStatsCmd struct {
+	boardFlags
+	JSON bool `name:"json" help:"One JSON object."`
+}
+
+func (boardStatsCmd) Help() string {
+	return `Examples:
+  takt board stats --json`
+}
+
+// boardStats are counts over a board.
+type boardStats struct {
+	Unclaimed  int            `json:"unclaimed"`
+	Claimed    int            `json:"claimed"`
+	Trashed    int            `json:"trashed"`
+	Malformed  int            `json:"malformed"`
+	Priorities map[string]int `json:"unclaimed_by_priority"`
+	Owners     int            `json:"owners"`
+	Entities   int            `json:"entities"`
+	Oldest     *time.Time     `json:"oldest_unclaimed"`
+}
+
+func (c *boardStatsCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(b *board.Board) error {
+		s, err := statsOf(ctx, b)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, s)
+		}
+		t := newTable(a.out, "COUNT", "VALUE")
+		for _, row := range []struct {
+			name  string
+			value int
+		}{{"unclaimed", s.Unclaimed}, {"claimed", s.Claimed}, {"owners", s.Owners}, {"put aside", s.Trashed}, {"malformed", s.Malformed}, {"entities", s.Entities}} {
+			t.row(row.name, strconv.Itoa(row.value))
+		}
+		for p := board.VeryHigh; p >= board.VeryLow; p-- {
+			if n := s.Priorities[p.String()]; n > 0 {
+				t.row("unclaimed "+p.String(), strconv.Itoa(n))
+			}
+		}
+		if s.Oldest != nil {
+			t.row("oldest unclaimed", s.Oldest.Format(time.RFC3339))
+		}
+		return t.flush()
+	})
+}
+
+func statsOf(ctx context.Context, b *board.Board) (*boardStats, error) {
+	s := &boardStats{Priorities: map[string]int{}}
+	rows, err := b.List(ctx, board.ListOptions{OnMalformed: func(board.Malformed) { s.Malformed++ }})
+	if err != nil {
+		return nil, err
+	}
+	owners := map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		if r.State == board.Claimed {
+			s.Claimed++
+			owners[r.Owner] = true
+			continue
+		}
+		s.Unclaimed++
+		s.Priorities[r.Priority.String()]++
+		if s.Oldest == nil || r.CreatedOn.Before(*s.Oldest) {
+			s.Oldest = known(r.CreatedOn)
+		}
+	}
+	s.Owners = len(owners)
+	aside, err := b.TrashList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.Trashed = len(aside)
+	all, err := b.Entities(ctx, "")
+	s.Entities = len(all)
+	return s, err
+}
+
+type boardCheckCmd struct {
+	boardFlags
+	JSON bool `name:"json" help:"One JSON object per problem."`
+}
+
+func (boardCheckCmd) Help() string {
+	return `Reads the whole board and its keys and changes nothing. What is just being done may be listed: ask twice. The exit status is 1 if anything is found.
+
+Examples:
+  takt board check --board redis://127.0.0.1:6379?namespace=taskflow`
+}
+
+func (c *boardCheckCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(b *board.Board) error {
+		problems, err := b.Check(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range problems {
+			if c.JSON {
+				err = printJSON(a.out, map[string]string{"problem": p})
+			} else {
+				_, err = fmt.Fprintln(a.out, p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(problems) > 0 {
+			return &exitError{exitFailed, fmt.Errorf("%d problems", len(problems))}
+		}
+		if !c.JSON {
+			_, err = fmt.Fprintln(a.out, "nothing found")
+		}
+		return err
+	})
+}
