@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+)
+
+// takt measures Takt once, by its own command.
+func (p plan) takt(ctx context.Context, binary, server string, f figures) error {
+	namespace := newNamespace()
+	defer clean(ctx, server, namespace)
+	cmd := exec.CommandContext(ctx, binary, "bench", "board", "--json", "--log-level", "error",
+		"--board", server+"?namespace="+namespace, "--n", strconv.Itoa(p.N), "--workers", strconv.Itoa(p.Workers))
+	var out, errText bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errText
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, errText.Bytes())
+	}
+	found := map[string]any{}
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
+		return err
+	}
+	for _, name := range names() {
+		value, ok := found[name].(float64)
+		if !ok {
+			return fmt.Errorf("takt bench board gives no %s", name)
+		}
+		f.add(name, value)
+	}
+	return nil
+}
+
+// build builds the takt of this tree. The folder is the caller's to remove.
+func build(ctx context.Context) (binary, dir string, err error) {
+	if dir, err = os.MkdirTemp("", "takt-bench-"); err != nil {
+		return "", "", err
+	}
+	binary = filepath.Join(dir, "takt")
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/taktworks/takt").Output()
+	if err == nil {
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/takt")
+		cmd.Dir = string(bytes.TrimSpace(module))
+		var text []byte
+		if text, err = cmd.CombinedOutput(); err != nil {
+			err = fmt.Errorf("build takt: %w: %s", err, text)
+		}
+	}
+	return binary, dir, err
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+)
+
+//go:embed peer.py
+var peerPy string
+
+// python is Debian's, which has TaskFlow (scripts/install-tools).
+const python = "/usr/bin/python3"
+
+// newNamespace is that of a board of one run.
+func newNamespace() string { return fmt.Sprintf("takt_bench_%08x", rand.Uint32()) }
+
+// taskflow measures TaskFlow once: the same work, with what it offers.
+func (p plan) taskflow(ctx context.Context, server string, f figures) error {
+	for _, m := range []struct {
+		work, name string
+		workers    int
+		arg        func(worker int) int
+		post       int // postings that must be there before
+	}{
+		{"post", "post_per_s", 1, func(int) int { return p.N }, 0},
+		{"list", "list_ms", 1, func(int) int { return 0 }, p.N},
+		{"hand", "hand_per_s", p.Workers, func(i int) int { return i }, p.N},
+		{"iterate", "iterate_per_s", p.Workers, func(i int) int { return i }, p.N},
+		{"documented", "documented_per_s", p.Workers, func(int) int { return int(p.Loop.Seconds()) }, p.N},
+	} {
+		namespace := newNamespace()
+		err := func() error {
+			defer clean(ctx, server, namespace)
+			if m.post > 0 {
+				if _, _, err := peers(ctx, server, namespace, "post", 1, func(int) int { return m.post }); err != nil {
+					return err
+				}
+			}
+			did, took, err := peers(ctx, server, namespace, m.work, m.workers, m.arg)
+			if err != nil {
+				return err
+			}
+			if want := p.N; m.work != "documented" && did != want {
+				return fmt.Errorf("did %d of %d", did, want)
+			}
+			if m.work == "list" {
+				f.add(m.name, float64(took)/float64(time.Millisecond))
+			} else {
+				f.add(m.name, float64(did)/took.Seconds())
+			}
+			return nil
+		}()
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.work, err)
+		}
+	}
+	return nil
+}
+
+// peers runs processes of TaskFlow that begin together, and says how much they did in all and how long it took to the last.
+func peers(ctx context.Context, server, namespace, work string, n int, arg func(int) int) (did int, took time.Duration, err error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return 0, 0, errors.New("--redis must be redis://host:port for TaskFlow")
+	}
+	host, port, err := net.SplitHostPort(u.Host)
+	if err != nil {
+		return 0, 0, fmt.Errorf("--redis must be redis://host:port for TaskFlow: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	all := make([]*peer, n)
+	defer func() {
+		cancel()
+		for _, p := range all {
+			if p != nil {
+				_ = p.cmd.Wait()
+			}
+		}
+	}()
+	for i := range all {
+		if all[i], err = startPeer(ctx, host, port, namespace, work, strconv.Itoa(arg(i))); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, p := range all {
+		if line, err := p.out.ReadString('\n'); err != nil || line != "ready\n" {
+			return 0, 0, fmt.Errorf("%s says %q: is TaskFlow installed (make tools)? %w", python, line, err)
+		}
+	}
+	begin := time.Now()
+	for _, p := range all {
+		if _, err := io.WriteString(p.in, "go\n"); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, p := range all {
+		var result struct{ Did int }
+		line, err := p.out.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, &result)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		did += result.Did
+	}
+	return did, time.Since(begin), nil
+}
+
+// peer is one process.
+type peer struct {
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func startPeer(ctx context.Context, args ...string) (*peer, error) {
+	cmd := exec.CommandContext(ctx, python, append([]string{"-c", peerPy}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &peer{cmd, in, bufio.NewReader(out)}, cmd.Start()
+}
+
+// clean deletes the keys of a namespace.
+func clean(ctx context.Context, server, namespace string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	rdb, err := redis.Connect(ctx, redis.Options{URL: server})
+	if err == nil {
+		defer rdb.Close()
+		err = redis.Scan(ctx, rdb, redis.Glob(namespace)+":*", func(names []string) error {
+			return rdb.Do(ctx, rdb.B().Unlink().Key(names...).Build()).Error()
+		})
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "keys %s:* may be left: %v\n", namespace, err)
+	}
+}
