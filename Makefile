@@ -1,6 +1,8 @@
 # Everything is run from here; .ci/run calls `make lint verify test`.
 GO       ?= go
 FUZZTIME ?= 60s
+SOAK     ?= 30m
+TESTS    ?= TestTaskFault
 TESTFLAGS ?= -race -timeout 9m
 
 .PHONY: help
@@ -47,16 +49,18 @@ verify: results ## Generated docs are current, and every defect number is in a t
 	@$(GO) run ./internal/verify numbers
 
 .PHONY: soak
-soak: tools ## Run the fault tests of tasks with their large numbers, TAKT_TEST_LONG
-	TAKT_TEST_LONG=1 CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 3h -v -run TestTaskFault ./test/fault
+soak: tools ## Run the fault tests of tasks with their large numbers, and the mix of faults for SOAK; TESTS chooses some
+	TAKT_TEST_LONG=1 TAKT_TEST_SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 4h -v -run '$(TESTS)' ./test/fault
 
 .PHONY: fuzz
 fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: bench
-bench: tools build ## Go benchmarks, job orders and tasks through Redis, tasks beside asynq and river (30 min)
+bench: tools build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq, river and bare streams, boards beside TaskFlow (40 min)
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	./bin/takt bench jobs --n 5000
 	./bin/takt bench tasks
+	./bin/takt bench board
 	cd bench && $(GO) run ./tasks
+	cd bench && $(GO) run ./boards

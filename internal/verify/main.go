@@ -166,7 +166,7 @@ func runTests(file, dir string, testFlags []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	skipped, err := follow(out, strings.TrimSpace(string(module)), filepath.ToSlash(dir), json.NewEncoder(kept))
+	skipped, err := follow(out, os.Stdout, strings.TrimSpace(string(module)), filepath.ToSlash(dir), json.NewEncoder(kept))
 	if err := errors.Join(err, cmd.Wait()); err != nil {
 		return fmt.Errorf("go test: %w", err)
 	}
@@ -176,33 +176,34 @@ func runTests(file, dir string, testFlags []string) error {
 	return nil
 }
 
-func follow(out io.Reader, module, dir string, kept *json.Encoder) (skipped []string, err error) {
+// follow reads what go test -json says: it shows one line a package and what failed tests said, keeps how tests ended, and returns those that were skipped.
+func follow(out io.Reader, show io.Writer, module, dir string, kept *json.Encoder) (skipped []string, err error) {
 	output := make(map[string][]string) // by test, shown when it fails
 	scan := bufio.NewScanner(out)
 	scan.Buffer(nil, 16<<20)
 	for scan.Scan() {
 		var e struct{ Action, Package, ImportPath, Test, Output string }
 		if json.Unmarshal(scan.Bytes(), &e) != nil {
-			fmt.Println(scan.Text())
+			fmt.Fprintln(show, scan.Text())
 			continue
 		}
 		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Join(dir, strings.TrimPrefix(e.Package, module))), "./")
 		name := folder + " " + e.Test
 		switch e.Action {
 		case "build-output":
-			fmt.Print(e.Output)
+			fmt.Fprint(show, e.Output)
 		case "output":
 			output[name] = append(output[name], e.Output)
 			continue
 		case "fail":
-			fmt.Print(strings.Join(output[name], ""))
+			fmt.Fprint(show, strings.Join(output[name], ""))
 		case "skip":
 			if e.Test != "" {
 				skipped = append(skipped, name)
 			}
 		case "pass":
 			if lines := output[name]; e.Test == "" && len(lines) > 0 {
-				fmt.Print(lines[len(lines)-1])
+				fmt.Fprint(show, lines[len(lines)-1])
 			}
 		}
 		if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
@@ -218,10 +219,11 @@ func follow(out io.Reader, module, dir string, kept *json.Encoder) (skipped []st
 }
 
 // word is a number as it is written in tests. Those of the first job orders and of tasks have letters of their own; the behaviours of tasks have
-// the prefix task-, but A, which stands alone too.
-var word = regexp.MustCompile(`\b(E-[SP]|task-[A-H]|plus-|[ADTLWSC])[0-9]+\b`)
+// the prefix task-, defects of boards board-, but A, which stands alone too.
+var word = regexp.MustCompile(`\b(E-[SP]|task-[A-H]|board-D|plus-|[ADTLWSC])[0-9]+\b`)
 
-// find maps each number to the tests that passed and hold it: in their name, their text or the comment above them.
+// find maps each number to the tests that passed and hold it: in their name, in that of a subtest, or in a comment above or within them. Other text does not count: a cron
+// expression may have an L5 in it.
 func find(root string, passed map[string]bool) (map[string][]string, error) {
 	where := make(map[string][]string)
 	add := func(text, test string) {
@@ -241,12 +243,7 @@ func find(root string, passed map[string]bool) (map[string][]string, error) {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			return err
 		}
@@ -260,7 +257,11 @@ func find(root string, passed map[string]bool) (map[string][]string, error) {
 			if f.Doc != nil {
 				from = f.Doc.Pos()
 			}
-			add(string(text[fset.Position(from).Offset:fset.Position(f.End()).Offset]), folder+"."+f.Name.Name)
+			for _, c := range file.Comments {
+				if from <= c.Pos() && c.End() <= f.End() {
+					add(c.Text(), folder+"."+f.Name.Name)
+				}
+			}
 		}
 		return nil
 	})
