@@ -21,5 +21,8 @@
 // an entry that was delivered before is counted when it starts, and from the third start on such entries run one at a time, so that
 // the innocent around a killer are not counted with it.
 //
+// Entries may be handed to others instead of being handled: Handle returns Later, and Entry.End says when they are done. Group.Free then says how many
+// takers wait, and nothing is read that no one waits for. A script of theirs that settles one entry may read the next one at once and Offer it.
+//
 // What the loop cannot see: an operator who destroys the group lets entries that are being handled be delivered again.
 package stream

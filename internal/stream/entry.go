@@ -23,11 +23,17 @@ type Entry struct {
 	// Failures is how often Handle returned an error for it in this process that was not Transient.
 	Failures int
 
+	Given any // what came with Group.Offer; nil for an entry that was read
+
+	session   *session // nil = came from no group
 	group     string
 	worker    string // heartbeat key
 	token     string
 	stream    int           // index in Group.Streams
 	since     time.Time     // when it was taken in
+	found     bool          // was found pending and never begun: an Offer of it may be on its way
+	picked    bool          // has a slot, and Free does not know of it yet; guarded by held.mu
+	ending    ending        // what became of it when Handle left it to others; guarded by held.mu
 	delivered bool          // was delivered before: count the start
 	pauses    backoff       // before it is tried again
 	retried   bool          // waited once already: say so in the log only the first time
@@ -76,6 +82,23 @@ func (e *Entry) Settle(c *commit.Commit) {
 	c.XDel(e.Stream, e.ID)
 }
 
+// Heartbeat is the key whose value must be Token for a script to settle the entry; if it is not, the entry has another owner.
+func (e *Entry) Heartbeat() string { return e.worker }
+
+// Token is the one under which the entry was delivered; Group.Offer takes it for what the same script has read.
+func (e *Entry) Token() string { return e.token }
+
+// Group is the name of the consumer group in which the entry is pending.
+func (e *Entry) Group() string { return e.group }
+
+// Consumer is the name of the consumer for which the entry is pending, that of the worker; "" for an Entry that came from no group.
+func (e *Entry) Consumer() string {
+	if e.session == nil {
+		return ""
+	}
+	return e.session.g.Worker.id
+}
+
 // Result says how a handled entry is settled.
 type Result int
 
@@ -85,6 +108,9 @@ const (
 	Ack Result = iota
 	// Settled says that the handler's commit, made with Entry.Settle, has done so.
 	Settled
+	// Later says that somebody has the entry in hand and calls Entry.End when it is done. Until then it is held, by this worker and outside of the slots: it
+	// is neither acknowledged nor read again, and counts neither as running nor as read ahead. Run waits for it as for a handler.
+	Later
 )
 
 // Batch is what Group.Finish settles: handled entries of one stream, delivered under one token, at most 256.

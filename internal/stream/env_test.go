@@ -56,6 +56,12 @@ func (e *env) join(id string, g Group) *member {
 
 func (e *env) joinTTL(id string, ttl time.Duration, g Group) *member {
 	e.t.Helper()
+	return e.joinGroup(id, ttl, &g)
+}
+
+// joinGroup is for those who need the group while it runs.
+func (e *env) joinGroup(id string, ttl time.Duration, g *Group) *member {
+	e.t.Helper()
 	m := &member{e: e, proxy: testenv.CountingProxy(e.t, e.srv.URL), groupEnd: make(chan error, 1), workerEnd: make(chan error, 1)}
 	m.rdb = e.srv.Connect(e.t, redis.Options{URL: m.proxy.URL, DialTimeout: time.Second})
 	m.worker = NewWorker(m.rdb, e.keys, id, ttl, testLog(e.t))

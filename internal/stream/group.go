@@ -46,6 +46,13 @@ type Group struct {
 	// What was read for quick ones and waits for long is given back, for whoever has a slot. 0 = Ready entries, whatever they take.
 	Ahead time.Duration
 
+	// Free says how many more entries may be taken in now, for handlers that hand them over (Later): the reader has room for that many, less those
+	// that wait for a slot or whose Handle has neither returned nor called Entry.Counted: by then Free has to know of the entry. So nothing is read that it has no room for,
+	// but that a wait for several streams may bring one of each. Slots bounds how many Handles run, not what is read. Without room nothing is sent to Redis until Wake is
+	// called, or a Handle returns, and Free says more. It is called by one goroutine at a time, without a lock of the loop, and must not block.
+	// Ready does not count then, and Ahead is refused. nil = room is what Slots and Ready say.
+	Free func() int
+
 	// Order says which stream comes first, a permutation of the indexes of Streams that is not changed after; nil = always that of Streams. It is called
 	// for every read, or for every entry that is read, and for every entry that is to be handled, by one goroutine at a time.
 	Order func() []int
@@ -102,6 +109,8 @@ func (g *Group) Check() error {
 		return fmt.Errorf("stream: group %s: Handle is missing", g.Name)
 	case g.Slots < 0:
 		return fmt.Errorf("stream: group %s: Slots %d is negative", g.Name, g.Slots)
+	case g.Free != nil && g.Ahead > 0:
+		return fmt.Errorf("stream: group %s: Ahead %v does not go with Free, which says what is read", g.Name, g.Ahead)
 	case (g.Finish == nil) != (g.Doom == nil):
 		return fmt.Errorf("stream: group %s: Finish and Doom are needed together", g.Name)
 	}
@@ -125,7 +134,7 @@ func (g *Group) observe(o Outcome, n int) {
 	}
 }
 
-// Run handles entries until ctx ends. Then it stops reading, gives running handlers Drain to finish, and returns nil when what it held is settled
+// Run handles entries until ctx ends. Then it stops reading, gives running handlers, and those who have an entry for Later, Drain to finish, and returns nil when what it held is settled
 // or handed back; others get that when the worker's Run has ended, but what was never begun at once if the group reads by Ahead. No error of Redis or of a
 // handler ends it (E-S27): it returns an error only if g is filled in wrongly.
 func (g *Group) Run(ctx context.Context) error {
@@ -149,7 +158,9 @@ func (g *Group) Run(ctx context.Context) error {
 		over := time.AfterFunc(drain, func() { stop(ErrStopped) })
 		context.AfterFunc(work, func() { over.Stop() })
 	})()
-	l := &loop{g: g, log: log, work: work, alone: make(chan struct{}, 1)}
+	l := &loop{g: g, log: log, work: work, alone: make(chan struct{}, 1), poked: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	g.Worker.loops.Store(g, l)
+	defer g.Worker.loops.CompareAndDelete(g, l)
 	var sessions sync.WaitGroup
 	sessions.Go(func() { l.listen(ctx) })
 	for {
@@ -173,7 +184,7 @@ func (g *Group) Run(ctx context.Context) error {
 	return nil
 }
 
-// listen passes on what Changed tells until ctx ends.
+// listen passes on what Changed tells, and that something is to be read again, until ctx ends.
 func (l *loop) listen(ctx context.Context) {
 	for {
 		select {
@@ -182,6 +193,8 @@ func (l *loop) listen(ctx context.Context) {
 		case <-l.g.Changed:
 			l.changes.Add(1)
 			l.wake()
+			l.interrupt(ctx)
+		case <-l.again:
 			l.interrupt(ctx)
 		}
 	}

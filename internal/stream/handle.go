@@ -43,9 +43,11 @@ type loop struct {
 	work  context.Context // ends when the time to drain is over
 	alone chan struct{}   // holds a token while a suspect runs
 
-	now     atomic.Pointer[held]    // of the session that reads, nil = none did yet
+	now     atomic.Pointer[session] // the one that reads, nil = none did yet
 	reading atomic.Pointer[pending] // the wait for new entries that is going on; nil = none is
 	changes atomic.Uint64           // how often Changed has told of one
+	poked   chan struct{}           // holds one when Free is to be asked again
+	again   chan struct{}           // holds one when what was held is to be read again
 
 	mu   sync.Mutex
 	line *line // the reader's connection, see line.go
@@ -53,9 +55,10 @@ type loop struct {
 
 // wake lets the slots look again for what may begin.
 func (l *loop) wake() {
-	if h := l.now.Load(); h != nil {
-		h.wake()
+	if s := l.now.Load(); s != nil {
+		s.held.wake()
 	}
+	l.poke()
 }
 
 // session is the time of a group under one token.
@@ -67,10 +70,11 @@ type session struct {
 	acks  *acker
 	ctx   context.Context // of handlers: ends with the token, or when the time to drain is over
 	end   context.CancelCauseFunc
-	own   string // next id of the own pending entries to read, "" = done
-	made  bool   // the groups exist
-	mixed bool   // several streams may have more than fits: a plain read would take as much of each, so that Order counted for nothing
-	empty bool   // the last wait for new entries was for all streams and ended with none: there is nothing to be read before the next
+	own   string        // next id of the own pending entries to read, "" = done
+	grace time.Duration // with Free: of those, the younger ones are left to Offer for now
+	made  bool          // the groups exist
+	mixed bool          // several streams may have more than fits: a plain read would take as much of each, so that Order counted for nothing
+	empty bool          // the last wait for new entries was for all streams and ended with none: there is nothing to be read before the next
 	sweep time.Time
 	woken time.Time // when the slots were last told to look again for what may begin
 }
@@ -79,14 +83,15 @@ func newSession(l *loop, e *epoch) *session {
 	s := &session{loop: l, epoch: e, held: newHeld(l), own: "-", mixed: true}
 	s.ctx, s.end = context.WithCancelCause(l.work)
 	s.acks = newAcker(s)
-	l.now.Store(s.held)
+	l.now.Store(s)
 	return s
 }
 
-// serve handles entries until the intake is closed and all that was begun is settled or given up. run is the context of Run.
+// serve handles entries until the intake is closed and all that was begun, or left to others, is settled or given up. run is the context of Run.
 func (s *session) serve(run context.Context) {
 	defer s.end(ErrLost)
 	defer context.AfterFunc(s.epoch.ctx, func() { s.end(context.Cause(s.epoch.ctx)) })()
+	context.AfterFunc(s.ctx, s.held.expire)
 	var slots, acks sync.WaitGroup
 	acks.Go(s.acks.run)
 	for range s.g.slots() {
@@ -95,6 +100,7 @@ func (s *session) serve(run context.Context) {
 	slots.Wait()
 	close(s.acks.in)
 	acks.Wait()
+	s.held.awaitLeft()
 }
 
 // slot handles one entry after the other, first that one, if there is one, whose handler ended the goroutine of the slot before.
@@ -175,8 +181,17 @@ func (s *session) try(e *Entry) (again bool) {
 	if e.delivered && !s.begin(e) {
 		return e.delivered && s.ctx.Err() == nil
 	}
+	if e.retried || e.Failures > 0 {
+		s.held.reopen(e)
+	}
 	result, err := guard(func() (Result, error) { return s.g.Handle(s.ctx, e) })
+	if s.g.Free != nil {
+		s.held.counted(e)
+	}
 	switch {
+	case err == nil && result == Later:
+		s.later(e) // from here on e may be somebody else's
+		return false
 	case err == nil && result == Settled:
 		s.g.observe(Handled, 1)
 		s.held.letGo(e)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,9 +24,17 @@ type held struct {
 	suspect []int                 // by stream, how many of those ready must run alone
 	queued  int
 	running int
+	poke    func()           // lets Free be asked again; nil without Free
+	picked  int              // with Free: of those that run, how many it does not count yet
 	ids     map[ref]struct{} // all of them
 	recent  map[ref]struct{} // let go since an own read began; nil = none is going on
 	closed  bool
+
+	found finds               // what an Offer may come too late for
+	left  map[*Entry]struct{} // by Handle to others, until End
+	none  sync.Cond           // none is left
+	over  bool                // no End counts any more
+	again atomic.Bool         // something is pending for this worker and was let go
 }
 
 func newHeld(l *loop) *held {
@@ -43,8 +52,11 @@ func newHeld(l *loop) *held {
 		shut = func(int) bool { return false }
 	}
 	h := &held{ready: make([][]*Entry, streams), suspect: make([]int, streams), ids: map[ref]struct{}{}, order: order,
-		shut: shut, alone: l.alone, inOrder: l.g.slots() == 1, rejoins: l.wake}
-	h.arrived.L, h.freed.L = &h.mu, &h.mu
+		shut: shut, alone: l.alone, inOrder: l.g.slots() == 1, rejoins: l.wake, left: map[*Entry]struct{}{}}
+	if l.g.Free != nil {
+		h.poke = l.poke
+	}
+	h.arrived.L, h.freed.L, h.none.L = &h.mu, &h.mu, &h.mu
 	return h
 }
 
@@ -52,15 +64,26 @@ func newHeld(l *loop) *held {
 func (h *held) add(e *Entry) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, have := h.ids[e.ref()]
-	_, had := h.recent[e.ref()]
-	if have || had {
+	if h.has(e.ref()) {
 		return false
+	}
+	h.admit(e)
+	return true
+}
+
+func (h *held) has(r ref) bool {
+	_, have := h.ids[r]
+	_, had := h.recent[r]
+	return have || had
+}
+
+func (h *held) admit(e *Entry) {
+	if e.found {
+		h.found.add(e.ref())
 	}
 	h.ids[e.ref()] = struct{}{}
 	e.since = time.Now()
 	h.enqueue(e)
-	return true
 }
 
 // putBack lets an entry that runs wait for its turn again, outside of its slot.
@@ -71,6 +94,7 @@ func (h *held) putBack(e *Entry) {
 }
 
 func (h *held) enqueue(e *Entry) {
+	h.account(e)
 	h.ready[e.stream] = insert(h.ready[e.stream], e)
 	h.queued++
 	if e.suspect() {
@@ -127,6 +151,10 @@ func (h *held) pick() *Entry {
 			}
 			h.remove(stream, i)
 			h.running++
+			if h.poke != nil {
+				e.picked = true
+				h.picked++
+			}
 			return e
 		}
 	}
@@ -261,6 +289,7 @@ func (h *held) letGo(entries ...*Entry) {
 	defer h.mu.Unlock()
 	for _, e := range entries {
 		rejoined = e.rejoin() || rejoined
+		h.account(e)
 		delete(h.ids, e.ref())
 		if h.recent != nil {
 			h.recent[e.ref()] = struct{}{}

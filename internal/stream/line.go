@@ -47,7 +47,7 @@ func (s *session) block(run context.Context, block time.Duration, count int, ope
 	}
 	s.reading.Store(&pending{l.id})
 	defer s.reading.Store(nil)
-	if run.Err() != nil || s.epoch.ctx.Err() != nil || s.changes.Load() != changes {
+	if run.Err() != nil || s.epoch.ctx.Err() != nil || s.changes.Load() != changes || s.held.again.Load() {
 		return nil
 	}
 	b := s.g.Worker.rdb.B()

@@ -38,7 +38,7 @@ func (s *session) read(run context.Context) {
 			continue
 		}
 		// What was on its way to us when the connection broke is pending for us, unseen.
-		s.own = "-"
+		s.own, s.grace = "-", 0
 		if IsNoGroup(err) {
 			s.made = false
 			s.g.Worker.doubt() // whoever took the groups may have taken the heartbeats too
@@ -54,12 +54,15 @@ func (s *session) read(run context.Context) {
 
 // turn does the next thing a reader has to do, with one or two round trips.
 func (s *session) turn(run context.Context) error {
-	if !s.made {
-		return s.makeGroups(run)
-	}
 	if s.g.Closed != nil && time.Since(s.woken) >= longestSweep {
 		s.woken = time.Now()
 		s.wake() // a stream may be open again, and nobody told
+	}
+	if s.g.Free != nil {
+		return s.pull(run)
+	}
+	if !s.made {
+		return s.makeGroups(run)
 	}
 	ready, look := s.ready(), time.Duration(0)
 	if s.g.Ahead > 0 {
@@ -77,6 +80,9 @@ func (s *session) turn(run context.Context) error {
 		return err
 	}
 	room := rooms[len(rooms)-1]
+	if s.held.again.Swap(false) {
+		s.own = "-"
+	}
 	if s.own != "" {
 		return s.readOwn(run, room)
 	}
@@ -272,8 +278,7 @@ func (s *session) take(stream int, list rueidis.RedisMessage) (n int, err error)
 
 // entry makes an Entry of its id and its fields, an array of names and values.
 func (s *session) entry(stream int, id string, fields rueidis.RedisMessage) (*Entry, error) {
-	e := &Entry{Stream: s.g.Streams[stream], ID: id, Deliveries: 1,
-		stream: stream, group: s.g.Name, worker: s.epoch.key, token: s.epoch.token}
+	e := s.blank(stream, id)
 	if s.g.Field != "" {
 		part, err := fields.ToArray()
 		if err != nil {
@@ -296,6 +301,12 @@ func (s *session) entry(stream int, id string, fields rueidis.RedisMessage) (*En
 	}
 	e.Data = e.Fields[s.g.Field]
 	return e, nil
+}
+
+// blank makes a new Entry without its data.
+func (s *session) blank(stream int, id string) *Entry {
+	return &Entry{Stream: s.g.Streams[stream], ID: id, Deliveries: 1,
+		session: s, stream: stream, group: s.g.Name, worker: s.epoch.key, token: s.epoch.token}
 }
 
 // readOwn takes in the next page of what is pending for this worker and not held: from before a restart, or given to us by a read
@@ -381,6 +392,7 @@ func (s *session) claim(run context.Context, stream int, holder, from string, co
 		if err != nil {
 			return "", 0, fmt.Errorf("claim.lua: %w", err)
 		}
+		e.found = s.g.Free != nil && holder == w.id && e.Deliveries == 1
 		s.held.add(e)
 	}
 	s.tellLost(key, gone)
@@ -450,7 +462,7 @@ func (s *session) sweepDead(run context.Context) error {
 		}
 	}
 	if pending > int64(mine) {
-		s.own = "-"
+		s.own, s.grace = "-", offerGrace
 	}
 	dead, err := s.deadOf(run, others)
 	if err != nil {
@@ -543,7 +555,7 @@ func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, er
 func (s *session) takeOver(run context.Context, c consumer) (all bool, err error) {
 	total := 0
 	for run.Err() == nil && !all {
-		room := s.held.room(s.g.slots(), s.ready())
+		room := s.room()
 		if room <= 0 {
 			break
 		}

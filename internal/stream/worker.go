@@ -39,6 +39,8 @@ type Worker struct {
 	ttl  time.Duration
 	log  *slog.Logger
 
+	loops sync.Map // of *Group to its *loop, while it runs
+
 	mu      sync.Mutex
 	current *epoch        // nil = not alive
 	changed chan struct{} // closed and renewed when current changes
