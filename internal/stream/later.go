@@ -3,7 +3,7 @@ package stream
 import "context"
 
 // ending is what became of an entry after Handle, or while it ran.
-type ending int
+type ending uint8
 
 const (
 	endedNot     ending = iota // somebody has it in hand, or Handle does

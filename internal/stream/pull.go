@@ -31,7 +31,7 @@ func (e *Entry) Counted() {
 
 // Offer takes in an entry that a script of the caller has read, by XREADGROUP with ">" for this worker's consumer and this group, while it found token in the
 // heartbeat; id and fields are those of the entry. It is handled like one that the loop has read (Deliveries 1), when a slot is free, and Entry.Given is given.
-// The map is the loop's from then on. The offer must be made within five minutes after the read.
+// The map is the loop's from then on. Make the offer within five minutes after the read, and before Free counts the taker that it is for; else another is read for that one, too.
 //
 // false: nothing was taken in, because the group runs under another token, or does not run, or is about to end, or has the entry already, or has no such
 // stream, or no Free. The caller has nothing to do then: the entry is pending, and is found as one whose reply was lost.
