@@ -3,7 +3,6 @@ package task
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -199,13 +198,13 @@ func (w *waits) remove(id string, ch chan struct{}) {
 // listen is the subscription. It outlives lost connections.
 func (w *waits) listen(ctx context.Context, stopped chan struct{}, ready func()) {
 	defer close(stopped)
-	w.c.subscribe(ctx, w.c.keys.TaskAwaitChannel(w.name), ready, func(id string) {
+	redis.Subscribe(ctx, w.c.rdb, w.c.keys.TaskAwaitChannel(w.name), ready, func(id string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for ch := range w.by[id] {
 			poke(ch)
 		}
-	})
+	}, w.c.log)
 }
 
 func (w *waits) close() {
@@ -223,46 +222,6 @@ func poke(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
-	}
-}
-
-// subscribe calls message for everything published on a channel until ctx ends, over lost connections too; ready is called after each time that the
-// subscription is there, for what was published before that is lost.
-func (c *Client) subscribe(ctx context.Context, channel string, ready func(), message func(string)) {
-	pause := 50 * time.Millisecond
-	for ctx.Err() == nil {
-		if err := c.subscribeOnce(ctx, channel, func() { pause = 50 * time.Millisecond; ready() }, message); ctx.Err() == nil {
-			c.log.Debug("task: subscription lost", "channel", channel, "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, awaitPoll)
-	}
-}
-
-var errUnsubscribed = errors.New("the subscription has ended")
-
-func (c *Client) subscribeOnce(ctx context.Context, channel string, ready func(), message func(string)) error {
-	conn, release := c.rdb.Dedicate()
-	defer release()
-	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { message(m.Message) }})
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	err := conn.Do(call, c.rdb.B().Subscribe().Channel(channel).Build()).Error()
-	cancel()
-	if err != nil {
-		return err
-	}
-	ready()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-lost:
-		if err == nil {
-			err = errUnsubscribed
-		}
-		return err
 	}
 }
 

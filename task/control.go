@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"github.com/taktworks/takt/internal/redis"
 	"maps"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func (c *control) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() {
-		c.w.client.subscribe(ctx, c.w.client.keys.TaskControl(), func() { poke(c.wake) }, func(string) { poke(c.wake) })
+		redis.Subscribe(ctx, c.w.client.rdb, c.w.client.keys.TaskControl(), func() { poke(c.wake) }, func(string) { poke(c.wake) }, c.w.client.log)
 	})
 	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"github.com/taktworks/takt/internal/redis"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -50,7 +51,7 @@ func (p *promoter) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() {
-		p.c.subscribe(ctx, p.c.keys.TaskDelayed(), func() { poke(p.wake) }, func(string) { poke(p.wake) })
+		redis.Subscribe(ctx, p.c.rdb, p.c.keys.TaskDelayed(), func() { poke(p.wake) }, func(string) { poke(p.wake) }, p.c.log)
 	})
 	for ctx.Err() == nil {
 		wait, err := p.turn(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/taktworks/takt/internal/redis"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -161,11 +162,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() {
-		s.client.subscribe(ctx, s.client.keys.SchedulerEntries(), func() { poke(s.wake) }, func(string) { poke(s.wake) })
+		redis.Subscribe(ctx, s.client.rdb, s.client.keys.SchedulerEntries(), func() { poke(s.wake) }, func(string) { poke(s.wake) }, s.client.log)
 	})
 	beside.Go(func() { s.watchVOs(ctx) })
 	beside.Go(func() {
-		s.client.subscribe(ctx, s.client.keys.TaskControl(), func() {}, func(string) { poke(s.wake) })
+		redis.Subscribe(ctx, s.client.rdb, s.client.keys.TaskControl(), func() {}, func(string) { poke(s.wake) }, s.client.log)
 	})
 	if !s.opts.NoPromote {
 		p := newPromoter(s.client, s.log)

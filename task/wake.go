@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"github.com/taktworks/takt/internal/redis"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,7 +112,9 @@ func (s *waiters) run(ctx context.Context) {
 	}
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() { s.w.client.subscribe(ctx, s.w.client.opts.LockPrefix+"lock:wake", func() {}, s.heard) })
+	listening.Go(func() {
+		redis.Subscribe(ctx, s.w.client.rdb, s.w.client.opts.LockPrefix+"lock:wake", func() {}, s.heard, s.w.client.log)
+	})
 	tick := time.NewTicker(placeKept / 3)
 	defer tick.Stop()
 	for {

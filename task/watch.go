@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/taktworks/takt/internal/redis"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,13 +69,13 @@ func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	helpers.Go(func() {
-		c.subscribe(ctx, c.keys.TaskEvents(), func() { poke(subscribed) }, func(batch string) {
+		redis.Subscribe(ctx, c.rdb, c.keys.TaskEvents(), func() { poke(subscribed) }, func(batch string) {
 			select {
 			case batches <- batch:
 			default:
 				missed.Add(1)
 			}
-		})
+		}, c.log)
 	})
 	helpers.Go(func() { c.keepWatched(ctx, subscribed) })
 	for {
