@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"internal"},
 	{"lock"},
 	{"limit"},
-	{"mqtt", "jobstore", "task", "board"},
+	{"mqtt", "jobstore", "task", "board", "workflow"},
 	{"jobcontrol", "sfc", "publisher", "mes", "station"},
 	{"examples"},
 	{"cmd", "test"},
@@ -26,7 +26,7 @@ var only = map[string][]string{
 	"github.com/eclipse/paho.golang": {"mqtt"},
 	"github.com/go-zookeeper/zk":     {"internal", "board"},
 	"github.com/mochi-mqtt/server":   {"internal"},
-	"github.com/redis/rueidis":       {"internal", "lock", "limit", "jobstore", "task", "board"},
+	"github.com/redis/rueidis":       {"internal", "lock", "limit", "jobstore", "task", "board", "workflow"},
 }
 
 func TestImportsPointDown(t *testing.T) {

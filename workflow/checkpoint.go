@@ -1,0 +1,133 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// checkpoint is cp in the words of complete.lua, without what is to be fetched.
+func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
+	after, err := t.after(cp, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	doc, err := encodeInfo(after)
+	if err != nil {
+		return nil, err
+	}
+	c, s, now := t.q.s.c, t.q.s, time.Now()
+	remove, gate, gateShard, home, ended := "0", "", "", "", "0"
+	if cp.RemoveContinued && cp.State == ContinuedAsNew {
+		remove = "1"
+	}
+	if t.Gate != nil {
+		g := c.of(t.Gate.Key)
+		gate, gateShard, home = t.Gate.Key, g.name(s), s.name(g)
+	}
+	if after.Ended != nil {
+		ended = unixMilli(*after.Ended)
+	}
+	args := []string{s.base, t.entry.Token(), t.entry.Consumer(), t.entry.ID, t.ID, t.Execution, t.q.name, t.cursor,
+		string(cp.State), doc, string(cp.Outcome), ended, c.opts.keep(), remove, gate, gateShard, home}
+	args = append(args, strconv.Itoa(len(cp.Executed)))
+	for i, e := range cp.Executed {
+		text, err := c.encode(fmt.Sprintf("Checkpoint.Executed[%d]", i), e)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, text)
+	}
+	args = append(args, strconv.Itoa(len(cp.Activities)))
+	for i, a := range cp.Activities {
+		field := fmt.Sprintf("Checkpoint.Activities[%d]", i)
+		if a.Queue == "" {
+			a.Queue = t.Queue
+		}
+		if err := checkQueue(field+".Queue", a.Queue); err != nil {
+			return nil, err
+		}
+		text, err := c.encode(field+".Event", a.Event)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, strconv.FormatInt(a.Event.Ref, 10), a.Queue, text)
+	}
+	args = append(args, strconv.Itoa(len(cp.Timers)))
+	for i, e := range cp.Timers {
+		field := fmt.Sprintf("Checkpoint.Timers[%d]", i)
+		if e.VisibleAt == nil {
+			return nil, &EventError{field + ".VisibleAt", "", "must be set: it is when the timer is due"}
+		}
+		text, err := c.encode(field, e)
+		if err != nil {
+			return nil, err
+		}
+		// From now, by this clock: a timer takes as long as was asked for, whatever the server's clock says.
+		args = append(args, strconv.FormatInt(e.Ref, 10), strconv.FormatInt(max(e.VisibleAt.Sub(now).Milliseconds(), 0), 10), text)
+	}
+	args = append(args, strconv.Itoa(len(cp.Canceled)))
+	for _, ref := range cp.Canceled {
+		args = append(args, strconv.FormatInt(ref, 10))
+	}
+	args = append(args, strconv.Itoa(len(cp.Messages)))
+	for i, m := range cp.Messages {
+		to, words, err := t.words(fmt.Sprintf("Checkpoint.Messages[%d]", i), m)
+		if err != nil {
+			return nil, err
+		}
+		args = append(append(args, to.name(s), strconv.Itoa(len(words))), words...)
+	}
+	return args, nil
+}
+
+// after is the document after a checkpoint.
+func (t *WorkflowTask) after(cp Checkpoint, now time.Time) (Info, error) {
+	after := t.Info
+	after.State = cp.State
+	switch cp.State {
+	case Active:
+	case ContinuedAsNew, Finished:
+		after.Outcome, after.Ended = cp.Outcome, &now
+	default:
+		return after, &EventError{"Checkpoint.State", string(cp.State), fmt.Sprintf("must be %s, %s or %s", Active, ContinuedAsNew, Finished)}
+	}
+	for i, e := range cp.Executed {
+		if i > 0 && e.Sequence != cp.Executed[i-1].Sequence+1 {
+			return after, &EventError{fmt.Sprintf("Checkpoint.Executed[%d].Sequence", i), strconv.FormatInt(e.Sequence, 10), "must be one more than that before it"}
+		}
+		after.LastSequence = e.Sequence
+	}
+	return after, nil
+}
+
+// words are those of act for a message, and the shard that it goes to.
+func (t *WorkflowTask) words(field string, m Message) (*shard, []string, error) {
+	c := t.q.s.c
+	if (m.Event == nil) == (m.Start == nil) {
+		return nil, nil, &EventError{field, "", "must have an Event or a Start"}
+	}
+	if m.Start != nil {
+		if err := m.Start.check(field + ".Start"); err != nil {
+			return nil, nil, err
+		}
+		to := c.of(m.Start.Instance.ID)
+		words, err := c.startWords(to, *m.Start, t.q.s, t.Instance, m.Rejected)
+		return to, words, err
+	}
+	if err := m.To.check(field + ".To"); err != nil {
+		return nil, nil, err
+	}
+	text, err := c.encode(field+".Event", *m.Event)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.of(m.To.ID), []string{"event", m.To.ID, m.To.Execution, text, "0"}, nil
+}
+
+// failure is what an instance gets of an activity that was given up.
+func failure(_ *ActivityTask, cause error) Event {
+	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": "the activity killed worker after worker and was given up: " + cause.Error()}})
+	return Event{Type: EventActivityErr, Data: data}
+}

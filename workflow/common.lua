@@ -1,0 +1,237 @@
+-- common.lua: what the scripts of workflow share. It stands before each of them.
+-- ARGV[1] is what all keys of the shard begin with. Keys of other instances and of queues follow from what is stored and are not in KEYS: all
+-- of a shard have one hash tag (ADR 0013).
+--
+-- run:{id} is a hash, there while an execution is active: x execution, q queue, e entry of its workflow task ("" = none is queued or running,
+-- h before the id = held by a paused queue), p = paused, g = waits at a gate, w who awaits its end, t:{ref} a timer's event, a:{ref} queue and entry of an activity.
+local B = ARGV[1]
+local call = redis.call
+local GROUP = 'workers'
+
+local function clock() local t = call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end
+
+-- push appends an entry to a queue, or to what is held for it while it is paused, and returns where it is.
+local function push(kind, queue, ...)
+  if call('SISMEMBER', B .. 'paused', queue) == 1 then
+    return 'h' .. call('XADD', B .. 'held:' .. kind .. ':' .. queue, '*', ...)
+  end
+  return call('XADD', B .. kind .. ':' .. queue, '*', ...)
+end
+
+-- pull takes an entry out of a queue again, wherever it is.
+local function pull(kind, queue, entry)
+  if string.sub(entry, 1, 1) == 'h' then
+    call('XDEL', B .. 'held:' .. kind .. ':' .. queue, string.sub(entry, 2))
+    return
+  end
+  local stream = B .. kind .. ':' .. queue
+  pcall(call, 'XACK', stream, GROUP, entry)
+  call('XDEL', stream, entry)
+end
+
+-- wake queues an instance that has events, unless its task is there already, or it must not run.
+local function wake(id)
+  local run = B .. 'run:' .. id
+  local r = call('HMGET', run, 'q', 'e', 'p', 'g')
+  if r[1] and (not r[2] or r[2] == '') and not r[3] and not r[4] then
+    call('HSET', run, 'e', push('tasks', r[1], 'i', id))
+  end
+end
+
+-- give puts an event into the inbox of an execution, x = '' for whichever is active. carry = '1' lets it outlive a continuation.
+-- Returns ok, or gone: it has ended, or later: it was never heard of.
+local function give(id, x, event, carry)
+  local run = B .. 'run:' .. id
+  local active = call('HGET', run, 'x')
+  if not active or x ~= '' and x ~= active then
+    if x == '' or active or call('EXISTS', B .. 'doc:' .. id .. ':' .. x) == 1 then return 'gone' end
+    return 'later'
+  end
+  if carry == '1' then
+    call('XADD', B .. 'in:' .. id, '*', 'e', event, 'c', '1')
+  else
+    call('XADD', B .. 'in:' .. id, '*', 'e', event)
+  end
+  wake(id)
+  return 'ok'
+end
+
+-- fresh says that an id was not seen in the last while ms, and notes it.
+local function fresh(id, while_)
+  local now = clock()
+  local seen = B .. 'seen'
+  for _, old in ipairs(call('ZRANGE', seen, '-inf', now, 'BYSCORE', 'LIMIT', 0, 10)) do call('ZREM', seen, old) end
+  return call('ZADD', seen, 'NX', now + while_, id) == 1
+end
+
+local act
+
+-- send does something to what belongs to a shard: at once if it is this one (''), else by its outbox.
+local function send(shard, ...)
+  if shard == '' then return act(...) end
+  local fields = {}
+  for i, v in ipairs({...}) do fields[2 * i - 1], fields[2 * i] = i, v end
+  call('XADD', B .. 'out', '*', 's', shard, unpack(fields))
+  return 'ok'
+end
+
+-- start makes an execution active. Returns ok, same: it is there already, or exists: another is active.
+local function start(id, x, doc, queue, created, event, name, gate, max, gateShard, homeShard)
+  local run = B .. 'run:' .. id
+  local active = call('HGET', run, 'x')
+  if active == x or call('EXISTS', B .. 'doc:' .. id .. ':' .. x) == 1 then return 'same' end
+  if active then return 'exists' end
+  call('SET', B .. 'doc:' .. id .. ':' .. x, doc)
+  call('HSET', run, 'x', x, 'q', queue, 'e', '')
+  call('SET', B .. 'last:' .. id, x)
+  call('ZADD', B .. 'created', created, id .. ':' .. x)
+  call('ZADD', B .. 'active', created, id .. ':' .. x)
+  call('SADD', B .. 'queues', 'tasks:' .. queue)
+  call('HINCRBY', B .. 'counters', 'started', 1)
+  local inbox = B .. 'in:' .. id
+  local carried = call('EXISTS', inbox) == 1 and call('XRANGE', inbox, '-', '+') or {}
+  if #carried > 0 then call('DEL', inbox) end
+  call('XADD', inbox, '*', 'e', event)
+  for _, c in ipairs(carried) do call('XADD', inbox, '*', unpack(c[2])) end
+  if gate ~= '' then
+    call('HSET', run, 'g', gate)
+    send(gateShard, 'acquire', gate, max, homeShard, id, x)
+  else
+    wake(id)
+  end
+  return 'ok'
+end
+
+-- open lets those who wait at a gate in, as many as may be.
+local function open(gate)
+  local key = B .. 'gate:' .. gate
+  local max = tonumber(call('HGET', B .. 'gates', gate) or '0')
+  while call('ZCOUNT', key, 0, 0) < max do
+    local next = call('ZRANGE', key, '(0', '+inf', 'BYSCORE', 'LIMIT', 0, 1)[1]
+    if not next then break end
+    call('ZADD', key, 0, next)
+    local shard, x, id = string.match(next, '^([^:]*):([^:]*):(.*)$')
+    send(shard, 'enter', id, x)
+  end
+  if call('EXISTS', key) == 0 then call('HDEL', B .. 'gates', gate) end
+end
+
+act = function(kind, ...)
+  local a = {...}
+  if kind == 'event' then -- id, execution, event, carry
+    return give(a[1], a[2], a[3], a[4])
+  elseif kind == 'start' then -- what start takes; then shard, id, execution and event of who is told if it is not
+    local r = start(a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
+    if r == 'exists' and a[15] ~= '' then send(a[12], 'event', a[13], a[14], a[15], '0') end
+    return r
+  elseif kind == 'acquire' then -- gate, max, shard, id, execution
+    local member = a[3] .. ':' .. a[5] .. ':' .. a[4]
+    local score = call('ZSCORE', B .. 'gate:' .. a[1], member)
+    if score and tonumber(score) == 0 then
+      send(a[3], 'enter', a[4], a[5])
+      return 'ok'
+    end
+    call('HSET', B .. 'gates', a[1], a[2])
+    if not score then
+      local t = call('TIME')
+      call('ZADD', B .. 'gate:' .. a[1], t[1] * 1000000 + t[2], member)
+    end
+    open(a[1])
+    return 'ok'
+  elseif kind == 'release' then -- gate, shard, id, execution
+    call('ZREM', B .. 'gate:' .. a[1], a[2] .. ':' .. a[4] .. ':' .. a[3])
+    open(a[1])
+    return 'ok'
+  elseif kind == 'enter' then -- id, execution
+    local run = B .. 'run:' .. a[1]
+    if call('HGET', run, 'x') == a[2] and call('HDEL', run, 'g') == 1 then wake(a[1]) end
+    return 'ok'
+  end
+  return 'unknown'
+end
+
+-- finish ends the active execution: nothing of it runs or fires any more. What is left in its inbox stays only if it is carried over.
+local function finish(id, x, doc, last, state, outcome, ended, keep, remove)
+  local run = B .. 'run:' .. id
+  local all = call('HGETALL', run)
+  local awaited
+  for i = 1, #all, 2 do
+    local k, v = all[i], all[i + 1]
+    local kind = string.sub(k, 1, 2)
+    if k == 'w' then awaited = v
+    elseif kind == 't:' then call('ZREM', B .. 'timers', string.sub(k, 3) .. ':' .. x .. ':' .. id)
+    elseif kind == 'a:' then
+      local entry, queue = string.match(v, '^([^ ]*) (.*)$')
+      pull('activities', queue, entry)
+    end
+  end
+  call('DEL', run)
+  local member, document, history = id .. ':' .. x, B .. 'doc:' .. id .. ':' .. x, B .. 'his:' .. id .. ':' .. x
+  call('ZREM', B .. 'active', member)
+  if remove then
+    call('DEL', document, history)
+    call('ZREM', B .. 'created', member)
+  else
+    call('ZADD', B .. 'ended', ended, member)
+    if keep > 0 then
+      call('PEXPIRE', document, keep)
+      call('PEXPIRE', history, keep)
+      call('PEXPIRE', B .. 'last:' .. id, keep)
+    end
+  end
+  local inbox = B .. 'in:' .. id
+  if call('EXISTS', inbox) == 1 then
+    if state ~= 'continued_as_new' then call('DEL', inbox) else
+      for _, m in ipairs(call('XRANGE', inbox, '-', '+')) do
+        if not m[2][3] then call('XDEL', inbox, m[1]) end
+      end
+      if call('XLEN', inbox) == 0 then call('DEL', inbox) end
+    end
+  end
+  call('HINCRBY', B .. 'counters', outcome ~= '' and outcome or state, 1)
+  if awaited then
+    for who in string.gmatch(awaited, '[^,]+') do call('PUBLISH', B .. 'await:' .. who, member .. '\n' .. doc .. '\n' .. last) end
+  end
+end
+
+-- begin loads what a workflow task needs: document, cursor, events; nil = there is nothing to be done under this entry, and it is settled.
+local MOST = 1000
+local function begin(queue, entry, id)
+  local run, inbox = B .. 'run:' .. id, B .. 'in:' .. id
+  local r = call('HMGET', run, 'x', 'e')
+  if r[1] and r[2] == entry then
+    local doc = call('GET', B .. 'doc:' .. id .. ':' .. r[1])
+    local events = call('XRANGE', inbox, '-', '+', 'COUNT', MOST)
+    if doc and #events > 0 then
+      local task = {doc, events[#events][1]}
+      for _, e in ipairs(events) do task[#task + 1] = e[2][2] end
+      return task
+    end
+    call('HSET', run, 'e', '')
+  end
+  pull('tasks', queue, entry)
+end
+
+-- fetch reads what is next for a worker that asks for it with something else. at is where the number of queues stands in ARGV, then
+-- kind, queue, and how many entries at most. Each task is kind, queue, entry, then for an activity its fields, for a workflow what begin returns.
+local function fetch(at, consumer)
+  local out = {}
+  for i = 0, tonumber(ARGV[at]) - 1 do
+    local kind, queue = ARGV[at + 1 + 3 * i], ARGV[at + 2 + 3 * i]
+    local got = call('EXISTS', B .. kind .. ':' .. queue) == 1
+    if got then
+      got = redis.pcall('XREADGROUP', 'GROUP', GROUP, consumer, 'COUNT', ARGV[at + 3 + 3 * i], 'STREAMS', B .. kind .. ':' .. queue, '>')
+    end
+    if got and got[1] then
+      for _, m in ipairs(got[1][2]) do
+        if kind == 'activities' then
+          out[#out + 1] = {kind, queue, m[1], m[2]}
+        else
+          local task = begin(queue, m[1], m[2][2])
+          if task then out[#out + 1] = {kind, queue, m[1], m[2], task} end
+        end
+      end
+    end
+  end
+  return out
+end

@@ -1,0 +1,19 @@
+-- fire.lua: give the events of timers that are due to their instances.
+-- KEYS[1] timers   ARGV[2] most timers to fire
+-- Reply: {fired, ms until the next is due, -1 = there is none}
+local now = clock()
+local due = call('ZRANGE', KEYS[1], '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[2])
+for _, member in ipairs(due) do
+  local ref, x, id = string.match(member, '^([^:]*):([^:]*):(.*)$')
+  if ref then
+    local run = B .. 'run:' .. id
+    local r = call('HMGET', run, 'x', 't:' .. ref)
+    if r[1] == x and r[2] then
+      give(id, x, r[2], '0')
+      call('HDEL', run, 't:' .. ref)
+    end
+  end
+  call('ZREM', KEYS[1], member)
+end
+local next = call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+return {#due, next and math.max(0, tonumber(next) - now) or -1}

@@ -1,0 +1,40 @@
+-- pause.lua: pause or resume an instance or a queue.
+-- KEYS[1] run:{id}, or the set of paused queues   ARGV[2] instance | queue   ARGV[3] pause | resume   ARGV[4] id, or name of the queue   ARGV[5] most entries to move
+-- Reply: {"ok"} | {"none"}: no such instance is active | {"more"}: call again, entries are left to be moved
+local name = ARGV[4]
+if ARGV[2] == 'instance' then
+  if call('EXISTS', KEYS[1]) == 0 then return {'none'} end
+  if ARGV[3] == 'pause' then call('HSET', KEYS[1], 'p', '1') return {'ok'} end
+  call('HDEL', KEYS[1], 'p')
+  if call('EXISTS', B .. 'in:' .. name) == 1 then wake(name) end
+  return {'ok'}
+end
+local most, moved = tonumber(ARGV[5]), 0
+if ARGV[3] == 'resume' then call('SREM', KEYS[1], name) else call('SADD', KEYS[1], name) end
+for _, kind in ipairs({'tasks', 'activities'}) do
+  local queue, held = B .. kind .. ':' .. name, B .. 'held:' .. kind .. ':' .. name
+  local from = ARGV[3] == 'pause' and queue or held
+  if call('EXISTS', from) == 1 then
+    -- Entries that a worker has stay with it.
+    local after = '-'
+    if from == queue then
+      local ok, groups = pcall(call, 'XINFO', 'GROUPS', queue)
+      for _, g in ipairs(ok and groups or {}) do
+        for i = 1, #g, 2 do if g[i] == 'last-delivered-id' then after = '(' .. g[i + 1] end end
+      end
+    end
+    for _, m in ipairs(call('XRANGE', from, after, '+', 'COUNT', most - moved)) do
+      local entry, id = push(kind, name, unpack(m[2])), m[2][2]
+      call('XDEL', from, m[1])
+      moved = moved + 1
+      local run = B .. 'run:' .. id
+      if kind == 'tasks' then
+        if call('EXISTS', run) == 1 then call('HSET', run, 'e', entry) end
+      elseif call('HGET', run, 'x') == m[2][4] then
+        call('HSET', run, 'a:' .. m[2][6], entry .. ' ' .. name)
+      end
+    end
+    if from == held and call('XLEN', held) == 0 then call('DEL', held) end
+  end
+end
+return {moved >= most and 'more' or 'ok'}

@@ -1,0 +1,264 @@
+package workflow
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+func sha(doc string) string {
+	sum := sha1.Sum([]byte(doc))
+	return hex.EncodeToString(sum[:])
+}
+
+// Info is the document of an execution; with Execution "" of the newest one of that instance, active or ended. ErrNotFound: there is none, or it was removed.
+func (c *Client) Info(ctx context.Context, i Instance) (Info, error) {
+	if err := checkName("Info id", i.ID); err != nil {
+		return Info{}, err
+	}
+	doc, err := c.of(i.ID).document(ctx, i, false)
+	if err != nil {
+		return Info{}, err
+	}
+	return decodeInfo(doc)
+}
+
+// document is the stored text. active: with Execution "", the active one, and not merely the newest.
+func (s *shard) document(ctx context.Context, i Instance, active bool) (string, error) {
+	if i.Execution == "" {
+		b := s.c.rdb.B()
+		cmd := b.Get().Key(s.keys.Last(i.ID)).Build()
+		if active {
+			cmd = b.Hget().Key(s.keys.Run(i.ID)).Field("x").Build()
+		}
+		var err error
+		if i.Execution, err = s.c.rdb.Do(ctx, cmd).ToString(); rueidis.IsRedisNil(err) {
+			return "", fmt.Errorf("%w: %s", ErrNotFound, i.ID)
+		} else if err != nil {
+			return "", fmt.Errorf("workflow: read %s: %w", i.ID, err)
+		}
+	}
+	doc, err := s.c.rdb.Do(ctx, s.c.rdb.B().Get().Key(s.keys.Document(i.ID, i.Execution)).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", fmt.Errorf("%w: %s", ErrNotFound, i)
+	}
+	if err != nil {
+		return "", fmt.Errorf("workflow: read %s: %w", i, err)
+	}
+	return doc, nil
+}
+
+// History is what happened to an execution, events with a Sequence greater than after, ascending. An execution that has no history yet has none; ErrNotFound: it does not exist.
+func (c *Client) History(ctx context.Context, i Instance, after int64) ([]Event, error) {
+	if err := i.check("History instance"); err != nil {
+		return nil, err
+	}
+	s := c.of(i.ID)
+	events, err := s.history(ctx, i, max(after, 0))
+	if err != nil {
+		return nil, err
+	}
+	if after > 0 && (len(events) == 0 || events[0].Sequence != after+1) { // numbered in another way
+		if events, err = s.history(ctx, i, 0); err != nil {
+			return nil, err
+		}
+	}
+	for n, e := range events {
+		if e.Sequence > after {
+			return events[n:], nil
+		}
+	}
+	if len(events) == 0 {
+		if _, err := s.document(ctx, i, false); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+func (s *shard) history(ctx context.Context, i Instance, from int64) ([]Event, error) {
+	list, err := s.c.rdb.Do(ctx, s.c.rdb.B().Lrange().Key(s.keys.History(i.ID, i.Execution)).Start(from).Stop(-1).Build()).AsStrSlice()
+	if err != nil {
+		return nil, fmt.Errorf("workflow: history of %s: %w", i, err)
+	}
+	return decodeEvents(list)
+}
+
+// Timers are those that have not fired, of all instances, in the order in which they are due.
+func (c *Client) Timers(ctx context.Context) (all []Event, err error) {
+	for _, s := range c.shards {
+		members, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Timers()).Min("0").Max("-1").Build()).AsStrSlice()
+		if err != nil {
+			return nil, fmt.Errorf("workflow: timers: %w", err)
+		}
+		for _, m := range members {
+			ref, rest, _ := strings.Cut(m, ":")
+			_, id, _ := strings.Cut(rest, ":")
+			text, err := c.rdb.Do(ctx, c.rdb.B().Hget().Key(s.keys.Run(id)).Field("t:"+ref).Build()).ToString()
+			if rueidis.IsRedisNil(err) {
+				continue // fired since
+			}
+			if err != nil {
+				return nil, fmt.Errorf("workflow: timers: %w", err)
+			}
+			e, err := decodeEvent(text)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// Stats are figures of all instances under a prefix.
+type Stats struct {
+	Active     int64            `json:"active"`     // instances
+	Ended      int64            `json:"ended"`      // executions that are still kept
+	Timers     int64            `json:"timers"`     // that have not fired
+	Workflows  map[string]int64 `json:"workflows"`  // by queue: workflow tasks that wait or run; queues without any are left out
+	Activities map[string]int64 `json:"activities"` // the same of activities
+	Held       map[string]int64 `json:"held"`       // by paused queue: tasks and activities it holds back
+	Counters   map[string]int64 `json:"counters"`   // since the beginning: started, and how executions ended
+	Outbox     int64            `json:"outbox"`     // messages on their way to other shards
+}
+
+// Stats counts. It takes two round trips for each shard.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	st := Stats{Workflows: map[string]int64{}, Activities: map[string]int64{}, Held: map[string]int64{}, Counters: map[string]int64{}}
+	for _, s := range c.shards {
+		if err := s.stats(ctx, &st); err != nil {
+			return Stats{}, fmt.Errorf("workflow: stats: %w", err)
+		}
+	}
+	return st, nil
+}
+
+func (s *shard) stats(ctx context.Context, st *Stats) error {
+	b, rdb := s.c.rdb.B(), s.c.rdb
+	first := rdb.DoMulti(ctx, b.Zcard().Key(s.keys.Active()).Build(), b.Zcard().Key(s.keys.Ended()).Build(), b.Zcard().Key(s.keys.Timers()).Build(),
+		b.Xlen().Key(s.keys.Outbox()).Build(), b.Smembers().Key(s.keys.Queues()).Build(), b.Hgetall().Key(s.keys.Counters()).Build())
+	for i, n := range []*int64{&st.Active, &st.Ended, &st.Timers, &st.Outbox} {
+		v, err := first[i].AsInt64()
+		if err != nil {
+			return err
+		}
+		*n += v
+	}
+	queues, err := first[4].AsStrSlice()
+	if err != nil {
+		return err
+	}
+	counters, err := first[5].AsIntMap()
+	if err != nil {
+		return err
+	}
+	for name, n := range counters {
+		st.Counters[name] += n
+	}
+	if len(queues) == 0 {
+		return nil
+	}
+	var cmds rueidis.Commands
+	for _, q := range queues {
+		kind, name, _ := strings.Cut(q, ":")
+		cmds = append(cmds, b.Xlen().Key(s.keys.Queue(kind, name)).Build(), b.Xlen().Key(s.keys.Held(kind, name)).Build())
+	}
+	for i, r := range rdb.DoMulti(ctx, cmds...) {
+		n, err := r.AsInt64()
+		if err != nil {
+			return err
+		}
+		kind, name, _ := strings.Cut(queues[i/2], ":")
+		switch {
+		case n == 0:
+		case i%2 == 1:
+			st.Held[name] += n
+		case kind == tasks:
+			st.Workflows[name] += n
+		default:
+			st.Activities[name] += n
+		}
+	}
+	return nil
+}
+
+// Remove removes an execution that has ended, with its history. ErrNotFound: there is none. ErrNotFinished: it is active.
+func (c *Client) Remove(ctx context.Context, i Instance) error {
+	if err := i.check("Remove instance"); err != nil {
+		return err
+	}
+	words, err := c.of(i.ID).remove(ctx, []Instance{i})
+	switch {
+	case err != nil:
+		return err
+	case words[0] == "active":
+		return fmt.Errorf("%w: %s", ErrNotFinished, i)
+	case words[0] == "none":
+		return fmt.Errorf("%w: %s", ErrNotFound, i)
+	}
+	return nil
+}
+
+func (s *shard) remove(ctx context.Context, list []Instance) ([]string, error) {
+	args := []string{s.base}
+	for _, i := range list {
+		args = append(args, i.ID, i.Execution)
+	}
+	words, err := removeScript.Run(ctx, s.c.rdb, []string{s.keys.Ended()}, args...).AsStrSlice()
+	if err != nil || len(words) != len(list) {
+		return nil, fmt.Errorf("workflow: remove: %w", errors.Join(err, fmt.Errorf("remove.lua replied %d words for %d", len(words), len(list))))
+	}
+	return words, nil
+}
+
+const removePage = 200 // executions of one script
+
+// RemoveEnded removes executions that ended before a time, the oldest first, at most limit, 0 = all of them. It may be repeated after an error; removed is how many went.
+func (c *Client) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	for _, s := range c.shards {
+		for limit == 0 || removed < limit {
+			page := removePage
+			if limit > 0 {
+				page = min(page, limit-removed)
+			}
+			members, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Ended()).Min("-inf").Max("("+unixMilli(before)).Byscore().Limit(0, int64(page)).Build()).AsStrSlice()
+			if err != nil {
+				return removed, fmt.Errorf("workflow: remove: %w", err)
+			}
+			if len(members) == 0 {
+				break
+			}
+			list := make([]Instance, len(members))
+			for i, m := range members {
+				list[i] = split(m)
+			}
+			if _, err := s.remove(ctx, list); err != nil {
+				return removed, err
+			}
+			removed += len(members)
+		}
+	}
+	return removed, nil
+}
+
+// clean drops from the indexes what expired.
+func (s *shard) clean(ctx context.Context) error {
+	if s.c.opts.Retention < 0 {
+		return nil
+	}
+	_, err := s.c.RemoveEnded(ctx, time.Now().Add(-s.c.opts.Retention), 10*removePage)
+	return err
+}
+
+func parseInt(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}

@@ -1,0 +1,17 @@
+-- remove.lua: remove executions that have ended, with their history.
+-- ARGV[2...] id and execution of each
+-- Reply: a word for each: ok | active | none
+local out = {}
+for i = 2, #ARGV, 2 do
+  local id, x = ARGV[i], ARGV[i + 1]
+  local member = id .. ':' .. x
+  if call('HGET', B .. 'run:' .. id, 'x') == x then out[#out + 1] = 'active'
+  else
+    out[#out + 1] = call('DEL', B .. 'doc:' .. member) == 1 and 'ok' or 'none'
+    call('DEL', B .. 'his:' .. member)
+    call('ZREM', B .. 'ended', member)
+    call('ZREM', B .. 'created', member)
+    if call('GET', B .. 'last:' .. id) == x then call('DEL', B .. 'last:' .. id) end
+  end
+end
+return out

@@ -1,0 +1,46 @@
+package workflow
+
+import (
+	_ "embed"
+
+	"github.com/taktworks/takt/internal/redis/script"
+)
+
+var (
+	//go:embed common.lua
+	commonLua string
+	//go:embed act.lua
+	actLua string
+	//go:embed begin.lua
+	beginLua string
+	//go:embed complete.lua
+	completeLua string
+	//go:embed settle.lua
+	settleLua string
+	//go:embed release.lua
+	releaseLua string
+	//go:embed extend.lua
+	extendLua string
+	//go:embed fire.lua
+	fireLua string
+	//go:embed terminate.lua
+	terminateLua string
+	//go:embed await.lua
+	awaitLua string
+	//go:embed remove.lua
+	removeLua string
+	//go:embed pause.lua
+	pauseLua string
+
+	actScript       = script.New("workflow/act", commonLua+actLua)
+	beginScript     = script.New("workflow/begin", commonLua+beginLua)
+	completeScript  = script.New("workflow/complete", commonLua+completeLua)
+	settleScript    = script.New("workflow/settle", commonLua+settleLua)
+	releaseScript   = script.New("workflow/release", commonLua+releaseLua)
+	extendScript    = script.New("workflow/extend", commonLua+extendLua)
+	fireScript      = script.New("workflow/fire", commonLua+fireLua)
+	terminateScript = script.New("workflow/terminate", commonLua+terminateLua)
+	awaitScript     = script.New("workflow/await", commonLua+awaitLua)
+	removeScript    = script.New("workflow/remove", commonLua+removeLua)
+	pauseScript     = script.New("workflow/pause", commonLua+pauseLua)
+)

@@ -1,0 +1,180 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+)
+
+// Start makes an instance active and queues its first task. ErrExists: another execution of it is active. A repeat with the same ID and Execution does
+// nothing and is no error, so after any error that says nothing about the instance (Redis is away) it is safe to start again.
+func (c *Client) Start(ctx context.Context, s Start) error {
+	if err := s.check("Start"); err != nil {
+		return err
+	}
+	home := c.of(s.Instance.ID)
+	words, err := c.startWords(home, s, home, Instance{}, nil)
+	if err != nil {
+		return err
+	}
+	word, err := home.act(ctx, "", home.keys.Run(s.Instance.ID), words...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("workflow: start %s: %w", s.Instance.ID, err)
+	case word == "exists":
+		return fmt.Errorf("%w: %s", ErrExists, s.Instance.ID)
+	}
+	return nil
+}
+
+// Signal gives an event to the execution that is active, whichever that is; it outlives a continuation. ErrNotFound: none is active. The same Event.ID is
+// delivered once within Options.KnownFor, so after any other error it is safe to signal again.
+func (c *Client) Signal(ctx context.Context, id string, e Event) error {
+	if err := checkName("Signal id", id); err != nil {
+		return err
+	}
+	return c.give(ctx, Instance{ID: id}, e, true)
+}
+
+// Cancel gives an event that asks for the end to one execution, or to the active one if i.Execution is "". What becomes of it is up to its code. ErrNotFound: it is not active.
+func (c *Client) Cancel(ctx context.Context, i Instance, e Event) error {
+	if err := checkName("Cancel id", i.ID); err != nil {
+		return err
+	}
+	return c.give(ctx, i, e, false)
+}
+
+func (c *Client) give(ctx context.Context, i Instance, e Event, carry bool) error {
+	text, err := c.encode("Event", e)
+	if err != nil {
+		return err
+	}
+	outlives := "0"
+	if carry {
+		outlives = "1"
+	}
+	home := c.of(i.ID)
+	word, err := home.act(ctx, e.ID, home.keys.Run(i.ID), "event", i.ID, i.Execution, text, outlives)
+	switch {
+	case err != nil:
+		return fmt.Errorf("workflow: %s for %s: %w", e.Type, i.ID, err)
+	case word == "ok" || word == "dup":
+		return nil
+	}
+	return fmt.Errorf("%w: none is active: %s", ErrNotFound, i.ID)
+}
+
+// SignalWithStart gives an event to the active execution, or starts one if none is, which then gets the event after its first. started says which. It is safe to repeat.
+func (c *Client) SignalWithStart(ctx context.Context, e Event, s Start) (started bool, err error) {
+	for range 10 {
+		err = c.Signal(ctx, s.Instance.ID, e)
+		if !errors.Is(err, ErrNotFound) {
+			return started, err
+		}
+		if err = c.Start(ctx, s); err != nil && !errors.Is(err, ErrExists) {
+			return started, err
+		}
+		started = started || err == nil
+	}
+	return started, err // it ends as fast as it is started
+}
+
+// act runs words of act on this shard, once if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout.
+func (s *shard) act(ctx context.Context, id, key string, words ...string) (string, error) {
+	args := append([]string{s.base, id, milliseconds(s.c.opts.KnownFor)}, words...)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		reply, err := actScript.Run(ctx, s.c.rdb, []string{key}, args...).AsStrSlice()
+		if err == nil && len(reply) == 1 {
+			return reply[0], nil
+		}
+		if err == nil {
+			return "", fmt.Errorf("act.lua replied %q", reply)
+		}
+		if !redis.Away(err) || ctx.Err() != nil {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Terminate ends an execution from outside, or the active one if i.Execution is "": its code does not run any more, activities that wait are dropped, results of
+// those that run are refused. A parent gets EventSubFailed. ErrNotFound: it is not active. After any other error it is unknown whether it has ended.
+func (c *Client) Terminate(ctx context.Context, i Instance, reason string) error {
+	if err := checkName("Terminate id", i.ID); err != nil {
+		return err
+	}
+	home := c.of(i.ID)
+	for ctx.Err() == nil {
+		doc, err := home.document(ctx, i, true)
+		if err != nil {
+			return err
+		}
+		word, err := c.terminate(ctx, home, doc, reason)
+		switch {
+		case err != nil:
+			return fmt.Errorf("workflow: terminate %s: %w", i.ID, err)
+		case word == "ok":
+			return nil
+		case word == "none":
+			return fmt.Errorf("%w: it is not active: %s", ErrNotFound, i.ID)
+		}
+	}
+	return fmt.Errorf("workflow: terminate %s: %w", i.ID, context.Cause(ctx))
+}
+
+// terminate decides the end of an execution on its document and commits it.
+func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason string) (string, error) {
+	info, err := decodeInfo(doc)
+	if err != nil {
+		return "", err
+	}
+	after, event, parent := terminated(info, time.Now(), reason)
+	text, err := encodeInfo(after)
+	if err != nil {
+		return "", err
+	}
+	last, err := c.encode("event", event)
+	if err != nil {
+		return "", err
+	}
+	args := []string{home.base, info.ID, info.Execution, sha(doc), text, last, unixMilli(*after.Ended), c.opts.keep(), "", "", "", "", "", "", ""}
+	if g := info.Gate; g != nil {
+		args[8], args[9], args[10] = g.Key, c.of(g.Key).name(home), home.name(c.of(g.Key))
+	}
+	if parent != nil {
+		told, err := c.encode("event", *parent)
+		if err != nil {
+			return "", err
+		}
+		args[11], args[12], args[13], args[14] = c.of(info.Parent.ID).name(home), info.Parent.ID, info.Parent.Execution, told
+	}
+	reply, err := terminateScript.Run(ctx, c.rdb, []string{home.keys.Run(info.ID), home.keys.Document(info.ID, info.Execution), home.keys.History(info.ID, info.Execution)}, args...).AsStrSlice()
+	if err != nil || len(reply) != 1 {
+		return "", errors.Join(err, fmt.Errorf("terminate.lua replied %q", reply))
+	}
+	return reply[0], nil
+}
+
+// terminated is what an execution, its history and its parent (nil = none) get when it is ended from outside.
+func terminated(before Info, now time.Time, reason string) (after Info, last Event, parent *Event) {
+	after = before
+	after.State, after.Outcome, after.Ended = Finished, Terminated, &now
+	after.LastSequence++
+	data, _ := json.Marshal(map[string]string{"reason": reason}) // strings always can be
+	last = Event{ID: newID(), Type: EventTerminated, Sequence: after.LastSequence, Time: now, Data: data}
+	if before.Parent == nil {
+		return after, last, nil
+	}
+	data, _ = json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.Terminated", "message": "the sub-workflow was terminated: " + reason}})
+	return after, last, &Event{ID: newID(), Type: EventSubFailed, Ref: before.ParentEvent, Time: now, Data: data}
+}

@@ -1,0 +1,276 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/stream"
+)
+
+// Kinds of queues.
+const (
+	tasks      = "tasks"
+	activities = "activities"
+)
+
+// WorkerOptions are the settings of a Worker. The zero value is ready.
+type WorkerOptions struct {
+	// Name is the worker's in Redis, unique among those that share a prefix; "" = made up. With the same name after a restart, what it held is resumed at once.
+	Name string
+	// Lease is how long after its last sign of life a worker is taken for dead, and its tasks go to others; 0 = 10 s, or the shorter of the two below.
+	Lease time.Duration
+	// WorkflowLease and ActivityLease are how long a task may stay with a living worker that neither completes nor extends it; 0 = 1 min and 2 min.
+	WorkflowLease, ActivityLease time.Duration
+	// Drain is how long tasks may go on after Run's context has ended; 0 = 10 s, negative = not at all: they are another worker's then.
+	Drain time.Duration
+	// Lost is told of a workflow task handed out that is not this worker's any more, because its lease or the worker's has ended; nil = nobody is. It must not block.
+	Lost func(Instance)
+	// MaxDeliveries is after how many workers that died with a task it is given up: an instance is paused then, an activity has failed. 0 = 5, negative = never.
+	MaxDeliveries int
+	// Failure makes what an instance gets of an activity that is given up; nil = an EventActivityErr of Takt's own. ID, Ref and Time are set after it.
+	Failure func(a *ActivityTask, err error) Event
+}
+
+const (
+	defaultLease         = 10 * time.Second
+	defaultWorkflowLease = time.Minute
+	defaultActivityLease = 2 * time.Minute
+	minLease             = 100 * time.Millisecond
+	handing              = 16 // tasks of a queue that are loaded at once
+)
+
+func (o WorkerOptions) withDefaults() (WorkerOptions, error) {
+	o.Name = cmp.Or(o.Name, newID())
+	o.WorkflowLease = cmp.Or(o.WorkflowLease, defaultWorkflowLease)
+	o.ActivityLease = cmp.Or(o.ActivityLease, defaultActivityLease)
+	o.Lease = cmp.Or(o.Lease, min(defaultLease, o.WorkflowLease, o.ActivityLease))
+	if err := checkQueue("WorkerOptions.Name", o.Name); err != nil {
+		return o, err
+	}
+	for _, l := range []struct {
+		field string
+		value time.Duration
+	}{{"Lease", o.Lease}, {"WorkflowLease", o.WorkflowLease}, {"ActivityLease", o.ActivityLease}} {
+		if l.value < minLease {
+			return o, fmt.Errorf("workflow: WorkerOptions.%s %s: must be at least %s", l.field, l.value, minLease)
+		}
+	}
+	o.Drain = cmp.Or(o.Drain, stream.DefaultDrain)
+	if o.Drain < 0 {
+		o.Drain = time.Millisecond
+	}
+	return o, nil
+}
+
+// Worker gets tasks and settles them. Run must run while tasks are asked for; the rest is safe for concurrent use.
+type Worker struct {
+	c          *Client
+	opts       WorkerOptions
+	workflows  *hub[*WorkflowTask]
+	activities *hub[*ActivityTask]
+
+	mu      sync.Mutex
+	running bool
+	run     context.Context // of its queues; nil = none begins
+	queues  map[queueRef]*queue
+	by      map[string][]*queue // kind and name -> of each shard
+	alive   []*stream.Worker    // by shard
+	groups  sync.WaitGroup
+}
+
+// queueRef names a queue of a shard.
+type queueRef struct {
+	shard      int
+	kind, name string
+}
+
+// queue is what a worker reads of one queue of one shard.
+type queue struct {
+	w     *Worker
+	s     *shard
+	kind  string
+	name  string
+	group *stream.Group
+	hot   atomic.Bool // something came from it
+}
+
+// NewWorker makes a worker; it does nothing until Run.
+func (c *Client) NewWorker(o WorkerOptions) (*Worker, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{c: c, opts: o, queues: make(map[queueRef]*queue), by: make(map[string][]*queue)}
+	w.workflows = newHub[*WorkflowTask](func(q string) { w.wake(tasks, q) })
+	w.activities = newHub[*ActivityTask](func(q string) { w.wake(activities, q) })
+	for _, s := range c.shards {
+		w.alive = append(w.alive, stream.NewWorker(c.rdb, s.all, o.Name, o.Lease, c.log))
+	}
+	return w, nil
+}
+
+var errRunning = errors.New("workflow: the worker runs already")
+
+// Run keeps the worker alive, reads the queues it is asked for, fires timers and carries messages between shards, until ctx ends. Then tasks that are with somebody have
+// WorkerOptions.Drain to be completed, and the rest is handed back. It returns nil, or an error if it runs already.
+func (w *Worker) Run(ctx context.Context) error {
+	intake, stop := context.WithCancel(ctx)
+	defer stop()
+	w.mu.Lock()
+	if w.running {
+		w.mu.Unlock()
+		return errRunning
+	}
+	w.running, w.run = true, intake
+	for _, q := range w.queues {
+		w.start(q)
+	}
+	w.mu.Unlock()
+	beats := lifecycle.Stage{}
+	helpers := lifecycle.Stage{"queues": w.readQueues}
+	for i, s := range w.c.shards {
+		n := strconv.Itoa(i)
+		beats["heartbeat "+n] = w.alive[i].Run
+		helpers["timers "+n] = newFirer(w, s).run
+		helpers["retention "+n] = s.keepClean
+		if len(w.c.shards) > 1 {
+			helpers["courier "+n] = w.courier(s).Run
+		}
+	}
+	err := lifecycle.Run(ctx, 2*w.opts.Drain+time.Second, helpers, beats)
+	w.mu.Lock()
+	w.running = false
+	w.mu.Unlock()
+	return err
+}
+
+// readQueues waits for the groups, which end with ctx.
+func (w *Worker) readQueues(ctx context.Context) error {
+	<-ctx.Done()
+	w.mu.Lock()   // none begins after that
+	w.mu.Unlock() //nolint:staticcheck // an empty critical section is a barrier
+	w.groups.Wait()
+	return nil
+}
+
+// keepClean drops what expired from the indexes, every minute.
+func (s *shard) keepClean(ctx context.Context) error {
+	for lifecycle.Sleep(ctx, time.Minute) {
+		if err := s.clean(ctx); err != nil && ctx.Err() == nil {
+			s.c.log.Warn("workflow: indexes keep what has expired, for now", "shard", s.n, "error", err)
+		}
+	}
+	return nil
+}
+
+// Serve begins to read queues before the first task of them is asked for. It is not needed.
+func (w *Worker) Serve(queues ...string) error {
+	for _, q := range queues {
+		if err := checkQueue("queue", q); err != nil {
+			return err
+		}
+	}
+	for _, q := range queues {
+		w.of(tasks, q)
+		w.of(activities, q)
+	}
+	return nil
+}
+
+// wake lets the readers of a queue look whether somebody waits, and begins to read it if it is not yet read.
+func (w *Worker) wake(kind, name string) {
+	for _, q := range w.of(kind, name) {
+		q.group.Wake()
+	}
+}
+
+// of is what is read of a queue, by shard.
+func (w *Worker) of(kind, name string) []*queue {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := kind + ":" + name
+	if all, ok := w.by[key]; ok {
+		return all
+	}
+	for _, s := range w.c.shards {
+		q := w.newQueue(s, kind, name)
+		w.queues[queueRef{s.n, kind, name}] = q
+		w.by[key] = append(w.by[key], q)
+		if w.run != nil {
+			w.start(q)
+		}
+	}
+	return w.by[key]
+}
+
+// start runs a queue's group; mu is held.
+func (w *Worker) start(q *queue) {
+	run := w.run
+	if run.Err() != nil {
+		return
+	}
+	w.groups.Go(func() {
+		if err := q.group.Run(run); err != nil {
+			w.c.log.Error("workflow: a queue is not read", "queue", q.name, "error", err)
+		}
+	})
+}
+
+func (w *Worker) newQueue(s *shard, kind, name string) *queue {
+	q := &queue{w: w, s: s, kind: kind, name: name}
+	free, handle, dead := func() int { return w.workflows.free(name) }, q.handleTask, q.deadTask
+	if kind == activities {
+		free, handle, dead = func() int { return w.activities.free(name) }, q.handleActivity, q.deadActivity
+	}
+	q.group = &stream.Group{
+		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Slots: handing, Free: free,
+		Handle: handle, Dead: dead, MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
+	}
+	return q
+}
+
+// WorkflowTask waits for a workflow task of one of queues until ctx ends; then it returns nil and the cause of ctx. The task must be completed or released, or extended before
+// its lease ends.
+func (w *Worker) WorkflowTask(ctx context.Context, queues []string) (*WorkflowTask, error) {
+	if err := checkQueues(queues); err != nil {
+		return nil, err
+	}
+	t, ok := w.workflows.take(ctx, queues)
+	if !ok {
+		return nil, context.Cause(ctx)
+	}
+	t.lease.begin(w.opts.WorkflowLease, t.expire)
+	return t, nil
+}
+
+// ActivityTask is WorkflowTask for activities.
+func (w *Worker) ActivityTask(ctx context.Context, queues []string) (*ActivityTask, error) {
+	if err := checkQueues(queues); err != nil {
+		return nil, err
+	}
+	t, ok := w.activities.take(ctx, queues)
+	if !ok {
+		return nil, context.Cause(ctx)
+	}
+	t.lease.begin(w.opts.ActivityLease, t.expire)
+	return t, nil
+}
+
+func checkQueues(queues []string) error {
+	if len(queues) == 0 {
+		return &NameError{"queues", "", "must name one at least"}
+	}
+	for _, q := range queues {
+		if err := checkQueue("queue", q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
