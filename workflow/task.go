@@ -96,7 +96,7 @@ func (q *queue) handleTask(ctx context.Context, e *stream.Entry) (stream.Result,
 func (q *queue) begin(ctx context.Context, e *stream.Entry) ([]string, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reply, err := beginScript.Run(call, q.s.c.rdb, []string{e.Heartbeat(), e.Stream}, q.s.base, e.Token(), q.name, e.ID, e.Fields["i"]).AsStrSlice()
+	reply, err := beginScript.Run(call, q.s.c.rdb, []string{e.Heartbeat(), e.Stream, q.s.keys.Run(e.Fields["i"])}, q.s.base, e.Token(), q.name, e.ID, e.Fields["i"]).AsStrSlice()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("workflow: begin: %w", err)
