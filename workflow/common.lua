@@ -173,8 +173,7 @@ local function finish(id, x, doc, last, state, outcome, ended, keep, remove)
     call('ZREM', B .. 'created', member)
   else
     call('ZADD', B .. 'ended', ended, member)
-    if keep > 0 then
-      call('PEXPIRE', document, keep)
+    if keep > 0 then -- the document has its time already
       call('PEXPIRE', history, keep)
       call('PEXPIRE', B .. 'last:' .. id, keep)
     end
@@ -218,11 +217,8 @@ local function fetch(at, consumer)
   local out = {}
   for i = 0, tonumber(ARGV[at]) - 1 do
     local kind, queue = ARGV[at + 1 + 3 * i], ARGV[at + 2 + 3 * i]
-    local got = call('EXISTS', B .. kind .. ':' .. queue) == 1
-    if got then
-      got = redis.pcall('XREADGROUP', 'GROUP', GROUP, consumer, 'COUNT', ARGV[at + 3 + 3 * i], 'STREAMS', B .. kind .. ':' .. queue, '>')
-    end
-    if got and got[1] then
+    local got = redis.pcall('XREADGROUP', 'GROUP', GROUP, consumer, 'COUNT', ARGV[at + 3 + 3 * i], 'STREAMS', B .. kind .. ':' .. queue, '>')
+    if got and got[1] then -- else nothing is there, or no group
       for _, m in ipairs(got[1][2]) do
         if kind == 'activities' then
           out[#out + 1] = {kind, queue, m[1], m[2]}

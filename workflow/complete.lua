@@ -17,46 +17,57 @@ local r = call('HMGET', KEYS[2], 'x', 'e')
 if r[1] ~= x or r[2] ~= ARGV[4] then return {'lost'} end
 local stream = B .. 'tasks:' .. queue
 -- Types are looked at before anything is written; the first write is one that a full server refuses.
-call('LLEN', KEYS[4]) call('XLEN', KEYS[5]) call('XLEN', stream) call('ZCARD', B .. 'timers') call('XLEN', B .. 'out')
-call('SET', KEYS[3], ARGV[10])
+call('LLEN', KEYS[4])
+local left = call('XLEN', KEYS[5])
+local active = ARGV[9] == 'active'
+local keep = tonumber(ARGV[13])
+if active or keep == 0 then call('SET', KEYS[3], ARGV[10]) else call('SET', KEYS[3], ARGV[10], 'PX', keep) end
 local at = 18
 local function list(width, f)
   local n = tonumber(ARGV[at])
   for i = 0, n - 1 do f(at + 1 + width * i) end
   at = at + 1 + width * n
-  return n
 end
-local last = ''
-list(1, function(p) call('RPUSH', KEYS[4], ARGV[p]) last = ARGV[p] end)
-for _, m in ipairs(call('XRANGE', KEYS[5], '-', ARGV[8])) do call('XDEL', KEYS[5], m[1]) end
+local n = tonumber(ARGV[at])
+for from = at + 1, at + n, 1000 do call('RPUSH', KEYS[4], unpack(ARGV, from, math.min(from + 999, at + n))) end
+local last = n > 0 and ARGV[at + n] or ''
+at = at + 1 + n
+local handled = call('XRANGE', KEYS[5], '-', ARGV[8])
+if #handled == left then call('DEL', KEYS[5]) else
+  for _, m in ipairs(handled) do call('XDEL', KEYS[5], m[1]) end
+end
+left = left - #handled
 call('XACK', stream, GROUP, ARGV[4])
 call('XDEL', stream, ARGV[4])
-local active = ARGV[9] == 'active'
+local fields = {'e', ''}
+local function set(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
 list(3, function(p)
   if not active then return end
   local q = ARGV[p + 1]
   call('SADD', B .. 'queues', 'activities:' .. q)
   local entry = push('activities', q, 'i', id, 'x', x, 'r', ARGV[p], 'd', ARGV[p + 2])
-  call('HSET', KEYS[2], 'a:' .. ARGV[p], entry .. ' ' .. q)
+  set('a:' .. ARGV[p], entry .. ' ' .. q)
 end)
 local now, first = clock(), nil
 list(3, function(p)
   if not active then return end
   local due = now + tonumber(ARGV[p + 1])
-  call('HSET', KEYS[2], 't:' .. ARGV[p], ARGV[p + 2])
+  set('t:' .. ARGV[p], ARGV[p + 2])
   call('ZADD', B .. 'timers', due, ARGV[p] .. ':' .. x .. ':' .. id)
   if not first or due < first then first = due end
 end)
+if active then
+  for from = 1, #fields, 1000 do call('HSET', KEYS[2], unpack(fields, from, math.min(from + 999, #fields))) end
+end
 list(1, function(p)
   call('HDEL', KEYS[2], 't:' .. ARGV[p])
   call('ZREM', B .. 'timers', ARGV[p] .. ':' .. x .. ':' .. id)
 end)
 if first and tonumber(call('ZRANGE', B .. 'timers', 0, 0, 'WITHSCORES')[2]) >= first then call('PUBLISH', B .. 'timers', first) end
 if active then
-  call('HSET', KEYS[2], 'e', '')
-  if call('XLEN', KEYS[5]) > 0 then wake(id) else call('DEL', KEYS[5]) end
+  if left > 0 then wake(id) end
 else
-  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14] == '1')
+  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), keep, ARGV[14] == '1')
   if ARGV[15] ~= '' then send(ARGV[16], 'release', ARGV[15], ARGV[17], id, x) end
 end
 for _ = 1, tonumber(ARGV[at]) do

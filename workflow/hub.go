@@ -6,12 +6,20 @@ import (
 	"time"
 )
 
-// patience is how long a task waits for a poller of this process; then it goes back to its queue, for whoever has one.
-const patience = 200 * time.Millisecond
+const (
+	// patience is how long a task waits for a poller of this process; then it goes back to its queue, for whoever has one.
+	patience = 200 * time.Millisecond
+	// quick is how soon after it got a task a poller comes back that has room for more.
+	quick = 2 * time.Millisecond
+	// mostAhead is how many tasks of a queue are read for pollers that will come.
+	mostAhead = 64
+)
 
 // hub brings tasks of one kind and those who wait for them together.
 type hub[T any] struct {
 	mu      sync.Mutex
+	handed  time.Time              // when a poller got a task last
+	ahead   int                    // how many are read beside those that are waited for: it doubles while pollers come back at once, and is 0 once a task was read in vain
 	waiting []*poll[T]             // in the order they came
 	ready   map[string][]*spare[T] // by queue: nobody waits for them, for now
 	wake    func(queue string)     // somebody waits for a task of a queue
@@ -36,9 +44,13 @@ func newHub[T any](wake func(string)) *hub[T] {
 // take waits for a task of one of queues, or the end of ctx; false then.
 func (h *hub[T]) take(ctx context.Context, queues []string) (task T, ok bool) {
 	h.mu.Lock()
+	now := time.Now()
+	if now.Sub(h.handed) < quick {
+		h.ahead = min(2*h.ahead+1, mostAhead)
+	}
 	for _, q := range queues {
 		if list := h.ready[q]; len(list) > 0 && list[0].timer.Stop() {
-			h.ready[q] = list[1:]
+			h.ready[q], h.handed = list[1:], now
 			h.mu.Unlock()
 			return list[0].task, true
 		}
@@ -73,6 +85,7 @@ func (h *hub[T]) offer(queue string, task T, back func()) {
 		for _, q := range p.queues {
 			if q == queue {
 				h.waiting = append(h.waiting[:i], h.waiting[i+1:]...)
+				h.handed = time.Now()
 				p.got <- task
 				return
 			}
@@ -81,6 +94,7 @@ func (h *hub[T]) offer(queue string, task T, back func()) {
 	s := &spare[T]{task: task}
 	s.timer = time.AfterFunc(patience, func() {
 		h.mu.Lock()
+		h.ahead = 0
 		for i, other := range h.ready[queue] {
 			if other == s {
 				h.ready[queue] = append(h.ready[queue][:i:i], h.ready[queue][i+1:]...)
@@ -93,11 +107,11 @@ func (h *hub[T]) offer(queue string, task T, back func()) {
 	h.ready[queue] = append(h.ready[queue], s)
 }
 
-// free is how many tasks of a queue could be handed over now.
+// free is how many tasks of a queue may be read now: those that are waited for, and if there are any some more.
 func (h *hub[T]) free(queue string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := -len(h.ready[queue])
+	n := 0
 	for _, p := range h.waiting {
 		for _, q := range p.queues {
 			if q == queue {
@@ -106,5 +120,8 @@ func (h *hub[T]) free(queue string) int {
 			}
 		}
 	}
-	return max(n, 0)
+	if n == 0 {
+		return 0
+	}
+	return max(n+h.ahead-len(h.ready[queue]), 0)
 }

@@ -9,7 +9,6 @@ if r[1] ~= ARGV[6] or r[2] ~= ARGV[4] .. ' ' .. ARGV[7] then
   pull('activities', ARGV[7], ARGV[4])
   return {'lost'}
 end
-call('XLEN', B .. 'in:' .. ARGV[5])
 give(ARGV[5], ARGV[6], ARGV[9], '0')
 call('HDEL', KEYS[2], 'a:' .. ARGV[8])
 pull('activities', ARGV[7], ARGV[4])

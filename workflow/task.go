@@ -346,7 +346,7 @@ func (w *Worker) wanted(s *shard) []string {
 	defer w.mu.Unlock()
 	n := 0
 	for ref, q := range w.queues {
-		if ref.shard != s.n {
+		if ref.shard != s.n || !q.hot.Load() {
 			continue
 		}
 		free := w.freeOf(q)
@@ -360,7 +360,7 @@ func (w *Worker) wanted(s *shard) []string {
 	return words
 }
 
-const mostFetched = 8 // of one queue by one script
+const mostFetched = 16 // of one queue by one script
 
 func (w *Worker) freeOf(q *queue) int {
 	if q.kind == tasks {
