@@ -1,0 +1,109 @@
+package goworkflows
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+
+	"github.com/cschleiden/go-workflows/backend"
+	"github.com/cschleiden/go-workflows/backend/history"
+	gowf "github.com/cschleiden/go-workflows/workflow"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// GetActivityTask waits for an activity of one of queues, at most until ctx ends, or 30 s if it has no deadline; then it returns nil and no error.
+func (b *Backend) GetActivityTask(ctx context.Context, queues []gowf.Queue) (*backend.ActivityTask, error) {
+	s, err := b.work()
+	if err != nil {
+		return nil, err
+	}
+	wait, end := s.wait(ctx)
+	defer end()
+	t, err := s.worker.ActivityTask(wait, queueNames(queues))
+	if err != nil || t == nil {
+		return nil, s.none(wait, err)
+	}
+	if ctx.Err() != nil { // nobody would look at it
+		return nil, translate(t.Release(context.WithoutCancel(ctx)))
+	}
+	event, err := fromEvent(t.Event)
+	if err != nil {
+		return nil, err
+	}
+	task := &backend.ActivityTask{
+		ID:               b.keep(t),
+		ActivityID:       event.ID,
+		Queue:            gowf.Queue(t.Queue),
+		WorkflowInstance: fromInstance(t.Instance),
+		Event:            event,
+	}
+	runtime.AddCleanup(task, b.forget, task.ID) // if it is never completed
+	return task, nil
+}
+
+// keep remembers t under a new ID: an activity may be handed out to this process twice.
+func (b *Backend) keep(t *workflow.ActivityTask) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.handed++
+	id := t.Event.ID + "." + strconv.FormatUint(b.handed, 10)
+	b.activities[id] = t
+	return id
+}
+
+func (b *Backend) forget(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.activities, id)
+}
+
+func (b *Backend) kept(task *backend.ActivityTask) (*workflow.ActivityTask, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.activities[task.ID]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("goworkflows: activity task %s: was completed, or is not from GetActivityTask: %w", task.ID, workflow.ErrLost)
+}
+
+// ExtendActivityTask keeps a task for another lock timeout. An error that wraps workflow.ErrLost means that its result is not wanted any more.
+func (b *Backend) ExtendActivityTask(ctx context.Context, task *backend.ActivityTask) error {
+	t, err := b.kept(task)
+	if err != nil {
+		return err
+	}
+	return translate(repeat(ctx, func() error { return t.Extend(ctx) }))
+}
+
+// CompleteActivityTask delivers the result of an activity to its instance. One that is too large is delivered as a failure. An error that wraps workflow.ErrLost means that there is one already, or that the instance has ended.
+func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.ActivityTask, result *history.Event) error {
+	t, err := b.kept(task)
+	if err != nil {
+		return err
+	}
+	e, err := toEvent(result)
+	if err != nil {
+		return err
+	}
+	defer b.forget(task.ID) // whatever comes of it, it is over for this process
+	err = t.Complete(ctx, e)
+	if refused(err) {
+		b.options.Logger.ErrorContext(ctx, "goworkflows: the result of an activity cannot be recorded, it has failed", "instance", t.Instance.String(), "error", err)
+		if e, err = failedActivity(result, err); err == nil {
+			err = t.Complete(ctx, e)
+		}
+	}
+	return translate(err)
+}
+
+// givenUp is what a workflow gets of an activity that takes its workers with it. The error is permanent, for another attempt would take the next one.
+func givenUp(_ *workflow.ActivityTask, cause error) workflow.Event {
+	err := gowf.NewPermanentError(fmt.Errorf("the activity took worker after worker with it and was given up: %w", cause))
+	data, err := history.SerializeAttributes(&history.ActivityFailedAttributes{Error: recorded(err)})
+	if err != nil {
+		panic(err) // text is always JSON
+	}
+	return workflow.Event{Type: workflow.EventActivityErr, Data: data}
+}

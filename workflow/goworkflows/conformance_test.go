@@ -1,0 +1,40 @@
+package goworkflows_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cschleiden/go-workflows/backend"
+	"github.com/cschleiden/go-workflows/backend/test"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/workflow/goworkflows"
+)
+
+// open connects to srv under a prefix of its own. It is closed when the test ends.
+func open(t testing.TB, srv *testenv.RedisServer, opts ...backend.BackendOption) *goworkflows.Backend {
+	t.Helper()
+	b, err := goworkflows.Open(t.Context(), fmt.Sprintf("%s?prefix=%s", srv.URL, srv.Prefix(t)), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shut(t, b) })
+	return b
+}
+
+func shut(t testing.TB, b backend.Backend) {
+	t.Helper()
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The library's own suites, each case on keys of its own.
+func TestBackend(t *testing.T) { suite(t, test.BackendTest) }
+
+func TestEndToEnd(t *testing.T) { suite(t, test.EndToEndBackendTest) }
+
+func suite(t *testing.T, run func(*testing.T, func(...backend.BackendOption) test.TestBackend, func(test.TestBackend))) {
+	srv := testenv.Redis(t)
+	run(t, func(opts ...backend.BackendOption) test.TestBackend { return open(t, srv, opts...) }, func(b test.TestBackend) { shut(t, b) })
+}

@@ -1,0 +1,258 @@
+package goworkflows_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cschleiden/go-workflows/backend"
+	"github.com/cschleiden/go-workflows/backend/history"
+	"github.com/cschleiden/go-workflows/client"
+	"github.com/cschleiden/go-workflows/core"
+	gowf "github.com/cschleiden/go-workflows/workflow"
+	"github.com/google/uuid"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/workflow"
+	"github.com/taktworks/takt/workflow/goworkflows"
+)
+
+var queues = []gowf.Queue{gowf.QueueDefault}
+
+// start creates an instance that is executed by nobody.
+func start(t testing.TB, b *goworkflows.Backend, id string) *gowf.Instance {
+	t.Helper()
+	i := core.NewWorkflowInstance(id, uuid.NewString())
+	if err := b.CreateWorkflowInstance(t.Context(), i, history.NewPendingEvent(time.Now(), history.EventType_WorkflowExecutionStarted, &history.ExecutionStartedAttributes{Name: "Nobody"})); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func take(t testing.TB, b *goworkflows.Backend) *backend.WorkflowTask {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	task, err := b.GetWorkflowTask(ctx, queues)
+	if err != nil || task == nil {
+		t.Fatal(task, err)
+	}
+	return task
+}
+
+func TestTerminate(t *testing.T) {
+	srv := testenv.Redis(t)
+	b := open(t, srv, quiet)
+	reached := make(chan struct{}, 1)
+	child := func(ctx gowf.Context) error {
+		reached <- struct{}{}
+		gowf.NewSignalChannel[int](ctx, "never").Receive(ctx)
+		return nil
+	}
+	parent := func(ctx gowf.Context) (string, error) {
+		_, err := gowf.CreateSubWorkflowInstance[any](ctx, gowf.SubWorkflowOptions{InstanceID: "child"}, child).Get(ctx)
+		return err.Error(), nil
+	}
+	work(t, goworkflows.NewWorker(b, nil), []any{child, parent}, nil)
+	c := client.New(b)
+	p := create(t, c, "parent", parent)
+	<-reached
+	tree, err := b.GetWorkflowTree(t.Context(), p)
+	if err != nil || len(tree.Children) != 1 || tree.Children[0].Instance.InstanceID != "child" {
+		t.Errorf("tree: %+v, %v", tree, err)
+	}
+	if err := b.Client().Terminate(t.Context(), workflow.Instance{ID: "child"}, "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.GetWorkflowResult[any](t.Context(), c, core.NewWorkflowInstance("child", tree.Children[0].Instance.ExecutionID), patience); !errors.Is(err, client.ErrWorkflowTerminated) {
+		t.Errorf("child: %v", err)
+	}
+	if got, err := client.GetWorkflowResult[string](t.Context(), c, p, patience); err != nil || !strings.Contains(got, "terminated: not needed") {
+		t.Errorf("parent: %q, %v", got, err)
+	}
+}
+
+// A task that is neither completed nor extended is another's, and the first hears of it.
+func TestLostTask(t *testing.T) {
+	srv := testenv.Redis(t)
+	prefix := "?prefix=" + srv.Prefix(t)
+	var two [2]*goworkflows.Backend
+	for n, lock := range []time.Duration{200 * time.Millisecond, patience} {
+		b, err := goworkflows.Open(t.Context(), srv.URL+prefix, quiet, backend.WithWorkflowLockTimeout(lock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { shut(t, b) })
+		two[n] = b
+	}
+	start(t, two[0], "order-7")
+	first := take(t, two[0])
+	second := take(t, two[1])
+	if first.WorkflowInstance.InstanceID != second.WorkflowInstance.InstanceID {
+		t.Fatal(first, second)
+	}
+	if err := two[0].ExtendWorkflowTask(t.Context(), first); !errors.Is(err, workflow.ErrLost) {
+		t.Errorf("extend: %v", err)
+	}
+	if err := two[0].CompleteWorkflowTask(t.Context(), first, core.WorkflowInstanceStateFinished, nil, nil, nil, nil); !errors.Is(err, workflow.ErrLost) {
+		t.Errorf("complete: %v", err)
+	}
+	if err := two[1].ExtendWorkflowTask(t.Context(), second); err != nil {
+		t.Errorf("extend the second: %v", err)
+	}
+	if err := two[1].CompleteWorkflowTask(t.Context(), second, core.WorkflowInstanceStateFinished, nil, nil, nil, nil); err != nil {
+		t.Errorf("complete the second: %v", err)
+	}
+}
+
+func TestWaitForTasks(t *testing.T) {
+	srv := testenv.Redis(t)
+	b := open(t, srv, quiet)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if task, err := b.GetWorkflowTask(ctx, queues); task != nil || err != nil {
+		t.Errorf("no workflow task: %v, %v", task, err)
+	}
+	if task, err := b.GetActivityTask(ctx, queues); task != nil || err != nil {
+		t.Errorf("no activity: %v, %v", task, err)
+	}
+	// One that comes for nobody is not lost.
+	start(t, b, "order-7")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for range 3 {
+		if task, err := b.GetWorkflowTask(gone, queues); task != nil || err != nil {
+			t.Errorf("nobody is there: %v, %v", task, err)
+		}
+	}
+	take(t, b)
+}
+
+func TestClose(t *testing.T) {
+	srv := testenv.Redis(t)
+	b := open(t, srv, quiet)
+	start(t, b, "order-7")
+	take(t, b)
+	waited := make(chan error)
+	begun := make(chan struct{})
+	go func() {
+		close(begun)
+		_, err := b.GetActivityTask(context.Background(), queues)
+		waited <- err
+	}()
+	<-begun
+	shut(t, b)
+	if err := <-waited; !errors.Is(err, goworkflows.ErrClosed) {
+		t.Errorf("who waited for a task: %v", err)
+	}
+	if _, err := b.GetWorkflowTask(t.Context(), queues); !errors.Is(err, goworkflows.ErrClosed) {
+		t.Errorf("after it: %v", err)
+	}
+	shut(t, b)
+}
+
+// What a Backend held is another's as soon as it is closed.
+func TestCloseHandsBack(t *testing.T) {
+	srv := testenv.Redis(t)
+	client, err := workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: srv.Prefix(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 3 {
+		b, err := goworkflows.New(client, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.GetWorkflowInstanceState(t.Context(), core.NewWorkflowInstance("order-7", "")); errors.Is(err, backend.ErrInstanceNotFound) {
+			start(t, b, "order-7")
+		}
+		take(t, b)
+		shut(t, b)
+	}
+	if _, err := goworkflows.New(nil); err == nil {
+		t.Error("no client is needed")
+	}
+}
+
+func TestTasksOfOthers(t *testing.T) {
+	b := open(t, testenv.Redis(t), quiet)
+	if err := b.CompleteWorkflowTask(t.Context(), &backend.WorkflowTask{ID: "w"}, core.WorkflowInstanceStateActive, nil, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "w") {
+		t.Error(err)
+	}
+	if err := b.ExtendWorkflowTask(t.Context(), &backend.WorkflowTask{ID: "w"}); err == nil {
+		t.Error("extended")
+	}
+	if err := b.CompleteActivityTask(t.Context(), &backend.ActivityTask{ID: "a"}, &history.Event{}); !errors.Is(err, workflow.ErrLost) {
+		t.Error(err)
+	}
+	if err := b.ExtendActivityTask(t.Context(), &backend.ActivityTask{ID: "a"}); !errors.Is(err, workflow.ErrLost) {
+		t.Error(err)
+	}
+}
+
+// An activity has one result, whoever has how many.
+func TestOneResult(t *testing.T) {
+	b := open(t, testenv.Redis(t), quiet)
+	i := start(t, b, "order-7")
+	w := take(t, b)
+	scheduled := history.NewPendingEvent(time.Now(), history.EventType_ActivityScheduled, &history.ActivityScheduledAttributes{Name: "Print"}, history.ScheduleEventID(1))
+	if err := b.CompleteWorkflowTask(t.Context(), w, core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	a, err := b.GetActivityTask(ctx, queues)
+	if err != nil || a == nil || a.WorkflowInstance.InstanceID != i.InstanceID || a.ActivityID != scheduled.ID {
+		t.Fatal(a, err)
+	}
+	if err := b.ExtendActivityTask(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	result := history.NewPendingEvent(time.Now(), history.EventType_ActivityCompleted, &history.ActivityCompletedAttributes{}, history.ScheduleEventID(1))
+	if err := b.CompleteActivityTask(t.Context(), a, result); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CompleteActivityTask(t.Context(), a, result); !errors.Is(err, workflow.ErrLost) {
+		t.Errorf("twice: %v", err)
+	}
+	if events := take(t, b).NewEvents; len(events) != 1 || events[0].ID != result.ID {
+		t.Errorf("the instance gets %v", events)
+	}
+}
+
+// The library's client would report an instance that was removed while it waits as unknown.
+func TestRemovalLeavesTimeToRead(t *testing.T) {
+	b := open(t, testenv.Redis(t), quiet)
+	i := start(t, b, "order-7")
+	if err := b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateFinished, nil, nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Now()
+	if err := b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBefore(time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := b.GetWorkflowInstanceState(t.Context(), i); (s != core.WorkflowInstanceStateFinished || err != nil) && time.Since(ended) < 500*time.Millisecond {
+		t.Errorf("at once: %v, %v", s, err)
+	}
+	for deadline := ended.Add(patience); ; {
+		if err := b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBefore(time.Now()), backend.RemoveFinishedBatchSize(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.GetWorkflowInstanceState(t.Context(), i); errors.Is(err, backend.ErrInstanceNotFound) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("is never removed")
+		}
+	}
+}
+
+func TestRemovalOptions(t *testing.T) {
+	b := open(t, testenv.Redis(t), quiet)
+	if err := b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBatchSize(0)); err == nil || !strings.Contains(err.Error(), "batch size 0") {
+		t.Error(err)
+	}
+}
