@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/taktworks/takt/lock"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 // Config is what operators set of task types, over what the types say of themselves. Its zero value sets nothing.

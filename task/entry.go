@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/task/internal/wire"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 // ScheduleEntry says what is submitted when. Types make theirs with Every, Cron, RRule and Periodic; others are added at run time, also for types that the

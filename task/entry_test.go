@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/lock"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 // PeriodicOption is a property of a schedule of a Type: one of Overlap, Missed, RunAll, Jitter, TimeZone, Anchor, RunOnStart, Disabled, PerVO, PerVOFrom, Args and

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 // task-F2, task-H1: a disabled schedule has no entry, and one that it had goes; enabled again, it has.

@@ -15,7 +15,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 // SchedulerOptions are the settings of a Scheduler. The zero value is ready.

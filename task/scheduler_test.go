@@ -10,7 +10,7 @@ import (
 
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 // task-F1, task-F7, S2, plus-6: one entry of the type's name; each slot is one message with the right name, labels, queue and id, at times that do not drift.

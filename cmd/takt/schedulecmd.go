@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 type scheduleCmd struct {

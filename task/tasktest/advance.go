@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taktworks/takt/task/schedule"
+	"github.com/taktworks/takt/schedule"
 )
 
 func next(s schedule.Schedule, after time.Time, n int) {
