@@ -53,6 +53,9 @@ func (e *env) other() *env {
 // worker starts one; stop ends it and waits.
 func (e *env) worker(o workflow.WorkerOptions) (w *workflow.Worker, stop func()) {
 	e.t.Helper()
+	if o.Drain == 0 {
+		o.Drain = -1 // tests end with tasks in hand
+	}
 	w, err := e.NewWorker(o)
 	if err != nil {
 		e.t.Fatal(err)
@@ -225,3 +228,15 @@ func (e *env) keys() []string {
 	}
 	return all
 }
+
+// until waits until something holds.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %s", what)
+		}
+	}
+}
+
+func contains(s, part string) bool { return strings.Contains(s, part) }

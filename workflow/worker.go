@@ -140,6 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		beats["heartbeat "+n] = w.alive[i].Run
 		helpers["timers "+n] = newFirer(w, s).run
 		helpers["retention "+n] = s.keepClean
+		helpers["schedules "+n] = s.keepSchedules
 		if len(w.c.shards) > 1 {
 			helpers["courier "+n] = w.courier(s).Run
 		}

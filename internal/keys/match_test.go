@@ -109,6 +109,8 @@ func TestMatch(t *testing.T) {
 		"workflow:gate:customer:7":           "workflow:gate:{key}",
 		"workflow:gates":                     "workflow:gates",
 		"workflow:counters":                  "workflow:counters",
+		"workflow:schedule:nightly":          "workflow:schedule:{name}",
+		"workflow:schedules":                 "workflow:schedules",
 		"workflow:shards":                    "workflow:shards",
 		"sfc:work:dead":                      "{stream}:dead",
 		"sfc:outbox:dead":                    "{stream}:dead",

@@ -96,6 +96,8 @@ func All() []Pattern {
 		{"workflow:gate:{key}", "zset", "workflow", "member leaves when its execution ends", "who is through a gate (score 0) or waits (score = since when, in epoch microseconds): shard:execution:id"},
 		{"workflow:gates", "hash", "workflow", "field leaves when nobody is at the gate", "gate -> how many may be through it"},
 		{"workflow:counters", "hash", "workflow", "stays", "how many executions started and ended how"},
+		{"workflow:schedule:{name}", "string", "workflow", "until removed", "schedule that starts instances, JSON"},
+		{"workflow:schedules", "zset", "workflow", "member leaves when removed", "names of schedules, score = next slot in epoch milliseconds"},
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},
 		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
 		{"instances", "hash", "jobstore", "field leaves once its session at the broker is over", "processes that the broker keeps a session for, and their roles"},

@@ -1,0 +1,298 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/schedule"
+)
+
+// Schedule starts instances at the slots of a rule: of the instance NAME-SLOT, with SLOT as 20261122T030000Z. Any worker does it, each slot once.
+type Schedule struct {
+	Name   string          `json:"name"`   // 1 to 100 bytes
+	Rule   string          `json:"rule"`   // as schedule.Parse reads it: an interval, a cron expression or a recurrence rule
+	Missed schedule.Missed `json:"missed"` // what becomes of slots that passed while no worker ran
+	// Exclusive skips a slot while the instance of the slot before is active.
+	Exclusive bool  `json:"exclusive,omitempty"`
+	Start     Start `json:"start"` // what to start; Instance, Event.ID and Event.Time are set for each slot
+
+	Created time.Time `json:"created"` // when it was put first; set by PutSchedule
+	Last    time.Time `json:"last"`    // slot that was started, or dropped, last; zero = none was
+	Started time.Time `json:"started"` // slot of the instance that was started last; zero = none was
+	Next    time.Time `json:"next"`    // slot that is due next; zero = none is left, or it is paused
+	Paused  bool      `json:"paused,omitempty"`
+	Skipped int64     `json:"skipped,omitempty"` // slots skipped by Exclusive
+}
+
+const (
+	maxScheduleName = 100
+	slotLayout      = "20060102T150405Z"
+	schedulePoll    = time.Second
+)
+
+func (s Schedule) check() (schedule.Schedule, error) {
+	if err := checkName("Schedule.Name", s.Name); err != nil {
+		return nil, err
+	}
+	if len(s.Name) > maxScheduleName {
+		return nil, &NameError{"Schedule.Name", clip(s.Name), fmt.Sprintf("must be at most %d bytes", maxScheduleName)}
+	}
+	rule, err := schedule.Parse(s.Rule)
+	if err != nil {
+		return nil, fmt.Errorf("workflow: Schedule.Rule: %w", err)
+	}
+	return rule, s.at(time.Unix(0, 0)).check("Schedule.Start")
+}
+
+// at is the start of a slot.
+func (s Schedule) at(slot time.Time) Start {
+	start := s.Start
+	name := slot.UTC().Format(slotLayout)
+	start.Instance = Instance{ID: s.Name + "-" + name, Execution: name}
+	start.Event.ID, start.Event.Time = s.Name+"-"+name, slot
+	return start
+}
+
+// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another. Slots count from now on.
+func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
+	rule, err := s.check()
+	if err != nil {
+		return err
+	}
+	return c.changeSchedule(ctx, s.Name, func(old *Schedule, now time.Time) (*Schedule, error) {
+		s.Created, s.Last, s.Started, s.Skipped, s.Paused = now, time.Time{}, time.Time{}, 0, false
+		if old != nil && old.Rule == s.Rule {
+			s.Created, s.Last, s.Started, s.Skipped, s.Paused = old.Created, old.Last, old.Started, old.Skipped, old.Paused
+		}
+		s.Next = time.Time{}
+		if next, ok := schedule.WithAnchor(rule, s.Created).Next(later(s.Last, now)); ok && !s.Paused {
+			s.Next = next
+		}
+		return &s, nil
+	})
+}
+
+// PauseSchedule keeps a schedule from starting anything; slots that pass are dropped. ErrNotFound: there is none of that name.
+func (c *Client) PauseSchedule(ctx context.Context, name string) error {
+	return c.changeSchedule(ctx, name, func(old *Schedule, _ time.Time) (*Schedule, error) {
+		if old == nil {
+			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+		}
+		old.Paused, old.Next = true, time.Time{}
+		return old, nil
+	})
+}
+
+// ResumeSchedule lets it go on with the first slot after now. ErrNotFound: there is none of that name.
+func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
+	return c.changeSchedule(ctx, name, func(old *Schedule, now time.Time) (*Schedule, error) {
+		if old == nil {
+			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+		}
+		rule, err := schedule.Parse(old.Rule)
+		if err != nil {
+			return nil, err
+		}
+		old.Paused, old.Last = false, now
+		if next, ok := schedule.WithAnchor(rule, old.Created).Next(now); ok {
+			old.Next = next
+		}
+		return old, nil
+	})
+}
+
+// RemoveSchedule removes a schedule; instances that it started stay. ErrNotFound: there is none of that name.
+func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
+	return c.changeSchedule(ctx, name, func(old *Schedule, _ time.Time) (*Schedule, error) {
+		if old == nil {
+			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+		}
+		return nil, nil
+	})
+}
+
+// Schedules are all of them, by name.
+func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
+	for _, s := range c.shards {
+		names, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Schedules()).Min("0").Max("-1").Build()).AsStrSlice()
+		if err != nil {
+			return nil, fmt.Errorf("workflow: schedules: %w", err)
+		}
+		for _, name := range names {
+			one, _, err := s.schedule(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			if one != nil {
+				all = append(all, *one)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Schedule) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// schedule reads one; nil if there is none.
+func (s *shard) schedule(ctx context.Context, name string) (*Schedule, []byte, error) {
+	raw, err := s.c.rdb.Do(ctx, s.c.rdb.B().Get().Key(s.keys.Schedule(name)).Build()).AsBytes()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("workflow: schedule %s: %w", name, err)
+	}
+	var one Schedule
+	if err := json.Unmarshal(raw, &one); err != nil {
+		return nil, nil, fmt.Errorf("workflow: schedule %s cannot be read: %w", name, err)
+	}
+	return &one, raw, nil
+}
+
+// changeSchedule loads, decides and commits; change returns nil to remove it.
+func (c *Client) changeSchedule(ctx context.Context, name string, change func(old *Schedule, now time.Time) (*Schedule, error)) error {
+	if err := checkName("schedule", name); err != nil {
+		return err
+	}
+	s := c.of(name)
+	for {
+		now, err := redis.ServerTime(ctx, c.rdb)
+		if err != nil {
+			return fmt.Errorf("workflow: schedule %s: %w", name, err)
+		}
+		old, raw, err := s.schedule(ctx, name)
+		if err != nil {
+			return err
+		}
+		after, err := change(old, now)
+		if err != nil {
+			return err
+		}
+		if err := s.commitSchedule(ctx, name, raw, after); !errors.Is(err, commit.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// commitSchedule replaces the document that was read, nil = none.
+func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, after *Schedule) error {
+	key := s.keys.Schedule(name)
+	b := commit.New()
+	b.Expect(key, read)
+	if after == nil {
+		b.Del(key)
+		b.ZRem(s.keys.Schedules(), name)
+	} else {
+		raw, err := json.Marshal(after)
+		if err != nil {
+			return fmt.Errorf("workflow: schedule %s: %w", name, err)
+		}
+		due := float64(never)
+		if !after.Next.IsZero() {
+			due = float64(after.Next.UnixMilli())
+		}
+		b.Set(key, raw, 0)
+		b.ZAdd(s.keys.Schedules(), due, name)
+	}
+	if _, err := b.Run(ctx, s.c.rdb); err != nil {
+		return fmt.Errorf("workflow: schedule %s: %w", name, err)
+	}
+	return nil
+}
+
+// never is when schedules are due that have no slot left: in the year 9999, in Unix ms.
+const never = 253_402_300_799_000
+
+// keepSchedules starts what is due until ctx ends. Every worker does it; an instance of a slot has an id of its own, so it is started once.
+func (s *shard) keepSchedules(ctx context.Context) error {
+	for wait := time.Duration(0); lifecycle.Sleep(ctx, wait); {
+		var err error
+		if wait, err = s.startDue(ctx); err != nil && ctx.Err() == nil {
+			s.c.log.Warn("workflow: schedules wait, Redis does not answer as it should", "shard", s.n, "error", err)
+			wait = schedulePoll
+		}
+	}
+	return nil
+}
+
+// startDue starts what is due and says how long nothing more will be.
+func (s *shard) startDue(ctx context.Context) (time.Duration, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	first, err := s.c.rdb.Do(call, s.c.rdb.B().Zrange().Key(s.keys.Schedules()).Min("0").Max("0").Withscores().Build()).AsZScores()
+	if err != nil || len(first) == 0 {
+		return schedulePoll, err
+	}
+	now, err := redis.ServerTime(call, s.c.rdb)
+	if err != nil {
+		return 0, err
+	}
+	if wait := time.UnixMilli(int64(first[0].Score)).Sub(now); wait > 0 {
+		return min(wait, schedulePoll), nil
+	}
+	return 0, s.startSlots(call, first[0].Member, now)
+}
+
+// startSlots starts the instances of the slots of one schedule that are due, and moves it on.
+func (s *shard) startSlots(ctx context.Context, name string, now time.Time) error {
+	one, raw, err := s.schedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	if one == nil { // removed since
+		return nil
+	}
+	rule, err := schedule.Parse(one.Rule)
+	if err != nil {
+		return err
+	}
+	slots, next, ok := schedule.Due(schedule.WithAnchor(rule, one.Created), later(one.Last, one.Created), now, one.Missed, 0)
+	for _, slot := range slots {
+		if err := s.startSlot(ctx, one, slot); err != nil {
+			return err
+		}
+		one.Last = slot
+	}
+	one.Next = time.Time{}
+	if ok {
+		one.Next = next
+	}
+	if err := s.commitSchedule(ctx, name, raw, one); err != nil && !errors.Is(err, commit.ErrConflict) {
+		return err
+	}
+	return nil // somebody else was quicker, or it was changed
+}
+
+func (s *shard) startSlot(ctx context.Context, one *Schedule, slot time.Time) error {
+	if one.Exclusive && !one.Started.IsZero() {
+		before, err := s.c.Info(ctx, one.at(one.Started).Instance)
+		if err == nil && before.State == Active {
+			one.Skipped++
+			return nil
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if err := s.c.Start(ctx, one.at(slot)); err != nil && !errors.Is(err, ErrExists) {
+		return err
+	}
+	one.Started = slot
+	return nil
+}

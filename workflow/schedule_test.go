@@ -1,0 +1,93 @@
+package workflow_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/workflow"
+)
+
+func nightly(change ...func(*workflow.Schedule)) workflow.Schedule {
+	s := workflow.Schedule{Name: "nightly", Rule: schedule.Every(100 * time.Millisecond).String(), Start: workflow.Start{Queue: "q", Name: "flow", Event: workflow.Event{Type: "Started"}}}
+	for _, f := range change {
+		f(&s)
+	}
+	return s
+}
+
+// Any number of workers start one instance for each slot.
+func TestSchedule(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.other().worker(workflow.WorkerOptions{})
+	e.ok(e.PutSchedule(e.ctx(), nightly()))
+	seen := map[string]bool{}
+	for range 5 {
+		task := e.task(w)
+		if seen[task.ID] || types(task.Events) != "Started" || task.Name != "flow" {
+			t.Errorf("task of %s: %s", task.ID, types(task.Events))
+		}
+		seen[task.ID] = true
+		e.step(task, finished)
+	}
+	e.ok(e.PauseSchedule(e.ctx(), "nightly"))
+	all, err := e.Schedules(e.ctx())
+	e.ok(err)
+	if len(all) != 1 || !all[0].Paused || !all[0].Next.IsZero() || all[0].Last.IsZero() {
+		t.Errorf("schedules %+v", all)
+	}
+	e.ok(e.ResumeSchedule(e.ctx(), "nightly"))
+	for range 2 { // what was started before the pause is among them, at most once each
+		if task := e.task(w); seen[task.ID] {
+			t.Errorf("%s again", task.ID)
+		}
+	}
+	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+	all, err = e.Schedules(e.ctx())
+	e.ok(err)
+	if len(all) != 0 {
+		t.Errorf("schedules %+v", all)
+	}
+	e.is(e.RemoveSchedule(e.ctx(), "nightly"), workflow.ErrNotFound)
+	e.is(e.PauseSchedule(e.ctx(), "nightly"), workflow.ErrNotFound)
+}
+
+// An exclusive schedule waits until the instance that it started has ended.
+func TestScheduleExclusive(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Exclusive = true })))
+	task := e.task(w)
+	until(t, "skipped slots", func() bool {
+		all, err := e.Schedules(e.ctx())
+		e.ok(err)
+		return all[0].Skipped >= 2
+	})
+	st, err := e.Stats(e.ctx())
+	e.ok(err)
+	if st.Active != 1 {
+		t.Errorf("%d are active", st.Active)
+	}
+	e.step(task, finished)
+	if next := e.task(w); next.ID == task.ID {
+		t.Errorf("%s again", next.ID)
+	}
+}
+
+func TestScheduleIsChecked(t *testing.T) {
+	e := newEnv(t)
+	for name, change := range map[string]func(*workflow.Schedule){
+		"Schedule.Name":        func(s *workflow.Schedule) { s.Name = "" },
+		"Schedule.Rule":        func(s *workflow.Schedule) { s.Rule = "now and then" },
+		"Schedule.Start.Queue": func(s *workflow.Schedule) { s.Start.Queue = "" },
+	} {
+		err := e.PutSchedule(e.ctx(), nightly(change))
+		if err == nil || !contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if k := e.keys(); len(k) != 0 {
+		t.Errorf("left %q", k)
+	}
+}
