@@ -155,8 +155,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // readQueues waits for the groups, which end with ctx.
 func (w *Worker) readQueues(ctx context.Context) error {
 	<-ctx.Done()
-	w.mu.Lock()   // none begins after that
-	w.mu.Unlock() //nolint:staticcheck // an empty critical section is a barrier
+	w.mu.Lock()
+	w.run = nil // none begins after that
+	w.mu.Unlock()
 	w.groups.Wait()
 	return nil
 }
@@ -214,9 +215,6 @@ func (w *Worker) of(kind, name string) []*queue {
 // start runs a queue's group; mu is held.
 func (w *Worker) start(q *queue) {
 	run := w.run
-	if run.Err() != nil {
-		return
-	}
 	w.groups.Go(func() {
 		if err := q.group.Run(run); err != nil {
 			w.c.log.Error("workflow: a queue is not read", "queue", q.name, "error", err)

@@ -1,0 +1,102 @@
+package goworkflows
+
+import (
+	"context"
+	"time"
+
+	"github.com/cschleiden/go-workflows/backend"
+	"github.com/cschleiden/go-workflows/backend/history"
+	"github.com/cschleiden/go-workflows/client"
+	gowf "github.com/cschleiden/go-workflows/workflow"
+
+	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/workflow"
+)
+
+// StartOptions are what the library's client has no word for.
+type StartOptions struct {
+	client.WorkflowInstanceOptions
+
+	// Attributes are what instances can be searched for, with workflow.Filter or takt workflow list --attr.
+	Attributes map[string]string
+	// Gate bounds how many instances with its key are active at once; others wait before their first task, in the order they came. nil = no bound.
+	Gate *workflow.Gate
+}
+
+// Start is Client.CreateWorkflowInstance of the library with more to say. backend.ErrInstanceAlreadyExists: an execution of the ID is active.
+func (b *Backend) Start(ctx context.Context, o StartOptions, wf gowf.Workflow, args ...any) (*gowf.Instance, error) {
+	s, instance, err := b.newStart(ctx, o, wf, args)
+	if err != nil {
+		return nil, err
+	}
+	return instance, translate(repeat(ctx, func() error { return b.core.Start(ctx, *s) }))
+}
+
+// SignalWithStart signals the active execution of an instance, or starts one if none is, which finds the signal waiting. started says which. Nothing can come between the two.
+func (b *Backend) SignalWithStart(ctx context.Context, signal string, arg any, o StartOptions, wf gowf.Workflow, args ...any) (started bool, err error) {
+	s, _, err := b.newStart(ctx, o, wf, args)
+	if err != nil {
+		return false, err
+	}
+	c := &capture{Backend: b}
+	if err := client.New(c).SignalWorkflow(ctx, o.InstanceID, signal, arg); err != nil {
+		return false, err
+	}
+	e, err := toEvent(c.event)
+	if err != nil {
+		return false, err
+	}
+	started, err = b.core.SignalWithStart(ctx, e, *s)
+	return started, translate(err)
+}
+
+// Schedule has instances started at the slots of a rule: cron, interval or recurrence rule, as package schedule reads it. o.InstanceID is the name of the schedule; its instances
+// have that and the slot as their ID. Client has PauseSchedule, ResumeSchedule, RemoveSchedule and Schedules.
+func (b *Backend) Schedule(ctx context.Context, rule string, missed schedule.Missed, o StartOptions, wf gowf.Workflow, args ...any) error {
+	s, _, err := b.newStart(ctx, o, wf, args)
+	if err != nil {
+		return err
+	}
+	name := s.Instance.ID
+	s.Instance, s.Event.ID, s.Event.Time = workflow.Instance{}, "", time.Time{} // of each slot
+	return translate(b.core.PutSchedule(ctx, workflow.Schedule{Name: name, Rule: rule, Missed: missed, Start: *s}))
+}
+
+// Result waits until an execution has ended, of which it is told at once, and returns what the workflow returned. Its errors are those of client.GetWorkflowResult, or the cause of ctx.
+func Result[T any](ctx context.Context, b *Backend, instance *gowf.Instance) (T, error) {
+	if err := b.Wait(ctx, instance); err != nil {
+		return *new(T), err
+	}
+	return client.GetWorkflowResult[T](ctx, client.New(b), instance, time.Minute)
+}
+
+// newStart is what the library's client would start.
+func (b *Backend) newStart(ctx context.Context, o StartOptions, wf gowf.Workflow, args []any) (*workflow.Start, *gowf.Instance, error) {
+	c := &capture{Backend: b}
+	instance, err := client.New(c).CreateWorkflowInstance(ctx, o.WorkflowInstanceOptions, wf, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := start(instance, c.event, gowf.QueueDefault)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Attributes, s.Gate = o.Attributes, o.Gate
+	return s, instance, nil
+}
+
+// capture keeps the event that the library's client makes, in the place of sending it.
+type capture struct {
+	backend.Backend
+	event *history.Event
+}
+
+func (c *capture) CreateWorkflowInstance(_ context.Context, _ *gowf.Instance, e *history.Event) error {
+	c.event = e
+	return nil
+}
+
+func (c *capture) SignalWorkflow(_ context.Context, _ string, e *history.Event) error {
+	c.event = e
+	return nil
+}
