@@ -15,7 +15,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/redis"
 )
 
 var (
@@ -121,28 +120,7 @@ func (s *shard) name(from *shard) string {
 // Open connects to a server and returns a Client on it, which Close closes. url is as in redis://user:password@host:port/db, rediss:// for TLS,
 // redis+sentinel://s1,s2/master, redis://n1,n2,n3 for the nodes of a cluster. It blocks until the server has answered or ctx ends. ErrShards: o.Shards is not what others use.
 func Open(ctx context.Context, url string, o Options) (*Client, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	prefix := o.Prefix
-	if o.Shards > 1 {
-		prefix = shardPrefix(o.Prefix, 0)
-	}
-	rdb, err := redis.Connect(ctx, redis.Options{URL: url, Prefix: prefix, Log: o.Log})
-	if err != nil {
-		return nil, err
-	}
-	c, err := New(rdb, o)
-	if err == nil {
-		err = c.checkShards(ctx)
-	}
-	if err != nil {
-		rdb.Close()
-		return nil, err
-	}
-	c.owned = true
-	return c, nil
+	return Connect{URL: url}.Open(ctx, o)
 }
 
 // New makes a Client on a connection that stays the caller's. It must not retry writes (rueidis.ClientOption.DisableRetry).
@@ -168,22 +146,6 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 }
 
 func shardPrefix(prefix string, n int) string { return fmt.Sprintf("{%s-%d}", prefix, n) }
-
-// checkShards compares the number of shards with what is stored, and stores it if nothing is.
-func (c *Client) checkShards(ctx context.Context) error {
-	key, n := c.shards[0].keys.Shards(), strconv.Itoa(len(c.shards))
-	if err := c.rdb.Do(ctx, c.rdb.B().Set().Key(key).Value(n).Nx().Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
-		return fmt.Errorf("workflow: shards: %w", err)
-	}
-	stored, err := c.rdb.Do(ctx, c.rdb.B().Get().Key(key).Build()).ToString()
-	if err != nil {
-		return fmt.Errorf("workflow: shards: %w", err)
-	}
-	if stored != n {
-		return fmt.Errorf("%w under prefix %s: %s here, %s in Redis; use the same in all processes", ErrShards, c.opts.Prefix, n, stored)
-	}
-	return nil
-}
 
 // Close ends what Await listens with, and the connection if Open made it.
 func (c *Client) Close() {

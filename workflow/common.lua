@@ -64,6 +64,11 @@ local function fresh(id, while_)
   return call('ZADD', seen, 'NX', now + while_, id) == 1
 end
 
+-- tell says to those who watch what became of an execution. While nobody does it costs an EXISTS.
+local function tell(what, doc)
+  if call('EXISTS', B .. 'watched') == 1 then call('PUBLISH', B .. 'watch', what .. '\n' .. doc) end
+end
+
 local act
 
 -- send does something to what belongs to a shard: at once if it is this one (''), else by its outbox.
@@ -88,6 +93,7 @@ local function start(id, x, doc, queue, created, event, name, gate, max, gateSha
   call('ZADD', B .. 'active', created, id .. ':' .. x)
   call('SADD', B .. 'queues', 'tasks:' .. queue)
   call('HINCRBY', B .. 'counters', 'started', 1)
+  tell('started', doc)
   local inbox = B .. 'in:' .. id
   local carried = call('EXISTS', inbox) == 1 and call('XRANGE', inbox, '-', '+') or {}
   if #carried > 0 then call('DEL', inbox) end
@@ -188,6 +194,7 @@ local function finish(id, x, doc, last, state, outcome, ended, keep, remove)
     end
   end
   call('HINCRBY', B .. 'counters', outcome ~= '' and outcome or state, 1)
+  tell('ended', doc)
   if awaited then
     for who in string.gmatch(awaited, '[^,]+') do call('PUBLISH', B .. 'await:' .. who, member .. '\n' .. doc .. '\n' .. last) end
   end

@@ -31,6 +31,8 @@ var (
 	removeLua string
 	//go:embed pause.lua
 	pauseLua string
+	//go:embed detail.lua
+	detailLua string
 
 	actScript       = script.New("workflow/act", commonLua+actLua)
 	beginScript     = script.New("workflow/begin", commonLua+beginLua)
@@ -43,4 +45,5 @@ var (
 	awaitScript     = script.New("workflow/await", commonLua+awaitLua)
 	removeScript    = script.New("workflow/remove", commonLua+removeLua)
 	pauseScript     = script.New("workflow/pause", commonLua+pauseLua)
+	detailScript    = script.New("workflow/detail", commonLua+detailLua)
 )

@@ -112,6 +112,7 @@ func TestMatch(t *testing.T) {
 		"workflow:schedule:nightly":          "workflow:schedule:{name}",
 		"workflow:schedules":                 "workflow:schedules",
 		"workflow:shards":                    "workflow:shards",
+		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",
 		"sfc:outbox:dead":                    "{stream}:dead",
 		"event:receiver:list:dead":           "{stream}:dead",

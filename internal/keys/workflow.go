@@ -34,6 +34,8 @@ func (w Workflow) Gates() string                  { return w.key("gates") }
 func (w Workflow) Counters() string               { return w.key("counters") }
 func (w Workflow) Shards() string                 { return w.key("shards") }
 func (w Workflow) AwaitChannel(who string) string { return w.key("await", who) }
+func (w Workflow) Watched() string                { return w.key("watched") }
+func (w Workflow) WatchChannel() string           { return w.key("watch") }
 func (w Workflow) Group() string                  { return "workers" }
 func (w Workflow) Schedule(name string) string    { return w.key("schedule", name) }
 func (w Workflow) Schedules() string              { return w.key("schedules") }

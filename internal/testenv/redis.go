@@ -147,6 +147,18 @@ func (r *RedisServer) TaggedPrefix(t testing.TB) string {
 	return r.newPrefix("{t%d}")
 }
 
+// ShardedPrefix makes a prefix without a tag, for keys that are spread over shards: those of shard i begin with {PREFIX-i}.
+func (r *RedisServer) ShardedPrefix(t testing.TB, shards int) string {
+	t.Helper()
+	p := r.newPrefix("t%d")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range shards {
+		r.prefixes = append(r.prefixes, fmt.Sprintf("{%s-%d}", p, i))
+	}
+	return p
+}
+
 func (r *RedisServer) newPrefix(format string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
