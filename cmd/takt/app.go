@@ -31,6 +31,7 @@ type cli struct {
 	Schedule scheduleCmd `cmd:"" help:"Look at, add, run and pause schedules of tasks."`
 	Lock     lockCmd     `cmd:"" help:"Look at locks and limiters, and break them."`
 	Board    boardCmd    `cmd:"" help:"Post, list, claim and work on the postings of a job board, also of TaskFlow."`
+	Workflow workflowCmd `cmd:"" help:"Look at, signal, end, pause and remove workflow instances."`
 	MES      mesCmd      `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
 	Check    checkCmd    `cmd:"" help:"List broken invariants of store, streams and retained topics."`
 	Doctor   doctorCmd   `cmd:"" help:"Check that Redis and the broker are fit for Takt."`

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/publisher"
+	"github.com/taktworks/takt/workflow"
 )
 
 // Config is what every command takes. Each flag --some-name is also the environment variable TAKT_SOME_NAME and the
@@ -36,6 +38,9 @@ type Config struct {
 	RedisCert     string `type:"path" help:"PEM file of the client certificate for Redis." placeholder:"FILE" group:"store"`
 	RedisKey      string `type:"path" help:"PEM file of its key." placeholder:"FILE" group:"store"`
 	Prefix        string `help:"First part of every Redis key; {takt} on a cluster." default:"takt" group:"store"`
+	Shards        int    `help:"How many parts workflow instances are spread over, for a cluster: the same in all processes. With more than 1, part i has the prefix {PREFIX-i}." default:"1" group:"store"`
+
+	WorkflowRetention time.Duration `help:"How long executions of workflows are kept that have ended; 0 = for ever. The same in all processes." default:"168h" group:"store"`
 
 	MQTT         string `name:"mqtt" help:"MQTT 5 broker: mqtt://host:port or mqtts://host:port." placeholder:"URL" group:"broker"`
 	MQTTUsername string `name:"mqtt-username" help:"User name for the broker." group:"broker"`
@@ -94,6 +99,12 @@ func (c *Config) validate() error {
 	}
 	if c.Prefix == "" || len(c.Prefix) > 64 || strings.ContainsAny(c.Prefix, " \t\r\n*?[]") {
 		bad("prefix", c.Prefix, "must be 1 to 64 bytes without white space, *, ?, [ and ]")
+	}
+	if c.Shards < 1 || c.Shards > workflow.MaxShards {
+		bad("shards", strconv.Itoa(c.Shards), fmt.Sprintf("must be 1 to %d", workflow.MaxShards))
+	}
+	if c.WorkflowRetention != 0 && c.WorkflowRetention < time.Second {
+		bad("workflow-retention", c.WorkflowRetention.String(), "must be 0 (for ever) or at least 1s")
 	}
 	if err := checkTopicPrefix(c.TopicPrefix); err != "" {
 		bad("topic-prefix", c.TopicPrefix, err)

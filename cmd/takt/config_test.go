@@ -121,7 +121,7 @@ func TestConfigBadValues(t *testing.T) {
 		{"the file itself", "", "", "config: other.yaml\n", []string{"takt.yaml", `"config" is no setting`}},
 		{"no YAML", "", "", "slots: [\n", []string{"takt.yaml", "1"}},
 		{"missing file", "--config=nowhere.yaml", "", "", []string{"nowhere.yaml", "no such file"}},
-		{"unknown flag", "--shards=2", "", "", []string{"--shards"}},
+		{"unknown flag", "--gizmos=2", "", "", []string{"--gizmos"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

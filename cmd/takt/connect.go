@@ -10,6 +10,7 @@ import (
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/workflow"
 )
 
 // storeOptions are those of every Store; the caller adds what is its own.
@@ -44,6 +45,18 @@ func (c *Config) taskClient(ctx context.Context, embedded bool, o task.Options) 
 	return task.Connect{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
 		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, Embedded: embedded,
+	}.Open(ctx, o)
+}
+
+// workflowClient connects to the server for workflow instances. It decides nothing about the number of shards.
+func (c *Config) workflowClient(ctx context.Context, embedded bool, log *slog.Logger) (*workflow.Client, error) {
+	o := workflow.Options{Prefix: c.Prefix, Shards: c.Shards, Retention: c.WorkflowRetention, Log: log}
+	if o.Retention == 0 {
+		o.Retention = -1
+	}
+	return workflow.Connect{
+		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
+		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, Embedded: embedded, LookOn: true,
 	}.Open(ctx, o)
 }
 

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/workflow"
+)
+
+type workflowCmd struct {
+	List      workflowListCmd      `cmd:"" help:"List executions, the newest first."`
+	Show      workflowShowCmd      `cmd:"" help:"Show one execution: what it waits for, activities, timers, last events."`
+	History   workflowHistoryCmd   `cmd:"" help:"Show what happened to an execution, event by event."`
+	Signal    workflowSignalCmd    `cmd:"" help:"Send a signal to an instance."`
+	Cancel    workflowCancelCmd    `cmd:"" help:"Ask an instance to end; its code decides how."`
+	Terminate workflowTerminateCmd `cmd:"" help:"End an instance from outside, at once."`
+	Remove    workflowRemoveCmd    `cmd:"" help:"Remove an execution that has ended, or all that ended before a time."`
+	Pause     workflowPauseCmd     `cmd:"" help:"Keep an instance, or a queue, from running."`
+	Resume    workflowResumeCmd    `cmd:"" help:"Let what is paused run again."`
+	Stats     workflowStatsCmd     `cmd:"" help:"Count instances, timers, and tasks by queue."`
+	Watch     workflowWatchCmd     `cmd:"" help:"Follow instances as they start and end."`
+}
+
+// withWorkflows connects and calls f. Errors get their exit codes.
+func (a *app) withWorkflows(ctx context.Context, f func(*workflow.Client) error) error {
+	embedded := a.useEndpoints()
+	if err := a.needRedis(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	dial, cancel := context.WithTimeout(ctx, connectTimeout)
+	client, err := a.workflowClient(dial, embedded, a.log)
+	cancel()
+	if errors.Is(err, workflow.ErrShards) {
+		return &exitError{exitUsage, fmt.Errorf("%w: --shards, TAKT_SHARDS, or shards in the file", err)}
+	}
+	if err != nil {
+		return storeError(err)
+	}
+	defer client.Close()
+	return workflowError(f(client))
+}
+
+// workflowError gives an error of package workflow its exit code.
+func workflowError(err error) error {
+	var (
+		exit  *exitError
+		name  *workflow.NameError
+		event *workflow.EventError
+	)
+	switch {
+	case err == nil, errors.As(err, &exit):
+		return err
+	case errors.As(err, &name), errors.As(err, &event):
+		return &exitError{exitUsage, err}
+	case errors.Is(err, workflow.ErrNotFinished):
+		return &exitError{exitRefused, fmt.Errorf("%w: end it with takt workflow cancel or terminate", err)}
+	case errors.Is(err, workflow.ErrNotFound):
+		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow list", err)}
+	case redis.Away(err):
+		return &exitError{exitNoAnswer, err}
+	}
+	return err
+}
+
+// instanceID is the id of an instance on the command line. What cannot be one is a usage error.
+type instanceID string
+
+func (i *instanceID) UnmarshalText(text []byte) error {
+	*i = instanceID(text)
+	return workflow.CheckID(string(text))
+}
+
+// workflowQueue is a queue of workflows on the command line. What cannot be one is a usage error.
+type workflowQueue string
+
+func (q *workflowQueue) UnmarshalText(text []byte) error {
+	*q = workflowQueue(text)
+	return workflow.CheckQueue(string(text))
+}
+
+// execution is ID or ID:EXECUTION on the command line. An id may have colons itself; one that ends in a colon has no execution behind it.
+type execution string
+
+func (e *execution) UnmarshalText(text []byte) error {
+	*e = execution(text)
+	i, ok := e.instance()
+	if ok && workflow.CheckID(i.ID) == nil {
+		return nil
+	}
+	return workflow.CheckID(string(text))
+}
+
+// instance is what stands before and behind the last colon; false if there is none.
+func (e execution) instance() (workflow.Instance, bool) {
+	at := strings.LastIndexByte(string(e), ':')
+	if at < 0 {
+		return workflow.Instance{ID: string(e)}, false
+	}
+	return workflow.Instance{ID: string(e[:at]), Execution: string(e[at+1:])}, true
+}
+
+// find is the execution that is meant, or the newest of the instance, in up to three round trips.
+func (e execution) find(ctx context.Context, client *workflow.Client) (workflow.Info, error) {
+	i, named := e.instance()
+	if named && workflow.CheckID(i.ID) == nil {
+		info, err := client.Info(ctx, i)
+		if err == nil || !errors.Is(err, workflow.ErrNotFound) || workflow.CheckID(string(e)) != nil {
+			return info, err
+		}
+	}
+	return client.Info(ctx, workflow.Instance{ID: string(e)})
+}
+
+// moment is a time on the command line: RFC 3339, or a duration that ends now.
+type moment struct{ time.Time }
+
+func (m *moment) UnmarshalText(text []byte) error {
+	if d, err := time.ParseDuration(string(text)); err == nil {
+		if d < 0 {
+			return fmt.Errorf("%q: must not be negative, it is how long ago", text)
+		}
+		m.Time = time.Now().Add(-d)
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("%q: must be how long ago, for example 48h, or a time, for example 2026-11-01T00:00:00Z", text)
+	}
+	m.Time = at
+	return nil
+}
+
+type workflowListCmd struct {
+	State         string            `help:"Only this state: active, continued_as_new or finished." enum:",active,continued_as_new,finished" default:""`
+	Outcome       string            `help:"Only what finished like this: completed, failed, canceled or terminated." enum:",completed,failed,canceled,terminated" default:""`
+	Queue         workflowQueue     `help:"Only this queue."`
+	Name          string            `help:"Only workflows of this name."`
+	ID            instanceID        `name:"id" help:"Only executions of this instance."`
+	Attr          map[string]string `help:"Only with this attribute, NAME=VALUE; may be repeated, then all must be there." mapsep:"none" placeholder:"NAME=VALUE"`
+	CreatedAfter  moment            `help:"Only what was created after this time, RFC 3339, or in the last so long: 2h." placeholder:"TIME"`
+	CreatedBefore moment            `help:"Only what was created before this time, RFC 3339, or longer ago than that: 48h." placeholder:"TIME"`
+	Limit         int               `help:"At most so many; 0 = all." default:"100"`
+	After         execution         `help:"Go on behind this execution, the last of the page before." placeholder:"ID:EXECUTION"`
+	JSON          bool              `name:"json" help:"One JSON object per execution."`
+}
+
+func (workflowListCmd) Help() string {
+	return `The last column is when it ended, or how long it has been active. It reads the documents in pages, about 100,000 a second, until it has enough; --state active reads those of active ones only.
+
+Examples:
+  takt workflow list --state active
+  takt workflow list --outcome failed --name order --created-after 24h
+  takt workflow list --attr customer=ada --attr line=3 --limit 0 --json
+  takt workflow list --after order-17:4f1b6f0e-52a2-4d2c-9d0f-2b8f2f7e1a11`
+}
+
+func (c *workflowListCmd) filter() (workflow.Filter, error) {
+	f := workflow.Filter{
+		State: workflow.State(c.State), Outcome: workflow.Outcome(c.Outcome), Queue: string(c.Queue), Name: c.Name, ID: string(c.ID), Attributes: c.Attr,
+		CreatedAfter: c.CreatedAfter.Time, CreatedBefore: c.CreatedBefore.Time,
+	}
+	if c.Limit < 0 {
+		return f, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)
+	}
+	if c.After != "" {
+		var ok bool
+		if f.After, ok = c.After.instance(); !ok || f.After.Execution == "" {
+			return f, fmt.Errorf("--after is %q: must be ID:EXECUTION, as the list has them", c.After)
+		}
+	}
+	return f, nil
+}
+
+func (c *workflowListCmd) Run(ctx context.Context, a *app) error {
+	filter, err := c.filter()
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		t := newTable(a.out, "ID", "EXECUTION", "NAME", "QUEUE", "STATE", "OUTCOME", "CREATED", "ENDED / AGE")
+		var last workflow.Instance
+		n := 0
+		for i, err := range client.All(ctx, filter) {
+			if err != nil {
+				return err
+			}
+			if n++; c.Limit > 0 && n > c.Limit {
+				defer fmt.Fprintf(a.err, "takt: more than %d; the next page: --after %s\n", c.Limit, shown(last.String()))
+				break
+			}
+			last = i.Instance
+			if c.JSON {
+				if err := printJSON(a.out, i); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(shown(i.ID), i.Execution, cmp.Or(shown(i.Name), "-"), i.Queue, string(i.State), cmp.Or(string(i.Outcome), "-"), instant(i.Created), endOf(&i))
+		}
+		if c.JSON {
+			return nil
+		}
+		return t.flush()
+	})
+}
+
+// endOf is when an execution ended, or how long it has been active.
+func endOf(i *workflow.Info) string {
+	if i.Ended != nil {
+		return instant(*i.Ended)
+	}
+	return age(i.Created)
+}
+
+type workflowShowCmd struct {
+	Instance execution `arg:"" name:"id" help:"Instance, its newest execution is shown; or ID:EXECUTION."`
+	Events   int       `help:"How many of the last events are shown; 0 = none." default:"10"`
+	JSON     bool      `name:"json" help:"One JSON object: all that is known of it, and last_events."`
+}
+
+func (workflowShowCmd) Help() string {
+	return `The line "now" says what it waits for. An id that has colons itself, and is not followed by an execution, may end with a colon.
+
+Examples:
+  takt workflow show order-17
+  takt workflow show order-17:4f1b6f0e-52a2-4d2c-9d0f-2b8f2f7e1a11 --events 50
+  takt workflow show order-17 --json | jq .timers`
+}
+
+// workflowView is an execution for programs.
+type workflowView struct {
+	workflow.Detail
+	Children []workflow.Instance `json:"children,omitempty"` // as far as its history says
+	Last     []workflow.Event    `json:"last_events"`
+}
+
+func (c *workflowShowCmd) Run(ctx context.Context, a *app) error {
+	if c.Events < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--events is %d: must be 0 (none) or more", c.Events)}
+	}
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		info, err := c.Instance.find(ctx, client)
+		if err != nil {
+			return err
+		}
+		detail, err := client.Detail(ctx, info.Instance)
+		if err != nil {
+			return err
+		}
+		history, err := client.History(ctx, info.Instance, 0)
+		if err != nil {
+			return err
+		}
+		v := workflowView{Detail: detail, Children: workflow.Children(history), Last: history[max(len(history)-c.Events, 0):]}
+		if c.JSON {
+			return printJSON(a.out, v)
+		}
+		return a.showWorkflow(&v)
+	})
+}
+
+func (a *app) showWorkflow(v *workflowView) error {
+	t := newTable(a.out, "FIELD", "VALUE")
+	row := func(name, value string) {
+		if value != "" {
+			t.row(name, value)
+		}
+	}
+	row("id", shown(v.ID))
+	row("execution", v.Execution)
+	row("name", shown(v.Name))
+	row("queue", v.Queue)
+	row("state", strings.TrimSpace(string(v.State)+" "+string(v.Outcome)))
+	row("now", standing(&v.Detail))
+	if v.State == workflow.Active {
+		row("events not handled", strconv.FormatInt(v.Pending, 10))
+	}
+	if v.Gate != nil {
+		row("gate", fmt.Sprintf("%s, at most %d at once", shown(v.Gate.Key), v.Gate.Max))
+	}
+	row("created", toMillisecond(v.Created))
+	if v.Ended != nil {
+		row("ended", toMillisecond(*v.Ended))
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Attributes)) {
+		row("attribute", shown(name)+"="+shown(v.Attributes[name]))
+	}
+	if v.Parent != nil {
+		row("parent", shown(v.Parent.String()))
+	}
+	for _, child := range v.Children {
+		row("child", shown(child.String()))
+	}
+	row("metadata", oneLine(string(v.Metadata), 200))
+	row("history", fmt.Sprintf("%d events", v.LastSequence))
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := a.showOpen(&v.Detail); err != nil || len(v.Last) == 0 {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	h := eventTable(a)
+	for i := range v.Last {
+		eventRow(h, &v.Last[i])
+	}
+	return h.flush()
+}
+
+// showOpen lists activities and timers.
+func (a *app) showOpen(d *workflow.Detail) error {
+	if len(d.Activities) > 0 {
+		t := newTable(a.out, "\nACTIVITY", "QUEUE", "PLACE", "WORKER", "DELIVERIES", "SINCE", "DATA")
+		for _, o := range d.Activities {
+			t.row(strconv.FormatInt(o.Ref, 10), o.Queue, string(o.Place), cmp.Or(shown(o.Worker), "-"), strconv.FormatInt(o.Deliveries, 10), age(o.Event.Time), shortData(o.Event.Data))
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		a.more(int64(len(d.Activities)), d.ManyOpen, "activities")
+	}
+	if len(d.Timers) > 0 {
+		t := newTable(a.out, "\nTIMER", "DUE", "IN")
+		for _, due := range d.Timers {
+			in := due.At.Sub(d.Now).Round(time.Millisecond).String()
+			if due.At.Before(d.Now) {
+				in = "is due"
+			}
+			t.row(strconv.FormatInt(due.Ref, 10), toMillisecond(due.At), in)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		a.more(int64(len(d.Timers)), d.ManyTimers, "timers")
+	}
+	return nil
+}
+
+func (a *app) more(shown, all int64, what string) {
+	if all > shown {
+		fmt.Fprintf(a.out, "and %d more %s\n", all-shown, what)
+	}
+}
+
+// standing is what an execution does or waits for, or "" if it has ended.
+func standing(d *workflow.Detail) string {
+	switch {
+	case d.State != workflow.Active:
+		return ""
+	case d.AtGate && d.Paused:
+		return "waits at its gate, and is paused: takt workflow resume " + shown(d.ID)
+	case d.AtGate:
+		return "waits at its gate for its turn"
+	case d.Task == workflow.Running:
+		return "its task runs on " + shown(d.TaskWorker) + pausedToo(d)
+	case d.Paused:
+		return "paused: takt workflow resume " + shown(d.ID)
+	case d.Task == workflow.Held:
+		return "its task is held, the queue is paused: takt workflow resume --queue " + d.Queue
+	case d.Task == workflow.Waiting:
+		return "its task waits for a worker of queue " + d.Queue
+	case d.ManyOpen+d.ManyTimers == 0:
+		return "waits for a signal, or another instance"
+	}
+	return fmt.Sprintf("waits: open activities %d, timers %d", d.ManyOpen, d.ManyTimers)
+}
+
+func pausedToo(d *workflow.Detail) string {
+	if d.Paused {
+		return ", then it is paused"
+	}
+	return ""
+}
+
+// toMillisecond is a time for people, who compare it with a log.
+func toMillisecond(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/workflow"
+)
+
+const followEvery = 500 * time.Millisecond
+
+type workflowHistoryCmd struct {
+	Instance execution `arg:"" name:"id" help:"Instance, its newest execution is shown; or ID:EXECUTION."`
+	After    int64     `help:"Only events with a greater sequence number." default:"0" placeholder:"N"`
+	Follow   bool      `short:"f" help:"Go on with what happens, until the execution has ended."`
+	JSON     bool      `name:"json" help:"One JSON object per event, whole and as it is stored."`
+}
+
+func (workflowHistoryCmd) Help() string {
+	return `Payloads that programs store as base64 of JSON are shown decoded, and cut to a line; --json has them as they are. --follow looks twice a second.
+
+Examples:
+  takt workflow history order-17
+  takt workflow history order-17 --after 40 --follow
+  takt workflow history order-17:4f1b6f0e-52a2-4d2c-9d0f-2b8f2f7e1a11 --json | jq .type`
+}
+
+func (c *workflowHistoryCmd) Run(ctx context.Context, a *app) error {
+	if c.After < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--after is %d: must be 0 (all) or more", c.After)}
+	}
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		info, err := c.Instance.find(ctx, client)
+		if err != nil {
+			return err
+		}
+		events, err := client.History(ctx, info.Instance, c.After)
+		if err != nil {
+			return err
+		}
+		if err := c.print(a, events, true); err != nil || !c.Follow {
+			return err
+		}
+		return c.follow(ctx, a, client, info.Instance, events)
+	})
+}
+
+// follow prints what comes until the execution has ended, over losses of Redis.
+func (c *workflowHistoryCmd) follow(ctx context.Context, a *app, client *workflow.Client, i workflow.Instance, events []workflow.Event) error {
+	for after := c.After; ; {
+		if n := len(events); n > 0 {
+			after = events[n-1].Sequence
+		}
+		info, err := client.Info(ctx, i) // before the history, so that nothing follows what it says
+		if err == nil {
+			events, err = client.History(ctx, i, after)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, workflow.ErrNotFound): // it ended, and was removed
+			return &exitError{exitRefused, fmt.Errorf("%w: it was removed, some of its last events may not have been shown", err)}
+		case redis.Away(err):
+			a.log.Warn("Redis does not answer, it is asked again", "error", err)
+			events = nil
+		case err != nil:
+			return err
+		default:
+			if err := c.print(a, events, false); err != nil {
+				return err
+			}
+			if info.State.Ended() {
+				return nil
+			}
+		}
+		if len(events) == 0 && !lifecycle.Sleep(ctx, followEvery) {
+			return nil
+		}
+	}
+}
+
+// print writes events; head says whether a table begins with them.
+func (c *workflowHistoryCmd) print(a *app, events []workflow.Event, head bool) error {
+	if c.JSON {
+		for _, e := range events {
+			if err := printJSON(a.out, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if c.Follow {
+		return a.eventLines(events, head)
+	}
+	t := eventTable(a)
+	for i := range events {
+		eventRow(t, &events[i])
+	}
+	return t.flush()
+}
+
+// eventLines is a table of which more lines follow: its columns do not fit themselves to them.
+func (a *app) eventLines(events []workflow.Event, head bool) error {
+	const format = "%-8s  %-23s  %-30s  %-4s  %s\n"
+	if head {
+		fmt.Fprintf(a.out, format, eventHead...)
+	}
+	for i := range events {
+		cells := eventCells(&events[i])
+		if _, err := fmt.Fprintf(a.out, format, cells...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var eventHead = []any{"SEQUENCE", "TIME", "TYPE", "REF", "DATA"}
+
+func eventCells(e *workflow.Event) []any {
+	ref := "-"
+	if e.Ref != 0 {
+		ref = strconv.FormatInt(e.Ref, 10)
+	}
+	return []any{strconv.FormatInt(e.Sequence, 10), toMillisecond(e.Time), shown(e.Type), ref, shortData(e.Data)}
+}
+
+func eventTable(a *app) *table { return newTable(a.out, texts(eventHead)...) }
+
+func eventRow(t *table, e *workflow.Event) { t.row(texts(eventCells(e))...) }
+
+func texts(cells []any) []string {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = fmt.Sprint(c)
+	}
+	return out
+}
+
+const shortest = 100 // characters of an event's data that people are shown
+
+// shortData is an event's data on a line, payloads decoded.
+func shortData(data json.RawMessage) string {
+	if len(data) == 0 {
+		return ""
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return oneLine(shown(string(data)), shortest)
+	}
+	var text bytes.Buffer
+	if err := printJSON(&text, decoded(v)); err != nil {
+		return oneLine(shown(string(data)), shortest)
+	}
+	return oneLine(shown(string(bytes.TrimSpace(text.Bytes()))), shortest)
+}
+
+// decoded replaces texts that are base64 of JSON by that.
+func decoded(v any) any {
+	switch v := v.(type) {
+	case string:
+		raw, err := base64.StdEncoding.DecodeString(v)
+		if err == nil && len(raw) > 0 && json.Valid(raw) {
+			return json.RawMessage(raw)
+		}
+	case []any:
+		for i := range v {
+			v[i] = decoded(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = decoded(v[key])
+		}
+	}
+	return v
+}

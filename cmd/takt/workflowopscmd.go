@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/term"
+
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/workflow"
+)
+
+type workflowSignalCmd struct {
+	ID   instanceID `arg:"" help:"Instance; it must be active."`
+	Name string     `arg:"" help:"Name of the signal, as its code waits for it."`
+	Arg  string     `name:"arg" help:"What comes with it: JSON, @FILE, or - for standard input." default:"null" placeholder:"JSON"`
+	Key  string     `name:"id" help:"Identity of the signal: within 15 minutes the same one is delivered once. A new one if not given." placeholder:"KEY"`
+	JSON bool       `name:"json" help:"One JSON object: instance, signal, id and outcome."`
+}
+
+func (workflowSignalCmd) Help() string {
+	return `The signal goes to whichever execution is active, and outlives a continuation. If the answer is lost, the error names the --id under which the command can be repeated.
+
+Examples:
+  takt workflow signal order-17 approve
+  takt workflow signal order-17 approve --arg '{"by": "ada", "until": "2026-12-01"}' --id approval-4711
+  takt workflow signal order-17 parts --arg - < parts.json`
+}
+
+const (
+	maxSignal = 128     // bytes of a name and of a key
+	maxReason = 1024    // bytes
+	maxData   = 1 << 20 // bytes of a signal's JSON; an event has that many with all of it
+)
+
+// sized refuses a text that is empty or too long.
+func sized(field, text string, limit int) error {
+	if text == "" || len(text) > limit {
+		return &exitError{exitUsage, fmt.Errorf("%s has %d bytes: must be 1 to %d", field, len(text), limit)}
+	}
+	return nil
+}
+
+func (c *workflowSignalCmd) event(a *app) (workflow.Event, error) {
+	if err := sized("the name of the signal", c.Name, maxSignal); err != nil {
+		return workflow.Event{}, err
+	}
+	if c.Key == "" {
+		c.Key = uuid.NewString()
+	}
+	if err := sized("--id", c.Key, maxSignal); err != nil {
+		return workflow.Event{}, err
+	}
+	arg, err := a.textOf(c.Arg)
+	if err != nil {
+		return workflow.Event{}, &exitError{exitUsage, fmt.Errorf("--arg: %w", err)}
+	}
+	if err := sized("--arg", string(arg), maxData); err != nil {
+		return workflow.Event{}, err
+	}
+	if !json.Valid(arg) {
+		return workflow.Event{}, &exitError{exitUsage, fmt.Errorf("--arg %q: no JSON; text needs its quotes: '\"text\"'", oneLine(string(arg), 60))}
+	}
+	data, err := json.Marshal(workflow.SignalData{Name: c.Name, Arg: arg})
+	return workflow.Event{ID: c.Key, Type: workflow.EventSignal, Time: time.Now(), Data: data}, err
+}
+
+func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
+	event, err := c.event(a)
+	if err != nil {
+		return err
+	}
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		err := client.Signal(ctx, string(c.ID), event)
+		if redis.Away(err) {
+			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --id %s, then it is one signal", err, c.Key)}
+		}
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, struct {
+				Instance instanceID `json:"instance"`
+				Signal   string     `json:"signal"`
+				ID       string     `json:"id"`
+				Outcome  string     `json:"outcome"`
+			}{c.ID, c.Name, c.Key, "signaled"})
+		}
+		_, err = fmt.Fprintf(a.out, "%s: signal %s is in its inbox\n", shown(string(c.ID)), shown(c.Name))
+		return err
+	})
+}
+
+type workflowCancelCmd struct {
+	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION, for one that is no longer meant if another has begun."`
+	JSON     bool      `name:"json" help:"One JSON object: instance, execution and outcome."`
+}
+
+func (workflowCancelCmd) Help() string {
+	return `The instance is told, and its code ends as it thinks fit: it may clean up first, and it may go on. One whose code does not run, or does not listen, is ended with takt workflow terminate.
+
+Examples:
+  takt workflow cancel order-17`
+}
+
+func (c *workflowCancelCmd) Run(ctx context.Context, a *app) error {
+	return a.onExecution(ctx, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) error {
+		return client.Cancel(ctx, i, workflow.Event{ID: uuid.NewString(), Type: workflow.EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")})
+	})
+}
+
+type workflowTerminateCmd struct {
+	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION."`
+	Reason   string    `help:"Why; it is the last event of the history." default:"terminated by an operator" placeholder:"TEXT"`
+	JSON     bool      `name:"json" help:"One JSON object: instance, execution and outcome."`
+}
+
+func (workflowTerminateCmd) Help() string {
+	return `Its code does not run any more and cannot clean up: activities that wait are dropped, results of those that run are refused, timers go. A parent is told that it failed; its own children go on.
+
+Examples:
+  takt workflow terminate order-17 --reason 'ordered twice'`
+}
+
+func (c *workflowTerminateCmd) Run(ctx context.Context, a *app) error {
+	if err := sized("--reason", c.Reason, maxReason); err != nil {
+		return err
+	}
+	return a.onExecution(ctx, c.Instance, c.JSON, "terminated", "terminated", func(client *workflow.Client, i workflow.Instance) error {
+		return client.Terminate(ctx, i, c.Reason)
+	})
+}
+
+// outcomeOf is what was done to an execution, as JSON.
+type outcomeOf struct {
+	Instance  string `json:"instance"`
+	Execution string `json:"execution"`
+	Outcome   string `json:"outcome"`
+}
+
+// onExecution does something to an execution and says so.
+func (a *app) onExecution(ctx context.Context, e execution, asJSON bool, said, outcome string, do func(*workflow.Client, workflow.Instance) error) error {
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		info, err := e.find(ctx, client)
+		if err != nil {
+			return err
+		}
+		if err := do(client, info.Instance); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(a.out, outcomeOf{info.ID, info.Execution, outcome})
+		}
+		_, err = fmt.Fprintf(a.out, "%s: %s\n", shown(info.Instance.String()), said)
+		return err
+	})
+}
+
+type workflowRemoveCmd struct {
+	Instance    execution `arg:"" optional:"" name:"id" help:"Instance, its newest execution is removed; or ID:EXECUTION."`
+	EndedBefore moment    `help:"All executions that ended before this time, RFC 3339, or longer ago than that: 48h." placeholder:"TIME"`
+	Yes         bool      `help:"Say that they shall go, with their histories; without it you are asked."`
+	JSON        bool      `name:"json" help:"One JSON object: what was removed."`
+}
+
+func (workflowRemoveCmd) Help() string {
+	return `What has ended goes by itself after the retention (--workflow-retention). An active execution is not removed. It may be repeated: after an error, what is left is removed the next time.
+
+Examples:
+  takt workflow remove order-17 --yes
+  takt workflow remove --ended-before 48h --yes
+  takt workflow remove --ended-before 2026-11-01T00:00:00Z`
+}
+
+func (c *workflowRemoveCmd) Run(ctx context.Context, a *app) error {
+	many := !c.EndedBefore.IsZero()
+	if (c.Instance == "") == !many {
+		return &exitError{exitUsage, errors.New("name an instance, or say --ended-before and a time")}
+	}
+	if !many {
+		return a.onExecution(ctx, c.Instance, c.JSON, "removed", "removed", func(client *workflow.Client, i workflow.Instance) error {
+			if err := a.confirm(c.Yes, fmt.Sprintf("this removes %s with its history", shown(i.String()))); err != nil {
+				return err
+			}
+			return client.Remove(ctx, i)
+		})
+	}
+	return a.withWorkflows(ctx, func(client *workflow.Client) error { return c.many(ctx, a, client) })
+}
+
+const removeBatch = 2000 // executions between two looks at the clock
+
+// many removes what ended before a time and shows how far it is.
+func (c *workflowRemoveCmd) many(ctx context.Context, a *app, client *workflow.Client) error {
+	total, err := client.CountEnded(ctx, c.EndedBefore.Time)
+	if err != nil {
+		return err
+	}
+	if total > 0 {
+		if err := a.confirm(c.Yes, fmt.Sprintf("this removes %d executions that ended before %s, with their histories", total, instant(c.EndedBefore.Time))); err != nil {
+			return err
+		}
+	}
+	removed, err := c.batches(ctx, a, client, int(total))
+	if c.JSON {
+		return errors.Join(err, printJSON(a.out, struct {
+			Removed int `json:"removed"`
+		}{removed}))
+	}
+	_, printing := fmt.Fprintf(a.out, "%d removed\n", removed)
+	return errors.Join(err, printing)
+}
+
+func (c *workflowRemoveCmd) batches(ctx context.Context, a *app, client *workflow.Client, total int) (removed int, err error) {
+	p := newProgress(a.err)
+	defer p.end()
+	for {
+		n, err := client.RemoveEnded(ctx, c.EndedBefore.Time, removeBatch)
+		removed += n
+		if err != nil || n < removeBatch {
+			return removed, err
+		}
+		p.count(fmt.Sprintf("%d of %d removed", removed, max(total, removed)))
+	}
+}
+
+// confirm asks whoever sits at the terminal. Without one it is a usage error not to say --yes.
+func (a *app) confirm(yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	if f, ok := a.in.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return &exitError{exitUsage, fmt.Errorf("%s; say --yes if that is what you want", what)}
+	}
+	return a.ask(what)
+}
+
+// ask reads y or yes, or fails.
+func (a *app) ask(what string) error {
+	fmt.Fprintf(a.err, "%s. Do it? [y/N] ", what)
+	line, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is no
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return &exitError{exitFailed, errors.New("nothing was done")}
+}
+
+type workflowPauseCmd struct {
+	ID    instanceID    `arg:"" optional:"" help:"Instance; it must be active."`
+	Queue workflowQueue `help:"A queue in the place of an instance: no worker takes anything more from it."`
+	JSON  bool          `name:"json" help:"One JSON object: what was set."`
+}
+
+func (workflowPauseCmd) Help() string {
+	return `What runs goes on to its end. Events for a paused instance wait in its inbox, also through restarts; its timers fire into it, and its activities run. A paused queue holds back workflow tasks and activities.
+
+Examples:
+  takt workflow pause order-17
+  takt workflow pause --queue presses`
+}
+
+func (c *workflowPauseCmd) Run(ctx context.Context, a *app) error {
+	return a.setPaused(ctx, c.ID, c.Queue, c.JSON, true)
+}
+
+type workflowResumeCmd struct {
+	ID    instanceID    `arg:"" optional:"" help:"Instance; it must be active."`
+	Queue workflowQueue `help:"A queue in the place of an instance."`
+	JSON  bool          `name:"json" help:"One JSON object: what was set."`
+}
+
+func (workflowResumeCmd) Help() string {
+	return `What was held back goes on in the order in which it came.
+
+Examples:
+  takt workflow resume order-17
+  takt workflow resume --queue presses`
+}
+
+func (c *workflowResumeCmd) Run(ctx context.Context, a *app) error {
+	return a.setPaused(ctx, c.ID, c.Queue, c.JSON, false)
+}
+
+// setPaused pauses or resumes an instance or a queue, and says what it set with --json.
+func (a *app) setPaused(ctx context.Context, id instanceID, queue workflowQueue, asJSON, paused bool) error {
+	if (id == "") == (queue == "") {
+		return &exitError{exitUsage, errors.New("name an instance or a --queue")}
+	}
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		var err error
+		switch {
+		case id != "" && paused:
+			err = client.Pause(ctx, string(id))
+		case id != "":
+			err = client.Resume(ctx, string(id))
+		case paused:
+			err = client.PauseQueue(ctx, string(queue))
+		default:
+			err = client.ResumeQueue(ctx, string(queue))
+		}
+		if err != nil || !asJSON {
+			return err
+		}
+		return printJSON(a.out, struct {
+			Instance instanceID    `json:"instance,omitempty"`
+			Queue    workflowQueue `json:"queue,omitempty"`
+			Paused   bool          `json:"paused"`
+		}{id, queue, paused})
+	})
+}

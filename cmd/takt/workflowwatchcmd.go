@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+type workflowStatsCmd struct {
+	JSON bool `name:"json" help:"One JSON object."`
+}
+
+func (workflowStatsCmd) Help() string {
+	return `Tasks of a queue wait or run; a paused queue holds back what no worker had. "Between shards" are messages on their way: if they stay, no worker runs.
+
+Examples:
+  takt workflow stats
+  takt workflow stats --json`
+}
+
+func (c *workflowStatsCmd) Run(ctx context.Context, a *app) error {
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		s, err := client.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		paused, err := client.PausedQueues(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.out, struct {
+				workflow.Stats
+				Paused []string `json:"paused"` // queues
+			}{s, append([]string{}, paused...)})
+		}
+		return a.showWorkflowStats(&s, paused)
+	})
+}
+
+func (a *app) showWorkflowStats(s *workflow.Stats, paused []string) error {
+	queues := slices.Collect(maps.Keys(s.Workflows))
+	queues = append(slices.AppendSeq(slices.AppendSeq(queues, maps.Keys(s.Activities)), maps.Keys(s.Held)), paused...)
+	slices.Sort(queues)
+	t := newTable(a.out, "QUEUE", "WORKFLOW TASKS", "ACTIVITIES", "HELD", "")
+	for _, q := range slices.Compact(queues) {
+		note := ""
+		if slices.Contains(paused, q) {
+			note = "paused"
+		}
+		t.row(q, strconv.FormatInt(s.Workflows[q], 10), strconv.FormatInt(s.Activities[q], 10), strconv.FormatInt(s.Held[q], 10), note)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "\nactive %d; ended and kept %d; timers %d; between shards %d\n", s.Active, s.Ended, s.Timers, s.Outbox)
+	if err != nil || len(s.Counters) == 0 {
+		return err
+	}
+	t = newTable(a.out, "\nSINCE THE BEGINNING", "EXECUTIONS")
+	for _, name := range slices.Sorted(maps.Keys(s.Counters)) {
+		t.row(name, strconv.FormatInt(s.Counters[name], 10))
+	}
+	return t.flush()
+}
+
+type workflowWatchCmd struct {
+	Queue workflowQueue `help:"Only this queue."`
+	Name  string        `help:"Only workflows of this name."`
+	JSON  bool          `name:"json" help:"One JSON object per change: the execution, and change: started or ended."`
+}
+
+func (workflowWatchCmd) Help() string {
+	return `Shows a line for every execution that starts or ends from now on, until it is stopped. It is told of them at once. What happens while the connection is lost is not shown.
+
+Examples:
+  takt workflow watch
+  takt workflow watch --name order --json | jq -c '[.change, .id, .outcome]'`
+}
+
+func (c *workflowWatchCmd) Run(ctx context.Context, a *app) error {
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+		return client.Watch(ctx, func() { fmt.Fprintln(a.err, "takt: watching") }, func(ch workflow.Change) {
+			if c.Queue != "" && ch.Queue != string(c.Queue) || c.Name != "" && ch.Name != c.Name {
+				return
+			}
+			if c.JSON {
+				_ = printJSON(a.out, ch) // if nobody reads any more, the signal that ends us is on its way
+				return
+			}
+			fmt.Fprintf(a.out, "%s  %-7s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), ch.Kind, shown(ch.Instance.String()), cmp.Or(shown(ch.Name), "-"), howEnded(&ch.Info))
+		})
+	})
+}
+
+// howEnded is the outcome of an execution and how long it took, "" if it is active.
+func howEnded(i *workflow.Info) string {
+	if i.Ended == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s after %s", cmp.Or(string(i.Outcome), string(i.State)), i.Ended.Sub(i.Created).Round(time.Millisecond))
+}
