@@ -181,6 +181,25 @@ func TestCountEnded(t *testing.T) {
 	}
 }
 
+// An execution that is started again under the same name, after its document has expired, is active: removing what has ended leaves it, and comes to an end.
+func TestRemoveEndedAndStartedAgain(t *testing.T) {
+	e := newEnv(t)
+	i := e.begin("again")
+	e.ok(e.Terminate(e.ctx(), i, "test"))
+	rdb := e.srv.Client
+	e.ok(rdb.Do(e.ctx(), rdb.B().Del().Key(e.opts.Prefix+":workflow:doc:"+i.String()).Build()).Error()) // as its time to live does
+	e.begin("again", func(s *workflow.Start) { s.Instance = i })
+	if _, err := e.RemoveEnded(e.ctx(), time.Now().Add(time.Minute), 0); err != nil {
+		t.Fatal(err)
+	}
+	if d := e.detail(i); d.State != workflow.Active {
+		t.Errorf("%+v", d)
+	}
+	if n, err := e.CountEnded(e.ctx(), time.Now().Add(time.Minute)); err != nil || n != 0 {
+		t.Errorf("%d have ended, %v", n, err)
+	}
+}
+
 // Watchers are told of starts and of all kinds of ends, from the moment that they are ready.
 func TestWatch(t *testing.T) {
 	e := newEnv(t)

@@ -5,7 +5,9 @@ local out = {}
 for i = 2, #ARGV, 2 do
   local id, x = ARGV[i], ARGV[i + 1]
   local member = id .. ':' .. x
-  if call('HGET', B .. 'run:' .. id, 'x') == x then out[#out + 1] = 'active'
+  if call('HGET', B .. 'run:' .. id, 'x') == x then
+    call('ZREM', B .. 'ended', member) -- it was started again after its document had expired
+    out[#out + 1] = 'active'
   else
     out[#out + 1] = call('DEL', B .. 'doc:' .. member) == 1 and 'ok' or 'none'
     call('DEL', B .. 'his:' .. member)
