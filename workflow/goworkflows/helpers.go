@@ -7,6 +7,7 @@ import (
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/backend/history"
 	"github.com/cschleiden/go-workflows/client"
+	"github.com/cschleiden/go-workflows/core"
 	gowf "github.com/cschleiden/go-workflows/workflow"
 
 	"github.com/taktworks/takt/schedule"
@@ -62,12 +63,40 @@ func (b *Backend) Schedule(ctx context.Context, rule string, missed schedule.Mis
 	return translate(b.core.PutSchedule(ctx, workflow.Schedule{Name: name, Rule: rule, Missed: missed, Start: *s}))
 }
 
-// Result waits until an execution has ended, of which it is told at once, and returns what the workflow returned. Its errors are those of client.GetWorkflowResult, or the cause of ctx.
+// Result waits until an execution has ended, of which it is told at once, and returns what the workflow returned. Without an execution ID the newest one is meant.
+// Its errors are those of client.GetWorkflowResult, or the cause of ctx.
 func Result[T any](ctx context.Context, b *Backend, instance *gowf.Instance) (T, error) {
-	if err := b.Wait(ctx, instance); err != nil {
-		return *new(T), err
+	info, last, err := b.core.Await(ctx, toInstance(instance))
+	if err != nil {
+		return *new(T), translate(err)
 	}
-	return client.GetWorkflowResult[T](ctx, client.New(b), instance, time.Minute)
+	e := &ended{Backend: b}
+	if last.ID != "" {
+		if e.last, err = fromEvent(last); err != nil {
+			return *new(T), err
+		}
+	}
+	return client.GetWorkflowResult[T](ctx, client.New(e), fromInstance(info.Instance), time.Minute)
+}
+
+// ended is a backend for who asks for the result of an execution whose last event came with the news of its end.
+type ended struct {
+	*Backend
+	last *history.Event
+}
+
+func (e *ended) GetWorkflowInstanceState(context.Context, *gowf.Instance) (core.WorkflowInstanceState, error) {
+	return core.WorkflowInstanceStateFinished, nil
+}
+
+func (e *ended) GetWorkflowInstanceHistory(ctx context.Context, i *gowf.Instance, after *int64) ([]*history.Event, error) {
+	if e.last != nil {
+		switch e.last.Type {
+		case history.EventType_WorkflowExecutionFinished, history.EventType_WorkflowExecutionContinuedAsNew, history.EventType_WorkflowExecutionTerminated:
+			return []*history.Event{e.last}, nil
+		}
+	}
+	return e.Backend.GetWorkflowInstanceHistory(ctx, i, after) // its end is somewhere before
 }
 
 // newStart is what the library's client would start.
