@@ -62,7 +62,7 @@ func ended(doc, event string) (info Info, last Event, err error) {
 	return info, last, err
 }
 
-// waits are those who await ends in this process: one subscription for each shard, as long as there are any.
+// waits are those who await ends in this process: one subscription for each shard, from the first of them until close.
 type waits struct {
 	c    *Client
 	name string // of this process among those that wait
@@ -145,10 +145,21 @@ func (w *waits) look() {
 	}
 }
 
+// say puts text into ch; an end replaces what is in there.
 func say(ch chan string, text string) {
-	select {
-	case ch <- text:
-	default:
+	for {
+		select {
+		case ch <- text:
+			return
+		default:
+		}
+		if text == "" {
+			return
+		}
+		select {
+		case <-ch:
+		default:
+		}
 	}
 }
 

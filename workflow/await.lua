@@ -8,6 +8,9 @@ local who = call('HGET', KEYS[1], 'w')
 if not who then
   call('HSET', KEYS[1], 'w', ARGV[3])
 elseif not string.find(',' .. who .. ',', ',' .. ARGV[3] .. ',', 1, true) then
+  -- Those who gave up are not taken out; the list stays short, and who is pushed out of it finds out by asking.
+  local _, others = string.gsub(who, ',', '')
+  if others >= 31 then who = string.match(who, ',(.*)$') end
   call('HSET', KEYS[1], 'w', who .. ',' .. ARGV[3])
 end
 return {'active'}

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -90,6 +89,10 @@ func (t *WorkflowTask) after(cp Checkpoint, now time.Time) (Info, error) {
 	case Active:
 	case ContinuedAsNew, Finished:
 		after.Outcome, after.Ended = cp.Outcome, &now
+		next := cp.next(t.ID)
+		if cp.State == ContinuedAsNew && (next == nil || next.Instance.Execution == t.Execution) {
+			return after, &EventError{"Checkpoint.Messages", strconv.Itoa(len(cp.Messages)), "must start another execution of the instance if State is " + string(ContinuedAsNew)}
+		}
 	default:
 		return after, &EventError{"Checkpoint.State", string(cp.State), fmt.Sprintf("must be %s, %s or %s", Active, ContinuedAsNew, Finished)}
 	}
@@ -102,6 +105,16 @@ func (t *WorkflowTask) after(cp Checkpoint, now time.Time) (Info, error) {
 	return after, nil
 }
 
+// next is the start of the execution that takes over from one of instance id; nil = there is none.
+func (cp *Checkpoint) next(id string) *Start {
+	for _, m := range cp.Messages {
+		if m.Start != nil && m.Start.Instance.ID == id && cp.State == ContinuedAsNew {
+			return m.Start
+		}
+	}
+	return nil
+}
+
 // words are those of act for a message, and the shard that it goes to.
 func (t *WorkflowTask) words(field string, m Message) (*shard, []string, error) {
 	c := t.q.s.c
@@ -109,7 +122,7 @@ func (t *WorkflowTask) words(field string, m Message) (*shard, []string, error) 
 		return nil, nil, &EventError{field, "", "must have an Event or a Start"}
 	}
 	if m.Start != nil {
-		if err := m.Start.check(field + ".Start"); err != nil {
+		if err := c.checkStart(field+".Start", *m.Start); err != nil {
 			return nil, nil, err
 		}
 		to := c.of(m.Start.Instance.ID)
@@ -124,10 +137,4 @@ func (t *WorkflowTask) words(field string, m Message) (*shard, []string, error) 
 		return nil, nil, err
 	}
 	return c.of(m.To.ID), []string{"event", m.To.ID, m.To.Execution, text, "0"}, nil
-}
-
-// failure is what an instance gets of an activity that was given up.
-func failure(_ *ActivityTask, cause error) Event {
-	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": "the activity killed worker after worker and was given up: " + cause.Error()}})
-	return Event{Type: EventActivityErr, Data: data}
 }

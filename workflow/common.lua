@@ -39,12 +39,12 @@ local function wake(id)
 end
 
 -- give puts an event into the inbox of an execution, x = '' for whichever is active. carry = '1' lets it outlive a continuation.
--- Returns ok, or gone: it has ended, or later: it was never heard of.
+-- Returns ok, or gone: it has ended, or later: it was never heard of, and may start yet.
 local function give(id, x, event, carry)
   local run = B .. 'run:' .. id
   local active = call('HGET', run, 'x')
   if not active or x ~= '' and x ~= active then
-    if x == '' or active or call('EXISTS', B .. 'doc:' .. id .. ':' .. x) == 1 then return 'gone' end
+    if x == '' or call('EXISTS', B .. 'doc:' .. id .. ':' .. x) == 1 then return 'gone' end
     return 'later'
   end
   if carry == '1' then
@@ -80,6 +80,9 @@ local function send(shard, ...)
   return 'ok'
 end
 
+-- heir is what an execution that continues as new leaves to the next one, in the same script: id, execution, paused, gate; passed = its place at the gate was taken.
+local heir
+
 -- start makes an execution active. Returns ok, same: it is there already, or exists: another is active.
 local function start(id, x, doc, queue, created, event, name, gate, max, gateShard, homeShard)
   local run = B .. 'run:' .. id
@@ -91,6 +94,7 @@ local function start(id, x, doc, queue, created, event, name, gate, max, gateSha
   call('SET', B .. 'last:' .. id, x)
   call('ZADD', B .. 'created', created, id .. ':' .. x)
   call('ZADD', B .. 'active', created, id .. ':' .. x)
+  call('ZREM', B .. 'ended', id .. ':' .. x) -- it may have been there before, and be forgotten
   call('SADD', B .. 'queues', 'tasks:' .. queue)
   call('HINCRBY', B .. 'counters', 'started', 1)
   tell('started', doc)
@@ -99,9 +103,21 @@ local function start(id, x, doc, queue, created, event, name, gate, max, gateSha
   if #carried > 0 then call('DEL', inbox) end
   call('XADD', inbox, '*', 'e', event)
   for _, c in ipairs(carried) do call('XADD', inbox, '*', unpack(c[2])) end
+  local early = B .. 'early:' .. id .. ':' .. x
+  if call('EXISTS', early) == 1 then
+    for _, e in ipairs(call('LRANGE', early, 0, -1)) do call('XADD', inbox, '*', 'e', e) end
+    call('DEL', early)
+  end
+  local before = heir and heir.id == id and heir
+  if before and before.paused then call('HSET', run, 'p', '1') end
   if gate ~= '' then
     call('HSET', run, 'g', gate)
-    send(gateShard, 'acquire', gate, max, homeShard, id, x)
+    if before and before.gate == gate then
+      before.passed = true
+      send(gateShard, 'pass', gate, max, homeShard, id, x, before.x)
+    else
+      send(gateShard, 'acquire', gate, max, homeShard, id, x)
+    end
   else
     wake(id)
   end
@@ -117,47 +133,73 @@ local function open(gate)
     if not next then break end
     call('ZADD', key, 0, next)
     local shard, x, id = string.match(next, '^([^:]*):([^:]*):(.*)$')
-    send(shard, 'enter', id, x)
+    send(shard, 'enter', id, x, gate)
   end
   if call('EXISTS', key) == 0 then call('HDEL', B .. 'gates', gate) end
 end
 
 act = function(kind, ...)
   local a = {...}
-  if kind == 'event' then -- id, execution, event, carry
-    return give(a[1], a[2], a[3], a[4])
+  if kind == 'event' then -- id, execution, event, carry, ms for which it waits for an execution that nobody has heard of yet, nil = it does not
+    local r = give(a[1], a[2], a[3], a[4])
+    if r == 'later' and a[5] then
+      local early = B .. 'early:' .. a[1] .. ':' .. a[2]
+      call('RPUSH', early, a[3])
+      call('PEXPIRE', early, a[5])
+      return 'ok'
+    end
+    return r
   elseif kind == 'start' then -- what start takes; then shard, id, execution and event of who is told if it is not
     local r = start(a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
     if r == 'exists' and a[15] ~= '' then send(a[12], 'event', a[13], a[14], a[15], '0') end
     return r
+  elseif kind == 'either' then -- event, then what start takes
+    if give(a[2], '', a[1], '1') == 'ok' then return 'ok' end
+    local r = start(a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
+    if r ~= 'ok' then return 'gone' end
+    call('XADD', B .. 'in:' .. a[2], '*', 'e', a[1], 'c', '1')
+    return 'started'
   elseif kind == 'acquire' then -- gate, max, shard, id, execution
     local member = a[3] .. ':' .. a[5] .. ':' .. a[4]
     local score = call('ZSCORE', B .. 'gate:' .. a[1], member)
     if score and tonumber(score) == 0 then
-      send(a[3], 'enter', a[4], a[5])
+      send(a[3], 'enter', a[4], a[5], a[1])
       return 'ok'
     end
     call('HSET', B .. 'gates', a[1], a[2])
-    if not score then
-      local t = call('TIME')
-      call('ZADD', B .. 'gate:' .. a[1], t[1] * 1000000 + t[2], member)
+    if not score then -- behind those who came before, in this script too, and whatever the clock did
+      local t, last = call('TIME'), call('ZRANGE', B .. 'gate:' .. a[1], -1, -1, 'WITHSCORES')[2]
+      call('ZADD', B .. 'gate:' .. a[1], math.max(t[1] * 1000000 + t[2], (tonumber(last) or 0) + 1), member)
     end
     open(a[1])
+    return 'ok'
+  elseif kind == 'pass' then -- gate, max, shard, id, execution, execution whose place it takes
+    call('HSET', B .. 'gates', a[1], a[2])
+    call('ZREM', B .. 'gate:' .. a[1], a[3] .. ':' .. a[6] .. ':' .. a[4])
+    call('ZADD', B .. 'gate:' .. a[1], 0, a[3] .. ':' .. a[5] .. ':' .. a[4])
+    send(a[3], 'enter', a[4], a[5], a[1])
+    open(a[1]) -- max may be more than before
     return 'ok'
   elseif kind == 'release' then -- gate, shard, id, execution
     call('ZREM', B .. 'gate:' .. a[1], a[2] .. ':' .. a[4] .. ':' .. a[3])
     open(a[1])
     return 'ok'
-  elseif kind == 'enter' then -- id, execution
+  elseif kind == 'enter' then -- id, execution, gate; from another shard: that, and this one as it is called there
     local run = B .. 'run:' .. a[1]
-    if call('HGET', run, 'x') == a[2] and call('HDEL', run, 'g') == 1 then wake(a[1]) end
+    if call('HGET', run, 'x') ~= a[2] then
+      -- It has ended. Its release may have come to the gate before it came there itself, so the place is given back.
+      send(a[4] or '', 'release', a[3], a[5] or '', a[1], a[2])
+    elseif call('HDEL', run, 'g') == 1 then
+      wake(a[1])
+    end
     return 'ok'
   end
   return 'unknown'
 end
 
--- finish ends the active execution: nothing of it runs or fires any more. What is left in its inbox stays only if it is carried over.
-local function finish(id, x, doc, last, state, outcome, ended, keep, remove)
+-- finish ends the active execution: nothing of it runs or fires any more. What is left in its inbox stays only if it is carried over to the next one, which start must make
+-- in the same script.
+local function finish(id, x, doc, last, state, outcome, ended, keep, remove, gate)
   local run = B .. 'run:' .. id
   local all = call('HGETALL', run)
   local awaited
@@ -171,11 +213,12 @@ local function finish(id, x, doc, last, state, outcome, ended, keep, remove)
       pull('activities', queue, entry)
     end
   end
+  if state == 'continued_as_new' then heir = {id = id, x = x, paused = call('HEXISTS', run, 'p') == 1, gate = gate} end
   call('DEL', run)
   local member, document, history = id .. ':' .. x, B .. 'doc:' .. id .. ':' .. x, B .. 'his:' .. id .. ':' .. x
   call('ZREM', B .. 'active', member)
   if remove then
-    call('DEL', document, history)
+    call('DEL', document, history, B .. 'last:' .. id)
     call('ZREM', B .. 'created', member)
   else
     call('ZADD', B .. 'ended', ended, member)
@@ -200,15 +243,15 @@ local function finish(id, x, doc, last, state, outcome, ended, keep, remove)
   end
 end
 
--- begin loads what a workflow task needs: document, cursor, events; nil = there is nothing to be done under this entry, and it is settled.
+-- begin loads what a workflow task needs: document, cursor, events; nil = there is nothing to be done under this entry, or the instance is paused, and the entry is settled.
 local MOST = 1000
 local function begin(queue, entry, id)
   local run, inbox = B .. 'run:' .. id, B .. 'in:' .. id
-  local r = call('HMGET', run, 'x', 'e')
+  local r = call('HMGET', run, 'x', 'e', 'p')
   if r[1] and r[2] == entry then
     local doc = call('GET', B .. 'doc:' .. id .. ':' .. r[1])
     local events = call('XRANGE', inbox, '-', '+', 'COUNT', MOST)
-    if doc and #events > 0 then
+    if doc and #events > 0 and not r[3] then
       local task = {doc, events[#events][1]}
       for _, e in ipairs(events) do task[#task + 1] = e[2][2] end
       return task

@@ -63,16 +63,18 @@ list(1, function(p)
   call('HDEL', KEYS[2], 't:' .. ARGV[p])
   call('ZREM', B .. 'timers', ARGV[p] .. ':' .. x .. ':' .. id)
 end)
-if first and tonumber(call('ZRANGE', B .. 'timers', 0, 0, 'WITHSCORES')[2]) >= first then call('PUBLISH', B .. 'timers', first) end
+local next = first and call('ZRANGE', B .. 'timers', 0, 0, 'WITHSCORES')[2]
+if next and tonumber(next) >= first then call('PUBLISH', B .. 'timers', first) end
 if active then
   if left > 0 then wake(id) end
 else
-  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), keep, ARGV[14] == '1')
-  if ARGV[15] ~= '' then send(ARGV[16], 'release', ARGV[15], ARGV[17], id, x) end
+  if last == '' then last = call('LINDEX', KEYS[4], -1) or '' end
+  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), keep, ARGV[14] == '1', ARGV[15])
 end
 for _ = 1, tonumber(ARGV[at]) do
   local words = tonumber(ARGV[at + 2])
   send(ARGV[at + 1], unpack(ARGV, at + 3, at + 2 + words))
   at = at + 2 + words
 end
+if not active and ARGV[15] ~= '' and not (heir and heir.passed) then send(ARGV[16], 'release', ARGV[15], ARGV[17], id, x) end
 return {'ok', unpack(fetch(at + 1, ARGV[3]))}

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -11,12 +10,9 @@ import (
 )
 
 const (
-	couriers    = 64          // messages of a shard that are on their way at once
-	unheardTime = time.Minute // how long a message waits for an execution that nobody has heard of: its start may be behind it
+	couriers  = 64               // messages of a shard that are on their way at once
+	earlyTime = 10 * time.Minute // how long an event waits for an execution that nobody has heard of: its start may be behind it
 )
-
-// errUnheard: the execution that a message is for is not there yet.
-var errUnheard = errors.New("workflow: nobody has heard of the execution yet")
 
 // courier carries messages of a shard to the others.
 func (w *Worker) courier(s *shard) *stream.Group {
@@ -25,52 +21,27 @@ func (w *Worker) courier(s *shard) *stream.Group {
 		Handle: func(ctx context.Context, e *stream.Entry) (stream.Result, error) {
 			return stream.Ack, w.c.carry(ctx, s, e)
 		},
-		Transient: func(err error) bool { return errors.Is(err, errUnheard) },
 	}
 }
 
-// carry does what a message says on the shard that it is for. It may be done again: an event counts once by its place in the outbox, the rest bears repetition.
+// carry does what a message says on the shard that it is for, once: by its place in the outbox. Messages may overtake each other.
 func (c *Client) carry(ctx context.Context, from *shard, e *stream.Entry) error {
 	n, err := strconv.Atoi(e.Fields["s"])
-	if err != nil || n < 0 || n >= len(c.shards) {
-		return fmt.Errorf("workflow: a message for shard %q of %d", e.Fields["s"], len(c.shards))
+	if err != nil || n < 0 || n >= len(c.shards) || len(e.Fields) < 3 {
+		return fmt.Errorf("workflow: a message of %d fields for shard %q of %d", len(e.Fields), e.Fields["s"], len(c.shards))
 	}
-	words := make([]string, 0, len(e.Fields)-1)
+	words := make([]string, 0, len(e.Fields)+1)
 	for i := 1; i < len(e.Fields); i++ {
 		words = append(words, e.Fields[strconv.Itoa(i)])
 	}
-	once, to := "", c.shards[n]
-	if words[0] == "event" {
-		once = eventID(words[3])
+	to := c.shards[n]
+	switch words[0] {
+	case "event":
+		words = append(words, milliseconds(earlyTime))
+	case "enter":
+		words = append(words, from.name(to), to.name(from))
 	}
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	word, err := to.act(call, once, to.keys.Run(words[1]), words...)
-	switch {
-	case err != nil:
-		return err
-	case word == "later" && age(e.ID) < unheardTime:
-		return errUnheard
-	case word == "later":
-		c.log.Warn("workflow: a message is dropped, nobody has heard of the execution that it is for", "instance", words[1], "execution", words[2], "from_shard", from.n)
-	}
-	return nil
-}
-
-func eventID(text string) string {
-	e, err := decodeEvent(text)
-	if err != nil {
-		return ""
-	}
-	return e.ID
-}
-
-// age is how long ago an entry was written, by our clock.
-func age(entry string) time.Duration {
-	for i := range entry {
-		if entry[i] == '-' {
-			return time.Since(time.UnixMilli(parseInt(entry[:i])))
-		}
-	}
-	return 0
+	// No instance has an empty id, so this is never taken for an event of one.
+	_, err = to.actOnce(ctx, fmt.Sprintf("\n%d\n%s", from.n, e.ID), max(c.opts.KnownFor, defaultKnownFor), to.keys.Run(words[1]), words...)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // EventError says what is wrong with an event.
@@ -24,6 +25,9 @@ func (c *Client) encode(field string, e Event) (string, error) {
 		return "", &EventError{field + ".Type", clip(e.Type), fmt.Sprintf("must be 1 to %d bytes", maxName)}
 	}
 	b, err := json.Marshal(e)
+	if err != nil && len(e.Data) > 0 && !json.Valid(e.Data) {
+		return "", &EventError{field + ".Data", clip(string(e.Data)), "must be JSON"}
+	}
 	if err != nil {
 		return "", fmt.Errorf("workflow: %s: %w", field, err)
 	}
@@ -89,6 +93,14 @@ func (i Instance) check(field string) error {
 
 const maxExecution = 64
 
+// checkOrActive is check where Execution "" stands for the active one, or the newest.
+func (i Instance) checkOrActive(field string) error {
+	if i.Execution != "" {
+		return i.check(field)
+	}
+	return checkName(field+".ID", i.ID)
+}
+
 // split is the instance of a member of an index.
 func split(member string) Instance {
 	at := strings.LastIndexByte(member, ':')
@@ -103,15 +115,27 @@ func (s Start) document() Info {
 	return Info{Instance: s.Instance, Queue: s.Queue, Name: s.Name, State: Active, Created: s.Event.Time, Attributes: s.Attributes, Metadata: s.Metadata, Gate: s.Gate}
 }
 
-func (s Start) check(field string) error {
-	if err := s.Instance.check(field + ".Instance"); err != nil {
-		return err
+func (c *Client) checkStart(field string, s Start) error {
+	name := field + ".Instance"
+	for i := &s.Instance; i != nil; i = i.Parent {
+		if err := i.check(name); err != nil {
+			return err
+		}
+		name += ".Parent"
 	}
 	if err := checkQueue(field+".Queue", s.Queue); err != nil {
 		return err
 	}
-	if len(s.Name) > maxName {
-		return &NameError{field + ".Name", clip(s.Name), fmt.Sprintf("must be at most %d bytes", maxName)}
+	if s.Name != "" {
+		if err := checkName(field+".Name", s.Name); err != nil {
+			return err
+		}
+	}
+	if len(s.Metadata) > c.opts.MaxEvent {
+		return &EventError{field + ".Metadata", clip(string(s.Metadata)), fmt.Sprintf("has %d bytes, at most %d are allowed (Options.MaxEvent)", len(s.Metadata), c.opts.MaxEvent)}
+	}
+	if len(s.Metadata) > 0 && !json.Valid(s.Metadata) {
+		return &EventError{field + ".Metadata", clip(string(s.Metadata)), "must be JSON"}
 	}
 	if len(s.Attributes) > maxAttributes {
 		return &NameError{field + ".Attributes", strconv.Itoa(len(s.Attributes)), fmt.Sprintf("must be at most %d", maxAttributes)}
@@ -122,6 +146,9 @@ func (s Start) check(field string) error {
 		}
 		if len(value) > maxName {
 			return &NameError{field + ".Attributes." + name, clip(value), fmt.Sprintf("must be at most %d bytes", maxName)}
+		}
+		if !utf8.ValidString(value) { // the document would have another, and no search find it
+			return &NameError{field + ".Attributes." + name, strings.ToValidUTF8(value, "?"), "must be UTF-8"}
 		}
 	}
 	if s.Gate != nil {
@@ -142,11 +169,17 @@ func checkQueue(field, name string) error {
 	if err := checkName(field, name); err != nil {
 		return err
 	}
-	if strings.ContainsAny(name, " *?[]\\") {
+	switch {
+	case strings.ContainsAny(name, " *?[]\\"):
 		return &NameError{field, name, "must have no space and none of *?[]\\"}
+	case strings.HasSuffix(name, deadSuffix):
+		return &NameError{field, name, "must not end with " + deadSuffix + ": that is where dead letters go"}
 	}
 	return nil
 }
+
+// deadSuffix is what the dead letters of a stream end with (internal/keys).
+const deadSuffix = ":dead"
 
 // words are those of act for a start, as a message from one shard to another. from is who is told if the instance is active already, with rejected.
 func (c *Client) startWords(home *shard, s Start, from *shard, sender Instance, rejected *Event) ([]string, error) {

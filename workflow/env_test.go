@@ -1,10 +1,13 @@
 package workflow_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,10 +31,185 @@ type env struct {
 	opts workflow.Options
 }
 
-func newEnv(t testing.TB) *env {
+// newEnv ends with Check: nothing may be lost or left over, whatever the test did.
+func newEnv(t testing.TB, change ...func(*workflow.Options)) *env {
 	t.Helper()
 	srv := testenv.Redis(t)
-	return on(t, srv, srv.Client, workflow.Options{Prefix: srv.Prefix(t)})
+	o := workflow.Options{Prefix: srv.Prefix(t)}
+	for _, f := range change {
+		f(&o)
+	}
+	for i := range o.Shards {
+		srv.Own(shardPrefix(o.Prefix, i))
+	}
+	e := on(t, srv, srv.Client, o)
+	t.Cleanup(e.check)
+	return e
+}
+
+func shards(n int) func(*workflow.Options) { return func(o *workflow.Options) { o.Shards = n } }
+
+func shardPrefix(prefix string, n int) string { return fmt.Sprintf("{%s-%d}", prefix, n) }
+
+// check wants all invariants to hold.
+func (e *env) check() {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	defer cancel()
+	found, err := e.Check(ctx, time.Minute)
+	if err != nil {
+		e.t.Error(err)
+	}
+	for _, v := range found {
+		e.t.Error(v)
+	}
+}
+
+// until waits for something that nobody tells.
+func (e *env) until(what string, ok func() bool) {
+	e.t.Helper()
+	for end := time.Now().Add(hang); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			e.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// do runs a command.
+func (e *env) do(words ...string) rueidis.RedisResult {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	defer cancel()
+	rdb := e.srv.Client
+	return rdb.Do(ctx, rdb.B().Arbitrary(words...).Build())
+}
+
+func (e *env) int(words ...string) int64 {
+	e.t.Helper()
+	n, err := e.do(words...).AsInt64()
+	if err != nil {
+		e.t.Fatal(words, err)
+	}
+	return n
+}
+
+// key is one of the test.
+func (e *env) key(rest string) string { return e.opts.Prefix + ":workflow:" + rest }
+
+// idle wants queues without entries and without anything pending.
+func (e *env) idle(queues ...string) {
+	e.t.Helper()
+	for _, q := range queues {
+		for _, kind := range []string{"tasks:", "activities:"} {
+			key := e.key(kind + q)
+			if e.int("EXISTS", key) == 0 {
+				continue
+			}
+			if n := e.int("XLEN", key); n != 0 {
+				e.t.Errorf("%s has %d entries", key, n)
+			}
+			pending, err := e.do("XPENDING", key, "workers").ToArray()
+			if err != nil {
+				e.t.Fatal(key, err)
+			}
+			if n, err := pending[0].AsInt64(); err != nil || n != 0 {
+				e.t.Errorf("%s: %d are pending (%v)", key, n, err)
+			}
+		}
+	}
+}
+
+// dump is all keys with what they hold, without heartbeats.
+func (e *env) dump() map[string]string {
+	e.t.Helper()
+	all := make(map[string]string)
+	for _, k := range e.keys() {
+		if strings.HasPrefix(k, e.opts.Prefix+":worker:") {
+			continue
+		}
+		text, err := e.do("DUMP", e.key(k)).ToString()
+		if err != nil {
+			e.t.Fatal(k, err)
+		}
+		all[k] = text
+	}
+	return all
+}
+
+// info is the document of an execution.
+func (e *env) info(i workflow.Instance) workflow.Info {
+	e.t.Helper()
+	info, err := e.Info(e.ctx(), i)
+	e.ok(err)
+	return info
+}
+
+func (e *env) history(i workflow.Instance) string {
+	e.t.Helper()
+	h, err := e.History(e.ctx(), i, 0)
+	e.ok(err)
+	return types(h)
+}
+
+func (e *env) stats() workflow.Stats {
+	e.t.Helper()
+	st, err := e.Stats(e.ctx())
+	e.ok(err)
+	return st
+}
+
+// ended waits for the end of an execution.
+func (e *env) ended(i workflow.Instance) (workflow.Info, workflow.Event) {
+	e.t.Helper()
+	info, last, err := e.Await(e.ctx(), i)
+	e.ok(err)
+	return info, last
+}
+
+// poll completes what comes with what f says, until the returned function is called.
+func (e *env) poll(w *workflow.Worker, pollers int, f func(*workflow.WorkflowTask) workflow.Checkpoint, queues ...string) (stop func()) {
+	e.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range pollers {
+		all.Go(func() {
+			for {
+				t, err := w.WorkflowTask(ctx, queuesOr(queues))
+				if err != nil {
+					return
+				}
+				if err := t.Complete(context.Background(), f(t)); err != nil && !errors.Is(err, workflow.ErrLost) {
+					e.t.Error(err)
+				}
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	e.t.Cleanup(stop)
+	return stop
+}
+
+// act completes activities.
+func (e *env) act(w *workflow.Worker, pollers int, queues ...string) (stop func()) {
+	e.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range pollers {
+		all.Go(func() {
+			for {
+				a, err := w.ActivityTask(ctx, queuesOr(queues))
+				if err != nil {
+					return
+				}
+				if err := a.Complete(context.Background(), event("ActivityCompleted", a.Event.Ref)); err != nil && !errors.Is(err, workflow.ErrLost) {
+					e.t.Error(err)
+				}
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	e.t.Cleanup(stop)
+	return stop
 }
 
 func on(t testing.TB, srv *testenv.RedisServer, rdb rueidis.Client, o workflow.Options) *env {
@@ -50,12 +228,10 @@ func (e *env) other() *env {
 	return on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{}), e.opts)
 }
 
-// worker starts one; stop ends it and waits.
+// worker starts one; stop ends it and waits. What it has then is soon another's, unless o says otherwise.
 func (e *env) worker(o workflow.WorkerOptions) (w *workflow.Worker, stop func()) {
 	e.t.Helper()
-	if o.Drain == 0 {
-		o.Drain = -1 // tests end with tasks in hand
-	}
+	o.Drain = cmp.Or(o.Drain, 200*time.Millisecond)
 	w, err := e.NewWorker(o)
 	if err != nil {
 		e.t.Fatal(err)
@@ -125,24 +301,27 @@ func (e *env) none(w *workflow.Worker, queues ...string) {
 	}
 }
 
-var ids int
+var ids atomic.Int64
 
 // event is a new one.
 func event(typ string, ref int64) workflow.Event {
-	ids++
-	return workflow.Event{ID: fmt.Sprint("event-", ids), Type: typ, Ref: ref, Time: time.Now()}
+	return workflow.Event{ID: fmt.Sprint("event-", ids.Add(1)), Type: typ, Ref: ref, Time: time.Now()}
 }
 
 // begin starts an instance.
 func (e *env) begin(id string, change ...func(*workflow.Start)) workflow.Instance {
 	e.t.Helper()
-	ids++
-	s := workflow.Start{Instance: workflow.Instance{ID: id, Execution: fmt.Sprint("x", ids)}, Queue: "q", Name: "flow", Event: event("Started", 0)}
+	s := starting(id, change...)
+	e.ok(e.Start(e.ctx(), s))
+	return s.Instance
+}
+
+func starting(id string, change ...func(*workflow.Start)) workflow.Start {
+	s := workflow.Start{Instance: workflow.Instance{ID: id, Execution: fmt.Sprint("x", ids.Add(1))}, Queue: "q", Name: "flow", Event: event("Started", 0)}
 	for _, f := range change {
 		f(&s)
 	}
-	e.ok(e.Start(e.ctx(), s))
-	return s.Instance
+	return s
 }
 
 func (e *env) ok(err error) {
@@ -184,6 +363,33 @@ func checkpoint(t *workflow.WorkflowTask, change ...func(*workflow.Checkpoint)) 
 
 func finished(cp *workflow.Checkpoint) {
 	cp.State, cp.Outcome = workflow.Finished, workflow.Completed
+}
+
+// continued lets the execution go on as another, which it returns.
+func continued(t *workflow.WorkflowTask, change ...func(*workflow.Start)) (workflow.Start, func(*workflow.Checkpoint)) {
+	s := starting(t.ID, change...)
+	s.Instance.Parent, s.Instance.ParentEvent = t.Parent, t.ParentEvent
+	return s, func(cp *workflow.Checkpoint) {
+		cp.State = workflow.ContinuedAsNew
+		cp.Messages = append(cp.Messages, workflow.Message{To: s.Instance, Start: &s})
+	}
+}
+
+// tells sends an event to another instance.
+func tells(to workflow.Instance, e workflow.Event) func(*workflow.Checkpoint) {
+	return func(cp *workflow.Checkpoint) {
+		cp.Messages = append(cp.Messages, workflow.Message{To: to, Event: &e})
+	}
+}
+
+// child starts another instance.
+func child(t *workflow.WorkflowTask, s workflow.Start, ref int64) func(*workflow.Checkpoint) {
+	parent := t.Instance
+	s.Instance.Parent, s.Instance.ParentEvent = &parent, ref
+	rejected := event(workflow.EventSubFailed, ref)
+	return func(cp *workflow.Checkpoint) {
+		cp.Messages = append(cp.Messages, workflow.Message{To: s.Instance, Start: &s, Rejected: &rejected})
+	}
 }
 
 func schedules(refs ...int64) func(*workflow.Checkpoint) {

@@ -118,7 +118,13 @@ func (c *Client) lines(ctx context.Context, f Filter) ([]*line, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		from, after = score, f.After.String()
+		after = f.After.String()
+		at, _ := strconv.ParseFloat(score, 64)
+		if bound, err := strconv.ParseFloat(from, 64); err == nil && bound < at {
+			after = "" // the page begins below it
+		} else {
+			from = score
+		}
 	}
 	top, err := strconv.ParseFloat(from, 64)
 	if err != nil {

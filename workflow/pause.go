@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-
-	"github.com/redis/rueidis"
 )
 
 const pausePage = 1000 // entries that one script moves
@@ -62,13 +60,4 @@ func (s *shard) pauseInstance(ctx context.Context, id string, pause bool) error 
 		return fmt.Errorf("%w: none is active: %s", ErrNotFound, id)
 	}
 	return nil
-}
-
-// executionOf is the active execution of an instance, "" if there is none.
-func (s *shard) executionOf(ctx context.Context, id string) string {
-	x, err := s.c.rdb.Do(ctx, s.c.rdb.B().Hget().Key(s.keys.Run(id)).Field("x").Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		s.c.log.Debug("workflow: read execution", "instance", id, "error", err)
-	}
-	return x
 }

@@ -23,16 +23,14 @@ for _, kind in ipairs({'tasks', 'activities'}) do
         for i = 1, #g, 2 do if g[i] == 'last-delivered-id' then after = '(' .. g[i + 1] end end
       end
     end
-    for _, m in ipairs(call('XRANGE', from, after, '+', 'COUNT', most - moved)) do
-      local entry, id = push(kind, name, unpack(m[2])), m[2][2]
+    local page = moved < most and call('XRANGE', from, after, '+', 'COUNT', most - moved) or {} -- COUNT 0 replies nil
+    for _, m in ipairs(page) do
+      local run, before = B .. 'run:' .. m[2][2], from == held and 'h' .. m[1] or m[1]
+      local field, of = 'e', ''
+      if kind == 'activities' then field, of = 'a:' .. (m[2][6] or ''), ' ' .. name end
+      if call('HGET', run, field) == before .. of then call('HSET', run, field, push(kind, name, unpack(m[2])) .. of) end
       call('XDEL', from, m[1])
       moved = moved + 1
-      local run = B .. 'run:' .. id
-      if kind == 'tasks' then
-        if call('EXISTS', run) == 1 then call('HSET', run, 'e', entry) end
-      elseif call('HGET', run, 'x') == m[2][4] then
-        call('HSET', run, 'a:' .. m[2][6], entry .. ' ' .. name)
-      end
     end
     if from == held and call('XLEN', held) == 0 then call('DEL', held) end
   end

@@ -6,11 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
 )
 
 func sha(doc string) string {
@@ -20,7 +23,7 @@ func sha(doc string) string {
 
 // Info is the document of an execution; with Execution "" of the newest one of that instance, active or ended. ErrNotFound: there is none, or it was removed.
 func (c *Client) Info(ctx context.Context, i Instance) (Info, error) {
-	if err := checkName("Info id", i.ID); err != nil {
+	if err := i.checkOrActive("Info instance"); err != nil {
 		return Info{}, err
 	}
 	doc, err := c.of(i.ID).document(ctx, i, false)
@@ -91,17 +94,20 @@ func (s *shard) history(ctx context.Context, i Instance, from int64) ([]Event, e
 	return decodeEvents(list)
 }
 
-// Timers are those that have not fired, of all instances, in the order in which they are due.
+// Timers are those that have not fired, of all instances, in the order in which they are due. It takes two round trips for each shard.
 func (c *Client) Timers(ctx context.Context) (all []Event, err error) {
 	for _, s := range c.shards {
 		members, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Timers()).Min("0").Max("-1").Build()).AsStrSlice()
 		if err != nil {
 			return nil, fmt.Errorf("workflow: timers: %w", err)
 		}
-		for _, m := range members {
-			ref, rest, _ := strings.Cut(m, ":")
-			_, id, _ := strings.Cut(rest, ":")
-			text, err := c.rdb.Do(ctx, c.rdb.B().Hget().Key(s.keys.Run(id)).Field("t:"+ref).Build()).ToString()
+		cmds := make(rueidis.Commands, len(members))
+		for n, m := range members {
+			ref, _, id := splitTimer(m)
+			cmds[n] = c.rdb.B().Hget().Key(s.keys.Run(id)).Field("t:" + ref).Build()
+		}
+		for _, r := range c.rdb.DoMulti(ctx, cmds...) {
+			text, err := r.ToString()
 			if rueidis.IsRedisNil(err) {
 				continue // fired since
 			}
@@ -115,7 +121,15 @@ func (c *Client) Timers(ctx context.Context) (all []Event, err error) {
 			all = append(all, e)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Event) int { return a.VisibleAt.Compare(*b.VisibleAt) })
 	return all, nil
+}
+
+// splitTimer splits a member of the set of timers.
+func splitTimer(member string) (ref, x, id string) {
+	ref, rest, _ := strings.Cut(member, ":")
+	x, id, _ = strings.Cut(rest, ":")
+	return ref, x, id
 }
 
 // Stats are figures of all instances under a prefix.
@@ -223,38 +237,54 @@ const removePage = 200 // executions of one script
 
 // RemoveEnded removes executions that ended before a time, the oldest first, at most limit, 0 = all of them. It may be repeated after an error; removed is how many went.
 func (c *Client) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	if limit < 0 {
+		return 0, fmt.Errorf("workflow: RemoveEnded limit %d: must not be negative", limit)
+	}
 	for _, s := range c.shards {
-		for limit == 0 || removed < limit {
-			page := removePage
-			if limit > 0 {
-				page = min(page, limit-removed)
-			}
-			members, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Ended()).Min("-inf").Max("("+unixMilli(before)).Byscore().Limit(0, int64(page)).Build()).AsStrSlice()
-			if err != nil {
-				return removed, fmt.Errorf("workflow: remove: %w", err)
-			}
-			if len(members) == 0 {
-				break
-			}
-			list := make([]Instance, len(members))
-			for i, m := range members {
-				list[i] = split(m)
-			}
-			if _, err := s.remove(ctx, list); err != nil {
-				return removed, err
-			}
-			removed += len(members)
+		n, err := s.removeEnded(ctx, before, limit-removed)
+		if removed += n; err != nil || limit > 0 && removed >= limit {
+			return removed, err
 		}
 	}
 	return removed, nil
 }
 
-// clean drops from the indexes what expired.
+// removeEnded is RemoveEnded for a shard; limit 0 or less = all.
+func (s *shard) removeEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	for limit <= 0 || removed < limit {
+		page := removePage
+		if limit > 0 {
+			page = min(page, limit-removed)
+		}
+		members, err := s.c.rdb.Do(ctx, s.c.rdb.B().Zrange().Key(s.keys.Ended()).Min("-inf").Max("("+unixMilli(before)).Byscore().Limit(0, int64(page)).Build()).AsStrSlice()
+		if err != nil {
+			return removed, fmt.Errorf("workflow: remove: %w", err)
+		}
+		if len(members) == 0 {
+			break
+		}
+		list := make([]Instance, len(members))
+		for i, m := range members {
+			list[i] = split(m)
+		}
+		if _, err := s.remove(ctx, list); err != nil {
+			return removed, err
+		}
+		removed += len(members)
+	}
+	return removed, nil
+}
+
+// clean drops from the indexes what expired, by the server's clock.
 func (s *shard) clean(ctx context.Context) error {
 	if s.c.opts.Retention < 0 {
 		return nil
 	}
-	_, err := s.c.RemoveEnded(ctx, time.Now().Add(-s.c.opts.Retention), 10*removePage)
+	now, err := redis.ServerTime(ctx, s.c.rdb)
+	if err != nil {
+		return err
+	}
+	_, err = s.removeEnded(ctx, now.Add(-s.c.opts.Retention), 10*removePage)
 	return err
 }
 

@@ -1,18 +1,20 @@
 -- release.lua: hand a task back to its queue, not done.
 -- KEYS[1] heartbeat of the worker   KEYS[2] run:{id}
--- ARGV[2] token   ARGV[3] entry   ARGV[4] id   ARGV[5] execution   ARGV[6] queue   ARGV[7] ref of an activity, "" = a workflow task
+-- ARGV[2] token   ARGV[3] entry   ARGV[4] id   ARGV[5] execution, "" = whichever is active   ARGV[6] queue   ARGV[7] ref of an activity, "" = a workflow task
+-- ARGV[8] 1 = pause the instance
 -- Reply: {"ok"} | {"lost"}: not this worker's
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end
 local kind, field = 'tasks', 'e'
 if ARGV[7] ~= '' then kind, field = 'activities', 'a:' .. ARGV[7] end
 local r = call('HMGET', KEYS[2], 'x', field)
 local have = ARGV[7] ~= '' and ARGV[3] .. ' ' .. ARGV[6] or ARGV[3]
-if r[1] ~= ARGV[5] or r[2] ~= have then
+if not r[1] or ARGV[5] ~= '' and r[1] ~= ARGV[5] or r[2] ~= have then
   pull(kind, ARGV[6], ARGV[3])
   return {'lost'}
 end
 if kind == 'tasks' then
   call('HSET', KEYS[2], 'e', '')
+  if ARGV[8] == '1' then call('HSET', KEYS[2], 'p', '1') end
   wake(ARGV[4])
 else
   local m = call('XRANGE', B .. 'activities:' .. ARGV[6], ARGV[3], ARGV[3])[1]

@@ -40,7 +40,7 @@ const (
 	schedulePoll    = time.Second
 )
 
-func (s Schedule) check() (schedule.Schedule, error) {
+func (c *Client) checkSchedule(s Schedule) (schedule.Schedule, error) {
 	if err := checkName("Schedule.Name", s.Name); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s Schedule) check() (schedule.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workflow: Schedule.Rule: %w", err)
 	}
-	return rule, s.at(time.Unix(0, 0)).check("Schedule.Start")
+	return rule, c.checkStart("Schedule.Start", s.at(time.Unix(0, 0)))
 }
 
 // at is the start of a slot.
@@ -65,7 +65,7 @@ func (s Schedule) at(slot time.Time) Start {
 
 // PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another. Slots count from now on.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
-	rule, err := s.check()
+	rule, err := c.checkSchedule(s)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // Start makes an instance active and queues its first task. ErrExists: another execution of it is active. A repeat with the same ID and Execution does
 // nothing and is no error, so after any error that says nothing about the instance (Redis is away) it is safe to start again.
 func (c *Client) Start(ctx context.Context, s Start) error {
-	if err := s.check("Start"); err != nil {
+	if err := c.checkStart("Start", s); err != nil {
 		return err
 	}
 	home := c.of(s.Instance.ID)
@@ -37,28 +37,29 @@ func (c *Client) Signal(ctx context.Context, id string, e Event) error {
 	if err := checkName("Signal id", id); err != nil {
 		return err
 	}
-	return c.give(ctx, Instance{ID: id}, e, true)
+	return c.give(ctx, Instance{ID: id}, e)
 }
 
-// Cancel gives an event that asks for the end to one execution, or to the active one if i.Execution is "". What becomes of it is up to its code. ErrNotFound: it is not active.
+// Cancel gives an event that asks for the end to one execution, or to the active one if i.Execution is ""; it outlives a continuation then. What becomes of it is up to its code.
+// ErrNotFound: it is not active. It may be repeated as Signal may.
 func (c *Client) Cancel(ctx context.Context, i Instance, e Event) error {
-	if err := checkName("Cancel id", i.ID); err != nil {
+	if err := i.checkOrActive("Cancel instance"); err != nil {
 		return err
 	}
-	return c.give(ctx, i, e, false)
+	return c.give(ctx, i, e)
 }
 
-func (c *Client) give(ctx context.Context, i Instance, e Event, carry bool) error {
+func (c *Client) give(ctx context.Context, i Instance, e Event) error {
 	text, err := c.encode("Event", e)
 	if err != nil {
 		return err
 	}
 	outlives := "0"
-	if carry {
+	if i.Execution == "" {
 		outlives = "1"
 	}
 	home := c.of(i.ID)
-	word, err := home.act(ctx, e.ID, home.keys.Run(i.ID), "event", i.ID, i.Execution, text, outlives)
+	word, err := home.act(ctx, once(i.ID, e), home.keys.Run(i.ID), "event", i.ID, i.Execution, text, outlives)
 	switch {
 	case err != nil:
 		return fmt.Errorf("workflow: %s for %s: %w", e.Type, i.ID, err)
@@ -68,24 +69,47 @@ func (c *Client) give(ctx context.Context, i Instance, e Event, carry bool) erro
 	return fmt.Errorf("%w: none is active: %s", ErrNotFound, i.ID)
 }
 
-// SignalWithStart gives an event to the active execution, or starts one if none is, which then gets the event after its first. started says which. It is safe to repeat.
+// once is under what an event of an instance is remembered. Ids of instances have no control characters.
+func once(instance string, e Event) string { return instance + "\n" + e.ID }
+
+// SignalWithStart gives an event to the active execution, or starts one if none is, which then gets the event after its first, in one step. started says whether s is what got it.
+// It is safe to repeat. ErrNotFound: none is active, and the execution that s names has been there before; choose another.
 func (c *Client) SignalWithStart(ctx context.Context, e Event, s Start) (started bool, err error) {
-	for range 10 {
-		err = c.Signal(ctx, s.Instance.ID, e)
-		if !errors.Is(err, ErrNotFound) {
-			return started, err
-		}
-		if err = c.Start(ctx, s); err != nil && !errors.Is(err, ErrExists) {
-			return started, err
-		}
-		started = started || err == nil
+	if err := c.checkStart("Start", s); err != nil {
+		return false, err
 	}
-	return started, err // it ends as fast as it is started
+	text, err := c.encode("Event", e)
+	if err != nil {
+		return false, err
+	}
+	home := c.of(s.Instance.ID)
+	words, err := c.startWords(home, s, home, Instance{}, nil)
+	if err != nil {
+		return false, err
+	}
+	word, err := home.act(ctx, once(s.Instance.ID, e), home.keys.Run(s.Instance.ID), append([]string{"either", text}, words[1:]...)...)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("workflow: %s for %s, or its start: %w", e.Type, s.Instance.ID, err)
+	case word == "ok" || word == "started":
+		return word == "started", nil
+	case word == "dup":
+		_, err := home.document(ctx, s.Instance, false)
+		if errors.Is(err, ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return false, fmt.Errorf("%w: none is active: %s, and there was an execution %s", ErrNotFound, s.Instance.ID, s.Instance.Execution)
 }
 
-// act runs words of act on this shard, once if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout.
+// act runs words of act on this shard, once in Options.KnownFor if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout.
 func (s *shard) act(ctx context.Context, id, key string, words ...string) (string, error) {
-	args := append([]string{s.base, id, milliseconds(s.c.opts.KnownFor)}, words...)
+	return s.actOnce(ctx, id, s.c.opts.KnownFor, key, words...)
+}
+
+func (s *shard) actOnce(ctx context.Context, id string, known time.Duration, key string, words ...string) (string, error) {
+	args := append([]string{s.base, id, milliseconds(known)}, words...)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
@@ -110,7 +134,7 @@ func (s *shard) act(ctx context.Context, id, key string, words ...string) (strin
 // Terminate ends an execution from outside, or the active one if i.Execution is "": its code does not run any more, activities that wait are dropped, results of
 // those that run are refused. A parent gets EventSubFailed. ErrNotFound: it is not active. After any other error it is unknown whether it has ended.
 func (c *Client) Terminate(ctx context.Context, i Instance, reason string) error {
-	if err := checkName("Terminate id", i.ID); err != nil {
+	if err := i.checkOrActive("Terminate instance"); err != nil {
 		return err
 	}
 	home := c.of(i.ID)

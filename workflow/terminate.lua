@@ -12,7 +12,7 @@ local keep = tonumber(ARGV[8])
 if keep > 0 then call('SET', KEYS[2], ARGV[5], 'PX', keep) else call('SET', KEYS[2], ARGV[5]) end
 call('RPUSH', KEYS[3], ARGV[6])
 if r[3] ~= '' then pull('tasks', r[2], r[3]) end
-finish(ARGV[2], ARGV[3], ARGV[5], ARGV[6], 'finished', 'terminated', tonumber(ARGV[7]), keep, false)
+finish(ARGV[2], ARGV[3], ARGV[5], ARGV[6], 'finished', 'terminated', tonumber(ARGV[7]), keep, false, ARGV[9])
 if ARGV[9] ~= '' then send(ARGV[10], 'release', ARGV[9], ARGV[11], ARGV[2], ARGV[3]) end
 if ARGV[13] ~= '' then send(ARGV[12], 'event', ARGV[13], ARGV[14], ARGV[15], '0') end
 return {'ok'}

@@ -30,7 +30,8 @@ type WorkerOptions struct {
 	WorkflowLease, ActivityLease time.Duration
 	// Drain is how long tasks may go on after Run's context has ended; 0 = 10 s, negative = not at all: they are another worker's then.
 	Drain time.Duration
-	// Lost is told of a workflow task handed out that is not this worker's any more, because its lease or the worker's has ended; nil = nobody is. It must not block.
+	// Lost is told of a workflow task handed out that is not this worker's any more, because its lease or the worker's has ended, or Drain; nil = nobody is. Of one that is being
+	// completed or released the error of that says so. It must not block.
 	Lost func(Instance)
 	// MaxDeliveries is after how many workers that died with a task it is given up: an instance is paused then, an activity has failed. 0 = 5, negative = never.
 	MaxDeliveries int
@@ -241,12 +242,16 @@ func (w *Worker) WorkflowTask(ctx context.Context, queues []string) (*WorkflowTa
 	if err := checkQueues(queues); err != nil {
 		return nil, err
 	}
-	t, ok := w.workflows.take(ctx, queues)
-	if !ok {
-		return nil, context.Cause(ctx)
+	for {
+		t, ok := w.workflows.take(ctx, queues)
+		if !ok {
+			return nil, context.Cause(ctx)
+		}
+		if t.Context().Err() == nil { // else it was kept for too long
+			t.begin()
+			return t, nil
+		}
 	}
-	t.lease.begin(w.opts.WorkflowLease, t.expire)
-	return t, nil
 }
 
 // ActivityTask is WorkflowTask for activities.
@@ -254,12 +259,16 @@ func (w *Worker) ActivityTask(ctx context.Context, queues []string) (*ActivityTa
 	if err := checkQueues(queues); err != nil {
 		return nil, err
 	}
-	t, ok := w.activities.take(ctx, queues)
-	if !ok {
-		return nil, context.Cause(ctx)
+	for {
+		t, ok := w.activities.take(ctx, queues)
+		if !ok {
+			return nil, context.Cause(ctx)
+		}
+		if t.Context().Err() == nil { // else it was kept for too long
+			t.begin()
+			return t, nil
+		}
 	}
-	t.lease.begin(w.opts.ActivityLease, t.expire)
-	return t, nil
 }
 
 func checkQueues(queues []string) error {

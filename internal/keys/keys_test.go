@@ -62,8 +62,9 @@ func TestTagged(t *testing.T) {
 
 // Every method that makes a key has its row in All.
 func TestEveryKeyIsListed(t *testing.T) {
-	methods := 2 // Queue and Held of workflows make two rows each
-	noKeys := []string{"Prefix", "Tagged", "Workflow", "Base", "AwaitChannel", "WatchChannel", "Group"}
+	notKeys := map[string]bool{"Prefix": true, "Tagged": true, "Workflow": true, "Base": true, "Group": true, "AwaitChannel": true, "WatchChannel": true}
+	twoKinds := map[string]bool{"Queue": true, "Held": true} // of tasks and of activities
+	methods := 0
 	for _, name := range []string{"keys.go", "workflow.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
@@ -71,7 +72,11 @@ func TestEveryKeyIsListed(t *testing.T) {
 		}
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
-			if ok && f.Recv != nil && f.Name.IsExported() && !slices.Contains(noKeys, f.Name.Name) {
+			if !ok || f.Recv == nil || !f.Name.IsExported() || notKeys[f.Name.Name] {
+				continue
+			}
+			methods++
+			if twoKinds[f.Name.Name] {
 				methods++
 			}
 		}

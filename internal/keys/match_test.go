@@ -93,6 +93,7 @@ func TestMatch(t *testing.T) {
 		"workflow:doc:order-1:a:x1":          "workflow:doc:{id}:{x}",
 		"workflow:his:order-1:x1":            "workflow:his:{id}:{x}",
 		"workflow:in:order-1":                "workflow:in:{id}",
+		"workflow:early:order-1:x1":          "workflow:early:{id}:{x}",
 		"workflow:last:order-1":              "workflow:last:{id}",
 		"workflow:tasks:default":             "workflow:tasks:{queue}",
 		"workflow:activities:_system_":       "workflow:activities:{queue}",

@@ -80,6 +80,7 @@ func All() []Pattern {
 		{"workflow:doc:{id}:{x}", "string", "workflow", "expires after the retention, once ended", "document of an execution, JSON"},
 		{"workflow:his:{id}:{x}", "list", "workflow", "expires after the retention, once ended", "history, one event in JSON per element"},
 		{"workflow:in:{id}", "stream", "workflow", "entry leaves with the checkpoint that handled it", "events that wait for the instance; field c = they outlive a continuation"},
+		{"workflow:early:{id}:{x}", "list", "workflow", "10 min, or until the execution starts", "events for an execution of which its shard has not heard yet"},
 		{"workflow:last:{id}", "string", "workflow", "with the document", "newest execution of an instance"},
 		{"workflow:tasks:{queue}", "stream", "workflow", "entry leaves with the checkpoint", "instances with events, at most one entry each"},
 		{"workflow:activities:{queue}", "stream", "workflow", "entry leaves with the result", "activities that wait or run"},

@@ -18,6 +18,7 @@ func (w Workflow) Run(id string) string           { return w.key("run", id) }
 func (w Workflow) Document(id, x string) string   { return w.key("doc", id, x) }
 func (w Workflow) History(id, x string) string    { return w.key("his", id, x) }
 func (w Workflow) Inbox(id string) string         { return w.key("in", id) }
+func (w Workflow) Early(id, x string) string      { return w.key("early", id, x) }
 func (w Workflow) Last(id string) string          { return w.key("last", id) }
 func (w Workflow) Queue(kind, name string) string { return w.key(kind, name) } // kind: tasks or activities
 func (w Workflow) Held(kind, name string) string  { return w.key("held", kind, name) }

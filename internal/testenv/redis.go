@@ -167,6 +167,13 @@ func (r *RedisServer) newPrefix(format string) string {
 	return p
 }
 
+// Own lets keys under another prefix be written too, for tests of what makes prefixes of its own.
+func (r *RedisServer) Own(prefixes ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prefixes = append(r.prefixes, prefixes...)
+}
+
 // AllKeys lists every key of the server, of all nodes if it is a cluster.
 func (r *RedisServer) AllKeys(ctx context.Context) ([]string, error) {
 	var all []string

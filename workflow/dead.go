@@ -1,0 +1,45 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/taktworks/takt/internal/stream"
+)
+
+// deadTask pauses an instance whose task killed worker after worker.
+func (q *queue) deadTask(ctx context.Context, e *stream.Entry, cause error) error {
+	id := e.Fields["i"]
+	q.w.c.log.Error("workflow: the instance is paused, its task killed worker after worker; resume it once that is mended", "instance", id, "error", cause)
+	if err := q.release(ctx, e, id, "", "", true); err != nil && !errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil // if it is lost, somebody else sees to it
+}
+
+// deadActivity lets an activity fail that killed worker after worker.
+func (q *queue) deadActivity(ctx context.Context, e *stream.Entry, cause error) error {
+	t, err := q.activity(e)
+	if err != nil {
+		return err
+	}
+	event := failure(t, cause)
+	if q.w.opts.Failure != nil {
+		event = q.w.opts.Failure(t, cause)
+	}
+	event.ID, event.Ref, event.Time = newID(), t.Event.Ref, time.Now()
+	text, err := q.s.c.encode("failure", event)
+	if err != nil {
+		return err
+	}
+	return settleScript.Run(ctx, q.s.c.rdb, []string{e.Heartbeat(), q.s.keys.Run(t.Instance.ID)},
+		q.s.base, e.Token(), e.Consumer(), e.ID, t.Instance.ID, t.Instance.Execution, t.Queue, t.ref(), text, "0").Error()
+}
+
+// failure is what an instance gets of an activity that was given up.
+func failure(_ *ActivityTask, cause error) Event {
+	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": "the activity killed worker after worker and was given up: " + cause.Error()}})
+	return Event{Type: EventActivityErr, Data: data}
+}
