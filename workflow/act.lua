@@ -4,9 +4,9 @@
 -- Reply: {what act returns} | {"dup"}: done before
 if ARGV[2] ~= '' then
   -- An event that finds nobody must not be taken for delivered when it comes again.
-  if call('ZSCORE', B .. 'seen', ARGV[2]) then return {'dup'} end
+  if seen(ARGV[2]) then return {'dup'} end
   local r = act(unpack(ARGV, 4))
-  if r ~= 'gone' and r ~= 'later' then fresh(ARGV[2], tonumber(ARGV[3])) end
+  if r ~= 'gone' and r ~= 'later' then note(ARGV[2], tonumber(ARGV[3])) end
   return {r}
 end
 return {act(unpack(ARGV, 4))}

@@ -56,12 +56,17 @@ local function give(id, x, event, carry)
   return 'ok'
 end
 
--- fresh says that an id was not seen in the last while ms, and notes it.
-local function fresh(id, while_)
+-- seen says whether an id was noted, and is still to be remembered.
+local function seen(id)
+  local known = call('ZSCORE', B .. 'seen', id)
+  return known and tonumber(known) > clock()
+end
+
+-- note remembers an id for some ms, and forgets some whose time is over.
+local function note(id, ms)
   local now = clock()
-  local seen = B .. 'seen'
-  for _, old in ipairs(call('ZRANGE', seen, '-inf', now, 'BYSCORE', 'LIMIT', 0, 10)) do call('ZREM', seen, old) end
-  return call('ZADD', seen, 'NX', now + while_, id) == 1
+  for _, old in ipairs(call('ZRANGE', B .. 'seen', '-inf', now, 'BYSCORE', 'LIMIT', 0, 10)) do call('ZREM', B .. 'seen', old) end
+  call('ZADD', B .. 'seen', now + ms, id)
 end
 
 -- tell says to those who watch what became of an execution. While nobody does it costs an EXISTS.
