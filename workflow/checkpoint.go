@@ -64,7 +64,7 @@ func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
 			return nil, err
 		}
 		// From now, by this clock: a timer takes as long as was asked for, whatever the server's clock says.
-		args = append(args, strconv.FormatInt(e.Ref, 10), strconv.FormatInt(max(e.VisibleAt.Sub(now).Milliseconds(), 0), 10), text)
+		args = append(args, strconv.FormatInt(e.Ref, 10), strconv.FormatInt(max((e.VisibleAt.Sub(now)+time.Millisecond-1).Milliseconds(), 0), 10), text)
 	}
 	args = append(args, strconv.Itoa(len(cp.Canceled)))
 	for _, ref := range cp.Canceled {
