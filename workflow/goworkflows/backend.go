@@ -25,7 +25,7 @@ var ErrClosed = errors.New("goworkflows: the backend is closed")
 // Backend is Takt as go-workflows sees it, its web interface (package diag) included. All methods are safe for concurrent use.
 //
 // What the library compares with == comes unwrapped: backend.ErrInstanceNotFound, ErrInstanceAlreadyExists and ErrInstanceNotFinished. Other errors wrap those of package workflow.
-// Calls are repeated for some seconds while Redis is away; an error after that means that the outcome is not known, and the same call may be made again.
+// Calls are repeated for some seconds while Redis is away, but for removals; an error after that means that the outcome is not known, and the same call may be made again.
 type Backend struct {
 	core    *workflow.Client
 	owned   bool // by Open: Close closes core, too
@@ -114,9 +114,9 @@ func (b *Backend) Wait(ctx context.Context, instance *gowf.Instance) error {
 
 // GetFutureEvents lists the timers that have not fired, of all instances.
 func (b *Backend) GetFutureEvents(ctx context.Context) ([]*history.Event, error) {
-	timers, err := b.core.Timers(ctx)
+	timers, err := ask(ctx, func() ([]workflow.Event, error) { return b.core.Timers(ctx) })
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	return fromEvents(timers)
 }

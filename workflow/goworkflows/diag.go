@@ -12,9 +12,9 @@ import (
 
 // GetStats counts active instances, and per queue the tasks that wait or are being worked on.
 func (b *Backend) GetStats(ctx context.Context) (*backend.Stats, error) {
-	s, err := b.core.Stats(ctx)
+	s, err := ask(ctx, func() (workflow.Stats, error) { return b.core.Stats(ctx) })
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	return &backend.Stats{
 		ActiveWorkflowInstances: s.Active,
@@ -36,18 +36,19 @@ func byQueue(counts map[string]int64) map[gowf.Queue]int64 {
 
 // GetWorkflowInstance describes one execution. ErrInstanceNotFound: it is not there.
 func (b *Backend) GetWorkflowInstance(ctx context.Context, instance *gowf.Instance) (*diag.WorkflowInstanceRef, error) {
-	i, err := b.core.Info(ctx, toInstance(instance))
+	i, err := ask(ctx, func() (workflow.Info, error) { return b.core.Info(ctx, toInstance(instance)) })
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	return fromInfo(i)
 }
 
 // GetWorkflowInstances lists at most count executions that are older than the given one, the newest first; without IDs it begins with the newest of all.
 func (b *Backend) GetWorkflowInstances(ctx context.Context, afterInstanceID, afterExecutionID string, count int) ([]*diag.WorkflowInstanceRef, error) {
-	list, err := b.core.List(ctx, workflow.Filter{After: workflow.Instance{ID: afterInstanceID, Execution: afterExecutionID}, Limit: count})
+	f := workflow.Filter{After: workflow.Instance{ID: afterInstanceID, Execution: afterExecutionID}, Limit: count}
+	list, err := ask(ctx, func() ([]workflow.Info, error) { return b.core.List(ctx, f) })
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	refs := make([]*diag.WorkflowInstanceRef, len(list))
 	for n, i := range list {

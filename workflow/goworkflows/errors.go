@@ -36,6 +36,15 @@ const (
 	maxPause   = 500 * time.Millisecond
 )
 
+// ask is repeat for questions.
+func ask[T any](ctx context.Context, question func() (T, error)) (answer T, err error) {
+	err = repeat(ctx, func() (err error) {
+		answer, err = question()
+		return err
+	})
+	return answer, translate(err)
+}
+
 // repeat calls do again while Redis is away, and returns its last error. It is for what the core does not repeat itself and what may be done twice.
 func repeat(ctx context.Context, do func() error) error {
 	pause := firstPause

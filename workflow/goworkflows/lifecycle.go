@@ -92,9 +92,9 @@ func (b *Backend) RemoveWorkflowInstances(ctx context.Context, options ...backen
 
 // GetWorkflowInstanceState says where an execution stands. ErrInstanceNotFound: it is not there. Without an execution ID it is the active one, or the one that ended last.
 func (b *Backend) GetWorkflowInstanceState(ctx context.Context, instance *gowf.Instance) (core.WorkflowInstanceState, error) {
-	i, err := b.core.Info(ctx, toInstance(instance))
+	i, err := ask(ctx, func() (workflow.Info, error) { return b.core.Info(ctx, toInstance(instance)) })
 	if err != nil {
-		return 0, translate(err)
+		return 0, err
 	}
 	return fromState(i.State)
 }
@@ -105,9 +105,9 @@ func (b *Backend) GetWorkflowInstanceHistory(ctx context.Context, instance *gowf
 	if lastSequenceID != nil {
 		after = *lastSequenceID
 	}
-	events, err := b.core.History(ctx, toInstance(instance), after)
+	events, err := ask(ctx, func() ([]workflow.Event, error) { return b.core.History(ctx, toInstance(instance), after) })
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	return fromEvents(events)
 }
