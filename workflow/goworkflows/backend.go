@@ -48,7 +48,7 @@ type Backend struct {
 // (7 days; "forever"), and lease how long a worker counts as alive without a sign of life (10 s). rediss, unix and redis+sentinel work as in Takt's other parts. An unknown parameter is an error.
 //
 // opts are the library's own. Of them WithWorkflowLockTimeout (1 min) and WithActivityLockTimeout (2 min) say when a task that is neither completed nor extended goes to another worker,
-// and WithStickyTimeout has no effect.
+// WithWorkerName, which must be unique among all processes that share the prefix, lets a process go on with what it held before a restart, and WithStickyTimeout has no effect.
 //
 // It blocks until the server was reached or ctx ends. Close it.
 func Open(ctx context.Context, url string, opts ...backend.BackendOption) (*Backend, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cschleiden/go-workflows/backend"
 	gowf "github.com/cschleiden/go-workflows/workflow"
 
 	"github.com/taktworks/takt/workflow"
@@ -101,5 +100,3 @@ func queueNames(queues []gowf.Queue) []string {
 	}
 	return names
 }
-
-var _ backend.Backend = (*Backend)(nil)
