@@ -16,45 +16,6 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("workflow: %s %q: %s", e.Field, e.Value, e.Rule)
 }
 
-// encode is an event as it is stored.
-func (c *Client) encode(field string, e Event) (string, error) {
-	switch {
-	case e.ID == "" || len(e.ID) > maxName:
-		return "", &EventError{field + ".ID", clip(e.ID), fmt.Sprintf("must be 1 to %d bytes", maxName)}
-	case e.Type == "" || len(e.Type) > maxName:
-		return "", &EventError{field + ".Type", clip(e.Type), fmt.Sprintf("must be 1 to %d bytes", maxName)}
-	}
-	b, err := json.Marshal(e)
-	if err != nil && len(e.Data) > 0 && !json.Valid(e.Data) {
-		return "", &EventError{field + ".Data", clip(string(e.Data)), "must be JSON"}
-	}
-	if err != nil {
-		return "", fmt.Errorf("workflow: %s: %w", field, err)
-	}
-	if len(b) > c.opts.MaxEvent {
-		return "", &EventError{field, e.Type, fmt.Sprintf("has %d bytes as JSON, at most %d are allowed (Options.MaxEvent)", len(b), c.opts.MaxEvent)}
-	}
-	return string(b), nil
-}
-
-func decodeEvent(s string) (e Event, err error) {
-	if err := json.Unmarshal([]byte(s), &e); err != nil {
-		return e, fmt.Errorf("workflow: an event that is stored cannot be read: %w", err)
-	}
-	return e, nil
-}
-
-func decodeEvents(list []string) ([]Event, error) {
-	out := make([]Event, len(list))
-	for i, s := range list {
-		var err error
-		if out[i], err = decodeEvent(s); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
 func decodeInfo(s string) (i Info, err error) {
 	if err := json.Unmarshal([]byte(s), &i); err != nil {
 		return i, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)
