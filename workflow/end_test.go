@@ -1,0 +1,333 @@
+package workflow_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// workflow-D3: removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
+func TestRemoveContinued(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	first := e.begin("a", func(s *workflow.Start) { s.Attributes = map[string]string{"k": "v"} })
+	task := e.task(w)
+	next, goesOn := continued(task)
+	e.step(task, goesOn, func(cp *workflow.Checkpoint) { cp.RemoveContinued = true })
+	_, err := e.Info(e.ctx(), first)
+	e.is(err, workflow.ErrNotFound)
+	_, err = e.History(e.ctx(), first, 0)
+	e.is(err, workflow.ErrNotFound)
+	e.is(e.Start(e.ctx(), starting("a")), workflow.ErrExists)
+	e.ok(e.Signal(e.ctx(), "a", event("S", 0)))
+	task = e.task(w)
+	if task.Execution != next.Instance.Execution || types(task.Events) != "Started S" {
+		t.Errorf("%s: %s", task.Instance, types(task.Events))
+	}
+	e.step(task, finished)
+	if st := e.stats(); st.Active != 0 || st.Ended != 1 || st.Counters["continued_as_new"] != 1 {
+		t.Errorf("stats: %+v", st)
+	}
+	for _, k := range e.keys() {
+		if strings.Contains(k, first.Execution) {
+			t.Errorf("%s is left", k)
+		}
+	}
+}
+
+// An execution that continued is kept, with its history, and who waits for its end is told.
+func TestContinued(t *testing.T) {
+	t.Parallel()
+	for _, remove := range []bool{false, true} {
+		t.Run(fmt.Sprint("remove ", remove), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			w, _ := e.worker(workflow.WorkerOptions{})
+			first := e.begin("a")
+			task := e.task(w)
+			_, goesOn := continued(task)
+			told := e.await(e.other(), first)
+			e.step(task, goesOn, func(cp *workflow.Checkpoint) { cp.RemoveContinued = remove })
+			if got := <-told; got.info.State != workflow.ContinuedAsNew || got.info.Ended == nil || got.last.Type != "Started" {
+				t.Errorf("told: %+v", got)
+			}
+			if !remove {
+				if got := e.info(first); got.State != workflow.ContinuedAsNew {
+					t.Errorf("first execution: %+v", got)
+				}
+				if h := e.history(first); h != "Started" {
+					t.Errorf("history: %s", h)
+				}
+			}
+			e.step(e.task(w), finished)
+		})
+	}
+}
+
+type told struct {
+	info workflow.Info
+	last workflow.Event
+	err  error
+}
+
+// await waits for an end elsewhere, and returns when it is known that it waits.
+func (e *env) await(where *env, i workflow.Instance) <-chan told {
+	e.t.Helper()
+	ch := make(chan told, 1)
+	ctx := e.ctx()
+	go func() {
+		info, last, err := where.Await(ctx, i)
+		ch <- told{info, last, err}
+	}()
+	e.until("somebody waits", func() bool { return e.int("HEXISTS", e.key("run:"+i.ID), "w") == 1 })
+	return ch
+}
+
+// Terminate ends an execution at once: its last event says why, its parent gets word, a task that runs is refused.
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.is(e.Terminate(e.ctx(), workflow.Instance{ID: "parent"}, "no"), workflow.ErrNotFound)
+	parent := e.begin("parent")
+	task := e.task(w)
+	sub := starting("sub")
+	e.step(task, child(task, sub, 7))
+	running := e.task(w)
+	if running.Parent == nil || running.Parent.String() != parent.String() || running.ParentEvent != 7 {
+		t.Errorf("sub-workflow: %+v", running.Instance)
+	}
+	e.step(running, schedules(1, 2), timer(3, time.Hour))
+	a := e.activity(w)
+	e.ok(e.Signal(e.ctx(), "sub", event("S", 0)))
+	running = e.task(w)
+	told := e.await(e.other(), sub.Instance)
+	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "sub"}, "enough"))
+	if got := <-told; got.err != nil || got.info.Outcome != workflow.Terminated || got.last.Type != workflow.EventTerminated || !strings.Contains(string(got.last.Data), "enough") {
+		t.Errorf("told: %+v", got)
+	}
+	e.is(e.Terminate(e.ctx(), workflow.Instance{ID: "sub"}, "again"), workflow.ErrNotFound)
+	e.is(e.Terminate(e.ctx(), sub.Instance, "again"), workflow.ErrNotFound)
+	e.is(running.Complete(e.ctx(), checkpoint(running)), workflow.ErrLost)
+	e.is(running.Extend(e.ctx()), workflow.ErrLost)
+	e.is(a.Complete(e.ctx(), event("Done", 1)), workflow.ErrLost)
+	task = e.task(w)
+	if types(task.Events) != "SubWorkflowFailed/7" || !strings.Contains(string(task.Events[0].Data), "enough") {
+		t.Errorf("the parent gets %+v", task.Events)
+	}
+	e.step(task, finished)
+	if h := e.history(sub.Instance); h != "Started WorkflowExecutionTerminated" {
+		t.Errorf("history: %s", h)
+	}
+	if got := e.info(sub.Instance); got.LastSequence != 2 {
+		t.Errorf("document: %+v", got)
+	}
+	e.idle("q")
+
+	waiting := e.begin("waiting") // its task was never taken
+	e.ok(e.Terminate(e.ctx(), waiting, ""))
+	e.none(w)
+	e.idle("q")
+}
+
+// The same id under colons: executions of other instances are not meant.
+func TestNamesWithColons(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	first := workflow.Instance{ID: "a:b", Execution: "c"}
+	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = first })))
+	if err := e.Terminate(e.ctx(), workflow.Instance{ID: "a", Execution: "b:c"}, ""); err == nil {
+		t.Error("another instance was terminated")
+	}
+	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = workflow.Instance{ID: "a", Execution: "b"} })))
+	for range 2 {
+		e.step(e.task(w), schedules(1), timer(2, time.Hour))
+	}
+	for range 2 {
+		e.ok(e.activity(w).Complete(e.ctx(), event("Done", 1)))
+	}
+	list, err := e.List(e.ctx(), workflow.Filter{})
+	e.ok(err)
+	if len(list) != 2 || list[1].Instance != first {
+		t.Errorf("list: %+v", list)
+	}
+	for range 2 {
+		e.step(e.task(w), finished)
+	}
+	e.ok(e.Remove(e.ctx(), first))
+}
+
+// workflow-D7, workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
+func TestActivitiesOfTheGone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{ActivityLease: 300 * time.Millisecond})
+	i := e.begin("a")
+	e.step(e.task(w), schedules(1, 2, 3, 4))
+	runs, hangs, fails := e.activity(w), e.activity(w), e.activity(w)
+	e.ok(e.Terminate(e.ctx(), i, ""))
+	e.ok(e.Remove(e.ctx(), i))
+	e.begin("a")
+	e.step(e.task(w), schedules(1)) // the same refs, and none of the old results counts
+	e.is(runs.Complete(e.ctx(), event("Old", 1)), workflow.ErrLost)
+	e.is(fails.Release(e.ctx()), workflow.ErrLost)
+	_ = hangs // its lease ends
+	a := e.activity(w)
+	e.until("the lease has ended", func() bool { return hangs.Extend(e.ctx()) != nil })
+	e.ok(a.Complete(e.ctx(), event("New", 1)))
+	if task := e.task(w); types(task.Events) != "New/1" {
+		t.Errorf("events: %s", types(task.Events))
+	} else {
+		e.step(task, finished)
+	}
+	e.idle("q")
+}
+
+// Remove takes an execution that has ended, and no other.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	first := e.begin("a")
+	e.is(e.Remove(e.ctx(), first), workflow.ErrNotFinished)
+	e.is(e.Remove(e.ctx(), workflow.Instance{ID: "a", Execution: "never"}), workflow.ErrNotFound)
+	e.is(e.Remove(e.ctx(), workflow.Instance{ID: "never", Execution: "x"}), workflow.ErrNotFound)
+	e.step(e.task(w), finished)
+	second := e.begin("a")
+	e.ok(e.Remove(e.ctx(), first))
+	e.is(e.Remove(e.ctx(), first), workflow.ErrNotFound)
+	if got := e.info(workflow.Instance{ID: "a"}); got.Instance.String() != second.String() {
+		t.Errorf("newest: %s", got.Instance)
+	}
+	e.step(e.task(w), finished)
+	e.ok(e.Remove(e.ctx(), second))
+	_, err := e.Info(e.ctx(), workflow.Instance{ID: "a"})
+	e.is(err, workflow.ErrNotFound)
+	left := slices.DeleteFunc(e.keys(), func(k string) bool {
+		return k == "counters" || k == "queues" || strings.HasPrefix(k, "tasks:") || strings.HasPrefix(k, e.opts.Prefix+":worker:")
+	})
+	if len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// RemoveEnded takes the oldest first, in pages, as many as it may, and leaves what is active or younger.
+func TestRemoveEnded(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprint("shards ", n), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, shards(n))
+			w, _ := e.worker(workflow.WorkerOptions{})
+			const total = 450
+			for k := range total {
+				e.begin(fmt.Sprint("a", k))
+				e.step(e.task(w), finished)
+			}
+			active := e.begin("active")
+			border := time.Now()
+			e.until("the clock goes on", func() bool { return time.Since(border) > 2*time.Millisecond })
+			border = time.Now()
+			e.begin("young")
+			for range 2 {
+				if task := e.task(w); task.ID == "young" {
+					e.step(task, finished)
+				} else {
+					e.step(task)
+				}
+			}
+			if _, err := e.RemoveEnded(e.ctx(), border, -1); err == nil {
+				t.Error("a negative limit is taken")
+			}
+			for _, want := range []int{250, 200, 0} {
+				if removed, err := e.RemoveEnded(e.ctx(), border, 250); err != nil || removed != want {
+					t.Errorf("removed %d, %v, want %d", removed, err, want)
+				}
+			}
+			if removed, err := e.RemoveEnded(e.ctx(), time.Now().Add(time.Hour), 0); err != nil || removed != 1 {
+				t.Errorf("removed %d, %v, of the young", removed, err)
+			}
+			list, err := e.List(e.ctx(), workflow.Filter{})
+			e.ok(err)
+			if len(list) != 1 || list[0].Instance.String() != active.String() {
+				t.Errorf("left: %+v", list)
+			}
+		})
+	}
+}
+
+// What has ended expires by itself, history and all, and cleaning takes it out of the indexes.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = 200 * time.Millisecond })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	if ms := e.int("PTTL", e.key("doc:"+i.String())); ms < 1 || ms > 200 {
+		t.Errorf("expires in %d ms", ms)
+	}
+	e.until("it has expired", func() bool {
+		_, err := e.Info(e.ctx(), i)
+		return err != nil
+	})
+	e.is(e.Remove(e.ctx(), i), workflow.ErrNotFound) // and that cleans up, too
+	j := e.begin("b")
+	e.step(e.task(w), finished)
+	e.until("it has expired", func() bool {
+		_, err := e.Info(e.ctx(), j)
+		return err != nil
+	})
+	if list, err := e.List(e.ctx(), workflow.Filter{}); err != nil || len(list) != 0 {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
+	e.until("the indexes are clean", func() bool {
+		e.ok(workflow.Clean(e.ctx(), e.Client))
+		return e.int("ZCARD", e.key("created"))+e.int("ZCARD", e.key("ended")) == 0
+	})
+	again := workflow.Instance{ID: "b", Execution: j.Execution} // it is forgotten, so it may come again
+	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = again })))
+	e.ok(workflow.Clean(e.ctx(), e.Client))
+	e.step(e.task(w), finished)
+}
+
+// An execution that comes again after it expired, and before the indexes were cleaned, is not taken for one that has ended.
+func TestStartOfExpired(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = time.Millisecond })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	e.until("it has expired", func() bool {
+		_, err := e.Info(e.ctx(), i)
+		return err != nil
+	})
+	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = i })))
+	e.ok(workflow.Clean(e.ctx(), e.Client))
+	if got := e.info(i); got.State != workflow.Active {
+		t.Errorf("%+v", got)
+	}
+	if st := e.stats(); st.Active != 1 || st.Ended != 0 {
+		t.Errorf("stats: %+v", st)
+	}
+	e.ok(e.Terminate(e.ctx(), i, ""))
+}
+
+// Without retention nothing expires.
+func TestKeptForEver(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = -1 })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	if ms := e.int("PTTL", e.key("doc:"+i.String())); ms != -1 {
+		t.Errorf("expires in %d ms", ms)
+	}
+	e.ok(workflow.Clean(e.ctx(), e.Client))
+	e.info(i)
+}
