@@ -162,15 +162,17 @@ func (l *line) fill(ctx context.Context) error {
 			return err
 		}
 		l.done = len(list) < listPage+len(l.skip)
+		if len(list) == 0 {
+			return nil
+		}
+		last := list[len(list)-1].Score
 		fresh := slices.DeleteFunc(list, func(z rueidis.ZScore) bool { return l.skip[z.Member] })
-		if len(list) > 0 {
-			if last := list[len(list)-1].Score; last != l.from || l.skip == nil {
-				l.from, l.skip = last, map[string]bool{}
-			}
-			for _, z := range fresh {
-				if z.Score == l.from {
-					l.skip[z.Member] = true
-				}
+		if last != l.from || l.skip == nil {
+			l.from, l.skip = last, map[string]bool{}
+		}
+		for _, z := range fresh {
+			if z.Score == l.from {
+				l.skip[z.Member] = true
 			}
 		}
 		l.queued = fresh
