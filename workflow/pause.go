@@ -8,7 +8,8 @@ import (
 
 const pausePage = 1000 // entries that one script moves
 
-// Pause keeps the active execution of an instance from running: a task that runs is completed, what comes then waits in its inbox. ErrNotFound: none is active.
+// Pause keeps an instance from running until Resume, over continuations: a task that runs is completed, what comes then waits in its inbox. Activities and timers go on. Who
+// starts the id again after its end starts it unpaused. ErrNotFound: none is active.
 func (c *Client) Pause(ctx context.Context, id string) error {
 	return c.of(id).pauseInstance(ctx, id, true)
 }

@@ -71,7 +71,8 @@ type Info struct {
 	Gate         *Gate             `json:"gate,omitempty"`     // nil = no limit
 }
 
-// Gate is a limit of how many instances with the same Key are active at once; others wait, in the order they came, before their first task.
+// Gate is a limit of how many instances with the same Key are active at once; others wait, in the order they came, before their first task. An execution that
+// continues as new with the same Key keeps its place; with another, or none, it leaves it.
 type Gate struct {
 	Key string `json:"key"` // 1 to 128 bytes
 	Max int    `json:"max"` // 1 or more; that of the newest instance counts

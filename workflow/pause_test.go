@@ -1,0 +1,201 @@
+package workflow_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// A paused instance gets no task, whether one waits, runs or comes; what it has is completed, and Resume brings the rest.
+func TestPauseInstance(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	id := workflow.Instance{ID: "a"}
+	e.is(e.Pause(e.ctx(), "a"), workflow.ErrNotFound)
+	e.is(e.Resume(e.ctx(), "a"), workflow.ErrNotFound)
+	e.begin("a") // its task waits
+	e.ok(e.Pause(e.ctx(), "a"))
+	e.ok(e.Pause(e.ctx(), "a"))
+	e.none(w)
+	e.ok(e.Signal(e.ctx(), "a", event("S1", 0)))
+	e.none(w)
+	e.ok(e.Resume(e.ctx(), "a"))
+	e.ok(e.Resume(e.ctx(), "a"))
+	task := e.task(w)
+	if types(task.Events) != "Started S1" {
+		t.Errorf("events: %s", types(task.Events))
+	}
+	e.ok(e.Pause(e.ctx(), "a")) // its task runs
+	e.ok(e.Signal(e.ctx(), "a", event("S2", 0)))
+	e.step(task, schedules(1), timer(2, 0))
+	e.ok(e.activity(w).Complete(e.ctx(), event("Done", 1))) // activities run on
+	e.none(w)
+	e.ok(e.Resume(e.ctx(), "a"))
+	task = e.task(w)
+	if len(task.Events) != 3 {
+		t.Errorf("events: %s", types(task.Events))
+	}
+	e.ok(e.Pause(e.ctx(), "a"))
+	e.ok(task.Release(e.ctx()))
+	e.none(w)
+	e.ok(e.Resume(e.ctx(), "a"))
+	e.step(e.task(w))
+	e.ok(e.Pause(e.ctx(), "a")) // nothing waits
+	e.ok(e.Resume(e.ctx(), "a"))
+	e.none(w)
+	e.ok(e.Signal(e.ctx(), "a", event("S3", 0)))
+	task = e.task(w)
+	e.ok(e.Pause(e.ctx(), "a"))
+	next, goesOn := continued(task) // it is the instance that is paused, and goes on so
+	e.step(task, goesOn)
+	e.none(w)
+	e.ok(e.Resume(e.ctx(), "a"))
+	task = e.task(w)
+	if task.Instance.String() != next.Instance.String() {
+		t.Errorf("task of %s", task.Instance)
+	}
+	e.ok(e.Pause(e.ctx(), "a"))
+	e.ok(e.Terminate(e.ctx(), id, ""))
+	e.is(e.Resume(e.ctx(), "a"), workflow.ErrNotFound)
+	e.begin("a") // a new start is not paused
+	e.step(e.task(w), finished)
+}
+
+// The task of a worker that died is not handed out while its instance is paused.
+func TestPauseWhileWorkerDies(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	dying := e.mortal(workflow.WorkerOptions{})
+	e.begin("a")
+	e.task(dying.Worker)
+	e.ok(e.Pause(e.ctx(), "a"))
+	dying.die()
+	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
+	ctx, cancel := context.WithCancel(e.ctx())
+	got := make(chan *workflow.WorkflowTask, 1)
+	go func() {
+		task, _ := w.WorkflowTask(ctx, []string{"q"})
+		got <- task
+	}()
+	e.until("it is taken over and put away", func() bool { return e.int("XLEN", e.key("tasks:q")) == 0 })
+	cancel()
+	if task := <-got; task != nil {
+		t.Errorf("task of %s", task.Instance)
+	}
+	e.ok(e.Resume(e.ctx(), "a"))
+	e.step(e.task(w), finished)
+}
+
+// A paused queue gives out neither tasks nor activities; who has one completes it; all is there after that, in its order.
+func TestPauseQueue(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.begin("acts")
+	e.step(e.task(w), schedules(1, 2, 3))
+	a := e.activity(w)
+	e.begin("runs")
+	task := e.task(w)
+	for k := range 5 {
+		e.begin(fmt.Sprint("w", k))
+	}
+	e.ok(e.PauseQueue(e.ctx(), "q"))
+	e.ok(e.PauseQueue(e.ctx(), "q"))
+	e.begin("w5")
+	e.none(w)
+	e.step(task, schedules(1)) // the new activity is held, too
+	e.ok(a.Complete(e.ctx(), event("Done", 1)))
+	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "w1"}, "")) // while it is held
+	ctx, cancel := context.WithTimeout(e.ctx(), 200*time.Millisecond)
+	if a, err := w.ActivityTask(ctx, []string{"q"}); err == nil {
+		t.Errorf("activity %+v", a)
+	}
+	cancel()
+	st := e.stats()
+	if st.Held["q"] != 5+1+2+1 || len(st.Workflows) != 0 || len(st.Activities) != 0 { // w0, w2 to w5, acts; two activities of acts, one of runs
+		t.Errorf("stats: %+v", st)
+	}
+	e.begin("other", func(s *workflow.Start) { s.Queue = "other" })
+	e.step(e.task(w, "other", "q"), finished)
+	e.ok(e.ResumeQueue(e.ctx(), "q"))
+	e.ok(e.ResumeQueue(e.ctx(), "q"))
+	for _, want := range []string{"w0", "w2", "w3", "w4", "w5", "acts"} {
+		task := e.task(w)
+		if task.ID != want {
+			t.Errorf("task of %s, want %s", task.ID, want)
+		}
+		if want != "acts" {
+			e.step(task, finished)
+		} else {
+			e.step(task)
+		}
+	}
+	for range 3 {
+		a := e.activity(w)
+		e.ok(a.Complete(e.ctx(), event("Done", a.Event.Ref)))
+	}
+	e.until("results are there", func() bool { return e.int("XLEN", e.key("in:acts")) == 2 && e.int("XLEN", e.key("in:runs")) == 1 })
+	for range 2 {
+		e.step(e.task(w), finished)
+	}
+	e.idle("q")
+	if st := e.stats(); len(st.Held) != 0 {
+		t.Errorf("stats: %+v", st)
+	}
+}
+
+// Held activities go with their instance.
+func TestPauseQueueAndEnd(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), schedules(1, 2))
+	e.ok(e.PauseQueue(e.ctx(), "q"))
+	e.ok(e.Terminate(e.ctx(), i, ""))
+	if st := e.stats(); len(st.Held)+len(st.Activities) != 0 {
+		t.Errorf("stats: %+v", st)
+	}
+	e.ok(e.ResumeQueue(e.ctx(), "q"))
+	e.none(w)
+	e.idle("q")
+}
+
+// More is held than one script moves: exactly as many tasks, and activities behind them.
+func TestPauseManyQueued(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1000, 1500} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			w, _ := e.worker(workflow.WorkerOptions{})
+			i := e.begin("acts")
+			e.step(e.task(w), schedules(1, 2, 3))
+			var all sync.WaitGroup
+			for k := range n {
+				all.Go(func() {
+					if err := e.Start(context.Background(), starting(fmt.Sprint("a", k))); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			for range 2 {
+				e.ok(e.PauseQueue(e.ctx(), "q"))
+				if st := e.stats(); st.Held["q"] != int64(n)+3 || len(st.Workflows)+len(st.Activities) != 0 {
+					t.Errorf("paused: %+v", st)
+				}
+				e.ok(e.ResumeQueue(e.ctx(), "q"))
+				if st := e.stats(); st.Workflows["q"] != int64(n) || st.Activities["q"] != 3 || len(st.Held) != 0 {
+					t.Errorf("resumed: %+v", st)
+				}
+			}
+			e.ok(e.Terminate(e.ctx(), i, ""))
+		})
+	}
+}
