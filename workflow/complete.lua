@@ -46,7 +46,7 @@ list(3, function(p)
   local q = ARGV[p + 1]
   call('SADD', B .. 'queues', 'activities:' .. q)
   local entry = push('activities', q, 'i', id, 'x', x, 'r', ARGV[p], 'd', ARGV[p + 2])
-  set('a:' .. ARGV[p], entry .. ' ' .. q)
+  if call('HSETNX', KEYS[2], 'a:' .. ARGV[p], entry .. ' ' .. q) == 0 then pull('activities', q, entry) end -- one of that ref is open
 end)
 local now, first = clock(), nil
 list(3, function(p)

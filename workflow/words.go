@@ -100,7 +100,7 @@ type Start struct {
 	Event      Event
 }
 
-// Activity is an activity to be run. Event.Ref is its number among those of its instance, and Event is what its worker gets.
+// Activity is an activity to be run. Event.Ref is its number among those of its instance, and Event is what its worker gets. While one is open, another with its number is dropped.
 type Activity struct {
 	Queue string // "" = that of the instance
 	Event Event
