@@ -1,6 +1,13 @@
 package workflow
 
-import "context"
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+
+	"github.com/taktworks/takt/internal/redis/script"
+)
 
 // Clean is what a worker does once a minute.
 func Clean(ctx context.Context, c *Client) error {
@@ -10,4 +17,16 @@ func Clean(ctx context.Context, c *Client) error {
 		}
 	}
 	return nil
+}
+
+// Hashes are those of the scripts, by name.
+func Hashes() map[string]string {
+	all := make(map[string]string)
+	for _, s := range []*script.Script{
+		actScript, beginScript, completeScript, settleScript, releaseScript, extendScript, fireScript, terminateScript, awaitScript, removeScript, pauseScript,
+	} {
+		sum := sha1.Sum([]byte(s.Source()))
+		all[strings.TrimPrefix(s.Name(), "workflow/")] = hex.EncodeToString(sum[:])
+	}
+	return all
 }

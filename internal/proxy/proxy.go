@@ -2,6 +2,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type Proxy struct {
 	stall   bool
 	drop    bool
 	lose    int
+	loseTo  string
 	delay   time.Duration
 	piece   int
 	rate    int // bytes per second of each connection and direction, 0 = unbounded
@@ -43,6 +45,7 @@ type Proxy struct {
 type link struct {
 	client, server net.Conn
 	asked          bool // the last bytes seen came from the client
+	doomed         bool // its next reply is to be lost
 	lost           bool // bytes of the server were swallowed: the stream is no longer whole
 }
 
@@ -137,6 +140,10 @@ func (p *Proxy) DropReplies(on bool) {
 // LoseReplies makes each of the next n replies disappear together with its connection: the command was carried out and
 // nobody hears of it.
 func (p *Proxy) LoseReplies(n int) { p.turn(func() { p.lose = n }) }
+
+// LoseReplyTo is LoseReplies for the reply to the next piece of a client in which text is, such as the hash of a script; "" = to none. If others are on
+// their way on that connection, theirs are lost with it.
+func (p *Proxy) LoseReplyTo(text string) { p.turn(func() { p.loseTo = text }) }
 
 // Delay holds every piece back for d, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.turn(func() { p.delay = d }) }
@@ -246,11 +253,16 @@ func (p *Proxy) note(l *link, fromClient bool, data []byte, err error) (forward 
 		if !l.asked {
 			p.trips++
 		}
+		if p.loseTo != "" && bytes.Contains(data, []byte(p.loseTo)) {
+			l.doomed, p.loseTo = true, ""
+		}
 		l.asked = true
 		return true, err
 	}
 	l.asked = false
 	switch {
+	case l.doomed:
+		return false, errLost
 	case p.lose > 0:
 		p.lose--
 		return false, errLost

@@ -232,6 +232,20 @@ func TestProxyFaults(t *testing.T) {
 	}
 
 	say = dial(t, p.Addr)
+	before = got()
+	p.LoseReplyTo("doomed")
+	if s, err := say("spared"); err != nil || s != "spared" {
+		t.Errorf("another reply: %q, %v", s, err)
+	}
+	if s, err := say("doomed"); err == nil || isTimeout(err) || got() != before+2 {
+		t.Errorf("reply lost: %q, %v, %d lines arrived", s, err, got()-before)
+	}
+	say = dial(t, p.Addr)
+	if s, err := say("doomed"); err != nil || s != "doomed" {
+		t.Errorf("once only: %q, %v", s, err)
+	}
+
+	say = dial(t, p.Addr)
 	p.DropReplies(true)
 	before = got()
 	if s, err := say("done"); !isTimeout(err) || got() != before+1 {

@@ -1,0 +1,125 @@
+package workflow_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// A task that kills worker after worker pauses its instance, which runs again once it is resumed.
+func TestPoisonTask(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.begin("a")
+	for n := range 2 {
+		dying := e.mortal(workflow.WorkerOptions{MaxDeliveries: 2})
+		if task := e.task(dying.Worker); task.Attempt != n+1 {
+			t.Errorf("attempt %d, want %d", task.Attempt, n+1)
+		}
+		dying.die()
+	}
+	e.begin("innocent")
+	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease, MaxDeliveries: 2})
+	task := e.task(w)
+	if task.ID != "innocent" {
+		t.Fatalf("task of %s", task.ID)
+	}
+	e.step(task, finished)
+	ctx := e.ctx()
+	got := make(chan *workflow.WorkflowTask, 1)
+	go func() { // it is only put aside by who looks for work
+		task, _ := w.WorkflowTask(ctx, []string{"q"})
+		got <- task
+	}()
+	e.until("the instance is paused", func() bool { return e.int("HEXISTS", e.key("run:a"), "p") == 1 })
+	e.idle("q")
+	e.ok(e.Resume(e.ctx(), "a"))
+	task = <-got
+	if task == nil || task.ID != "a" || task.Attempt != 1 || types(task.Events) != "Started" {
+		t.Fatalf("task: %+v", task)
+	}
+	e.step(task, finished)
+	e.idle("q")
+}
+
+// An activity that kills worker after worker has failed, in the words of the authoring library or in Takt's own.
+func TestPoisonActivity(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]func(*workflow.ActivityTask, error) workflow.Event{
+		"own": nil,
+		"library": func(a *workflow.ActivityTask, err error) workflow.Event {
+			return workflow.Event{Type: "Theirs", Data: []byte(`{"of":"` + a.Event.Type + `"}`), Ref: 99}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease, MaxDeliveries: 2, Failure: failure})
+			e.begin("a")
+			e.step(e.task(w), schedules(1))
+			for n := range 2 {
+				dying := e.mortal(workflow.WorkerOptions{MaxDeliveries: 2})
+				if a := e.activity(dying.Worker); a.Attempt != n+1 {
+					t.Errorf("attempt %d, want %d", a.Attempt, n+1)
+				}
+				dying.die()
+			}
+			e.act(w, 1)
+			task := e.task(w)
+			ev := task.Events[0]
+			want := "ActivityFailed/1"
+			if failure != nil {
+				want = "Theirs/1"
+			}
+			if types(task.Events) != want || ev.ID == "" || time.Since(ev.Time) > time.Minute {
+				t.Errorf("events: %+v", task.Events)
+			}
+			if failure == nil && !strings.Contains(string(ev.Data), "worker after worker") {
+				t.Errorf("data: %s", ev.Data)
+			}
+			e.step(task, finished)
+			e.idle("q")
+		})
+	}
+}
+
+// A worker that lost its heartbeat, and has not noticed, gives no task up: it is somebody else's by now.
+func TestLostHeartbeatIsNoPoison(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{Name: "w", Lease: 15 * time.Second})
+	e.begin("warm")
+	e.step(e.task(w), finished)
+	e.ok(e.do("SET", e.opts.Prefix+":worker:w", "somebody else").Error()) // it looks after five seconds, or when it is told
+	e.begin("a")
+	e.ok(e.Signal(e.ctx(), "a", event("S", 0)))
+	ctx := e.ctx()
+	got := make(chan *workflow.WorkflowTask, 1)
+	go func() {
+		task, _ := w.WorkflowTask(ctx, []string{"q"})
+		got <- task
+	}()
+	e.until("the loss is noticed", func() bool {
+		return e.int("EXISTS", e.key("in:a")) == 1 && e.int("HLEN", e.key("run:a")) > 0 && e.pendingOf("q") > 0
+	})
+	e.ok(e.do("DEL", e.opts.Prefix+":worker:w").Error())
+	task := <-got
+	if task == nil || task.ID != "a" {
+		t.Fatalf("task: %+v", task)
+	}
+	if e.int("HEXISTS", e.key("run:a"), "p") == 1 {
+		t.Error("the instance was paused")
+	}
+	e.step(task, finished)
+}
+
+func (e *env) pendingOf(queue string) int64 {
+	e.t.Helper()
+	pending, err := e.do("XPENDING", e.key("tasks:"+queue), "workers").ToArray()
+	e.ok(err)
+	n, err := pending[0].AsInt64()
+	e.ok(err)
+	return n
+}
