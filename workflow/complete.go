@@ -24,9 +24,10 @@ func (t *WorkflowTask) Complete(ctx context.Context, cp Checkpoint) error {
 		return ErrLost
 	}
 	s := t.q.s
+	t.q.w.warm(s, t.Queue, cp.Activities)
 	keys := []string{t.entry.Heartbeat(), s.keys.Run(t.ID), s.keys.Document(t.ID, t.Execution), s.keys.History(t.ID, t.Execution), s.keys.Inbox(t.ID)}
 	err = t.q.settle(ctx, t.entry, func(ctx context.Context) rueidis.RedisResult {
-		return completeScript.Run(ctx, s.c.rdb, keys, append(args, t.q.w.wanted(s)...)...)
+		return completeScript.Run(ctx, s.c.rdb, keys, append(args, t.q.w.wanted(s, nil)...)...)
 	}, func(ctx context.Context, _ string) (bool, error) { return t.recorded(ctx, cp) })
 	if err != nil {
 		return fmt.Errorf("workflow: complete a task of %s: %w", t.Instance, err)
@@ -66,7 +67,7 @@ func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 	s := t.q.s
 	args := []string{s.base, t.entry.Token(), t.entry.Consumer(), t.entry.ID, t.Instance.ID, t.Instance.Execution, t.Queue, t.ref(), text}
 	err = t.q.settle(ctx, t.entry, func(ctx context.Context) rueidis.RedisResult {
-		return settleScript.Run(ctx, s.c.rdb, []string{t.entry.Heartbeat(), s.keys.Run(t.Instance.ID)}, append(args, t.q.w.wanted(s)...)...)
+		return settleScript.Run(ctx, s.c.rdb, []string{t.entry.Heartbeat(), s.keys.Run(t.Instance.ID)}, append(args, t.q.w.wanted(s, nil)...)...)
 	}, func(_ context.Context, word string) (bool, error) {
 		return word == "gone", nil // with the result, or with its instance, and with nothing else while the token is ours
 	})

@@ -1,13 +1,25 @@
 package workflow
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/redis/rueidis"
 )
 
-// wanted is what a script is to fetch for those who wait, in the words of fetch.
-func (w *Worker) wanted(s *shard) []string {
+// warm notes that activities come to queues: it is worth asking them.
+func (w *Worker) warm(s *shard, queue string, list []Activity) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range list {
+		if q := w.queues[queueRef{s.n, activities, cmp.Or(a.Queue, queue)}]; q != nil {
+			q.hot.Store(true)
+		}
+	}
+}
+
+// wanted is what a script is to fetch for those who wait, in the words of fetch. for one of them a task of the queue loading is there already; nil = that is not so.
+func (w *Worker) wanted(s *shard, loading *queue) []string {
 	words := []string{"0"}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -20,7 +32,10 @@ func (w *Worker) wanted(s *shard) []string {
 			continue
 		}
 		free := w.freeOf(q)
-		if free == 0 {
+		if q == loading {
+			free--
+		}
+		if free <= 0 {
 			continue
 		}
 		n++

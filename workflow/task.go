@@ -1,9 +1,13 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/stream"
@@ -33,15 +37,20 @@ type ActivityTask struct {
 	lease lease
 }
 
-// handleTask loads the task of an entry and hands it to who waits.
+// handleTask loads the task of an entry, and those behind it for which somebody waits, and hands it to who waits.
 func (q *queue) handleTask(ctx context.Context, e *stream.Entry) (stream.Result, error) {
 	q.hot.Store(true)
 	words, given := e.Given.([]string)
+	var behind []rueidis.RedisMessage
 	if !given {
 		var err error
-		if words, err = q.begin(ctx, e); err != nil || words == nil {
+		if words, behind, err = q.begin(ctx, e); err != nil {
 			return stream.Settled, err
 		}
+	}
+	defer q.w.takeIn(q.s, e.Token(), behind)
+	if words == nil {
+		return stream.Settled, nil
 	}
 	t, err := q.task(e, words)
 	if err != nil {
@@ -51,21 +60,29 @@ func (q *queue) handleTask(ctx context.Context, e *stream.Entry) (stream.Result,
 	return stream.Later, nil
 }
 
-// begin returns what begin.lua does: document, cursor, events; nil if there is nothing to do.
-func (q *queue) begin(ctx context.Context, e *stream.Entry) ([]string, error) {
+// begin returns what begin.lua does: document, cursor, events, nil if there is nothing to do; and what it fetched.
+func (q *queue) begin(ctx context.Context, e *stream.Entry) (words []string, behind []rueidis.RedisMessage, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reply, err := beginScript.Run(call, q.s.c.rdb, []string{e.Heartbeat(), e.Stream, q.s.keys.Run(e.Fields["i"])}, q.s.base, e.Token(), q.name, e.ID, e.Fields["i"]).AsStrSlice()
+	args := append([]string{q.s.base, e.Token(), q.name, e.ID, e.Fields["i"], e.Consumer()}, q.w.wanted(q.s, q)...)
+	reply, err := beginScript.Run(call, q.s.c.rdb, []string{e.Heartbeat(), e.Stream, q.s.keys.Run(e.Fields["i"])}, args...).ToArray()
+	if err != nil || len(reply) == 0 {
+		return nil, nil, fmt.Errorf("workflow: begin: %w", cmp.Or(err, errEmpty))
+	}
+	word, err := reply[0].ToString()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("workflow: begin: %w", err)
-	case len(reply) > 3 && reply[0] == "ok":
-		return reply[1:], nil
-	case len(reply) == 1 && reply[0] == "none":
-		return nil, nil
+		return nil, nil, fmt.Errorf("workflow: begin: %w", err)
+	case word == "none" && len(reply) > 1:
+		return nil, reply[2:], nil
+	case word == "ok" && len(reply) > 1:
+		words, err = reply[1].AsStrSlice()
+		return words, reply[2:], err
 	}
-	return nil, &commit.ConflictError{Key: e.Heartbeat()} // not a failure of the task
+	return nil, nil, &commit.ConflictError{Key: e.Heartbeat()} // not a failure of the task
 }
+
+var errEmpty = errors.New("the script replied nothing")
 
 // task makes a task of what begin returns.
 func (q *queue) task(e *stream.Entry, words []string) (*WorkflowTask, error) {

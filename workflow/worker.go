@@ -44,7 +44,6 @@ const (
 	defaultWorkflowLease = time.Minute
 	defaultActivityLease = 2 * time.Minute
 	minLease             = 100 * time.Millisecond
-	handing              = 16 // tasks of a queue that are loaded at once
 )
 
 func (o WorkerOptions) withDefaults() (WorkerOptions, error) {
@@ -225,12 +224,13 @@ func (w *Worker) start(q *queue) {
 
 func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 	q := &queue{w: w, s: s, kind: kind, name: name}
-	free, handle, dead := func() int { return w.workflows.free(name) }, q.handleTask, q.deadTask
+	// One entry at a time: those behind it come with what it needs, by begin.lua.
+	free, handle, dead := func() int { return min(w.workflows.free(name), 1) }, q.handleTask, q.deadTask
 	if kind == activities {
 		free, handle, dead = func() int { return w.activities.free(name) }, q.handleActivity, q.deadActivity
 	}
 	q.group = &stream.Group{
-		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Slots: handing, Free: free,
+		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Free: free,
 		Handle: handle, Dead: dead, MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
 	}
 	return q
