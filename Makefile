@@ -57,10 +57,12 @@ fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: bench
-bench: tools build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq, river and bare streams, boards beside TaskFlow (40 min)
+bench: tools build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq, river and bare streams, boards beside TaskFlow, workflows beside go-workflows' backend (45 min)
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	./bin/takt bench jobs --n 5000
 	./bin/takt bench tasks
 	./bin/takt bench board
 	cd bench && $(GO) run ./tasks
 	cd bench && $(GO) run ./boards
+	cd bench && $(GO) run ./workflows
+	cd bench && $(GO) run ./workflows --activities 10

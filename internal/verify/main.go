@@ -219,8 +219,8 @@ func follow(out io.Reader, show io.Writer, module, dir string, kept *json.Encode
 }
 
 // word is a number as it is written in tests. Those of the first job orders and of tasks have letters of their own; the behaviours of tasks have
-// the prefix task-, defects of boards board-, but A, which stands alone too.
-var word = regexp.MustCompile(`\b(E-[SP]|task-[A-H]|board-D|plus-|[ADTLWSC])[0-9]+\b`)
+// the prefix task-, defects of boards board-, those of workflows workflow-, but A, which stands alone too.
+var word = regexp.MustCompile(`\b(E-[SP]|task-[A-H]|board-D|workflow-D|plus-|[ADTLWSC])[0-9]+\b`)
 
 // find maps each number to the tests that passed and hold it: in their name, in that of a subtest, or in a comment above or within them. Other text does not count: a cron
 // expression may have an L5 in it.
