@@ -29,6 +29,8 @@ type env struct {
 	t    testing.TB
 	srv  *testenv.RedisServer
 	opts workflow.Options
+
+	broken bool // by the test: it does not end with check
 }
 
 // newEnv ends with Check: nothing may be lost or left over, whatever the test did.
@@ -43,7 +45,11 @@ func newEnv(t testing.TB, change ...func(*workflow.Options)) *env {
 		srv.Own(shardPrefix(o.Prefix, i))
 	}
 	e := on(t, srv, srv.Client, o)
-	t.Cleanup(e.check)
+	t.Cleanup(func() {
+		if !e.broken {
+			e.check()
+		}
+	})
 	return e
 }
 
@@ -222,7 +228,7 @@ func on(t testing.TB, srv *testenv.RedisServer, rdb rueidis.Client, o workflow.O
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return &env{c, t, srv, o}
+	return &env{Client: c, t: t, srv: srv, opts: o}
 }
 
 // other is the same as from another process.

@@ -233,7 +233,6 @@ func TestLostReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			e.t = t
 			far, p := e.far()
 			w, _ := far.worker(workflow.WorkerOptions{})
 			hashes := workflow.Hashes()
