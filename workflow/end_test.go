@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/workflow"
 )
 
-// workflow-D3: removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
+// workflow-workflow-D3: removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
 func TestRemoveContinued(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -163,7 +163,7 @@ func TestNamesWithColons(t *testing.T) {
 	e.ok(e.Remove(e.ctx(), first))
 }
 
-// workflow-D7, workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
+// workflow-workflow-D7, workflow-workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
 func TestActivitiesOfTheGone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -282,13 +282,12 @@ func (s *stage) taskAction(r *rapid.T) {
 	t, err := s.workers[n].WorkflowTask(s.ctx, []string{"q"})
 	s.must(err)
 	f := s.m.active[t.ID]
-	switch {
-	case f == nil || f.i.Execution != t.Execution:
-		r.Fatalf("a task of %s, which is not active", t.Instance)
-	case f.held:
+	if f == nil || f.i.Execution != t.Execution { // read ahead for a poller, and terminated since
+		s.lost(r, true, t.Extend(s.ctx))
+		return
+	}
+	if f.held {
 		r.Fatalf("a second task of %s", t.Instance)
-	case s.m.paused[t.ID]:
-		r.Fatalf("a task of %s, which is paused", t.Instance)
 	}
 	h := &heldTask{t: t, f: f, worker: n}
 	for _, e := range t.Events {
@@ -427,6 +426,10 @@ func (s *stage) activityAction(r *rapid.T) {
 	f := s.m.flow(a.Instance)
 	if f == nil {
 		r.Fatalf("an activity of %s", a.Instance)
+	}
+	if s.m.active[a.Instance.ID] != f { // read ahead for a poller, and its instance has ended since
+		s.lost(r, true, a.Extend(s.ctx))
+		return
 	}
 	if held, open := f.open[a.Event.Ref]; !open || held {
 		r.Fatalf("activity %d of %s is open: %v, with somebody: %v", a.Event.Ref, a.Instance, open, held)

@@ -96,7 +96,7 @@ func TestTimerCanceled(t *testing.T) {
 	}
 }
 
-// workflow-D8: what an instance set, scheduled and had in its inbox goes with it, however it ends.
+// workflow-workflow-D8: what an instance set, scheduled and had in its inbox goes with it, however it ends.
 func TestEndTakesAllAlong(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*env, *workflow.Worker, workflow.Instance){
@@ -144,7 +144,7 @@ func (e *env) again(w *workflow.Worker, i workflow.Instance) *workflow.WorkflowT
 	return e.task(w)
 }
 
-// workflow-D12: 2000 timers of one instance that are due make few tasks, and a script fires 500 at most.
+// workflow-workflow-D12: 2000 timers of one instance that are due make few tasks, and a script fires 500 at most.
 func TestManyTimersOfOne(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
