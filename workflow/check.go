@@ -167,6 +167,15 @@ func (k *checker) look(ctx context.Context, s *shard) (*picture, error) {
 	return p, nil
 }
 
+// note notes a text unless its key has gone since it was listed.
+func note(in map[string]string, name string, r rueidis.RedisResult) error {
+	text, err := r.ToString()
+	if err == nil {
+		in[name] = text
+	}
+	return err
+}
+
 // page takes in a page of keys, in one pipeline; queues are left for later.
 func (k *checker) page(ctx context.Context, p *picture, names []string) (queues []string, _ error) {
 	b := k.c.rdb.B()
@@ -189,11 +198,11 @@ func (k *checker) page(ctx context.Context, p *picture, names []string) (queues 
 		case "doc":
 			ask(key, b.Get().Key(key).Build(), func(r rueidis.RedisResult) error { return p.takeDocument(name, r) })
 		case "his":
-			ask(key, b.Lindex().Key(key).Index(-1).Build(), func(r rueidis.RedisResult) (err error) { p.history[name], err = r.ToString(); return err })
+			ask(key, b.Lindex().Key(key).Index(-1).Build(), func(r rueidis.RedisResult) error { return note(p.history, name, r) })
 		case "in":
 			ask(key, b.Xlen().Key(key).Build(), func(r rueidis.RedisResult) (err error) { p.inbox[name], err = r.AsInt64(); return err })
 		case "last":
-			ask(key, b.Get().Key(key).Build(), func(r rueidis.RedisResult) (err error) { p.last[name], err = r.ToString(); return err })
+			ask(key, b.Get().Key(key).Build(), func(r rueidis.RedisResult) error { return note(p.last, name, r) })
 		case "gate":
 			ask(key, b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(), func(r rueidis.RedisResult) (err error) { p.gates[name], err = scores(r); return err })
 		case tasks, activities, "held":

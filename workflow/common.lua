@@ -204,7 +204,7 @@ end
 
 -- finish ends the active execution: nothing of it runs or fires any more. What is left in its inbox stays only if it is carried over to the next one, which start must make
 -- in the same script.
-local function finish(id, x, doc, last, state, outcome, ended, keep, remove, gate)
+local function finish(id, x, doc, last, state, outcome, ended, expires, remove, gate)
   local run = B .. 'run:' .. id
   local all = call('HGETALL', run)
   local awaited
@@ -227,9 +227,9 @@ local function finish(id, x, doc, last, state, outcome, ended, keep, remove, gat
     call('ZREM', B .. 'created', member)
   else
     call('ZADD', B .. 'ended', ended, member)
-    if keep > 0 then -- the document has its time already
-      call('PEXPIRE', history, keep)
-      call('PEXPIRE', B .. 'last:' .. id, keep)
+    if expires > 0 then -- all at once; the document has its time already
+      call('PEXPIREAT', history, expires)
+      call('PEXPIREAT', B .. 'last:' .. id, expires)
     end
   end
   local inbox = B .. 'in:' .. id

@@ -20,8 +20,9 @@ local stream = B .. 'tasks:' .. queue
 call('LLEN', KEYS[4])
 local left = call('XLEN', KEYS[5])
 local active = ARGV[9] == 'active'
-local keep = tonumber(ARGV[13])
-if active or keep == 0 then call('SET', KEYS[3], ARGV[10]) else call('SET', KEYS[3], ARGV[10], 'PX', keep) end
+local now, expires = clock(), 0
+if not active and ARGV[13] ~= '0' then expires = now + tonumber(ARGV[13]) end
+if expires == 0 then call('SET', KEYS[3], ARGV[10]) else call('SET', KEYS[3], ARGV[10], 'PXAT', expires) end
 local at = 18
 local function list(width, f)
   local n = tonumber(ARGV[at])
@@ -48,7 +49,7 @@ list(3, function(p)
   local entry = push('activities', q, 'i', id, 'x', x, 'r', ARGV[p], 'd', ARGV[p + 2])
   if call('HSETNX', KEYS[2], 'a:' .. ARGV[p], entry .. ' ' .. q) == 0 then pull('activities', q, entry) end -- one of that ref is open
 end)
-local now, first = clock(), nil
+local first
 list(3, function(p)
   if not active then return end
   local due = now + tonumber(ARGV[p + 1])
@@ -69,7 +70,7 @@ if active then
   if left > 0 then wake(id) end
 else
   if last == '' then last = call('LINDEX', KEYS[4], -1) or '' end
-  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), keep, ARGV[14] == '1', ARGV[15])
+  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), expires, ARGV[14] == '1', ARGV[15])
 end
 for _ = 1, tonumber(ARGV[at]) do
   local words = tonumber(ARGV[at + 2])

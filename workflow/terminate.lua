@@ -8,11 +8,11 @@ local r = call('HMGET', KEYS[1], 'x', 'q', 'e')
 if r[1] ~= ARGV[3] then return {'none'} end
 if redis.sha1hex(call('GET', KEYS[2]) or '') ~= ARGV[4] then return {'conflict'} end
 call('LLEN', KEYS[3])
-local keep = tonumber(ARGV[8])
-if keep > 0 then call('SET', KEYS[2], ARGV[5], 'PX', keep) else call('SET', KEYS[2], ARGV[5]) end
+local expires = ARGV[8] == '0' and 0 or clock() + tonumber(ARGV[8])
+if expires == 0 then call('SET', KEYS[2], ARGV[5]) else call('SET', KEYS[2], ARGV[5], 'PXAT', expires) end
 call('RPUSH', KEYS[3], ARGV[6])
 if r[3] ~= '' then pull('tasks', r[2], r[3]) end
-finish(ARGV[2], ARGV[3], ARGV[5], ARGV[6], 'finished', 'terminated', tonumber(ARGV[7]), keep, false, ARGV[9])
+finish(ARGV[2], ARGV[3], ARGV[5], ARGV[6], 'finished', 'terminated', tonumber(ARGV[7]), expires, false, ARGV[9])
 if ARGV[9] ~= '' then send(ARGV[10], 'release', ARGV[9], ARGV[11], ARGV[2], ARGV[3]) end
 if ARGV[13] ~= '' then send(ARGV[12], 'event', ARGV[13], ARGV[14], ARGV[15], '0') end
 return {'ok'}
