@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taktworks/takt/task/internal/wire"
 	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // ScheduleEntry says what is submitted when. Types make theirs with Every, Cron, RRule and Periodic; others are added at run time, also for types that the

@@ -19,8 +19,8 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
-	"github.com/taktworks/takt/task/internal/wire"
 	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/task/internal/wire"
 )
 
 //go:embed fire.lua

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/task"
 )
 
 // task-F2, task-H1: a disabled schedule has no entry, and one that it had goes; enabled again, it has.

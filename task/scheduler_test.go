@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/task"
 )
 
 // task-F1, task-F7, S2, plus-6: one entry of the type's name; each slot is one message with the right name, labels, queue and id, at times that do not drift.

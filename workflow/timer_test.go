@@ -183,7 +183,7 @@ func TestManyTimersOfOne(t *testing.T) {
 	t.Logf("%d tasks", count)
 }
 
-// 10,000 timers of many instances that are due at once all arrive, each once, with several workers, and no script takes long.
+// 10,000 timers of many instances that are due at once all arrive, each once, with several workers.
 func TestManyTimers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

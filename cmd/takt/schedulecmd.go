@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/task"
 )
 
 type scheduleCmd struct {

@@ -4,8 +4,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/schedule"
+	"github.com/taktworks/takt/task"
 )
 
 const (
