@@ -25,12 +25,18 @@ func (q *queue) deadActivity(ctx context.Context, e *stream.Entry, cause error) 
 	if err != nil {
 		return err
 	}
-	event := failure(t, cause)
-	if q.w.opts.Failure != nil {
-		event = q.w.opts.Failure(t, cause)
+	text := ""
+	for _, f := range []func(*ActivityTask, error) Event{q.w.opts.Failure, failure} { // its instance waits for one
+		if f == nil {
+			continue
+		}
+		event := f(t, cause)
+		event.ID, event.Ref, event.Time = newID(), t.Event.Ref, time.Now()
+		if text, err = q.s.c.encode("failure", event); err == nil {
+			break
+		}
+		q.w.c.log.Error("workflow: what WorkerOptions.Failure made cannot be recorded", "instance", t.Instance.ID, "error", err)
 	}
-	event.ID, event.Ref, event.Time = newID(), t.Event.Ref, time.Now()
-	text, err := q.s.c.encode("failure", event)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,93 +14,6 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
-
-// flow is an execution as the model has it.
-type flow struct {
-	i       workflow.Instance
-	pending []modelEvent   // that its code has not seen, but timers
-	history []string       // what its code has seen, but timers
-	open    map[int64]bool // activities, and whether somebody has them
-	timers  map[int64]bool // that may fire
-	held    bool           // somebody has its task
-	end     workflow.Outcome
-	state   workflow.State
-}
-
-type modelEvent struct {
-	name  string
-	carry bool // over a continuation
-}
-
-// world is all executions, by the plainest of rules.
-type world struct {
-	active map[string]*flow
-	all    []*flow
-	paused map[string]bool
-	refs   int64
-}
-
-// nameOf is how the model calls an event.
-func nameOf(e workflow.Event) string {
-	if e.Type == workflow.EventSubFailed {
-		return fmt.Sprint(e.Type, e.Ref)
-	}
-	return e.Type
-}
-
-func (m *world) start(i workflow.Instance, carried ...modelEvent) {
-	f := &flow{i: i, open: map[int64]bool{}, timers: map[int64]bool{}, state: workflow.Active, pending: append([]modelEvent{{name: "Started"}}, carried...)}
-	m.active[i.ID] = f
-	m.all = append(m.all, f)
-}
-
-func (m *world) end(f *flow, state workflow.State, outcome workflow.Outcome) {
-	f.state, f.end = state, outcome
-	f.open, f.timers = nil, nil
-	delete(m.active, f.i.ID)
-	if state == workflow.Finished {
-		delete(m.paused, f.i.ID)
-	}
-}
-
-// tell gives an event to one execution, if it is active.
-func (m *world) tell(to workflow.Instance, e modelEvent) bool {
-	f := m.active[to.ID]
-	if f == nil || to.Execution != "" && f.i.Execution != to.Execution {
-		return false
-	}
-	f.pending = append(f.pending, e)
-	return true
-}
-
-// runnable says whether somebody who asks for a task must get one.
-func (m *world) runnable() bool {
-	for id, f := range m.active {
-		if len(f.pending) > 0 && !f.held && !m.paused[id] {
-			return true
-		}
-	}
-	return false
-}
-
-func (m *world) waiting() bool {
-	for _, f := range m.active {
-		for _, held := range f.open {
-			if !held {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (m *world) flow(i workflow.Instance) *flow {
-	at := slices.IndexFunc(m.all, func(f *flow) bool { return f.i.String() == i.String() })
-	if at < 0 {
-		return nil
-	}
-	return m.all[at]
-}
 
 type heldTask struct {
 	t      *workflow.WorkflowTask
@@ -486,83 +398,4 @@ func (s *stage) killAction(r *rapid.T) {
 		}
 	}
 	s.acts = slices.DeleteFunc(s.acts, func(h *heldActivity) bool { return h.worker == n })
-}
-
-// finish ends all that is active, and compares.
-func (s *stage) finish() {
-	r := s.r
-	for id := range maps.Clone(s.m.paused) {
-		s.must(s.clients[0].Resume(s.ctx, id))
-		delete(s.m.paused, id)
-	}
-	for _, h := range s.acts {
-		s.result(r, h, false)
-	}
-	s.acts = nil
-	for len(s.m.active) > 0 {
-		for len(s.tasks) > 0 {
-			h := s.tasks[0]
-			s.tasks = s.tasks[1:]
-			s.complete(r, h, "ends")
-		}
-		if s.m.runnable() {
-			s.taskAction(r)
-			continue
-		}
-		for id := range s.m.active { // nothing waits for it: wake it up
-			e := event("", 0)
-			e.Type = e.ID
-			s.must(s.clients[1].Signal(s.ctx, id, e))
-			s.m.tell(workflow.Instance{ID: id}, modelEvent{name: e.Type, carry: true})
-		}
-	}
-	s.compare(r)
-}
-
-func (s *stage) compare(r *rapid.T) {
-	ends := map[string]int64{"started": int64(len(s.m.all))}
-	for _, f := range s.m.all {
-		switch {
-		case f.state == "":
-			ends[string(workflow.ContinuedAsNew)]++
-			if _, err := s.clients[0].Info(s.ctx, f.i); !errors.Is(err, workflow.ErrNotFound) {
-				r.Fatalf("%s was removed: %v", f.i, err)
-			}
-			continue
-		case f.state == workflow.ContinuedAsNew:
-			ends[string(f.state)]++
-		default:
-			ends[string(f.end)]++
-		}
-		info, err := s.clients[0].Info(s.ctx, f.i)
-		s.must(err)
-		if info.State != f.state || info.Outcome != f.end {
-			r.Fatalf("%s is %s %s, want %s %s", f.i, info.State, info.Outcome, f.state, f.end)
-		}
-		h, err := s.clients[1].History(s.ctx, f.i, 0)
-		s.must(err)
-		var names []string
-		for k, e := range h {
-			if e.Sequence != int64(k)+1 {
-				r.Fatalf("%s: event %d has number %d", f.i, k+1, e.Sequence)
-			}
-			if e.Type != workflow.EventTimerFired {
-				names = append(names, nameOf(e))
-			}
-		}
-		if !slices.Equal(names, f.history) {
-			r.Fatalf("history of %s: %q, want %q", f.i, names, f.history)
-		}
-	}
-	st, err := s.clients[0].Stats(s.ctx)
-	s.must(err)
-	maps.DeleteFunc(ends, func(_ string, n int64) bool { return n == 0 })
-	if !maps.Equal(st.Counters, ends) || st.Active+st.Timers != 0 || len(st.Workflows)+len(st.Activities) != 0 {
-		r.Fatalf("stats %+v, want %v", st, ends)
-	}
-	found, err := s.clients[0].Check(s.ctx, 0)
-	s.must(err)
-	for _, v := range found {
-		r.Error(v)
-	}
 }

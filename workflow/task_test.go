@@ -2,11 +2,9 @@ package workflow_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/taktworks/takt/workflow"
 )
@@ -177,73 +175,6 @@ func TestTaskEndsOnce(t *testing.T) {
 	e.idle("q")
 }
 
-// A task that nobody completes nor extends goes to another poller, and who had it is told, and refused.
-func TestLeaseEnds(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	lost := make(chan workflow.Instance, 10)
-	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 150 * time.Millisecond, ActivityLease: 150 * time.Millisecond, Lost: func(i workflow.Instance) { lost <- i }})
-	other, _ := e.other().worker(workflow.WorkerOptions{})
-	i := e.begin("a")
-	hung := e.task(w)
-	task := e.task(other)
-	if got := <-lost; got.String() != i.String() {
-		t.Errorf("lost: %s", got)
-	}
-	before := e.dump()
-	e.is(hung.Complete(e.ctx(), checkpoint(hung, schedules(7))), workflow.ErrLost)
-	e.is(hung.Extend(e.ctx()), workflow.ErrLost)
-	e.is(hung.Release(e.ctx()), workflow.ErrLost)
-	for k, v := range e.dump() {
-		if before[k] != v {
-			t.Errorf("%s was changed", k)
-		}
-	}
-	e.step(task, schedules(1))
-	late := e.activity(w)
-	a := e.activity(other)
-	e.is(late.Complete(e.ctx(), event("Late", 1)), workflow.ErrLost)
-	e.ok(a.Complete(e.ctx(), event("Done", 1)))
-	task = e.task(other)
-	if types(task.Events) != "Done/1" {
-		t.Errorf("events: %s", types(task.Events))
-	}
-	e.step(task, finished)
-	select {
-	case i := <-lost:
-		t.Errorf("lost once more: %s", i)
-	default:
-	}
-	e.idle("q")
-}
-
-// Extended again and again a task stays, for longer than its lease; Lost is not told of one that was completed.
-func TestExtend(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	lost := make(chan workflow.Instance, 10)
-	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 500 * time.Millisecond, ActivityLease: 500 * time.Millisecond, Lost: func(i workflow.Instance) { lost <- i }})
-	e.begin("a")
-	task := e.task(w)
-	keep := func(extend func(context.Context) error) {
-		t.Helper()
-		tick := time.NewTicker(40 * time.Millisecond)
-		defer tick.Stop()
-		for end := time.Now().Add(time.Second); time.Now().Before(end); <-tick.C {
-			e.ok(extend(e.ctx()))
-		}
-	}
-	keep(task.Extend)
-	e.step(task, schedules(1))
-	a := e.activity(w)
-	keep(a.Extend)
-	e.ok(a.Complete(e.ctx(), event("Done", 1)))
-	e.step(e.task(w), finished)
-	if len(lost) > 0 {
-		t.Error("Lost was told")
-	}
-}
-
 // Who waits in one process gets what another starts, also of a queue that nobody knew before.
 func TestWorkerElsewhere(t *testing.T) {
 	t.Parallel()
@@ -274,86 +205,6 @@ func TestWorkerElsewhere(t *testing.T) {
 	e.until("both are told", func() bool { return e.int("XLEN", e.key("in:a")) == 2 })
 	e.step(e.task(w, "q", "new"), finished)
 	e.idle("far", "new")
-}
-
-// Who waits for nothing any more gets nothing, and what came for it in the last moment is another's soon.
-func TestPollersComeAndGo(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{})
-	ctx, cancel := context.WithCancelCause(context.Background())
-	gone := errors.New("gone")
-	cancel(gone)
-	if _, err := w.WorkflowTask(ctx, []string{"q"}); !errors.Is(err, gone) {
-		t.Errorf("error %v", err)
-	}
-	const n = 50
-	var all sync.WaitGroup
-	over, end := context.WithCancel(context.Background())
-	for range 4 {
-		all.Go(func() {
-			for k := 0; over.Err() == nil; k++ {
-				ctx, cancel := context.WithTimeout(over, time.Duration(k%7)*time.Millisecond)
-				if task, err := w.WorkflowTask(ctx, []string{"q"}); err == nil {
-					if err := task.Complete(context.Background(), checkpoint(task, finished)); err != nil {
-						t.Error(err)
-					}
-				}
-				cancel()
-			}
-		})
-	}
-	for k := range n {
-		e.begin(fmt.Sprint("a", k))
-	}
-	for k := range n {
-		e.ended(workflow.Instance{ID: fmt.Sprint("a", k)})
-	}
-	end()
-	all.Wait()
-	e.until("nothing is left", func() bool { return e.int("XLEN", e.key("tasks:q")) == 0 })
-	e.idle("q")
-}
-
-// A worker that stops brings nothing more along: what its last checkpoint could have fetched is another's at once.
-func TestStop(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	w, err := e.NewWorker(workflow.WorkerOptions{Drain: hang})
-	e.ok(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	e.begin("a")
-	task := e.task(w)
-	waiting := make(chan error, 1)
-	poll, leave := context.WithCancel(context.Background())
-	go func() { // waits on, though nothing comes from here any more
-		_, err := w.WorkflowTask(poll, []string{"q"})
-		waiting <- err
-	}()
-	cancel()
-	e.begin("b")
-	e.ok(e.Signal(e.ctx(), "a", event("S", 0)))
-	e.step(task)
-	select {
-	case err := <-done:
-		e.ok(err)
-	case <-time.After(hang / 2):
-		t.Error("the worker waits for what it fetched itself")
-	}
-	leave()
-	if err := <-waiting; !errors.Is(err, context.Canceled) {
-		t.Errorf("a task of a worker that has stopped: %v", err)
-	}
-	other, _ := e.other().worker(workflow.WorkerOptions{})
-	for range 2 {
-		if task := e.task(other); task.Attempt != 1 {
-			t.Errorf("%s: attempt %d", task.ID, task.Attempt)
-		} else {
-			e.step(task, finished)
-		}
-	}
 }
 
 // A second activity with the number of one that is open is dropped, and leaves nothing behind.

@@ -73,12 +73,9 @@ func TestHandOver(t *testing.T) {
 				}
 				all.Go(func() {
 					n := task.LastSequence + int64(len(task.Events))
-					cp := checkpoint(task)
-					switch {
-					case n > activities || task.ID == "warm":
+					cp := checkpoint(task, schedules(n))
+					if n > activities || task.ID == "warm" {
 						cp = checkpoint(task, finished)
-					default:
-						cp = checkpoint(task, schedules(n))
 					}
 					if err := task.Complete(context.Background(), cp); err != nil {
 						t.Error(err)

@@ -1,0 +1,154 @@
+package workflow_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// Remove takes an execution that has ended, and no other.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	first := e.begin("a")
+	e.is(e.Remove(e.ctx(), first), workflow.ErrNotFinished)
+	e.is(e.Remove(e.ctx(), workflow.Instance{ID: "a", Execution: "never"}), workflow.ErrNotFound)
+	e.is(e.Remove(e.ctx(), workflow.Instance{ID: "never", Execution: "x"}), workflow.ErrNotFound)
+	e.step(e.task(w), finished)
+	second := e.begin("a")
+	e.ok(e.Remove(e.ctx(), first))
+	e.is(e.Remove(e.ctx(), first), workflow.ErrNotFound)
+	if got := e.info(workflow.Instance{ID: "a"}); got.Instance.String() != second.String() {
+		t.Errorf("newest: %s", got.Instance)
+	}
+	e.step(e.task(w), finished)
+	e.ok(e.Remove(e.ctx(), second))
+	_, err := e.Info(e.ctx(), workflow.Instance{ID: "a"})
+	e.is(err, workflow.ErrNotFound)
+	left := slices.DeleteFunc(e.keys(), func(k string) bool {
+		return k == "counters" || k == "queues" || strings.HasPrefix(k, "tasks:") || strings.HasPrefix(k, e.opts.Prefix+":worker:")
+	})
+	if len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// RemoveEnded takes the oldest first, in pages, as many as it may, and leaves what is active or younger.
+func TestRemoveEnded(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprint("shards ", n), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, shards(n))
+			w, _ := e.worker(workflow.WorkerOptions{})
+			const total = 450
+			for k := range total {
+				e.begin(fmt.Sprint("a", k))
+				e.step(e.task(w), finished)
+			}
+			active := e.begin("active")
+			border := time.Now()
+			e.until("the clock goes on", func() bool { return time.Since(border) > 2*time.Millisecond })
+			border = time.Now()
+			e.begin("young")
+			for range 2 {
+				if task := e.task(w); task.ID == "young" {
+					e.step(task, finished)
+				} else {
+					e.step(task)
+				}
+			}
+			if _, err := e.RemoveEnded(e.ctx(), border, -1); err == nil {
+				t.Error("a negative limit is taken")
+			}
+			for _, want := range []int{250, 200, 0} {
+				if removed, err := e.RemoveEnded(e.ctx(), border, 250); err != nil || removed != want {
+					t.Errorf("removed %d, %v, want %d", removed, err, want)
+				}
+			}
+			if removed, err := e.RemoveEnded(e.ctx(), time.Now().Add(time.Hour), 0); err != nil || removed != 1 {
+				t.Errorf("removed %d, %v, of the young", removed, err)
+			}
+			list, err := e.List(e.ctx(), workflow.Filter{})
+			e.ok(err)
+			if len(list) != 1 || list[0].Instance.String() != active.String() {
+				t.Errorf("left: %+v", list)
+			}
+		})
+	}
+}
+
+// What has ended expires by itself, history and all, and cleaning takes it out of the indexes.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = 200 * time.Millisecond })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	if ms := e.int("PTTL", e.key("doc:"+i.String())); ms < 1 || ms > 200 {
+		t.Errorf("expires in %d ms", ms)
+	}
+	e.until("it has expired", func() bool {
+		_, err := e.Info(e.ctx(), i)
+		return err != nil
+	})
+	e.is(e.Remove(e.ctx(), i), workflow.ErrNotFound) // and that cleans up, too
+	j := e.begin("b")
+	e.step(e.task(w), finished)
+	e.until("it has expired", func() bool {
+		_, err := e.Info(e.ctx(), j)
+		return err != nil
+	})
+	if list, err := e.List(e.ctx(), workflow.Filter{}); err != nil || len(list) != 0 {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
+	e.until("the indexes are clean", func() bool {
+		e.ok(workflow.Clean(e.ctx(), e.Client))
+		return e.int("ZCARD", e.key("created"))+e.int("ZCARD", e.key("ended")) == 0
+	})
+	again := workflow.Instance{ID: "b", Execution: j.Execution} // it is forgotten, so it may come again
+	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = again })))
+	e.ok(workflow.Clean(e.ctx(), e.Client))
+	e.step(e.task(w), finished)
+}
+
+// An execution that comes again after it expired, and before the indexes were cleaned, is not taken for one that has ended.
+func TestStartOfExpired(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = time.Millisecond })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	e.until("it has expired", func() bool {
+		_, err := e.Info(e.ctx(), i)
+		return err != nil
+	})
+	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = i })))
+	e.ok(workflow.Clean(e.ctx(), e.Client))
+	if got := e.info(i); got.State != workflow.Active {
+		t.Errorf("%+v", got)
+	}
+	if st := e.stats(); st.Active != 1 || st.Ended != 0 {
+		t.Errorf("stats: %+v", st)
+	}
+	e.ok(e.Terminate(e.ctx(), i, ""))
+}
+
+// Without retention nothing expires.
+func TestKeptForEver(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = -1 })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	if ms := e.int("PTTL", e.key("doc:"+i.String())); ms != -1 {
+		t.Errorf("expires in %d ms", ms)
+	}
+	e.ok(workflow.Clean(e.ctx(), e.Client))
+	e.info(i)
+}
