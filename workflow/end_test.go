@@ -9,7 +9,7 @@ import (
 	"github.com/taktworks/takt/workflow"
 )
 
-// workflow-workflow-D3: removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
+// workflow-D3: removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
 func TestRemoveContinued(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -162,7 +162,7 @@ func TestNamesWithColons(t *testing.T) {
 	e.ok(e.Remove(e.ctx(), first))
 }
 
-// workflow-workflow-D7, workflow-workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
+// workflow-D7, workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
 func TestActivitiesOfTheGone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -19,6 +19,13 @@ func Clean(ctx context.Context, c *Client) error {
 	return nil
 }
 
+// Fire fires what is due on the first shard, as far as one script does, and says how many those were.
+func Fire(ctx context.Context, c *Client) (fired int64, err error) {
+	f := &firer{s: c.shards[0]}
+	fired, _, err = f.fire(ctx)
+	return fired, err
+}
+
 // Hashes are those of the scripts, by name.
 func Hashes() map[string]string {
 	all := make(map[string]string)

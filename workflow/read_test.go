@@ -217,7 +217,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// workflow-workflow-D10: sub-workflows and continuations are listed by when they were created, among all others.
+// workflow-D10: sub-workflows and continuations are listed by when they were created, among all others.
 func TestListOrder(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

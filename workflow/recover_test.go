@@ -43,7 +43,7 @@ func (m *mortal) die() {
 // revive lets it go on.
 func (m *mortal) revive() { m.proxy.Refuse(false) }
 
-// workflow-workflow-D1: what a worker had of several queues when it died is recovered from all of them, tasks and activities.
+// workflow-D1: what a worker had of several queues when it died is recovered from all of them, tasks and activities.
 func TestRecoverAllQueues(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -76,7 +76,7 @@ func TestRecoverAllQueues(t *testing.T) {
 	e.idle("q1", "q2")
 }
 
-// workflow-workflow-D2: activities that take long, and are extended, do not hide one whose worker died.
+// workflow-D2: activities that take long, and are extended, do not hide one whose worker died.
 func TestLongOnesHideNothing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -131,7 +131,7 @@ func TestLongOnesHideNothing(t *testing.T) {
 	e.idle("q")
 }
 
-// workflow-workflow-D4, workflow-workflow-D9: a worker that only slept finds its task gone: Complete, Extend and Release say so and change nothing, its context ends, Lost is told. It works on after that.
+// workflow-D4, workflow-D9: a worker that only slept finds its task gone: Complete, Extend and Release say so and change nothing, its context ends, Lost is told. It works on after that.
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -196,7 +196,7 @@ func TestLostByWorker(t *testing.T) {
 	}
 }
 
-// workflow-workflow-D11: with all data gone, or only the groups, workers that wait go on with what is started then.
+// workflow-D11: with all data gone, or only the groups, workers that wait go on with what is started then.
 func TestDataGone(t *testing.T) {
 	t.Parallel()
 	for name, destroy := range map[string]func(*env){

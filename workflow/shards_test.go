@@ -28,7 +28,7 @@ func (e *env) onShard(n int, name string) string {
 	}
 }
 
-// workflow-workflow-D13: all keys of an instance have the tag of its shard, and those of its queues, too.
+// workflow-D13: all keys of an instance have the tag of its shard, and those of its queues, too.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, shards(4))
