@@ -152,7 +152,7 @@ func TestManyTimersOfOne(t *testing.T) {
 	e.begin("a")
 	const n = 2000
 	task := e.task(w)
-	at := time.Now().Add(300 * time.Millisecond)
+	at := time.Now().Add(time.Hour)
 	e.step(task, func(cp *workflow.Checkpoint) {
 		for i := range int64(n) {
 			ev := event(workflow.EventTimerFired, i+1)
@@ -161,7 +161,7 @@ func TestManyTimersOfOne(t *testing.T) {
 		}
 	})
 	stop() // so that they are all due before anybody looks
-	<-time.After(time.Until(at))
+	e.ok(e.do("EVAL", "for _, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, m) end", "1", e.key("timers")).Error())
 	for _, want := range []int64{500, 500} { // that is what one script does
 		if fired, err := workflow.Fire(e.ctx(), e.Client); err != nil || fired != want {
 			t.Errorf("fired %d, %v, want %d", fired, err, want)
