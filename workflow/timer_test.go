@@ -161,7 +161,7 @@ func TestManyTimersOfOne(t *testing.T) {
 		}
 	})
 	stop() // so that they are all due before anybody looks
-	e.ok(e.do("EVAL", "for _, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, m) end", "1", e.key("timers")).Error())
+	e.ok(e.do("EVAL", "for _, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, m) end return 1", "1", e.key("timers")).Error())
 	for _, want := range []int64{500, 500} { // that is what one script does
 		if fired, err := workflow.Fire(e.ctx(), e.Client); err != nil || fired != want {
 			t.Errorf("fired %d, %v, want %d", fired, err, want)
