@@ -133,7 +133,8 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	}
 	c := &Client{rdb: rdb, in: rdb, keys: k, opts: o, locker: locker, log: o.Log, streams: make(map[Queue]string)}
 	if o.Replicas > 0 {
-		c.in = &replicated{Client: rdb, mark: k.TaskReplicated(), want: o.Replicas, within: cmp.Or(o.ReplicasWithin, defaultReplicasWithin)}
+		c.in = &redis.Replicated{Client: rdb, Mark: k.TaskReplicated(), Want: o.Replicas, Within: cmp.Or(o.ReplicasWithin, defaultReplicasWithin),
+			Short: func(s *redis.Shortage) error { return (*ReplicasError)(s) }}
 	}
 	for _, q := range queues {
 		c.streams[q] = k.TaskStream(string(q))

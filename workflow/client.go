@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 var (
@@ -32,7 +33,7 @@ var (
 
 // Options are the settings of a Client. The zero value is ready.
 type Options struct {
-	// Prefix is what all keys begin with, without the colon; "" = "takt". On a cluster with one shard it needs a hash tag, {takt}.
+	// Prefix is what all keys begin with, without the colon; "" = "takt". On a cluster with one shard it needs a hash tag, {takt}, and all instances are on one node.
 	Prefix string
 	// Shards is how many parts the instances are spread over, for a cluster; 0 = 1. With more than one, shard i has the prefix {Prefix-i}. It is the same
 	// in all processes and does not change while there are instances: Open compares it with what is stored.
@@ -41,6 +42,11 @@ type Options struct {
 	Retention time.Duration
 	// KnownFor is how long the id of a signal is remembered, so that it is delivered once; 0 = 15 min.
 	KnownFor time.Duration
+	// Replicas is how many replicas of Redis must have acknowledged what Start, Signal, Cancel, Terminate and Complete write (WAIT) before they return without an error; 0 = none, and
+	// what a failover loses then is gone. If they have not within ReplicasWithin, 0 = 1 s, the error is a *ReplicasError. Messages between shards leave their shard only when replicas of the other
+	// have them. It takes two commands more, a connection for each call that is under way, and the way to the replicas and back.
+	Replicas       int
+	ReplicasWithin time.Duration
 	// MaxEvent is the largest event in bytes, as JSON; 0 = 1 MiB.
 	MaxEvent int
 	// Log may be nil.
@@ -62,6 +68,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Retention = cmp.Or(o.Retention, defaultRetention)
 	o.KnownFor = cmp.Or(o.KnownFor, defaultKnownFor)
 	o.MaxEvent = cmp.Or(o.MaxEvent, defaultMaxEvent)
+	o.ReplicasWithin = cmp.Or(o.ReplicasWithin, defaultReplicasWithin)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -74,6 +81,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("workflow: Options.Prefix %q: want no braces with %d shards, each has a tag of its own", o.Prefix, o.Shards)
 	case o.KnownFor < 0:
 		return o, fmt.Errorf("workflow: Options.KnownFor %s: must not be negative", o.KnownFor)
+	case o.Replicas < 0:
+		return o, fmt.Errorf("workflow: Options.Replicas %d: want how many, 0 for none", o.Replicas)
+	case o.ReplicasWithin < 0:
+		return o, fmt.Errorf("workflow: Options.ReplicasWithin %s: want a time, 0 for %s", o.ReplicasWithin, defaultReplicasWithin)
 	case o.MaxEvent < 0:
 		return o, fmt.Errorf("workflow: Options.MaxEvent %d: want bytes, 0 for %d", o.MaxEvent, defaultMaxEvent)
 	}
@@ -107,6 +118,7 @@ type shard struct {
 	all  keys.Keys
 	keys keys.Workflow
 	base string
+	safe *redis.Replicated // nil = nothing waits for replicas
 }
 
 // name is what a shard is called by another one, "" by itself.
@@ -132,6 +144,9 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rdb.Mode() == rueidis.ClientModeCluster && o.Shards == 1 && !keys.New(o.Prefix).Tagged() {
+		return nil, fmt.Errorf("workflow: Options.Prefix %q has no hash tag, and the server is a cluster: %s", o.Prefix, untagged(o.Prefix))
+	}
 	c := &Client{rdb: rdb, opts: o, log: o.Log}
 	for n := range o.Shards {
 		prefix := o.Prefix
@@ -139,10 +154,19 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 			prefix = shardPrefix(o.Prefix, n)
 		}
 		all := keys.New(prefix)
-		c.shards = append(c.shards, &shard{c: c, n: n, all: all, keys: all.Workflow(), base: all.Workflow().Base()})
+		s := &shard{c: c, n: n, all: all, keys: all.Workflow(), base: all.Workflow().Base()}
+		if o.Replicas > 0 {
+			s.safe = &redis.Replicated{Client: rdb, Mark: s.keys.Replicated(), Want: o.Replicas, Within: o.ReplicasWithin}
+		}
+		c.shards = append(c.shards, s)
 	}
 	c.waits = newWaits(c)
 	return c, nil
+}
+
+// untagged is the advice for a cluster.
+func untagged(prefix string) string {
+	return fmt.Sprintf("set Options.Shards to four times the number of masters or so, which spreads instances over them, or choose Options.Prefix {%s}, which keeps all on one node", prefix)
 }
 
 func shardPrefix(prefix string, n int) string { return fmt.Sprintf("{%s-%d}", prefix, n) }

@@ -38,7 +38,7 @@ func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 		prefix = shardPrefix(o.Prefix, 0)
 	}
 	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile,
-		Embedded: s.Embedded, Prefix: prefix, Log: o.Log})
+		Embedded: s.Embedded, Prefix: prefix, Untagged: untagged(o.Prefix), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,6 +21,10 @@ func (w *Worker) courier(s *shard) *stream.Group {
 		Worker: w.alive[s.n], Streams: []string{s.keys.Outbox()}, Name: s.keys.Group(), Slots: couriers, MaxDeliveries: -1, Drain: w.opts.Drain, Log: w.c.log,
 		Handle: func(ctx context.Context, e *stream.Entry) (stream.Result, error) {
 			return stream.Ack, w.c.carry(ctx, s, e)
+		},
+		Transient: func(err error) bool {
+			var short *ReplicasError // it stays here until replicas have it there
+			return errors.As(err, &short)
 		},
 	}
 }

@@ -23,10 +23,10 @@ func (c *Client) Start(ctx context.Context, s Start) error {
 	}
 	word, err := home.act(ctx, "", home.keys.Run(s.Instance.ID), words...)
 	switch {
-	case err != nil:
-		return fmt.Errorf("workflow: start %s: %w", s.Instance.ID, err)
 	case word == "exists":
 		return fmt.Errorf("%w: %s", ErrExists, s.Instance.ID)
+	case err != nil:
+		return fmt.Errorf("workflow: start %s: %w", s.Instance.ID, err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (c *Client) give(ctx context.Context, i Instance, e Event) error {
 	home := c.of(i.ID)
 	word, err := home.act(ctx, once(i.ID, e), home.keys.Run(i.ID), "event", i.ID, i.Execution, text, outlives)
 	switch {
-	case err != nil:
+	case err != nil && (word == "" || word == "ok" || word == "dup"):
 		return fmt.Errorf("workflow: %s for %s: %w", e.Type, i.ID, err)
 	case word == "ok" || word == "dup":
 		return nil
@@ -89,7 +89,7 @@ func (c *Client) SignalWithStart(ctx context.Context, e Event, s Start) (started
 	}
 	word, err := home.act(ctx, once(s.Instance.ID, e), home.keys.Run(s.Instance.ID), append([]string{"either", text}, words[1:]...)...)
 	switch {
-	case err != nil:
+	case err != nil && word != "gone":
 		return false, fmt.Errorf("workflow: %s for %s, or its start: %w", e.Type, s.Instance.ID, err)
 	case word == "ok" || word == "started":
 		return word == "started", nil
@@ -103,17 +103,24 @@ func (c *Client) SignalWithStart(ctx context.Context, e Event, s Start) (started
 	return false, fmt.Errorf("%w: none is active: %s, and there was an execution %s", ErrNotFound, s.Instance.ID, s.Instance.Execution)
 }
 
-// act runs words of act on this shard, once in Options.KnownFor if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout.
+const mostPause = 200 * time.Millisecond // before a call is repeated while Redis is away
+
+// act runs words of act on this shard, once in Options.KnownFor if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout. With a
+// *ReplicasError there is a word, too.
 func (s *shard) act(ctx context.Context, id, key string, words ...string) (string, error) {
 	return s.actOnce(ctx, id, s.c.opts.KnownFor, key, words...)
 }
 
 func (s *shard) actOnce(ctx context.Context, id string, known time.Duration, key string, words ...string) (string, error) {
 	args := append([]string{s.base, id, milliseconds(known)}, words...)
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.c.callTimeout())
 	defer cancel()
-	for pause := 10 * time.Millisecond; ; pause *= 2 {
-		reply, err := actScript.Run(ctx, s.c.rdb, []string{key}, args...).AsStrSlice()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, mostPause) {
+		result, short := s.write(ctx, actScript, []string{key}, args...)
+		reply, err := result.AsStrSlice()
+		if err == nil && len(reply) == 1 && short != nil {
+			return reply[0], short
+		}
 		if err == nil && len(reply) == 1 {
 			return reply[0], nil
 		}
@@ -182,9 +189,13 @@ func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason 
 		}
 		args[11], args[12], args[13], args[14] = c.of(info.Parent.ID).name(home), info.Parent.ID, info.Parent.Execution, told
 	}
-	reply, err := terminateScript.Run(ctx, c.rdb, []string{home.keys.Run(info.ID), home.keys.Document(info.ID, info.Execution), home.keys.History(info.ID, info.Execution)}, args...).AsStrSlice()
-	if err != nil || len(reply) != 1 {
+	result, short := home.write(ctx, terminateScript, []string{home.keys.Run(info.ID), home.keys.Document(info.ID, info.Execution), home.keys.History(info.ID, info.Execution)}, args...)
+	reply, err := result.AsStrSlice()
+	switch {
+	case err != nil || len(reply) != 1:
 		return "", errors.Join(err, fmt.Errorf("terminate.lua replied %q", reply))
+	case short != nil && reply[0] == "ok":
+		return "", short
 	}
 	return reply[0], nil
 }

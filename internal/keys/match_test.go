@@ -112,6 +112,7 @@ func TestMatch(t *testing.T) {
 		"workflow:counters":                  "workflow:counters",
 		"workflow:schedule:nightly":          "workflow:schedule:{name}",
 		"workflow:schedules":                 "workflow:schedules",
+		"workflow:replicated":                "workflow:replicated",
 		"workflow:shards":                    "workflow:shards",
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",

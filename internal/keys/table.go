@@ -100,6 +100,7 @@ func All() []Pattern {
 		{"workflow:schedule:{name}", "string", "workflow", "until removed", "schedule that starts instances, JSON"},
 		{"workflow:schedules", "zset", "workflow", "member leaves when removed", "names of schedules, score = next slot in epoch milliseconds"},
 		{"workflow:watched", "string", "workflow", "10 s after the last watcher", "there while somebody watches what starts and ends"},
+		{"workflow:replicated", "string", "workflow", "1 min after the last write", "written after writes that wait for replicas"},
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},
 		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
 		{"instances", "hash", "jobstore", "field leaves once its session at the broker is over", "processes that the broker keeps a session for, and their roles"},

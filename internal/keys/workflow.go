@@ -34,6 +34,7 @@ func (w Workflow) Gate(key string) string         { return w.key("gate", key) }
 func (w Workflow) Gates() string                  { return w.key("gates") }
 func (w Workflow) Counters() string               { return w.key("counters") }
 func (w Workflow) Shards() string                 { return w.key("shards") }
+func (w Workflow) Replicated() string             { return w.key("replicated") }
 func (w Workflow) AwaitChannel(who string) string { return w.key("await", who) }
 func (w Workflow) Watched() string                { return w.key("watched") }
 func (w Workflow) WatchChannel() string           { return w.key("watch") }

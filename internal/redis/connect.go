@@ -164,7 +164,7 @@ func (o Options) fit(ctx context.Context, t target, opt rueidis.ClientOption, rd
 		if cluster {
 			if Tag(o.Prefix) == "" {
 				return nil, &Error{Server: t.where(), Problem: fmt.Sprintf("is a cluster node, and the key prefix %q has no hash tag, so the keys of one commit would fall on several nodes", o.Prefix),
-					Fix: fmt.Sprintf("choose a tagged prefix, for example %s{%s}, or a server that is not a cluster", cmp.Or(o.PrefixOption, "--prefix "), cmp.Or(o.Prefix, "takt"))}
+					Fix: cmp.Or(o.Untagged, fmt.Sprintf("choose a tagged prefix, for example %s{%s}, or a server that is not a cluster", cmp.Or(o.PrefixOption, "--prefix "), cmp.Or(o.Prefix, "takt")))}
 			}
 			rdb.Close()
 			opt.ForceSingleClient = false

@@ -39,6 +39,8 @@ type Options struct {
 	Prefix string
 	// PrefixOption is what users write before the prefix, for the advice in that case; "" = "--prefix ".
 	PrefixOption string
+	// Untagged is the advice in that case, if there is more to say; "" = to choose another prefix.
+	Untagged string
 
 	// Embedded marks the in-process store, which answers CLUSTER SLOTS without being a cluster and has no
 	// pub/sub on RESP3.

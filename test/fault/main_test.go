@@ -13,6 +13,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runMES())
 	case os.Getenv(taskRole) != "":
 		os.Exit(runTaskRole())
+	case os.Getenv(flowRole) != "":
+		os.Exit(runFlowRole())
 	}
 	rig.Main(m)
 }

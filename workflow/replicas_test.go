@@ -1,0 +1,116 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/workflow"
+)
+
+// waitingFor is e for a process that waits for replicas.
+func (e *env) waitingFor(replicas int, within time.Duration) *env {
+	e.t.Helper()
+	o := e.opts
+	o.Replicas, o.ReplicasWithin = replicas, within
+	return on(e.t, e.srv, e.srv.Client, o)
+}
+
+// What is written waits for the replica, says so when that does not answer, and is there all the same: a repetition changes nothing, and tasks go on.
+func TestReplicas(t *testing.T) {
+	e := newEnv(t)
+	replica := testenv.StartReplica(t, e.srv.Addr)
+	const within = 100 * time.Millisecond
+	hasty, patient := e.waitingFor(1, within), e.waitingFor(1, hang)
+	w, _ := hasty.worker(workflow.WorkerOptions{})
+	pw, _ := patient.worker(workflow.WorkerOptions{})
+	signal := event(workflow.EventSignal, 0)
+	signalled := func(c *env) error { return c.Signal(c.ctx(), "one", signal) }
+
+	one := patient.begin("one")
+	e.ok(signalled(patient))
+	patient.step(patient.task(pw), schedules(1, 2))
+	e.ok(patient.activity(pw).Complete(e.ctx(), event("ActivityCompleted", 1)))
+	patient.step(patient.task(pw))
+
+	replica.Pause(t)
+	short := func(what string, call func() error) {
+		t.Helper()
+		begin := time.Now()
+		err := call()
+		var short *workflow.ReplicasError
+		if !errors.As(err, &short) || short.Acknowledged != 0 || short.Want != 1 || short.Within != within || short.Err != nil {
+			t.Errorf("%s, with a replica that hangs: %v", what, err)
+		}
+		if took := time.Since(begin); took < within {
+			t.Errorf("%s: an error after %v, before the time was over", what, took)
+		}
+	}
+	start := workflow.Start{Instance: workflow.Instance{ID: "two", Execution: "x"}, Queue: "other", Event: event("Started", 0)}
+	for range 2 {
+		short("start", func() error { return hasty.Start(e.ctx(), start) })
+		short("signal", func() error { return signalled(hasty) })
+	}
+	other := start
+	other.Instance.Execution = "y"
+	e.is(hasty.Start(e.ctx(), other), workflow.ErrExists)
+	e.is(hasty.Signal(e.ctx(), "nobody", event(workflow.EventSignal, 0)), workflow.ErrNotFound)
+	a := hasty.activity(w)
+	short("activity", func() error { return a.Complete(e.ctx(), event("ActivityCompleted", 2)) })
+	e.is(a.Complete(e.ctx(), event("ActivityCompleted", 2)), workflow.ErrLost)
+	last := hasty.task(w)
+	if types(last.Events) != "ActivityCompleted/2" {
+		t.Errorf("the result is there: %s", types(last.Events))
+	}
+	short("checkpoint", func() error { return last.Complete(e.ctx(), checkpoint(last, finished)) })
+	if info, err := e.Info(e.ctx(), one); err != nil || info.State != workflow.Finished {
+		t.Errorf("it is recorded: %+v, %v", info, err)
+	}
+	short("terminate", func() error { return hasty.Terminate(e.ctx(), start.Instance, "enough") })
+	replica.Continue(t)
+	e.ok(patient.Start(e.ctx(), start))
+	h, err := e.History(e.ctx(), one, 0)
+	e.ok(err)
+	if types(h) != "Started SignalReceived ActivityCompleted/1 ActivityCompleted/2" {
+		t.Errorf("history %s", types(h))
+	}
+}
+
+// What a script has read for pollers beside a checkpoint that replicas did not acknowledge is theirs all the same.
+func TestReplicasLoseNoTask(t *testing.T) {
+	e := newEnv(t)
+	c := e.waitingFor(1, 50*time.Millisecond) // there is none
+	w, _ := c.worker(workflow.WorkerOptions{})
+	var short *workflow.ReplicasError
+	for _, id := range []string{"a", "b", "c"} {
+		e.begin(id)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	for range 3 {
+		k, err := w.WorkflowTask(ctx, []string{"q"})
+		e.ok(err)
+		if err := k.Complete(ctx, checkpoint(k, finished)); !errors.As(err, &short) {
+			t.Errorf("%s: %v", k.Instance, err)
+		}
+	}
+}
+
+// A server that cannot say how many replicas there are is an error with the reason, and nonsense is refused.
+func TestReplicasRefused(t *testing.T) {
+	e := newEnv(t)
+	e.ok(e.srv.Client.Do(t.Context(), e.srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "-wait").Build()).Error())
+	err := e.waitingFor(1, 0).Start(e.ctx(), workflow.Start{Instance: workflow.Instance{ID: "one", Execution: "x"}, Queue: "q", Event: event("Started", 0)})
+	var short *workflow.ReplicasError
+	if !errors.As(err, &short) || short.Within != time.Second || !strings.Contains(err.Error(), "not known") || !strings.Contains(err.Error(), "wait") {
+		t.Errorf("WAIT is denied: %v", err)
+	}
+	for _, o := range []workflow.Options{{Replicas: -1}, {ReplicasWithin: -1}} {
+		if _, err := workflow.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), "Options.Replicas") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
