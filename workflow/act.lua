@@ -2,6 +2,8 @@
 -- KEYS[1] run:{id}, or the gate   ARGV[2] id under which it is done once, "" = it bears repetition   ARGV[3] ms for which that is remembered
 -- ARGV[4...] words of act
 -- Reply: {what act returns} | {"dup"}: done before
+local no = denied()
+if no then return no end
 if ARGV[2] ~= '' then
   -- An event that finds nobody must not be taken for delivered when it comes again.
   if seen(ARGV[2]) then return {'dup'} end

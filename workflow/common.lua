@@ -8,7 +8,29 @@ local B = ARGV[1]
 local call = redis.call
 local GROUP = 'workers'
 
+-- denied is an error if the user lacks a command that the scripts write with, to be returned before anything is written: a script that fails keeps its writes.
+local WRITES = {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH'}
+local function denied()
+  if not redis.acl_check_cmd then return nil end
+  for _, name in ipairs(WRITES) do
+    if not redis.acl_check_cmd(name, B .. 'x', '1', '1') then return redis.error_reply('NOPERM this user may not run ' .. name .. ', nothing was done') end
+  end
+end
+
 local function clock() local t = call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end
+
+-- tick is clock for those who set or fire timers. If it was set back since they last looked, timers are brought forward by as much, so that nobody waits for it to come there again. One that is ahead
+-- makes timers early: it cannot be told from workers that were away.
+local function tick()
+  local now, key, timers = clock(), B .. 'clock', B .. 'timers'
+  local before = tonumber(call('GET', key) or '0')
+  if now < before - 1000 then
+    local all = call('ZRANGE', timers, 0, -1, 'WITHSCORES')
+    for i = 1, #all, 2 do call('ZADD', timers, tonumber(all[i + 1]) - (before - now), all[i]) end
+  end
+  if math.abs(now - before) >= 1000 then pcall(call, 'SET', key, now) end
+  return now
+end
 
 -- push appends an entry to a queue, or to what is held for it while it is paused, and returns where it is.
 local function push(kind, queue, ...)

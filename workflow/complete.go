@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/internal/stream"
 )
 
-// Complete records what came of the task, all or nothing, and ends it. ErrLost: it was not this worker's any more, and nothing was recorded. It is repeated while Redis is away
+// Complete records what came of the task, all or nothing, and ends it. ErrLost: it was not this worker's any more, and nothing was recorded. It is repeated while Redis is away or denies it
 // until ctx ends; *ReplicasError: it is recorded. After any other error it is unknown whether it was recorded, and the task is done again if not.
 func (t *WorkflowTask) Complete(ctx context.Context, cp Checkpoint) error {
 	args, err := t.checkpoint(cp)
@@ -60,7 +60,7 @@ func (t *WorkflowTask) recorded(ctx context.Context, cp Checkpoint) (bool, error
 }
 
 // Complete records the result of the activity and ends it. ErrLost: it was not this worker's any more, another has completed it, or nobody waits for it; nothing was
-// recorded. It is repeated while Redis is away until ctx ends; *ReplicasError: it is recorded. After any other error it is unknown whether it was recorded.
+// recorded. It is repeated while Redis is away or denies it until ctx ends; *ReplicasError: it is recorded. After any other error it is unknown whether it was recorded.
 func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 	text, err := t.q.s.c.encode("result", result)
 	if err != nil {
@@ -97,7 +97,10 @@ func (q *queue) settle(ctx context.Context, e *stream.Entry, run func(context.Co
 			return err
 		}
 		unknown = true
-		if !redis.Away(err) || ctx.Err() != nil || e.Context().Err() != nil || !lifecycle.Sleep(ctx, pause) {
+		if denied(err) { // it was not done, and may be soon: who reads the log sees to that
+			q.w.c.log.Warn("workflow: an outcome waits, the server denies a command to this user", "queue", q.name, "error", err)
+		}
+		if !redis.Away(err) && !denied(err) || ctx.Err() != nil || e.Context().Err() != nil || !lifecycle.Sleep(ctx, pause) {
 			e.End(false) // it is looked for again
 			return err
 		}

@@ -3,6 +3,7 @@
 -- ARGV[2] token   ARGV[3] consumer   ARGV[4] entry   ARGV[5] id   ARGV[6] execution   ARGV[7] queue   ARGV[8] cursor: last event handed out
 -- ARGV[9] state   ARGV[10] document   ARGV[11] outcome   ARGV[12] ended, Unix ms   ARGV[13] ms to keep it then, 0 = for ever   ARGV[14] 1 = remove it then
 -- ARGV[15] gate, "" = none   ARGV[16] shard of the gate, "" = this   ARGV[17] this shard, as others call it
+-- ARGV[18] number of events handed out
 -- Then lists, each after its number of items:
 --   history: event
 --   activities: ref, queue, event
@@ -10,7 +11,9 @@
 --   timers that are not to fire: ref
 --   messages: shard ("" = this), number of words, words of act
 --   queues to fetch from: see fetch
--- Reply: {"ok", tasks fetched...} | {"lost"}: the task is not this worker's, nothing was done
+-- Reply: {"ok", tasks fetched...} | {"lost"}: the task is not this worker's, or Redis has lost some of its events; nothing was done
+local no = denied()
+if no then return no end
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end
 local id, x, queue = ARGV[5], ARGV[6], ARGV[7]
 local r = call('HMGET', KEYS[2], 'x', 'e')
@@ -19,11 +22,14 @@ local stream = B .. 'tasks:' .. queue
 -- Types are looked at before anything is written; the first write is one that a full server refuses.
 call('LLEN', KEYS[4])
 local left = call('XLEN', KEYS[5])
+-- Events that are gone come again, for what they were of is undone, too: a failover or an older copy of the data. What follows from them must not be there before them.
+local handled = left > 0 and call('XRANGE', KEYS[5], '-', ARGV[8]) or {}
+if #handled ~= tonumber(ARGV[18]) then return {'lost'} end
 local active = ARGV[9] == 'active'
 local now, expires = clock(), 0
 if not active and ARGV[13] ~= '0' then expires = now + tonumber(ARGV[13]) end
 if expires == 0 then call('SET', KEYS[3], ARGV[10]) else call('SET', KEYS[3], ARGV[10], 'PXAT', expires) end
-local at = 18
+local at = 19
 local function list(width, f)
   local n = tonumber(ARGV[at])
   for i = 0, n - 1 do f(at + 1 + width * i) end
@@ -33,7 +39,6 @@ local n = tonumber(ARGV[at])
 for from = at + 1, at + n, 1000 do call('RPUSH', KEYS[4], unpack(ARGV, from, math.min(from + 999, at + n))) end
 local last = n > 0 and ARGV[at + n] or ''
 at = at + 1 + n
-local handled = call('XRANGE', KEYS[5], '-', ARGV[8])
 if #handled == left then call('DEL', KEYS[5]) else
   for _, m in ipairs(handled) do call('XDEL', KEYS[5], m[1]) end
 end
@@ -50,6 +55,7 @@ list(3, function(p)
   if call('HSETNX', KEYS[2], 'a:' .. ARGV[p], entry .. ' ' .. q) == 0 then pull('activities', q, entry) end -- one of that ref is open
 end)
 local first
+if tonumber(ARGV[at]) > 0 then now = tick() end
 list(3, function(p)
   if not active then return end
   local due = now + tonumber(ARGV[p + 1])

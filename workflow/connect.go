@@ -90,8 +90,8 @@ func (c *Client) otherShards() []string {
 	return all
 }
 
-// denied says that the server's access control keeps us from a key.
+// denied says that the server's access control keeps us from a key or a command.
 func denied(err error) bool {
 	re, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(re.Error(), "NOPERM")
+	return ok && (strings.HasPrefix(re.Error(), "NOPERM") || strings.Contains(re.Error(), "ACL failure in script"))
 }

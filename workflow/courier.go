@@ -24,7 +24,7 @@ func (w *Worker) courier(s *shard) *stream.Group {
 		},
 		Transient: func(err error) bool {
 			var short *ReplicasError // it stays here until replicas have it there
-			return errors.As(err, &short)
+			return errors.As(err, &short) || denied(err)
 		},
 	}
 }

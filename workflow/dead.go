@@ -25,18 +25,7 @@ func (q *queue) deadActivity(ctx context.Context, e *stream.Entry, cause error) 
 	if err != nil {
 		return err
 	}
-	text := ""
-	for _, f := range []func(*ActivityTask, error) Event{q.w.opts.Failure, failure} { // its instance waits for one
-		if f == nil {
-			continue
-		}
-		event := f(t, cause)
-		event.ID, event.Ref, event.Time = newID(), t.Event.Ref, time.Now()
-		if text, err = q.s.c.encode("failure", event); err == nil {
-			break
-		}
-		q.w.c.log.Error("workflow: what WorkerOptions.Failure made cannot be recorded", "instance", t.Instance.ID, "error", err)
-	}
+	text, err := q.w.failed(t, cause)
 	if err != nil {
 		return err
 	}
@@ -44,8 +33,23 @@ func (q *queue) deadActivity(ctx context.Context, e *stream.Entry, cause error) 
 		q.s.base, e.Token(), e.Consumer(), e.ID, t.Instance.ID, t.Instance.Execution, t.Queue, t.ref(), text, "0").Error()
 }
 
-// failure is what an instance gets of an activity that was given up.
+// failed is the event, as it is stored, that an instance gets of an activity that was given up.
+func (w *Worker) failed(t *ActivityTask, cause error) (text string, err error) {
+	for _, f := range []func(*ActivityTask, error) Event{w.opts.Failure, failure} { // its instance waits for one
+		if f == nil {
+			continue
+		}
+		event := f(t, cause)
+		event.ID, event.Ref, event.Time = newID(), t.Event.Ref, time.Now()
+		if text, err = w.c.encode("failure", event); err == nil {
+			break
+		}
+		w.c.log.Error("workflow: what WorkerOptions.Failure made cannot be recorded", "instance", t.Instance.ID, "error", err)
+	}
+	return text, err
+}
+
 func failure(_ *ActivityTask, cause error) Event {
-	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": "the activity killed worker after worker and was given up: " + cause.Error()}})
+	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": "the activity was given up: " + cause.Error()}}) // strings always can be
 	return Event{Type: EventActivityErr, Data: data}
 }

@@ -1,7 +1,10 @@
 -- fire.lua: give the events of timers that are due to their instances.
 -- KEYS[1] timers   ARGV[2] most timers to fire
 -- Reply: {fired, ms until the next is due, -1 = there is none}
-local now = clock()
+local no = denied()
+if no then return no end
+if call('EXISTS', KEYS[1]) == 0 then return {0, -1} end
+local now = tick()
 local due = call('ZRANGE', KEYS[1], '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[2])
 for _, member in ipairs(due) do
   local ref, x, id = string.match(member, '^([^:]*):([^:]*):(.*)$')

@@ -31,6 +31,10 @@ var (
 	removeLua string
 	//go:embed pause.lua
 	pauseLua string
+	//go:embed mend.lua
+	mendLua string
+	//go:embed gone.lua
+	goneLua string
 	//go:embed detail.lua
 	detailLua string
 
@@ -45,5 +49,7 @@ var (
 	awaitScript     = script.New("workflow/await", commonLua+awaitLua)
 	removeScript    = script.New("workflow/remove", commonLua+removeLua)
 	pauseScript     = script.New("workflow/pause", commonLua+pauseLua)
+	mendScript      = script.New("workflow/mend", commonLua+mendLua)
+	goneScript      = script.New("workflow/gone", commonLua+goneLua)
 	detailScript    = script.New("workflow/detail", commonLua+detailLua)
 )

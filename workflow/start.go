@@ -165,12 +165,13 @@ func (c *Client) Terminate(ctx context.Context, i Instance, reason string) error
 
 // terminate decides the end of an execution on its document and commits it.
 func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason string) (string, error) {
-	info, err := decodeInfo(doc)
+	var info Info
+	more, err := strictly(doc, &info)
 	if err != nil {
 		return "", err
 	}
 	after, event, parent := terminated(info, time.Now(), reason)
-	text, err := encodeInfo(after)
+	text, err := encodeOver(doc, more, after)
 	if err != nil {
 		return "", err
 	}

@@ -21,7 +21,11 @@ type WorkflowTask struct {
 
 	q      *queue
 	entry  *stream.Entry
-	cursor string // last of Events in the inbox
+	cursor string            // last of Events in the inbox
+	came   int               // how many they were
+	doc    string            // as it is stored
+	more   bool              // it has what only later versions know
+	later  map[string]string // events that have, by id, as they are stored
 	lease  lease
 }
 
@@ -53,6 +57,9 @@ func (q *queue) handleTask(ctx context.Context, e *stream.Entry) (stream.Result,
 		return stream.Settled, nil
 	}
 	t, err := q.task(e, words)
+	if errors.Is(err, errVersion) {
+		return q.setAside(e, err)
+	}
 	if err != nil {
 		return stream.Ack, err
 	}
@@ -86,21 +93,33 @@ var errEmpty = errors.New("the script replied nothing")
 
 // task makes a task of what begin returns.
 func (q *queue) task(e *stream.Entry, words []string) (*WorkflowTask, error) {
-	info, err := decodeInfo(words[0])
-	if err != nil {
-		return nil, err
+	t := &WorkflowTask{Events: make([]Event, len(words)-2), Attempt: int(e.Deliveries), q: q, entry: e, cursor: words[1], came: len(words) - 2, doc: words[0]}
+	var err error
+	if t.more, err = strictly(t.doc, &t.Info); err != nil {
+		return nil, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)
 	}
-	events, err := decodeEvents(words[2:])
-	if err != nil {
-		return nil, err
+	for i, text := range words[2:] {
+		more, err := strictly(text, &t.Events[i])
+		if err != nil {
+			return nil, fmt.Errorf("workflow: an event that is stored cannot be read: %w", err)
+		}
+		if more {
+			if t.later == nil {
+				t.later = make(map[string]string)
+			}
+			t.later[t.Events[i].ID] = text
+		}
 	}
-	return &WorkflowTask{Info: info, Events: events, Attempt: int(e.Deliveries), q: q, entry: e, cursor: words[1]}, nil
+	return t, nil
 }
 
 // handleActivity hands an activity to who waits.
 func (q *queue) handleActivity(_ context.Context, e *stream.Entry) (stream.Result, error) {
 	q.hot.Store(true)
 	t, err := q.activity(e)
+	if errors.Is(err, errVersion) {
+		return q.setAside(e, err)
+	}
 	if err != nil {
 		return stream.Ack, err
 	}
@@ -109,9 +128,9 @@ func (q *queue) handleActivity(_ context.Context, e *stream.Entry) (stream.Resul
 }
 
 func (q *queue) activity(e *stream.Entry) (*ActivityTask, error) {
-	event, err := decodeEvent(e.Fields["d"])
-	if err != nil {
-		return nil, err
+	var event Event
+	if _, err := strictly(e.Fields["d"], &event); err != nil {
+		return nil, fmt.Errorf("workflow: an activity that is stored cannot be read: %w", err)
 	}
 	return &ActivityTask{Instance: Instance{ID: e.Fields["i"], Execution: e.Fields["x"]}, Queue: q.name, Event: event, Attempt: int(e.Deliveries), q: q, entry: e}, nil
 }

@@ -4,6 +4,8 @@
 -- ARGV[7] ended, Unix ms   ARGV[8] ms to keep it, 0 = for ever   ARGV[9] gate   ARGV[10] its shard   ARGV[11] this shard, as others call it
 -- ARGV[12] shard of the parent   ARGV[13] parent, "" = none   ARGV[14] its execution   ARGV[15] event for it
 -- Reply: {"ok"} | {"none"}: it is not active | {"conflict"}: it has changed since
+local no = denied()
+if no then return no end
 local r = call('HMGET', KEYS[1], 'x', 'q', 'e')
 if r[1] ~= ARGV[3] then return {'none'} end
 if redis.sha1hex(call('GET', KEYS[2]) or '') ~= ARGV[4] then return {'conflict'} end

@@ -35,7 +35,7 @@ type WorkerOptions struct {
 	Lost func(Instance)
 	// MaxDeliveries is after how many workers that died with a task it is given up: an instance is paused then, an activity has failed. 0 = 5, negative = never.
 	MaxDeliveries int
-	// Failure makes what an instance gets of an activity that is given up; nil = an EventActivityErr of Takt's own. ID, Ref and Time are set after it.
+	// Failure makes what an instance gets of an activity that is given up, or that somebody deleted from its queue, with no more of a.Event then than Ref; nil = an EventActivityErr of Takt's own. ID, Ref and Time are set after it.
 	Failure func(a *ActivityTask, err error) Event
 }
 
@@ -82,6 +82,7 @@ type Worker struct {
 	queues  map[queueRef]*queue
 	by      map[string][]*queue // kind and name -> of each shard
 	alive   []*stream.Worker    // by shard
+	menders []*mender           // by shard
 	groups  sync.WaitGroup
 }
 
@@ -112,6 +113,7 @@ func (c *Client) NewWorker(o WorkerOptions) (*Worker, error) {
 	w.activities = newHub[*ActivityTask](func(q string) { w.wake(activities, q) })
 	for _, s := range c.shards {
 		w.alive = append(w.alive, stream.NewWorker(c.rdb, s.all, o.Name, o.Lease, c.log))
+		w.menders = append(w.menders, &mender{w: w, s: s, poke: make(chan struct{}, 1)})
 	}
 	return w, nil
 }
@@ -141,6 +143,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		helpers["timers "+n] = newFirer(w, s).run
 		helpers["retention "+n] = s.keepClean
 		helpers["schedules "+n] = s.keepSchedules
+		helpers["menders "+n] = w.menders[i].run
 		if len(w.c.shards) > 1 {
 			helpers["courier "+n] = w.courier(s).Run
 		}
@@ -232,6 +235,8 @@ func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 	q.group = &stream.Group{
 		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Free: free,
 		Handle: handle, Dead: dead, MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
+		Transient: denied, // until somebody gives the right back
+		Lost:      func(context.Context, string, []string) { w.menders[s.n].found() },
 	}
 	return q
 }

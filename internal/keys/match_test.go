@@ -113,6 +113,8 @@ func TestMatch(t *testing.T) {
 		"workflow:schedule:nightly":          "workflow:schedule:{name}",
 		"workflow:schedules":                 "workflow:schedules",
 		"workflow:replicated":                "workflow:replicated",
+		"workflow:mended":                    "workflow:mended",
+		"workflow:clock":                     "workflow:clock",
 		"workflow:shards":                    "workflow:shards",
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",

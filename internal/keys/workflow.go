@@ -35,6 +35,8 @@ func (w Workflow) Gates() string                  { return w.key("gates") }
 func (w Workflow) Counters() string               { return w.key("counters") }
 func (w Workflow) Shards() string                 { return w.key("shards") }
 func (w Workflow) Replicated() string             { return w.key("replicated") }
+func (w Workflow) Mended() string                 { return w.key("mended") }
+func (w Workflow) Clock() string                  { return w.key("clock") }
 func (w Workflow) AwaitChannel(who string) string { return w.key("await", who) }
 func (w Workflow) Watched() string                { return w.key("watched") }
 func (w Workflow) WatchChannel() string           { return w.key("watch") }

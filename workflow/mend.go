@@ -1,0 +1,137 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lifecycle"
+)
+
+const (
+	mendLeases = 6   // after that many leases all active instances of a shard are looked at, by one of its workers
+	mendPage   = 100 // of them by one script
+)
+
+// errDeleted is why an activity failed that nobody will ever run.
+var errDeleted = errors.New("its entry was deleted from the queue by somebody, and what it was to do with it")
+
+// mender finds instances of a shard whose tasks or activities an operator deleted from the queues.
+type mender struct {
+	w    *Worker
+	s    *shard
+	poke chan struct{} // holds one when a reader found entries gone
+}
+
+func (m *mender) run(ctx context.Context) error {
+	every := mendLeases * m.w.opts.Lease
+	poked := false
+	for wait := m.w.opts.Lease; ; wait = every {
+		timer := time.NewTimer(wait/2 + rand.N(wait/2))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-m.poke:
+			poked = true
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+		done, err := m.mend(ctx, every, poked)
+		if poked = poked && !done; err != nil && ctx.Err() == nil {
+			m.s.c.log.Warn("workflow: instances were not looked at, that is done later", "shard", m.s.n, "error", err)
+			if poked {
+				m.found()
+				lifecycle.Sleep(ctx, fireAgain)
+			}
+		}
+	}
+}
+
+// found asks for a look now.
+func (m *mender) found() {
+	select {
+	case m.poke <- struct{}{}:
+	default:
+	}
+}
+
+// mend looks at all active instances, if it is time to, or at once.
+func (m *mender) mend(ctx context.Context, every time.Duration, atOnce bool) (done bool, err error) {
+	rdb, b := m.s.c.rdb, m.s.c.rdb.B()
+	turn := rdb.Do(ctx, b.Set().Key(m.s.keys.Mended()).Value(m.w.opts.Name).Nx().Px(every).Build()).Error()
+	if turn != nil && (!rueidis.IsRedisNil(turn) || !atOnce) {
+		if rueidis.IsRedisNil(turn) {
+			turn = nil // another has done it lately
+		}
+		return false, turn
+	}
+	for cursor := uint64(0); ; {
+		page, err := rdb.Do(ctx, b.Zscan().Key(m.s.keys.Active()).Cursor(cursor).Count(mendPage).Build()).AsScanEntry()
+		if err != nil {
+			return false, err
+		}
+		for at := 0; at < len(page.Elements); at += 2 * mendPage { // a small index is scanned as a whole
+			if err := m.page(ctx, page.Elements[at:min(at+2*mendPage, len(page.Elements))]); err != nil {
+				return false, err
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return true, nil
+		}
+	}
+}
+
+// page looks at some instances: members of the index, each with its score.
+func (m *mender) page(ctx context.Context, members []string) error {
+	args := []string{m.s.base}
+	for i := 0; i < len(members); i += 2 {
+		one := split(members[i])
+		args = append(args, one.ID, one.Execution)
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := mendScript.Run(call, m.s.c.rdb, []string{m.s.keys.Active()}, args...).ToArray()
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		words, err := f.AsStrSlice()
+		switch {
+		case err != nil:
+			return err
+		case len(words) == 4:
+			m.s.c.log.Error("workflow: the task of an instance was deleted from its queue by somebody, it is queued again", "instance", words[0], "queue", words[3])
+		case len(words) == 5:
+			if err := m.gone(ctx, words); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// gone lets an activity fail; words are those of mend.lua.
+func (m *mender) gone(ctx context.Context, words []string) error {
+	id, x, ref, queue, entry := words[0], words[1], words[2], words[3], words[4]
+	n, err := strconv.ParseInt(ref, 10, 64)
+	if err != nil {
+		return err
+	}
+	m.s.c.log.Error("workflow: an activity was deleted from its queue by somebody, it has failed", "instance", id, "queue", queue, "ref", ref)
+	text, err := m.w.failed(&ActivityTask{Instance: Instance{ID: id, Execution: x}, Queue: queue, Event: Event{Ref: n}}, errDeleted)
+	if err != nil {
+		return err
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return goneScript.Run(call, m.s.c.rdb, []string{m.s.keys.Run(id)}, m.s.base, id, x, ref, queue, entry, text).Error()
+}

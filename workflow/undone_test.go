@@ -1,0 +1,127 @@
+package workflow_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// Redis has lost an event that a worker was handed, as after a failover: what followed from it is refused, for the event comes again. The task is handed out again with what is left.
+func TestEventsGoneMeanwhile(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("one")
+	e.ok(e.Signal(e.ctx(), "one", event(workflow.EventSignal, 0)))
+	k := e.task(w)
+	if types(k.Events) != "Started SignalReceived" {
+		t.Fatalf("events %s", types(k.Events))
+	}
+	list, err := e.do("XRANGE", e.key("in:one"), "-", "+").AsXRange()
+	e.ok(err)
+	e.do("XDEL", e.key("in:one"), list[1].ID)
+	e.is(k.Complete(e.ctx(), checkpoint(k, schedules(1))), workflow.ErrLost)
+	if h := e.history(i); h != "" {
+		t.Errorf("history %s", h)
+	}
+	k = e.task(w)
+	if types(k.Events) != "Started" {
+		t.Errorf("handed out again: %s", types(k.Events))
+	}
+	e.step(k, finished)
+}
+
+// An executor that knows more than Redis is refused before anything is sent, and the task stays with its worker for one that does not.
+func TestExecutorKnowsMore(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("one")
+	e.step(e.task(w))
+	e.ok(e.Signal(e.ctx(), "one", event(workflow.EventSignal, 0)))
+	k := e.task(w)
+	for _, from := range []int64{1, 3, 9} {
+		cp := checkpoint(k, finished)
+		cp.Executed[0].Sequence = from
+		var refused *workflow.EventError
+		if err := k.Complete(e.ctx(), cp); !errors.As(err, &refused) || !strings.Contains(err.Error(), "must be 2") {
+			t.Errorf("from %d: %v", from, err)
+		}
+	}
+	e.step(k, finished)
+	if h := e.history(i); h != "Started SignalReceived" {
+		t.Errorf("history %s", h)
+	}
+}
+
+// Two have the same task, and the answer to the first is lost until the second has completed it: the first is not told that its own outcome was recorded, though the events that it handled are
+// in the history.
+func TestWhoseCheckpoint(t *testing.T) {
+	e := newEnv(t)
+	i := e.begin("one")
+	first := e.mortal(workflow.WorkerOptions{Lease: 30 * time.Second, Name: "first"})
+	mine := e.task(first.Worker)
+	entry, err := e.do("HGET", e.key("run:one"), "e").ToString()
+	e.ok(err)
+	e.do("XCLAIM", e.key("tasks:q"), "workers", "second", "0", entry, "JUSTID")
+	w, _ := e.worker(workflow.WorkerOptions{Name: "second", Lease: time.Second})
+	theirs := e.task(w)
+	first.die()
+	complete := func(k *workflow.WorkflowTask, who string) error {
+		return k.Complete(e.ctx(), checkpoint(k, func(cp *workflow.Checkpoint) { cp.Executed = executed(k, event(who, 0)) }))
+	}
+	told := make(chan error, 1)
+	begun := first.proxy.Dials()
+	go func() { told <- complete(mine, "First") }()
+	until(t, "the first has tried", func() bool { return first.proxy.Dials() > begun })
+	e.ok(complete(theirs, "Second"))
+	first.revive()
+	e.is(<-told, workflow.ErrLost)
+	if h := e.history(i); h != "Started Second" {
+		t.Errorf("history %s", h)
+	}
+	e.ok(e.Terminate(e.ctx(), i, "enough"))
+}
+
+// A right that a script needs is withdrawn: it says so before it writes anything, Complete waits for it to be given back, and nothing is there by half.
+func TestRightWithdrawn(t *testing.T) {
+	said := make(chan string, 100)
+	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("one")
+	e.step(e.task(w))
+	for n, right := range []string{"set", "rpush", "xadd", "hset", "xack", "zadd", "publish"} {
+		e.ok(e.Signal(e.ctx(), "one", event(workflow.EventSignal, 0)))
+		k, ctx, told := e.task(w), e.ctx(), make(chan error, 1)
+		e.do("ACL", "SETUSER", "default", "-"+right)
+		go func() { told <- k.Complete(ctx, checkpoint(k, schedules(int64(n)+1), timer(int64(n)+100, time.Hour))) }()
+		for line := ""; !strings.Contains(line, "an outcome waits") || !strings.Contains(line, strings.ToUpper(right)); {
+			select {
+			case line = <-said:
+			case err := <-told:
+				t.Fatalf("%s: %v", right, err)
+			case <-ctx.Done():
+				t.Fatalf("%s: nothing is said", right)
+			}
+		}
+		if have := e.int("LLEN", e.key("his:"+i.String())); have != k.LastSequence {
+			t.Errorf("%s: %d events in the history, %d before", right, have, k.LastSequence)
+		}
+		e.do("ACL", "SETUSER", "default", "+"+right)
+		e.ok(<-told)
+	}
+	e.ok(e.Terminate(e.ctx(), i, "enough"))
+}
+
+// lines passes on what is written, as long as there is room.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	select {
+	case l <- string(b):
+	default:
+	}
+	return len(b), nil
+}
