@@ -186,21 +186,21 @@ func flowNumber() int64 {
 	return flowNumbers.n
 }
 
-// work runs a worker with four pollers of each kind.
+// work runs a worker with two pollers of each kind.
 func (c flowConfig) work(ctx context.Context, client *workflow.Client, ledger *taskLedger, log *slog.Logger) error {
 	w, err := client.NewWorker(workflow.WorkerOptions{Name: c.ID, Lease: cmp.Or(c.Lease, time.Second), MaxDeliveries: -1})
 	if err != nil {
 		return err
 	}
 	var pollers sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		pollers.Go(func() {
 			for {
 				t, err := w.WorkflowTask(ctx, []string{flowQueue})
 				if err != nil {
 					return
 				}
-				step(client, ledger, log, t)
+				pollers.Go(func() { step(client, ledger, log, t) }) // one whose Redis hangs keeps no other from its task
 			}
 		})
 		pollers.Go(func() {
@@ -209,7 +209,7 @@ func (c flowConfig) work(ctx context.Context, client *workflow.Client, ledger *t
 				if err != nil {
 					return
 				}
-				perform(ledger, log, t)
+				pollers.Go(func() { perform(ledger, log, t) })
 			}
 		})
 	}

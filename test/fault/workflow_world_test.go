@@ -18,14 +18,15 @@ import (
 // flowWorld is a Redis with workflows, their ledgers, and the processes that use it.
 type flowWorld struct {
 	*taskWorld
-	flows    *workflow.Client // of the test itself, without any proxy, which waits for replicas if the workers do
-	hasty    *workflow.Client // the same, which does not
-	options  workflow.Options
-	shards   []keys.Workflow
-	rolled   bool                   // Redis forgot something that it had said: what was accepted may be accepted once more
-	mayLose  func(n taskNote) bool  // which of the accepted starts may be gone; nil = none
-	besides  map[string]string      // instances that did not end as planned: their outcome, and nothing more is asked of them
-	reported map[string]map[int]int // how often a result is in the history beside those accepted; nil = as often
+	flows   *workflow.Client // of the test itself, without any proxy, which waits for replicas if the workers do
+	hasty   *workflow.Client // the same, which does not
+	options workflow.Options
+	shards  []keys.Workflow
+	rolled  bool                  // Redis forgot something that it had said: what was accepted may be accepted once more
+	mayLose func(n taskNote) bool // which of the accepted starts may be gone; nil = none
+	besides map[string]string     // instances that did not end as planned: their outcome, and nothing more is asked of them
+	fails   bool                  // activities may have failed
+	extra   map[string]int        // events that a history may have beside those of its plan
 }
 
 func newFlowWorld(t *testing.T, o embedded.RedisOptions) *flowWorld {
@@ -95,6 +96,9 @@ func (w *flowWorld) starter(c flowConfig) *rig.Process {
 	c.Role = "starter"
 	return w.start(c)
 }
+
+// numbered is the id of an instance of several.
+func numbered(name string, i int) string { return fmt.Sprintf("%s-%d", name, i) }
 
 // begin starts instances from the test itself, and signals them if they wait for that.
 func (w *flowWorld) begin(name string, n int, plan flowPlan) {
@@ -286,7 +290,7 @@ func (w *flowWorld) verifyInstance(i workflow.Info, children int) {
 	for ref := 1; ref <= plan.Activities; ref++ {
 		want[fmt.Sprint("ActivityScheduled/", ref)]++
 		done := fmt.Sprint(flowDone, "/", ref)
-		if count[workflow.EventActivityErr+fmt.Sprint("/", ref)] == 1 && w.reported != nil {
+		if count[workflow.EventActivityErr+fmt.Sprint("/", ref)] == 1 && w.fails {
 			done = fmt.Sprint(workflow.EventActivityErr, "/", ref)
 		}
 		want[done]++
@@ -302,6 +306,11 @@ func (w *flowWorld) verifyInstance(i workflow.Info, children int) {
 	}
 	if plan.Signal {
 		want[workflow.EventSignal+"/0"] = 1
+	}
+	for what, n := range w.extra {
+		if count[what] == n {
+			want[what] = n
+		}
 	}
 	if fmt.Sprint(count) != fmt.Sprint(want) {
 		w.t.Errorf("I8: %s has %v, want %v", i.Instance, count, want)
@@ -348,5 +357,15 @@ func (w *flowWorld) verifyFlowsRest(ended int) {
 	}
 	if int(st.Counters["started"]) != ended || finished != ended || int(st.Ended) != ended || len(st.Workflows)+len(st.Activities)+len(st.Held) != 0 || st.Timers != 0 {
 		w.t.Errorf("I5: %d executions have ended, and the figures say %+v", ended, st)
+	}
+}
+
+// beginAndEnd starts an instance of one activity and awaits its end.
+func (w *flowWorld) beginAndEnd(name string, i int) {
+	w.t.Helper()
+	id := numbered(name, i)
+	startFlow(w.ctx(), w.flows, w.ledger, id, flowPlan{Activities: 1})
+	if _, _, err := w.flows.Await(w.ctx(), workflow.Instance{ID: id, Execution: "x"}); err != nil {
+		w.t.Fatal(err)
 	}
 }

@@ -1,0 +1,104 @@
+package fault_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/test/rig"
+	"github.com/taktworks/takt/workflow"
+)
+
+// timed is a plan whose only point is a timer.
+func timed(d time.Duration) flowPlan { return flowPlan{Timer: d} }
+
+// onTime checks that timers of an instance name, all of d, fired neither before their time nor long after it, by the clock of the worker that set them.
+func (w *flowWorld) onTime(name string, n int, d, most time.Duration) {
+	w.t.Helper()
+	for i := range n {
+		h, err := w.flows.History(w.ctx(), workflow.Instance{ID: numbered(name, i), Execution: "x"}, 0)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var set, fired time.Time
+		for _, e := range h {
+			switch e.Type {
+			case "TimerScheduled":
+				set = e.Time
+			case flowEnd:
+				fired = e.Time
+			}
+		}
+		if took := fired.Sub(set); took < d-50*time.Millisecond || took > most {
+			w.t.Errorf("%s: a timer of %v took %v", numbered(name, i), d, took)
+		}
+	}
+}
+
+// Fault 12: the clocks of all workers differ from that of Redis by an hour. Timers take as long as was asked for, and no lease is lost.
+func TestWorkflowFault12WorkersAnHourWrong(t *testing.T) {
+	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(offset.String(), func(t *testing.T) {
+			c := wrongClock(t)
+			c.set(offset)
+			w := newFlowWorld(t, embedded.RedisOptions{})
+			now, err := redis.ServerTime(w.ctx(), w.srv.Client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wrong := now.Sub(time.Now().Add(offset)).Abs(); wrong > time.Minute {
+				t.Fatalf("the clock of Redis says %v", now)
+			}
+			workers, starter := w.load(flowConfig{Lease: 6 * time.Second}, scaled(15, 1000))
+			w.begin("timed", 5, timed(700*time.Millisecond))
+			w.ended(starter)
+			if v := w.verify(); v.repeats != 0 {
+				t.Errorf("%d repetitions", v.repeats)
+			}
+			w.onTime("timed", 5, 700*time.Millisecond, time.Minute)
+			stillUp(t, workers...)
+		})
+	}
+}
+
+// Fault 12: the clock of Redis is set back by an hour, twice, with timers set and instances under way. Nothing is lost, entries go on in their order, and no timer is early or waits for an hour.
+func TestWorkflowFault12RedisClockSetBack(t *testing.T) {
+	c := wrongClock(t)
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	n := scaled(40, 2000)
+	workers, starter := w.load(flowConfig{}, n)
+	for i, offset := range []time.Duration{-time.Hour, -2 * time.Hour} {
+		name := []string{"first", "second"}[i]
+		w.begin(name, 5, timed(1500*time.Millisecond))
+		w.wait("the timers are set", func() bool {
+			h, err := w.flows.History(w.ctx(), workflow.Instance{ID: numbered(name, 4), Execution: "x"}, 0)
+			return err == nil && len(h) > 0
+		})
+		c.set(offset)
+	}
+	w.begin("after", 5, timed(300*time.Millisecond))
+	w.ended(starter)
+	w.verify()
+	for _, name := range []string{"first", "second"} {
+		w.onTime(name, 5, 1500*time.Millisecond, time.Minute)
+	}
+	w.onTime("after", 5, 300*time.Millisecond, time.Minute)
+	stillUp(t, workers...)
+}
+
+// Fault 12: the clock of Redis is an hour ahead for a moment. All leases are over at once, and timers are early; nothing is lost.
+func TestWorkflowFault12RedisClockAhead(t *testing.T) {
+	c := wrongClock(t)
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	n := scaled(40, 2000)
+	workers := []*rig.Process{w.worker(flowConfig{}), w.worker(flowConfig{})}
+	starter := w.starter(flowConfig{Name: "load", Count: n, Every: 5 * time.Millisecond, Plan: everything})
+	for i, offset := range []time.Duration{time.Hour, 0} {
+		w.until(noteCheckpoint, (i+1)*n)
+		c.set(offset)
+	}
+	w.ended(starter)
+	w.verify()
+	stillUp(t, workers...)
+}

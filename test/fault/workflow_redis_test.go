@@ -1,0 +1,347 @@
+package fault_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// load is two workers and a starter at work.
+func (w *flowWorld) load(c flowConfig, n int) (workers []*rig.Process, starter *rig.Process) {
+	w.t.Helper()
+	workers = []*rig.Process{w.worker(c), w.worker(c)}
+	starter = w.starter(flowConfig{Name: "load", Count: n, Every: 5 * time.Millisecond, Plan: everything})
+	return workers, starter
+}
+
+// Fault 1: workers are killed at random points in the middle of many instances, and replaced.
+func TestWorkflowFault1WorkersKilled(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	n, kills := scaled(60, 5000), scaled(4, 20)
+	workers, starter := w.load(flowConfig{}, n)
+	for round := range kills {
+		w.until(noteCheckpoint, (round+1)*n/kills+w.rand.IntN(n/kills))
+		i := w.rand.IntN(len(workers))
+		workers[i].Kill()
+		if w.rand.IntN(2) == 0 { // the same name again: it takes what it had at once
+			workers[i] = w.worker(flowConfig{ID: fmt.Sprintf("w%d", i+1)})
+		} else {
+			workers[i] = w.worker(flowConfig{})
+		}
+	}
+	w.ended(starter)
+	w.verify()
+}
+
+// Fault 3: a worker is stopped past its lease and goes on with what it believes. Others took over; what it still says is refused.
+func TestWorkflowFault3WorkerPausedPastItsLease(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	zombie := w.worker(flowConfig{ID: "zombie"})
+	w.begin("slow", 5, flowPlan{Activities: 2, Takes: time.Second})
+	w.until(noteRun, 10) // all in the hands of the zombie
+	zombie.Pause()
+	heir := w.worker(flowConfig{})
+	w.until(noteResult, 10)
+	zombie.Continue()
+	w.until(noteLost, 10)
+	w.verify()
+	stillUp(t, zombie, heir)
+}
+
+// Fault 5: Redis is killed with instances under way, and started again on its append-only file, twice. Nothing is lost.
+func TestWorkflowFault5RedisKilled(t *testing.T) {
+	t.Parallel()
+	for _, fsync := range []string{"everysec", "always"} {
+		t.Run(fsync, func(t *testing.T) {
+			t.Parallel()
+			w := newFlowWorld(t, embedded.RedisOptions{Persist: true, Config: []string{"appendfsync " + fsync}})
+			n, kills := scaled(60, 5000), scaled(2, 10)
+			workers, starter := w.load(flowConfig{}, n)
+			for round := range kills {
+				w.until(noteCheckpoint, (round+1)*n/kills+w.rand.IntN(n/kills))
+				w.srv.Kill(t)
+				if round == 0 {
+					w.idleWhileAway(workers[0])
+				}
+				w.restartRedis()
+				begin := time.Now()
+				w.beginAndEnd("probe", round)
+				t.Logf("an instance is started and done %v after Redis was ready", time.Since(begin).Round(time.Millisecond))
+			}
+			w.ended(starter)
+			w.verify()
+			stillUp(t, workers...)
+		})
+	}
+}
+
+// Fault 7: Redis loses everything with instances under way. Those are gone; the workers stay, and run what is started after.
+func TestWorkflowFault7EverythingLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *flowWorld){
+		"FLUSHALL":      func(w *flowWorld) { w.must("FLUSHALL") },
+		"empty restart": func(w *flowWorld) { w.srv.Kill(w.t); w.restartRedis() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFlowWorld(t, embedded.RedisOptions{})
+			w.rolled = true
+			workers, starter := w.load(flowConfig{}, 40)
+			w.begin("waits", 10, flowPlan{Timer: time.Hour})
+			w.until(noteCheckpoint, 20+w.rand.IntN(60))
+			starter.Kill()
+			lose(w)
+			w.since = time.Now()
+			w.begin("new", scaled(20, 2000), everything)
+			if v := w.verify(); v.instances != scaled(20, 2000) {
+				t.Errorf("%d instances", v.instances)
+			}
+			stillUp(t, workers...)
+		})
+	}
+}
+
+// flowRollback is the load of faults 6 and 7: mark is asked for what Redis holds, and undo brings it back to that.
+func (w *flowWorld) flowRollback(mark, undo func()) {
+	w.t.Helper()
+	w.rolled = true
+	n := scaled(40, 4000)
+	workers := []*rig.Process{w.worker(flowConfig{}), w.worker(flowConfig{})}
+	w.begin("settled", 5, flowPlan{Activities: 1})
+	starter := w.starter(flowConfig{Name: "load", Count: 3 * n, Every: 10 * time.Millisecond, Plan: everything})
+	w.until(noteCheckpoint, n+w.rand.IntN(n))
+	kept := time.Now()
+	mark()
+	seen := w.seen(noteCheckpoint)
+	w.begin("between", 5, everything)
+	w.until(noteCheckpoint, seen+n+w.rand.IntN(n))
+	w.srv.Kill(w.t) // what is lost is what undo takes away
+	undo()
+	w.restartRedis()
+	back := time.Now()
+	w.mayLose = func(n taskNote) bool { return n.time().After(kept) && n.time().Before(back) }
+	w.ended(starter)
+	w.history.refresh(w.t)
+	var ids []string
+	for _, n := range w.history.notes {
+		if n.Event == noteOK && !strings.HasPrefix(n.Work, "settled") {
+			ids = append(ids, n.Work)
+		}
+	}
+	for _, id := range ids { // those who signal do not know what was lost, and the same signal counts once
+		signalFlow(w.ctx(), w.flows, w.ledger, id)
+	}
+	v := w.verify()
+	if v.lost == v.instances {
+		w.t.Error("everything was lost")
+	}
+	w.rolledBack(kept, back)
+	stillUp(w.t, workers...)
+}
+
+// rolledBack checks that something was: that a checkpoint or a result was accepted once more.
+func (w *flowWorld) rolledBack(kept, back time.Time) {
+	w.t.Helper()
+	count, again := make(map[string]int), 0
+	for _, n := range w.history.notes {
+		if n.Event == noteCheckpoint || n.Event == noteResult {
+			what := fmt.Sprint(n.Event, " ", n.Work, " ", n.Try)
+			if count[what]++; count[what] == 2 {
+				again++
+			}
+			if count[what] > 2 && !strings.HasSuffix(n.Work, "-child") { // another sub-workflow of the same name
+				w.t.Errorf("I8: %s was accepted %d times", what, count[what])
+			}
+		}
+	}
+	w.t.Logf("%d checkpoints and results of the %v that were rolled back were accepted once more", again, back.Sub(kept).Round(time.Millisecond))
+	if again == 0 {
+		w.t.Error("nothing was rolled back: this test shows nothing")
+	}
+}
+
+// Fault 6: the machine of Redis loses its power, and with it what the append-only file got in the last second, up to the end of a command or to the middle of one. Histories
+// have no gaps, and everything goes on from what is left.
+func TestWorkflowFault6PowerLoss(t *testing.T) {
+	t.Parallel()
+	for name, torn := range map[string]bool{"a second": false, "torn": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			w := newFlowWorld(t, embedded.RedisOptions{Persist: true, Dir: dir, Config: []string{"appendfsync everysec", "auto-aof-rewrite-percentage 0"}})
+			var file string
+			var safe int64
+			w.flowRollback(func() {
+				w.srv.Settle(t)
+				file, safe = appendOnly(t, dir)
+				w.must("CLIENT", "UNPAUSE")
+			}, func() {
+				_, size := appendOnly(t, dir)
+				cut := safe
+				if torn {
+					cut += w.rand.Int64N(1 + (size-safe)/2) // so that some is lost
+				}
+				t.Logf("%d of %d bytes are lost", size-cut, size)
+				if err := os.Truncate(file, cut); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// Fault 7: Redis comes back with a snapshot of a moment before, and its workers live on. What was done since then is done again, and its outcome recorded once.
+func TestWorkflowFault7OldSnapshot(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	w.flowRollback(func() { w.must("SAVE") }, func() {}) // without an append-only file, a restart begins with the snapshot
+}
+
+// Fault 13: entries are delivered a second time behind the back of the worker that has them. Outcomes are recorded once.
+func TestWorkflowFault13DeliveredTwice(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	n := scaled(60, 5000)
+	plan := everything
+	plan.Takes = 20 * time.Millisecond
+	workers := []*rig.Process{w.worker(flowConfig{ID: "a"}), w.worker(flowConfig{ID: "b"})}
+	starter := w.starter(flowConfig{Name: "load", Count: n, Every: 5 * time.Millisecond, Plan: plan})
+	stolen := 0
+	for !starter.Gone() || stolen < 20 {
+		for _, kind := range []string{"tasks", "activities"} {
+			stream := w.shards[0].Queue(kind, flowQueue)
+			pending, err := w.do("XPENDING", stream, "workers", "-", "+", "10").ToArray()
+			if err != nil { // no group yet
+				continue
+			}
+			for _, p := range pending {
+				part, err := p.ToArray()
+				if err != nil {
+					t.Fatal(err)
+				}
+				id, _ := part[0].ToString()
+				thief := "a"
+				if owner, _ := part[1].ToString(); owner == "a" {
+					thief = "b"
+				}
+				got, err := w.must("XCLAIM", stream, "workers", thief, "0", id, "JUSTID").AsStrSlice()
+				if err != nil {
+					t.Fatal(err)
+				}
+				stolen += len(got)
+			}
+		}
+		if starter.Gone() && w.flowsActive() == 0 {
+			w.begin(fmt.Sprint("more-", stolen), 1, plan)
+		}
+	}
+	w.ended(starter)
+	w.verify()
+	t.Logf("%d entries were given to the other worker", stolen)
+	stillUp(t, workers...)
+}
+
+func (w *flowWorld) flowsActive() int64 {
+	st, err := w.flows.Stats(w.ctx())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return st.Active
+}
+
+// Fault 18: an operator deletes and trims entries of the queues, some with a worker that lives, some with one that died, some with nobody. It is reported, instances whose task is gone are queued
+// again, and what an activity was to do is gone, so it has failed.
+func TestWorkflowFault18DeletedFromTheQueues(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(w *flowWorld, stream string){
+		"XDEL": func(w *flowWorld, stream string) {
+			entries, err := w.must("XRANGE", stream, "-", "+").AsXRange()
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			for _, e := range entries {
+				w.must("XDEL", stream, e.ID)
+			}
+		},
+		"XTRIM": func(w *flowWorld, stream string) { w.must("XTRIM", stream, "MAXLEN", "0") },
+		"DEL":   func(w *flowWorld, stream string) { w.must("DEL", stream) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFlowWorld(t, embedded.RedisOptions{})
+			w.fails = true
+			tasks, activities := w.shards[0].Queue("tasks", flowQueue), w.shards[0].Queue("activities", flowQueue)
+			victim := w.worker(flowConfig{ID: "victim"})
+			w.begin("held", 5, flowPlan{Activities: 1, Takes: time.Minute})
+			w.until(noteRun, 5)
+			w.wait("nothing else is on its way", func() bool { return w.number("XLEN", activities) == 5 && w.number("XLEN", tasks) == 0 })
+			victim.Kill()
+			w.begin("waiting", 5, flowPlan{Activities: 1})
+			remove(w, tasks)
+			remove(w, activities)
+			heir := w.worker(flowConfig{ID: "heir"})
+			w.verify()
+			for _, says := range []string{"the task of an instance was deleted", "an activity was deleted"} {
+				if !strings.Contains(heir.Stderr(), says) {
+					t.Errorf("the worker does not say that %s", says)
+				}
+			}
+			if w.seen(noteRun) != 10 { // those of the victim ran once, and failed
+				t.Errorf("%d activities were begun", w.seen(noteRun))
+			}
+			// What a worker has in hand ends nonetheless, unless somebody takes that from it, too.
+			w.begin("living", 5, flowPlan{Activities: 1, Takes: 300 * time.Millisecond})
+			w.until(noteRun, 15)
+			remove(w, activities)
+			w.verify()
+			stillUp(t, heir)
+		})
+	}
+}
+
+// Fault 20: scripts are forgotten by the server again and again.
+func TestWorkflowFault20ScriptFlush(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t, embedded.RedisOptions{})
+	workers, starter := w.load(flowConfig{Lease: 6 * time.Second}, scaled(40, 5000))
+	for !starter.Gone() || w.flowsActive() > 0 {
+		w.must("SCRIPT", "FLUSH")
+	}
+	w.ended(starter)
+	if v := w.verify(); v.repeats != 0 {
+		t.Errorf("%d repetitions", v.repeats)
+	}
+	stillUp(t, workers...)
+}
+
+// Fault 20: a right is withdrawn while instances run. The log says which, and work goes on when it is back.
+func TestWorkflowFault20RightWithdrawn(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"evalsha", "xreadgroup", "xack", "rpush"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			w := newFlowWorld(t, embedded.RedisOptions{})
+			w.must("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
+			worker := w.worker(flowConfig{URL: strings.Replace(w.srv.URL, "redis://", "redis://worker:secret@", 1)})
+			w.begin("before", 10, everything)
+			w.until(noteCheckpoint, 1+w.rand.IntN(10))
+			w.must("ACL", "SETUSER", "worker", "-"+right)
+			w.begin("meanwhile", 5, everything)
+			worker.AwaitThat("says which command it may not give", func(_, stderr string) bool {
+				return strings.Contains(stderr, "NOPERM") && strings.Contains(strings.ToLower(stderr), right) ||
+					strings.Contains(stderr, "can't run this command") || strings.Contains(stderr, "ACL failure in script")
+			})
+			w.must("ACL", "SETUSER", "worker", "+@all")
+			w.begin("after", 5, everything)
+			w.verify()
+			stillUp(t, worker)
+		})
+	}
+}
