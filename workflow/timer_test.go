@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/workflow"
 )
 
