@@ -1,7 +1,9 @@
 package workflow_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -162,23 +164,38 @@ func TestNamesWithColons(t *testing.T) {
 	e.ok(e.Remove(e.ctx(), first))
 }
 
+type writer func([]byte)
+
+func (f writer) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
 // workflow-D7, workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
 func TestActivitiesOfTheGone(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{ActivityLease: 300 * time.Millisecond})
+	expired := make(chan struct{}, 10)
+	e := newEnv(t, func(o *workflow.Options) {
+		o.Log = slog.New(slog.NewTextHandler(writer(func(line []byte) {
+			if bytes.Contains(line, []byte("neither completed nor extended")) {
+				expired <- struct{}{}
+			}
+		}), nil))
+	})
+	w, _ := e.worker(workflow.WorkerOptions{})
+	slow, _ := e.other().worker(workflow.WorkerOptions{ActivityLease: 500 * time.Millisecond})
 	i := e.begin("a")
 	e.step(e.task(w), schedules(1, 2, 3, 4))
-	runs, hangs, fails := e.activity(w), e.activity(w), e.activity(w)
+	runs, hangs, fails := e.activity(w), e.activity(slow), e.activity(w)
 	e.ok(e.Terminate(e.ctx(), i, ""))
 	e.ok(e.Remove(e.ctx(), i))
 	e.begin("a")
 	e.step(e.task(w), schedules(1)) // the same refs, and none of the old results counts
 	e.is(runs.Complete(e.ctx(), event("Old", 1)), workflow.ErrLost)
 	e.is(fails.Release(e.ctx()), workflow.ErrLost)
-	_ = hangs // its lease ends
+	<-expired
+	e.is(hangs.Release(e.ctx()), workflow.ErrLost)
 	a := e.activity(w)
-	e.until("the lease has ended", func() bool { return hangs.Extend(e.ctx()) != nil })
 	e.ok(a.Complete(e.ctx(), event("New", 1)))
 	if task := e.task(w); types(task.Events) != "New/1" {
 		t.Errorf("events: %s", types(task.Events))
