@@ -32,6 +32,7 @@ func (b *Backend) GetActivityTask(ctx context.Context, queues []gowf.Queue) (*ba
 	if err != nil {
 		return nil, err
 	}
+	mark(event)
 	task := &backend.ActivityTask{
 		ID:               b.keep(t),
 		ActivityID:       event.ID,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,6 +77,7 @@ func New(c *workflow.Client, opts ...backend.BackendOption) (*Backend, error) {
 }
 
 func on(c *workflow.Client, o *backend.Options) *Backend {
+	o.ContextPropagators = append(slices.Clip(o.ContextPropagators), senders{})
 	return &Backend{core: c, options: o, activities: map[string]*workflow.ActivityTask{}}
 }
 

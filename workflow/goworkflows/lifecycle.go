@@ -51,11 +51,15 @@ func (b *Backend) CancelWorkflowInstance(ctx context.Context, instance *gowf.Ins
 	return translate(b.core.Cancel(ctx, toInstance(instance), e))
 }
 
-// SignalWorkflow delivers a signal to the active execution, or to the one that takes over from it. ErrInstanceNotFound: none is active. The same event again is not delivered again.
+// SignalWorkflow delivers a signal to the active execution, or to the one that takes over from it. ErrInstanceNotFound: none is active. The same event again is not delivered again,
+// nor is the signal of a workflow when the activity that sends it runs again.
 func (b *Backend) SignalWorkflow(ctx context.Context, instanceID string, event *history.Event) error {
 	e, err := toEvent(event)
 	if err != nil {
 		return err
+	}
+	if id := signalID(ctx); id != "" {
+		e.ID = id
 	}
 	return translate(b.core.Signal(ctx, instanceID, e))
 }
