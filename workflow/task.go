@@ -141,7 +141,8 @@ func (t *WorkflowTask) Context() context.Context { return t.entry.Context() }
 // Context is that of WorkflowTask.
 func (t *ActivityTask) Context() context.Context { return t.entry.Context() }
 
-// Extend begins the task's lease anew. ErrLost: it is not this worker's any more, or its instance has ended; stop working on it.
+// Extend begins the task's lease anew. ErrLost: it is not this worker's any more, or its instance has ended; stop working on it. It waits for Redis five seconds at most, and not longer than
+// the worker counts as alive.
 func (t *WorkflowTask) Extend(ctx context.Context) error {
 	return t.q.extend(ctx, t.entry, &t.lease, t.ID, t.Execution, "e", t.entry.ID)
 }
@@ -158,8 +159,13 @@ func (q *queue) extend(ctx context.Context, e *stream.Entry, l *lease, id, x, fi
 	if e.Context().Err() != nil || !l.extend() {
 		return ErrLost
 	}
-	reply, err := extendScript.Run(ctx, q.s.c.rdb, []string{e.Heartbeat(), q.s.keys.Run(id)}, q.s.base, e.Token(), value, field, x).AsStrSlice()
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	defer context.AfterFunc(e.Context(), cancel)() // others may have the task then, whether Redis answers or not
+	reply, err := extendScript.Run(call, q.s.c.rdb, []string{e.Heartbeat(), q.s.keys.Run(id)}, q.s.base, e.Token(), value, field, x).AsStrSlice()
 	switch {
+	case err != nil && e.Context().Err() != nil:
+		return ErrLost
 	case err != nil:
 		return fmt.Errorf("workflow: extend: %w", err)
 	case len(reply) != 1 || reply[0] != "ok":

@@ -1,0 +1,28 @@
+package workflow_test
+
+import (
+	"testing"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// A worker that Redis does not answer is told that its task is lost when its lease is over, and not when the connection is given up: by then another has it.
+func TestExtendWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	hangs := e.mortal(workflow.WorkerOptions{})
+	e.begin("a")
+	e.step(e.task(hangs.Worker), schedules(1))
+	a := e.activity(hangs.Worker)
+	e.begin("b")
+	task := e.task(hangs.Worker)
+	hangs.proxy.Stall(true)
+	e.is(a.Extend(e.ctx()), workflow.ErrLost)
+	e.is(task.Extend(e.ctx()), workflow.ErrLost)
+	hangs.proxy.Stall(false)
+	again := e.activity(hangs.Worker)
+	e.ok(again.Complete(e.ctx(), event("Done", 1)))
+	for range 2 {
+		e.step(e.task(hangs.Worker), finished)
+	}
+}
