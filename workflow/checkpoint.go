@@ -93,7 +93,7 @@ func (t *WorkflowTask) after(cp Checkpoint, now time.Time) (Info, error) {
 	switch cp.State {
 	case Active:
 	case ContinuedAsNew, Finished:
-		after.Outcome, after.Ended = cp.Outcome, &now
+		after.Outcome, after.Ended, after.LastEvent = cp.Outcome, &now, ""
 		next := cp.next(t.ID)
 		if cp.State == ContinuedAsNew && (next == nil || next.Instance.Execution == t.Execution) {
 			return after, &EventError{"Checkpoint.Messages", strconv.Itoa(len(cp.Messages)), "must start another execution of the instance if State is " + string(ContinuedAsNew)}
@@ -108,6 +108,9 @@ func (t *WorkflowTask) after(cp Checkpoint, now time.Time) (Info, error) {
 			return after, &EventError{fmt.Sprintf("Checkpoint.Executed[%d].Sequence", i), strconv.FormatInt(e.Sequence, 10), fmt.Sprintf("must be %d, one more than that before it in the history", after.LastSequence+1)}
 		}
 		after.LastSequence = e.Sequence
+		if !cp.State.Ended() {
+			after.LastEvent = e.ID
+		}
 	}
 	return after, nil
 }

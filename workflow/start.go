@@ -204,7 +204,7 @@ func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason 
 // terminated is what an execution, its history and its parent (nil = none) get when it is ended from outside.
 func terminated(before Info, now time.Time, reason string) (after Info, last Event, parent *Event) {
 	after = before
-	after.State, after.Outcome, after.Ended = Finished, Terminated, &now
+	after.State, after.Outcome, after.Ended, after.LastEvent = Finished, Terminated, &now, ""
 	after.LastSequence++
 	data, _ := json.Marshal(map[string]string{"reason": reason}) // strings always can be
 	last = Event{ID: newID(), Type: EventTerminated, Sequence: after.LastSequence, Time: now, Data: data}

@@ -65,7 +65,8 @@ type Info struct {
 	Outcome      Outcome           `json:"outcome,omitempty"`
 	Created      time.Time         `json:"created"`
 	Ended        *time.Time        `json:"ended,omitempty"`
-	LastSequence int64             `json:"last_sequence"` // of its history; 0 = it is empty
+	LastSequence int64             `json:"last_sequence"`        // of its history; 0 = it is empty
+	LastEvent    string            `json:"last_event,omitempty"` // ID of the event with that number while it is active; another one after a loss of data
 	Attributes   map[string]string `json:"attributes,omitempty"`
 	Metadata     json.RawMessage   `json:"metadata,omitempty"` // of the authoring library
 	Gate         *Gate             `json:"gate,omitempty"`     // nil = no limit
