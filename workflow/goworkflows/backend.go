@@ -11,6 +11,7 @@ import (
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/backend/history"
 	"github.com/cschleiden/go-workflows/backend/metrics"
+	"github.com/cschleiden/go-workflows/core"
 	"github.com/cschleiden/go-workflows/diag"
 	gowf "github.com/cschleiden/go-workflows/workflow"
 	"go.opentelemetry.io/otel/trace"
@@ -37,6 +38,7 @@ type Backend struct {
 	shift      *shift // nil = no task was asked for yet
 	closed     bool
 	caches     []*Cache
+	sequels    map[*core.WorkflowInstance]sequel // by the instance of a task
 	activities map[string]*workflow.ActivityTask // handed out, by the ID of their task
 	handed     uint64                            // activities so far
 }
@@ -78,7 +80,7 @@ func New(c *workflow.Client, opts ...backend.BackendOption) (*Backend, error) {
 
 func on(c *workflow.Client, o *backend.Options) *Backend {
 	o.ContextPropagators = append(slices.Clip(o.ContextPropagators), senders{})
-	return &Backend{core: c, options: o, activities: map[string]*workflow.ActivityTask{}}
+	return &Backend{core: c, options: o, sequels: map[*core.WorkflowInstance]sequel{}, activities: map[string]*workflow.ActivityTask{}}
 }
 
 // Close hands back the tasks that this process still holds and closes the connection if Open made it. Stop the workers first, and wait for them: an executor that is at work is not interrupted.

@@ -113,9 +113,16 @@ func (c *Cache) stop() {
 	})
 }
 
-// rewind closes an executor that has seen more than there is: Redis has lost the end of its data.
-func (c *Cache) rewind(instance *core.WorkflowInstance, last int64) {
-	c.change(asked, func() []*entry { return c.shelf.rewind(instance, last) })
+// seen is how far the executor of an instance that waits has seen.
+func (c *Cache) seen(instance *core.WorkflowInstance) (at point, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shelf.seen(instance)
+}
+
+// forget closes an executor that has seen what is not recorded any more: Redis has lost the end of its data.
+func (c *Cache) forget(instance *core.WorkflowInstance, at point) {
+	c.change(asked, func() []*entry { return c.shelf.forget(instance, at) })
 }
 
 // settling says that a task is not executed any more, but not yet whether it is recorded.
@@ -127,13 +134,13 @@ func (c *Cache) settling(task *core.WorkflowInstance) {
 	}
 }
 
-// settle ends the use of an executor, that has seen the history up to last.
-func (c *Cache) settle(task *core.WorkflowInstance, last int64, recorded bool) {
+// settle ends the use of an executor, that has seen the history up to a point.
+func (c *Cache) settle(task *core.WorkflowInstance, seen point, recorded bool) {
 	reason := full
 	if !recorded {
 		reason = asked
 	}
-	c.change(reason, func() []*entry { return c.shelf.settle(task, last, recorded && !c.stopped) })
+	c.change(reason, func() []*entry { return c.shelf.settle(task, seen, recorded && !c.stopped) })
 }
 
 // The library's own metrics and reasons.

@@ -26,6 +26,10 @@ func (x *fakeExecutor) ExecuteTask(context.Context, *backend.WorkflowTask) (*exe
 
 func (x *fakeExecutor) Close() { x.closed.Add(1) }
 
+func drawPoint(t *rapid.T) point {
+	return point{rapid.Int64Range(0, 3).Draw(t, "sequence"), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "event")}
+}
+
 func newCache(o CacheOptions) *Cache { return NewCache(on(nil, backend.ApplyOptions()), o) }
 
 func instanceOf(id string) *core.WorkflowInstance { return core.NewWorkflowInstance(id, "e") }
@@ -83,11 +87,11 @@ func TestCacheNeverClosesWhatIsUsed(t *testing.T) {
 			"record": func(t *rapid.T) {
 				task, _ := end(t)
 				c.settling(task)
-				c.settle(task, rapid.Int64Range(0, 9).Draw(t, "last"), true)
+				c.settle(task, drawPoint(t), true)
 			},
 			"fail": func(t *rapid.T) {
 				task, x := end(t)
-				c.settle(task, 0, false)
+				c.settle(task, point{}, false)
 				if x.closed.Load() != 1 {
 					t.Fatal("an executor was kept that has seen what was not recorded")
 				}
@@ -101,10 +105,10 @@ func TestCacheNeverClosesWhatIsUsed(t *testing.T) {
 					t.Fatal("not closed when its execution had ended")
 				}
 				c.settling(task)
-				c.settle(task, 9, true)
+				c.settle(task, point{9, "i"}, true)
 			},
 			"evict":  func(t *rapid.T) { _ = c.Evict(context.Background(), instance(t)) },
-			"rewind": func(t *rapid.T) { c.rewind(instance(t), rapid.Int64Range(0, 9).Draw(t, "last")) },
+			"forget": func(t *rapid.T) { c.forget(instance(t), drawPoint(t)) },
 			"expire": func(*rapid.T) {
 				c.change(expired, func() []*entry {
 					gone, _ := c.shelf.expire(time.Now().Add(time.Hour), c.ttl)
@@ -125,7 +129,7 @@ func TestCacheNeverClosesWhatIsUsed(t *testing.T) {
 		})
 		for len(tasks) > 0 {
 			task, _ := end(t)
-			c.settle(task, 0, rapid.Bool().Draw(t, "recorded"))
+			c.settle(task, point{}, rapid.Bool().Draw(t, "recorded"))
 		}
 		c.stop()
 		for x := range all {
@@ -145,7 +149,7 @@ func TestCacheKeepsTheMostRecentlyUsed(t *testing.T) {
 		task := instanceOf(id)
 		x, hit = execute(t, c, task)
 		x.busy.Store(false)
-		c.settle(task, 1, true)
+		c.settle(task, point{1, "a"}, true)
 		return x, hit
 	}
 	run("a")
@@ -162,19 +166,28 @@ func TestCacheKeepsTheMostRecentlyUsed(t *testing.T) {
 	}
 }
 
-func TestCacheForgetsExecutorsThatAreAheadOfHistory(t *testing.T) {
+func TestCacheForgets(t *testing.T) {
 	c := newCache(CacheOptions{})
+	if at, ok := c.seen(instanceOf("a")); ok {
+		t.Errorf("nobody has seen %v", at)
+	}
 	task := instanceOf("a")
 	x, _ := execute(t, c, task)
-	x.busy.Store(false)
-	c.settle(task, 7, true)
-	c.rewind(instanceOf("a"), 7)
-	if x.closed.Load() != 0 {
-		t.Error("closed although it has seen what there is")
+	if at, ok := c.seen(instanceOf("a")); ok {
+		t.Errorf("one that is used has seen %v", at)
 	}
-	c.rewind(instanceOf("a"), 6)
+	x.busy.Store(false)
+	c.settle(task, point{7, "g"}, true)
+	if at, ok := c.seen(instanceOf("a")); !ok || at != (point{7, "g"}) {
+		t.Errorf("it has seen %v, %v", at, ok)
+	}
+	c.forget(instanceOf("a"), point{7, "h"})
+	if x.closed.Load() != 0 {
+		t.Error("closed although it was used since")
+	}
+	c.forget(instanceOf("a"), point{7, "g"})
 	if x.closed.Load() != 1 {
-		t.Error("kept although it has seen more than there is")
+		t.Error("not closed")
 	}
 }
 
@@ -203,7 +216,7 @@ func TestCacheWaitsForTheOutcome(t *testing.T) {
 			if _, hit, err := c.Get(ctx, instanceOf("a")); hit || err == nil || err.Error() != "lost" {
 				t.Errorf("at the end of its context: %v, %v", hit, err)
 			}
-			c.settle(first, 3, recorded)
+			c.settle(first, point{3, "c"}, recorded)
 			if hit := <-got; hit != recorded {
 				t.Errorf("recorded %v, found %v", recorded, hit)
 			}
@@ -224,7 +237,7 @@ func TestCacheExpires(t *testing.T) {
 		x, _ := execute(t, c, idle)
 		y, _ := execute(t, c, busy)
 		time.Sleep(10 * time.Second)
-		c.settle(idle, 1, true)
+		c.settle(idle, point{1, "a"}, true)
 		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
 		if x.closed.Load() != 0 {
@@ -236,13 +249,13 @@ func TestCacheExpires(t *testing.T) {
 			t.Errorf("closed after a minute: idle %d, at work %d", x.closed.Load(), y.closed.Load())
 		}
 		z, _ := execute(t, c, idle)
-		c.settle(idle, 1, true)
+		c.settle(idle, point{1, "a"}, true)
 		stop()
 		synctest.Wait()
 		if !over.Load() || z.closed.Load() != 1 || y.closed.Load() != 0 {
 			t.Errorf("after the end: over %v, idle %d, at work %d", over.Load(), z.closed.Load(), y.closed.Load())
 		}
-		c.settle(busy, 1, true)
+		c.settle(busy, point{1, "a"}, true)
 		if y.closed.Load() != 1 {
 			t.Error("not closed after its use, though the cache was stopped")
 		}

@@ -11,6 +11,7 @@
 //
 // A worker keeps the goroutines of workflows that wait, so that it need not replay their histories. The library's own cache ends such goroutines when it is full, also of
 // workflows that are just running, which then fail or finish without a result. NewWorker brings a [Cache] that leaves those alone: the Backend tells it which they are.
+// What an executor knows is used only while the event that it has seen last is the recorded one: Redis may come back without the end of its data.
 // With worker.New everything else works, too.
 //
 // # What it adds

@@ -37,15 +37,16 @@ func TestDroppedTaskFreesItsExecutor(t *testing.T) {
 
 // taken is the executor of a task that is there until drop.
 func taken(t *testing.T, b *Backend, c *Cache) (x *fakeExecutor, drop func()) {
-	task := handOut(t, b, 0)
+	task := handOut(t, b, point{})
 	x, _ = execute(t, c, task.WorkflowInstance)
 	return x, func() { runtime.KeepAlive(task) }
 }
 
-func handOut(t *testing.T, b *Backend, last int64) *backend.WorkflowTask {
+// handOut is a task of an execution whose history goes up to last.
+func handOut(t *testing.T, b *Backend, last point) *backend.WorkflowTask {
 	t.Helper()
-	task, err := b.hand(&workflow.WorkflowTask{
-		Info:   workflow.Info{Instance: workflow.Instance{ID: "order-7", Execution: "e1"}, Queue: "fast", State: workflow.Active, LastSequence: last},
+	task, err := b.hand(t.Context(), &workflow.WorkflowTask{
+		Info:   workflow.Info{Instance: workflow.Instance{ID: "order-7", Execution: "e1"}, Queue: "fast", State: workflow.Active, LastSequence: last.sequence, LastEvent: last.id},
 		Events: []workflow.Event{{ID: "s1", Type: workflow.EventSignal}},
 	})
 	if err != nil {
@@ -55,7 +56,7 @@ func handOut(t *testing.T, b *Backend, last int64) *backend.WorkflowTask {
 }
 
 func TestHandOut(t *testing.T) {
-	task := handOut(t, on(nil, backend.ApplyOptions()), 5)
+	task := handOut(t, on(nil, backend.ApplyOptions()), point{5, "e"})
 	if task.ID != "order-7:e1" || task.Queue != "fast" || task.WorkflowInstanceState != core.WorkflowInstanceStateActive || task.Metadata == nil || task.LastSequenceID != 5 ||
 		len(task.NewEvents) != 1 || task.NewEvents[0].Type != history.EventType_SignalReceived {
 		t.Errorf("%+v", task)
@@ -66,19 +67,23 @@ func TestHandOut(t *testing.T) {
 func TestTaskOfThePastDropsTheExecutor(t *testing.T) {
 	b := on(nil, backend.ApplyOptions())
 	c := NewCache(b, CacheOptions{})
-	round := func(last, reached int64) (x *fakeExecutor, hit bool) {
+	round := func(last, reached point) (x *fakeExecutor, hit bool) {
 		task := handOut(t, b, last)
 		x, hit = execute(t, c, task.WorkflowInstance)
 		x.busy.Store(false)
 		b.settle(task.WorkflowInstance, reached, true)
 		return x, hit
 	}
-	x, _ := round(5, 8)
-	if _, hit := round(8, 10); !hit {
+	x, _ := round(point{5, "e"}, point{8, "h"})
+	if _, hit := round(point{8, "h"}, point{10, "j"}); !hit {
 		t.Error("not found for what comes next")
 	}
-	if _, hit := round(8, 10); hit || x.closed.Load() != 1 {
+	y, hit := round(point{8, "h"}, point{10, "k"})
+	if hit || x.closed.Load() != 1 {
 		t.Errorf("found %v, closed %d times", hit, x.closed.Load())
+	}
+	if _, hit := round(point{10, "j"}, point{12, "l"}); hit || y.closed.Load() != 1 {
+		t.Errorf("another event has the number: found %v, closed %d times", hit, y.closed.Load())
 	}
 }
 
@@ -92,7 +97,7 @@ func TestHandOutErrors(t *testing.T) {
 		"state":    {Info: odd},
 		"metadata": {Info: bad},
 	} {
-		if task, err := b.hand(t2); err == nil {
+		if task, err := b.hand(t.Context(), t2); err == nil {
 			t.Errorf("%s: %+v", name, task)
 		}
 	}

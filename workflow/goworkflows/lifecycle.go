@@ -109,6 +109,9 @@ func (b *Backend) GetWorkflowInstanceHistory(ctx context.Context, instance *gowf
 	if lastSequenceID != nil {
 		after = *lastSequenceID
 	}
+	if events, ok := b.sequel(instance, after); ok {
+		return fromEvents(events)
+	}
 	events, err := ask(ctx, func() ([]workflow.Event, error) { return b.core.History(ctx, toInstance(instance), after) })
 	if err != nil {
 		return nil, err

@@ -24,7 +24,13 @@ type entry struct {
 	settled  chan struct{} // closed when its use is over; nil = not known to be soon
 	place    *list.Element
 	since    time.Time // in that place
-	last     int64     // sequence number that it has seen
+	seen     point     // of the history
+}
+
+// point is an event of a history: how far it was seen. After a loss of data another event may have its number.
+type point struct {
+	sequence int64
+	id       string
 }
 
 func newShelf(size int) shelf {
@@ -93,7 +99,7 @@ func (s *shelf) evict(task *core.WorkflowInstance) []*entry {
 	return s.take(e)
 }
 
-func (s *shelf) settle(task *core.WorkflowInstance, last int64, keep bool) []*entry {
+func (s *shelf) settle(task *core.WorkflowInstance, seen point, keep bool) []*entry {
 	e := s.used[task]
 	if e == nil {
 		return nil
@@ -102,17 +108,26 @@ func (s *shelf) settle(task *core.WorkflowInstance, last int64, keep bool) []*en
 	if !keep || s.newest[e.key] != e {
 		return s.take(e)
 	}
-	e.last, e.since = last, time.Now()
+	e.seen, e.since = seen, time.Now()
 	e.place = s.idle.PushBack(e)
 	return s.surplus()
 }
 
-func (s *shelf) rewind(i *core.WorkflowInstance, last int64) []*entry {
+// seen is how far the executor of i has seen, if it is idle.
+func (s *shelf) seen(i *core.WorkflowInstance) (at point, ok bool) {
 	e := s.newest[key(i)]
-	if e == nil || e.task != nil || e.last <= last {
+	if e == nil || e.task != nil {
+		return point{}, false
+	}
+	return e.seen, true
+}
+
+// forget takes an executor off the shelf that is idle and has seen what it should not.
+func (s *shelf) forget(i *core.WorkflowInstance, at point) []*entry {
+	if is, ok := s.seen(i); !ok || is != at {
 		return nil
 	}
-	return s.take(e)
+	return s.take(s.newest[key(i)])
 }
 
 func (s *shelf) surplus() (gone []*entry) {

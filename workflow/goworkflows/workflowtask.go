@@ -34,11 +34,11 @@ func (b *Backend) GetWorkflowTask(ctx context.Context, queues []gowf.Queue) (*ba
 	if ctx.Err() != nil { // nobody would look at it
 		return nil, translate(t.Release(context.WithoutCancel(ctx)))
 	}
-	return b.hand(t)
+	return b.hand(ctx, t)
 }
 
 // hand translates t. If that fails, it stays with this process until its lease is over: others may know its events.
-func (b *Backend) hand(t *workflow.WorkflowTask) (*backend.WorkflowTask, error) {
+func (b *Backend) hand(ctx context.Context, t *workflow.WorkflowTask) (*backend.WorkflowTask, error) {
 	events, err := fromEvents(t.Events)
 	if err != nil {
 		return nil, err
@@ -62,18 +62,17 @@ func (b *Backend) hand(t *workflow.WorkflowTask) (*backend.WorkflowTask, error) 
 		NewEvents:             events,
 		CustomData:            h,
 	}
-	for _, c := range b.allCaches() {
-		c.rewind(task.WorkflowInstance, task.LastSequenceID)
-	}
+	b.review(ctx, task.WorkflowInstance, t)
 	// A task whose execution fails is dropped by the library without a word. While it is executed it is in use, so that when it is garbage, its executor is not at work any more.
-	h.dropped = runtime.AddCleanup(task, func(i *core.WorkflowInstance) { go b.settle(i, 0, false) }, task.WorkflowInstance)
+	h.dropped = runtime.AddCleanup(task, func(i *core.WorkflowInstance) { go b.settle(i, point{}, false) }, task.WorkflowInstance)
 	return task, nil
 }
 
-// settle tells the caches that nobody works on a task any more, and whether all of it was recorded, up to sequence number last.
-func (b *Backend) settle(i *core.WorkflowInstance, last int64, recorded bool) {
+// settle tells the caches that nobody works on a task any more, and whether all of it was recorded, up to a point.
+func (b *Backend) settle(i *core.WorkflowInstance, at point, recorded bool) {
+	b.sequel(i, 0) // it was not asked for
 	for _, c := range b.allCaches() {
-		c.settle(i, last, recorded)
+		c.settle(i, at, recorded)
 	}
 }
 
@@ -109,11 +108,11 @@ func (b *Backend) CompleteWorkflowTask(
 	if err == nil {
 		err = h.task.Complete(ctx, cp)
 	}
-	last := task.LastSequenceID
+	at := point{h.task.LastSequence, h.task.LastEvent}
 	if n := len(executed); n > 0 {
-		last = executed[n-1].SequenceID
+		at = point{executed[n-1].SequenceID, executed[n-1].ID}
 	}
-	b.settle(task.WorkflowInstance, last, err == nil)
+	b.settle(task.WorkflowInstance, at, err == nil)
 	if refused(err) {
 		b.options.Logger.ErrorContext(ctx, "goworkflows: what a workflow did cannot be recorded, it has failed", "instance", task.ID, "error", err)
 		if cp, err = b.failedExecution(task, executed, err); err == nil {
