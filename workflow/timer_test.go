@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/workflow"
 )
 
