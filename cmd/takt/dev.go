@@ -13,7 +13,7 @@ import (
 
 type devCmd struct {
 	ServeConfig
-	Example    string `type:"path" help:"Folder of the station to simulate; the built-in example if not given." placeholder:"DIR"`
+	Example    string `type:"path" help:"Folder of the station to simulate, with recipe.json, station.yaml and equipment.yaml; the built-in example if not given." placeholder:"DIR"`
 	MQTTListen string `name:"mqtt-listen" help:"Where a broker that takt starts listens." default:"127.0.0.1:1883" placeholder:"ADDR"`
 	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed."`
 	NoStation  bool   `help:"Do not simulate the station: yours does."`
@@ -31,7 +31,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	if err := c.validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	ex, err := loadExample(c.Example)
+	ex, err := loadStation(c.Example)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

@@ -44,38 +44,42 @@ const (
 	equipmentFile     = "equipment.yaml"
 )
 
+// folder is where the files of an example are.
+type folder struct {
+	fs.FS
+	dir string // "" = the built-in example
+}
+
+func openExample(dir string) folder {
+	if dir == "" {
+		return folder{gearboxcover.Files, ""}
+	}
+	return folder{os.DirFS(dir), dir}
+}
+
+func (f folder) read(name string) ([]byte, error) {
+	text, err := fs.ReadFile(f, name)
+	if err != nil && f.dir != "" {
+		return nil, fmt.Errorf("an example needs %s: %w", f.path(name), err)
+	}
+	return text, err
+}
+
+func (f folder) path(name string) string { return filepath.Join(f.dir, name) }
+
 // loadExample reads the folder dir, or the built-in example if dir is "".
 func loadExample(dir string) (*example, error) {
-	var files fs.FS = gearboxcover.Files
-	if dir != "" {
-		files = os.DirFS(dir)
-	}
-	read := func(name string) ([]byte, error) {
-		text, err := fs.ReadFile(files, name)
-		if err != nil && dir != "" {
-			return nil, fmt.Errorf("an example needs %s: %w", filepath.Join(dir, name), err)
-		}
-		return text, err
-	}
-	var e example
-	text, err := read(ordersFile)
+	f := openExample(dir)
+	text, err := f.read(ordersFile)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := mes.ParseOrders(filepath.Join(dir, ordersFile), text)
+	lists, err := mes.ParseOrders(f.path(ordersFile), text)
 	if err != nil {
 		return nil, err
 	}
-	if text, err = read(configurationFile); err != nil {
-		return nil, err
-	}
-	if e.configuration, err = station.ParseConfiguration(filepath.Join(dir, configurationFile), text, files); err != nil {
-		return nil, err
-	}
-	if text, err = read(equipmentFile); err != nil {
-		return nil, err
-	}
-	if e.equipment, err = station.ParseEquipment(filepath.Join(dir, equipmentFile), text); err != nil {
+	e, err := loadStation(dir)
+	if err != nil {
 		return nil, err
 	}
 	for _, list := range lists {
@@ -87,7 +91,27 @@ func loadExample(dir string) (*example, error) {
 		}
 	}
 	if len(e.orders) == 0 {
-		return nil, fmt.Errorf("%s holds no job order", filepath.Join(dir, ordersFile))
+		return nil, fmt.Errorf("%s holds no job order", f.path(ordersFile))
+	}
+	return e, nil
+}
+
+// loadStation is loadExample without the orders, for those who send none.
+func loadStation(dir string) (*example, error) {
+	f := openExample(dir)
+	var e example
+	text, err := f.read(configurationFile)
+	if err != nil {
+		return nil, err
+	}
+	if e.configuration, err = station.ParseConfiguration(f.path(configurationFile), text, f); err != nil {
+		return nil, err
+	}
+	if text, err = f.read(equipmentFile); err != nil {
+		return nil, err
+	}
+	if e.equipment, err = station.ParseEquipment(f.path(equipmentFile), text); err != nil {
+		return nil, err
 	}
 	return &e, nil
 }
