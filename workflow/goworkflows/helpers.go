@@ -33,6 +33,17 @@ func (b *Backend) Start(ctx context.Context, o StartOptions, wf gowf.Workflow, a
 	return instance, translate(repeat(ctx, func() error { return b.core.Start(ctx, *s) }))
 }
 
+// SignalOnce is Client.SignalWorkflow of the library for a signal that has an identity, such as the id of the message that it tells of: the same eventID is delivered to an instance once
+// within 15 minutes (Options.KnownFor of the core), so after an error, or a crash before its answer, it may be sent again. backend.ErrInstanceNotFound: no execution of the instance is active.
+func (b *Backend) SignalOnce(ctx context.Context, eventID, instanceID, signal string, arg any) error {
+	c := &capture{Backend: b}
+	if err := client.New(c).SignalWorkflow(ctx, instanceID, signal, arg); err != nil {
+		return err
+	}
+	c.event.ID = eventID
+	return b.SignalWorkflow(ctx, instanceID, c.event)
+}
+
 // SignalWithStart signals the active execution of an instance, or starts one if none is, which finds the signal waiting. started says which. Nothing can come between the two.
 func (b *Backend) SignalWithStart(ctx context.Context, signal string, arg any, o StartOptions, wf gowf.Workflow, args ...any) (started bool, err error) {
 	s, _, err := b.newStart(ctx, o, wf, args)

@@ -33,7 +33,7 @@ func helped(t *testing.T) (*goworkflows.Backend, context.Context) {
 	t.Helper()
 	b := open(t, testenv.Redis(t))
 	w := goworkflows.NewWorker(b, nil)
-	for _, f := range []any{greet, refuse, heard} {
+	for _, f := range []any{greet, refuse, heard, both} {
 		if err := w.RegisterWorkflow(f); err != nil {
 			t.Fatal(err)
 		}
@@ -106,6 +106,36 @@ func TestSignalWithStart(t *testing.T) {
 	}
 	if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "b"}); got != "second" || err != nil {
 		t.Errorf("result %q, %v", got, err)
+	}
+}
+
+// both returns the first two signals.
+func both(ctx gowf.Context) (string, error) {
+	texts := gowf.NewSignalChannel[string](ctx, "text")
+	first, _ := texts.Receive(ctx)
+	second, _ := texts.Receive(ctx)
+	return first + ", " + second, nil
+}
+
+func TestSignalOnce(t *testing.T) {
+	b, ctx := helped(t)
+	i, err := b.Start(ctx, named("a"), both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "one", "two"} {
+		if err := b.SignalOnce(ctx, "event-"+text, "a", "text", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := goworkflows.Result[string](ctx, b, i); got != "one, two" || err != nil {
+		t.Errorf("result %q, %v", got, err)
+	}
+	if err := b.SignalOnce(ctx, "event-three", "a", "text", "three"); !errors.Is(err, backend.ErrInstanceNotFound) {
+		t.Errorf("to one that has ended: %v", err)
+	}
+	if err := b.SignalOnce(ctx, "", "a", "text", "four"); err == nil || errors.Is(err, backend.ErrInstanceNotFound) {
+		t.Errorf("without an id: %v", err)
 	}
 }
 
