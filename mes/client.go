@@ -20,7 +20,7 @@ type Options struct {
 
 	TopicPrefix   string // of Takt; default takt
 	ResponseTopic string // where answers come, for this client alone; default mes/responses/{ClientID}
-	Source        string // CloudEvents source of the commands; default urn:takt:mes:{ClientID}
+	Source        string // CloudEvents source of the commands, which are known by it and their id; default urn:takt:mes:{ClientID}
 
 	RepeatAfter time.Duration // an unanswered command is sent again after this, default 5 s
 

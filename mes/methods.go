@@ -12,7 +12,8 @@ import (
 // Call is one job method called for one order.
 type Call struct {
 	// ID is the CloudEvent id of the command, "" = a new one. Takt answers an id that it knows with the stored answer, so an
-	// MES that keeps the id may ask again after its own restart without doing anything twice (for two hours).
+	// MES that keeps the id may ask again after its own restart without doing anything twice (for two hours). The source
+	// must be the same, too: set Options.Source if the one who asks again has another ClientID.
 	ID string
 
 	Scope      isa95.Scope
