@@ -201,7 +201,7 @@ func orderByHand(ctx context.Context, s settings, customer string, products []st
 		return err
 	}
 	defer b.Close()
-	o := Order{Number: fmt.Sprintf("SO-%d", time.Now().Unix()), Customer: customer, Lines: linesOf(products), Terms: usual}
+	o := Order{Number: fmt.Sprintf("SO-%d", time.Now().UnixMilli()), Customer: customer, Lines: linesOf(products), Terms: usual}
 	i, err := place(ctx, b, o)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (d *diary) await(ctx context.Context, text string) error {
 	}
 }
 
-// with are the lines that have text. d.mu is held.
+// with is all. d.mu is held.
 func (d *diary) with(text string) (found []string) {
 	for _, line := range d.lines {
 		if strings.Contains(line, text) {
@@ -65,6 +65,17 @@ func (d *diary) with(text string) (found []string) {
 	return found
 }
 
+// last is the last line.
+func (d *diary) last() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.lines) == 0 {
+		return ""
+	}
+	return d.lines[len(d.lines)-1]
+}
+
+// all are the lines that have text.
 func (d *diary) all(text string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -81,7 +81,7 @@ func everything(ctx context.Context, s settings, stays bool, out io.Writer) (err
 	defer func() { err = errors.Join(err, b.Close()) }()
 	first := 1001
 	if stays {
-		first = int(time.Now().Unix()) // Takt still knows the job orders of the last run
+		first = int(time.Now().UnixMilli()) // Takt still knows the job orders of the last run
 	}
 	err = (&day{plant: p, b: b, out: out, next: first}).run()
 	if stays && err == nil {

@@ -171,6 +171,36 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// A worker that cannot work is an end, and says why.
+func TestWorkerFails(t *testing.T) {
+	p := &plant{settings: settings{redis: "nonsense", mqtt: "mqtt://127.0.0.1:1", prefix: "t", data: t.TempDir()}}
+	p.ctx, p.fail = context.WithCancelCause(t.Context())
+	if err := p.hire(); err != nil {
+		t.Fatal(err)
+	}
+	err := p.diary.await(p.ctx, "credit")
+	if err == nil || !strings.Contains(err.Error(), "the worker has ended") || !strings.Contains(err.Error(), "goworkflows:") {
+		t.Errorf("%v", err)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The command line says what it takes.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"worker":                  "with --redis and --mqtt",
+		"--redis redis://x order": "PRODUCT[:QUANTITY]",
+		"--redis redis://x":       "both, or none",
+		"dance":                   `["dance"]`,
+	} {
+		if err := command(t.Context(), strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}
+
 func times(lines []string, line string) int {
 	return len(slices.DeleteFunc(lines, func(l string) bool { return l != line }))
 }

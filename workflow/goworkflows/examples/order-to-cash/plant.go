@@ -68,7 +68,7 @@ func (p *plant) startTakt() error {
 	p.takt = takt
 	go func() {
 		<-takt.gone
-		p.fail(fmt.Errorf("takt has ended: %v", p.diary.all("takt:")))
+		p.fail(fmt.Errorf("takt has ended: %q", p.diary.last()))
 	}()
 	if err := p.diary.await(p.ctx, "Takt is up."); err != nil {
 		return err
@@ -119,14 +119,24 @@ func (p *plant) switchOn() error {
 	return s.Ready(p.ctx)
 }
 
-// hire starts a worker, in a process of its own.
-func (p *plant) hire(env ...string) (err error) {
+// hire starts a worker, in a process of its own. One that ends by itself is the end of the plant; one that is killed is not.
+func (p *plant) hire(env ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	p.worker, err = startProcess(p.data, &p.diary, env, self, "--redis", p.redis, "--mqtt", p.mqtt, "--prefix", p.prefix, "--data", p.data, "worker")
-	return err
+	w, err := startProcess(p.data, &p.diary, env, self, "--redis", p.redis, "--mqtt", p.mqtt, "--prefix", p.prefix, "--data", p.data, "worker")
+	if err != nil {
+		return err
+	}
+	p.worker = w
+	go func() {
+		<-w.gone
+		if w.cmd.ProcessState.ExitCode() > 0 {
+			p.fail(fmt.Errorf("the worker has ended: %q", p.diary.last()))
+		}
+	}()
+	return nil
 }
 
 // dismiss ends the worker with a signal.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,6 +58,9 @@ func orderToCash(ctx workflow.Context, o Order) (Outcome, error) {
 	s := sale{Order: o}
 	why := s.produce(ctx)
 	ctx = workflow.NewDisconnectedContext(ctx) // a cancellation is not heard from here on: what is made is shipped and paid for, what is not is undone
+	if errors.Is(why, workflow.Canceled) {
+		why = errors.New("it was cancelled")
+	}
 	if why != nil {
 		return Outcome{Why: why.Error()}, s.compensate(ctx, why)
 	}
