@@ -50,6 +50,10 @@ func (w *Worker) failed(t *ActivityTask, cause error) (text string, err error) {
 }
 
 func failure(_ *ActivityTask, cause error) Event {
-	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": "the activity was given up: " + cause.Error()}}) // strings always can be
+	message := "the activity killed worker after worker and was given up: " + cause.Error()
+	if errors.Is(cause, errDeleted) {
+		message = "the activity was given up: " + cause.Error()
+	}
+	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": message}}) // strings always can be
 	return Event{Type: EventActivityErr, Data: data}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/taktworks/takt/internal/stream"
 )
 
-// version is that of documents and events as this program writes them. A later one that an earlier program must not touch says so in a field "v"; one that only adds fields does not,
+// version is that of documents and events as this program writes them. A later one that an earlier program must not touch says so in a field "version"; one that only adds fields does not,
 // and those fields outlive what earlier programs write.
 const version = 1
 
@@ -26,10 +26,10 @@ func strictly(text string, v any) (more bool, err error) {
 		return false, nil
 	}
 	var says struct {
-		V int `json:"v"`
+		Version int `json:"version"`
 	}
-	if json.Unmarshal([]byte(text), &says) == nil && says.V > version {
-		return true, fmt.Errorf("%w: %d, this one knows %d", errVersion, says.V, version)
+	if json.Unmarshal([]byte(text), &says) == nil && says.Version > version {
+		return true, fmt.Errorf("%w: %d, this one knows %d", errVersion, says.Version, version)
 	}
 	return true, json.Unmarshal([]byte(text), v)
 }

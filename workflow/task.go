@@ -99,9 +99,9 @@ func (q *queue) task(e *stream.Entry, words []string) (*WorkflowTask, error) {
 		return nil, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)
 	}
 	for i, text := range words[2:] {
-		more, err := strictly(text, &t.Events[i])
-		if err != nil {
-			return nil, fmt.Errorf("workflow: an event that is stored cannot be read: %w", err)
+		var more bool
+		if t.Events[i], more, err = decodeKnown(text); err != nil {
+			return nil, err
 		}
 		if more {
 			if t.later == nil {
@@ -128,9 +128,9 @@ func (q *queue) handleActivity(_ context.Context, e *stream.Entry) (stream.Resul
 }
 
 func (q *queue) activity(e *stream.Entry) (*ActivityTask, error) {
-	var event Event
-	if _, err := strictly(e.Fields["d"], &event); err != nil {
-		return nil, fmt.Errorf("workflow: an activity that is stored cannot be read: %w", err)
+	event, _, err := decodeKnown(e.Fields["d"])
+	if err != nil {
+		return nil, err
 	}
 	return &ActivityTask{Instance: Instance{ID: e.Fields["i"], Execution: e.Fields["x"]}, Queue: q.name, Event: event, Attempt: int(e.Deliveries), q: q, entry: e}, nil
 }

@@ -115,9 +115,9 @@ func TestWorkflowFault26VersionSkew(t *testing.T) {
 	w.begin("terminated", 1, flowPlan{Timer: time.Hour})
 	document("terminated-0", `priority="kept"`)
 	w.begin("future-document", 1, everything)
-	document("future-document-0", `v=7`)
+	document("future-document-0", `version=7`)
 	w.begin("future-event", 1, everything)
-	event("future-event-0", `v=7`)
+	event("future-event-0", `version=7`)
 	w.begin("unknown-type", 1, flowPlan{Signal: true})
 	if err := w.flows.Signal(w.ctx(), "unknown-type-0", workflow.Event{ID: "of the future", Type: "SomethingNew", Time: time.Now()}); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestWorkflowFault26VersionSkew(t *testing.T) {
 	}
 	history, err := w.must("LRANGE", k.History("more-0", "x"), "0", "-1").AsStrSlice()
 	if err != nil || !slices.ContainsFunc(history, func(e string) bool {
-		return strings.Contains(e, `"trace":"0af7651916cd43dd"`) && strings.Contains(e, `"seq":`)
+		return strings.Contains(e, `"trace":"0af7651916cd43dd"`) && strings.Contains(e, `"s":`)
 	}) {
 		t.Errorf("history: %q, %v", history, err)
 	}
@@ -149,9 +149,9 @@ func TestWorkflowFault26VersionSkew(t *testing.T) {
 	old.Stop()
 	for _, id := range []string{"future-document-0", "future-event-0"} { // those who upgrade know it
 		if id == "future-document-0" {
-			document(id, "v=1")
+			document(id, "version=1")
 		} else {
-			event(id, "v=1")
+			event(id, "version=1")
 		}
 	}
 	w.besides = map[string]string{"terminated-0": string(workflow.Terminated)}
