@@ -32,7 +32,7 @@ func (c *Client) Start(ctx context.Context, s Start) error {
 }
 
 // Signal gives an event to the execution that is active, whichever that is; it outlives a continuation. ErrNotFound: none is active. The same Event.ID is
-// delivered once within Options.KnownFor, so after any other error it is safe to signal again.
+// delivered once within Options.KnownFor, so after any other error it is safe to signal again. Where its start is on its way from another shard, it waits for that, 30 s at most.
 func (c *Client) Signal(ctx context.Context, id string, e Event) error {
 	if err := checkName("Signal id", id); err != nil {
 		return err
@@ -59,7 +59,15 @@ func (c *Client) give(ctx context.Context, i Instance, e Event) error {
 		outlives = "1"
 	}
 	home := c.of(i.ID)
-	word, err := home.act(ctx, once(i.ID, e), home.keys.Run(i.ID), "event", i.ID, i.Execution, text, outlives)
+	act := func() (string, error) {
+		return home.act(ctx, once(i.ID, e), home.keys.Run(i.ID), "event", i.ID, i.Execution, text, outlives)
+	}
+	word, err := act()
+	if unheard := word == "later" || word == "gone" && i.Execution == ""; unheard && len(c.shards) > 1 {
+		if err = c.arrived(ctx, i.ID); err == nil {
+			word, err = act()
+		}
+	}
 	switch {
 	case err != nil && (word == "" || word == "ok" || word == "dup"):
 		return fmt.Errorf("workflow: %s for %s: %w", e.Type, i.ID, err)
