@@ -35,6 +35,7 @@ func TestBackend(t *testing.T) { suite(t, test.BackendTest) }
 func TestEndToEnd(t *testing.T) { suite(t, test.EndToEndBackendTest) }
 
 func suite(t *testing.T, run func(*testing.T, func(...backend.BackendOption) test.TestBackend, func(test.TestBackend))) {
+	t.Parallel()
 	srv := testenv.Redis(t)
 	run(t, func(opts ...backend.BackendOption) test.TestBackend { return open(t, srv, opts...) }, func(b test.TestBackend) { shut(t, b) })
 }

@@ -24,6 +24,7 @@ import (
 
 // Programs made up by chance end alike here and on the library's own backend, with the same histories.
 func TestLikeTheLibrarysOwn(t *testing.T) {
+	t.Parallel()
 	programs := 12
 	if os.Getenv("TAKT_TEST_LONG") != "" {
 		programs = 200
