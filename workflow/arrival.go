@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/taktworks/takt/internal/lifecycle"
 )
 
@@ -48,7 +46,7 @@ func (s *shard) sends(ctx context.Context, home *shard, id string) (bool, error)
 	to := strconv.Itoa(home.n)
 	for from := "-"; ; {
 		page, err := s.c.rdb.Do(ctx, s.c.rdb.B().Xrange().Key(s.keys.Outbox()).Start(from).End("+").Count(checkPage).Build()).AsXRange()
-		if err != nil && !rueidis.IsRedisNil(err) {
+		if err != nil {
 			return false, err
 		}
 		for _, m := range page {
