@@ -2,6 +2,7 @@ package rig
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -181,7 +182,7 @@ func (p *Process) AwaitThat(what string, ok func(stdout, stderr string) bool) {
 // Signal sends a signal; to a process that has ended it does nothing.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil && !p.Gone() {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Errorf("%s: signal %v: %v", p.name, s, err)
 	}
 }
