@@ -35,7 +35,7 @@ func strictly(text string, v any) (more bool, err error) {
 }
 
 // changed are the fields of a document that change after its start.
-var changed = []string{"state", "outcome", "ended", "last_sequence"}
+var changed = []string{"state", "outcome", "ended", "last_sequence", "last_event"}
 
 // over is text, a document or an event, with the fields of fresh in it: those that are named, which it loses if fresh has none, or all that fresh has.
 func over(text, fresh string, named ...string) (string, error) {

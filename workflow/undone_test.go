@@ -85,6 +85,30 @@ func TestWhoseCheckpoint(t *testing.T) {
 	e.ok(e.Terminate(e.ctx(), i, "enough"))
 }
 
+// A document that a later version has added to loses nothing by a checkpoint, and all that a checkpoint changes is changed in it.
+func TestDocumentWithMore(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("one")
+	key := e.key("doc:" + i.String())
+	doc, err := e.do("GET", key).ToString()
+	e.ok(err)
+	e.do("SET", key, strings.Replace(doc, "{", `{"priority":12345678901234567890,`, 1))
+	k := e.task(w)
+	e.step(k)
+	if info := e.info(i); info.LastSequence != 1 || info.LastEvent != k.Events[0].ID || info.State != workflow.Active {
+		t.Errorf("after a checkpoint: %+v", info)
+	}
+	e.ok(e.Signal(e.ctx(), "one", event(workflow.EventSignal, 0)))
+	e.step(e.task(w), finished)
+	if info := e.info(i); info.LastSequence != 2 || info.LastEvent != "" || info.Outcome != workflow.Completed || info.Ended == nil {
+		t.Errorf("at the end: %+v", info)
+	}
+	if doc, err = e.do("GET", key).ToString(); err != nil || !strings.Contains(doc, `"priority":12345678901234567890`) {
+		t.Errorf("document %s, %v", doc, err)
+	}
+}
+
 // A right that a script needs is withdrawn: it says so before it writes anything, Complete waits for it to be given back, and nothing is there by half.
 func TestRightWithdrawn(t *testing.T) {
 	said := make(chan string, 100)

@@ -85,7 +85,7 @@ func TestWorkflowFault11SlowRedis(t *testing.T) {
 				workers = append(workers, w.worker(flowConfig{URL: p.URL, Lease: c.lease}))
 			}
 			n := scaled(8, 1000)
-			starter := w.starter(flowConfig{Name: "load", Count: n, Every: 5 * time.Millisecond, Plan: everything})
+			starter := w.starter(flowConfig{Name: "load", Count: n, Every: 5 * time.Millisecond, Plan: flowPlan{Activities: 2, Timer: 20 * time.Millisecond}})
 			w.until(noteCheckpoint, n/2)
 			c.slow(w, proxies)
 			w.ended(starter)
