@@ -64,26 +64,27 @@ func (l *loop) wake() {
 // session is the time of a group under one token.
 type session struct {
 	*loop
-	epoch *epoch
-	held  *held
-	pace  pace
-	acks  *acker
-	ctx   context.Context // of handlers: ends with the token, or when the time to drain is over
-	end   context.CancelCauseFunc
-	own   string        // next id of the own pending entries to read, "" = done
-	grace time.Duration // with Free: of those, the younger ones are left to Offer for now
-	made  bool          // the groups exist
-	mixed bool          // several streams may have more than fits: a plain read would take as much of each, so that Order counted for nothing
-	empty bool          // the last wait for new entries was for all streams and ended with none: there is nothing to be read before the next
-	sweep time.Time
-	woken time.Time // when the slots were last told to look again for what may begin
+	epoch   *epoch
+	held    *held
+	pace    pace
+	acks    *acker
+	ctx     context.Context // of handlers: ends with the token, or when the time to drain is over
+	end     context.CancelCauseFunc
+	own     string        // next id of the own pending entries to read, "" = done
+	resumed bool          // there was a session before this one
+	grace   time.Duration // with Free: of those, the younger ones are left to Offer for now
+	made    bool          // the groups exist
+	mixed   bool          // several streams may have more than fits: a plain read would take as much of each, so that Order counted for nothing
+	empty   bool          // the last wait for new entries was for all streams and ended with none: there is nothing to be read before the next
+	sweep   time.Time
+	woken   time.Time // when the slots were last told to look again for what may begin
 }
 
 func newSession(l *loop, e *epoch) *session {
 	s := &session{loop: l, epoch: e, held: newHeld(l), own: "-", mixed: true}
 	s.ctx, s.end = context.WithCancelCause(l.work)
 	s.acks = newAcker(s)
-	l.now.Store(s)
+	s.resumed = l.now.Swap(s) != nil
 	return s
 }
 

@@ -165,6 +165,30 @@ func TestTokenLostWhileLater(t *testing.T) {
 	e.empty()
 }
 
+// What a worker had when it lost its token, and nobody else took over, comes again although nobody asks: while it lives, no other worker would look for it.
+func TestAstrayEntriesComeUnasked(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	p := newTakers(Group{})
+	m := e.joinGroup("w", victimTTL, p.group)
+	e.add("v")
+	p.ask(1)
+	en := p.take(t, 1)[0]
+	m.proxy.Stall(true)
+	wait(t, "end of the context", en.Context().Done())
+	m.proxy.Stall(false)
+	again := p.take(t, 1)[0]
+	if again.ID != en.ID {
+		t.Errorf("%s came, want %s", again.ID, en.ID)
+	}
+	again.End(false)
+	again = p.take(t, 1)[0]
+	if again.ID != en.ID {
+		t.Errorf("%s came, want %s", again.ID, en.ID)
+	}
+	m.done(again)
+	e.empty()
+}
+
 // A process dies while others have its entries: another worker gets all of them.
 func TestDeathWhileLater(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))

@@ -102,6 +102,9 @@ func (s *session) awaitRoom(run context.Context) int {
 		if room := s.room(); room > 0 {
 			return room
 		}
+		if s.astray() {
+			return ownPage
+		}
 		if s.g.Closed != nil && look == nil {
 			timer := time.NewTimer(longestSweep)
 			defer timer.Stop()
@@ -117,6 +120,10 @@ func (s *session) awaitRoom(run context.Context) int {
 	}
 	return 0
 }
+
+// astray says that entries may be pending for this worker that it does not hold: it had them under the token before, or somebody gave them up. They are
+// looked for even if there is no room: as long as this worker lives, nobody else takes them.
+func (s *session) astray() bool { return s.resumed && s.own != "" || s.held.again.Load() }
 
 // room is how many more entries may be taken in now.
 func (s *session) room() int {
