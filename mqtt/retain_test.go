@@ -92,8 +92,11 @@ func TestRetainedDefaultWindows(t *testing.T) {
 func TestRetainedBesideSubscriptions(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		pub, c, box := connected(t, b.URL, "pub"), connected(t, b.URL, "c", withSession), newInbox()
-		if err := c.Subscribe(within(t), box.sub("mine/+")); err != nil {
-			t.Fatal(err)
+		// A broker may look for retained messages after it has acknowledged; when it acknowledges the next request, it has.
+		for _, filter := range []string{"mine/+", "unused"} {
+			if err := c.Subscribe(within(t), box.sub(filter)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for _, topic := range []string{"mine/1", "other/1"} {
 			if err := pub.Retain(within(t), topic, []byte("x"), 0); err != nil {
