@@ -102,7 +102,10 @@ func message(task *backend.WorkflowTask, m *history.WorkflowEvent) (workflow.Mes
 	if msg.Start, err = start(m.WorkflowInstance, m.HistoryEvent, task.Queue); err != nil {
 		return msg, err
 	}
-	if !isParent(task.WorkflowInstance, m.WorkflowInstance) { // it continues as new
+	if !isParent(task.WorkflowInstance, m.WorkflowInstance) { // it continues as new, and stays what it was started as
+		if h, err := held(task); err == nil {
+			msg.Start.Gate, msg.Start.Attributes = h.task.Gate, h.task.Attributes
+		}
 		return msg, nil
 	}
 	exists, err := toEvent(history.NewPendingEvent(time.Now(), history.EventType_SubWorkflowFailed,

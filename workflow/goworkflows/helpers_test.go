@@ -22,6 +22,14 @@ func greet(_ gowf.Context, name string) (string, error) { return "hello " + name
 
 func refuse(gowf.Context) (string, error) { return "", errors.New("no") }
 
+// onceMore goes on in another execution once, and then waits for a signal.
+func onceMore(ctx gowf.Context, round int) (string, error) {
+	if round == 0 {
+		return "", gowf.ContinueAsNew(ctx, 1)
+	}
+	return heard(ctx)
+}
+
 // heard returns the first signal.
 func heard(ctx gowf.Context) (string, error) {
 	text, _ := gowf.NewSignalChannel[string](ctx, "text").Receive(ctx)
@@ -33,7 +41,7 @@ func helped(t *testing.T) (*goworkflows.Backend, context.Context) {
 	t.Helper()
 	b := open(t, testenv.Redis(t))
 	w := goworkflows.NewWorker(b, nil)
-	for _, f := range []any{greet, refuse, heard, both} {
+	for _, f := range []any{greet, refuse, heard, onceMore, both} {
 		if err := w.RegisterWorkflow(f); err != nil {
 			t.Fatal(err)
 		}
@@ -167,6 +175,37 @@ func TestGate(t *testing.T) {
 	}
 	if ended[1].Ended.Before(*ended[0].Ended) {
 		t.Errorf("b ended at %v, before a at %v", ended[1].Ended, ended[0].Ended)
+	}
+}
+
+// What continues as new keeps its attributes and its place at the gate.
+func TestGateOverContinuation(t *testing.T) {
+	b, ctx := helped(t)
+	o := named("a")
+	o.Gate, o.Attributes = &workflow.Gate{Key: "press", Max: 1}, map[string]string{"customer": "7"}
+	first, err := b.Start(ctx, o, onceMore, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Wait(ctx, first); err != nil { // it has continued
+		t.Fatal(err)
+	}
+	now, err := b.Client().Info(ctx, workflow.Instance{ID: "a"})
+	if err != nil || now.Execution == first.ExecutionID || now.Gate == nil || now.Gate.Key != "press" || now.Attributes["customer"] != "7" {
+		t.Fatalf("continued as %+v, %v", now, err)
+	}
+	o.InstanceID = "b"
+	if _, err := b.Start(ctx, o, greet, "world"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := b.Client().Detail(ctx, workflow.Instance{ID: "b"}); err != nil || !d.AtGate {
+		t.Errorf("b does not wait at the gate: %+v, %v", d, err)
+	}
+	if err := client.New(b).SignalWorkflow(ctx, "a", "text", "go"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "b"}); got != "hello world" || err != nil {
+		t.Errorf("result %q, %v", got, err)
 	}
 }
 
