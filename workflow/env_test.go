@@ -335,15 +335,3 @@ func (e *env) keys() []string {
 	}
 	return all
 }
-
-// until waits until something holds.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hang); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no %s", what)
-		}
-	}
-}
-
-func contains(s, part string) bool { return strings.Contains(s, part) }

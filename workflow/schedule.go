@@ -51,7 +51,12 @@ func (c *Client) checkSchedule(s Schedule) (schedule.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workflow: Schedule.Rule: %w", err)
 	}
-	return rule, c.checkStart("Schedule.Start", s.at(time.Unix(0, 0)))
+	start := s.at(time.Unix(0, 0))
+	if err := c.checkStart("Schedule.Start", start); err != nil {
+		return nil, err
+	}
+	_, err = c.encode("Schedule.Start.Event", start.Event)
+	return rule, err
 }
 
 // at is the start of a slot.
@@ -255,7 +260,10 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	if err != nil {
 		return err
 	}
-	if one == nil { // removed since
+	if one == nil { // removed since, or deleted by somebody
+		if err := s.commitSchedule(ctx, name, nil, nil); !errors.Is(err, commit.ErrConflict) {
+			return err
+		}
 		return nil
 	}
 	rule, err := schedule.Parse(one.Rule)

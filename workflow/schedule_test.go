@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func TestScheduleExclusive(t *testing.T) {
 	w, _ := e.worker(workflow.WorkerOptions{})
 	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Exclusive = true })))
 	task := e.task(w)
-	until(t, "skipped slots", func() bool {
+	e.until("skipped slots", func() bool {
 		all, err := e.Schedules(e.ctx())
 		e.ok(err)
 		return all[0].Skipped >= 2
@@ -78,16 +79,29 @@ func TestScheduleExclusive(t *testing.T) {
 func TestScheduleIsChecked(t *testing.T) {
 	e := newEnv(t)
 	for name, change := range map[string]func(*workflow.Schedule){
-		"Schedule.Name":        func(s *workflow.Schedule) { s.Name = "" },
-		"Schedule.Rule":        func(s *workflow.Schedule) { s.Rule = "now and then" },
-		"Schedule.Start.Queue": func(s *workflow.Schedule) { s.Start.Queue = "" },
+		"Schedule.Name":             func(s *workflow.Schedule) { s.Name = "" },
+		"Schedule.Rule":             func(s *workflow.Schedule) { s.Rule = "now and then" },
+		"Schedule.Start.Event.Type": func(s *workflow.Schedule) { s.Start.Event.Type = "" },
+		"Schedule.Start.Queue":      func(s *workflow.Schedule) { s.Start.Queue = "" },
 	} {
 		err := e.PutSchedule(e.ctx(), nightly(change))
-		if err == nil || !contains(err.Error(), name) {
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if k := e.keys(); len(k) != 0 {
 		t.Errorf("left %q", k)
 	}
+}
+
+// A name without its schedule, which somebody deleted, is forgotten, and holds up no other.
+func TestScheduleWithoutDocument(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Name = "gone" })))
+	e.ok(e.do("DEL", e.key("schedule:gone")).Error())
+	e.ok(e.PutSchedule(e.ctx(), nightly()))
+	e.step(e.task(w), finished)
+	e.until("the name is forgotten", func() bool { return e.int("ZCARD", e.key("schedules")) == 1 })
+	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
 }

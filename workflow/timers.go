@@ -23,8 +23,8 @@ type firer struct {
 	wake chan struct{}
 }
 
-func newFirer(w *Worker, s *shard) *firer {
-	return &firer{s: w.c.shards[s.n], wake: make(chan struct{}, 1)}
+func newFirer(s *shard) *firer {
+	return &firer{s: s, wake: make(chan struct{}, 1)}
 }
 
 func (f *firer) run(ctx context.Context) error {

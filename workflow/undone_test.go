@@ -75,7 +75,7 @@ func TestWhoseCheckpoint(t *testing.T) {
 	told := make(chan error, 1)
 	begun := first.proxy.Dials()
 	go func() { told <- complete(mine, "First") }()
-	until(t, "the first has tried", func() bool { return first.proxy.Dials() > begun })
+	e.until("the first has tried", func() bool { return first.proxy.Dials() > begun })
 	e.ok(complete(theirs, "Second"))
 	first.revive()
 	e.is(<-told, workflow.ErrLost)

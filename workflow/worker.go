@@ -140,7 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for i, s := range w.c.shards {
 		n := strconv.Itoa(i)
 		beats["heartbeat "+n] = w.alive[i].Run
-		helpers["timers "+n] = newFirer(w, s).run
+		helpers["timers "+n] = newFirer(s).run
 		helpers["retention "+n] = s.keepClean
 		helpers["schedules "+n] = s.keepSchedules
 		helpers["menders "+n] = w.menders[i].run
