@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,7 +105,8 @@ func (c *Cluster) Owner(t testing.TB, key string) int {
 	return (c.Slot(t, key)*masters + masters - 1) / clusterSlots
 }
 
-// Move moves a slot from one master to another as redis-cli does, while clients use it: a few keys at a time.
+// Move moves a slot from one master to another as redis-cli does, while clients use it: a few keys at a time. All nodes must live; when Move
+// returns they know of it, so that a replica of the new owner that takes over at once takes the slot, too.
 func (c *Cluster) Move(t testing.TB, slot int, from, to *Node) {
 	t.Helper()
 	number, source, target := strconv.Itoa(slot), from.ID(t), to.ID(t)
@@ -124,6 +126,28 @@ func (c *Cluster) Move(t testing.TB, slot int, from, to *Node) {
 	for _, node := range []*Node{to, from} { // the others hear of it
 		node.must(t, "CLUSTER", "SETSLOT", number, "NODE", target)
 	}
+	c.agree(t, func(node *Node) bool { return node.knowsOwner(t, slot, target) })
+}
+
+// knowsOwner reports whether n takes the node with this name for the owner of a slot.
+func (n *Node) knowsOwner(t testing.TB, slot int, name string) bool {
+	t.Helper()
+	for line := range strings.Lines(strings.TrimPrefix(n.must(t, "CLUSTER", "NODES"), "txt:")) { // which is what a verbatim text begins with
+		fields := strings.Fields(line)
+		if fields[0] != name {
+			continue
+		}
+		return slices.ContainsFunc(fields[8:], func(served string) bool { // after what is known of the node: 0-5460 7000 [7001-<-...
+			first, last, isRange := strings.Cut(served, "-")
+			low, err := strconv.Atoi(first)
+			if !isRange {
+				return err == nil && low == slot
+			}
+			high, err2 := strconv.Atoi(last)
+			return err == nil && err2 == nil && low <= slot && slot <= high
+		})
+	}
+	return false
 }
 
 // LibraryGoroutines are those that the Redis library leaves behind for five seconds when the nodes of a cluster have changed, for goleak.

@@ -31,7 +31,10 @@ func TestCluster(t *testing.T) {
 	if v, err := get(); err != nil || v != "v" {
 		t.Errorf("after its slot has moved: %q, %v", v, err)
 	}
-	c.Nodes[next+3].AwaitRole(t, "slave")
+	eventually(t, "the replica has the key", func() bool {
+		n, err := c.Nodes[next+3].Do(t, "DBSIZE").AsInt64()
+		return err == nil && n == 1
+	})
 	c.Nodes[next].Kill(t)
 	eventually(t, "the replica takes over", func() bool { v, err := get(); return err == nil && v == "v" })
 	c.Nodes[next+3].AwaitRole(t, "master")
