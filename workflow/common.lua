@@ -8,12 +8,14 @@ local B = ARGV[1]
 local call = redis.call
 local GROUP = 'workers'
 
--- denied is an error if the user lacks a command that the scripts write with, to be returned before anything is written: a script that fails keeps its writes.
-local WRITES = {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH'}
-local function denied()
-  if not redis.acl_check_cmd then return nil end
-  for _, name in ipairs(WRITES) do
-    if not redis.acl_check_cmd(name, B .. 'x', '1', '1') then return redis.error_reply('NOPERM this user may not run ' .. name .. ', nothing was done') end
+-- denied is an error if the user lacks one of the commands that a script writes with, to be returned before anything is written: a script that fails keeps its writes.
+-- names are those that it may need on its way, nil = all that any needs. A check costs as much as a command does, so those that are on every way name theirs.
+local function denied(names)
+  local allows, key = redis.acl_check_cmd, B .. 'x'
+  if not allows then return nil end
+  names = names or {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH'}
+  for _, name in ipairs(names) do
+    if not allows(name, key, '1', '1') then return redis.error_reply('NOPERM this user may not run ' .. name .. ', nothing was done') end
   end
 end
 
@@ -51,20 +53,20 @@ local function pull(kind, queue, entry)
   call('XDEL', stream, entry)
 end
 
--- wake queues an instance that has events, unless its task is there already, or it must not run.
-local function wake(id)
-  local run = B .. 'run:' .. id
-  local r = call('HMGET', run, 'q', 'e', 'p', 'g')
-  if r[1] and (not r[2] or r[2] == '') and not r[3] and not r[4] then
-    call('HSET', run, 'e', push('tasks', r[1], 'i', id))
+-- rouse queues an instance that has events, unless its task is there already, or it must not run: what HMGET says of its q, e, p and g.
+local function rouse(id, queue, entry, paused, gate)
+  if queue and (not entry or entry == '') and not paused and not gate then
+    call('HSET', B .. 'run:' .. id, 'e', push('tasks', queue, 'i', id))
   end
 end
+
+local function wake(id) rouse(id, unpack(call('HMGET', B .. 'run:' .. id, 'q', 'e', 'p', 'g'))) end
 
 -- give puts an event into the inbox of an execution, x = '' for whichever is active. carry = '1' lets it outlive a continuation.
 -- Returns ok, or gone: it has ended, or later: it was never heard of, and may start yet.
 local function give(id, x, event, carry)
-  local run = B .. 'run:' .. id
-  local active = call('HGET', run, 'x')
+  local r = call('HMGET', B .. 'run:' .. id, 'x', 'q', 'e', 'p', 'g')
+  local active = r[1]
   if not active or x ~= '' and x ~= active then
     if x == '' or call('EXISTS', B .. 'doc:' .. id .. ':' .. x) == 1 then return 'gone' end
     return 'later'
@@ -74,7 +76,7 @@ local function give(id, x, event, carry)
   else
     call('XADD', B .. 'in:' .. id, '*', 'e', event)
   end
-  wake(id)
+  rouse(id, r[2], r[3], r[4], r[5])
   return 'ok'
 end
 
@@ -112,31 +114,32 @@ local heir
 
 -- start makes an execution active. Returns ok, same: it is there already, or exists: another is active.
 local function start(id, x, doc, queue, created, event, name, gate, max, gateShard, homeShard)
-  local run = B .. 'run:' .. id
+  local run, member = B .. 'run:' .. id, id .. ':' .. x
+  local document = B .. 'doc:' .. member
   local active = call('HGET', run, 'x')
-  if active == x or call('EXISTS', B .. 'doc:' .. id .. ':' .. x) == 1 then return 'same' end
-  if active then return 'exists' end
-  call('SET', B .. 'doc:' .. id .. ':' .. x, doc)
-  call('HSET', run, 'x', x, 'q', queue, 'e', '')
+  if active then return (active == x or call('EXISTS', document) == 1) and 'same' or 'exists' end
+  if not call('SET', document, doc, 'NX') then return 'same' end
+  local before = heir and heir.id == id and heir
+  local paused = before and before.paused
   call('SET', B .. 'last:' .. id, x)
-  call('ZADD', B .. 'created', created, id .. ':' .. x)
-  call('ZADD', B .. 'active', created, id .. ':' .. x)
-  call('ZREM', B .. 'ended', id .. ':' .. x) -- it may have been there before, and be forgotten
+  if call('ZADD', B .. 'created', created, member) == 0 then call('ZREM', B .. 'ended', member) end -- it was there before, and is forgotten
+  call('ZADD', B .. 'active', created, member)
   call('SADD', B .. 'queues', 'tasks:' .. queue)
   call('HINCRBY', B .. 'counters', 'started', 1)
-  tell('started', doc)
-  local inbox = B .. 'in:' .. id
-  local carried = call('EXISTS', inbox) == 1 and call('XRANGE', inbox, '-', '+') or {}
-  if #carried > 0 then call('DEL', inbox) end
-  call('XADD', inbox, '*', 'e', event)
-  for _, c in ipairs(carried) do call('XADD', inbox, '*', unpack(c[2])) end
-  local early = B .. 'early:' .. id .. ':' .. x
-  if call('EXISTS', early) == 1 then
+  local inbox, early = B .. 'in:' .. id, B .. 'early:' .. member
+  if call('EXISTS', inbox, early, B .. 'watched') == 0 then -- nearly always
+    call('XADD', inbox, '*', 'e', event)
+  else
+    tell('started', doc)
+    local carried = call('XRANGE', inbox, '-', '+')
+    if #carried > 0 then call('DEL', inbox) end
+    call('XADD', inbox, '*', 'e', event)
+    for _, c in ipairs(carried) do call('XADD', inbox, '*', unpack(c[2])) end
     for _, e in ipairs(call('LRANGE', early, 0, -1)) do call('XADD', inbox, '*', 'e', e) end
     call('DEL', early)
   end
-  local before = heir and heir.id == id and heir
-  if before and before.paused then call('HSET', run, 'p', '1') end
+  call('HSET', run, 'x', x, 'q', queue, 'e', gate == '' and not paused and push('tasks', queue, 'i', id) or '')
+  if paused then call('HSET', run, 'p', '1') end
   if gate ~= '' then
     call('HSET', run, 'g', gate)
     if before and before.gate == gate then
@@ -145,8 +148,6 @@ local function start(id, x, doc, queue, created, event, name, gate, max, gateSha
     else
       send(gateShard, 'acquire', gate, max, homeShard, id, x)
     end
-  else
-    wake(id)
   end
   return 'ok'
 end
@@ -225,8 +226,8 @@ act = function(kind, ...)
 end
 
 -- finish ends the active execution: nothing of it runs or fires any more. What is left in its inbox stays only if it is carried over to the next one, which start must make
--- in the same script.
-local function finish(id, x, doc, last, state, outcome, ended, expires, remove, gate)
+-- in the same script. empty: there is no inbox.
+local function finish(id, x, doc, last, state, outcome, ended, expires, remove, gate, empty)
   local run = B .. 'run:' .. id
   local all = call('HGETALL', run)
   local awaited
@@ -242,20 +243,21 @@ local function finish(id, x, doc, last, state, outcome, ended, expires, remove, 
   end
   if state == 'continued_as_new' then heir = {id = id, x = x, paused = call('HEXISTS', run, 'p') == 1, gate = gate} end
   call('DEL', run)
-  local member, document, history = id .. ':' .. x, B .. 'doc:' .. id .. ':' .. x, B .. 'his:' .. id .. ':' .. x
+  local member = id .. ':' .. x
+  local history = B .. 'his:' .. member
   call('ZREM', B .. 'active', member)
   if remove then
-    call('DEL', document, history, B .. 'last:' .. id)
+    call('DEL', B .. 'doc:' .. member, history, B .. 'last:' .. id)
     call('ZREM', B .. 'created', member)
   else
     call('ZADD', B .. 'ended', ended, member)
-    if expires > 0 then -- all at once; the document has its time already
+    if expires then -- all at once; the document has its time already
       call('PEXPIREAT', history, expires)
       call('PEXPIREAT', B .. 'last:' .. id, expires)
     end
   end
   local inbox = B .. 'in:' .. id
-  if call('EXISTS', inbox) == 1 then
+  if not empty and call('EXISTS', inbox) == 1 then
     if state ~= 'continued_as_new' then call('DEL', inbox) else
       for _, m in ipairs(call('XRANGE', inbox, '-', '+')) do
         if not m[2][3] then call('XDEL', inbox, m[1]) end

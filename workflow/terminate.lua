@@ -10,8 +10,8 @@ local r = call('HMGET', KEYS[1], 'x', 'q', 'e')
 if r[1] ~= ARGV[3] then return {'none'} end
 if redis.sha1hex(call('GET', KEYS[2]) or '') ~= ARGV[4] then return {'conflict'} end
 call('LLEN', KEYS[3])
-local expires = ARGV[8] == '0' and 0 or clock() + tonumber(ARGV[8])
-if expires == 0 then call('SET', KEYS[2], ARGV[5]) else call('SET', KEYS[2], ARGV[5], 'PXAT', expires) end
+local expires = ARGV[8] ~= '0' and clock() + tonumber(ARGV[8])
+if expires then call('SET', KEYS[2], ARGV[5], 'PXAT', expires) else call('SET', KEYS[2], ARGV[5]) end
 call('RPUSH', KEYS[3], ARGV[6])
 if r[3] ~= '' then pull('tasks', r[2], r[3]) end
 finish(ARGV[2], ARGV[3], ARGV[5], ARGV[6], 'finished', 'terminated', tonumber(ARGV[7]), expires, false, ARGV[9])

@@ -2,10 +2,13 @@ package workflow_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/workflow"
 )
@@ -148,4 +151,77 @@ func (l lines) Write(b []byte) (int, error) {
 	default:
 	}
 	return len(b), nil
+}
+
+// Whichever right is missing, what is on every way is done or leaves all as it was: their scripts check only the rights that they need there.
+func TestAnyRightWithdrawn(t *testing.T) {
+	said := make(chan string, 100)
+	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
+	w, _ := e.worker(workflow.WorkerOptions{})
+	state := func() map[string]string {
+		all := map[string]string{}
+		for _, name := range e.keys() {
+			if strings.HasPrefix(name, e.opts.Prefix) {
+				continue // heartbeats
+			}
+			key := e.key(name)
+			if kind, _ := e.do("TYPE", key).ToString(); kind != "stream" {
+				dump, err := e.do("DUMP", key).ToString()
+				e.ok(err)
+				all[name] = dump
+				continue
+			}
+			entries, err := e.do("XRANGE", key, "-", "+").ToAny() // a dump would tell when it was read last, too
+			e.ok(err)
+			pending, _ := e.do("XPENDING", key, "workers").ToAny() // an inbox has none
+			all[name] = fmt.Sprint(entries, pending)
+		}
+		return all
+	}
+	rights := []string{"set", "rpush", "del", "xadd", "xdel", "xack", "sadd", "hset", "hsetnx", "hdel", "zadd", "zrem", "hincrby", "pexpire", "pexpireat", "publish"}
+	refused := map[string]int{}
+	without := func(what, right string, do func() error) {
+		for len(said) > 0 { // of the one before
+			<-said
+		}
+		before, told := state(), make(chan error, 1)
+		e.do("ACL", "SETUSER", "default", "-"+right)
+		go func() { told <- do() }()
+		var err error
+		waits := false // it is repeated until the right is given back
+		for done := false; !done && !waits; {
+			select {
+			case line := <-said:
+				waits = strings.Contains(line, "an outcome waits")
+			case err = <-told:
+				done = true
+			}
+		}
+		if waits || err != nil {
+			refused[what]++
+			if d := cmp.Diff(before, state()); d != "" {
+				t.Errorf("%s without %s, %v: %s", what, right, err, d)
+			}
+		}
+		e.do("ACL", "SETUSER", "default", "+"+right)
+		if waits {
+			e.ok(<-told)
+		} else if err != nil {
+			e.ok(do())
+		}
+	}
+	for _, right := range rights {
+		without("start", right, func() error { return e.Start(e.ctx(), starting(right)) })
+		k := e.task(w)
+		without("checkpoint", right, func() error { return k.Complete(e.ctx(), checkpoint(k, schedules(1))) })
+		a := e.activity(w)
+		without("result", right, func() error { return a.Complete(e.ctx(), event("ActivityCompleted", 1)) })
+		k = e.task(w)
+		without("end", right, func() error { return k.Complete(e.ctx(), checkpoint(k, finished)) })
+	}
+	for _, what := range []string{"start", "checkpoint", "result", "end"} {
+		if n := refused[what]; n < 5 || n == len(rights) {
+			t.Errorf("%s was refused without %d of %d rights", what, n, len(rights))
+		}
+	}
 }
