@@ -32,9 +32,9 @@ func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
 		string(cp.State), doc, string(cp.Outcome), ended, c.opts.keep(), remove, gate, gateShard, home, strconv.Itoa(t.came)}
 	args = append(args, strconv.Itoa(len(cp.Executed)))
 	for i, e := range cp.Executed {
-		text, err := c.encode(fmt.Sprintf("Checkpoint.Executed[%d]", i), e)
+		text, err := c.encode("", e)
 		if err != nil {
-			return nil, err
+			return nil, within("Checkpoint.Executed", i, err)
 		}
 		if came, ok := t.later[e.ID]; ok {
 			if text, err = over(came, text); err != nil {
@@ -45,28 +45,26 @@ func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
 	}
 	args = append(args, strconv.Itoa(len(cp.Activities)))
 	for i, a := range cp.Activities {
-		field := fmt.Sprintf("Checkpoint.Activities[%d]", i)
 		if a.Queue == "" {
 			a.Queue = t.Queue
 		}
-		if err := checkQueue(field+".Queue", a.Queue); err != nil {
-			return nil, err
+		if err := checkQueue(".Queue", a.Queue); err != nil {
+			return nil, within("Checkpoint.Activities", i, err)
 		}
-		text, err := c.encode(field+".Event", a.Event)
+		text, err := c.encode(".Event", a.Event)
 		if err != nil {
-			return nil, err
+			return nil, within("Checkpoint.Activities", i, err)
 		}
 		args = append(args, strconv.FormatInt(a.Event.Ref, 10), a.Queue, text)
 	}
 	args = append(args, strconv.Itoa(len(cp.Timers)))
 	for i, e := range cp.Timers {
-		field := fmt.Sprintf("Checkpoint.Timers[%d]", i)
 		if e.VisibleAt == nil {
-			return nil, &EventError{field + ".VisibleAt", "", "must be set: it is when the timer is due"}
+			return nil, within("Checkpoint.Timers", i, &EventError{".VisibleAt", "", "must be set: it is when the timer is due"})
 		}
-		text, err := c.encode(field, e)
+		text, err := c.encode("", e)
 		if err != nil {
-			return nil, err
+			return nil, within("Checkpoint.Timers", i, err)
 		}
 		// From now, by this clock: a timer takes as long as was asked for, whatever the server's clock says.
 		args = append(args, strconv.FormatInt(e.Ref, 10), strconv.FormatInt(max((e.VisibleAt.Sub(now)+time.Millisecond-1).Milliseconds(), 0), 10), text)

@@ -16,6 +16,17 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("workflow: %s %q: %s", e.Field, e.Value, e.Rule)
 }
 
+// within puts an error of the n-th of a list into that list. What is right is not named: checkpoints are written all the time.
+func within(list string, n int, err error) error {
+	switch e := err.(type) {
+	case *EventError:
+		e.Field = fmt.Sprintf("%s[%d]%s", list, n, e.Field)
+	case *NameError:
+		e.Field = fmt.Sprintf("%s[%d]%s", list, n, e.Field)
+	}
+	return err
+}
+
 func decodeInfo(s string) (i Info, err error) {
 	if err := json.Unmarshal([]byte(s), &i); err != nil {
 		return i, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)

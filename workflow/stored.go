@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -75,7 +76,67 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
+// scan reads an event as appendEvent writes it; false: it is to be read as JSON, for there is more to it, or another order. It is a hot path, too.
+func scan(text string) (e Event, ok bool) {
+	e.ID, text, ok = scanText(text, `{"i":"`)
+	if ok {
+		e.Type, text, ok = scanText(text, `,"t":"`)
+	}
+	if !ok {
+		return e, false
+	}
+	e.Sequence, text = scanNumber(text, `,"s":`)
+	e.Ref, text = scanNumber(text, `,"r":`)
+	before := len(text)
+	at, text := scanNumber(text, `,"at":`)
+	if len(text) == before {
+		return e, false
+	}
+	e.Time = time.UnixMicro(at).UTC()
+	before = len(text)
+	if at, text = scanNumber(text, `,"v":`); len(text) < before {
+		due := time.UnixMicro(at).UTC()
+		e.VisibleAt = &due
+	}
+	if data, found := strings.CutPrefix(text, `,"d":`); found {
+		e.Data = json.RawMessage(strings.TrimSuffix(data, "}"))
+		return e, len(e.Data) == len(data)-1 && json.Valid(e.Data) // else another field follows
+	}
+	return e, text == "}"
+}
+
+// scanText reads printable ASCII without escapes after key, and the quote that ends it.
+func scanText(text, key string) (value, rest string, ok bool) {
+	text, ok = strings.CutPrefix(text, key)
+	for i := 0; ok && i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return text[:i], text[i+1:], true
+		case c < ' ' || c > '~' || c == '\\':
+			return "", "", false
+		}
+	}
+	return "", "", false
+}
+
+// scanNumber reads a number after key; the rest is text if there is none.
+func scanNumber(text, key string) (n int64, rest string) {
+	after, ok := strings.CutPrefix(text, key)
+	end := strings.IndexAny(after, ",}")
+	if !ok || end < 1 {
+		return 0, text
+	}
+	n, err := strconv.ParseInt(after[:end], 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != after[:end] { // +1 and 01 are no JSON
+		return 0, text
+	}
+	return n, after[end:]
+}
+
 func decodeEvent(text string) (Event, error) {
+	if e, ok := scan(text); ok {
+		return e, nil
+	}
 	var s stored
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return Event{}, fmt.Errorf("workflow: an event that is stored cannot be read: %w", err)
@@ -85,6 +146,9 @@ func decodeEvent(text string) (Event, error) {
 
 // decodeKnown is decodeEvent for those who work on it, and says whether it has what only later versions know.
 func decodeKnown(text string) (e Event, more bool, err error) {
+	if e, ok := scan(text); ok {
+		return e, false, nil
+	}
 	var s stored
 	if more, err = strictly(text, &s); err != nil {
 		return Event{}, more, fmt.Errorf("workflow: an event that is stored cannot be read: %w", err)

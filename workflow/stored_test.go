@@ -1,11 +1,13 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
@@ -38,6 +40,30 @@ func TestStoredEvents(t *testing.T) {
 	})
 }
 
+// What appendEvent writes is not read as JSON. What is written otherwise is.
+func TestScan(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"i":"1","t":"Started","s":1,"r":-2,"at":5,"v":6,"d":{"a":1}}`: true,
+		`{"i":"1","t":"Started","at":-5}`:                               true,
+		`{"i":"1","t":"Started","at":5,"d":null}`:                       true,
+		`{"i":"1","t":"Started"}`:                                       false,
+		`{"i":"1","t":"Started","at":5,"d":{"a":1},"new":true}`:         false,
+		`{"i":"1","t":"Started","at":5,"d":{"a":1}`:                     false,
+		`{"i":"1","t":"Started","at":5,"new":true}`:                     false,
+		`{"i":"1","t":"Started","at":5,"d":}`:                           false,
+		`{"i":"1","t":"Started","at":05}`:                               false,
+		`{"i":"1","t":"Started","at":5.0}`:                              false,
+		`{"i":"\u0031","t":"Started","at":5}`:                           false,
+		`{"t":"Started","i":"1","at":5}`:                                false,
+		`{"i":"1","t":"Stärted","at":5}`:                                false,
+		``:                                                              false,
+	} {
+		if _, got := scan(text); got != want {
+			t.Errorf("%s: %t, want %t", text, got, want)
+		}
+	}
+}
+
 func TestStoredEventsAreOneLine(t *testing.T) {
 	c := &Client{opts: Options{MaxEvent: 1 << 20}}
 	text, err := c.encode("event", Event{ID: "a\nb", Type: "t", Data: json.RawMessage("{\n \"a\": 1\r\n}")})
@@ -54,9 +80,20 @@ func TestStoredEventsAreOneLine(t *testing.T) {
 // Whatever is stored under our name, reading it neither fails badly nor loses what it has.
 func FuzzStoredEvent(f *testing.F) {
 	f.Add(`{"i":"1","t":"Started","s":1,"at":5,"d":{"a":1},"new":true}`)
+	f.Add(`{"i":"1","t":"Started","s":1,"r":2,"at":5,"v":6,"d":{"a":1}}`)
 	c := &Client{opts: Options{MaxEvent: 1 << 30}}
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := decodeEvent(text)
+		if quick, ok := scan(text); ok {
+			var s stored
+			if err := json.Unmarshal([]byte(text), &s); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			quick.Data = bytes.TrimSpace(quick.Data)
+			if d := cmp.Diff(s.event(), quick, cmpopts.EquateEmpty()); d != "" {
+				t.Fatalf("%s: %s", text, d)
+			}
+		}
 		if err != nil {
 			return
 		}

@@ -33,6 +33,7 @@ type Backend struct {
 	owned   bool // by Open: Close closes core, too
 	options *backend.Options
 	lease   time.Duration // of the worker; 0 = the core's own
+	metrics func() metrics.Client
 
 	mu         sync.Mutex
 	shift      *shift // nil = no task was asked for yet
@@ -80,7 +81,8 @@ func New(c *workflow.Client, opts ...backend.BackendOption) (*Backend, error) {
 
 func on(c *workflow.Client, o *backend.Options) *Backend {
 	o.ContextPropagators = append(slices.Clip(o.ContextPropagators), senders{})
-	return &Backend{core: c, options: o, sequels: map[*core.WorkflowInstance]sequel{}, activities: map[string]*workflow.ActivityTask{}}
+	tagged := sync.OnceValue(func() metrics.Client { return o.Metrics.WithTags(metrics.Tags{"backend": "takt"}) })
+	return &Backend{core: c, options: o, metrics: tagged, sequels: map[*core.WorkflowInstance]sequel{}, activities: map[string]*workflow.ActivityTask{}}
 }
 
 // Close hands back the tasks that this process still holds and closes the connection if Open made it. Stop the workers first, and wait for them: an executor that is at work is not interrupted.
@@ -128,9 +130,8 @@ func (b *Backend) GetFutureEvents(ctx context.Context) ([]*history.Event, error)
 // Tracer is read anew each time, for Options may be changed until the first use.
 func (b *Backend) Tracer() trace.Tracer { return b.options.TracerProvider.Tracer(backend.TracerName) }
 
-func (b *Backend) Metrics() metrics.Client {
-	return b.options.Metrics.WithTags(metrics.Tags{"backend": "takt"})
-}
+// Metrics is asked for with each task.
+func (b *Backend) Metrics() metrics.Client { return b.metrics() }
 
 func (b *Backend) Options() *backend.Options { return b.options }
 

@@ -16,6 +16,9 @@ import (
 // refused reports that the core cannot record something, however often it is tried: an event is too large, or a name cannot be part of a key. The code that made it must hear of it,
 // for otherwise it would be run again and again, to the same end.
 func refused(err error) bool {
+	if err == nil {
+		return false
+	}
 	var event *workflow.EventError
 	var name *workflow.NameError
 	return errors.As(err, &event) || errors.As(err, &name)
