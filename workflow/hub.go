@@ -41,8 +41,8 @@ func newHub[T any](wake func(string)) *hub[T] {
 	return &hub[T]{ready: make(map[string][]*spare[T]), wake: wake}
 }
 
-// take waits for a task of one of queues, or the end of ctx; false then.
-func (h *hub[T]) take(ctx context.Context, queues []string) (task T, ok bool) {
+// take waits for a task of one of queues, or the end of ctx, or over; false then.
+func (h *hub[T]) take(ctx context.Context, over <-chan struct{}, queues []string) (task T, ok bool) {
 	h.mu.Lock()
 	now := time.Now()
 	if now.Sub(h.handed) < quick {
@@ -64,6 +64,7 @@ func (h *hub[T]) take(ctx context.Context, queues []string) (task T, ok bool) {
 	select {
 	case task = <-p.got:
 		return task, true
+	case <-over:
 	case <-ctx.Done():
 	}
 	h.mu.Lock()

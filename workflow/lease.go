@@ -1,72 +1,124 @@
 package workflow
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"sync"
 	"time"
 )
 
-// lease is how long a task may be with who got it.
-type lease struct {
-	mu      sync.Mutex
-	d       time.Duration
-	until   time.Time
-	timer   *time.Timer
-	unwatch func() bool
-	over    bool
+// leases are those of one kind of tasks, all of one length: there is one timer for all of them, and one watch for all tasks of a session.
+type leases struct {
+	d time.Duration
+
+	mu    sync.Mutex
+	list  list.List // of *lease, that which ends first in front
+	armed bool      // a timer runs for it
+	held  map[context.Context]struct{}
 }
 
-// begin calls expired if the task is neither extended nor ended for d, or lost if held ends before that; one of them at most, and none after end.
-func (l *lease) begin(d time.Duration, expired func(), held context.Context, lost func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.d, l.until = d, time.Now().Add(d)
-	l.timer = time.AfterFunc(d, func() {
-		if l.expire() {
-			expired()
+// lease is how long a task may be with who got it. Whoever ends it first, and nobody else, may say what becomes of the task.
+type lease struct {
+	all *leases
+
+	// The rest is guarded by all.mu.
+	over  bool
+	until time.Time
+	place *list.Element // nil = it has not begun, or is over
+	held  context.Context
+	of    leased
+}
+
+// leased is a task. Its methods may block.
+type leased interface {
+	expired() // it was neither extended nor ended in time
+	lost()    // it is not this worker's any more
+}
+
+// begin calls expired if the task is neither extended nor ended in time, or lost if held ends before that; one of them at most, and none after end.
+func (l *lease) begin(held context.Context, of leased) {
+	a := l.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.held, l.of, l.until = held, of, time.Now().Add(a.d)
+	l.place = a.list.PushBack(l)
+	if !a.armed {
+		a.armed = true
+		time.AfterFunc(a.d, a.expire)
+	}
+	if _, watched := a.held[held]; !watched {
+		if a.held == nil {
+			a.held = make(map[context.Context]struct{})
 		}
-	})
-	l.unwatch = context.AfterFunc(held, func() {
-		if l.end() {
-			lost()
-		}
-	})
+		a.held[held] = struct{}{}
+		context.AfterFunc(held, func() { a.lose(held) })
+	}
 }
 
 // extend is false if it is over.
 func (l *lease) extend() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over && l.timer != nil {
-		l.until = time.Now().Add(l.d)
-		l.timer.Reset(l.d)
+	a := l.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.place != nil {
+		l.until = time.Now().Add(a.d)
+		a.list.MoveToBack(l.place)
 	}
 	return !l.over
 }
 
 // end is true for the first who ends it.
 func (l *lease) end() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
 	return l.close()
 }
 
-// expire is end, if it was not extended while its timer was on its way here.
-func (l *lease) expire() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !time.Now().Before(l.until) && l.close()
-}
-
+// close is end; all.mu is held.
 func (l *lease) close() (first bool) {
 	first = !l.over
 	l.over = true
-	if l.timer != nil {
-		l.timer.Stop()
-		l.unwatch()
+	if l.place != nil {
+		l.all.list.Remove(l.place)
+		l.place = nil
 	}
 	return first
+}
+
+// expire ends those whose time is over.
+func (a *leases) expire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for front := a.list.Front(); front != nil; front = a.list.Front() {
+		l := front.Value.(*lease)
+		if left := l.until.Sub(now); left > 0 {
+			time.AfterFunc(left, a.expire)
+			return
+		}
+		l.close()
+		go l.of.expired()
+	}
+	a.armed = false
+}
+
+// lose ends those of a context that has ended.
+func (a *leases) lose(held context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.held, held)
+	for e := a.list.Front(); e != nil; {
+		l := e.Value.(*lease)
+		e = e.Next()
+		if l.held == held {
+			l.close()
+			go l.of.lost()
+		}
+	}
 }
 
 // back hands back what nobody came for.
@@ -74,28 +126,24 @@ func (t *WorkflowTask) back() { t.q.giveBack(t.Release) }
 
 func (t *ActivityTask) back() { t.q.giveBack(t.Release) }
 
-// begin begins the lease of a task that was handed out. What was neither completed nor extended in time is handed back.
-func (t *WorkflowTask) begin() {
-	o, log := t.q.w.opts, t.q.w.c.log
-	told := func() {
-		if o.Lost != nil {
-			o.Lost(t.Instance)
-		}
-	}
-	t.lease.begin(o.WorkflowLease, func() {
-		log.Warn("workflow: a workflow task was neither completed nor extended, it is handed back", "instance", t.ID, "queue", t.q.name, "lease", o.WorkflowLease)
-		told()
-		t.q.giveBack(t.release)
-	}, t.Context(), told)
+func (t *WorkflowTask) expired() {
+	t.q.w.c.log.Warn("workflow: a workflow task was neither completed nor extended, it is handed back", "instance", t.ID, "queue", t.q.name, "lease", t.q.w.opts.WorkflowLease)
+	t.lost()
+	t.q.giveBack(t.release)
 }
 
-func (t *ActivityTask) begin() {
-	o, log := t.q.w.opts, t.q.w.c.log
-	t.lease.begin(o.ActivityLease, func() {
-		log.Warn("workflow: an activity was neither completed nor extended, it is handed back", "instance", t.Instance.ID, "queue", t.Queue, "lease", o.ActivityLease)
-		t.q.giveBack(t.release)
-	}, t.Context(), func() {})
+func (t *WorkflowTask) lost() {
+	if told := t.q.w.opts.Lost; told != nil {
+		told(t.Instance)
+	}
 }
+
+func (t *ActivityTask) expired() {
+	t.q.w.c.log.Warn("workflow: an activity was neither completed nor extended, it is handed back", "instance", t.Instance.ID, "queue", t.Queue, "lease", t.q.w.opts.ActivityLease)
+	t.q.giveBack(t.release)
+}
+
+func (t *ActivityTask) lost() {}
 
 func (q *queue) giveBack(release func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)

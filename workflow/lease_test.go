@@ -129,9 +129,8 @@ func TestStop(t *testing.T) {
 	e.begin("a")
 	task := e.task(w)
 	waiting := make(chan error, 1)
-	poll, leave := context.WithCancel(context.Background())
-	go func() { // waits on, though nothing comes from here any more
-		_, err := w.WorkflowTask(poll, []string{"q"})
+	go func() { // waits, and nothing comes from here any more
+		_, err := w.WorkflowTask(context.Background(), []string{"q"})
 		waiting <- err
 	}()
 	cancel()
@@ -144,8 +143,7 @@ func TestStop(t *testing.T) {
 	case <-time.After(hang / 2):
 		t.Error("the worker waits for what it fetched itself")
 	}
-	leave()
-	if err := <-waiting; !errors.Is(err, context.Canceled) {
+	if err := <-waiting; !errors.Is(err, workflow.ErrStopped) {
 		t.Errorf("a task of a worker that has stopped: %v", err)
 	}
 	other, _ := e.other().worker(workflow.WorkerOptions{})

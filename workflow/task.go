@@ -94,6 +94,7 @@ var errEmpty = errors.New("the script replied nothing")
 // task makes a task of what begin returns.
 func (q *queue) task(e *stream.Entry, words []string) (*WorkflowTask, error) {
 	t := &WorkflowTask{Events: make([]Event, len(words)-2), Attempt: int(e.Deliveries), q: q, entry: e, cursor: words[1], came: len(words) - 2, doc: words[0]}
+	t.lease.all = &q.w.leases.workflows
 	var err error
 	if t.more, err = strictly(t.doc, &t.Info); err != nil {
 		return nil, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)
@@ -132,7 +133,9 @@ func (q *queue) activity(e *stream.Entry) (*ActivityTask, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ActivityTask{Instance: Instance{ID: e.Fields["i"], Execution: e.Fields["x"]}, Queue: q.name, Event: event, Attempt: int(e.Deliveries), q: q, entry: e}, nil
+	t := &ActivityTask{Instance: Instance{ID: e.Fields["i"], Execution: e.Fields["x"]}, Queue: q.name, Event: event, Attempt: int(e.Deliveries), q: q, entry: e}
+	t.lease.all = &q.w.leases.activities
+	return t, nil
 }
 
 // Context ends when the task is not this worker's any more, as far as that is known here: the worker was taken for dead, or stops and the time to drain is over.

@@ -75,10 +75,12 @@ type Worker struct {
 	opts       WorkerOptions
 	workflows  *hub[*WorkflowTask]
 	activities *hub[*ActivityTask]
+	leases     struct{ workflows, activities leases }
 
 	mu      sync.Mutex
 	running bool
 	run     context.Context // of its queues; nil = none begins
+	over    chan struct{}   // closed when tasks are not handed out any more
 	queues  map[queueRef]*queue
 	by      map[string][]*queue // kind and name -> of each shard
 	alive   []*stream.Worker    // by shard
@@ -108,7 +110,8 @@ func (c *Client) NewWorker(o WorkerOptions) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{c: c, opts: o, queues: make(map[queueRef]*queue), by: make(map[string][]*queue)}
+	w := &Worker{c: c, opts: o, queues: make(map[queueRef]*queue), by: make(map[string][]*queue), over: make(chan struct{})}
+	w.leases.workflows.d, w.leases.activities.d = o.WorkflowLease, o.ActivityLease
 	w.workflows = newHub[*WorkflowTask](func(q string) { w.wake(tasks, q) })
 	w.activities = newHub[*ActivityTask](func(q string) { w.wake(activities, q) })
 	for _, s := range c.shards {
@@ -131,6 +134,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errRunning
 	}
 	w.running, w.run = true, intake
+	over := w.over
+	context.AfterFunc(intake, func() { close(over) })
 	for _, q := range w.queues {
 		w.start(q)
 	}
@@ -150,7 +155,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	err := lifecycle.Run(ctx, 2*w.opts.Drain+time.Second, helpers, beats)
 	w.mu.Lock()
-	w.running = false
+	w.running, w.over = false, make(chan struct{}) // it may run again
 	w.mu.Unlock()
 	return err
 }
@@ -241,19 +246,26 @@ func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 	return q
 }
 
-// WorkflowTask waits for a workflow task of one of queues until ctx ends; then it returns nil and the cause of ctx. The task must be completed or released, or extended before
+// ErrStopped is for those who wait for a task of a Worker whose Run has ended, or is about to.
+var ErrStopped = errors.New("workflow: the worker has stopped")
+
+// WorkflowTask waits for a workflow task of one of queues until ctx ends, then it returns nil and the cause of ctx, or until the context of Run does: ErrStopped. The task must be completed or released, or extended before
 // its lease ends.
 func (w *Worker) WorkflowTask(ctx context.Context, queues []string) (*WorkflowTask, error) {
 	if err := checkQueues(queues); err != nil {
 		return nil, err
 	}
+	over := w.stopping()
 	for {
-		t, ok := w.workflows.take(ctx, queues)
-		if !ok {
+		t, ok := w.workflows.take(ctx, over, queues)
+		switch {
+		case !ok && ctx.Err() == nil:
+			return nil, ErrStopped
+		case !ok:
 			return nil, context.Cause(ctx)
 		}
 		if t.Context().Err() == nil { // else it was kept for too long
-			t.begin()
+			t.lease.begin(t.Context(), t)
 			return t, nil
 		}
 	}
@@ -264,16 +276,26 @@ func (w *Worker) ActivityTask(ctx context.Context, queues []string) (*ActivityTa
 	if err := checkQueues(queues); err != nil {
 		return nil, err
 	}
+	over := w.stopping()
 	for {
-		t, ok := w.activities.take(ctx, queues)
-		if !ok {
+		t, ok := w.activities.take(ctx, over, queues)
+		switch {
+		case !ok && ctx.Err() == nil:
+			return nil, ErrStopped
+		case !ok:
 			return nil, context.Cause(ctx)
 		}
 		if t.Context().Err() == nil { // else it was kept for too long
-			t.begin()
+			t.lease.begin(t.Context(), t)
 			return t, nil
 		}
 	}
+}
+
+func (w *Worker) stopping() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
 }
 
 func checkQueues(queues []string) error {

@@ -19,7 +19,7 @@ func (b *Backend) GetActivityTask(ctx context.Context, queues []gowf.Queue) (*ba
 	if err != nil {
 		return nil, err
 	}
-	wait, end := s.wait(ctx)
+	wait, end := wait(ctx)
 	defer end()
 	t, err := s.worker.ActivityTask(wait, queueNames(queues))
 	if err != nil || t == nil {

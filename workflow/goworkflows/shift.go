@@ -67,25 +67,21 @@ func (b *Backend) work() (*shift, error) {
 	return s, nil
 }
 
-// wait bounds the wait for a task.
-func (s *shift) wait(ctx context.Context) (context.Context, func()) {
-	release := func() {}
-	if _, ok := ctx.Deadline(); !ok {
-		ctx, release = context.WithTimeout(ctx, maxWait)
+// wait bounds a wait for a task that has no bound.
+func wait(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-		release()
-	}
+	return context.WithTimeout(ctx, maxWait)
 }
 
 // none is what the library gets instead of a task: nothing if the time was up, for it asks again.
 func (s *shift) none(ctx context.Context, err error) error {
 	switch {
 	case s.ctx.Err() != nil:
+		return context.Cause(s.ctx)
+	case errors.Is(err, workflow.ErrStopped): // its worker has failed, and the shift is about to end
+		<-s.ctx.Done()
 		return context.Cause(s.ctx)
 	case err == nil || ctx.Err() != nil:
 		return nil

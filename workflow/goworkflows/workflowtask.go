@@ -25,7 +25,7 @@ func (b *Backend) GetWorkflowTask(ctx context.Context, queues []gowf.Queue) (*ba
 	if err != nil {
 		return nil, err
 	}
-	wait, end := s.wait(ctx)
+	wait, end := wait(ctx)
 	defer end()
 	t, err := s.worker.WorkflowTask(wait, queueNames(queues))
 	if err != nil || t == nil {
