@@ -272,14 +272,30 @@ local function finish(id, x, doc, last, state, outcome, ended, expires, remove, 
   end
 end
 
--- begin loads what a workflow task needs: document, cursor, events; nil = there is nothing to be done under this entry, or the instance is paused, and the entry is settled.
+-- upcoming reads the events of an inbox that a task hands out, oldest first, MOST of them at most. One that outlives a continuation is the first of its task, or waits for the next: what is before it may be
+-- why the execution continues as new, and then it is carried over.
 local MOST = 1000
+local function upcoming(inbox)
+  local events, from, page = {}, '-', 4
+  while #events < MOST do
+    local some = call('XRANGE', inbox, from, '+', 'COUNT', page)
+    for _, e in ipairs(some) do
+      if #events == MOST or e[2][3] and #events > 0 then return events end
+      events[#events + 1] = e
+    end
+    if #some < page then break end
+    from, page = '(' .. some[#some][1], math.min(2 * page, 64)
+  end
+  return events
+end
+
+-- begin loads what a workflow task needs: document, cursor, events; nil = there is nothing to be done under this entry, or the instance is paused, and the entry is settled.
 local function begin(queue, entry, id)
   local run, inbox = B .. 'run:' .. id, B .. 'in:' .. id
   local r = call('HMGET', run, 'x', 'e', 'p')
   if r[1] and r[2] == entry then
     local doc = call('GET', B .. 'doc:' .. id .. ':' .. r[1])
-    local events = call('XRANGE', inbox, '-', '+', 'COUNT', MOST)
+    local events = upcoming(inbox)
     if doc and #events > 0 and not r[3] then
       local task = {doc, events[#events][1]}
       for _, e in ipairs(events) do task[#task + 1] = e[2][2] end

@@ -26,10 +26,7 @@ func TestPauseInstance(t *testing.T) {
 	e.none(w)
 	e.ok(e.Resume(e.ctx(), "a"))
 	e.ok(e.Resume(e.ctx(), "a"))
-	task := e.task(w)
-	if types(task.Events) != "Started S1" {
-		t.Errorf("events: %s", types(task.Events))
-	}
+	task := e.last(w, "Started S1")
 	e.ok(e.Pause(e.ctx(), "a")) // its task runs
 	e.ok(e.Signal(e.ctx(), "a", event("S2", 0)))
 	e.step(task, schedules(1), timer(2, 0))

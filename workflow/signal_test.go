@@ -21,17 +21,13 @@ func TestSignal(t *testing.T) {
 	e.ok(e.Signal(e.ctx(), "a", event("S", 0)))
 	e.ok(e.Cancel(e.ctx(), workflow.Instance{ID: "a"}, event("C", 0)))
 	e.ok(e.Cancel(e.ctx(), first, event("C", 0)))
-	task := e.task(w)
-	if types(task.Events) != "Started S C C" {
-		t.Errorf("events: %s", types(task.Events))
-	}
-	e.step(task, finished)
+	e.step(e.last(w, "Started S C C"), finished)
 	e.is(e.Signal(e.ctx(), "a", event("S", 0)), workflow.ErrNotFound)
 	second := e.begin("a")
 	e.is(e.Cancel(e.ctx(), first, event("C", 0)), workflow.ErrNotFound) // it is another's turn
 	e.ok(e.Cancel(e.ctx(), second, event("C", 0)))
 	e.is(e.Cancel(e.ctx(), workflow.Instance{ID: "a", Execution: "never"}, event("C", 0)), workflow.ErrNotFound)
-	task = e.task(w)
+	task := e.task(w)
 	if types(task.Events) != "Started C" || task.Execution != second.Execution {
 		t.Errorf("events of %s: %s", task.Instance, types(task.Events))
 	}
@@ -60,10 +56,7 @@ func TestSignalOnce(t *testing.T) {
 	}
 	all.Wait()
 	for _, id := range []string{"a", "b"} {
-		task := e.task(w, id)
-		if types(task.Events) != "Started S" {
-			t.Errorf("events of %s: %s", task.ID, types(task.Events))
-		}
+		task := e.last(w, "Started S", id)
 		next, goesOn := continued(task, in(id))
 		e.step(task, goesOn)
 		e.ok(e.Signal(e.ctx(), task.ID, s)) // the next execution is of the same instance
@@ -136,7 +129,33 @@ func TestSignalRacesContinuation(t *testing.T) {
 	}
 }
 
-// What outlives a continuation: signals, and a cancellation of whichever is active. What does not: what the old execution alone can understand.
+// What outlives a continuation is the first event of a task or waits for the next, so that it is with nobody when the task before it ends the execution. All come in their order.
+func TestSignalsOneByOne(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	first := e.begin("a")
+	e.ok(e.Cancel(e.ctx(), first, event("C1", 0)))
+	e.ok(e.Signal(e.ctx(), "a", event("S1", 0)))
+	e.ok(e.Signal(e.ctx(), "a", event("S2", 0)))
+	e.ok(e.Cancel(e.ctx(), first, event("C2", 0)))
+	e.ok(e.Cancel(e.ctx(), first, event("C3", 0)))
+	e.ok(e.Cancel(e.ctx(), workflow.Instance{ID: "a"}, event("C4", 0)))
+	for _, want := range []string{"Started C1", "S1", "S2 C2 C3", "C4"} {
+		task := e.task(w)
+		if types(task.Events) != want {
+			t.Errorf("events: %s, want %s", types(task.Events), want)
+		}
+		e.step(task)
+	}
+	if n := e.int("EXISTS", e.key("in:a")); n != 0 {
+		t.Error("the inbox is left")
+	}
+	e.idle("q")
+	e.ok(e.Terminate(e.ctx(), first, "done"))
+}
+
+// What outlives a continuation: signals, and a cancellation of whichever is active, also those that were there before the task that continues. What does not: what the old execution alone can understand.
 func TestCarriedOver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -145,22 +164,26 @@ func TestCarriedOver(t *testing.T) {
 	task := e.task(w)
 	e.step(task, schedules(1), timer(2, 0))
 	e.ok(e.activity(w).Complete(e.ctx(), event("ActivityCompleted", 1)))
-	task = e.task(w)
-	e.until("all events are there", func() bool { return e.int("XLEN", e.key("in:a")) == 2 || len(task.Events) == 2 })
+	e.until("all events are there", func() bool { return e.int("XLEN", e.key("in:a")) == 2 })
 	e.ok(e.Signal(e.ctx(), "a", event("S1", 0)))
 	e.ok(e.Cancel(e.ctx(), first, event("C1", 0)))
+	task = e.task(w)
 	e.ok(e.Cancel(e.ctx(), workflow.Instance{ID: "a"}, event("C2", 0)))
 	e.ok(e.Signal(e.ctx(), "a", event("S2", 0)))
 	_, goesOn := continued(task)
 	e.step(task, goesOn)
-	task = e.task(w)
-	if types(task.Events) != "Started S1 C2 S2" {
-		t.Errorf("events: %s", types(task.Events))
+	for _, want := range []string{"Started", "S1", "C2"} {
+		if task = e.task(w); types(task.Events) != want {
+			t.Errorf("events: %s, want %s", types(task.Events), want)
+		}
+		_, goesOn = continued(task)
+		e.step(task, goesOn)
+		if task = e.task(w); types(task.Events) != "Started" {
+			t.Errorf("events: %s", types(task.Events))
+		}
+		e.step(task)
 	}
-	_, goesOn = continued(task) // these were handed out
-	e.step(task, goesOn)
-	task = e.task(w)
-	if types(task.Events) != "Started" {
+	if task = e.task(w); types(task.Events) != "S2" {
 		t.Errorf("events: %s", types(task.Events))
 	}
 	e.step(task, finished)
@@ -186,11 +209,7 @@ func TestSignalWithStart(t *testing.T) {
 	give(s1, first, true)
 	give(s2, second, false)
 	give(s2, second, false)
-	task := e.task(w)
-	if types(task.Events) != "Started S1 S2" {
-		t.Errorf("events: %s", types(task.Events))
-	}
-	e.step(task, finished)
+	e.step(e.last(w, "Started S1 S2"), finished)
 	if _, err := e.SignalWithStart(e.ctx(), event("S3", 0), first); !errors.Is(err, workflow.ErrNotFound) {
 		t.Errorf("an execution that has ended: %v", err)
 	}

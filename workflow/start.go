@@ -31,7 +31,7 @@ func (c *Client) Start(ctx context.Context, s Start) error {
 	return nil
 }
 
-// Signal gives an event to the execution that is active, whichever that is; it outlives a continuation. ErrNotFound: none is active. The same Event.ID is
+// Signal gives an event to the execution that is active, whichever that is; it outlives a continuation until it is handed out, as the first event of a task. ErrNotFound: none is active. The same Event.ID is
 // delivered once within Options.KnownFor, so after any other error it is safe to signal again. Where its start is on its way from another shard, it waits for that, 30 s at most.
 func (c *Client) Signal(ctx context.Context, id string, e Event) error {
 	if err := checkName("Signal id", id); err != nil {

@@ -47,6 +47,21 @@ func (e *env) step(t *workflow.WorkflowTask, change ...func(*workflow.Checkpoint
 	e.ok(t.Complete(e.ctx(), checkpoint(t, change...)))
 }
 
+// last takes the tasks of one instance until all these events have come in their order. What comes before the last task goes on as it is; that one is the caller's.
+func (e *env) last(w *workflow.Worker, want string, queues ...string) *workflow.WorkflowTask {
+	e.t.Helper()
+	for got := ""; ; {
+		task := e.task(w, queues...)
+		switch got = strings.TrimSpace(got + " " + types(task.Events)); {
+		case got == want:
+			return task
+		case !strings.HasPrefix(want, got+" "):
+			e.t.Fatalf("events of %s: %s, want %s", task.Instance, got, want)
+		}
+		e.step(task)
+	}
+}
+
 func checkpoint(t *workflow.WorkflowTask, change ...func(*workflow.Checkpoint)) workflow.Checkpoint {
 	cp := workflow.Checkpoint{State: workflow.Active, Executed: executed(t)}
 	for _, f := range change {

@@ -16,7 +16,7 @@ import (
 // WorkflowTask is what an instance has to do: events that its code has not seen. It is one worker's at a time. Its methods are safe for concurrent use.
 type WorkflowTask struct {
 	Info            // of the execution, as it was when the task was handed out
-	Events  []Event // new ones, in the order they came; at least one
+	Events  []Event // new ones, in the order they came; at least one. Only the first may be one that outlives a continuation: a signal
 	Attempt int     // 1, and one more for each worker that died with it
 
 	q      *queue

@@ -15,12 +15,12 @@ func TestOneTaskAtATime(t *testing.T) {
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
 	other, _ := e.other().worker(workflow.WorkerOptions{})
-	e.begin("a")
+	i := e.begin("a")
 	task := e.task(w)
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if err := e.Signal(context.Background(), "a", event("S", 0)); err != nil {
+			if err := e.Cancel(context.Background(), i, event("C", 0)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -114,7 +114,7 @@ func TestManyEvents(t *testing.T) {
 	i := e.begin("a")
 	const n = 2500
 	for k := range n {
-		e.ok(e.Signal(e.ctx(), "a", event(fmt.Sprint("S", k), 0)))
+		e.ok(e.Cancel(e.ctx(), i, event(fmt.Sprint("C", k), 0)))
 	}
 	var got []workflow.Event
 	for tasks := 1; len(got) < n+1; tasks++ {
@@ -126,7 +126,7 @@ func TestManyEvents(t *testing.T) {
 		e.step(task)
 	}
 	for k := range n {
-		if got[k+1].Type != fmt.Sprint("S", k) {
+		if got[k+1].Type != fmt.Sprint("C", k) {
 			t.Fatalf("event %d is %s", k+1, got[k+1].Type)
 		}
 	}

@@ -18,9 +18,9 @@ func TestEventsGoneMeanwhile(t *testing.T) {
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
 	i := e.begin("one")
-	e.ok(e.Signal(e.ctx(), "one", event(workflow.EventSignal, 0)))
+	e.ok(e.Cancel(e.ctx(), i, event(workflow.EventCanceled, 0)))
 	k := e.task(w)
-	if types(k.Events) != "Started SignalReceived" {
+	if types(k.Events) != "Started WorkflowExecutionCanceled" {
 		t.Fatalf("events %s", types(k.Events))
 	}
 	list, err := e.do("XRANGE", e.key("in:one"), "-", "+").AsXRange()

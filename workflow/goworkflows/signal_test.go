@@ -1,6 +1,7 @@
 package goworkflows_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	gowf "github.com/cschleiden/go-workflows/workflow"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/workflow"
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
 
@@ -61,5 +63,82 @@ func TestSignalOfWorkflowCountsOnce(t *testing.T) {
 	}
 	if signals != 1 {
 		t.Errorf("%d signals", signals)
+	}
+}
+
+// All signals of a burst are received once and in their order, by executions that continue as new after every one of them.
+func TestBurstOverContinuations(t *testing.T) {
+	t.Parallel()
+	b := open(t, testenv.Redis(t), quiet)
+	const signals = 20
+	var each func(gowf.Context, []int) ([]int, error)
+	each = func(ctx gowf.Context, got []int) ([]int, error) {
+		n, _ := gowf.NewSignalChannel[int](ctx, "n").Receive(ctx)
+		if got = append(got, n); len(got) < signals {
+			return nil, gowf.ContinueAsNew(ctx, got)
+		}
+		return got, nil
+	}
+	c := client.New(b)
+	create(t, c, "a", each, []int{})
+	for n := range signals {
+		if err := c.SignalWorkflow(t.Context(), "a", "n", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work(t, goworkflows.NewWorker(b, nil), []any{each}, nil)
+	received(t, b, "a", signals)
+}
+
+// A signal that is there when another arm of a select continues as new goes to the next execution.
+func TestSignalBehindOtherArm(t *testing.T) {
+	t.Parallel()
+	b := open(t, testenv.Redis(t), quiet)
+	const signals = 30
+	quick := func(context.Context) error { return nil }
+	var arms func(gowf.Context, []int) ([]int, error)
+	arms = func(ctx gowf.Context, got []int) ([]int, error) {
+		ns, other := gowf.NewSignalChannel[int](ctx, "n"), gowf.ExecuteActivity[any](ctx, gowf.DefaultActivityOptions, quick)
+		for done := false; !done; {
+			gowf.Select(ctx,
+				gowf.Await(other, func(gowf.Context, gowf.Future[any]) { done = true }),
+				gowf.Receive(ns, func(_ gowf.Context, n int, _ bool) { got = append(got, n) }))
+		}
+		if len(got) < signals {
+			return nil, gowf.ContinueAsNew(ctx, got)
+		}
+		return got, nil
+	}
+	work(t, goworkflows.NewWorker(b, nil), []any{arms}, []any{quick})
+	c := client.New(b)
+	create(t, c, "a", arms, []int{})
+	for n := range signals {
+		if err := c.SignalWorkflow(t.Context(), "a", "n", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	received(t, b, "a", signals)
+}
+
+// received wants the numbers below n, in their order, as the result of an instance that has continued.
+func received(t *testing.T, b *goworkflows.Backend, id string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var i workflow.Info
+	for i.State != workflow.Finished {
+		active, err := b.Client().Info(ctx, workflow.Instance{ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, _, err = b.Client().Await(ctx, active.Instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := goworkflows.Result[[]int](ctx, b, &gowf.Instance{InstanceID: i.ID, ExecutionID: i.Execution})
+	for k := range max(n, len(got)) {
+		if k >= len(got) || got[k] != k {
+			t.Fatalf("received %v of %d, %v", got, n, err)
+		}
 	}
 }
