@@ -47,7 +47,7 @@ type Options struct {
 	// have them. It takes two commands more, a connection for each call that is under way, and the way to the replicas and back.
 	Replicas       int
 	ReplicasWithin time.Duration
-	// MaxEvent is the largest event in bytes, as JSON; 0 = 1 MiB.
+	// MaxEvent is the largest event in bytes, as JSON, when it is accepted; 0 = 1 MiB. In the history it is larger by its number.
 	MaxEvent int
 	// Log may be nil.
 	Log *slog.Logger

@@ -23,6 +23,11 @@ type stored struct {
 
 // encode is an event as it is stored.
 func (c *Client) encode(field string, e Event) (string, error) {
+	return encodeWithin(c.opts.MaxEvent, field, e)
+}
+
+// encodeWithin is encode for an event of so many bytes at most.
+func encodeWithin(most int, field string, e Event) (string, error) {
 	switch {
 	case e.ID == "" || len(e.ID) > maxName:
 		return "", &EventError{field + ".ID", clip(e.ID), fmt.Sprintf("must be 1 to %d bytes", maxName)}
@@ -32,8 +37,8 @@ func (c *Client) encode(field string, e Event) (string, error) {
 		return "", &EventError{field + ".Data", clip(string(e.Data)), "must be JSON"}
 	}
 	b := appendEvent(make([]byte, 0, 160+len(e.Data)), e)
-	if len(b) > c.opts.MaxEvent {
-		return "", &EventError{field, e.Type, fmt.Sprintf("has %d bytes as JSON, at most %d are allowed (Options.MaxEvent)", len(b), c.opts.MaxEvent)}
+	if len(b) > most {
+		return "", &EventError{field, e.Type, fmt.Sprintf("has %d bytes as JSON, at most %d are allowed (Options.MaxEvent)", len(b), most)}
 	}
 	return string(b), nil
 }

@@ -46,6 +46,43 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A signal as large as one may be reaches its workflow, which records it with its number, and goes on, or fails of something else.
+func TestLargestSignal(t *testing.T) {
+	b := open(t, testenv.Redis(t), quiet)
+	length := func(ctx gowf.Context) (int, error) {
+		text, _ := gowf.NewSignalChannel[string](ctx, "text").Receive(ctx)
+		return len(text), nil
+	}
+	double := func(ctx gowf.Context) (string, error) {
+		text, _ := gowf.NewSignalChannel[string](ctx, "text").Receive(ctx)
+		return text + text, nil
+	}
+	c := client.New(b)
+	i, fails := create(t, c, "a", length), create(t, c, "b", double)
+	sent := 3 << 18 // in base64 that is 1 MiB
+	for ; ; sent-- {
+		err := c.SignalWorkflow(t.Context(), "a", "text", strings.Repeat("x", sent))
+		if err == nil {
+			break
+		}
+		if !strings.Contains(err.Error(), "at most") {
+			t.Fatal(err)
+		}
+	}
+	if err := c.SignalWorkflow(t.Context(), "b", "text", strings.Repeat("x", sent)); err != nil {
+		t.Fatal(err)
+	}
+	work(t, goworkflows.NewWorker(b, nil), []any{length, double}, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if got, err := goworkflows.Result[int](ctx, b, i); got != sent || err != nil {
+		t.Errorf("%d of %d bytes, %v", got, sent, err)
+	}
+	if got, err := goworkflows.Result[string](ctx, b, fails); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
 // An error without a text makes the library panic when it reads it.
 func TestErrorWithoutText(t *testing.T) {
 	b := open(t, testenv.Redis(t), quiet)
