@@ -272,16 +272,18 @@ local function finish(id, x, doc, last, state, outcome, ended, expires, remove, 
   end
 end
 
--- upcoming reads the events of an inbox that a task hands out, oldest first, MOST of them at most. One that outlives a continuation is the first of its task, or waits for the next: what is before it may be
+-- upcoming reads the events of an inbox that a task hands out, oldest first, MOST of them or about LARGE bytes at most, which a call carries in its time. One that outlives a continuation is the first of its task, or waits for the next: what is before it may be
 -- why the execution continues as new, and then it is carried over.
-local MOST = 1000
+local MOST, LARGE = 1000, 1048576
+local handed = 0 -- bytes of events and documents, by this script
 local function upcoming(inbox)
-  local events, from, page = {}, '-', 4
+  local events, bytes, from, page = {}, 0, '-', 4
   while #events < MOST do
     local some = call('XRANGE', inbox, from, '+', 'COUNT', page)
     for _, e in ipairs(some) do
-      if #events == MOST or e[2][3] and #events > 0 then return events end
-      events[#events + 1] = e
+      local size = #e[2][2]
+      if #events == MOST or #events > 0 and (e[2][3] or bytes + size > LARGE) then return events end
+      events[#events + 1], bytes, handed = e, bytes + size, handed + size
     end
     if #some < page then break end
     from, page = '(' .. some[#some][1], math.min(2 * page, 64)
@@ -298,6 +300,7 @@ local function begin(queue, entry, id)
     local events = upcoming(inbox)
     if doc and #events > 0 and not r[3] then
       local task = {doc, events[#events][1]}
+      handed = handed + #doc
       for _, e in ipairs(events) do task[#task + 1] = e[2][2] end
       return task
     end
@@ -307,7 +310,7 @@ local function begin(queue, entry, id)
 end
 
 -- fetch reads what is next for a worker that asks for it with something else. at is where the number of queues stands in ARGV, then
--- kind, queue, and how many entries at most. Each task is kind, queue, entry, then for an activity its fields, for a workflow what begin returns.
+-- kind, queue, and how many entries at most. Each task is kind, queue, entry, its fields, and for a workflow what begin returns, or nothing if enough is handed out: it is begun by a call of its own then.
 local function fetch(at, consumer)
   local out = {}
   for i = 0, tonumber(ARGV[at]) - 1 do
@@ -315,7 +318,7 @@ local function fetch(at, consumer)
     local got = redis.pcall('XREADGROUP', 'GROUP', GROUP, consumer, 'COUNT', ARGV[at + 3 + 3 * i], 'STREAMS', B .. kind .. ':' .. queue, '>')
     if got and got[1] then -- else nothing is there, or no group
       for _, m in ipairs(got[1][2]) do
-        if kind == 'activities' then
+        if kind == 'activities' or handed >= LARGE then
           out[#out + 1] = {kind, queue, m[1], m[2]}
         else
           local task = begin(queue, m[1], m[2][2])

@@ -26,7 +26,7 @@ func (t *WorkflowTask) Complete(ctx context.Context, cp Checkpoint) error {
 	s := t.q.s
 	t.q.w.warm(s, t.Queue, cp.Activities)
 	keys := []string{t.entry.Heartbeat(), s.keys.Run(t.ID), s.keys.Document(t.ID, t.Execution), s.keys.History(t.ID, t.Execution), s.keys.Inbox(t.ID)}
-	err = t.q.settle(ctx, t.entry, func(ctx context.Context) (rueidis.RedisResult, *ReplicasError) {
+	err = t.q.settle(ctx, t.entry, s.c.callTimeoutFor(args), func(ctx context.Context) (rueidis.RedisResult, *ReplicasError) {
 		return s.write(ctx, completeScript, keys, append(args, t.q.w.wanted(s, nil)...)...)
 	}, func(ctx context.Context, _ string) (bool, error) { return t.recorded(ctx, cp) })
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 	}
 	s := t.q.s
 	args := []string{s.base, t.entry.Token(), t.entry.Consumer(), t.entry.ID, t.Instance.ID, t.Instance.Execution, t.Queue, t.ref(), text}
-	err = t.q.settle(ctx, t.entry, func(ctx context.Context) (rueidis.RedisResult, *ReplicasError) {
+	err = t.q.settle(ctx, t.entry, s.c.callTimeoutFor(args), func(ctx context.Context) (rueidis.RedisResult, *ReplicasError) {
 		return s.write(ctx, settleScript, []string{t.entry.Heartbeat(), s.keys.Run(t.Instance.ID)}, append(args, t.q.w.wanted(s, nil)...)...)
 	}, func(_ context.Context, word string) (bool, error) {
 		return word == "gone", nil // with the result, or with its instance, and with nothing else while the token is ours
@@ -82,11 +82,11 @@ func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 	return nil
 }
 
-// settle runs a script that ends an entry and takes in what it read. After a lost answer recorded says whether it had been done, when a repetition is refused with a word.
-func (q *queue) settle(ctx context.Context, e *stream.Entry, run func(context.Context) (rueidis.RedisResult, *ReplicasError), recorded func(context.Context, string) (bool, error)) error {
+// settle runs a script that ends an entry, within that time for each try, and takes in what it read. After a lost answer recorded says whether it had been done, when a repetition is refused with a word.
+func (q *queue) settle(ctx context.Context, e *stream.Entry, within time.Duration, run func(context.Context) (rueidis.RedisResult, *ReplicasError), recorded func(context.Context, string) (bool, error)) error {
 	unknown := false
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		call, cancel := context.WithTimeout(ctx, q.w.c.callTimeout())
+		call, cancel := context.WithTimeout(ctx, within)
 		result, short := run(call)
 		reply, err := result.ToArray()
 		cancel()

@@ -55,3 +55,12 @@ func (c *Client) callTimeout() time.Duration {
 	}
 	return callTimeout + c.opts.ReplicasWithin
 }
+
+// callTimeoutFor is callTimeout for a call that carries these words: a second more for each MiB.
+func (c *Client) callTimeoutFor(words []string) time.Duration {
+	bytes := 0
+	for _, w := range words {
+		bytes += len(w)
+	}
+	return c.callTimeout() + time.Duration(bytes)*time.Second>>20
+}
