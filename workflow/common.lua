@@ -53,14 +53,18 @@ local function pull(kind, queue, entry)
   call('XDEL', stream, entry)
 end
 
--- rouse queues an instance that has events, unless its task is there already, or it must not run: what HMGET says of its q, e, p and g.
-local function rouse(id, queue, entry, paused, gate)
+-- rouse queues an instance that has events, unless its task is there already, or it must not run: what HMGET says of its q, e, p and g. begun is how often this task was begun
+-- before, nil = never.
+local function rouse(id, queue, entry, paused, gate, begun)
   if queue and (not entry or entry == '') and not paused and not gate then
-    call('HSET', B .. 'run:' .. id, 'e', push('tasks', queue, 'i', id))
+    call('HSET', B .. 'run:' .. id, 'e', begun and push('tasks', queue, 'i', id, 'n', begun) or push('tasks', queue, 'i', id))
   end
 end
 
-local function wake(id) rouse(id, unpack(call('HMGET', B .. 'run:' .. id, 'q', 'e', 'p', 'g'))) end
+local function wake(id, begun)
+  local r = call('HMGET', B .. 'run:' .. id, 'q', 'e', 'p', 'g')
+  rouse(id, r[1], r[2], r[3], r[4], begun)
+end
 
 -- give puts an event into the inbox of an execution, x = '' for whichever is active. carry = '1' lets it outlive a continuation.
 -- Returns ok, or gone: it has ended, or later: it was never heard of, and may start yet.

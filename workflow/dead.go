@@ -13,7 +13,7 @@ import (
 func (q *queue) deadTask(ctx context.Context, e *stream.Entry, cause error) error {
 	id := e.Fields["i"]
 	q.w.c.log.Error("workflow: the instance is paused, its task killed worker after worker; resume it once that is mended", "instance", id, "error", cause)
-	if err := q.release(ctx, e, id, "", "", true); err != nil && !errors.Is(err, ErrLost) {
+	if err := q.release(ctx, e, id, "", "", 0, true); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}
 	return nil // if it is lost, somebody else sees to it

@@ -10,19 +10,27 @@ if x == '' then x = call('GET', KEYS[2]) or '' end
 local doc = call('GET', B .. 'doc:' .. id .. ':' .. x)
 if not doc then return {'none'} end
 
+-- before is how often an entry was begun under another id.
+local function before(fields)
+  for i = 1, #(fields or {}), 2 do
+    if fields[i] == 'n' then return tonumber(fields[i + 1]) end
+  end
+  return 0
+end
+
 -- place finds an entry of a queue: where, whose, deliveries, fields.
 local function place(kind, queue, entry)
   if string.sub(entry, 1, 1) == 'h' then
     local held = string.sub(entry, 2)
     local m = call('XRANGE', B .. 'held:' .. kind .. ':' .. queue, held, held)[1]
-    return 'held', '', 0, m and m[2]
+    return 'held', '', before(m and m[2]), m and m[2]
   end
   local stream = B .. kind .. ':' .. queue
   local m = call('XRANGE', stream, entry, entry)[1]
   local pending = redis.pcall('XPENDING', stream, GROUP, entry, entry, 1) -- without a group nobody has read yet
   local p = not pending.err and pending[1]
-  if not p or string.sub(p[2], -5) == ':back' then return 'waiting', '', p and p[4] or 0, m and m[2] end
-  return 'running', p[2], p[4], m and m[2]
+  if not p or string.sub(p[2], -5) == ':back' then return 'waiting', '', (p and p[4] or 0) + before(m and m[2]), m and m[2] end
+  return 'running', p[2], p[4] + before(m and m[2]), m and m[2]
 end
 
 local run = {}

@@ -126,10 +126,11 @@ func (t *WorkflowTask) back() { t.q.giveBack(t.Release) }
 
 func (t *ActivityTask) back() { t.q.giveBack(t.Release) }
 
+// expired hands back what somebody kept beyond its lease. That counts like a death: what hangs with each worker would go round for ever.
 func (t *WorkflowTask) expired() {
 	t.q.w.c.log.Warn("workflow: a workflow task was neither completed nor extended, it is handed back", "instance", t.ID, "queue", t.q.name, "lease", t.q.w.opts.WorkflowLease)
 	t.lost()
-	t.q.giveBack(t.release)
+	t.q.giveBack(func(ctx context.Context) error { return t.release(ctx, t.entry.Deliveries) })
 }
 
 func (t *WorkflowTask) lost() {
@@ -140,7 +141,7 @@ func (t *WorkflowTask) lost() {
 
 func (t *ActivityTask) expired() {
 	t.q.w.c.log.Warn("workflow: an activity was neither completed nor extended, it is handed back", "instance", t.Instance.ID, "queue", t.Queue, "lease", t.q.w.opts.ActivityLease)
-	t.q.giveBack(t.release)
+	t.q.giveBack(func(ctx context.Context) error { return t.release(ctx, t.entry.Deliveries) })
 }
 
 func (t *ActivityTask) lost() {}

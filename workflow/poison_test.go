@@ -44,6 +44,75 @@ func TestPoisonTask(t *testing.T) {
 	e.idle("q")
 }
 
+// A poison task that somebody hands back between two that it kills is given up all the same: the hand-over is not counted, and forgets nothing.
+func TestPoisonHandedBack(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease, MaxDeliveries: 2})
+	e.begin("acts")
+	e.step(e.task(w), schedules(1))
+	e.begin("a")
+	for n := range 2 {
+		dying := e.mortal(workflow.WorkerOptions{MaxDeliveries: 2})
+		if task, a := e.task(dying.Worker), e.activity(dying.Worker); task.Attempt != n+1 || a.Attempt != n+1 {
+			t.Errorf("attempts %d and %d, want %d", task.Attempt, a.Attempt, n+1)
+		}
+		dying.die()
+		if n > 0 {
+			break
+		}
+		for range 3 {
+			task, a := e.task(w), e.activity(w)
+			if task.Attempt != 2 || a.Attempt != 2 {
+				t.Errorf("attempts %d and %d of one that was handed back, want 2", task.Attempt, a.Attempt)
+			}
+			e.ok(task.Release(e.ctx()))
+			e.ok(a.Release(e.ctx()))
+		}
+	}
+	e.givenUp(w)
+}
+
+// What each worker keeps beyond its lease is given up like what kills it.
+func TestPoisonHangs(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 150 * time.Millisecond, ActivityLease: 150 * time.Millisecond, MaxDeliveries: 2})
+	e.begin("acts")
+	e.step(e.task(w), schedules(1))
+	e.begin("a")
+	for n := range 2 {
+		if task, a := e.task(w), e.activity(w); task.Attempt != n+1 || a.Attempt != n+1 {
+			t.Errorf("attempts %d and %d, want %d", task.Attempt, a.Attempt, n+1)
+		}
+	}
+	if d := e.detail(workflow.Instance{ID: "acts"}); len(d.Activities) != 1 || d.Activities[0].Deliveries != 2 {
+		t.Errorf("what is shown: %+v", d.Activities)
+	}
+	e.givenUp(w)
+}
+
+// givenUp waits until instance a is paused, and the activity of acts has failed.
+func (e *env) givenUp(w *workflow.Worker) {
+	e.t.Helper()
+	e.act(w, 1)
+	done := make(chan struct{}, 100)
+	defer e.poll(w, 1, func(task *workflow.WorkflowTask) workflow.Checkpoint {
+		if task.ID != "acts" || types(task.Events) != "ActivityFailed/1" {
+			e.t.Errorf("%s gets %s", task.ID, types(task.Events))
+		}
+		done <- struct{}{}
+		return checkpoint(task, finished)
+	})()
+	e.until("a is paused", func() bool { return e.int("HEXISTS", e.key("run:a"), "p") == 1 })
+	select {
+	case <-done:
+	case <-time.After(hang):
+		e.t.Error("the activity does not fail")
+	}
+	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "a"}, "poison"))
+}
+
 // An activity that kills worker after worker has failed, in the words of the authoring library or in Takt's own.
 func TestPoisonActivity(t *testing.T) {
 	t.Parallel()

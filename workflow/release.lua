@@ -1,7 +1,7 @@
 -- release.lua: hand a task back to its queue, not done.
 -- KEYS[1] heartbeat of the worker   KEYS[2] run:{id}
 -- ARGV[2] token   ARGV[3] entry   ARGV[4] id   ARGV[5] execution, "" = whichever is active   ARGV[6] queue   ARGV[7] ref of an activity, "" = a workflow task
--- ARGV[8] 1 = pause the instance
+-- ARGV[8] 1 = pause the instance   ARGV[9] how often the task was begun, which its new entry keeps as field n
 -- Reply: {"ok"} | {"lost"}: not this worker's
 local no = denied()
 if no then return no end
@@ -17,10 +17,14 @@ end
 if kind == 'tasks' then
   call('HSET', KEYS[2], 'e', '')
   if ARGV[8] == '1' then call('HSET', KEYS[2], 'p', '1') end
-  wake(ARGV[4])
+  wake(ARGV[4], ARGV[9] ~= '0' and ARGV[9] or nil)
 else
   local m = call('XRANGE', B .. 'activities:' .. ARGV[6], ARGV[3], ARGV[3])[1]
-  if m then call('HSET', KEYS[2], field, push('activities', ARGV[6], unpack(m[2])) .. ' ' .. ARGV[6]) end
+  if m then
+    local fields = {unpack(m[2], 1, 8)} -- without n
+    if ARGV[9] ~= '0' then fields[9], fields[10] = 'n', ARGV[9] end
+    call('HSET', KEYS[2], field, push('activities', ARGV[6], unpack(fields)) .. ' ' .. ARGV[6])
+  end
 end
 pull(kind, ARGV[6], ARGV[3])
 return {'ok'}

@@ -17,7 +17,7 @@ import (
 type WorkflowTask struct {
 	Info            // of the execution, as it was when the task was handed out
 	Events  []Event // new ones, in the order they came; at least one. Only the first may be one that outlives a continuation: a signal
-	Attempt int     // 1, and one more for each worker that died with it
+	Attempt int     // 1, and one more for each worker that died with it or kept it beyond its lease
 
 	q      *queue
 	entry  *stream.Entry
@@ -34,7 +34,7 @@ type ActivityTask struct {
 	Instance Instance // that waits for it
 	Queue    string
 	Event    Event // as it was scheduled
-	Attempt  int   // 1, and one more for each worker that died with it
+	Attempt  int   // 1, and one more for each worker that died with it or kept it beyond its lease
 
 	q     *queue
 	entry *stream.Entry
@@ -182,11 +182,11 @@ func (t *WorkflowTask) Release(ctx context.Context) error {
 	if !t.lease.end() {
 		return ErrLost
 	}
-	return t.release(ctx)
+	return t.release(ctx, t.entry.Deliveries-1)
 }
 
-func (t *WorkflowTask) release(ctx context.Context) error {
-	return t.q.release(ctx, t.entry, t.ID, t.Execution, "", false)
+func (t *WorkflowTask) release(ctx context.Context, begun int64) error {
+	return t.q.release(ctx, t.entry, t.ID, t.Execution, "", begun, false)
 }
 
 // Release is that of WorkflowTask.
@@ -194,16 +194,16 @@ func (t *ActivityTask) Release(ctx context.Context) error {
 	if !t.lease.end() {
 		return ErrLost
 	}
-	return t.release(ctx)
+	return t.release(ctx, t.entry.Deliveries-1)
 }
 
-func (t *ActivityTask) release(ctx context.Context) error {
-	return t.q.release(ctx, t.entry, t.Instance.ID, t.Instance.Execution, t.ref(), false)
+func (t *ActivityTask) release(ctx context.Context, begun int64) error {
+	return t.q.release(ctx, t.entry, t.Instance.ID, t.Instance.Execution, t.ref(), begun, false)
 }
 
-// release hands an entry back. pause: and its instance is paused.
-func (q *queue) release(ctx context.Context, e *stream.Entry, id, x, ref string, pause bool) error {
-	args := []string{q.s.base, e.Token(), e.ID, id, x, q.name, ref, "0"}
+// release hands an entry back that was begun so often, as far as that counts. pause: and its instance is paused, and begins anew after that.
+func (q *queue) release(ctx context.Context, e *stream.Entry, id, x, ref string, begun int64, pause bool) error {
+	args := []string{q.s.base, e.Token(), e.ID, id, x, q.name, ref, "0", strconv.FormatInt(begun, 10)}
 	if pause {
 		args[7] = "1"
 	}

@@ -33,7 +33,7 @@ type WorkerOptions struct {
 	// Lost is told of a workflow task handed out that is not this worker's any more, because its lease or the worker's has ended, or Drain; nil = nobody is. Of one that is being
 	// completed or released the error of that says so. It must not block.
 	Lost func(Instance)
-	// MaxDeliveries is after how many workers that died with a task it is given up: an instance is paused then, an activity has failed. 0 = 5, negative = never.
+	// MaxDeliveries is after how many workers that died with a task, or kept it beyond its lease, it is given up: an instance is paused then, an activity has failed. 0 = 5, negative = never.
 	MaxDeliveries int
 	// Failure makes what an instance gets of an activity that is given up, or that somebody deleted from its queue, with no more of a.Event then than Ref; nil = an EventActivityErr of Takt's own. ID, Ref and Time are set after it.
 	Failure func(a *ActivityTask, err error) Event
@@ -239,7 +239,7 @@ func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 	}
 	q.group = &stream.Group{
 		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Free: free,
-		Handle: handle, Dead: dead, MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
+		Handle: handle, Dead: dead, Before: "n", MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
 		Transient: denied, // until somebody gives the right back
 		Lost:      func(context.Context, string, []string) { w.menders[s.n].found() },
 	}

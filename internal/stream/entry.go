@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/taktworks/takt/internal/commit"
@@ -25,6 +26,7 @@ type Entry struct {
 
 	Given any // what came with Group.Offer; nil for an entry that was read
 
+	before    int64    // of Deliveries: under another ID (Group.Before)
 	session   *session // nil = came from no group
 	group     string
 	worker    string // heartbeat key
@@ -47,6 +49,13 @@ func (e *Entry) starts() int64 {
 		return e.Deliveries + 1 // not counted yet
 	}
 	return e.Deliveries
+}
+
+// count adds to a new entry how often it was begun under another ID.
+func (e *Entry) count(field string) {
+	if n, err := strconv.ParseInt(e.Fields[field], 10, 64); err == nil && n > 0 {
+		e.before, e.Deliveries = n, e.Deliveries+n
+	}
 }
 
 // suspect says that the entry must run alone among its like.

@@ -46,7 +46,7 @@ func (s *session) giveBackOf(run context.Context, stream int, entries []*Entry) 
 	args := []string{s.epoch.token, s.g.Name, w.id, w.id + backMark}
 	for _, e := range entries {
 		if e.stream == stream {
-			args = append(args, e.ID, strconv.FormatInt(e.starts()-1, 10))
+			args = append(args, e.ID, strconv.FormatInt(e.starts()-1-e.before, 10))
 		}
 	}
 	if len(args) == 4 {

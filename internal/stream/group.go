@@ -67,6 +67,10 @@ type Group struct {
 	// Field names the one field of an entry that matters: its value is Entry.Data, and no map is made for it. "" = Entry.Fields has them all.
 	Field string
 
+	// Before names the field of an entry that says how often its handling was begun under another ID, for who puts entries back as new ones. That counts in Entry.Deliveries
+	// and for MaxDeliveries. An entry without it is new. "" = all are.
+	Before string
+
 	// Handle does the work of one entry. It is called from Slots goroutines at once. An error lets the entry be tried again after a pause;
 	// a panic is an error. The context ends (cause ErrLost or ErrStopped) when the entry is no longer this process' business.
 	Handle func(context.Context, *Entry) (Result, error)

@@ -160,10 +160,8 @@ func (s *session) handle(run context.Context, e *Entry) {
 
 // try handles an entry once. It returns true if that is to be done again after a pause.
 func (s *session) try(e *Entry) (again bool) {
-	if e.doom == nil && e.delivered {
-		if limit := s.g.maxDeliveries(); limit > 0 && e.Deliveries >= int64(limit) {
-			e.doom = ErrDeliveries
-		}
+	if limit := s.g.maxDeliveries(); e.doom == nil && limit > 0 && e.starts() > int64(limit) {
+		e.doom = ErrDeliveries
 	}
 	if e.doom != nil {
 		return s.bury(e)
@@ -260,7 +258,7 @@ func (s *session) begin(e *Entry) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
 	w := s.g.Worker
-	reply, err := beginScript.Run(ctx, w.rdb, []string{e.worker, e.Stream}, e.token, e.group, w.id, e.ID, strconv.FormatInt(e.Deliveries+1, 10)).AsStrSlice()
+	reply, err := beginScript.Run(ctx, w.rdb, []string{e.worker, e.Stream}, e.token, e.group, w.id, e.ID, strconv.FormatInt(e.Deliveries+1-e.before, 10)).AsStrSlice()
 	if err != nil {
 		s.retry(e, err)
 		return false

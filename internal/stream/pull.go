@@ -47,6 +47,7 @@ func (g *Group) Offer(token, stream, id string, fields map[string]string, given 
 	}
 	e := s.blank(at, id)
 	e.Given, e.Fields = given, fields
+	e.count(g.Before)
 	if g.Field != "" {
 		data, found := fields[g.Field]
 		if e.Data = data; found && len(fields) == 1 {

@@ -300,6 +300,7 @@ func (s *session) entry(stream int, id string, fields rueidis.RedisMessage) (*En
 		return nil, err
 	}
 	e.Data = e.Fields[s.g.Field]
+	e.count(s.g.Before)
 	return e, nil
 }
 
@@ -392,7 +393,7 @@ func (s *session) claim(run context.Context, stream int, holder, from string, co
 		if err != nil {
 			return "", 0, fmt.Errorf("claim.lua: %w", err)
 		}
-		e.found = s.g.Free != nil && holder == w.id && e.Deliveries == 1
+		e.found = s.g.Free != nil && holder == w.id && e.Deliveries-e.before == 1
 		s.held.add(e)
 	}
 	s.tellLost(key, gone)
@@ -424,7 +425,7 @@ func (s *session) claimed(stream int, m rueidis.RedisMessage) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Deliveries, e.delivered = n, true
+	e.Deliveries, e.delivered = n+e.before, true
 	return e, nil
 }
 
