@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,10 +50,13 @@ func (h *hub[T]) take(ctx context.Context, over <-chan struct{}, queues []string
 		h.ahead = min(2*h.ahead+1, mostAhead)
 	}
 	for _, q := range queues {
-		if list := h.ready[q]; len(list) > 0 && list[0].timer.Stop() {
-			h.ready[q], h.handed = list[1:], now
+		for i, s := range h.ready[q] {
+			if !s.timer.Stop() { // its time is over: it is on its way back
+				continue
+			}
+			h.ready[q], h.handed = slices.Delete(h.ready[q], i, i+1), now
 			h.mu.Unlock()
-			return list[0].task, true
+			return s.task, true
 		}
 	}
 	p := &poll[T]{queues: queues, got: make(chan T, 1)}
@@ -98,7 +102,7 @@ func (h *hub[T]) offer(queue string, task T, back func()) {
 		h.ahead = 0
 		for i, other := range h.ready[queue] {
 			if other == s {
-				h.ready[queue] = append(h.ready[queue][:i:i], h.ready[queue][i+1:]...)
+				h.ready[queue] = slices.Delete(h.ready[queue], i, i+1)
 				break
 			}
 		}
