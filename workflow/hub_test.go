@@ -18,7 +18,7 @@ func TestTakeBehindExpiring(t *testing.T) {
 	h.mu.Lock()
 	h.ready["q"][0].timer.Stop() // it has fired, and waits for the lock
 	h.mu.Unlock()
-	if got, ok := h.take(ctx, []string{"q"}); !ok || got != 1 {
+	if got, ok := h.take(ctx, nil, []string{"q"}); !ok || got != 1 {
 		t.Errorf("took %d, %v", got, ok)
 	}
 	if got := <-back; got != 2 { // nobody came for it
