@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/commit"
-	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/schedule"
 )
@@ -32,12 +32,16 @@ type Schedule struct {
 	Next    time.Time `json:"next"`    // slot that is due next; zero = none is left, or it is paused
 	Paused  bool      `json:"paused,omitempty"`
 	Skipped int64     `json:"skipped,omitempty"` // slots skipped by Exclusive
+
+	// LastError is why the last start that a worker tried was refused, or why the schedule cannot be read; "" = it was not. The slot counts as missed until a start is accepted.
+	LastError string    `json:"last_error,omitempty"`
+	Retry     time.Time `json:"retry,omitzero"` // after a refusal: when it is tried again; zero = at Next
 }
 
 const (
 	maxScheduleName = 100
+	maxLastError    = 1024 // bytes
 	slotLayout      = "20060102T150405Z"
-	schedulePoll    = time.Second
 )
 
 func (c *Client) checkSchedule(s Schedule) (schedule.Schedule, error) {
@@ -68,7 +72,7 @@ func (s Schedule) at(slot time.Time) Start {
 	return start
 }
 
-// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another. Slots count from now on.
+// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another. Slots count from now on, and one whose start was refused is tried again.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 	rule, err := c.checkSchedule(s)
 	if err != nil {
@@ -79,7 +83,7 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 		if old != nil && old.Rule == s.Rule {
 			s.Created, s.Last, s.Started, s.Skipped, s.Paused = old.Created, old.Last, old.Started, old.Skipped, old.Paused
 		}
-		s.Next = time.Time{}
+		s.Next, s.LastError, s.Retry = time.Time{}, "", time.Time{}
 		if next, ok := schedule.WithAnchor(rule, s.Created).Next(later(s.Last, now)); ok && !s.Paused {
 			s.Next = next
 		}
@@ -93,7 +97,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name string) error {
 		if old == nil {
 			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
 		}
-		old.Paused, old.Next = true, time.Time{}
+		old.Paused, old.Next, old.Retry = true, time.Time{}, time.Time{}
 		return old, nil
 	})
 }
@@ -116,17 +120,27 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	})
 }
 
-// RemoveSchedule removes a schedule; instances that it started stay. ErrNotFound: there is none of that name.
+// RemoveSchedule removes a schedule, also one that cannot be read; instances that it started stay. ErrNotFound: there is none of that name.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, name, func(old *Schedule, _ time.Time) (*Schedule, error) {
-		if old == nil {
-			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+	if err := checkName("schedule", name); err != nil {
+		return err
+	}
+	s := c.of(name)
+	for {
+		_, raw, err := s.schedule(ctx, name)
+		switch {
+		case err != nil && raw == nil:
+			return err
+		case raw == nil:
+			return fmt.Errorf("%w: schedule %s", ErrNotFound, name)
 		}
-		return nil, nil
-	})
+		if err := s.commitSchedule(ctx, name, raw, nil); !errors.Is(err, commit.ErrConflict) {
+			return err
+		}
+	}
 }
 
-// Schedules are all of them, by name.
+// Schedules are all of them, by name. One that cannot be read has its Name and LastError alone.
 func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
 	for _, s := range c.shards {
 		names, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Schedules()).Min("0").Max("-1").Build()).AsStrSlice()
@@ -135,8 +149,11 @@ func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
 		}
 		for _, name := range names {
 			one, _, err := s.schedule(ctx, name)
-			if err != nil {
+			if ctx.Err() != nil || redis.Away(err) {
 				return nil, err
+			}
+			if err != nil {
+				one = &Schedule{Name: name, LastError: refusal(err)}
 			}
 			if one != nil {
 				all = append(all, *one)
@@ -154,7 +171,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// schedule reads one; nil if there is none.
+// schedule reads one; nil if there is none. Of one that cannot be understood there are the bytes, and an error.
 func (s *shard) schedule(ctx context.Context, name string) (*Schedule, []byte, error) {
 	raw, err := s.c.rdb.Do(ctx, s.c.rdb.B().Get().Key(s.keys.Schedule(name)).Build()).AsBytes()
 	if rueidis.IsRedisNil(err) {
@@ -165,7 +182,7 @@ func (s *shard) schedule(ctx context.Context, name string) (*Schedule, []byte, e
 	}
 	var one Schedule
 	if err := json.Unmarshal(raw, &one); err != nil {
-		return nil, nil, fmt.Errorf("workflow: schedule %s cannot be read: %w", name, err)
+		return nil, raw, fmt.Errorf("workflow: schedule %s cannot be read: %w", name, err)
 	}
 	return &one, raw, nil
 }
@@ -209,7 +226,10 @@ func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, af
 			return fmt.Errorf("workflow: schedule %s: %w", name, err)
 		}
 		due := float64(never)
-		if !after.Next.IsZero() {
+		switch {
+		case !after.Retry.IsZero():
+			due = float64(after.Retry.UnixMilli())
+		case !after.Next.IsZero():
 			due = float64(after.Next.UnixMilli())
 		}
 		b.Set(key, raw, 0)
@@ -224,83 +244,11 @@ func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, af
 // never is when schedules are due that have no slot left: in the year 9999, in Unix ms.
 const never = 253_402_300_799_000
 
-// keepSchedules starts what is due until ctx ends. Every worker does it; an instance of a slot has an id of its own, so it is started once.
-func (s *shard) keepSchedules(ctx context.Context) error {
-	for wait := time.Duration(0); lifecycle.Sleep(ctx, wait); {
-		var err error
-		if wait, err = s.startDue(ctx); err != nil && ctx.Err() == nil {
-			s.c.log.Warn("workflow: schedules wait, Redis does not answer as it should", "shard", s.n, "error", err)
-			wait = schedulePoll
-		}
+// refusal is an error as Schedule.LastError has it.
+func refusal(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "?")
+	if len(text) > maxLastError {
+		text = strings.ToValidUTF8(text[:maxLastError], "") + "..."
 	}
-	return nil
-}
-
-// startDue starts what is due and says how long nothing more will be.
-func (s *shard) startDue(ctx context.Context) (time.Duration, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	first, err := s.c.rdb.Do(call, s.c.rdb.B().Zrange().Key(s.keys.Schedules()).Min("0").Max("0").Withscores().Build()).AsZScores()
-	if err != nil || len(first) == 0 {
-		return schedulePoll, err
-	}
-	now, err := redis.ServerTime(call, s.c.rdb)
-	if err != nil {
-		return 0, err
-	}
-	if wait := time.UnixMilli(int64(first[0].Score)).Sub(now); wait > 0 {
-		return min(wait, schedulePoll), nil
-	}
-	return 0, s.startSlots(call, first[0].Member, now)
-}
-
-// startSlots starts the instances of the slots of one schedule that are due, and moves it on.
-func (s *shard) startSlots(ctx context.Context, name string, now time.Time) error {
-	one, raw, err := s.schedule(ctx, name)
-	if err != nil {
-		return err
-	}
-	if one == nil { // removed since, or deleted by somebody
-		if err := s.commitSchedule(ctx, name, nil, nil); !errors.Is(err, commit.ErrConflict) {
-			return err
-		}
-		return nil
-	}
-	rule, err := schedule.Parse(one.Rule)
-	if err != nil {
-		return err
-	}
-	slots, next, ok := schedule.Due(schedule.WithAnchor(rule, one.Created), later(one.Last, one.Created), now, one.Missed, 0)
-	for _, slot := range slots {
-		if err := s.startSlot(ctx, one, slot); err != nil {
-			return err
-		}
-		one.Last = slot
-	}
-	one.Next = time.Time{}
-	if ok {
-		one.Next = next
-	}
-	if err := s.commitSchedule(ctx, name, raw, one); err != nil && !errors.Is(err, commit.ErrConflict) {
-		return err
-	}
-	return nil // somebody else was quicker, or it was changed
-}
-
-func (s *shard) startSlot(ctx context.Context, one *Schedule, slot time.Time) error {
-	if one.Exclusive && !one.Started.IsZero() {
-		before, err := s.c.Info(ctx, one.at(one.Started).Instance)
-		if err == nil && before.State == Active {
-			one.Skipped++
-			return nil
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	if err := s.c.Start(ctx, one.at(slot)); err != nil && !errors.Is(err, ErrExists) {
-		return err
-	}
-	one.Started = slot
-	return nil
+	return text
 }

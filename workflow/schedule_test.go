@@ -1,10 +1,12 @@
 package workflow_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
 )
@@ -104,4 +106,91 @@ func TestScheduleWithoutDocument(t *testing.T) {
 	e.step(e.task(w), finished)
 	e.until("the name is forgotten", func() bool { return e.int("ZCARD", e.key("schedules")) == 1 })
 	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+}
+
+// schedule is one of them.
+func (e *env) schedule(name string) workflow.Schedule {
+	e.t.Helper()
+	all, err := e.Schedules(e.ctx())
+	e.ok(err)
+	for _, s := range all {
+		if s.Name == name {
+			return s
+		}
+	}
+	e.t.Fatalf("no schedule %s among %+v", name, all)
+	return workflow.Schedule{}
+}
+
+// large is a schedule whose start a worker with small refuses. It is due before nightly.
+func large(s *workflow.Schedule) {
+	s.Name = "large"
+	s.Start.Event.Data = json.RawMessage(`"` + strings.Repeat("x", 2000) + `"`)
+}
+
+// A schedule whose start the worker refuses holds up no other, says why, and starts once a worker accepts it.
+func TestScheduleRefused(t *testing.T) {
+	e := newEnv(t)
+	e.ok(e.PutSchedule(e.ctx(), nightly(large)))
+	e.ok(e.PutSchedule(e.ctx(), nightly()))
+	o := e.opts
+	o.MaxEvent = 1000
+	small := on(t, e.srv, e.srv.Connect(t, redis.Options{}), o)
+	w, stop := small.worker(workflow.WorkerOptions{})
+	for range 3 {
+		task := e.task(w)
+		if !strings.HasPrefix(task.ID, "nightly-") {
+			t.Errorf("task of %s", task.ID)
+		}
+		e.step(task, finished)
+	}
+	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+	e.until("the refusal is noted", func() bool { return e.schedule("large").LastError != "" })
+	if s := e.schedule("large"); !strings.Contains(s.LastError, "Options.MaxEvent") || s.Retry.IsZero() || !s.Last.IsZero() || !s.Started.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	stop()
+	w, _ = e.worker(workflow.WorkerOptions{})
+	e.until("it starts", func() bool { return !e.schedule("large").Started.IsZero() })
+	if s := e.schedule("large"); s.LastError != "" || !s.Retry.IsZero() {
+		t.Errorf("after a start: %+v", s)
+	}
+	e.ok(e.RemoveSchedule(e.ctx(), "large"))
+	e.until("all have ended", func() bool {
+		if e.stats().Active > 0 {
+			e.step(e.task(w), finished)
+		}
+		return e.stats().Active == 0
+	})
+}
+
+// What is no schedule, or one of a rule that nobody knows, is listed with what is wrong, holds up no other, and can be removed.
+func TestScheduleUnreadable(t *testing.T) {
+	e := newEnv(t)
+	for _, name := range []string{"broken", "ruleless", "foreign"} {
+		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Name = name })))
+	}
+	e.ok(e.do("SET", e.key("schedule:broken"), "{").Error())
+	e.ok(e.do("SET", e.key("schedule:ruleless"), `{"name":"ruleless","rule":"when the cows come home"}`).Error())
+	e.ok(e.do("DEL", e.key("schedule:foreign")).Error())
+	e.ok(e.do("SADD", e.key("schedule:foreign"), "x").Error())
+	e.ok(e.PutSchedule(e.ctx(), nightly()))
+	w, _ := e.worker(workflow.WorkerOptions{})
+	for range 2 {
+		e.step(e.task(w), finished)
+	}
+	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+	e.until("what is wrong is noted", func() bool {
+		return e.schedule("broken").LastError != "" && strings.Contains(e.schedule("ruleless").LastError, `"when"`) && strings.Contains(e.schedule("foreign").LastError, "WRONGTYPE")
+	})
+	e.ok(e.RemoveSchedule(e.ctx(), "broken"))
+	e.ok(e.RemoveSchedule(e.ctx(), "ruleless"))
+	e.ok(e.do("DEL", e.key("schedule:foreign")).Error())
+	e.until("all names are forgotten", func() bool { return e.int("EXISTS", e.key("schedules")) == 0 })
+	e.until("all have ended", func() bool {
+		if e.stats().Active > 0 {
+			e.step(e.task(w), finished)
+		}
+		return e.stats().Active == 0
+	})
 }
