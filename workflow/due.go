@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -18,11 +19,18 @@ const (
 	refusedPause = 5 * time.Second // before a schedule is tried again whose start was refused
 )
 
-// keepSchedules starts what is due until ctx ends. Every worker does it; an instance of a slot has an id of its own, so it is started once.
+// keeper starts what is scheduled on a shard. Every worker has one for each; an instance of a slot has an id of its own, so it is started once.
+type keeper struct {
+	s    *shard
+	seen time.Time // the server's clock when it looked last; zero = it has not
+}
+
+// keepSchedules starts what is due until ctx ends.
 func (s *shard) keepSchedules(ctx context.Context) error {
+	k := &keeper{s: s}
 	for wait := time.Duration(0); lifecycle.Sleep(ctx, wait); {
 		var err error
-		if wait, err = s.startDue(ctx); err != nil && ctx.Err() == nil {
+		if wait, err = k.startDue(ctx); err != nil && ctx.Err() == nil {
 			s.c.log.Warn("workflow: schedules wait, Redis does not answer as it should", "shard", s.n, "error", err)
 			wait = schedulePoll
 		}
@@ -31,26 +39,42 @@ func (s *shard) keepSchedules(ctx context.Context) error {
 }
 
 // startDue starts what is due and says how long nothing more will be. A schedule that is refused is tried again later, and holds up no other.
-func (s *shard) startDue(ctx context.Context) (time.Duration, error) {
+func (k *keeper) startDue(ctx context.Context) (time.Duration, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	first, err := s.c.rdb.Do(call, s.c.rdb.B().Zrange().Key(s.keys.Schedules()).Min("0").Max(strconv.Itoa(duePage-1)).Withscores().Build()).AsZScores()
-	if err != nil || len(first) == 0 {
-		return schedulePoll, err
-	}
-	now, err := redis.ServerTime(call, s.c.rdb)
+	now, names, wait, err := k.s.due(call, duePage, k.seen)
 	if err != nil {
 		return 0, err
 	}
-	for _, due := range first {
-		if wait := time.UnixMilli(int64(due.Score)).Sub(now); wait > 0 {
-			return min(wait, schedulePoll), nil
-		}
-		if err := s.startSlots(call, due.Member, now); err != nil {
+	k.seen = now
+	for _, name := range names {
+		if err := k.s.startSlots(call, name, now); err != nil {
 			return 0, err
 		}
 	}
-	return 0, nil
+	return wait, nil
+}
+
+// due is the server's time, at most so many names of schedules that are due, and how long no others will be, schedulePoll at most. before is when the caller asked last: a clock
+// that has been set back since then has all schedules looked at again.
+func (s *shard) due(ctx context.Context, most int, before time.Time) (now time.Time, names []string, wait time.Duration, err error) {
+	seen := int64(0)
+	if !before.IsZero() {
+		seen = before.UnixMilli()
+	}
+	reply, err := dueScript.Run(ctx, s.c.rdb, []string{s.keys.Schedules()}, s.base, strconv.Itoa(most), strconv.FormatInt(seen, 10)).AsStrSlice()
+	if err != nil {
+		return time.Time{}, nil, 0, err
+	}
+	if len(reply) < 3 {
+		return time.Time{}, nil, 0, fmt.Errorf("due.lua replied %q", reply)
+	}
+	now = time.Unix(parseInt(reply[0]), parseInt(reply[1])*int64(time.Microsecond)).UTC()
+	wait = schedulePoll
+	if ms := parseInt(reply[2]); ms >= 0 {
+		wait = min(wait, time.Duration(ms)*time.Millisecond)
+	}
+	return now, reply[3:], wait, nil
 }
 
 // startSlots starts the instances of the slots of one schedule that are due, and moves it on. An error says that Redis does not answer as it should.
@@ -65,6 +89,10 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	rule, err := schedule.Parse(one.Rule)
 	if err != nil {
 		return s.refuse(ctx, one, raw, now, err)
+	}
+	one.notAfter(now)
+	if one.Paused { // since it was found to be due
+		return s.moveOn(ctx, name, now, raw, one)
 	}
 	slots, next, ok := schedule.Due(schedule.WithAnchor(rule, one.Created), later(one.Last, one.Created), now, one.Missed, 0)
 	for _, slot := range slots {

@@ -81,10 +81,11 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 	return c.changeSchedule(ctx, s.Name, func(old *Schedule, now time.Time) (*Schedule, error) {
 		s.Created, s.Last, s.Started, s.Skipped, s.Paused = now, time.Time{}, time.Time{}, 0, false
 		if old != nil && old.Rule == s.Rule {
+			old.notAfter(now)
 			s.Created, s.Last, s.Started, s.Skipped, s.Paused = old.Created, old.Last, old.Started, old.Skipped, old.Paused
 		}
 		s.Next, s.LastError, s.Retry = time.Time{}, "", time.Time{}
-		if next, ok := schedule.WithAnchor(rule, s.Created).Next(later(s.Last, now)); ok && !s.Paused {
+		if next, ok := schedule.WithAnchor(rule, s.Created).Next(now); ok && !s.Paused {
 			s.Next = next
 		}
 		return &s, nil
@@ -112,6 +113,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 		if err != nil {
 			return nil, err
 		}
+		old.notAfter(now)
 		old.Paused, old.Last = false, now
 		if next, ok := schedule.WithAnchor(rule, old.Created).Next(now); ok {
 			old.Next = next
@@ -164,6 +166,17 @@ func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
 	return all, nil
 }
 
+// notAfter takes back what the server's clock noted while it was ahead of now: else nothing would be started until it comes there again. Slots that were started then have their instances, and
+// are not started a second time.
+func (s *Schedule) notAfter(now time.Time) {
+	if s.Last.After(now) {
+		s.Last = now
+	}
+	if s.Created.After(now) {
+		s.Created = now
+	}
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -194,7 +207,7 @@ func (c *Client) changeSchedule(ctx context.Context, name string, change func(ol
 	}
 	s := c.of(name)
 	for {
-		now, err := redis.ServerTime(ctx, c.rdb)
+		now, _, _, err := s.due(ctx, 0, time.Time{})
 		if err != nil {
 			return fmt.Errorf("workflow: schedule %s: %w", name, err)
 		}

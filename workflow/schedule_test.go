@@ -2,6 +2,8 @@ package workflow_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +195,82 @@ func TestScheduleUnreadable(t *testing.T) {
 		}
 		return e.stats().Active == 0
 	})
+}
+
+// ahead makes of what is stored what a clock of Redis would have left that was ahead by d until now.
+func (e *env) ahead(name string, d time.Duration) {
+	e.t.Helper()
+	text, err := e.do("GET", e.key("schedule:"+name)).ToString()
+	e.ok(err)
+	var doc map[string]any
+	e.ok(json.Unmarshal([]byte(text), &doc))
+	for _, field := range []string{"created", "last", "started", "next"} {
+		at, err := time.Parse(time.RFC3339Nano, doc[field].(string))
+		e.ok(err)
+		if !at.IsZero() {
+			doc[field] = at.Add(d)
+		}
+	}
+	changed, err := json.Marshal(doc)
+	e.ok(err)
+	e.ok(e.do("SET", e.key("schedule:"+name), string(changed)).Error())
+	e.ok(e.do("ZINCRBY", e.key("schedules"), strconv.FormatInt(d.Milliseconds(), 10), name).Error())
+	e.ok(e.do("SET", e.key("clock"), strconv.FormatInt(time.Now().Add(d).UnixMilli(), 10)).Error())
+}
+
+// A clock of Redis that was ahead for a moment silences no schedule, whether or not a worker saw it, also one that is put again.
+func TestScheduleAfterAClockThatWasAhead(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		for _, again := range []bool{true, false} {
+			t.Run(fmt.Sprintf("running %v, put again %v", running, again), func(t *testing.T) {
+				e := newEnv(t)
+				w, stop := e.worker(workflow.WorkerOptions{})
+				e.ok(e.PutSchedule(e.ctx(), nightly()))
+				e.step(e.task(w), finished)
+				if !running {
+					stop()
+				}
+				e.ahead("nightly", time.Hour)
+				if again {
+					e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Start.Name = "other" })))
+					if s := e.schedule("nightly"); time.Until(s.Next) > time.Minute || time.Until(s.Last) > time.Minute {
+						t.Errorf("put again: %+v", s)
+					}
+				}
+				if !running {
+					w, _ = e.worker(workflow.WorkerOptions{})
+				}
+				for n := 0; n < 2; n++ {
+					task := e.task(w)
+					if again && task.Name != "other" { // of before
+						n--
+					}
+					e.step(task, finished)
+				}
+				if s := e.schedule("nightly"); time.Until(s.Last) > time.Minute || time.Until(s.Next) > time.Minute || time.Until(s.Created) > time.Minute {
+					t.Errorf("%+v", s)
+				}
+				e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+			})
+		}
+	}
+}
+
+// A schedule without slots left, or one that is paused, is not looked at for a clock that was set back.
+func TestScheduleThatIsOverAndTheClock(t *testing.T) {
+	e := newEnv(t)
+	_, stop := e.worker(workflow.WorkerOptions{})
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule = "cron 0 0 1 1 *"; s.Name = "rare" })))
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule = "cron 0 0 1 1 *"; s.Name = "paused" })))
+	e.ok(e.PauseSchedule(e.ctx(), "paused"))
+	next := e.schedule("rare").Next
+	e.ahead("rare", time.Hour)
+	e.until("its slot is right again", func() bool { return e.schedule("rare").Next.Equal(next) })
+	if s := e.schedule("paused"); !s.Paused || !s.Next.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	if score, err := e.do("ZSCORE", e.key("schedules"), "paused").AsFloat64(); err != nil || score < 2.5e14 {
+		t.Errorf("score %f, %v", score, err)
+	}
+	stop()
 }

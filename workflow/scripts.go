@@ -37,6 +37,8 @@ var (
 	goneLua string
 	//go:embed detail.lua
 	detailLua string
+	//go:embed due.lua
+	dueLua string
 
 	actScript       = script.New("workflow/act", commonLua+actLua)
 	beginScript     = script.New("workflow/begin", commonLua+beginLua)
@@ -52,4 +54,5 @@ var (
 	mendScript      = script.New("workflow/mend", commonLua+mendLua)
 	goneScript      = script.New("workflow/gone", commonLua+goneLua)
 	detailScript    = script.New("workflow/detail", commonLua+detailLua)
+	dueScript       = script.New("workflow/due", commonLua+dueLua)
 )

@@ -102,7 +102,7 @@ func All() []Pattern {
 		{"workflow:watched", "string", "workflow", "10 s after the last watcher", "there while somebody watches what starts and ends"},
 		{"workflow:replicated", "string", "workflow", "1 min after the last write", "written after writes that wait for replicas"},
 		{"workflow:mended", "string", "workflow", "6 leases of the worker that wrote it", "worker that last looked for tasks that were deleted from the queues"},
-		{"workflow:clock", "string", "workflow", "stays", "the server's clock when timers were last set or looked at, in epoch milliseconds"},
+		{"workflow:clock", "string", "workflow", "stays", "the server's clock when timers were last set or looked at, or schedules, in epoch milliseconds"},
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},
 		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
 		{"instances", "hash", "jobstore", "field leaves once its session at the broker is over", "processes that the broker keeps a session for, and their roles"},
