@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
@@ -17,6 +19,7 @@ const (
 	schedulePoll = time.Second     // at least that often a worker looks what is due
 	duePage      = 100             // schedules that are looked at between two readings of the clock
 	refusedPause = 5 * time.Second // before a schedule is tried again whose start was refused
+	claimPause   = 2 * time.Second // after which others start what a worker has claimed
 )
 
 // keeper starts what is scheduled on a shard. Every worker has one for each; an instance of a slot has an id of its own, so it is started once.
@@ -91,17 +94,33 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 		return s.refuse(ctx, one, raw, now, err)
 	}
 	one.notAfter(now)
-	if one.Paused { // since it was found to be due
+	if !one.Starting.IsZero() { // whether its instance was started only its claimer knows, who may be dead
+		if err := s.startSlot(ctx, one, one.Starting); err != nil {
+			return s.refuse(ctx, one, raw, now, err)
+		}
+	}
+	one.Retry = time.Time{}
+	if one.Paused { // since it was found to be due, or with a slot that was claimed
 		return s.moveOn(ctx, name, now, raw, one)
 	}
 	slots, next, ok := schedule.Due(schedule.WithAnchor(rule, one.Created), later(one.Last, one.Created), now, one.Missed, 0)
 	for _, slot := range slots {
-		if err := s.startSlot(ctx, one, slot); err != nil {
+		skip, err := s.skips(ctx, one, slot)
+		if err == nil && one.Exclusive && !skip {
+			raw, err = s.claim(ctx, one, raw, slot, now)
+			if errors.Is(err, commit.ErrConflict) {
+				return nil
+			}
+		}
+		if err == nil && !skip {
+			err = s.startSlot(ctx, one, slot)
+		}
+		if err != nil {
 			return s.refuse(ctx, one, raw, now, err)
 		}
-		one.Last, one.LastError = slot, ""
+		one.Last = slot
 	}
-	one.Next, one.Retry = time.Time{}, time.Time{}
+	one.Next = time.Time{}
 	if ok {
 		one.Next = next
 	}
@@ -110,7 +129,7 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 
 // moveOn replaces a schedule that was read, nil = none. Where somebody else was quicker, or changed it, that holds.
 func (s *shard) moveOn(ctx context.Context, name string, now time.Time, read []byte, after *Schedule) error {
-	err := s.commitSchedule(ctx, name, read, after)
+	_, err := s.commitSchedule(ctx, name, read, after)
 	switch {
 	case err == nil, errors.Is(err, commit.ErrConflict):
 		return nil
@@ -142,20 +161,53 @@ func (s *shard) putOff(ctx context.Context, name string, now time.Time, err erro
 	return s.c.rdb.Do(ctx, s.c.rdb.B().Zadd().Key(s.keys.Schedules()).Xx().ScoreMember().ScoreMember(float64(now.Add(refusedPause).UnixMilli()), name).Build()).Error()
 }
 
-func (s *shard) startSlot(ctx context.Context, one *Schedule, slot time.Time) error {
-	if one.Exclusive && !one.Started.IsZero() {
-		before, err := s.c.Info(ctx, one.at(one.Started).Instance)
-		if err == nil && before.State == Active {
-			one.Skipped++
-			return nil
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
+// skips says whether a slot is skipped: that of a schedule that is Exclusive while what it started last is active, whatever execution of it.
+func (s *shard) skips(ctx context.Context, one *Schedule, slot time.Time) (bool, error) {
+	if !one.Exclusive || one.Started.IsZero() {
+		return false, nil
 	}
-	if err := s.c.Start(ctx, one.at(slot)); err != nil && !errors.Is(err, ErrExists) {
+	if one.Started.Equal(slot) { // before the clock was set back
+		return true, nil
+	}
+	active, err := s.c.active(ctx, one.at(one.Started).Instance.ID)
+	if active {
+		one.Skipped++
+	}
+	return active, err
+}
+
+// active says whether any execution of an instance is active.
+func (c *Client) active(ctx context.Context, id string) (bool, error) {
+	home := c.of(id)
+	err := c.rdb.Do(ctx, c.rdb.B().Hget().Key(home.keys.Run(id)).Field("x").Build()).Error()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// claim notes that a slot is going to be started, before it is: whoever finds that later starts it, too, before anything else. So no other slot is started in ignorance of this one, and this one is
+// not lost. A start that this worker would not send is not claimed. It returns what is stored then; commit.ErrConflict: another was quicker.
+func (s *shard) claim(ctx context.Context, one *Schedule, read []byte, slot, now time.Time) ([]byte, error) {
+	if err := s.c.checkStartEvent("Start", one.at(slot)); err != nil {
+		return read, err
+	}
+	claimed := *one
+	claimed.Starting, claimed.Last, claimed.Retry = slot, slot, now.Add(claimPause)
+	stored, err := s.commitSchedule(ctx, one.Name, read, &claimed)
+	if err != nil {
+		return read, err
+	}
+	*one = claimed
+	return stored, nil
+}
+
+// startSlot starts the instance of a slot. It may be repeated: the instance of a slot is started once within Options.KnownFor, also if it has ended and was removed.
+func (s *shard) startSlot(ctx context.Context, one *Schedule, slot time.Time) error {
+	start := one.at(slot)
+	if err := s.c.start(ctx, once(start.Instance.ID, start.Event), start); err != nil && !errors.Is(err, ErrExists) {
 		return err
 	}
-	one.Started = slot
+	one.Started, one.Starting, one.LastError, one.Retry = slot, time.Time{}, "", time.Time{}
 	return nil
 }

@@ -22,7 +22,7 @@ type Schedule struct {
 	Name   string          `json:"name"`   // 1 to 100 bytes
 	Rule   string          `json:"rule"`   // as schedule.Parse reads it: an interval, a cron expression or a recurrence rule
 	Missed schedule.Missed `json:"missed"` // what becomes of slots that passed while no worker ran
-	// Exclusive skips a slot while the instance of the slot before is active.
+	// Exclusive skips a slot while the instance that was started last is active, in whatever execution.
 	Exclusive bool  `json:"exclusive,omitempty"`
 	Start     Start `json:"start"` // what to start; Instance, Event.ID and Event.Time are set for each slot
 
@@ -33,9 +33,11 @@ type Schedule struct {
 	Paused  bool      `json:"paused,omitempty"`
 	Skipped int64     `json:"skipped,omitempty"` // slots skipped by Exclusive
 
+	// Starting is a slot of a schedule that is Exclusive, which a worker has begun to start; another one will, if that was killed. zero = none is.
+	Starting time.Time `json:"starting,omitzero"`
 	// LastError is why the last start that a worker tried was refused, or why the schedule cannot be read; "" = it was not. The slot counts as missed until a start is accepted.
 	LastError string    `json:"last_error,omitempty"`
-	Retry     time.Time `json:"retry,omitzero"` // after a refusal: when it is tried again; zero = at Next
+	Retry     time.Time `json:"retry,omitzero"` // when it is tried again after that, or what is Starting by another worker; zero = at Next
 }
 
 const (
@@ -56,11 +58,16 @@ func (c *Client) checkSchedule(s Schedule) (schedule.Schedule, error) {
 		return nil, fmt.Errorf("workflow: Schedule.Rule: %w", err)
 	}
 	start := s.at(time.Unix(0, 0))
-	if err := c.checkStart("Schedule.Start", start); err != nil {
-		return nil, err
+	return rule, c.checkStartEvent("Schedule.Start", start)
+}
+
+// checkStartEvent refuses a start that would not be sent.
+func (c *Client) checkStartEvent(field string, start Start) error {
+	if err := c.checkStart(field, start); err != nil {
+		return err
 	}
-	_, err = c.encode("Schedule.Start.Event", start.Event)
-	return rule, err
+	_, err := c.encode(field+".Event", start.Event)
+	return err
 }
 
 // at is the start of a slot.
@@ -72,17 +79,20 @@ func (s Schedule) at(slot time.Time) Start {
 	return start
 }
 
-// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another. Slots count from now on, and one whose start was refused is tried again.
+// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another, and what it started last. Slots count from now on, and one whose start was refused is tried again.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 	rule, err := c.checkSchedule(s)
 	if err != nil {
 		return err
 	}
 	return c.changeSchedule(ctx, s.Name, func(old *Schedule, now time.Time) (*Schedule, error) {
-		s.Created, s.Last, s.Started, s.Skipped, s.Paused = now, time.Time{}, time.Time{}, 0, false
+		s.Created, s.Last, s.Started, s.Starting, s.Skipped, s.Paused = now, time.Time{}, time.Time{}, time.Time{}, 0, false
+		if old != nil {
+			s.Started, s.Starting = old.Started, old.Starting // they may be active, whatever the rule
+		}
 		if old != nil && old.Rule == s.Rule {
 			old.notAfter(now)
-			s.Created, s.Last, s.Started, s.Skipped, s.Paused = old.Created, old.Last, old.Started, old.Skipped, old.Paused
+			s.Created, s.Last, s.Skipped, s.Paused = old.Created, old.Last, old.Skipped, old.Paused
 		}
 		s.Next, s.LastError, s.Retry = time.Time{}, "", time.Time{}
 		if next, ok := schedule.WithAnchor(rule, s.Created).Next(now); ok && !s.Paused {
@@ -136,7 +146,7 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 		case raw == nil:
 			return fmt.Errorf("%w: schedule %s", ErrNotFound, name)
 		}
-		if err := s.commitSchedule(ctx, name, raw, nil); !errors.Is(err, commit.ErrConflict) {
+		if _, err := s.commitSchedule(ctx, name, raw, nil); !errors.Is(err, commit.ErrConflict) {
 			return err
 		}
 	}
@@ -219,14 +229,14 @@ func (c *Client) changeSchedule(ctx context.Context, name string, change func(ol
 		if err != nil {
 			return err
 		}
-		if err := s.commitSchedule(ctx, name, raw, after); !errors.Is(err, commit.ErrConflict) {
+		if _, err := s.commitSchedule(ctx, name, raw, after); !errors.Is(err, commit.ErrConflict) {
 			return err
 		}
 	}
 }
 
-// commitSchedule replaces the document that was read, nil = none.
-func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, after *Schedule) error {
+// commitSchedule replaces the document that was read, nil = none, and returns what is stored then.
+func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, after *Schedule) (stored []byte, err error) {
 	key := s.keys.Schedule(name)
 	b := commit.New()
 	b.Expect(key, read)
@@ -234,24 +244,26 @@ func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, af
 		b.Del(key)
 		b.ZRem(s.keys.Schedules(), name)
 	} else {
-		raw, err := json.Marshal(after)
-		if err != nil {
-			return fmt.Errorf("workflow: schedule %s: %w", name, err)
+		if stored, err = json.Marshal(after); err != nil {
+			return nil, fmt.Errorf("workflow: schedule %s: %w", name, err)
 		}
-		due := float64(never)
-		switch {
-		case !after.Retry.IsZero():
-			due = float64(after.Retry.UnixMilli())
-		case !after.Next.IsZero():
-			due = float64(after.Next.UnixMilli())
-		}
-		b.Set(key, raw, 0)
-		b.ZAdd(s.keys.Schedules(), due, name)
+		b.Set(key, stored, 0)
+		b.ZAdd(s.keys.Schedules(), after.due(), name)
 	}
 	if _, err := b.Run(ctx, s.c.rdb); err != nil {
-		return fmt.Errorf("workflow: schedule %s: %w", name, err)
+		return nil, fmt.Errorf("workflow: schedule %s: %w", name, err)
 	}
-	return nil
+	return stored, nil
+}
+
+// due is when a worker looks at a schedule, in Unix ms.
+func (s *Schedule) due() float64 {
+	for _, at := range []time.Time{s.Retry, s.Starting, s.Next} {
+		if !at.IsZero() {
+			return float64(at.UnixMilli())
+		}
+	}
+	return never
 }
 
 // never is when schedules are due that have no slot left: in the year 9999, in Unix ms.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
 )
@@ -132,6 +133,7 @@ func large(s *workflow.Schedule) {
 
 // A schedule whose start the worker refuses holds up no other, says why, and starts once a worker accepts it.
 func TestScheduleRefused(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	e.ok(e.PutSchedule(e.ctx(), nightly(large)))
 	e.ok(e.PutSchedule(e.ctx(), nightly()))
@@ -168,6 +170,7 @@ func TestScheduleRefused(t *testing.T) {
 
 // What is no schedule, or one of a rule that nobody knows, is listed with what is wrong, holds up no other, and can be removed.
 func TestScheduleUnreadable(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	for _, name := range []string{"broken", "ruleless", "foreign"} {
 		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Name = name })))
@@ -223,6 +226,7 @@ func TestScheduleAfterAClockThatWasAhead(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		for _, again := range []bool{true, false} {
 			t.Run(fmt.Sprintf("running %v, put again %v", running, again), func(t *testing.T) {
+				t.Parallel()
 				e := newEnv(t)
 				w, stop := e.worker(workflow.WorkerOptions{})
 				e.ok(e.PutSchedule(e.ctx(), nightly()))
@@ -258,6 +262,7 @@ func TestScheduleAfterAClockThatWasAhead(t *testing.T) {
 
 // A schedule without slots left, or one that is paused, is not looked at for a clock that was set back.
 func TestScheduleThatIsOverAndTheClock(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	_, stop := e.worker(workflow.WorkerOptions{})
 	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule = "cron 0 0 1 1 *"; s.Name = "rare" })))
@@ -273,4 +278,123 @@ func TestScheduleThatIsOverAndTheClock(t *testing.T) {
 		t.Errorf("score %f, %v", score, err)
 	}
 	stop()
+}
+
+// An exclusive schedule waits for the last execution of the instance that it started, also if that continued as new and the first is removed.
+func TestScheduleExclusiveAfterAContinuation(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("removed %v", removed), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			w, _ := e.worker(workflow.WorkerOptions{})
+			e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Exclusive = true })))
+			task := e.task(w)
+			_, goesOn := continued(task)
+			e.step(task, goesOn, func(cp *workflow.Checkpoint) { cp.RemoveContinued = removed })
+			before := e.schedule("nightly").Skipped
+			e.until("skipped slots", func() bool { return e.schedule("nightly").Skipped >= before+2 })
+			if n := e.stats().Active; n != 1 {
+				t.Errorf("%d are active", n)
+			}
+			e.step(e.task(w), finished)
+			if next := e.task(w); next.ID == task.ID {
+				t.Errorf("%s again", next.ID)
+			}
+		})
+	}
+}
+
+// missed makes all slots of a schedule due that lie in the last hour.
+func (e *env) missed(name string) {
+	e.t.Helper()
+	e.ahead(name, -time.Hour)
+	e.ok(e.do("ZADD", e.key("schedules"), "0", name).Error())
+}
+
+// dies runs a worker that is killed at a command about schedules, or after it and before the answer, and is over when it is dead, or done says that there is nothing more to die of.
+func (e *env) dies(at int, lose bool, done func() bool) {
+	e.t.Helper()
+	g := testenv.NewGuillotine(e.t, e.srv.Addr)
+	g.Only(func(words []string) bool {
+		text := strings.Join(words, " ")
+		return strings.Contains(text, "nightly") || strings.Contains(text, e.key("schedules"))
+	})
+	g.Arm(at, lose, func() {})
+	rdb := e.srv.Connect(e.t, redis.Options{URL: g.URL})
+	_, stop := on(e.t, e.srv, rdb, e.opts).worker(workflow.WorkerOptions{Lease: time.Second, Drain: -1})
+	e.until("the worker is dead", func() bool {
+		select {
+		case <-g.Fell:
+			return true
+		default:
+			return done() && g.Disarm()
+		}
+	})
+	g.Kill()
+	stop()
+	where, _, _ := strings.Cut(g.Where(), "\n")
+	e.t.Log(where)
+}
+
+// deaths runs a test with each of the first commands about schedules as the last one of a worker.
+func deaths(t *testing.T, commands int, test func(t *testing.T, at int, lose bool)) {
+	for at := 1; at <= commands; at++ {
+		for _, lose := range []bool{false, true} {
+			t.Run(fmt.Sprintf("at %d, lost reply %v", at, lose), func(t *testing.T) {
+				t.Parallel()
+				test(t, at, lose)
+			})
+		}
+	}
+}
+
+// Whenever a worker is killed, an exclusive schedule has one instance: that of the first slot, and the second is skipped, or that of the second if the first was not begun.
+func TestScheduleExclusiveKilled(t *testing.T) {
+	deaths(t, 9, func(t *testing.T, at int, lose bool) {
+		e := newEnv(t)
+		first := time.Now().UTC().Truncate(time.Second)
+		second := first.Add(2 * time.Second)
+		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) {
+			s.Exclusive, s.Rule = true, "rrule DTSTART:"+first.Format("20060102T150405Z")+" FREQ=SECONDLY;INTERVAL=2;COUNT=2"
+		})))
+		e.missed("nightly")
+		e.dies(at, lose, func() bool { return !e.schedule("nightly").Started.IsZero() })
+		e.until("the second slot is due", func() bool { return time.Now().After(second) })
+		e.worker(workflow.WorkerOptions{})
+		e.until("both slots are done with", func() bool {
+			s := e.schedule("nightly")
+			return s.Last.Equal(second) && s.Starting.IsZero() && s.Next.IsZero()
+		})
+		s, st := e.schedule("nightly"), e.stats()
+		if st.Active != 1 || st.Counters["started"] != 1 {
+			t.Errorf("%d are active, %d were started", st.Active, st.Counters["started"])
+		}
+		if s.Started.Equal(first) != (s.Skipped == 1) || s.Started.Equal(second) != (s.Skipped == 0) || s.LastError != "" || !s.Retry.IsZero() {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Whenever a worker is killed, each slot that was missed is started once, also if what was started is ended and removed before another worker looks.
+func TestScheduleKilled(t *testing.T) {
+	deaths(t, 9, func(t *testing.T, at int, lose bool) {
+		e := newEnv(t)
+		first := time.Now().UTC().Truncate(time.Second).Add(-10 * time.Second)
+		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) {
+			s.Missed, s.Rule = schedule.RunAll, "rrule DTSTART:"+first.Format("20060102T150405Z")+" FREQ=SECONDLY;COUNT=3"
+		})))
+		e.missed("nightly")
+		last := first.Add(2 * time.Second)
+		e.dies(at, lose, func() bool { return e.schedule("nightly").Last.Equal(last) })
+		for i, err := range e.All(e.ctx(), workflow.Filter{}) {
+			e.ok(err)
+			e.ok(e.Terminate(e.ctx(), i.Instance, "test"))
+			e.ok(e.Remove(e.ctx(), i.Instance))
+		}
+		e.worker(workflow.WorkerOptions{})
+		e.until("all slots are done with", func() bool { return e.schedule("nightly").Last.Equal(last) })
+		if n := e.stats().Counters["started"]; n != 3 {
+			t.Errorf("3 slots: %d were started", n)
+		}
+	})
 }

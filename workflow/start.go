@@ -12,7 +12,10 @@ import (
 
 // Start makes an instance active and queues its first task. ErrExists: another execution of it is active. A repeat with the same ID and Execution does
 // nothing and is no error, so after any error that says nothing about the instance (Redis is away) it is safe to start again.
-func (c *Client) Start(ctx context.Context, s Start) error {
+func (c *Client) Start(ctx context.Context, s Start) error { return c.start(ctx, "", s) }
+
+// start is Start, done once in Options.KnownFor if id is given.
+func (c *Client) start(ctx context.Context, id string, s Start) error {
 	if err := c.checkStart("Start", s); err != nil {
 		return err
 	}
@@ -21,7 +24,7 @@ func (c *Client) Start(ctx context.Context, s Start) error {
 	if err != nil {
 		return err
 	}
-	word, err := home.act(ctx, "", home.keys.Run(s.Instance.ID), words...)
+	word, err := home.act(ctx, id, home.keys.Run(s.Instance.ID), words...)
 	switch {
 	case word == "exists":
 		return fmt.Errorf("%w: %s", ErrExists, s.Instance.ID)

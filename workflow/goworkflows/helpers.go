@@ -62,16 +62,26 @@ func (b *Backend) SignalWithStart(ctx context.Context, signal string, arg any, o
 	return started, translate(err)
 }
 
+// ScheduleOptions are what Schedule starts, and when it does not. The zero value of what is beside StartOptions is ready.
+type ScheduleOptions struct {
+	StartOptions // InstanceID is the name of the schedule, 1 to 100 bytes
+
+	// Missed says what becomes of slots that passed while no worker ran; 0 = the latest of them is started.
+	Missed schedule.Missed
+	// Exclusive skips a slot while the instance that the schedule started last is active, in whatever execution.
+	Exclusive bool
+}
+
 // Schedule has instances started at the slots of a rule: cron, interval or recurrence rule, as package schedule reads it. o.InstanceID is the name of the schedule; its instances
-// have that and the slot as their ID. Client has PauseSchedule, ResumeSchedule, RemoveSchedule and Schedules.
-func (b *Backend) Schedule(ctx context.Context, rule string, missed schedule.Missed, o StartOptions, wf gowf.Workflow, args ...any) error {
-	s, _, err := b.newStart(ctx, o, wf, args)
+// have that and the slot as their ID. The same name again replaces it, as workflow.Client.PutSchedule does. Client has PauseSchedule, ResumeSchedule, RemoveSchedule and Schedules.
+func (b *Backend) Schedule(ctx context.Context, rule string, o ScheduleOptions, wf gowf.Workflow, args ...any) error {
+	s, _, err := b.newStart(ctx, o.StartOptions, wf, args)
 	if err != nil {
 		return err
 	}
 	name := s.Instance.ID
 	s.Instance, s.Event.ID, s.Event.Time = workflow.Instance{}, "", time.Time{} // of each slot
-	return translate(b.core.PutSchedule(ctx, workflow.Schedule{Name: name, Rule: rule, Missed: missed, Start: *s}))
+	return translate(b.core.PutSchedule(ctx, workflow.Schedule{Name: name, Rule: rule, Missed: o.Missed, Exclusive: o.Exclusive, Start: *s}))
 }
 
 // Result waits until an execution has ended, of which it is told at once, and returns what the workflow returned. Without an execution ID the newest one is meant.

@@ -211,7 +211,7 @@ func TestGateOverContinuation(t *testing.T) {
 
 func TestSchedule(t *testing.T) {
 	b, ctx := helped(t)
-	if err := b.Schedule(ctx, schedule.Every(time.Second).String(), schedule.RunOnce, named("hourly"), greet, "again"); err != nil {
+	if err := b.Schedule(ctx, schedule.Every(time.Second).String(), goworkflows.ScheduleOptions{StartOptions: named("hourly")}, greet, "again"); err != nil {
 		t.Fatal(err)
 	}
 	ended := map[string]bool{}
@@ -231,6 +231,32 @@ func TestSchedule(t *testing.T) {
 		}
 	}
 	if err := b.Client().RemoveSchedule(ctx, "hourly"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An exclusive schedule starts nothing beside a program that has continued as new.
+func TestScheduleExclusive(t *testing.T) {
+	b, ctx := helped(t)
+	o := goworkflows.ScheduleOptions{StartOptions: named("alone"), Missed: schedule.Skip, Exclusive: true}
+	if err := b.Schedule(ctx, schedule.Every(200*time.Millisecond).String(), o, onceMore, 0); err != nil {
+		t.Fatal(err)
+	}
+	var s workflow.Schedule
+	for s.Skipped < 5 {
+		all, err := b.Client().Schedules(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = all[0]
+	}
+	if s.Missed != schedule.Skip || !s.Exclusive {
+		t.Errorf("%+v", s)
+	}
+	if st, err := b.Client().Stats(ctx); err != nil || st.Active != 1 || st.Counters["started"] != 2 {
+		t.Errorf("%+v, %v: want one that has continued as new", st, err)
+	}
+	if err := b.Client().RemoveSchedule(ctx, "alone"); err != nil {
 		t.Fatal(err)
 	}
 }
