@@ -18,6 +18,7 @@ import (
 const (
 	schedulePoll = time.Second     // at least that often a worker looks what is due
 	duePage      = 100             // schedules that are looked at between two readings of the clock
+	slotPage     = 16              // slots of a schedule that are started before it is stored, and others have their turn
 	refusedPause = 5 * time.Second // before a schedule is tried again whose start was refused
 	claimPause   = 2 * time.Second // after which others start what a worker has claimed
 )
@@ -43,15 +44,13 @@ func (s *shard) keepSchedules(ctx context.Context) error {
 
 // startDue starts what is due and says how long nothing more will be. A schedule that is refused is tried again later, and holds up no other.
 func (k *keeper) startDue(ctx context.Context) (time.Duration, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	now, names, wait, err := k.s.due(call, duePage, k.seen)
+	now, names, wait, err := k.s.due(ctx, duePage, k.seen)
 	if err != nil {
 		return 0, err
 	}
 	k.seen = now
 	for _, name := range names {
-		if err := k.s.startSlots(call, name, now); err != nil {
+		if err := k.s.startSlots(ctx, name, now); err != nil {
 			return 0, err
 		}
 	}
@@ -65,6 +64,8 @@ func (s *shard) due(ctx context.Context, most int, before time.Time) (now time.T
 	if !before.IsZero() {
 		seen = before.UnixMilli()
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	reply, err := dueScript.Run(ctx, s.c.rdb, []string{s.keys.Schedules()}, s.base, strconv.Itoa(most), strconv.FormatInt(seen, 10)).AsStrSlice()
 	if err != nil {
 		return time.Time{}, nil, 0, err
@@ -80,7 +81,7 @@ func (s *shard) due(ctx context.Context, most int, before time.Time) (now time.T
 	return now, reply[3:], wait, nil
 }
 
-// startSlots starts the instances of the slots of one schedule that are due, and moves it on. An error says that Redis does not answer as it should.
+// startSlots starts the instances of the slots of one schedule that are due, slotPage at most, and moves it on. Each call to Redis has callTimeout of its own. An error says that Redis does not answer as it should.
 func (s *shard) startSlots(ctx context.Context, name string, now time.Time) error {
 	one, raw, err := s.schedule(ctx, name)
 	if err != nil {
@@ -104,6 +105,9 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 		return s.moveOn(ctx, name, now, raw, one)
 	}
 	slots, next, ok := schedule.Due(schedule.WithAnchor(rule, one.Created), later(one.Last, one.Created), now, one.Missed, 0)
+	if len(slots) > slotPage {
+		slots, next, ok = slots[:slotPage], slots[slotPage], true
+	}
 	for _, slot := range slots {
 		skip, err := s.skips(ctx, one, slot)
 		if err == nil && one.Exclusive && !skip {
@@ -158,6 +162,8 @@ func (s *shard) putOff(ctx context.Context, name string, now time.Time, err erro
 		return err
 	}
 	s.c.log.Error("workflow: a schedule does not start anything, and is looked at again: remove it, or DEL its key", "schedule", name, "every", refusedPause, "error", err)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return s.c.rdb.Do(ctx, s.c.rdb.B().Zadd().Key(s.keys.Schedules()).Xx().ScoreMember().ScoreMember(float64(now.Add(refusedPause).UnixMilli()), name).Build()).Error()
 }
 
@@ -178,6 +184,8 @@ func (s *shard) skips(ctx context.Context, one *Schedule, slot time.Time) (bool,
 
 // active says whether any execution of an instance is active.
 func (c *Client) active(ctx context.Context, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	home := c.of(id)
 	err := c.rdb.Do(ctx, c.rdb.B().Hget().Key(home.keys.Run(id)).Field("x").Build()).Error()
 	if rueidis.IsRedisNil(err) {

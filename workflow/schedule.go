@@ -196,6 +196,8 @@ func later(a, b time.Time) time.Time {
 
 // schedule reads one; nil if there is none. Of one that cannot be understood there are the bytes, and an error.
 func (s *shard) schedule(ctx context.Context, name string) (*Schedule, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	raw, err := s.c.rdb.Do(ctx, s.c.rdb.B().Get().Key(s.keys.Schedule(name)).Build()).AsBytes()
 	if rueidis.IsRedisNil(err) {
 		return nil, nil, nil
@@ -250,6 +252,8 @@ func (s *shard) commitSchedule(ctx context.Context, name string, read []byte, af
 		b.Set(key, stored, 0)
 		b.ZAdd(s.keys.Schedules(), after.due(), name)
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	if _, err := b.Run(ctx, s.c.rdb); err != nil {
 		return nil, fmt.Errorf("workflow: schedule %s: %w", name, err)
 	}

@@ -381,7 +381,7 @@ func TestScheduleKilled(t *testing.T) {
 		e := newEnv(t)
 		first := time.Now().UTC().Truncate(time.Second).Add(-10 * time.Second)
 		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) {
-			s.Missed, s.Rule = schedule.RunAll, "rrule DTSTART:"+first.Format("20060102T150405Z")+" FREQ=SECONDLY;COUNT=3"
+			s.Missed, s.Rule = schedule.RunAll, rrule(first, 3)
 		})))
 		e.missed("nightly")
 		last := first.Add(2 * time.Second)
@@ -397,4 +397,37 @@ func TestScheduleKilled(t *testing.T) {
 			t.Errorf("3 slots: %d were started", n)
 		}
 	})
+}
+
+// rrule is one with n slots, a second apart, from then on.
+func rrule(first time.Time, n int) string {
+	return "rrule DTSTART:" + first.Format("20060102T150405Z") + " FREQ=SECONDLY;COUNT=" + strconv.Itoa(n)
+}
+
+// Slots that were missed are started however long that takes, and others do not wait until the last of them is.
+func TestScheduleOnASlowServer(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	const n = 50
+	first := time.Now().UTC().Truncate(time.Second).Add(-2 * n * time.Second)
+	last := first.Add((n - 1) * time.Second)
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = schedule.RunAll, rrule(first, n) })))
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Name, s.Rule = "other", rrule(first, 1) })))
+	e.missed("other")
+	e.missed("nightly")
+	p := testenv.CountingProxy(t, e.srv.URL)
+	slow := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+	p.Delay(60 * time.Millisecond) // 50 starts take longer than a call may
+	slow.worker(workflow.WorkerOptions{Lease: 10 * time.Second})
+	e.until("the other is started", func() bool { return !e.schedule("other").Started.IsZero() })
+	if s := e.schedule("nightly"); s.Last.Equal(last) {
+		t.Error("the other was started last")
+	}
+	e.until("all slots are started", func() bool { return e.schedule("nightly").Last.Equal(last) })
+	if n := e.stats().Counters["started"]; n != 51 {
+		t.Errorf("%d were started", n)
+	}
+	if s := e.schedule("nightly"); !s.Next.IsZero() || s.LastError != "" {
+		t.Errorf("%+v", s)
+	}
 }
