@@ -19,7 +19,7 @@ func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
 		return nil, err
 	}
 	c, s, now := t.q.s.c, t.q.s, time.Now()
-	remove, gate, gateShard, home, ended := "0", "", "", "", "0"
+	remove, gate, gateShard, home := "0", "", "", ""
 	if cp.RemoveContinued && cp.State == ContinuedAsNew {
 		remove = "1"
 	}
@@ -27,11 +27,8 @@ func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
 		g := c.of(t.Gate.Key)
 		gate, gateShard, home = t.Gate.Key, g.name(s), s.name(g)
 	}
-	if after.Ended != nil {
-		ended = unixMilli(*after.Ended)
-	}
 	args := []string{s.base, t.entry.Token(), t.entry.Consumer(), t.entry.ID, t.ID, t.Execution, t.q.name, t.cursor,
-		string(cp.State), doc, string(cp.Outcome), ended, c.opts.keep(), remove, gate, gateShard, home, strconv.Itoa(t.came)}
+		string(cp.State), doc, string(cp.Outcome), strconv.Itoa(t.came), c.opts.keep(), remove, gate, gateShard, home}
 	args = append(args, strconv.Itoa(len(cp.Executed)))
 	for i, e := range cp.Executed {
 		text, err := c.encode("", e)

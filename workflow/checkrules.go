@@ -179,7 +179,7 @@ func (k *checker) indexes(p *picture) {
 	}
 	for member, at := range p.ended {
 		doc, ok := p.docs[member]
-		expired := k.c.opts.Retention > 0 && k.now.Sub(time.UnixMilli(int64(at))) > k.c.opts.Retention
+		expired := time.UnixMilli(int64(at)).Before(k.now.Add(k.grace)) // how long it was to be kept was known to its document
 		if !ok && !expired || ok && !doc.State.Ended() {
 			k.violation(p.s.keys.Ended(), nextReport, "%s has not ended, or was removed", member)
 		}

@@ -1,9 +1,8 @@
 -- complete.lua: the checkpoint of a workflow task: history, events, activities, timers and messages, all or nothing.
 -- KEYS[1] heartbeat of the worker   KEYS[2] run:{id}   KEYS[3] document   KEYS[4] history   KEYS[5] inbox
 -- ARGV[2] token   ARGV[3] consumer   ARGV[4] entry   ARGV[5] id   ARGV[6] execution   ARGV[7] queue   ARGV[8] cursor: last event handed out
--- ARGV[9] state   ARGV[10] document   ARGV[11] outcome   ARGV[12] ended, Unix ms   ARGV[13] ms to keep it then, 0 = for ever   ARGV[14] 1 = remove it then
+-- ARGV[9] state   ARGV[10] document   ARGV[11] outcome   ARGV[12] number of events handed out   ARGV[13] ms to keep it then, 0 = for ever   ARGV[14] 1 = remove it then
 -- ARGV[15] gate, "" = none   ARGV[16] shard of the gate, "" = this   ARGV[17] this shard, as others call it
--- ARGV[18] number of events handed out
 -- Then lists, each after its number of items:
 --   history: event
 --   activities: ref, queue, event
@@ -13,7 +12,7 @@
 --   queues to fetch from: see fetch
 -- Reply: {"ok", tasks fetched...} | {"lost"}: the task is not this worker's, or Redis has lost some of its events; nothing was done
 local active = ARGV[9] == 'active'
-local at = 19 -- where the next list begins
+local at = 18 -- where the next list begins
 local n = tonumber(ARGV[at])
 local timers = at + 2 + n + 3 * ARGV[at + 1 + n]
 local no
@@ -28,15 +27,12 @@ local r = call('HMGET', KEYS[2], 'x', 'e')
 if r[1] ~= x or r[2] ~= ARGV[4] then return {'lost'} end
 local stream = B .. 'tasks:' .. queue
 -- Events that are gone come again, for what they were of is undone, too: a failover or an older copy of the data. What follows from them must not be there before them.
-local came = tonumber(ARGV[18])
+local came = tonumber(ARGV[12])
 local inbox = call('XRANGE', KEYS[5], '-', '+', 'COUNT', came + 1)
 if #inbox < came or inbox[came][1] ~= ARGV[8] then return {'lost'} end
 local left = #inbox > came
-local now, expires
-if not active and ARGV[13] ~= '0' then
-  now = clock()
-  expires = now + tonumber(ARGV[13])
-end
+local now = not active and clock()
+local expires = now and ARGV[13] ~= '0' and now + tonumber(ARGV[13])
 -- The first write is one that a full server refuses, and the only one that finds a wrong type.
 for from = at + 1, at + n, 1000 do call('RPUSH', KEYS[4], unpack(ARGV, from, math.min(from + 999, at + n))) end
 local last = n > 0 and ARGV[at + n] or ''
@@ -83,7 +79,7 @@ if active then
   if left then wake(id) end
 else
   if last == '' then last = call('LINDEX', KEYS[4], -1) or '' end
-  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], tonumber(ARGV[12]), expires, ARGV[14] == '1', ARGV[15], not left)
+  finish(id, x, ARGV[10], last, ARGV[9], ARGV[11], now, expires, ARGV[14] == '1', ARGV[15], not left)
 end
 for _ = 1, tonumber(ARGV[at]) do
   local words = tonumber(ARGV[at + 2])

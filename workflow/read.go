@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/taktworks/takt/internal/redis"
 )
 
 func sha(doc string) string {
@@ -209,7 +207,7 @@ func (c *Client) Remove(ctx context.Context, i Instance) error {
 	if err := i.check("Remove instance"); err != nil {
 		return err
 	}
-	words, err := c.of(i.ID).remove(ctx, []Instance{i})
+	words, err := c.of(i.ID).remove(ctx, []Instance{i}, false)
 	switch {
 	case err != nil:
 		return err
@@ -221,8 +219,12 @@ func (c *Client) Remove(ctx context.Context, i Instance) error {
 	return nil
 }
 
-func (s *shard) remove(ctx context.Context, list []Instance) ([]string, error) {
-	args := []string{s.base}
+// remove runs remove.lua, which says a word for each; expired: only for those whose document has expired.
+func (s *shard) remove(ctx context.Context, list []Instance, expired bool) ([]string, error) {
+	args := []string{s.base, "0"}
+	if expired {
+		args[1] = "1"
+	}
 	for _, i := range list {
 		args = append(args, i.ID, i.Execution)
 	}
@@ -267,25 +269,12 @@ func (s *shard) removeEnded(ctx context.Context, before time.Time, limit int) (r
 		for i, m := range members {
 			list[i] = split(m)
 		}
-		if _, err := s.remove(ctx, list); err != nil {
+		if _, err := s.remove(ctx, list, false); err != nil {
 			return removed, err
 		}
 		removed += len(members)
 	}
 	return removed, nil
-}
-
-// clean drops from the indexes what expired, by the server's clock.
-func (s *shard) clean(ctx context.Context) error {
-	if s.c.opts.Retention < 0 {
-		return nil
-	}
-	now, err := redis.ServerTime(ctx, s.c.rdb)
-	if err != nil {
-		return err
-	}
-	_, err = s.removeEnded(ctx, now.Add(-s.c.opts.Retention), 10*removePage)
-	return err
 }
 
 func parseInt(s string) int64 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -151,4 +152,90 @@ func TestKeptForEver(t *testing.T) {
 	}
 	e.ok(workflow.Clean(e.ctx(), e.Client))
 	e.info(i)
+}
+
+// with is the same from a program with another retention.
+func (e *env) with(retention time.Duration) *env {
+	e.t.Helper()
+	o := e.opts
+	o.Retention = retention
+	return on(e.t, e.srv, e.srv.Client, o)
+}
+
+// How long an execution is kept is decided when it ends. Neither the retention of the program that cleans nor the clock of the one that ended it brings that forward.
+func TestCleanRemovesNothing(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("a")
+	e.step(e.task(w), finished)
+	e.do("ZADD", e.key("ended"), "0", i.String()) // as of a worker whose clock is wrong
+	for _, retention := range []time.Duration{time.Millisecond, time.Hour, -1} {
+		e.ok(workflow.Clean(e.ctx(), e.with(retention).Client))
+	}
+	if got := e.info(i); got.State != workflow.Finished || e.history(i) == "" {
+		t.Errorf("%+v", got)
+	}
+	if st := e.stats(); st.Ended != 1 {
+		t.Errorf("%d have ended, want 1", st.Ended)
+	}
+}
+
+// What expired goes from the indexes whoever cleans, also from behind what is kept for longer.
+func TestCleanBehindWhatIsKept(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, stop := e.worker(workflow.WorkerOptions{})
+	const kept = 450
+	for k := range kept {
+		e.begin(fmt.Sprint("kept", k))
+		e.step(e.task(w), finished)
+	}
+	stop()
+	short := e.with(time.Millisecond)
+	w, _ = short.worker(workflow.WorkerOptions{})
+	for k := range 3 {
+		e.begin(fmt.Sprint("short", k))
+		short.step(short.task(w), finished)
+	}
+	e.until("they have expired", func() bool {
+		list, err := e.List(e.ctx(), workflow.Filter{Limit: -1})
+		e.ok(err)
+		return len(list) == kept
+	})
+	e.ok(workflow.Clean(e.ctx(), e.with(-1).Client))
+	if created, ended := e.int("ZCARD", e.key("created")), e.int("ZCARD", e.key("ended")); created != kept || ended != kept {
+		t.Errorf("in the indexes: %d created, %d ended, want %d", created, ended, kept)
+	}
+}
+
+// An execution has ended when Redis says, as its time to live is Redis' own.
+func TestEndedByServerClock(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i, j := e.begin("a"), e.begin("b")
+	before := e.serverTime()
+	for range 2 {
+		if task := e.task(w); task.ID == "a" {
+			e.step(task, finished)
+		} else {
+			e.step(task)
+		}
+	}
+	e.ok(e.Terminate(e.ctx(), j, ""))
+	after := e.serverTime()
+	for _, i := range []workflow.Instance{i, j} {
+		if at := e.int("ZSCORE", e.key("ended"), i.String()); at < before || at > after {
+			t.Errorf("%s ended at %d, want %d to %d", i, at, before, after)
+		}
+	}
+}
+
+// serverTime is that of Redis, in ms.
+func (e *env) serverTime() int64 {
+	e.t.Helper()
+	now, err := redis.ServerTime(e.ctx(), e.srv.Client)
+	e.ok(err)
+	return now.UnixMilli()
 }

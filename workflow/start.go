@@ -190,16 +190,16 @@ func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason 
 	if err != nil {
 		return "", err
 	}
-	args := []string{home.base, info.ID, info.Execution, sha(doc), text, last, unixMilli(*after.Ended), c.opts.keep(), "", "", "", "", "", "", ""}
+	args := []string{home.base, info.ID, info.Execution, sha(doc), text, last, c.opts.keep(), "", "", "", "", "", "", ""}
 	if g := info.Gate; g != nil {
-		args[8], args[9], args[10] = g.Key, c.of(g.Key).name(home), home.name(c.of(g.Key))
+		args[7], args[8], args[9] = g.Key, c.of(g.Key).name(home), home.name(c.of(g.Key))
 	}
 	if parent != nil {
 		told, err := c.encode("event", *parent)
 		if err != nil {
 			return "", err
 		}
-		args[11], args[12], args[13], args[14] = c.of(info.Parent.ID).name(home), info.Parent.ID, info.Parent.Execution, told
+		args[10], args[11], args[12], args[13] = c.of(info.Parent.ID).name(home), info.Parent.ID, info.Parent.Execution, told
 	}
 	result, short := home.write(ctx, terminateScript, []string{home.keys.Run(info.ID), home.keys.Document(info.ID, info.Execution), home.keys.History(info.ID, info.Execution)}, args...)
 	reply, err := result.AsStrSlice()

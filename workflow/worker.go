@@ -146,7 +146,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		n := strconv.Itoa(i)
 		beats["heartbeat "+n] = w.alive[i].Run
 		helpers["timers "+n] = newFirer(s).run
-		helpers["retention "+n] = s.keepClean
+		helpers["retention "+n] = (&cleaner{s: s}).run
 		helpers["schedules "+n] = s.keepSchedules
 		helpers["menders "+n] = w.menders[i].run
 		if len(w.c.shards) > 1 {
@@ -167,16 +167,6 @@ func (w *Worker) readQueues(ctx context.Context) error {
 	w.run = nil // none begins after that
 	w.mu.Unlock()
 	w.groups.Wait()
-	return nil
-}
-
-// keepClean drops what expired from the indexes, every minute.
-func (s *shard) keepClean(ctx context.Context) error {
-	for lifecycle.Sleep(ctx, time.Minute) {
-		if err := s.clean(ctx); err != nil && ctx.Err() == nil {
-			s.c.log.Warn("workflow: indexes keep what has expired, for now", "shard", s.n, "error", err)
-		}
-	}
 	return nil
 }
 

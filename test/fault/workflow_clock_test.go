@@ -36,6 +36,24 @@ func (w *flowWorld) onTime(name string, n int, d, most time.Duration) {
 	}
 }
 
+// endedByRedis checks that executions are noted as ended at a time of Redis' clock.
+func (w *flowWorld) endedByRedis() {
+	w.t.Helper()
+	now, err := redis.ServerTime(w.ctx(), w.srv.Client)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ended, err := w.srv.Client.Do(w.ctx(), w.srv.Client.B().Zrange().Key(w.prefix+":workflow:ended").Min("0").Max("-1").Withscores().Build()).AsZScores()
+	if err != nil || len(ended) == 0 {
+		w.t.Fatalf("%d have ended: %v", len(ended), err)
+	}
+	for _, z := range ended {
+		if ago := now.Sub(time.UnixMilli(int64(z.Score))); ago < 0 || ago > 10*time.Minute {
+			w.t.Fatalf("%s ended %v ago by the clock of Redis", z.Member, ago)
+		}
+	}
+}
+
 // Fault 12: the clocks of all workers differ from that of Redis by an hour. Timers take as long as was asked for, and no lease is lost.
 func TestWorkflowFault12WorkersAnHourWrong(t *testing.T) {
 	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
@@ -57,6 +75,7 @@ func TestWorkflowFault12WorkersAnHourWrong(t *testing.T) {
 				t.Errorf("%d repetitions", v.repeats)
 			}
 			w.onTime("timed", 5, 700*time.Millisecond, time.Minute)
+			w.endedByRedis()
 			stillUp(t, workers...)
 		})
 	}
