@@ -167,7 +167,7 @@ func (c *Client) Terminate(ctx context.Context, i Instance, reason string) error
 			return fmt.Errorf("workflow: terminate %s: %w", i.ID, err)
 		case word == "ok":
 			return nil
-		case word == "none":
+		case word == "none" && i.Execution != "": // else it may have continued as new since
 			return fmt.Errorf("%w: it is not active: %s", ErrNotFound, i.ID)
 		}
 	}

@@ -107,16 +107,25 @@ func (e execution) instance() (workflow.Instance, bool) {
 	return workflow.Instance{ID: string(e[:at]), Execution: string(e[at+1:])}, true
 }
 
-// find is the execution that is meant, or the newest of the instance, in up to three round trips.
-func (e execution) find(ctx context.Context, client *workflow.Client) (workflow.Info, error) {
+// meant is the execution that is named, or the instance with Execution "" if none is: which one that is may change until something is done to it.
+func (e execution) meant(ctx context.Context, client *workflow.Client) (workflow.Instance, error) {
 	i, named := e.instance()
 	if named && workflow.CheckID(i.ID) == nil {
-		info, err := client.Info(ctx, i)
+		_, err := client.Info(ctx, i)
 		if err == nil || !errors.Is(err, workflow.ErrNotFound) || workflow.CheckID(string(e)) != nil {
-			return info, err
+			return i, err
 		}
 	}
-	return client.Info(ctx, workflow.Instance{ID: string(e)})
+	return workflow.Instance{ID: string(e)}, nil
+}
+
+// find is the execution that is meant, or the newest of the instance.
+func (e execution) find(ctx context.Context, client *workflow.Client) (workflow.Info, error) {
+	i, err := e.meant(ctx, client)
+	if err != nil {
+		return workflow.Info{}, err
+	}
+	return client.Info(ctx, i)
 }
 
 // moment is a time on the command line: RFC 3339, or a duration that ends now.

@@ -100,7 +100,7 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 
 type workflowCancelCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION, for one that is no longer meant if another has begun."`
-	JSON     bool      `name:"json" help:"One JSON object: instance, execution and outcome."`
+	JSON     bool      `name:"json" help:"One JSON object: instance, execution if you named one, and outcome."`
 }
 
 func (workflowCancelCmd) Help() string {
@@ -111,15 +111,15 @@ Examples:
 }
 
 func (c *workflowCancelCmd) Run(ctx context.Context, a *app) error {
-	return a.onExecution(ctx, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) error {
-		return client.Cancel(ctx, i, workflow.Event{ID: uuid.NewString(), Type: workflow.EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")})
+	return a.onExecution(ctx, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
+		return i, client.Cancel(ctx, i, workflow.Event{ID: uuid.NewString(), Type: workflow.EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")})
 	})
 }
 
 type workflowTerminateCmd struct {
-	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION."`
+	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION, for one that is no longer meant if another has begun."`
 	Reason   string    `help:"Why; it is the last event of the history." default:"terminated by an operator" placeholder:"TEXT"`
-	JSON     bool      `name:"json" help:"One JSON object: instance, execution and outcome."`
+	JSON     bool      `name:"json" help:"One JSON object: instance, execution if you named one, and outcome."`
 }
 
 func (workflowTerminateCmd) Help() string {
@@ -133,32 +133,36 @@ func (c *workflowTerminateCmd) Run(ctx context.Context, a *app) error {
 	if err := sized("--reason", c.Reason, maxReason); err != nil {
 		return err
 	}
-	return a.onExecution(ctx, c.Instance, c.JSON, "terminated", "terminated", func(client *workflow.Client, i workflow.Instance) error {
-		return client.Terminate(ctx, i, c.Reason)
+	return a.onExecution(ctx, c.Instance, c.JSON, "terminated", "terminated", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
+		return i, client.Terminate(ctx, i, c.Reason)
 	})
 }
 
 // outcomeOf is what was done to an execution, as JSON.
 type outcomeOf struct {
 	Instance  string `json:"instance"`
-	Execution string `json:"execution"`
+	Execution string `json:"execution,omitempty"`
 	Outcome   string `json:"outcome"`
 }
 
-// onExecution does something to an execution and says so.
-func (a *app) onExecution(ctx context.Context, e execution, asJSON bool, said, outcome string, do func(*workflow.Client, workflow.Instance) error) error {
+// onExecution does something to what is meant, with Execution "" if no execution was named, and says so. do returns what it did it to.
+func (a *app) onExecution(ctx context.Context, e execution, asJSON bool, said, outcome string, do func(*workflow.Client, workflow.Instance) (workflow.Instance, error)) error {
 	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		info, err := e.find(ctx, client)
+		i, err := e.meant(ctx, client)
 		if err != nil {
 			return err
 		}
-		if err := do(client, info.Instance); err != nil {
+		if i, err = do(client, i); err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(a.out, outcomeOf{info.ID, info.Execution, outcome})
+			return printJSON(a.out, outcomeOf{i.ID, i.Execution, outcome})
 		}
-		_, err = fmt.Fprintf(a.out, "%s: %s\n", shown(info.Instance.String()), said)
+		name := i.ID
+		if i.Execution != "" {
+			name = i.String()
+		}
+		_, err = fmt.Fprintf(a.out, "%s: %s\n", shown(name), said)
 		return err
 	})
 }
@@ -185,11 +189,15 @@ func (c *workflowRemoveCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("name an instance, or say --ended-before and a time")}
 	}
 	if !many {
-		return a.onExecution(ctx, c.Instance, c.JSON, "removed", "removed", func(client *workflow.Client, i workflow.Instance) error {
-			if err := a.confirm(c.Yes, fmt.Sprintf("this removes %s with its history", shown(i.String()))); err != nil {
-				return err
+		return a.onExecution(ctx, c.Instance, c.JSON, "removed", "removed", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
+			info, err := client.Info(ctx, i)
+			if err != nil {
+				return i, err
 			}
-			return client.Remove(ctx, i)
+			if err := a.confirm(c.Yes, fmt.Sprintf("this removes %s with its history", shown(info.Instance.String()))); err != nil {
+				return info.Instance, err
+			}
+			return info.Instance, client.Remove(ctx, info.Instance)
 		})
 	}
 	return a.withWorkflows(ctx, func(client *workflow.Client) error { return c.many(ctx, a, client) })

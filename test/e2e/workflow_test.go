@@ -260,7 +260,7 @@ func testSignals(t *testing.T, s *workflowShell) {
 	}
 	has(t, s.takt(ok, "history", "order-1"), workflow.EventSignal, `{"arg":{"by":"ada"},"name":"approve"}`)
 
-	if got := s.takt(ok, "cancel", "order-1", "--json"); got != `{"instance":"order-1","execution":"x1","outcome":"told"}` {
+	if got := s.takt(ok, "cancel", "order-1", "--json"); got != `{"instance":"order-1","outcome":"told"}` {
 		t.Errorf("%s", got)
 	}
 	if all := s.step("presses", ends(workflow.Canceled)); len(all) != 1 || all[0].Type != workflow.EventCanceled || string(all[0].Data) != "{}" {
@@ -308,7 +308,7 @@ func testEnds(t *testing.T, s *workflowShell) {
 	watch := rig.Start(t, s.flags([]string{"workflow", "watch", "--json", "--shards", fmt.Sprint(s.shards)})...)
 	watch.Await("watching")
 	s.says(refused, []string{"order-2", "cancel or terminate"}, "workflow", "remove", "order-2", "--yes", "--shards", fmt.Sprint(s.shards))
-	if got := s.takt(ok, "terminate", "order-2", "--reason", "ordered twice", "--json"); got != `{"instance":"order-2","execution":"x1","outcome":"terminated"}` {
+	if got := s.takt(ok, "terminate", "order-2", "--reason", "ordered twice", "--json"); got != `{"instance":"order-2","outcome":"terminated"}` {
 		t.Errorf("%s", got)
 	}
 	s.takt(refused, "terminate", "order-2")
@@ -395,4 +395,48 @@ func TestWorkflowAway(t *testing.T) {
 	for _, args := range [][]string{{"list"}, {"show", "a"}, {"history", "a"}, {"signal", "a", "b"}, {"cancel", "a"}, {"terminate", "a"}, {"remove", "a", "--yes"}, {"pause", "a"}, {"stats"}, {"watch"}} {
 		s.run(noAnswer, append([]string{"workflow"}, args...)...)
 	}
+}
+
+// An instance that continues as new between the look of a command at it and what the command does is meant all the same, unless an execution was named.
+func TestWorkflowEndsThoughItContinues(t *testing.T) {
+	t.Parallel()
+	s := newWorkflowShell(t)
+	next := 1
+	continues := func(cp *workflow.Checkpoint) {
+		next++
+		cp.State = workflow.ContinuedAsNew
+		cp.Messages = []workflow.Message{{Start: &workflow.Start{Instance: workflow.Instance{ID: "order-1", Execution: fmt.Sprint("x", next)}, Queue: "presses", Name: "order",
+			Event: newEvent("WorkflowExecutionStarted", 0, "{}")}}}
+	}
+	// during runs a command, and lets the instance continue before the command passes that has text in it.
+	during := func(code int, text string, args ...string) string {
+		p := testenv.CountingProxy(t, s.url)
+		var once sync.Once
+		p.Tap(func(fromClient bool, data []byte) {
+			if fromClient && strings.Contains(string(data), text) {
+				once.Do(func() { s.step("presses", continues) })
+			}
+		})
+		r := rig.Run(t, append(append([]string{"workflow"}, args...), "--redis", p.URL, "--prefix", s.prefix, "--data", s.dir, "--json")...)
+		if r.Code != code {
+			t.Errorf("takt %q: exit status %d, want %d\n%s%s", args, r.Code, code, r.Stdout, r.Stderr)
+		}
+		return strings.TrimSpace(r.Stdout)
+	}
+	s.begin("order-1", nil)
+	during(refused, workflow.EventCanceled, "cancel", "order-1:x1")
+	if got := during(ok, workflow.EventCanceled, "cancel", "order-1"); got != `{"instance":"order-1","outcome":"told"}` {
+		t.Errorf("%s", got)
+	}
+	if all := s.step("presses", continues); len(all) != 2 || all[1].Type != workflow.EventCanceled {
+		t.Errorf("execution 3 got %+v", all)
+	}
+	during(refused, "ordered twice", "terminate", "order-1:x4", "--reason", "ordered twice")
+	if got := during(ok, "ordered twice", "terminate", "order-1", "--reason", "ordered twice"); got != `{"instance":"order-1","outcome":"terminated"}` {
+		t.Errorf("%s", got)
+	}
+	if got := s.ids("execution", "list", "--outcome", "terminated"); got != "x6" {
+		t.Errorf("terminated: %s", got)
+	}
+	s.takt(refused, "terminate", "order-1")
 }
