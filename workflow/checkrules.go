@@ -124,7 +124,7 @@ func (k *checker) work(p *picture) {
 			mark = "h"
 		}
 		if paused := slices.Contains(p.paused, name); held && !paused && len(entries) > 0 {
-			k.violation(p.s.base+queue, "resume the queue again", "holds %d entries, and the queue is not paused", len(entries))
+			k.violation(p.s.base+queue, "does a worker run? It puts that right; or resume the queue again", "holds %d entries, and the queue is not paused", len(entries))
 		}
 		for entry, f := range entries {
 			run := p.runs[f["i"]]
@@ -138,6 +138,8 @@ func (k *checker) work(p *picture) {
 				k.violation(p.s.base+queue, nextReport, "entry %s of instance %s is wanted by nobody", entry, f["i"])
 			case !held && !taken && k.old(entry) && !slices.Contains(p.paused, name):
 				k.violation(p.s.base+queue, nextWorkers, "entry %s of instance %s waits since %s", entry, f["i"], k.age(entry))
+			case !held && !taken && k.old(entry):
+				k.violation(p.s.base+queue, "does a worker run? It puts that right; or pause the queue again", "entry %s of instance %s is not held back, and the queue is paused", entry, f["i"])
 			case taken && k.old(entry) && !p.workers[holder]:
 				k.violation(p.s.base+queue, nextWorkers, "entry %s of instance %s is with worker %s, which is gone", entry, f["i"], holder)
 			}

@@ -20,7 +20,7 @@ const (
 // errDeleted is why an activity failed that nobody will ever run.
 var errDeleted = errors.New("its entry was deleted from the queue by somebody, and what it was to do with it")
 
-// mender finds instances of a shard whose tasks or activities an operator deleted from the queues.
+// mender finds instances of a shard whose tasks or activities an operator deleted from the queues, and queues whose pausing or resuming was not brought to its end.
 type mender struct {
 	w    *Worker
 	s    *shard
@@ -61,7 +61,7 @@ func (m *mender) found() {
 	}
 }
 
-// mend looks at all active instances, if it is time to, or at once.
+// mend finishes what others began with queues and looks at all active instances, if it is time to, or at once.
 func (m *mender) mend(ctx context.Context, every time.Duration, atOnce bool) (done bool, err error) {
 	rdb, b := m.s.c.rdb, m.s.c.rdb.B()
 	turn := rdb.Do(ctx, b.Set().Key(m.s.keys.Mended()).Value(m.w.opts.Name).Nx().Px(every).Build()).Error()
@@ -70,6 +70,9 @@ func (m *mender) mend(ctx context.Context, every time.Duration, atOnce bool) (do
 			turn = nil // another has done it lately
 		}
 		return false, turn
+	}
+	if err := m.s.finishPauses(ctx); err != nil {
+		return false, err
 	}
 	for cursor := uint64(0); ; {
 		page, err := rdb.Do(ctx, b.Zscan().Key(m.s.keys.Active()).Cursor(cursor).Count(mendPage).Build()).AsScanEntry()

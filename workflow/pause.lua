@@ -1,5 +1,5 @@
 -- pause.lua: pause or resume an instance or a queue.
--- KEYS[1] run:{id}, or the set of paused queues   ARGV[2] instance | queue   ARGV[3] pause | resume   ARGV[4] id, or name of the queue   ARGV[5] most entries to move
+-- KEYS[1] run:{id}, or the set of paused queues   ARGV[2] instance | queue   ARGV[3] pause | resume | finish: what was begun with a queue   ARGV[4] id, or name of the queue   ARGV[5] most entries to move
 -- Reply: {"ok"} | {"none"}: no such instance is active | {"more"}: call again, entries are left to be moved
 local no = denied()
 if no then return no end
@@ -12,10 +12,12 @@ if ARGV[2] == 'instance' then
   return {'ok'}
 end
 local most, moved = tonumber(ARGV[5]), 0
-if ARGV[3] == 'resume' then call('SREM', KEYS[1], name) else call('SADD', KEYS[1], name) end
+local pause = ARGV[3] == 'pause'
+if ARGV[3] == 'finish' then pause = call('SISMEMBER', KEYS[1], name) == 1
+elseif pause then call('SADD', KEYS[1], name) else call('SREM', KEYS[1], name) end
 for _, kind in ipairs({'tasks', 'activities'}) do
   local queue, held = B .. kind .. ':' .. name, B .. 'held:' .. kind .. ':' .. name
-  local from = ARGV[3] == 'pause' and queue or held
+  local from = pause and queue or held
   if call('EXISTS', from) == 1 then
     -- Entries that a worker has stay with it.
     local after = '-'

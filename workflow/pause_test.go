@@ -3,10 +3,14 @@ package workflow_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -193,6 +197,53 @@ func TestPauseManyQueued(t *testing.T) {
 				}
 			}
 			e.ok(e.Terminate(e.ctx(), i, ""))
+		})
+	}
+}
+
+// Whoever pauses or resumes a queue may die between two pages of its entries. A worker does the rest.
+func TestPauseQueueHalfDone(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"pause", "resume"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			const n = 2500
+			var starts sync.WaitGroup
+			for first := range 10 {
+				starts.Go(func() {
+					for k := first; k < n; k += 10 {
+						if err := e.Start(context.Background(), starting(fmt.Sprint("a", k))); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			starts.Wait()
+			g := testenv.NewGuillotine(t, e.srv.Addr)
+			dying := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: g.URL}), e.opts)
+			g.Only(func(words []string) bool {
+				return strings.HasPrefix(words[0], "EVAL") && slices.Contains(words, what)
+			})
+			do, queue, held := dying.PauseQueue, "tasks:q", "held:tasks:q"
+			if what == "resume" {
+				e.ok(e.PauseQueue(e.ctx(), "q"))
+				do, queue, held = dying.ResumeQueue, held, queue
+			}
+			e.ok(e.ResumeQueue(e.ctx(), "other")) // the server has the script from now on, so that a page is one command
+			g.Arm(2, true, func() {})             // of two pages and a half
+			if err := do(e.ctx(), "q"); err == nil {
+				t.Fatal("it was not cut off")
+			}
+			if from, to := e.int("XLEN", e.key(queue)), e.int("XLEN", e.key(held)); from == 0 || to == 0 {
+				t.Fatalf("%d are to be moved, %d were", from, to)
+			}
+			e.worker(workflow.WorkerOptions{Lease: shortLease})
+			e.until("all are moved", func() bool { return e.int("XLEN", e.key(queue)) == 0 })
+			if moved := e.int("XLEN", e.key(held)); moved != n {
+				t.Errorf("%d are moved, want %d", moved, n)
+			}
 		})
 	}
 }
