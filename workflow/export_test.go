@@ -30,7 +30,7 @@ func Fire(ctx context.Context, c *Client) (fired int64, err error) {
 func Hashes() map[string]string {
 	all := make(map[string]string)
 	for _, s := range []*script.Script{
-		actScript, beginScript, completeScript, settleScript, releaseScript, extendScript, fireScript, terminateScript, awaitScript, removeScript, pauseScript,
+		actScript, beginScript, completeScript, settleScript, releaseScript, extendScript, fireScript, terminateScript, awaitScript, removeScript, pauseScript, mendScript,
 	} {
 		sum := sha1.Sum([]byte(s.Source()))
 		all[strings.TrimPrefix(s.Name(), "workflow/")] = hex.EncodeToString(sum[:])

@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -13,8 +14,9 @@ import (
 )
 
 const (
-	mendLeases = 6   // after that many leases all active instances of a shard are looked at, by one of its workers
-	mendPage   = 100 // of them by one script
+	mendLeases = 6    // after that many leases all active instances of a shard are looked at, by one of its workers
+	mendPage   = 100  // of them by one script, at most
+	mendFields = 1000 // activities, timers and other fields of them by one script, about
 )
 
 // errDeleted is why an activity failed that nobody will ever run.
@@ -46,15 +48,15 @@ func (m *mender) run(ctx context.Context) error {
 		if poked = poked && !done; err != nil && ctx.Err() == nil {
 			m.s.c.log.Warn("workflow: instances were not looked at, that is done later", "shard", m.s.n, "error", err)
 			if poked {
-				m.found()
+				m.ask()
 				lifecycle.Sleep(ctx, fireAgain)
 			}
 		}
 	}
 }
 
-// found asks for a look now.
-func (m *mender) found() {
+// ask asks for a look now.
+func (m *mender) ask() {
 	select {
 	case m.poke <- struct{}{}:
 	default:
@@ -71,53 +73,81 @@ func (m *mender) mend(ctx context.Context, every time.Duration, atOnce bool) (do
 		}
 		return false, turn
 	}
-	if err := m.s.finishPauses(ctx); err != nil {
-		return false, err
-	}
+	pauses := m.s.finishPauses(ctx)
 	for cursor := uint64(0); ; {
 		page, err := rdb.Do(ctx, b.Zscan().Key(m.s.keys.Active()).Cursor(cursor).Count(mendPage).Build()).AsScanEntry()
 		if err != nil {
-			return false, err
+			return false, errors.Join(pauses, err)
 		}
 		for at := 0; at < len(page.Elements); at += 2 * mendPage { // a small index is scanned as a whole
 			if err := m.page(ctx, page.Elements[at:min(at+2*mendPage, len(page.Elements))]); err != nil {
-				return false, err
+				return false, errors.Join(pauses, err)
 			}
 		}
 		if cursor = page.Cursor; cursor == 0 {
-			return true, nil
+			return true, pauses
 		}
 	}
 }
 
 // page looks at some instances: members of the index, each with its score.
 func (m *mender) page(ctx context.Context, members []string) error {
-	args := []string{m.s.base}
+	var words []string
 	for i := 0; i < len(members); i += 2 {
 		one := split(members[i])
-		args = append(args, one.ID, one.Execution)
+		words = append(words, one.ID, one.Execution)
 	}
-	if len(args) == 1 {
-		return nil
+	for cursor := "0"; len(words) > 0; {
+		done, next, err := m.some(ctx, cursor, words)
+		if err != nil {
+			return err
+		}
+		if done == 0 && next == "0" {
+			return fmt.Errorf("mend.lua does not come past %s", words[0])
+		}
+		cursor, words = next, words[2*done:]
 	}
+	return nil
+}
+
+// some looks at instances, each an id and an execution, as far as one script goes: at done of them, and at the next one up to a cursor.
+func (m *mender) some(ctx context.Context, cursor string, words []string) (done int, next string, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	found, err := mendScript.Run(call, m.s.c.rdb, []string{m.s.keys.Active()}, args...).ToArray()
+	args := append([]string{m.s.base, strconv.Itoa(mendFields), cursor}, words...)
+	reply, err := mendScript.Run(call, m.s.c.rdb, []string{m.s.keys.Active()}, args...).ToArray()
 	if err != nil {
-		return err
+		return 0, "", err
 	}
-	for _, f := range found {
-		words, err := f.AsStrSlice()
-		switch {
-		case err != nil:
-			return err
-		case len(words) == 4:
-			m.s.c.log.Error("workflow: the task of an instance was deleted from its queue by somebody, it is queued again", "instance", words[0], "queue", words[3])
-		case len(words) == 5:
-			if err := m.gone(ctx, words); err != nil {
-				return err
-			}
+	if len(reply) < 2 {
+		return 0, "", fmt.Errorf("mend.lua replied %d words, want 2 or more", len(reply))
+	}
+	n, err := reply[0].AsInt64()
+	if err != nil || n < 0 || 2*n > int64(len(words)) {
+		return 0, "", fmt.Errorf("mend.lua looked at %d instances of %d: %w", n, len(words)/2, err)
+	}
+	if next, err = reply[1].ToString(); err != nil {
+		return 0, "", err
+	}
+	for _, f := range reply[2:] {
+		finding, err := f.AsStrSlice()
+		if err == nil {
+			err = m.found(ctx, finding)
 		}
+		if err != nil {
+			return 0, "", err
+		}
+	}
+	return int(n), next, nil
+}
+
+// found says what was put right, or puts it right; words are those of mend.lua.
+func (m *mender) found(ctx context.Context, words []string) error {
+	switch len(words) {
+	case 4:
+		m.s.c.log.Error("workflow: the task of an instance was deleted from its queue by somebody, it is queued again", "instance", words[0], "queue", words[3])
+	case 5:
+		return m.gone(ctx, words)
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Free: free,
 		Handle: handle, Dead: dead, Before: "n", MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
 		Transient: denied, // until somebody gives the right back
-		Lost:      func(context.Context, string, []string) { w.menders[s.n].found() },
+		Lost:      func(context.Context, string, []string) { w.menders[s.n].ask() },
 	}
 	return q
 }
