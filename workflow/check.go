@@ -187,7 +187,8 @@ func (k *checker) page(ctx context.Context, p *picture, names []string) (queues 
 	}
 	for _, key := range names {
 		rest := strings.TrimPrefix(key, p.s.base)
-		if known, ok := keys.Match(strings.TrimPrefix(key, p.s.all.Prefix()+":")); !ok || known.Owner != "workflow" {
+		known, ok := keys.Match(strings.TrimPrefix(key, p.s.all.Prefix()+":"))
+		if !ok || known.Owner != "workflow" {
 			k.violation(key, nextForeign, "is not a key of Takt")
 			continue
 		}
@@ -207,6 +208,15 @@ func (k *checker) page(ctx context.Context, p *picture, names []string) (queues 
 			ask(key, b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(), func(r rueidis.RedisResult) (err error) { p.gates[name], err = scores(r); return err })
 		case tasks, activities, "held":
 			queues = append(queues, rest)
+		case "out", "timers", "created", "active", "ended", "paused", "gates": // look reads them as a whole
+		default:
+			ask(key, b.Type().Key(key).Build(), func(r rueidis.RedisResult) error {
+				is, err := r.ToString()
+				if err == nil && is != known.Type && is != "none" {
+					k.violation(key, nextType, "is a %s, must be a %s", is, known.Type)
+				}
+				return err
+			})
 		}
 	}
 	for i, r := range k.c.rdb.DoMulti(ctx, cmds...) {

@@ -32,7 +32,7 @@ end
 -- there again. One that is ahead makes timers early: it cannot be told from workers that were away.
 local function tick()
   local now, key, timers = clock(), B .. 'clock', B .. 'timers'
-  local before = tonumber(call('GET', key) or '0')
+  local before = tonumber(redis.pcall('GET', key) or '0') or 0 -- what somebody else put there is written over
   if now < before - 1000 then
     local all = call('ZRANGE', timers, 0, -1, 'WITHSCORES')
     for i = 1, #all, 2 do call('ZADD', timers, tonumber(all[i + 1]) - (before - now), all[i]) end

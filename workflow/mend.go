@@ -144,6 +144,8 @@ func (m *mender) some(ctx context.Context, cursor string, words []string) (done 
 // found says what was put right, or puts it right; words are those of mend.lua.
 func (m *mender) found(ctx context.Context, words []string) error {
 	switch len(words) {
+	case 3:
+		m.s.c.log.Error("workflow: an instance does not go on, somebody wrote a key of it: takt workflow check says what to do", "instance", words[0], "key", words[2])
 	case 4:
 		m.s.c.log.Error("workflow: the task of an instance was deleted from its queue by somebody, it is queued again", "instance", words[0], "queue", words[3])
 	case 5:

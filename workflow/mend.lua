@@ -4,6 +4,7 @@
 -- ARGV[4...] id and execution of each that is to be looked at
 -- Reply: {how many were looked at to their end, cursor into the next one, finding...}; a finding is
 -- {id, execution, "", queue}: its task is queued again | {id, execution, ref, queue, entry}: what the activity was to do is gone, and left to gone.lua
+-- | {id, execution, key}: nothing was done for it, the key is of another type
 local no = denied()
 if no then return no end
 local out = {}
@@ -11,6 +12,8 @@ local function there(kind, queue, entry)
   local stream = B .. kind .. ':' .. queue
   if string.sub(entry, 1, 1) == 'h' then stream, entry = B .. 'held:' .. kind .. ':' .. queue, string.sub(entry, 2) end
   if call('EXISTS', stream) == 0 then return false end
+  if sound[stream] == nil then sound[stream] = foreign(stream, 'XLEN', stream) end
+  if sound[stream] then return true, stream end
   if #call('XRANGE', stream, entry, entry) == 1 then return true end
   -- A worker that has it may end it all the same. One that is dead has it no more when another took over.
   local ok, pending = pcall(call, 'XPENDING', stream, GROUP, entry, entry, 1)
@@ -33,7 +36,9 @@ local left, cursor, done = tonumber(ARGV[2]), ARGV[3], 0
 for i = 4, #ARGV, 2 do
   local id, x = ARGV[i], ARGV[i + 1]
   local run = B .. 'run:' .. id
-  if call('HGET', run, 'x') ~= x then cursor = '0' else
+  local bad, told = amiss(id), {}
+  if bad then out[#out + 1] = {id, x, bad} end
+  if bad or call('HGET', run, 'x') ~= x then cursor = '0' else
     if cursor == '0' then task(id, x) end
     repeat
       local page = call('HSCAN', run, cursor, 'COUNT', math.max(left, 10))
@@ -42,7 +47,13 @@ for i = 4, #ARGV, 2 do
         local field = page[2][f]
         if string.sub(field, 1, 2) == 'a:' then
           local entry, queue = string.match(page[2][f + 1], '^([^ ]*) (.*)$')
-          if not there('activities', queue, entry) then out[#out + 1] = {id, x, string.sub(field, 3), queue, entry} end
+          local is, odd = there('activities', queue, entry)
+          if odd and not told[odd] then
+            told[odd] = true
+            out[#out + 1] = {id, x, odd}
+          elseif not is then
+            out[#out + 1] = {id, x, string.sub(field, 3), queue, entry}
+          end
         end
       end
     until cursor == '0' or left <= 0

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -89,15 +90,13 @@ func (s *shard) finishPauses(ctx context.Context) error {
 			unfinished = append(unfinished, name)
 		}
 	}
+	var failed error
 	for _, q := range unfinished {
 		call, cancel := context.WithTimeout(ctx, pauseTimeout)
-		err := s.pauseQueue(call, q, "finish")
+		failed = errors.Join(failed, s.pauseQueue(call, q, "finish"))
 		cancel()
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return failed
 }
 
 func (s *shard) pauseInstance(ctx context.Context, id string, pause bool) error {

@@ -9,6 +9,8 @@ import (
 var (
 	//go:embed common.lua
 	commonLua string
+	//go:embed amiss.lua
+	amissLua string
 	//go:embed act.lua
 	actLua string
 	//go:embed begin.lua
@@ -46,12 +48,12 @@ var (
 	settleScript    = script.New("workflow/settle", commonLua+settleLua)
 	releaseScript   = script.New("workflow/release", commonLua+releaseLua)
 	extendScript    = script.New("workflow/extend", commonLua+extendLua)
-	fireScript      = script.New("workflow/fire", commonLua+fireLua)
+	fireScript      = script.New("workflow/fire", commonLua+amissLua+fireLua)
 	terminateScript = script.New("workflow/terminate", commonLua+terminateLua)
 	awaitScript     = script.New("workflow/await", commonLua+awaitLua)
 	removeScript    = script.New("workflow/remove", commonLua+removeLua)
 	pauseScript     = script.New("workflow/pause", commonLua+pauseLua)
-	mendScript      = script.New("workflow/mend", commonLua+mendLua)
+	mendScript      = script.New("workflow/mend", commonLua+amissLua+mendLua)
 	goneScript      = script.New("workflow/gone", commonLua+goneLua)
 	detailScript    = script.New("workflow/detail", commonLua+detailLua)
 	dueScript       = script.New("workflow/due", commonLua+dueLua)

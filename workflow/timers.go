@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/redis"
 )
 
@@ -14,6 +16,7 @@ const (
 	firePoll  = 3 * time.Second        // at least that often somebody looks; who sets a timer tells
 	fireAgain = time.Second            // after an error
 	fireStand = 100 * time.Millisecond // how much later those look that found others to be quicker
+	fireOdd   = 5 * time.Second        // after that a timer is tried again that met a key of another type
 )
 
 // firer gives the events of timers to their instances when they are due. Every worker does it: all learn when the next is due, and those who find
@@ -21,6 +24,7 @@ const (
 type firer struct {
 	s    *shard
 	wake chan struct{}
+	told time.Time // when keys of other types were last written to the log
 }
 
 func newFirer(s *shard) *firer {
@@ -70,15 +74,34 @@ func (f *firer) poke() {
 func (f *firer) fire(ctx context.Context) (fired int64, wait time.Duration, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reply, err := fireScript.Run(call, f.s.c.rdb, []string{f.s.keys.Timers()}, f.s.base, fmt.Sprint(firePage)).AsIntSlice()
+	reply, err := fireScript.Run(call, f.s.c.rdb, []string{f.s.keys.Timers()}, f.s.base, fmt.Sprint(firePage), milliseconds(fireOdd)).ToArray()
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(reply) != 2 {
-		return 0, 0, fmt.Errorf("fire.lua replied %d", reply)
+	if len(reply) < 2 {
+		return 0, 0, fmt.Errorf("fire.lua replied %d words, want 2 or more", len(reply))
 	}
-	if reply[1] < 0 {
-		return reply[0], firePoll, nil
+	fired, err = reply[0].AsInt64()
+	if err != nil {
+		return 0, 0, fmt.Errorf("fire.lua: how many fired: %w", err)
 	}
-	return reply[0], time.Duration(reply[1]) * time.Millisecond, nil
+	ms, err := reply[1].AsInt64()
+	if err != nil {
+		return 0, 0, fmt.Errorf("fire.lua: when the next is due: %w", err)
+	}
+	f.odd(reply[2:])
+	if ms < 0 {
+		return fired, firePoll, nil
+	}
+	return fired, time.Duration(ms) * time.Millisecond, nil
+}
+
+// odd says once a minute which keys keep timers from firing.
+func (f *firer) odd(keys []rueidis.RedisMessage) {
+	if len(keys) == 0 || time.Since(f.told) < time.Minute {
+		return
+	}
+	f.told = time.Now()
+	first, _ := keys[0].ToString()
+	f.s.c.log.Error("workflow: timers of an instance do not fire, somebody wrote a key of it: takt workflow check says what to do", "key", first, "timers", len(keys))
 }

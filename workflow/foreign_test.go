@@ -1,0 +1,134 @@
+package workflow_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/workflow"
+)
+
+// notes is a log that tests read.
+type notes struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (n *notes) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.all.Write(b)
+}
+
+func (n *notes) has(text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Contains(n.all.String(), text)
+}
+
+// finds says whether Check finds something about a key.
+func (e *env) finds(key, problem string) bool {
+	e.t.Helper()
+	found, err := e.Check(e.ctx(), time.Minute)
+	e.ok(err)
+	for _, v := range found {
+		if v.Key == key && strings.Contains(v.Problem, problem) {
+			return true
+		}
+	}
+	return false
+}
+
+// A key of one instance that somebody wrote in his own way stops that instance, and no other: timers of others fire, and what they miss in the queues is put right.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	for _, foreign := range []string{"run:a", "in:a", "tasks:odd", "held:tasks:odd", "activities:odd"} {
+		t.Run(foreign, func(t *testing.T) {
+			t.Parallel()
+			log := &notes{}
+			e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+			e.broken = true
+			w, stop := e.worker(workflow.WorkerOptions{})
+			e.begin("a", func(s *workflow.Start) { s.Queue = "odd" })
+			e.step(e.task(w, "odd"), timer(1, 300*time.Millisecond), schedules(2))
+			e.begin("b")
+			e.step(e.task(w), timer(1, 600*time.Millisecond))
+			e.begin("c")
+			stop()
+			e.ok(e.do("DEL", e.key(foreign)).Error())
+			e.ok(e.do("SET", e.key(foreign), "mine").Error())
+			e.ok(e.do("DEL", e.key("tasks:q")).Error())
+			w, _ = e.worker(workflow.WorkerOptions{Lease: shortLease})
+			for want := map[string]bool{"b": true, "c": true}; len(want) > 0; {
+				task := e.task(w)
+				if !want[task.ID] {
+					t.Fatalf("a task of %s", task.Instance)
+				}
+				delete(want, task.ID)
+				e.step(task)
+			}
+			e.until("the log names it", func() bool { return log.has(e.key(foreign)) })
+			if !e.finds(e.key(foreign), "WRONGTYPE") {
+				t.Error("Check does not find it")
+			}
+			if got, err := e.do("GET", e.key(foreign)).ToString(); err != nil || got != "mine" {
+				t.Errorf("it was changed: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// What was set aside for a key of another type goes on when that is gone.
+func TestForeignKeyGone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, stop := e.worker(workflow.WorkerOptions{})
+	e.begin("a")
+	e.step(e.task(w), timer(1, time.Hour))
+	stop()
+	e.ok(e.do("SET", e.key("in:a"), "mine").Error())
+	e.ok(e.do("ZADD", e.key("timers"), "1", e.first("timers")).Error()) // it is due
+	for want := int64(1); want >= 0; want-- {                           // the second time it is set aside
+		if tried, err := workflow.Fire(e.ctx(), e.Client); err != nil || tried != want {
+			t.Fatalf("tried %d, %v, want %d", tried, err, want)
+		}
+	}
+	e.ok(e.do("DEL", e.key("in:a")).Error())
+	w, _ = e.worker(workflow.WorkerOptions{})
+	if task := e.task(w); types(task.Events) != "TimerFired/1" {
+		t.Errorf("events: %s", types(task.Events))
+	}
+}
+
+// first is the first member of an index.
+func (e *env) first(index string) string {
+	e.t.Helper()
+	members, err := e.do("ZRANGE", e.key(index), "0", "0").AsStrSlice()
+	if err != nil || len(members) != 1 {
+		e.t.Fatal(index, members, err)
+	}
+	return members[0]
+}
+
+// A key of another type is found whatever it is for.
+func TestCheckTypes(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"early:a:x", "queues", "seen", "counters", "clock", "mended", "schedule:s", "schedules", "watched", "replicated", "timers", "gates", "paused", "out", "ended"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.broken = true
+			words := []string{"XADD", e.key(name), "*", "a", "b"}
+			if name == "out" {
+				words = []string{"SET", e.key(name), "x"}
+			}
+			e.ok(e.do(words...).Error())
+			if !e.finds(e.key(name), "") {
+				t.Error("Check does not find it")
+			}
+		})
+	}
+}
