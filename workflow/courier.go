@@ -5,41 +5,235 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 )
 
 const (
-	couriers  = 64               // messages of a shard that are on their way at once
-	earlyTime = 10 * time.Minute // how long an event waits for an execution that nobody has heard of: its start may be behind it
+	couriers     = 64       // messages from a shard to one other that are on their way at once
+	laneBytes    = 32 << 20 // messages from a shard to one other that a worker holds; behind those the outbox waits
+	messageBytes = 1 << 10  // what a message counts beside its text
+	settlePage   = 256      // messages that one commit takes out of the outbox
+	firstAgain   = 50 * time.Millisecond
+	lastAgain    = 5 * time.Second
+	earlyTime    = 10 * time.Minute // how long an event waits for an execution that nobody has heard of: its start may be behind it
 )
 
-// courier carries messages of a shard to the others.
-func (w *Worker) courier(s *shard) *stream.Group {
-	return &stream.Group{
-		Worker: w.alive[s.n], Streams: []string{s.keys.Outbox()}, Name: s.keys.Group(), Slots: couriers, MaxDeliveries: -1, Drain: w.opts.Drain, Log: w.c.log,
-		Handle: func(ctx context.Context, e *stream.Entry) (stream.Result, error) {
-			return stream.Ack, w.c.carry(ctx, s, e)
-		},
-		Transient: func(err error) bool {
-			var short *ReplicasError // it stays here until replicas have it there
-			return errors.As(err, &short) || denied(err)
-		},
+// courier carries messages of a shard to the others. Each of those has a lane of its own, so that one whose master is away keeps only its own messages.
+type courier struct {
+	w     *Worker
+	from  *shard
+	lanes []*lane // by shard
+	all   sync.WaitGroup
+	stop  context.Context // of run
+
+	mu       sync.Mutex
+	arrived  []*stream.Entry // still to be taken out of the outbox
+	settling bool            // somebody does that
+}
+
+// lane is what is on its way to one shard.
+type lane struct {
+	k  *courier
+	to *shard
+
+	mu      sync.Mutex
+	waiting []*stream.Entry
+	running int
+	bytes   int           // of what waits and runs
+	freed   chan struct{} // closed and renewed when bytes become fewer
+	told    time.Time     // when a failure was last written to the log
+}
+
+func (w *Worker) courier(s *shard) *courier {
+	k := &courier{w: w, from: s}
+	for _, to := range w.c.shards {
+		k.lanes = append(k.lanes, &lane{k: k, to: to, freed: make(chan struct{})})
+	}
+	return k
+}
+
+// run carries until ctx ends. What is on its way then has WorkerOptions.Drain, and what waits is left to other workers.
+func (k *courier) run(ctx context.Context) error {
+	k.stop = ctx
+	g := &stream.Group{
+		Worker: k.w.alive[k.from.n], Streams: []string{k.from.keys.Outbox()}, Name: k.from.keys.Group(), Slots: couriers, MaxDeliveries: -1, Drain: k.w.opts.Drain, Log: k.w.c.log,
+		Handle: k.handle,
+	}
+	err := g.Run(ctx)
+	k.all.Wait()
+	return err
+}
+
+// handle leaves a message to the lane of its shard.
+func (k *courier) handle(ctx context.Context, e *stream.Entry) (stream.Result, error) {
+	n, err := strconv.Atoi(e.Fields["s"])
+	if err != nil || n < 0 || n >= len(k.lanes) || len(e.Fields) < 3 {
+		return stream.Ack, fmt.Errorf("workflow: a message of %d fields for shard %q of %d", len(e.Fields), e.Fields["s"], len(k.lanes))
+	}
+	if err := k.lanes[n].put(ctx, e); err != nil {
+		return stream.Ack, err
+	}
+	return stream.Later, nil
+}
+
+// weight is what a message counts in its lane.
+func weight(e *stream.Entry) int {
+	n := messageBytes
+	for name, value := range e.Fields {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
+// put blocks while the lane is full, until ctx ends.
+func (l *lane) put(ctx context.Context, e *stream.Entry) error {
+	size := weight(e)
+	for {
+		l.mu.Lock()
+		if l.bytes == 0 || l.bytes+size <= laneBytes {
+			l.bytes += size
+			l.waiting = append(l.waiting, e)
+			if l.running < couriers {
+				l.running++
+				l.k.all.Go(l.work)
+			}
+			l.mu.Unlock()
+			return nil
+		}
+		freed := l.freed
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-freed:
+		}
+	}
+}
+
+// work carries one message after the other until none waits.
+func (l *lane) work() {
+	for e := l.next(); e != nil; e = l.next() {
+		l.deliver(e)
+		l.left(e)
+	}
+}
+
+func (l *lane) next() *stream.Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		l.running--
+		return nil
+	}
+	e := l.waiting[0]
+	l.waiting[0] = nil
+	l.waiting = l.waiting[1:]
+	return e
+}
+
+func (l *lane) left(e *stream.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes -= weight(e)
+	close(l.freed)
+	l.freed = make(chan struct{})
+}
+
+// deliver repeats until the message is there, its entry is another worker's, or the courier stops.
+func (l *lane) deliver(e *stream.Entry) {
+	again := l.k.stop.Err() == nil
+	for pause := firstAgain; again; pause = min(2*pause, lastAgain) {
+		err := l.k.w.c.carry(e.Context(), l.k.from, l.to, e)
+		if err == nil {
+			l.k.settle(e)
+			return
+		}
+		if e.Context().Err() != nil {
+			return
+		}
+		l.failed(err)
+		again = lifecycle.Sleep(l.k.stop, pause)
+	}
+	e.End(false)
+}
+
+// failed says once a minute that messages wait.
+func (l *lane) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.told) > time.Minute {
+		l.told = time.Now()
+		l.k.w.c.log.Warn("workflow: messages for a shard wait, they are tried again", "from", l.k.from.n, "to", l.to.n, "waiting", len(l.waiting), "error", err)
+	}
+}
+
+// settle takes a message out of the outbox that is where it belongs, with others of which that is so by then.
+func (k *courier) settle(e *stream.Entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.arrived = append(k.arrived, e)
+	if k.settling {
+		return
+	}
+	k.settling = true
+	for len(k.arrived) > 0 {
+		batch := k.arrived[:min(len(k.arrived), settlePage)]
+		k.arrived = k.arrived[len(batch):]
+		k.mu.Unlock()
+		k.settleAll(batch)
+		k.mu.Lock()
+	}
+	k.arrived, k.settling = nil, false
+}
+
+// settleAll repeats until they are out, or another worker's: then that one finds that they have arrived.
+func (k *courier) settleAll(batch []*stream.Entry) {
+	for pause := firstAgain; len(batch) > 0; pause = min(2*pause, lastAgain) {
+		first := batch[0]
+		var same, others []*stream.Entry // under its token, or not
+		c := commit.New()
+		c.Expect(first.Heartbeat(), []byte(first.Token()))
+		for _, e := range batch {
+			if e.Token() != first.Token() {
+				others = append(others, e)
+				continue
+			}
+			same = append(same, e)
+			c.XAck(e.Stream, e.Group(), e.ID)
+			c.XDel(e.Stream, e.ID)
+		}
+		ctx, cancel := context.WithTimeout(first.Context(), callTimeout)
+		_, err := c.Run(ctx, k.from.c.rdb)
+		cancel()
+		switch {
+		case err == nil:
+			for _, e := range same {
+				e.End(true)
+			}
+			batch = others
+		case errors.Is(err, commit.ErrConflict) || first.Context().Err() != nil:
+			batch = others
+		default:
+			if !redis.Away(err) {
+				k.w.c.log.Warn("workflow: messages that arrived stay in the outbox for now", "from", k.from.n, "messages", len(same), "error", err)
+			}
+			lifecycle.Sleep(first.Context(), pause)
+		}
 	}
 }
 
 // carry does what a message says on the shard that it is for, once: by its place in the outbox. Messages may overtake each other.
-func (c *Client) carry(ctx context.Context, from *shard, e *stream.Entry) error {
-	n, err := strconv.Atoi(e.Fields["s"])
-	if err != nil || n < 0 || n >= len(c.shards) || len(e.Fields) < 3 {
-		return fmt.Errorf("workflow: a message of %d fields for shard %q of %d", len(e.Fields), e.Fields["s"], len(c.shards))
-	}
+func (c *Client) carry(ctx context.Context, from, to *shard, e *stream.Entry) error {
 	words := make([]string, 0, len(e.Fields)+1)
 	for i := 1; i < len(e.Fields); i++ {
 		words = append(words, e.Fields[strconv.Itoa(i)])
 	}
-	to := c.shards[n]
 	switch words[0] {
 	case "event":
 		words = append(words, milliseconds(earlyTime))
@@ -47,6 +241,6 @@ func (c *Client) carry(ctx context.Context, from *shard, e *stream.Entry) error 
 		words = append(words, from.name(to), to.name(from))
 	}
 	// No instance has an empty id, so this is never taken for an event of one.
-	_, err = to.actOnce(ctx, fmt.Sprintf("\n%d\n%s", from.n, e.ID), max(c.opts.KnownFor, defaultKnownFor), to.keys.Run(words[1]), words...)
+	_, err := to.actOnce(ctx, fmt.Sprintf("\n%d\n%s", from.n, e.ID), max(c.opts.KnownFor, defaultKnownFor), to.keys.Run(words[1]), words...)
 	return err
 }

@@ -150,7 +150,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		helpers["schedules "+n] = s.keepSchedules
 		helpers["menders "+n] = w.menders[i].run
 		if len(w.c.shards) > 1 {
-			helpers["courier "+n] = w.courier(s).Run
+			helpers["courier "+n] = w.courier(s).run
 		}
 	}
 	err := lifecycle.Run(ctx, 2*w.opts.Drain+time.Second, helpers, beats)
