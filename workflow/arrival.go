@@ -3,8 +3,11 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/lifecycle"
 )
@@ -27,36 +30,47 @@ func (c *Client) arrived(ctx context.Context, id string) error {
 	}
 }
 
-// coming says whether a start of an instance is in the outbox of another shard.
+// coming says whether a start of an instance is in the outbox of another shard. It reads a page of all outboxes in one pipeline, and more of those that are longer.
 func (c *Client) coming(ctx context.Context, id string) (bool, error) {
 	home := c.of(id)
+	type place struct {
+		s    *shard
+		from string
+	}
+	var left []place
 	for _, s := range c.shards {
-		if s == home {
-			continue
+		if s != home {
+			left = append(left, place{s, "-"})
 		}
-		if found, err := s.sends(ctx, home, id); err != nil || found {
-			return found, err
+	}
+	for len(left) > 0 {
+		cmds := make(rueidis.Commands, len(left))
+		for i, p := range left {
+			cmds[i] = c.rdb.B().Xrange().Key(p.s.keys.Outbox()).Start(p.from).End("+").Count(checkPage).Build()
 		}
+		var longer []place
+		for i, r := range c.rdb.DoMulti(ctx, cmds...) {
+			page, err := r.AsXRange()
+			if err != nil {
+				return false, err
+			}
+			if home.startedBy(page, id) {
+				return true, nil
+			}
+			if len(page) == checkPage {
+				longer = append(longer, place{left[i].s, "(" + page[len(page)-1].ID})
+			}
+		}
+		left = longer
 	}
 	return false, nil
 }
 
-// sends says whether a start of an instance is in the outbox of this shard.
-func (s *shard) sends(ctx context.Context, home *shard, id string) (bool, error) {
-	to := strconv.Itoa(home.n)
-	for from := "-"; ; {
-		page, err := s.c.rdb.Do(ctx, s.c.rdb.B().Xrange().Key(s.keys.Outbox()).Start(from).End("+").Count(checkPage).Build()).AsXRange()
-		if err != nil {
-			return false, err
-		}
-		for _, m := range page {
-			if f := m.FieldValues; f["s"] == to && f["1"] == "start" && f["2"] == id {
-				return true, nil
-			}
-			from = "(" + m.ID
-		}
-		if len(page) < checkPage {
-			return false, nil
-		}
-	}
+// startedBy says whether a start of an instance of this shard is among messages.
+func (s *shard) startedBy(messages []rueidis.XRangeEntry, id string) bool {
+	to := strconv.Itoa(s.n)
+	return slices.ContainsFunc(messages, func(m rueidis.XRangeEntry) bool {
+		f := m.FieldValues
+		return f["s"] == to && f["1"] == "start" && f["2"] == id
+	})
 }

@@ -1,9 +1,12 @@
 package workflow_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
@@ -50,4 +53,36 @@ func TestSignalBeforeStartArrives(t *testing.T) {
 		ended++
 	}
 	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "parent"}, ""))
+}
+
+// A signal for an instance that is nowhere costs as many round trips with many shards as with two.
+func TestSignalForNobody(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, shards(8))
+	far, p := e.far()
+	e.is(far.Signal(e.ctx(), "nobody", event("S", 0)), workflow.ErrNotFound) // connects, and brings the script
+	p.Reset()
+	e.is(far.Signal(e.ctx(), "nobody", event("S", 0)), workflow.ErrNotFound)
+	if trips := p.Trips(); trips > 3 {
+		t.Errorf("%d round trips, want 3: the signal, the outboxes, the signal", trips)
+	}
+}
+
+// A start that is on its way is found behind many other messages.
+func TestSignalForStartFarBehind(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, shards(3))
+	id := e.onShard(1, "late")
+	outbox := shardPrefix(e.opts.Prefix, 2) + ":workflow:out"
+	for k := range 2500 {
+		e.ok(e.do("XADD", outbox, "*", "s", "1", "1", "event", "2", fmt.Sprint("other", k), "3", "x", "4", "{}", "5", "0").Error())
+	}
+	e.ok(e.do("XADD", outbox, "*", "s", "1", "1", "start", "2", id).Error())
+	ctx, cancel := context.WithTimeout(e.ctx(), time.Second)
+	defer cancel()
+	if err := e.Signal(ctx, id, event("S", 0)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v: it did not wait for the start", err)
+	}
+	e.ok(e.do("DEL", outbox).Error())
+	e.is(e.Signal(e.ctx(), id, event("S", 0)), workflow.ErrNotFound)
 }

@@ -71,6 +71,10 @@ func (q *queue) setAside(e *stream.Entry, err error) (stream.Result, error) {
 	q.w.mu.Lock()
 	run := q.w.run
 	q.w.mu.Unlock()
+	if run == nil { // it has stopped to read
+		e.End(false)
+		return stream.Later, nil
+	}
 	context.AfterFunc(run, func() { e.End(false) })
 	return stream.Later, nil
 }

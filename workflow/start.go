@@ -67,9 +67,10 @@ func (c *Client) give(ctx context.Context, i Instance, e Event) error {
 	}
 	word, err := act()
 	if unheard := word == "later" || word == "gone" && i.Execution == ""; unheard && len(c.shards) > 1 {
-		if err = c.arrived(ctx, i.ID); err == nil {
-			word, err = act()
+		if err = c.arrived(ctx, i.ID); err != nil {
+			return fmt.Errorf("workflow: %s for %s: %w", e.Type, i.ID, err)
 		}
+		word, err = act()
 	}
 	switch {
 	case err != nil && (word == "" || word == "ok" || word == "dup"):

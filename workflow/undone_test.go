@@ -225,3 +225,12 @@ func TestAnyRightWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// A task of a later version that comes when the worker has stopped to read is left alone as well.
+func TestSetAsideAtTheStop(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, stop := e.worker(workflow.WorkerOptions{})
+	stop()
+	e.ok(workflow.SetAside(w, "q"))
+}
