@@ -167,11 +167,11 @@ func (k *checker) look(ctx context.Context, s *shard) (*picture, error) {
 	return p, nil
 }
 
-// note notes a text unless its key has gone since it was listed.
-func note(in map[string]string, name string, r rueidis.RedisResult) error {
-	text, err := r.ToString()
+// note notes what is read, unless it cannot be, or its key has gone since it was listed.
+func note[T any](in map[string]T, name string, read func() (T, error)) error {
+	v, err := read()
 	if err == nil {
-		in[name] = text
+		in[name] = v
 	}
 	return err
 }
@@ -195,17 +195,19 @@ func (k *checker) page(ctx context.Context, p *picture, names []string) (queues 
 		family, name, _ := strings.Cut(rest, ":")
 		switch family {
 		case "run":
-			ask(key, b.Hgetall().Key(key).Build(), func(r rueidis.RedisResult) (err error) { p.runs[name], err = r.AsStrMap(); return err })
+			ask(key, b.Hgetall().Key(key).Build(), func(r rueidis.RedisResult) error { return note(p.runs, name, r.AsStrMap) })
 		case "doc":
 			ask(key, b.Get().Key(key).Build(), func(r rueidis.RedisResult) error { return p.takeDocument(name, r) })
 		case "his":
-			ask(key, b.Lindex().Key(key).Index(-1).Build(), func(r rueidis.RedisResult) error { return note(p.history, name, r) })
+			ask(key, b.Lindex().Key(key).Index(-1).Build(), func(r rueidis.RedisResult) error { return note(p.history, name, r.ToString) })
 		case "in":
-			ask(key, b.Xlen().Key(key).Build(), func(r rueidis.RedisResult) (err error) { p.inbox[name], err = r.AsInt64(); return err })
+			ask(key, b.Xlen().Key(key).Build(), func(r rueidis.RedisResult) error { return note(p.inbox, name, r.AsInt64) })
 		case "last":
-			ask(key, b.Get().Key(key).Build(), func(r rueidis.RedisResult) error { return note(p.last, name, r) })
+			ask(key, b.Get().Key(key).Build(), func(r rueidis.RedisResult) error { return note(p.last, name, r.ToString) })
 		case "gate":
-			ask(key, b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(), func(r rueidis.RedisResult) (err error) { p.gates[name], err = scores(r); return err })
+			ask(key, b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(), func(r rueidis.RedisResult) error {
+				return note(p.gates, name, func() (map[string]float64, error) { return scores(r) })
+			})
 		case tasks, activities, "held":
 			queues = append(queues, rest)
 		case "out", "timers", "created", "active", "ended", "paused", "gates": // look reads them as a whole

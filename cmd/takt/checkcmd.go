@@ -38,8 +38,13 @@ func (c *checkCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitNoAnswer, err}
 	}
+	return violations(a, found, c.JSON, "nothing found: store, streams and retained topics agree")
+}
+
+// violations prints what a check found, or that it found nothing, which is none.
+func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) (err error) {
 	for _, v := range found {
-		if c.JSON {
+		if asJSON {
 			err = printJSON(a.out, v)
 		} else {
 			_, err = fmt.Fprintln(a.out, v)
@@ -51,8 +56,8 @@ func (c *checkCmd) Run(ctx context.Context, a *app) error {
 	if len(found) > 0 {
 		return &exitError{exitFailed, fmt.Errorf("%d broken invariants", len(found))}
 	}
-	if !c.JSON {
-		_, err = fmt.Fprintln(a.out, "nothing found: store, streams and retained topics agree")
+	if !asJSON {
+		_, err = fmt.Fprintln(a.out, none)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ type Config struct {
 	Prefix        string `help:"First part of every Redis key; {takt} on a cluster." default:"takt" group:"store"`
 	Shards        int    `help:"How many parts workflow instances are spread over, for a cluster: the same in all processes. With more than 1, part i has the prefix {PREFIX-i}." default:"1" group:"store"`
 
-	WorkflowRetention time.Duration `help:"How long executions of workflows are kept that have ended; 0 = for ever. The same in all processes." default:"168h" group:"store"`
+	WorkflowRetention time.Duration `help:"How long executions of workflows are kept that takt workflow terminate ends; 0 = for ever. Programs say it for those that they end." default:"168h" group:"store"`
 
 	MQTT         string `name:"mqtt" help:"MQTT 5 broker: mqtt://host:port or mqtts://host:port." placeholder:"URL" group:"broker"`
 	MQTTUsername string `name:"mqtt-username" help:"User name for the broker." group:"broker"`

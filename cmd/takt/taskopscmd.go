@@ -302,23 +302,6 @@ func (c *taskCheckCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		for _, v := range found {
-			if c.JSON {
-				err = printJSON(a.out, v)
-			} else {
-				_, err = fmt.Fprintln(a.out, v)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if len(found) > 0 {
-			return &exitError{exitFailed, fmt.Errorf("%d broken invariants", len(found))}
-		}
-		if c.JSON {
-			return nil
-		}
-		_, err = fmt.Fprintf(a.out, "nothing found; %d tasks have not ended\n", report.Unfinished())
-		return err
+		return violations(a, found, c.JSON, fmt.Sprintf("nothing found; %d tasks have not ended", report.Unfinished()))
 	})
 }

@@ -27,6 +27,7 @@ type workflowCmd struct {
 	Resume    workflowResumeCmd    `cmd:"" help:"Let what is paused run again."`
 	Stats     workflowStatsCmd     `cmd:"" help:"Count instances, timers, and tasks by queue."`
 	Watch     workflowWatchCmd     `cmd:"" help:"Follow instances as they start and end."`
+	Check     workflowCheckCmd     `cmd:"" help:"List broken invariants of the stored instances."`
 }
 
 // withWorkflows connects and calls f. Errors get their exit codes.

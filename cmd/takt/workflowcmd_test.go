@@ -51,6 +51,7 @@ func TestWorkflowNamesThatAreNone(t *testing.T) {
 		{"list\t--shards\t0", `--shards is "0": must be 1 to 256`},
 		{"list\t--shards\t257", `--shards is "257": must be 1 to 256`},
 		{"list\t--workflow-retention\t1ms", "--workflow-retention"},
+		{"check\t--grace=-1s", "--grace is -1s"},
 		{"stats", "no Redis is named"},
 	} {
 		code, out, errOut := takt(append([]string{"workflow"}, strings.Split(test.args, "\t")...)...)

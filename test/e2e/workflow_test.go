@@ -392,7 +392,7 @@ func TestWorkflowShards(t *testing.T) {
 func TestWorkflowAway(t *testing.T) {
 	t.Parallel()
 	s := &taskShell{t: t, url: "redis://127.0.0.1:1", prefix: "takt", dir: t.TempDir()}
-	for _, args := range [][]string{{"list"}, {"show", "a"}, {"history", "a"}, {"signal", "a", "b"}, {"cancel", "a"}, {"terminate", "a"}, {"remove", "a", "--yes"}, {"pause", "a"}, {"stats"}, {"watch"}} {
+	for _, args := range [][]string{{"list"}, {"show", "a"}, {"history", "a"}, {"signal", "a", "b"}, {"cancel", "a"}, {"terminate", "a"}, {"remove", "a", "--yes"}, {"pause", "a"}, {"stats"}, {"watch"}, {"check"}} {
 		s.run(noAnswer, append([]string{"workflow"}, args...)...)
 	}
 }
@@ -439,4 +439,39 @@ func TestWorkflowEndsThoughItContinues(t *testing.T) {
 		t.Errorf("terminated: %s", got)
 	}
 	s.takt(refused, "terminate", "order-1")
+}
+
+// What must not be is listed with what to do about it, and says so by the exit status.
+func TestWorkflowCheck(t *testing.T) {
+	t.Parallel()
+	srv := testenv.Redis(t)
+	s := newWorkflowShellOn(t, newTaskShellOn(t, srv), 1)
+	i := s.begin("order-1", nil)
+	if got := s.takt(ok, "check"); !strings.Contains(got, "nothing found") {
+		t.Errorf("%s", got)
+	}
+	if got := s.takt(ok, "check", "--json"); got != "" {
+		t.Errorf("%s", got)
+	}
+	has(t, s.takt(failed, "check", "--grace", "0s"), "tasks:presses", "of instance order-1 waits since", "does a worker run")
+	s.step("presses", ends(workflow.Completed))
+	if got := s.takt(ok, "check", "--grace", "0s"); !strings.Contains(got, "nothing found") {
+		t.Errorf("%s", got)
+	}
+	rdb := srv.Client
+	s.ok(rdb.Do(s.ctx(), rdb.B().Set().Key(s.prefix+":workflow:in:order-1").Value("mine").Build()).Error())
+	s.ok(rdb.Do(s.ctx(), rdb.B().Zrem().Key(s.prefix+":workflow:created").Member(i.String()).Build()).Error())
+	has(t, s.takt(failed, "check"), ":workflow:in:order-1: cannot be read: WRONGTYPE", "DEL the key", ":workflow:doc:order-1:x1: is not in the index")
+	var found []string
+	for line := range strings.Lines(s.takt(failed, "check", "--json")) {
+		var v workflow.Violation
+		s.ok(json.Unmarshal([]byte(line), &v))
+		if v.Key == "" || v.Problem == "" || v.Next == "" {
+			t.Errorf("%s", line)
+		}
+		found = append(found, strings.TrimPrefix(v.Key, s.prefix+":workflow:"))
+	}
+	if want := []string{"doc:order-1:x1", "in:order-1"}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
 }
