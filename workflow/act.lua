@@ -2,6 +2,20 @@
 -- KEYS[1] run:{id}, or the gate   ARGV[2] id under which it is done once, "" = it bears repetition   ARGV[3] ms for which that is remembered
 -- ARGV[4...] words of act
 -- Reply: {what act returns} | {"dup"}: done before
+
+-- seen says whether an id was noted, and is still to be remembered.
+local function seen(id)
+  local known = call('ZSCORE', B .. 'seen', id)
+  return known and tonumber(known) > clock()
+end
+
+-- note remembers an id for some ms, and forgets some whose time is over.
+local function note(id, ms)
+  local now = clock()
+  for _, old in ipairs(call('ZRANGE', B .. 'seen', '-inf', now, 'BYSCORE', 'LIMIT', 0, 10)) do call('ZREM', B .. 'seen', old) end
+  call('ZADD', B .. 'seen', now + ms, id)
+end
+
 local ungated = ARGV[4] == 'start' and ARGV[12] == '' -- nearly all are
 local no = denied(ungated and {'SET', 'ZADD', 'ZREM', 'SADD', 'HINCRBY', 'XADD', 'DEL', 'HSET', 'PUBLISH'} or nil)
 if no then return no end

@@ -9,6 +9,12 @@ import (
 var (
 	//go:embed common.lua
 	commonLua string
+	//go:embed tick.lua
+	tickLua string
+	//go:embed instance.lua
+	instanceLua string
+	//go:embed fetch.lua
+	fetchLua string
 	//go:embed amiss.lua
 	amissLua string
 	//go:embed act.lua
@@ -42,19 +48,19 @@ var (
 	//go:embed due.lua
 	dueLua string
 
-	actScript       = script.New("workflow/act", commonLua+actLua)
-	beginScript     = script.New("workflow/begin", commonLua+beginLua)
-	completeScript  = script.New("workflow/complete", commonLua+completeLua)
-	settleScript    = script.New("workflow/settle", commonLua+settleLua)
+	actScript       = script.New("workflow/act", commonLua+instanceLua+actLua)
+	beginScript     = script.New("workflow/begin", commonLua+fetchLua+beginLua)
+	completeScript  = script.New("workflow/complete", commonLua+tickLua+instanceLua+fetchLua+completeLua)
+	settleScript    = script.New("workflow/settle", commonLua+fetchLua+settleLua)
 	releaseScript   = script.New("workflow/release", commonLua+releaseLua)
 	extendScript    = script.New("workflow/extend", commonLua+extendLua)
-	fireScript      = script.New("workflow/fire", commonLua+amissLua+fireLua)
-	terminateScript = script.New("workflow/terminate", commonLua+terminateLua)
+	fireScript      = script.New("workflow/fire", commonLua+tickLua+amissLua+fireLua)
+	terminateScript = script.New("workflow/terminate", commonLua+instanceLua+terminateLua)
 	awaitScript     = script.New("workflow/await", commonLua+awaitLua)
 	removeScript    = script.New("workflow/remove", commonLua+removeLua)
 	pauseScript     = script.New("workflow/pause", commonLua+pauseLua)
 	mendScript      = script.New("workflow/mend", commonLua+amissLua+mendLua)
 	goneScript      = script.New("workflow/gone", commonLua+goneLua)
 	detailScript    = script.New("workflow/detail", commonLua+detailLua)
-	dueScript       = script.New("workflow/due", commonLua+dueLua)
+	dueScript       = script.New("workflow/due", commonLua+tickLua+dueLua)
 )

@@ -77,7 +77,7 @@ func (c *Client) Watch(ctx context.Context, ready func(), f func(Change)) error 
 	}
 }
 
-// decodeChange reads what tell in common.lua publishes: kind and document, a line each.
+// decodeChange reads what tell in instance.lua publishes: kind and document, a line each.
 func decodeChange(text string) (Change, error) {
 	kind, doc, ok := strings.Cut(text, "\n")
 	if !ok {
