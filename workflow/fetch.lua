@@ -1,7 +1,7 @@
 -- fetch.lua: what loads workflow tasks, and reads the next ones.
 
--- upcoming reads the events of an inbox that a task hands out, oldest first, MOST of them or about LARGE bytes at most, which a call carries in its time. One that outlives a continuation is the first of its task, or waits for the next: what is before it may be
--- why the execution continues as new, and then it is carried over.
+-- upcoming reads the events of an inbox that a task hands out, oldest first, MOST of them or about LARGE bytes at most, which a call carries in its time; one at least. One that outlives a
+-- continuation is the first of its task, or waits for the next: what is before it may be why the execution continues as new, and then it is carried over.
 local MOST, LARGE = 1000, 1048576
 local handed = 0 -- bytes of events and documents, by this script
 local function upcoming(inbox)

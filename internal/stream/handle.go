@@ -22,8 +22,8 @@ const aloneFrom = 3
 // callTimeout bounds one call to Redis, so that a connection that swallows replies shows.
 const callTimeout = 5 * time.Second
 
-// ErrDeliveries is the error of an entry that is dead because the processes that began it died, or lost it, each time.
-var ErrDeliveries = errors.New("stream: begun too often without an end, the process was killed or lost its heartbeat each time")
+// ErrDeliveries is the error of an entry that is dead because the processes that began it died, lost it or, where Group.Before counts that, kept it for too long, each time.
+var ErrDeliveries = errors.New("stream: begun too often without an end: each time the process was killed, lost its heartbeat, or did not get done in time")
 
 // ErrExited is the error of a handler that ended its goroutine instead of returning.
 var ErrExited = errors.New("stream: the handler called runtime.Goexit, as the FailNow of a test does")
