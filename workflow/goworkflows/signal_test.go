@@ -12,7 +12,6 @@ import (
 	gowf "github.com/cschleiden/go-workflows/workflow"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/workflow"
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
 
@@ -71,8 +70,7 @@ func TestBurstOverContinuations(t *testing.T) {
 	t.Parallel()
 	b := open(t, testenv.Redis(t), quiet)
 	const signals = 20
-	var each func(gowf.Context, []int) ([]int, error)
-	each = func(ctx gowf.Context, got []int) ([]int, error) {
+	each := func(ctx gowf.Context, got []int) ([]int, error) {
 		n, _ := gowf.NewSignalChannel[int](ctx, "n").Receive(ctx)
 		if got = append(got, n); len(got) < signals {
 			return nil, gowf.ContinueAsNew(ctx, got)
@@ -96,8 +94,7 @@ func TestSignalBehindOtherArm(t *testing.T) {
 	b := open(t, testenv.Redis(t), quiet)
 	const signals = 30
 	quick := func(context.Context) error { return nil }
-	var arms func(gowf.Context, []int) ([]int, error)
-	arms = func(ctx gowf.Context, got []int) ([]int, error) {
+	arms := func(ctx gowf.Context, got []int) ([]int, error) {
 		ns, other := gowf.NewSignalChannel[int](ctx, "n"), gowf.ExecuteActivity[any](ctx, gowf.DefaultActivityOptions, quick)
 		for done := false; !done; {
 			gowf.Select(ctx,
@@ -125,17 +122,7 @@ func received(t *testing.T, b *goworkflows.Backend, id string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var i workflow.Info
-	for i.State != workflow.Finished {
-		active, err := b.Client().Info(ctx, workflow.Instance{ID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i, _, err = b.Client().Await(ctx, active.Instance); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := goworkflows.Result[[]int](ctx, b, &gowf.Instance{InstanceID: i.ID, ExecutionID: i.Execution})
+	got, err := outcomeOf[[]int](ctx, b, id)
 	for k := range max(n, len(got)) {
 		if k >= len(got) || got[k] != k {
 			t.Fatalf("received %v of %d, %v", got, n, err)
