@@ -54,6 +54,9 @@ func (k *keeper) startDue(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
+	if len(names) > 0 {
+		return 0, nil // when they are due next
+	}
 	return wait, nil
 }
 
@@ -104,7 +107,7 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	if one.Paused { // since it was found to be due, or with a slot that was claimed
 		return s.moveOn(ctx, name, now, raw, one)
 	}
-	slots, next, ok := schedule.Due(schedule.WithAnchor(rule, one.Created), later(one.Last, one.Created), now, one.Missed, 0)
+	slots, next, ok := schedule.Due(one.counted(rule), later(one.Last, one.Created), now, one.Missed, 0)
 	if len(slots) > slotPage {
 		slots, next, ok = slots[:slotPage], slots[slotPage], true
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/taktworks/takt/schedule"
 )
 
-// Schedule starts instances at the slots of a rule: of the instance NAME-SLOT, with SLOT as 20261122T030000Z. Any worker does it, each slot once.
+// Schedule starts instances at the slots of a rule: of the instance NAME-SLOT, with SLOT as 20261122T030000Z, or 20261122T030000.250Z between seconds. Any worker does it, each slot once.
 type Schedule struct {
 	Name   string          `json:"name"`   // 1 to 100 bytes
 	Rule   string          `json:"rule"`   // as schedule.Parse reads it: an interval, a cron expression or a recurrence rule
@@ -44,6 +44,7 @@ const (
 	maxScheduleName = 100
 	maxLastError    = 1024 // bytes
 	slotLayout      = "20060102T150405Z"
+	fineSlotLayout  = "20060102T150405.000Z" // schedule.MinEvery is 1 ms
 )
 
 func (c *Client) checkSchedule(s Schedule) (schedule.Schedule, error) {
@@ -73,10 +74,19 @@ func (c *Client) checkStartEvent(field string, start Start) error {
 // at is the start of a slot.
 func (s Schedule) at(slot time.Time) Start {
 	start := s.Start
-	name := slot.UTC().Format(slotLayout)
+	layout := slotLayout
+	if slot.Nanosecond() >= int(time.Millisecond) {
+		layout = fineSlotLayout
+	}
+	name := slot.UTC().Format(layout)
 	start.Instance = Instance{ID: s.Name + "-" + name, Execution: name}
 	start.Event.ID, start.Event.Time = s.Name+"-"+name, slot
 	return start
+}
+
+// counted is the rule of a schedule, counted from the second in which it was put first, for short names of its slots.
+func (s *Schedule) counted(rule schedule.Schedule) schedule.Schedule {
+	return schedule.WithAnchor(rule, s.Created.Truncate(time.Second))
 }
 
 // PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another, and what it started last. Slots count from now on, and one whose start was refused is tried again.
@@ -95,7 +105,7 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 			s.Created, s.Last, s.Skipped, s.Paused = old.Created, old.Last, old.Skipped, old.Paused
 		}
 		s.Next, s.LastError, s.Retry = time.Time{}, "", time.Time{}
-		if next, ok := schedule.WithAnchor(rule, s.Created).Next(now); ok && !s.Paused {
+		if next, ok := s.counted(rule).Next(now); ok && !s.Paused {
 			s.Next = next
 		}
 		return &s, nil
@@ -125,7 +135,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 		}
 		old.notAfter(now)
 		old.Paused, old.Last = false, now
-		if next, ok := schedule.WithAnchor(rule, old.Created).Next(now); ok {
+		if next, ok := old.counted(rule).Next(now); ok {
 			old.Next = next
 		}
 		return old, nil

@@ -431,3 +431,21 @@ func TestScheduleOnASlowServer(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Slots that are less than a second apart have instances of their own; those on a second have it in their name alone.
+func TestScheduleOfManySlotsASecond(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule = "every 200ms" })))
+	seconds, whole := map[string]int{}, false
+	e.until("two instances of one second, one of them on it", func() bool {
+		task := e.task(w)
+		second, fraction, _ := strings.Cut(strings.TrimSuffix(task.ID, "Z"), ".")
+		seconds[second]++
+		whole = whole || fraction == ""
+		e.step(task, finished)
+		return whole && seconds[second] > 1
+	})
+	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+}
