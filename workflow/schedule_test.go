@@ -449,3 +449,149 @@ func TestScheduleOfManySlotsASecond(t *testing.T) {
 	})
 	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
 }
+
+// What passed while no worker ran is made up for as the schedule says.
+func TestScheduleMissed(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC().Truncate(time.Second)
+	for name, c := range map[string]struct {
+		missed schedule.Missed
+		first  time.Time
+		want   int64
+	}{
+		"the latest":                   {schedule.RunOnce, now.Add(-30 * time.Minute), 1},
+		"all":                          {schedule.RunAll, now.Add(-30 * time.Minute), 20},
+		"none":                         {schedule.Skip, now.Add(-30 * time.Minute), 0},
+		"none but the latest, in time": {schedule.Skip, now.Add(-25 * time.Second), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			w, stop := e.worker(workflow.WorkerOptions{})
+			e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, rrule(c.first, 20) })))
+			e.none(w)
+			stop()
+			e.missed("nightly")
+			e.worker(workflow.WorkerOptions{})
+			e.other().worker(workflow.WorkerOptions{})
+			e.until("nothing more is due", func() bool {
+				score, err := e.do("ZSCORE", e.key("schedules"), "nightly").AsFloat64()
+				e.ok(err)
+				return score > 2.5e14
+			})
+			if n := e.stats().Counters["started"]; n != c.want {
+				t.Errorf("%d were started, want %d", n, c.want)
+			}
+			last := c.first.Add(19 * time.Second)
+			if _, err := e.Info(e.ctx(), workflow.Instance{ID: "nightly-" + last.Format("20060102T150405Z")}); (err == nil) != (c.want > 0) {
+				t.Errorf("of the latest: %v", err)
+			}
+		})
+	}
+}
+
+// Schedules and their instances belong to shards of their own each; all are started, listed, steered and removed.
+func TestScheduleShards(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	e := newEnv(t, shards(4))
+	w, stop := e.worker(workflow.WorkerOptions{})
+	e.other().worker(workflow.WorkerOptions{})
+	first := time.Now().UTC().Truncate(time.Second).Add(2 * time.Second)
+	for k := range n {
+		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) {
+			s.Name, s.Rule, s.Exclusive = fmt.Sprintf("s-%02d", k), rrule(first, 1), k%2 == 0
+		})))
+	}
+	started := map[string]int{}
+	for range n {
+		task := e.task(w)
+		started[task.ID]++
+		e.step(task, finished)
+	}
+	if len(started) != n {
+		t.Errorf("started: %v", started)
+	}
+	e.until("all are done with", func() bool {
+		all, err := e.Schedules(e.ctx())
+		e.ok(err)
+		for k, s := range all {
+			if s.Name != fmt.Sprintf("s-%02d", k) {
+				t.Fatalf("%d is %s", k, s.Name)
+			}
+			if !s.Started.Equal(first) || !s.Starting.IsZero() {
+				return false
+			}
+		}
+		return len(all) == n
+	})
+	stop()
+	used := 0
+	for k := range 4 {
+		used += int(min(e.int("ZCARD", shardPrefix(e.opts.Prefix, k)+":workflow:schedules"), 1))
+	}
+	if used < 2 {
+		t.Errorf("schedules are on %d shards", used)
+	}
+	for k := range n {
+		e.ok(e.RemoveSchedule(e.ctx(), fmt.Sprintf("s-%02d", k)))
+	}
+	if got := e.stats(); got.Active != 0 || got.Counters["started"] != n {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A schedule that is removed, or paused, after a worker has found it to be due and before it has recorded the start, stays so.
+func TestScheduleRemovedWhileDue(t *testing.T) {
+	t.Parallel()
+	for _, exclusive := range []bool{true, false} {
+		for _, paused := range []bool{true, false} {
+			t.Run(fmt.Sprintf("exclusive %v, paused %v", exclusive, paused), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t)
+				first := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
+				e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule, s.Exclusive = rrule(first, 3), exclusive })))
+				e.missed("nightly")
+				p := testenv.CountingProxy(t, e.srv.URL)
+				slow := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+				read, again := make(chan struct{}), make(chan struct{})
+				reads, looks := 0, 0
+				p.Tap(func(fromClient bool, data []byte) {
+					switch text := string(data); {
+					case !fromClient:
+					case strings.Contains(text, "GET") && strings.Contains(text, e.key("schedule:nightly")):
+						if reads++; reads == 1 {
+							close(read)
+						}
+					case reads > 0 && strings.Contains(text, e.key("schedules")) && !strings.Contains(text, e.key("schedule:nightly")):
+						if looks++; looks == 1 {
+							close(again)
+						}
+					}
+				})
+				p.Delay(50 * time.Millisecond)
+				_, stop := slow.worker(workflow.WorkerOptions{Lease: 10 * time.Second})
+				<-read
+				if paused {
+					e.ok(e.PauseSchedule(e.ctx(), "nightly"))
+				} else {
+					e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+				}
+				p.Delay(0)
+				<-again
+				stop()
+				all, err := e.Schedules(e.ctx())
+				e.ok(err)
+				switch {
+				case !paused && (len(all) != 0 || e.int("EXISTS", e.key("schedules")) != 0):
+					t.Errorf("it is there again: %+v", all)
+				case paused && (len(all) != 1 || !all[0].Paused || !all[0].Next.IsZero()):
+					t.Errorf("it is paused no more: %+v", all)
+				}
+				if n := e.stats().Counters["started"]; n > 1 || exclusive && n > 0 { // one may have been under way
+					t.Errorf("%d were started", n)
+				}
+			})
+		}
+	}
+}
