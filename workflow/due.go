@@ -114,7 +114,7 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	for _, slot := range slots {
 		skip, err := s.skips(ctx, one, slot)
 		if err == nil && one.Exclusive && !skip {
-			raw, err = s.claim(ctx, one, raw, slot, now)
+			raw, err = s.claim(ctx, one, raw, slot, slot, now)
 			if errors.Is(err, commit.ErrConflict) {
 				return nil
 			}
@@ -178,7 +178,7 @@ func (s *shard) skips(ctx context.Context, one *Schedule, slot time.Time) (bool,
 	if one.Started.Equal(slot) { // before the clock was set back
 		return true, nil
 	}
-	active, err := s.c.active(ctx, one.at(one.Started).Instance.ID)
+	active, err := s.c.active(ctx, one.Instance(one.Started).ID)
 	if active {
 		one.Skipped++
 	}
@@ -198,13 +198,13 @@ func (c *Client) active(ctx context.Context, id string) (bool, error) {
 }
 
 // claim notes that a slot is going to be started, before it is: whoever finds that later starts it, too, before anything else. So no other slot is started in ignorance of this one, and this one is
-// not lost. A start that this worker would not send is not claimed. It returns what is stored then; commit.ErrConflict: another was quicker.
-func (s *shard) claim(ctx context.Context, one *Schedule, read []byte, slot, now time.Time) ([]byte, error) {
+// not lost. A start that this worker would not send is not claimed. last is Schedule.Last then. It returns what is stored then; commit.ErrConflict: another was quicker.
+func (s *shard) claim(ctx context.Context, one *Schedule, read []byte, slot, last, now time.Time) ([]byte, error) {
 	if err := s.c.checkStartEvent("Start", one.at(slot)); err != nil {
 		return read, err
 	}
 	claimed := *one
-	claimed.Starting, claimed.Last, claimed.Retry = slot, slot, now.Add(claimPause)
+	claimed.Starting, claimed.Last, claimed.Retry = slot, last, now.Add(claimPause)
 	stored, err := s.commitSchedule(ctx, one.Name, read, &claimed)
 	if err != nil {
 		return read, err

@@ -17,7 +17,7 @@ import (
 	"github.com/taktworks/takt/schedule"
 )
 
-// Schedule starts instances at the slots of a rule: of the instance NAME-SLOT, with SLOT as 20261122T030000Z, or 20261122T030000.250Z between seconds. Any worker does it, each slot once.
+// Schedule starts instances at the slots of a rule: of the instance NAME-SLOT, with SLOT as 20261122T030000Z, or 20261122T030000.25Z between seconds. Any worker does it, each slot once.
 type Schedule struct {
 	Name   string          `json:"name"`   // 1 to 100 bytes
 	Rule   string          `json:"rule"`   // as schedule.Parse reads it: an interval, a cron expression or a recurrence rule
@@ -42,9 +42,8 @@ type Schedule struct {
 
 const (
 	maxScheduleName = 100
-	maxLastError    = 1024 // bytes
-	slotLayout      = "20060102T150405Z"
-	fineSlotLayout  = "20060102T150405.000Z" // schedule.MinEvery is 1 ms
+	maxLastError    = 1024                      // bytes
+	slotLayout      = "20060102T150405.999999Z" // no fraction on a second
 )
 
 func (c *Client) checkSchedule(s Schedule) (schedule.Schedule, error) {
@@ -71,16 +70,17 @@ func (c *Client) checkStartEvent(field string, start Start) error {
 	return err
 }
 
+// Instance is that of a slot, and its first execution.
+func (s Schedule) Instance(slot time.Time) Instance {
+	name := slot.UTC().Format(slotLayout)
+	return Instance{ID: s.Name + "-" + name, Execution: name}
+}
+
 // at is the start of a slot.
 func (s Schedule) at(slot time.Time) Start {
 	start := s.Start
-	layout := slotLayout
-	if slot.Nanosecond() >= int(time.Millisecond) {
-		layout = fineSlotLayout
-	}
-	name := slot.UTC().Format(layout)
-	start.Instance = Instance{ID: s.Name + "-" + name, Execution: name}
-	start.Event.ID, start.Event.Time = s.Name+"-"+name, slot
+	start.Instance = s.Instance(slot)
+	start.Event.ID, start.Event.Time = start.Instance.ID, slot
 	return start
 }
 
@@ -160,6 +160,78 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 			return err
 		}
 	}
+}
+
+// RunSchedule starts what a schedule starts, now and beside its slots, also if it is paused. The instance has the time in the place of the slot, to the microsecond. ErrNotFound: there is none of that name.
+// ErrExists: it is Exclusive, and what it started last is active, or about to be. After any other error the instance of an exclusive schedule may still be started, by a worker.
+func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error) {
+	if err := checkName("schedule", name); err != nil {
+		return Instance{}, err
+	}
+	s := c.of(name)
+	for {
+		now, _, _, err := s.due(ctx, 0, time.Time{})
+		if err != nil {
+			return Instance{}, fmt.Errorf("workflow: schedule %s: %w", name, err)
+		}
+		one, raw, err := s.schedule(ctx, name)
+		switch {
+		case err != nil:
+			return Instance{}, err
+		case one == nil:
+			return Instance{}, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+		}
+		slot := now // to the microsecond: no other run has it, nor a slot
+		instance := one.Instance(slot)
+		if one.Exclusive {
+			raw, err = s.claimNow(ctx, one, raw, slot, now)
+		}
+		if errors.Is(err, commit.ErrConflict) {
+			continue
+		}
+		if err == nil {
+			err = s.startSlot(ctx, one, slot)
+		}
+		if err != nil {
+			return Instance{}, err
+		}
+		if one.Exclusive {
+			if _, err = s.commitSchedule(ctx, name, raw, one); errors.Is(err, commit.ErrConflict) {
+				err = nil // somebody saw the claim, and has recorded the start
+			}
+		}
+		return instance, err
+	}
+}
+
+// claimNow claims a slot that is none of the rule, unless what an exclusive schedule started last is active.
+func (s *shard) claimNow(ctx context.Context, one *Schedule, read []byte, slot, now time.Time) ([]byte, error) {
+	busy := !one.Starting.IsZero()
+	if last := one.Instance(one.Started).ID; !busy && !one.Started.IsZero() {
+		var err error
+		if busy, err = s.c.active(ctx, last); err != nil {
+			return nil, fmt.Errorf("workflow: schedule %s: %w", one.Name, err)
+		}
+	}
+	if busy {
+		return nil, fmt.Errorf("%w: what schedule %s started last", ErrExists, one.Name)
+	}
+	return s.claim(ctx, one, read, slot, one.Last, now)
+}
+
+// Schedule is one of them. ErrNotFound: there is none of that name.
+func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
+	if err := checkName("schedule", name); err != nil {
+		return Schedule{}, err
+	}
+	one, _, err := c.of(name).schedule(ctx, name)
+	switch {
+	case err != nil:
+		return Schedule{}, err
+	case one == nil:
+		return Schedule{}, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+	}
+	return *one, nil
 }
 
 // Schedules are all of them, by name. One that cannot be read has its Name and LastError alone.

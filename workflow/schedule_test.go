@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -592,6 +593,52 @@ func TestScheduleRemovedWhileDue(t *testing.T) {
 					t.Errorf("%d were started", n)
 				}
 			})
+		}
+	}
+}
+
+// A schedule is run now, beside its slots, also while it is paused; an exclusive one only while what it started last is not active.
+func TestRunSchedule(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, shards(3))
+	w, _ := e.worker(workflow.WorkerOptions{})
+	_, err := e.RunSchedule(e.ctx(), "nightly")
+	e.is(err, workflow.ErrNotFound)
+	_, err = e.Schedule(e.ctx(), "nightly")
+	e.is(err, workflow.ErrNotFound)
+	for _, exclusive := range []bool{false, true} {
+		e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule, s.Exclusive = "cron 0 0 1 1 *", exclusive })))
+		e.ok(e.PauseSchedule(e.ctx(), "nightly"))
+		before, err := e.Schedule(e.ctx(), "nightly")
+		e.ok(err)
+		i, err := e.RunSchedule(e.ctx(), "nightly")
+		e.ok(err)
+		again, err := e.RunSchedule(e.ctx(), "nightly")
+		want := map[workflow.Instance]bool{i: true}
+		if exclusive {
+			e.is(err, workflow.ErrExists)
+		} else {
+			e.ok(err)
+			want[again] = true
+		}
+		got := map[workflow.Instance]bool{}
+		for range want {
+			task := e.task(w)
+			got[task.Instance] = true
+			e.step(task, finished)
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("started %v, want %v", got, want)
+		}
+		s, err := e.Schedule(e.ctx(), "nightly")
+		e.ok(err)
+		if !s.Paused || !s.Last.Equal(before.Last) || !s.Next.IsZero() || !s.Starting.IsZero() || !s.Retry.IsZero() || exclusive == s.Started.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		if exclusive {
+			_, err := e.RunSchedule(e.ctx(), "nightly")
+			e.ok(err)
+			e.step(e.task(w), finished)
 		}
 	}
 }

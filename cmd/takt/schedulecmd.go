@@ -53,10 +53,7 @@ func (c *scheduleListCmd) Run(ctx context.Context, a *app) error {
 			if s.Paused {
 				state = "paused"
 			}
-			if s.Error != "" {
-				state += ": " + oneLine(s.Error, 60)
-			}
-			t.row(s.Name, s.Task, s.Spec, state, instant(s.Last), instant(s.Next), strconv.FormatInt(s.Fired, 10), strconv.FormatInt(s.Skipped, 10), strconv.FormatInt(s.Dropped, 10))
+			t.row(s.Name, s.Task, s.Spec, withError(state, s.Error), instant(s.Last), instant(s.Next), strconv.FormatInt(s.Fired, 10), strconv.FormatInt(s.Skipped, 10), strconv.FormatInt(s.Dropped, 10))
 		}
 		if c.JSON {
 			return nil
@@ -71,6 +68,14 @@ func (c *scheduleListCmd) Run(ctx context.Context, a *app) error {
 		}
 		return err
 	})
+}
+
+// withError is the state of a schedule and what is wrong with it, "" = nothing.
+func withError(state, err string) string {
+	if err == "" {
+		return state
+	}
+	return state + ": " + oneLine(shown(err), 60)
 }
 
 func instant(t time.Time) string {

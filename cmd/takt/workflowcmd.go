@@ -28,6 +28,7 @@ type workflowCmd struct {
 	Stats     workflowStatsCmd     `cmd:"" help:"Count instances, timers, and tasks by queue."`
 	Watch     workflowWatchCmd     `cmd:"" help:"Follow instances as they start and end."`
 	Check     workflowCheckCmd     `cmd:"" help:"List broken invariants of the stored instances."`
+	Schedule  workflowScheduleCmd  `cmd:"" help:"Look at, pause, remove and run schedules of workflows."`
 }
 
 // withWorkflows connects and calls f. Errors get their exit codes.

@@ -475,3 +475,80 @@ func TestWorkflowCheck(t *testing.T) {
 		t.Errorf("found %q, want %q", found, want)
 	}
 }
+
+// Schedules that a program has put: listed, shown, paused, run and removed; what is wrong with one is shown.
+func TestWorkflowScheduleCommands(t *testing.T) {
+	t.Parallel()
+	testWorkflowSchedules(t, newWorkflowShell(t))
+}
+
+// The same where they are spread over three shards.
+func TestWorkflowScheduleCommandsOnACluster(t *testing.T) {
+	t.Parallel()
+	testWorkflowSchedules(t, newWorkflowShellOn(t, newShardedShell(t, testenv.RedisCluster(t), 3), 3))
+}
+
+func testWorkflowSchedules(t *testing.T, s *workflowShell) {
+	schedule := func(args ...string) []string { return append([]string{"schedule"}, args...) }
+	says := func(code int, parts []string, args ...string) {
+		t.Helper()
+		s.says(code, parts, append(append([]string{"workflow", "schedule"}, args...), "--shards", fmt.Sprint(s.shards))...)
+	}
+	if got := s.takt(ok, schedule("list", "--json")...); got != "" {
+		t.Errorf("at first: %s", got)
+	}
+	for name, exclusive := range map[string]bool{"nightly": false, "alone": true} {
+		s.ok(s.client.PutSchedule(s.ctx(), workflow.Schedule{Name: name, Rule: "cron 0 3 1 1 *", Exclusive: exclusive,
+			Start: workflow.Start{Queue: "presses", Name: "report", Event: workflow.Event{Type: "WorkflowExecutionStarted", Data: json.RawMessage(`{"name":"report"}`)}}}))
+	}
+	if got := s.ids("name", schedule("list")...); got != "alone nightly" {
+		t.Errorf("list: %s", got)
+	}
+	has(t, s.takt(ok, schedule("list")...), "SCHEDULE", "SKIPPED", "alone", "nightly", "report", "presses", "cron 0 3 1 1 *", "active")
+	has(t, s.takt(ok, schedule("show", "alone")...), "alone", "active", "cron 0 3 1 1 *", "the latest is started", "exclusive", `{"name":"report"}`)
+	if got, list := s.takt(ok, schedule("show", "alone", "--json")...), s.takt(ok, schedule("list", "--json")...); !strings.HasPrefix(list, got) {
+		t.Errorf("shown:\n%s\nlisted:\n%s", got, list)
+	}
+
+	if got := s.lines(schedule("pause", "nightly")...)[0]; got["paused"] != true {
+		t.Errorf("%v", got)
+	}
+	has(t, s.takt(ok, schedule("list")...), "paused")
+	first := s.lines(schedule("run", "nightly")...)[0]
+	id := s.takt(ok, schedule("run", "nightly")...)
+	if first["name"] != "nightly" || !strings.HasPrefix(id, "nightly-") || first["instance"] == id {
+		t.Errorf("run: %v, then %s", first, id)
+	}
+	has(t, s.takt(ok, "show", id), "active", "report")
+	s.takt(ok, "show", fmt.Sprintf("%s:%s", first["instance"], first["execution"]))
+	if got := s.takt(ok, schedule("resume", "nightly")...); got != "" {
+		t.Errorf("resume: %s", got)
+	}
+	has(t, s.takt(ok, schedule("show", "nightly")...), "active", "next")
+
+	s.takt(ok, schedule("run", "alone")...)
+	says(refused, []string{"alone", "active already", "takt workflow schedule show"}, "run", "alone")
+	has(t, s.takt(ok, schedule("show", "alone")...), "last instance", "alone-")
+	for _, command := range []string{"show", "pause", "resume", "delete", "run"} {
+		says(refused, []string{"nothing", "takt workflow schedule list"}, command, "nothing")
+		says(usage, []string{"must be at most"}, command, strings.Repeat("x", 200))
+	}
+
+	generous, err := workflow.Open(s.ctx(), s.url, workflow.Options{Prefix: s.prefix, Shards: s.shards, MaxEvent: 4 << 20})
+	s.ok(err)
+	defer generous.Close()
+	s.ok(generous.PutSchedule(s.ctx(), workflow.Schedule{Name: "large", Rule: "every 100ms",
+		Start: workflow.Start{Queue: "presses", Event: workflow.Event{Type: "Started", Data: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)}}}))
+	s.until("the refusal is shown", func() bool {
+		return strings.Contains(s.takt(ok, schedule("show", "large")...), "Options.MaxEvent")
+	})
+	has(t, s.takt(ok, schedule("list")...), "refused: ")
+	if got := s.lines(schedule("delete", "large")...)[0]; got["name"] != "large" || got["outcome"] != "removed" {
+		t.Errorf("%v", got)
+	}
+	s.takt(ok, schedule("delete", "nightly")...)
+	s.takt(ok, schedule("delete", "alone")...)
+	if got := s.takt(ok, schedule("list", "--json")...); got != "" {
+		t.Errorf("left: %s", got)
+	}
+}
