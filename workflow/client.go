@@ -33,9 +33,10 @@ var (
 
 // Options are the settings of a Client. The zero value is ready.
 type Options struct {
-	// Prefix is what all keys begin with, without the colon; "" = "takt". On a cluster with one shard it needs a hash tag, {takt}, and all instances are on one node.
+	// Prefix is what all keys begin with, without the colon; "" = "takt". On a cluster with one shard it needs a hash tag, {takt}, and all instances are on one node. With more shards {takt} is
+	// the same as takt, so that one setting serves tasks, too, which need the tag there.
 	Prefix string
-	// Shards is how many parts the instances are spread over, for a cluster; 0 = 1. With more than one, shard i has the prefix {Prefix-i}. It is the same
+	// Shards is how many parts the instances are spread over, for a cluster; 0 = 1. With more than one, shard i has the prefix {Prefix-i}, without braces around Prefix. It is the same
 	// in all processes and does not change while there are instances: Open compares it with what is stored.
 	Shards int
 	// Retention is how long executions are kept that have ended; 0 = 7 days, negative = for ever.
@@ -69,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.KnownFor = cmp.Or(o.KnownFor, defaultKnownFor)
 	o.MaxEvent = cmp.Or(o.MaxEvent, defaultMaxEvent)
 	o.ReplicasWithin = cmp.Or(o.ReplicasWithin, defaultReplicasWithin)
+	if o.Shards > 1 {
+		o.Prefix = untag(o.Prefix)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -78,7 +82,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Shards < 1 || o.Shards > maxShards:
 		return o, fmt.Errorf("workflow: Options.Shards %d: want 1 to %d", o.Shards, maxShards)
 	case o.Shards > 1 && strings.ContainsAny(o.Prefix, "{}"):
-		return o, fmt.Errorf("workflow: Options.Prefix %q: want no braces with %d shards, each has a tag of its own", o.Prefix, o.Shards)
+		return o, fmt.Errorf("workflow: Options.Prefix %q: want no braces with %d shards, or one pair around all of it: each shard has a tag of its own", o.Prefix, o.Shards)
 	case o.KnownFor < 0:
 		return o, fmt.Errorf("workflow: Options.KnownFor %s: must not be negative", o.KnownFor)
 	case o.Replicas < 0:
@@ -89,6 +93,15 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("workflow: Options.MaxEvent %d: want bytes, 0 for %d", o.MaxEvent, defaultMaxEvent)
 	}
 	return o, nil
+}
+
+// untag is a prefix without the braces around it, if it is a tag as a whole.
+func untag(prefix string) string {
+	inner := strings.TrimSuffix(strings.TrimPrefix(prefix, "{"), "}")
+	if inner != "" && prefix == "{"+inner+"}" && !strings.ContainsAny(inner, "{}") {
+		return inner
+	}
+	return prefix
 }
 
 // keep is how long an ended execution is kept, in ms; 0 = for ever.

@@ -191,12 +191,12 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	for want, o := range map[string]workflow.Options{
-		`Options.Prefix "a b"`:            {Prefix: "a b"},
-		`Options.Shards -1: want 1 to`:    {Shards: -1},
-		`Options.Shards 257: want 1 to`:   {Shards: 257},
-		`Options.Prefix "{a}": want no b`: {Prefix: "{a}", Shards: 2},
-		`Options.KnownFor -1s: must not`:  {KnownFor: -time.Second},
-		`Options.MaxEvent -1: want bytes`: {MaxEvent: -1},
+		`Options.Prefix "a b"`:             {Prefix: "a b"},
+		`Options.Shards -1: want 1 to`:     {Shards: -1},
+		`Options.Shards 257: want 1 to`:    {Shards: 257},
+		`Options.Prefix "a{b}": want no b`: {Prefix: "a{b}", Shards: 2},
+		`Options.KnownFor -1s: must not`:   {KnownFor: -time.Second},
+		`Options.MaxEvent -1: want bytes`:  {MaxEvent: -1},
 	} {
 		if _, err := workflow.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,5 +36,39 @@ func TestUntaggedOnACluster(t *testing.T) {
 			continue
 		}
 		c.Close()
+	}
+}
+
+// One prefix serves tasks, which need a tag on a cluster, and workflows of many shards, each with a tag of its own: {flows} and flows are the same for those.
+func TestTaggedWithShards(t *testing.T) {
+	t.Parallel()
+	srv := testenv.RedisCluster(t)
+	srv.Own("{flows-0}", "{flows-1}", "{flows-2}")
+	tagged, err := workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: "{flows}", Shards: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tagged.Close()
+	plain, err := workflow.New(srv.Client, workflow.Options{Prefix: "flows", Shards: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	for range 6 { // of several shards
+		s := starting(fmt.Sprint("a", ids.Add(1)))
+		if err := tagged.Start(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := plain.Info(t.Context(), s.Instance); err != nil || info.Queue != "q" {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	for _, prefix := range []string{"flows{a}", "{a}{b}", "{}", "{a", "a}", "{{a}}"} {
+		if _, err := workflow.New(srv.Client, workflow.Options{Prefix: prefix, Shards: 3}); err == nil || !strings.Contains(err.Error(), prefix) || !strings.Contains(err.Error(), "braces") {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+	if _, err := workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: "{flows}", Shards: 2}); !errors.Is(err, workflow.ErrShards) {
+		t.Errorf("another number of shards: %v", err)
 	}
 }

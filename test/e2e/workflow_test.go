@@ -552,3 +552,19 @@ func testWorkflowSchedules(t *testing.T, s *workflowShell) {
 		t.Errorf("left: %s", got)
 	}
 }
+
+// On a cluster one file of settings serves tasks, whose prefix needs a tag there, and workflows of many shards.
+func TestOneFileForTasksAndWorkflows(t *testing.T) {
+	t.Parallel()
+	on := newShardedShell(t, testenv.RedisCluster(t), 3)
+	s := newWorkflowShellOn(t, on, 3)
+	s.begin("order-1", nil)
+	file := filepath.Join(on.dir, "one.yaml")
+	rig.Write(t, file, fmt.Sprintf("redis: %s\nprefix: \"{%s}\"\nshards: 3\n", on.url, on.prefix))
+	for _, args := range [][]string{{"workflow", "list"}, {"workflow", "check"}, {"task", "check"}, {"task", "stats"}} {
+		r := rig.Run(t, append(args, "--config", file, "--data", on.dir)...)
+		if r.Code != ok || args[1] == "list" && !strings.Contains(r.Stdout, "order-1") {
+			t.Errorf("takt %q: exit status %d\n%s%s", args, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+}
