@@ -48,9 +48,9 @@ func (c *Config) taskClient(ctx context.Context, embedded bool, o task.Options) 
 	}.Open(ctx, o)
 }
 
-// workflowClient connects to the server for workflow instances. It decides nothing about the number of shards.
-func (c *Config) workflowClient(ctx context.Context, embedded bool, log *slog.Logger) (*workflow.Client, error) {
-	o := workflow.Options{Prefix: c.Prefix, Shards: c.Shards, Retention: c.WorkflowRetention, Log: log}
+// workflowClient connects to the server for workflow instances, with o for what the settings do not say. It decides nothing about the number of shards.
+func (c *Config) workflowClient(ctx context.Context, embedded bool, o workflow.Options) (*workflow.Client, error) {
+	o.Prefix, o.Shards, o.Retention = c.Prefix, c.Shards, c.WorkflowRetention
 	if o.Retention == 0 {
 		o.Retention = -1
 	}

@@ -33,12 +33,18 @@ type workflowCmd struct {
 
 // withWorkflows connects and calls f. Errors get their exit codes.
 func (a *app) withWorkflows(ctx context.Context, f func(*workflow.Client) error) error {
+	return a.withWorkflowsAs(ctx, workflow.Options{}, f)
+}
+
+// withWorkflowsAs is withWorkflows with options that no setting has.
+func (a *app) withWorkflowsAs(ctx context.Context, o workflow.Options, f func(*workflow.Client) error) error {
 	embedded := a.useEndpoints()
 	if err := a.needRedis(); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	dial, cancel := context.WithTimeout(ctx, connectTimeout)
-	client, err := a.workflowClient(dial, embedded, a.log)
+	o.Log = a.log
+	client, err := a.workflowClient(dial, embedded, o)
 	cancel()
 	if errors.Is(err, workflow.ErrShards) {
 		return &exitError{exitUsage, fmt.Errorf("%w: --shards, TAKT_SHARDS, or shards in the file", err)}
@@ -56,6 +62,7 @@ func workflowError(err error) error {
 		exit  *exitError
 		name  *workflow.NameError
 		event *workflow.EventError
+		short *workflow.ReplicasError
 	)
 	switch {
 	case err == nil, errors.As(err, &exit):
@@ -66,10 +73,23 @@ func workflowError(err error) error {
 		return &exitError{exitRefused, fmt.Errorf("%w: end it with takt workflow cancel or terminate", err)}
 	case errors.Is(err, workflow.ErrNotFound):
 		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow list", err)}
-	case redis.Away(err):
+	case errors.As(err, &short), redis.Away(err):
 		return &exitError{exitNoAnswer, err}
 	}
 	return err
+}
+
+// replicasFlags are those of commands that write what a failover must not undo.
+type replicasFlags struct {
+	RedisWait       int           `help:"Succeed only when so many replicas of Redis have it; 0 = the master is enough." default:"0" placeholder:"N"`
+	RedisWaitWithin time.Duration `help:"How long they may take. Then it fails with exit status 4, though it is done." default:"1s" placeholder:"DURATION"`
+}
+
+func (f replicasFlags) options() (workflow.Options, error) {
+	if f.RedisWait < 0 || f.RedisWaitWithin <= 0 {
+		return workflow.Options{}, &exitError{exitUsage, fmt.Errorf("--redis-wait is %d, --redis-wait-within is %v: must be 0 or more, and a time", f.RedisWait, f.RedisWaitWithin)}
+	}
+	return workflow.Options{Replicas: f.RedisWait, ReplicasWithin: f.RedisWaitWithin}, nil
 }
 
 // instanceID is the id of an instance on the command line. What cannot be one is a usage error.

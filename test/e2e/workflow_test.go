@@ -568,3 +568,26 @@ func TestOneFileForTasksAndWorkflows(t *testing.T) {
 		}
 	}
 }
+
+// Commands that are to outlive a failover say so when no replica has what they did, which is done all the same.
+func TestWorkflowRedisWait(t *testing.T) {
+	t.Parallel()
+	srv := testenv.Redis(t)
+	s := newWorkflowShellOn(t, newTaskShellOn(t, srv), 1)
+	s.begin("order-1", nil)
+	wait := []string{"--redis-wait", "1", "--redis-wait-within", "50ms"}
+	for range 2 { // one signal
+		s.says(noAnswer, []string{"0 of 1 replicas", "repeat the command with --id key-1"}, append([]string{"workflow", "signal", "order-1", "go", "--id", "key-1"}, wait...)...)
+	}
+	s.says(noAnswer, []string{"0 of 1 replicas"}, append([]string{"workflow", "cancel", "order-1"}, wait...)...)
+	if all := s.step("presses", nil); len(all) != 3 || all[1].Type != workflow.EventSignal || all[2].Type != workflow.EventCanceled {
+		t.Errorf("it got %+v", all)
+	}
+	s.says(noAnswer, []string{"0 of 1 replicas"}, append([]string{"workflow", "terminate", "order-1"}, wait...)...)
+	testenv.StartReplica(t, srv.Addr)
+	s.begin("order-2", nil)
+	long := []string{"--redis-wait", "1", "--redis-wait-within", "20s"}
+	for _, args := range [][]string{{"signal", "order-2", "go"}, {"cancel", "order-2"}, {"terminate", "order-2"}} {
+		s.takt(ok, append(args, long...)...)
+	}
+}

@@ -79,6 +79,7 @@ func (b *Backend) ExtendActivityTask(ctx context.Context, task *backend.Activity
 }
 
 // CompleteActivityTask delivers the result of an activity to its instance. One that is too large is delivered as a failure. An error that wraps workflow.ErrLost means that there is one already, or that the instance has ended.
+// That replicas have not acknowledged it is in the log, and no error.
 func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.ActivityTask, result *history.Event) error {
 	t, err := b.kept(task)
 	if err != nil {
@@ -89,11 +90,11 @@ func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.Activi
 		return err
 	}
 	defer b.forget(task.ID) // whatever comes of it, it is over for this process
-	err = t.Complete(ctx, e)
+	err = b.stands(ctx, t.Instance.String(), t.Complete(ctx, e))
 	if refused(err) {
 		b.options.Logger.ErrorContext(ctx, "goworkflows: the result of an activity cannot be recorded, it has failed", "instance", t.Instance.String(), "error", err)
 		if e, err = failedActivity(result, err); err == nil {
-			err = t.Complete(ctx, e)
+			err = b.stands(ctx, t.Instance.String(), t.Complete(ctx, e))
 		}
 	}
 	return translate(err)

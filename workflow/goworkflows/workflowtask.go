@@ -91,7 +91,8 @@ func (b *Backend) ExtendWorkflowTask(ctx context.Context, task *backend.Workflow
 	return translate(repeat(ctx, func() error { return h.task.Extend(ctx) }))
 }
 
-// CompleteWorkflowTask records what came of a task, all of it or nothing. If it can never be recorded, since an event is too large or a name is not allowed, the execution fails instead. An error that wraps workflow.ErrLost means that it is not, or no longer, this process's.
+// CompleteWorkflowTask records what came of a task, all of it or nothing. If it can never be recorded, since an event is too large or a name is not allowed, the execution fails instead. An error that wraps workflow.ErrLost means that it is not, or no longer, this process's. That
+// replicas have not acknowledged it (workflow.ReplicasError) is in the log, and no error.
 func (b *Backend) CompleteWorkflowTask(
 	ctx context.Context, task *backend.WorkflowTask, state core.WorkflowInstanceState,
 	executed, activities, timers []*history.Event, messages []*history.WorkflowEvent,
@@ -106,7 +107,7 @@ func (b *Backend) CompleteWorkflowTask(
 	}
 	cp, err := b.checkpoint(task, state, executed, activities, timers, messages)
 	if err == nil {
-		err = h.task.Complete(ctx, cp)
+		err = b.stands(ctx, task.ID, h.task.Complete(ctx, cp))
 	}
 	at := point{h.task.LastSequence, h.task.LastEvent}
 	if n := len(executed); n > 0 {
@@ -116,7 +117,7 @@ func (b *Backend) CompleteWorkflowTask(
 	if refused(err) {
 		b.options.Logger.ErrorContext(ctx, "goworkflows: what a workflow did cannot be recorded, it has failed", "instance", task.ID, "error", err)
 		if cp, err = b.failedExecution(task, executed, err); err == nil {
-			err = h.task.Complete(ctx, cp)
+			err = b.stands(ctx, task.ID, h.task.Complete(ctx, cp))
 		}
 	}
 	return translate(err)
