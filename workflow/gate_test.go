@@ -287,3 +287,23 @@ func TestGateOvertaken(t *testing.T) {
 	e.step(e.task(w), finished)
 	e.until("the outboxes are empty", func() bool { return e.stats().Outbox == 0 })
 }
+
+// A child behind its parent's gate waits for its parent, which waits for it, until the gate is made wider.
+func TestChildBehindParentsGate(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.begin("parent", gate("g", 1))
+	task := e.task(w)
+	e.step(task, child(task, starting("child", gate("g", 1)), 1))
+	e.none(w)
+	e.begin("wider", gate("g", 3))
+	for range 2 { // the child, and who came behind it
+		task := e.task(w)
+		if task.ID != "child" && task.ID != "wider" {
+			t.Fatalf("a task of %s", task.Instance)
+		}
+		e.step(task, finished)
+	}
+	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "parent"}, ""))
+}
