@@ -192,7 +192,7 @@ type workflowRemoveCmd struct {
 }
 
 func (workflowRemoveCmd) Help() string {
-	return `What has ended goes by itself after the retention (--workflow-retention). An active execution is not removed. It may be repeated: after an error, what is left is removed the next time.
+	return `What has ended goes by itself after the retention of the program that ended it. An active execution is not removed. It may be repeated: after an error, what is left is removed the next time.
 
 Examples:
   takt workflow remove order-17 --yes
