@@ -561,3 +561,46 @@ func TestOldMasterLivesOn(t *testing.T) {
 		t.Error("the old master is none any more: this test shows nothing")
 	}
 }
+
+// Starts under an ID that an entry had before count with its own, also those that no process survived.
+func TestBegunUnderAnotherID(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.Redis(t))
+	e.add("new")
+	for _, f := range [][2]string{{"odd", "x"}, {"over", "5"}, {"often", "3"}} {
+		e.must("XADD", e.stream, "*", "v", f[0], "n", f[1])
+	}
+	begun, dead := make(chan string, 20), make(chan string, 20)
+	group := func(handle func(context.Context, *Entry) (Result, error)) Group {
+		return Group{Slots: 10, Before: "n", MaxDeliveries: 5, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+			begun <- fmt.Sprint(en.Fields["v"], " ", en.Deliveries)
+			return handle(ctx, en)
+		}, Dead: func(_ context.Context, en *Entry, err error) error {
+			if !errors.Is(err, ErrDeliveries) {
+				t.Errorf("%s: %v", en.Fields["v"], err)
+			}
+			dead <- en.Fields["v"]
+			return nil
+		}}
+	}
+	want := func(c <-chan string, all ...string) {
+		t.Helper()
+		var got []string
+		for range all {
+			got = append(got, wait(t, "one more", c))
+		}
+		if slices.Sort(got); !slices.Equal(got, all) {
+			t.Errorf("%q, want %q", got, all)
+		}
+	}
+	victim := e.joinTTL("victim", victimTTL, group(func(ctx context.Context, _ *Entry) (Result, error) {
+		<-ctx.Done()
+		return Ack, ctx.Err()
+	}))
+	want(dead, "over")
+	want(begun, "new 1", "odd 1", "often 4")
+	victim.kill()
+	e.join("survivor", group(func(context.Context, *Entry) (Result, error) { return Ack, nil }))
+	want(begun, "new 2", "odd 2", "often 5")
+	e.empty()
+}
