@@ -642,3 +642,55 @@ func TestRunSchedule(t *testing.T) {
 		}
 	}
 }
+
+// A slot that was claimed and whose start Redis refuses stays claimed, says why, and is started once Redis accepts it, also if the schedule is paused meanwhile.
+func TestScheduleClaimedAndRefused(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	first := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule, s.Exclusive = rrule(first, 2), true })))
+	slot := first.Add(time.Second)
+	run := e.key("run:" + e.schedule("nightly").Instance(slot).ID)
+	e.ok(e.do("SET", run, "foreign").Error())
+	e.missed("nightly")
+	w, _ := e.worker(workflow.WorkerOptions{})
+	e.until("the refusal is noted", func() bool { return e.schedule("nightly").LastError != "" })
+	if s := e.schedule("nightly"); !s.Starting.Equal(slot) || !s.Last.Equal(slot) || !s.Started.IsZero() || !strings.Contains(s.LastError, "WRONGTYPE") {
+		t.Errorf("%+v", s)
+	}
+	e.ok(e.PauseSchedule(e.ctx(), "nightly"))
+	_, err := e.RunSchedule(e.ctx(), "nightly")
+	e.is(err, workflow.ErrExists)
+	e.ok(e.do("DEL", run).Error())
+	task := e.task(w)
+	if task.Instance != e.schedule("nightly").Instance(slot) {
+		t.Errorf("task of %s", task.ID)
+	}
+	e.step(task, finished)
+	e.until("it is paused and has nothing to start", func() bool {
+		s := e.schedule("nightly")
+		return s.Paused && s.Starting.IsZero() && s.Started.Equal(slot) && s.LastError == "" && s.Retry.IsZero() && s.Next.IsZero()
+	})
+}
+
+// A schedule that is paused after it was found to be due, and before it was read, starts nothing.
+func TestSchedulePausedWhileDue(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule = rrule(time.Now().UTC().Add(-time.Minute), 3) })))
+	e.missed("nightly")
+	e.ok(e.PauseSchedule(e.ctx(), "nightly"))
+	e.ok(e.do("ZADD", e.key("schedules"), "0", "nightly").Error()) // as the worker saw it
+	e.worker(workflow.WorkerOptions{})
+	e.until("it is put aside", func() bool {
+		score, err := e.do("ZSCORE", e.key("schedules"), "nightly").AsFloat64()
+		e.ok(err)
+		return score > 2.5e14
+	})
+	if n := e.stats().Counters["started"]; n != 0 {
+		t.Errorf("%d were started", n)
+	}
+	if s := e.schedule("nightly"); !s.Paused || !s.Next.IsZero() {
+		t.Errorf("%+v", s)
+	}
+}
