@@ -18,6 +18,9 @@ func (t *WorkflowTask) checkpoint(cp Checkpoint) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cp.State == Active && !t.more {
+		t.q.w.documents.keep(doc, after)
+	}
 	c, s, now := t.q.s.c, t.q.s, time.Now()
 	remove, gate, gateShard, home := "0", "", "", ""
 	if cp.RemoveContinued && cp.State == ContinuedAsNew {

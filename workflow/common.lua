@@ -15,7 +15,7 @@ local function denied(names)
   if not allows then return nil end
   names = names or {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH'}
   for _, name in ipairs(names) do
-    if not allows(name, key, '1', '1') then return redis.error_reply('NOPERM this user may not run ' .. name .. ', nothing was done') end
+    if not allows(name, key) then return redis.error_reply('NOPERM this user may not run ' .. name .. ', nothing was done') end
   end
 end
 

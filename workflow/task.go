@@ -95,9 +95,12 @@ var errEmpty = errors.New("the script replied nothing")
 func (q *queue) task(e *stream.Entry, words []string) (*WorkflowTask, error) {
 	t := &WorkflowTask{Events: make([]Event, len(words)-2), Attempt: int(e.Deliveries), q: q, entry: e, cursor: words[1], came: len(words) - 2, doc: words[0]}
 	t.lease.all = &q.w.leases.workflows
+	var known bool
 	var err error
-	if t.more, err = strictly(t.doc, &t.Info); err != nil {
-		return nil, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)
+	if t.Info, known = q.w.documents.take(t.doc); !known {
+		if t.more, err = strictly(t.doc, &t.Info); err != nil {
+			return nil, fmt.Errorf("workflow: a document that is stored cannot be read: %w", err)
+		}
 	}
 	for i, text := range words[2:] {
 		var more bool

@@ -76,6 +76,7 @@ type Worker struct {
 	workflows  *hub[*WorkflowTask]
 	activities *hub[*ActivityTask]
 	leases     struct{ workflows, activities leases }
+	documents  documents
 
 	mu      sync.Mutex
 	running bool
