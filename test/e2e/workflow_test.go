@@ -132,6 +132,15 @@ func (s *workflowShell) step(queue string, change func(*workflow.Checkpoint)) []
 	return t.Events
 }
 
+// steps does so many tasks one after the other, for what outlives a continuation comes one by one; change is of the last.
+func (s *workflowShell) steps(n int, queue string, change func(*workflow.Checkpoint)) (all []workflow.Event) {
+	s.t.Helper()
+	for range n - 1 {
+		all = append(all, s.step(queue, nil)...)
+	}
+	return append(all, s.step(queue, change)...)
+}
+
 func ends(outcome workflow.Outcome) func(*workflow.Checkpoint) {
 	return func(cp *workflow.Checkpoint) { cp.State, cp.Outcome = workflow.Finished, outcome }
 }
@@ -247,7 +256,7 @@ func testSignals(t *testing.T, s *workflowShell) {
 	s.takt(ok, "signal", "order-1", "bare")
 	s.says(refused, []string{"none is active: order-3"}, "workflow", "signal", "order-3", "late", "--shards", fmt.Sprint(s.shards))
 	var got []string
-	for _, e := range s.step("presses", nil) {
+	for _, e := range s.steps(3, "presses", nil) {
 		var d workflow.SignalData
 		s.ok(json.Unmarshal(e.Data, &d))
 		if e.Type != workflow.EventSignal {
@@ -428,7 +437,7 @@ func TestWorkflowEndsThoughItContinues(t *testing.T) {
 	if got := during(ok, workflow.EventCanceled, "cancel", "order-1"); got != `{"instance":"order-1","outcome":"told"}` {
 		t.Errorf("%s", got)
 	}
-	if all := s.step("presses", continues); len(all) != 2 || all[1].Type != workflow.EventCanceled {
+	if all := s.steps(2, "presses", continues); len(all) != 2 || all[1].Type != workflow.EventCanceled {
 		t.Errorf("execution 3 got %+v", all)
 	}
 	during(refused, "ordered twice", "terminate", "order-1:x4", "--reason", "ordered twice")
@@ -580,7 +589,7 @@ func TestWorkflowRedisWait(t *testing.T) {
 		s.says(noAnswer, []string{"0 of 1 replicas", "repeat the command with --id key-1"}, append([]string{"workflow", "signal", "order-1", "go", "--id", "key-1"}, wait...)...)
 	}
 	s.says(noAnswer, []string{"0 of 1 replicas"}, append([]string{"workflow", "cancel", "order-1"}, wait...)...)
-	if all := s.step("presses", nil); len(all) != 3 || all[1].Type != workflow.EventSignal || all[2].Type != workflow.EventCanceled {
+	if all := s.steps(3, "presses", nil); len(all) != 3 || all[1].Type != workflow.EventSignal || all[2].Type != workflow.EventCanceled {
 		t.Errorf("it got %+v", all)
 	}
 	s.says(noAnswer, []string{"0 of 1 replicas"}, append([]string{"workflow", "terminate", "order-1"}, wait...)...)
