@@ -49,8 +49,10 @@ local function fetch(at, consumer)
         if kind == 'activities' or handed >= LARGE then
           out[#out + 1] = {kind, queue, m[1], m[2]}
         else
-          local task = begin(queue, m[1], m[2][2])
-          if task then out[#out + 1] = {kind, queue, m[1], m[2], task} end
+          -- What cannot be begun, since somebody put another key in the place of one of its own, must not fail what the script has written: a call of its own says what is wrong.
+          local ok, task = pcall(begin, queue, m[1], m[2][2])
+          if not ok then out[#out + 1] = {kind, queue, m[1], m[2]}
+          elseif task then out[#out + 1] = {kind, queue, m[1], m[2], task} end
         end
       end
     end

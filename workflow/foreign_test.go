@@ -132,3 +132,20 @@ func TestCheckTypes(t *testing.T) {
 		})
 	}
 }
+
+// What another instance lacks does not fail a checkpoint that is written when that one is fetched with it.
+func TestForeignKeyFetched(t *testing.T) {
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("one")
+	k := e.task(w)
+	e.begin("odd")
+	e.ok(e.do("DEL", e.key("in:odd")).Error())
+	e.ok(e.do("SET", e.key("in:odd"), "mine").Error())
+	e.ok(workflow.CompleteAndFetch(e.ctx(), k, checkpoint(k, finished), "q"))
+	if info := e.info(i); info.Outcome != workflow.Completed {
+		t.Errorf("%+v", info)
+	}
+	e.ok(e.do("DEL", e.key("in:odd")).Error())
+	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "odd"}, "odd"))
+}
