@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,11 +19,11 @@ func (e *EventError) Error() string {
 
 // within puts an error of the n-th of a list into that list. What is right is not named: checkpoints are written all the time.
 func within(list string, n int, err error) error {
-	switch e := err.(type) {
-	case *EventError:
-		e.Field = fmt.Sprintf("%s[%d]%s", list, n, e.Field)
-	case *NameError:
-		e.Field = fmt.Sprintf("%s[%d]%s", list, n, e.Field)
+	if wrong := (*EventError)(nil); errors.As(err, &wrong) {
+		wrong.Field = fmt.Sprintf("%s[%d]%s", list, n, wrong.Field)
+	}
+	if wrong := (*NameError)(nil); errors.As(err, &wrong) {
+		wrong.Field = fmt.Sprintf("%s[%d]%s", list, n, wrong.Field)
 	}
 	return err
 }
