@@ -54,6 +54,20 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
+// go mod tidy asks for what the tests of a dependency import, too. Beside go-workflows, whose requirements have an older google.golang.org/genproto with the same packages,
+// what imports gRPC fails: "ambiguous import".
+func TestProgramsOfWorkflowsAreTidy(t *testing.T) {
+	out, err := exec.Command("go", "list", "-test", "-deps", "./workflow", "./schedule").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(out)) {
+		if strings.HasPrefix(path, "google.golang.org/genproto/") {
+			t.Errorf("workflow, schedule or a test of theirs imports %s", strings.TrimSpace(path))
+		}
+	}
+}
+
 // place returns the folder of a package below the module and its layer, or -1 for a package of others.
 func place(path string) (folder string, layer int) {
 	rest, ours := strings.CutPrefix(path, module)

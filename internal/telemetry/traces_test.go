@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/otlp"
 )
 
 func traceOptions(endpoint string) TraceOptions {
@@ -35,7 +35,7 @@ func TestTracesReachTheCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=plant-7,service.name=other")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // ours wins
-	c := testenv.NewCollector(t)
+	c := otlp.NewCollector(t)
 	traces := newTraces(t, traceOptions(c.URL))
 	ctx, end := traces.Start(context.Background(), "outer")
 	_, endInner := traces.Start(ctx, "inner")
@@ -67,7 +67,7 @@ func TestTracesReachTheCollector(t *testing.T) {
 
 func TestTracesPathOfEndpoint(t *testing.T) {
 	for path, want := range map[string]string{"": "/v1/traces", "/": "/v1/traces", "/otlp/v1/traces": "/otlp/v1/traces"} {
-		c := testenv.NewCollector(t)
+		c := otlp.NewCollector(t)
 		traces := newTraces(t, traceOptions(c.URL+path))
 		_, end := traces.Start(context.Background(), "s")
 		end(nil)
@@ -80,7 +80,7 @@ func TestTracesPathOfEndpoint(t *testing.T) {
 
 // What began elsewhere is kept or left as it was decided there; of what begins here the ratio decides.
 func TestTraceRatio(t *testing.T) {
-	c := testenv.NewCollector(t)
+	c := otlp.NewCollector(t)
 	o := traceOptions(c.URL)
 	o.Ratio = 0
 	traces := newTraces(t, o)

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/otlp"
 	"github.com/taktworks/takt/test/rig"
 )
 
 // awaitSpan waits for a span.
-func awaitSpan(t *testing.T, c *testenv.Collector, name string) (s testenv.Span) {
+func awaitSpan(t *testing.T, c *otlp.Collector, name string) (s otlp.Span) {
 	t.Helper()
 	rig.Until(t, "the span "+name, func() (there bool) {
 		s, there = c.Find(name)
@@ -25,7 +25,7 @@ func awaitSpan(t *testing.T, c *testenv.Collector, name string) (s testenv.Span)
 func TestOneTraceAcrossProcesses_W15(t *testing.T) {
 	t.Parallel()
 	s := newTaskShell(t)
-	c := testenv.NewCollector(t)
+	c := otlp.NewCollector(t)
 	worker := s.worker("--name", "test:Traced", "--exec", `echo "$TRACEPARENT"`, "--trace-endpoint", c.URL, "--trace-service", "workers")
 	const trace, caller = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	r := rig.RunCommand(t, rig.Command{
@@ -48,7 +48,7 @@ func TestOneTraceAcrossProcesses_W15(t *testing.T) {
 // The slots of a scheduler and the commands that takt serve takes are spans, too.
 func TestSpansOfSchedulesAndCommands(t *testing.T) {
 	t.Parallel()
-	c := testenv.NewCollector(t)
+	c := otlp.NewCollector(t)
 	s := newTaskShell(t)
 	s.run(ok, "schedule", "add", "tick", "test:Tick", "every 1h")
 	rig.Start(t, s.flags([]string{"schedule", "serve", "--trace-endpoint", c.URL})...).Await("scheduler is up")

@@ -1,4 +1,6 @@
-package testenv
+// Package otlp takes traces in tests. It is apart from testenv, for its libraries of OpenTelemetry and gRPC are needed by few tests, and go mod tidy asks for those of all packages that the tests of
+// a dependency import.
+package otlp
 
 import (
 	"compress/gzip"
