@@ -73,6 +73,9 @@ const urlForm = "expected redis://[user:password@]host[:port][/db], rediss://...
 // errURL never holds a part of the URL: what could not be parsed may be a password.
 var errURL = errors.New("redis: the URL of the server cannot be read: " + urlForm)
 
+// errParameter is for what others read from a URL, such as goworkflows: whoever copied that URL here meant another prefix than would be read.
+var errParameter = errors.New("redis: the URL of the server has a parameter that is not db after its ?: expected redis://host:port/db; prefix and shards are settings of their own, --prefix and --shards")
+
 // parse reads a URL of Options. Its errors hold no part of the credentials.
 func parse(raw string) (target, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(raw), "://")
@@ -88,6 +91,11 @@ func parse(raw string) (target, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
 		return target{}, errURL
+	}
+	for name := range q {
+		if name != "db" { // not named: it may be a part of a password
+			return target{}, errParameter
+		}
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {

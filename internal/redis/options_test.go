@@ -39,6 +39,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, raw := range []string{
 		"", "localhost:6379", "http://:hunter2@h", "redis://u:hunter2/x@h", "redis://:hunter2@h:port", "redis://:hunter2@h:0", "redis://:hunter2%zz@h",
 		"redis://:hunter2@h/one", "redis://:hunter2@h/-1", "redis+sentinel://:hunter2@h", "redis://:hunter2@h?db=%zz", "redis://hunter2:%zz@h", "redis://h/1/hunter2@",
+		"redis://h/0?prefix=hunter2", "redis://h?db=1&hunter2=1", "unix:///s?hunter2",
 	} {
 		got, err := parse(raw)
 		if err == nil {
