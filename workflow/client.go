@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	// ErrNotFound: there is no such execution, or none is active where one must be.
+	// ErrNotFound: there is no such execution, or none is active where one must be, or no such schedule.
 	ErrNotFound = errors.New("workflow: no such instance")
 	// ErrExists: an execution of that instance is active. Wait for its end, signal it, or choose another id.
 	ErrExists = errors.New("workflow: the instance is active already")
@@ -30,6 +30,21 @@ var (
 	// ErrShards: other processes use another number of shards under this prefix.
 	ErrShards = errors.New("workflow: number of shards")
 )
+
+// absence is an ErrNotFound that says what is not there.
+type absence string
+
+func (a absence) Error() string { return "workflow: " + string(a) }
+func (absence) Unwrap() error   { return ErrNotFound }
+
+func notActive(i Instance) error {
+	if i.Execution == "" {
+		return absence("no execution of " + i.ID + " is active")
+	}
+	return absence("execution " + i.String() + " is not active")
+}
+
+func noSchedule(name string) error { return absence("no such schedule: " + name) }
 
 // Options are the settings of a Client. The zero value is ready.
 type Options struct {

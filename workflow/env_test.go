@@ -323,6 +323,14 @@ func (e *env) is(err, want error) {
 	}
 }
 
+// says wants a part of an error's text.
+func (e *env) says(err error, part string) {
+	e.t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		e.t.Errorf("error %v, want %q in it", err, part)
+	}
+}
+
 // keys are those of the test, without its prefix.
 func (e *env) keys() []string {
 	e.t.Helper()

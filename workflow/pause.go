@@ -112,7 +112,7 @@ func (s *shard) pauseInstance(ctx context.Context, id string, pause bool) error 
 	case err != nil:
 		return fmt.Errorf("workflow: %s %s: %w", what, id, err)
 	case len(reply) != 1 || reply[0] != "ok":
-		return fmt.Errorf("%w: none is active: %s", ErrNotFound, id)
+		return notActive(Instance{ID: id})
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ func (s *shard) document(ctx context.Context, i Instance, active bool) (string, 
 			cmd = b.Hget().Key(s.keys.Run(i.ID)).Field("x").Build()
 		}
 		var err error
-		if i.Execution, err = s.c.rdb.Do(ctx, cmd).ToString(); rueidis.IsRedisNil(err) {
+		if i.Execution, err = s.c.rdb.Do(ctx, cmd).ToString(); rueidis.IsRedisNil(err) && active {
+			return "", notActive(i)
+		} else if rueidis.IsRedisNil(err) {
 			return "", fmt.Errorf("%w: %s", ErrNotFound, i.ID)
 		} else if err != nil {
 			return "", fmt.Errorf("workflow: read %s: %w", i.ID, err)

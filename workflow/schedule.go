@@ -26,10 +26,10 @@ type Schedule struct {
 	Exclusive bool  `json:"exclusive,omitempty"`
 	Start     Start `json:"start"` // what to start; Instance, Event.ID and Event.Time are set for each slot
 
-	Created time.Time `json:"created"` // when it was put first; set by PutSchedule
-	Last    time.Time `json:"last"`    // slot that was started, or dropped, last; zero = none was
-	Started time.Time `json:"started"` // slot of the instance that was started last; zero = none was
-	Next    time.Time `json:"next"`    // slot that is due next; zero = none is left, or it is paused
+	Created time.Time `json:"created,omitzero"` // when it was put first; set by PutSchedule
+	Last    time.Time `json:"last,omitzero"`    // slot that was started, or dropped, last; zero = none was
+	Started time.Time `json:"started,omitzero"` // slot of the instance that was started last; zero = none was
+	Next    time.Time `json:"next,omitzero"`    // slot that is due next; zero = none is left, or it is paused
 	Paused  bool      `json:"paused,omitempty"`
 	Skipped int64     `json:"skipped,omitempty"` // slots skipped by Exclusive
 
@@ -116,7 +116,7 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 func (c *Client) PauseSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, name, func(old *Schedule, _ time.Time) (*Schedule, error) {
 		if old == nil {
-			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+			return nil, noSchedule(name)
 		}
 		old.Paused, old.Next, old.Retry = true, time.Time{}, time.Time{}
 		return old, nil
@@ -127,7 +127,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name string) error {
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, name, func(old *Schedule, now time.Time) (*Schedule, error) {
 		if old == nil {
-			return nil, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+			return nil, noSchedule(name)
 		}
 		rule, err := schedule.Parse(old.Rule)
 		if err != nil {
@@ -154,7 +154,7 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 		case err != nil && raw == nil:
 			return err
 		case raw == nil:
-			return fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+			return noSchedule(name)
 		}
 		if _, err := s.commitSchedule(ctx, name, raw, nil); !errors.Is(err, commit.ErrConflict) {
 			return err
@@ -179,7 +179,7 @@ func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error)
 		case err != nil:
 			return Instance{}, err
 		case one == nil:
-			return Instance{}, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+			return Instance{}, noSchedule(name)
 		}
 		slot := now // to the microsecond: no other run has it, nor a slot
 		instance := one.Instance(slot)
@@ -206,15 +206,15 @@ func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error)
 
 // claimNow claims a slot that is none of the rule, unless what an exclusive schedule started last is active.
 func (s *shard) claimNow(ctx context.Context, one *Schedule, read []byte, slot, now time.Time) ([]byte, error) {
-	busy := !one.Starting.IsZero()
-	if last := one.Instance(one.Started).ID; !busy && !one.Started.IsZero() {
+	last, busy := one.Instance(cmp.Or(one.Starting, one.Started)).ID, !one.Starting.IsZero()
+	if !busy && !one.Started.IsZero() {
 		var err error
 		if busy, err = s.c.active(ctx, last); err != nil {
 			return nil, fmt.Errorf("workflow: schedule %s: %w", one.Name, err)
 		}
 	}
 	if busy {
-		return nil, fmt.Errorf("%w: what schedule %s started last", ErrExists, one.Name)
+		return nil, fmt.Errorf("%w: %s, which schedule %s started last", ErrExists, last, one.Name)
 	}
 	return s.claim(ctx, one, read, slot, one.Last, now)
 }
@@ -229,7 +229,7 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 	case err != nil:
 		return Schedule{}, err
 	case one == nil:
-		return Schedule{}, fmt.Errorf("%w: schedule %s", ErrNotFound, name)
+		return Schedule{}, noSchedule(name)
 	}
 	return *one, nil
 }

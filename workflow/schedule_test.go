@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,9 +210,9 @@ func (e *env) ahead(name string, d time.Duration) {
 	var doc map[string]any
 	e.ok(json.Unmarshal([]byte(text), &doc))
 	for _, field := range []string{"created", "last", "started", "next"} {
-		at, err := time.Parse(time.RFC3339Nano, doc[field].(string))
-		e.ok(err)
-		if !at.IsZero() {
+		if text, ok := doc[field].(string); ok {
+			at, err := time.Parse(time.RFC3339Nano, text)
+			e.ok(err)
 			doc[field] = at.Add(d)
 		}
 	}
@@ -604,6 +605,7 @@ func TestRunSchedule(t *testing.T) {
 	w, _ := e.worker(workflow.WorkerOptions{})
 	_, err := e.RunSchedule(e.ctx(), "nightly")
 	e.is(err, workflow.ErrNotFound)
+	e.says(err, "no such schedule: nightly")
 	_, err = e.Schedule(e.ctx(), "nightly")
 	e.is(err, workflow.ErrNotFound)
 	for _, exclusive := range []bool{false, true} {
@@ -617,6 +619,7 @@ func TestRunSchedule(t *testing.T) {
 		want := map[workflow.Instance]bool{i: true}
 		if exclusive {
 			e.is(err, workflow.ErrExists)
+			e.says(err, i.ID+", which schedule nightly started last")
 		} else {
 			e.ok(err)
 			want[again] = true
@@ -692,5 +695,27 @@ func TestSchedulePausedWhileDue(t *testing.T) {
 	}
 	if s := e.schedule("nightly"); !s.Paused || !s.Next.IsZero() {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A schedule is shown as it is stored: members have the names that they have elsewhere, and what is not there is left out. What an earlier version has stored can be read.
+func TestScheduleAsJSON(t *testing.T) {
+	s := nightly()
+	s.Start.Attributes, s.Start.Gate = map[string]string{"customer": "ada"}, &workflow.Gate{Key: "g", Max: 2}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, none := range []string{`"last"`, `"next"`, `"instance"`, `"metadata"`, "null"} {
+		if strings.Contains(string(text), none) {
+			t.Errorf("%s is in %s", none, text)
+		}
+	}
+	earlier := strings.NewReplacer(`"queue"`, `"Queue"`, `"attributes"`, `"Attributes"`, `"gate"`, `"Gate"`, `"event"`, `"Event"`, `"start"`, `"last":"0001-01-01T00:00:00Z","start"`)
+	for _, stored := range []string{string(text), earlier.Replace(string(text))} {
+		var got workflow.Schedule
+		if err := json.Unmarshal([]byte(stored), &got); err != nil || !reflect.DeepEqual(got, s) {
+			t.Errorf("%s: %v, read as %+v, want %+v", stored, err, got, s)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func (c *Client) give(ctx context.Context, i Instance, e Event) error {
 	case word == "ok" || word == "dup":
 		return nil
 	}
-	return fmt.Errorf("%w: none is active: %s", ErrNotFound, i.ID)
+	return notActive(i)
 }
 
 // once is under what an event of an instance is remembered. Ids of instances have no control characters.
@@ -112,7 +112,7 @@ func (c *Client) SignalWithStart(ctx context.Context, e Event, s Start) (started
 		}
 		return err == nil, err
 	}
-	return false, fmt.Errorf("%w: none is active: %s, and there was an execution %s", ErrNotFound, s.Instance.ID, s.Instance.Execution)
+	return false, absence(fmt.Sprintf("no execution of %s is active, and there was an execution %s already", s.Instance.ID, s.Instance.Execution))
 }
 
 const mostPause = 200 * time.Millisecond // before a call is repeated while Redis is away
@@ -169,7 +169,7 @@ func (c *Client) Terminate(ctx context.Context, i Instance, reason string) error
 		case word == "ok":
 			return nil
 		case word == "none" && i.Execution != "": // else it may have continued as new since
-			return fmt.Errorf("%w: it is not active: %s", ErrNotFound, i.ID)
+			return notActive(i)
 		}
 	}
 	return fmt.Errorf("workflow: terminate %s: %w", i.ID, context.Cause(ctx))

@@ -247,3 +247,22 @@ func TestOpen(t *testing.T) {
 		t.Error("a URL that is none")
 	}
 }
+
+// An error says whether an instance is unknown, or known and not active.
+func TestErrorsSayWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	i := e.begin("over")
+	e.step(e.task(w), finished)
+	for _, id := range []string{"over", "unknown"} {
+		says := "workflow: no execution of " + id + " is active"
+		e.says(e.Terminate(e.ctx(), workflow.Instance{ID: id}, ""), says)
+		e.says(e.Signal(e.ctx(), id, event(workflow.EventSignal, 0)), says)
+		e.says(e.Pause(e.ctx(), id), says)
+	}
+	e.says(e.Cancel(e.ctx(), i, event(workflow.EventCanceled, 0)), "workflow: execution "+i.String()+" is not active")
+	e.says(e.Terminate(e.ctx(), i, ""), "workflow: execution "+i.String()+" is not active")
+	_, err := e.Info(e.ctx(), workflow.Instance{ID: "unknown"})
+	e.says(err, "workflow: no such instance: unknown")
+}

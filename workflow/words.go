@@ -92,13 +92,13 @@ type Event struct {
 
 // Start is a new instance and its first event.
 type Start struct {
-	Instance   Instance
-	Queue      string // of its workflow tasks; and of activities that name none
-	Name       string
-	Attributes map[string]string // to search for; at most 32, names and values up to 128 bytes
-	Metadata   json.RawMessage
-	Gate       *Gate // nil = no limit
-	Event      Event
+	Instance   Instance          `json:"instance,omitzero"`
+	Queue      string            `json:"queue"` // of its workflow tasks; and of activities that name none
+	Name       string            `json:"name,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"` // to search for; at most 32, names and values up to 128 bytes
+	Metadata   json.RawMessage   `json:"metadata,omitempty"`
+	Gate       *Gate             `json:"gate,omitempty"` // nil = no limit
+	Event      Event             `json:"event"`
 }
 
 // Activity is an activity to be run. Event.Ref is its number among those of its instance, and Event is what its worker gets. While one is open, another with its number is dropped.

@@ -254,7 +254,7 @@ func testSignals(t *testing.T, s *workflowShell) {
 	rig.Write(t, file, "[1, 2]")
 	s.takt(ok, "signal", "order-1", "parts", "--arg", "@"+file)
 	s.takt(ok, "signal", "order-1", "bare")
-	s.says(refused, []string{"none is active: order-3"}, "workflow", "signal", "order-3", "late", "--shards", fmt.Sprint(s.shards))
+	s.says(refused, []string{"no execution of order-3 is active"}, "workflow", "signal", "order-3", "late", "--shards", fmt.Sprint(s.shards))
 	var got []string
 	for _, e := range s.steps(3, "presses", nil) {
 		var d workflow.SignalData
