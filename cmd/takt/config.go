@@ -236,6 +236,9 @@ func (s *settings) Validate(app *kong.Application) error {
 // Resolve is part of kong.Resolver: the value of a flag that is not on the command line.
 func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, _ := s.lookup(flag.Name)
+	if _, members := value.(map[string]any); members && !flag.IsMap() {
+		return nil, fmt.Errorf("configuration file %s: %s has members: must be a text or a number; a text in braces needs quotes, such as \"{takt}\"", s.path, flag.Name)
+	}
 	return value, nil
 }
 

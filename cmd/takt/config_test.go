@@ -119,6 +119,7 @@ func TestConfigBadValues(t *testing.T) {
 		{"by file", "", "", "worker-ttl: 1ms\n", []string{"--worker-ttl", "1ms", "at least 100ms"}},
 		{"no setting", "", "", "gizmos: 5\n", []string{"takt.yaml", `"gizmos" is no setting`}},
 		{"the file itself", "", "", "config: other.yaml\n", []string{"takt.yaml", `"config" is no setting`}},
+		{"braces without quotes", "", "", "prefix: {takt}\n", []string{"takt.yaml", "prefix has members", `quotes, such as "{takt}"`}},
 		{"no YAML", "", "", "slots: [\n", []string{"takt.yaml", "1"}},
 		{"missing file", "--config=nowhere.yaml", "", "", []string{"nowhere.yaml", "no such file"}},
 		{"unknown flag", "--gizmos=2", "", "", []string{"--gizmos"}},

@@ -86,8 +86,11 @@ type replicasFlags struct {
 }
 
 func (f replicasFlags) options() (workflow.Options, error) {
-	if f.RedisWait < 0 || f.RedisWaitWithin <= 0 {
-		return workflow.Options{}, &exitError{exitUsage, fmt.Errorf("--redis-wait is %d, --redis-wait-within is %v: must be 0 or more, and a time", f.RedisWait, f.RedisWaitWithin)}
+	if f.RedisWait < 0 {
+		return workflow.Options{}, &exitError{exitUsage, fmt.Errorf("--redis-wait is %d: must be 0 (the master is enough) or more", f.RedisWait)}
+	}
+	if f.RedisWaitWithin <= 0 {
+		return workflow.Options{}, &exitError{exitUsage, fmt.Errorf("--redis-wait-within is %v: must be above 0, such as 1s", f.RedisWaitWithin)}
 	}
 	return workflow.Options{Replicas: f.RedisWait, ReplicasWithin: f.RedisWaitWithin}, nil
 }
@@ -330,7 +333,9 @@ func (a *app) showWorkflow(v *workflowView) error {
 	for _, child := range v.Children {
 		row("child", shown(child.String()))
 	}
-	row("metadata", oneLine(string(v.Metadata), 200))
+	if string(v.Metadata) != "{}" { // go-workflows says that of programs that use none
+		row("metadata", oneLine(string(v.Metadata), 200))
+	}
 	row("history", fmt.Sprintf("%d events", v.LastSequence))
 	if err := t.flush(); err != nil {
 		return err

@@ -39,6 +39,7 @@ func TestWorkflowNamesThatAreNone(t *testing.T) {
 		{"signal\torder-1\t", "name of the signal has 0 bytes"},
 		{"signal\torder-1\t" + long, "name of the signal has 129 bytes"},
 		{"signal\torder-1\tgo\t--id\t" + long, "--id has 129 bytes"},
+		{"signal\torder-1\tgo\t--id\t", "--id has 0 bytes"},
 		{"signal\torder-1\tgo\t--arg\thello", `--arg "hello": no JSON`},
 		{"signal\torder-1\tgo\t--arg\t", "--arg has 0 bytes"},
 		{"signal\torder-1\tgo\t--arg\t@nowhere.json", "no such file"},
@@ -51,8 +52,8 @@ func TestWorkflowNamesThatAreNone(t *testing.T) {
 		{"list\t--shards\t0", `--shards is "0": must be 1 to 256`},
 		{"list\t--shards\t257", `--shards is "257": must be 1 to 256`},
 		{"list\t--workflow-retention\t1ms", "--workflow-retention"},
-		{"signal\torder-1\tgo\t--redis-wait=-1", "--redis-wait is -1"},
-		{"cancel\torder-1\t--redis-wait\t1\t--redis-wait-within\t0s", "--redis-wait-within is 0s"},
+		{"signal\torder-1\tgo\t--redis-wait=-1", "--redis-wait is -1: must be 0 (the master is enough) or more"},
+		{"cancel\torder-1\t--redis-wait\t1\t--redis-wait-within\t0s", "--redis-wait-within is 0s: must be above 0"},
 		{"terminate\torder-1\t--redis-wait=-1", "--redis-wait is -1"},
 		{"check\t--grace=-1s", "--grace is -1s"},
 		{"stats", "no Redis is named"},
@@ -121,6 +122,27 @@ func TestShortData(t *testing.T) {
 	}
 	if got := []rune(shortData([]byte(`"` + strings.Repeat("é", 500) + `"`))); len(got) != shortest || got[shortest-1] != '…' {
 		t.Errorf("%d characters: %s", len(got), string(got))
+	}
+}
+
+// A table has its columns also where an event has no data, and go-workflows' empty metadata are not shown.
+func TestShowWorkflow(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: &out}
+	v := workflowView{Last: []workflow.Event{{Sequence: 9, Type: "TaskStarted"}, {Sequence: 10, Type: "ActivityCompleted", Ref: 1, Data: []byte(`{"result":"MQ=="}`)}}}
+	v.ID, v.State, v.Metadata = "order-1", workflow.Finished, []byte("{}")
+	if err := a.showWorkflow(&v); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	events := lines[len(lines)-3:]
+	for i, want := range []string{"DATA", "-", `{"result":1}`} {
+		if at := strings.Index(events[0], "DATA"); !strings.HasSuffix(events[i], want) || len(events[i]) != at+len(want) {
+			t.Errorf("data are not in their column: %q", events)
+		}
+	}
+	if strings.Contains(out.String(), "metadata") {
+		t.Errorf("empty metadata are shown: %s", out.String())
 	}
 }
 

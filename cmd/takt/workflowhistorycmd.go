@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -129,7 +130,7 @@ func eventCells(e *workflow.Event) []any {
 	if e.Ref != 0 {
 		ref = strconv.FormatInt(e.Ref, 10)
 	}
-	return []any{strconv.FormatInt(e.Sequence, 10), toMillisecond(e.Time), shown(e.Type), ref, shortData(e.Data)}
+	return []any{strconv.FormatInt(e.Sequence, 10), toMillisecond(e.Time), shown(e.Type), ref, cmp.Or(shortData(e.Data), "-")}
 }
 
 func eventTable(a *app) *table { return newTable(a.out, texts(eventHead)...) }

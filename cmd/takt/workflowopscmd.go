@@ -54,7 +54,7 @@ func (c *workflowSignalCmd) event(a *app) (workflow.Event, error) {
 	if err := sized("the name of the signal", c.Name, maxSignal); err != nil {
 		return workflow.Event{}, err
 	}
-	if c.Key == "" {
+	if c.Key == "" && !a.given("id") { // an empty one is somebody's mistake, who counts on being recognised
 		c.Key = uuid.NewString()
 	}
 	if err := sized("--id", c.Key, maxSignal); err != nil {
