@@ -23,5 +23,5 @@ func Parse(text string) (Schedule, error) {
 	case "rrule":
 		return RRule(strings.Join(words[1:], " "))
 	}
-	return nil, refuse("kind", words[0], "want every, cron or rrule")
+	return nil, refuse("kind", words[0], "want every, cron or rrule, as in \"every 5m\" or \"cron 0 6 * * MON-FRI\"")
 }

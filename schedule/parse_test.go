@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 func TestParseRefusesS4(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", `schedule: text "": is empty; want every, cron or rrule and what belongs to it`},
-		{"*/5 * * * *", `schedule: kind "*/5": want every, cron or rrule`},
+		{"*/5 * * * *", `schedule: kind "*/5": want every, cron or rrule, as in "every 5m" or "cron 0 6 * * MON-FRI"`},
 		{"every", `schedule: every "": want a duration such as 90s or 1h30m, then nothing, or from and a time such as 2026-01-02T03:04:05Z`},
 		{"every 0s", `schedule: every duration "0s": want a duration of at least 1ms, such as 90s or 1h30m`},
 		{"every -5m", `schedule: every duration "-5m": want a duration of at least 1ms, such as 90s or 1h30m`},

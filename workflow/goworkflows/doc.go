@@ -16,5 +16,6 @@
 //
 // # What it adds
 //
-// Client gives access to what the library has no words for: Terminate, SignalWithStart, lists and searches, gates. Wait is told of the end of an instance, while the library's client asks again and again.
+// Backend has what the library has no words for: Start with attributes and gates, SignalOnce, SignalWithStart, Schedule, and, by Client, Terminate, Pause, lists and searches. Result is told of the end of an instance,
+// while the library's client asks again and again.
 package goworkflows

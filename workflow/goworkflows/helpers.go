@@ -72,7 +72,7 @@ type ScheduleOptions struct {
 	Exclusive bool
 }
 
-// Schedule has instances started at the slots of a rule: cron, interval or recurrence rule, as package schedule reads it. o.InstanceID is the name of the schedule; its instances
+// Schedule has instances started at the slots of a rule, such as "every 15m", "cron TZ=Europe/Berlin 0 6 * * MON-FRI" or "rrule FREQ=WEEKLY;INTERVAL=2": package schedule has them all. o.InstanceID is the name of the schedule; its instances
 // have that and the slot as their ID. The same name again replaces it, as workflow.Client.PutSchedule does. Client has PauseSchedule, ResumeSchedule, RemoveSchedule and Schedules.
 func (b *Backend) Schedule(ctx context.Context, rule string, o ScheduleOptions, wf gowf.Workflow, args ...any) error {
 	s, _, err := b.newStart(ctx, o.StartOptions, wf, args)

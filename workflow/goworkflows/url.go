@@ -42,7 +42,9 @@ var parameters = map[string]func(*settings, string) error{
 			s.core.Retention = -1
 			return nil
 		}
-		s.core.Retention, err = duration(v)
+		if s.core.Retention, err = duration(v); err != nil {
+			err = fmt.Errorf("%w, or %s", err, Forever)
+		}
 		return err
 	},
 	"lease": func(s *settings, v string) (err error) {

@@ -36,7 +36,7 @@ func TestURLErrors(t *testing.T) {
 		where + "?prefix=a&prefix=b":             {"prefix", "2 times"},
 		where + "?shards=0":                      {"shards", `"0"`, "from 1"},
 		where + "?shards=two":                    {"shards", `"two"`},
-		where + "?retention=0":                   {"retention", `"0"`, "above 0"},
+		where + "?retention=0":                   {"retention", `"0"`, "above 0", "or forever"},
 		where + "?retention=-1h":                 {"retention", `"-1h"`},
 		where + "?lease=15":                      {"lease", `"15"`, "15s"},
 		where + "?replicas=-1":                   {"replicas", `"-1"`, "from 0"},
