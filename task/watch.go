@@ -59,7 +59,7 @@ const (
 
 // Watch calls f, from one goroutine, with the end of every run of every worker of the prefix until ctx ends, and returns nil then. It is for people who look on, not for
 // work that depends on it: what ends in the first moments, while a connection is lost, or while f is slower than the workers is not told, and after a lost reply of Redis
-// something may be told twice. Workers publish only while somebody watches.
+// something may be told twice. Ends of one task may change places, when it runs again at once; Ended.Attempt counts its runs. Workers publish only while somebody watches.
 func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 	if f == nil {
 		return errors.New("task: Watch: the function is missing")
