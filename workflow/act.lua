@@ -16,8 +16,11 @@ local function note(id, ms)
   call('ZADD', B .. 'seen', now + ms, id)
 end
 
-local ungated = ARGV[4] == 'start' and ARGV[12] == '' -- nearly all are
-local no = denied(ungated and {'SET', 'ZADD', 'ZREM', 'SADD', 'HINCRBY', 'XADD', 'DEL', 'HSET', 'PUBLISH'} or nil)
+-- Nearly all are one of these.
+local names
+if ARGV[4] == 'event' then names = {'XADD', 'HSET', 'RPUSH', 'PEXPIRE', 'ZADD', 'ZREM', 'EXISTS', 'SISMEMBER', 'ZRANGE', 'TIME'}
+elseif ARGV[4] == 'start' and ARGV[12] == '' then names = {'SET', 'ZADD', 'ZREM', 'SADD', 'HINCRBY', 'XADD', 'DEL', 'HSET', 'PUBLISH', 'EXISTS', 'XRANGE', 'LRANGE', 'SISMEMBER'} end
+local no = denied(names)
 if no then return no end
 if ARGV[2] ~= '' then
   -- An event that finds nobody must not be taken for delivered when it comes again.

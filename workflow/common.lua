@@ -8,12 +8,13 @@ local B = ARGV[1]
 local call = redis.call
 local GROUP = 'workers'
 
--- denied is an error if the user lacks one of the commands that a script writes with, to be returned before anything is written: a script that fails keeps its writes.
+-- denied is an error if the user lacks one of the commands that a script writes with, or reads with after it has begun to write, to be returned before that: a script that fails keeps its writes.
 -- names are those that it may need on its way, nil = all that any needs. A check costs as much as a command does, so those that are on every way name theirs.
 local function denied(names)
   local allows, key = redis.acl_check_cmd, B .. 'x'
   if not allows then return nil end
-  names = names or {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH'}
+  names = names or {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'SREM', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH',
+    'GET', 'EXISTS', 'HGET', 'HMGET', 'HGETALL', 'HEXISTS', 'XLEN', 'XRANGE', 'LRANGE', 'LINDEX', 'ZRANGE', 'ZSCORE', 'ZCOUNT', 'SISMEMBER', 'TIME'}
   for _, name in ipairs(names) do
     if not allows(name, key) then return redis.error_reply('NOPERM this user may not run ' .. name .. ', nothing was done') end
   end
@@ -27,6 +28,12 @@ local function push(kind, queue, ...)
     return 'h' .. call('XADD', B .. 'held:' .. kind .. ':' .. queue, '*', ...)
   end
   return call('XADD', B .. kind .. ':' .. queue, '*', ...)
+end
+
+-- try is push, or nothing if somebody made the queue a key of another type: what it is of must not be lost for that, and mend.lua puts it right once the queue is one again.
+local function try(...)
+  local ok, entry = pcall(push, ...)
+  return ok and entry or nil
 end
 
 -- pull takes an entry out of a queue again, wherever it is.
@@ -43,9 +50,9 @@ end
 -- rouse queues an instance that has events, unless its task is there already, or it must not run: what HMGET says of its q, e, p and g. begun is how often this task was begun
 -- before, nil = never.
 local function rouse(id, queue, entry, paused, gate, begun)
-  if queue and (not entry or entry == '') and not paused and not gate then
-    call('HSET', B .. 'run:' .. id, 'e', begun and push('tasks', queue, 'i', id, 'n', begun) or push('tasks', queue, 'i', id))
-  end
+  if not queue or entry and entry ~= '' or paused or gate then return end
+  if begun then entry = try('tasks', queue, 'i', id, 'n', begun) else entry = try('tasks', queue, 'i', id) end
+  if entry then call('HSET', B .. 'run:' .. id, 'e', entry) end
 end
 
 local function wake(id, begun)

@@ -17,8 +17,8 @@ local n = tonumber(ARGV[at])
 local timers = at + 2 + n + 3 * ARGV[at + 1 + n]
 local no
 if ARGV[timers] == '0' and ARGV[timers + 1] == '0' and ARGV[timers + 2] == '0' and ARGV[15] == '' then -- history and activities, or the end: nearly all are
-  no = denied(active and {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'SADD', 'XADD', 'HSETNX', 'HSET'}
-    or {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'ZREM', 'ZADD', 'PEXPIREAT', 'HINCRBY', 'PUBLISH'})
+  no = denied(active and {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'SADD', 'XADD', 'HSETNX', 'HSET', 'SISMEMBER'}
+    or {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'ZREM', 'ZADD', 'PEXPIREAT', 'HINCRBY', 'PUBLISH', 'HGETALL', 'EXISTS', 'LINDEX'})
 else no = denied() end
 if no then return no end
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end
@@ -33,7 +33,7 @@ if #inbox < came or inbox[came][1] ~= ARGV[8] then return {'lost'} end
 local left = #inbox > came
 local now = not active and clock()
 local expires = now and ARGV[13] ~= '0' and now + tonumber(ARGV[13])
--- The first write is one that a full server refuses, and the only one that finds a wrong type.
+-- The first write is one that a full server refuses, and that finds a wrong type of what is the instance's own.
 for from = at + 1, at + n, 1000 do call('RPUSH', KEYS[4], unpack(ARGV, from, math.min(from + 999, at + n))) end
 local last = n > 0 and ARGV[at + n] or ''
 if expires then call('SET', KEYS[3], ARGV[10], 'PXAT', expires) else call('SET', KEYS[3], ARGV[10]) end
@@ -54,7 +54,7 @@ list(3, function(p)
   if not active then return end
   local q = ARGV[p + 1]
   call('SADD', B .. 'queues', 'activities:' .. q)
-  local entry = push('activities', q, 'i', id, 'x', x, 'r', ARGV[p], 'd', ARGV[p + 2])
+  local entry = try('activities', q, 'i', id, 'x', x, 'r', ARGV[p], 'd', ARGV[p + 2]) or '0-1' -- which is in no queue: as if somebody had deleted it
   if call('HSETNX', KEYS[2], 'a:' .. ARGV[p], entry .. ' ' .. q) == 0 then pull('activities', q, entry) end -- one of that ref is open
 end)
 local first

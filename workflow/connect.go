@@ -93,5 +93,5 @@ func (c *Client) otherShards() []string {
 // denied says that the server's access control keeps us from a key or a command.
 func denied(err error) bool {
 	re, ok := rueidis.IsRedisErr(err)
-	return ok && (strings.HasPrefix(re.Error(), "NOPERM") || strings.Contains(re.Error(), "ACL failure in script"))
+	return ok && (strings.HasPrefix(re.Error(), "NOPERM") || strings.Contains(re.Error(), "ACL failure in script") || strings.Contains(re.Error(), "can't run this command"))
 }

@@ -103,6 +103,72 @@ func TestForeignKeyGone(t *testing.T) {
 	}
 }
 
+// While a queue is of another type, what is to be queued there is recorded all the same, once, and queued when the key is gone.
+func TestForeignQueue(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(e *env, w *workflow.Worker, foreign func(queue string) (gone func())){
+		"start": func(e *env, w *workflow.Worker, foreign func(string) func()) {
+			gone, one := foreign("tasks:q"), starting("one")
+			for range 2 {
+				e.ok(e.Start(e.ctx(), one))
+			}
+			gone()
+			e.step(e.task(w), finished)
+		},
+		"signal": func(e *env, w *workflow.Worker, foreign func(string) func()) {
+			e.begin("one")
+			e.step(e.task(w))
+			gone := foreign("tasks:q")
+			signal := event(workflow.EventSignal, 0)
+			for range 4 {
+				e.ok(e.Signal(e.ctx(), "one", signal))
+			}
+			gone()
+			k := e.task(w)
+			if types(k.Events) != "SignalReceived" {
+				e.t.Errorf("it got %s", types(k.Events))
+			}
+			e.step(k, finished)
+		},
+		"result": func(e *env, w *workflow.Worker, foreign func(string) func()) {
+			e.begin("one")
+			e.step(e.task(w), schedules(1))
+			a := e.activity(w)
+			gone := foreign("tasks:q")
+			e.ok(a.Complete(e.ctx(), event("ActivityCompleted", 1)))
+			gone()
+			k := e.task(w)
+			if types(k.Events) != "ActivityCompleted/1" {
+				e.t.Errorf("it got %s", types(k.Events))
+			}
+			e.step(k, finished)
+		},
+		"checkpoint": func(e *env, w *workflow.Worker, foreign func(string) func()) {
+			e.begin("one")
+			k := e.task(w)
+			gone := foreign("activities:q")
+			e.step(k, schedules(1), timer(2, time.Hour))
+			gone()
+			k = e.task(w) // the activity is gone, like one that somebody has deleted
+			if types(k.Events) != "ActivityFailed/1" {
+				e.t.Errorf("it got %s", types(k.Events))
+			}
+			e.step(k, finished)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
+			run(e, w, func(queue string) func() {
+				e.ok(e.do("DEL", e.key(queue)).Error())
+				e.ok(e.do("SET", e.key(queue), "mine").Error())
+				return func() { e.ok(e.do("DEL", e.key(queue)).Error()) }
+			})
+		})
+	}
+}
+
 // first is the first member of an index.
 func (e *env) first(index string) string {
 	e.t.Helper()

@@ -45,7 +45,7 @@ local function start(id, x, doc, queue, created, event, name, gate, max, gateSha
     for _, e in ipairs(call('LRANGE', early, 0, -1)) do call('XADD', inbox, '*', 'e', e) end
     call('DEL', early)
   end
-  call('HSET', run, 'x', x, 'q', queue, 'e', gate == '' and not paused and push('tasks', queue, 'i', id) or '')
+  call('HSET', run, 'x', x, 'q', queue, 'e', gate == '' and not paused and try('tasks', queue, 'i', id) or '')
   if paused then call('HSET', run, 'p', '1') end
   if gate ~= '' then
     call('HSET', run, 'g', gate)

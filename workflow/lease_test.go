@@ -146,6 +146,9 @@ func TestStop(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, workflow.ErrStopped) {
 		t.Errorf("a task of a worker that has stopped: %v", err)
 	}
+	if _, err := w.WorkflowTask(e.ctx(), []string{"q"}); !errors.Is(err, workflow.ErrStopped) {
+		t.Errorf("one that is asked for afterwards: %v", err)
+	}
 	other, _ := e.other().worker(workflow.WorkerOptions{})
 	for range 2 {
 		if task := e.task(other); task.Attempt != 1 {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -158,6 +160,11 @@ func TestAnyRightWithdrawn(t *testing.T) {
 	said := make(chan string, 100)
 	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
 	w, _ := e.worker(workflow.WorkerOptions{})
+	e.do("ACL", "SETUSER", "onlooker", "on", ">secret", "~*", "&*", "+@all")
+	onlooker := e.srv.Connect(t, redis.Options{Username: "onlooker", Password: "secret"})
+	look := func(words ...string) rueidis.RedisResult {
+		return onlooker.Do(e.ctx(), onlooker.B().Arbitrary(words...).Build())
+	}
 	state := func() map[string]string {
 		all := map[string]string{}
 		for _, name := range e.keys() {
@@ -165,20 +172,21 @@ func TestAnyRightWithdrawn(t *testing.T) {
 				continue // heartbeats
 			}
 			key := e.key(name)
-			if kind, _ := e.do("TYPE", key).ToString(); kind != "stream" {
-				dump, err := e.do("DUMP", key).ToString()
+			if kind, _ := look("TYPE", key).ToString(); kind != "stream" {
+				dump, err := look("DUMP", key).ToString()
 				e.ok(err)
 				all[name] = dump
 				continue
 			}
-			entries, err := e.do("XRANGE", key, "-", "+").ToAny() // a dump would tell when it was read last, too
+			entries, err := look("XRANGE", key, "-", "+").ToAny() // a dump would tell when it was read last, too
 			e.ok(err)
-			pending, _ := e.do("XPENDING", key, "workers").ToAny() // an inbox has none
+			pending, _ := look("XPENDING", key, "workers").ToAny() // an inbox has none
 			all[name] = fmt.Sprint(entries, pending)
 		}
 		return all
 	}
-	rights := []string{"set", "rpush", "del", "xadd", "xdel", "xack", "sadd", "hset", "hsetnx", "hdel", "zadd", "zrem", "hincrby", "pexpire", "pexpireat", "publish"}
+	rights := []string{"set", "rpush", "del", "xadd", "xdel", "xack", "sadd", "hset", "hsetnx", "hdel", "zadd", "zrem", "hincrby", "pexpire", "pexpireat", "publish",
+		"get", "hget", "hmget", "hgetall", "hexists", "exists", "xrange", "xlen", "lrange", "lindex", "zrange", "sismember", "time"}
 	refused := map[string]int{}
 	without := func(what, right string, do func() error) {
 		for len(said) > 0 { // of the one before
@@ -216,10 +224,15 @@ func TestAnyRightWithdrawn(t *testing.T) {
 		without("checkpoint", right, func() error { return k.Complete(e.ctx(), checkpoint(k, schedules(1))) })
 		a := e.activity(w)
 		without("result", right, func() error { return a.Complete(e.ctx(), event("ActivityCompleted", 1)) })
+		without("signal", right, func() error {
+			return e.Signal(e.ctx(), right, workflow.Event{ID: right, Type: workflow.EventSignal, Time: time.Now()})
+		})
+		k = e.task(w)
+		e.ok(k.Complete(e.ctx(), checkpoint(k)))
 		k = e.task(w)
 		without("end", right, func() error { return k.Complete(e.ctx(), checkpoint(k, finished)) })
 	}
-	for _, what := range []string{"start", "checkpoint", "result", "end"} {
+	for _, what := range []string{"start", "checkpoint", "result", "signal", "end"} {
 		if n := refused[what]; n < 5 || n == len(rights) {
 			t.Errorf("%s was refused without %d of %d rights", what, n, len(rights))
 		}

@@ -81,7 +81,8 @@ type Worker struct {
 	mu      sync.Mutex
 	running bool
 	run     context.Context // of its queues; nil = none begins
-	over    chan struct{}   // closed when tasks are not handed out any more
+	ran     bool            // once at least
+	over    chan struct{}   // closed when tasks are not handed out any more, until it runs again
 	queues  map[queueRef]*queue
 	by      map[string][]*queue // kind and name -> of each shard
 	alive   []*stream.Worker    // by shard
@@ -134,7 +135,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.mu.Unlock()
 		return errRunning
 	}
-	w.running, w.run = true, intake
+	if w.ran {
+		w.over = make(chan struct{})
+	}
+	w.running, w.ran, w.run = true, true, intake
 	over := w.over
 	context.AfterFunc(intake, func() { close(over) })
 	for _, q := range w.queues {
@@ -156,7 +160,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	err := lifecycle.Run(ctx, 2*w.opts.Drain+time.Second, helpers, beats)
 	w.mu.Lock()
-	w.running, w.over = false, make(chan struct{}) // it may run again
+	w.running = false
 	w.mu.Unlock()
 	return err
 }
