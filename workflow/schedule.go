@@ -89,7 +89,8 @@ func (s *Schedule) counted(rule schedule.Schedule) schedule.Schedule {
 	return schedule.WithAnchor(rule, s.Created.Truncate(time.Second))
 }
 
-// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another, and what it started last. Slots count from now on, and one whose start was refused is tried again.
+// PutSchedule adds a schedule, or replaces the one of that name, which keeps what it knows of its slots unless the rule is another, and what it started last. Slots of another rule count from now on;
+// with the same rule, one that passed while no worker ran is made up for as Missed says, and one whose start was refused is tried again at once.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 	rule, err := c.checkSchedule(s)
 	if err != nil {
@@ -105,7 +106,7 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) error {
 			s.Created, s.Last, s.Skipped, s.Paused = old.Created, old.Last, old.Skipped, old.Paused
 		}
 		s.Next, s.LastError, s.Retry = time.Time{}, "", time.Time{}
-		if next, ok := s.counted(rule).Next(now); ok && !s.Paused {
+		if next, ok := s.counted(rule).Next(later(s.Last, s.Created)); ok && !s.Paused {
 			s.Next = next
 		}
 		return &s, nil

@@ -452,7 +452,7 @@ func TestScheduleOfManySlotsASecond(t *testing.T) {
 	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
 }
 
-// What passed while no worker ran is made up for as the schedule says.
+// What passed while no worker ran is made up for as the schedule says, also if it is put again before one runs; with another rule it counts from then on.
 func TestScheduleMissed(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Second)
@@ -466,29 +466,41 @@ func TestScheduleMissed(t *testing.T) {
 		"none":                         {schedule.Skip, now.Add(-30 * time.Minute), 0},
 		"none but the latest, in time": {schedule.Skip, now.Add(-25 * time.Second), 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			w, stop := e.worker(workflow.WorkerOptions{})
-			e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, rrule(c.first, 20) })))
-			e.none(w)
-			stop()
-			e.missed("nightly")
-			e.worker(workflow.WorkerOptions{})
-			e.other().worker(workflow.WorkerOptions{})
-			e.until("nothing more is due", func() bool {
-				score, err := e.do("ZSCORE", e.key("schedules"), "nightly").AsFloat64()
-				e.ok(err)
-				return score > 2.5e14
+		one := nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, rrule(c.first, 20) })
+		for _, again := range []string{"", one.Rule, rrule(c.first, 19)} {
+			want := c.want
+			if again != "" && again != one.Rule {
+				want = 0
+			}
+			t.Run(fmt.Sprintf("%s, put again %q", name, again), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t)
+				e.ok(e.PutSchedule(e.ctx(), one))
+				if again == "" {
+					w, stop := e.worker(workflow.WorkerOptions{})
+					e.none(w)
+					stop()
+				}
+				e.missed("nightly")
+				if again != "" {
+					e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, again })))
+				}
+				e.worker(workflow.WorkerOptions{})
+				e.other().worker(workflow.WorkerOptions{})
+				e.until("nothing more is due", func() bool {
+					score, err := e.do("ZSCORE", e.key("schedules"), "nightly").AsFloat64()
+					e.ok(err)
+					return score > 2.5e14
+				})
+				if n := e.stats().Counters["started"]; n != want {
+					t.Errorf("%d were started, want %d", n, want)
+				}
+				last := c.first.Add(19 * time.Second)
+				if _, err := e.Info(e.ctx(), workflow.Instance{ID: "nightly-" + last.Format("20060102T150405Z")}); (err == nil) != (want > 0) {
+					t.Errorf("of the latest: %v", err)
+				}
 			})
-			if n := e.stats().Counters["started"]; n != c.want {
-				t.Errorf("%d were started, want %d", n, c.want)
-			}
-			last := c.first.Add(19 * time.Second)
-			if _, err := e.Info(e.ctx(), workflow.Instance{ID: "nightly-" + last.Format("20060102T150405Z")}); (err == nil) != (c.want > 0) {
-				t.Errorf("of the latest: %v", err)
-			}
-		})
+		}
 	}
 }
 
