@@ -97,6 +97,11 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	if err != nil {
 		return s.refuse(ctx, one, raw, now, err)
 	}
+	if one.Last.After(now) || one.Created.After(now) { // somebody was quicker since now was read, unless the clock was ahead
+		if now, _, _, err = s.due(ctx, 0, time.Time{}); err != nil {
+			return err
+		}
+	}
 	one.notAfter(now)
 	if !one.Starting.IsZero() { // whether its instance was started only its claimer knows, who may be dead
 		if err := s.startSlot(ctx, one, one.Starting); err != nil {

@@ -260,7 +260,7 @@ func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
 }
 
 // notAfter takes back what the server's clock noted while it was ahead of now: else nothing would be started until it comes there again. Slots that were started then have their instances, and
-// are not started a second time.
+// are not started a second time. now must have been read after the schedule was, else what another has noted since is taken for that.
 func (s *Schedule) notAfter(now time.Time) {
 	if s.Last.After(now) {
 		s.Last = now
@@ -302,13 +302,13 @@ func (c *Client) changeSchedule(ctx context.Context, name string, change func(ol
 	}
 	s := c.of(name)
 	for {
-		now, _, _, err := s.due(ctx, 0, time.Time{})
-		if err != nil {
-			return fmt.Errorf("workflow: schedule %s: %w", name, err)
-		}
 		old, raw, err := s.schedule(ctx, name)
 		if err != nil {
 			return err
+		}
+		now, _, _, err := s.due(ctx, 0, time.Time{}) // after it was read, for notAfter
+		if err != nil {
+			return fmt.Errorf("workflow: schedule %s: %w", name, err)
 		}
 		after, err := change(old, now)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -607,6 +608,62 @@ func TestScheduleRemovedWhileDue(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What others have recorded while a process was between the clock and the document is not undone by it: each slot that is skipped is counted once.
+func TestScheduleBesideASlowProcess(t *testing.T) {
+	t.Parallel()
+	const every = 100 * time.Millisecond
+	one := nightly(func(s *workflow.Schedule) {
+		s.Exclusive, s.Missed, s.Rule = true, schedule.RunAll, schedule.Every(every).String()
+	})
+	for what, begin := range map[string]func(far *env) (wait func(before workflow.Schedule)){
+		"worker": func(far *env) func(workflow.Schedule) {
+			_, stop := far.worker(workflow.WorkerOptions{Lease: 10 * time.Second})
+			return func(before workflow.Schedule) {
+				far.until("it has recorded something", func() bool { return !far.schedule("nightly").Last.Equal(before.Last) })
+				stop()
+			}
+		},
+		"put again": func(far *env) func(workflow.Schedule) {
+			done, ctx := make(chan error, 1), far.ctx()
+			go func() { done <- far.PutSchedule(ctx, one) }()
+			return func(workflow.Schedule) { far.ok(<-done) }
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			_, stop := e.worker(workflow.WorkerOptions{})
+			e.ok(e.PutSchedule(e.ctx(), one))
+			e.until("its instance is started", func() bool { return !e.schedule("nightly").Started.IsZero() })
+			stop()
+			p := testenv.CountingProxy(t, e.srv.URL)
+			far := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+			reads, goOn := make(chan struct{}), make(chan struct{})
+			release := sync.OnceFunc(func() { close(goOn) })
+			defer release()
+			read := sync.OnceFunc(func() { close(reads); <-goOn })
+			p.Tap(func(fromClient bool, data []byte) {
+				if text := string(data); fromClient && strings.Contains(text, "GET") && strings.Contains(text, e.key("schedule:nightly")) {
+					read()
+				}
+			})
+			wait := begin(far)
+			<-reads
+			_, stop = e.other().worker(workflow.WorkerOptions{})
+			skipped := e.schedule("nightly").Skipped
+			e.until("slots are skipped", func() bool { return e.schedule("nightly").Skipped >= skipped+3 })
+			stop()
+			before := e.schedule("nightly")
+			release()
+			wait(before)
+			s := e.schedule("nightly")
+			if slots := int64(s.Last.Sub(s.Started) / every); s.Skipped != slots || s.Last.Before(before.Last) {
+				t.Errorf("%d slots are skipped of %d; the last was %s, and is %s", s.Skipped, slots, before.Last, s.Last)
+			}
+		})
 	}
 }
 
