@@ -218,12 +218,28 @@ func (s *shard) claim(ctx context.Context, one *Schedule, read []byte, slot, las
 	return stored, nil
 }
 
-// startSlot starts the instance of a slot. It may be repeated: the instance of a slot is started once within Options.KnownFor, also if it has ended and was removed.
+// startSlot is startNow for a worker: that too few replicas have the start is in the log, and no error, for there is nobody to tell, and a repeat would not bring them back.
 func (s *shard) startSlot(ctx context.Context, one *Schedule, slot time.Time) error {
+	err := s.startNow(ctx, one, slot)
+	if short := (*ReplicasError)(nil); errors.As(err, &short) {
+		s.c.log.Warn("workflow: a failover may lose what a schedule has started, too few replicas have it", "schedule", one.Name, "instance", one.Instance(slot).ID, "error", short)
+		return nil
+	}
+	return err
+}
+
+// startNow starts the instance of a slot, and notes in one that it was. It may be repeated: the instance of a slot is started once within Options.KnownFor, also if it has ended and was removed.
+// *ReplicasError: it is started. After any other error one is as it was.
+func (s *shard) startNow(ctx context.Context, one *Schedule, slot time.Time) error {
 	start := one.at(slot)
-	if err := s.c.start(ctx, once(start.Instance.ID, start.Event), start); err != nil && !errors.Is(err, ErrExists) {
+	err := s.c.start(ctx, once(start.Instance.ID, start.Event), start)
+	var short *ReplicasError
+	if errors.Is(err, ErrExists) {
+		err = nil
+	}
+	if err != nil && !errors.As(err, &short) {
 		return err
 	}
 	one.Started, one.Starting, one.LastError, one.Retry = slot, time.Time{}, "", time.Time{}
-	return nil
+	return err
 }

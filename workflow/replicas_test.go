@@ -3,6 +3,8 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,53 @@ func TestReplicasLoseNoTask(t *testing.T) {
 		if err := k.Complete(ctx, checkpoint(k, finished)); !errors.As(err, &short) {
 			t.Errorf("%s: %v", k.Instance, err)
 		}
+	}
+}
+
+// Replicas that are away do not stop schedules: what was started counts as started, the log says what a failover may lose, and who runs one by hand is told.
+func TestReplicasAndSchedules(t *testing.T) {
+	for _, exclusive := range []bool{false, true} {
+		t.Run(fmt.Sprintf("exclusive %v", exclusive), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			said := make(chan string, 100)
+			o := e.opts
+			o.Replicas, o.ReplicasWithin, o.Log = 1, 20*time.Millisecond, slog.New(slog.NewTextHandler(lines(said), nil)) // there is none
+			hasty := on(t, e.srv, e.srv.Client, o)
+			e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Exclusive = exclusive })))
+			_, stop := hasty.worker(workflow.WorkerOptions{})
+			var s workflow.Schedule
+			for range 3 {
+				last := s.Started
+				e.until("another slot is started", func() bool {
+					s = e.schedule("nightly")
+					if s.LastError != "" || !s.Retry.IsZero() && s.Starting.IsZero() {
+						t.Fatalf("what was started counts as refused: %+v", s)
+					}
+					return s.Started.After(last) && s.Starting.IsZero()
+				})
+				e.ok(e.Terminate(e.ctx(), s.Instance(s.Started), "test"))
+			}
+			e.until("it is in the log", func() bool {
+				select {
+				case line := <-said:
+					return strings.Contains(line, "0 of 1 replicas") && strings.Contains(line, "schedule=nightly") && strings.Contains(line, "instance=nightly-")
+				default:
+					return false
+				}
+			})
+			stop()
+
+			e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Name, s.Rule, s.Exclusive = "yearly", "cron 0 0 1 1 *", exclusive })))
+			i, err := hasty.RunSchedule(e.ctx(), "yearly")
+			var short *workflow.ReplicasError
+			if !errors.As(err, &short) || e.info(i).State != workflow.Active {
+				t.Errorf("run by hand: %v, %v", i, err)
+			}
+			if s = e.schedule("yearly"); s.Started.IsZero() == exclusive || !s.Starting.IsZero() || !s.Retry.IsZero() || s.LastError != "" {
+				t.Errorf("run by hand: %+v", s)
+			}
+		})
 	}
 }
 

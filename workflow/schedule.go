@@ -164,7 +164,8 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 }
 
 // RunSchedule starts what a schedule starts, now and beside its slots, also if it is paused. The instance has the time in the place of the slot, to the microsecond. ErrNotFound: there is none of that name.
-// ErrExists: it is Exclusive, and what it started last is active, or about to be. After any other error it is unknown whether it was started; that of an exclusive schedule may be, by a worker.
+// ErrExists: it is Exclusive, and what it started last is active, or about to be. *ReplicasError: the instance that is returned was started; a repeat starts another one. After any other error it is unknown whether it was started; that of an
+// exclusive schedule may be, by a worker.
 func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error) {
 	if err := checkName("schedule", name); err != nil {
 		return Instance{}, err
@@ -191,14 +192,14 @@ func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error)
 			continue
 		}
 		if err == nil {
-			err = s.startSlot(ctx, one, slot)
+			err = s.startNow(ctx, one, slot)
 		}
-		if err != nil {
+		if short := (*ReplicasError)(nil); err != nil && !errors.As(err, &short) {
 			return Instance{}, err
 		}
-		if one.Exclusive {
-			if _, err = s.commitSchedule(ctx, name, raw, one); errors.Is(err, commit.ErrConflict) {
-				err = nil // somebody saw the claim, and has recorded the start
+		if one.Exclusive { // after a conflict somebody saw the claim, and has recorded the start
+			if _, failed := s.commitSchedule(ctx, name, raw, one); failed != nil && !errors.Is(failed, commit.ErrConflict) {
+				err = failed
 			}
 		}
 		return instance, err
