@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -88,6 +89,12 @@ func (c *Client) otherShards() []string {
 		all = append(all, keys.New(p).Workflow().Shards())
 	}
 	return all
+}
+
+// foreign says that a key is of another type than Takt's: somebody else wrote it.
+func foreign(err error) bool {
+	var re *rueidis.RedisError
+	return errors.As(err, &re) && strings.Contains(re.Error(), "WRONGTYPE")
 }
 
 // denied says that the server's access control keeps us from a key or a command.

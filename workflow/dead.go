@@ -6,17 +6,42 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/stream"
 )
 
-// deadTask pauses an instance whose task killed worker after worker.
+// deadTask pauses an instance whose task killed worker after worker, or cannot be loaded since a key of it is somebody else's.
 func (q *queue) deadTask(ctx context.Context, e *stream.Entry, cause error) error {
 	id := e.Fields["i"]
-	q.w.c.log.Error("workflow: the instance is paused, its task killed worker after worker; resume it once that is mended", "instance", id, "error", cause)
+	if foreign(cause) {
+		q.w.c.log.Error("workflow: the instance is paused, somebody wrote a key of it: takt workflow check says what to do, resume it after that", "instance", id, "keys", q.s.foreignKeys(ctx, id), "error", cause)
+	} else {
+		q.w.c.log.Error("workflow: the instance is paused, its task killed worker after worker; resume it once that is mended", "instance", id, "error", cause)
+	}
 	if err := q.release(ctx, e, id, "", "", 0, true); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}
 	return nil // if it is lost, somebody else sees to it
+}
+
+// foreignKeys are those that a task of an instance needs and that are of another type than Takt's; nil = none is any more, or Redis does not say.
+func (s *shard) foreignKeys(ctx context.Context, id string) (found []string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := s.c.rdb.B()
+	x, _ := s.c.rdb.Do(ctx, b.Hget().Key(s.keys.Run(id)).Field("x").Build()).ToString() // "" where that key is the foreign one
+	needed := []struct{ key, typ string }{{s.keys.Run(id), "hash"}, {s.keys.Inbox(id), "stream"}, {s.keys.Document(id, x), "string"}}
+	var cmds rueidis.Commands
+	for _, n := range needed {
+		cmds = append(cmds, b.Type().Key(n.key).Build())
+	}
+	for i, r := range s.c.rdb.DoMulti(ctx, cmds...) {
+		if is, err := r.ToString(); err == nil && is != "none" && is != needed[i].typ {
+			found = append(found, needed[i].key)
+		}
+	}
+	return found
 }
 
 // deadActivity lets an activity fail that killed worker after worker.

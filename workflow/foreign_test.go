@@ -29,6 +29,12 @@ func (n *notes) has(text string) bool {
 	return strings.Contains(n.all.String(), text)
 }
 
+func (n *notes) count(text string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Count(n.all.String(), text)
+}
+
 // finds says whether Check finds something about a key.
 func (e *env) finds(key, problem string) bool {
 	e.t.Helper()
@@ -78,6 +84,52 @@ func TestForeignKeys(t *testing.T) {
 				t.Errorf("it was changed: %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// An instance whose inbox is of another type is paused at the first try, so those behind it do not wait for its next ones; the log says which key. It goes on once that is mended.
+func TestForeignInboxPauses(t *testing.T) {
+	t.Parallel()
+	log := &notes{}
+	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	odd, good := []string{"odd-1", "odd-2", "odd-3"}, []string{"good-1", "good-2", "good-3"}
+	for k := range odd {
+		e.begin(odd[k])
+		e.begin(good[k])
+		e.ok(e.do("DEL", e.key("in:"+odd[k])).Error())
+		e.ok(e.do("SET", e.key("in:"+odd[k]), "mine").Error())
+	}
+	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: -1}) // never given up for how often it was begun
+	for _, id := range good {
+		task := e.task(w)
+		if task.ID != id {
+			t.Fatalf("a task of %s, want %s", task.ID, id)
+		}
+		e.step(task, finished)
+	}
+	e.begin("last") // whoever asks for it comes to what is before it
+	e.step(e.task(w), finished)
+	for _, id := range odd {
+		if e.int("HEXISTS", e.key("run:"+id), "p") != 1 {
+			t.Errorf("%s is not paused", id)
+		}
+		if !log.has("instance=" + id + " keys=[" + e.key("in:"+id) + "]") {
+			t.Errorf("the log does not say which key of %s it is", id)
+		}
+	}
+	if n := log.count("stream: handler failed"); n != len(odd) {
+		t.Errorf("%d tries failed, want one of each of %d", n, len(odd))
+	}
+	e.idle("q")
+	for _, id := range odd {
+		e.ok(e.do("DEL", e.key("in:"+id)).Error())
+		e.ok(e.Signal(e.ctx(), id, event("S", 0)))
+		e.ok(e.Resume(e.ctx(), id))
+		task := e.task(w)
+		if task.ID != id || types(task.Events) != "S" {
+			t.Fatalf("%s with %s, want S for %s", task.ID, types(task.Events), id)
+		}
+		e.step(task, finished)
 	}
 }
 
