@@ -27,6 +27,7 @@ const (
 	nextReport  = "this should not happen: keep the data and report it"
 	nextWorkers = "does a worker run that reads it? It puts that right"
 	nextForeign = "look who writes it: give each program a prefix of its own, then DEL the key"
+	nextLetters = "look who writes to the outbox and stop that; XRANGE shows what and why, DEL the key then"
 	nextType    = "look who writes it and stop that; keep a copy with DUMP, DEL the key, and check again"
 )
 
@@ -210,7 +211,18 @@ func (k *checker) page(ctx context.Context, p *picture, names []string) (queues 
 			})
 		case tasks, activities, "held":
 			queues = append(queues, rest)
-		case "out", "timers", "created", "active", "ended", "paused", "gates": // look reads them as a whole
+		case "out":
+			if name == "" { // look reads it as a whole
+				continue
+			}
+			ask(key, b.Xlen().Key(key).Build(), func(r rueidis.RedisResult) error { // dead letters
+				n, err := r.AsInt64()
+				if err == nil && n > 0 {
+					k.violation(key, nextLetters, "holds %d entries of the outbox that are no messages", n)
+				}
+				return err
+			})
+		case "timers", "created", "active", "ended", "paused", "gates": // look reads them as a whole
 		default:
 			ask(key, b.Type().Key(key).Build(), func(r rueidis.RedisResult) error {
 				is, err := r.ToString()

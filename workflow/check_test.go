@@ -42,6 +42,7 @@ func TestCheck(t *testing.T) {
 		"created at other time": {[]string{"ZADD", "K:created", "1", "run:X:"}, "not at 1"},
 		"held, not paused":      {[]string{"XADD", "K:held:tasks:q", "*", "i", "run"}, "and the queue is not paused"},
 		"outbox":                {[]string{"XADD", "K:out", "1-1", "s", "1", "1", "event", "2", "far"}, "message 1-1 (event for far) waits"},
+		"outbox, no messages":   {[]string{"XADD", "K:out:dead", "*", "dead-reason", "failed"}, "holds 1 entries of the outbox that are no messages"},
 		"gate of nobody":        {[]string{"ZADD", "K:gate:g", "0", ":x:nobody"}, "nobody:x is at the gate and not active"},
 		"gate left":             {[]string{"DEL", "K:gate:g"}, "which does not know of it"},
 		"gate by itself":        {[]string{"HDEL", "K:run:waits", "g"}, "by its own account false"},

@@ -63,18 +63,50 @@ func (k *courier) run(ctx context.Context) error {
 	k.stop = ctx
 	g := &stream.Group{
 		Worker: k.w.alive[k.from.n], Streams: []string{k.from.keys.Outbox()}, Name: k.from.keys.Group(), Slots: couriers, MaxDeliveries: -1, Drain: k.w.opts.Drain, Log: k.w.c.log,
-		Handle: k.handle,
+		Handle: k.handle, Hopeless: func(err error) bool { return errors.Is(err, errNoMessage) },
 	}
 	err := g.Run(ctx)
 	k.all.Wait()
 	return err
 }
 
+// errNoMessage: an entry of the outbox is none of ours. It becomes a dead letter, for nobody can ever carry it.
+var errNoMessage = errors.New("workflow: an entry of the outbox is no message")
+
+// messages are the words that cross shards, and how many follow each at least: what act in instance.lua takes.
+var messages = map[string]int{"event": 4, "start": 11, "acquire": 5, "pass": 6, "release": 4, "enter": 3}
+
+// shardOf is which shard a message is for. errNoMessage: it is none.
+func shardOf(e *stream.Entry) (int, error) {
+	n, err := strconv.Atoi(e.Fields["s"])
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: field s %q: must be the number of a shard", errNoMessage, clip(e.Fields["s"]))
+	}
+	least, known := messages[e.Fields["1"]]
+	if !known {
+		return 0, fmt.Errorf("%w: field 1 %q: must be what a message does", errNoMessage, clip(e.Fields["1"]))
+	}
+	if len(e.Fields) < least+2 {
+		return 0, fmt.Errorf("%w: %d fields: must be %d at least for %q", errNoMessage, len(e.Fields), least+2, e.Fields["1"])
+	}
+	for i := 1; i < len(e.Fields); i++ {
+		if _, ok := e.Fields[strconv.Itoa(i)]; !ok {
+			return 0, fmt.Errorf("%w: field %d is missing: must be there with %d fields", errNoMessage, i, len(e.Fields))
+		}
+	}
+	return n, nil
+}
+
 // handle leaves a message to the lane of its shard.
 func (k *courier) handle(ctx context.Context, e *stream.Entry) (stream.Result, error) {
-	n, err := strconv.Atoi(e.Fields["s"])
-	if err != nil || n < 0 || n >= len(k.lanes) || len(e.Fields) < 3 {
-		return stream.Ack, fmt.Errorf("workflow: a message of %d fields for shard %q of %d", len(e.Fields), e.Fields["s"], len(k.lanes))
+	n, err := shardOf(e)
+	if err != nil {
+		return stream.Ack, err
+	}
+	if n >= len(k.lanes) { // for others it may be a message: this process has another number of shards than they
+		k.w.c.log.Error("workflow: a message is left alone until this process ends, it is for a shard that there is not", "from", k.from.n, "to", n, "shards", len(k.lanes), "entry", e.ID)
+		context.AfterFunc(k.stop, func() { e.End(false) })
+		return stream.Later, nil
 	}
 	if err := k.lanes[n].put(ctx, e); err != nil {
 		return stream.Ack, err

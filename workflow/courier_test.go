@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -70,4 +71,79 @@ func TestCourierPastADeadShard(t *testing.T) {
 		}
 	}
 	e.until("the outbox is empty", func() bool { return e.stats().Outbox == 0 })
+}
+
+// What is no message becomes a dead letter, as much as there is of it, and what comes behind it is carried. The log says so, and Check shows it.
+func TestCourierPastWhatIsNoMessage(t *testing.T) {
+	t.Parallel()
+	log := &notes{}
+	e := newEnv(t, shards(2), func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	from, to := e.onShard(0, "from"), e.onShard(1, "to")
+	out := shardPrefix(e.opts.Prefix, 0) + ":workflow:out"
+	none := [][]string{
+		{"garbage", "1"},
+		{"s", "1"},
+		{"s", "one", "1", "event", "2", to, "3", "x", "4", "{}", "5", "0"},
+		{"s", "-1", "1", "event", "2", to, "3", "x", "4", "{}", "5", "0"},
+		{"s", "1", "1", "surprise", "2", to, "3", "x", "4", "{}", "5", "0"},
+		{"s", "1", "1", "event", "2", to},
+		{"s", "1", "1", "event", "2", to, "3", "x", "4", "{}", "six", "0"},
+	}
+	const n = 70 // more than are handled at once
+	for k := range n {
+		e.ok(e.do(append([]string{"XADD", out, "*"}, none[k%len(none)]...)...).Error())
+	}
+	w, _ := e.worker(workflow.WorkerOptions{})
+	good := e.begin(to)
+	e.step(e.task(w))
+	e.begin(from, func(s *workflow.Start) { s.Queue = "sender" })
+	e.step(e.task(w, "sender"), tells(good, event("E", 1)))
+	if task := e.task(w); types(task.Events) != "E/1" {
+		t.Fatalf("events: %s", types(task.Events))
+	} else {
+		e.step(task)
+	}
+	e.until("all are dead letters", func() bool { return e.int("XLEN", out+":dead") == n && e.stats().Outbox == 0 })
+	if got := log.count("stream: entry moved to the dead letters"); got != n {
+		t.Errorf("the log tells of %d dead letters, want %d", got, n)
+	}
+	if got := log.count("stream: handler failed"); got != n {
+		t.Errorf("%d tries, want one of each of %d", got, n)
+	}
+	if !e.finds(out+":dead", "holds 70 entries") {
+		t.Error("Check does not find them")
+	}
+	e.ok(e.do("DEL", out+":dead").Error())
+}
+
+// A message for a shard that this process does not know of keeps no other from its shard, and stays in the outbox for those who know it.
+func TestCourierPastUnknownShard(t *testing.T) {
+	t.Parallel()
+	log := &notes{}
+	e := newEnv(t, shards(2), func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	from, to := e.onShard(0, "from"), e.onShard(1, "to")
+	out := shardPrefix(e.opts.Prefix, 0) + ":workflow:out"
+	const n = 64 // as many as are handled at once
+	for range n {
+		e.ok(e.do("XADD", out, "*", "s", "2", "1", "release", "2", "g", "3", "0", "4", "a", "5", "x").Error())
+	}
+	w, stop := e.worker(workflow.WorkerOptions{})
+	good := e.begin(to)
+	e.step(e.task(w))
+	e.begin(from, func(s *workflow.Start) { s.Queue = "sender" })
+	e.step(e.task(w, "sender"), tells(good, event("E", 1)))
+	if task := e.task(w); types(task.Events) != "E/1" {
+		t.Fatalf("events: %s", types(task.Events))
+	} else {
+		e.step(task)
+	}
+	e.until("only the others are left", func() bool { return e.stats().Outbox == n })
+	stop()
+	if got := log.count("for a shard that there is not"); got != n {
+		t.Errorf("the log tells of %d messages, want %d", got, n)
+	}
+	if got := e.stats().Outbox; got != n {
+		t.Errorf("%d messages are left, want %d", got, n)
+	}
+	e.ok(e.do("DEL", out).Error())
 }

@@ -107,6 +107,7 @@ func TestMatch(t *testing.T) {
 		"workflow:ended":                     "workflow:ended",
 		"workflow:seen":                      "workflow:seen",
 		"workflow:out":                       "workflow:out",
+		"workflow:out:dead":                  "workflow:out:dead",
 		"workflow:gate:customer:7":           "workflow:gate:{key}",
 		"workflow:gates":                     "workflow:gates",
 		"workflow:counters":                  "workflow:counters",

@@ -94,6 +94,7 @@ func All() []Pattern {
 		{"workflow:ended", "zset", "workflow", "member leaves when the execution is removed or its retention is over", "id:execution, score = ended in epoch milliseconds"},
 		{"workflow:seen", "zset", "workflow", "member leaves after its time", "ids of events that came once, score = until when that is remembered, in epoch milliseconds"},
 		{"workflow:out", "stream", "workflow", "entry leaves once its shard has it", "messages to other shards"},
+		{"workflow:out:dead", "stream", "workflow", "stays until an operator deletes it", "entries of the outbox that are no messages, with the reason"},
 		{"workflow:gate:{key}", "zset", "workflow", "member leaves when its execution ends", "who is through a gate (score 0) or waits (score = since when, in epoch microseconds): shard:execution:id"},
 		{"workflow:gates", "hash", "workflow", "field leaves when nobody is at the gate", "gate -> how many may be through it"},
 		{"workflow:counters", "hash", "workflow", "stays", "how many executions started and ended how"},
