@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
@@ -44,6 +46,7 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*stream.Entry
+	aside   map[string][]*stream.Entry // by whom they are for: they were refused there, and retry sees to them
 	running int
 	bytes   int           // of what waits and runs
 	freed   chan struct{} // closed and renewed when bytes become fewer
@@ -53,7 +56,7 @@ type lane struct {
 func (w *Worker) courier(s *shard) *courier {
 	k := &courier{w: w, from: s}
 	for _, to := range w.c.shards {
-		k.lanes = append(k.lanes, &lane{k: k, to: to, freed: make(chan struct{})})
+		k.lanes = append(k.lanes, &lane{k: k, to: to, aside: make(map[string][]*stream.Entry), freed: make(chan struct{})})
 	}
 	return k
 }
@@ -130,11 +133,7 @@ func (l *lane) put(ctx context.Context, e *stream.Entry) error {
 		l.mu.Lock()
 		if l.bytes == 0 || l.bytes+size <= laneBytes {
 			l.bytes += size
-			l.waiting = append(l.waiting, e)
-			if l.running < couriers {
-				l.running++
-				l.k.all.Go(l.work)
-			}
+			l.enqueue(e)
 			l.mu.Unlock()
 			return nil
 		}
@@ -148,11 +147,21 @@ func (l *lane) put(ctx context.Context, e *stream.Entry) error {
 	}
 }
 
+// enqueue lets messages wait for their turn; mu is held.
+func (l *lane) enqueue(list ...*stream.Entry) {
+	l.waiting = append(l.waiting, list...)
+	for range min(len(list), couriers-l.running) {
+		l.running++
+		l.k.all.Go(l.work)
+	}
+}
+
 // work carries one message after the other until none waits.
 func (l *lane) work() {
 	for e := l.next(); e != nil; e = l.next() {
-		l.deliver(e)
-		l.left(e)
+		if l.deliver(e) {
+			l.left(e)
+		}
 	}
 }
 
@@ -177,31 +186,91 @@ func (l *lane) left(e *stream.Entry) {
 	l.freed = make(chan struct{})
 }
 
-// deliver repeats until the message is there, its entry is another worker's, or the courier stops.
-func (l *lane) deliver(e *stream.Entry) {
+// deliver repeats until the message is there, its entry is another worker's, or the courier stops. false: who it is for cannot take it for now, and it was put aside. The
+// pauses are for what keeps all messages of the shard waiting.
+func (l *lane) deliver(e *stream.Entry) (done bool) {
 	again := l.k.stop.Err() == nil
 	for pause := firstAgain; again; pause = min(2*pause, lastAgain) {
-		err := l.k.w.c.carry(e.Context(), l.k.from, l.to, e)
+		err := l.carry(e)
 		if err == nil {
-			l.k.settle(e)
-			return
+			return true
 		}
-		if e.Context().Err() != nil {
-			return
+		l.failed(e, err)
+		var reply *rueidis.RedisError
+		if errors.As(err, &reply) && !redis.Away(err) && !denied(err) { // it is about what the message is for
+			l.setAside(e)
+			return false
 		}
-		l.failed(err)
 		again = lifecycle.Sleep(l.k.stop, pause)
 	}
 	e.End(false)
+	return true
+}
+
+// carry tries once. nil: the message is there, or its entry is another worker's.
+func (l *lane) carry(e *stream.Entry) error {
+	err := l.k.w.c.carry(e.Context(), l.k.from, l.to, e)
+	if err == nil {
+		l.k.settle(e)
+	} else if e.Context().Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// addressee is the instance, or the gate, that a message is for.
+func addressee(e *stream.Entry) string { return e.Fields["2"] }
+
+// setAside leaves a message that was refused to who tries again for all with its addressee. It counts in its lane until it is there.
+func (l *lane) setAside(e *stream.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	to := addressee(e)
+	_, tried := l.aside[to]
+	l.aside[to] = append(l.aside[to], e)
+	if !tried {
+		l.k.all.Go(func() { l.retry(to) })
+	}
+}
+
+// retry tries what was put aside for one addressee, one message after each pause, until one is there: then all have their turn again. At the stop of the courier they are left to
+// other workers.
+func (l *lane) retry(to string) {
+	for pause := firstAgain; lifecycle.Sleep(l.k.stop, pause); pause = min(2*pause, lastAgain) {
+		l.mu.Lock()
+		e := l.aside[to][0]
+		l.mu.Unlock()
+		err := l.carry(e)
+		if err == nil {
+			l.left(e)
+			l.mu.Lock()
+			l.enqueue(l.aside[to][1:]...)
+			delete(l.aside, to)
+			l.mu.Unlock()
+			return
+		}
+		l.failed(e, err)
+		l.mu.Lock()
+		l.aside[to] = append(l.aside[to][1:], e) // another may pass where this one does not
+		l.mu.Unlock()
+	}
+	l.mu.Lock()
+	list := l.aside[to]
+	delete(l.aside, to)
+	l.mu.Unlock()
+	for _, e := range list {
+		e.End(false)
+		l.left(e)
+	}
 }
 
 // failed says once a minute that messages wait.
-func (l *lane) failed(err error) {
+func (l *lane) failed(e *stream.Entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.told) > time.Minute {
 		l.told = time.Now()
-		l.k.w.c.log.Warn("workflow: messages for a shard wait, they are tried again", "from", l.k.from.n, "to", l.to.n, "waiting", len(l.waiting), "error", err)
+		l.k.w.c.log.Warn("workflow: messages for a shard wait, they are tried again", "from", l.k.from.n, "to", l.to.n, "for", addressee(e), "waiting", len(l.waiting), "error", err)
 	}
 }
 
