@@ -99,6 +99,6 @@ func foreign(err error) bool {
 
 // denied says that the server's access control keeps us from a key or a command.
 func denied(err error) bool {
-	re, ok := rueidis.IsRedisErr(err)
-	return ok && (strings.HasPrefix(re.Error(), "NOPERM") || strings.Contains(re.Error(), "ACL failure in script") || strings.Contains(re.Error(), "can't run this command"))
+	var re *rueidis.RedisError // wrapped, too, which rueidis.IsRedisErr does not see
+	return errors.As(err, &re) && (strings.HasPrefix(re.Error(), "NOPERM") || strings.Contains(re.Error(), "ACL failure in script") || strings.Contains(re.Error(), "can't run this command"))
 }

@@ -247,3 +247,33 @@ func TestSetAsideAtTheStop(t *testing.T) {
 	stop()
 	e.ok(workflow.SetAside(w, "q"))
 }
+
+// A right that loading a task needs is withdrawn: its instance is not paused for that, whatever WorkerOptions.MaxDeliveries says, and goes on once the right is given back.
+func TestRightToLoadWithdrawn(t *testing.T) {
+	t.Parallel()
+	log := &notes{}
+	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 1})
+	e.begin("warm")
+	e.step(e.task(w), finished)
+	e.begin("one")
+	e.ok(e.do("ACL", "SETUSER", "default", "-xrange").Error())
+	ctx := e.ctx()
+	got := make(chan *workflow.WorkflowTask, 1)
+	go func() {
+		task, _ := w.WorkflowTask(ctx, []string{"q"})
+		got <- task
+	}()
+	e.until("it is tried", func() bool {
+		return log.has("stream: entry waits to be tried again") || log.has("stream: handler failed")
+	})
+	e.ok(e.do("ACL", "SETUSER", "default", "+xrange").Error())
+	task := <-got
+	if task == nil || task.ID != "one" {
+		t.Fatalf("task: %+v", task)
+	}
+	e.step(task, finished)
+	if log.has("is paused") {
+		t.Error("the instance was paused")
+	}
+}
