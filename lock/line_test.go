@@ -1,12 +1,14 @@
 package lock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -419,6 +421,13 @@ func TestReplyLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := e.try(lock.TryOptions{}, s)
+	refused := make(chan struct{})
+	told := sync.OnceFunc(func() { close(refused) })
+	p.Tap(func(fromClient bool, data []byte) {
+		if !fromClient && bytes.Contains(data, []byte(have.Owner())) {
+			told()
+		}
+	})
 	got := make(chan *lock.Held, 1)
 	go func() {
 		h, err := far.Acquire(context.Background(), s)
@@ -427,7 +436,8 @@ func TestReplyLost(t *testing.T) {
 		}
 		got <- h
 	}()
-	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	receive(t, "the refusal", refused) // it is on its way: it is not the one that gets lost
+	p.Tap(nil)
 	p.DropReplies(true)
 	e.release(have)
 	until(t, "the lock to be taken unheard", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 1 })
