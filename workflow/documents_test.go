@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -15,6 +16,11 @@ func TestDocuments(t *testing.T) {
 	}
 	if i, ok := d.take("one"); ok {
 		t.Errorf("twice: %+v", i)
+	}
+	large := strings.Repeat("x", largestDocument+1)
+	d.keep(large, Info{})
+	if _, ok := d.take(large); ok {
+		t.Error("a large one is kept")
 	}
 	for n := range 3 * mostDocuments {
 		d.keep(strconv.Itoa(n), Info{LastSequence: int64(n)})

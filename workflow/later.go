@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 
 	"github.com/taktworks/takt/internal/stream"
 )
@@ -64,39 +63,6 @@ func encodeOver(doc string, more bool, after Info) (string, error) {
 		return text, err
 	}
 	return over(doc, text, changed...)
-}
-
-// documents are those that this process wrote last, of executions that go on, as they are stored: its next task of an execution begins with what it has decoded already.
-type documents struct {
-	mu   sync.Mutex
-	info map[string]Info
-}
-
-const mostDocuments = 1024
-
-// keep remembers a document, in the place of any other one if there are too many.
-func (d *documents) keep(text string, i Info) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.info == nil {
-		d.info = make(map[string]Info)
-	}
-	for other := range d.info {
-		if len(d.info) < mostDocuments {
-			break
-		}
-		delete(d.info, other)
-	}
-	d.info[text] = i
-}
-
-// take is what keep remembered, once: it is the caller's.
-func (d *documents) take(text string) (Info, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i, ok := d.info[text]
-	delete(d.info, text)
-	return i, ok
 }
 
 // setAside leaves an entry alone that only a later version understands: it stays with this worker until that ends, and goes to another then.
