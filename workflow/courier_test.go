@@ -73,6 +73,20 @@ func TestCourierPastADeadShard(t *testing.T) {
 	e.until("the outbox is empty", func() bool { return e.stats().Outbox == 0 })
 }
 
+// carries has an instance on one shard tell one on another something, and waits until that has it.
+func (e *env) carries(w *workflow.Worker, from, to string) {
+	e.t.Helper()
+	good := e.begin(to)
+	e.step(e.task(w))
+	e.begin(from, func(s *workflow.Start) { s.Queue = "sender" })
+	e.step(e.task(w, "sender"), tells(good, event("E", 1)))
+	task := e.task(w)
+	if types(task.Events) != "E/1" {
+		e.t.Fatalf("events: %s", types(task.Events))
+	}
+	e.step(task)
+}
+
 // What is no message becomes a dead letter, as much as there is of it, and what comes behind it is carried. The log says so, and Check shows it.
 func TestCourierPastWhatIsNoMessage(t *testing.T) {
 	t.Parallel()
@@ -94,15 +108,7 @@ func TestCourierPastWhatIsNoMessage(t *testing.T) {
 		e.ok(e.do(append([]string{"XADD", out, "*"}, none[k%len(none)]...)...).Error())
 	}
 	w, _ := e.worker(workflow.WorkerOptions{})
-	good := e.begin(to)
-	e.step(e.task(w))
-	e.begin(from, func(s *workflow.Start) { s.Queue = "sender" })
-	e.step(e.task(w, "sender"), tells(good, event("E", 1)))
-	if task := e.task(w); types(task.Events) != "E/1" {
-		t.Fatalf("events: %s", types(task.Events))
-	} else {
-		e.step(task)
-	}
+	e.carries(w, from, to)
 	e.until("all are dead letters", func() bool { return e.int("XLEN", out+":dead") == n && e.stats().Outbox == 0 })
 	if got := log.count("stream: entry moved to the dead letters"); got != n {
 		t.Errorf("the log tells of %d dead letters, want %d", got, n)
@@ -128,15 +134,7 @@ func TestCourierPastUnknownShard(t *testing.T) {
 		e.ok(e.do("XADD", out, "*", "s", "2", "1", "release", "2", "g", "3", "0", "4", "a", "5", "x").Error())
 	}
 	w, stop := e.worker(workflow.WorkerOptions{})
-	good := e.begin(to)
-	e.step(e.task(w))
-	e.begin(from, func(s *workflow.Start) { s.Queue = "sender" })
-	e.step(e.task(w, "sender"), tells(good, event("E", 1)))
-	if task := e.task(w); types(task.Events) != "E/1" {
-		t.Fatalf("events: %s", types(task.Events))
-	} else {
-		e.step(task)
-	}
+	e.carries(w, from, to)
 	e.until("only the others are left", func() bool { return e.stats().Outbox == n })
 	stop()
 	if got := log.count("for a shard that there is not"); got != n {
