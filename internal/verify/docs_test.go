@@ -36,7 +36,7 @@ func files(t *testing.T, dir, end string, f func(path, text string)) {
 	}
 }
 
-// Tests that tables of the documentation name as proof are there. The package stands before the first of its tests and holds up to a semicolon; those without one are in task, test/fault or
+// Tests that numbers.txt and tables of the documentation name as proof are there. The package stands before the first of its tests and holds up to a semicolon; those without one are in task, test/fault or
 // test/e2e.
 func TestNamedTestsExist(t *testing.T) {
 	there := make(map[string][]string) // folders by name
@@ -86,6 +86,24 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	})
+	// numbers.txt too: a misspelled line fails here, not only once all tests have run.
+	list, err := parseNumbers(numbersTxt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, places := range list.places {
+		for _, p := range places {
+			for _, test := range p.tests {
+				name, _, _ := strings.Cut(test, "/")
+				wants("numbers.txt: "+n, name, p.folder)
+			}
+			if p.file != "" {
+				if _, wrong := p.check("../..", nil); wrong != nil {
+					t.Errorf("numbers.txt: %s: %q", n, wrong)
+				}
+			}
+		}
+	}
 	if named < 200 {
 		t.Errorf("the documentation names %d tests, there were more than 200", named)
 	}

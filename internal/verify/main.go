@@ -1,5 +1,5 @@
 // Command verify runs the tests of a module and keeps what ran, and says whether each number of numbers.txt is in a test
-// that ran and passed.
+// that ran and passed, or where else its line says.
 //
 //	verify run -results FILE [-dir MODULE] -- FLAGS OF go test     run all tests, append their outcome to FILE
 //	verify numbers -results FILE [-show]                           check the numbers against FILE
@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -51,7 +50,7 @@ func run(args []string) error {
 	case "run":
 		return runTests(*file, *dir, flags.Args())
 	case "numbers":
-		return check(*file, *show)
+		return check(numbersTxt, *file, *show)
 	}
 	return fmt.Errorf("%q is neither run nor numbers", args[0])
 }
@@ -59,8 +58,8 @@ func run(args []string) error {
 // outcome is one line of the results file: a test that ended.
 type outcome struct{ Folder, Test, Action string }
 
-func check(file string, show bool) error {
-	wanted, err := numbers(numbersTxt)
+func check(numbers, file string, show bool) error {
+	list, err := parseNumbers(numbers)
 	if err != nil {
 		return err
 	}
@@ -68,22 +67,41 @@ func check(file string, show bool) error {
 	if err != nil {
 		return err
 	}
-	where, err := find(".", passed)
+	found, err := find(".", passed)
 	if err != nil {
 		return err
 	}
-	var missing []string
-	for _, n := range wanted {
-		if len(where[n]) == 0 {
+	var missing, wrong []string
+	open := 0
+	for _, n := range list.wanted {
+		where := found[n]
+		for _, p := range list.places[n] {
+			if p.open() {
+				where = append(where, "open")
+				continue
+			}
+			at, bad := p.check(".", passed)
+			where = append(where, at...)
+			for _, b := range bad {
+				wrong = append(wrong, n+": "+b)
+			}
+		}
+		switch {
+		case slices.Contains(where, "open"):
+			open++
+		case len(where) == 0 && len(list.places[n]) == 0:
 			missing = append(missing, n)
 		}
 		if show {
-			fmt.Printf("%-6s %s\n", n, strings.Join(where[n], " "))
+			fmt.Printf("%-6s %s\n", n, strings.Join(where, " "))
 		}
 	}
-	fmt.Printf("%d of %d defect numbers are in tests that ran and passed (%d tests)\n", len(wanted)-len(missing), len(wanted), len(passed))
+	fmt.Printf("%d defect numbers, %d of them open; %d tests ran and passed\n", len(list.wanted), open, len(passed))
 	if len(missing) > 0 {
-		return fmt.Errorf("in no test that ran: %s", strings.Join(missing, " "))
+		wrong = append(wrong, "in no test that ran: "+strings.Join(missing, " "))
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "\n"))
 	}
 	return nil
 }
@@ -105,39 +123,6 @@ func readResults(file string) (map[string]bool, error) {
 		}
 	}
 	return passed, nil
-}
-
-// numbers reads the list, ranges written out.
-func numbers(text string) ([]string, error) {
-	var all []string
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "#")
-		for _, word := range strings.Fields(line) {
-			first, last, isRange := strings.Cut(word, "..")
-			if !isRange {
-				all = append(all, word)
-				continue
-			}
-			prefix, from := split(first)
-			other, to := split(last)
-			if prefix != other || from < 0 || to < from {
-				return nil, fmt.Errorf("numbers.txt: %q is no range", word)
-			}
-			for n := from; n <= to; n++ {
-				all = append(all, prefix+strconv.Itoa(n))
-			}
-		}
-	}
-	return all, nil
-}
-
-func split(word string) (prefix string, number int) {
-	i := strings.LastIndexFunc(word, func(r rune) bool { return r < '0' || r > '9' })
-	n, err := strconv.Atoi(word[i+1:])
-	if err != nil {
-		return word, -1
-	}
-	return word[:i+1], n
 }
 
 // runTests runs all tests of the module in dir, prints one line a package and what fails, and keeps the outcomes. A skipped

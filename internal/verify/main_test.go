@@ -14,17 +14,25 @@ import (
 )
 
 func TestNumbers(t *testing.T) {
-	got, err := numbers("# comment\nE-S1..E-S3 E-P9\nD28 # more\n")
-	if want := []string{"E-S1", "E-S2", "E-S3", "E-P9", "D28"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v, want %v", got, err, want)
+	got, err := parseNumbers("# comment\nE-S1..E-S3 E-P9\nD28 # more\n" +
+		"E-S2 -> publisher TestA TestB/with_sub; test/fault TestC\nX-1 -> docs/roadmap.md \"A `phrase`\"\nX-2 -> open\nX-2 -> sfc ExampleX\n")
+	if want := []string{"E-S1", "E-S2", "E-S3", "E-P9", "D28", "X-1", "X-2"}; err != nil || !slices.Equal(got.wanted, want) {
+		t.Errorf("got %v, %v, want %v", got.wanted, err, want)
 	}
-	for _, bad := range []string{"E-S3..E-S1", "E-S1..E-P3", "D..D4"} {
-		if got, err := numbers(bad); err == nil {
+	if diff := cmp.Diff(map[string][]place{
+		"E-S2": {{folder: "publisher", tests: []string{"TestA", "TestB/with_sub"}}, {folder: "test/fault", tests: []string{"TestC"}}},
+		"X-1":  {{file: "docs/roadmap.md", phrase: "A `phrase`"}},
+		"X-2":  {{}, {folder: "sfc", tests: []string{"ExampleX"}}},
+	}, got.places, cmp.AllowUnexported(place{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{
+		"E-S3..E-S1", "E-S1..E-P3", "D..D4", "X-1 -> ", "X-1 -> TestA", "X-1 -> sfc", "X-1 -> sfc TestA; ", "X-1 -> sfc TestA other", "X-1 X-2 -> sfc TestA", "-> sfc TestA", "X-1 -> docs/roadmap.md",
+		"X-1 -> docs/roadmap.md \"\"",
+	} {
+		if got, err := parseNumbers(bad); err == nil {
 			t.Errorf("%q is read as %v", bad, got)
 		}
-	}
-	if _, err := numbers(numbersTxt); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -130,45 +138,53 @@ type fails struct{}
 func (fails) Read([]byte) (int, error)  { return 0, errFull }
 func (fails) Write([]byte) (int, error) { return 0, errFull }
 
-// A number that is in no test that passed is an error that names it, and so are results that are not there or cannot be read.
+// A number that is in no test that passed is an error that names it, and so are results that are not there or cannot be read. A number with lines of its own is where each of them says, or open.
 func TestCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := check("results.json", false); err == nil || !strings.Contains(err.Error(), "make test") {
+	sets := "D1..D2\n"
+	if err := check(sets, "results.json", false); err == nil || !strings.Contains(err.Error(), "make test") {
 		t.Errorf("without results: %v", err)
 	}
-	all, err := numbers(numbersTxt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(lines ...outcome) {
+	write := func(file string, lines ...string) {
 		t.Helper()
-		var text strings.Builder
-		for _, o := range lines {
-			if err := json.NewEncoder(&text).Encode(o); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
 		}
-		if err := os.WriteFile("results.json", []byte(text.String()), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	most, last := outcome{"p", "TestMost/" + strings.Join(all[:len(all)-1], "_"), "pass"}, outcome{"p", "TestLast/" + all[len(all)-1], "pass"}
-	write(most, last)
-	if err := check("results.json", false); err != nil {
-		t.Errorf("all are there: %v", err)
-	}
-	for _, how := range []string{"fail", "skip"} {
-		last.Action = how
-		write(most, last)
-		if err := check("results.json", false); err == nil || err.Error() != "in no test that ran: "+all[len(all)-1] {
-			t.Errorf("the last %s: %v", how, err)
+	said := func(test, action string) string {
+		text, err := json.Marshal(outcome{"p", test, action})
+		if err != nil {
+			t.Fatal(err)
 		}
+		return string(text)
 	}
-	if err := os.WriteFile("results.json", []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := check("results.json", false); err == nil || !strings.Contains(err.Error(), "results.json") {
-		t.Errorf("results that are no JSON: %v", err)
+	write("docs/later.md", "Not now,", "but `later`.")
+	for name, c := range map[string]struct {
+		numbers string
+		results []string
+		want    string
+	}{
+		"in the names of tests":        {sets, []string{said("TestA/D1", "pass"), said("TestB_D2", "pass")}, ""},
+		"in a test that failed":        {sets, []string{said("TestA/D1", "pass"), said("TestB_D2", "fail")}, "in no test that ran: D2"},
+		"in a test that was skipped":   {sets, []string{said("TestA/D1", "skip"), said("TestB_D2", "pass")}, "in no test that ran: D1"},
+		"in a test that another needs": {"X-1 -> p TestA TestB/sub", []string{said("TestA", "pass"), said("TestB/sub", "pass")}, ""},
+		"one of its tests failed":      {"X-1 -> p TestA TestB/sub", []string{said("TestA", "pass"), said("TestB/sub", "fail"), said("TestB", "pass")}, "X-1: TestB/sub of p did not run and pass"},
+		"its test is elsewhere":        {"X-1 -> q TestA", []string{said("TestA", "pass")}, "X-1: TestA of q did not run and pass"},
+		"later":                        {"X-1 -> docs/later.md \"now, but `later`\"", nil, ""},
+		"later, with other words":      {"X-1 -> docs/later.md \"sooner\"", nil, `X-1: docs/later.md does not have the phrase "sooner"`},
+		"later, in no file":            {"X-1 -> docs/never.md \"later\"", nil, "X-1: open docs/never.md: no such file or directory"},
+		"open":                         {"X-1..X-2\nX-1 -> open\nX-2 -> open", nil, ""},
+		"one without a line":           {"X-1..X-2\nX-1 -> open", nil, "in no test that ran: X-2"},
+		"no list":                      {"X-1 -> somewhere", nil, "numbers.txt"},
+		"results that are no JSON":     {sets, []string{"{"}, "results.json"},
+	} {
+		write("results.json", c.results...)
+		if err := check(c.numbers, "results.json", true); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 
