@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
 )
 
@@ -34,7 +37,7 @@ type demoCmd struct {
 }
 
 func (demoCmd) Help() string {
-	return `Starts a store, a broker, a simulated station, Takt and an MES; sends the job orders of the example; takes the MES away while they run, and brings it back. All figures are computed from the logs of the MES and the station. The exit status is 0 only if nothing was lost, no result came twice, and takt check finds nothing.
+	return `Starts a store, a broker, a simulated station, Takt and an MES; sends the job orders of the example; takes the MES away while they run, and brings it back. All figures are computed from the logs of the MES and the station. A refused order is named with its reason at once. The exit status is 0 only if Takt took every order, nothing was lost, no result came twice, and takt check finds nothing.
 
 Examples:
   takt demo
@@ -62,8 +65,6 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	}
 	c.SessionExpiry = 0 // this instance never comes back
 	d := demo{demoCmd: c, app: a, example: ex, started: time.Now(), progress: newProgress(a.err)}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	r, err := d.run(ctx)
 	d.progress.end()
 	if r != nil {
@@ -75,8 +76,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if !r.good() {
-		return &exitError{exitFailed, fmt.Errorf("lost %d, results twice %d, commands twice %d, broken invariants %d",
-			r.Lost, r.DuplicateResults, r.ExecutedTwice, len(r.Violations))}
+		return &exitError{exitFailed, errors.New(r.failures())}
 	}
 	return nil
 }
@@ -120,8 +120,10 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	if d.Logs == "" {
 		defer os.RemoveAll(d.logs)
 	}
+	limited, cancel := context.WithTimeout(ctx, d.Timeout)
+	defer cancel()
 	d.progress.say("starting store and broker")
-	in, err := startInfra(ctx, d.Config, infraOptions{Listen: d.MQTTListen, InProcess: d.InProcess}, d.log)
+	in, err := startInfra(limited, d.Config, infraOptions{Listen: d.MQTTListen, InProcess: d.InProcess}, d.log)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +134,13 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	}
 	parts := newGroup(ctx)
 	defer parts.stop()
-	if err := d.startParts(ctx, parts); err != nil {
+	if err := d.startParts(limited, parts); err != nil {
 		return nil, err
 	}
-	runErr := d.drive(parts.ctx)
+	deadline, _ := limited.Deadline()
+	driving, cancel := context.WithDeadline(parts.ctx, deadline) // the parts stay up: the report asks them what is left
+	defer cancel()
+	runErr := d.drive(driving)
 	if err := parts.failed(); err != nil {
 		runErr = err
 	}
@@ -196,8 +201,10 @@ func (d *demo) drive(ctx context.Context) (err error) {
 	if err := d.order(first.ctx, first.client, log); err != nil {
 		return errors.Join(err, first.stop())
 	}
-	away := len(d.example.orders) / 4
-	if err := d.until(first.ctx, func() bool { return len(d.results) >= away }); err != nil {
+	if len(d.accepted) == 0 {
+		return first.stop() // every order was refused: there is nothing to wait for
+	}
+	if err := d.until(first.ctx, func() bool { return len(d.results) >= len(d.accepted)/4 }); err != nil {
 		return errors.Join(err, first.stop())
 	}
 	if err := first.stop(); err != nil {
@@ -245,6 +252,7 @@ func (d *demo) order(ctx context.Context, client *mes.Client, log *ledger) error
 		switch {
 		case errors.As(err, &refused):
 			entry.Kind, entry.Why = mesRefused, refused.Error()
+			d.progress.note(fmt.Sprintf("%s: %v", o.Order.JobOrderID, refused))
 		case err != nil:
 			return err
 		}
@@ -368,21 +376,90 @@ func (d *demo) until(ctx context.Context, done func() bool) error {
 	}
 }
 
+// endedEarly says that the demo ended with orders outstanding. finish adds which ones.
+type endedEarly struct{ why string }
+
+func (e *endedEarly) Error() string { return e.why }
+
 func (d *demo) gaveUp(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &exitError{exitFailed, fmt.Errorf("gave up after %v", d.Timeout)}
+		return &endedEarly{fmt.Sprintf("gave up after %v", d.Timeout)}
 	}
-	return &exitError{exitFailed, errors.New("stopped before the end")}
+	return &endedEarly{"stopped before the end"}
 }
 
-// finish waits until the publisher has caught up, checks what must agree, and makes the report from the logs.
+// waiting has one line for each accepted order that has no result or is not cleared: what Takt says of it.
+func (d *demo) waiting(ctx context.Context, store *jobstore.Store) ([]string, error) {
+	d.mu.Lock()
+	var open []string
+	for id := range d.accepted {
+		if !d.results[id] || !d.cleared[id] {
+			open = append(open, id)
+		}
+	}
+	d.mu.Unlock()
+	slices.Sort(open)
+	lines := make([]string, len(open))
+	for i, id := range open {
+		snap, err := store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(id)})
+		if err != nil {
+			return nil, err
+		}
+		lines[i] = id + ": " + outstanding(snap)
+	}
+	return lines, nil
+}
+
+// outstanding says what an order waits for.
+func outstanding(snap *jobstore.Snapshot) string {
+	if snap.Job == nil {
+		return "Takt does not have it"
+	}
+	state := snap.Job.State.String()
+	if snap.Job.State.Clearable() {
+		return state + ", its result or the answer to Clear has not come"
+	}
+	x := snap.Execution
+	if x == nil {
+		return state + ", its recipe has not begun"
+	}
+	var open []string
+	for _, e := range x.Actions {
+		switch e.State {
+		case recipe.ActionDispatched:
+			open = append(open, fmt.Sprintf("%s is not answered (%s, attempt %d)", e.Name, e.TypeID, e.Attempt))
+		case recipe.ActionWaiting:
+			open = append(open, fmt.Sprintf("%s waits for an event (%s)", e.Name, e.TypeID))
+		}
+	}
+	if len(open) == 0 {
+		return fmt.Sprintf("%s, at step %s", state, x.CurrentStep)
+	}
+	return state + ", " + strings.Join(open, "; ")
+}
+
+// finish waits until the publisher has caught up, checks what must agree, and makes the report from the logs. To an error of a demo
+// that ended early it adds the orders that are outstanding.
 func (d *demo) finish(ctx context.Context, runErr error) (*report, error) {
 	r, err := makeReport(d.mesLog(), d.stationLog(), string(d.example.orders[0].Scope))
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
+	store, err := d.openStore(ctx)
+	if err != nil {
+		return r, errors.Join(runErr, err)
+	}
+	defer store.Close()
+	var early *endedEarly
+	if errors.As(runErr, &early) {
+		lines, err := d.waiting(ctx, store)
+		if err != nil {
+			return r, errors.Join(runErr, err)
+		}
+		runErr = &exitError{exitFailed, fmt.Errorf("%w; outstanding are %d job orders%s", runErr, len(lines), strings.Join(append([]string{""}, lines...), "\n  "))}
+	}
 	d.progress.say("checking what must agree")
-	violations, err := d.check(ctx)
+	violations, err := d.check(ctx, store)
 	if err != nil {
 		return r, errors.Join(runErr, err)
 	}
@@ -391,15 +468,15 @@ func (d *demo) finish(ctx context.Context, runErr error) (*report, error) {
 	return r, runErr
 }
 
-// check is `takt check`; what is just being done is not held against anybody for a few seconds.
-func (d *demo) check(ctx context.Context) ([]string, error) {
+// openStore connects to the store to look at it.
+func (d *demo) openStore(ctx context.Context) (*jobstore.Store, error) {
 	o := d.storeOptions(d.infra.InProcess, d.log)
 	o.Instance = "demo-check"
-	store, err := jobstore.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
+	return jobstore.Open(ctx, o)
+}
+
+// check is `takt check`; what is just being done is not held against anybody for a few seconds.
+func (d *demo) check(ctx context.Context, store *jobstore.Store) ([]string, error) {
 	conn, hangUp, err := d.dial(ctx, "takt-demo-check-"+randomHex(4))
 	if err != nil {
 		return nil, err

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +35,92 @@ func TestDemoSeesALostResult(t *testing.T) {
 	}
 	if r.Orders != 8 || r.Results != 7 || r.Lost != 1 || r.Cleared != 8 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// edit replaces text in a file of an example, and fails if the file does not have it.
+func edit(t *testing.T, file, old, new string, n int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("%s does not have %q", file, old)
+	}
+	rig.Write(t, file, strings.Replace(string(text), old, new, n))
+}
+
+// runDemo runs takt demo and reads its report.
+func runDemo(t *testing.T, args ...string) (code int, r report, errOut string) {
+	t.Helper()
+	var out, said bytes.Buffer
+	code = run(append([]string{"demo", "--json", "--data", t.TempDir()}, args...), nil, &out, &said)
+	if err := json.Unmarshal([]byte(lastLine(out.String())), &r); err != nil {
+		t.Fatalf("no report: %v\n%s", err, said.String())
+	}
+	return code, r, said.String()
+}
+
+// The demo names each refusal when it happens, and waits for accepted orders alone: with none it ends at once, long before
+// the outage and the limit are over (find-O22).
+func TestDemoOrdersRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		refused int
+		args    []string
+	}{
+		"all":  {4, []string{"--outage", "1h", "--timeout", "1h"}},
+		"half": {2, []string{"--outage", "100ms", "--timeout", "1h"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := rig.Cell(t, 4, "5ms..20ms")
+			edit(t, filepath.Join(dir, "orders.json"), "press-1", "press-9", test.refused)
+			code, r, errOut := runDemo(t, append(test.args, "--example", dir)...)
+			if code != exitFailed {
+				t.Errorf("exit status %d, want %d", code, exitFailed)
+			}
+			accepted := 4 - test.refused
+			if r.Refused != test.refused || r.Orders != accepted || r.Results != accepted || r.Cleared != accepted || r.Lost != 0 || len(r.Violations) > 0 {
+				t.Errorf("%+v", r)
+			}
+			for i := range 4 {
+				want, reason := 0, fmt.Sprintf("JO-%03d: mes: StoreAndStart refused", i+1)
+				if i%2 == 1 {
+					reason = fmt.Sprintf("JO-%03d: mes: Store refused", i+1)
+				}
+				if i < test.refused {
+					want = 1
+				}
+				if got := strings.Count(errOut, reason); got != want {
+					t.Errorf("%q is there %d times, want %d\n%s", reason, got, want, errOut)
+				}
+			}
+			if got := strings.Count(errOut, `"press-9"`); got != test.refused {
+				t.Errorf("the reason is there %d times, want %d\n%s", got, test.refused, errOut)
+			}
+			if want := fmt.Sprintf("takt: refused %d of 4 job orders", test.refused); !strings.Contains(errOut, want) {
+				t.Errorf("no %q in\n%s", want, errOut)
+			}
+		})
+	}
+}
+
+// A demo that gives up names the orders that are outstanding and what they wait for. The report is printed all the same.
+func TestDemoGivesUp(t *testing.T) {
+	t.Parallel()
+	dir := rig.Cell(t, 2, "5ms..20ms")
+	edit(t, filepath.Join(dir, "equipment.yaml"), "press.v1\n    takes: 5ms..20ms", "press.v1\n    takes: 10h", 1)
+	edit(t, filepath.Join(dir, "recipe.json"), `press.v1", "TimeoutSeconds": 12`, `press.v1", "TimeoutSeconds": 86400`, 1)
+	code, r, errOut := runDemo(t, "--example", dir, "--timeout", "15s", "--outage", "10ms")
+	if code != exitFailed || r.Orders != 2 || r.Lost != 2 || r.Store == "" {
+		t.Errorf("exit status %d, %+v", code, r)
+	}
+	for _, want := range []string{"gave up after 15s; outstanding are 2 job orders\n", "  JO-001: Running, ", "  JO-002: Running, ", " is not answered (com.acme.test.press.v1, attempt 1)"} {
+		if !strings.Contains(errOut, want) {
+			t.Errorf("no %q in\n%s", want, errOut)
+		}
 	}
 }
 

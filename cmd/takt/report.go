@@ -148,7 +148,7 @@ type orderReport struct {
 	Commands, Repeats        int
 	Rework                   int // times an action was carried out again
 	Took                     time.Duration
-	Cleared                  bool
+	Cleared, Refused         bool
 
 	given time.Time // when the MES had the result, which may be before it knew that the order was accepted
 }
@@ -199,7 +199,8 @@ func (b *reportBuilder) mes(e mesEntry) {
 		b.order(e.Scope, e.Order)
 	case mesRefused:
 		b.Refused++
-		b.order(e.Scope, e.Order).Why = e.Why
+		o := b.order(e.Scope, e.Order)
+		o.Refused, o.Why = true, e.Why
 	case mesResult:
 		o := b.order(e.Scope, e.Order)
 		if o.State != "" {
@@ -274,17 +275,30 @@ func (b *reportBuilder) finish() {
 
 // good is what the exit status says.
 func (r *report) good() bool {
-	return r.Lost == 0 && r.DuplicateResults == 0 && r.ExecutedTwice == 0 && len(r.Violations) == 0 && r.Orders > 0
+	return r.Refused == 0 && r.Lost == 0 && r.DuplicateResults == 0 && r.ExecutedTwice == 0 && len(r.Violations) == 0 && r.Orders > 0
+}
+
+// failures says why the report is not good.
+func (r *report) failures() string {
+	text := fmt.Sprintf("lost %d, results twice %d, commands twice %d, broken invariants %d", r.Lost, r.DuplicateResults, r.ExecutedTwice, len(r.Violations))
+	if r.Refused > 0 {
+		text = fmt.Sprintf("refused %d of %d job orders, ", r.Refused, r.Refused+r.Orders) + text
+	}
+	return text
 }
 
 func (r *report) print(out io.Writer) error {
 	t := newTable(out, "JOB ORDER", "SCOPE", "STATE", "COMMANDS", "REWORK", "TOOK", "CLEARED", "")
 	for _, o := range r.orders {
 		state, took := o.State, o.Took.Round(10*time.Millisecond).String()
-		if state == "" {
+		why := o.Why
+		switch {
+		case o.Refused:
+			state, took, why = "REFUSED", "-", "" // the reason was printed when it was refused
+		case state == "":
 			state, took = "NO RESULT", "-"
 		}
-		t.row(o.Order, o.Scope, state, strconv.Itoa(o.Commands), strconv.Itoa(o.Rework), took, yesNo(o.Cleared), o.Why)
+		t.row(o.Order, o.Scope, state, strconv.Itoa(o.Commands), strconv.Itoa(o.Rework), took, yesNo(o.Cleared), why)
 	}
 	if err := t.flush(); err != nil {
 		return err

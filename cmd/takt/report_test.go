@@ -47,8 +47,8 @@ func TestReport(t *testing.T) {
 		}, true},
 		"refused": {accepted + result + `{"kind":"refused","scope":"m42","order":"JO-2","why":"no such press"}` + "\n", "", report{
 			Orders: 1, Ended: 1, Results: 1, Refused: 1,
-			orders: []orderReport{{Scope: "m42", Order: "JO-1", State: "Ended_Completed", Took: 2e9}, {Scope: "m42", Order: "JO-2", Why: "no such press"}},
-		}, true},
+			orders: []orderReport{{Scope: "m42", Order: "JO-1", State: "Ended_Completed", Took: 2e9}, {Scope: "m42", Order: "JO-2", Refused: true, Why: "no such press"}},
+		}, false},
 		"aborted": {accepted + strings.Replace(result, "Ended_Completed", "Aborted", 1), "", report{
 			Orders: 1, Aborted: 1, Results: 1, orders: []orderReport{{Scope: "m42", Order: "JO-1", State: "Aborted", Took: 2e9}},
 		}, true},
