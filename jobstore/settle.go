@@ -63,16 +63,13 @@ type ScopeIndex struct {
 // trip, whatever the number. ErrLeaseLost: another process publishes, nothing was written. It may be repeated: a seq is taken
 // only for what changed since the last.
 func (s *Store) Settle(ctx context.Context, l *Lease, settlements ...Settlement) ([]ScopeIndex, error) {
-	calls := make([]call, len(settlements))
-	for i, settled := range settlements {
-		var err error
-		if calls[i], err = s.settlement(l, settled); err != nil {
-			return nil, err
-		}
+	calls, err := s.notes(l, settlements, "")
+	if err != nil || len(calls) == 0 {
+		return nil, err
 	}
 	var indexes []ScopeIndex
-	for i, reply := range s.callAll(ctx, snapshotScript, calls) {
-		index, err := s.settled(reply, settlements[i])
+	for i, reply := range s.rdb.DoMulti(ctx, s.commands(calls)...) {
+		index, err := s.settled(s.orEval(ctx, calls[i], reply), settlements[i])
 		if err != nil {
 			return nil, fmt.Errorf("jobstore: settle %s: %w", index.Scope, err)
 		}
@@ -86,8 +83,9 @@ func (s *Store) Settle(ctx context.Context, l *Lease, settlements ...Settlement)
 func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
 	scope := string(settled.Scope)
 	c := call{
-		keys: []string{l.Key, s.keys.PubIndex(scope), s.keys.PubDone(scope), s.keys.PubSeq(scope), s.keys.PubDirty()},
-		args: []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index)},
+		script: snapshotScript,
+		keys:   []string{l.Key, s.keys.PubIndex(scope), s.keys.PubDone(scope), s.keys.PubSeq(scope), s.keys.PubDirty()},
+		args:   []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index)},
 	}
 	for _, j := range settled.Jobs {
 		done, gone := "", ""
@@ -147,7 +145,7 @@ func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (Scope
 	for i := range index.Jobs {
 		id, raw, rawDone := want[2*i], want[2*i+1], done[want[2*i]]
 		index.at[id] = i
-		if last := settlement.Last.job(id); last != nil && string(last.raw) == raw && last.rawDone == rawDone {
+		if last := settlement.Last.Job(isa95.JobOrderID(id)); last != nil && string(last.raw) == raw && last.rawDone == rawDone {
 			index.Jobs[i] = *last
 			continue
 		}
@@ -159,12 +157,12 @@ func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (Scope
 	return index, nil
 }
 
-// job is the entry of a job order, nil if there is none.
-func (x *ScopeIndex) job(id string) *RetainedJob {
+// Job is the entry of a job order, nil if there is none.
+func (x *ScopeIndex) Job(id isa95.JobOrderID) *RetainedJob {
 	if x == nil {
 		return nil
 	}
-	if i, ok := x.at[id]; ok {
+	if i, ok := x.at[string(id)]; ok {
 		return &x.Jobs[i]
 	}
 	return nil
@@ -173,38 +171,38 @@ func (x *ScopeIndex) job(id string) *RetainedJob {
 // ChangesQuery asks for what changed.
 type ChangesQuery struct {
 	After  string        // id of the entry read last; "0-0" = none
+	Settle []Settlement  // to be noted, without an index
 	Cursor string        // to be remembered as the last entry published; "" = as it is
 	Count  int           // entries at most
 	Block  time.Duration // how long to wait for the first
 }
 
-// PublishedChanges remembers the cursor and waits for the next changes of all scopes, none if none came in time. One round trip.
-// missed says that entries after q.After may have been trimmed unread (E-P7). ErrLeaseLost: another process publishes.
+// PublishedChanges notes what was published, remembers the cursor and waits for the next changes of all scopes, none if none came
+// in time. One round trip. missed says that entries after q.After may have been trimmed unread (E-P7). ErrLeaseLost: another process
+// publishes. After any error what was to be noted and remembered may be so or not; both may be repeated.
 func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) (changes []ChangeEntry, missed bool, err error) {
 	// No deadline, but an end: the client library does not heed the end of a context that has a deadline while it blocks.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(q.Block+answerTimeout, func() { cancel(context.DeadlineExceeded) }).Stop()
 	stream := s.keys.ChangesAll()
-	var commands []rueidis.Completed
-	cursor := s.cursor(l, q.Cursor)
-	if q.Cursor != "" {
-		commands = append(commands, s.evalsha(cursorScript, cursor))
+	before, err := s.notes(l, q.Settle, q.Cursor)
+	if err != nil {
+		return nil, false, err
 	}
+	commands := s.commands(before)
 	// What was read last is looked for after the read: if it is still there, nothing behind it was trimmed before.
 	commands = append(commands,
 		s.rdb.B().Xread().Count(int64(q.Count)).Block(max(q.Block.Milliseconds(), 1)).Streams().Key(stream).Id(q.After).Build(),
 		s.rdb.B().Xrange().Key(stream).Start(q.After).End(q.After).Build())
 	replies := s.rdb.DoMulti(ctx, commands...)
-	if q.Cursor != "" {
-		if err := s.cursorReply(ctx, cursor, replies[0]); err != nil {
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrLeaseLost) {
-				err = fmt.Errorf("jobstore: changes: %w", cause)
-			}
-			return nil, false, err
+	if err := s.noted(ctx, before, q.Settle, replies); err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrLeaseLost) {
+			err = fmt.Errorf("jobstore: changes: %w", cause)
 		}
-		replies = replies[1:]
+		return nil, false, err
 	}
+	replies = replies[len(before):]
 	entries, err := replies[0].AsXRead()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		if cause := context.Cause(ctx); cause != nil {
@@ -228,10 +226,53 @@ func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) 
 // answerTimeout bounds the wait for an answer beyond the time that the server was told to wait.
 const answerTimeout = 5 * time.Second
 
-// SaveCursor remembers the last entry published. ErrLeaseLost: another process publishes, nothing was written.
-func (s *Store) SaveCursor(ctx context.Context, l *Lease, id string) error {
-	c := s.cursor(l, id)
-	return s.cursorReply(ctx, c, s.rdb.Do(ctx, s.evalsha(cursorScript, c)))
+// SaveCursor notes what was published and remembers the last entry published, "" = as it is. One round trip. ErrLeaseLost: another
+// process publishes, nothing was written.
+func (s *Store) SaveCursor(ctx context.Context, l *Lease, id string, settlements ...Settlement) error {
+	calls, err := s.notes(l, settlements, id)
+	if err != nil || len(calls) == 0 {
+		return err
+	}
+	return s.noted(ctx, calls, settlements, s.rdb.DoMulti(ctx, s.commands(calls)...))
+}
+
+// notes are the calls that note settlements, and then the cursor unless it is "".
+func (s *Store) notes(l *Lease, settlements []Settlement, cursor string) ([]call, error) {
+	calls := make([]call, 0, len(settlements)+1)
+	for _, settled := range settlements {
+		c, err := s.settlement(l, settled)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, c)
+	}
+	if cursor != "" {
+		calls = append(calls, call{
+			script: cursorScript, keys: []string{l.Key, s.keys.Cursors()}, args: []string{l.Token, cursor},
+		})
+	}
+	return calls, nil
+}
+
+// noted reads the replies to notes.
+func (s *Store) noted(ctx context.Context, calls []call, settlements []Settlement, replies []rueidis.RedisResult) error {
+	for i, c := range calls {
+		reply := s.orEval(ctx, c, replies[i])
+		if i < len(settlements) {
+			if _, err := s.settled(reply, settlements[i]); err != nil {
+				return fmt.Errorf("jobstore: settle %s: %w", settlements[i].Scope, err)
+			}
+			continue
+		}
+		written, err := reply.AsBool()
+		switch {
+		case err != nil:
+			return fmt.Errorf("jobstore: save cursor: %w", err)
+		case !written:
+			return fmt.Errorf("jobstore: save cursor: %w", ErrLeaseLost)
+		}
+	}
+	return nil
 }
 
 // Cursor is the id of the last change that is published, "" if none ever was.
@@ -241,21 +282,6 @@ func (s *Store) Cursor(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("jobstore: cursor: %w", err)
 	}
 	return id, nil
-}
-
-func (s *Store) cursor(l *Lease, id string) call {
-	return call{keys: []string{l.Key, s.keys.Cursors()}, args: []string{l.Token, id}}
-}
-
-func (s *Store) cursorReply(ctx context.Context, c call, r rueidis.RedisResult) error {
-	written, err := s.orEval(ctx, cursorScript, c, r).AsBool()
-	switch {
-	case err != nil:
-		return fmt.Errorf("jobstore: save cursor: %w", err)
-	case !written:
-		return fmt.Errorf("jobstore: save cursor: %w", ErrLeaseLost)
-	}
-	return nil
 }
 
 // DeadLetter is a change that cannot be published.
@@ -291,33 +317,25 @@ func (s *Store) BuryChanges(ctx context.Context, l *Lease, letters ...DeadLetter
 func (s *Store) RetainedKey(scope isa95.Scope) string { return s.keys.PubIndex(string(scope)) }
 
 // call is one call of a script.
-type call struct{ keys, args []string }
-
-func (s *Store) evalsha(sc *script.Script, c call) rueidis.Completed {
-	sum := sha1.Sum([]byte(sc.Source()))
-	return s.rdb.B().Evalsha().Sha1(hex.EncodeToString(sum[:])).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+type call struct {
+	script     *script.Script
+	keys, args []string
 }
 
-// callAll runs one script for all calls in one pipeline.
-func (s *Store) callAll(ctx context.Context, sc *script.Script, calls []call) []rueidis.RedisResult {
-	if len(calls) == 0 {
-		return nil
-	}
+// commands send calls in a pipeline; the replies go through orEval.
+func (s *Store) commands(calls []call) []rueidis.Completed {
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
-		commands[i] = s.evalsha(sc, c)
+		sum := sha1.Sum([]byte(c.script.Source()))
+		commands[i] = s.rdb.B().Evalsha().Sha1(hex.EncodeToString(sum[:])).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 	}
-	replies := s.rdb.DoMulti(ctx, commands...)
-	for i := range replies {
-		replies[i] = s.orEval(ctx, sc, calls[i], replies[i])
-	}
-	return replies
+	return commands
 }
 
 // orEval sends the text of the script if the server did not know it (E-S20).
-func (s *Store) orEval(ctx context.Context, sc *script.Script, c call, r rueidis.RedisResult) rueidis.RedisResult {
+func (s *Store) orEval(ctx context.Context, c call, r rueidis.RedisResult) rueidis.RedisResult {
 	if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
-		return sc.Run(ctx, s.rdb, c.keys, c.args...)
+		return c.script.Run(ctx, s.rdb, c.keys, c.args...)
 	}
 	return r
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/taktworks/takt/jobstore"
 )
 
-// batch publishes what changed: topics of job orders, then what the broker acknowledged of them, then one state index for each
-// changed scope (E-P16, D9). Three round trips to Redis, the read of the changes included, whatever the number of job orders.
+// batch publishes what changed: topics of job orders, then one state index for each changed scope, then the deletion of topics
+// that no index names any more. Three round trips to Redis, the read of the changes included, whatever the number of job orders
+// (E-P16, D9): what was deleted is noted with the next read.
 func (t *term) batch(ctx, work context.Context, l *looked) error {
 	if err := t.bury(work, l.letters...); err != nil {
 		return err
@@ -41,22 +42,21 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 			}
 		}
 	}
-	if err := t.publishJobs(work, jobs); err != nil {
+	if err := t.put(work, jobs); err != nil {
 		return err
 	}
-	settled := make(map[isa95.Scope][]jobstore.SettledJob)
-	for _, j := range jobs {
-		if s, ok := t.settled(j); ok {
-			settled[j.Scope] = append(settled[j.Scope], s)
-		}
-	}
+	settled := t.settled(jobs)
 	var settlements []jobstore.Settlement
 	for _, scope := range l.scopes {
 		if _, ok := l.jobs[scope]; ok {
 			settlements = append(settlements, t.settlement(scope, settled[scope]))
 		}
 	}
-	if err := t.publishIndexes(work, settlements, false); err != nil {
+	shown, err := t.publishIndexes(work, settlements, false)
+	if err != nil {
+		return err
+	}
+	if err := t.remove(work, jobs, shown); err != nil {
 		return err
 	}
 	t.stats.waiting.Store(int64(len(t.refused.topics)))
@@ -102,44 +102,67 @@ type job struct {
 	*jobstore.RetainedJob
 	order, result action
 	published     jobstore.Published // what the broker has
-	refused       bool               // part of it was
+	noted         jobstore.Published // what pubdone says, or will
+	waits         bool               // part of it is to be tried again
 }
+
+func (j *job) removes() bool { return j.order == remove || j.result == remove }
+
+// gone says that the topics shall be deleted: the order was cleared or cancelled (E-P3), or nothing is known of it.
+func gone(r *jobstore.RetainedJob) bool { return !r.Listed || r.Want.Gone }
 
 // plan says what is to be done for a job order, nil for nothing. has is what the broker really has, nil if it was not asked;
 // again publishes also what it has.
 func (t *term) plan(r *jobstore.RetainedJob, has *found, again bool) *job {
 	want := t.opt.wanted(r)
-	j := &job{RetainedJob: r, published: r.Done}
+	j := &job{RetainedJob: r, published: has.published(r), noted: r.Done}
 	switch {
-	case r.Err != nil:
+	case r.Err != nil && !unpublishable(r):
 		return nil
+	case r.Err != nil:
+		j.published.Refused = j.published.Order == ""
 	case !r.Listed && r.Done == (jobstore.Published{}) && !has.any(r.JobOrderID):
 		return nil // a replay of an entry of an order that is gone (E-P12)
-	case !r.Listed || r.Want.Gone: // E-P3: cleared or cancelled
+	case gone(r):
 		j.order, j.result = remove, remove
 		return j
-	}
-	decide := func(want, done string, broker likeness) action {
-		switch {
-		case want == "" && (done != "" || broker != same):
-			return remove
-		case want != "" && (again || done != want || broker != same):
-			return put
+	default:
+		decide := func(want, done string, broker likeness) action {
+			switch {
+			case want == "" && (done != "" || broker != same):
+				return remove
+			case want != "" && (again || done != want || broker != same):
+				return put
+			}
+			return keep
 		}
-		return keep
+		j.order = decide(want.Order, r.Done.Order, has.order(t.opt, r, want.Order))
+		j.result = decide(want.Result, r.Done.Result, has.result(t.opt, r, want.Result))
 	}
-	j.order = decide(want.Order, r.Done.Order, has.order(t.opt, r, want.Order))
-	j.result = decide(want.Result, r.Done.Result, has.result(t.opt, r, want.Result))
-	if j.order == keep && j.result == keep {
+	if j.order == keep && j.result == keep && j.published == j.noted {
 		return nil
 	}
 	return j
 }
 
-// settled says what is to be noted of a job order, false if nothing.
-func (t *term) settled(j *job) (jobstore.SettledJob, bool) {
-	s := jobstore.SettledJob{Job: j.RetainedJob, Published: j.published}
-	s.Gone = !j.refused && j.order == remove && j.result == remove && (!j.Listed || j.Want.Gone)
-	s.Shown = t.opt.hasResult(j.RetainedJob, j.Done) != t.opt.hasResult(j.RetainedJob, j.published)
-	return s, s.Gone || j.published != j.Done
+// unpublishable says of a job order with an error that its entry in the index is right, so that it is its documents that
+// cannot be read.
+func unpublishable(r *jobstore.RetainedJob) bool {
+	_, err := isa95.ParseJobOrderID(string(r.JobOrderID))
+	return err == nil && !gone(r) && r.Want.Order != ""
+}
+
+// settled is what is to be noted of job orders, by scope.
+func (t *term) settled(jobs []*job) map[isa95.Scope][]jobstore.SettledJob {
+	settled := make(map[isa95.Scope][]jobstore.SettledJob)
+	for _, j := range jobs {
+		if j.published == j.noted {
+			continue
+		}
+		settled[j.Scope] = append(settled[j.Scope], jobstore.SettledJob{
+			Job: j.RetainedJob, Published: j.published, Shown: t.opt.shows(j.RetainedJob, j.noted) != t.opt.shows(j.RetainedJob, j.published),
+		})
+		j.noted = j.published
+	}
+	return settled
 }

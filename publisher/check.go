@@ -13,6 +13,7 @@ import (
 const (
 	nextPublish = "is a publisher running, and the broker up? `takt serve --roles publisher`"
 	nextStore   = "`takt check` of the store says more"
+	nextRefused = "the publisher's log and publisher:deadletter have the reason"
 )
 
 // Check compares what the retained topics shall be with what the publisher noted and with what a broker has retained under
@@ -97,6 +98,11 @@ func (c *checker) job(r *jobstore.RetainedJob, f *found) {
 		return
 	}
 	want := c.opt.wanted(r)
+	if r.Done.Refused {
+		c.violation(nextRefused, "topic %s is not published, and the state index shows the order without it: the broker refuses it, or it has no readable document",
+			c.opt.orderTopic(r.Scope, r.JobOrderID))
+		return
+	}
 	c.topic(c.opt.orderTopic(r.Scope, r.JobOrderID), want.Order, r.Done.Order, f.order(c.opt, r, want.Order))
 	c.topic(c.opt.resultTopic(r.Scope, r.JobOrderID), want.Result, r.Done.Result, f.result(c.opt, r, want.Result))
 }

@@ -46,6 +46,7 @@ func (p *plant) told(scope isa95.Scope) {
 		p.t.Errorf("%s: index %+v", scope, x)
 	}
 	p.seqs(scope)
+	p.consistent(scope)
 }
 
 // nth calls f, once and in the background, with the n-th piece that passes a proxy from the client.
@@ -68,7 +69,7 @@ func TestRedisCutAtEveryCommand(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			p := newPlant(t)
-			for n := 1; n <= 20; n++ {
+			for n := 1; n <= 24; n++ {
 				proxy := testenv.CountingProxy(t, p.redis.URL)
 				through := func(s *setup) { s.redisURL = proxy.URL }
 				i := p.start(through)
@@ -97,7 +98,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			p := newPlant(t)
-			for n := 1; n <= 14; n++ {
+			for n := 1; n <= 24; n++ {
 				redis, broker := testenv.CountingProxy(t, p.redis.URL), testenv.CountingProxy(t, p.broker.URL)
 				victim := p.start(short, func(s *setup) { s.redisURL, s.brokerURL = redis.URL, broker.URL })
 				p.eventually("at work", func() error { return p.publishing(victim) })

@@ -10,79 +10,133 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// publishJobs publishes and deletes the topics of the jobs, all in flight together, and notes what the broker acknowledged.
-// An error means that the outcome of some is unknown.
-func (t *term) publishJobs(work context.Context, jobs []*job) error {
+// put publishes the topics of the jobs, all in flight together. An error means that the outcome of some is unknown.
+func (t *term) put(work context.Context, jobs []*job) error {
 	var messages []*message
 	for _, j := range jobs {
-		if err := t.messages(work, j, &messages); err != nil {
+		if err := t.puts(work, j, &messages); err != nil {
 			return err
 		}
 	}
-	err := t.deliver(work, messages)
-	if err != nil {
+	if err := t.send(work, messages); err != nil {
 		return err
 	}
-	for _, m := range messages {
-		topic := topicOf{m.job.Scope, m.job.JobOrderID}
-		if m.refusal != nil {
-			m.job.refused = true
-			t.refusal(topic, m)
-			continue
-		}
-		*m.published = m.revision
-		t.stats.topics.Add(1)
-	}
 	for _, j := range jobs {
-		if !j.refused {
-			t.refused.settled(topicOf{j.Scope, j.JobOrderID})
+		if j.order == put {
+			j.published.Refused = j.published.Order == ""
+		}
+		if !j.removes() {
+			t.done(j)
 		}
 	}
 	return nil
 }
 
-// messages adds the messages of one job order.
-func (t *term) messages(work context.Context, j *job, all *[]*message) error {
-	order := &message{job: j, topic: t.opt.orderTopic(j.Scope, j.JobOrderID), published: &j.published.Order}
-	result := &message{job: j, topic: t.opt.resultTopic(j.Scope, j.JobOrderID), published: &j.published.Result}
-	if j.order == remove {
-		*all = append(*all, order)
-	}
-	if j.result == remove {
-		*all = append(*all, result)
-	}
-	if j.order != put && j.result != put {
+// puts adds the messages that publish topics of one job order.
+func (t *term) puts(work context.Context, j *job, all *[]*message) error {
+	switch {
+	case j.order != put && j.result != put, j.Err != nil:
+		return nil
+	case j.Job != nil && j.Job.State.IsEnd(): // it ended since the index was read; that change comes
+		j.order, j.result = keep, keep
 		return nil
 	}
-	if j.Job != nil && j.Job.State.IsEnd() {
-		return nil // it ended since the index was read; that change comes
+	if j.order == put {
+		if j.Job == nil {
+			return t.buryNow(work, j.RetainedJob, errors.New("the job order has no document"))
+		}
+		payload, revision, err := t.opt.orderPayload(j.Job)
+		if err != nil {
+			return t.buryNow(work, j.RetainedJob, err)
+		}
+		*all = append(*all, t.orderMessage(j, payload, revision))
 	}
-	var err error
-	switch {
-	case j.order != put:
-	case j.Job == nil:
-		err = t.buryNow(work, j.RetainedJob, errors.New("the job order has no document"))
-	default:
-		var failed error
-		if order.payload, order.revision, failed = t.opt.orderPayload(j.Job); failed != nil {
-			err = t.buryNow(work, j.RetainedJob, failed)
-		} else {
-			*all = append(*all, order)
+	if j.result == put {
+		if j.Response == nil {
+			return t.buryNow(work, j.RetainedJob, errors.New("the job response has no document"))
+		}
+		payload, err := isa95.Marshal(j.Response)
+		if err != nil {
+			return t.buryNow(work, j.RetainedJob, err)
+		}
+		*all = append(*all, t.resultMessage(j, payload, j.ResultRevision))
+	}
+	return nil
+}
+
+// remove deletes the topics of the jobs that the broker's state indexes do not name; shown are these indexes. A topic that a later
+// commit made an index name again stays: that change comes. While the broker refuses an index, nothing that it named before is deleted.
+func (t *term) remove(work context.Context, jobs []*job, shown map[isa95.Scope]*jobstore.ScopeIndex) error {
+	var (
+		messages []*message
+		removed  []*job
+	)
+	for _, j := range jobs {
+		if !j.removes() {
+			continue
+		}
+		index := shown[j.Scope]
+		if index == nil {
+			if t.refused.has(topicOf{scope: j.Scope}) {
+				t.refused.add(topicOf{j.Scope, j.JobOrderID})
+			}
+			continue
+		}
+		now := index.Job(j.JobOrderID)
+		if now != nil && !gone(now) && (gone(j.RetainedJob) || t.opt.hasResult(now, now.Done)) {
+			continue
+		}
+		removed = append(removed, j)
+		if j.order == remove {
+			messages = append(messages, t.orderMessage(j, nil, ""))
+		}
+		if j.result == remove {
+			messages = append(messages, t.resultMessage(j, nil, ""))
 		}
 	}
-	switch {
-	case j.result != put || err != nil:
-	case j.Response == nil:
-		err = t.buryNow(work, j.RetainedJob, errors.New("the job response has no document"))
-	default:
-		payload, failed := isa95.Marshal(j.Response)
-		if failed != nil {
-			return t.buryNow(work, j.RetainedJob, failed)
-		}
-		result.payload, result.revision = payload, j.ResultRevision
-		*all = append(*all, result)
+	if err := t.send(work, messages); err != nil {
+		return err
 	}
-	return err
+	for _, j := range removed {
+		t.done(j)
+		s := jobstore.SettledJob{Job: j.RetainedJob, Published: j.published, Gone: gone(j.RetainedJob) && !j.waits}
+		if s.Gone || j.published != j.noted {
+			t.removed[j.Scope] = append(t.removed[j.Scope], s)
+		}
+	}
+	return nil
+}
+
+// send publishes messages and keeps what the broker took and what it refused.
+func (t *term) send(work context.Context, messages []*message) error {
+	if err := t.deliver(work, messages); err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if m.refusal != nil {
+			m.job.waits = true
+			t.refusal(topicOf{m.job.Scope, m.job.JobOrderID}, m)
+			continue
+		}
+		*m.published = m.revision
+		t.stats.topics.Add(1)
+	}
+	return nil
+}
+
+// done forgets the refusals of a job whose topics are as they shall be.
+func (t *term) done(j *job) {
+	if !j.waits {
+		t.refused.settled(topicOf{j.Scope, j.JobOrderID})
+	}
+}
+
+func (t *term) orderMessage(j *job, payload []byte, revision string) *message {
+	return &message{job: j, topic: t.opt.orderTopic(j.Scope, j.JobOrderID), published: &j.published.Order, payload: payload, revision: revision}
+}
+
+func (t *term) resultMessage(j *job, payload []byte, revision string) *message {
+	return &message{job: j, topic: t.opt.resultTopic(j.Scope, j.JobOrderID), published: &j.published.Result, payload: payload, revision: revision}
 }
 
 // message is one retained publish.

@@ -6,7 +6,12 @@
 //	 pubidx:{scope}   ──── what shall be ──►    publish order/{id}, result/{id} ──────────────►  PUBACK
 //	 pubdone:{scope}  ◄─── what the broker ──  2 note it, take seq and content of the index
 //	 pubseq:{scope}        acknowledged         publish state-index ──────────────────────────►  PUBACK
-//	 publisher:stream-cursors ◄──────────────  3 cursor, next changes
+//	                                            delete topics that it does not name ──────────►  PUBACK
+//	 publisher:stream-cursors ◄──────────────  3 note what is deleted, cursor, next changes
+//
+// In this order a reader of any index finds every topic that it names, on the way in and on the way out. What is deleted is noted
+// late: if the process dies before, the next one finds it in pubdone and deletes it again. An order whose topic the broker refuses, or
+// that has no readable document, stands in the index without one.
 //
 // It does not replay changes: it makes what the broker has equal to what the commits say it shall have (docs/adr/0002). So what a
 // change was does not matter, and whatever was missed is mended by looking at everything again, which is done when the

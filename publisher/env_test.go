@@ -49,6 +49,7 @@ type plant struct {
 
 	mu      sync.Mutex
 	heard   []mqtt.Message // in the order of arrival
+	forgot  int            // as many of them messages leaves out
 	changed chan struct{}
 }
 
@@ -244,12 +245,16 @@ func (p *plant) retained() map[string]mqtt.Message {
 	return all
 }
 
-// messages are those heard so far on topics that begin with one of the beginnings, below the prefix.
+// messages are those heard since forget on topics that begin with one of the beginnings, below the prefix.
 func (p *plant) messages(beginnings ...string) []mqtt.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return below(p.heard[p.forgot:], beginnings...)
+}
+
+func below(heard []mqtt.Message, beginnings ...string) []mqtt.Message {
 	var some []mqtt.Message
-	for _, m := range p.heard {
+	for _, m := range heard {
 		for _, b := range beginnings {
 			if strings.HasPrefix(m.Topic, prefix+"/"+b) {
 				some = append(some, m)
@@ -260,11 +265,11 @@ func (p *plant) messages(beginnings ...string) []mqtt.Message {
 	return some
 }
 
-// forget drops what was heard.
+// forget lets messages begin anew.
 func (p *plant) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heard = nil
+	p.forgot = len(p.heard)
 }
 
 // indexes are the state indexes heard of a scope.

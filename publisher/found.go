@@ -83,6 +83,18 @@ func (f *found) jobs() []isa95.JobOrderID {
 	return ids
 }
 
+// published is what of a job order's topics the broker has: what was noted, less what is missing there.
+func (f *found) published(r *jobstore.RetainedJob) jobstore.Published {
+	has := r.Done
+	if f != nil && f.orders[r.JobOrderID] == nil {
+		has.Order = ""
+	}
+	if f != nil && f.results[r.JobOrderID] == nil {
+		has.Result = ""
+	}
+	return has
+}
+
 func (f *found) any(id isa95.JobOrderID) bool {
 	return f != nil && (f.orders[id] != nil || f.results[id] != nil)
 }

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"maps"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -28,12 +29,14 @@ type stateIndex struct {
 	acknowledged
 }
 
-// publishIndexes settles, and publishes the state indexes that differ from what the broker has; again: all.
-func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settlement, again bool) error {
+// publishIndexes settles, and publishes the state indexes that differ from what the broker has; again: all. It returns those that
+// the broker has now.
+func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settlement, again bool) (map[isa95.Scope]*jobstore.ScopeIndex, error) {
 	indexes, err := t.store.Settle(work, t.lease, settlements...)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	shown := make(map[isa95.Scope]*jobstore.ScopeIndex, len(indexes))
 	var (
 		messages []*message
 		sent     []stateIndex
@@ -44,7 +47,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		payload, err := t.encode(index)
 		if err != nil {
 			if err := t.buryScope(work, index.Scope, err); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		}
@@ -54,6 +57,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		case next.seq == has.seq && next.content != has.content: // the store lost something: one number, two contents
 			forced = append(forced, jobstore.Settlement{Scope: index.Scope, Index: true, Floor: has.seq, Force: true, Last: index})
 		case next.seq == has.seq && !has.missing && !again:
+			shown[index.Scope] = index
 			t.refused.settled(topicOf{scope: index.Scope})
 		default:
 			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload}
@@ -62,7 +66,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		}
 	}
 	if err := t.deliver(work, messages); err != nil {
-		return err
+		return nil, err
 	}
 	for _, x := range sent {
 		topic := topicOf{scope: x.scope}
@@ -74,13 +78,15 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 			continue
 		}
 		t.refused.settled(topic)
-		t.indexes[x.scope] = x.acknowledged
+		t.indexes[x.scope], shown[x.scope] = x.acknowledged, x.index
 		t.stats.indexes.Add(1)
 	}
-	if len(forced) > 0 {
-		return t.publishIndexes(work, forced, again)
+	if len(forced) == 0 {
+		return shown, nil
 	}
-	return nil
+	more, err := t.publishIndexes(work, forced, again)
+	maps.Copy(shown, more)
+	return shown, err
 }
 
 // encode makes the payload of a state index.

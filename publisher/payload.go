@@ -31,6 +31,16 @@ func (o Options) hasResult(j *jobstore.RetainedJob, done jobstore.Published) boo
 	return want.Result != "" && done.Result == want.Result
 }
 
+// shown is what the state index shows of what the broker has of a job order.
+type shown struct{ listed, hasResult bool }
+
+func (o Options) shows(j *jobstore.RetainedJob, done jobstore.Published) shown {
+	return shown{!gone(j) && listed(done), o.hasResult(j, done)}
+}
+
+// listed says that the state index names the job order: once the broker has its order topic, or will not have it.
+func listed(done jobstore.Published) bool { return done.Order != "" || done.Refused }
+
 // orderRevision is the revision of order/{id}: the form of the payload counts.
 func (o Options) orderRevision(order, state string) string {
 	if o.OrderPayload == OrderWithState {
@@ -81,16 +91,16 @@ func (o Options) orderRevisionOf(payload []byte) string {
 }
 
 // stateIndex is the index of a scope without seq and time, jobs in the order of joborder:list: priority ascending, then id.
-// Orders in EndState are left out, and entries that cannot be read.
+// Orders in EndState are left out, entries that cannot be read, and orders whose topic is still to come.
 func (o Options) stateIndex(index *jobstore.ScopeIndex) isa95.StateIndex {
-	listed := make([]*jobstore.RetainedJob, 0, len(index.Jobs))
+	jobs := make([]*jobstore.RetainedJob, 0, len(index.Jobs))
 	for i := range index.Jobs {
 		j := &index.Jobs[i]
-		if _, err := isa95.ParseJobOrderID(string(j.JobOrderID)); err == nil && j.Err == nil && !j.Want.Gone {
-			listed = append(listed, j)
+		if _, err := isa95.ParseJobOrderID(string(j.JobOrderID)); err == nil && j.Err == nil && !j.Want.Gone && listed(j.Done) {
+			jobs = append(jobs, j)
 		}
 	}
-	slices.SortFunc(listed, func(a, b *jobstore.RetainedJob) int {
+	slices.SortFunc(jobs, func(a, b *jobstore.RetainedJob) int {
 		if a.Want.Priority != b.Want.Priority {
 			if a.Want.Priority < b.Want.Priority {
 				return -1
@@ -99,8 +109,8 @@ func (o Options) stateIndex(index *jobstore.ScopeIndex) isa95.StateIndex {
 		}
 		return strings.Compare(string(a.JobOrderID), string(b.JobOrderID))
 	})
-	x := isa95.StateIndex{Scope: string(index.Scope), Jobs: make([]isa95.StateIndexEntry, len(listed))}
-	for i, j := range listed {
+	x := isa95.StateIndex{Scope: string(index.Scope), Jobs: make([]isa95.StateIndexEntry, len(jobs))}
+	for i, j := range jobs {
 		state := j.Want.State
 		if state == nil {
 			state = []isa95.StateElement{}

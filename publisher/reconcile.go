@@ -28,6 +28,9 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 	if extent&all != 0 && t.refused.try() {
 		t.aside.again()
 	}
+	if err := t.save(work); err != nil {
+		return err
+	}
 	has, err := t.ask(work, extent, scopes)
 	if err != nil {
 		return err
@@ -45,13 +48,11 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 			return err
 		}
 	}
-	settlements, err := t.mend(ctx, work, has, extent, scopes)
-	if err != nil {
-		return err
-	}
-	announce := extent&again != 0 || extent&all != 0 && t.announce
-	for page := range slices.Chunk(settlements, pageSize) {
-		if err := t.publishIndexes(work, page, announce); err != nil {
+	for page := range slices.Chunk(scopes, pageSize) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := t.mend(ctx, work, has, extent, page); err != nil {
 			return err
 		}
 	}
@@ -71,7 +72,7 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 	if t.pos = last; last == "0" {
 		t.pos = beginning
 	}
-	return t.saveCursor(work)
+	return t.save(work)
 }
 
 // pageSize is how many job orders or scopes are read or published at once.
@@ -96,50 +97,56 @@ func (t *term) scopes(work context.Context) ([]isa95.Scope, error) {
 	return scopes, nil
 }
 
-// mend makes the topics of the job orders right, page by page, and returns the state indexes to take afterwards.
-func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, extent extent, scopes []isa95.Scope) ([]jobstore.Settlement, error) {
+// mend makes the topics of some scopes right: those of the job orders, page by page, then the state indexes, then it deletes what
+// these do not name.
+func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, extent extent, scopes []isa95.Scope) error {
+	queries := make([]jobstore.RetainedQuery, len(scopes))
+	for i, scope := range scopes {
+		queries[i].Scope = scope
+	}
+	read, err := t.store.Retained(work, queries...)
+	if err != nil {
+		return err
+	}
 	var (
 		jobs        []*job
 		settlements []jobstore.Settlement
 	)
-	for page := range slices.Chunk(scopes, pageSize) {
-		queries := make([]jobstore.RetainedQuery, len(page))
-		for i, scope := range page {
-			queries[i].Scope = scope
+	for _, s := range read {
+		if s.Err != nil {
+			if err := t.buryScope(work, s.Scope, s.Err); err != nil {
+				return err
+			}
+			continue
 		}
-		read, err := t.store.Retained(work, queries...)
+		t.know(s.Scope, has)
+		f := has[s.Scope]
+		if f == nil && has != nil {
+			f = new(found)
+		}
+		wrong, err := t.wrong(work, s, f, extent&again != 0)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, s := range read {
-			if s.Err != nil {
-				if err := t.buryScope(work, s.Scope, s.Err); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			t.know(s.Scope, has)
-			f := has[s.Scope]
-			if f == nil && has != nil {
-				f = new(found)
-			}
-			wrong, err := t.wrong(work, s, f, extent&again != 0)
-			if err != nil {
-				return nil, err
-			}
-			jobs = append(jobs, wrong...)
-			settlements = append(settlements, t.settlement(s.Scope, nil))
-		}
+		jobs = append(jobs, wrong...)
+		settlements = append(settlements, t.settlement(s.Scope, nil))
 	}
 	for page := range slices.Chunk(jobs, pageSize) {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		if err := t.mendPage(work, page); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return settlements, nil
+	shown, err := t.publishIndexes(work, settlements, extent&again != 0 || extent&all != 0 && t.announce)
+	if err != nil {
+		return err
+	}
+	if err := t.remove(work, jobs, shown); err != nil {
+		return err
+	}
+	return t.save(work)
 }
 
 // wrong lists the job orders of a scope whose topics are not as they shall be.
@@ -181,30 +188,20 @@ func (t *term) mendPage(work context.Context, page []*job) error {
 	if err := t.store.RetainedDocuments(work, read); err != nil {
 		return err
 	}
-	var readable []*job
 	for _, j := range page {
 		if err := t.buryJob(work, j.RetainedJob); err != nil {
 			return err
 		}
-		if j.Err == nil {
-			readable = append(readable, j)
-		}
 	}
-	if err := t.publishJobs(work, readable); err != nil {
+	if err := t.put(work, page); err != nil {
 		return err
 	}
-	settled := make(map[isa95.Scope]*jobstore.Settlement)
-	for _, j := range readable {
-		if s, ok := t.settled(j); ok {
-			if settled[j.Scope] == nil {
-				settled[j.Scope] = &jobstore.Settlement{Scope: j.Scope}
-			}
-			settled[j.Scope].Jobs = append(settled[j.Scope].Jobs, s)
-		}
-	}
 	var settlements []jobstore.Settlement
-	for _, s := range settled {
-		settlements = append(settlements, *s)
+	for scope, settled := range t.settled(page) {
+		settlements = append(settlements, jobstore.Settlement{Scope: scope, Jobs: settled})
+	}
+	for _, j := range page {
+		j.Job, j.Response = nil, nil
 	}
 	_, err := t.store.Settle(work, t.lease, settlements...)
 	return err

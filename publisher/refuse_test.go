@@ -56,8 +56,8 @@ func brokerRefuses(t *testing.T, config string) {
 	if now, _ := p.store.Cursor(t.Context()); now != cursor {
 		t.Errorf("the cursor moved from %s to %s past what was refused", cursor, now)
 	}
-	if done, _ := p.redisDo("HGETALL", p.keys.PubDone("denied")).AsStrMap(); len(done) != 0 {
-		t.Errorf("noted as acknowledged: %v", done)
+	if done, _ := p.redisDo("HGETALL", p.keys.PubDone("denied")).AsStrMap(); len(done) != 1 || done["JO-2"] != `{"refused":true}` {
+		t.Errorf("noted of what was refused: %v", done)
 	}
 	if p.check() == nil {
 		t.Error("Check finds nothing")
@@ -129,6 +129,76 @@ func TestRefusedOneByOne(t *testing.T) {
 			p.seqs(scope)
 		})
 	}
+}
+
+// A job order whose order topic the broker refuses stands in the index, without a result, until the broker takes it; Check reports it.
+func TestIndexNamesRefusedOrders(t *testing.T) {
+	p := newPlant(t)
+	g := new(gate)
+	p.start(g.through)
+	g.fail = func(topic string, _ []byte) error {
+		if strings.HasSuffix(topic, "/JO-1") {
+			return &mqtt.PublishError{Topic: topic, Code: 0x97, Reason: "quota exceeded"}
+		}
+		return nil
+	}
+	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
+	p.move(scope, "JO-2", isa95.Store)
+	p.eventually("both in the index", func() error {
+		if x := p.index(scope); len(x.Jobs) != 2 {
+			return fmt.Errorf("%+v", x)
+		}
+		return nil
+	})
+	if e := entry(p.index(scope), "JO-1"); e.HasResult || fmt.Sprint(e.State) != fmt.Sprint(isa95.State{Top: "Ended", Sub: "Completed"}.Elements()) {
+		t.Errorf("the refused order is listed as %+v", e)
+	}
+	if err := p.check(); err == nil || !strings.Contains(err.Error(), "topic app/jobs/m42/order/JO-1 is not published") {
+		t.Errorf("Check: %v", err)
+	}
+	g.set(func() { g.fail = nil })
+	p.inSync()
+	if e := entry(p.index(scope), "JO-1"); !e.HasResult {
+		t.Errorf("taken at last, it is listed as %+v", e)
+	}
+	if done, _ := p.redisDo("HGET", p.keys.PubDone("m42"), "JO-1").ToString(); strings.Contains(done, "refused") {
+		t.Errorf("still noted as refused: %s", done)
+	}
+	p.seqs(scope)
+}
+
+// While the broker refuses a state index, nothing that the index before it names is deleted.
+func TestNothingIsDeletedBeforeTheIndex(t *testing.T) {
+	p := newPlant(t)
+	g := new(gate)
+	i := p.start(g.through)
+	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
+	p.move(scope, "JO-2", isa95.Store)
+	p.inSync()
+	g.set(func() {
+		g.fail = func(topic string, _ []byte) error {
+			if strings.HasSuffix(topic, "/state-index") {
+				return &mqtt.SizeError{Size: 3 << 20, Max: 1 << 20}
+			}
+			return nil
+		}
+	})
+	p.move(scope, "JO-1", isa95.Clear)
+	p.eventually("refused twice", func() error {
+		if s := i.Stats(); s.Refused < 2 || s.Waiting != 2 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	if got := fmt.Sprint(topics(p.retained())); got != "[m42/order/JO-1 m42/order/JO-2 m42/result/JO-1 m42/state-index]" {
+		t.Errorf("retained: %s", got)
+	}
+	g.set(func() { g.fail = nil })
+	p.inSync()
+	if got := fmt.Sprint(topics(p.retained())); got != "[m42/order/JO-2 m42/state-index]" {
+		t.Errorf("retained: %s", got)
+	}
+	p.consistent(scope)
 }
 
 // A deletion that is refused is not forgotten, and neither is a refused refresh.

@@ -23,7 +23,8 @@ type term struct {
 
 	indexes map[isa95.Scope]acknowledged
 	refused *refusals
-	buried  map[string]bool // told already
+	removed map[isa95.Scope][]jobstore.SettledJob // deleted at the broker, to be noted before anything is read again
+	buried  map[string]bool                       // told already
 
 	nextAudit, nextRefresh time.Time
 	failures               int
@@ -33,7 +34,8 @@ func newTerm(p *Publisher, l *jobstore.Lease) *term {
 	now := time.Now()
 	return &term{
 		Publisher: p, lease: l, announce: true,
-		indexes: make(map[isa95.Scope]acknowledged), refused: newRefusals(), buried: make(map[string]bool),
+		indexes: make(map[isa95.Scope]acknowledged), refused: newRefusals(),
+		removed: make(map[isa95.Scope][]jobstore.SettledJob), buried: make(map[string]bool),
 		nextAudit: now.Add(p.opt.Audit), nextRefresh: now.Add(p.opt.Refresh),
 	}
 }
@@ -66,7 +68,7 @@ func (t *term) run(ctx context.Context) error {
 		}
 	}
 	if t.lease.Valid() {
-		if err := t.saveCursor(work); err != nil {
+		if err := t.save(work); err != nil {
 			t.log.Warn("publisher: the cursor was not saved", "err", err)
 		}
 	}
@@ -135,17 +137,31 @@ func (t *term) cursor() string {
 	return t.pos
 }
 
-// saveCursor does so, without waiting for the next read.
-func (t *term) saveCursor(work context.Context) error {
-	cursor := t.cursor()
-	if cursor == "" {
-		return nil
+// removals notes what was deleted.
+func (t *term) removals() []jobstore.Settlement {
+	var settlements []jobstore.Settlement
+	for scope, jobs := range t.removed {
+		settlements = append(settlements, jobstore.Settlement{Scope: scope, Jobs: jobs})
 	}
-	if err := t.store.SaveCursor(work, t.lease, cursor); err != nil {
+	return settlements
+}
+
+// save notes what was deleted and saves the cursor, without waiting for the next read.
+func (t *term) save(work context.Context) error {
+	cursor := t.cursor()
+	if err := t.store.SaveCursor(work, t.lease, cursor, t.removals()...); err != nil {
 		return err
 	}
-	t.saved = cursor
+	t.wrote(cursor)
 	return nil
+}
+
+// wrote keeps that removals and cursor are written.
+func (t *term) wrote(cursor string) {
+	clear(t.removed)
+	if cursor != "" {
+		t.saved = cursor
+	}
 }
 
 // changes waits for the next changes and says where to look, nil if there is nothing to do. What was refused and is due again
@@ -163,13 +179,11 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 		block = min(block, max(time.Until(due), time.Millisecond))
 	}
 	changes, missed, err := t.store.PublishedChanges(ctx, t.lease,
-		jobstore.ChangesQuery{After: t.pos, Cursor: cursor, Count: t.opt.Batch, Block: block})
+		jobstore.ChangesQuery{After: t.pos, Settle: t.removals(), Cursor: cursor, Count: t.opt.Batch, Block: block})
 	if err != nil {
 		return nil, err
 	}
-	if cursor != "" {
-		t.saved = cursor
-	}
+	t.wrote(cursor)
 	if missed {
 		if t.pos != beginning { // the first changes there ever were are not told from trimmed ones
 			t.stats.missed.Add(1)

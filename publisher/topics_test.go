@@ -32,8 +32,8 @@ func FuzzParseTopic(f *testing.F) {
 	})
 }
 
-// The state index lists the orders as the zset does, whatever the order they come in, without those that are gone; its content is what
-// it says and nothing else.
+// The state index lists the orders as the zset does, whatever the order they come in, without those that are gone and those whose topic is
+// still to come; its content is what it says and nothing else.
 func TestStateIndexOfAnyOrders(t *testing.T) {
 	o := Options{TopicPrefix: "a"}.withDefaults()
 	states := isa95.States()[1:]
@@ -45,14 +45,16 @@ func TestStateIndexOfAnyOrders(t *testing.T) {
 			j := jobstore.RetainedJob{Scope: "m42", JobOrderID: isa95.JobOrderID(fmt.Sprint("JO-", i)), Listed: true}
 			j.Want = jobstore.IndexEntry{State: state.Elements(), Priority: rapid.IntRange(-3, 3).Draw(t, "priority"), Gone: state.IsEnd(), Order: "o", Result: rapid.SampledFrom([]string{"", "r"}).Draw(t, "result")}
 			j.Done.Result = rapid.SampledFrom([]string{"", "r", "old"}).Draw(t, "done")
-			if !state.IsEnd() {
+			j.Done.Order = rapid.SampledFrom([]string{"", "o", "old"}).Draw(t, "done order")
+			j.Done.Refused = j.Done.Order == "" && rapid.Bool().Draw(t, "refused")
+			if !state.IsEnd() && (j.Done.Order != "" || j.Done.Refused) {
 				live++
 			}
 			index.Jobs = append(index.Jobs, j)
 		}
 		x := o.stateIndex(&index)
 		if len(x.Jobs) != live {
-			t.Fatalf("%d of %d live orders", len(x.Jobs), live)
+			t.Fatalf("%d of %d orders with a topic or a refusal", len(x.Jobs), live)
 		}
 		at := func(id string) *jobstore.RetainedJob {
 			return &index.Jobs[slices.IndexFunc(index.Jobs, func(j jobstore.RetainedJob) bool { return string(j.JobOrderID) == id })]
