@@ -1,13 +1,14 @@
-# Everything is run from here; .ci/run calls `make lint verify test`.
+# Everything is run from here; .ci/run calls `make lint test test-faults test-interop verify`.
 GO       ?= go
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 TESTS    ?= TestTaskFault
-TESTFLAGS ?= -race -timeout 9m
+TESTFLAGS ?= -race -timeout 30m
+TARGETS  ?= test
 
 .PHONY: help
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/takt
@@ -21,18 +22,25 @@ demo: build ## Run forty job orders from MES to machine and back, with an outage
 dev: build ## The same system, left running for use by hand
 	./bin/takt dev
 
-.PHONY: tools
-tools: ## Install what the tests need from Debian
-	@scripts/install-tools
-
-# Runs once for `make verify test`. The outcome of each test is kept in bin/results.json.
-.PHONY: results
-results: tools
-	@rm -f bin/results.json
-	@for m in $$(scripts/modules); do echo "# $$m"; CGO_ENABLED=1 $(GO) run ./internal/verify run -dir $$m -- $(TESTFLAGS) || exit 1; done
-
+# The three suites together run every test once; docs/testing.md says which test is where. Outcomes are kept in bin/results for `make verify`.
 .PHONY: test
-test: results ## Run all tests of all modules, with the race detector
+test: ## Unit, contract, golden, property and short end-to-end tests, with the race detector (5 min)
+	@scripts/install-tools base
+	@CGO_ENABLED=1 $(GO) run ./internal/verify run test -- $(TESTFLAGS)
+
+.PHONY: test-faults
+test-faults: ## Kills, outages, wrong clocks and bad networks, with real processes
+	@scripts/install-tools faults
+	@CGO_ENABLED=1 $(GO) run ./internal/verify run test-faults -- $(TESTFLAGS)
+
+.PHONY: test-interop
+test-interop: ## With ZooKeeper, TaskFlow and PostgreSQL, and the modules of go-workflows and of the benchmarks
+	@scripts/install-tools interop
+	@CGO_ENABLED=1 $(GO) run ./internal/verify run test-interop -- $(TESTFLAGS)
+
+.PHONY: test-busy
+test-busy: ## Run TARGETS (test) again while another program keeps every processor busy
+	@$(GO) run ./internal/verify busy -- $(MAKE) $(TARGETS) TESTFLAGS='$(TESTFLAGS) -count=1'
 
 .PHONY: cover
 cover: ## Coverage of the words: isa95 and recipe must stay above 90 %
@@ -43,13 +51,14 @@ lint: ## gofmt, vet, staticcheck and errorlint, in all modules
 	@for m in $$(scripts/modules); do echo "# $$m"; (cd $$m && $(CURDIR)/scripts/lint) || exit 1; done
 
 .PHONY: verify
-verify: results ## Generated docs are current, and every defect number is in a test that ran
+verify: ## Generated docs are current, all suites ran on these files, and every defect number is in a test that passed
 	@$(GO) run ./cmd/takt docs --check docs/reference
 	@scripts/cover isa95 recipe
 	@$(GO) run ./internal/verify numbers
 
 .PHONY: soak
-soak: tools ## Run the fault tests of tasks with their large numbers, and the mix of faults for SOAK; TESTS chooses some
+soak: ## Run the fault tests of tasks with their large numbers, and the mix of faults for SOAK; TESTS chooses some
+	@scripts/install-tools faults
 	TAKT_TEST_LONG=1 TAKT_TEST_SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 4h -v -run '$(TESTS)' ./test/fault
 
 .PHONY: fuzz
@@ -57,7 +66,8 @@ fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: bench
-bench: tools build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq, river and bare streams, boards beside TaskFlow, workflows beside go-workflows' backend (45 min)
+bench: build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq, river and bare streams, boards beside TaskFlow, workflows beside go-workflows' backend (45 min)
+	@scripts/install-tools interop
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	./bin/takt bench jobs --n 5000
 	./bin/takt bench tasks

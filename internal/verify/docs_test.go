@@ -11,7 +11,6 @@ import (
 )
 
 var (
-	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
 	quoted    = regexp.MustCompile("`([^`]*)`")
 	namedTest = regexp.MustCompile(`^(?:Test|Example|Fuzz|Benchmark)[A-Z]\w*$`)
 	folder    = regexp.MustCompile(`^[a-z/]+$`)

@@ -1,24 +1,21 @@
-// Command verify runs the tests of a module and keeps what ran, and says whether each number of numbers.txt is in a test
+// Command verify runs the tests of a suite and keeps how they ended, and says whether each number of numbers.txt is in a test
 // that ran and passed, or where else its line says.
 //
-//	verify run -results FILE [-dir MODULE] -- FLAGS OF go test     run all tests, append their outcome to FILE
-//	verify numbers -results FILE [-show]                           check the numbers against FILE
+//	verify run SUITE -- FLAGS OF go test     run test, test-faults or test-interop; the outcome goes to bin/results/SUITE.json
+//	verify numbers [-show]                   check the numbers against the outcomes of all suites
+//	verify busy -- PROGRAM                   run a program while another one keeps every processor busy
 package main
 
 import (
-	"bufio"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -35,35 +32,50 @@ func main() {
 	}
 }
 
+const results = "bin/results"
+
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("say run or numbers")
+		return errors.New("say run, numbers or busy")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
-	file := flags.String("results", "bin/results.json", "where the outcome of the tests is kept")
-	dir := flags.String("dir", ".", "folder of the module")
-	show := flags.Bool("show", false, "print where each number is")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
-	}
 	switch args[0] {
 	case "run":
-		return runTests(*file, *dir, flags.Args())
+		if len(args) == 1 {
+			return fmt.Errorf("say one of %q", suites)
+		}
+		if err := flags.Parse(args[2:]); err != nil {
+			return err
+		}
+		return runSuite(".", results, args[1], flags.Args(), os.Stdout)
 	case "numbers":
-		return check(numbersTxt, *file, *show)
+		show := flags.Bool("show", false, "print where each number is")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		now, err := tree(".")
+		if err != nil {
+			return err
+		}
+		return check(numbersTxt, results, now, *show)
+	case "busy":
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return busy(flags.Args())
+	case "burn": // of busy
+		return burn(os.Stdin)
 	}
-	return fmt.Errorf("%q is neither run nor numbers", args[0])
+	return fmt.Errorf("%q is none of run, numbers and busy", args[0])
 }
 
-// outcome is one line of the results file: a test that ended.
-type outcome struct{ Folder, Test, Action string }
-
-func check(numbers, file string, show bool) error {
+// check reports the numbers that no test shows whose outcome is in dir and of the files with the hash now.
+func check(numbers, dir, now string, show bool) error {
 	list, err := parseNumbers(numbers)
 	if err != nil {
 		return err
 	}
-	passed, err := readResults(file)
+	passed, err := readResults(dir, now)
 	if err != nil {
 		return err
 	}
@@ -104,103 +116,6 @@ func check(numbers, file string, show bool) error {
 		return errors.New(strings.Join(wrong, "\n"))
 	}
 	return nil
-}
-
-// readResults returns the tests that passed, as "folder TestName" and "folder TestName/subtest".
-func readResults(file string) (map[string]bool, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: run the tests first: make test", err)
-	}
-	passed := make(map[string]bool)
-	for line := range strings.Lines(string(text)) {
-		var o outcome
-		if err := json.Unmarshal([]byte(line), &o); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		if o.Action == "pass" {
-			passed[o.Folder+" "+o.Test] = true
-		}
-	}
-	return passed, nil
-}
-
-// runTests runs all tests of the module in dir, prints one line a package and what fails, and keeps the outcomes. A skipped
-// test is a failure: what cannot be tested here is not shown to work.
-func runTests(file, dir string, testFlags []string) error {
-	list := exec.Command("go", "list", "-m")
-	list.Dir = dir
-	module, err := list.Output()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	kept, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	cmd := exec.Command("go", append(append([]string{"test", "-json"}, testFlags...), "./...")...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	skipped, err := follow(out, os.Stdout, strings.TrimSpace(string(module)), filepath.ToSlash(dir), json.NewEncoder(kept))
-	if err := errors.Join(err, cmd.Wait()); err != nil {
-		return fmt.Errorf("go test: %w", err)
-	}
-	if len(skipped) > 0 {
-		return fmt.Errorf("skipped: %s", strings.Join(skipped, " "))
-	}
-	return nil
-}
-
-// follow reads what go test -json says: it shows one line a package and what failed tests said, keeps how tests ended, and returns those that were skipped.
-func follow(out io.Reader, show io.Writer, module, dir string, kept *json.Encoder) (skipped []string, err error) {
-	output := make(map[string][]string) // by test, shown when it fails
-	scan := bufio.NewScanner(out)
-	scan.Buffer(nil, 16<<20)
-	for scan.Scan() {
-		var e struct{ Action, Package, ImportPath, Test, Output string }
-		if json.Unmarshal(scan.Bytes(), &e) != nil {
-			fmt.Fprintln(show, scan.Text())
-			continue
-		}
-		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Join(dir, strings.TrimPrefix(e.Package, module))), "./")
-		name := folder + " " + e.Test
-		switch e.Action {
-		case "build-output":
-			fmt.Fprint(show, e.Output)
-		case "output":
-			output[name] = append(output[name], e.Output)
-			continue
-		case "fail":
-			fmt.Fprint(show, strings.Join(output[name], ""))
-		case "skip":
-			if e.Test != "" {
-				skipped = append(skipped, name)
-			}
-		case "pass":
-			if lines := output[name]; e.Test == "" && len(lines) > 0 {
-				fmt.Fprint(show, lines[len(lines)-1])
-			}
-		}
-		if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
-			delete(output, name)
-			if e.Test != "" {
-				if err := kept.Encode(outcome{folder, e.Test, e.Action}); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	return skipped, scan.Err()
 }
 
 // word is a number as it is written in tests. Those of the first job orders and of tasks have letters of their own; the behaviours of tasks have

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -86,7 +85,7 @@ func helper() {}
 	}
 }
 
-// What go test says is told apart: tests that passed, failed and were skipped are kept, what the failed ones said is shown, and one line a package.
+// What go test says is told apart: how tests ended is returned, what the failed ones said is shown, and one line a package.
 func TestFollow(t *testing.T) {
 	const said = `{"Action":"start","Package":"m/p"}
 {"Action":"run","Package":"m/p","Test":"TestGood"}
@@ -106,92 +105,124 @@ func TestFollow(t *testing.T) {
 no JSON at all
 {"Action":"pass","Package":"m","Test":"TestRoot"}
 `
-	var shown, kept strings.Builder
-	skipped, err := follow(strings.NewReader(said), &shown, "m", "sub", json.NewEncoder(&kept))
-	if err != nil || !slices.Equal(skipped, []string{"sub/p TestAway"}) {
-		t.Errorf("skipped %q, %v", skipped, err)
+	var shown strings.Builder
+	outcomes, err := follow(strings.NewReader(said), &shown, "m", "sub")
+	if err != nil {
+		t.Error(err)
 	}
 	if diff := cmp.Diff("bad.go:1: boom\nok m/p 0.1s\nr.go:1: syntax error\nno JSON at all\n", shown.String()); diff != "" {
 		t.Errorf("shown: %s", diff)
 	}
-	if diff := cmp.Diff(`{"Folder":"sub/p","Test":"TestGood","Action":"pass"}
-{"Folder":"sub/p","Test":"TestGood/sub","Action":"pass"}
-{"Folder":"sub/p","Test":"TestBad","Action":"fail"}
-{"Folder":"sub/p","Test":"TestAway","Action":"skip"}
-{"Folder":"sub","Test":"TestRoot","Action":"pass"}
-`, kept.String()); diff != "" {
-		t.Errorf("kept: %s", diff)
+	if diff := cmp.Diff([]outcome{
+		{"sub/p", "TestGood", "pass"}, {"sub/p", "TestGood/sub", "pass"}, {"sub/p", "TestBad", "fail"}, {"sub/p", "TestAway", "skip"}, {"sub", "TestRoot", "pass"},
+	}, outcomes); diff != "" {
+		t.Errorf("outcomes: %s", diff)
 	}
-	if _, err := follow(strings.NewReader(said), io.Discard, "m", ".", json.NewEncoder(fails{})); !errors.Is(err, errFull) {
-		t.Errorf("what cannot be kept: %v", err)
-	}
-	if _, err := follow(fails{}, io.Discard, "m", ".", json.NewEncoder(io.Discard)); !errors.Is(err, errFull) {
+	if _, err := follow(fails{}, io.Discard, "m", "."); !errors.Is(err, errFull) {
 		t.Errorf("what cannot be read: %v", err)
 	}
 }
 
 var errFull = errors.New("full")
 
-// fails neither reads nor writes.
+// fails cannot be read.
 type fails struct{}
 
-func (fails) Read([]byte) (int, error)  { return 0, errFull }
-func (fails) Write([]byte) (int, error) { return 0, errFull }
+func (fails) Read([]byte) (int, error) { return 0, errFull }
 
-// A number that is in no test that passed is an error that names it, and so are results that are not there or cannot be read. A number with lines of its own is where each of them says, or open.
+// A number that is in no test that passed is an error that names it. A number with lines of its own is where each of them says, or open.
 func TestCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
-	sets := "D1..D2\n"
-	if err := check(sets, "results.json", false); err == nil || !strings.Contains(err.Error(), "make test") {
-		t.Errorf("without results: %v", err)
+	if err := os.Mkdir("docs", 0o700); err != nil {
+		t.Fatal(err)
 	}
-	write := func(file string, lines ...string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile("docs/later.md", []byte("Not now,\nbut `later`.\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	said := func(test, action string) string {
-		text, err := json.Marshal(outcome{"p", test, action})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	write("docs/later.md", "Not now,", "but `later`.")
+	const sets = "D1..D2\n"
+	type outcomes []outcome
 	for name, c := range map[string]struct {
 		numbers string
-		results []string
+		results outcomes
 		want    string
 	}{
-		"in the names of tests":        {sets, []string{said("TestA/D1", "pass"), said("TestB_D2", "pass")}, ""},
-		"in a test that failed":        {sets, []string{said("TestA/D1", "pass"), said("TestB_D2", "fail")}, "in no test that ran: D2"},
-		"in a test that was skipped":   {sets, []string{said("TestA/D1", "skip"), said("TestB_D2", "pass")}, "in no test that ran: D1"},
-		"in a test that another needs": {"X-1 -> p TestA TestB/sub", []string{said("TestA", "pass"), said("TestB/sub", "pass")}, ""},
-		"one of its tests failed":      {"X-1 -> p TestA TestB/sub", []string{said("TestA", "pass"), said("TestB/sub", "fail"), said("TestB", "pass")}, "X-1: TestB/sub of p did not run and pass"},
-		"its test is elsewhere":        {"X-1 -> q TestA", []string{said("TestA", "pass")}, "X-1: TestA of q did not run and pass"},
+		"in the names of tests":        {sets, outcomes{{"p", "TestA/D1", "pass"}, {"p", "TestB_D2", "pass"}}, ""},
+		"in a test that failed":        {sets, outcomes{{"p", "TestA/D1", "pass"}, {"p", "TestB_D2", "fail"}}, "in no test that ran: D2"},
+		"in a test that was skipped":   {sets, outcomes{{"p", "TestA/D1", "skip"}, {"p", "TestB_D2", "pass"}}, "in no test that ran: D1"},
+		"in tests that its line names": {"X-1 -> p TestA TestB/sub", outcomes{{"p", "TestA", "pass"}, {"p", "TestB/sub", "pass"}}, ""},
+		"one of them failed":           {"X-1 -> p TestA TestB/sub", outcomes{{"p", "TestA", "pass"}, {"p", "TestB/sub", "fail"}, {"p", "TestB", "pass"}}, "X-1: TestB/sub of p did not run and pass"},
+		"one is elsewhere":             {"X-1 -> q TestA", outcomes{{"p", "TestA", "pass"}}, "X-1: TestA of q did not run and pass"},
 		"later":                        {"X-1 -> docs/later.md \"now, but `later`\"", nil, ""},
 		"later, with other words":      {"X-1 -> docs/later.md \"sooner\"", nil, `X-1: docs/later.md does not have the phrase "sooner"`},
 		"later, in no file":            {"X-1 -> docs/never.md \"later\"", nil, "X-1: open docs/never.md: no such file or directory"},
 		"open":                         {"X-1..X-2\nX-1 -> open\nX-2 -> open", nil, ""},
 		"one without a line":           {"X-1..X-2\nX-1 -> open", nil, "in no test that ran: X-2"},
 		"no list":                      {"X-1 -> somewhere", nil, "numbers.txt"},
-		"results that are no JSON":     {sets, []string{"{"}, "results.json"},
 	} {
-		write("results.json", c.results...)
-		if err := check(c.numbers, "results.json", true); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		for i, suite := range suites { // which suite a test belongs to does not matter
+			r := result{Tree: "now", Passed: true}
+			for k, o := range c.results {
+				if k%len(suites) == i {
+					r.Tests = append(r.Tests, o)
+				}
+			}
+			if err := r.write("results", suite); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := check(c.numbers, "results", "now", true); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
 
+// Results that are missing, of other files, or of a run that failed are an error that says what to run.
+func TestResultsAreOfTheseFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	says := func(wants ...string) {
+		t.Helper()
+		_, err := readResults(dir, "now")
+		if len(wants) == 0 {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if err == nil {
+			t.Fatalf("no error, want %q", wants)
+		}
+		for i, line := range strings.Split(err.Error(), "\n") {
+			if i >= len(wants) || !strings.Contains(line, wants[i]) {
+				t.Errorf("line %d is %q, want %q", i, line, wants)
+			}
+		}
+	}
+	says("test has not been run to its end: make test", "make test-faults", "make test-interop")
+	write := func(suite string, r result) {
+		t.Helper()
+		if err := r.write(dir, suite); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("test", result{Tree: "before", Passed: true})
+	write("test-faults", result{Tree: "now"})
+	write("test-interop", result{Tree: "now", Passed: true})
+	says("files have changed since test was run: make test", "test-faults failed: make test-faults")
+	write("test", result{Tree: "now", Passed: true})
+	write("test-faults", result{Tree: "now", Passed: true})
+	says()
+	if err := os.WriteFile(resultsFile(dir, "test"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says("test.json: unexpected end of JSON input")
+}
+
 func TestRunRefuses(t *testing.T) {
-	for want, args := range map[string][]string{"say run or numbers": nil, `"test" is neither`: {"test"}} {
+	for want, args := range map[string][]string{
+		"say run, numbers or busy": nil, `"test" is none of`: {"test"}, "say one of": {"run"}, "is none of": {"run", "all"}, "say what to run": {"busy"},
+	} {
 		if err := run(args); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", args, err)
+			t.Errorf("%q: %v, want %s", args, err, want)
 		}
 	}
 }

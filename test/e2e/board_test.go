@@ -45,24 +45,11 @@ func (s *boardShell) list(args ...string) (all []map[string]any) {
 	return all
 }
 
-// A board by the command line alone, on Redis and on ZooKeeper: posted, listed, claimed, worked on by a command, put aside, restored; refusals have exit statuses.
+// A board by the command line alone: posted, listed, claimed, worked on by a command, put aside, restored; refusals have exit statuses.
 func TestBoardCommands(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(*testing.T) string{
-		"redis": func(t *testing.T) string {
-			srv := testenv.Redis(t)
-			return srv.URL + "?namespace=" + srv.Prefix(t)
-		},
-		"zookeeper": func(t *testing.T) string {
-			srv := testenv.ZooKeeper(t)
-			return "zookeeper://" + srv.Addr + srv.Path(t) + "/jobs"
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testBoardCommands(t, &boardShell{t: t, board: url(t), dir: t.TempDir()}, name == "redis")
-		})
-	}
+	srv := testenv.Redis(t)
+	testBoardCommands(t, &boardShell{t: t, board: srv.URL + "?namespace=" + srv.Prefix(t), dir: t.TempDir()}, true)
 }
 
 func testBoardCommands(t *testing.T, s *boardShell, expires bool) {

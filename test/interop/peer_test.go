@@ -99,6 +99,9 @@ func newPeer(flags ...string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := os.ReadDir(data); err != nil { // go test keeps results until a file changes that the test opened: Python's it does not see
+		return nil, err
+	}
 	p := &peer{cmd: exec.Command(debian, append(flags, filepath.Join(data, "peer.py"))...), ended: make(chan struct{}), calls: map[int]*call{}}
 	p.cmd.Env = append(os.Environ(), "PYTHONPATH="+data, "PYTHONDONTWRITEBYTECODE=1", "TZ=UTC")
 	p.cmd.Stderr = &p.stderr

@@ -45,9 +45,30 @@ func build() {
 	if raceDetector {
 		args = append(args, "-race")
 	}
-	if out, err := exec.Command("go", append(args, "github.com/taktworks/takt/cmd/takt")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", append(args, program)...).CombinedOutput(); err != nil {
 		binary.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+		return
 	}
+	binary.err = openSources()
+}
+
+const program = "github.com/taktworks/takt/cmd/takt"
+
+// openSources opens the folders of the binary's sources. go test keeps the result of a test for as long as the files that it opened are the same, and knows
+// nothing of what the test lets others open.
+func openSources() error {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}\n{{.GoMod}}{{end}}{{end}}", program).Output()
+	if err != nil {
+		return fmt.Errorf("sources of %s: %w", program, err)
+	}
+	for _, path := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
 }
 
 // Root is the folder of the repository.
