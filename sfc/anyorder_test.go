@@ -11,7 +11,6 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -79,7 +78,7 @@ func TestAnyOrderOfThings(t *testing.T) {
 				}
 			case "forget":
 				i := at()
-				i.routes, i.programs = newRecent[string, jobstore.Route](1), newPrograms(1)
+				i.routes, i.programs = newRoutes[string](1), newPrograms(1)
 			case "end":
 				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 {
 					_ = p.try(ctx, "JO", rapid.SampledFrom([]isa95.Method{isa95.Abort, isa95.Stop}).Draw(rt, "method"), nil)

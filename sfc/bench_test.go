@@ -32,7 +32,7 @@ func BenchmarkActionSettled(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				if !bc.sender {
-					r.e.routes = newRecent[string, jobstore.Route](1)
+					r.e.routes = newRoutes[string](1)
 				}
 				r.answer(b, 0, i+1, bc.sender)
 			}

@@ -35,8 +35,9 @@ type Options struct {
 	AwayHold         time.Duration // Answer and Event wait for Redis so long before they fail; default 10 s
 	Drain            time.Duration // how long what is in hand may take when Run ends; default 10 s
 
-	Programs int // compiled recipes kept in memory, about; default 256
-	Routes   int // commands of this instance whose job is remembered, about; default 65536
+	// Memory for what is remembered of Redis, in bytes. What does not fit is read again.
+	ProgramBytes int // compiled recipes; default 64 MiB
+	RouteBytes   int // the jobs of unanswered commands, and again as much for the recipes of running jobs; default 16 MiB
 
 	// Count is called for everything that was done or refused; see Counted. nil = nobody counts. It must not block.
 	Count func(Counted)
@@ -61,8 +62,8 @@ func (o Options) withDefaults() Options {
 	duration(&o.AwayHold, 10*time.Second)
 	duration(&o.Drain, 10*time.Second)
 	number(&o.Slots, 32)
-	number(&o.Programs, 256)
-	number(&o.Routes, 65536)
+	number(&o.ProgramBytes, 64<<20)
+	number(&o.RouteBytes, 16<<20)
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = "takt"
 	}
@@ -99,7 +100,7 @@ func (o Options) validate() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"Slots", o.Slots}, {"Programs", o.Programs}, {"Routes", o.Routes}} {
+	}{{"Slots", o.Slots}, {"ProgramBytes", o.ProgramBytes}, {"RouteBytes", o.RouteBytes}} {
 		if n.value < 1 {
 			return fmt.Errorf("sfc: %s is %d, must be at least 1", n.name, n.value)
 		}
@@ -116,10 +117,10 @@ type Engine struct {
 	log       *slog.Logger
 
 	programs *programs
-	routes   *recent[string, jobstore.Route]           // command id -> what it belongs to
-	starts   *recent[isa95.Scope, lastStart]           // what a scope ran last, the guess for its next order
-	running  *recent[isa95.JobOrderID, jobstore.Route] // what is in execution
-	swept    chan struct{}                             // asks for a sweep now
+	routes   *routes[string]                 // command id -> what it belongs to; unanswered commands
+	starts   *recent[isa95.Scope, lastStart] // what a scope ran last, the guess for its next order
+	running  *routes[isa95.JobOrderID]       // what is in execution
+	swept    chan struct{}                   // asks for a sweep now
 }
 
 // New makes an engine. It panics if opt cannot work, which is a mistake of the caller: Validate tells it before.
@@ -130,10 +131,10 @@ func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
 	}
 	return &Engine{
 		store: store, commander: commander, opt: opt, log: opt.Log,
-		programs: newPrograms(opt.Programs),
-		routes:   newRecent[string, jobstore.Route](opt.Routes),
-		starts:   newRecent[isa95.Scope, lastStart](opt.Programs),
-		running:  newRecent[isa95.JobOrderID, jobstore.Route](opt.Routes),
+		programs: newPrograms(opt.ProgramBytes),
+		routes:   newRoutes[string](opt.RouteBytes),
+		starts:   newRecent[isa95.Scope, lastStart](startBytes),
+		running:  newRoutes[isa95.JobOrderID](opt.RouteBytes),
 		swept:    make(chan struct{}, 1),
 	}
 }

@@ -12,9 +12,12 @@ type programs struct {
 	*recent[string, *recipe.Program]
 }
 
-func newPrograms(max int) *programs {
-	return &programs{newRecent[string, *recipe.Program](max)}
+func newPrograms(budget int) *programs {
+	return &programs{newRecent[string, *recipe.Program](budget)}
 }
+
+// A compiled recipe takes about so many times the bytes of its text: 3 without conditions, more with them.
+const programFactor = 8
 
 // known returns the program of a recipe text, nil if it is not compiled here.
 func (p *programs) known(sha string) *recipe.Program {
@@ -33,6 +36,6 @@ func (p *programs) compile(text []byte) (*recipe.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.put(program.SHA(), program)
+	p.put(program.SHA(), program, programFactor*len(text))
 	return program, nil
 }

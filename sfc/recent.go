@@ -2,46 +2,65 @@ package sfc
 
 import "sync"
 
-// recent remembers what was used last: at least max values, at most twice as many. What it forgot is asked of Redis
-// again, so it may forget anything at any time.
+// recent remembers what was used last, within a budget of bytes. It may forget anything at any time: what it forgot is
+// read from Redis again.
 type recent[K comparable, V any] struct {
 	mu         sync.Mutex
-	max        int
-	young, old map[K]V
+	budget     int // of young; old has at most as much
+	young, old map[K]weighed[V]
+	bytes      int // of young
 }
 
-func newRecent[K comparable, V any](max int) *recent[K, V] {
-	return &recent[K, V]{max: max, young: make(map[K]V)}
+// weighed is a value and about the memory that it takes with its key.
+type weighed[V any] struct {
+	value V
+	bytes int
+}
+
+// newRecent takes a budget in bytes, of which it uses at most half for the values used last, and the rest for those before.
+func newRecent[K comparable, V any](budget int) *recent[K, V] {
+	return &recent[K, V]{budget: budget / 2, young: make(map[K]weighed[V])}
 }
 
 func (r *recent[K, V]) get(key K) (V, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v, ok := r.young[key]
+	w, ok := r.young[key]
 	if !ok {
-		if v, ok = r.old[key]; ok {
-			r.set(key, v)
+		if w, ok = r.old[key]; ok {
+			delete(r.old, key)
+			r.set(key, w)
 		}
 	}
-	return v, ok
+	return w.value, ok
 }
 
-func (r *recent[K, V]) put(key K, v V) {
+// put remembers v. The texts in key and v must be copies: a piece of a document or of a message keeps all of it in memory.
+func (r *recent[K, V]) put(key K, v V, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.set(key, v)
+	r.remove(key)
+	r.set(key, weighed[V]{v, bytes})
 }
 
-func (r *recent[K, V]) set(key K, v V) {
-	if _, known := r.young[key]; !known && len(r.young) >= r.max {
-		r.young, r.old = make(map[K]V), r.young
+func (r *recent[K, V]) set(key K, w weighed[V]) {
+	if len(r.young) > 0 && r.bytes+w.bytes > r.budget {
+		r.young, r.old, r.bytes = make(map[K]weighed[V]), r.young, 0
 	}
-	r.young[key] = v
+	r.young[key] = w
+	r.bytes += w.bytes
 }
 
 func (r *recent[K, V]) drop(key K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.young, key)
+	r.remove(key)
+}
+
+func (r *recent[K, V]) remove(key K) {
+	if w, ok := r.young[key]; ok {
+		delete(r.young, key)
+		r.bytes -= w.bytes
+	}
 	delete(r.old, key)
 }

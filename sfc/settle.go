@@ -72,10 +72,14 @@ func (e *Engine) answer(ctx context.Context, cause string, answer recipe.Answer)
 		}
 		e.routes.put(answer.CommandID, route)
 	}
-	return e.settle(ctx, event{
+	err := e.settle(ctx, event{
 		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope}, recipe: route.Recipe, cause: cause,
 		decide: func(s situation) recipe.Outcome { return s.program.Answer(s.order, s.docs, answer, s.now) },
 	})
+	if err == nil { // no other answer is awaited; a repeated one finds the route in Redis
+		e.routes.drop(answer.CommandID)
+	}
+	return err
 }
 
 // event is something that happens to a recipe in execution.

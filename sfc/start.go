@@ -3,6 +3,8 @@ package sfc
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -13,6 +15,22 @@ import (
 type lastStart struct {
 	workMaster isa95.WorkMasterID
 	pullTypes  []string
+}
+
+// startBytes is the memory for what scopes ran last.
+const startBytes = 4 << 20
+
+func (e *Engine) rememberStart(scope isa95.Scope, workMaster isa95.WorkMasterID, pullTypes []string) {
+	if last, ok := e.starts.get(scope); ok && last.workMaster == workMaster && slices.Equal(last.pullTypes, pullTypes) {
+		return
+	}
+	last := lastStart{workMaster: isa95.WorkMasterID(strings.Clone(string(workMaster)))}
+	bytes := sharedBytes + len(scope) + len(workMaster)
+	for _, t := range pullTypes {
+		last.pullTypes = append(last.pullTypes, strings.Clone(t))
+		bytes += 16 + len(t)
+	}
+	e.starts.put(isa95.Scope(strings.Clone(string(scope))), last, bytes)
 }
 
 // start begins the recipe of a job order that may start. Everything goes into one commit: the order is Running, its
@@ -87,7 +105,7 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 			q.Mailboxes = types
 			continue
 		}
-		e.starts.put(q.Scope, lastStart{q.WorkMaster, program.PullTypes()})
+		e.rememberStart(q.Scope, q.WorkMaster, program.PullTypes())
 		return plan{snap: snap, program: program}, nil
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -91,7 +94,7 @@ func TestOptions(t *testing.T) {
 		"TimerEvery": {Instance: "a", TimerEvery: -1},
 		"SweepEvery": {Instance: "a", SweepEvery: 1},
 		"Slots":      {Instance: "a", Slots: -1},
-		"Routes":     {Instance: "a", Routes: -1},
+		"RouteBytes": {Instance: "a", RouteBytes: -1},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -105,16 +108,22 @@ func TestOptions(t *testing.T) {
 	New(nil, nil, Options{})
 }
 
-// recent never forgets the last max keys, and never holds more than twice as many.
+// recent never forgets what was used last as long as it takes at most half of the budget, and never holds more than the
+// budget, but for a value that alone is larger.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 5).Draw(t, "max")
-		r := newRecent[int, int](limit)
-		var last []int // the last max keys used, the youngest last, each once
-		model := map[int]int{}
+		budget := 2 * rapid.IntRange(1, 6).Draw(t, "half")
+		r := newRecent[int, int](budget)
+		type used struct {
+			key, bytes int
+			dropped    bool
+		}
+		var last []used // in the order of use, the youngest last; a key that was not dropped once
+		type entry struct{ value, bytes int }
+		model := map[int]entry{}
 		use := func(key int) {
-			last = append(slices.DeleteFunc(last, func(k int) bool { return k == key }), key)
-			last = last[max(len(last)-limit, 0):]
+			last = slices.DeleteFunc(last, func(u used) bool { return u.key == key && !u.dropped })
+			last = append(last, used{key: key, bytes: model[key].bytes})
 		}
 		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
 			key := rapid.IntRange(0, 8).Draw(t, "key")
@@ -122,33 +131,76 @@ func TestRecent(t *testing.T) {
 			case 0:
 				r.drop(key)
 				delete(model, key)
-				last = slices.DeleteFunc(last, func(k int) bool { return k == key })
+				for i := range last {
+					last[i].dropped = last[i].dropped || last[i].key == key
+				}
 				if _, ok := r.get(key); ok {
 					t.Fatalf("%d is there after drop", key)
 				}
 			case 1, 2:
 				if got, ok := r.get(key); ok {
-					if want, known := model[key]; !known || got != want {
-						t.Fatalf("%d is %d, want %d (%v)", key, got, want, known)
+					if want, known := model[key]; !known || got != want.value {
+						t.Fatalf("%d is %d, want %d (%v)", key, got, want.value, known)
 					}
 					use(key)
 				}
 			default:
-				r.put(key, i)
-				model[key] = i
+				model[key] = entry{i, 1 + key%8}
+				r.put(key, i, model[key].bytes)
 				use(key)
 			}
-			for _, key := range last {
-				_, young := r.young[key]
-				if _, old := r.old[key]; !young && !old {
-					t.Fatalf("%d is forgotten, it is among the last %d of %v", key, limit, last)
+			newer := 0
+			for _, u := range slices.Backward(last) {
+				if newer += u.bytes; newer > budget/2 {
+					break
+				}
+				_, young := r.young[u.key]
+				if _, old := r.old[u.key]; !young && !old && !u.dropped {
+					t.Fatalf("%d is forgotten, and all that was used since then takes %d of %d", u.key, newer, budget)
 				}
 			}
-			if len(r.young)+len(r.old) > 2*limit {
-				t.Fatalf("%d are held", len(r.young)+len(r.old))
+			for _, held := range []map[int]weighed[int]{r.young, r.old} {
+				bytes := 0
+				for _, w := range held {
+					bytes += w.bytes
+				}
+				if bytes > budget/2 && len(held) > 1 {
+					t.Fatalf("%d bytes are held in one half of %d", bytes, budget)
+				}
 			}
 		}
 	})
+}
+
+// What is remembered is no piece of a document or a message: it would keep all of it in memory (find-O11).
+func TestRoutesKeepNoDocument(t *testing.T) {
+	const n, size = 64, 1 << 18
+	r, running := newRoutes[string](16<<20), newRoutes[isa95.JobOrderID](16<<20)
+	e := &Engine{starts: newRecent[isa95.Scope, lastStart](startBytes)}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range n {
+		id, job, scope := fmt.Sprintf("C-%02d", i), fmt.Sprintf("J-%02d", i), fmt.Sprintf("S-%02d", i%4)
+		document := id + job + scope + "sha" + strings.Repeat("x", size)
+		route := jobstore.Route{JobOrderID: isa95.JobOrderID(document[4:8]), Scope: isa95.Scope(document[8:12]), Recipe: document[12:15]}
+		r.put(document[:4], route)
+		running.put(route.JobOrderID, route)
+		e.rememberStart(route.Scope, isa95.WorkMasterID(document[:4]), []string{document[12:15]})
+		if got, ok := r.get(id); !ok || got != route {
+			t.Fatalf("%s: %+v", id, got)
+		}
+	}
+	if grown := heap() - before; grown > n*size/10 {
+		t.Errorf("%d routes take %d bytes", n, grown)
+	}
+	runtime.KeepAlive(r)
+	runtime.KeepAlive(running)
+	runtime.KeepAlive(e)
 }
 
 // The four operations of the Persistence page are told apart by what a commit changed.

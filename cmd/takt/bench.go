@@ -78,7 +78,7 @@ func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("no redis-server found: name one with --redis URL, for the store inside this process is not worth measuring")}
 	}
 	cfg.Prefix, cfg.TopicPrefix = cfg.Prefix+"-bench-"+randomHex(4), cfg.TopicPrefix+"-bench-"+randomHex(4)
-	b := jobsRun{benchJobsCmd: c, app: a, cfg: &cfg, progress: newProgress(a.err), done: make(chan string, c.InFlight)}
+	b := jobsRun{benchJobsCmd: c, app: a, cfg: &cfg, progress: newProgress(a.err), result: []byte(`{"ok":true}`), done: make(chan string, c.InFlight)}
 	err = b.run(ctx)
 	b.progress.end()
 	if err != nil {
@@ -127,6 +127,8 @@ type jobsRun struct {
 	progress *progress
 	store    *jobstore.Store
 	client   *mes.Client
+	result   []byte      // of each action
+	first    int         // number of the first order
 	done     chan string // ids of orders that were cleared
 	found    jobsBench
 }
@@ -138,13 +140,10 @@ func (b *jobsRun) scope(i int) isa95.Scope {
 }
 
 func (b *jobsRun) run(ctx context.Context) error {
-	o := b.cfg.storeOptions(false, b.log)
-	o.Instance = "bench-look"
-	store, err := jobstore.Open(ctx, o)
+	store, err := b.openStore(ctx)
 	if err != nil {
-		return storeError(err)
+		return err
 	}
-	b.store = store
 	defer store.Close()
 	parts := newGroup(ctx)
 	defer func() {
@@ -169,6 +168,18 @@ func (b *jobsRun) run(ctx context.Context) error {
 	b.progress.say("counting round trips")
 	b.found.TripsPerCommand, b.found.TripsPerAction, err = countTrips(ctx, b.cfg, b.log)
 	return err
+}
+
+// openStore connects the benchmark's own look at Redis.
+func (b *jobsRun) openStore(ctx context.Context) (*jobstore.Store, error) {
+	o := b.cfg.storeOptions(false, b.log)
+	o.Instance = "bench-look"
+	store, err := jobstore.Open(ctx, o)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	b.store = store
+	return store, nil
 }
 
 // start runs Takt, equipment that answers at once, and the MES.
@@ -203,7 +214,7 @@ func (b *jobsRun) startEquipment(parts *group) error {
 		return err
 	}
 	server, err := mqtt.NewServer(receive, publish, mqtt.ServerOptions{
-		Filters: []string{b.cfg.TopicPrefix + "/equipment/+/commands"}, Handler: atOnce{}, Lane: laneOfCorrelation, Log: b.log,
+		Filters: []string{b.cfg.TopicPrefix + "/equipment/+/commands"}, Handler: atOnce{b.result}, Lane: laneOfCorrelation, Log: b.log,
 	})
 	if err != nil {
 		return err
@@ -215,10 +226,10 @@ func (b *jobsRun) startEquipment(parts *group) error {
 }
 
 // atOnce is equipment that has done everything before it was asked.
-type atOnce struct{}
+type atOnce struct{ result []byte }
 
-func (atOnce) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-	reply := e.Reply([]byte(`{"ok":true}`), "", "urn:takt:bench", time.Now())
+func (a atOnce) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+	reply := e.Reply(a.result, "", "urn:takt:bench", time.Now())
 	return &reply, nil
 }
 
@@ -327,7 +338,7 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			_, err := b.client.StoreAndStart(ctx, b.scope(i), benchOrder(fmt.Sprintf("O-%d", i)))
+			_, err := b.client.StoreAndStart(ctx, b.scope(i), benchOrder(fmt.Sprintf("O-%d", b.first+i)))
 			return err
 		})
 	}()

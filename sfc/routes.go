@@ -1,0 +1,42 @@
+package sfc
+
+import (
+	"strings"
+	"unique"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// routes remembers where commands and job orders belong. It copies what it is given, which are pieces of documents and
+// messages, and keeps the texts that many routes share once.
+type routes[K ~string] struct{ recent *recent[K, shared] }
+
+// shared is a jobstore.Route.
+type shared struct {
+	job           isa95.JobOrderID
+	scope, recipe unique.Handle[string]
+}
+
+// sharedBytes is about what one route takes beside its texts: its places in two maps of which one is half full, and the
+// headers of the texts.
+const sharedBytes = 160
+
+func newRoutes[K ~string](budget int) *routes[K] { return &routes[K]{newRecent[K, shared](budget)} }
+
+func (r *routes[K]) get(key K) (jobstore.Route, bool) {
+	s, ok := r.recent.get(key)
+	if !ok {
+		return jobstore.Route{}, false
+	}
+	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value()}, true
+}
+
+func (r *routes[K]) put(key K, route jobstore.Route) {
+	r.recent.put(K(strings.Clone(string(key))), shared{
+		job:   isa95.JobOrderID(strings.Clone(string(route.JobOrderID))),
+		scope: unique.Make(string(route.Scope)), recipe: unique.Make(route.Recipe),
+	}, sharedBytes+len(key)+len(route.JobOrderID))
+}
+
+func (r *routes[K]) drop(key K) { r.recent.drop(key) }
