@@ -46,11 +46,12 @@ func ParseWorkMasterID(s string) (WorkMasterID, error) {
 	return checkName[WorkMasterID]("WorkMasterID", s)
 }
 
-// ParseScope checks a scope. `equipment` and `responses` are refused besides, for they are topic segments of Takt.
+// ParseScope checks a scope. The names that stand where a scope does in topics of Takt are refused besides: equipment, responses, replies, private.
 // The error is a *NameError, the scope then "".
 func ParseScope(s string) (Scope, error) {
-	if s == "equipment" || s == "responses" {
-		return "", &NameError{"Scope", s, "must not be a topic segment of Takt (equipment, responses)"}
+	switch s {
+	case "equipment", "responses", "replies", "private":
+		return "", &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, responses, replies, private)"}
 	}
 	return checkName[Scope]("Scope", s)
 }

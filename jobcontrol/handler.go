@@ -26,7 +26,12 @@ func New(store *jobstore.Store, o Options) *Receiver {
 // Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
 // one. It blocks while Redis is away, up to HoldWhenAway. An error means that nothing was decided and nobody waits
 // for an answer, or that ctx ended: handle e again.
+//
+// An event whose response topic is not allowed (Options.ReplyTopics) is not carried out: reply and error are nil.
 func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+	if r.mute(e) {
+		return nil, nil
+	}
 	started, tries := time.Now(), 0
 	req, err := r.read(e)
 	var reply cloudevent.Event
@@ -55,8 +60,11 @@ func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.
 }
 
 // Refuse makes the answer to an event that could not be read: the error, and for methods and configuration the
-// ReturnStatus that says so, too.
+// ReturnStatus that says so, too. nil: its response topic is not allowed.
 func (r *Receiver) Refuse(_ context.Context, e cloudevent.Event, why *cloudevent.Error) *cloudevent.Event {
+	if r.mute(e) {
+		return nil
+	}
 	req := request{event: e}
 	req.method, _ = isa95.MethodByTypeID(e.Type)
 	req.config, _ = isa95.ConfigByTypeID(e.Type)
@@ -177,8 +185,15 @@ func (r *Receiver) report(req *request, v verdict, err error, repeated bool, tri
 		return
 	}
 	o := Observation{Status: v.status, Kind: v.kind, Repeated: repeated, Asked: asked, Tries: tries, Took: took}
-	if req.method != "" || req.config != "" {
+	if knownType(e.Type) {
 		o.Type = e.Type
 	}
 	r.opt.Observe(o)
+}
+
+// knownType says whether a type is one of ours: a method, a query or configuration.
+func knownType(typ string) bool {
+	_, method := isa95.MethodByTypeID(typ)
+	_, config := isa95.ConfigByTypeID(typ)
+	return method || config
 }

@@ -13,7 +13,12 @@ type Options struct {
 	Source        string        // CloudEvents source of replies and of the metadata event; default "urn:takt"
 	TopicPrefix   string        // of all northbound topics; default "takt"
 	MessageExpiry time.Duration // of replies, whole seconds; 0 = none
-	HoldWhenAway  time.Duration // how long a command waits for Redis before the answer is SERVICE_UNAVAILABLE; default 10 s
+	// ReplyTopics are the filters of the topics outside the topic prefix that a command may name for its reply; nil = DefaultReplyTopics, AnyReplyTopic = every topic
+	// there. Below the prefix only {prefix}/{scope}/replies/{requester} is allowed, with the scope of the command. A command with any other response topic is not
+	// carried out. They must pass CheckReplyTopics.
+	ReplyTopics []string
+
+	HoldWhenAway time.Duration // how long a command waits for Redis before the answer is SERVICE_UNAVAILABLE; default 10 s
 
 	// Skip names the acceptance checks that are switched off (spec/machinery-jobs 5.2).
 	Skip Checks
@@ -38,6 +43,7 @@ type Observation struct {
 	Kind     cloudevent.ErrorKind // "" = carried out, or refused by the rules of the standard
 	Repeated bool                 // the stored reply was given
 	Asked    bool                 // the event has a response topic
+	Muted    bool                 // its response topic is not allowed: it was neither carried out nor answered
 	Tries    int                  // how often it was decided; more than 1 after conflicts, or while Redis was away
 	Took     time.Duration
 }
@@ -48,6 +54,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = "takt"
+	}
+	if o.ReplyTopics == nil {
+		o.ReplyTopics = DefaultReplyTopics
 	}
 	if o.HoldWhenAway <= 0 {
 		o.HoldWhenAway = 10 * time.Second

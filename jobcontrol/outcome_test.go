@@ -132,7 +132,7 @@ func TestNamesD20(t *testing.T) {
 		e.Subject, e.Delivery.Topic = name, "app/jobs/commands"
 		refused("scope", e)
 	}
-	for _, subject := range []string{"equipment", "responses/x", "/m42"} {
+	for _, subject := range []string{"equipment", "responses/x", "replies", "private/x", "/m42"} {
 		e := call(isa95.Store, order("JO-1"))
 		e.Subject, e.Delivery.Topic = subject, "app/jobs/commands"
 		refused("scope", e)

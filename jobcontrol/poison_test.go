@@ -85,7 +85,6 @@ func TestPoisonD1(t *testing.T) {
 		"user property transportmetadata":       {user("transportmetadata", "x"), isa95.InvalidRequest, cloudevent.KindUserPropertyInvalid},
 		"user property of a megabyte":           {user("note", strings.Repeat("x", 1<<20)), isa95.InvalidRequest, cloudevent.KindResourceExhausted},
 		"expiry that is no number":              {user("expiryinterval", "soon"), isa95.InvalidRequest, cloudevent.KindUserPropertyInvalid},
-		"wildcard response topic":               {with(message(isa95.Store, order("JO-wild")), func(m *mqtt.Message) { m.ResponseTopic = "mes/+/#" }), isa95.NoError, ""},
 		"retained":                              {with(store(), func(m *mqtt.Message) { m.Retain = true }), isa95.InvalidRequest, cloudevent.KindPropertyInvalid},
 		"no id":                                 {with(store(), func(m *mqtt.Message) { m.User = without(m.User, "id") }), isa95.InvalidRequest, cloudevent.KindMissingUserProperty},
 		"no type":                               {with(store(), func(m *mqtt.Message) { m.User = without(m.User, "type") }), 0, cloudevent.KindMissingUserProperty},

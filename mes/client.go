@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/mqtt"
 )
 
@@ -18,9 +18,13 @@ type Options struct {
 	// share it; the publishing connection adds -pub. SessionExpiry is not used: what was missed is fetched, not queued.
 	MQTT mqtt.Options
 
-	TopicPrefix   string // of Takt; default takt
-	ResponseTopic string // where answers come, for this client alone; default mes/responses/{ClientID}
-	Source        string // CloudEvents source of the commands, which are known by it and their id; default urn:takt:mes:{ClientID}
+	TopicPrefix string // of Takt; default takt
+
+	// ResponseTopic is where answers come, for this client alone; default mes/responses/{ClientID}. Takt answers on the topics of its --reply-topics, by default mes/#,
+	// and on {TopicPrefix}/{scope}/replies/{requester} to commands for that scope. A command that asks for another is not carried out.
+	ResponseTopic string
+
+	Source string // CloudEvents source of the commands, which are known by it and their id; default urn:takt:mes:{ClientID}
 
 	RepeatAfter time.Duration // an unanswered command is sent again after this, default 5 s
 
@@ -44,8 +48,15 @@ func New(o Options) (*Client, error) {
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = "takt"
 	}
+	prefix := topics.Prefix(o.TopicPrefix)
 	if o.ResponseTopic == "" {
-		o.ResponseTopic = "mes/responses/" + topicLevel.Replace(o.MQTT.ClientID)
+		o.ResponseTopic = "mes/responses/" + topics.Level(o.MQTT.ClientID)
+	}
+	if _, _, ok := prefix.ReplyTo(o.ResponseTopic); prefix.Holds(o.ResponseTopic) && !ok {
+		return nil, fmt.Errorf("mes: Options.ResponseTopic %q: must not be below the topic prefix, but for %s", o.ResponseTopic, prefix.Replies("{scope}", "{requester}"))
+	}
+	if o.MQTT.PrivateTopic == "" {
+		o.MQTT.PrivateTopic = prefix.Private(o.MQTT.ClientID)
 	}
 	if o.Source == "" {
 		o.Source = "urn:takt:mes:" + o.MQTT.ClientID
@@ -62,7 +73,7 @@ func New(o Options) (*Client, error) {
 	if c.recv, err = mqtt.New(o.MQTT); err != nil {
 		return nil, fmt.Errorf("mes: %w", err)
 	}
-	pub := o.MQTT
+	pub := o.MQTT // it asks for no retained messages, so the private topic is not used by two
 	pub.ClientID += "-pub"
 	if c.pub, err = mqtt.New(pub); err != nil {
 		return nil, fmt.Errorf("mes: %w", err)
@@ -73,9 +84,6 @@ func New(o Options) (*Client, error) {
 	}
 	return c, nil
 }
-
-// topicLevel makes one level of a topic of a client id.
-var topicLevel = strings.NewReplacer("/", "-", "+", "-", "#", "-")
 
 // Run holds the connections until ctx ends, then closes them and returns nil. Run it once.
 func (c *Client) Run(ctx context.Context) error {

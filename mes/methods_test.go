@@ -14,6 +14,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/mqtt"
 )
 
 // TestMethodsOnTheWire: every method, query and configuration goes out as spec/machinery-jobs 1.3 and 3.3 say.
@@ -247,6 +248,15 @@ func TestWithoutTakt(t *testing.T) {
 	}
 	if _, err := mes.New(mes.Options{}); err == nil {
 		t.Error("no client id")
+	}
+	for topic, ok := range map[string]bool{
+		"mes/responses/x": true, "plant/takt/cell-07/replies/mes-1": true, "plant/taktx/responses/x": true,
+		"plant/takt/responses/x": false, "plant/takt/cell-07/events": false, "plant/takt": false,
+	} {
+		_, err := mes.New(mes.Options{MQTT: mqtt.Options{URL: broker.URL, ClientID: "mes-1"}, TopicPrefix: "plant/takt", ResponseTopic: topic})
+		if (err == nil) != ok {
+			t.Errorf("response topic %s: %v", topic, err)
+		}
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 	"time"
+
+	"github.com/taktworks/takt/internal/topics"
 )
 
 // Options of one connection. The zero value of a field means its default.
@@ -46,7 +47,7 @@ type Options struct {
 	OneConnection bool
 
 	// PrivateTopic is where Retained publishes its end marker; only this connection subscribes to
-	// it. Default takt/private/{client id}.
+	// it. Default takt/private/{client id}, with - for / + #; with another topic prefix than takt it begins with that.
 	PrivateTopic string
 
 	Log *slog.Logger // default: slog.Default()
@@ -125,7 +126,7 @@ func (o *Options) validate() (*url.URL, error) {
 		o.ReceiveMaximum = math.MaxUint16
 	}
 	if o.PrivateTopic == "" {
-		o.PrivateTopic = "takt/private/" + strings.NewReplacer("/", "-", "+", "-", "#", "-").Replace(o.ClientID)
+		o.PrivateTopic = topics.Prefix("takt").Private(o.ClientID)
 	}
 	if err := CheckTopic(o.PrivateTopic); err != nil {
 		return nil, fmt.Errorf("mqtt: PrivateTopic: %w", err)

@@ -111,7 +111,7 @@ func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, e
 		s := &Subscription{Filter: f, temporary: true}
 		s.Handle = func(_ context.Context, in *Inbound) {
 			defer in.Ack()
-			if matches(f, in.Topic) {
+			if Matches(f, in.Topic) {
 				col.take(in.Message)
 			}
 		}

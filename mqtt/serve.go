@@ -32,6 +32,7 @@ type Handler interface {
 type ServerOptions struct {
 	Filters []string // to subscribe to, QoS 1; shared ones ($share/{name}/...) too; at least one
 	Handler Handler  // required
+	Silent  bool     // the Handler gives no replies: response topics mean nothing
 
 	Lanes int                    // messages handled at once, default 64
 	Lane  func(m Message) string // messages of one lane are handled in order of arrival; default: the topic
@@ -75,7 +76,8 @@ const maxWaitingQoS0 = 1024
 //     that kept the session sends it again, and the reply is the Handler's to that. If the
 //     session is gone, this server sends the reply it has;
 //   - a response topic with wildcards, on a $ topic, or one of the server's own filters gets no
-//     answer: it is counted and logged, and the message handled as if it had none.
+//     answer: it is counted and logged. What else follows from it the Handler decides, which sees
+//     it.
 //
 // A reply may come twice when a connection breaks between the broker's taking it and our
 // learning so; it then has the same causationid.
@@ -173,10 +175,16 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 	s.stats.received.Add(1)
 	e, err := Decode(in.Message)
 	e.Delivery.Duplicate = in.Duplicate
-	if rule := s.responseRule(e.Delivery.ResponseTopic); rule != "" {
+	if s.o.Silent {
+		e.Delivery.ResponseTopic = ""
+	}
+	rule := s.responseRule(e.Delivery.ResponseTopic)
+	if rule != "" {
 		s.stats.badResponseTopic.Add(1)
 		s.log.Warn("mqtt: no answer can be given", "topic", in.Topic, "id", e.ID,
 			"response_topic", clean(e.Delivery.ResponseTopic, 256), "why", rule)
+	}
+	if rule == ruleDenied { // the broker's word of a moment ago says nothing about the request
 		e.Delivery.ResponseTopic = ""
 	}
 
@@ -188,7 +196,7 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 		s.stats.again.Add(1)
 		return
 	}
-	if reply != nil && e.Delivery.ResponseTopic != "" && !s.reply(ctx, in, e, *reply) {
+	if reply != nil && rule == "" && e.Delivery.ResponseTopic != "" && !s.reply(ctx, in, e, *reply) {
 		s.stats.again.Add(1)
 		return
 	}
@@ -202,13 +210,15 @@ func (s *Server) responseRule(topic string) string {
 		return ""
 	case topic[0] == '$':
 		return "a topic of the broker's own"
-	case slices.ContainsFunc(s.o.Filters, func(f string) bool { return matches(unshared(f), topic) }):
+	case slices.ContainsFunc(s.o.Filters, func(f string) bool { return Matches(unshared(f), topic) }):
 		return "this server would be answering itself"
 	case s.denied.has(topic):
-		return "the broker did not let us write there a moment ago"
+		return ruleDenied
 	}
 	return topicRule(topic)
 }
+
+const ruleDenied = "the broker did not let us write there a moment ago"
 
 // errAgain: the broker sends the message again.
 var errAgain = errors.New("mqtt: left to the broker")

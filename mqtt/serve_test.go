@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -260,7 +261,7 @@ func (broken) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *clou
 	panic("oh no")
 }
 
-// A response topic nobody can be answered on: the command is handled, it is counted, and the
+// A response topic nobody can be answered on: the handler sees it and decides what follows, it is counted, and the
 // server goes on. D1: a wildcard there stopped the original.
 func TestServerBadResponseTopic(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
@@ -282,6 +283,15 @@ func TestServerBadResponseTopic(t *testing.T) {
 		}
 		r.send(t, command("last"))
 		r.answer(t)
+		h.mu.Lock()
+		for i, topic := range bad {
+			if !slices.ContainsFunc(h.seen, func(e cloudevent.Event) bool {
+				return e.ID == fmt.Sprint(i) && e.Delivery.ResponseTopic == topic
+			}) {
+				t.Errorf("the handler did not see the response topic %s", topic)
+			}
+		}
+		h.mu.Unlock()
 		r.stats(t, func(s mqtt.ServerStats) bool {
 			// mochi takes wildcards out, so that there is none wanted
 			return s.Received == received && s.Answered == 1 && s.BadResponseTopic >= int64(len(bad))

@@ -231,7 +231,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS}
 	var takers []*Subscription
 	for _, s := range subs {
-		if matches(unshared(s.Filter), p.Topic) {
+		if Matches(unshared(s.Filter), p.Topic) {
 			takers = append(takers, s)
 		}
 	}

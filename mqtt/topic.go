@@ -133,9 +133,9 @@ func unshared(filter string) string {
 	return filter
 }
 
-// matches reports whether topic falls under filter, which must not be shared. A wildcard at
+// Matches reports whether topic falls under filter, which must not be shared. A wildcard at
 // the start does not match topics that start with $ [MQTT-4.7.2-1].
-func matches(filter, topic string) bool {
+func Matches(filter, topic string) bool {
 	if strings.HasPrefix(topic, "$") && (strings.HasPrefix(filter, "+") || strings.HasPrefix(filter, "#")) {
 		return false
 	}

@@ -57,8 +57,8 @@ func TestMatches(t *testing.T) {
 		{"+/#", "a", true}, {"a/+/#", "a", false}, {"a/+/#", "a/b", true},
 		{"#", "$SYS/x", false}, {"+/x", "$SYS/x", false}, {"$SYS/#", "$SYS/x", true}, {"a//b", "a//b", true}, {"a/+/b", "a//b", true},
 	} {
-		if got := matches(c.filter, c.topic); got != c.want {
-			t.Errorf("matches(%q, %q) = %t", c.filter, c.topic, got)
+		if got := Matches(c.filter, c.topic); got != c.want {
+			t.Errorf("Matches(%q, %q) = %t", c.filter, c.topic, got)
 		}
 	}
 	if got := unshared("$share/g/a/+/b"); got != "a/+/b" {
@@ -79,7 +79,7 @@ func TestMatchesProperty(t *testing.T) {
 		if n := rapid.IntRange(0, len(levels)).Draw(t, "cut"); n < len(levels) {
 			levels = append(levels[:n:n], "#")
 		}
-		if filter := strings.Join(levels, "/"); !matches(filter, topic) {
+		if filter := strings.Join(levels, "/"); !Matches(filter, topic) {
 			t.Fatalf("%q does not match %q", filter, topic)
 		}
 	})

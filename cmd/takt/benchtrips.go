@@ -76,7 +76,7 @@ func (c *tripCounter) order(ctx context.Context, id string) (inCommand, inAction
 		return 0, 0, err
 	}
 	e := cloudevent.New(isa95.StoreAndStart.TypeID(), "urn:takt:bench", "bench-0", time.Now()).WithData(body, isa95.StoreAndStart.CallSchema())
-	e.Delivery.ResponseTopic = "bench"
+	e.Delivery.ResponseTopic = "mes/bench"
 	c.wire.Reset()
 	reply, err := c.receiver.Handle(ctx, e)
 	inCommand = c.wire.Trips()

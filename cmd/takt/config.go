@@ -22,6 +22,7 @@ import (
 
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/publisher"
 	"github.com/taktworks/takt/workflow"
 )
@@ -70,6 +71,7 @@ type ServeConfig struct {
 	Slots             int           `help:"How many work items, commands or events this process handles at once." default:"64" group:"serve"`
 	ShareGroup        string        `help:"Name of the shared subscription of all instances." default:"takt" group:"serve"`
 	HoldWhenAway      time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." default:"10s" group:"serve"`
+	ReplyTopics       []string      `name:"reply-topics" help:"Topics outside the topic prefix that a command may name for its reply, as filters with + and #; * = any, which lets senders of commands write wherever Takt may. Below the prefix only {topic-prefix}/{scope}/replies/{requester} is allowed. A command with another response topic is not carried out." default:"mes/#" placeholder:"FILTER" group:"serve"`
 	MessageExpiry     time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
 	EndStateRetention time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
 	ReplyRetention    time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
@@ -156,6 +158,9 @@ func (c *ServeConfig) validate() error {
 	}
 	if c.Slots < 1 || c.Slots > 4096 {
 		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))
+	}
+	if err := jobcontrol.CheckReplyTopics(c.ReplyTopics); err != nil {
+		errs = append(errs, fmt.Errorf("--reply-topics: %w; name filters of topics such as mes/#, or * for any", err))
 	}
 	if strings.ContainsAny(c.ShareGroup, "/+#") || c.ShareGroup == "" {
 		errs = append(errs, fmt.Errorf("--share-group is %q: must not be empty nor hold / + #", c.ShareGroup))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/task"
@@ -77,7 +78,7 @@ func (c *Config) mqttOptions(clientID string, session time.Duration, log *slog.L
 	return mqtt.Options{
 		URL: c.MQTT, ClientID: clientID, Username: c.MQTTUsername, Password: c.MQTTPassword,
 		CAFile: c.MQTTCA, CertFile: c.MQTTCert, KeyFile: c.MQTTKey, SessionExpiry: session,
-		PrivateTopic: c.TopicPrefix + "/private/" + clientID, Log: log,
+		PrivateTopic: topics.Prefix(c.TopicPrefix).Private(clientID), Log: log,
 	}
 }
 

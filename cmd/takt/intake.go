@@ -22,9 +22,9 @@ func (p *parts) intake(conn *mqtt.Conn, instance string) (lifecycle.Stage, error
 		}
 	}
 	if p.engine != nil {
-		servers["answers"] = mqtt.ServerOptions{Filters: []string{responses}, Handler: taker(p.engine.Answer), Lane: laneOfCorrelation}
+		servers["answers"] = mqtt.ServerOptions{Filters: []string{responses}, Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCorrelation}
 		servers["equipment events"] = mqtt.ServerOptions{
-			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Lane: laneOfType,
+			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
 		}
 	}
 	stage := make(lifecycle.Stage, len(servers))

@@ -141,6 +141,9 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	work, report := lifecycle.Stage{}, lifecycle.Stage{}
 	has := func(role string) bool { return slices.Contains(p.sc.Roles, role) }
 	if has(roleReceiver) {
+		if jobcontrol.AllowAll(p.sc.ReplyTopics) {
+			p.log.Warn("replies go to any topic outside the topic prefix that a command names: name those of your requesters in --reply-topics", "reply_topics", p.sc.ReplyTopics)
+		}
 		p.handler = jobcontrol.New(p.store, p.receiverOptions())
 		report["metadata"] = p.metadata
 	}
@@ -206,7 +209,10 @@ func (p *parts) observe(o jobcontrol.Observation) {
 		name = "config." + string(kind)
 	}
 	status := o.Status.String()
-	if o.Kind != "" {
+	switch {
+	case o.Muted:
+		status = "RESPONSE_TOPIC_NOT_ALLOWED"
+	case o.Kind != "":
 		status = string(o.Kind)
 	}
 	p.metrics.Command(name, status, o.Tries, o.Took)
@@ -216,7 +222,7 @@ func (p *parts) observe(o jobcontrol.Observation) {
 
 func (p *parts) receiverOptions() jobcontrol.Options {
 	return jobcontrol.Options{
-		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway, Observe: p.observe, Log: p.log,
+		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, ReplyTopics: p.sc.ReplyTopics, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway, Observe: p.observe, Log: p.log,
 	}
 }
 

@@ -27,7 +27,7 @@ type stranger struct {
 	n       int
 }
 
-const strangersTopic = "stranger/replies"
+const strangersTopic = "mes/stranger"
 
 func newStranger(t *testing.T, w *rig.World) *stranger {
 	t.Helper()
@@ -213,7 +213,7 @@ func TestBadCommands(t *testing.T) {
 			outcome{name + " stored", store(`{"JobOrder":{` + body + `}}`), invalid, cloudevent.KindPropertyInvalid, "JobOrderID"},
 			outcome{name + " started", start(`{` + body + `}`), invalid, cloudevent.KindPropertyInvalid, "JobOrderID"})
 	}
-	for _, bad := range []string{"list:x", "changes:x", "_global", "byorder", "bystate:x", "a+b", "a#b", "equipment", "responses", strings.Repeat("x", 129), "/cell"} {
+	for _, bad := range []string{"list:x", "changes:x", "_global", "byorder", "bystate:x", "a+b", "a#b", "equipment", "responses", "replies", "private", strings.Repeat("x", 129), "/cell"} {
 		m := with(store(stored), "subject", bad)
 		m.Topic = prefix + "/commands"
 		table = append(table, outcome{fmt.Sprintf("scope %.20s", bad), m, invalid, cloudevent.KindPropertyInvalid, "cope"})

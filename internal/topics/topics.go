@@ -1,0 +1,39 @@
+// Package topics makes the topics of an installation and lists them. A topic begins with the topic prefix; scopes and job order ids stand in it verbatim, for they
+// are checked where they enter (isa95.ParseScope and its kin).
+package topics
+
+import "strings"
+
+// Prefix is the first part of every topic of an installation, without the last slash: "takt", or "plant/takt".
+type Prefix string
+
+func (p Prefix) join(levels ...string) string { return string(p) + "/" + strings.Join(levels, "/") }
+
+// Replies is where the replies to commands of a scope go if the requester asks for a topic below the prefix.
+func (p Prefix) Replies(scope, requester string) string {
+	return p.join(scope, "replies", Level(requester))
+}
+
+// ReplyTo takes a topic of Replies apart. ok is false for every other topic.
+func (p Prefix) ReplyTo(topic string) (scope, requester string, ok bool) {
+	rest, ok := strings.CutPrefix(topic, string(p)+"/")
+	levels := strings.Split(rest, "/")
+	if !ok || len(levels) != 3 || levels[0] == "" || levels[1] != "replies" || levels[2] == "" {
+		return "", "", false
+	}
+	return levels[0], levels[2], true
+}
+
+// Private is the topic of one client of the broker, on which it sends markers to itself.
+func (p Prefix) Private(client string) string { return p.join("private", Level(client)) }
+
+// Holds says whether topic is the prefix or below it.
+func (p Prefix) Holds(topic string) bool {
+	rest, ok := strings.CutPrefix(topic, string(p))
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// Level makes one level of a topic of a client id.
+func Level(name string) string { return level.Replace(name) }
+
+var level = strings.NewReplacer("/", "-", "+", "-", "#", "-")
