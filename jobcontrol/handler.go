@@ -24,8 +24,8 @@ func New(store *jobstore.Store, o Options) *Receiver {
 }
 
 // Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
-// one. It blocks while Redis is away, up to HoldWhenAway. An error means that nothing was decided and nobody waits
-// for an answer, or that ctx ended: handle e again.
+// one. It blocks while Redis does not serve, up to HoldWhenAway; a full Redis is answered at once if an answer was asked for. An error means
+// that nothing was decided and nobody waits for an answer, or that ctx ended: handle e again.
 //
 // An event whose response topic is not allowed (Options.ReplyTopics) is not carried out: reply and error are nil.
 func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -36,23 +36,31 @@ func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.
 	req, err := r.read(e)
 	var reply cloudevent.Event
 	if err == nil {
-		reply, err = r.hold(ctx, func(ctx context.Context) (cloudevent.Event, error) {
+		reply, err = r.hold(ctx, e.Delivery.ResponseTopic != "", func(ctx context.Context) (cloudevent.Event, error) {
 			tries++
 			return r.carryOut(ctx, &req)
 		})
 	}
 	v := req.verdict(err)
 	if undecided(err) {
-		if ctx.Err() != nil || e.Delivery.ResponseTopic == "" {
-			return nil, err // the broker sends it again, or the caller holds it: nobody else would
+		if ctx.Err() != nil {
+			return nil, err
 		}
-		v.message = "not carried out within " + time.Since(started).Round(time.Millisecond).String() + ", or not known to be; repeat it under the same id"
+		if e.Delivery.ResponseTopic == "" { // the caller holds it, for nobody else would send it again
+			return nil, r.store.Failed(ctx, jobstore.Message{Kind: "command", Event: e}, err)
+		}
+		v.message = unserved(err, time.Since(started))
 	}
 	repeated := false
 	switch again := (*repeatError)(nil); {
 	case errors.As(err, &again):
 		reply, repeated, v = again.reply, true, verdict{status: isa95.NoError}
 	case err != nil:
+		if e.Delivery.ResponseTopic == "" && jobstore.Final(err) {
+			if failed := r.store.Failed(ctx, jobstore.Message{Kind: "command", Event: e}, err); failed != nil {
+				return nil, failed
+			}
+		}
 		reply = r.refuse(&req, v)
 	}
 	r.report(&req, v, err, repeated, tries, time.Since(started))
@@ -138,22 +146,29 @@ func (r *Receiver) repeated(req *request, snap *jobstore.Snapshot) error {
 	return &repeatError{reply: again}
 }
 
-// hold tries until it is decided: again soon when another writer was faster (ErrConflict), and while Redis is
-// away. It gives up after HoldWhenAway, or when ctx ends, with the last error.
-func (r *Receiver) hold(ctx context.Context, try func(context.Context) (cloudevent.Event, error)) (cloudevent.Event, error) {
+// hold tries until it is decided: again soon when another writer was faster (ErrConflict), and while Redis does not serve.
+// It gives up after HoldWhenAway, or when ctx ends, with the last error of Redis. A full Redis stays full for longer than
+// that, and has written nothing, so whoever asked for an answer gets it at once.
+func (r *Receiver) hold(ctx context.Context, asked bool, try func(context.Context) (cloudevent.Event, error)) (cloudevent.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.HoldWhenAway)
 	defer cancel()
 	pause := time.Duration(0)
+	var last error
 	for {
 		reply, err := try(ctx)
 		switch {
 		case errors.Is(err, jobstore.ErrConflict):
 			pause = min(max(2*pause, time.Millisecond), 32*time.Millisecond)
-		case jobstore.Away(err):
+		case asked && jobstore.Full(err):
+			return reply, err
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && last != nil:
+			return reply, last // the reason, not that its time is over
+		case jobstore.Waits(err), jobstore.Unknown(err):
 			pause = min(max(2*pause, 16*time.Millisecond), 500*time.Millisecond)
 		default:
 			return reply, err
 		}
+		last = err
 		select {
 		case <-ctx.Done():
 			return reply, err
@@ -164,7 +179,18 @@ func (r *Receiver) hold(ctx context.Context, try func(context.Context) (cloudeve
 
 // undecided says that err tells nothing about the command: it may be tried again.
 func undecided(err error) bool {
-	return jobstore.Away(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
+	return jobstore.Waits(err) || jobstore.Unknown(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
+}
+
+// unserved is the answer to a command that is undecided.
+func unserved(err error, took time.Duration) string {
+	switch {
+	case jobstore.Full(err):
+		return "not carried out: " + jobstore.Reason(err) + "; repeat it under the same id when there is room"
+	case errors.Is(err, jobstore.ErrConflict):
+		return "not carried out within " + took.Round(time.Millisecond).String() + ": others changed the order each time; repeat it under the same id"
+	}
+	return "not carried out within " + took.Round(time.Millisecond).String() + ", or not known to be: " + jobstore.Reason(err) + "; repeat it under the same id"
 }
 
 // report tells the log and Options.Observe what became of an event.
@@ -174,8 +200,10 @@ func (r *Receiver) report(req *request, v verdict, err error, repeated bool, tri
 	if err != nil && !repeated {
 		log := r.opt.Log.Debug
 		switch {
-		case v.kind == cloudevent.KindInternalLogicError || v.kind == cloudevent.KindServiceUnavailable:
+		case v.kind == cloudevent.KindInternalLogicError:
 			log = r.opt.Log.Error
+		case v.kind == cloudevent.KindServiceUnavailable: // the store logs its trouble as an error, once a minute
+			log = r.opt.Log.Warn
 		case !asked:
 			log = r.opt.Log.Warn // nobody else hears of it
 		}

@@ -73,8 +73,9 @@ func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error
 		return err
 	}
 	if _, err := w.c.Run(ctx, s.rdb); err != nil {
-		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, err)
+		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, s.alarm.Note(err))
 	}
+	s.commits.Add(1)
 	if change.Item != nil {
 		change.Item.settled = true
 	}
@@ -178,12 +179,15 @@ func (w *writer) transition(t Transition) error {
 }
 
 // leave takes an order that reached EndState out of every index at once; its documents expire later (D5).
+//
+// It begins with a write that needs no memory: a full Redis refuses a script at its first write if that may need some, and
+// Clear and Cancel are what makes room.
 func (w *writer) leave(doc []byte, responseID string) {
 	k, c, keep := w.store.keys, w.c, w.store.opt.EndStateRetention
+	c.ZRem(k.JobOrderList(w.scope), w.id)
 	c.Set(k.JobOrder(w.id), doc, keep)
 	c.Expire(k.JobResponse(responseID), keep)
 	c.Expire(k.SfcExecution(w.id), keep)
-	c.ZRem(k.JobOrderList(w.scope), w.id)
 	c.ZRem(k.JobResponseList(w.scope), responseID)
 	c.SRem(k.ResponsesByState(w.scope, w.snap.Job.State.String()), responseID)
 }

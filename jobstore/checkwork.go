@@ -44,6 +44,13 @@ func (c *checker) streams(ctx context.Context) error {
 			c.violation(s.keys.DeadLetter(stream), "read it with XRANGE, mend the cause, then DEL it", "%d dead letters", dead)
 		}
 	}
+	given, _, err := read(ctx, c, s.keys.IntakeDead(), s.rdb.B().Xlen().Key(s.keys.IntakeDead()).Build(), asInt)
+	if err != nil {
+		return err
+	}
+	if given > 0 {
+		c.violation(s.keys.IntakeDead(), "read it with XRANGE, mend the cause, send again what is still needed, then DEL it", "%d messages could not be handled", given)
+	}
 	letters, _, err := read(ctx, c, s.keys.PublisherDeadLetter(), s.rdb.B().Xlen().Key(s.keys.PublisherDeadLetter()).Build(), asInt)
 	if letters > 0 {
 		c.violation(s.keys.PublisherDeadLetter(), "read it with XRANGE, mend the cause, then DEL it", "%d changes could not be published", letters)

@@ -136,7 +136,7 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		})
 	}
 	if err := l.run(ctx, s.rdb); err != nil {
-		return nil, err
+		return nil, s.alarm.Note(err)
 	}
 	return snap, nil
 }

@@ -232,7 +232,7 @@ func (j *RetainedJob) setDocuments(orderKey string, order []byte, responseKey st
 func orBroken(scope *RetainedScope, key string, decode func(rueidis.RedisResult) error) func(rueidis.RedisResult) error {
 	return func(r rueidis.RedisResult) error {
 		err := decode(r)
-		if err == nil || Away(err) {
+		if err == nil || Waits(err) {
 			return err
 		}
 		if _, said := rueidis.IsRedisErr(err); said || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {

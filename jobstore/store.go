@@ -33,6 +33,7 @@ type Options struct {
 	EventExpiry               time.Duration // MessageExpiryInterval of status events; 0 = none
 	WorkerTTL                 time.Duration // another process takes over the work of a dead one after; default 10 s
 	MaxDeliveries             int           // then an entry is a dead letter; default 10
+	Patience                  time.Duration // what fails for unknown reasons while others are handled is a dead letter after, and after ten tries; default 60 s
 	// Observe is told of entries of the streams, by consumer group and outcome, for metrics; it must not block. nil = nobody.
 	Observe func(group, outcome string, entries int)
 	Log     *slog.Logger // default slog.Default()
@@ -48,6 +49,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ReplyRetention, 2*time.Hour)
 	def(&o.MailboxRetention, time.Minute)
 	def(&o.WorkerTTL, 10*time.Second)
+	def(&o.Patience, time.Minute)
 	if o.Prefix == "" {
 		o.Prefix = "takt"
 	}
@@ -76,6 +78,7 @@ func (o Options) validate() error {
 		{"ReplyRetention", o.ReplyRetention, time.Second},
 		{"MailboxRetention", o.MailboxRetention, time.Second},
 		{"WorkerTTL", o.WorkerTTL, 100 * time.Millisecond},
+		{"Patience", o.Patience, time.Millisecond},
 	} {
 		if d.value < d.floor {
 			return fmt.Errorf("jobstore: %s is %v, must be at least %v", d.name, d.value, d.floor)
@@ -98,6 +101,10 @@ type Store struct {
 	log    *slog.Logger
 	worker *stream.Worker
 	offset atomic.Int64 // of the server's clock against ours, nanoseconds
+	alarm  *redis.Alarm
+
+	commits  atomic.Int64 // changes that were written, for suspects
+	suspects suspects
 }
 
 // Open connects to Redis, probes it, and fails with what to do next if it will not do.
@@ -115,7 +122,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log}
+	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), suspects: suspects{patience: opt.Patience}}
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	if err := s.syncClock(ctx); err != nil {
 		rdb.Close()
@@ -157,6 +164,17 @@ var ErrConflict = commit.ErrConflict
 // Away says whether err means that Redis could not be asked, or that its answer was lost: the same call may be
 // made again.
 func Away(err error) bool { return redis.Away(err) }
+
+// Waits says whether err is the trouble of Redis or of this process' rights on it, not of what was asked: Away, or
+// denied. Nothing may be given up for it; the same call is to be made again until it is answered.
+func Waits(err error) bool { return redis.Waits(err) }
+
+// Full says whether Redis refused to write since its memory limit is reached. Nothing was written.
+func Full(err error) bool { return redis.Full(err) }
+
+// Reason says in a few words why Redis did not serve, for an error that Waits. It may go to whoever sent a command: it
+// names no address and no credentials.
+func Reason(err error) string { return redis.Reason(err) }
 
 // DocumentError says that a stored document cannot be read. Something else wrote it, or it was cut: `takt check`
 // lists such documents.

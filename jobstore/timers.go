@@ -22,7 +22,7 @@ func (s *Store) Due(ctx context.Context, limit int, hold time.Duration) ([]isa95
 	reply, err := due.Run(ctx, s.rdb, []string{s.keys.SfcTimers()},
 		strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10)).AsStrSlice()
 	if err != nil {
-		return nil, fmt.Errorf("jobstore: due timers: %w", err)
+		return nil, fmt.Errorf("jobstore: due timers: %w", s.alarm.Note(err))
 	}
 	now, err := strconv.ParseInt(reply[0], 10, 64)
 	if err != nil {
@@ -34,6 +34,16 @@ func (s *Store) Due(ctx context.Context, limit int, hold time.Duration) ([]isa95
 		ids[i] = isa95.JobOrderID(id)
 	}
 	return ids, nil
+}
+
+// PutOff lets the timer of a job order be due after d, if it has one: what is due cannot be done for now.
+func (s *Store) PutOff(ctx context.Context, id isa95.JobOrderID, d time.Duration) error {
+	at := float64(s.Now().Add(d).UnixMilli())
+	err := s.rdb.Do(ctx, s.rdb.B().Zadd().Key(s.keys.SfcTimers()).Xx().ScoreMember().ScoreMember(at, string(id)).Build()).Error()
+	if err != nil {
+		return fmt.Errorf("jobstore: put off the timer of %s: %w", id, err)
+	}
+	return nil
 }
 
 // DropTimer removes the timer of a job order that needs none, for example because its execution document is gone.

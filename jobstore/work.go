@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/stream"
@@ -61,7 +62,7 @@ func (s *Store) RunWork(ctx context.Context, slots int, h WorkHandler) error {
 				return stream.Ack, fmt.Errorf("%w: no job_id or no action", ErrUnusable)
 			}
 			if err := h.Work(ctx, w); err != nil {
-				return stream.Ack, err
+				return stream.Ack, s.suspected(ctx, e, err)
 			}
 			if w.settled {
 				return stream.Settled, nil
@@ -74,8 +75,10 @@ func (s *Store) RunWork(ctx context.Context, slots int, h WorkHandler) error {
 			}
 			return nil
 		},
-		Lost:      func(_ context.Context, _ string, ids []string) { h.Lost(len(ids)) },
-		Transient: func(err error) bool { return Away(err) || errors.Is(err, ErrConflict) },
+		Lost: func(_ context.Context, _ string, ids []string) { h.Lost(len(ids)) },
+		Transient: func(err error) bool {
+			return !errors.Is(err, ErrUnusable) && (Waits(err) || Unknown(err) || errors.Is(err, ErrConflict))
+		},
 	})
 }
 
@@ -89,7 +92,7 @@ func (s *Store) RunOutbox(ctx context.Context, slots int, send func(context.Cont
 			if err := json.Unmarshal([]byte(e.Fields["command"]), &command); err != nil {
 				return stream.Ack, fmt.Errorf("%w: %w", ErrUnusable, err)
 			}
-			return stream.Ack, send(ctx, command)
+			return stream.Ack, s.suspected(ctx, e, send(ctx, command))
 		},
 		Transient: func(err error) bool { return !errors.Is(err, ErrUnusable) },
 	})
@@ -104,15 +107,28 @@ func (s *Store) RunEvents(ctx context.Context, slots int, send func(context.Cont
 			if err := json.Unmarshal([]byte(e.Fields["event"]), &event); err != nil {
 				return stream.Ack, fmt.Errorf("%w: %w", ErrUnusable, err)
 			}
-			return stream.Ack, send(ctx, isa95.Scope(e.Fields["scope"]), event)
+			return stream.Ack, s.suspected(ctx, e, send(ctx, isa95.Scope(e.Fields["scope"]), event))
 		},
 		Transient: func(err error) bool { return !errors.Is(err, ErrUnusable) },
 	})
 }
 
+// suspected makes err ErrUnusable if no repetition of the entry can mend it: Redis has answered it with the same unknown error
+// for Options.Patience, while others were handled.
+func (s *Store) suspected(ctx context.Context, e *stream.Entry, err error) error {
+	if !Unknown(err) {
+		return err
+	}
+	if _, guilty := s.suspects.failed(e.Stream+"\x00"+e.ID, time.Now(), s.commits.Load()); !guilty || s.Ping(ctx) != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnusable, err)
+}
+
 func (s *Store) run(ctx context.Context, g *stream.Group) error {
 	g.Hopeless = func(err error) bool { return errors.Is(err, ErrUnusable) }
 	g.Worker, g.MaxDeliveries, g.Log = s.worker, s.opt.MaxDeliveries, s.log
+	g.Trouble = func(err error) { _ = s.alarm.Note(err) }
 	if s.opt.Observe != nil {
 		g.Observe = func(o stream.Outcome, n int) { s.opt.Observe(g.Name, string(o), n) }
 	}

@@ -225,7 +225,7 @@ var errAgain = errors.New("mqtt: left to the broker")
 
 // decide asks the handler until it knows. An error means: do not acknowledge.
 func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*cloudevent.Event, error) {
-	start := time.Now()
+	start, tries := time.Now(), 0
 	wait := 50 * time.Millisecond
 	for {
 		reply, err := s.call(ctx, e)
@@ -240,11 +240,15 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 		case in.delivery.fate() == again:
 			return nil, errAgain
 		case e.Delivery.ResponseTopic != "" && time.Since(start) >= s.o.Hold:
-			s.log.Error("mqtt: not handled", "topic", in.Topic, "id", e.ID, "held", time.Since(start), "err", err)
+			s.log.Warn("mqtt: not handled", "topic", in.Topic, "id", e.ID, "held", time.Since(start), "err", err)
 			return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable,
 				"could not be decided within %v; send it again under the same id", s.o.Hold)), nil
 		}
-		s.log.Warn("mqtt: not handled yet", "topic", in.Topic, "id", e.ID, "again_in", wait, "err", err)
+		level := slog.LevelDebug // a message is logged once, not each second of an outage
+		if tries++; tries == 1 {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "mqtt: not handled yet", "topic", in.Topic, "id", e.ID, "again_in", wait, "err", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

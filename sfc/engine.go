@@ -32,7 +32,6 @@ type Options struct {
 	TimerEvery       time.Duration // how often due timers are looked for; default 200 ms
 	TimerHold        time.Duration // a timer whose instance died is handed out again after; default 5 s
 	SweepEvery       time.Duration // how often one instance looks for forgotten orders; default 30 s
-	AwayHold         time.Duration // Answer and Event wait for Redis so long before they fail; default 10 s
 	Drain            time.Duration // how long what is in hand may take when Run ends; default 10 s
 
 	// Memory for what is remembered of Redis, in bytes. What does not fit is read again.
@@ -59,7 +58,6 @@ func (o Options) withDefaults() Options {
 	duration(&o.TimerEvery, 200*time.Millisecond)
 	duration(&o.TimerHold, 5*time.Second)
 	duration(&o.SweepEvery, 30*time.Second)
-	duration(&o.AwayHold, 10*time.Second)
 	duration(&o.Drain, 10*time.Second)
 	number(&o.Slots, 32)
 	number(&o.ProgramBytes, 64<<20)
@@ -90,7 +88,6 @@ func (o Options) validate() error {
 		{"TimerEvery", o.TimerEvery, time.Millisecond},
 		{"TimerHold", o.TimerHold, 100 * time.Millisecond},
 		{"SweepEvery", o.SweepEvery, 10 * time.Millisecond},
-		{"AwayHold", o.AwayHold, time.Millisecond},
 		{"Drain", o.Drain, time.Millisecond},
 	} {
 		if d.value < d.floor {
@@ -188,23 +185,6 @@ func again(ctx context.Context, do func() error) error {
 		}
 	}
 }
-
-// hold calls do again while Redis is away, for AwayHold at most. A command whose answer comes from Redis late was
-// perhaps carried out: do must find what it did.
-func (e *Engine) hold(ctx context.Context, do func() error) error {
-	until := time.Now().Add(e.opt.AwayHold)
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := again(ctx, do)
-		if err == nil || !transient(err) || time.Now().Add(wait).After(until) {
-			return err
-		}
-		if err := pause(ctx, wait/2+rand.N(wait/2)); err != nil {
-			return err
-		}
-	}
-}
-
-func transient(err error) bool { return jobstore.Away(err) || errors.Is(err, jobstore.ErrConflict) }
 
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -93,7 +93,7 @@ func (p *plant) start(name string, with setup) *instance {
 	i := &instance{p: p, name: name, counts: &counts{n: make(map[Counted]int)}}
 	o := Options{
 		TopicPrefix: "plant", Instance: name, TimerEvery: 10 * time.Millisecond, TimerHold: 300 * time.Millisecond,
-		SweepEvery: time.Hour, AwayHold: 100 * time.Millisecond, Drain: 3 * time.Second, Slots: 8,
+		SweepEvery: time.Hour, Drain: 3 * time.Second, Slots: 8,
 		Count: i.counts.add, Log: p.log(name),
 	}
 	if with.engine != nil {

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/isa95"
 )
 
-// What can never be handled is logged and acknowledged: held, it would keep back every acknowledgement after it, and with
-// them all that the broker has for this instance.
+// What can never be handled is acknowledged, and kept as a dead letter: held, it would keep back every acknowledgement after it, and with
+// them all that the broker has for this instance (find-O4).
 func TestWhatCannotBeHandledIsLetGo(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -23,7 +24,27 @@ func TestWhatCannotBeHandledIsLetGo(t *testing.T) {
 	s.must(rdb.Do(ctx, rdb.B().Lpush().Key(k.SfcMailbox("cell-07", "probe.v1")).Element("x").Build()).Error())
 	s.must(s.a.Answer(ctx, answerTo(drill, `{"depth":1}`)))
 	s.must(s.b.Answer(ctx, answerTo(drill, `{"depth":1}`)))
-	s.must(rdb.Do(ctx, rdb.B().Del().Key(k.SfcMailbox("cell-07", "odd.v1"), k.SfcMailbox("cell-07", "probe.v1")).Build()).Error())
+	letters, err := rdb.Do(ctx, rdb.B().Xrange().Key(k.IntakeDead()).Start("-").End("+").Build()).AsXRange()
+	s.must(err)
+	var kinds []string
+	for _, l := range letters {
+		kinds = append(kinds, l.FieldValues["kind"])
+	}
+	if fmt.Sprint(kinds) != "[event answer answer]" { // one of each process
+		t.Errorf("dead letters: %v", kinds)
+	}
+
+	// The timer of the order cannot be handled either: it rests, and does not spin.
+	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(k.SfcTimers()).ScoreMember().ScoreMember(1, "JO").Build()).Error())
+	if n, err := s.a.tickDue(ctx); n != 1 || err != nil {
+		t.Errorf("%d timers, %v", n, err)
+	}
+	due, err := rdb.Do(ctx, rdb.B().Zscore().Key(k.SfcTimers()).Member("JO").Build()).AsFloat64()
+	s.must(err)
+	if rest := time.UnixMilli(int64(due)).Sub(s.mes.Now()); rest < badTimer/2 {
+		t.Errorf("a timer that cannot be handled is due again in %v", rest)
+	}
+	s.must(rdb.Do(ctx, rdb.B().Del().Key(k.SfcMailbox("cell-07", "odd.v1"), k.SfcMailbox("cell-07", "probe.v1"), k.IntakeDead()).Build()).Error())
 	s.call("JO", isa95.Abort, nil)
 }
 

@@ -15,8 +15,8 @@ import (
 
 // Event takes an event of equipment, from {TopicPrefix}/equipment/{scope}/events; its subject is "scope" or
 // "scope/asset". It settles the action that waits for it, or stays in the mailbox for one that soon will. nil means
-// that it may be acknowledged: it is committed, once however often it comes (E-S17), or nobody can use it. An error
-// means that Redis is away: leave the message unacknowledged, it comes again.
+// that it may be acknowledged: it is committed, once however often it comes (E-S17), or nobody can use it, or it is a dead letter.
+// An error means that it could not be decided, because Redis does not serve, say: hold the message unacknowledged, and call again.
 func (e *Engine) Event(ctx context.Context, ev cloudevent.Event) error {
 	scope, err := e.checkEvent(ev)
 	if err != nil {
@@ -24,7 +24,7 @@ func (e *Engine) Event(ctx context.Context, ev cloudevent.Event) error {
 		e.count(OpActionState, Invalid)
 		return nil
 	}
-	return e.handled(e.hold(ctx, func() error { return e.pull(ctx, scope, ev) }), "equipment event", "id", ev.ID, "source", ev.Source)
+	return e.handle(ctx, "event", ev, func() error { return e.pull(ctx, scope, ev) })
 }
 
 // checkEvent returns the scope that an event belongs to, or what is wrong with it.

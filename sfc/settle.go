@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,8 +16,8 @@ import (
 )
 
 // Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}. nil means that it may be
-// acknowledged: it is committed, or it was before, or nobody can use it. An error means that Redis is away: leave the
-// message unacknowledged, it comes again, as does the command.
+// acknowledged: it is committed, or it was before, or nobody can use it, or it is a dead letter. An error means that it
+// could not be decided, because Redis does not serve, say: hold the message unacknowledged, and call again.
 //
 // The instance that sent the command needs two round trips to Redis, any other one more.
 func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
@@ -31,18 +32,28 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	if refusal := ev.Err(); refusal != nil { // E-S23
 		answer.Error = &recipe.ActionError{Kind: string(refusal.Kind), Message: refusal.Message}
 	}
-	return e.handled(e.hold(ctx, func() error { return e.answer(ctx, ev.ID, answer) }), "answer", "command", id)
+	return e.handle(ctx, "answer", ev, func() error { return e.answer(ctx, ev.ID, answer) })
 }
 
-// handled keeps errors that a repetition cannot mend from coming again and again, and from holding up all that comes after: a
-// document that cannot be read, a key of another type, a response that cannot be written.
-func (e *Engine) handled(err error, what string, args ...any) error {
-	if err == nil || transient(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+// handle calls do. What keeps failing for a reason of its own becomes a dead letter, so that it does not come again and again,
+// and does not hold up all that comes after. A panic is such a reason.
+func (e *Engine) handle(ctx context.Context, kind string, ev cloudevent.Event, do func() error) error {
+	err := again(ctx, func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				e.log.Error("handling a message panicked", "kind", kind, "source", ev.Source, "id", ev.ID, "panic", p, "stack", string(debug.Stack()))
+				err = fmt.Errorf("sfc: panic: %v", p)
+			}
+		}()
+		return do()
+	})
+	if err == nil {
+		return nil
 	}
-	e.log.Error(what+" is lost: it cannot be handled, and would not be if it came again; see `takt check`", append(args, "error", err)...)
-	e.count(OpActionState, Invalid)
-	return nil
+	if err = e.store.Failed(ctx, jobstore.Message{Kind: kind, Event: ev}, err); err == nil {
+		e.count(OpActionState, Invalid)
+	}
+	return err
 }
 
 // commandID is the command that ev answers: its cause, else the correlation data, which equipment echoes.

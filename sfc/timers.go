@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -45,12 +47,28 @@ func (e *Engine) tickDue(ctx context.Context) (int, error) {
 	for _, id := range due {
 		all.Go(func() {
 			if err := again(ctx, func() error { return e.tick(ctx, id) }); err != nil && ctx.Err() == nil {
-				e.log.Warn("timer will be tried again", "job", id, "after", e.opt.TimerHold, "error", err)
+				e.timerFailed(ctx, id, err)
 			}
 		})
 	}
 	all.Wait()
 	return len(due), nil
+}
+
+// badTimer is how long the timer of a job order rests whose ticks fail for a reason of its own. Then it is tried again, for an
+// operator may have mended the cause.
+const badTimer = 10 * time.Minute
+
+// timerFailed: the timer is due again after TimerHold, or rests if it keeps failing.
+func (e *Engine) timerFailed(ctx context.Context, id isa95.JobOrderID, err error) {
+	after := e.opt.TimerHold
+	if e.store.Failed(ctx, jobstore.Message{Kind: "timer", JobOrderID: id}, err) == nil {
+		e.count(OpTimer, Invalid)
+		if offErr := e.store.PutOff(ctx, id, badTimer); offErr == nil {
+			after = badTimer
+		}
+	}
+	e.log.Warn("timer will be tried again", "job", id, "after", after, "error", err)
 }
 
 // tick does what is due for one job order. A timer that nothing needs is removed.

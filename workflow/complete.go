@@ -97,10 +97,10 @@ func (q *queue) settle(ctx context.Context, e *stream.Entry, within time.Duratio
 			return err
 		}
 		unknown = true
-		if denied(err) { // it was not done, and may be soon: who reads the log sees to that
+		if redis.Denied(err) { // it was not done, and may be soon: who reads the log sees to that
 			q.w.c.log.Warn("workflow: an outcome waits, the server denies a command to this user", "queue", q.name, "error", err)
 		}
-		if !redis.Away(err) && !denied(err) || ctx.Err() != nil || e.Context().Err() != nil || !lifecycle.Sleep(ctx, pause) {
+		if !redis.Waits(err) || ctx.Err() != nil || e.Context().Err() != nil || !lifecycle.Sleep(ctx, pause) {
 			e.End(false) // it is looked for again
 			return err
 		}

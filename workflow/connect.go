@@ -67,7 +67,7 @@ func (c *Client) checkShards(ctx context.Context, store bool) error {
 		}
 		stored, err := c.rdb.Do(ctx, c.rdb.B().Get().Key(key).Build()).ToString()
 		switch {
-		case rueidis.IsRedisNil(err), key != own && denied(err): // whoever may not read those keys has written none
+		case rueidis.IsRedisNil(err), key != own && redis.Denied(err): // whoever may not read those keys has written none
 		case err != nil:
 			return fmt.Errorf("workflow: shards: %w", err)
 		case stored != n:
@@ -95,10 +95,4 @@ func (c *Client) otherShards() []string {
 func foreign(err error) bool {
 	var re *rueidis.RedisError
 	return errors.As(err, &re) && strings.Contains(re.Error(), "WRONGTYPE")
-}
-
-// denied says that the server's access control keeps us from a key or a command.
-func denied(err error) bool {
-	var re *rueidis.RedisError // wrapped, too, which rueidis.IsRedisErr does not see
-	return errors.As(err, &re) && (strings.HasPrefix(re.Error(), "NOPERM") || strings.Contains(re.Error(), "ACL failure in script") || strings.Contains(re.Error(), "can't run this command"))
 }

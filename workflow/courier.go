@@ -197,7 +197,7 @@ func (l *lane) deliver(e *stream.Entry) (done bool) {
 		}
 		l.failed(e, err)
 		var reply *rueidis.RedisError
-		if errors.As(err, &reply) && !redis.Away(err) && !denied(err) { // it is about what the message is for
+		if errors.As(err, &reply) && !redis.Waits(err) { // it is about what the message is for
 			l.setAside(e)
 			return false
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 )
 
@@ -235,8 +236,8 @@ func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 	q.group = &stream.Group{
 		Worker: w.alive[s.n], Streams: []string{s.keys.Queue(kind, name)}, Name: s.keys.Group(), Free: free,
 		Handle: handle, Dead: dead, Before: "n", MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
-		Transient: denied,  // until somebody gives the right back
-		Hopeless:  foreign, // until somebody mends the key: others are not to wait for that
+		Transient: redis.Denied, // until somebody gives the right back
+		Hopeless:  foreign,      // until somebody mends the key: others are not to wait for that
 		Lost:      func(context.Context, string, []string) { w.menders[s.n].ask() },
 	}
 	return q

@@ -259,7 +259,7 @@ var sentWhen = map[cloudevent.ErrorKind]string{
 	cloudevent.KindUserPropertyInvalid:    "an attribute cannot be used, or the id was used before for another event",
 	cloudevent.KindPayloadInvalid:         "the body cannot be read, or a recipe in it cannot run",
 	cloudevent.KindInternalLogicError:     "what is stored cannot be used: see the log and `takt check`",
-	cloudevent.KindServiceUnavailable:     "Redis did not answer within `--hold-when-away`: send the command again under the same id",
+	cloudevent.KindServiceUnavailable:     "Redis did not serve within `--hold-when-away`, or is full; the message has the reason: send the command again under the same id",
 	cloudevent.KindResourceExhausted:      "too many attributes or too much in them, or the answer would be too large",
 	cloudevent.KindUnsupportedVersion:     "`specversion` is not 1.0",
 }

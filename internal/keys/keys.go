@@ -91,6 +91,9 @@ func (k Keys) SfcMailbox(scope, typ string) string {
 
 var colons = strings.NewReplacer("%", "%25", ":", "%3A")
 
+// IntakeDead are the messages that could not be handled.
+func (k Keys) IntakeDead() string { return k.key("intake:dead") }
+
 // The publisher.
 
 func (k Keys) PubSeq(scope string) string   { return k.key("pubseq", scope) }

@@ -119,6 +119,7 @@ func TestMatch(t *testing.T) {
 		"workflow:shards":                    "workflow:shards",
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",
+		"intake:dead":                        "intake:dead",
 		"sfc:outbox:dead":                    "{stream}:dead",
 		"event:receiver:list:dead":           "{stream}:dead",
 		"event:responder:list:dead":          "{stream}:dead",

@@ -122,6 +122,7 @@ func (a *acker) settle(entries []*Entry) {
 			return
 		}
 		a.s.log.Warn("stream: acknowledgement failed, trying again", "stream", e.Stream, "entries", len(entries), "error", err)
+		a.s.g.trouble(err)
 		if !pause(b.next(), a.s.ctx) {
 			return
 		}

@@ -99,7 +99,9 @@ type Group struct {
 	Drain time.Duration
 
 	Observe func(o Outcome, n int) // counts; nil = nobody. It must not block.
-	Log     *slog.Logger           // nil = silent
+	// Trouble is given each error of the calls to Redis that the loop makes for itself and repeats; nil = only the log is. It must not block.
+	Trouble func(error)
+	Log     *slog.Logger // nil = silent
 }
 
 // Check says what is wrong with g, as Run would.
@@ -132,6 +134,11 @@ func (g *Group) slots() int             { return or(g.Slots, 1) }
 func (g *Group) ready() int             { return max(or(g.Ready, DefaultReady), 0) }
 func (g *Group) maxDeliveries() int     { return or(g.MaxDeliveries, DefaultMaxDeliveries) }
 func (g *Group) transient(e error) bool { return redis.Away(e) || g.Transient != nil && g.Transient(e) }
+func (g *Group) trouble(err error) {
+	if g.Trouble != nil {
+		g.Trouble(err)
+	}
+}
 func (g *Group) observe(o Outcome, n int) {
 	if g.Observe != nil && n > 0 {
 		g.Observe(o, n)

@@ -47,6 +47,7 @@ func (s *session) read(run context.Context) {
 			s.g.Worker.doubt()
 		} else {
 			s.log.Warn("stream: reading failed, trying again", "error", err)
+			s.g.trouble(err)
 		}
 		pause(b.next(), run, s.epoch.ctx)
 	}
