@@ -11,6 +11,7 @@ const module = "github.com/taktworks/takt/"
 // layers are the packages from the bottom up; neighbours of one layer do not import each other.
 // A folder stands for what is below it, too.
 var layers = [][]string{
+	{"internal/nearest"},
 	{"isa95", "recipe", "cloudevent", "schedule"},
 	{"internal"},
 	{"lock"},
@@ -75,6 +76,9 @@ func place(path string) (folder string, layer int) {
 		return "", -1
 	}
 	folder, _, _ = strings.Cut(rest, "/")
+	if contains(layers[0], rest) {
+		return rest, 0
+	}
 	for i, names := range layers {
 		if contains(names, folder) {
 			return folder, i

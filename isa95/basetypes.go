@@ -48,6 +48,8 @@ type Parameter struct {
 	Description      []LocalizedText `json:"Description,omitzero"`
 	EngineeringUnits *EUInformation  `json:"EngineeringUnits,omitzero"`
 	Subparameters    []Parameter     `json:"Subparameters,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // Property (ISA95PropertyDataType) is a property of a resource. Value is any JSON value, as it was sent.
@@ -57,4 +59,6 @@ type Property struct {
 	Description      []LocalizedText `json:"Description,omitzero"`
 	EngineeringUnits *EUInformation  `json:"EngineeringUnits,omitzero"`
 	Subproperties    []Property      `json:"Subproperties,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }

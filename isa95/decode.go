@@ -14,7 +14,7 @@ import (
 //
 //   - a member may have its wire name (JobOrderID) or its snake_case name (job_order_id); the wire name wins;
 //     otherwise case matters; of two of the same name the last wins;
-//   - unknown members are ignored, `_dataschema` and the like too, at any depth;
+//   - unknown members are ignored, `_dataschema` and the like too, at any depth (Receive refuses them);
 //   - null is the same as absent; raw values (Value, data) are kept byte for byte, with the nulls inside them;
 //   - text takes numbers (with their digits) and booleans; integers take integral numbers (7.0, 1e3), decimal text and
 //     booleans, never 7.9; booleans take numbers (0 is false) and text ("" is false);
@@ -26,13 +26,19 @@ import (
 // to encoding/json. Unmarshal never panics on input (only for a Go struct of more than 64 members), keeps nothing of
 // data, and may be called from any goroutine.
 func Unmarshal(data []byte, v any) error {
+	var d decoder
+	return d.read(data, v)
+}
+
+// read is Unmarshal with what d says.
+func (d *decoder) read(data []byte, v any) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		return fmt.Errorf("isa95: Unmarshal needs a pointer, not %T", v)
 	}
 	target = target.Elem()
 	target.SetZero()
-	d := decoder{scanner{data: data, limits: limitsOf(target.Type())}}
+	d.scanner = scanner{data: data, limits: limitsOf(target.Type()), strict: d.strict}
 	if len(data) > d.limits.size {
 		return &DecodeError{Rule: fmt.Sprintf("must not be larger than %d bytes", d.limits.size), Err: ErrLimit}
 	}
@@ -44,6 +50,7 @@ func Unmarshal(data []byte, v any) error {
 		return d.wrongType("must be an object") // null included
 	}
 	if err := d.value(p, target, false); err != nil {
+		err.Line = d.line()
 		return err
 	}
 	if d.space(); d.pos < len(d.data) {
@@ -52,7 +59,17 @@ func Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-type decoder struct{ scanner }
+// line is the line of pos, from 1.
+func (d *decoder) line() int { return 1 + bytes.Count(d.data[:min(d.pos, len(d.data))], []byte{'\n'}) }
+
+// decoder is how a body is read. The zero value reads as Unmarshal does.
+type decoder struct {
+	scanner
+	strict  bool                 // no member may be there twice
+	keep    bool                 // what is not known goes into the struct's Other
+	unknown *UnknownMembersError // what is not known is collected here; nil = it is not refused
+	path    []string             // to the object at pos, when unknown is not nil
+}
 
 // wrongType consumes the value at pos and says that it is not what it must be.
 func (d *decoder) wrongType(rule string) *DecodeError {
@@ -86,7 +103,11 @@ func (d *decoder) value(p *plan, v reflect.Value, container bool) *DecodeError {
 			return d.wrongType("must be an object or an array")
 		}
 		start := d.pos
-		if err := d.skip(); err != nil {
+		strict := d.scanner.strict
+		d.scanner.strict = strict && !container // what a container holds has rules of its own
+		err := d.skip()
+		d.scanner.strict = strict
+		if err != nil {
 			return err
 		}
 		v.SetBytes(bytes.Clone(d.data[start:d.pos]))
@@ -107,10 +128,22 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 		return d.wrongType("must be an object")
 	}
 	var byAlias, present uint64
+	var seen names
 	err := d.object(func(name []byte) *DecodeError {
+		if d.strict && seen.twice(string(name)) {
+			return twice(string(name))
+		}
 		known, ok := p.names[string(name)]
+		if !ok {
+			return d.other(p, string(name), func(m Member) {
+				if p.other != nil {
+					other := v.FieldByIndex(p.other)
+					other.Set(reflect.Append(other, reflect.ValueOf(m)))
+				}
+			})
+		}
 		bit := uint64(1) << known.field
-		if !ok || known.snake && byAlias&bit != 0 {
+		if known.snake && byAlias&bit != 0 {
 			if err := d.skip(); err != nil {
 				return err.under(string(name))
 			}
@@ -127,6 +160,10 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 		}
 		if d.space() != 'n' {
 			present |= bit
+		}
+		if d.unknown != nil {
+			d.path = append(d.path, string(name))
+			defer func() { d.path = d.path[:len(d.path)-1] }()
 		}
 		if err := d.value(f.plan, member, f.container); err != nil {
 			return err.under(string(name))
@@ -157,6 +194,10 @@ func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
 			v.Grow(1)
 		}
 		v.SetLen(i + 1)
+		if d.unknown != nil {
+			d.path = append(d.path, strconv.Itoa(i))
+			defer func() { d.path = d.path[:len(d.path)-1] }()
+		}
 		if err := d.value(p.element, v.Index(i), false); err != nil {
 			return err.under(strconv.Itoa(i))
 		}

@@ -13,6 +13,7 @@ var (
 	ErrLimit   = errors.New("too large")
 	ErrType    = errors.New("wrong type")
 	ErrMissing = errors.New("missing")
+	ErrTwice   = errors.New("there twice")
 )
 
 // DecodeError is why a body was refused. Pointer and Value are printable text, safe in logs and user properties.
@@ -20,7 +21,8 @@ type DecodeError struct {
 	Pointer string // JSON pointer (RFC 6901) into the body, with the names as they were sent; "" = the whole body
 	Value   string // the refused value as JSON, shortened; "" = there is none
 	Rule    string // what it has to be, as a sentence part: "must be an integer", "is required"
-	Err     error  // ErrSyntax, ErrLimit, ErrType or ErrMissing
+	Line    int    // of the body where reading ended, from 1; 0 = not read
+	Err     error  // ErrSyntax, ErrLimit, ErrType, ErrMissing or ErrTwice
 }
 
 func (e *DecodeError) Error() string {

@@ -145,7 +145,27 @@ func (e *encoder) object(p *plan, v reflect.Value) error {
 			return fmt.Errorf("%s: %w", f.alias, err)
 		}
 	}
+	if p.other != nil {
+		if err := e.others(v.FieldByIndex(p.other).Interface().([]Member), first); err != nil {
+			return err
+		}
+	}
 	e.close('}')
+	return nil
+}
+
+// others writes the members that were kept without being known.
+func (e *encoder) others(members []Member, first bool) error {
+	for _, m := range members {
+		if !first {
+			e.out = append(e.out, ',')
+		}
+		first = false
+		e.out = append(appendString(e.out, m.Name), ':')
+		if err := e.raw(m.Value); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
 	return nil
 }
 

@@ -56,6 +56,22 @@ func ParseScope(s string) (Scope, error) {
 	return checkName[Scope]("Scope", s)
 }
 
+// CheckNewName holds the rules for a name that enters for the first time, besides those of its Parse function: people must
+// be able to tell it from every other. So it has no characters that are not seen (of the Unicode categories Cf, Zl and Zp:
+// U+200B, U+202E, U+2028, U+FEFF and the like) and no blanks at its ends. A name that is stored already is not checked, for
+// earlier versions took such names. kind is for the message. The error is a *NameError.
+func CheckNewName(kind, s string) error {
+	for _, r := range s {
+		if unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return &NameError{Kind: kind, Value: shorten(s), Rule: fmt.Sprintf("must not contain characters that cannot be seen (it has U+%04X)", r)}
+		}
+	}
+	if strings.TrimSpace(s) != s {
+		return &NameError{Kind: kind, Value: shorten(s), Rule: "must not begin or end with a blank"}
+	}
+	return nil
+}
+
 // checkName holds the rules of design 3 and spec/sfc-and-publisher 0.4. A name that passes can stand in any key and in
 // any MQTT topic; a broker closes the connection on control characters and non-characters, so they are refused too.
 func checkName[Name ~string](kind, s string) (Name, error) {

@@ -19,12 +19,16 @@ type JobOrder struct {
 	EquipmentRequirements     []Equipment     `json:"EquipmentRequirements,omitzero"`
 	PhysicalAssetRequirements []PhysicalAsset `json:"PhysicalAssetRequirements,omitzero"`
 	MaterialRequirements      []Material      `json:"MaterialRequirements,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // JobOrderAndState (ISA95JobOrderAndStateDataType) is a job order with its state: the stored form of an order.
 type JobOrderAndState struct {
 	JobOrder *JobOrder      `json:"JobOrder,omitzero"`
 	State    []StateElement `json:"State,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // WorkMasterRef (ISA95WorkMasterDataType) names a work master inside a job order, with parameters of this order.
@@ -33,6 +37,8 @@ type WorkMasterRef struct {
 	ID          string        `json:"ID,omitzero"`
 	Description LocalizedText `json:"Description,omitzero"`
 	Parameters  []Parameter   `json:"Parameters,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // WorkMaster (ISA95WorkMasterDataTypeExt) says how a job is done. Data is a JSON object or array in the format that
@@ -43,6 +49,8 @@ type WorkMaster struct {
 	Parameters  []Parameter     `json:"Parameters,omitzero"`
 	Data        json.RawMessage `json:"data,omitzero" rule:"container"`
 	DataSchema  string          `json:"dataschema,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // PriorityOr0 is the priority of the order, 0 when it has none or o is nil. It is the stored score of the order.

@@ -35,6 +35,7 @@ type plan struct {
 	fields  []field
 	names   map[string]fieldName
 	needed  uint64 // required fields, bit i = fields[i]
+	other   []int  // index of the field for members that are not known, nil = there is none
 }
 
 type field struct {
@@ -58,6 +59,7 @@ var (
 	plans           sync.Map // reflect.Type -> *plan
 	rawType         = reflect.TypeFor[json.RawMessage]()
 	textType        = reflect.TypeFor[LocalizedText]()
+	otherType       = reflect.TypeFor[[]Member]()
 	entryType       = reflect.TypeFor[StateIndexEntry]()
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
@@ -125,6 +127,9 @@ func (p *plan) addFields(t reflect.Type, outer []int, made map[reflect.Type]*pla
 		if f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct {
 			p.addFields(f.Type, index, made)
 			continue
+		}
+		if f.Type == otherType && (p.other == nil || len(p.other) > len(index)) {
+			p.other = index
 		}
 		if tag == "-" || !f.IsExported() {
 			continue

@@ -8,6 +8,8 @@ type Equipment struct {
 	Quantity         string          `json:"Quantity,omitzero"`
 	EngineeringUnits *EUInformation  `json:"EngineeringUnits,omitzero"`
 	Properties       []Property      `json:"Properties,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // Personnel (ISA95PersonnelDataType) is a person or a class of persons. Quantity is a decimal as text.
@@ -18,6 +20,8 @@ type Personnel struct {
 	Quantity         string          `json:"Quantity,omitzero"`
 	EngineeringUnits *EUInformation  `json:"EngineeringUnits,omitzero"`
 	Properties       []Property      `json:"Properties,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // PhysicalAsset (ISA95PhysicalAssetDataType) is a physical asset or a class of them. Quantity is a decimal as text.
@@ -28,6 +32,8 @@ type PhysicalAsset struct {
 	Quantity         string          `json:"Quantity,omitzero"`
 	EngineeringUnits *EUInformation  `json:"EngineeringUnits,omitzero"`
 	Properties       []Property      `json:"Properties,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }
 
 // Material (ISA95MaterialDataType) is a material by class, definition, lot or sublot; it has no ID member of its own.
@@ -42,4 +48,6 @@ type Material struct {
 	Quantity             string          `json:"Quantity,omitzero"`
 	EngineeringUnits     *EUInformation  `json:"EngineeringUnits,omitzero"`
 	Properties           []Property      `json:"Properties,omitzero"`
+
+	Other []Member `json:"-"` // members that Takt does not know, as they were sent
 }

@@ -14,6 +14,7 @@ type scanner struct {
 	depth  int  // containers open at pos
 	spaced bool // there was white space between tokens
 	limits limits
+	strict bool // skip refuses a member that is there twice
 }
 
 // space consumes white space and returns the byte at pos, 0 at the end.
@@ -127,7 +128,13 @@ func (s *scanner) array(element func(i int) *DecodeError) *DecodeError {
 func (s *scanner) skip() *DecodeError {
 	switch s.space() {
 	case '{':
-		return s.object(func([]byte) *DecodeError { return s.skip() })
+		var seen names
+		return s.object(func(name []byte) *DecodeError {
+			if s.strict && seen.twice(string(name)) {
+				return twice(string(name))
+			}
+			return s.skip()
+		})
 	case '[':
 		return s.array(func(int) *DecodeError { return s.skip() })
 	case '"':

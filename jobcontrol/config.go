@@ -21,8 +21,16 @@ func (r *Receiver) configure(ctx context.Context, req *request) (cloudevent.Even
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
-	reply := r.reply(req, verdict{status: isa95.NoError}, r.store.Now())
+	reply := r.reply(req, verdict{status: isa95.NoError, message: req.warning()}, r.store.Now())
 	return reply, r.store.Configure(ctx, req.apply, snap, &jobstore.Seen{Body: req.event.Data, Reply: &reply})
+}
+
+// warning is what the reply to a delivery says beside its ReturnStatus 1, "" if there is nothing to say.
+func (req *request) warning() string {
+	if len(req.warnings) == 0 {
+		return ""
+	}
+	return "taken, with warnings: " + strings.Join(req.warnings, "; ")
 }
 
 // readConfiguration reads the body of a configuration event. Of the resources only the id is kept. The limit of job
@@ -37,6 +45,9 @@ func (req *request) readConfiguration() error {
 	default:
 		return cloudevent.Errorf(cloudevent.KindPropertyInvalid, "method %.64q: want PUT, DELETE or none", method)
 	}
+	if err := req.newName("Scope", string(req.scope)); err != nil {
+		return err
+	}
 	data := req.event.Data
 	switch req.config {
 	case isa95.ConfigJobAcceptance:
@@ -44,27 +55,43 @@ func (req *request) readConfiguration() error {
 	case isa95.ConfigWorkMaster:
 		return req.readWorkMaster(data)
 	case isa95.ConfigMaterialClass:
-		return readKey(data, "MaterialClassID", func(m isa95.Material) string { return m.MaterialClassID }, c)
+		return readKey(req, "MaterialClassID", func(m isa95.Material) string { return m.MaterialClassID })
 	case isa95.ConfigMaterialDefinition:
-		return readKey(data, "MaterialDefinitionID", func(m isa95.Material) string { return m.MaterialDefinitionID }, c)
+		return readKey(req, "MaterialDefinitionID", func(m isa95.Material) string { return m.MaterialDefinitionID })
 	case isa95.ConfigPersonnel:
-		return readKey(data, "ID", func(p isa95.Personnel) string { return p.ID }, c)
+		return readKey(req, "ID", func(p isa95.Personnel) string { return p.ID })
 	case isa95.ConfigPhysicalAsset:
-		return readKey(data, "ID", func(a isa95.PhysicalAsset) string { return a.ID }, c)
+		return readKey(req, "ID", func(a isa95.PhysicalAsset) string { return a.ID })
 	}
-	return readKey(data, "ID", func(e isa95.Equipment) string { return e.ID }, c)
+	return readKey(req, "ID", func(e isa95.Equipment) string { return e.ID })
 }
 
 // readKey reads a resource and keeps its key field.
-func readKey[T any](data []byte, field string, key func(T) string, c *jobstore.Configuration) error {
+func readKey[T any](req *request, field string, key func(T) string) error {
 	var body T
-	if err := isa95.Unmarshal(data, &body); err != nil {
+	if err := isa95.Receive(req.event.Data, &body, req.unknownInConfiguration()); err != nil {
 		return err
 	}
-	if c.ID = key(body); c.ID == "" {
+	if req.apply.ID = key(body); req.apply.ID == "" {
 		return missing(field)
 	}
-	return nil
+	return req.newName(field, req.apply.ID)
+}
+
+// unknownInConfiguration: what is taken away may be called by an old body.
+func (req *request) unknownInConfiguration() isa95.UnknownMembers {
+	if req.apply.Delete {
+		return isa95.IgnoreUnknown
+	}
+	return req.unknown
+}
+
+// newName checks a name that a configuration event brings in; one that it takes away may be as it is.
+func (req *request) newName(kind, name string) error {
+	if req.apply.Delete {
+		return nil
+	}
+	return isa95.CheckNewName(kind, name)
 }
 
 func (req *request) readAcceptance(data []byte) error {
@@ -72,7 +99,7 @@ func (req *request) readAcceptance(data []byte) error {
 		return nil
 	}
 	var body isa95.JobAcceptance
-	if err := isa95.Unmarshal(data, &body); err != nil {
+	if err := isa95.Receive(data, &body, req.unknown); err != nil {
 		return err
 	}
 	req.apply.Limit = int64(body.MaxDownloadableJobOrders)
@@ -86,13 +113,16 @@ func (req *request) readAcceptance(data []byte) error {
 // names it (E-S25). Work masters with other data are left to other programs.
 func (req *request) readWorkMaster(data []byte) error {
 	var body isa95.WorkMaster
-	if err := isa95.Unmarshal(data, &body); err != nil {
+	if err := isa95.Receive(data, &body, req.unknownInConfiguration()); err != nil {
 		return err
 	}
 	if body.ID == "" {
 		return missing("ID")
 	}
 	if _, err := isa95.ParseWorkMasterID(body.ID); err != nil {
+		return err
+	}
+	if err := req.newName("WorkMasterID", body.ID); err != nil {
 		return err
 	}
 	req.apply.ID = body.ID
@@ -103,19 +133,27 @@ func (req *request) readWorkMaster(data []byte) error {
 	if body.DataSchema != recipe.SchemaURI {
 		return nil
 	}
-	return brokenRecipe(body.Data)
+	return req.readRecipe(body.Data)
 }
 
-func brokenRecipe(data []byte) error {
-	findings := recipe.Check(data)
-	if !recipe.HasErrors(findings) {
-		return nil
-	}
-	var text strings.Builder
-	for _, f := range findings {
-		if f.Severity == recipe.SeverityError {
-			fmt.Fprintf(&text, "; %s at %q: %s", f.Code, f.Pointer, f.Message)
+// readRecipe checks a recipe of ours by the rules for a delivery. What is no reason to refuse it is a warning for the
+// sender.
+func (req *request) readRecipe(data []byte) error {
+	var wrong []string
+	kind := cloudevent.KindPropertyInvalid // of members that are not known; any other finding is about the payload
+	for _, f := range recipe.Check(data, recipe.Options{AllowUnknown: req.unknown != isa95.RefuseUnknown}) {
+		text := fmt.Sprintf("%s at %q: %s", f.Code, f.Pointer, f.Message)
+		if f.Severity != recipe.SeverityError {
+			req.warnings = append(req.warnings, text)
+			continue
+		}
+		wrong = append(wrong, text)
+		if f.Code != recipe.RuleUnknownMember {
+			kind = cloudevent.KindPayloadInvalid
 		}
 	}
-	return cloudevent.Errorf(cloudevent.KindPayloadInvalid, "the recipe in data cannot run%s", text.String())
+	if len(wrong) == 0 {
+		return nil
+	}
+	return cloudevent.Errorf(kind, "the recipe in data cannot run; %s", strings.Join(wrong, "; "))
 }

@@ -93,7 +93,8 @@ func TestConfigurationRefused(t *testing.T) {
 	}{
 		{isa95.ConfigEquipment, "", `{}`, cloudevent.KindMissingProperty, "ID is missing"},
 		{isa95.ConfigEquipment, "DELETE", ``, cloudevent.KindMissingProperty, "ID is missing"},
-		{isa95.ConfigMaterialClass, "", `{"ID":"M-1"}`, cloudevent.KindMissingProperty, "MaterialClassID is missing"},
+		{isa95.ConfigMaterialClass, "", `{"ID":"M-1"}`, cloudevent.KindPropertyInvalid, `member "ID" is not known`},
+		{isa95.ConfigMaterialClass, "", `{"MaterialDefinitionID":"M-1"}`, cloudevent.KindMissingProperty, "MaterialClassID is missing"},
 		{isa95.ConfigMaterialDefinition, "", `{"MaterialClassID":"M-1"}`, cloudevent.KindMissingProperty, "MaterialDefinitionID is missing"},
 		{isa95.ConfigPersonnel, "", `{"ID":""}`, cloudevent.KindMissingProperty, "ID is missing"},
 		{isa95.ConfigPhysicalAsset, "", `{"ID":null}`, cloudevent.KindMissingProperty, "ID is missing"},
@@ -121,7 +122,7 @@ func TestConfigurationRefused(t *testing.T) {
 func TestBrokenRecipeES25(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	broken := `{"Steps":[{"Name":"a","Initial":true}],"Transitions":[{"Source":"a","Target":"nowhere"}],"Actions":[]}`
-	findings := recipe.Check([]byte(broken))
+	findings := recipe.Check([]byte(broken), recipe.Options{})
 	if !recipe.HasErrors(findings) {
 		t.Fatal("the recipe of this test is not broken")
 	}

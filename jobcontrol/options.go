@@ -26,6 +26,11 @@ type Options struct {
 	// counts in any case (D12).
 	MaxDownloadableJobOrders int64
 
+	// UnknownMembers says what becomes of members that Takt does not know, in orders, configuration and recipes; default
+	// isa95.RefuseUnknown. Recipes are stored as they are: there KeepUnknown and IgnoreUnknown are the same, and make a
+	// warning of each such member.
+	UnknownMembers isa95.UnknownMembers
+
 	// Observe is told of each event after it was handled or refused, for metrics; it must not block. nil = nobody.
 	Observe func(Observation)
 	Log     *slog.Logger // default slog.Default()
@@ -60,6 +65,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.HoldWhenAway <= 0 {
 		o.HoldWhenAway = 10 * time.Second
+	}
+	if o.UnknownMembers == "" {
+		o.UnknownMembers = isa95.RefuseUnknown
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -21,12 +21,15 @@ type request struct {
 	order *isa95.JobOrder        // Store, StoreAndStart, Update
 	state isa95.State            // the query by state
 	apply jobstore.Configuration // config
+
+	unknown  isa95.UnknownMembers // what becomes of members that are not known
+	warnings []string             // what the sender of a work master ought to know, though it is taken
 }
 
 // read finds out what e asks for. The error says why that cannot be told, or must not be done; method and config are
 // set in any case if the type is known.
 func (r *Receiver) read(e cloudevent.Event) (request, error) {
-	req := request{event: e}
+	req := request{event: e, unknown: r.opt.UnknownMembers}
 	var known bool
 	if req.method, known = isa95.MethodByTypeID(e.Type); !known {
 		req.config, known = isa95.ConfigByTypeID(e.Type)
@@ -71,7 +74,7 @@ func (r *Receiver) readScope(req *request) error {
 
 func (req *request) readOrder() error {
 	var call isa95.JobOrderCall
-	if err := isa95.Unmarshal(req.event.Data, &call); err != nil {
+	if err := isa95.Receive(req.event.Data, &call, req.unknown); err != nil {
 		return err
 	}
 	switch {
@@ -92,13 +95,15 @@ func (req *request) readOrder() error {
 		}
 	}
 	var err error
-	req.id, err = isa95.ParseJobOrderID(req.order.JobOrderID)
-	return err
+	if req.id, err = isa95.ParseJobOrderID(req.order.JobOrderID); err != nil || req.method == isa95.Update {
+		return err
+	}
+	return isa95.CheckNewName("JobOrderID", req.order.JobOrderID)
 }
 
 func (req *request) readID() error {
 	var call isa95.JobOrderIDCall
-	if err := isa95.Unmarshal(req.event.Data, &call); err != nil {
+	if err := isa95.Receive(req.event.Data, &call, isa95.IgnoreUnknown); err != nil { // an Abort is never refused for a word
 		return err
 	}
 	switch {
@@ -114,7 +119,7 @@ func (req *request) readID() error {
 
 func (req *request) readState() error {
 	var call isa95.JobResponseByStateCall
-	if err := isa95.Unmarshal(req.event.Data, &call); err != nil {
+	if err := isa95.Receive(req.event.Data, &call, isa95.IgnoreUnknown); err != nil {
 		return err
 	}
 	if len(call.JobOrderState) == 0 {

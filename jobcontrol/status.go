@@ -28,6 +28,7 @@ func verdictOf(m isa95.Method, err error) verdict {
 	var name *isa95.NameError
 	var state *isa95.StateError
 	var body *isa95.DecodeError
+	var unknown *isa95.UnknownMembersError
 	switch {
 	case err == nil:
 		return verdict{status: isa95.NoError}
@@ -49,6 +50,10 @@ func verdictOf(m isa95.Method, err error) verdict {
 	case errors.As(err, &body):
 		return verdict{isa95.InvalidRequest, cloudevent.KindPayloadInvalid, err.Error(),
 			map[string]string{"pointer": body.Pointer, "value": body.Value, "rule": body.Rule}}
+	case errors.As(err, &unknown):
+		first := unknown.Members[0]
+		return verdict{isa95.InvalidRequest, cloudevent.KindPropertyInvalid, err.Error(),
+			map[string]string{"pointer": first.Pointer, "name": first.Name, "nearest": first.Nearest}}
 	case undecided(err):
 		return verdict{kind: cloudevent.KindServiceUnavailable, message: err.Error()}
 	}

@@ -24,7 +24,13 @@ func TestRoundTrips(t *testing.T) {
 	}
 	p.do(t, isa95.Store, order("JO-warm"), isa95.NoError) // loads the script
 	for _, kind := range isa95.ConfigKinds() {
-		body := `{"ID":"X-1","MaterialClassID":"X-1","MaterialDefinitionID":"X-1","max_downloadable_job_orders":50}`
+		body := `{"ID":"X-1"}`
+		switch kind {
+		case isa95.ConfigMaterialClass, isa95.ConfigMaterialDefinition:
+			body = `{"MaterialClassID":"X-1","MaterialDefinitionID":"X-1"}`
+		case isa95.ConfigJobAcceptance:
+			body = `{"max_downloadable_job_orders":50}`
+		}
 		for _, method := range []string{"PUT", "DELETE", "PUT"} {
 			cost(string(kind)+" "+method, config(kind, method, body), isa95.NoError, 2)
 		}

@@ -55,7 +55,7 @@ func metadata(doc []byte) (scope isa95.Scope, err error) {
 
 func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	var both isa95.JobOrderAndState
-	if err := isa95.Unmarshal(doc, &both); err != nil {
+	if err := isa95.UnmarshalStored(doc, &both); err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
 	if both.JobOrder == nil {

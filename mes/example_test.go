@@ -47,5 +47,5 @@ func ExampleParseOrders() {
 	fmt.Fprintln(os.Stdout, err)
 	// Output:
 	// cell-07 2 <nil>
-	// orders.json:2: [0]: unknown field "Prioritty"
+	// orders.json:2: [0]: member "Prioritty" is not known, did you mean Priority?
 }

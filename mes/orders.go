@@ -22,7 +22,7 @@ type OrderList struct {
 // OrderFileError is the first thing wrong in a file of job orders.
 type OrderFileError struct {
 	File  string
-	Line  int    // from 1; for a member that is not known, the line where its order begins
+	Line  int    // from 1
 	Where string // "JobOrders[3] (JO-7)", "" = the file as a whole
 	Rule  string // what is wrong, or what must be
 }
@@ -45,9 +45,8 @@ const maxOrderFile = 64 << 20
 //	{"JobOrderID": "JO-1", ...}                                            an order, whose scope you say yourself
 //	[{"JobOrderID": "JO-1", ...}, ...]                                      several
 //
-// Members are spelled as in ISA95JobOrderDataType. Unlike a command, a file is read strictly: a member that is not known
-// is an error, for it was typed by somebody who meant something. So is an id that stands there twice, or that Takt
-// would refuse. The error is an *OrderFileError, or one of reading the file.
+// Members are spelled as in ISA95JobOrderDataType. A member that is not known is an error, as in a command. So is an id that
+// stands there twice, or that Takt would refuse. The error is an *OrderFileError, or one of reading the file.
 func LoadOrders(file string) ([]OrderList, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -177,21 +176,24 @@ func (p *orderParser) list(e element, where string) (l OrderList, isOrder bool, 
 }
 
 func (p *orderParser) order(e element, where string) (o isa95.JobOrder, err error) {
-	d := json.NewDecoder(bytes.NewReader(e.text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
-		at := e.offset
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			at += int(wrong.Offset) - 1
-			return o, p.fail(at, where, "%s must not be a JSON %s", wrong.Field, wrong.Value)
-		}
-		return o, p.fail(at, where, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	var unknown *isa95.UnknownMembersError
+	var wrong *isa95.DecodeError
+	switch err := isa95.Receive(e.text, &o, isa95.RefuseUnknown); {
+	case errors.As(err, &unknown):
+		first := unknown.Members[0]
+		return o, p.fail(p.lineStart(e.offset, first.Line), where, "%s", first)
+	case errors.As(err, &wrong):
+		return o, p.fail(p.lineStart(e.offset, wrong.Line), where, "%v", err)
+	case err != nil:
+		return o, p.fail(e.offset, where, "%v", err)
 	}
 	if o.JobOrderID != "" {
 		where = strings.TrimSpace(where + " (" + o.JobOrderID + ")")
 	}
 	if _, err := isa95.ParseJobOrderID(o.JobOrderID); err != nil {
+		return o, p.fail(e.offset, where, "%v", err)
+	}
+	if err := isa95.CheckNewName("JobOrderID", o.JobOrderID); err != nil {
 		return o, p.fail(e.offset, where, "%v", err)
 	}
 	if p.seen[o.JobOrderID] {
@@ -202,6 +204,18 @@ func (p *orderParser) order(e element, where string) (o isa95.JobOrder, err erro
 		return o, p.fail(e.offset, where, "Priority must be from -32768 to 32767")
 	}
 	return o, nil
+}
+
+// lineStart is the offset of a line, counted from 1 at the line of offset.
+func (p *orderParser) lineStart(offset, line int) int {
+	for ; line > 1; line-- {
+		i := bytes.IndexByte(p.data[offset:], '\n')
+		if i < 0 {
+			break
+		}
+		offset += i + 1
+	}
+	return offset
 }
 
 // elements takes an array apart.

@@ -5,19 +5,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/taktworks/takt/internal/nearest"
 )
 
-// Check applies every rule (see Rules) to the text of a recipe. The findings stand in the
-// order of the text; the recipe can run if none is an error (HasErrors). Rules about the
-// network as a whole (R020 to R023) wait until its names are in order.
-func Check(data []byte) []Finding {
-	_, findings := check(data)
+// Options say how Check judges a recipe that is delivered.
+type Options struct {
+	// AllowUnknown makes warnings of members that are not known (R036), for recipes of
+	// programs that write more than Takt reads.
+	AllowUnknown bool
+}
+
+// Check applies every rule (see Rules) to the text of a recipe as it is delivered. The
+// findings stand in the order of the text; the recipe is to be refused if one is an error
+// (HasErrors). Rules about the network as a whole (R020 to R023) wait until its names are
+// in order. Compile is more lenient: a recipe that is stored was taken by an earlier
+// version, perhaps, and runs on.
+func Check(data []byte, o Options) []Finding {
+	_, findings := check(data, &o)
 	return findings
 }
 
-// check returns what Compile goes on with: nil when the shape is wrong.
-func check(data []byte) (*review, []Finding) {
-	r, d := decode(data)
+// check returns what Compile goes on with: nil when the shape is wrong. o is nil for a
+// recipe that is stored.
+func check(data []byte, o *Options) (*review, []Finding) {
+	r, d := decode(data, o)
 	if r == nil {
 		return nil, d.findings
 	}
@@ -101,6 +113,20 @@ func newReview(r *Recipe, d *decoder) *review {
 		slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(r.Transitions[a].Priority, r.Transitions[b].Priority) })
 	}
 	return c
+}
+
+// ask is a question for the step, or branch, that name was probably meant to be.
+func (c *review) ask(name string, branches bool) string {
+	var known []string
+	for _, s := range c.r.Steps {
+		known = append(known, s.Name)
+	}
+	for _, b := range c.r.Branches {
+		if branches {
+			known = append(known, b.Name)
+		}
+	}
+	return nearest.Ask(name, known)
 }
 
 // isEntry tells whether t leads from a branch to the first step of one of its paths.
@@ -219,7 +245,7 @@ func (c *review) paths() {
 					if _, nested := c.branches[step]; nested {
 						c.error("R011", fmt.Sprintf("%s is a branch: branches do not nest", step), "end this branch first and let the other follow it", at...)
 					} else {
-						c.error("R011", fmt.Sprintf("there is no step %s", step), "name a step of Steps", at...)
+						c.error("R011", fmt.Sprintf("there is no step %s", step)+c.ask(step, false), "name a step of Steps", at...)
 					}
 				}
 				if first := c.places[step]; first != (inPath{i, j, k}) {
@@ -243,7 +269,7 @@ func (c *review) transitionEnd(member, name string, i int, entry bool) {
 	_, step := c.steps[name]
 	_, branch := c.branches[name]
 	if !step && !branch {
-		c.error("R009", fmt.Sprintf("there is no step or branch %q", name), "name one of Steps or Branches", "Transitions", i, member)
+		c.error("R009", fmt.Sprintf("there is no step or branch %q", name)+c.ask(name, true), "name one of Steps or Branches", "Transitions", i, member)
 		return
 	}
 	if at, ok := c.places[name]; ok && !branch && !entry {
@@ -260,7 +286,7 @@ func (c *review) transitionEnd(member, name string, i int, entry bool) {
 func (c *review) actions() {
 	for i, a := range c.r.Actions {
 		if _, ok := c.steps[a.Step]; !ok {
-			c.error("R010", fmt.Sprintf("action %s belongs to %q, which is no step", a.Name, a.Step), "name one of Steps", "Actions", i, "Step")
+			c.error("R010", fmt.Sprintf("action %s belongs to %q, which is no step", a.Name, a.Step)+c.ask(a.Step, false), "name one of Steps", "Actions", i, "Step")
 		}
 		if a.TimeoutSeconds < 1 || a.TimeoutSeconds > MaxTimeoutSeconds {
 			c.error("R027", fmt.Sprintf("action %s has a time-out of %d s", a.Name, a.TimeoutSeconds),

@@ -2,10 +2,13 @@ package recipe
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/taktworks/takt/internal/nearest"
 )
 
 // functions that an expression may call: without side effects, without a clock, quick.
@@ -168,7 +171,7 @@ func (b *builder) variable(n ast.Node, name string, below []ast.Node) (ast.Node,
 	case name == "actions" && len(path) == 0:
 		return b.fail("write actions.<name>.ok or actions.<name>.result"), nil
 	case name == "actions" && !b.actions[first]:
-		return b.fail("there is no action %q", fmt.Sprint(path[0])), nil
+		return b.fail("there is no action %q%s", fmt.Sprint(path[0]), nearest.Ask(fmt.Sprint(path[0]), slices.Sorted(maps.Keys(b.actions)))), nil
 	case name == "actions" && second != "ok" && second != "result":
 		return b.fail("write actions.%s.ok or actions.%s.result", first, first), nil
 	case name == "actions":

@@ -4,14 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/taktworks/takt/internal/nearest"
 )
 
 // Decode reads a recipe strictly (spec A.2): PascalCase and snake_case names, PascalCase
-// first; unknown members are ignored; nothing is coerced. The findings are those of the
-// shape: R001, R002, R034. The recipe is nil when there is none to speak of (R001 and
+// first; unknown members are ignored, for what is stored may be of another version (Check
+// names them); nothing is coerced. The findings are those of the shape: R001, R002, R034. The recipe is nil when there is none to speak of (R001 and
 // R034); with R002 alone it is there, so that other rules can be checked as well.
 func Decode(data []byte) (*Recipe, []Finding) {
-	r, d := decode(data)
+	r, d := decode(data, nil)
 	return r, d.findings
 }
 
@@ -25,8 +28,9 @@ func (r *Recipe) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func decode(data []byte) (*Recipe, *decoder) {
-	d := &decoder{source: &source{data: data, root: &node{}}}
+// decode reads a recipe that is stored, or, with o, one that is delivered.
+func decode(data []byte, o *Options) (*Recipe, *decoder) {
+	d := &decoder{source: &source{data: data, root: &node{}}, delivery: o}
 	if len(data) > MaxBytes {
 		d.report("R034", 0, "", fmt.Sprintf("the recipe has %d bytes", len(data)), fmt.Sprintf("keep it at most %d bytes", MaxBytes))
 		return nil, d
@@ -42,7 +46,7 @@ func decode(data []byte) (*Recipe, *decoder) {
 	}
 	d.source = src
 	r := d.recipe()
-	if slices.ContainsFunc(d.findings, func(f Finding) bool { return f.Code != "R002" }) {
+	if slices.ContainsFunc(d.findings, func(f Finding) bool { return f.Code != "R002" && f.Code != RuleUnknownMember }) {
 		return nil, d
 	}
 	return r, d
@@ -51,6 +55,7 @@ func decode(data []byte) (*Recipe, *decoder) {
 // decoder turns a parsed text into a Recipe and notes what does not fit.
 type decoder struct {
 	*source
+	delivery *Options // nil: the recipe is stored
 	findings []Finding
 }
 
@@ -63,15 +68,18 @@ func (d *decoder) recipe() *Recipe {
 	if !ok {
 		return nil
 	}
+	defer o.rest()
 	r := &Recipe{
 		Semantics:     oneOf(o, "Semantics", false, "", "compat"),
 		AllowEndless:  o.boolean("AllowEndless"),
 		MaxIterations: o.integer("MaxIterations", false, 1, 1_000_000),
 	}
 	o.each("Steps", true, MaxSteps, func(e object) {
+		defer e.rest()
 		r.Steps = append(r.Steps, Step{Name: e.string("Name", true), Initial: e.boolean("Initial")})
 	})
 	o.each("Transitions", true, MaxTransitions, func(e object) {
+		defer e.rest()
 		r.Transitions = append(r.Transitions, Transition{
 			Source:    e.string("Source", true),
 			Target:    e.string("Target", true),
@@ -80,6 +88,7 @@ func (d *decoder) recipe() *Recipe {
 		})
 	})
 	o.each("Actions", true, MaxActions, func(e object) {
+		defer e.rest()
 		r.Actions = append(r.Actions, Action{
 			Name:           e.string("Name", true),
 			Step:           e.string("Step", true),
@@ -92,6 +101,7 @@ func (d *decoder) recipe() *Recipe {
 		})
 	})
 	o.each("Branches", false, MaxBranches, func(e object) {
+		defer e.rest()
 		r.Branches = append(r.Branches, Branch{
 			Name:  e.string("Name", true),
 			Type:  oneOf(e, "Type", true, SelectionBranch, SimultaneousBranch),
@@ -112,9 +122,10 @@ func notNil[E any](list []E) []E {
 
 // object is a JSON object of the recipe and where it stands.
 type object struct {
-	d  *decoder
-	n  *node
-	at string
+	d     *decoder
+	n     *node
+	at    string
+	known *[]string // members that were asked for
 }
 
 func (d *decoder) object(n *node, at string) (object, bool) {
@@ -122,12 +133,39 @@ func (d *decoder) object(n *node, at string) (object, bool) {
 		d.report("R001", n.start, at, "this must be an object, and is "+n.describe(), "write { … }")
 		return object{}, false
 	}
-	return object{d: d, n: n, at: at}, true
+	return object{d: d, n: n, at: at, known: new([]string)}, true
+}
+
+// rest reports the members that nothing asked for (R036): in a recipe that is delivered they
+// are spelling mistakes. Free are names that begin with _ or x-.
+func (o object) rest() {
+	if o.d.delivery == nil {
+		return
+	}
+	severity := SeverityError
+	if o.d.delivery.AllowUnknown {
+		severity = SeverityWarning
+	}
+	for i, key := range o.n.keys {
+		if strings.HasPrefix(key, "_") || strings.HasPrefix(key, "x-") ||
+			slices.ContainsFunc(*o.known, func(name string) bool { return key == name || key == snakeCase(name) }) {
+			continue
+		}
+		fix := "remove it, or begin its name with x-"
+		if name := nearest.Name(key, *o.known); name != "" {
+			fix = "write " + name
+		}
+		o.d.findings = append(o.d.findings, Finding{
+			Code: RuleUnknownMember, Severity: severity, Pointer: o.at + "/" + key, Line: o.d.line(o.n.kids[i].start),
+			Message: fmt.Sprintf("the member %q is not known", key) + nearest.Ask(key, *o.known), Fix: fix,
+		})
+	}
 }
 
 // member returns the value called name, and its pointer; nil when it is absent, or null
 // where null means absent. Required and absent is a finding.
 func (o object) member(name string, required bool) (*node, string) {
+	*o.known = append(*o.known, name)
 	key := o.n.spelling(name)
 	if key == "" {
 		if required {

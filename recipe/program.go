@@ -37,10 +37,11 @@ type edge struct {
 	condition      *condition
 }
 
-// Compile checks a recipe and prepares it. The error is an *InvalidError when any finding
-// is an error; warnings do not stand in the way.
+// Compile prepares a recipe that is stored. The error is an *InvalidError when a rule says
+// that it cannot run; warnings do not stand in the way, nor do the rules that are for
+// deliveries only (see Check).
 func Compile(data []byte) (*Program, error) {
-	c, findings := check(data)
+	c, findings := check(data, nil)
 	if HasErrors(findings) {
 		return nil, &InvalidError{Findings: findings}
 	}

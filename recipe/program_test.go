@@ -60,7 +60,7 @@ func Example() {
 	    {"Name": "deburr", "Step": "Deburr", "Qualifier": "N", "Interaction": "push_command", "TypeId": "com.acme.deburr.v1", "TimeoutSeconds": 60}
 	  ]
 	}`)
-	for _, f := range Check(data) {
+	for _, f := range Check(data, Options{}) {
 		fmt.Println(f.Line, f.Code, f.Severity)
 	}
 	p, err := Compile(data)

@@ -111,7 +111,7 @@ func randomRecipe(c chooser) []byte {
 	}
 	b.WriteString(edges.String())
 	b.WriteString(`set {"MaxIterations": 4}`)
-	if !HasErrors(Check(text(b.String()))) {
+	if !HasErrors(Check(text(b.String()), Options{})) {
 		return text(b.String())
 	}
 	for i, name := range append(places, "P1-0-0", "P1-1-0", "P1-2-0", "P2-0-0", "P2-1-0", "P2-2-0", "P3-0-0", "P3-1-0", "P3-2-0") {

@@ -50,17 +50,17 @@ work_masters:
 `
 
 // LoadConfiguration reads a station.yaml and the recipes it names. A file with faults is an *InvalidError with all of
-// them, those of the recipes included.
-func LoadConfiguration(file string) (*Configuration, error) {
+// them, those of the recipes included; check says how recipes are judged, as by recipe.Check.
+func LoadConfiguration(file string, check recipe.Options) (*Configuration, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("station: %w", err)
 	}
-	return ParseConfiguration(filepath.Base(file), data, os.DirFS(filepath.Dir(file)))
+	return ParseConfiguration(filepath.Base(file), data, os.DirFS(filepath.Dir(file)), check)
 }
 
 // ParseConfiguration is LoadConfiguration of a text with the recipes in a folder of files; file is for messages.
-func ParseConfiguration(file string, data []byte, recipes fs.FS) (*Configuration, error) {
+func ParseConfiguration(file string, data []byte, recipes fs.FS, check recipe.Options) (*Configuration, error) {
 	root := parseYAML(file, data)
 	if root.node == nil {
 		return nil, root.d.err()
@@ -68,6 +68,11 @@ func ParseConfiguration(file string, data []byte, recipes fs.FS) (*Configuration
 	get := root.object("scope", "scopes", "max_job_orders", "equipment", "material_classes", "material_definitions",
 		"personnel", "physical_assets", "work_masters")
 	c := &Configuration{Scopes: root.scopes(get)}
+	for _, scope := range c.Scopes {
+		if err := isa95.CheckNewName("Scope", string(scope)); err != nil {
+			root.fault("scope %q %s", scope, ruleOf(err))
+		}
+	}
 	if limit := get("max_job_orders"); !limit.absent() {
 		n := int(limit.integer(0, 0, 1<<31-1))
 		c.MaxJobOrders = &n
@@ -93,6 +98,8 @@ func ParseConfiguration(file string, data []byte, recipes fs.FS) (*Configuration
 		w := isa95.WorkMaster{ID: get("id").required(), Parameters: get("parameters").parameters()}
 		if _, err := isa95.ParseWorkMasterID(w.ID); err != nil && w.ID != "" {
 			get("id").fault("must be a work master id: %s", ruleOf(err))
+		} else if err := isa95.CheckNewName("id", w.ID); err != nil {
+			get("id").fault("%s", ruleOf(err))
 		}
 		if seen[w.ID] {
 			get("id").fault("must not stand here twice")
@@ -100,7 +107,7 @@ func ParseConfiguration(file string, data []byte, recipes fs.FS) (*Configuration
 		seen[w.ID] = true
 		w.Description.Text = get("description").text()
 		if name := get("recipe"); !name.absent() {
-			w.Data, w.DataSchema = c.recipe(name, recipes), recipe.SchemaURI
+			w.Data, w.DataSchema = c.recipe(name, recipes, check), recipe.SchemaURI
 		}
 		c.WorkMasters = append(c.WorkMasters, w)
 	}
@@ -123,6 +130,8 @@ func (f field) resources(yield func(id string, description []isa95.LocalizedText
 		switch {
 		case len(id) > isa95.MaxName || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }):
 			where.fault("must be at most %d bytes without control characters", isa95.MaxName)
+		case isa95.CheckNewName("id", id) != nil:
+			where.fault("%s", ruleOf(isa95.CheckNewName("id", id)))
 		case seen[id]:
 			where.fault("must not stand here twice")
 		}
@@ -156,7 +165,7 @@ func (f field) parameters() []isa95.Parameter {
 }
 
 // recipe reads and checks the recipe a field names. Its findings are faults under the recipe's own name and lines.
-func (c *Configuration) recipe(f field, files fs.FS) json.RawMessage {
+func (c *Configuration) recipe(f field, files fs.FS, check recipe.Options) json.RawMessage {
 	name := f.text()
 	clean := filepath.ToSlash(filepath.Clean(name))
 	if !fs.ValidPath(clean) {
@@ -172,7 +181,7 @@ func (c *Configuration) recipe(f field, files fs.FS) json.RawMessage {
 		f.fault("must be the file of a recipe: %v", err)
 		return nil
 	}
-	for _, finding := range recipe.Check(data) {
+	for _, finding := range recipe.Check(data, check) {
 		text := finding.Code + " " + finding.Severity + ": " + finding.Message
 		if finding.Fix != "" {
 			text += "; " + finding.Fix

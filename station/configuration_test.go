@@ -28,7 +28,7 @@ const goodRecipe = `{
 // TestConfigurationEvents: the configuration events of the format's own example.
 func TestConfigurationEvents(t *testing.T) {
 	files := fstest.MapFS{"recipe.json": {Data: []byte(goodRecipe)}}
-	c, err := station.ParseConfiguration("station.yaml", []byte(station.ConfigurationFormat), files)
+	c, err := station.ParseConfiguration("station.yaml", []byte(station.ConfigurationFormat), files, recipe.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestConfigurationEvents(t *testing.T) {
 
 // TestConfigurationScopes: every scope gets all of it.
 func TestConfigurationScopes(t *testing.T) {
-	c, err := station.ParseConfiguration("station.yaml", []byte("scopes: [a, b]\nequipment: [press]\nmax_job_orders: 0"), fstest.MapFS{})
+	c, err := station.ParseConfiguration("station.yaml", []byte("scopes: [a, b]\nequipment: [press]\nmax_job_orders: 0"), fstest.MapFS{}, recipe.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestConfigurationFaults(t *testing.T) {
 		"recipe":     {"scope: a\nseed: 1\nwork_masters:\n  - {id: x, recipe: unknown.json}", []string{"s.yaml:2: seed is not known", "unknown.json:4: /Actions/0/Step R010 error: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := station.ParseConfiguration("s.yaml", []byte(row.text), files)
+			_, err := station.ParseConfiguration("s.yaml", []byte(row.text), files, recipe.Options{})
 			var invalid *station.InvalidError
 			if !errors.As(err, &invalid) {
 				t.Fatal(err)
@@ -123,13 +123,13 @@ func TestConfigurationFaults(t *testing.T) {
 			}
 		})
 	}
-	if _, err := station.LoadConfiguration("none.yaml"); err == nil {
+	if _, err := station.LoadConfiguration("none.yaml", recipe.Options{}); err == nil {
 		t.Error("no file")
 	}
 }
 
 func TestConfigurationParameters(t *testing.T) {
-	c, err := station.ParseConfiguration("s.yaml", []byte("scope: a\nwork_masters: [{id: x, parameters: {speed: 10.50, list: [a, {b: ~}]}}]"), fstest.MapFS{})
+	c, err := station.ParseConfiguration("s.yaml", []byte("scope: a\nwork_masters: [{id: x, parameters: {speed: 10.50, list: [a, {b: ~}]}}]"), fstest.MapFS{}, recipe.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func FuzzParseConfiguration(f *testing.F) {
 	f.Add([]byte(station.ConfigurationFormat))
 	f.Add([]byte("scopes: [a, b]\nwork_masters: [{id: x, parameters: {a: [1, {b: ~}]}}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := station.ParseConfiguration("s.yaml", data, files)
+		c, err := station.ParseConfiguration("s.yaml", data, files, recipe.Options{})
 		checkFaults(t, err)
 		if err == nil {
 			if _, err := c.Events("urn:x", time.Now()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
 )
 
@@ -19,7 +20,7 @@ func ExampleParseEquipment() {
 }
 
 func ExampleConfiguration_Events() {
-	c, err := station.ParseConfiguration("station.yaml", []byte("scope: cell-07\nequipment: [press-07]\npersonnel: [assembler-2]"), fstest.MapFS{})
+	c, err := station.ParseConfiguration("station.yaml", []byte("scope: cell-07\nequipment: [press-07]\npersonnel: [assembler-2]"), fstest.MapFS{}, recipe.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -51,6 +51,8 @@ type Config struct {
 	MQTTKey      string `name:"mqtt-key" type:"path" help:"PEM file of its key." placeholder:"FILE" group:"broker"`
 	TopicPrefix  string `help:"First part of every topic." default:"takt" group:"broker"`
 
+	UnknownMembers string `help:"Members of recipes, orders and configuration that Takt does not know: refuse them, keep them, or ignore them as before." default:"refuse" enum:"refuse,keep,ignore" group:"process"`
+
 	Data      string `type:"path" help:"Folder for what this instance keeps: its id, and the data of a store or broker that takt starts itself." default:"takt-data" placeholder:"DIR" group:"process"`
 	Instance  string `help:"Name of this process among all of them; made once and kept in the data folder if not given." group:"process"`
 	LogLevel  string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" group:"process"`

@@ -268,9 +268,14 @@ func recipePage() string {
 	var b strings.Builder
 	b.WriteString("# Rules of a recipe\n\n" + generated)
 	b.WriteString("`takt recipe check FILE` and the delivery of a work master apply them. With an error a recipe is refused; a warning says that it may not run as its author thinks, or not alike on other engines. The format and the conditions are in [recipes](../concepts/recipes.md).\n\n")
-	b.WriteString(head("Code", "Severity", "Rule"))
+	b.WriteString("A rule for deliveries does not end a recipe that an earlier version took: it runs on as before, and `takt check` names it.\n\n")
+	b.WriteString(head("Code", "Severity", "Rule", "For"))
 	for _, r := range recipe.Rules() {
-		b.WriteString(row(r.Code, r.Severity, r.Text))
+		when := "all recipes"
+		if r.Delivery {
+			when = "deliveries"
+		}
+		b.WriteString(row(r.Code, r.Severity, r.Text, when))
 	}
 	return b.String()
 }

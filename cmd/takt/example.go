@@ -10,6 +10,7 @@ import (
 	gearboxcover "github.com/taktworks/takt/examples/gearbox-cover"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
 )
 
@@ -104,7 +105,7 @@ func loadStation(dir string) (*example, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.configuration, err = station.ParseConfiguration(f.path(configurationFile), text, f); err != nil {
+	if e.configuration, err = station.ParseConfiguration(f.path(configurationFile), text, f, recipe.Options{}); err != nil {
 		return nil, err
 	}
 	if text, err = f.read(equipmentFile); err != nil {

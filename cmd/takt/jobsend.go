@@ -63,7 +63,11 @@ func (c *jobOrderCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, err}
 	}
 	var order isa95.JobOrder
-	if err := isa95.Unmarshal(text, &order); err != nil {
+	if err := isa95.Receive(text, &order, isa95.UnknownMembers(a.UnknownMembers)); err != nil {
+		var unknown *isa95.UnknownMembersError
+		if errors.As(err, &unknown) {
+			return &exitError{exitUsage, fmt.Errorf("%s:%d: %w", c.File, unknown.Members[0].Line, err)}
+		}
 		return &exitError{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
 	}
 	return a.send(ctx, c.sendFlags, mes.Call{JobOrder: &order, JobOrderID: isa95.JobOrderID(order.JobOrderID)})

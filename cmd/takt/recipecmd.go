@@ -5,12 +5,18 @@ import (
 	"io"
 	"os"
 
+	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
 
 type recipeCmd struct {
 	Check recipeCheckCmd `cmd:"" help:"List what would make a recipe hang, be ambiguous or fail."`
 	Draw  recipeDrawCmd  `cmd:"" help:"Draw a recipe as a Mermaid diagram."`
+}
+
+// recipeOptions are how recipes are judged that enter.
+func (a *app) recipeOptions() recipe.Options {
+	return recipe.Options{AllowUnknown: isa95.UnknownMembers(a.UnknownMembers) != isa95.RefuseUnknown}
 }
 
 // maxRecipe is how much of a file is read: more than recipe.Check accepts, so that it can say so.
@@ -59,13 +65,13 @@ type fileFinding struct {
 }
 
 func (c *recipeCheckCmd) Run(a *app) error {
-	failed := 0
+	failed, o := 0, a.recipeOptions()
 	for _, file := range c.File {
 		text, err := a.readInput(file, maxRecipe)
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		for _, f := range recipe.Check(text) {
+		for _, f := range recipe.Check(text, o) {
 			if f.Severity == recipe.SeverityError {
 				failed++
 			}

@@ -29,7 +29,7 @@ Examples:
 }
 
 func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
-	conf, err := station.LoadConfiguration(c.File)
+	conf, err := station.LoadConfiguration(c.File, a.recipeOptions())
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

@@ -19,7 +19,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf, err := station.LoadConfiguration("station.yaml")
+	conf, err := station.LoadConfiguration("station.yaml", recipe.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

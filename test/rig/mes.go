@@ -16,6 +16,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
 )
 
@@ -111,7 +112,7 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 // Configure tells Takt what the station of the file has.
 func (m *MES) Configure(file string) {
 	m.t.Helper()
-	conf, err := station.LoadConfiguration(file)
+	conf, err := station.LoadConfiguration(file, recipe.Options{})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -1,0 +1,150 @@
+package jobcontrol_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// workMaster is a delivery of a recipe of ours.
+func workMaster(id, data string) string {
+	return fmt.Sprintf(`{"ID":%q,"dataschema":%q,"data":%s}`, id, recipe.SchemaURI, data)
+}
+
+// A misspelt member is refused with its place and the name that was meant, and nothing is stored.
+func TestUnknownMembersAreRefused(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	refused := func(e cloudevent.Event, says ...string) {
+		t.Helper()
+		reply := p.answer(t, e)
+		wantStatus(t, reply, isa95.InvalidRequest)
+		if reply.ErrorKind != cloudevent.KindPropertyInvalid {
+			t.Errorf("%s: kind %s", e.Data, reply.ErrorKind)
+		}
+		for _, text := range says {
+			if !strings.Contains(reply.ErrorMessage, text) {
+				t.Errorf("%s: %q does not say %s", e.Data, reply.ErrorMessage, text)
+			}
+		}
+	}
+	for _, m := range []isa95.Method{isa95.Store, isa95.StoreAndStart, isa95.Update} {
+		refused(call(m, `{"JobOrderID":"JO-1","Prioritty":3}`), `"Prioritty"`, "/JobOrder", "did you mean Priority?")
+		refused(call(m, `{"JobOrderId":"JO-1"}`), `"JobOrderId"`, "did you mean JobOrderID?")
+		refused(call(m, `{"JobOrderID":"JO-1","WorkMasterID":[{"ID":"WM-1","data":{}}]}`), `"data"`, "/JobOrder/WorkMasterID/0")
+	}
+	refused(config(isa95.ConfigEquipment, "PUT", `{"ID":"E","Desciption":[]}`), "did you mean Description?")
+	refused(config(isa95.ConfigWorkMaster, "PUT", `{"ID":"W","dataSchema":"u"}`), "did you mean dataschema?")
+	refused(config(isa95.ConfigJobAcceptance, "PUT", `{"max_downloadable_job_orders":1,"x":1}`), `"x"`)
+	for member, meant := range map[string]string{`"MaxAttemps":5`: "MaxAttempts", `"Paramters":{}`: "Parameters", `"TimeOutSeconds":1`: "TimeoutSeconds"} {
+		refused(config(isa95.ConfigWorkMaster, "PUT", workMaster("W", strings.Replace(linear, `"Step":"cut"`, `"Step":"cut",`+member, 1))),
+			"R036", "/Actions/1/", "did you mean "+meant+"?")
+	}
+	refused(config(isa95.ConfigWorkMaster, "PUT", workMaster("W", strings.Replace(linear, `{"Steps"`, `{"AllowEndles":true,"Steps"`, 1))), "did you mean AllowEndless?")
+	if diff := cmp.Diff(map[string]string{}, p.snapshot(t)); diff != "" {
+		t.Errorf("a refusal wrote:\n%s", diff)
+	}
+
+	p.configure(t, isa95.ConfigWorkMaster, "PUT", `{"ID":"W","dataschema":"urn:other","data":{"Anything":[{"MaxAttemps":1}]},"_dataschema":"u"}`, isa95.NoError)
+	p.configure(t, isa95.ConfigWorkMaster, "PUT", workMaster("W", strings.Replace(linear, `{"Steps"`, `{"x-author":"me","_dataschema":"u","Steps"`, 1)), isa95.NoError)
+	p.configure(t, isa95.ConfigEquipment, "DELETE", `{"ID":"E","Desciption":[]}`, isa95.NoError)
+	p.do(t, isa95.Store, `{"JobOrderID":"JO-1","x-lot":"L1","_dataschema":"u"}`, isa95.NoError)
+	p.answer(t, command(isa95.Cancel.TypeID(), `{"JobOrderID":"JO-1","Comment":[],"Reason":"wrong lot"}`))
+	if got := p.state(t, "JO-1"); got != "EndState" {
+		t.Errorf("a command that ends an order was refused for a word: %s", got)
+	}
+}
+
+// --unknown-members keep and ignore take what an MES sends that cannot be changed: kept, it comes back with the order.
+func TestUnknownMembersAllowed(t *testing.T) {
+	for policy, want := range map[isa95.UnknownMembers]string{
+		isa95.KeepUnknown:   `{"JobOrderID":"JO-1","Priority":2,"Colour":"red"}`,
+		isa95.IgnoreUnknown: `{"JobOrderID":"JO-1","Priority":2}`,
+	} {
+		p := newPlant(t, jobcontrol.Options{UnknownMembers: policy})
+		p.do(t, isa95.Store, `{"JobOrderID":"JO-1","Colour":"red","Priority":2}`, isa95.NoError)
+		p.do(t, isa95.Start, "JO-1", isa95.NoError) // writes the document again
+		snap, err := p.store.Load(t.Context(), jobstore.Query{JobOrderID: "JO-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := isa95.Marshal(snap.Job.JobOrder); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", policy, got, err)
+		}
+		e := config(isa95.ConfigWorkMaster, "PUT", workMaster("W", strings.Replace(linear, `{"Steps"`, `{"AllowEndles":true,"Steps"`, 1)))
+		reply := p.answer(t, e)
+		if status(t, reply) != isa95.NoError || reply.ErrorKind != "" || !strings.Contains(reply.ErrorMessage, "R036") {
+			t.Errorf("%s: %s %q", policy, reply.Data, reply.ErrorMessage)
+		}
+		if again := p.answer(t, e); again.ErrorMessage != reply.ErrorMessage {
+			t.Errorf("a repeat says %q", again.ErrorMessage)
+		}
+	}
+}
+
+// What an earlier version stored keeps its unknown members and runs on; takt check names it.
+func TestStoredUnknownMembersStay(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	p.do(t, isa95.Store, order("JO-1"), isa95.NoError)
+	key := p.keys.JobOrder("JO-1")
+	doc, err := p.redis(t, "GET", key).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.redis(t, "SET", key, strings.Replace(doc, `"Priority":3`, `"Priority":3,"Future":[1.0]`, 1))
+	p.do(t, isa95.Start, "JO-1", isa95.NoError)
+	if doc, err := p.redis(t, "GET", key).ToString(); err != nil || !strings.Contains(doc, `"Future":[1.0]`) {
+		t.Errorf("%s, %v", doc, err)
+	}
+	old := strings.Replace(linear, `"Step":"cut"`, `"Step":"cut","MaxAttemps":5`, 1)
+	p.redis(t, "SET", p.keys.WorkMaster("W"), workMaster("W", old))
+	violations, err := p.store.Check(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, v := range violations {
+		found = found || v.Key == p.keys.WorkMaster("W") && strings.Contains(v.Problem, "R036 at /Actions/1/MaxAttemps")
+	}
+	if !found {
+		t.Errorf("%v", violations)
+	}
+}
+
+// Names that cannot be told apart are refused where they enter; doubled members are. What is stored under such a name
+// is reached by every method.
+func TestNamesThatCannotBeToldApart(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	for _, id := range []string{"JO-1\u200b", "\u202eJO-1", " JO-1", "JO-1 ", "\ufeffJO-1", "a\u2028b"} {
+		for _, m := range []isa95.Method{isa95.Store, isa95.StoreAndStart} {
+			if reply := p.do(t, m, `{"JobOrderID":`+quote(id)+`}`, isa95.InvalidRequest); reply.ErrorKind != cloudevent.KindPropertyInvalid {
+				t.Errorf("%q: %s", id, reply.ErrorKind)
+			}
+		}
+		for _, kind := range []isa95.ConfigKind{isa95.ConfigEquipment, isa95.ConfigWorkMaster} {
+			p.configure(t, kind, "PUT", `{"ID":`+quote(id)+`}`, isa95.InvalidRequest)
+		}
+	}
+	reply := p.answer(t, command(isa95.Store.TypeID(), `{"JobOrder":{"JobOrderID":"JO-1","JobOrderID":"JO-2"}}`))
+	if wantStatus(t, reply, isa95.InvalidRequest); reply.ErrorKind != cloudevent.KindPayloadInvalid {
+		t.Errorf("doubled member: %s %s", reply.ErrorKind, reply.ErrorMessage)
+	}
+	if diff := cmp.Diff(map[string]string{}, p.snapshot(t)); diff != "" {
+		t.Errorf("a refusal wrote:\n%s", diff)
+	}
+	const odd = "JO-7\u200b "
+	p.put(t, odd, isa95.State{Top: isa95.NotAllowedToStart, Sub: "Ready"})
+	p.do(t, isa95.Update, `{"JobOrderID":`+quote(odd)+`,"Priority":4}`, isa95.NoError)
+	p.answer(t, command(isa95.Start.TypeID(), `{"JobOrderID":`+quote(odd)+`}`))
+	if got := p.state(t, odd); got != "AllowedToStart_Ready" {
+		t.Errorf("stored order is %s", got)
+	}
+	p.configure(t, isa95.ConfigEquipment, "DELETE", `{"ID":"E "}`, isa95.NoError)
+}
