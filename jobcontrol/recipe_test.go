@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -234,5 +235,29 @@ func TestAbortAgainstEndES26(t *testing.T) {
 	p.do(t, isa95.Abort, "JO-8", isa95.InvalidStatus)
 	if got := p.state(t, "JO-8"); got != "Ended_Completed" {
 		t.Errorf("E-S2: state %s", got)
+	}
+}
+
+// Qualifiers that are not carried out are refused at delivery, by rule; a recipe that asks to run them as N is taken, and
+// the reply says so.
+func TestQualifiersThatAreNotCarriedOut(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	for _, q := range []string{"L", "D", "S", "R", "P0"} {
+		text := strings.Replace(linear, `"Qualifier":"N"`, `"Qualifier":"`+q+`"`, 1)
+		reply := p.configure(t, isa95.ConfigWorkMaster, "PUT", workMaster("WM-"+q, text), isa95.InvalidRequest)
+		if reply.ErrorKind != cloudevent.KindPayloadInvalid || !strings.Contains(reply.ErrorMessage, "R037") || !strings.Contains(reply.ErrorMessage, "clamp") {
+			t.Errorf("%s: %s %q", q, reply.ErrorKind, reply.ErrorMessage)
+		}
+		e := config(isa95.ConfigWorkMaster, "PUT", workMaster("WM-"+q, strings.Replace(text, `{"Steps"`, `{"Semantics":"compat","Steps"`, 1)))
+		reply = p.answer(t, e)
+		if status(t, reply) != isa95.NoError || reply.ErrorKind != "" || !strings.Contains(reply.ErrorMessage, "R037") || !strings.Contains(reply.ErrorMessage, q+", which runs as N") {
+			t.Errorf("%s with compat: %s %s %q", q, reply.Data, reply.ErrorKind, reply.ErrorMessage)
+		}
+	}
+	for _, q := range []string{"N", "P", "P1"} {
+		reply := p.configure(t, isa95.ConfigWorkMaster, "PUT", workMaster("WM-"+q, strings.ReplaceAll(linear, `"Qualifier":"N"`, `"Qualifier":"`+q+`"`)), isa95.NoError)
+		if reply.ErrorMessage != "" {
+			t.Errorf("%s: %q", q, reply.ErrorMessage)
+		}
 	}
 }

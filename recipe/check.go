@@ -14,6 +14,8 @@ type Options struct {
 	// AllowUnknown makes warnings of members that are not known (R036), for recipes of
 	// programs that write more than Takt reads.
 	AllowUnknown bool
+	// Portable adds what a recipe would do differently on MicroDCS (R030, R033).
+	Portable bool
 }
 
 // Check applies every rule (see Rules) to the text of a recipe as it is delivered. The
@@ -34,8 +36,11 @@ func check(data []byte, o *Options) (*review, []Finding) {
 		return nil, d.findings
 	}
 	c := newReview(r, d)
+	if c.delivery = o != nil; c.delivery {
+		c.portable = o.Portable
+	}
 	for _, rule := range []func(){
-		c.initialStep, c.names, c.paths, c.transitionEnds, c.actions, c.conditions,
+		c.initialStep, c.names, c.paths, c.transitionEnds, c.actions, c.qualifiers, c.conditions,
 		c.entries, c.exits, c.priorities, c.dead, c.waits, c.advice,
 	} {
 		rule()
@@ -54,6 +59,8 @@ type review struct {
 	r        *Recipe
 	source   *source
 	findings []Finding
+	delivery bool // the rules for deliveries apply
+	portable bool // those for other engines do
 
 	steps     map[string]int     // name -> first step of that name
 	branches  map[string]int     // name -> first branch of that name
@@ -296,6 +303,29 @@ func (c *review) actions() {
 			c.error("R029", fmt.Sprintf("action %s has the type %q", a.Name, a.TypeID), "write the CloudEvents type of the command or event, 1 to 256 characters without spaces", "Actions", i, "TypeId")
 		}
 	}
+}
+
+// qualifiers: R037. N, P and P1 are carried out: at the entry of the step, and waited for.
+func (c *review) qualifiers() {
+	if !c.delivery {
+		return
+	}
+	for i, a := range c.r.Actions {
+		if !notCarriedOut(a.Qualifier) {
+			continue
+		}
+		if c.r.Semantics == SemanticsCompat {
+			c.warn("R037", fmt.Sprintf("action %s has the qualifier %s, which runs as N here, since Semantics is %s", a.Name, a.Qualifier, SemanticsCompat),
+				"write N, if that is what is meant", "Actions", i, "Qualifier")
+			continue
+		}
+		c.error("R037", fmt.Sprintf("action %s has the qualifier %s, which Takt does not carry out", a.Name, a.Qualifier),
+			fmt.Sprintf("write N, P or P1; or add \"Semantics\": %q to the recipe, if every action may run as N", SemanticsCompat), "Actions", i, "Qualifier")
+	}
+}
+
+func notCarriedOut(q Qualifier) bool {
+	return slices.Contains([]Qualifier{QualifierL, QualifierD, QualifierS, QualifierR, QualifierP0}, q)
 }
 
 // conditions: R026.

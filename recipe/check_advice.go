@@ -2,15 +2,18 @@ package recipe
 
 import "fmt"
 
-// advice: R030, R031, R033: what runs, but not everywhere alike.
+// advice: R030, R031, R033, R038: what runs, but not as meant, or not everywhere alike.
 func (c *review) advice() {
-	for i, s := range c.r.Steps {
-		if len(c.actionsOf[s.Name]) == 0 {
-			c.warn("R030", fmt.Sprintf("step %s has no action: MicroDCS would hang on it", s.Name), "nothing, if the recipe runs on Takt only", "Steps", i)
+	c.confusableEvents()
+	for i, a := range c.r.Actions {
+		if a.Interaction == InteractionPull && a.MaxAttempts > 1 {
+			c.warn("R038", fmt.Sprintf("MaxAttempts has no effect on action %s: an event is awaited once", a.Name), "remove it, and let TimeoutSeconds be long enough", "Actions", i, "MaxAttempts")
+			break
 		}
 	}
-	c.confusableEvents()
-	c.dialect()
+	if c.portable {
+		c.dialect()
+	}
 }
 
 // confusableEvents: R031, two events of one type awaited by one step, or in two paths of
@@ -45,24 +48,23 @@ func (c *review) together(a, b string) bool {
 	return inA && inB && pa.branch == pb.branch && pa.path != pb.path && c.r.Branches[pa.branch].Type == SimultaneousBranch
 }
 
-// dialect: R033 but for loops, each cause once.
+// dialect: R030, and R033 but for loops, each cause once.
 func (c *review) dialect() {
-	const fix = "nothing, if the recipe runs on Takt only"
+	for i, s := range c.r.Steps {
+		if len(c.actionsOf[s.Name]) == 0 {
+			c.warn("R030", fmt.Sprintf("step %s has no action: MicroDCS would hang on it", s.Name), "add an action", "Steps", i)
+		}
+	}
 	for i, cond := range c.compiled {
 		if cond.kind != conditionAlways {
-			c.warn("R033", fmt.Sprintf("the recipe has conditions, such as %q: MicroDCS takes the lowest priority number instead", cond.text), fix, "Transitions", i, "Condition")
+			c.warn("R033", fmt.Sprintf("the recipe has conditions, such as %q: MicroDCS takes the lowest priority number instead", cond.text),
+				"give the transition that is to be taken there the lowest number", "Transitions", i, "Condition")
 			break
 		}
 	}
 	for i, a := range c.r.Actions {
-		if a.Qualifier != QualifierN && a.Qualifier != QualifierP && a.Qualifier != QualifierP1 && a.Qualifier != "" {
-			c.warn("R033", fmt.Sprintf("action %s has the qualifier %s, which runs as N", a.Name, a.Qualifier), "write N", "Actions", i, "Qualifier")
-			break
-		}
-	}
-	for i, a := range c.r.Actions {
-		if a.Interaction == InteractionPull && a.MaxAttempts > 1 {
-			c.warn("R033", fmt.Sprintf("MaxAttempts has no effect on action %s: an event is awaited once", a.Name), "remove it, and let TimeoutSeconds be long enough", "Actions", i, "MaxAttempts")
+		if a.Qualifier != QualifierN {
+			c.warn("R033", fmt.Sprintf("action %s has the qualifier %s: MicroDCS runs all as N", a.Name, a.Qualifier), "write N", "Actions", i, "Qualifier")
 			break
 		}
 	}

@@ -190,8 +190,8 @@ func (c *review) network() {
 		c.error("R023", fmt.Sprintf("a loop through %s has no action, and its transitions are always true: it would never rest", name),
 			"add an action to a step of the loop, or a condition", n.at(name)...)
 	}
-	if loops := n.firstOfLoops(n.all); len(loops) > 0 {
-		c.warn("R033", fmt.Sprintf("the recipe has a loop through %s: MicroDCS would run it differently", loops[0]), "nothing, if the recipe runs on Takt only", n.at(loops[0])...)
+	if loops := n.firstOfLoops(n.all); len(loops) > 0 && c.portable {
+		c.warn("R033", fmt.Sprintf("the recipe has a loop through %s: MicroDCS leaves it at once, or hangs", loops[0]), "give the way out of the loop the lowest number", n.at(loops[0])...)
 	}
 }
 

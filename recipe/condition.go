@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -285,12 +286,20 @@ func describeValue(v any) string {
 	return "an object"
 }
 
-// firstLine drops the drawing of the place from an error of the expression library.
+// firstLine drops the drawing of the place from an error of the expression library, and its
+// words for tokens.
 func firstLine(err error) error {
-	var placed *file.Error
-	if errors.As(err, &placed) {
-		return errors.New(placed.Message)
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	if placed := (*file.Error)(nil); errors.As(err, &placed) {
+		text = placed.Message
 	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.New(line)
+	text = strings.ReplaceAll(text, "unexpected token EOF", "unexpected end")
+	text = token.ReplaceAllString(text, `unexpected $1`)
+	if strings.HasSuffix(text, `unexpected "="`) {
+		text += ", write == to compare"
+	}
+	return errors.New(text)
 }
+
+// token is how the expression library names what it did not expect: Operator("=").
+var token = regexp.MustCompile(`unexpected token \w+\(("(?:[^"\\]|\\.)*")\)`)

@@ -70,7 +70,7 @@ func (d *decoder) recipe() *Recipe {
 	}
 	defer o.rest()
 	r := &Recipe{
-		Semantics:     oneOf(o, "Semantics", false, "", "compat"),
+		Semantics:     oneOf(o, "Semantics", false, "", SemanticsCompat),
 		AllowEndless:  o.boolean("AllowEndless"),
 		MaxIterations: o.integer("MaxIterations", false, 1, 1_000_000),
 	}
@@ -95,7 +95,7 @@ func (d *decoder) recipe() *Recipe {
 			Qualifier:      oneOf(e, "Qualifier", true, QualifierN, QualifierP, QualifierP0, QualifierP1, QualifierS, QualifierR, QualifierL, QualifierD),
 			Interaction:    oneOf(e, "Interaction", true, InteractionPush, InteractionPull),
 			TypeID:         e.string("TypeId", true),
-			TimeoutSeconds: e.integer("TimeoutSeconds", true, -1<<31, 1<<31-1),
+			TimeoutSeconds: e.timeout(),
 			Parameters:     e.parameters("Parameters"),
 			MaxAttempts:    e.integer("MaxAttempts", false, 1, 100),
 		})
@@ -224,6 +224,16 @@ func (o object) integer(name string, required bool, least, most int64) int {
 	return int(i)
 }
 
+// timeout reads TimeoutSeconds. What is an integer outside its range is for R027 to say.
+func (o object) timeout() int {
+	if n, _ := o.member("TimeoutSeconds", false); n != nil {
+		if i, ok := n.integer(o.d.data); ok && i >= -1<<31 && i < 1<<31 {
+			return int(i)
+		}
+	}
+	return o.integer("TimeoutSeconds", true, 1, MaxTimeoutSeconds)
+}
+
 func (o object) parameters(name string) json.RawMessage {
 	n, at := o.member(name, false)
 	if n == nil {
@@ -249,9 +259,26 @@ func oneOf[S ~string](o object, name string, required bool, words ...S) S {
 	}
 	word := S(n.text)
 	if !slices.Contains(words, word) {
-		o.d.report("R002", n.start, at, fmt.Sprintf("%s %q is not known", name, n.text), fmt.Sprintf("write one of %q", words))
+		o.d.report("R002", n.start, at, fmt.Sprintf("%s %q is not known", name, n.text), "write "+anyOf(words))
 	}
 	return word
+}
+
+// anyOf is words as people write them: a, b or c. An empty word is one that may be
+// left out; qualifiers that are not carried out are not proposed.
+func anyOf[S ~string](words []S) string {
+	var b strings.Builder
+	words = slices.DeleteFunc(slices.Clone(words), func(w S) bool { return w == "" || notCarriedOut(Qualifier(w)) })
+	for i, w := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(w))
+	}
+	return b.String()
 }
 
 // each calls do for every element of an array of objects, of which there may be limit.

@@ -80,7 +80,6 @@ func Example() {
 		fmt.Printf("%s = %s\n", r.ID, r.Value)
 	}
 	// Output:
-	// 3 R033 warning
 	// 3 R035 warning
 	// Running drill
 	// Running deburr

@@ -13,7 +13,7 @@ type Rule struct {
 }
 
 // Rules lists the rules that Check applies, for documentation. R028 is not among them:
-// qualifiers that end by time have no meaning in compat semantics. Nor is R032: while
+// qualifiers that end by time are not carried out (R037). Nor is R032: while
 // branches cannot nest, R011, R013 and R015 leave no unsafe network to find.
 func Rules() []Rule {
 	return []Rule{
@@ -45,11 +45,13 @@ func Rules() []Rule {
 		{Code: "R026", Severity: "error", Text: "a condition is a constant or an expression over known names"},
 		{Code: "R027", Severity: "error", Text: "TimeoutSeconds is 1 to 86400"},
 		{Code: "R029", Severity: "error", Text: "TypeId is 1 to 256 characters without control characters or white space"},
-		{Code: "R030", Severity: "warning", Text: "a step has an action (MicroDCS hangs on one without)"},
+		{Code: "R030", Severity: "warning", Text: "with --portable: a step has an action (MicroDCS hangs on one without)"},
 		{Code: "R031", Severity: "warning", Text: "events awaited at the same time can be told apart, by type or by Parameters.asset_id"},
-		{Code: "R033", Severity: "warning", Text: "loops, conditions, qualifiers other than N, P, P1, and MaxAttempts on a pull_event run differently elsewhere, or have no effect"},
+		{Code: "R033", Severity: "warning", Text: "with --portable: no loops, conditions and qualifiers other than N, which MicroDCS runs differently"},
 		{Code: "R034", Severity: "error", Text: "at most 1000 steps, 5000 transitions, 1000 actions, 200 branches, 64 levels, 1 MiB"},
 		{Code: "R035", Severity: "warning", Text: "a step or branch that can be left can always be left: one of its transitions is true in any case, or is otherwise, or looks at step.t"},
 		{Code: RuleUnknownMember, Severity: "error or warning", Text: "there is no member that Takt does not know, but those whose names begin with x- or _; a warning with --unknown-members keep or ignore", Delivery: true},
+		{Code: "R037", Severity: "error or warning", Text: "qualifiers are N, P or P1; L, D, S, R and P0 are not carried out, and run as N, with a warning, if Semantics is compat", Delivery: true},
+		{Code: "R038", Severity: "warning", Text: "MaxAttempts is of a push_command: an event is awaited once"},
 	}
 }

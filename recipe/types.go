@@ -22,7 +22,7 @@ type Recipe struct {
 	Actions     []Action
 	Branches    []Branch `json:",omitempty"`
 
-	// Semantics is "" or "compat": every qualifier runs as N (spec A.5.3).
+	// Semantics is "" or SemanticsCompat.
 	Semantics string `json:",omitempty"`
 	// AllowEndless switches R021 and R022 off, for recipes that only a command ends.
 	AllowEndless bool `json:",omitempty"`
@@ -75,7 +75,13 @@ type Branch struct {
 	Paths [][]string `json:"Branches"`
 }
 
-// Qualifier is an action qualifier of IEC 61131-3. All are accepted and all run as N.
+// SemanticsCompat lets an action with any qualifier run as N (spec A.5.3). Without it a
+// recipe with a qualifier that is not carried out is not taken (R037).
+const SemanticsCompat = "compat"
+
+// Qualifier is an action qualifier of IEC 61131-3. N, P and P1 are carried out, alike: at
+// the entry of the step, which waits for the action. A recipe with another one that is
+// stored already runs it as N.
 type Qualifier string
 
 // The qualifiers of the format (spec A.2). SD, DS and SL are not among them.

@@ -41,8 +41,9 @@ func (a *app) readInput(file string, limit int64) ([]byte, error) {
 }
 
 type recipeCheckCmd struct {
-	File []string `arg:"" help:"Recipe files; - is standard input."`
-	JSON bool     `name:"json" help:"One JSON object per finding."`
+	File     []string `arg:"" help:"Recipe files; - is standard input."`
+	Portable bool     `help:"Also say what would run differently on MicroDCS."`
+	JSON     bool     `name:"json" help:"One JSON object per finding."`
 }
 
 func (recipeCheckCmd) Help() string {
@@ -66,6 +67,7 @@ type fileFinding struct {
 
 func (c *recipeCheckCmd) Run(a *app) error {
 	failed, o := 0, a.recipeOptions()
+	o.Portable = c.Portable
 	for _, file := range c.File {
 		text, err := a.readInput(file, maxRecipe)
 		if err != nil {
