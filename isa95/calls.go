@@ -30,6 +30,17 @@ type MethodResult struct {
 	ReturnStatus ReturnStatus `json:"ReturnStatus"`
 }
 
+// DeliveryResult is the result of a configuration event for a work master, an extension of Takt. Change is new, changed,
+// unchanged or removed. Before and After are the SHA-256 (hex) of the work master's data, "" for none. OtherScopes is the
+// number of other scopes that list the work master; each keeps what was delivered to it.
+type DeliveryResult struct {
+	ReturnStatus ReturnStatus `json:"ReturnStatus"`
+	Change       string       `json:"Change,omitzero"`
+	Before       string       `json:"Before,omitzero"`
+	After        string       `json:"After,omitzero"`
+	OtherScopes  int          `json:"OtherScopes,omitzero"`
+}
+
 // JobResponseResult is the result of RequestJobResponseByJobOrderID. JobResponse is nil unless the status is NoError.
 type JobResponseResult struct {
 	JobResponse  *JobResponse `json:"JobResponse,omitzero"`

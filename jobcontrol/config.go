@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
@@ -21,8 +22,29 @@ func (r *Receiver) configure(ctx context.Context, req *request) (cloudevent.Even
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
-	reply := r.reply(req, verdict{status: isa95.NoError, message: req.warning()}, r.store.Now())
+	now := r.store.Now()
+	reply := r.reply(req, verdict{status: isa95.NoError, message: req.warning()}, now)
+	if req.config == isa95.ConfigWorkMaster {
+		if reply, err = r.delivered(req, snap, now); err != nil {
+			return cloudevent.Event{}, err
+		}
+	}
 	return reply, r.store.Configure(ctx, req.apply, snap, &jobstore.Seen{Body: req.event.Data, Reply: &reply})
+}
+
+// delivered is the answer to the delivery of a work master: what it changes. Other stations are not named, for the requester may
+// have no right to know them.
+func (r *Receiver) delivered(req *request, snap *jobstore.Snapshot, now time.Time) (cloudevent.Event, error) {
+	d, err := r.store.Delivery(req.apply, snap)
+	if err != nil {
+		return cloudevent.Event{}, err
+	}
+	body, err := isa95.Marshal(isa95.DeliveryResult{
+		ReturnStatus: isa95.NoError, Change: d.Change, Before: d.Before, After: d.After, OtherScopes: d.Others,
+	})
+	reply := r.replyWith(req, body, now)
+	reply.ErrorMessage = shorten(req.warning())
+	return reply, err
 }
 
 // warning is what the reply to a delivery says beside its ReturnStatus 1, "" if there is nothing to say.

@@ -11,6 +11,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -48,7 +49,11 @@ func TestConfiguration(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%q", kind, method), func(t *testing.T) {
 				p := newPlant(t, jobcontrol.Options{})
 				reply := p.configure(t, kind, method, bodies[kind], isa95.NoError)
-				if string(reply.Data) != `{"ReturnStatus":1}` || reply.DataSchema != "" {
+				want := `{"ReturnStatus":1}`
+				if kind == isa95.ConfigWorkMaster {
+					want = `{"ReturnStatus":1,"Change":"new"}`
+				}
+				if string(reply.Data) != want || reply.DataSchema != "" {
 					t.Errorf("reply %s, schema %q", reply.Data, reply.DataSchema)
 				}
 				switch kind {
@@ -57,7 +62,7 @@ func TestConfiguration(t *testing.T) {
 						t.Errorf("limit %q, %v", text, err)
 					}
 				case isa95.ConfigWorkMaster:
-					if doc, err := p.redis(t, "GET", p.keys.WorkMaster("X-1")).ToString(); err != nil || doc != `{"ID":"X-1","_dataschema":"`+kind.Schema()+`"}` {
+					if doc, err := p.redis(t, "GET", p.keys.WorkMaster("X-1")).ToString(); err != nil || !strings.HasPrefix(doc, `{"ID":"X-1","_dataschema":"`+kind.Schema()+`","_content":"`) {
 						t.Errorf("document %s, %v", doc, err)
 					}
 					if ok, err := p.redis(t, "SISMEMBER", p.keys.WorkMasterList(scope), "X-1").AsBool(); err != nil || !ok {
@@ -73,12 +78,36 @@ func TestConfiguration(t *testing.T) {
 				}
 				p.configure(t, kind, "DELETE", bodies[kind], isa95.NoError)
 				for key := range p.snapshot(t) {
-					if !strings.HasPrefix(key, "cededupe:") {
+					if !strings.HasPrefix(key, "cededupe:") && !strings.HasPrefix(key, "wmx:content:") { // both expire
 						t.Errorf("%s is left over", key)
 					}
 				}
 				p.configure(t, kind, "DELETE", bodies[kind], isa95.NoError) // of nothing
 			})
+		}
+	}
+}
+
+// The answer to a delivery says what it changes at the station, and how many others list the work master. It does not name
+// them.
+func TestDeliverySaysWhatItChanges(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	at := func(scope, method, data string) string {
+		e := config(isa95.ConfigWorkMaster, method, `{"ID":"WM-1","data":`+data+`,"dataschema":"urn:x"}`)
+		e.Subject, e.Delivery.Topic = scope, "app/jobs/"+scope+"/commands"
+		return string(p.answer(t, e).Data)
+	}
+	one, two := jobstore.Hash([]byte(`{"a":1}`)), jobstore.Hash([]byte(`{"a":2}`))
+	for _, step := range []struct{ scope, method, data, want string }{
+		{"m42", "PUT", `{"a":1}`, `{"ReturnStatus":1,"Change":"new","After":"` + one + `"}`},
+		{"m43", "", `{"a":1}`, `{"ReturnStatus":1,"Change":"new","After":"` + one + `","OtherScopes":1}`},
+		{"m42", "PUT", `{"a":2}`, `{"ReturnStatus":1,"Change":"changed","Before":"` + one + `","After":"` + two + `","OtherScopes":1}`},
+		{"m42", "PUT", `{"a":2}`, `{"ReturnStatus":1,"Change":"unchanged","Before":"` + two + `","After":"` + two + `","OtherScopes":1}`},
+		{"m42", "DELETE", `{}`, `{"ReturnStatus":1,"Change":"removed","Before":"` + two + `","OtherScopes":1}`},
+		{"m42", "DELETE", `{}`, `{"ReturnStatus":1,"Change":"unchanged","OtherScopes":1}`},
+	} {
+		if got := at(step.scope, step.method, step.data); got != step.want {
+			t.Errorf("%s %s %s: %s, want %s", step.scope, step.method, step.data, got, step.want)
 		}
 	}
 }

@@ -34,6 +34,10 @@ type Change struct {
 	// Acceptance makes the commit fail with ErrConflict if one of the facts of an accepted order is no longer so.
 	Acceptance *Acceptance
 
+	// WorkMaster makes the commit fail with ErrConflict if the scope would not run any more what Load found as
+	// Snapshot.WorkMaster: for decisions that were made on it.
+	WorkMaster bool
+
 	// Item is the work this change settles: the entry leaves the work stream with it.
 	Item *WorkItem
 
@@ -135,6 +139,9 @@ func (w *writer) expect() {
 	}
 	if w.change.Seen != nil {
 		w.c.Expect(w.snap.seenKey, nil)
+	}
+	if w.change.WorkMaster && w.snap.workMaster != nil {
+		w.snap.workMaster.expect(w.snap, w.c)
 	}
 	if a := w.change.Acceptance; a != nil {
 		if a.Limit >= 0 && (w.snap.Job == nil || w.snap.Job.State.IsEnd()) {

@@ -33,7 +33,7 @@ func (s *Store) Check(ctx context.Context, grace time.Duration) ([]Violation, er
 		store: s, grace: grace, types: make(map[string]string), jobs: make(map[string]*StoredOrder), executions: make(map[string]*recipe.Execution),
 		listed: make(map[string]isa95.Scope), blind: make(map[isa95.Scope]bool), busy: make(map[string]bool),
 	}
-	for _, step := range []func(context.Context) error{c.scan, c.documents, c.streams, c.scopes, c.responses, c.responseIndexes, c.recipes, c.workMasters, c.timers} {
+	for _, step := range []func(context.Context) error{c.scan, c.documents, c.workMasters, c.oldRecipes, c.streams, c.scopes, c.responses, c.responseIndexes, c.recipes, c.timers} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("jobstore: check: %w", err)
 		}

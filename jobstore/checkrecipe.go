@@ -8,10 +8,10 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-const nextDeliver = "orders run it as before; mend it and deliver it again, `takt recipe check` says the same of its file"
+const nextMend = "orders run it as before; mend it and deliver it again, `takt recipe check` says the same of its file"
 
-// workMasters names recipes that a delivery would be refused for today: an earlier version took them, so they run on.
-func (c *checker) workMasters(ctx context.Context) error {
+// oldRecipes names recipes that a delivery would be refused for today: an earlier version took them, so they run on.
+func (c *checker) oldRecipes(ctx context.Context) error {
 	return c.each("workmaster:{id}", func(key, _ string) error {
 		doc, ok, err := read(ctx, c, key, c.store.rdb.B().Get().Key(key).Build(), asBytes)
 		if !ok {
@@ -48,5 +48,5 @@ func (c *checker) oldRecipe(key string, text []byte) {
 	if len(found) > 1 {
 		more = fmt.Sprintf(", and %d more", len(found)-1)
 	}
-	c.violation(key, nextDeliver, "its recipe would be refused today: %s at %s: %s%s", found[0].Code, found[0].Pointer, found[0].Message, more)
+	c.violation(key, nextMend, "its recipe would be refused today: %s at %s: %s%s", found[0].Code, found[0].Pointer, found[0].Message, more)
 }

@@ -121,7 +121,7 @@ func (c *checker) startable(ctx context.Context, id string, o *StoredOrder) erro
 	if c.unreadable(key) {
 		return nil // reported
 	}
-	snap, err := c.store.Load(ctx, Query{WorkMaster: wm})
+	snap, err := c.store.Load(ctx, Query{Scope: o.Scope, WorkMaster: wm})
 	if err != nil {
 		return c.failed(key, err)
 	}

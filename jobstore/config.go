@@ -2,9 +2,7 @@ package jobstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -25,8 +23,8 @@ type Configuration struct {
 }
 
 // Configure writes c, and with seen the reply to the CloudEvent that asked, at once. snap is what Load read for the event's
-// Source and ID and, for a work master, its Holders. ErrConflict: the event was handled meanwhile, or another scope took
-// or left the same work master; load and decide again.
+// Source and ID and, for a work master, its Holders. ErrConflict: the event was handled meanwhile, or the same work master was
+// delivered to another scope or removed there; load and decide again.
 func (s *Store) Configure(ctx context.Context, c Configuration, snap *Snapshot, seen *Seen) error {
 	w := writer{store: s, snap: snap, change: Change{Seen: seen}, c: commit.New()}
 	if seen != nil {
@@ -35,7 +33,7 @@ func (s *Store) Configure(ctx context.Context, c Configuration, snap *Snapshot, 
 			return err
 		}
 	}
-	if err := s.configure(c, snap, w.c); err != nil {
+	if err := s.configure(ctx, c, snap, w.c); err != nil {
 		return err
 	}
 	if _, err := w.c.Run(ctx, s.rdb); err != nil {
@@ -44,11 +42,11 @@ func (s *Store) Configure(ctx context.Context, c Configuration, snap *Snapshot, 
 	return nil
 }
 
-func (s *Store) configure(c Configuration, snap *Snapshot, w *commit.Commit) error {
+func (s *Store) configure(ctx context.Context, c Configuration, snap *Snapshot, w *commit.Commit) error {
 	scope := string(c.Scope)
 	switch {
 	case c.Kind == isa95.ConfigWorkMaster:
-		return s.configureWorkMaster(c, snap, w)
+		return s.configureWorkMaster(ctx, c, snap, w)
 	case c.Kind == isa95.ConfigJobAcceptance && c.Delete:
 		w.Del(s.keys.JobAcceptance(scope))
 	case c.Kind == isa95.ConfigJobAcceptance:
@@ -58,46 +56,6 @@ func (s *Store) configure(c Configuration, snap *Snapshot, w *commit.Commit) err
 	default:
 		w.SAdd(s.keys.ResourceList(string(c.Kind), scope), c.ID)
 	}
-	return nil
-}
-
-// configureWorkMaster keeps the document, which all scopes share, as long as one scope has the work master.
-func (s *Store) configureWorkMaster(c Configuration, snap *Snapshot, w *commit.Commit) error {
-	list, document, holders := s.keys.WorkMasterList(string(c.Scope)), s.keys.WorkMaster(c.ID), s.keys.WorkMasterScopes(c.ID)
-	read, ok := snap.read[holders]
-	if !ok {
-		return fmt.Errorf("jobstore: configure work master %s: its Holders were not loaded", c.ID)
-	}
-	var scopes []isa95.Scope
-	if read != nil {
-		if err := json.Unmarshal(read, &scopes); err != nil {
-			return &DocumentError{Key: holders, Err: err}
-		}
-	}
-	w.Expect(holders, read)
-	scopes = slices.DeleteFunc(scopes, func(held isa95.Scope) bool { return held == c.Scope })
-	if c.Delete {
-		w.SRem(list, c.ID)
-		if len(scopes) == 0 {
-			w.Del(document)
-			w.Del(holders)
-			return nil
-		}
-	} else {
-		scopes = append(scopes, c.Scope)
-		slices.Sort(scopes)
-		doc, err := isa95.Marshal(storedWorkMaster{WorkMaster: *c.WorkMaster, DataSchema: isa95.ConfigWorkMaster.Schema()})
-		if err != nil {
-			return err
-		}
-		w.Set(document, doc, 0)
-		w.SAdd(list, c.ID)
-	}
-	value, err := json.Marshal(scopes)
-	if err != nil {
-		return err
-	}
-	w.Set(holders, value, 0)
 	return nil
 }
 

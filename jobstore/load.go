@@ -21,12 +21,12 @@ type Query struct {
 
 	Source, ID string // of the CloudEvent: was it seen, and what was answered
 
-	Scope      isa95.Scope     // for the members below
-	Acceptance *isa95.JobOrder // the facts of the seven acceptance checks for this order
-	Mailboxes  []string        // TypeIds of pull events
-	Recipe     string          // SHA of a recipe text
-	WorkMaster isa95.WorkMasterID
-	Holders    isa95.WorkMasterID // which scopes have this work master, for Configure
+	Scope      isa95.Scope        // for the members below
+	Acceptance *isa95.JobOrder    // the facts of the seven acceptance checks for this order
+	Mailboxes  []string           // TypeIds of pull events
+	Recipe     string             // SHA of a recipe text
+	WorkMaster isa95.WorkMasterID // what the Scope runs under this id; without a Scope the last delivery to any
+	Holders    isa95.WorkMasterID // what all scopes have of this work master, for Delivery and Configure
 	// CorrelationID of an equipment event: which job it belongs to (Snapshot.Owner).
 	CorrelationID string
 }
@@ -46,16 +46,19 @@ type Snapshot struct {
 
 	Acceptance *Acceptance
 	Mailboxes  map[string]*recipe.Mailbox
-	RecipeText []byte // nil: not stored
-	WorkMaster *isa95.WorkMaster
-	Owner      isa95.JobOrderID // "" = no run of the last day has that correlation id
+	RecipeText []byte            // nil: not stored
+	WorkMaster *isa95.WorkMaster // nil: no scope has it
+	Owner      isa95.JobOrderID  // "" = no run of the last day has that correlation id
+
+	workMaster *workMasterRead
+	delivered  *deliveredRead
 
 	read     map[string][]byte // key -> bytes; nil = absent
 	seenKey  string
 	typeKeys map[string]string // TypeId -> key of its mailbox
 }
 
-// Load reads all of q in one round trip. A document that cannot be read is a *DocumentError; an absent one is not
+// Load reads all of q in one round trip, or two if the Scope runs another content of the WorkMaster than this process expects. A document that cannot be read is a *DocumentError; an absent one is not
 // an error.
 func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope, read: make(map[string][]byte)}
@@ -117,17 +120,10 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		get(s.keys.SfcRecipe(q.Recipe), func(doc []byte) error { snap.RecipeText = doc; return nil })
 	}
 	if q.WorkMaster != "" {
-		key := s.keys.WorkMaster(string(q.WorkMaster))
-		get(key, func(doc []byte) error {
-			snap.WorkMaster = new(isa95.WorkMaster)
-			if err := isa95.Unmarshal(doc, snap.WorkMaster); err != nil {
-				return &DocumentError{Key: key, Err: err}
-			}
-			return nil
-		})
+		s.loadWorkMaster(&l, get, snap, q)
 	}
 	if q.Holders != "" {
-		get(s.keys.WorkMasterScopes(string(q.Holders)), func([]byte) error { return nil })
+		s.loadDelivered(&l, get, snap, string(q.Holders))
 	}
 	if q.CorrelationID != "" {
 		get(s.keys.SfcCorrelation(q.CorrelationID), func(doc []byte) error {
@@ -137,6 +133,11 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	}
 	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, s.alarm.Note(err)
+	}
+	if q.WorkMaster != "" {
+		if err := s.decideWorkMaster(ctx, snap, q); err != nil {
+			return nil, err
+		}
 	}
 	return snap, nil
 }

@@ -103,6 +103,8 @@ type Store struct {
 	offset atomic.Int64 // of the server's clock against ours, nanoseconds
 	alarm  *redis.Alarm
 
+	contents contentGuesses
+
 	commits  atomic.Int64 // changes that were written, for suspects
 	suspects suspects
 }

@@ -36,6 +36,13 @@ func (c *Client) configure(ctx context.Context, scope isa95.Scope, kind isa95.Co
 // Send sends an event that is answered with a ReturnStatus, such as those of a station.Configuration, and waits for the
 // answer. The event's scope says where. Results are those of Call.
 func (c *Client) Send(ctx context.Context, e cloudevent.Event) (isa95.ReturnStatus, error) {
+	result, err := c.Deliver(ctx, e)
+	return result.ReturnStatus, err
+}
+
+// Deliver is Send for the configuration event of a work master: the result also says what the delivery changes. Its Change is
+// "" for other events, and for answers of versions that do not say it.
+func (c *Client) Deliver(ctx context.Context, e cloudevent.Event) (isa95.DeliveryResult, error) {
 	what := e.Type
 	if kind, ok := isa95.ConfigByTypeID(e.Type); ok {
 		what = "configuration of " + string(kind)
@@ -43,6 +50,8 @@ func (c *Client) Send(ctx context.Context, e cloudevent.Event) (isa95.ReturnStat
 	if e.Source == "" {
 		e.Source = c.o.Source
 	}
-	var result isa95.MethodResult
-	return ask(ctx, c, what, e, &result, func() isa95.ReturnStatus { return result.ReturnStatus })
+	var result isa95.DeliveryResult
+	status, err := ask(ctx, c, what, e, &result, func() isa95.ReturnStatus { return result.ReturnStatus })
+	result.ReturnStatus = status
+	return result, err
 }

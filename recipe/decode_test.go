@@ -194,3 +194,15 @@ func TestStringsWithEscapes(t *testing.T) {
 		t.Errorf("%v %+v", findings, r)
 	}
 }
+
+// Version is for people. Whatever stands there, the recipe can be read: the member meant nothing before.
+func TestVersion(t *testing.T) {
+	for text, want := range map[string]string{`"4.2"`: "4.2", `4.20`: "4.20", `null`: "", `{"a":1}`: "", `["4"]`: "", `true`: "", `""`: ""} {
+		for _, member := range []string{"Version", "version"} {
+			r, findings := Decode([]byte(`{"Steps":[{"Name":"a","Initial":true}],"Transitions":[],"Actions":[],"` + member + `":` + text + `}`))
+			if r == nil || len(findings) != 0 || r.Version != want {
+				t.Errorf("%s %s: %+v, %v", member, text, r, findings)
+			}
+		}
+	}
+}

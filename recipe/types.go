@@ -22,6 +22,9 @@ type Recipe struct {
 	Actions     []Action
 	Branches    []Branch `json:",omitempty"`
 
+	// Version is for people: which edition of the recipe this is. It changes nothing.
+	Version string `json:",omitempty"`
+
 	// Semantics is "" or SemanticsCompat.
 	Semantics string `json:",omitempty"`
 	// AllowEndless switches R021 and R022 off, for recipes that only a command ends.

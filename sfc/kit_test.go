@@ -187,6 +187,11 @@ func (p *plant) workMaster(id string, text []byte) {
 
 func (p *plant) workMasterOf(id, schema string, text []byte) {
 	p.t.Helper()
+	p.workMasterAt(scope, id, schema, text)
+}
+
+func (p *plant) workMasterAt(scope isa95.Scope, id, schema string, text []byte) {
+	p.t.Helper()
 	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{Holders: isa95.WorkMasterID(id)})
 	p.must(err)
 	p.must(p.mes.Configure(p.t.Context(), jobstore.Configuration{
@@ -221,6 +226,20 @@ func (p *plant) order(id, workMaster string, parameters ...string) {
 		o.JobOrderParameters = append(o.JobOrderParameters, isa95.Parameter{ID: parameters[i], Value: value})
 	}
 	p.call(id, isa95.StoreAndStart, o)
+}
+
+// orderAt is order at another station.
+func (p *plant) orderAt(scope isa95.Scope, id, workMaster string) {
+	p.t.Helper()
+	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{JobOrderID: isa95.JobOrderID(id), Scope: scope})
+	p.must(err)
+	p.must(p.mes.Commit(p.t.Context(), snap, jobstore.Change{
+		Transition: &jobstore.Transition{
+			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: isa95.Ready},
+			Order: &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: workMaster}}},
+		},
+		Work: []string{jobstore.WorkStart}, Now: p.mes.Now(),
+	}))
 }
 
 // call makes the change that the job order receiver makes for a method (spec B.9).

@@ -1,6 +1,8 @@
 package sfc
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 func change(m isa95.Method, state isa95.State, now time.Time) jobstore.Change {
@@ -256,4 +259,31 @@ func TestRecipeTextLost(t *testing.T) {
 		}
 	}
 	s.consistent()
+}
+
+// Two stations have recipes under one id: each order runs that of its station, whichever was delivered last, and an
+// order that was started goes on as it began.
+func TestStationsRunTheirOwnRecipes(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p.workMaster("WM", pushes(2))
+	p.order("JO-1", "WM")
+	a := p.start("a", setup{idle: true})
+	a.takeWork()
+	p.workMasterAt("cell-33", "WM", recipe.SchemaURI, pushes(3))
+	p.order("JO-2", "WM")
+	p.orderAt("cell-33", "JO-3", "WM")
+	a.takeWork()
+	stored := func(text []byte) string {
+		var compact bytes.Buffer
+		p.must(json.Compact(&compact, text))
+		return jobstore.Hash(compact.Bytes())
+	}
+	own, other := stored(pushes(2)), stored(pushes(3))
+	for id, want := range map[string]string{"JO-1": own, "JO-2": own, "JO-3": other} {
+		if x := p.load(id).Execution; x == nil || x.Recipe != want {
+			t.Errorf("%s runs %v, want recipe %s", id, x, want)
+		}
+	}
 }

@@ -89,7 +89,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
-	s := sweeper{Engine: e, ours: make(map[isa95.WorkMasterID]bool)}
+	s := sweeper{Engine: e, ours: make(map[stationWorkMaster]bool)}
 	for id, timer := range active {
 		if !timer && !queued[id] {
 			s.one(ctx, id, s.active)
@@ -106,7 +106,12 @@ func (e *Engine) sweep(ctx context.Context) error {
 // sweeper is one sweep.
 type sweeper struct {
 	*Engine
-	ours map[isa95.WorkMasterID]bool // work masters seen: is there a recipe of ours, or nothing at all
+	ours map[stationWorkMaster]bool // work masters seen: is there a recipe of ours, or nothing at all
+}
+
+type stationWorkMaster struct {
+	scope      isa95.Scope
+	workMaster isa95.WorkMasterID
 }
 
 // one looks at one job order. A conflict means that somebody works on it, so it is not forgotten.
@@ -150,10 +155,10 @@ func (s *sweeper) standing(ctx context.Context, snap *jobstore.Snapshot) error {
 	case snap.Job.State.Top != isa95.AllowedToStart || snap.Job.WorkMaster() == "":
 		return nil // another program's
 	}
-	id := snap.Job.WorkMaster()
+	id := stationWorkMaster{snap.Job.Scope, snap.Job.WorkMaster()}
 	ours, seen := s.ours[id]
 	if !seen {
-		w, err := s.store.Load(ctx, jobstore.Query{WorkMaster: id})
+		w, err := s.store.Load(ctx, jobstore.Query{Scope: id.scope, WorkMaster: id.workMaster})
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ func TestRoundTrips(t *testing.T) {
 	a := p.start("a", setup{idle: true, url: proxyA.URL})
 	b := p.start("b", setup{idle: true, url: proxyB.URL})
 	s := &steps{p, a, b}
+	p.workMasterAt("cell-33", "WM", recipe.SchemaURI, pushes(1)) // the station runs its own, not the last delivery to any
 	ctx := t.Context()
 
 	trips := func(proxy *testenv.Proxy, do func() error) int {

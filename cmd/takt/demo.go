@@ -241,7 +241,7 @@ func (d *demo) drive(ctx context.Context) (err error) {
 // order configures the stations and sends all orders, every second one as Store and Start.
 func (d *demo) order(ctx context.Context, client *mes.Client, log *ledger) error {
 	d.progress.say("configuring the stations")
-	if _, err := applyConfiguration(ctx, client, d.example.configuration); err != nil {
+	if _, _, err := applyConfiguration(ctx, client, d.example.configuration); err != nil {
 		return err
 	}
 	d.progress.set("")

@@ -86,7 +86,7 @@ func (c *devCmd) configure(ctx context.Context, a *app, ex *example, parts *grou
 	defer hangUp()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if _, err := applyConfiguration(ctx, client, ex.configuration); err != nil || c.NoStation {
+	if _, _, err := applyConfiguration(ctx, client, ex.configuration); err != nil || c.NoStation {
 		return err
 	}
 	s, err := station.New(station.Options{

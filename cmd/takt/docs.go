@@ -14,6 +14,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
 )
@@ -240,6 +241,8 @@ func messagesPage() string {
 	for _, k := range isa95.ConfigKinds() {
 		b.WriteString(row(string(k), code(k.TypeID()), code(k.Schema())))
 	}
+	b.WriteString("\nThe answer to a work master also says what it changes: `Change` is `" + strings.Join([]string{jobstore.DeliveryNew, jobstore.DeliveryChanged, jobstore.DeliveryUnchanged, jobstore.DeliveryRemoved}, "`, `") +
+		"`; `Before` and `After` are the SHA-256 of its `data`; `OtherScopes` is the number of other scopes that list it and keep theirs.\n")
 	fmt.Fprintf(&b, "\nStatus event on `{topic-prefix}/{scope}/events`: `%s`, `%s`.\n", isa95.StatusEventType, isa95.StatusEventSchema)
 	b.WriteString("\n## Errors\n\nA reply whose ReturnStatus is not 1 says why in `mdcserrormessage`. A command that could not be carried out as it was sent, or not be decided, also has `mdcserrorkind`; with SERVICE_UNAVAILABLE it has no ReturnStatus, for nobody knows. The vocabulary, of which equipment may use all to refuse a command of a recipe:\n\n" + head("`mdcserrorkind`", "Sent when"))
 	for _, k := range cloudevent.Kinds() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // What looks at job orders reads Redis; what changes them goes over MQTT (jobsend.go).
@@ -82,7 +83,7 @@ type jobShowCmd struct {
 }
 
 func (jobShowCmd) Help() string {
-	return `Shows a job order with its state, the actions of its recipe and its response.
+	return `Shows a job order with its state, the version and SHA-256 of its recipe, the actions and the response. Before the start it is the recipe that the station would run now.
 
 Examples:
   takt job show JO-7`
@@ -105,34 +106,88 @@ func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
 	if snap.Job == nil {
 		return &exitError{exitFailed, fmt.Errorf("no job order %q is stored; see takt job list", id)}
 	}
-	if c.JSON {
-		return c.printJSON(a, snap)
+	used, err := recipeOf(ctx, store, snap)
+	if err != nil {
+		return err
 	}
-	return c.print(a, snap)
+	if c.JSON {
+		return c.printJSON(a, snap, used)
+	}
+	return c.print(a, snap, used)
 }
 
-func (c *jobShowCmd) printJSON(a *app, snap *jobstore.Snapshot) error {
+// usedRecipe is the recipe that an order runs or ran; before its start, the one that its station would run now.
+type usedRecipe struct {
+	WorkMaster isa95.WorkMasterID `json:"work_master"`
+	Version    string             `json:"version,omitempty"`
+	SHA256     string             `json:"sha256,omitempty"`
+}
+
+func (r *usedRecipe) String() string {
+	text := string(r.WorkMaster)
+	if r.Version != "" {
+		text += ", version " + r.Version
+	}
+	if r.SHA256 != "" {
+		text += fmt.Sprintf(", SHA-256 %.12s", r.SHA256)
+	}
+	return text
+}
+
+// recipeOf finds the recipe of an order, nil if it has none.
+func recipeOf(ctx context.Context, store *jobstore.Store, snap *jobstore.Snapshot) (*usedRecipe, error) {
+	var text []byte
+	used := &usedRecipe{WorkMaster: snap.Job.WorkMaster()}
+	switch x := snap.Execution; {
+	case x != nil:
+		found, err := store.Load(ctx, jobstore.Query{Recipe: x.Recipe})
+		if err != nil {
+			return nil, err
+		}
+		text, used.WorkMaster, used.SHA256 = found.RecipeText, isa95.WorkMasterID(x.WorkMasterID), x.Recipe
+	case used.WorkMaster == "":
+		return nil, nil
+	default:
+		found, err := store.Load(ctx, jobstore.Query{Scope: snap.Job.Scope, WorkMaster: used.WorkMaster})
+		if err != nil {
+			return nil, err
+		}
+		if w := found.WorkMaster; w != nil && len(w.Data) > 0 {
+			used.SHA256 = jobstore.Hash(w.Data)
+			if w.DataSchema == recipe.SchemaURI {
+				text = w.Data
+			}
+		}
+	}
+	if r, _ := recipe.Decode(text); r != nil {
+		used.Version = r.Version
+	}
+	return used, nil
+}
+
+func (c *jobShowCmd) printJSON(a *app, snap *jobstore.Snapshot, used *usedRecipe) error {
 	all := struct {
 		Scope     isa95.Scope        `json:"scope"`
 		State     string             `json:"state"`
 		JobOrder  *isa95.JobOrder    `json:"job_order"`
+		Recipe    *usedRecipe        `json:"recipe,omitempty"`
 		Execution json.RawMessage    `json:"execution,omitempty"`
 		Response  *isa95.JobResponse `json:"response,omitempty"`
-	}{Scope: snap.Job.Scope, State: snap.Job.State.String(), JobOrder: snap.Job.JobOrder, Response: snap.Response}
+	}{Scope: snap.Job.Scope, State: snap.Job.State.String(), JobOrder: snap.Job.JobOrder, Recipe: used, Response: snap.Response}
 	if snap.Execution != nil {
 		all.Execution = snap.Execution.Encode()
 	}
 	return printJSON(a.out, all)
 }
 
-func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot) error {
+func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) error {
 	o := snap.Job.JobOrder
 	fmt.Fprintf(a.out, "%s  %s  at %s, priority %d\n", o.JobOrderID, snap.Job.State, snap.Job.Scope, o.PriorityOr0())
 	for _, p := range o.JobOrderParameters {
 		fmt.Fprintf(a.out, "  parameter %s = %s\n", p.ID, p.Value)
 	}
 	if x := snap.Execution; x != nil {
-		fmt.Fprintf(a.out, "\nrecipe of %s, at %s %v", x.WorkMasterID, x.CurrentStep, x.ActiveSteps)
+		fmt.Fprintf(a.out, "\nrecipe of %s, at %s %v", used, x.CurrentStep, x.ActiveSteps)
 		if x.Paused {
 			fmt.Fprint(a.out, ", paused")
 		}
@@ -151,6 +206,8 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot) error {
 		if err := t.flush(); err != nil {
 			return err
 		}
+	} else if used != nil {
+		fmt.Fprintf(a.out, "\nwould run the recipe of %s\n", used)
 	}
 	if r := snap.Response; r != nil {
 		fmt.Fprintf(a.out, "\nresponse %s, %s to %s\n", r.JobResponseID, r.StartTime, r.EndTime)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/station"
 )
@@ -22,7 +24,7 @@ type stationApplyCmd struct {
 }
 
 func (stationApplyCmd) Help() string {
-	return `Sends one configuration event for each thing in the file, and waits for the answers. The exit status is 3 if one is refused.
+	return `Sends one configuration event for each thing in the file, and waits for the answers. Prints what each delivery of a work master changes; other stations that list it keep what was delivered to them. The exit status is 3 if one is refused.
 
 Examples:
   takt station apply examples/gearbox-cover/station.yaml`
@@ -43,35 +45,78 @@ func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
 	defer hangUp()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	sent, err := applyConfiguration(ctx, client, conf)
+	sent, deliveries, err := applyConfiguration(ctx, client, conf)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, map[string]any{"applied": sent, "scopes": conf.Scopes})
+		return printJSON(a.out, map[string]any{"applied": sent, "scopes": conf.Scopes, "work_masters": deliveries})
+	}
+	for _, d := range deliveries {
+		if _, err := fmt.Fprintln(a.out, d); err != nil {
+			return err
+		}
 	}
 	_, err = fmt.Fprintf(a.out, "%d configuration events applied to %v\n", sent, conf.Scopes)
 	return err
 }
 
-// applyConfiguration sends what the stations have, in order, and returns how much.
-func applyConfiguration(ctx context.Context, client *mes.Client, conf *station.Configuration) (sent int, err error) {
+// delivery is what the delivery of one work master changed at one station.
+type delivery struct {
+	Scope       isa95.Scope `json:"scope"`
+	ID          string      `json:"id"`
+	Change      string      `json:"change"`           // new, changed, unchanged
+	Before      string      `json:"before,omitempty"` // SHA-256 of the recipe
+	After       string      `json:"after,omitempty"`
+	OtherScopes int         `json:"other_scopes,omitempty"`
+}
+
+func (d delivery) String() string {
+	text := fmt.Sprintf("%s: %s %s", d.Scope, d.ID, d.Change)
+	switch {
+	case d.Change == "":
+		text += "delivered"
+	case d.Before != d.After && d.Before != "" && d.After != "":
+		text += fmt.Sprintf(", recipe %.12s -> %.12s", d.Before, d.After)
+	case d.Change == jobstore.DeliveryChanged && d.Before == d.After && d.After != "":
+		text += fmt.Sprintf(", recipe %.12s as before", d.After)
+	case d.After != "":
+		text += fmt.Sprintf(", recipe %.12s", d.After)
+	}
+	switch d.OtherScopes {
+	case 0:
+		return text
+	case 1:
+		return text + "; 1 other scope lists this work master and keeps its own"
+	}
+	return text + fmt.Sprintf("; %d other scopes list this work master and keep theirs", d.OtherScopes)
+}
+
+// applyConfiguration sends what the stations have, in order, and returns how many events it sent and what became of the work masters.
+func applyConfiguration(ctx context.Context, client *mes.Client, conf *station.Configuration) (sent int, deliveries []delivery, err error) {
 	events, err := conf.Events("urn:takt:station-apply", time.Now())
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	for _, e := range events {
-		_, err := client.Send(ctx, e)
+		result, err := client.Deliver(ctx, e)
 		var refused *mes.RefusedError
 		if errors.As(err, &refused) {
-			return sent, &exitError{exitRefused, fmt.Errorf("%s for %s: %w", e.Type, e.Subject, err)}
+			return sent, deliveries, &exitError{exitRefused, fmt.Errorf("%s for %s: %w", e.Type, e.Subject, err)}
 		}
 		if err != nil {
-			return sent, &exitError{exitNoAnswer, fmt.Errorf("%w; is `takt serve` running?", err)}
+			return sent, deliveries, &exitError{exitNoAnswer, fmt.Errorf("%w; is `takt serve` running?", err)}
 		}
 		sent++
+		if e.Type == isa95.ConfigWorkMaster.TypeID() {
+			var body isa95.WorkMaster
+			if err := isa95.Unmarshal(e.Data, &body); err != nil {
+				return sent, deliveries, err
+			}
+			deliveries = append(deliveries, delivery{isa95.Scope(e.Subject), body.ID, result.Change, result.Before, result.After, result.OtherScopes})
+		}
 	}
-	return sent, nil
+	return sent, deliveries, nil
 }
 
 type stationSimulateCmd struct {

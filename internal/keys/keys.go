@@ -48,8 +48,13 @@ func (k Keys) ResponsesByState(scope, state string) string {
 
 // Station configuration.
 
-func (k Keys) WorkMaster(id string) string        { return k.key("workmaster", id) }
-func (k Keys) WorkMasterScopes(id string) string  { return k.key("wmx:scopes", id) }
+func (k Keys) WorkMaster(id string) string       { return k.key("workmaster", id) }
+func (k Keys) WorkMasterScopes(id string) string { return k.key("wmx:scopes", id) }
+
+// WorkMasterDelivered says what each scope runs, WorkMasterContent has what they run, by SHA-256.
+func (k Keys) WorkMasterDelivered(id string) string { return k.key("wmx:delivered", id) }
+func (k Keys) WorkMasterContent(sha string) string  { return k.key("wmx:content", sha) }
+
 func (k Keys) WorkMasterList(scope string) string { return k.key("workmaster:list", scope) }
 func (k Keys) JobAcceptance(scope string) string  { return k.key("jobacceptance", scope) }
 func (k Keys) ResourceList(kind, scope string) string { // kind: equipment, materialclass, ...

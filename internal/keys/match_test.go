@@ -27,6 +27,8 @@ func TestMatch(t *testing.T) {
 		"jrx:bystate:a:b:Aborted":            "jrx:bystate:{scope}:{state}",
 		"workmaster:WM-1":                    "workmaster:{id}",
 		"wmx:scopes:WM-1":                    "wmx:scopes:{id}",
+		"wmx:delivered:WM-1":                 "wmx:delivered:{id}",
+		"wmx:content:10e858cc":               "wmx:content:{sha}",
 		"workmaster:list:m42":                "workmaster:list:{scope}",
 		"equipment:list:m42":                 "equipment:list:{scope}",
 		"materialclass:list:m42":             "materialclass:list:{scope}",

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,6 +63,34 @@ func (s *shell) order(id string, runs bool) string {
 	return file
 }
 
+// otherRecipe delivers another recipe under the same id to another station: that order and the next ones of this station run theirs.
+func (s *shell) otherRecipe(cell, shown string) {
+	s.t.Helper()
+	for _, file := range []struct{ name, old, text string }{
+		{"recipe.json", `"Steps"`, `"Version": "7", "Steps"`}, {"station.yaml", "scope: test-cell", "scope: other-cell"},
+	} {
+		text, err := os.ReadFile(filepath.Join(cell, file.name))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rig.Write(s.t, filepath.Join(cell, file.name), strings.Replace(string(text), file.old, file.text, 1))
+	}
+	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "other-cell: WM-TEST new, recipe ", "; 1 other scope lists this work master and keeps its own")
+	if again := s.run(ok, "job show JO-2"); again != shown {
+		s.t.Errorf("the order shows\n%s, before the delivery to another station\n%s", again, shown)
+	}
+	s.run(ok, "job store "+s.order("JO-3", true)+" --scope test-cell")
+	s.run(ok, "job store "+s.order("JO-4", true)+" --scope other-cell")
+	_, line, _ := strings.Cut(shown, "recipe of ")
+	line, _, _ = strings.Cut(line, ", at ")
+	s.run(ok, "job show JO-3", "would run the recipe of "+line)
+	if other := s.run(ok, "job show JO-4", "would run the recipe of WM-TEST, version 7, SHA-256 "); strings.Contains(other, line) {
+		s.t.Errorf("the other station would run %s too", line)
+	}
+	s.run(ok, "job cancel JO-3 --scope test-cell")
+	s.run(ok, "job cancel JO-4 --scope other-cell")
+}
+
 // Each method as a command, in every state that matters, over MQTT as an MES sends it.
 func TestJobCommands(t *testing.T) {
 	t.Parallel()
@@ -69,8 +98,8 @@ func TestJobCommands(t *testing.T) {
 	s.run(noAnswer, "job start JO-1 --scope test-cell --timeout 300ms", "Start JO-1", "is `takt serve` running")
 	s.Serve("a")
 	cell := rig.Cell(t, 1, "1h")
-	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "6 configuration events applied to [test-cell]")
-	s.run(ok, "station apply --json "+filepath.Join(cell, "station.yaml"), `{"applied":6,"scopes":["test-cell"]}`)
+	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "test-cell: WM-TEST new, recipe ", "6 configuration events applied to [test-cell]")
+	s.run(ok, "station apply --json "+filepath.Join(cell, "station.yaml"), `{"applied":6,"scopes":["test-cell"],"work_masters":[{"scope":"test-cell","id":"WM-TEST","change":"unchanged","before":"`)
 
 	const at = " --scope test-cell"
 	first := s.order("JO-1", false)
@@ -93,6 +122,8 @@ func TestJobCommands(t *testing.T) {
 	second := s.order("JO-2", true)
 	s.run(ok, "job store-and-start "+second+at, "StoreAndStart JO-2: no error")
 	s.state("JO-2", "Running")
+	shown := s.run(ok, "job show JO-2", "recipe of WM-TEST, SHA-256 ")
+	s.otherRecipe(cell, shown)
 	s.run(refused, "job update "+second+at, "Update is not possible")
 	s.run(ok, "job pause JO-2"+at)
 	s.state("JO-2", "Interrupted_Suspended")
