@@ -53,6 +53,10 @@ type JobResponsesResult struct {
 	ReturnStatus ReturnStatus  `json:"ReturnStatus"`
 }
 
+// ContextJobOrderState is the member of mdcserrorcontext with the state (State.String) of the job order that a refusal speaks of: it is
+// there, so a Store of its id is refused, or it has no response.
+const ContextJobOrderState = "job_order_state"
+
 // ReturnStatus is the MethodReturnStatus bit mask (OPC 10031-4 v2.00, B.2). Exactly one bit is set in what we send.
 // Bit 2 meant "invalid command" in v1.00 and is reserved since.
 type ReturnStatus uint64

@@ -22,6 +22,14 @@ func refusal(why error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", why, fmt.Sprintf(format, args...))
 }
 
+// existsError is a refusal with the state of the job order, for requesters that act on it.
+type existsError struct {
+	error
+	state isa95.State
+}
+
+func (e *existsError) Unwrap() error { return e.error }
+
 // decide is what a job method does to what is stored: spec/machinery-jobs 2.4, existence first, then state, then
 // acceptance. It is pure; the caller adds the reply and commits.
 func (req *request) decide(snap *jobstore.Snapshot, now time.Time) (jobstore.Change, error) {
@@ -63,7 +71,7 @@ func (req *request) before(job *jobstore.StoredOrder) (isa95.State, error) {
 	case storing && job != nil && job.Scope != req.scope && !job.State.IsEnd():
 		return isa95.Initial, refusal(errNotAcceptable, "the id %q is in use at another station", req.id)
 	case storing && job != nil && !job.State.IsEnd():
-		return isa95.Initial, refusal(errNotAcceptable, "job order %q exists and is %s", req.id, job.State)
+		return isa95.Initial, &existsError{refusal(errNotAcceptable, "job order %q exists and is %s", req.id, job.State), job.State}
 	case storing:
 		return isa95.Initial, nil
 	case job == nil || job.Scope != req.scope:

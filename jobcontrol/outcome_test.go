@@ -84,6 +84,17 @@ func TestOutcomes(t *testing.T) {
 			if reply.ErrorKind != o.kind || !strings.Contains(reply.ErrorMessage, o.says) {
 				t.Errorf("%s %q, want %s %q", reply.ErrorKind, reply.ErrorMessage, o.kind, o.says)
 			}
+			// A requester reads the state of an order that exists from the context, not from the text.
+			wantState := ""
+			switch o.says {
+			case "exists and is NotAllowedToStart_Ready", "no response yet":
+				wantState = "NotAllowedToStart_Ready"
+			case "exists and is Running":
+				wantState = "Running"
+			}
+			if got := reply.ErrorContext[isa95.ContextJobOrderState]; o.kind == "" && got != wantState {
+				t.Errorf("state %q, want %q", got, wantState)
+			}
 			if reply.DataSchema != o.method.ResponseSchema() || reply.DataContentType != cloudevent.ContentTypeJSON {
 				t.Errorf("schema %q, content type %q", reply.DataSchema, reply.DataContentType)
 			}

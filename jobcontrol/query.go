@@ -41,9 +41,9 @@ func (r *Receiver) responseOf(ctx context.Context, req *request) (isa95.JobRespo
 	case snap.Job == nil || snap.Job.Scope != req.scope:
 		err = refusal(errUnknownJobOrder, "%q at station %q", req.id, req.scope)
 	case snap.Job.State.IsEnd():
-		err = refusal(errUnknownJobOrder, "%q was cancelled or cleared", req.id)
+		err = &existsError{refusal(errUnknownJobOrder, "%q was cancelled or cleared", req.id), snap.Job.State}
 	case snap.Response == nil:
-		err = refusal(errUnknownJobOrder, "%q has no response yet, it is %s", req.id, snap.Job.State)
+		err = &existsError{refusal(errUnknownJobOrder, "%q has no response yet, it is %s", req.id, snap.Job.State), snap.Job.State}
 	}
 	return isa95.JobResponseResult{JobResponse: snap.Response, ReturnStatus: isa95.NoError}, err
 }

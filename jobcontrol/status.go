@@ -35,11 +35,11 @@ func verdictOf(m isa95.Method, err error) verdict {
 	case errors.As(err, &document): // before what is wrong in it
 		return stuck(m, "a stored document cannot be read; see takt check")
 	case errors.Is(err, errUnknownJobOrder):
-		return verdict{status: isa95.UnknownJobOrder, message: err.Error()}
+		return verdict{status: isa95.UnknownJobOrder, message: err.Error(), context: stateOf(err)}
 	case errors.Is(err, errNoTransition):
 		return verdict{status: isa95.InvalidStatus, message: err.Error()}
 	case errors.Is(err, errNotAcceptable):
-		return verdict{status: isa95.UnableToAccept, message: err.Error()}
+		return verdict{status: isa95.UnableToAccept, message: err.Error(), context: stateOf(err)}
 	case errors.As(err, &event):
 		return verdict{status: invalid(event.Kind), kind: event.Kind, message: event.Message, context: event.Context}
 	case errors.As(err, &name):
@@ -58,6 +58,15 @@ func verdictOf(m isa95.Method, err error) verdict {
 		return verdict{kind: cloudevent.KindServiceUnavailable, message: err.Error()}
 	}
 	return stuck(m, "what is stored cannot be used; see the log, and takt check")
+}
+
+// stateOf is the state of the job order that a refusal speaks of; nil if it names none.
+func stateOf(err error) map[string]string {
+	var exists *existsError
+	if !errors.As(err, &exists) {
+		return nil
+	}
+	return map[string]string{isa95.ContextJobOrderState: exists.state.String()}
 }
 
 // stuck is for what an operator has to look at: what is stored cannot be read, or Redis refuses to do it. The order stays as it

@@ -38,6 +38,7 @@ type Client struct {
 	log       *slog.Logger
 	recv, pub *mqtt.Conn
 	requests  *mqtt.Client
+	orders    exclusive
 }
 
 // New checks the options and makes a Client that is not connected yet.

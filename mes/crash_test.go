@@ -41,11 +41,11 @@ func (m *dying) Handed(ctx context.Context, s isa95.Scope, id isa95.JobOrderID, 
 	return m.Memory.Handed(ctx, s, id, r)
 }
 
-func (m *dying) Settled(ctx context.Context, s isa95.Scope, seq int64, gone []isa95.JobOrderID) error {
+func (m *dying) Settled(ctx context.Context, s isa95.Scope, what mes.Settlement) error {
 	if m.die("settled") {
 		return errDead
 	}
-	return m.Memory.Settled(ctx, s, seq, gone)
+	return m.Memory.Settled(ctx, s, what)
 }
 
 // TestCrashPoints: the MES dies between two steps and comes back with its file. Only a death between the function and

@@ -12,4 +12,9 @@
 // kept. The one exception: if the process dies after OnResult returned and before Memory.Handed did, that result is handed
 // over again (under load the few results whose receipts share that write), so OnResult should know a JobResponse it has
 // seen, or keep the receipts in its own transaction.
+//
+// StoreOnce stores an order once, over any number of repeats and restarts. What it stored is remembered, so Follow reports an order that
+// Takt lost: Redis failed over to a replica that lagged, or an older copy was restored. An order is lost (OnLost) if an index that is newer
+// than its acceptance, by seq or epoch, lists neither the order nor its end, and Takt does not know it when it is asked. After such a loss
+// orders that are over may run again; their results are not handed over again (OnDuplicate), for seven days. One MES follows a station.
 package mes

@@ -24,18 +24,27 @@ func ExampleClient_Follow() {
 			return err
 		}
 		order := &isa95.JobOrder{JobOrderID: "JO-7", WorkMasterID: []isa95.WorkMasterRef{{ID: "WM-GEARBOX-COVER-3"}}}
-		if _, err := client.StoreAndStart(ctx, "cell-07", order); err != nil {
+		store := func(ctx context.Context) error {
+			_, err := client.StoreOnce(ctx, memory, mes.Call{Scope: "cell-07", Method: isa95.StoreAndStart, JobOrder: order})
 			return err // a *mes.RefusedError says why
 		}
-		_, err = client.Follow(ctx, []isa95.Scope{"cell-07"}, mes.FollowOptions{
-			Memory: memory,
-			Clear:  true,
-			OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error {
-				log.Printf("%s: %s is done", scope, r.JobOrderID) // store it, by r.JobResponseID
-				return nil
-			},
-		})
-		return err
+		followed := make(chan error, 1)
+		go func() {
+			_, err := client.Follow(ctx, []isa95.Scope{"cell-07"}, mes.FollowOptions{
+				Memory: memory,
+				Clear:  true,
+				OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error {
+					log.Printf("%s: %s is done", scope, r.JobOrderID) // store it, by r.JobResponseID
+					return nil
+				},
+				OnLost: func(ctx context.Context, _ isa95.Scope, _ isa95.JobOrderID) error { return store(ctx) },
+			})
+			followed <- err
+		}()
+		if err := store(ctx); err != nil {
+			return err
+		}
+		return <-followed
 	}
 	_ = connector
 }

@@ -7,30 +7,37 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 )
 
-// FileMemory is a Memory in one JSON file of mode 0600. Every change is written to a temporary file beside it, synced and
-// renamed, so the file is always whole; changes that come together share one write. One process per file.
+// FileMemory is a Memory in one file of mode 0600, one JSON object per line. A change is appended and synced; changes that come
+// together share one write. When most lines are out of date the file is written anew beside it and renamed, so after a crash
+// it holds all that was durable. One process per file.
 type FileMemory struct {
 	file string
 
 	mu      sync.Mutex
 	written sync.Cond // a write has ended
-	scopes  map[isa95.Scope]*Known
-	changes int64 // made in scopes
-	durable int64 // of those, in the file
+	scopes  map[isa95.Scope]*book
+	lines   []byte // of changes that are not in the file yet
+	count   int    // lines in the file, and in lines
+	anew    bool   // the file must be written anew: it is missing, of an older version, or its end is torn
+	changes int64  // made in scopes
+	durable int64  // of those, in the file
 	writing bool
 }
 
-// memoryFile is the format.
-type memoryFile struct {
-	Version int                          `json:"version"` // 1
-	Scopes  map[isa95.Scope]*memoryScope `json:"scopes"`
+// memoryHead is the first line of the file. Version 1 was one JSON object without the other lines.
+type memoryHead struct {
+	Version int                          `json:"version"`          // 2
+	Scopes  map[isa95.Scope]*memoryScope `json:"scopes,omitempty"` // of version 1
 }
 
 type memoryScope struct {
@@ -38,65 +45,159 @@ type memoryScope struct {
 	Handed map[isa95.JobOrderID]Receipt `json:"handed"`
 }
 
+// memoryLine is every other line: how far a scope is followed, or what is known of one order from here on.
+type memoryLine struct {
+	Scope isa95.Scope      `json:"scope"`
+	Seq   *int64           `json:"seq,omitempty"`
+	Epoch string           `json:"epoch,omitempty"`
+	Order isa95.JobOrderID `json:"order,omitempty"`
+	Is    *bookOrder       `json:"is,omitempty"` // nil = nothing any more
+}
+
 // OpenMemory reads the file, or begins without one: it appears with the first change, its folder must be there. A
-// file that is no memory is an error, for an empty memory would hand everything over again.
+// file that is no memory is an error, for an empty memory would hand everything over again. A last line that was cut off
+// by a crash was never durable and is left out.
 func OpenMemory(file string) (*FileMemory, error) {
-	m := &FileMemory{file: file, scopes: map[isa95.Scope]*Known{}}
+	m := &FileMemory{file: file, scopes: map[isa95.Scope]*book{}}
 	m.written.L = &m.mu
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
+		m.anew = true
 		return m, nil
 	}
+	if err == nil {
+		err = m.read(data)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("mes: memory: %w", err)
+		return nil, fmt.Errorf("mes: memory %s: %w", file, err)
 	}
-	var f memoryFile
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("mes: memory %s: is no memory of an MES: %w", file, err)
-	}
-	if f.Version != 1 {
-		return nil, fmt.Errorf("mes: memory %s: version %d, this program knows 1", file, f.Version)
-	}
-	for scope, s := range f.Scopes {
-		if s == nil {
-			return nil, fmt.Errorf("mes: memory %s: scope %q has no content", file, scope)
-		}
-		k := Known{Seq: s.Seq, Handed: s.Handed}.clone()
-		m.scopes[scope] = &k
+	for _, b := range m.scopes {
+		b.sort()
+		b.forget(time.Now())
 	}
 	return m, nil
+}
+
+func (m *FileMemory) read(data []byte) error {
+	var head memoryHead
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&head); err != nil {
+		return fmt.Errorf("is no memory of an MES: %w", err)
+	}
+	switch head.Version {
+	case 1:
+		m.anew = true
+		return m.readOne(head.Scopes)
+	case 2:
+	default:
+		return fmt.Errorf("version %d, this program knows 1 and 2", head.Version)
+	}
+	_, rest, _ := bytes.Cut(data, []byte("\n"))
+	for n := 2; len(rest) > 0; n++ {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if !whole || bytes.IndexByte(line, 0) >= 0 {
+			m.anew = true // the last append was torn by a crash, so nobody relies on it
+			break
+		}
+		if err := m.readLine(line); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		rest = after
+		m.count++
+	}
+	return nil
+}
+
+// readOne takes over a file of version 1.
+func (m *FileMemory) readOne(scopes map[isa95.Scope]*memoryScope) error {
+	for scope, s := range scopes {
+		if s == nil {
+			return fmt.Errorf("scope %q has no content", scope)
+		}
+		b := m.book(scope)
+		b.seq = s.Seq
+		for id, r := range s.Handed {
+			b.handOver(id, r)
+		}
+	}
+	return nil
+}
+
+func (m *FileMemory) readLine(text []byte) error {
+	var line memoryLine
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	b := m.book(line.Scope)
+	switch {
+	case line.Scope == "", line.Seq == nil && line.Order == "":
+		return errors.New("neither a scope with its seq nor an order")
+	case line.Seq != nil:
+		b.seq, b.epoch = *line.Seq, line.Epoch
+	default:
+		b.put(line.Order, line.Is)
+	}
+	return nil
+}
+
+// book is the book of a scope. m.mu is held, or m is being made.
+func (m *FileMemory) book(scope isa95.Scope) *book {
+	b := m.scopes[scope]
+	if b == nil {
+		b = newBook()
+		m.scopes[scope] = b
+	}
+	return b
 }
 
 // Load implements Memory.
 func (m *FileMemory) Load(_ context.Context, scope isa95.Scope) (Known, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if k := m.scopes[scope]; k != nil {
-		return k.clone(), nil
-	}
-	return Known{}.clone(), nil
+	return m.book(scope).known(), nil
+}
+
+// Order implements Memory.
+func (m *FileMemory) Order(_ context.Context, scope isa95.Scope, id isa95.JobOrderID) (Order, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.book(scope).order(id), nil
+}
+
+// Accepted implements Memory.
+func (m *FileMemory) Accepted(_ context.Context, scope isa95.Scope, id isa95.JobOrderID) error {
+	return m.change(scope, func(b *book) []isa95.JobOrderID { return b.accept(id) })
 }
 
 // Handed implements Memory.
 func (m *FileMemory) Handed(_ context.Context, scope isa95.Scope, id isa95.JobOrderID, r Receipt) error {
-	return m.change(scope, func(k *Known) { k.Handed[id] = r })
+	return m.change(scope, func(b *book) []isa95.JobOrderID { return b.handOver(id, r) })
+}
+
+// Lost implements Memory.
+func (m *FileMemory) Lost(_ context.Context, scope isa95.Scope, id isa95.JobOrderID, reported bool) error {
+	return m.change(scope, func(b *book) []isa95.JobOrderID { return b.lose(id, reported, time.Now()) })
 }
 
 // Settled implements Memory.
-func (m *FileMemory) Settled(_ context.Context, scope isa95.Scope, seq int64, gone []isa95.JobOrderID) error {
-	return m.change(scope, func(k *Known) { k.settle(seq, gone) })
+func (m *FileMemory) Settled(_ context.Context, scope isa95.Scope, s Settlement) error {
+	return m.change(scope, func(b *book) []isa95.JobOrderID { return b.settle(s, time.Now()) })
 }
 
-// change waits until the change is in the file. After an error it may be there or come with the next change.
-func (m *FileMemory) change(scope isa95.Scope, f func(*Known)) error {
+// change waits until the change, and what was changed before it, is in the file. After an error it may be there or come with
+// the next change.
+func (m *FileMemory) change(scope isa95.Scope, f func(*book) []isa95.JobOrderID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.scopes[scope] == nil {
-		m.scopes[scope] = &Known{Handed: map[isa95.JobOrderID]Receipt{}}
+	b := m.book(scope)
+	seq, epoch := b.seq, b.epoch
+	for _, id := range f(b) {
+		m.add(memoryLine{Scope: scope, Order: id, Is: b.orders[id]})
 	}
-	f(m.scopes[scope])
+	if b.seq != seq || b.epoch != epoch {
+		m.add(memoryLine{Scope: scope, Seq: &b.seq, Epoch: b.epoch})
+	}
 	m.changes++
 	mine := m.changes
 	for m.durable < mine {
@@ -104,34 +205,84 @@ func (m *FileMemory) change(scope isa95.Scope, f func(*Known)) error {
 			m.written.Wait() // his write may hold our change, or we do the next
 			continue
 		}
-		upTo, data := m.changes, m.encode()
-		m.writing = true
-		m.mu.Unlock()
-		err := replaceFile(m.file, data)
-		m.mu.Lock()
-		m.writing = false
-		if err == nil {
-			m.durable = max(m.durable, upTo)
-		}
-		m.written.Broadcast()
-		if err != nil {
+		if err := m.write(); err != nil {
 			return fmt.Errorf("mes: memory: %w", err)
 		}
 	}
 	return nil
 }
 
-// encode is the content of the file; m.mu is held. Scopes and orders stand in the order of their names.
-func (m *FileMemory) encode() []byte {
-	f := memoryFile{Version: 1, Scopes: map[isa95.Scope]*memoryScope{}}
-	for scope, k := range m.scopes {
-		f.Scopes[scope] = &memoryScope{Seq: k.Seq, Handed: k.Handed}
-	}
-	data, err := json.MarshalIndent(f, "", " ")
+func (m *FileMemory) add(line memoryLine) {
+	m.lines = appendLine(m.lines, line)
+	m.count++
+}
+
+func appendLine(to []byte, line any) []byte {
+	text, err := json.Marshal(line)
 	if err != nil {
 		panic(err) // names and numbers always encode
 	}
-	return append(data, '\n')
+	return append(append(to, text...), '\n')
+}
+
+// spareLines is how many lines may be out of date, beside as many as are not.
+const spareLines = 1000
+
+// write puts all changes so far into the file. m.mu is held, but for the time of the write itself.
+func (m *FileMemory) write() error {
+	current := 0
+	for _, b := range m.scopes {
+		current += 1 + len(b.orders)
+	}
+	anew := m.anew || m.count > 2*current+spareLines
+	upTo, data := m.changes, m.lines
+	if anew {
+		data = m.encode()
+		m.count = bytes.Count(data, []byte{'\n'}) - 1
+	}
+	m.lines, m.writing = nil, true
+	m.mu.Unlock()
+	var err error
+	switch {
+	case anew:
+		err = replaceFile(m.file, data)
+	case len(data) > 0:
+		err = appendFile(m.file, data)
+	}
+	m.mu.Lock()
+	m.writing, m.anew = false, err != nil // an append may have been torn
+	if err == nil {
+		m.durable = max(m.durable, upTo)
+	}
+	m.written.Broadcast()
+	return err
+}
+
+// encode is the content of a new file; m.mu is held. Scopes and orders stand in the order of their names.
+func (m *FileMemory) encode() []byte {
+	data := appendLine(nil, memoryHead{Version: 2})
+	for _, scope := range slices.Sorted(maps.Keys(m.scopes)) {
+		b := m.scopes[scope]
+		if b.seq != 0 || b.epoch != "" {
+			data = appendLine(data, memoryLine{Scope: scope, Seq: &b.seq, Epoch: b.epoch})
+		}
+		for _, id := range slices.Sorted(maps.Keys(b.orders)) {
+			data = appendLine(data, memoryLine{Scope: scope, Order: id, Is: b.orders[id]})
+		}
+	}
+	return data
+}
+
+func appendFile(file string, data []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // replaceFile puts data in the place of a file so that after a crash it is the old one or the new one.

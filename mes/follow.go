@@ -26,7 +26,13 @@ type FollowOptions struct {
 	// Clear has Takt forget each order once its result is handed over. Without it somebody else must, or they pile up.
 	Clear bool
 
-	OnIndex     func(scope isa95.Scope, index isa95.StateIndex)                              // before its results; of several that wait only the last
+	OnIndex func(scope isa95.Scope, index isa95.StateIndex) // before its results; of several that wait only the last
+	// OnLost says that Takt has lost a job order that StoreOnce stored: the current index has neither the order nor its end,
+	// and Takt says that it does not know it. That happens when Redis was set back, and is rare. StoreOnce sends the order again,
+	// also from here; parts of it may have been carried out before. An error means not now, as for OnResult. Without
+	// OnLost an error is logged.
+	OnLost func(ctx context.Context, scope isa95.Scope, id isa95.JobOrderID) error
+
 	OnGap       func(Gap)                                                                    // before the OnIndex of the index that showed it
 	OnClear     func(scope isa95.Scope, id isa95.JobOrderID, answer isa95.ReturnStatus)      // it has left; not NoError: somebody else cleared it, or our answer was lost
 	OnDuplicate func(scope isa95.Scope, r isa95.JobResponse)                                 // a result that was handed over before, met again and left out
@@ -40,6 +46,8 @@ type Gap struct {
 	Scope  isa95.Scope
 	Before int64 // seq of the last index before, 0 = none ever: first contact
 	After  int64 // seq of the index that showed it; smaller than Before: Takt's store was reset
+
+	NewEpoch bool // Takt's store was replaced or has lost changes
 }
 
 // Totals count what one Follow did.
@@ -49,6 +57,7 @@ type Totals struct {
 	Results    int64 // handed over
 	Clears     int64 // answered NoError
 	Duplicates int64 // results left out because they had been handed over
+	Lost       int64 // job orders that Takt has lost
 	Troubles   int64 // failures that were tried again
 }
 
@@ -59,7 +68,7 @@ const (
 )
 
 // Follow keeps up with scopes until ctx ends; then it has finished what it had begun to hand over, and the error is nil. No
-// scopes means all. Run must be running. An error is one of the options, of the subscription or of Memory.Load.
+// scopes means all. Run must be running. An error is one of the options, of the subscription or of the first Memory.Load.
 //
 // Every index is compared with the memory by its seq: one more than the last is the usual course, anything else is
 // reported as a Gap and has everything looked at again. A broker or Takt that goes away and comes back needs nothing
@@ -125,13 +134,13 @@ type follow struct {
 	failure error
 	scopes  map[isa95.Scope]*scopeFollow
 
-	indexes, gaps, results, clears, duplicates, troubles atomic.Int64
+	indexes, gaps, results, clears, duplicates, lost, troubles atomic.Int64
 }
 
 func (f *follow) totals() Totals {
 	return Totals{
 		Indexes: f.indexes.Load(), Gaps: f.gaps.Load(), Results: f.results.Load(), Clears: f.clears.Load(),
-		Duplicates: f.duplicates.Load(), Troubles: f.troubles.Load(),
+		Duplicates: f.duplicates.Load(), Lost: f.lost.Load(), Troubles: f.troubles.Load(),
 	}
 }
 
@@ -145,14 +154,20 @@ func (f *follow) take(_ context.Context, in *mqtt.Inbound) {
 		return
 	}
 	var head struct {
-		Seq *int64 `json:"seq"`
+		Seq   *int64 `json:"seq"`
+		Epoch string `json:"epoch"`
 	}
 	if err := json.Unmarshal(in.Payload, &head); err != nil || head.Seq == nil {
 		f.log.Error("mes: state index cannot be read", "scope", scope, "err", err)
 		return
 	}
+	for _, p := range in.User {
+		if p.Name == "epoch" { // beside an index in the form of MicroDCS
+			head.Epoch = p.Value
+		}
+	}
 	if s := f.of(scope); s != nil {
-		s.push(*head.Seq, in.Payload)
+		s.push(*head.Seq, head.Epoch, in.Payload)
 	}
 }
 

@@ -59,7 +59,25 @@ func (d *diary) options(memory mes.Memory) mes.FollowOptions {
 			d.note("result %s %s", r.JobOrderID, r.JobResponseData[0].Value)
 			return nil
 		},
-		OnGap:       func(g mes.Gap) { d.note("gap %d %d", g.Before, g.After) },
+		OnGap: func(g mes.Gap) {
+			if g.NewEpoch {
+				d.note("new epoch %d %d", g.Before, g.After)
+				return
+			}
+			d.note("gap %d %d", g.Before, g.After)
+		},
+		OnLost: func(_ context.Context, _ isa95.Scope, id isa95.JobOrderID) error {
+			d.guard.Lock()
+			fail := d.fail[string(id)]
+			d.fail[string(id)] = max(0, fail-1)
+			d.guard.Unlock()
+			if fail > 0 {
+				d.note("not now %s", id)
+				return errors.New("not now")
+			}
+			d.note("lost %s", id)
+			return nil
+		},
 		OnClear:     func(_ isa95.Scope, id isa95.JobOrderID, s isa95.ReturnStatus) { d.note("clear %s %d", id, s) },
 		OnDuplicate: func(_ isa95.Scope, r isa95.JobResponse) { d.note("duplicate %s", r.JobOrderID) },
 	}
@@ -205,7 +223,7 @@ func TestGapAfterAway(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	settled(t, openMemoryLater{t, s.file}, 8)
+	settled(t, openMemoryLater{t: t, file: s.file}, 8)
 	if totals := stop(); totals.Results != 3 || totals.Gaps != 1 || totals.Duplicates != 0 {
 		t.Errorf("%+v", totals)
 	}
@@ -213,18 +231,13 @@ func TestGapAfterAway(t *testing.T) {
 
 // openMemoryLater reads the file anew at every Load.
 type openMemoryLater struct {
+	mes.Memory
 	t    testing.TB
 	file string
 }
 
 func (m openMemoryLater) Load(ctx context.Context, s isa95.Scope) (mes.Known, error) {
 	return openMemory(m.t, m.file).Load(ctx, s)
-}
-func (openMemoryLater) Handed(context.Context, isa95.Scope, isa95.JobOrderID, mes.Receipt) error {
-	return nil
-}
-func (openMemoryLater) Settled(context.Context, isa95.Scope, int64, []isa95.JobOrderID) error {
-	return nil
 }
 
 // TestMissingResultTopicIsAskedFor (E-P1, E-P8): has_result without a retained topic.

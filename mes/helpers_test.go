@@ -2,6 +2,7 @@ package mes_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -94,7 +95,12 @@ type fakeTakt struct {
 	received []cloudevent.Event
 	answer   func(e cloudevent.Event) *cloudevent.Event // nil = deal with orders below
 	seq      int64
+	epoch    string
+	wire     bool       // the epoch stands beside the index, as a user property
 	jobs     []*fakeJob // in the index, in order
+
+	commandIDs map[string]bool // of Store
+	made       []string        // orders stored
 }
 
 type fakeJob struct {
@@ -107,7 +113,7 @@ type fakeJob struct {
 
 func newFakeTakt(t testing.TB, url string) *fakeTakt {
 	t.Helper()
-	k := &fakeTakt{t: t}
+	k := &fakeTakt{t: t, commandIDs: map[string]bool{}}
 	conn := func(id string) *mqtt.Conn {
 		c, err := mqtt.New(mqtt.Options{URL: url, ClientID: id, Log: quiet()})
 		if err != nil {
@@ -141,6 +147,9 @@ func (k *fakeTakt) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Ev
 	if k.answer != nil {
 		return k.answer(e), nil
 	}
+	if m, _ := isa95.MethodByTypeID(e.Type); m == isa95.Store || m == isa95.StoreAndStart {
+		return k.store(e), nil
+	}
 	var call isa95.JobOrderIDCall
 	if err := isa95.Unmarshal(e.Data, &call); err != nil || call.JobOrderID == nil {
 		return reply(e, `{"ReturnStatus":4294967296}`), nil
@@ -152,7 +161,7 @@ func (k *fakeTakt) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Ev
 	j := k.jobs[i]
 	switch m, _ := isa95.MethodByTypeID(e.Type); {
 	case m == isa95.RequestJobResponseByJobOrderID && j.response == nil:
-		return reply(e, `{"ReturnStatus":2}`), nil
+		return withState(reply(e, `{"ReturnStatus":2}`), j.state), nil
 	case m == isa95.RequestJobResponseByJobOrderID:
 		data, _ := isa95.Marshal(isa95.JobResponseResult{JobResponse: j.response, ReturnStatus: isa95.NoError})
 		return reply(e, string(data)), nil
@@ -165,6 +174,29 @@ func (k *fakeTakt) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Ev
 		return reply(e, `{"ReturnStatus":1}`), nil
 	}
 	return reply(e, `{"ReturnStatus":8}`), nil
+}
+
+// store takes an order that runs from now on, but does not tell it in an index. A repeated command is answered again.
+func (k *fakeTakt) store(e cloudevent.Event) *cloudevent.Event {
+	var call isa95.JobOrderCall
+	if err := isa95.Unmarshal(e.Data, &call); err != nil || call.JobOrder == nil {
+		return reply(e, `{"ReturnStatus":4294967296}`)
+	}
+	if k.commandIDs[e.ID] {
+		return reply(e, `{"ReturnStatus":1}`)
+	}
+	if i := slices.IndexFunc(k.jobs, func(j *fakeJob) bool { return j.id == call.JobOrder.JobOrderID }); i >= 0 {
+		return withState(reply(e, `{"ReturnStatus":16}`), k.jobs[i].state)
+	}
+	k.commandIDs[e.ID] = true
+	k.made = append(k.made, call.JobOrder.JobOrderID)
+	k.jobs = append(k.jobs, &fakeJob{id: call.JobOrder.JobOrderID, state: isa95.State{Top: isa95.Running}})
+	return reply(e, `{"ReturnStatus":1}`)
+}
+
+func withState(e *cloudevent.Event, s isa95.State) *cloudevent.Event {
+	e.ErrorContext = map[string]string{isa95.ContextJobOrderState: s.String()}
+	return e
 }
 
 func (k *fakeTakt) Refuse(_ context.Context, e cloudevent.Event, why *cloudevent.Error) *cloudevent.Event {
@@ -201,7 +233,16 @@ func (k *fakeTakt) sendIndex() {
 	if err != nil {
 		k.t.Error(err)
 	}
-	k.retain("state-index", data)
+	m := mqtt.Message{Topic: "takt/" + string(scope) + "/state-index", QoS: 1, Retain: true, Payload: data}
+	switch {
+	case k.epoch != "" && k.wire:
+		m.User = []mqtt.UserProperty{{Name: "epoch", Value: k.epoch}}
+	case k.epoch != "":
+		m.Payload = fmt.Appendf(nil, `{"epoch":%q,%s`, k.epoch, data[1:])
+	}
+	if err := k.conn.Publish(within(k.t), m); err != nil {
+		k.t.Error(err)
+	}
 }
 
 // change alters what there is and publishes an index.

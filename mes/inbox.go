@@ -14,6 +14,7 @@ type inbox struct {
 	payload []byte        // nil = nothing new
 	first   int64         // seq of the first index since the last take
 	last    int64         // seq of the last index that arrived
+	epoch   string        // and its epoch
 	count   int64         // indexes of different seq that arrived
 	broken  []Gap         // gaps between those since the last take, without scope
 }
@@ -23,13 +24,14 @@ type arrival struct {
 	payload []byte
 	first   int64
 	seq     int64
+	epoch   string
 	number  int64 // counts indexes
 	broken  []Gap
 }
 
 func newInbox() inbox { return inbox{wake: make(chan struct{}, 1)} }
 
-func (b *inbox) push(seq int64, payload []byte) {
+func (b *inbox) push(seq int64, epoch string, payload []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -41,7 +43,7 @@ func (b *inbox) push(seq int64, payload []byte) {
 	if b.count == 0 || seq != b.last {
 		b.count++
 	}
-	b.payload, b.last = payload, seq
+	b.payload, b.last, b.epoch = payload, seq, epoch
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -86,7 +88,7 @@ func (b *inbox) take() (a arrival, ok bool) {
 	if b.payload == nil {
 		return a, false
 	}
-	a = arrival{payload: b.payload, first: b.first, seq: b.last, number: b.count, broken: b.broken}
+	a = arrival{payload: b.payload, first: b.first, seq: b.last, epoch: b.epoch, number: b.count, broken: b.broken}
 	b.payload, b.broken = nil, nil
 	return a, true
 }

@@ -1,10 +1,12 @@
 package mes_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -34,11 +36,12 @@ func TestFileMemory(t *testing.T) {
 	check(m.Handed(ctx, scope, "JO-2", mes.Receipt{JobResponseID: "JO-2-response", Digest: "22"}))
 	check(m.Handed(ctx, scope, "JO-1", mes.Receipt{JobResponseID: "JO-1-response", Digest: "11"}))
 	check(m.Handed(ctx, "cell-08", "Ä \"1\"", mes.Receipt{}))
-	check(m.Settled(ctx, scope, 58, []isa95.JobOrderID{"JO-2", "JO-9"}))
-	check(m.Settled(ctx, "cell-09", 3, nil))
+	check(m.Settled(ctx, scope, mes.Settlement{Seq: 58, Epoch: "e1", Gone: []isa95.JobOrderID{"JO-2", "JO-9"}}))
+	check(m.Settled(ctx, "cell-09", mes.Settlement{Seq: 3}))
 
 	got, err := os.ReadFile(file)
 	check(err)
+	got = regexp.MustCompile(`"since":\d{10}`).ReplaceAll(got, []byte(`"since":0`))
 	golden := filepath.Join("testdata", "memory.golden.json")
 	if *update {
 		check(os.WriteFile(golden, got, 0o644))
@@ -72,11 +75,165 @@ func TestFileMemory(t *testing.T) {
 	}
 }
 
+// TestFileMemoryOfTheVersionBefore: a file of version 1 is taken over, and written anew with the first change.
+func TestFileMemoryOfTheVersionBefore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mes.json")
+	text := `{"version":1,"scopes":{"cell-07":{"seq":58,"handed":{"JO-1":{"response":"JO-1-response","digest":"11"}}},"cell-09":{"seq":3,"handed":{}}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, ctx := openMemory(t, file), context.Background()
+	want := mes.Known{
+		Seq: 58, Handed: map[isa95.JobOrderID]mes.Receipt{"JO-1": {JobResponseID: "JO-1-response", Digest: "11"}}, Accepted: map[isa95.JobOrderID]mes.IndexNumber{},
+	}
+	for range 2 {
+		got, err := m.Load(ctx, scope)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Error(err, diff)
+		}
+		if err := m.Settled(ctx, "cell-08", mes.Settlement{Seq: 7}); err != nil {
+			t.Fatal(err)
+		}
+		m = openMemory(t, file)
+	}
+}
+
+// TestFileMemoryTorn: a crash tears the last append, at any byte or with bytes that never reached the disk. It was not durable: the
+// changes before it count, and the memory goes on.
+func TestFileMemoryTorn(t *testing.T) {
+	dir, ctx := t.TempDir(), context.Background()
+	file := filepath.Join(dir, "mes.json")
+	m := openMemory(t, file)
+	if err := m.Handed(ctx, scope, "JO-1", mes.Receipt{Digest: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Handed(ctx, scope, "JO-2", mes.Receipt{Digest: "2"}); err != nil {
+		t.Fatal(err)
+	}
+	longer, err := os.ReadFile(file)
+	if err != nil || len(longer) <= len(whole) {
+		t.Fatal(err, len(longer), len(whole))
+	}
+	torn := [][]byte{append(bytes.Clone(whole), make([]byte, len(longer)-len(whole))...), append(bytes.Clone(longer[:len(longer)-3]), 0, 0, '\n')}
+	for n := len(whole); n < len(longer); n++ {
+		torn = append(torn, longer[:n])
+	}
+	for i, text := range torn {
+		file := filepath.Join(dir, fmt.Sprintf("torn-%d.json", i))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := openMemory(t, file).Handed(ctx, scope, "JO-3", mes.Receipt{Digest: "3"}); err != nil {
+			t.Fatal(err)
+		}
+		known, _ := openMemory(t, file).Load(ctx, scope)
+		if len(known.Handed) != 2 || known.Handed["JO-1"].Digest != "1" || known.Handed["JO-3"].Digest != "3" {
+			t.Errorf("%q: %v", text, known.Handed)
+		}
+	}
+}
+
+// TestMemoryOrders: the life of a job order in both memories, and over a restart of the file.
+func TestMemoryOrders(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mes.json")
+	for name, m := range map[string]mes.Memory{"volatile": mes.NewMemory(), "file": openMemory(t, file)} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			check := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			is := func(id isa95.JobOrderID, want mes.Order) {
+				t.Helper()
+				for _, m := range []mes.Memory{m, reopened(t, m, file)} {
+					got, err := m.Order(ctx, scope, id)
+					if diff := cmp.Diff(want, got); err != nil || diff != "" {
+						t.Error(err, diff)
+					}
+				}
+			}
+			receipt := mes.Receipt{JobResponseID: "r", Digest: "d"}
+			is("JO-1", mes.Order{})
+			check(m.Settled(ctx, scope, mes.Settlement{Seq: 5, Epoch: "e"}))
+			check(m.Accepted(ctx, scope, "JO-1"))
+			is("JO-1", mes.Order{State: mes.OrderAccepted, Once: true})
+			known, err := m.Load(ctx, scope)
+			check(err)
+			if diff := cmp.Diff(map[isa95.JobOrderID]mes.IndexNumber{"JO-1": {Seq: 5, Epoch: "e"}}, known.Accepted); diff != "" {
+				t.Error(diff)
+			}
+			check(m.Lost(ctx, scope, "JO-1", true)) // it is not lost
+			is("JO-1", mes.Order{State: mes.OrderAccepted, Once: true})
+			for range 2 {
+				check(m.Lost(ctx, scope, "JO-1", false))
+				is("JO-1", mes.Order{State: mes.OrderLost, Once: true, Lost: 1})
+			}
+			if known, err = m.Load(ctx, scope); err != nil || len(known.Lost) != 1 || len(known.Accepted) != 0 {
+				t.Error(err, known)
+			}
+			check(m.Accepted(ctx, scope, "JO-1")) // sent again before OnLost returned
+			check(m.Lost(ctx, scope, "JO-1", true))
+			is("JO-1", mes.Order{State: mes.OrderAccepted, Once: true, Lost: 1})
+			check(m.Lost(ctx, scope, "JO-1", false))
+			check(m.Lost(ctx, scope, "JO-1", true))
+			is("JO-1", mes.Order{State: mes.OrderLost, Once: true, Lost: 2})
+			if known, err = reopened(t, m, file).Load(ctx, scope); err != nil || len(known.Lost) != 0 {
+				t.Error(err, known)
+			}
+			check(m.Accepted(ctx, scope, "JO-1"))
+			check(m.Handed(ctx, scope, "JO-1", receipt))
+			is("JO-1", mes.Order{State: mes.OrderHanded, Once: true, Lost: 2, Receipt: receipt})
+			check(m.Accepted(ctx, scope, "JO-1")) // the answer comes after the result
+			check(m.Settled(ctx, scope, mes.Settlement{Seq: 6, Gone: []isa95.JobOrderID{"JO-1", "JO-9"}}))
+			check(m.Accepted(ctx, scope, "JO-1"))
+			is("JO-1", mes.Order{State: mes.OrderGone, Once: true, Lost: 2, Receipt: receipt})
+			is("JO-9", mes.Order{})
+			check(m.Lost(ctx, scope, "JO-9", false))
+			is("JO-9", mes.Order{})
+		})
+	}
+}
+
+// reopened is what the file of a memory holds, or m if it has none.
+func reopened(t *testing.T, m mes.Memory, file string) mes.Memory {
+	t.Helper()
+	if _, ok := m.(*mes.FileMemory); !ok {
+		return m
+	}
+	return openMemory(t, file)
+}
+
+// TestFileMemoryStaysSmall: what is out of date goes from the file when most of it is.
+func TestFileMemoryStaysSmall(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mes.json")
+	m, ctx := openMemory(t, file), context.Background()
+	most := int64(0)
+	for seq := range int64(3000) {
+		if err := m.Settled(ctx, scope, mes.Settlement{Seq: seq + 1}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, info.Size())
+	}
+	if known, _ := openMemory(t, file).Load(ctx, scope); known.Seq != 3000 || most > 50_000 {
+		t.Errorf("seq %d, the file had %d bytes", known.Seq, most)
+	}
+}
+
 // TestFileMemoryAfterACrash: a half-written temporary file is of no interest.
 func TestFileMemoryAfterACrash(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mes.json")
 	m := openMemory(t, file)
-	if err := m.Settled(context.Background(), scope, 5, nil); err != nil {
+	if err := m.Settled(context.Background(), scope, mes.Settlement{Seq: 5}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file+".tmp", []byte(`{"version":1,"sco`), 0o600); err != nil {
@@ -86,7 +243,7 @@ func TestFileMemoryAfterACrash(t *testing.T) {
 	if known, _ := again.Load(context.Background(), scope); known.Seq != 5 {
 		t.Error(known)
 	}
-	if err := again.Settled(context.Background(), scope, 6, nil); err != nil {
+	if err := again.Settled(context.Background(), scope, mes.Settlement{Seq: 6}); err != nil {
 		t.Fatal(err)
 	}
 	if known, _ := openMemory(t, file).Load(context.Background(), scope); known.Seq != 6 {
@@ -99,7 +256,9 @@ func TestBadMemoryFiles(t *testing.T) {
 		"empty":          {"", "is no memory"},
 		"torn":           {`{"version":1,"scopes":{"a`, "is no memory"},
 		"other":          {`{"orders":[]}`, "is no memory"},
-		"later version":  {`{"version":2,"scopes":{}}`, "version 2"},
+		"later version":  {`{"version":3}`, "version 3"},
+		"no line":        {"{\"version\":2}\n{\"scope\":\"cell-07\"}\n", "line 2: neither"},
+		"odd line":       {"{\"version\":2}\n\n{\"scope\":\"cell-07\",\"seq\":5}\n", "line 2: "},
 		"no version":     {`{"scopes":{}}`, "version 0"},
 		"scope is null":  {`{"version":1,"scopes":{"cell-07":null}}`, "has no content"},
 		"seq is no text": {`{"version":1,"scopes":{"cell-07":{"seq":"5"}}}`, "is no memory"},

@@ -30,3 +30,15 @@ func (e *RefusedError) Error() string {
 	}
 	return text
 }
+
+// JobOrderState is the state of the job order that the answer speaks of, if Takt has it at that station and says so; else isa95.Initial.
+// A Store with a state was refused because the order exists.
+func (e *RefusedError) JobOrderState() isa95.State {
+	text := e.Context[isa95.ContextJobOrderState]
+	for _, state := range isa95.States() {
+		if state.String() == text {
+			return state
+		}
+	}
+	return isa95.State{Top: text} // of a later version
+}

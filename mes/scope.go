@@ -23,10 +23,10 @@ type scopeFollow struct {
 	// What follows belongs to run.
 	known   Known
 	last    int64                      // seq of the last index that was compared
+	epoch   string                     // the last that an index had
 	highest int64                      // seq of known, or of a later index that could not be settled
 	cleared map[isa95.JobOrderID]int64 // how many indexes had arrived when Clear was answered
 	looked  map[isa95.JobOrderID]bool  // results compared since the last index that was settled
-	settled settled                    // what was handed over and is gone
 }
 
 func newScopeFollow(f *follow, scope isa95.Scope) *scopeFollow {
@@ -40,7 +40,7 @@ func (s *scopeFollow) run(ctx context.Context) error {
 		return fmt.Errorf("mes: memory of %s: %w", s.scope, err)
 	}
 	s.known = known.clone()
-	s.last, s.highest = known.Seq, known.Seq
+	s.last, s.highest, s.epoch = known.Seq, known.Seq, known.Epoch
 	var index isa95.StateIndex
 	var number int64
 	resync := false
@@ -81,7 +81,14 @@ func (s *scopeFollow) run(ctx context.Context) error {
 // compare reports gaps and says whether there was one.
 func (s *scopeFollow) compare(a arrival) bool {
 	gaps := a.broken
-	if a.first != s.last && (a.first != s.last+1 || s.last == 0) {
+	fresh := a.epoch != "" && s.epoch != "" && a.epoch != s.epoch
+	if a.epoch != "" {
+		s.epoch = a.epoch
+	}
+	if fresh {
+		gaps = []Gap{{Before: s.last, After: a.seq, NewEpoch: true}}
+		s.highest = 0 // seq of before says nothing now
+	} else if a.first != s.last && (a.first != s.last+1 || s.last == 0) {
 		gaps = slices.Insert(slices.Clone(gaps), 0, Gap{Before: s.last, After: a.first})
 	}
 	s.last = a.seq
@@ -97,7 +104,6 @@ func (s *scopeFollow) compare(a arrival) bool {
 
 // settle does all that an index asks for and remembers its seq. False: something is left, again is how long to wait.
 func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number int64, resync bool, again time.Duration) bool {
-	p := s.plan(index, number, resync)
 	failed := false
 	trouble := func(id isa95.JobOrderID, err error) {
 		failed = true
@@ -105,14 +111,23 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 			s.f.trouble(s.scope, id, err, again)
 		}
 	}
+	known, err := s.f.o.Memory.Load(ctx, s.scope)
+	if err != nil {
+		trouble("", fmt.Errorf("memory: %w", err))
+		return false
+	}
+	s.known.Accepted, s.known.Lost = known.Accepted, known.Lost
+	p := s.plan(index, number, resync)
 	for some := range slices.Chunk(p.fetch, fetchAtOnce) {
 		p.clear = append(p.clear, s.handOver(ctx, some, p.behind, trouble)...)
 	}
 	if s.f.o.Clear && ctx.Err() == nil {
 		s.clearAll(ctx, p.clear, trouble)
 	}
-	if !failed && ctx.Err() == nil && (index.Seq != s.known.Seq || len(p.gone) > 0) {
-		if err := s.f.o.Memory.Settled(context.WithoutCancel(ctx), s.scope, index.Seq, p.gone); err != nil {
+	p.gone = append(p.gone, s.findMissing(ctx, p.missing, trouble)...)
+	s.reportLost(ctx, trouble)
+	if !failed && ctx.Err() == nil && (index.Seq != s.known.Seq || s.epoch != s.known.Epoch || len(p.gone) > 0) {
+		if err := s.f.o.Memory.Settled(context.WithoutCancel(ctx), s.scope, Settlement{index.Seq, s.epoch, p.gone}); err != nil {
 			trouble("", fmt.Errorf("memory: %w", err))
 		}
 	}
@@ -120,12 +135,9 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 		s.highest = max(s.highest, index.Seq)
 		return false
 	}
+	s.known.Seq, s.known.Epoch, s.highest = index.Seq, s.epoch, index.Seq
 	for _, id := range p.gone {
-		s.settled.add(id, s.known.Handed[id])
-	}
-	s.known.settle(index.Seq, p.gone)
-	s.highest = index.Seq
-	for _, id := range p.gone {
+		delete(s.known.Handed, id)
 		if _, told := s.cleared[id]; !told && s.f.o.Clear && s.f.o.OnClear != nil {
 			// The answer to our Clear was lost, in an outage of ours perhaps, or somebody else cleared it.
 			s.f.tell(func() { s.f.o.OnClear(s.scope, id, isa95.UnknownJobOrder) })
@@ -141,6 +153,8 @@ type plan struct {
 	fetch []isa95.JobOrderID // results to look at: new ones, and in a resync all
 	clear []isa95.JobOrderID // handed over and still there
 	gone  []isa95.JobOrderID // handed over and no longer there, or begun anew
+
+	missing []isa95.JobOrderID // accepted before this index was made, it seems, and neither listed nor handed over
 
 	// behind: the index is older than what we know, so it comes from a broker or a store that was set back. Orders in it may
 	// not be over yet, or be cleared and forgotten long since.
@@ -176,11 +190,21 @@ func (s *scopeFollow) plan(index isa95.StateIndex, number int64, resync bool) pl
 			p.clear = append(p.clear, id)
 		}
 	}
-	if !p.behind {
-		for _, id := range slices.Sorted(maps.Keys(s.known.Handed)) {
-			if !listed[id] {
-				p.gone = append(p.gone, id)
-			}
+	if p.behind {
+		return p
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.known.Handed)) {
+		if !listed[id] {
+			p.gone = append(p.gone, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.known.Accepted)) {
+		at := s.known.Accepted[id]
+		if _, handed := s.known.Handed[id]; handed || listed[id] {
+			continue
+		}
+		if index.Seq > at.Seq || at.Epoch != "" && at.Epoch != s.epoch {
+			p.missing = append(p.missing, id)
 		}
 	}
 	return p
@@ -205,7 +229,11 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behi
 	)
 	handOver := func(id isa95.JobOrderID, r *isa95.JobResponse) {
 		receipt, err := ReceiptOf(r)
-		if err == nil && (s.known.Handed[id] == receipt || s.settled.has(id, receipt)) {
+		before := Order{}
+		if err == nil {
+			before, err = s.f.o.Memory.Order(ctx, s.scope, id)
+		}
+		if err == nil && (s.known.Handed[id] == receipt || before.had(receipt)) {
 			s.f.duplicates.Add(1)
 			if s.f.o.OnDuplicate != nil {
 				s.f.tell(func() { s.f.o.OnDuplicate(s.scope, *r) })
@@ -278,7 +306,12 @@ func (s *scopeFollow) clearAll(ctx context.Context, ids []isa95.JobOrderID, trou
 		room <- struct{}{}
 		clearing.Go(func() {
 			defer func() { <-room }()
-			status, err := s.f.c.Clear(ctx, s.scope, id)
+			free, err := s.f.c.only(ctx, s.scope, id) // StoreOnce may be about to send it
+			var status isa95.ReturnStatus
+			if err == nil {
+				status, err = s.f.c.Clear(ctx, s.scope, id)
+				free()
+			}
 			outcomes <- outcome{id, status, err}
 		})
 	}
@@ -298,6 +331,61 @@ func (s *scopeFollow) clearAll(ctx context.Context, ids []isa95.JobOrderID, trou
 		s.cleared[o.id] = s.arrived()
 		if s.f.o.OnClear != nil {
 			s.f.tell(func() { s.f.o.OnClear(s.scope, o.id, o.status) })
+		}
+	}
+}
+
+// had says that a result of an order that is gone was handed over: the same one, or any if the id stands for one order. Such an order is
+// back because Takt's store or the broker was set back.
+func (o Order) had(r Receipt) bool {
+	return o.State == OrderGone && (o.Receipt == r || o.Once && o.Receipt != Receipt{})
+}
+
+// findMissing asks Takt for accepted orders that an index does not list. The index may be older than the order, the order may be over
+// without a result for us: those are returned. Others are lost.
+func (s *scopeFollow) findMissing(ctx context.Context, ids []isa95.JobOrderID, trouble func(isa95.JobOrderID, error)) (gone []isa95.JobOrderID) {
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return gone
+		}
+		_, err := s.f.c.JobResponse(ctx, s.scope, id)
+		var refused *RefusedError
+		switch {
+		case err == nil: // it is over, and an index that lists it comes
+		case !errors.As(err, &refused) || refused.Status != isa95.UnknownJobOrder:
+			trouble(id, err)
+		case refused.JobOrderState() == isa95.State{Top: isa95.EndState}:
+			gone = append(gone, id)
+		case refused.JobOrderState() != isa95.Initial: // an index that lists it comes
+		default:
+			if err := s.f.o.Memory.Lost(context.WithoutCancel(ctx), s.scope, id, false); err != nil {
+				trouble(id, fmt.Errorf("memory: %w", err))
+				continue
+			}
+			s.f.lost.Add(1)
+			s.known.Lost = append(s.known.Lost, id)
+		}
+	}
+	return gone
+}
+
+// reportLost tells the MES of orders that Takt has lost, also of those from before a restart.
+func (s *scopeFollow) reportLost(ctx context.Context, trouble func(isa95.JobOrderID, error)) {
+	for _, id := range s.known.Lost {
+		if ctx.Err() != nil {
+			return
+		}
+		var err error
+		if s.f.o.OnLost == nil {
+			s.f.log.Error("mes: Takt has lost a job order that it had accepted; send it again if it is still wanted", "scope", s.scope, "order", id)
+		} else {
+			s.f.tell(func() { err = s.f.o.OnLost(ctx, s.scope, id) })
+		}
+		if err == nil {
+			err = s.f.o.Memory.Lost(context.WithoutCancel(ctx), s.scope, id, true)
+		}
+		if err != nil {
+			trouble(id, err)
 		}
 	}
 }
