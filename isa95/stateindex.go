@@ -2,10 +2,12 @@ package isa95
 
 // StateIndex is the retained list of a scope's job orders. Seq grows by one per publication; an MES that sees a gap
 // reads the results it missed. PublishedAt is RFC 3339 text. The three members are required, Jobs is [] when absent.
+// Epoch names the store that counts Seq: another one says that the store lost something. "" = not told.
 type StateIndex struct {
 	Seq         int64             `json:"seq" rule:"required"`
 	Scope       string            `json:"scope" rule:"required"`
 	PublishedAt string            `json:"published_at" rule:"required"`
+	Epoch       string            `json:"epoch,omitempty"`
 	Jobs        []StateIndexEntry `json:"jobs"`
 }
 

@@ -76,10 +76,14 @@ func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error
 	if err := w.build(); err != nil {
 		return err
 	}
-	if _, err := w.c.Run(ctx, s.rdb); err != nil {
+	result, err := w.c.Run(ctx, s.rdb)
+	if err != nil {
 		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, s.alarm.Note(err))
 	}
 	s.commits.Add(1)
+	if change.Transition != nil {
+		s.witness.acknowledged(result.IDs[w.entry])
+	}
 	if change.Item != nil {
 		change.Item.settled = true
 	}
@@ -97,6 +101,7 @@ type writer struct {
 	scope string
 	state isa95.State     // after the change
 	order *isa95.JobOrder // after the change
+	entry int             // place of the last change entry among the ids that the commit returns
 }
 
 func (w *writer) build() error {
@@ -234,7 +239,7 @@ func (w *writer) changed(changeType string) {
 	k, max := w.store.keys, w.store.opt.ChangeCap
 	ts := w.change.Now.UTC().Format("2006-01-02T15:04:05.000000-07:00")
 	for _, stream := range []string{k.Changes(w.scope), k.ChangesAll()} {
-		w.c.XAdd(stream, max, "change_type", changeType, "job_order_id", w.id, "scope", w.scope, "ts", ts)
+		w.entry = w.c.XAdd(stream, max, "change_type", changeType, "job_order_id", w.id, "scope", w.scope, "ts", ts)
 	}
 }
 

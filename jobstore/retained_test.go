@@ -280,7 +280,7 @@ func TestLostLeaseWritesNothing(t *testing.T) {
 		},
 		"cursor": func(ctx context.Context) error { return s.SaveCursor(ctx, s.lease, "9-9") },
 		"changes": func(ctx context.Context) error {
-			_, _, err := s.PublishedChanges(ctx, s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "9-9", Count: 10, Block: time.Millisecond})
+			_, err := s.PublishedChanges(ctx, s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "9-9", Count: 10, Block: time.Millisecond})
 			return err
 		},
 		"dead letter": func(ctx context.Context) error {
@@ -316,11 +316,11 @@ func TestChangesSayWhatWasMissed(t *testing.T) {
 	s := newTopicStore(t)
 	read := func(after string) ([]jobstore.ChangeEntry, bool) {
 		t.Helper()
-		changes, missed, err := s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: after, Cursor: after, Count: 3, Block: 10 * time.Millisecond})
+		changes, err := s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: after, Cursor: after, Count: 3, Block: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return changes, missed
+		return changes.Entries, changes.Missed
 	}
 	if changes, missed := read("0-0"); len(changes) != 0 || missed {
 		t.Errorf("an empty stream: %v, missed %v", changes, missed)
@@ -378,7 +378,7 @@ func TestRetainedRoundTrips(t *testing.T) {
 		func() error { _, err := store.Retained(t.Context(), queries...); return err },
 		func() error { _, err := store.Settle(t.Context(), s.lease, settlements...); return err },
 		func() error {
-			_, _, err := store.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "0-0", Count: 500, Block: time.Second})
+			_, err := store.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "0-0", Count: 500, Block: time.Second})
 			return err
 		},
 	}
@@ -415,8 +415,8 @@ func TestRetainedScriptsAfterFlush(t *testing.T) {
 		t.Errorf("%+v, %v", indexes, err)
 	}
 	s.do("SCRIPT", "FLUSH")
-	changes, _, err := s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "1-1", Count: 10, Block: time.Millisecond})
-	if err != nil || len(changes) != 2 {
+	changes, err := s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "1-1", Count: 10, Block: time.Millisecond})
+	if err != nil || len(changes.Entries) != 2 {
 		t.Errorf("%v, %v", changes, err)
 	}
 	if cursor, _ := s.Cursor(t.Context()); cursor != "1-1" {
@@ -442,13 +442,13 @@ func TestRetainedOnMiniredis(t *testing.T) {
 	if index.Seq != 1 || len(index.Jobs) != 2 {
 		t.Errorf("%+v", index)
 	}
-	changes, missed, err := s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "1-1", Count: 10, Block: 10 * time.Millisecond})
-	if err != nil || len(changes) != 3 || !missed {
-		t.Fatalf("%v, %v, %v", changes, missed, err)
+	changes, err := s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: "0-0", Cursor: "1-1", Count: 10, Block: 10 * time.Millisecond})
+	if err != nil || len(changes.Entries) != 3 || !changes.Missed {
+		t.Fatalf("%v, %v", changes, err)
 	}
-	last := changes[2].ID
-	if changes, missed, err = s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: last, Count: 10, Block: 10 * time.Millisecond}); err != nil || len(changes) != 0 || missed {
-		t.Errorf("%v, %v, %v", changes, missed, err)
+	last := changes.Entries[2].ID
+	if changes, err = s.PublishedChanges(t.Context(), s.lease, jobstore.ChangesQuery{After: last, Count: 10, Block: 10 * time.Millisecond}); err != nil || len(changes.Entries) != 0 || changes.Missed {
+		t.Errorf("%v, %v", changes, err)
 	}
 	h.stop()
 	if err := receive(t, "end", h.done); err != nil {

@@ -35,8 +35,9 @@ type Settlement struct {
 	Jobs  []SettledJob
 	Index bool // take the next state index, too
 
-	Floor int64 // a seq that somebody has seen: the next is not below, and above if it would have been (E-P4)
-	Force bool  // take a new seq though nothing changed
+	Epoch string // of the store from now on, if it has none, or if its seq is below Floor: then it lost something
+	Floor int64  // a seq that somebody has seen: the next is not below, and above if it would have been (E-P4)
+	Force bool   // take a new seq though nothing changed
 
 	Last *ScopeIndex // the index taken before, to save the work on entries that are the same; nil = none
 }
@@ -52,6 +53,7 @@ type SettledJob struct {
 // ScopeIndex is the state index to publish: Seq, and the job orders as they were when it was taken, in no order.
 type ScopeIndex struct {
 	Scope isa95.Scope
+	Epoch string // of the store
 	Seq   int64
 	Jobs  []RetainedJob // without documents
 	Err   error         // something else is stored where the scope's keys are
@@ -84,8 +86,8 @@ func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
 	scope := string(settled.Scope)
 	c := call{
 		script: snapshotScript,
-		keys:   []string{l.Key, s.keys.PubIndex(scope), s.keys.PubDone(scope), s.keys.PubSeq(scope), s.keys.PubDirty()},
-		args:   []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index)},
+		keys:   []string{l.Key, s.keys.PubIndex(scope), s.keys.PubDone(scope), s.keys.PubSeq(scope), s.keys.PubDirty(), s.keys.PubEpoch()},
+		args:   []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index), settled.Epoch},
 	}
 	for _, j := range settled.Jobs {
 		done, gone := "", ""
@@ -125,17 +127,20 @@ func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (Scope
 		return index, err
 	case word == "ok" && len(parts) == 1:
 		return index, nil
-	case word != "ok" || len(parts) != 4:
+	case word != "ok" || len(parts) != 5:
 		return index, fmt.Errorf("script replied %q with %d parts", word, len(parts))
 	}
 	if index.Seq, err = parts[1].AsInt64(); err != nil {
 		return index, err
 	}
-	want, err := parts[2].AsStrSlice()
+	if index.Epoch, err = parts[2].ToString(); err != nil {
+		return index, err
+	}
+	want, err := parts[3].AsStrSlice()
 	if err != nil {
 		return index, err
 	}
-	done, err := parts[3].AsStrMap()
+	done, err := parts[4].AsStrMap()
 	if err != nil {
 		return index, err
 	}
@@ -177,50 +182,61 @@ type ChangesQuery struct {
 	Block  time.Duration // how long to wait for the first
 }
 
-// PublishedChanges notes what was published, remembers the cursor and waits for the next changes of all scopes, none if none came
-// in time. One round trip. missed says that entries after q.After may have been trimmed unread (E-P7). ErrLeaseLost: another process
-// publishes. After any error what was to be noted and remembered may be so or not; both may be repeated.
-func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) (changes []ChangeEntry, missed bool, err error) {
+// Changes are the next changes of all scopes.
+type Changes struct {
+	Entries []ChangeEntry
+	Missed  bool   // entries after ChangesQuery.After may have been trimmed unread (E-P7)
+	Epoch   string // of the store, "" = none yet
+}
+
+// PublishedChanges notes what was published, remembers the cursor and waits for the next changes, none if none came in time. One round
+// trip. ErrLeaseLost: another process publishes. After any error what was to be noted and remembered may be so or not; both may be
+// repeated.
+func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) (Changes, error) {
 	// No deadline, but an end: the client library does not heed the end of a context that has a deadline while it blocks.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(q.Block+answerTimeout, func() { cancel(context.DeadlineExceeded) }).Stop()
+	failed := func(err error) (Changes, error) {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrLeaseLost) {
+			err = cause
+		}
+		return Changes{}, fmt.Errorf("jobstore: changes: %w", err)
+	}
 	stream := s.keys.ChangesAll()
 	before, err := s.notes(l, q.Settle, q.Cursor)
 	if err != nil {
-		return nil, false, err
+		return failed(err)
 	}
-	commands := s.commands(before)
 	// What was read last is looked for after the read: if it is still there, nothing behind it was trimmed before.
-	commands = append(commands,
+	replies := s.rdb.DoMulti(ctx, append(s.commands(before),
 		s.rdb.B().Xread().Count(int64(q.Count)).Block(max(q.Block.Milliseconds(), 1)).Streams().Key(stream).Id(q.After).Build(),
-		s.rdb.B().Xrange().Key(stream).Start(q.After).End(q.After).Build())
-	replies := s.rdb.DoMulti(ctx, commands...)
+		s.rdb.B().Xrange().Key(stream).Start(q.After).End(q.After).Build(),
+		s.epochCommand())...)
 	if err := s.noted(ctx, before, q.Settle, replies); err != nil {
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrLeaseLost) {
-			err = fmt.Errorf("jobstore: changes: %w", cause)
-		}
-		return nil, false, err
+		return failed(err)
 	}
 	replies = replies[len(before):]
 	entries, err := replies[0].AsXRead()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return nil, false, fmt.Errorf("jobstore: changes: %w", err)
-	}
-	for _, e := range entries[stream] {
-		changes = append(changes, changeEntry(e))
+		return failed(err)
 	}
 	last, err := replies[1].AsXRange()
 	if err != nil {
-		return nil, false, fmt.Errorf("jobstore: changes: %w", err)
+		return failed(err)
 	}
-	if q.After == "0-0" {
-		return changes, len(changes) > 0, nil // what was before the first entry cannot be known
+	var changes Changes
+	if changes.Epoch, err = s.epochReply(replies[2]); err != nil {
+		return failed(err)
 	}
-	return changes, len(last) == 0, nil
+	for _, e := range entries[stream] {
+		changes.Entries = append(changes.Entries, changeEntry(e))
+	}
+	changes.Missed = len(last) == 0
+	if q.After == "0-0" { // what was before the first entry cannot be known
+		changes.Missed = len(changes.Entries) > 0
+	}
+	return changes, nil
 }
 
 // answerTimeout bounds the wait for an answer beyond the time that the server was told to wait.

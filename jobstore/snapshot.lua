@@ -1,15 +1,16 @@
 -- snapshot.lua: note what the broker acknowledged in one scope, then take number and content of its next state index.
 -- KEYS[1]  lease of the publisher   KEYS[2]  pubidx:{scope}   KEYS[3]  pubdone:{scope}   KEYS[4]  pubseq:{scope}
--- KEYS[5]  publisher:dirty
+-- KEYS[5]  publisher:dirty          KEYS[6]  publisher:epoch
 -- ARGV[1]  token of the lease       ARGV[2]  scope
 -- ARGV[3]  seq is to be this at least, and above it if it was below   ARGV[4]  "1" = take a new seq, come what may
--- ARGV[5]  "1" = take the index, "0" = only note
+-- ARGV[5]  "1" = take the index, "0" = only note   ARGV[6]  another epoch
 -- then per job order: id, its field of pubdone ("" = remove), "1" if the index shows the difference,
 --          its field of pubidx if that is to be removed unless it has changed ("" = stays)
--- Reply    {"ok", seq, pubidx as a list, pubdone as a list} | {"ok"} when only noted
+-- Reply    {"ok", seq, epoch, pubidx as a list, pubdone as a list} | {"ok"} when only noted
 --          | {"lost"} the lease is somebody else's | {"type", key} holds something else; in both cases nothing was written
 -- The number is taken before the content, in one step, so that a higher number always has the later content (E-P13, D26). It
--- moves only if something changed since it was taken last (E-P4).
+-- moves only if something changed since it was taken last (E-P4). A seq below ARGV[3] says that the store lost something: the epoch
+-- becomes that of ARGV[6], as it does if there is none. A foreign key at KEYS[6] stays: then the epoch is "".
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
 local want = {[2] = 'hash', [3] = 'hash', [4] = 'string', [5] = 'set'}
 for i = 2, 5 do
@@ -22,7 +23,7 @@ seq = tonumber(seq)
 
 -- Nothing above this line writes.
 local new = ARGV[4] == '1' or seq < 1
-for i = 6, #ARGV, 4 do
+for i = 7, #ARGV, 4 do
   local id, done, shown, gone = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   if (redis.call('HGET', KEYS[3], id) or '') ~= done then
     new = new or shown == '1'
@@ -39,7 +40,15 @@ if ARGV[5] == '0' then
   return {'ok'}
 end
 if redis.call('SREM', KEYS[5], ARGV[2]) == 1 then new = true end
-local floor = tonumber(ARGV[3])
+local floor, epoch = tonumber(ARGV[3]), ''
+local t = redis.call('TYPE', KEYS[6]).ok
+if t == 'none' or t == 'string' then
+  epoch = redis.call('GET', KEYS[6]) or ''
+  if epoch ~= ARGV[6] and (epoch == '' or seq < floor) then
+    epoch = ARGV[6]
+    redis.call('SET', KEYS[6], epoch)
+  end
+end
 if seq < floor then
   seq = floor
   new = true
@@ -48,4 +57,4 @@ if new then
   seq = seq + 1
   redis.call('SET', KEYS[4], string.format('%.0f', seq))
 end
-return {'ok', string.format('%.0f', seq), redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[3])}
+return {'ok', string.format('%.0f', seq), epoch, redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[3])}

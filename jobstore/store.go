@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -107,6 +108,7 @@ type Store struct {
 
 	commits  atomic.Int64 // changes that were written, for suspects
 	suspects suspects
+	witness  witness // of losses
 }
 
 // Open connects to Redis, probes it, and fails with what to do next if it will not do.
@@ -136,9 +138,16 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 // Close ends the connections. Nothing may use the Store afterwards.
 func (s *Store) Close() { s.rdb.Close() }
 
-// RunWorker keeps this process known as living, so that others leave its work alone. It returns nil when ctx
-// ends, and then others may take over at once.
-func (s *Store) RunWorker(ctx context.Context) error { return s.worker.Run(ctx) }
+// RunWorker keeps this process known as living, so that others leave its work alone, and watches that what it committed is
+// not lost (see Epoch). It returns nil when ctx ends, and then others may take over at once.
+func (s *Store) RunWorker(ctx context.Context) error {
+	watch, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watchLosses(watch) })
+	defer watching.Wait()
+	defer stop()
+	return s.worker.Run(ctx)
+}
 
 // Ping says whether Redis answers.
 func (s *Store) Ping(ctx context.Context) error { return s.syncClock(ctx) }

@@ -30,6 +30,9 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 		return nil, err
 	}
 	c := checker{opt: opt}
+	if c.epoch, err = store.Epoch(ctx); err != nil {
+		return nil, err
+	}
 	has := opt.sort(retained)
 	for _, scope := range scopes {
 		read, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: scope})
@@ -47,9 +50,10 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 }
 
 type checker struct {
-	opt  Options
-	key  string
-	list []jobstore.Violation
+	opt   Options
+	epoch string // of the store
+	key   string
+	list  []jobstore.Violation
 }
 
 func (c *checker) violation(next, problem string, args ...any) {
@@ -147,5 +151,7 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 		c.violation(nextPublish, "topic %s lists other job orders or states than the store", topic)
 	case has.seq != s.Seq:
 		c.violation(nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)
+	case has.epoch != c.epoch:
+		c.violation(nextPublish, "topic %s has epoch %q, the store has %q", topic, has.epoch, c.epoch)
 	}
 }

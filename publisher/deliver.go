@@ -143,6 +143,7 @@ func (t *term) resultMessage(j *job, payload []byte, revision string) *message {
 type message struct {
 	topic   string
 	payload []byte // empty: delete
+	user    []mqtt.UserProperty
 
 	job       *job
 	published *string // of job: gets revision when the broker has acknowledged
@@ -187,7 +188,7 @@ func (t *term) deliver(work context.Context, messages []*message) error {
 				fail(jobstore.ErrLeaseLost)
 				return
 			}
-			err := t.retainer.Retain(work, m.topic, m.payload, t.opt.RetainedTTL)
+			err := t.retainer.Retain(work, m.topic, m.payload, t.opt.RetainedTTL, m.user...)
 			switch {
 			case err == nil:
 				t.aside.taken(m.topic)

@@ -23,7 +23,7 @@ func (shown) Retained(context.Context, ...string) ([]mqtt.Message, error) {
 	return nil, nil
 }
 
-func (s shown) Retain(_ context.Context, topic string, payload []byte, _ time.Duration) error {
+func (s shown) Retain(_ context.Context, topic string, payload []byte, _ time.Duration, _ ...mqtt.UserProperty) error {
 	_, jobs, isIndex := strings.Cut(string(payload), `"jobs":`)
 	if isIndex {
 		topic += " " + strings.TrimSuffix(jobs, "}")

@@ -167,5 +167,11 @@ func (f *found) stateIndex(o Options, scope isa95.Scope) *acknowledged {
 	if err != nil {
 		return nil
 	}
-	return &acknowledged{seq: x.Seq, content: contentOf(payload), missing: o.expiring(f.index)}
+	epoch := x.Epoch
+	for _, p := range f.index.User {
+		if p.Name == epochName {
+			epoch = p.Value
+		}
+	}
+	return &acknowledged{seq: x.Seq, epoch: epoch, content: contentOf(payload), missing: o.expiring(f.index)}
 }

@@ -6,11 +6,13 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mqtt"
 )
 
 // acknowledged is the state index that the broker has.
 type acknowledged struct {
 	seq     int64
+	epoch   string // of the store that counted seq; "" = an earlier version published it
 	content content
 	missing bool                 // it had it: publish it again
 	index   *jobstore.ScopeIndex // as taken last; nil = not by us
@@ -19,7 +21,7 @@ type acknowledged struct {
 // settlement takes the next index of a scope.
 func (t *term) settlement(scope isa95.Scope, jobs []jobstore.SettledJob) jobstore.Settlement {
 	has := t.indexes[scope]
-	return jobstore.Settlement{Scope: scope, Jobs: jobs, Index: true, Floor: has.seq, Last: has.index}
+	return jobstore.Settlement{Scope: scope, Jobs: jobs, Index: true, Epoch: t.next, Floor: has.seq, Last: has.index}
 }
 
 // stateIndex is a state index on its way.
@@ -52,15 +54,17 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 			continue
 		}
 		has := t.indexes[index.Scope]
-		next := acknowledged{seq: index.Seq, content: contentOf(payload), index: index}
+		t.sees(index.Epoch)
+		next := acknowledged{seq: index.Seq, epoch: index.Epoch, content: contentOf(payload), index: index}
 		switch {
-		case next.seq == has.seq && next.content != has.content: // the store lost something: one number, two contents
-			forced = append(forced, jobstore.Settlement{Scope: index.Scope, Index: true, Floor: has.seq, Force: true, Last: index})
+		case next.seq == has.seq && next.content != has.content, // the store lost something: one number, two contents
+			next.seq == has.seq && has.epoch != "" && next.epoch != has.epoch:
+			forced = append(forced, jobstore.Settlement{Scope: index.Scope, Index: true, Epoch: t.next, Floor: has.seq, Force: true, Last: index})
 		case next.seq == has.seq && !has.missing && !again:
 			shown[index.Scope] = index
 			t.refused.settled(topicOf{scope: index.Scope})
 		default:
-			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload}
+			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload, user: t.opt.epochProperty(index.Epoch)}
 			messages = append(messages, m)
 			sent = append(sent, stateIndex{m, index.Scope, next})
 		}
@@ -79,6 +83,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		}
 		t.refused.settled(topic)
 		t.indexes[x.scope], shown[x.scope] = x.acknowledged, x.index
+		t.told[x.scope] = acknowledged{seq: x.seq, epoch: x.epoch, content: x.content}
 		t.stats.indexes.Add(1)
 	}
 	if len(forced) == 0 {
@@ -96,5 +101,31 @@ func (t *term) encode(index *jobstore.ScopeIndex) ([]byte, error) {
 	}
 	x := t.opt.stateIndex(index)
 	x.Seq, x.PublishedAt = index.Seq, publishedAt(t.store.Now())
+	if t.opt.StateIndexKeys == isa95.Page {
+		x.Epoch = index.Epoch
+	}
 	return x.Encode(t.opt.StateIndexKeys)
+}
+
+// epochName is the user property that a state index in wire form has its epoch in: its payload has only the members of the original.
+const epochName = "epoch"
+
+func (o Options) epochProperty(epoch string) []mqtt.UserProperty {
+	if o.StateIndexKeys != isa95.Wire || epoch == "" {
+		return nil
+	}
+	return []mqtt.UserProperty{{Name: epochName, Value: epoch}}
+}
+
+// sees learns which epoch the store has. Another one than before says that the store lost something: then all indexes are published
+// anew, also those of scopes that the store has lost as a whole.
+func (t *term) sees(epoch string) {
+	if epoch == t.epoch {
+		return
+	}
+	if t.epoch != "" {
+		t.log.Warn("publisher: the store lost something and has another epoch; publishing all state indexes with it", "epoch", epoch)
+		t.lost, t.stale = true, true
+	}
+	t.epoch = epoch
 }

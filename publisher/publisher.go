@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -19,7 +20,7 @@ type Retainer interface {
 	// OnConnect has f called after every connect.
 	OnConnect(f func())
 	// Retain replaces a retained message and waits until the broker has it; an empty payload deletes it.
-	Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration) error
+	Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration, user ...mqtt.UserProperty) error
 	// Retained returns what the broker has under the filters.
 	Retained(ctx context.Context, filters ...string) ([]mqtt.Message, error)
 }
@@ -33,6 +34,11 @@ type Publisher struct {
 	connected atomic.Bool // the broker was lost and came back
 	aside     *aside      // used by one term at a time
 	stats     counters
+
+	// What outlives a term, used by one term at a time.
+	epoch string // of the store, "" = not known
+	lost  bool   // the store lost something: scopes that it does not know any more are to be told of it
+	told  map[isa95.Scope]acknowledged
 }
 
 // New makes a Publisher of the job orders in store. It registers with the retainer, so call it before that runs.
@@ -41,7 +47,7 @@ func New(store *jobstore.Store, retainer Retainer, opt Options) (*Publisher, err
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{store: store, retainer: retainer, opt: opt, log: opt.Log, aside: newAside()}
+	p := &Publisher{store: store, retainer: retainer, opt: opt, log: opt.Log, aside: newAside(), told: make(map[isa95.Scope]acknowledged)}
 	retainer.OnConnect(func() { p.connected.Store(true) })
 	return p, nil
 }

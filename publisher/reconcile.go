@@ -44,6 +44,12 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 		if last, err = t.store.LastChange(work, ""); err != nil {
 			return err
 		}
+		epoch, err := t.store.Epoch(work)
+		if err != nil {
+			return err
+		}
+		t.sees(epoch)
+		t.stale = false // this is the comparison
 		if scopes, err = t.scopes(work); err != nil {
 			return err
 		}
@@ -55,6 +61,9 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 		if err := t.mend(ctx, work, has, extent, page); err != nil {
 			return err
 		}
+	}
+	if extent&all != 0 && !t.stale {
+		t.lost = false
 	}
 	t.stats.reconciled.Add(1)
 	t.stats.waiting.Store(int64(len(t.refused.topics)))
@@ -78,13 +87,15 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 // pageSize is how many job orders or scopes are read or published at once.
 const pageSize = 250
 
-// scopes of the store, without those that cannot be in a topic.
+// scopes of the store, without those that cannot be in a topic. When the store lost something, also those that it does not know any
+// more and that this process published: their MES shall learn of it, too.
 func (t *term) scopes(work context.Context) ([]isa95.Scope, error) {
 	names, err := t.store.Scopes(work)
 	if err != nil {
 		return nil, err
 	}
 	var scopes []isa95.Scope
+	stored := make(map[isa95.Scope]bool, len(names))
 	for _, scope := range names {
 		if _, err := isa95.ParseScope(string(scope)); err != nil {
 			if err := t.buryScope(work, scope, err); err != nil {
@@ -93,6 +104,16 @@ func (t *term) scopes(work context.Context) ([]isa95.Scope, error) {
 			continue
 		}
 		scopes = append(scopes, scope)
+		stored[scope] = true
+	}
+	for scope := range t.told {
+		switch {
+		case stored[scope]:
+		case t.lost:
+			scopes = append(scopes, scope)
+		default:
+			delete(t.told, scope)
+		}
 	}
 	return scopes, nil
 }
@@ -210,7 +231,10 @@ func (t *term) mendPage(work context.Context, page []*job) error {
 // know notes what the broker has as the state index of a scope. A seq that was ever seen is never used again with other
 // content, so what we remember counts as well as what the broker shows.
 func (t *term) know(scope isa95.Scope, has map[isa95.Scope]*found) {
-	known := t.indexes[scope]
+	known, ours := t.indexes[scope]
+	if !ours {
+		known = t.told[scope]
+	}
 	if has != nil { // else it could not be asked
 		index := has[scope].stateIndex(t.opt, scope)
 		switch {

@@ -37,7 +37,7 @@ func (g *gate) set(f func()) {
 	f()
 }
 
-func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration) error {
+func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration, user ...mqtt.UserProperty) error {
 	g.mu.Lock()
 	before, fail := g.before, g.fail
 	g.inFlight++
@@ -56,7 +56,7 @@ func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry 
 			return err
 		}
 	}
-	return g.Conn.Retain(ctx, topic, payload, expiry)
+	return g.Conn.Retain(ctx, topic, payload, expiry, user...)
 }
 
 func (g *gate) Retained(ctx context.Context, filters ...string) ([]mqtt.Message, error) {

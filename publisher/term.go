@@ -19,6 +19,8 @@ type term struct {
 	pos      string // entry of the change stream read last; "" = everything is to be compared first
 	saved    string // the cursor as it stands in Redis
 	announce bool   // publish every state index once, changed or not
+	stale    bool   // everything is to be compared once more
+	next     string // epoch of the store if this turn finds that it lost something
 	calm     bool   // the last read did not fill the batch: let changes gather before the next
 
 	indexes map[isa95.Scope]acknowledged
@@ -78,8 +80,12 @@ func (t *term) run(ctx context.Context) error {
 // turn does one round: a batch of changes, or a comparison with the broker if one is due.
 func (t *term) turn(ctx, work context.Context) error {
 	if t.connected.Swap(false) { // the broker may have forgotten everything (E-P8)
-		t.pos, t.announce = "", true
+		t.stale = true
 	}
+	if t.stale {
+		t.pos, t.announce, t.stale = "", true, false
+	}
+	t.next = jobstore.NewEpoch()
 	switch now := time.Now(); {
 	case t.pos == "":
 		return t.reconcile(ctx, work, all)
@@ -178,13 +184,14 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 	if due, ok := t.refused.due(); ok {
 		block = min(block, max(time.Until(due), time.Millisecond))
 	}
-	changes, missed, err := t.store.PublishedChanges(ctx, t.lease,
+	changes, err := t.store.PublishedChanges(ctx, t.lease,
 		jobstore.ChangesQuery{After: t.pos, Settle: t.removals(), Cursor: cursor, Count: t.opt.Batch, Block: block})
 	if err != nil {
 		return nil, err
 	}
 	t.wrote(cursor)
-	if missed {
+	t.sees(changes.Epoch)
+	if changes.Missed {
 		if t.pos != beginning { // the first changes there ever were are not told from trimmed ones
 			t.stats.missed.Add(1)
 			t.log.Warn("publisher: the change stream was trimmed before it was read; comparing everything", "last", t.pos)
@@ -192,10 +199,10 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 		t.pos = ""
 		return nil, nil
 	}
-	t.stats.changes.Add(int64(len(changes)))
-	t.calm = len(changes) > 0 && len(changes) < t.opt.Batch
+	t.stats.changes.Add(int64(len(changes.Entries)))
+	t.calm = len(changes.Entries) > 0 && len(changes.Entries) < t.opt.Batch
 	l := newLooked()
-	for _, c := range changes {
+	for _, c := range changes.Entries {
 		l.change(c)
 	}
 	if t.refused.try() {

@@ -60,6 +60,7 @@ type Commit struct {
 	nCheck int
 	writes []string
 	nWrite int
+	nAdd   int
 	err    error // the first write that Redis would refuse in the middle of the script
 }
 
@@ -162,8 +163,8 @@ func (c *Commit) HDel(key, field string) { c.write("HDEL", key, field) }
 func (c *Commit) Incr(key string) { c.write("INCR", key) }
 
 // XAdd appends an entry of fields and values. maxLen keeps about so many entries; 0 never trims, as work
-// must not be lost (E-S21). The entry's id is in Result.IDs, in the order of the calls.
-func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) {
+// must not be lost (E-S21). The entry's id is in Result.IDs, at the place that XAdd returns.
+func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) int {
 	if n := len(fieldsAndValues); n == 0 || n%2 != 0 {
 		c.fail("XADD %s: %d fields and values, want pairs", key, n)
 	}
@@ -172,6 +173,8 @@ func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) {
 		args = append(args, "MAXLEN", "~", strconv.FormatInt(maxLen, 10))
 	}
 	c.write("XADD", key, append(append(args, "*"), fieldsAndValues...)...)
+	c.nAdd++
+	return c.nAdd - 1
 }
 
 // XAck acknowledges an entry for a group.

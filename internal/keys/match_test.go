@@ -54,6 +54,7 @@ func TestMatch(t *testing.T) {
 		"pubdone:m42":                        "pubdone:{scope}",
 		"pubseq:m42":                         "pubseq:{scope}",
 		"publisher:dirty":                    "publisher:dirty",
+		"publisher:epoch":                    "publisher:epoch",
 		"publisher:stream-cursors":           "publisher:stream-cursors",
 		"publisher:lease":                    "publisher:lease",
 		"publisher:deadletter":               "publisher:deadletter",

@@ -47,6 +47,7 @@ func All() []Pattern {
 		{"pubidx:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the retained topics of one job order shall be"},
 		{"pubdone:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the broker acknowledged"},
 		{"pubseq:{scope}", "string", "jobstore", "stays", "seq of the last state index"},
+		{"publisher:epoch", "string", "jobstore", "stays", "random id of this store; another one when something acknowledged was lost"},
 		{"publisher:dirty", "set", "jobstore", "member leaves with the next seq", "scopes that changed since their last seq"},
 		{"publisher:stream-cursors", "hash", "jobstore", "stays", "field _global: last change entry that is published"},
 		{"publisher:lease", "string", "jobstore", "expires unless renewed", "token of the instance that publishes"},
