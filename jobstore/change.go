@@ -101,6 +101,7 @@ type writer struct {
 	scope string
 	state isa95.State     // after the change
 	order *isa95.JobOrder // after the change
+	event EventMark       // of the status event
 	entry int             // place of the last change entry among the ids that the commit returns
 }
 
@@ -164,7 +165,8 @@ func (w *writer) transition(t Transition) error {
 	if w.order == nil {
 		w.order = w.snap.Job.JobOrder
 	}
-	doc, err := encodeOrder(w.order, w.state, w.snap.Scope)
+	w.event = nextEvent(w.snap.Job, w.change.Now)
+	doc, err := encodeOrder(w.order, w.state, w.snap.Scope, w.event)
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
 	}
@@ -253,7 +255,7 @@ func (w *writer) statusEvent() error {
 	event := cloudevent.Event{
 		ID: cloudevent.NewID(), Source: w.store.opt.Source, SpecVersion: "1.0",
 		Type: isa95.StatusEventType, DataSchema: isa95.StatusEventSchema, DataContentType: cloudevent.ContentTypeJSON,
-		Subject: w.scope, RecordedTime: cloudevent.FormatTime(w.change.Now),
+		Subject: w.scope, RecordedTime: w.event.RecordedTime, Extensions: map[string]string{"sequence": fmt.Sprintf("%010d", w.event.Sequence)},
 		ExpiryInterval: int(w.store.opt.EventExpiry / time.Second),
 		CorrelationID:  w.change.CorrelationID, CausationID: w.change.CausationID, Data: data,
 	}

@@ -91,7 +91,7 @@ func TestCommitWritesAll(t *testing.T) {
 				t.Errorf("keys:\n%s", diff)
 			}
 			for key, text := range map[string]string{
-				"joborder:JO-7": `{"JobOrder":{"JobOrderID":"JO-7","Priority":3},"State":[{"StateText":{"Locale":"en","Text":"AllowedToStart"},"StateNumber":2},{"StateText":{"Locale":"en","Text":"Ready"},"StateNumber":2}],"_dataschema":"` + isa95.SchemaJobOrderAndState + `","_scope":"m42"}`,
+				"joborder:JO-7": `{"JobOrder":{"JobOrderID":"JO-7","Priority":3},"State":[{"StateText":{"Locale":"en","Text":"AllowedToStart"},"StateNumber":2},{"StateText":{"Locale":"en","Text":"Ready"},"StateNumber":2}],"_dataschema":"` + isa95.SchemaJobOrderAndState + `","_scope":"m42","_event":{"sequence":1,"recordedtime":"2026-11-21T00:29:34.189618Z"}}`,
 			} {
 				if got, err := s.do("GET", s.keys.Prefix()+":"+key).ToString(); err != nil || got != text {
 					t.Errorf("%s is %s, %v", key, got, err)
@@ -117,14 +117,14 @@ func TestCommitWritesAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			if event.Type != isa95.StatusEventType || event.DataSchema != isa95.StatusEventSchema || event.Source != "urn:example:dcs" || event.Subject != "m42" ||
-				event.CorrelationID != "corr" || event.CausationID != "id-1" || event.ExpiryInterval != 60 || event.RecordedTime != "2026-11-21T00:29:34.189618Z" || event.Check() != nil {
+				event.CorrelationID != "corr" || event.CausationID != "id-1" || event.ExpiryInterval != 60 || event.RecordedTime != "2026-11-21T00:29:34.189618Z" || event.Extensions["sequence"] != "0000000001" || event.Check() != nil {
 				t.Errorf("event %+v", event)
 			}
 			snap := s.load(jobstore.Query{JobOrderID: "JO-7", Scope: "m42", Source: "src", ID: "id-1"})
 			if !snap.Seen || snap.Reply == nil || snap.Reply.ID != reply.ID || string(snap.Reply.Data) != string(reply.Data) {
 				t.Errorf("reply %+v", snap.Reply)
 			}
-			if diff := cmp.Diff(&jobstore.StoredOrder{JobOrder: order, State: released, Scope: "m42"}, snap.Job); diff != "" {
+			if diff := cmp.Diff(&jobstore.StoredOrder{JobOrder: order, State: released, Scope: "m42", Event: jobstore.EventMark{Sequence: 1, RecordedTime: "2026-11-21T00:29:34.189618Z"}}, snap.Job); diff != "" {
 				t.Errorf("order:\n%s", diff)
 			}
 		})

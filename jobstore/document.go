@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -15,6 +17,30 @@ type StoredOrder struct {
 	JobOrder *isa95.JobOrder
 	State    isa95.State
 	Scope    isa95.Scope
+
+	Event EventMark // the last status event
+}
+
+// EventMark is the last status event of a job order. It stands in the order's document, which each event is committed with. It counts on
+// when the id is stored again while the old document is there. An older build leaves it out: see nextEvent.
+type EventMark struct {
+	Sequence     int64  `json:"sequence"`     // from 1; 0 = not known
+	RecordedTime string `json:"recordedtime"` // as in the event
+}
+
+// nextEvent is the mark of the event that follows job, nil: the first of its id. Where an older build wrote the document, the number of
+// its events is lost; then the Unix time in seconds is higher than any number before, unless builds take turns within a second.
+func nextEvent(job *StoredOrder, now time.Time) EventMark {
+	mark := EventMark{Sequence: 1, RecordedTime: cloudevent.FormatTime(now)}
+	if job == nil {
+		return mark
+	}
+	mark.Sequence = now.Unix()
+	if last := job.Event; last.Sequence > 0 {
+		mark.Sequence = last.Sequence + 1
+		mark.RecordedTime = max(mark.RecordedTime, last.RecordedTime) // clocks of processes run apart
+	}
+	return mark
 }
 
 // storedOrder is the storage form (spec/machinery-jobs 1.4): metadata at the root only (Annex A5).
@@ -22,6 +48,7 @@ type storedOrder struct {
 	isa95.JobOrderAndState
 	DataSchema string      `json:"_dataschema"`
 	Scope      isa95.Scope `json:"_scope"`
+	Event      EventMark   `json:"_event,omitzero"`
 }
 
 type storedResponse struct {
@@ -36,21 +63,26 @@ type storedWorkMaster struct {
 	DataSchema string `json:"_dataschema"`
 }
 
-func encodeOrder(o *isa95.JobOrder, state isa95.State, scope isa95.Scope) ([]byte, error) {
+func encodeOrder(o *isa95.JobOrder, state isa95.State, scope isa95.Scope, event EventMark) ([]byte, error) {
 	return isa95.Marshal(storedOrder{
 		JobOrderAndState: isa95.JobOrderAndState{JobOrder: o, State: state.Elements()},
 		DataSchema:       isa95.SchemaJobOrderAndState,
 		Scope:            scope,
+		Event:            event,
 	})
 }
 
 // metadata reads the members that storage adds at the root of a document.
-func metadata(doc []byte) (scope isa95.Scope, err error) {
+func metadata(doc []byte) (scope isa95.Scope, event EventMark, err error) {
 	var m struct {
-		Scope isa95.Scope `json:"_scope"`
+		Scope isa95.Scope     `json:"_scope"`
+		Event json.RawMessage `json:"_event"`
 	}
 	err = json.Unmarshal(doc, &m)
-	return m.Scope, err
+	if json.Unmarshal(m.Event, &event) != nil { // of another version: not known
+		event = EventMark{}
+	}
+	return m.Scope, event, err
 }
 
 func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
@@ -65,11 +97,11 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	scope, err := metadata(doc)
+	scope, event, err := metadata(doc)
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	return &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope}, nil
+	return &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope, Event: event}, nil
 }
 
 func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) ([]byte, error) {
@@ -83,7 +115,7 @@ func decodeResponse(key string, doc []byte) (*isa95.JobResponse, isa95.Scope, er
 	if err := isa95.Unmarshal(doc, &r); err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}
-	scope, err := metadata(doc)
+	scope, _, err := metadata(doc)
 	if err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}
