@@ -3,8 +3,11 @@ package jobstore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/commit"
@@ -302,16 +305,22 @@ func (w *writer) commands() error {
 			return err
 		}
 		w.c.XAdd(w.store.keys.SfcOutbox(), 0, "scope", w.scope, "job_id", w.id, "command", string(text))
-		if command.Again {
+		key, keep := w.store.keys.SfcCommand(command.ID), routeTTL(command, w.change.Now)
+		if command.Again { // its deadline is a later one if the job was paused
+			w.c.Expire(key, keep)
 			continue
 		}
-		route, err := json.Marshal(Route{JobOrderID: w.snap.JobOrderID, Scope: w.snap.Scope, Recipe: w.change.Execution.Recipe})
+		route, err := json.Marshal(Route{JobOrderID: w.snap.JobOrderID, Scope: w.snap.Scope, Recipe: w.change.Execution.Recipe, Token: command.Token})
 		if err != nil {
 			return err
 		}
-		w.c.Set(w.store.keys.SfcCommand(command.ID), route, max(command.Deadline.Sub(w.change.Now), 0)+commandTTL)
+		w.c.Set(key, route, keep)
 	}
 	return nil
+}
+
+func routeTTL(c recipe.Command, now time.Time) time.Duration {
+	return max(c.Deadline.Sub(now), 0) + commandTTL
 }
 
 func (w *writer) mailboxes() {
@@ -345,11 +354,12 @@ func (w *writer) seen() error {
 	return nil
 }
 
-// Route says which recipe an equipment command belongs to: sfc:cmd:{id}.
+// Route says which recipe an equipment command belongs to, and what its answer must carry: sfc:cmd:{id}. It does not change.
 type Route struct {
 	JobOrderID isa95.JobOrderID `json:"job_id"`
 	Scope      isa95.Scope      `json:"scope"`
-	Recipe     string           `json:"recipe"` // SHA
+	Recipe     string           `json:"recipe"`          // SHA
+	Token      recipe.Token     `json:"token,omitempty"` // "" = the command was first sent by a version without tokens
 }
 
 // Route finds what an equipment command belongs to. ErrNotFound: never sent, or long ago.
@@ -359,9 +369,32 @@ func (s *Store) Route(ctx context.Context, commandID string) (Route, error) {
 	if err != nil {
 		return Route{}, err
 	}
+	return decodeRoute(key, doc)
+}
+
+func decodeRoute(key string, doc []byte) (Route, error) {
 	var r Route
 	if err := json.Unmarshal(doc, &r); err != nil {
 		return Route{}, &DocumentError{Key: key, Err: err}
 	}
 	return r, nil
+}
+
+// KeepRoute returns the route of a command that is sent again. If it has expired, for a job may be paused longer than a route is kept, fresh becomes the route; of
+// several processes that find it so, one wins.
+func (s *Store) KeepRoute(ctx context.Context, c recipe.Command, fresh Route) (Route, error) {
+	route, err := s.Route(ctx, c.ID)
+	if !errors.Is(err, ErrNotFound) {
+		return route, err
+	}
+	key := s.keys.SfcCommand(c.ID)
+	text, err := json.Marshal(fresh)
+	if err != nil {
+		return Route{}, err
+	}
+	set := s.rdb.B().Set().Key(key).Value(string(text)).Nx().Px(routeTTL(c, s.Now())).Build()
+	if err := s.rdb.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return Route{}, fmt.Errorf("jobstore: route of command %s: %w", c.ID, err)
+	}
+	return s.Route(ctx, c.ID)
 }

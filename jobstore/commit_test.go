@@ -482,3 +482,29 @@ func BenchmarkLoadAndCommit(b *testing.B) {
 		s.commit(snap, jobstore.Change{Transition: &jobstore.Transition{Method: isa95.Update, State: ready}, Seen: &jobstore.Seen{}})
 	}
 }
+
+// A route that is there is kept; one that has expired is made anew, once, and lives as long as one of a new command.
+func TestKeepRoute(t *testing.T) {
+	s := newShop(t)
+	x := s.run("m42", "JO-7")
+	id := x.Actions[0].CommandID
+	c := recipe.Command{ID: id, Deadline: s.Now().Add(time.Minute), Again: true}
+	fresh := jobstore.Route{JobOrderID: "JO-7", Scope: "m42", Recipe: x.Recipe, Token: "fresh"}
+	if route, err := s.KeepRoute(t.Context(), c, fresh); err != nil || route.Token != "" {
+		t.Errorf("%+v, %v: the route that is there has no token", route, err)
+	}
+	s.do("DEL", s.keys.SfcCommand(id))
+	if route, err := s.KeepRoute(t.Context(), c, fresh); err != nil || route != fresh {
+		t.Errorf("%+v, %v", route, err)
+	}
+	within(t, "route", s.number("PTTL", s.keys.SfcCommand(id)), 24*time.Hour+time.Minute)
+	fresh.Token = "later"
+	if route, err := s.KeepRoute(t.Context(), c, fresh); err != nil || string(route.Token) != "fresh" {
+		t.Errorf("%q, %v", string(route.Token), err)
+	}
+	s.do("SET", s.keys.SfcCommand(id), "{")
+	var unreadable *jobstore.DocumentError
+	if _, err := s.KeepRoute(t.Context(), c, fresh); !errors.As(err, &unreadable) {
+		t.Errorf("err = %v, want a DocumentError", err)
+	}
+}

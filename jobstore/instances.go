@@ -50,3 +50,23 @@ func (s *Store) Dead(ctx context.Context) (map[string]string, error) {
 	}
 	return all, nil
 }
+
+// IsProcess says whether name is a process of this installation: one that is enlisted or gives a sign of life.
+func (s *Store) IsProcess(ctx context.Context, name string) (bool, error) {
+	var is bool
+	var l loader
+	for _, ask := range []rueidis.Completed{
+		s.rdb.B().Hexists().Key(s.keys.Instances()).Field(name).Build(),
+		s.rdb.B().Exists().Key(s.keys.Worker(name)).Build(),
+	} {
+		l.add(ask, func(r rueidis.RedisResult) error {
+			yes, err := r.AsBool()
+			is = is || yes
+			return err
+		})
+	}
+	if err := l.run(ctx, s.rdb); err != nil {
+		return false, err
+	}
+	return is, nil
+}

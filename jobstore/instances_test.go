@@ -59,3 +59,41 @@ func TestDeadInstances(t *testing.T) {
 	}
 	dead(a, map[string]string{})
 }
+
+// A process is known while it is enlisted or gives a sign of life; no other name is.
+func TestIsProcess(t *testing.T) {
+	srv := testenv.Redis(t)
+	s, err := jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: srv.Prefix(t), Instance: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	is := func(name string, want bool) {
+		t.Helper()
+		if got, err := s.IsProcess(t.Context(), name); err != nil || got != want {
+			t.Errorf("%q: %t, %v", name, got, err)
+		}
+	}
+	is("a", false)
+	if err := s.Enlist(t.Context(), "receiver"); err != nil {
+		t.Fatal(err)
+	}
+	is("a", true)
+	is("b", false)
+	is("", false)
+	if err := s.Delist(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	is("a", false)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.RunWorker(ctx) }()
+	eventually(t, "a heartbeat that is enough", func() bool {
+		known, err := s.IsProcess(t.Context(), "a")
+		return err == nil && known
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}

@@ -24,7 +24,7 @@ var (
 // A PublishError is a broker's refusal of one message (PUBACK with a reason of 0x80 or more,
 // or a limit it named in CONNACK). The message was not taken (E-P19).
 type PublishError struct {
-	Topic  string
+	Topic  string // as Options.ShownTopic shows it
 	Code   byte   // reason code, MQTT 5 2.4
 	Reason string // name of the code, and the broker's own words if it gave any
 }
@@ -46,8 +46,8 @@ func (e *PublishError) Temporary() bool {
 // A SizeError: the message is larger than the broker's Maximum Packet Size, and sending it
 // would end the connection.
 type SizeError struct {
-	Topic     string
-	Size, Max int // bytes of the whole packet
+	Topic     string // as Options.ShownTopic shows it
+	Size, Max int    // bytes of the whole packet
 }
 
 func (e *SizeError) Error() string {

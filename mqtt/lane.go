@@ -38,7 +38,7 @@ func (s *Server) laneOf(m Message) (name string) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.stats.panics.Add(1)
-			s.log.Error("mqtt: Lane panicked", "topic", m.Topic, "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("mqtt: Lane panicked", "topic", s.recv.o.ShownTopic(m.Topic), "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	return s.o.Lane(m)
@@ -99,7 +99,7 @@ func (s *Server) refuse(ctx context.Context, e cloudevent.Event, why *cloudevent
 	s.stats.refused.Add(1)
 	if e.Delivery.ResponseTopic == "" {
 		s.stats.unanswered.Add(1)
-		s.log.Warn("mqtt: refused, and nobody asked for an answer", "topic", e.Delivery.Topic, "source", e.Source, "id", e.ID, "err", why)
+		s.log.Warn("mqtt: refused, and nobody asked for an answer", "topic", s.recv.o.ShownTopic(e.Delivery.Topic), "source", e.Source, "id", e.ID, "err", why)
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -112,6 +112,6 @@ func (s *Server) refuse(ctx context.Context, e cloudevent.Event, why *cloudevent
 
 func (s *Server) panicked(e cloudevent.Event, p any) {
 	s.stats.panics.Add(1)
-	s.log.Error("mqtt: handler panicked", "topic", e.Delivery.Topic, "type", e.Type, "source", e.Source, "id", e.ID,
+	s.log.Error("mqtt: handler panicked", "topic", s.recv.o.ShownTopic(e.Delivery.Topic), "type", e.Type, "source", e.Source, "id", e.ID,
 		"panic", p, "stack", string(debug.Stack()))
 }

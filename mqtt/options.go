@@ -51,6 +51,9 @@ type Options struct {
 	PrivateTopic string
 
 	Log *slog.Logger // default: slog.Default()
+
+	// ShownTopic is a topic as it may stand in logs and errors, for topics that hold a secret. Default: verbatim.
+	ShownTopic func(topic string) string
 }
 
 // maxPacket is the largest packet we let the broker send (CONNECT Maximum Packet Size), 16 MiB.
@@ -133,6 +136,9 @@ func (o *Options) validate() (*url.URL, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.ShownTopic == nil {
+		o.ShownTopic = func(topic string) string { return topic }
 	}
 	if u.Scheme == "mqtts" {
 		if _, err := o.tls(u.Hostname()); err != nil {

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -78,5 +79,17 @@ func TestOptionsSecrets(t *testing.T) {
 	c, err := New(Options{URL: "mqtt://user:" + secret + "@host", ClientID: "a"})
 	if err != nil || c.o.Username != "user" || c.o.Password != secret {
 		t.Errorf("not taken from the URL: %v", err)
+	}
+}
+
+// A topic that holds a secret is in no error as it is.
+func TestShownTopic(t *testing.T) {
+	c, err := New(Options{URL: "mqtt://127.0.0.1:1", ShownTopic: func(topic string) string { return strings.ReplaceAll(topic, "secret", "(hidden)") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Publish(t.Context(), Message{Topic: "a/secret", QoS: 1})
+	if !errors.Is(err, ErrDown) || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "a/(hidden)") {
+		t.Error(err)
 	}
 }

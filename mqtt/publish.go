@@ -22,33 +22,35 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 	if err := m.check(); err != nil {
 		return err
 	}
+	shown := c.o.ShownTopic(m.Topic)
 	l, err := c.current()
 	if err != nil {
-		return fmt.Errorf("publish %s: %w", m.Topic, err)
+		return fmt.Errorf("publish %s: %w", shown, err)
 	}
 	limit := maxMQTT
 	if n := l.facts.MaximumPacketSize; n > 0 {
 		limit = n
 	}
 	if n := m.size(); n > limit {
-		return &SizeError{m.Topic, n, limit}
+		return &SizeError{shown, n, limit}
 	}
 	switch {
 	case m.Retain && !l.facts.RetainAvailable:
-		return &PublishError{m.Topic, 0x9a, reason(0x9a, "")}
+		return &PublishError{shown, 0x9a, reason(0x9a, "")}
 	case m.QoS > l.facts.MaximumQoS:
-		return &PublishError{m.Topic, 0x9b, reason(0x9b, "")}
+		return &PublishError{shown, 0x9b, reason(0x9b, "")}
 	}
 
-	return l.publish(ctx, &m, c.o.PublishTimeout)
+	return l.publish(ctx, &m, shown, c.o.PublishTimeout)
 }
 
-func (l *link) publish(ctx context.Context, m *Message, timeout time.Duration) error {
+// publish sends m and waits for the broker; errors name its topic as shown.
+func (l *link) publish(ctx context.Context, m *Message, shown string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan packets.ControlPacket, 1)
 	if err := l.session.publish(ctx, m, done); err != nil {
-		return l.explain(err, "publish "+m.Topic)
+		return l.explain(err, "publish "+shown)
 	}
 	if m.QoS == 0 {
 		return nil
@@ -58,17 +60,17 @@ func (l *link) publish(ctx context.Context, m *Message, timeout time.Duration) e
 		ack, ok := answer.Content.(*packets.Puback)
 		switch {
 		case !ok:
-			return fmt.Errorf("publish %s: %w", m.Topic, ErrLost)
+			return fmt.Errorf("publish %s: %w", shown, ErrLost)
 		case ack.ReasonCode >= 0x80:
 			words := ""
 			if ack.Properties != nil {
 				words = ack.Properties.ReasonString
 			}
-			return &PublishError{m.Topic, ack.ReasonCode, reason(ack.ReasonCode, words)}
+			return &PublishError{shown, ack.ReasonCode, reason(ack.ReasonCode, words)}
 		}
 		return nil
 	case <-ctx.Done():
-		return l.explain(ctx.Err(), "publish "+m.Topic)
+		return l.explain(ctx.Err(), "publish "+shown)
 	}
 }
 

@@ -66,10 +66,10 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 		if !transient(err) || lost >= maxLost {
 			s.denied.note(m.Topic, err)
 			s.stats.replyFailed.Add(1)
-			s.log.Error("mqtt: reply not taken", "topic", in.Topic, "id", request.ID, "err", err)
+			s.log.Error("mqtt: reply not taken", "topic", s.recv.o.ShownTopic(in.Topic), "id", request.ID, "err", err)
 			return true
 		}
-		s.log.Warn("mqtt: reply not sent yet", "topic", in.Topic, "id", request.ID, "err", err)
+		s.log.Warn("mqtt: reply not sent yet", "topic", s.recv.o.ShownTopic(in.Topic), "id", request.ID, "err", err)
 		if errors.Is(err, ErrDown) && s.pub.connected(ctx) != nil {
 			return false
 		}

@@ -181,7 +181,7 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 	rule := s.responseRule(e.Delivery.ResponseTopic)
 	if rule != "" {
 		s.stats.badResponseTopic.Add(1)
-		s.log.Warn("mqtt: no answer can be given", "topic", in.Topic, "id", e.ID,
+		s.log.Warn("mqtt: no answer can be given", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID,
 			"response_topic", clean(e.Delivery.ResponseTopic, 256), "why", rule)
 	}
 	if rule == ruleDenied { // the broker's word of a moment ago says nothing about the request
@@ -240,7 +240,7 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 		case in.delivery.fate() == again:
 			return nil, errAgain
 		case e.Delivery.ResponseTopic != "" && time.Since(start) >= s.o.Hold:
-			s.log.Warn("mqtt: not handled", "topic", in.Topic, "id", e.ID, "held", time.Since(start), "err", err)
+			s.log.Warn("mqtt: not handled", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "held", time.Since(start), "err", err)
 			return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable,
 				"could not be decided within %v; send it again under the same id", s.o.Hold)), nil
 		}
@@ -248,7 +248,7 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 		if tries++; tries == 1 {
 			level = slog.LevelWarn
 		}
-		s.log.Log(ctx, level, "mqtt: not handled yet", "topic", in.Topic, "id", e.ID, "again_in", wait, "err", err)
+		s.log.Log(ctx, level, "mqtt: not handled yet", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "again_in", wait, "err", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

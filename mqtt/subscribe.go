@@ -243,7 +243,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 		if p.QoS == 0 {
 			level = slog.LevelDebug
 		}
-		c.log.Log(ctx, level, "mqtt: message without subscription dropped", "topic", p.Topic)
+		c.log.Log(ctx, level, "mqtt: message without subscription dropped", "topic", c.o.ShownTopic(p.Topic))
 		d.left.Store(1)
 		_ = d.ack()
 		return
@@ -257,7 +257,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 func (c *Conn) handle(ctx context.Context, s *Subscription, in *Inbound) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.log.Error("mqtt: handler panicked", "filter", s.Filter, "topic", in.Topic, "panic", p, "stack", string(debug.Stack()))
+			c.log.Error("mqtt: handler panicked", "filter", s.Filter, "topic", c.o.ShownTopic(in.Topic), "panic", p, "stack", string(debug.Stack()))
 			_ = in.Ack()
 		}
 	}()

@@ -55,6 +55,9 @@ type Command struct {
 	Parameters    json.RawMessage
 	Deadline      time.Time
 	Again         bool // sent before under the same ID
+
+	// Token is what the answer must carry. The engine adds it after the decision; a command that is sent again has that of its route.
+	Token Token `json:",omitempty"`
 }
 
 // Outcome is a decision: what to commit, in one unit. The documents in it are new; those

@@ -83,7 +83,7 @@ func newBench(b *testing.B, redis *testenv.RedisServer, jobs int) *bench {
 func (r *bench) answer(b *testing.B, job, n int, sender bool) {
 	id := recipe.CommandID(r.correlation[job], "go", n, n)
 	if sender { // it has sent the command
-		r.e.routes.put(id, jobstore.Route{JobOrderID: r.jobs[job].JobOrderID, Scope: scope, Recipe: r.jobs[job].Recipe})
+		r.e.routes.put(id, jobstore.Route{JobOrderID: r.jobs[job].JobOrderID, Scope: scope, Recipe: r.jobs[job].Recipe, Token: testSeed.Token(id)})
 	}
 	if err := r.e.Answer(b.Context(), answerTo(id, `{"ok":true}`)); err != nil {
 		b.Fatal(err)

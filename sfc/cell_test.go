@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/topics"
 )
 
 // cell is the equipment, and the broker before it: commands come by PublishEvent, answers and events go to a living
@@ -32,6 +34,8 @@ type cell struct {
 	sent    []cloudevent.Event // everything that was published, repetitions too
 	orders  []request          // everything that was done, in order
 	answers map[string]reaction
+	tokens  map[string]string // by command id
+	earlier bool              // commands are those of an earlier version, without tokens
 	work    sync.WaitGroup
 	end     context.CancelFunc
 	ctx     context.Context
@@ -59,7 +63,7 @@ type reaction struct {
 }
 
 func newCell(t testing.TB) *cell {
-	c := &cell{t: t, alive: map[string]*living{}, changed: make(chan struct{}), answers: map[string]reaction{}}
+	c := &cell{t: t, alive: map[string]*living{}, changed: make(chan struct{}), answers: map[string]reaction{}, tokens: map[string]string{}}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() { c.end(); c.work.Wait() })
 	return c
@@ -126,7 +130,8 @@ func (c *cell) take(topic string, e cloudevent.Event) {
 	if r.silent {
 		return
 	}
-	c.send(c.answer(e, r), strings.TrimPrefix(e.Delivery.ResponseTopic, "plant/responses/"), e.Delivery.ResponseTopic)
+	to, _ := topics.Prefix("plant").AnsweredOn(e.Delivery.ResponseTopic)
+	c.send(c.answer(e, r), to, e.Delivery.ResponseTopic)
 }
 
 func (c *cell) answer(e cloudevent.Event, r reaction) cloudevent.Event {
@@ -152,14 +157,19 @@ func (c *cell) check(topic string, e cloudevent.Event) {
 		c.t.Errorf("command id %q is no UUID of version 5", e.ID)
 	case !slices.Equal(e.Delivery.CorrelationData, id[:]):
 		c.t.Errorf("correlation data %x, the id is %s", e.Delivery.CorrelationData, id)
-	case !strings.HasPrefix(e.Delivery.ResponseTopic, "plant/responses/"):
+	case !c.earlier && !responseTopic.MatchString(e.Delivery.ResponseTopic):
 		c.t.Errorf("response topic %q", e.Delivery.ResponseTopic)
+	case !c.earlier && c.tokens[e.ID] != "" && c.tokens[e.ID] != path.Base(e.Delivery.ResponseTopic):
+		c.t.Errorf("command %s has another token when it comes again", e.ID)
 	case e.ExpiryInterval < 1:
 		c.t.Errorf("expires after %d s", e.ExpiryInterval)
 	case e.CorrelationID == "" || e.Source == "" || e.SpecVersion != "1.0":
 		c.t.Errorf("incomplete: %+v", e)
 	}
+	c.tokens[e.ID] = path.Base(e.Delivery.ResponseTopic)
 }
+
+var responseTopic = regexp.MustCompile(`^plant/responses/[^/]+/[0-9a-f]{32}$`)
 
 // event makes an event of the equipment; its id is the same for the same text.
 func event07(typ, subject, correlation, data string) cloudevent.Event {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -43,7 +44,14 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", jobstore.ErrUnusable, err)
 	}
-	e.routes.put(c.ID, jobstore.Route{JobOrderID: snap.JobOrderID, Scope: snap.Job.Scope, Recipe: snap.Execution.Recipe})
+	route := jobstore.Route{JobOrderID: snap.JobOrderID, Scope: snap.Job.Scope, Recipe: snap.Execution.Recipe, Token: c.Token}
+	if c.Again {
+		if route, err = e.repeated(ctx, c, route); err != nil {
+			return err
+		}
+		c.Token = route.Token
+	}
+	e.routes.put(c.ID, route)
 	err = e.commander.PublishEvent(ctx, e.topic("equipment", c.Scope, "commands"), e.command(c, body, now))
 	switch {
 	case err == nil:
@@ -57,7 +65,7 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	refusal := recipe.Answer{CommandID: c.ID, Error: &recipe.ActionError{
 		Kind: string(cloudevent.KindCommunicationError), Message: "the command could not be sent: " + err.Error(),
 	}}
-	return again(ctx, func() error { return e.answer(ctx, c.ID, refusal) })
+	return again(ctx, func() error { return e.answer(ctx, c.ID, route, refusal) })
 }
 
 // neverTaken: the broker will not take this message, however often it is sent. To try for ever would keep a slot from
@@ -81,13 +89,13 @@ func encodeBody(c recipe.Command) ([]byte, error) {
 	return isa95.Marshal(commandBody{JobOrderID: c.JobID, Action: c.Action, Attempt: c.Attempt, Parameters: c.Parameters})
 }
 
-// command is c on the wire (design 4): its id is what the answer names as its cause.
+// command is c on the wire (design 4): its id is what the answer names as its cause, and its response topic proves that the answer is from where it went.
 func (e *Engine) command(c recipe.Command, body []byte, now time.Time) cloudevent.Event {
 	ev := cloudevent.Event{
 		ID: c.ID, Source: e.opt.Source, SpecVersion: cloudevent.SpecVersion, Type: c.TypeID, Subject: c.Scope,
 		RecordedTime: cloudevent.FormatTime(now), CorrelationID: c.CorrelationID,
 		DataContentType: cloudevent.ContentTypeJSON, Data: body,
-		Delivery: cloudevent.Delivery{ResponseTopic: e.topic("responses", e.opt.Instance)},
+		Delivery: cloudevent.Delivery{ResponseTopic: topics.Prefix(e.opt.TopicPrefix).Answers(e.opt.Instance, string(c.Token))},
 	}
 	if id, err := uuid.Parse(c.ID); err == nil {
 		ev.Delivery.CorrelationData = id[:]

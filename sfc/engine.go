@@ -12,6 +12,7 @@ import (
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // Commander sends commands to equipment; *mqtt.Conn does.
@@ -24,7 +25,7 @@ type Commander interface {
 // Options configure an Engine. The zero value of a field takes the default it names.
 type Options struct {
 	TopicPrefix string // of all topics; default "takt"
-	Instance    string // this process, unique among all: answers come to {TopicPrefix}/responses/{Instance}; required
+	Instance    string // this process, unique among all: answers come to {TopicPrefix}/responses/{Instance}/{token}; required
 	Source      string // CloudEvents source of the commands; default "urn:takt:" + Instance
 	Slots       int    // work entries, commands and timers that are handled at once, of each; default 32
 
@@ -117,7 +118,10 @@ type Engine struct {
 	routes   *routes[string]                 // command id -> what it belongs to; unanswered commands
 	starts   *recent[isa95.Scope, lastStart] // what a scope ran last, the guess for its next order
 	running  *routes[isa95.JobOrderID]       // what is in execution
+	sources  *recent[string, sourceSeen]     // sources of answers that look like a process of ours
 	swept    chan struct{}                   // asks for a sweep now
+
+	draw func() recipe.Seed // the randomness of a decision; tests replace it
 }
 
 // New makes an engine. It panics if opt cannot work, which is a mistake of the caller: Validate tells it before.
@@ -132,7 +136,9 @@ func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
 		routes:   newRoutes[string](opt.RouteBytes),
 		starts:   newRecent[isa95.Scope, lastStart](startBytes),
 		running:  newRoutes[isa95.JobOrderID](opt.RouteBytes),
+		sources:  newRecent[string, sourceSeen](sourceBytes),
 		swept:    make(chan struct{}, 1),
+		draw:     drawSeed,
 	}
 }
 

@@ -82,7 +82,11 @@ type setup struct {
 	store  func(*jobstore.Options)
 	engine func(*Options)
 	idle   bool // do not Run
+	random bool // tokens as outside tests; else those of testSeed
 }
+
+// testSeed makes the tokens of commands, so that a test can answer one that it did not read.
+var testSeed = recipe.Seed{7}
 
 // start makes an instance and runs it until the test ends or it is stopped.
 func (p *plant) start(name string, with setup) *instance {
@@ -101,6 +105,9 @@ func (p *plant) start(name string, with setup) *instance {
 	}
 	store := p.open(name, with.url, with.store)
 	i.Engine = New(store, p.cell.port(name), o)
+	if !with.random {
+		i.draw = func() recipe.Seed { return testSeed }
+	}
 	if with.idle {
 		p.cell.join(i)
 		i.stop = func() { p.cell.leave(i.name) }

@@ -38,6 +38,7 @@ const (
 	NotFound       Result = "NOT_FOUND"       // no such command, job order, recipe in execution or action (E-S15)
 
 	Invalid Result = "INVALID" // what came cannot be used
+	Forged  Result = "FORGED"  // an answer without the token of its command, or from a process of Takt
 	Dropped Result = "DROPPED" // a command that nobody needs any more was not sent
 	Left    Result = "LEFT"    // an order that another program runs
 	Ignored Result = "IGNORED" // an event that nobody waits for and that is not kept

@@ -6,6 +6,7 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // routes remembers where commands and job orders belong. It copies what it is given, which are pieces of documents and
@@ -16,11 +17,12 @@ type routes[K ~string] struct{ recent *recent[K, shared] }
 type shared struct {
 	job           isa95.JobOrderID
 	scope, recipe unique.Handle[string]
+	token         recipe.Token
 }
 
 // sharedBytes is about what one route takes beside its texts: its places in two maps of which one is half full, and the
 // headers of the texts.
-const sharedBytes = 160
+const sharedBytes = 192
 
 func newRoutes[K ~string](budget int) *routes[K] { return &routes[K]{newRecent[K, shared](budget)} }
 
@@ -29,14 +31,15 @@ func (r *routes[K]) get(key K) (jobstore.Route, bool) {
 	if !ok {
 		return jobstore.Route{}, false
 	}
-	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value()}, true
+	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value(), Token: s.token}, true
 }
 
 func (r *routes[K]) put(key K, route jobstore.Route) {
 	r.recent.put(K(strings.Clone(string(key))), shared{
 		job:   isa95.JobOrderID(strings.Clone(string(route.JobOrderID))),
 		scope: unique.Make(string(route.Scope)), recipe: unique.Make(route.Recipe),
-	}, sharedBytes+len(key)+len(route.JobOrderID))
+		token: recipe.Token(strings.Clone(string(route.Token))),
+	}, sharedBytes+len(key)+len(route.JobOrderID)+len(route.Token))
 }
 
 func (r *routes[K]) drop(key K) { r.recent.drop(key) }

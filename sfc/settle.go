@@ -10,21 +10,25 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
-// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}. nil means that it may be
-// acknowledged: it is committed, or it was before, or nobody can use it, or it is a dead letter. An error means that it
-// could not be decided, because Redis does not serve, say: hold the message unacknowledged, and call again.
+// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}/{token}, or without the token if an earlier version sent the command.
+// nil means that it may be acknowledged: it is committed, or it was before, or nobody can use it, or it is a dead letter.
+// An error means that it could not be decided, because Redis does not serve, say: hold the message unacknowledged, and
+// call again.
+//
+// It counts only if its topic has the token of its command, and if no process of Takt has sent it: a reply to a command may be made to look like an answer.
 //
 // The instance that sent the command needs two round trips to Redis, any other one more.
 func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	id := commandID(ev)
 	if id == "" {
 		e.log.Warn("answer without causationid and correlation data: which command does it answer?",
-			"id", ev.ID, "source", ev.Source, "topic", ev.Delivery.Topic)
+			"id", ev.ID, "source", ev.Source, "topic", topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic))
 		e.count(OpActionState, Invalid)
 		return nil
 	}
@@ -32,7 +36,39 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	if refusal := ev.Err(); refusal != nil { // E-S23
 		answer.Error = &recipe.ActionError{Kind: string(refusal.Kind), Message: refusal.Message}
 	}
-	return e.handle(ctx, "answer", ev, func() error { return e.answer(ctx, ev.ID, answer) })
+	return e.handle(ctx, "answer", ev, func() error {
+		route, err := e.route(ctx, id)
+		if errors.Is(err, jobstore.ErrNotFound) {
+			e.log.Info("answer to an unknown command", "command", id, "id", ev.ID)
+			e.count(OpActionState, NotFound)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		forged, err := e.forged(ctx, ev, route)
+		if err != nil {
+			return err
+		}
+		if forged != "" {
+			e.log.Warn("answer refused: "+forged, "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID)
+			e.count(OpActionState, Forged)
+			return nil
+		}
+		return e.answer(ctx, ev.ID, route, answer)
+	})
+}
+
+// route is what a command belongs to. ErrNotFound: never sent, or long ago.
+func (e *Engine) route(ctx context.Context, commandID string) (jobstore.Route, error) {
+	if route, ok := e.routes.get(commandID); ok {
+		return route, nil
+	}
+	route, err := e.store.Route(ctx, commandID) // another instance sent it, perhaps one that is dead (E-S16)
+	if err == nil {
+		e.routes.put(commandID, route)
+	}
+	return route, err
 }
 
 // handle calls do. What keeps failing for a reason of its own becomes a dead letter, so that it does not come again and again,
@@ -68,21 +104,7 @@ func commandID(ev cloudevent.Event) string {
 }
 
 // answer settles the action that a command was for; cause is the event that says so.
-func (e *Engine) answer(ctx context.Context, cause string, answer recipe.Answer) error {
-	route, ok := e.routes.get(answer.CommandID)
-	if !ok { // another instance sent it, perhaps one that is dead (E-S16)
-		var err error
-		route, err = e.store.Route(ctx, answer.CommandID)
-		if errors.Is(err, jobstore.ErrNotFound) {
-			e.log.Info("answer to an unknown command", "command", answer.CommandID, "id", cause)
-			e.count(OpActionState, NotFound)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e.routes.put(answer.CommandID, route)
-	}
+func (e *Engine) answer(ctx context.Context, cause string, route jobstore.Route, answer recipe.Answer) error {
 	err := e.settle(ctx, event{
 		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope}, recipe: route.Recipe, cause: cause,
 		decide: func(s situation) recipe.Outcome { return s.program.Answer(s.order, s.docs, answer, s.now) },
@@ -146,6 +168,7 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 	if job.State.Top == isa95.Interrupted { // recorded only, whoever interrupted it
 		s.docs.Execution = x.Pause(s.now)
 	}
+	seed := e.draw()
 	out := ev.decide(s)
 	if out.Stale {
 		log.Debug("nothing to do", "why", out.Note)
@@ -159,6 +182,7 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 	if err != nil {
 		return err
 	}
+	change.Commands = withTokens(change.Commands, seed)
 	change.Item, change.CausationID = ev.item, ev.cause
 	if ev.query.ID != "" {
 		change.Seen = &jobstore.Seen{}

@@ -125,11 +125,12 @@ func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) err
 	if !ok {
 		return fmt.Errorf("sfc: job order %s is %s, and no Run leads out of that", item.JobOrderID, job.State)
 	}
+	seed := e.draw()
 	out := p.program.Start(order(job), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, now)
 	x := out.Docs.Execution
 	change := jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Run, State: state},
-		Execution:  x, Due: out.Due, Commands: out.Commands, Recipe: p.snap.WorkMaster.Data,
+		Execution:  x, Due: out.Due, Commands: withTokens(out.Commands, seed), Recipe: p.snap.WorkMaster.Data,
 		Mailboxes: changedMailboxes(out), Item: item, Now: now, CorrelationID: x.CorrelationID,
 	}
 	if out.Phase != recipe.PhaseRunning {

@@ -139,10 +139,11 @@ func (s *steps) command(job, action string) string {
 	return a.CommandID
 }
 
-// answerTo makes an answer of the equipment.
+// answerTo makes an answer of the equipment to a command with a token of testSeed.
 func answerTo(command, result string) cloudevent.Event {
 	return cloudevent.Event{
 		ID: cloudevent.NewID(), Source: "urn:cell", SpecVersion: "1.0", Type: "any", CausationID: command, Data: []byte(result),
+		Delivery: cloudevent.Delivery{Topic: "plant/responses/any/" + string(testSeed.Token(command))},
 	}
 }
 
@@ -206,7 +207,8 @@ func TestAnswersOfNoUse(t *testing.T) {
 	if n := s.a.counts.of(OpActionState, Invalid); n != 1 {
 		t.Errorf("invalid: %d", n)
 	}
-	byData := answerTo("", `{"depth":1}`) // correlation data is enough
+	byData := answerTo(drill, `{"depth":1}`) // correlation data is enough
+	byData.CausationID = ""
 	byData.Delivery.CorrelationData = uuidBytes(t, drill)
 	s.must(s.a.Answer(ctx, byData))
 	if got := s.load("JO").Execution.Action("drill").State; got != recipe.ActionCompleted {

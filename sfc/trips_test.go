@@ -39,6 +39,7 @@ func TestRoundTrips(t *testing.T) {
 		return recipe.Command{
 			ID: e.CommandID, JobID: job, Scope: x.Scope, Action: action, TypeID: e.TypeID, CorrelationID: x.CorrelationID,
 			Attempt: e.Attempt, Iteration: e.Iteration, Deadline: time.UnixMilli(e.Deadline),
+			Token: testSeed.Token(e.CommandID),
 		}
 	}
 	part := func(n int) func(e *instance) func() error {

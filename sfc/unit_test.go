@@ -36,6 +36,7 @@ func TestCommandOnTheWire(t *testing.T) {
 		ID: recipe.CommandID(correlation, "press_bearings", 1, 2), JobID: "JO-7731", Scope: "cell.07", Action: "press_bearings",
 		TypeID: "com.acme.cell.press.v1", CorrelationID: correlation, Attempt: 2, Iteration: 1,
 		Parameters: json.RawMessage(`{"force_kn": 12.50, "text": "<&>"}`), Deadline: now.Add(44_100 * time.Millisecond),
+		Token: recipe.Seed{1}.Token("golden"),
 	}
 	body, err := encodeBody(c)
 	if err != nil {

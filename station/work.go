@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
@@ -121,7 +122,7 @@ func (s *Station) send(ctx context.Context, topic string, e cloudevent.Event) bo
 			}
 		case errors.Is(err, mqtt.ErrTimeout), errors.As(err, &refused) && refused.Temporary():
 		default:
-			s.log.Error("station: the broker does not take it", "topic", topic, "id", e.ID, "err", err)
+			s.log.Error("station: the broker does not take it", "topic", topics.Prefix(s.o.TopicPrefix).Shown(topic), "id", e.ID, "err", err)
 			return false
 		}
 		if !lifecycle.Sleep(ctx, wait) {

@@ -75,10 +75,11 @@ func (c *Config) mqttOptions(clientID string, session time.Duration, log *slog.L
 	if clientID == "" {
 		clientID = "takt-" + randomHex(4)
 	}
+	prefix := topics.Prefix(c.TopicPrefix)
 	return mqtt.Options{
 		URL: c.MQTT, ClientID: clientID, Username: c.MQTTUsername, Password: c.MQTTPassword,
 		CAFile: c.MQTTCA, CertFile: c.MQTTCert, KeyFile: c.MQTTKey, SessionExpiry: session,
-		PrivateTopic: topics.Prefix(c.TopicPrefix).Private(clientID), Log: log,
+		PrivateTopic: prefix.Private(clientID), ShownTopic: prefix.Shown, Log: log,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -13,16 +14,16 @@ func receiveClient(instance string) string { return "takt-" + instance + "-recv"
 
 // intake is what comes from the broker over conn for an instance: this one, or a dead one whose session is taken over.
 func (p *parts) intake(conn *mqtt.Conn, instance string) (lifecycle.Stage, error) {
-	responses := p.cfg.TopicPrefix + "/responses/" + instance
+	prefix := topics.Prefix(p.cfg.TopicPrefix)
 	servers := make(map[string]mqtt.ServerOptions)
 	if p.handler != nil {
 		servers["commands"] = mqtt.ServerOptions{
 			Filters: jobcontrol.Filters(p.cfg.TopicPrefix, p.sc.ShareGroup), Handler: p.handler, Lane: jobcontrol.Lane,
-			ResponseTopic: responses, Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
+			ResponseTopic: prefix.Answers(instance, ""), Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
 		}
 	}
 	if p.engine != nil {
-		servers["answers"] = mqtt.ServerOptions{Filters: []string{responses}, Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCorrelation}
+		servers["answers"] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(instance), Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCorrelation}
 		servers["equipment events"] = mqtt.ServerOptions{
 			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
 		}

@@ -39,7 +39,7 @@ func All() []Pattern {
 		{"sfc:timers", "zset", "jobstore", "member leaves when the recipe ends", "job order ids, score = next time-out in epoch milliseconds"},
 		{"sfc:active-jobs", "set", "jobstore", "member leaves when the recipe ends", "job order ids with a running recipe"},
 		{"sfc:execution:{job}", "string", "jobstore", "expires end_state_retention after EndState", "execution document of one recipe"},
-		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to"},
+		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to, and the token that its answer must carry: a secret"},
 		{"sfc:corr:{id}", "string", "jobstore", "24 h after the recipe ends", "which job a correlation id belongs to"},
 		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "60 s after the last event when nothing waits", "actions that wait for an event, and events that came early"},
 		{"sfc:recipe:{sha}", "string", "jobstore", "stays, one per recipe text", "recipe text that executions were started with"},

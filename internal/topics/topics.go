@@ -37,3 +37,34 @@ func (p Prefix) Holds(topic string) bool {
 func Level(name string) string { return level.Replace(name) }
 
 var level = strings.NewReplacer("/", "-", "+", "-", "#", "-")
+
+// Answers is where equipment answers the commands of an instance: the response topic of a command that has the token. token "" is that of a command of an earlier version.
+func (p Prefix) Answers(instance, token string) string {
+	if token == "" {
+		return p.join("responses", instance)
+	}
+	return p.join("responses", instance, token)
+}
+
+// AnswerFilters are the topics on which an instance takes answers. The second is for commands that earlier versions sent.
+func (p Prefix) AnswerFilters(instance string) []string {
+	return []string{p.join("responses", instance, "+"), p.join("responses", instance)}
+}
+
+// AnsweredOn takes a topic of Answers apart; token is "" for every other topic.
+func (p Prefix) AnsweredOn(topic string) (instance, token string) {
+	rest, ok := strings.CutPrefix(topic, p.join("responses")+"/")
+	if !ok {
+		return "", ""
+	}
+	instance, token, _ = strings.Cut(rest, "/")
+	return instance, token
+}
+
+// Shown is topic as it may stand in a log: without the token.
+func (p Prefix) Shown(topic string) string {
+	if instance, token := p.AnsweredOn(topic); token != "" {
+		return p.Answers(instance, "(token)")
+	}
+	return topic
+}

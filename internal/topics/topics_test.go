@@ -32,3 +32,21 @@ func TestHolds(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestAnswers(t *testing.T) {
+	p := topics.Prefix("plant/takt")
+	for _, test := range []struct{ topic, instance, token, shown string }{
+		{p.Answers("s1", "abc"), "s1", "abc", "plant/takt/responses/s1/(token)"},
+		{p.Answers("s1", ""), "s1", "", "plant/takt/responses/s1"},
+		{"plant/takt/responses/s1/a/b", "s1", "a/b", "plant/takt/responses/s1/(token)"},
+		{"takt/responses/s1/abc", "", "", "takt/responses/s1/abc"},
+		{"plant/takt/cell/events", "", "", "plant/takt/cell/events"},
+	} {
+		if instance, token := p.AnsweredOn(test.topic); instance != test.instance || token != test.token {
+			t.Errorf("%s: %q %q", test.topic, instance, token)
+		}
+		if got := p.Shown(test.topic); got != test.shown {
+			t.Errorf("%s: shown as %s", test.topic, got)
+		}
+	}
+}
