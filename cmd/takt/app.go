@@ -36,6 +36,7 @@ type cli struct {
 	Check    checkCmd    `cmd:"" help:"List broken invariants of store, streams and retained topics."`
 	Doctor   doctorCmd   `cmd:"" help:"Check that Redis and the broker are fit for Takt."`
 	Bench    benchCmd    `cmd:"" help:"Measure Takt on your Redis and your broker."`
+	ACL      aclCmd      `cmd:"" name:"acl" help:"Print the rights that your users need at the broker."`
 	Conf     configCmd   `cmd:"" name:"config" help:"Show the settings in force and where they come from."`
 	Version  versionCmd  `cmd:"" help:"Show the version."`
 	Docs     docsCmd     `cmd:"" hidden:"" help:"Write the reference pages."`

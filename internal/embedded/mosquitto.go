@@ -15,6 +15,7 @@ type MosquittoOptions struct {
 	Host   string    // address to listen on; "" = 127.0.0.1
 	Port   int       // 0 = a free one
 	Config []string  // more configuration lines, winning over ours
+	Listen []string  // configuration lines of the listener, such as its certificates
 	Stdout io.Writer // what the broker says; nil = nowhere
 }
 
@@ -61,6 +62,6 @@ func mosquittoConfig(o MosquittoOptions, dir string, port int) string {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	lines = append(lines, fmt.Sprintf("listener %d %s", port, host))
+	lines = append(append(lines, fmt.Sprintf("listener %d %s", port, host)), o.Listen...)
 	return strings.Join(lines, "\n") + "\n"
 }
