@@ -106,8 +106,13 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	if a := snap.Acceptance; a != nil {
 		r.opt.limit(a)
 	}
+	if snap.Execution != nil && !snap.Execution.Terminal() {
+		if err := r.store.SyncInstallationTime(ctx); err != nil {
+			return cloudevent.Event{}, err
+		}
+	}
 	now := r.store.Now()
-	change, err := req.decide(snap, now)
+	change, err := req.decide(snap, now, r.store.InstallationTime())
 	if err != nil {
 		return cloudevent.Event{}, err
 	}

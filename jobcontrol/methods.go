@@ -31,8 +31,8 @@ type existsError struct {
 func (e *existsError) Unwrap() error { return e.error }
 
 // decide is what a job method does to what is stored: spec/machinery-jobs 2.4, existence first, then state, then
-// acceptance. It is pure; the caller adds the reply and commits.
-func (req *request) decide(snap *jobstore.Snapshot, now time.Time) (jobstore.Change, error) {
+// acceptance. It is pure; the caller adds the reply and commits. now is the date, installation the time of recipes.
+func (req *request) decide(snap *jobstore.Snapshot, now, installation time.Time) (jobstore.Change, error) {
 	before, err := req.before(snap.Job)
 	if err != nil {
 		return jobstore.Change{}, err
@@ -56,7 +56,7 @@ func (req *request) decide(snap *jobstore.Snapshot, now time.Time) (jobstore.Cha
 	if next.Top == isa95.AllowedToStart && before.Top != isa95.AllowedToStart {
 		change.Work = append(change.Work, jobstore.WorkStart) // Start as well as StoreAndStart (E-S4)
 	}
-	req.reachRecipe(snap, now, &change)
+	req.reachRecipe(snap, installation, &change)
 	if next.Clearable() {
 		change.Response = jobstore.NewResponse(snap.Job, change.Execution, next, now)
 	}

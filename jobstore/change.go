@@ -305,7 +305,7 @@ func (w *writer) commands() error {
 			return err
 		}
 		w.c.XAdd(w.store.keys.SfcOutbox(), 0, "scope", w.scope, "job_id", w.id, "command", string(text))
-		key, keep := w.store.keys.SfcCommand(command.ID), routeTTL(command, w.change.Now)
+		key, keep := w.store.keys.SfcCommand(command.ID), routeTTL(command, w.store.InstallationTime())
 		if command.Again { // its deadline is a later one if the job was paused
 			w.c.Expire(key, keep)
 			continue

@@ -138,13 +138,18 @@ func (c *checker) timers(ctx context.Context) error {
 	if !ok {
 		return err
 	}
+	ahead, err := s.clockOffset(ctx)
+	if err != nil {
+		return c.failed(s.keys.SfcClock(), err)
+	}
+	now := s.Now().Add(-ahead)
 	set := make(map[string]bool, len(timers))
 	for _, t := range timers {
 		set[t.Member] = true
 		if x := c.executions[t.Member]; !c.unreadable(s.keys.SfcExecution(t.Member)) && (x == nil || x.Terminal()) {
 			c.violation(s.keys.SfcTimers(), nextReport, "names %s, which has no running recipe", t.Member)
 		}
-		if late := s.Now().Sub(time.UnixMilli(int64(t.Score))); late > c.grace {
+		if late := now.Sub(time.UnixMilli(int64(t.Score))); late > c.grace {
 			c.violation(s.keys.SfcTimers(), nextWait, "the timer of %s is %v late", t.Member, late.Round(time.Second))
 		}
 	}

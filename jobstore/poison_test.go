@@ -193,7 +193,7 @@ func TestPoisonInTheOutbox(t *testing.T) {
 	odd := s.odd("ODD trouble")
 	tries := 0
 	s.live(func(ctx context.Context) error {
-		return s.RunOutbox(ctx, 1, func(_ context.Context, c recipe.Command) error {
+		return s.RunOutbox(ctx, 1, nil, func(_ context.Context, c recipe.Command) error {
 			if c.ID != x.Actions[0].CommandID {
 				return nil
 			}

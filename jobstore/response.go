@@ -24,7 +24,14 @@ func NewResponse(o *StoredOrder, x *recipe.Execution, end isa95.State, now time.
 	if x == nil {
 		return r
 	}
-	r.StartTime = rfc3339(time.UnixMilli(x.StartedAt))
+	start := time.UnixMilli(x.StartedAt)
+	if x.BegunAt != 0 {
+		start = time.UnixMilli(x.BegunAt)
+	}
+	r.StartTime = rfc3339(start)
+	if now.Before(start) { // by the clock of another process
+		r.EndTime = r.StartTime
+	}
 	for _, result := range x.Results() {
 		r.JobResponseData = append(r.JobResponseData, isa95.Parameter{ID: result.ID, Value: result.Value})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/clock"
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/redis"
@@ -101,10 +102,15 @@ type Store struct {
 	opt    Options
 	log    *slog.Logger
 	worker *stream.Worker
-	offset atomic.Int64 // of the server's clock against ours, nanoseconds
 	alarm  *redis.Alarm
 
 	contents contentGuesses
+
+	wall         clock.Wall         // what the server's clock says
+	installation clock.Installation // what due times are judged by
+	dueMu        sync.Mutex
+	dueAt        moment        // of the last call of Due
+	dueTrip      time.Duration // its round trip
 
 	commits  atomic.Int64 // changes that were written, for suspects
 	suspects suspects
@@ -128,7 +134,11 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	}
 	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), suspects: suspects{patience: opt.Patience}}
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
-	if err := s.syncClock(ctx); err != nil {
+	err = s.Ping(ctx)
+	if err == nil {
+		err = s.SyncInstallationTime(ctx)
+	}
+	if err != nil {
 		rdb.Close()
 		return nil, err
 	}
@@ -150,24 +160,19 @@ func (s *Store) RunWorker(ctx context.Context) error {
 }
 
 // Ping says whether Redis answers.
-func (s *Store) Ping(ctx context.Context) error { return s.syncClock(ctx) }
-
-// Now is the server's time, by which all deadlines are judged: this process' clock corrected by what was
-// last learnt from Redis.
-func (s *Store) Now() time.Time {
-	return time.Now().Add(time.Duration(s.offset.Load()))
-}
-
-func (s *Store) syncClock(ctx context.Context) error {
+func (s *Store) Ping(ctx context.Context) error {
+	sent := time.Now()
 	server, err := redis.ServerTime(ctx, s.rdb)
 	if err != nil {
 		return fmt.Errorf("jobstore: read the server's clock: %w", err)
 	}
-	s.learnTime(server)
+	s.wall.Learn(server, sent, time.Now())
 	return nil
 }
 
-func (s *Store) learnTime(server time.Time) { s.offset.Store(int64(time.Until(server))) }
+// Now is the date, by the clock of the server as it was last heard, for documents and messages. It never steps back within a
+// process. Deadlines are judged by InstallationTime.
+func (s *Store) Now() time.Time { return s.wall.Now(time.Now()) }
 
 // ErrConflict: another writer came first and nothing was written. Load and decide again.
 var ErrConflict = commit.ErrConflict

@@ -83,10 +83,15 @@ func (s *Store) RunWork(ctx context.Context, slots int, h WorkHandler) error {
 }
 
 // RunOutbox hands the equipment commands of the outbox to send, up to slots at once. An entry leaves the outbox when
-// send returns nil; any error but ErrUnusable makes it be tried again.
-func (s *Store) RunOutbox(ctx context.Context, slots int, send func(context.Context, recipe.Command) error) error {
+// send returns nil; any error but ErrUnusable makes it be tried again. While open says false none is begun: others send them. nil = it
+// always is; open must not block.
+func (s *Store) RunOutbox(ctx context.Context, slots int, open func() bool, send func(context.Context, recipe.Command) error) error {
+	var closed func(int) bool
+	if open != nil {
+		closed = func(int) bool { return !open() }
+	}
 	return s.run(ctx, &stream.Group{
-		Streams: []string{s.keys.SfcOutbox()}, Name: groupOutbox, Slots: slots,
+		Streams: []string{s.keys.SfcOutbox()}, Name: groupOutbox, Slots: slots, Closed: closed,
 		Handle: func(ctx context.Context, e *stream.Entry) (stream.Result, error) {
 			var command recipe.Command
 			if err := json.Unmarshal([]byte(e.Fields["command"]), &command); err != nil {

@@ -78,7 +78,7 @@ func TestOutboxesLeaveNoGhosts(t *testing.T) {
 	var sent []string
 	tries := 0
 	s.live(func(ctx context.Context) error {
-		return s.RunOutbox(ctx, 8, func(_ context.Context, c recipe.Command) error {
+		return s.RunOutbox(ctx, 8, nil, func(_ context.Context, c recipe.Command) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if tries++; tries == 5 {
@@ -268,7 +268,7 @@ func TestDue(t *testing.T) {
 	for range 4 {
 		callers.Go(func() {
 			for range 3 {
-				got, err := s.Due(t.Context(), 2, time.Minute)
+				got, err := s.Due(t.Context(), 2, time.Minute, true)
 				if err != nil {
 					t.Error(err)
 				}
@@ -285,15 +285,15 @@ func TestDue(t *testing.T) {
 	if want := []string{"JO-0", "JO-1", "JO-2", "JO-3", "JO-4"}; !slices.Equal(all, want) {
 		t.Errorf("handed out %v, want each once", all)
 	}
-	if got, err := s.Due(t.Context(), 10, time.Minute); err != nil || len(got) != 0 {
+	if got, err := s.Due(t.Context(), 10, time.Minute, true); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 	s.do("ZADD", s.keys.SfcTimers(), fmt.Sprint(now), "JO-9")
-	if got, err := s.Due(t.Context(), 10, time.Millisecond); err != nil || len(got) != 1 {
+	if got, err := s.Due(t.Context(), 10, time.Millisecond, true); err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	eventually(t, "it is handed out again", func() bool {
-		got, err := s.Due(t.Context(), 10, time.Minute)
+		got, err := s.Due(t.Context(), 10, time.Minute, true)
 		return err == nil && slices.Equal(got, []isa95.JobOrderID{"JO-9"})
 	})
 	if err := s.DropTimer(t.Context(), "JO-9"); err != nil {

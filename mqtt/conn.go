@@ -27,6 +27,7 @@ type Conn struct {
 	changed   chan struct{} // closed and replaced whenever what follows changes
 	link      *link         // the connection, nil when down
 	ready     bool          // link is up and every subscription granted
+	readyAt   time.Time     // since when
 	facts     Facts
 	failure   error           // of the last attempt to connect
 	ctx       context.Context // of Run, given to handlers; nil before
@@ -153,7 +154,12 @@ func (c *Conn) nowReady(l *link) {
 	if !l.up() {
 		return
 	}
-	c.set(func() { c.ready, c.failure, c.facts.RefusedFilters = true, nil, nil })
+	c.set(func() {
+		if !c.ready {
+			c.readyAt = time.Now()
+		}
+		c.ready, c.failure, c.facts.RefusedFilters = true, nil, nil
+	})
 	c.mu.Lock()
 	call := slices.Clone(c.onConnect)
 	c.mu.Unlock()
@@ -166,6 +172,21 @@ func (c *Conn) nowReady(l *link) {
 // ctx ended first, or Run (ErrClosed); it tells why the last attempt failed.
 func (c *Conn) Ready(ctx context.Context) error {
 	return c.await(ctx, func() bool { return c.ready })
+}
+
+// settled is how long a connection must have been ready for Receiving: by then the broker has sent what it kept.
+const settled = time.Second
+
+// Receiving says whether messages come in: all subscriptions have been granted for a second, and the broker has been heard within the
+// keep-alive and half of it. It is false while the broker may hold messages back that it has for us. It does not block.
+func (c *Conn) Receiving() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ready || !c.link.up() || time.Since(c.readyAt) < settled {
+		return false
+	}
+	heard := c.link.wire.heard.Load()
+	return heard != nil && time.Since(*heard) < c.link.facts.KeepAlive*3/2
 }
 
 // connected waits until there is a connection, with all subscriptions or not.

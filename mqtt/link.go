@@ -22,6 +22,7 @@ type link struct {
 	inflow  *inflow
 	failed  chan error // what the library says when the connection breaks; capacity 1
 	ending  ending     // set by whyLost
+	wire    *wire
 
 	dispatching sync.WaitGroup
 }
@@ -51,8 +52,9 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 
 	l := &link{session: newSession(c.begin), inflow: newInflow(), failed: make(chan error, 1)}
 	// The library sees no deliveries (see wire): it needs no handler for them.
+	l.wire = newWire(network, l.arrived, l.session.acknowledged)
 	l.client = paho.NewClient(paho.ClientConfig{
-		Conn:               newWire(network, l.arrived, l.session.acknowledged),
+		Conn:               l.wire,
 		Session:            l.session,
 		PacketTimeout:      max(c.o.ConnectTimeout, c.o.PublishTimeout),
 		OnServerDisconnect: func(*paho.Disconnect) {}, // the session has it

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/eclipse/paho.golang/packets"
 )
@@ -25,6 +26,8 @@ type wire struct {
 
 	in   *bufio.Reader
 	left int // bytes the library has still to read of its packet
+
+	heard atomic.Pointer[time.Time] // when the last packet came
 
 	out     *bufio.Writer
 	mu      sync.Mutex
@@ -53,6 +56,10 @@ func (w *wire) Read(p []byte) (int, error) {
 // nextPacket handles a packet itself, or sets left for the library to read what it is.
 func (w *wire) nextPacket() error {
 	header, length, err := w.fixedHeader()
+	if err == nil {
+		now := time.Now()
+		w.heard.Store(&now)
+	}
 	switch {
 	case err != nil:
 		return err

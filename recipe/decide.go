@@ -33,6 +33,16 @@ type Order struct {
 type Docs struct {
 	Execution *Execution
 	Mailboxes map[string]*Mailbox
+	Intake    Intake
+}
+
+// Intake is what a decision about a time-out must know of those who take the answers. The
+// zero value says that they always could, and that the caller sent every command itself.
+type Intake struct {
+	// Resumed is since when, in installation time, answers can be taken without a break.
+	Resumed time.Time
+	// Sent says whether the caller itself sent the command with that id; nil: it did.
+	Sent func(commandID string) bool
 }
 
 // Answer is the equipment's answer to the command CommandID: a Result, or an Error.
@@ -82,6 +92,7 @@ type decision struct {
 	commands []Command
 	now      int64 // Unix ms
 	cache    *cache
+	intake   Intake
 	entered  int   // steps entered in this decision
 	wake     int64 // when a condition over step.t is to be looked at again
 	note     string
@@ -211,7 +222,7 @@ func stale(docs Docs, why string) Outcome {
 func (p *Program) decide(o *Order, docs Docs, now time.Time) *decision {
 	d := &decision{
 		p: p, o: o, x: docs.Execution.Clone(), now: now.UnixMilli(),
-		mail: maps.Clone(docs.Mailboxes), own: map[string]bool{}, cache: newCache(),
+		mail: maps.Clone(docs.Mailboxes), own: map[string]bool{}, cache: newCache(), intake: docs.Intake,
 	}
 	if d.mail == nil {
 		d.mail = map[string]*Mailbox{}
@@ -290,6 +301,7 @@ func (d *decision) timers() {
 			continue
 		}
 		switch {
+		case e.Deadline != 0 && e.Deadline <= d.now && d.lastCall(action, e):
 		case e.Deadline != 0 && e.Deadline <= d.now:
 			what := "no answer"
 			if e.State == ActionWaiting {
@@ -301,6 +313,35 @@ func (d *decision) timers() {
 			d.send(action, e, true)
 		}
 	}
+}
+
+// redelivery is one round of redelivery: how long equipment and broker have to bring an
+// answer again.
+func redelivery(action *Action) int64 {
+	return min(int64(action.TimeoutSeconds)*1000/3, 5000)
+}
+
+// lastCall puts a time-out off, and tells whether it did: once, by one round of redelivery,
+// if the answer or event may be on its way. That is so if nobody could take it since the
+// command was sent, or since the action waits, and if the caller did not send the command
+// itself. The command is sent again: equipment answers a repeated id once more.
+func (d *decision) lastCall(action *Action, e *ActionEntry) bool {
+	resumed, round := d.intake.Resumed.UnixMilli(), redelivery(action)
+	missed := !d.intake.Resumed.IsZero() && max(e.SentAt, e.DispatchedAt) <= resumed
+	if e.State == ActionWaiting {
+		if missed && resumed+round > d.now {
+			e.Deadline = resumed + round
+			return true
+		}
+		return false
+	}
+	unseen := !e.LastCall && d.intake.Sent != nil && !d.intake.Sent(e.CommandID)
+	if !missed && !unseen {
+		return false
+	}
+	e.LastCall, e.Deadline, e.ResendAt = true, d.now+round, 0
+	d.send(action, e, true)
+	return true
 }
 
 // entry is the entry of the i-th action of the recipe.

@@ -11,8 +11,9 @@ import (
 // (spec B.1). The members down to Error are the page's and are written first, in its
 // order, nulls included; the others are Takt's own, which other readers ignore.
 //
-// All times are milliseconds of Unix time in UTC; 0 is written as null and means "not
-// set". A value is never shared between goroutines while it is changed: the decisions and
+// All times but BegunAt are installation time, in milliseconds; 0 is written as null and
+// means "not set". Installation time is the wall clock less the time in which nobody could
+// take answers and less the steps of the clock. A value is never shared between goroutines while it is changed: the decisions and
 // the methods of this file work on clones.
 type Execution struct {
 	JobID         string
@@ -28,6 +29,7 @@ type Execution struct {
 
 	Recipe    string // SHA-256 of the recipe text that runs (E-S24)
 	StartedAt int64
+	BegunAt   int64 // StartedAt by the wall clock; 0: StartedAt is by the wall clock
 	EndedAt   int64 // when Completed or Failed was set
 	Paused    bool
 	PausedAt  int64
@@ -66,6 +68,8 @@ type ActionEntry struct {
 	Deadline     int64
 	ResendAt     int64 // when the command is sent again under the same id
 	Left         int64 // what was left of Deadline, in ms, when the job was paused
+	SentAt       int64 // when the command was last sent again; 0: not since DispatchedAt
+	LastCall     bool  // the command was sent once more at its deadline, which was put off for that
 }
 
 // StepEntry is Takt's record of one step or branch.

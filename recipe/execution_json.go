@@ -42,6 +42,7 @@ func (x *Execution) Encode() []byte {
 	w.string("recipe", x.Recipe)
 	w.key("started_at")
 	w.buf = strconv.AppendInt(w.buf, x.StartedAt, 10)
+	w.number("begun_at", x.BegunAt)
 	w.number("ended_at", x.EndedAt)
 	w.flag("paused", x.Paused)
 	w.number("paused_at", x.PausedAt)
@@ -83,6 +84,8 @@ func (w *writer) action(a *ActionEntry) {
 	w.number("deadline", a.Deadline)
 	w.number("resend_at", a.ResendAt)
 	w.number("left", a.Left)
+	w.number("sent_at", a.SentAt)
+	w.flag("last_call", a.LastCall)
 	w.close('}')
 }
 
@@ -215,6 +218,7 @@ func (d *documentReader) execution(n *node) *Execution {
 		Error:         d.string(n, "error"),
 		Recipe:        d.string(n, "recipe"),
 		StartedAt:     d.number(n, "started_at"),
+		BegunAt:       d.number(n, "begun_at"),
 		EndedAt:       d.number(n, "ended_at"),
 		Paused:        d.boolean(n, "paused"),
 		PausedAt:      d.number(n, "paused_at"),
@@ -247,6 +251,8 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 		Deadline:     d.number(n, "deadline"),
 		ResendAt:     d.number(n, "resend_at"),
 		Left:         d.number(n, "left"),
+		SentAt:       d.number(n, "sent_at"),
+		LastCall:     d.boolean(n, "last_call"),
 	}
 	if a.CommandID == "" {
 		if id := d.string(n, "correlation_id"); uuid.Validate(id) == nil {

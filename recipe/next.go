@@ -267,6 +267,7 @@ func (d *decision) push(action *Action, e *ActionEntry) {
 	e.DispatchedAt = d.now
 	e.Deadline = d.now + int64(action.TimeoutSeconds)*1000
 	e.ResendAt = d.resendAt(action, e.Deadline)
+	e.SentAt, e.LastCall = 0, false
 	d.send(action, e, false)
 }
 
@@ -279,6 +280,9 @@ func (d *decision) resendAt(action *Action, deadline int64) int64 {
 }
 
 func (d *decision) send(action *Action, e *ActionEntry, again bool) {
+	if again {
+		e.SentAt = d.now
+	}
 	d.commands = append(d.commands, Command{
 		ID: e.CommandID, JobID: d.x.JobID, Scope: d.x.Scope, Action: e.Name, TypeID: action.TypeID,
 		CorrelationID: d.x.CorrelationID, Attempt: e.Attempt, Iteration: e.Iteration,

@@ -34,7 +34,7 @@ func (e *Engine) abort(ctx context.Context, id isa95.JobOrderID, reason string, 
 		Item:       item, Now: e.store.Now(),
 	}
 	if x := snap.Execution; x != nil && !x.Terminal() {
-		change.Execution = x.Abort(reason, change.Now)
+		change.Execution = x.Abort(reason, e.store.InstallationTime())
 		change.CorrelationID = x.CorrelationID
 		change.Mailboxes = forget(snap, string(id))
 		change.Response = jobstore.NewResponse(snap.Job, change.Execution, state, change.Now)

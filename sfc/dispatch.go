@@ -20,7 +20,7 @@ import (
 // runOutbox sends what the outbox holds. A command leaves it once the broker has it, so a process or broker that dies
 // in between costs a repetition under the same id, and nothing else (W3, W4).
 func (e *Engine) runOutbox(ctx context.Context) error {
-	return e.store.RunOutbox(ctx, e.opt.Slots, e.dispatch)
+	return e.store.RunOutbox(ctx, e.opt.Slots, e.opt.Intake, e.dispatch)
 }
 
 // dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come
@@ -34,7 +34,7 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	if err != nil {
 		return err
 	}
-	now := e.store.Now()
+	now := e.store.InstallationTime()
 	if reason := obsolete(snap, c, now); reason != "" {
 		e.log.Info("command not sent", "job", c.JobID, "action", c.Action, "command", c.ID, "why", reason)
 		e.count(OpDispatch, Dropped)
@@ -52,7 +52,7 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 		c.Token = route.Token
 	}
 	e.routes.put(c.ID, route)
-	err = e.commander.PublishEvent(ctx, e.topic("equipment", c.Scope, "commands"), e.command(c, body, now))
+	err = e.commander.PublishEvent(ctx, e.topic("equipment", c.Scope, "commands"), e.command(c, body, e.store.Now(), now))
 	switch {
 	case err == nil:
 		e.count(OpDispatch, OK)
@@ -90,10 +90,11 @@ func encodeBody(c recipe.Command) ([]byte, error) {
 }
 
 // command is c on the wire (design 4): its id is what the answer names as its cause, and its response topic proves that the answer is from where it went.
-func (e *Engine) command(c recipe.Command, body []byte, now time.Time) cloudevent.Event {
+// recorded is the date, now is installation time.
+func (e *Engine) command(c recipe.Command, body []byte, recorded, now time.Time) cloudevent.Event {
 	ev := cloudevent.Event{
 		ID: c.ID, Source: e.opt.Source, SpecVersion: cloudevent.SpecVersion, Type: c.TypeID, Subject: c.Scope,
-		RecordedTime: cloudevent.FormatTime(now), CorrelationID: c.CorrelationID,
+		RecordedTime: cloudevent.FormatTime(recorded), CorrelationID: c.CorrelationID,
 		DataContentType: cloudevent.ContentTypeJSON, Data: body,
 		Delivery: cloudevent.Delivery{ResponseTopic: topics.Prefix(e.opt.TopicPrefix).Answers(e.opt.Instance, string(c.Token))},
 	}

@@ -39,6 +39,10 @@ type Options struct {
 	ProgramBytes int // compiled recipes; default 64 MiB
 	RouteBytes   int // the jobs of unanswered commands, and again as much for the recipes of running jobs; default 16 MiB
 
+	// Intake says whether answers of equipment can reach this process now. While it says false, the process sends no commands, judges no
+	// timers, and lets no time pass for them. It must not block. nil = they always can.
+	Intake func() bool
+
 	// Count is called for everything that was done or refused; see Counted. nil = nobody counts. It must not block.
 	Count func(Counted)
 	Log   *slog.Logger // default slog.Default()

@@ -68,7 +68,7 @@ func (e *Engine) pull(ctx context.Context, scope isa95.Scope, ev cloudevent.Even
 		}
 		pulled := recipe.PullEvent{
 			ID: ev.ID, Source: ev.Source, Subject: ev.Subject, CorrelationID: ev.CorrelationID, Data: ev.Data,
-			Until: e.store.Now().Add(e.opt.MailboxRetention).UnixMilli(),
+			Until: e.store.InstallationTime().Add(e.opt.MailboxRetention).UnixMilli(),
 		}
 		waiting, ok := box.Match(pulled, string(scope), string(snap.Owner))
 		if !ok {

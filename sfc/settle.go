@@ -130,7 +130,7 @@ type situation struct {
 	program *recipe.Program
 	order   recipe.Order
 	docs    recipe.Docs
-	now     time.Time
+	now     time.Time // installation time
 }
 
 // settle carries one event out: loads, decides, commits. It returns nil when the event is settled, ErrConflict when
@@ -162,8 +162,8 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 		return nil
 	}
 	s := situation{
-		program: program, order: order(job), now: e.store.Now(),
-		docs: recipe.Docs{Execution: x, Mailboxes: snap.Mailboxes},
+		program: program, order: order(job), now: e.store.InstallationTime(),
+		docs: recipe.Docs{Execution: x, Mailboxes: snap.Mailboxes, Intake: e.intake()},
 	}
 	if job.State.Top == isa95.Interrupted { // recorded only, whoever interrupted it
 		s.docs.Execution = x.Pause(s.now)
@@ -178,7 +178,7 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 		}
 		out = recipe.Outcome{Docs: recipe.Docs{Execution: s.docs.Execution}, Due: s.docs.Execution.Due(), Phase: recipe.PhaseRunning}
 	}
-	change, err := consequence(snap, out, s.now)
+	change, err := consequence(snap, out, e.store.Now())
 	if err != nil {
 		return err
 	}
@@ -192,6 +192,14 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 	}
 	e.done(snap.JobOrderID, x, out)
 	return nil
+}
+
+// intake is what this process knows of those who take the answers.
+func (e *Engine) intake() recipe.Intake {
+	return recipe.Intake{Resumed: e.store.Resumed(), Sent: func(commandID string) bool {
+		_, ok := e.routes.get(commandID)
+		return ok
+	}}
 }
 
 // done counts what a commit carried out.

@@ -120,14 +120,15 @@ func snapJob(snap *jobstore.Snapshot) *jobstore.StoredOrder {
 // begin commits the start. The text of the recipe is kept with the execution: whatever becomes of the work master, the
 // order goes on as it began (E-S24).
 func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) error {
-	now, job := e.store.Now(), p.snap.Job
+	now, begin, job := e.store.Now(), e.store.InstallationTime(), p.snap.Job
 	state, ok := isa95.Next(job.State, isa95.Run)
 	if !ok {
 		return fmt.Errorf("sfc: job order %s is %s, and no Run leads out of that", item.JobOrderID, job.State)
 	}
 	seed := e.draw()
-	out := p.program.Start(order(job), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, now)
+	out := p.program.Start(order(job), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, begin)
 	x := out.Docs.Execution
+	x.BegunAt = now.UnixMilli()
 	change := jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Run, State: state},
 		Execution:  x, Due: out.Due, Commands: withTokens(out.Commands, seed), Recipe: p.snap.WorkMaster.Data,

@@ -12,7 +12,7 @@ import (
 )
 
 // runTimers looks for timers that are due: time-outs, commands to send again, conditions over time. They lie in Redis
-// and are judged by its clock, so they outlive every process (E-S11).
+// and are judged by installation time, so they outlive every process (E-S11) and no outage counts.
 func (e *Engine) runTimers(ctx context.Context) error {
 	quiet := false // an outage is told once
 	for {
@@ -39,7 +39,7 @@ func (e *Engine) runTimers(ctx context.Context) error {
 // tickDue handles the timers that are due, at most Slots, and says how many there were. A timer whose handling fails
 // is due again after TimerHold.
 func (e *Engine) tickDue(ctx context.Context) (int, error) {
-	due, err := e.store.Due(ctx, e.opt.Slots, e.opt.TimerHold)
+	due, err := e.store.Due(ctx, e.opt.Slots, e.opt.TimerHold, e.opt.Intake == nil || e.opt.Intake())
 	if err != nil {
 		return 0, err
 	}

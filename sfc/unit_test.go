@@ -42,7 +42,7 @@ func TestCommandOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev := e.command(c, body, now)
+	ev := e.command(c, body, now, now)
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
 	out.SetEscapeHTML(false)
@@ -77,11 +77,11 @@ func TestCommandExpires(t *testing.T) {
 	for left, want := range map[time.Duration]int{
 		time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2, 20 * time.Second: 20, -time.Second: 1,
 	} {
-		if got := e.command(recipe.Command{Deadline: now.Add(left)}, nil, now).ExpiryInterval; got != want {
+		if got := e.command(recipe.Command{Deadline: now.Add(left)}, nil, now, now).ExpiryInterval; got != want {
 			t.Errorf("%v before the deadline it expires after %d s, want %d", left, got, want)
 		}
 	}
-	if got := e.command(recipe.Command{}, nil, now).ExpiryInterval; got != 0 {
+	if got := e.command(recipe.Command{}, nil, now, now).ExpiryInterval; got != 0 {
 		t.Errorf("without deadline: %d", got)
 	}
 }

@@ -81,7 +81,9 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	defer store.Close()
 
 	// Two connections, each with its own client id (D4, E-P14): acknowledgements of one direction never wait for the other.
-	receive, err := mqtt.New(cfg.mqttOptions(receiveClient(instance), sc.SessionExpiry, log))
+	receiving := cfg.mqttOptions(receiveClient(instance), sc.SessionExpiry, log)
+	receiving.KeepAlive = intakeKeepAlive
+	receive, err := mqtt.New(receiving)
 	if err != nil {
 		return err
 	}
@@ -105,6 +107,10 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	}
 	return lifecycle.Run(ctx, sc.Drain, stages...)
 }
+
+// intakeKeepAlive is that of the connection which takes the answers of equipment: a broker that is silent for half as long again takes no
+// part of any time-out.
+const intakeKeepAlive = 5 * time.Second
 
 // openWhenUp waits for a Redis that is away, for a process may start before it; what will never work fails at once.
 func openWhenUp(ctx context.Context, o jobstore.Options, log *slog.Logger) (*jobstore.Store, error) {
@@ -149,7 +155,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	if has(roleEngine) {
 		p.engine = sfc.New(p.store, p.publish, sfc.Options{
-			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain,
+			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.receive.Receiving,
 			Count: func(c sfc.Counted) { p.metrics.Recipe(string(c.Operation), string(c.Result)) }, Log: p.log,
 		})
 		work["recipes"] = p.engine.Run

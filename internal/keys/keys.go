@@ -83,6 +83,7 @@ func (k Keys) EventResponder() string { return k.key("event:responder:list") }
 func (k Keys) SfcWork() string                 { return k.key("sfc:work") }
 func (k Keys) SfcOutbox() string               { return k.key("sfc:outbox") }
 func (k Keys) SfcTimers() string               { return k.key("sfc:timers") }
+func (k Keys) SfcClock() string                { return k.key("sfc:clock") }
 func (k Keys) SfcActiveJobs() string           { return k.key("sfc:active-jobs") }
 func (k Keys) SfcExecution(job string) string  { return k.key("sfc:execution", job) }
 func (k Keys) SfcCommand(id string) string     { return k.key("sfc:cmd", id) }

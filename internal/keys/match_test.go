@@ -123,6 +123,7 @@ func TestMatch(t *testing.T) {
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",
 		"intake:dead":                        "intake:dead",
+		"sfc:clock":                          "sfc:clock",
 		"sfc:outbox:dead":                    "{stream}:dead",
 		"event:receiver:list:dead":           "{stream}:dead",
 		"event:responder:list:dead":          "{stream}:dead",

@@ -1,0 +1,39 @@
+package mqtt_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mqtt"
+)
+
+// find-O2: a connection receives only while the broker is heard: not before it is there, not once it is cut, and not while it swallows everything, of which
+// only silence tells.
+func TestReceiving(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	proxy := testenv.CountingProxy(t, b.URL)
+	c := newConn(t, proxy.URL, "recv", withSession, func(o *mqtt.Options) { o.KeepAlive = time.Second })
+	if err := c.Subscribe(t.Context(), mqtt.Subscription{Filter: "a", QoS: 1, Handle: func(context.Context, *mqtt.Inbound) {}}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Receiving() {
+		t.Error("receives before it is connected")
+	}
+	run(t, c.Run)
+	ready(t, c)
+	if c.Receiving() {
+		t.Error("receives at once: what the broker kept has not come yet")
+	}
+	eventually(t, "it receives", c.Receiving)
+	proxy.Stall(true)
+	eventually(t, "silence is noticed", func() bool { return !c.Receiving() })
+	proxy.Stall(false)
+	eventually(t, "it receives again", c.Receiving)
+	proxy.Refuse(true)
+	proxy.Cut()
+	eventually(t, "the loss is noticed", func() bool { return !c.Receiving() })
+	proxy.Refuse(false)
+	eventually(t, "it receives on the next connection", c.Receiving)
+}
