@@ -29,6 +29,7 @@ type Change struct {
 	Recipe    []byte
 	Mailboxes map[string]*recipe.Mailbox // by TypeId, those that changed
 	Commands  []recipe.Command           // for the equipment
+	Taken     []recipe.PullEvent         // out of the mailboxes: if they come again they are handled
 
 	Work []string // for the recipe engine: WorkStart, WorkResume
 
@@ -123,6 +124,7 @@ func (w *writer) build() error {
 		return err
 	}
 	w.mailboxes()
+	w.taken()
 	for _, verb := range w.change.Work {
 		w.c.XAdd(w.store.keys.SfcWork(), 0, "action", verb, "job_id", w.id, "scope", w.scope)
 	}
@@ -319,6 +321,7 @@ func (w *writer) commands() error {
 	return nil
 }
 
+// routeTTL is how long the route of c is kept; now is installation time.
 func routeTTL(c recipe.Command, now time.Time) time.Duration {
 	return max(c.Deadline.Sub(now), 0) + commandTTL
 }
@@ -332,12 +335,23 @@ func (w *writer) mailboxes() {
 		case !box.Empty():
 			ttl := time.Duration(0)
 			if len(box.Waiting) == 0 {
-				ttl = w.store.opt.MailboxRetention
+				ttl = mailboxTTL
 			}
 			w.c.Set(key, box.Encode(), ttl)
 		case read != nil:
 			w.c.Del(key)
 		}
+	}
+}
+
+// mailboxTTL is how long a mailbox without waiting actions stays after its last change: longer than any event in it is of use.
+const mailboxTTL = recipe.MailboxHold + time.Hour
+
+// taken marks early events as seen. Until an action has one, the mailbox is what says that it came: so an event is never taken for
+// handled that is no longer kept.
+func (w *writer) taken() {
+	for _, ev := range w.change.Taken {
+		w.c.Set(w.store.keys.Dedupe(ev.Source, ev.ID), []byte(seenEvent), w.store.opt.ReplyRetention)
 	}
 }
 
@@ -392,7 +406,7 @@ func (s *Store) KeepRoute(ctx context.Context, c recipe.Command, fresh Route) (R
 	if err != nil {
 		return Route{}, err
 	}
-	set := s.rdb.B().Set().Key(key).Value(string(text)).Nx().Px(routeTTL(c, s.Now())).Build()
+	set := s.rdb.B().Set().Key(key).Value(string(text)).Nx().Px(routeTTL(c, s.InstallationTime())).Build()
 	if err := s.rdb.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return Route{}, fmt.Errorf("jobstore: route of command %s: %w", c.ID, err)
 	}

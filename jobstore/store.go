@@ -30,7 +30,6 @@ type Options struct {
 	Source                    string        // CloudEvents source of status events; default "urn:takt:" + Instance
 	EndStateRetention         time.Duration // documents of finished orders are kept so long; default 7 days
 	ReplyRetention            time.Duration // replies are kept for repeated commands; default 2 h
-	MailboxRetention          time.Duration // events that came early are kept; default 60 s
 	ChangeCap                 int64         // entries kept on each change stream, about; default 5000
 	EventExpiry               time.Duration // MessageExpiryInterval of status events; 0 = none
 	WorkerTTL                 time.Duration // another process takes over the work of a dead one after; default 10 s
@@ -49,7 +48,6 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.EndStateRetention, 7*24*time.Hour)
 	def(&o.ReplyRetention, 2*time.Hour)
-	def(&o.MailboxRetention, time.Minute)
 	def(&o.WorkerTTL, 10*time.Second)
 	def(&o.Patience, time.Minute)
 	if o.Prefix == "" {
@@ -78,7 +76,6 @@ func (o Options) validate() error {
 	}{
 		{"EndStateRetention", o.EndStateRetention, time.Second},
 		{"ReplyRetention", o.ReplyRetention, time.Second},
-		{"MailboxRetention", o.MailboxRetention, time.Second},
 		{"WorkerTTL", o.WorkerTTL, 100 * time.Millisecond},
 		{"Patience", o.Patience, time.Millisecond},
 	} {

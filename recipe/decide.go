@@ -76,7 +76,8 @@ type Outcome struct {
 	Docs             Docs
 	ChangedMailboxes []string // keys of Docs.Mailboxes, sorted; an Empty one is to be deleted
 	Commands         []Command
-	Due              time.Time // next timer of the execution, zero = none
+	Taken            []PullEvent // early events that actions got: they are handled now
+	Due              time.Time   // next timer of the execution, zero = none
 	Phase            Phase
 	Stale            bool   // the event changed nothing: there is nothing to commit
 	Note             string // for the log: why Stale, or how the run ended
@@ -90,6 +91,7 @@ type decision struct {
 	mail     map[string]*Mailbox
 	own      map[string]bool // mailboxes that are copies, so may be changed
 	commands []Command
+	taken    []PullEvent
 	now      int64 // Unix ms
 	cache    *cache
 	intake   Intake
@@ -256,6 +258,7 @@ func (d *decision) outcome() Outcome {
 	out := Outcome{
 		Docs:     Docs{Execution: d.x, Mailboxes: d.mail},
 		Commands: d.commands,
+		Taken:    d.taken,
 		Due:      d.x.Due(),
 		Phase:    d.x.Phase(),
 		Note:     d.note,
@@ -387,7 +390,7 @@ func (d *decision) forget(e *ActionEntry) {
 // expireMail drops early events past their time.
 func (d *decision) expireMail() {
 	for _, t := range d.p.types {
-		if slices.ContainsFunc(d.mailbox(t).Events, func(e PullEvent) bool { return e.Until <= d.now }) {
+		if d.mailbox(t).hasExpired(d.now) {
 			d.change(t).expire(d.now)
 		}
 	}
@@ -419,6 +422,7 @@ func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
 		return false
 	}
 	m := d.change(e.TypeID)
+	d.taken = append(d.taken, m.Events[i])
 	data, err := payload(m.Events[i].Data)
 	if err != nil {
 		data = nil // Keep lets none in

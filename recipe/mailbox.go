@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // maxEarly is how many early events a mailbox keeps; the oldest make room.
@@ -29,8 +30,16 @@ type Waiting struct {
 	Recipe        string `json:"recipe,omitempty"` // SHA of the recipe of the job
 }
 
-// PullEvent is an event from equipment. Until, in Unix ms, is how long it is kept for an
-// action that does not wait yet. JobID is the job that owns CorrelationID, "" when none
+// MailboxHold is how long after its Until an early event is kept for runs that had begun
+// when it came: one of their actions may come to wait for it.
+const MailboxHold = 24 * time.Hour
+
+// maxHeld is how many events past their Until a mailbox keeps; the oldest make room.
+const maxHeld = 32
+
+// PullEvent is an event from equipment. At is when it came, and Until how long it is kept for
+// an action that does not wait yet, both in installation time, ms. A run that had begun by
+// At may take it later too; At is 0 in what earlier versions kept. JobID is the job that owns CorrelationID, "" when none
 // does: such an event is for that job alone.
 type PullEvent struct {
 	ID            string          `json:"id"`
@@ -39,6 +48,7 @@ type PullEvent struct {
 	CorrelationID string          `json:"correlation_id,omitempty"`
 	JobID         string          `json:"job_id,omitempty"`
 	Data          json.RawMessage `json:"data,omitempty"`
+	At            int64           `json:"at,omitempty"`
 	Until         int64           `json:"until"`
 }
 
@@ -123,12 +133,13 @@ func (m *Mailbox) oldest(fits func(*Waiting) bool) (Waiting, bool) {
 
 // early finds the event that w would have been given, had it waited: one of its own
 // correlation id, else one of its asset, else one that fits anybody; of several the first
-// to arrive. Events past their time do not count. -1: there is none.
+// to arrive. Events past their time count only if they came after the run of w began. -1:
+// there is none.
 func (m *Mailbox) early(w Waiting, scope string, now int64) int {
 	best, rank := -1, 0
 	for i := range m.Events {
 		ev := &m.Events[i]
-		if ev.Until <= now {
+		if ev.Until <= now && (ev.At == 0 || ev.At < w.Since) {
 			continue
 		}
 		asset := ev.asset(scope)
@@ -150,11 +161,16 @@ func (m *Mailbox) early(w Waiting, scope string, now int64) int {
 }
 
 // Keep puts an event that came early into m, for belongs (see Match) if that is not "".
-// It reports false, and keeps nothing, if m has the event already (source and id) or its
+// If m has the event already (source and id), its time begins anew once it is over. Keep
+// reports false, and changes nothing, if m has the event and its time is not over, or if its
 // payload is not JSON, too deep or too long. Call it on a Clone.
 func (m *Mailbox) Keep(ev PullEvent, belongs string) bool {
-	if slices.ContainsFunc(m.Events, func(e PullEvent) bool { return e.ID == ev.ID && e.Source == ev.Source }) {
-		return false
+	if i := slices.IndexFunc(m.Events, func(e PullEvent) bool { return e.ID == ev.ID && e.Source == ev.Source }); i >= 0 {
+		if m.Events[i].Until > ev.At {
+			return false
+		}
+		m.Events[i].Until = ev.Until
+		return true
 	}
 	data, err := payload(ev.Data)
 	if err != nil {
@@ -176,9 +192,38 @@ func (m *Mailbox) Forget(job string) bool {
 	return len(m.Waiting) != before
 }
 
-// expire removes the events past their time and tells whether there were any.
-func (m *Mailbox) expire(now int64) bool {
-	before := len(m.Events)
-	m.Events = slices.DeleteFunc(m.Events, func(e PullEvent) bool { return e.Until <= now })
-	return len(m.Events) != before
+// expired says which events no run can take any more, or only one of many: those past
+// their time by MailboxHold, or without At, and of the others past their time all but the
+// last maxHeld.
+func (m *Mailbox) expired(now int64) func(*PullEvent) bool {
+	held := 0
+	for i := range m.Events {
+		if m.Events[i].Until <= now {
+			held++
+		}
+	}
+	return func(e *PullEvent) bool {
+		if e.Until > now {
+			return false
+		}
+		held--
+		return e.At == 0 || e.Until+MailboxHold.Milliseconds() <= now || held >= maxHeld
+	}
+}
+
+// hasExpired tells whether expire would remove anything.
+func (m *Mailbox) hasExpired(now int64) bool {
+	expired := m.expired(now)
+	for i := range m.Events {
+		if expired(&m.Events[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// expire removes the events that are of no use any more. Call it on a Clone.
+func (m *Mailbox) expire(now int64) {
+	expired := m.expired(now)
+	m.Events = slices.DeleteFunc(m.Events, func(e PullEvent) bool { return expired(&e) })
 }

@@ -29,7 +29,9 @@ type Options struct {
 	Source      string // CloudEvents source of the commands; default "urn:takt:" + Instance
 	Slots       int    // work entries, commands and timers that are handled at once, of each; default 32
 
-	MailboxRetention time.Duration // events that come before an action waits are kept; default 60 s, negative: not at all
+	// MailboxRetention is how long an event that came before an action waits for it is kept for orders that start later; those that run may
+	// take it for recipe.MailboxHold more. Default 60 s, negative: not kept at all.
+	MailboxRetention time.Duration
 	TimerEvery       time.Duration // how often due timers are looked for; default 200 ms
 	TimerHold        time.Duration // a timer whose instance died is handed out again after; default 5 s
 	SweepEvery       time.Duration // how often one instance looks for forgotten orders; default 30 s

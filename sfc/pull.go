@@ -66,9 +66,10 @@ func (e *Engine) pull(ctx context.Context, scope isa95.Scope, ev cloudevent.Even
 		if box == nil {
 			box = &recipe.Mailbox{}
 		}
+		now := e.store.InstallationTime()
 		pulled := recipe.PullEvent{
 			ID: ev.ID, Source: ev.Source, Subject: ev.Subject, CorrelationID: ev.CorrelationID, Data: ev.Data,
-			Until: e.store.InstallationTime().Add(e.opt.MailboxRetention).UnixMilli(),
+			At: now.UnixMilli(), Until: now.Add(e.opt.MailboxRetention).UnixMilli(),
 		}
 		waiting, ok := box.Match(pulled, string(scope), string(snap.Owner))
 		if !ok {
@@ -97,7 +98,7 @@ func (e *Engine) keep(ctx context.Context, snap *jobstore.Snapshot, box *recipe.
 		e.count(OpMailbox, Ignored)
 		return nil
 	}
-	change := jobstore.Change{Mailboxes: map[string]*recipe.Mailbox{typ: box}, Seen: &jobstore.Seen{}, Now: e.store.Now()}
+	change := jobstore.Change{Mailboxes: map[string]*recipe.Mailbox{typ: box}, Now: e.store.Now()}
 	if err := e.store.Commit(ctx, snap, change); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/keys"
@@ -106,6 +107,47 @@ func TestEarlyEventCountsOnce(t *testing.T) {
 		t.Errorf("already handled %d", n)
 	}
 	s.consistent()
+}
+
+// find-O5: an event that came early is heard when its action begins to wait, long after the retention of the mailbox: whether equipment repeats it under its
+// id, or sent it once. It is taken once.
+func TestEarlyEventIsHeardLater(t *testing.T) {
+	t.Parallel()
+	for name, repeated := range map[string]bool{"sent once": false, "repeated": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSteps(t)
+			s.a.opt.MailboxRetention, s.b.opt.MailboxRetention = time.Millisecond, time.Millisecond
+			s.workMaster("WM", []byte(`{
+			  "Steps": [{"Name": "Press", "Initial": true}, {"Name": "Look", "Initial": false}, {"Name": "Again", "Initial": false}],
+			  "Transitions": [{"Source": "Press", "Target": "Look", "Condition": "always", "Priority": 0}, {"Source": "Look", "Target": "Again", "Condition": "always", "Priority": 0}],
+			  "Actions": [
+			    {"Name": "press", "Step": "Press", "Qualifier": "N", "Interaction": "push_command", "TypeId": "press.v1", "TimeoutSeconds": 600},
+			    {"Name": "look", "Step": "Look", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "seen.v1", "TimeoutSeconds": 600},
+			    {"Name": "again", "Step": "Again", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "seen.v1", "TimeoutSeconds": 600}]}`))
+			s.order("JO", "WM")
+			s.a.takeWork()
+			ctx := t.Context()
+			seen := event07("seen.v1", "cell-07", "", `{"ok":true}`)
+			s.must(s.a.Event(ctx, seen))
+			over := s.mes.Now().Add(20 * time.Millisecond)
+			eventually(t, "its time is over", func() bool { return s.mes.Now().After(over) })
+			if repeated {
+				s.must(s.b.Event(ctx, seen))
+				s.must(s.b.Event(ctx, seen))
+			}
+			s.must(s.b.Answer(ctx, answerTo(s.command("JO", "press"), `{}`)))
+			if a := s.load("JO").Execution.Action("look"); a.State != recipe.ActionCompleted {
+				t.Errorf("look is %s: the event is not heard", a.State)
+			}
+			s.must(s.a.Event(ctx, seen))
+			s.must(s.b.Event(ctx, seen))
+			if a := s.load("JO").Execution.Action("again"); a.State != recipe.ActionWaiting {
+				t.Errorf("again is %s: the event was taken twice", a.State)
+			}
+			s.consistent()
+		})
+	}
 }
 
 // The mailbox can be switched off, for those who want events before the wait dropped as upstream does.

@@ -77,6 +77,7 @@ type ServeConfig struct {
 	MessageExpiry     time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
 	EndStateRetention time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
 	ReplyRetention    time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
+	MailboxRetention  time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
 	SessionExpiry     time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
 	HTTP              string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
@@ -153,6 +154,7 @@ func (c *ServeConfig) validate() error {
 		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
 		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
 		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
+		{"mailbox-retention", c.MailboxRetention, time.Second},
 	} {
 		if d.value < d.floor {
 			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))

@@ -42,7 +42,7 @@ func All() []Pattern {
 		{"sfc:execution:{job}", "string", "jobstore", "expires end_state_retention after EndState", "execution document of one recipe"},
 		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to, and the token that its answer must carry: a secret"},
 		{"sfc:corr:{id}", "string", "jobstore", "24 h after the recipe ends", "which job a correlation id belongs to"},
-		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "60 s after the last event when nothing waits", "actions that wait for an event, and events that came early"},
+		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "25 h after the last event when nothing waits", "actions that wait for an event, and events that came early"},
 		{"sfc:recipe:{sha}", "string", "jobstore", "stays, one per recipe text", "recipe text that executions were started with"},
 		{"intake:dead", "stream", "jobstore", "at most 256 entries and 16 MiB, until an operator deletes it", "commands, answers and events that could not be handled, and timers, with the reason"},
 		{"pubidx:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the retained topics of one job order shall be"},
