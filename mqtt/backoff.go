@@ -11,6 +11,9 @@ const (
 	// stableAfter is how long a connection must have lived to count as a success. A broker that
 	// accepts and closes at once would otherwise be called twenty times a second.
 	stableAfter = time.Second
+	// backoffUp is the longest wait while the broker has answered within the last minute: it is there, and the link flaps.
+	backoffUp   = 5 * time.Second
+	recentlyFor = time.Minute
 	// calmAfter is the same where someone else may be using our client id: coming back at once
 	// would only throw him out in turn (D4, E-P14).
 	calmAfter = time.Minute
@@ -25,14 +28,16 @@ const (
 	taken                // the broker said: taken over
 )
 
-// backoff is the waiting time between connection attempts: 50 ms, doubled up to 30 s, each
-// shortened by up to half at random, so that a fleet does not come back in one instant.
+// backoff is the waiting time between connection attempts: 50 ms, doubled up to 30 s, or to 5 s if there was
+// a connection within the last minute, each shortened by up to half at random, so that a fleet does not come back in one instant.
 type backoff struct {
 	failures int
+	up       time.Time // when a connection was there last; zero: never
 }
 
 // ended notes that a connection which was up for lived has ended.
 func (b *backoff) ended(lived time.Duration, how ending) {
+	b.up = time.Now()
 	switch {
 	case lived >= calmAfter:
 		b.failures = 0
@@ -50,6 +55,9 @@ func (b *backoff) next() time.Duration {
 	d := backoffLast
 	if b.failures < 10 {
 		d = min(backoffFirst<<b.failures, backoffLast)
+	}
+	if !b.up.IsZero() && time.Since(b.up) < recentlyFor {
+		d = min(d, backoffUp)
 	}
 	b.failures++
 	return d/2 + rand.N(d/2)

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -15,13 +16,30 @@ func TestBackoff(t *testing.T) {
 		want = min(2*want, backoffLast)
 	}
 	b.ended(time.Second/2, broken)
-	if d := b.next(); d < backoffLast/2 {
-		t.Errorf("after half a second of connection: %v, want no reset", d)
+	if d := b.next(); d < backoffUp/2 || d >= backoffUp {
+		t.Errorf("after half a second of connection: %v, want no reset, and %v at most", d, backoffUp)
 	}
 	b.ended(stableAfter, broken) // E-P15: the originals never reset
 	if d := b.next(); d >= backoffFirst {
 		t.Errorf("after a stable connection: %v, want a reset", d)
 	}
+}
+
+// find-O33: while a link flaps, attempts are at most 5 s apart; once the broker has not been there for a minute, up to 30 s.
+func TestBackoffWhileTheLinkFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b backoff
+		for range 100 {
+			b.ended(200*time.Millisecond, broken)
+			if d := b.next(); d >= backoffUp {
+				t.Fatalf("%v, want less than %v", d, backoffUp)
+			}
+		}
+		time.Sleep(recentlyFor)
+		if d := b.next(); d < backoffLast/2 {
+			t.Errorf("a minute after the last connection: %v, want up to %v", d, backoffLast)
+		}
+	})
 }
 
 // D4, E-P14: two processes with one client id must not throw each other out at full speed.

@@ -83,21 +83,35 @@ func (w *Worker) Token() string {
 // Run keeps the heartbeat until ctx ends, then deletes it, so that others take over what this worker still holds. It returns nil; errors
 // of Redis are logged and outlived. Another process that starts under the same id takes the name over: this one then waits until it is free.
 func (w *Worker) Run(ctx context.Context) error {
-	before := ""
+	before, losses := "", 0
+	var again backoff
 	for first := true; ctx.Err() == nil; first = false {
 		e, valid := w.acquire(ctx, first, before)
 		if e == nil {
 			break
 		}
 		before = e.token
+		begun := time.Now()
 		w.keep(ctx, e, valid)
 		if ctx.Err() != nil {
 			w.release(ctx, e)
 			w.finish(e, ErrStopped)
 			break
 		}
-		w.log.Warn("stream: the heartbeat was lost, what was held is dropped")
+		if time.Since(begun) >= w.ttl {
+			losses = 0
+			again.reset()
+		}
+		// One that is lost at once, such as by eviction, is lost again: not in a hot loop, and not in a line each.
+		level := slog.LevelDebug
+		if losses++; losses == 1 {
+			level = slog.LevelWarn
+		}
+		w.log.Log(ctx, level, "stream: the heartbeat was lost, what was held is dropped", "losses", losses)
 		w.finish(e, ErrLost)
+		if losses > 1 {
+			pause(again.next(), ctx)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// lines is a log that counts.
+type lines struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.out.String(), text)
+}
+
+// find-O32: a heartbeat that is evicted each time it is written is lost again and again: that is one line of the log, and no hot loop.
+func TestEvictedHeartbeat(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	rdb := e.srv.Client
+	var warned lines
+	w := NewWorker(rdb, e.keys, "w", time.Minute, slog.New(slog.NewTextHandler(&warned, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	tokens := make(map[string]bool)
+	began := time.Now()
+	e.eventually("it is lost eight times", func() bool {
+		if token := w.Token(); token != "" && !tokens[token] {
+			tokens[token] = true
+			e.must("DEL", e.keys.Worker("w"))
+			w.doubt() // as a script does that finds the token gone
+		}
+		return len(tokens) >= 8
+	})
+	if took := time.Since(began); took < time.Second { // 50 ms, doubled, shortened by half at most
+		t.Errorf("eight heartbeats within %v", took)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := warned.count("the heartbeat was lost"); n != 1 {
+		t.Errorf("%d lines, want 1 of a row of losses", n)
+	}
+}
