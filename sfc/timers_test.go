@@ -118,6 +118,47 @@ func TestTimersOfTheDead(t *testing.T) {
 	}
 }
 
+// find-O2: steps of the clock of Redis by an hour neither hurry nor stop the times of a recipe. A silent station is asked again when a third of the time-out has
+// passed by any watch, and is timed out in time, within one round of redelivery. A condition over step.t does not hold early.
+func TestClockStepsChangeNoTimes(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlant(t)
+			p.cell.react = func(request) reaction { return reaction{silent: true} }
+			p.workMaster("WM", impatient("6", "1"))
+			p.workMaster("WM-dwell", []byte(`{
+			  "Steps": [{"Name": "Wait", "Initial": true}, {"Name": "Done", "Initial": false}],
+			  "Transitions": [{"Source": "Wait", "Target": "Done", "Condition": "step.t >= 3", "Priority": 0}], "Actions": []}`))
+			p.start("a", setup{})
+			p.order("JO", "WM")
+			p.order("DWELL", "WM-dwell")
+			eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") == 1 && p.state("DWELL") == "Running" })
+			sent := time.Now()
+			// To due.lua an offset that is smaller by an hour is a clock that is ahead by an hour more.
+			rdb, key := p.redis.Client, keys.New(p.prefix).SfcClock()
+			p.must(rdb.Do(t.Context(), rdb.B().Hincrby().Key(key).Field("offset").Increment(-step.Milliseconds()).Build()).Error())
+			eventually(t, "it is sent again", func() bool { return p.cell.published("JO", "go") == 2 })
+			if after := time.Since(sent); after < 1500*time.Millisecond {
+				t.Errorf("it was sent again after %v, a third of the time-out is 2 s", after)
+			}
+			p.await("DWELL", "End", "ResultUpdate")
+			if after := time.Since(sent); after < 2500*time.Millisecond {
+				t.Errorf("step.t >= 3 held after %v", after)
+			}
+			p.await("JO", "Abort", "ResultUpdate")
+			if after := time.Since(sent); after < 5500*time.Millisecond {
+				t.Errorf("aborted after %v, may take 6 s", after)
+			}
+			if n := p.cell.published("JO", "go"); n != 3 { // at each third: after the step it went out, so no last call is due
+				t.Errorf("sent %d times", n)
+			}
+			p.settled()
+		})
+	}
+}
+
 // A condition over step.t is looked at again when its time has come, without any message.
 func TestConditionOverTime(t *testing.T) {
 	t.Parallel()
