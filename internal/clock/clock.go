@@ -40,7 +40,7 @@ func (w *Wall) Now(own time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.known {
-		return own.Round(0)
+		w.at, w.own, w.known = own.Round(0), own, true
 	}
 	now := w.at.Add(own.Sub(w.own))
 	if now.Before(w.last) {
