@@ -41,7 +41,7 @@ func newPlant(t testing.TB, o jobcontrol.Options) *plant {
 	return plantOn(t, testenv.Redis(t), jobstore.Options{}, o)
 }
 
-// plantOn makes another plant on a server; so.URL "" is the server itself.
+// plantOn makes another plant on a server; so.URL "" is the server itself. It takes orders for any scope: see configuredOnly.
 func plantOn(t testing.TB, env *testenv.RedisServer, so jobstore.Options, o jobcontrol.Options) *plant {
 	t.Helper()
 	if so.URL == "" {
@@ -52,7 +52,7 @@ func plantOn(t testing.TB, env *testenv.RedisServer, so jobstore.Options, o jobc
 	}
 	so.Instance = fmt.Sprintf("test-%d", serial.Add(1))
 	so.Source = "urn:example:dcs"
-	so.Log, o.Log = quiet, quiet
+	so.Log, o.Log, o.AnyScope = quiet, quiet, true
 	if o.Source == "" {
 		o.Source = so.Source
 	}
@@ -65,6 +65,11 @@ func plantOn(t testing.TB, env *testenv.RedisServer, so jobstore.Options, o jobc
 	}
 	t.Cleanup(store.Close)
 	return &plant{Receiver: jobcontrol.New(store, o), store: store, rdb: env.Client, keys: keys.New(so.Prefix), env: env}
+}
+
+// configuredOnly makes the receiver of p refuse orders for scopes that were never configured, as it does by default.
+func (p *plant) configuredOnly() {
+	p.Receiver = jobcontrol.New(p.store, jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs", Log: quiet})
 }
 
 var (

@@ -98,6 +98,7 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	q := jobstore.Query{JobOrderID: req.id, Scope: req.scope, Source: req.event.Source, ID: req.event.ID}
 	if req.order != nil {
 		q.Acceptance = r.opt.Skip.reduce(req.order)
+		q.Configured = !r.opt.AnyScope
 	}
 	snap, err := r.load(ctx, req, q)
 	if err != nil {

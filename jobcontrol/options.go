@@ -22,6 +22,9 @@ type Options struct {
 
 	// Skip names the acceptance checks that are switched off (spec/machinery-jobs 5.2).
 	Skip Checks
+	// AnyScope takes orders for scopes that were never configured. Without it they are refused: such an order would wait for a
+	// station that may not exist.
+	AnyScope bool
 	// MaxDownloadableJobOrders is the limit of stations that were delivered none; 0 = no limit. A delivered limit
 	// counts in any case (D12).
 	MaxDownloadableJobOrders int64

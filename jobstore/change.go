@@ -161,6 +161,9 @@ func (w *writer) expect() {
 		for _, m := range a.members {
 			w.c.ExpectMember(m.key, m.id)
 		}
+		if a.configuration != nil {
+			a.configuration.expect(w.c)
+		}
 	}
 }
 

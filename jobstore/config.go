@@ -44,6 +44,9 @@ func (s *Store) Configure(ctx context.Context, c Configuration, snap *Snapshot, 
 
 func (s *Store) configure(ctx context.Context, c Configuration, snap *Snapshot, w *commit.Commit) error {
 	scope := string(c.Scope)
+	if !c.Delete {
+		w.SAdd(s.keys.ConfiguredScopes(), scope)
+	}
 	switch {
 	case c.Kind == isa95.ConfigWorkMaster:
 		return s.configureWorkMaster(ctx, c, snap, w)

@@ -56,7 +56,7 @@ func TestSharedWorkMasterAtOnce(t *testing.T) {
 	if s.load(jobstore.Query{WorkMaster: "WM-1"}).WorkMaster == nil {
 		t.Error("no document")
 	}
-	if got := s.stored(); len(got) != 7 {
+	if got := s.stored(); len(got) != 8 {
 		t.Errorf("stored %v", got)
 	}
 }

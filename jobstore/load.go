@@ -23,6 +23,7 @@ type Query struct {
 
 	Scope      isa95.Scope        // for the members below
 	Acceptance *isa95.JobOrder    // the facts of the seven acceptance checks for this order
+	Configured bool               // with Acceptance: also whether the scope was ever configured
 	Mailboxes  []string           // TypeIds of pull events
 	Recipe     string             // SHA of a recipe text
 	WorkMaster isa95.WorkMasterID // what the Scope runs under this id; without a Scope the last delivery to any
@@ -58,7 +59,7 @@ type Snapshot struct {
 	typeKeys map[string]string // TypeId -> key of its mailbox
 }
 
-// Load reads all of q in one round trip, or two if the Scope runs another content of the WorkMaster than this process expects. A document that cannot be read is a *DocumentError; an absent one is not
+// Load reads all of q in one round trip, or two if Configured is asked for and the scope has nothing that the order requires, or if the Scope runs another content of the WorkMaster than this process expects. A document that cannot be read is a *DocumentError; an absent one is not
 // an error.
 func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope, read: make(map[string][]byte)}
@@ -101,6 +102,12 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	}
 	if q.Acceptance != nil {
 		snap.Acceptance = s.loadAcceptance(&l, q.Scope, q.Acceptance)
+		if q.Configured {
+			snap.Acceptance.configuration = &configuration{scope: string(q.Scope), key: s.keys.ConfiguredScopes()}
+			if len(snap.Acceptance.members) == 0 {
+				s.loadConfiguration(&l, snap.Acceptance.configuration)
+			}
+		}
 	}
 	if len(q.Mailboxes) > 0 {
 		snap.Mailboxes = make(map[string]*recipe.Mailbox, len(q.Mailboxes))
@@ -133,6 +140,11 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	}
 	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, s.alarm.Note(err)
+	}
+	if a := snap.Acceptance; a != nil {
+		if err := s.decideConfiguration(ctx, a); err != nil {
+			return nil, err
+		}
 	}
 	if q.WorkMaster != "" {
 		if err := s.decideWorkMaster(ctx, snap, q); err != nil {
@@ -194,6 +206,8 @@ type Acceptance struct {
 	Live    int64 // job orders of the scope that are not in EndState
 	members []membership
 	listKey string
+
+	configuration *configuration // nil: it does not matter
 }
 
 type membership struct {
@@ -272,6 +286,9 @@ func requirements(o *isa95.JobOrder) []requirement {
 // Refusal says why the order cannot be accepted: the first check that fails, or "" if none does. An Update of an
 // order that is already counted is not held against the limit (D12).
 func (a *Acceptance) Refusal(update bool) string {
+	if c := a.configuration; !update && c != nil && !c.configured() {
+		return fmt.Sprintf("scope %s has no configuration: deliver what the station has first, with takt station apply or a configuration event", c.scope)
+	}
 	if !update && a.Limit >= 0 && a.Live >= a.Limit {
 		return fmt.Sprintf("the station has %d job orders, its MaxDownloadableJobOrders is %d", a.Live, a.Limit)
 	}

@@ -33,7 +33,7 @@ func countTrips(ctx context.Context, cfg *Config, log *slog.Logger) (perCommand,
 	}
 	defer store.Close()
 	c := tripCounter{store: store, wire: wire, sent: make(chan cloudevent.Event, 16), log: log}
-	c.receiver = jobcontrol.New(store, jobcontrol.Options{TopicPrefix: cfg.TopicPrefix, Log: log})
+	c.receiver = jobcontrol.New(store, jobcontrol.Options{AnyScope: true, TopicPrefix: cfg.TopicPrefix, Log: log})
 	c.engine = sfc.New(store, c, sfc.Options{TopicPrefix: cfg.TopicPrefix, Instance: "bench-count", Log: log})
 	heart := newGroup(ctx)
 	defer func() { _ = heart.stop() }() // it was told to

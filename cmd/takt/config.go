@@ -67,19 +67,20 @@ type Config struct {
 type ServeConfig struct {
 	RetainedConfig `embed:""`
 
-	Roles             []string      `help:"What this process does: receiver, engine, publisher." default:"receiver,engine,publisher" group:"serve"`
-	Drain             time.Duration `help:"How long a stop waits for work in hand." default:"10s" group:"serve"`
-	WorkerTTL         time.Duration `name:"worker-ttl" help:"Another process takes over the work of a dead one after this time." default:"10s" group:"serve"`
-	Slots             int           `help:"How many work items, commands or events this process handles at once." default:"64" group:"serve"`
-	ShareGroup        string        `help:"Name of the shared subscription of all instances." default:"takt" group:"serve"`
-	HoldWhenAway      time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." default:"10s" group:"serve"`
-	ReplyTopics       []string      `name:"reply-topics" help:"Topics outside the topic prefix that a command may name for its reply, as filters with + and #; * = any, which lets senders of commands write wherever Takt may. Below the prefix only {topic-prefix}/{scope}/replies/{requester} is allowed. A command with another response topic is not carried out." default:"mes/#" placeholder:"FILTER" group:"serve"`
-	MessageExpiry     time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
-	EndStateRetention time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
-	ReplyRetention    time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
-	MailboxRetention  time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
-	SessionExpiry     time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
-	HTTP              string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
+	Roles                []string      `help:"What this process does: receiver, engine, publisher." default:"receiver,engine,publisher" group:"serve"`
+	Drain                time.Duration `help:"How long a stop waits for work in hand." default:"10s" group:"serve"`
+	WorkerTTL            time.Duration `name:"worker-ttl" help:"Another process takes over the work of a dead one after this time." default:"10s" group:"serve"`
+	Slots                int           `help:"How many work items, commands or events this process handles at once." default:"64" group:"serve"`
+	ShareGroup           string        `help:"Name of the shared subscription of all instances." default:"takt" group:"serve"`
+	HoldWhenAway         time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." default:"10s" group:"serve"`
+	ReplyTopics          []string      `name:"reply-topics" help:"Topics outside the topic prefix that a command may name for its reply, as filters with + and #; * = any, which lets senders of commands write wherever Takt may. Below the prefix only {topic-prefix}/{scope}/replies/{requester} is allowed. A command with another response topic is not carried out." default:"mes/#" placeholder:"FILTER" group:"serve"`
+	RequireConfiguration bool          `help:"Refuse orders for scopes that were never configured; one configuration event of any kind configures a scope." default:"true" negatable:"" group:"serve"`
+	MessageExpiry        time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
+	EndStateRetention    time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
+	ReplyRetention       time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
+	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
+	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
+	HTTP                 string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 
 // RetainedConfig is how the retained topics look; who compares them must know it, too.

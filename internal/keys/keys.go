@@ -56,6 +56,7 @@ func (k Keys) WorkMasterDelivered(id string) string { return k.key("wmx:delivere
 func (k Keys) WorkMasterContent(sha string) string  { return k.key("wmx:content", sha) }
 
 func (k Keys) WorkMasterList(scope string) string { return k.key("workmaster:list", scope) }
+func (k Keys) ConfiguredScopes() string           { return k.key("configured-scopes") }
 func (k Keys) JobAcceptance(scope string) string  { return k.key("jobacceptance", scope) }
 func (k Keys) ResourceList(kind, scope string) string { // kind: equipment, materialclass, ...
 	return k.key(kind+":list", scope)

@@ -35,6 +35,7 @@ func TestMatch(t *testing.T) {
 		"materialdefinition:list:m42":        "materialdefinition:list:{scope}",
 		"personnel:list:m42":                 "personnel:list:{scope}",
 		"physicalasset:list:m42":             "physicalasset:list:{scope}",
+		"configured-scopes":                  "configured-scopes",
 		"jobacceptance:m42":                  "jobacceptance:{scope}",
 		"cededupe:10e858ccd04b929644de16a81": "cededupe:{hash}",
 		"event:receiver:list":                "event:receiver:list",

@@ -31,6 +31,7 @@ func All() []Pattern {
 		{"personnel:list:{scope}", "set", "jobstore", "until deleted", "personnel ids"},
 		{"physicalasset:list:{scope}", "set", "jobstore", "until deleted", "physical asset ids"},
 		{"jobacceptance:{scope}", "string", "jobstore", "until deleted", "MaxDownloadableJobOrders of one scope"},
+		{"configured-scopes", "set", "jobstore", "stays", "scopes that were ever configured"},
 		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event"},
 		{"event:receiver:list", "stream", "jobstore", "entry leaves once the broker has it", "status events to send"},
 		{"event:responder:list", "stream", "jobstore", "entry leaves once the broker has it", "status events with a job response to send"},

@@ -267,6 +267,7 @@ func TestRepeatedCommands(t *testing.T) {
 	w.Serve("a")
 	w.Serve("b") // whoever gets it
 	s := newStranger(t, w)
+	(&shell{w, t}).run(ok, "station apply "+filepath.Join(rig.Cell(t, 1, "1h"), "station.yaml"))
 	store := s.message(isa95.Store, `{"JobOrder":{"JobOrderID":"JO-1"}}`)
 	first := s.ask(t, store)
 	if got := status(t, first); got != isa95.NoError {

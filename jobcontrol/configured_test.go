@@ -1,0 +1,96 @@
+package jobcontrol_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// An order for a scope that was never configured is refused with a text of its own, whatever it requires, and nothing is stored. One
+// configuration event of any kind configures the scope, for good.
+func TestScopeWithoutConfiguration(t *testing.T) {
+	for kind, body := range map[isa95.ConfigKind]string{
+		isa95.ConfigEquipment: `{"ID":"X-1"}`, isa95.ConfigMaterialClass: `{"MaterialClassID":"X-1"}`, isa95.ConfigMaterialDefinition: `{"MaterialDefinitionID":"X-1"}`,
+		isa95.ConfigPersonnel: `{"ID":"X-1"}`, isa95.ConfigPhysicalAsset: `{"ID":"X-1"}`, isa95.ConfigWorkMaster: `{"ID":"X-1"}`,
+		isa95.ConfigJobAcceptance: `{"max_downloadable_job_orders":5}`,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			p := newPlant(t, jobcontrol.Options{})
+			p.configuredOnly()
+			p.configure(t, kind, "DELETE", body, isa95.NoError) // of nothing: that configures nothing
+			before := p.snapshot(t)
+			for _, order := range []string{order("JO-1"), `{"JobOrderID":"JO-1","WorkMasterID":[{"ID":"WM-1"}]}`} {
+				for _, m := range []isa95.Method{isa95.Store, isa95.StoreAndStart} {
+					reply := p.do(t, m, order, isa95.UnableToAccept)
+					if want := "scope m42 has no configuration: deliver "; !strings.Contains(reply.ErrorMessage, want) {
+						t.Errorf("%s: %q, want %q", m, reply.ErrorMessage, want)
+					}
+				}
+			}
+			if diff := cmp.Diff(before, p.snapshot(t)); diff != "" {
+				t.Errorf("a refusal wrote:\n%s", diff)
+			}
+			p.configure(t, kind, "PUT", body, isa95.NoError)
+			p.do(t, isa95.Store, order("JO-1"), isa95.NoError)
+			reply := p.do(t, isa95.Store, `{"JobOrderID":"JO-2","WorkMasterID":[{"ID":"WM-1"}]}`, isa95.UnableToAccept)
+			if want := `workmaster "WM-1" is not known at this station`; !strings.Contains(reply.ErrorMessage, want) {
+				t.Errorf("%q, want %q", reply.ErrorMessage, want)
+			}
+			p.configure(t, kind, "DELETE", body, isa95.NoError)
+			p.do(t, isa95.Store, order("JO-3"), isa95.NoError)
+		})
+	}
+}
+
+// What version c91e236 configured counts, though it kept no set of scopes, and the first order notes it. What it stored goes on, wherever it was stored.
+func TestScopesConfiguredByOlderBuild(t *testing.T) {
+	keyOf := map[string][]string{"jobacceptance": {"SET", "", "5"}}
+	for _, kind := range []string{"equipment", "materialclass", "materialdefinition", "personnel", "physicalasset", "workmaster"} {
+		keyOf[kind] = []string{"SADD", "", "X-1"}
+	}
+	for kind, do := range keyOf {
+		t.Run(kind, func(t *testing.T) {
+			p := newPlant(t, jobcontrol.Options{})
+			p.do(t, isa95.Store, order("JO-0"), isa95.NoError) // as the older build, which took orders for any scope
+			p.configuredOnly()
+			p.do(t, isa95.Store, order("JO-1"), isa95.UnableToAccept)
+			p.do(t, isa95.Update, order("JO-0"), isa95.NoError)
+			p.do(t, isa95.Start, "JO-0", isa95.NoError)
+			p.do(t, isa95.Abort, "JO-0", isa95.NoError)
+			p.do(t, isa95.Clear, "JO-0", isa95.NoError)
+			do[1] = p.keys.ResourceList(kind, scope)
+			if kind == "jobacceptance" {
+				do[1] = p.keys.JobAcceptance(scope)
+			}
+			p.redis(t, do...)
+			p.do(t, isa95.Store, order("JO-1"), isa95.NoError)
+			p.redis(t, "DEL", do[1])
+			p.do(t, isa95.Store, order("JO-2"), isa95.NoError)
+		})
+	}
+}
+
+// A scope that loses its configuration between the decision and the commit does not get the order.
+func TestConfigurationIsPartOfTheCommit(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	p.configuredOnly()
+	p.configure(t, isa95.ConfigEquipment, "PUT", `{"ID":"EQ-1"}`, isa95.NoError)
+	snap, err := p.store.Load(t.Context(), jobstore.Query{JobOrderID: "JO-1", Scope: scope, Acceptance: &isa95.JobOrder{}, Configured: true})
+	if err != nil || snap.Acceptance.Refusal(false) != "" {
+		t.Fatalf("%v, %q", err, snap.Acceptance.Refusal(false))
+	}
+	p.redis(t, "SREM", p.keys.ConfiguredScopes(), scope)
+	err = p.store.Commit(t.Context(), snap, jobstore.Change{
+		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-1"}, State: isa95.State{Top: isa95.NotAllowedToStart, Sub: isa95.Ready}},
+		Acceptance: snap.Acceptance, Now: p.store.Now(),
+	})
+	if err == nil || !strings.Contains(fmt.Sprint(err), "configured-scopes") {
+		t.Errorf("err = %v, want a conflict at configured-scopes", err)
+	}
+}
