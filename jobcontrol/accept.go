@@ -5,6 +5,7 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // reduce returns the order without the requirements that are not checked, for the acceptance checks to look at.
@@ -34,6 +35,19 @@ func (skip Checks) reduce(order *isa95.JobOrder) *isa95.JobOrder {
 		}
 	}
 	return &o
+}
+
+// programBytes is the budget for compiled recipes of a receiver.
+const programBytes = 16 << 20
+
+// program is the recipe of ours that wm holds, compiled; nil if it holds none, or one that cannot run: then the start says
+// why (E-S25).
+func (r *Receiver) program(wm *isa95.WorkMaster) *recipe.Program {
+	if wm == nil || wm.DataSchema != recipe.SchemaURI {
+		return nil
+	}
+	program, _ := r.programs.Compile(wm.Data)
+	return program
 }
 
 // limit settles which limit of job orders counts: the delivered one first, then that of the program (D12).

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/programs"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -14,13 +15,14 @@ import (
 // Receiver answers job methods, queries and station configuration. Its methods may be called at once from any
 // goroutine, and any number of Receivers may share a store.
 type Receiver struct {
-	store *jobstore.Store
-	opt   Options
+	store    *jobstore.Store
+	opt      Options
+	programs *programs.Cache
 }
 
 // New makes a Receiver on store.
 func New(store *jobstore.Store, o Options) *Receiver {
-	return &Receiver{store: store, opt: o.withDefaults()}
+	return &Receiver{store: store, opt: o.withDefaults(), programs: programs.New(programBytes)}
 }
 
 // Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
@@ -99,6 +101,7 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	if req.order != nil {
 		q.Acceptance = r.opt.Skip.reduce(req.order)
 		q.Configured = !r.opt.AnyScope
+		q.WorkMaster = jobstore.WorkMasterOf(req.order)
 	}
 	snap, err := r.load(ctx, req, q)
 	if err != nil {
@@ -113,7 +116,7 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 		}
 	}
 	now := r.store.Now()
-	change, err := req.decide(snap, now, r.store.InstallationTime())
+	change, err := req.decide(snap, r.program(snap.WorkMaster), now, r.store.InstallationTime())
 	if err != nil {
 		return cloudevent.Event{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // Why a job method is refused by the rules of the standard. status.go turns each into its bit.
@@ -31,8 +32,9 @@ type existsError struct {
 func (e *existsError) Unwrap() error { return e.error }
 
 // decide is what a job method does to what is stored: spec/machinery-jobs 2.4, existence first, then state, then
-// acceptance. It is pure; the caller adds the reply and commits. now is the date, installation the time of recipes.
-func (req *request) decide(snap *jobstore.Snapshot, now, installation time.Time) (jobstore.Change, error) {
+// acceptance. program is the recipe that an order to be stored would run, nil if none is known. It is pure; the caller adds
+// the reply and commits. now is the date, installation the time of recipes.
+func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now, installation time.Time) (jobstore.Change, error) {
 	before, err := req.before(snap.Job)
 	if err != nil {
 		return jobstore.Change{}, err
@@ -46,10 +48,14 @@ func (req *request) decide(snap *jobstore.Snapshot, now, installation time.Time)
 		if why := snap.Acceptance.Refusal(req.method == isa95.Update); why != "" {
 			return jobstore.Change{}, refusal(errNotAcceptable, "%s", why)
 		}
+		if why := req.judge(program); why != "" {
+			return jobstore.Change{}, refusal(errNotAcceptable, "%s", why)
+		}
 	}
 	change := jobstore.Change{
-		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, State: next},
+		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, State: next, JudgedBy: req.judgedBy(program)},
 		Acceptance:    snap.Acceptance,
+		WorkMaster:    req.order != nil, // its parameters were judged by it
 		Now:           now,
 		CorrelationID: req.event.CorrelationID, CausationID: req.event.ID,
 	}
@@ -61,6 +67,26 @@ func (req *request) decide(snap *jobstore.Snapshot, now, installation time.Time)
 		change.Response = jobstore.NewResponse(snap.Job, change.Execution, next, now)
 	}
 	return change, nil
+}
+
+// judge says what the recipe lacks in the order, "" if nothing.
+func (req *request) judge(program *recipe.Program) string {
+	if program == nil {
+		return ""
+	}
+	order := jobstore.StoredOrder{JobOrder: req.order, Scope: req.scope}
+	return program.Refusal(order.RecipeOrder())
+}
+
+// judgedBy is what the start needs to know of judge: whether the work master has changed since.
+func (req *request) judgedBy(program *recipe.Program) string {
+	switch {
+	case program != nil:
+		return program.SHA()
+	case req.order != nil && jobstore.WorkMasterOf(req.order) != "":
+		return jobstore.JudgedByNone
+	}
+	return ""
 }
 
 // before is the state the method acts on. A job order belongs to the scope that stored it; for any other it does not

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -265,7 +266,7 @@ func TestStatusEventPerTransitionES19(t *testing.T) {
 
 // An order of the largest size a body may have is stored, told of, ended and cleared like any other.
 func TestLargestOrder(t *testing.T) {
-	p := newPlant(t, jobcontrol.Options{})
+	p := newPlant(t, jobcontrol.Options{HoldWhenAway: time.Minute}) // a busy machine takes seconds for it
 	body := `{"JobOrder":{"JobOrderID":"JO-7","JobOrderParameters":[{"ID":"p","Value":""}]}}`
 	body = strings.Replace(body, `""`, `"`+strings.Repeat("x", 1<<20-len(body))+`"`, 1)
 	wantStatus(t, p.answer(t, command(isa95.Store.TypeID(), body)), isa95.NoError)

@@ -56,6 +56,8 @@ type Transition struct {
 	Method isa95.Method    // the change_type of the entry
 	Order  *isa95.JobOrder // the order as it shall be; nil: as it was read
 	State  isa95.State
+
+	JudgedBy string // with Order: as in StoredOrder
 }
 
 // Seen records that a CloudEvent was handled.
@@ -170,11 +172,12 @@ func (w *writer) expect() {
 func (w *writer) transition(t Transition) error {
 	k, c := w.store.keys, w.c
 	w.order, w.state = t.Order, t.State
+	judgedBy := t.JudgedBy
 	if w.order == nil {
-		w.order = w.snap.Job.JobOrder
+		w.order, judgedBy = w.snap.Job.JobOrder, w.snap.Job.JudgedBy
 	}
 	w.event = nextEvent(w.snap.Job, w.change.Now)
-	doc, err := encodeOrder(w.order, w.state, w.snap.Scope, w.event)
+	doc, err := encodeOrder(w.order, w.state, w.snap.Scope, w.event, judgedBy)
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
 	}

@@ -105,13 +105,3 @@ func asStrings(r rueidis.RedisResult) ([]string, error)              { return r.
 func asMap(r rueidis.RedisResult) (map[string]string, error)         { return r.AsStrMap() }
 func asScores(r rueidis.RedisResult) ([]rueidis.ZScore, error)       { return r.AsZScores() }
 func asEntries(r rueidis.RedisResult) ([]rueidis.XRangeEntry, error) { return r.AsXRange() }
-
-// WorkMaster is the first work master that the order names, "" if it names none: the one whose recipe it runs.
-func (o *StoredOrder) WorkMaster() isa95.WorkMasterID {
-	for _, ref := range o.JobOrder.WorkMasterID {
-		if ref.ID != "" {
-			return isa95.WorkMasterID(ref.ID)
-		}
-	}
-	return ""
-}

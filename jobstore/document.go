@@ -19,7 +19,15 @@ type StoredOrder struct {
 	Scope    isa95.Scope
 
 	Event EventMark // the last status event
+
+	// JudgedBy is the SHA of the recipe that the parameters of the order were checked against when it was accepted, or
+	// JudgedByNone when it names a work master and none was known to have a recipe of ours. It is "" when the order names no work
+	// master, or when an earlier version accepted it, which checked nothing.
+	JudgedBy string
 }
+
+// JudgedByNone is StoredOrder.JudgedBy of an order whose work master had no recipe when it was accepted.
+const JudgedByNone = "none"
 
 // EventMark is the last status event of a job order. It stands in the order's document, which each event is committed with. It counts on
 // when the id is stored again while the old document is there. An older build leaves it out: see nextEvent.
@@ -49,6 +57,7 @@ type storedOrder struct {
 	DataSchema string      `json:"_dataschema"`
 	Scope      isa95.Scope `json:"_scope"`
 	Event      EventMark   `json:"_event,omitzero"`
+	JudgedBy   string      `json:"_judged_by,omitempty"`
 }
 
 type storedResponse struct {
@@ -63,26 +72,28 @@ type storedWorkMaster struct {
 	DataSchema string `json:"_dataschema"`
 }
 
-func encodeOrder(o *isa95.JobOrder, state isa95.State, scope isa95.Scope, event EventMark) ([]byte, error) {
+func encodeOrder(o *isa95.JobOrder, state isa95.State, scope isa95.Scope, event EventMark, judgedBy string) ([]byte, error) {
 	return isa95.Marshal(storedOrder{
 		JobOrderAndState: isa95.JobOrderAndState{JobOrder: o, State: state.Elements()},
 		DataSchema:       isa95.SchemaJobOrderAndState,
 		Scope:            scope,
 		Event:            event,
+		JudgedBy:         judgedBy,
 	})
 }
 
 // metadata reads the members that storage adds at the root of a document.
-func metadata(doc []byte) (scope isa95.Scope, event EventMark, err error) {
+func metadata(doc []byte) (scope isa95.Scope, event EventMark, judgedBy string, err error) {
 	var m struct {
-		Scope isa95.Scope     `json:"_scope"`
-		Event json.RawMessage `json:"_event"`
+		Scope    isa95.Scope     `json:"_scope"`
+		Event    json.RawMessage `json:"_event"`
+		JudgedBy string          `json:"_judged_by"`
 	}
 	err = json.Unmarshal(doc, &m)
 	if json.Unmarshal(m.Event, &event) != nil { // of another version: not known
 		event = EventMark{}
 	}
-	return m.Scope, event, err
+	return m.Scope, event, m.JudgedBy, err
 }
 
 func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
@@ -97,11 +108,11 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	scope, event, err := metadata(doc)
+	scope, event, judgedBy, err := metadata(doc)
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	return &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope, Event: event}, nil
+	return &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope, Event: event, JudgedBy: judgedBy}, nil
 }
 
 func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) ([]byte, error) {
@@ -115,7 +126,7 @@ func decodeResponse(key string, doc []byte) (*isa95.JobResponse, isa95.Scope, er
 	if err := isa95.Unmarshal(doc, &r); err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}
-	scope, _, err := metadata(doc)
+	scope, _, _, err := metadata(doc)
 	if err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}

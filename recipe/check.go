@@ -40,7 +40,7 @@ func check(data []byte, o *Options) (*review, []Finding) {
 		c.portable = o.Portable
 	}
 	for _, rule := range []func(){
-		c.initialStep, c.names, c.paths, c.transitionEnds, c.actions, c.qualifiers, c.conditions,
+		c.initialStep, c.names, c.paths, c.transitionEnds, c.actions, c.qualifiers, c.conditions, c.parameters,
 		c.entries, c.exits, c.priorities, c.dead, c.waits, c.advice,
 	} {
 		rule()
@@ -66,6 +66,7 @@ type review struct {
 	branches  map[string]int     // name -> first branch of that name
 	places    map[string]inPath  // step name -> where it stands in a path
 	compiled  []*condition       // per transition; never nil after conditions
+	templates []*template        // per action, nil where Parameters have no references
 	groups    map[groupKey][]int // transitions that compete, by priority, then as written
 	order     []groupKey         // of groups, by first transition
 	actionsOf map[string][]int   // step name -> actions
@@ -328,12 +329,39 @@ func notCarriedOut(q Qualifier) bool {
 	return slices.Contains([]Qualifier{QualifierL, QualifierD, QualifierS, QualifierR, QualifierP0}, q)
 }
 
-// conditions: R026.
-func (c *review) conditions() {
+func (c *review) actionNames() map[string]bool {
 	names := map[string]bool{}
 	for _, a := range c.r.Actions {
 		names[a.Name] = true
 	}
+	return names
+}
+
+// parameters: R039, references in Parameters. In a recipe that is stored, one with a fault
+// is sent as it is written.
+func (c *review) parameters() {
+	names := c.actionNames()
+	for i, a := range c.r.Actions {
+		t, faults := compileParameters(a.Parameters, names)
+		if a.Interaction == InteractionPull {
+			if t != nil || len(faults) > 0 {
+				c.warn("R039", fmt.Sprintf("Parameters of action %s have references, and those of a pull_event are not sent", a.Name), "write the values", "Actions", i, "Parameters")
+			}
+			t, faults = nil, nil
+		}
+		c.templates = append(c.templates, t)
+		for _, f := range faults {
+			c.finding(f.severity, "R039", fmt.Sprintf("action %s, Parameters%s: %s", a.Name, f.pointer, f.message), f.fix, "Actions", i, "Parameters")
+		}
+	}
+	if !c.delivery { // an earlier version took it
+		c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return f.Code == "R039" })
+	}
+}
+
+// conditions: R026, R040.
+func (c *review) conditions() {
+	names := c.actionNames()
 	known := map[string]*condition{}
 	failed := map[string]error{}
 	for i, t := range c.r.Transitions {
@@ -346,6 +374,10 @@ func (c *review) conditions() {
 			known[t.Condition] = cond
 		}
 		c.compiled = append(c.compiled, cond)
+		if c.delivery && cond.patterns != nil && cond.patterns.instructions > MaxPatternInstructions {
+			c.error("R040", fmt.Sprintf("the patterns of condition %q compile to %d instructions", t.Condition, cond.patterns.instructions),
+				fmt.Sprintf("keep them at most %d: shorten repeats such as {0,1000}", MaxPatternInstructions), "Transitions", i, "Condition")
+		}
 		if err := failed[t.Condition]; err != nil {
 			c.error("R026", fmt.Sprintf("condition %q: %v", t.Condition, err),
 				"write always, never, otherwise, or an expression over actions.<name>.ok, actions.<name>.result, job.parameters.<id>, job.id, step.t; a name with - is written actions[\"a-b\"].ok",

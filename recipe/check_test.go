@@ -112,6 +112,21 @@ var ruleCases = []ruleCase{
 	{"too many branches", "step A*\n" + many(201, "sim X%d: A"), "R034 error /Branches", true},
 	{"perhaps no way out", "step A*\nstep B\nA > B: job.id == 'a'", "R035 warning /Transitions/0", true},
 	{"perhaps no way into a path", "step A*\nstep B\nstep C\nA > X\nX > B: job.id == 'a'\nX > C: job.id == 'b' ! 1\nsel X: B | C", "R035 warning /Transitions/2", true},
+	{"reference to an unknown action", `step A*
+		do a @ A with {"n":{"$value":"actions.x.result.n"}}`, "R039 error /Actions/0/Parameters", true},
+	{"reference that is no name", `step A*
+		do a @ A with {"n":[{"$value":"job.parameters.a+1"}]}`, "R039 error /Actions/0/Parameters", true},
+	{"reference to time", `step A*
+		do a @ A with {"n":{"$value":"step.t"}}`, "R039 error /Actions/0/Parameters", true},
+	{"reference that is no text", `step A*
+		do a @ A with {"n":{"$expr":5}}`, "R039 error /Actions/0/Parameters", true},
+	{"expression that cannot be read", `step A*
+		do a @ A with {"n":{"$expr":"1+"}}`, "R039 error /Actions/0/Parameters", true},
+	{"reference that is not sent", `step A*
+		on a @ A with {"n":{"$value":"job.id"}}`, "R039 warning /Actions/0/Parameters", true},
+	{"misspelt reference", `step A*
+		do a @ A with {"n":{"$vlaue":"job.id"}}`, "R039 warning /Actions/0/Parameters", true},
+	{"large pattern", "step A*\nstep B\nA > B: job.id matches 'a{0,1000}$x'", "R040 error /Transitions/0/Condition", true},
 	{"misspelt member", "step A*\nset {\"AllowEndles\": true}", "R036 error /AllowEndles", true},
 	{"misspelt member that is allowed", "step A*\nset {\"AllowEndles\": true}", "R036 warning /AllowEndles", true},
 	{"too large", "{" + strings.Repeat(" ", MaxBytes) + "}", "R034 error ", true},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
@@ -19,7 +20,7 @@ import (
 )
 
 // Limits of a condition. An expression has no loops and no ranges, so with these it ends
-// in microseconds.
+// in microseconds, but for matches (see MaxPatternInstructions).
 const (
 	maxConditionBytes = 4096
 	maxConditionNodes = 256
@@ -41,8 +42,11 @@ type condition struct {
 	kind    conditionKind
 	program *vm.Program
 	refs    []reference
-	timed   bool // looks at step.t, so it can become true without an event
+	needs   []need // parameters of the order for want of which it can fail
+	timed   bool   // looks at step.t, so it can become true without an event
 	shape   shape
+
+	patterns *patterns // of matches; nil for a constant
 }
 
 // reference is a value that a condition looks at: variable is its name in the program.
@@ -63,13 +67,20 @@ var constants = map[string]conditionKind{
 
 // compileCondition compiles text for a recipe with these action names. The error says in
 // one line what is wrong (R026).
-func compileCondition(text string, actions map[string]bool) (c *condition, err error) {
+func compileCondition(text string, actions map[string]bool) (*condition, error) {
 	text = strings.TrimSpace(text)
 	if kind, ok := constants[strings.ToLower(text)]; ok {
 		return &condition{text: text, kind: kind}, nil
 	}
+	c, _, err := compileExpression(text, actions, false)
+	return c, err
+}
+
+// compileExpression compiles an expression whose result is true or false, or with value any
+// value; tree is the expression as it is written.
+func compileExpression(text string, actions map[string]bool, value bool) (c *condition, written ast.Node, err error) {
 	if len(text) > maxConditionBytes {
-		return nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxConditionBytes)
+		return nil, nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxConditionBytes)
 	}
 	// A panic of the compiler of a foreign library over a foreign text is a finding.
 	defer func() {
@@ -77,6 +88,7 @@ func compileCondition(text string, actions map[string]bool) (c *condition, err e
 			c, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
 		}
 	}()
+	b := builder{actions: actions, condition: &condition{text: text, kind: conditionExpression, patterns: new(patterns)}}
 	config := conf.CreateNew()
 	for _, option := range []expr.Option{
 		expr.Env(map[string]any{}), expr.AllowUndefinedVariables(), // the builder checks names
@@ -84,25 +96,31 @@ func compileCondition(text string, actions map[string]bool) (c *condition, err e
 		expr.Function(truthFunction, truth, new(func(any, string) bool)),
 		expr.Function(memberFunction, dynamicMember, new(func(any, any) any)),
 		expr.Function(addFunction, add, new(func(any, any) any)),
+		expr.Function(matchFunction, b.condition.patterns.match, new(func(any, string, string) bool)),
 	} {
 		option(config)
 	}
 	tree, err := parser.ParseWithConfig(text, config)
 	if err != nil {
-		return nil, firstLine(err)
+		return nil, nil, firstLine(err)
 	}
-	b := builder{actions: actions, condition: &condition{text: text, kind: conditionExpression, shape: shapeOf(tree.Node)}}
-	tree.Node = b.truth(tree.Node)
+	written = tree.Node
+	b.condition.shape, b.condition.needs = shapeOf(written), needsOf(written, value)
+	if value {
+		tree.Node = b.node(written)
+	} else {
+		tree.Node = b.truth(written)
+	}
 	if b.err != nil {
-		return nil, b.err
+		return nil, nil, b.err
 	}
 	if _, err := checker.Check(tree, config); err != nil {
-		return nil, firstLine(err)
+		return nil, nil, firstLine(err)
 	}
 	if b.condition.program, err = compiler.Compile(tree, config); err != nil {
-		return nil, firstLine(err)
+		return nil, nil, firstLine(err)
 	}
-	return b.condition, nil
+	return b.condition, written, nil
 }
 
 // scope is what a condition is evaluated over. It must not change meanwhile.
@@ -113,28 +131,52 @@ type scope struct {
 	cache     *cache  // of the decision
 }
 
-// holds evaluates an expression. An error is one of the author or the equipment (a
-// comparison of a string with a number, of something missing with a number).
+// holds evaluates a condition.
 func (c *condition) holds(s scope) (bool, error) {
+	v, err := c.evaluate(s)
+	if err != nil {
+		return false, err
+	}
+	return v.(bool), nil // the builder put truthFunction at the root
+}
+
+// evaluate gives the value of an expression. An error is one of the author, the order or the
+// equipment (a comparison of a string with a number, of something missing with a number).
+func (c *condition) evaluate(s scope) (any, error) {
 	env := make(map[string]any, len(c.refs))
-	var missing []string
 	for _, r := range c.refs {
-		v := r.value(s)
-		env[r.variable] = v
-		if v == nil {
-			missing = append(missing, r.text)
-		}
+		env[r.variable] = r.value(s)
 	}
 	machine := vm.VM{MemoryBudget: conditionMemory}
 	v, err := machine.Run(c.program, env)
 	if err == nil {
-		return v.(bool), nil // the builder put truthFunction at the root
+		return v, nil
 	}
 	err = firstLine(err)
-	if len(missing) > 0 {
-		err = fmt.Errorf("%w (missing: %s)", err, strings.Join(missing, ", "))
+	if lacks := c.lacks(s); lacks != "" {
+		if ofNothing.MatchString(err.Error()) {
+			return nil, errors.New(strings.TrimPrefix(lacks, ": "))
+		}
+		return nil, fmt.Errorf("%w (%s)", plainWords(err), strings.TrimPrefix(lacks, ": "))
 	}
-	return false, err
+	return nil, plainWords(err)
+}
+
+// lacks says which of the values that c looks at are missing: ": a, b are missing", or "".
+func (c *condition) lacks(s scope) string {
+	var missing []string
+	for _, r := range c.refs {
+		if r.value(s) == nil {
+			missing = append(missing, r.text)
+		}
+	}
+	switch len(missing) {
+	case 0:
+		return ""
+	case 1:
+		return ": " + missing[0] + " is missing"
+	}
+	return ": " + strings.Join(missing, ", ") + " are missing"
 }
 
 // value finds what r refers to, nil if there is no such thing. Results and parameters are
@@ -227,6 +269,7 @@ func plain(v any) any {
 const (
 	truthFunction  = "$truth"
 	memberFunction = "$member"
+	matchFunction  = "$match"
 	addFunction    = "$add"
 )
 
@@ -299,6 +342,38 @@ func firstLine(err error) error {
 		text += ", write == to compare"
 	}
 	return errors.New(text)
+}
+
+// The errors of the expression library at run time name types of Go: "invalid operation: float64 >= <nil>",
+// "interface conversion: interface {} is int, not string".
+var (
+	ofNothing  = regexp.MustCompile(`<nil>|missing|\(type invalid|\bnil\b`)
+	ofLibrary  = regexp.MustCompile(`^(?:invalid (?:operation|argument)|interface conversion|operator |cannot (?:fetch|get|use|slice))`)
+	goTypes    = regexp.MustCompile(`map\[string\]interface \{\}|\[\]interface \{\}|<nil>|\b(?:float64|int|string|bool)\b`)
+	conversion = regexp.MustCompile(`interface conversion: interface \{\} is (.+), not (.+)`)
+	typeWords  = map[string]string{
+		"map[string]interface {}": "an object", "[]interface {}": "an array", "<nil>": "nothing",
+		"float64": "a number", "int": "a number", "string": "a string", "bool": "true or false",
+	}
+)
+
+// plainWords says the same in words of JSON. A name before a bracket is a function.
+func plainWords(err error) error {
+	if !ofLibrary.MatchString(err.Error()) {
+		return err
+	}
+	text := conversion.ReplaceAllString(err.Error(), "it is $1, not $2")
+	var b strings.Builder
+	done := 0
+	for _, at := range goTypes.FindAllStringIndex(text, -1) {
+		if at[1] < len(text) && text[at[1]] == '(' {
+			continue
+		}
+		b.WriteString(text[done:at[0]])
+		b.WriteString(typeWords[text[at[0]:at[1]]])
+		done = at[1]
+	}
+	return errors.New(b.String() + text[done:])
 }
 
 // token is how the expression library names what it did not expect: Operator("=").

@@ -93,9 +93,14 @@ func (b *builder) binary(n *ast.BinaryNode) ast.Node {
 	case n.Operator == "+":
 		return call(n, addFunction, b.node(n.Left), b.node(n.Right))
 	case n.Operator == "matches":
-		if _, ok := n.Right.(*ast.StringNode); !ok {
+		pattern, ok := n.Right.(*ast.StringNode)
+		if !ok {
 			return b.fail("the pattern of matches must be a string")
 		}
+		if err := b.condition.patterns.add(pattern.Value); err != nil {
+			return b.fail("%v", err)
+		}
+		return call(n, matchFunction, b.node(n.Left), pattern, placed(&ast.StringNode{Value: n.Left.String()}, n))
 	}
 	return placed(&ast.BinaryNode{Operator: n.Operator, Left: b.node(n.Left), Right: b.node(n.Right)}, n)
 }
@@ -134,19 +139,7 @@ func isComparison(operator string) bool {
 
 // reference is a name with what follows it: actions.weld.result.a[0], (…).b.
 func (b *builder) reference(n ast.Node) ast.Node {
-	var below []ast.Node // members, from the root on
-	root := n
-	for {
-		if m, ok := root.(*ast.MemberNode); ok {
-			below = append(below, m.Property)
-			root = m.Node
-		} else if c, ok := root.(*ast.ChainNode); ok {
-			root = c.Node
-		} else {
-			break
-		}
-	}
-	slices.Reverse(below)
+	root, below := flatten(n)
 	var value ast.Node
 	if name, ok := root.(*ast.IdentifierNode); ok {
 		value, below = b.variable(n, name.Value, below)
@@ -157,6 +150,23 @@ func (b *builder) reference(n ast.Node) ast.Node {
 		value = call(n, memberFunction, value, b.node(m))
 	}
 	return value
+}
+
+// flatten takes members off n, those of ?. too: what they are members of, and they from there on.
+func flatten(n ast.Node) (root ast.Node, members []ast.Node) {
+	root = n
+	for {
+		if m, ok := root.(*ast.MemberNode); ok {
+			members = append(members, m.Property)
+			root = m.Node
+		} else if c, ok := root.(*ast.ChainNode); ok {
+			root = c.Node
+		} else {
+			break
+		}
+	}
+	slices.Reverse(members)
+	return root, members
 }
 
 // variable makes a reference of a name and as many constant members as follow it. What
@@ -190,15 +200,20 @@ func (b *builder) variable(n ast.Node, name string, below []ast.Node) (ast.Node,
 	if len(below) > taken && r.root != "result" && r.root != "parameters" {
 		return b.fail("%s has no members", r.root), nil
 	}
-	r.text = name
+	r.text = pathText(name, path)
+	return placed(&ast.IdentifierNode{Value: b.name(r)}, n), below[len(path):]
+}
+
+// pathText is a name with members, as people write it.
+func pathText(name string, path []any) string {
 	for _, p := range path {
 		if i, ok := p.(int); ok {
-			r.text += "[" + strconv.Itoa(i) + "]"
+			name += "[" + strconv.Itoa(i) + "]"
 		} else {
-			r.text += "." + p.(string)
+			name += "." + p.(string)
 		}
 	}
-	return placed(&ast.IdentifierNode{Value: b.name(r)}, n), below[len(path):]
+	return name
 }
 
 // name returns the variable for r, the same for the same reference.

@@ -304,7 +304,7 @@ func (d *decision) timers() {
 			continue
 		}
 		switch {
-		case e.Deadline != 0 && e.Deadline <= d.now && d.lastCall(action, e):
+		case e.Deadline != 0 && e.Deadline <= d.now && d.lastCall(i):
 		case e.Deadline != 0 && e.Deadline <= d.now:
 			what := "no answer"
 			if e.State == ActionWaiting {
@@ -313,7 +313,7 @@ func (d *decision) timers() {
 			d.failAction(e, fmt.Sprintf("action %s timed out: %s within %d s", action.Name, what, action.TimeoutSeconds))
 		case e.ResendAt != 0 && e.ResendAt <= d.now:
 			e.ResendAt = d.resendAt(action, e.Deadline)
-			d.send(action, e, true)
+			d.sendAgain(i)
 		}
 	}
 }
@@ -328,7 +328,8 @@ func redelivery(action *Action) int64 {
 // if the answer or event may be on its way. That is so if nobody could take it since the
 // command was sent, or since the action waits, and if the caller did not send the command
 // itself. The command is sent again: equipment answers a repeated id once more.
-func (d *decision) lastCall(action *Action, e *ActionEntry) bool {
+func (d *decision) lastCall(i int) bool {
+	action, e := d.p.actions[i], d.entry(i)
 	resumed, round := d.intake.Resumed.UnixMilli(), redelivery(action)
 	missed := !d.intake.Resumed.IsZero() && max(e.SentAt, e.DispatchedAt) <= resumed
 	if e.State == ActionWaiting {
@@ -343,8 +344,23 @@ func (d *decision) lastCall(action *Action, e *ActionEntry) bool {
 		return false
 	}
 	e.LastCall, e.Deadline, e.ResendAt = true, d.now+round, 0
-	d.send(action, e, true)
+	d.sendAgain(i)
 	return true
+}
+
+// sendAgain sends an unanswered command once more. What an older version wrote of the action
+// may lack the Parameters of the command: they are made anew.
+func (d *decision) sendAgain(i int) {
+	e := d.entry(i)
+	if e.Parameters == nil {
+		parameters, err := d.parameters(i)
+		if err != nil {
+			d.failAction(e, fmt.Sprintf("action %s cannot be sent again: Parameters%v", e.Name, err))
+			return
+		}
+		e.Parameters = parameters
+	}
+	d.send(i, true)
 }
 
 // entry is the entry of the i-th action of the recipe.
@@ -444,7 +460,7 @@ func (d *decision) accept(e *ActionEntry, how string, result json.RawMessage) {
 
 // complete ends an attempt with what the equipment gave.
 func (e *ActionEntry) complete(result json.RawMessage) {
-	e.State, e.Result, e.Error = ActionCompleted, result, ""
+	e.State, e.Result, e.Error, e.Parameters = ActionCompleted, result, "", nil
 	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
 }
 
@@ -453,6 +469,6 @@ func (d *decision) failAction(e *ActionEntry, why string) {
 	if e.State == ActionWaiting {
 		d.forget(e)
 	}
-	e.State, e.Result, e.Error = ActionFailed, nil, why
+	e.State, e.Result, e.Error, e.Parameters = ActionFailed, nil, why, nil
 	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
 }

@@ -242,7 +242,7 @@ func TestChoice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := begin(t, c.recipe, map[string]any{"n": json.Number(c.n)}).want(c.where)
 			if r.out.Phase == PhaseFailed {
-				r.wantError("job.parameters.none > 9", "missing: job.parameters.none")
+				r.wantError("job.parameters.none > 9", "job.parameters.none is missing")
 			}
 		})
 	}

@@ -52,6 +52,13 @@
 // or calculate with it is an error, which fails the job, for to go on with an unknown
 // torque would be worse.
 //
+// # Parameters of a command
+//
+// An object in Parameters with exactly one of the members $value, $expr and $literal is a
+// reference. It is resolved when an attempt is decided, and what comes of it is kept in the
+// execution, so that a command that is sent again is the same. Program.Refusal says what an
+// order lacks: so that this is found out before the machine works.
+//
 // # When something dies
 //
 // Nothing is held in memory between decisions. A decision whose commit was lost is made

@@ -61,6 +61,8 @@ type ActionEntry struct {
 	Attempt   int
 	Result    json.RawMessage // payload of the answer or event; nil is null
 	Error     string          // of the latest attempt; "" is null
+	// Parameters of the command in flight, when those of the recipe have references; else nil.
+	Parameters json.RawMessage
 
 	Iteration    int
 	FirstAttempt int

@@ -86,6 +86,10 @@ func (w *writer) action(a *ActionEntry) {
 	w.number("left", a.Left)
 	w.number("sent_at", a.SentAt)
 	w.flag("last_call", a.LastCall)
+	if a.Parameters != nil {
+		w.key("parameters")
+		w.buf = append(w.buf, a.Parameters...)
+	}
 	w.close('}')
 }
 
@@ -261,6 +265,9 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 	}
 	if r := n.member("result"); r != nil && r.kind != 'n' {
 		a.Result = d.raw(r)
+	}
+	if p := n.member("parameters"); p != nil && p.kind == '{' {
+		a.Parameters = d.raw(p)
 	}
 	switch a.State {
 	case ActionPending, ActionDispatched, ActionWaiting, ActionCompleted, ActionFailed:

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -60,7 +61,7 @@ func (d *decision) retry() bool {
 			d.fail(e.Error + attempts(tried, action))
 			return false
 		}
-		d.push(action, e)
+		d.push(i)
 		return true
 	}
 	return false
@@ -217,13 +218,16 @@ func (d *decision) activate(name string) {
 	}
 	iteration := d.record(name).Iteration
 	for _, i := range d.p.places[name].actions {
+		if d.x.Terminal() { // a command could not be made
+			return
+		}
 		action, e := d.p.actions[i], d.entry(i)
 		*e = ActionEntry{
 			Name: action.Name, State: ActionPending, TypeID: action.TypeID,
 			Attempt: e.Attempt, FirstAttempt: e.Attempt + 1, Iteration: iteration,
 		}
 		if action.Interaction == InteractionPush {
-			d.push(action, e)
+			d.push(i)
 		} else {
 			d.await(i)
 		}
@@ -259,16 +263,48 @@ func (d *decision) record(name string) *StepEntry {
 	return &d.x.Steps[len(d.x.Steps)-1]
 }
 
-// push sends the next attempt of a command.
-func (d *decision) push(action *Action, e *ActionEntry) {
+// push sends the next attempt of the i-th action, or fails the job if its Parameters refer to
+// what is not there.
+func (d *decision) push(i int) {
+	action, e := d.p.actions[i], d.entry(i)
+	parameters, err := d.parameters(i)
+	if err != nil {
+		d.fail(fmt.Sprintf("action %s cannot be sent: Parameters%v", action.Name, err))
+		return
+	}
 	e.Attempt++
-	e.State, e.Error = ActionDispatched, ""
+	e.State, e.Error, e.Parameters = ActionDispatched, "", parameters
 	e.CommandID = CommandID(d.x.CorrelationID, action.Name, e.Iteration, e.Attempt)
 	e.DispatchedAt = d.now
 	e.Deadline = d.now + int64(action.TimeoutSeconds)*1000
 	e.ResendAt = d.resendAt(action, e.Deadline)
 	e.SentAt, e.LastCall = 0, false
-	d.send(action, e, false)
+	d.send(i, false)
+}
+
+// parameters are those of the next command of the i-th action when they have references, nil
+// when they are sent as they are written. They are kept with the action, so that the command
+// is the same when it is sent again, whatever results have changed meanwhile.
+func (d *decision) parameters(i int) (json.RawMessage, error) {
+	t := d.p.templates[i]
+	if t == nil {
+		return nil, nil
+	}
+	at := d.p.places[d.p.actions[i].Step]
+	resolved, err := t.resolve(scope{order: d.o, execution: d.x, elapsed: d.elapsed(at), cache: d.cache})
+	if err != nil {
+		return nil, err
+	}
+	size := len(resolved)
+	for j := range d.x.Actions {
+		if j != i {
+			size += len(d.x.Actions[j].Parameters)
+		}
+	}
+	if size > MaxResultsBytes {
+		return nil, fmt.Errorf(": with those of other commands they have %d bytes, and may have %d", size, MaxResultsBytes)
+	}
+	return resolved, nil
 }
 
 // resendAt is a third of the time-out from now, 0 when that is not before the deadline.
@@ -279,14 +315,20 @@ func (d *decision) resendAt(action *Action, deadline int64) int64 {
 	return 0
 }
 
-func (d *decision) send(action *Action, e *ActionEntry, again bool) {
+// send puts the command of the i-th action into the outbox.
+func (d *decision) send(i int, again bool) {
+	action, e := d.p.actions[i], d.entry(i)
+	parameters := e.Parameters
+	if parameters == nil {
+		parameters = action.Parameters
+	}
 	if again {
 		e.SentAt = d.now
 	}
 	d.commands = append(d.commands, Command{
 		ID: e.CommandID, JobID: d.x.JobID, Scope: d.x.Scope, Action: e.Name, TypeID: action.TypeID,
 		CorrelationID: d.x.CorrelationID, Attempt: e.Attempt, Iteration: e.Iteration,
-		Parameters: action.Parameters, Deadline: time.UnixMilli(e.Deadline).UTC(), Again: again,
+		Parameters: parameters, Deadline: time.UnixMilli(e.Deadline).UTC(), Again: again,
 	})
 }
 

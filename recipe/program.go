@@ -17,6 +17,9 @@ type Program struct {
 	places  map[string]*place
 	actions []*Action // in the order of the recipe
 	assets  []string  // of the events that each action awaits
+
+	templates []*template // per action, nil where Parameters are sent as they are written
+	needs     []need      // of all conditions and Parameters, each once
 }
 
 // place is a step or a branch with what leads out of it.
@@ -69,6 +72,15 @@ func Compile(data []byte) (*Program, error) {
 			}
 		}
 	}
+	p.templates = c.templates
+	for _, cond := range c.compiled {
+		p.need(cond.needs)
+	}
+	for _, t := range c.templates {
+		if t != nil {
+			p.need(t.needs)
+		}
+	}
 	for i := range c.r.Actions {
 		a := &c.r.Actions[i]
 		p.actions = append(p.actions, a)
@@ -78,6 +90,14 @@ func Compile(data []byte) (*Program, error) {
 		}
 	}
 	return p, nil
+}
+
+func (p *Program) need(more []need) {
+	for _, n := range more {
+		if !slices.ContainsFunc(p.needs, func(known need) bool { return known.name == n.name }) {
+			p.needs = append(p.needs, n)
+		}
+	}
 }
 
 func (c *review) edges(key groupKey) []edge {

@@ -53,5 +53,7 @@ func Rules() []Rule {
 		{Code: RuleUnknownMember, Severity: "error or warning", Text: "there is no member that Takt does not know, but those whose names begin with x- or _; a warning with --unknown-members keep or ignore", Delivery: true},
 		{Code: "R037", Severity: "error or warning", Text: "qualifiers are N, P or P1; L, D, S, R and P0 are not carried out, and run as N, with a warning, if Semantics is compat", Delivery: true},
 		{Code: "R038", Severity: "warning", Text: "MaxAttempts is of a push_command: an event is awaited once"},
+		{Code: "R039", Severity: "error or warning", Text: "references in Parameters ($value, $expr) can be read and name known actions and parameters; a warning where one is not sent, or misspelt", Delivery: true},
+		{Code: "R040", Severity: "error", Text: "the patterns of matches in one condition compile to at most 1000 instructions", Delivery: true},
 	}
 }

@@ -62,7 +62,8 @@ type Action struct {
 	TypeID string `json:"TypeId"`
 	// TimeoutSeconds is the longest wait for the equipment, 1 to 86400.
 	TimeoutSeconds int
-	// Parameters is a JSON object handed to the equipment verbatim; nil when absent.
+	// Parameters is a JSON object handed to the equipment, verbatim but for references (see
+	// the package documentation); nil when absent.
 	// The member asset_id names the asset whose events a pull_event awaits.
 	Parameters json.RawMessage `json:",omitempty"`
 	// MaxAttempts is how often a push_command is tried within one iteration before the

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/programs"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
@@ -78,7 +79,7 @@ func TestAnyOrderOfThings(t *testing.T) {
 				}
 			case "forget":
 				i := at()
-				i.routes, i.programs = newRoutes[string](1), newPrograms(1)
+				i.routes, i.programs = newRoutes[string](1), programs.New(1)
 			case "end":
 				if rapid.IntRange(0, 9).Draw(rt, "really") == 0 {
 					_ = p.try(ctx, "JO", rapid.SampledFrom([]isa95.Method{isa95.Abort, isa95.Stop}).Draw(rt, "method"), nil)

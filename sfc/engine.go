@@ -10,6 +10,8 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/programs"
+	"github.com/taktworks/takt/internal/recent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -120,12 +122,12 @@ type Engine struct {
 	opt       Options
 	log       *slog.Logger
 
-	programs *programs
-	routes   *routes[string]                 // command id -> what it belongs to; unanswered commands
-	starts   *recent[isa95.Scope, lastStart] // what a scope ran last, the guess for its next order
-	running  *routes[isa95.JobOrderID]       // what is in execution
-	sources  *recent[string, sourceSeen]     // sources of answers that look like a process of ours
-	swept    chan struct{}                   // asks for a sweep now
+	programs *programs.Cache
+	routes   *routes[string]                       // command id -> what it belongs to; unanswered commands
+	starts   *recent.Cache[isa95.Scope, lastStart] // what a scope ran last, the guess for its next order
+	running  *routes[isa95.JobOrderID]             // what is in execution
+	sources  *recent.Cache[string, sourceSeen]     // sources of answers that look like a process of ours
+	swept    chan struct{}                         // asks for a sweep now
 
 	draw func() recipe.Seed // the randomness of a decision; tests replace it
 }
@@ -138,11 +140,11 @@ func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
 	}
 	return &Engine{
 		store: store, commander: commander, opt: opt, log: opt.Log,
-		programs: newPrograms(opt.ProgramBytes),
+		programs: programs.New(opt.ProgramBytes),
 		routes:   newRoutes[string](opt.RouteBytes),
-		starts:   newRecent[isa95.Scope, lastStart](startBytes),
+		starts:   recent.New[isa95.Scope, lastStart](startBytes),
 		running:  newRoutes[isa95.JobOrderID](opt.RouteBytes),
-		sources:  newRecent[string, sourceSeen](sourceBytes),
+		sources:  recent.New[string, sourceSeen](sourceBytes),
 		swept:    make(chan struct{}, 1),
 		draw:     drawSeed,
 	}

@@ -157,7 +157,7 @@ func TestSweepFindsWhatIsOver(t *testing.T) {
 	p.must(rdb.Do(ctx, rdb.B().Del().Key(keys.New(p.prefix).SfcWork()).Build()).Error())
 	snap := p.load("JO")
 	snap.Scope = scope
-	out := program.Start(order(snap.Job), "WM", "1-1", nil, p.mes.Now())
+	out := program.Start(snap.Job.RecipeOrder(), "WM", "1-1", nil, p.mes.Now())
 	next, _ := isa95.Next(snap.Job.State, isa95.Run)
 	c := change(isa95.Run, next, p.mes.Now())
 	c.Execution = out.Docs.Execution

@@ -32,7 +32,7 @@ var errRecipeGone = errors.New("its text is no longer stored")
 func (e *Engine) load(ctx context.Context, q jobstore.Query, sha string) (snap *jobstore.Snapshot, program *recipe.Program, err error) {
 	also := q.Mailboxes
 	for {
-		program, q.Mailboxes, q.Recipe = e.programs.known(sha), also, ""
+		program, q.Mailboxes, q.Recipe = e.programs.Known(sha), also, ""
 		switch {
 		case program != nil:
 			q.Mailboxes = union(also, program.PullTypes())
@@ -53,7 +53,7 @@ func (e *Engine) load(ctx context.Context, q jobstore.Query, sha string) (snap *
 		}
 		if x.Recipe != sha {
 			sha = x.Recipe
-			program = e.programs.known(sha)
+			program = e.programs.Known(sha)
 		} else if program == nil {
 			if program, err = e.compileStored(sha, snap.RecipeText); err != nil {
 				return snap, nil, err
@@ -73,7 +73,7 @@ func (e *Engine) compileStored(sha string, text []byte) (*recipe.Program, error)
 	if text == nil {
 		return nil, &recipeError{sha, errRecipeGone}
 	}
-	program, err := e.programs.compile(text)
+	program, err := e.programs.Compile(text)
 	if err != nil {
 		return nil, &recipeError{sha, err}
 	}
@@ -84,20 +84,6 @@ func (e *Engine) compileStored(sha string, text []byte) (*recipe.Program, error)
 func (e *Engine) known(id isa95.JobOrderID) (q jobstore.Query, sha string) {
 	route, _ := e.running.get(id)
 	return jobstore.Query{JobOrderID: id, Scope: route.Scope}, route.Recipe
-}
-
-// order is what the conditions of a recipe may see of a job order.
-func order(o *jobstore.StoredOrder) recipe.Order {
-	parameters := make(map[string]any, len(o.JobOrder.JobOrderParameters))
-	for _, p := range o.JobOrder.JobOrderParameters {
-		if p.ID != "" {
-			parameters[p.ID] = p.Value
-		}
-	}
-	return recipe.Order{
-		ID: o.JobOrder.JobOrderID, Scope: string(o.Scope),
-		Parameters: parameters, WorkMasterID: string(o.WorkMaster()),
-	}
 }
 
 func union(a, b []string) []string {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unique"
 
+	"github.com/taktworks/takt/internal/recent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -11,7 +12,7 @@ import (
 
 // routes remembers where commands and job orders belong. It copies what it is given, which are pieces of documents and
 // messages, and keeps the texts that many routes share once.
-type routes[K ~string] struct{ recent *recent[K, shared] }
+type routes[K ~string] struct{ recent *recent.Cache[K, shared] }
 
 // shared is a jobstore.Route.
 type shared struct {
@@ -24,10 +25,10 @@ type shared struct {
 // headers of the texts.
 const sharedBytes = 192
 
-func newRoutes[K ~string](budget int) *routes[K] { return &routes[K]{newRecent[K, shared](budget)} }
+func newRoutes[K ~string](budget int) *routes[K] { return &routes[K]{recent.New[K, shared](budget)} }
 
 func (r *routes[K]) get(key K) (jobstore.Route, bool) {
-	s, ok := r.recent.get(key)
+	s, ok := r.recent.Get(key)
 	if !ok {
 		return jobstore.Route{}, false
 	}
@@ -35,11 +36,11 @@ func (r *routes[K]) get(key K) (jobstore.Route, bool) {
 }
 
 func (r *routes[K]) put(key K, route jobstore.Route) {
-	r.recent.put(K(strings.Clone(string(key))), shared{
+	r.recent.Put(K(strings.Clone(string(key))), shared{
 		job:   isa95.JobOrderID(strings.Clone(string(route.JobOrderID))),
 		scope: unique.Make(string(route.Scope)), recipe: unique.Make(route.Recipe),
 		token: recipe.Token(strings.Clone(string(route.Token))),
 	}, sharedBytes+len(key)+len(route.JobOrderID)+len(route.Token))
 }
 
-func (r *routes[K]) drop(key K) { r.recent.drop(key) }
+func (r *routes[K]) drop(key K) { r.recent.Drop(key) }

@@ -162,7 +162,7 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 		return nil
 	}
 	s := situation{
-		program: program, order: order(job), now: e.store.InstallationTime(),
+		program: program, order: job.RecipeOrder(), now: e.store.InstallationTime(),
 		docs: recipe.Docs{Execution: x, Mailboxes: snap.Mailboxes, Intake: e.intake()},
 	}
 	if job.State.Top == isa95.Interrupted { // recorded only, whoever interrupted it

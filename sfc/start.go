@@ -21,7 +21,7 @@ type lastStart struct {
 const startBytes = 4 << 20
 
 func (e *Engine) rememberStart(scope isa95.Scope, workMaster isa95.WorkMasterID, pullTypes []string) {
-	if last, ok := e.starts.get(scope); ok && last.workMaster == workMaster && slices.Equal(last.pullTypes, pullTypes) {
+	if last, ok := e.starts.Get(scope); ok && last.workMaster == workMaster && slices.Equal(last.pullTypes, pullTypes) {
 		return
 	}
 	last := lastStart{workMaster: isa95.WorkMasterID(strings.Clone(string(workMaster)))}
@@ -30,7 +30,7 @@ func (e *Engine) rememberStart(scope isa95.Scope, workMaster isa95.WorkMasterID,
 		last.pullTypes = append(last.pullTypes, strings.Clone(t))
 		bytes += 16 + len(t)
 	}
-	e.starts.put(isa95.Scope(strings.Clone(string(scope))), last, bytes)
+	e.starts.Put(isa95.Scope(strings.Clone(string(scope))), last, bytes)
 }
 
 // start begins the recipe of a job order that may start. Everything goes into one commit: the order is Running, its
@@ -67,7 +67,7 @@ type plan struct {
 func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error) {
 	nothing := func(r Result, why string) (plan, error) { return plan{result: r, why: why}, nil }
 	q := jobstore.Query{JobOrderID: item.JobOrderID, Scope: item.Scope}
-	if last, ok := e.starts.get(item.Scope); ok {
+	if last, ok := e.starts.Get(item.Scope); ok {
 		q.WorkMaster, q.Mailboxes = last.workMaster, last.pullTypes
 	}
 	for {
@@ -85,7 +85,7 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 			return nothing(Left, "it names no work master")
 		case job.WorkMaster() != q.WorkMaster || job.Scope != q.Scope:
 			q.WorkMaster, q.Scope, q.Mailboxes = job.WorkMaster(), job.Scope, nil
-			if last, ok := e.starts.get(q.Scope); ok && last.workMaster == q.WorkMaster {
+			if last, ok := e.starts.Get(q.Scope); ok && last.workMaster == q.WorkMaster {
 				q.Mailboxes = last.pullTypes
 			}
 			continue
@@ -97,9 +97,12 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 		if wm.DataSchema != recipe.SchemaURI {
 			return nothing(Left, fmt.Sprintf("work master %q has no recipe of ours", q.WorkMaster))
 		}
-		program, err := e.programs.compile(wm.Data)
+		program, err := e.programs.Compile(wm.Data)
 		if err != nil {
 			return plan{problem: fmt.Sprintf("work master %q: %v", q.WorkMaster, err)}, nil
+		}
+		if why := changedSince(snap.Job, program); why != "" {
+			return plan{problem: fmt.Sprintf("work master %q has changed since the order was taken: %s", q.WorkMaster, why)}, nil
 		}
 		if types := program.PullTypes(); !subset(types, q.Mailboxes) {
 			q.Mailboxes = types
@@ -108,6 +111,15 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 		e.rememberStart(q.Scope, q.WorkMaster, program.PullTypes())
 		return plan{snap: snap, program: program}, nil
 	}
+}
+
+// changedSince checks the parameters of an order anew, before its first command, if it was accepted for another recipe. One
+// that an earlier version accepted was not checked then, and runs as it would have.
+func changedSince(job *jobstore.StoredOrder, program *recipe.Program) string {
+	if job.JudgedBy == "" || job.JudgedBy == program.SHA() {
+		return ""
+	}
+	return program.Refusal(job.RecipeOrder())
 }
 
 func snapJob(snap *jobstore.Snapshot) *jobstore.StoredOrder {
@@ -126,7 +138,7 @@ func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) err
 		return fmt.Errorf("sfc: job order %s is %s, and no Run leads out of that", item.JobOrderID, job.State)
 	}
 	seed := e.draw()
-	out := p.program.Start(order(job), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, begin)
+	out := p.program.Start(job.RecipeOrder(), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, begin)
 	x := out.Docs.Execution
 	x.BegunAt = now.UnixMilli()
 	change := jobstore.Change{

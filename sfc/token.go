@@ -75,12 +75,12 @@ func (e *Engine) process(ctx context.Context, source string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if seen, ok := e.sources.get(name); ok && time.Since(seen.at) < sourceLasts {
+	if seen, ok := e.sources.Get(name); ok && time.Since(seen.at) < sourceLasts {
 		return seen.process, nil
 	}
 	is, err := e.store.IsProcess(ctx, name)
 	if err == nil {
-		e.sources.put(strings.Clone(name), sourceSeen{is, time.Now()}, sourceWeight+len(name))
+		e.sources.Put(strings.Clone(name), sourceSeen{is, time.Now()}, sourceWeight+len(name))
 	}
 	return is, err
 }

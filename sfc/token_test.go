@@ -145,7 +145,7 @@ func TestSourceOfAnswer(t *testing.T) {
 	if got := string(s.load("JO").Execution.Action("drill").Result); got != `{"depth":7}` {
 		t.Errorf("result %s", got)
 	}
-	if seen, ok := s.a.sources.get("station:cell-07"); !ok || seen.process || time.Since(seen.at) > sourceLasts {
+	if seen, ok := s.a.sources.Get("station:cell-07"); !ok || seen.process || time.Since(seen.at) > sourceLasts {
 		t.Errorf("remembered %+v, %t", seen, ok)
 	}
 }

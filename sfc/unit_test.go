@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/recent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -109,75 +108,11 @@ func TestOptions(t *testing.T) {
 	New(nil, nil, Options{})
 }
 
-// recent never forgets what was used last as long as it takes at most half of the budget, and never holds more than the
-// budget, but for a value that alone is larger.
-func TestRecent(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		budget := 2 * rapid.IntRange(1, 6).Draw(t, "half")
-		r := newRecent[int, int](budget)
-		type used struct {
-			key, bytes int
-			dropped    bool
-		}
-		var last []used // in the order of use, the youngest last; a key that was not dropped once
-		type entry struct{ value, bytes int }
-		model := map[int]entry{}
-		use := func(key int) {
-			last = slices.DeleteFunc(last, func(u used) bool { return u.key == key && !u.dropped })
-			last = append(last, used{key: key, bytes: model[key].bytes})
-		}
-		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
-			key := rapid.IntRange(0, 8).Draw(t, "key")
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
-			case 0:
-				r.drop(key)
-				delete(model, key)
-				for i := range last {
-					last[i].dropped = last[i].dropped || last[i].key == key
-				}
-				if _, ok := r.get(key); ok {
-					t.Fatalf("%d is there after drop", key)
-				}
-			case 1, 2:
-				if got, ok := r.get(key); ok {
-					if want, known := model[key]; !known || got != want.value {
-						t.Fatalf("%d is %d, want %d (%v)", key, got, want.value, known)
-					}
-					use(key)
-				}
-			default:
-				model[key] = entry{i, 1 + key%8}
-				r.put(key, i, model[key].bytes)
-				use(key)
-			}
-			newer := 0
-			for _, u := range slices.Backward(last) {
-				if newer += u.bytes; newer > budget/2 {
-					break
-				}
-				_, young := r.young[u.key]
-				if _, old := r.old[u.key]; !young && !old && !u.dropped {
-					t.Fatalf("%d is forgotten, and all that was used since then takes %d of %d", u.key, newer, budget)
-				}
-			}
-			for _, held := range []map[int]weighed[int]{r.young, r.old} {
-				bytes := 0
-				for _, w := range held {
-					bytes += w.bytes
-				}
-				if bytes > budget/2 && len(held) > 1 {
-					t.Fatalf("%d bytes are held in one half of %d", bytes, budget)
-				}
-			}
-		}
-	})
-}
-
 // What is remembered is no piece of a document or a message: it would keep all of it in memory (find-O11).
 func TestRoutesKeepNoDocument(t *testing.T) {
 	const n, size = 64, 1 << 18
 	r, running := newRoutes[string](16<<20), newRoutes[isa95.JobOrderID](16<<20)
-	e := &Engine{starts: newRecent[isa95.Scope, lastStart](startBytes)}
+	e := &Engine{starts: recent.New[isa95.Scope, lastStart](startBytes)}
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()

@@ -1,0 +1,291 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// withParameters is a recipe of steps A and B, each with one command; the second has Parameters.
+func withParameters(t *testing.T, parameters string) *Program {
+	t.Helper()
+	p, err := Compile([]byte(`{"Steps":[{"Name":"A","Initial":true},{"Name":"B"}],"Transitions":[{"Source":"A","Target":"B","Condition":""}],"Actions":[
+		{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30},
+		{"Name":"b","Step":"B","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30,"MaxAttempts":2,"Parameters":` + parameters + `}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var referenceOrder = Order{ID: "JO-1", Scope: "cell", Parameters: map[string]any{
+	"torque": json.RawMessage(`85.50`), "big": json.RawMessage(`12345678901234567890`), "list": json.RawMessage(`[1.0, {"deep":[2.50]}]`),
+	"text": json.RawMessage(`"a<b"`), "null": json.RawMessage(`null`), "on": json.RawMessage(`true`), "object": json.RawMessage(`{"x":1,"x":2}`),
+}}
+
+// runTo answers a and returns what the decision made of b.
+func runTo(p *Program, o Order, result string) Outcome {
+	out := p.Start(o, "WM", "k", nil, epoch)
+	return p.Answer(o, out.Docs, Answer{CommandID: out.Commands[0].ID, Result: json.RawMessage(result)}, epoch)
+}
+
+// A reference is an object with exactly one of the three members; a value is copied as it was sent, digits and all.
+func TestReferences(t *testing.T) {
+	for parameters, want := range map[string]string{
+		`{"t":{"$value":"job.parameters.torque"}}`:                               `{"t":85.50}`,
+		`{"t":[1,{"n":{"$value":"job.parameters.big"}}]}`:                        `{"t":[1,{"n":12345678901234567890}]}`,
+		`{"t":{"$value":"job.parameters.list[1].deep[0]"}}`:                      `{"t":2.50}`,
+		`{"t":{"$value":"job.parameters.list"}}`:                                 `{"t":[1.0,{"deep":[2.50]}]}`,
+		`{"t":{"$value":"job.parameters[\"text\"]"}}`:                            `{"t":"a<b"}`,
+		`{"t":{"$value":"job.id"}}`:                                              `{"t":"JO-1"}`,
+		`{"t":{"$value":"actions.a.result.depth"}}`:                              `{"t":1.50}`,
+		`{"t":{"$value":"actions.a.ok"}}`:                                        `{"t":true}`,
+		`{"t":{"$value":"job.parameters.none ?? job.parameters.torque"}}`:        `{"t":85.50}`,
+		`{"t":{"$value":"job.parameters.none ?? 7.5"}}`:                          `{"t":7.5}`,
+		`{"t":{"$value":"job.parameters.null ?? 'x'"}}`:                          `{"t":"x"}`,
+		`{"$value":"job.parameters.object"}`:                                     `{"x":1,"x":2}`,
+		`{"t":{"$expr":"job.parameters.torque * 2"}}`:                            `{"t":171}`,
+		`{"t":{"$expr":"job.parameters.torque > 80 and job.parameters.on"}}`:     `{"t":true}`,
+		`{"t":{"$expr":"actions.a.result.depth + 1"}}`:                           `{"t":2.5}`,
+		`{"t":{"$expr":"[job.parameters.torque, job.id]"}}`:                      `{"t":[85.5,"JO-1"]}`,
+		`{"t":{"$expr":"upper(job.parameters.text)"}}`:                           `{"t":"A<B"}`,
+		`{"t":{"$expr":"job.parameters.none ?? 3"}}`:                             `{"t":3}`,
+		`{"t":{"$literal":{"$value":"job.id"}}}`:                                 `{"t":{"$value":"job.id"}}`,
+		`{"t":{"$literal":null}}`:                                                `{"t":null}`,
+		`{"t":{"$value":"job.id","x":1}}`:                                        `{"t":{"$value":"job.id","x":1}}`,
+		`{"t":"$value","u":{"value":"job.id"},"v":"${job.id}"}`:                  `{"t":"$value","u":{"value":"job.id"},"v":"${job.id}"}`,
+		`{"\u0024value":"job.parameters.object"}`:                                `{"x":1,"x":2}`,
+		`{"a":{"$value":"job.id"},"b":1.0,"c":[{"$value":"job.id"}, {"d" : 1}]}`: `{"a":"JO-1","b":1.0,"c":["JO-1",{"d":1}]}`,
+	} {
+		p := withParameters(t, parameters)
+		out := runTo(p, referenceOrder, `{"depth":1.50}`)
+		if len(out.Commands) != 1 {
+			t.Errorf("%s: %s", parameters, out.Note)
+			continue
+		}
+		if got := string(out.Commands[0].Parameters); got != want {
+			t.Errorf("%s: %s, want %s", parameters, got, want)
+		}
+		if f := Check([]byte(`{"Steps":[{"Name":"A","Initial":true}],"Transitions":[],"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30,"Parameters":`+parameters+`}]}`), Options{}); HasErrors(f) {
+			t.Errorf("%s: %v", parameters, f)
+		}
+	}
+}
+
+// A command has the same body whenever it is sent again, by whichever program: also after its document was stored and
+// read, and after results that it refers to have changed. Another attempt looks anew.
+func TestRepeatsHaveEqualParameters(t *testing.T) {
+	p := withParameters(t, `{"t":{"$expr":"step.t + job.parameters.torque"}}`)
+	out := runTo(p, referenceOrder, `1`)
+	first := string(out.Commands[0].Parameters)
+	if first != `{"t":85.5}` {
+		t.Fatal(first)
+	}
+	stored, err := DecodeExecution(out.Docs.Execution.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := referenceOrder
+	changed.Parameters = map[string]any{}
+	again := p.Tick(changed, Docs{Execution: stored}, epoch.Add(10*time.Second))
+	if len(again.Commands) != 1 || !again.Commands[0].Again || string(again.Commands[0].Parameters) != first {
+		t.Fatalf("%+v %s", again.Commands, again.Note)
+	}
+	next := p.Tick(referenceOrder, Docs{Execution: stored}, epoch.Add(30*time.Second))
+	if len(next.Commands) != 1 || next.Commands[0].Again || string(next.Commands[0].Parameters) != `{"t":115.5}` {
+		t.Fatalf("%s %s", next.Commands[0].Parameters, next.Note)
+	}
+	old := strings.Replace(string(out.Docs.Execution.Encode()), `,"parameters":{"t":85.5}`, "", 1) // as the version before writes it
+	if stored, err = DecodeExecution([]byte(old)); err != nil || stored.Action("b").Parameters != nil {
+		t.Fatal(err)
+	}
+	if again := p.Tick(referenceOrder, Docs{Execution: stored}, epoch.Add(10*time.Second)); len(again.Commands) != 1 || string(again.Commands[0].Parameters) != `{"t":95.5}` {
+		t.Errorf("%+v", again.Commands)
+	}
+	if done := p.Answer(referenceOrder, out.Docs, Answer{CommandID: out.Commands[0].ID}, epoch); strings.Contains(string(done.Docs.Execution.Encode()), "parameters") {
+		t.Error("kept after the answer")
+	}
+}
+
+// What cannot be put in place fails the job before its command leaves, and names the reference and the reason.
+func TestReferencesThatFail(t *testing.T) {
+	deep := strings.Repeat("[", 55) + strings.Repeat("]", 55)
+	o := referenceOrder
+	o.Parameters = map[string]any{
+		"deep": json.RawMessage(deep), "long": json.RawMessage(`"` + strings.Repeat("x", MaxParametersBytes) + `"`), "text": json.RawMessage(`"abc"`),
+		"many": json.RawMessage("[" + strings.Repeat("1,", MaxParametersElements) + "1]"), "n": json.RawMessage(`5`),
+	}
+	for parameters, want := range map[string]string{
+		`{"t":{"$value":"job.parameters.none"}}`:                       "Parameters/t: job.parameters.none is missing",
+		`{"t":{"$value":"job.parameters.none ?? actions.a.result.x"}}`: "Parameters/t: job.parameters.none and actions.a.result.x is missing",
+		`{"t":[{"$value":"actions.a.result.x"}]}`:                      "Parameters/t/0: actions.a.result.x is missing",
+		`{"t":{"$expr":"job.parameters.text * 2"}}`:                    "Parameters/t: invalid operation: a string * a number",
+		`{"t":{"$expr":"actions.a.result.x"}}`:                         "Parameters/t: actions.a.result.x has no value: actions.a.result.x is missing",
+		`{"t":{"$expr":"1 / 0"}}`:                                      "which JSON cannot hold",
+		`{"t":{"$value":"job.parameters.long"}}`:                       "and may have 262144",
+		`{"t":{"$value":"job.parameters.many"}}`:                       "an array has 10001 elements",
+		`{"$value":"job.parameters.n"}`:                                "they must be an object, and are a number",
+		`{"t":[[[[[[[[[{"$value":"job.parameters.deep"}]]]]]]]]]}`:     "nest deeper than 60 levels",
+	} {
+		p := withParameters(t, parameters)
+		out := runTo(p, o, `{}`)
+		if out.Phase != PhaseFailed || len(out.Commands) != 0 || !strings.Contains(out.Docs.Execution.Error, want) {
+			t.Errorf("%s: %s %q, want %q", parameters, out.Phase, out.Docs.Execution.Error, want)
+		}
+		if strings.Contains(parameters, "actions.") {
+			continue
+		}
+		if why := p.Refusal(o); why == "" {
+			t.Errorf("%s: the order alone tells that it fails", parameters)
+		}
+	}
+}
+
+// In a recipe that is stored, a reference with a fault is what it was before there were references: an object that is
+// sent as it is.
+func TestStoredReferencesWithFaultsAreSent(t *testing.T) {
+	for _, parameters := range []string{`{"a":{"$value":5}}`, `{"a":{"$value":"price in $"}}`, `{"a":{"$expr":"x"}}`} {
+		out := runTo(withParameters(t, parameters), referenceOrder, "1")
+		if len(out.Commands) != 1 || string(out.Commands[0].Parameters) != parameters {
+			t.Errorf("%s: %+v", parameters, out.Commands)
+		}
+	}
+}
+
+// Needed is what a condition or a command can fail for want of, and nothing else.
+func TestNeededParameters(t *testing.T) {
+	for condition, want := range map[string]string{
+		"job.parameters.a > 5":                                   "a",
+		"5 <= job.parameters.a":                                  "a",
+		"1 < job.parameters.a < 5":                               "a",
+		"job.parameters.a + 1 == 2":                              "a",
+		"-job.parameters.a == 2":                                 "a",
+		"job.parameters.a in ['x']":                              "a",
+		"'x' in job.parameters.a":                                "a",
+		"'x' in [job.parameters.a]":                              "",
+		"job.parameters.a contains 'x'":                          "a",
+		"job.parameters.a matches 'x'":                           "a",
+		"job.parameters.a startsWith 'x'":                        "a",
+		"len(job.parameters.a) == 1":                             "a",
+		"string(job.parameters.a) == ''":                         "",
+		"job.parameters.a == 5":                                  "",
+		"job.parameters.a != 5":                                  "",
+		"job.parameters.a":                                       "",
+		"not job.parameters.a":                                   "",
+		"(job.parameters.a ?? 1) > 5":                            "",
+		"(job.parameters.a ?? job.parameters.b) > 5":             "b",
+		"((job.parameters.a + 1) ?? 1) > 5":                      "a",
+		"job.parameters.a != nil and job.parameters.a > 5":       "",
+		"nil != job.parameters.a && job.parameters.a > 5":        "",
+		"job.parameters.a == nil or job.parameters.a > 5":        "",
+		"not (job.parameters.a == nil) and job.parameters.a > 5": "",
+		"not (job.parameters.a == nil or job.parameters.b == nil) and job.parameters.a > job.parameters.b": "",
+		"job.parameters.a == nil and job.parameters.a > 5":                                                 "a",
+		"job.parameters.a != nil or job.parameters.a > 5":                                                  "a",
+		"job.parameters.a != nil ? job.parameters.a > 5 : true":                                            "",
+		"job.parameters.a == nil ? true : job.parameters.a > 5":                                            "",
+		"job.parameters.a == nil ? job.parameters.a > 5 : true":                                            "a",
+		"job.parameters.a == 'x' and job.parameters.a contains 'x'":                                        "",
+		"job.parameters.a and job.parameters.a > 5":                                                        "",
+		"'a' in job.parameters and job.parameters.a > 5":                                                   "",
+		"'b' in job.parameters and job.parameters.a > 5":                                                   "a",
+		"job.parameters.a.b > 5":                                                                           "a.b",
+		"job.parameters.a?.b > 5":                                                                          "a.b",
+		"job.parameters.a.b != nil and job.parameters.a.b > 5":                                             "",
+		"job.parameters.a[0] > job.parameters['b-c']":                                                      "a[0],b-c",
+		"job.parameters.a[job.parameters.i] > 5":                                                           "i,a",
+		"(job.parameters.on ? job.parameters.a : job.parameters.b) > 5":                                    "a,b",
+		"actions.x.result.n > 5 and job.id contains 'x' and step.t > 1":                                    "",
+	} {
+		c, err := compileCondition(condition, map[string]bool{"x": true})
+		if err != nil {
+			t.Errorf("%s: %v", condition, err)
+			continue
+		}
+		var names []string
+		for _, n := range c.needs {
+			names = append(names, n.name)
+		}
+		if got := strings.Join(names, ","); got != want {
+			t.Errorf("%s needs %q, want %q", condition, got, want)
+		}
+	}
+}
+
+// What is not needed does no harm: no condition fails for want of a parameter that it does not need.
+func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
+	for _, condition := range []string{
+		"job.parameters.a == 5", "job.parameters.a", "(job.parameters.a ?? 1) > 5", "job.parameters.a != nil and job.parameters.a > 5",
+		"job.parameters.a == nil or job.parameters.a > 5", "not (job.parameters.a == nil or job.parameters.b == nil) and job.parameters.a > job.parameters.b",
+		"job.parameters.a == nil ? true : job.parameters.a > 5", "'a' in job.parameters and job.parameters.a > 5", "job.parameters.a and job.parameters.a > 5",
+		"'x' in [job.parameters.a]", "job.parameters.a == 'x' and job.parameters.a contains 'x'", "string(job.parameters.a) == ''",
+	} {
+		c, err := compileCondition(condition, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range []any{nil, 7} {
+			o := Order{Parameters: map[string]any{"b": 1}}
+			if value != nil && strings.Contains(condition, "nil") {
+				o.Parameters["a"] = value
+			}
+			if _, err := c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()}); err != nil {
+				t.Errorf("%s: %v", condition, err)
+			}
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	p := withParameters(t, `{"t":{"$value":"job.parameters.torque"},"u":{"$value":"job.parameters.unit ?? 'nm'"},"v":{"$expr":"job.parameters.turns * 2"}}`)
+	parameters := map[string]any{}
+	for _, step := range []struct {
+		add  string
+		with any
+		want string
+	}{
+		{"", nil, "parameters torque, turns are missing"},
+		{"torque", json.RawMessage(`null`), "parameters torque, turns are missing"},
+		{"torque", json.RawMessage(`85`), "parameter turns is missing"},
+		{"turns", json.RawMessage(`"two"`), "action b: Parameters/v: invalid operation: a string * a number"},
+		{"turns", json.RawMessage(`2`), ""},
+	} {
+		parameters[step.add] = step.with
+		if got := p.Refusal(Order{ID: "JO-1", Parameters: parameters}); got != step.want {
+			t.Errorf("%v: %q, want %q", parameters, got, step.want)
+		}
+	}
+	if why := withParameters(t, `{"t":{"$value":"actions.a.result.x"}}`).Refusal(Order{}); why != "" {
+		t.Errorf("what only a result tells was refused: %s", why)
+	}
+}
+
+// A pattern cannot hold up the decisions of others: patterns and texts are bounded, together.
+func TestPatternsAreBounded(t *testing.T) {
+	const evil = "a{0,1000}a{0,1000}a{0,1000}$x"
+	c, err := compileCondition(fmt.Sprintf("job.parameters.s matches %q", evil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.patterns.instructions <= MaxPatternInstructions {
+		t.Errorf("%d instructions", c.patterns.instructions)
+	}
+	o := Order{Parameters: map[string]any{"s": strings.Repeat("a", 16_000)}}
+	_, err = c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()})
+	if err == nil || !strings.Contains(err.Error(), "job.parameters.s has 16000 bytes, and may have") {
+		t.Errorf("a stored recipe: %v", err)
+	}
+	data := text("step A*\nstep B\nA > B: job.parameters.s matches '^[A-Z]{2}-[0-9]+$' or job.parameters.s matches 'x.*y'\nA > A: otherwise ! 1\ndo a @ A")
+	if findings := Check(data, Options{}); len(findings) > 0 {
+		t.Errorf("%v", findings)
+	}
+	o.Parameters["s"] = strings.Repeat("a", MaxResultBytes)
+	if c, err = compileCondition("job.parameters.s matches 'x.*y'", nil); err != nil {
+		t.Fatal(err)
+	}
+	if holds, err := c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()}); err != nil || holds {
+		t.Errorf("a simple pattern on the largest result: %v, %v", holds, err)
+	}
+}
