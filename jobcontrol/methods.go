@@ -110,7 +110,7 @@ func (req *request) before(job *jobstore.StoredOrder) (isa95.State, error) {
 func possible(state isa95.State) string {
 	methods := isa95.Allowed(state)
 	if len(methods) == 0 {
-		return "nothing is, it was cancelled or cleared"
+		return "it was canceled or cleared"
 	}
 	names := make([]string, len(methods))
 	for i, m := range methods {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -131,12 +132,35 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 			return err
 		}
 	} else if refused == nil {
-		fmt.Fprintf(a.out, "%s %s: %s\n", s.Method, s.JobOrderID, s.Meaning)
+		fmt.Fprintf(a.out, "%s %s\n", s.JobOrderID, doneWord[call.Method])
 	}
 	if refused != nil {
-		return &exitError{exitRefused, refused}
+		return &exitError{exitRefused, errors.New(refusedText(s, status))}
 	}
 	return nil
+}
+
+// doneWord says what a method that was carried out did to the order.
+var doneWord = map[isa95.Method]string{
+	isa95.Store: "stored", isa95.StoreAndStart: "stored and started", isa95.Update: "updated", isa95.Start: "started",
+	isa95.RevokeStart: "start revoked", isa95.Pause: "paused", isa95.Resume: "resumed", isa95.Stop: "stopped",
+	isa95.Abort: "aborted", isa95.Cancel: "canceled", isa95.Clear: "cleared",
+}
+
+// refusedText says once why a method was refused: Takt's reason, or what the return status means if there is none.
+func refusedText(s sent, status isa95.ReturnStatus) string {
+	reason := s.Message
+	for _, said := range []string{"not acceptable: ", "not allowed in this state: "} { // the status says it
+		reason = strings.TrimPrefix(reason, said)
+	}
+	if reason == "" {
+		reason = s.Meaning
+	}
+	text := fmt.Sprintf("%s %s refused: %s", s.Method, s.JobOrderID, reason)
+	if status != 0 {
+		text += fmt.Sprintf(" (return status %d)", uint64(status))
+	}
+	return text
 }
 
 // commandLine is the source of all commands typed in: with --id the same command is the same whoever types it .

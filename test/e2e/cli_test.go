@@ -101,11 +101,11 @@ func TestJobCommands(t *testing.T) {
 
 	const at = " --scope test-cell"
 	first := s.order("JO-1", false)
-	s.run(ok, "job store "+first+at, "Store JO-1: no error")
+	s.run(ok, "job store "+first+at, "JO-1 stored")
 	s.state("JO-1", "NotAllowedToStart_Ready")
 	s.run(refused, "job store "+first+at, "JO-1", "exists and is NotAllowedToStart_Ready")
-	s.run(ok, "job update "+first+at, "Update JO-1: no error")
-	s.run(ok, "job start JO-1"+at, "Start JO-1: no error")
+	s.run(ok, "job update "+first+at, "JO-1 updated")
+	s.run(ok, "job start JO-1"+at, "JO-1 started")
 	s.state("JO-1", "AllowedToStart_Ready")
 	s.run(refused, "job start JO-1"+at, "possible: ")
 	s.run(ok, "job revoke-start JO-1"+at)
@@ -118,7 +118,7 @@ func TestJobCommands(t *testing.T) {
 	s.run(ok, "job cancel JO-1"+at)
 
 	second := s.order("JO-2", true)
-	s.run(ok, "job store-and-start "+second+at, "StoreAndStart JO-2: no error")
+	s.run(ok, "job store-and-start "+second+at, "JO-2 stored and started")
 	s.state("JO-2", "Running")
 	shown := s.run(ok, "job show JO-2", "recipe of WM-TEST, SHA-256 ")
 	s.otherRecipe(cell, shown)
@@ -140,7 +140,7 @@ func TestJobCommands(t *testing.T) {
 	if again := s.run(ok, "job clear JO-2 --id my-clear --json"+at); again != out || !strings.Contains(out, `"return_status":1`) {
 		t.Errorf("%s\n%s", out, again)
 	}
-	s.run(refused, "job clear JO-2 --id other"+at)
+	s.run(refused, "job clear JO-2 --id other"+at, "Clear JO-2 refused: job order \"JO-2\" is EndState, where Clear is not possible; it was canceled or cleared (return status 8)")
 	s.run(usage, "job store "+first+" --scope elsewhere/there", "--scope", "elsewhere/there")
 	s.run(usage, "job store /nowhere/order.json"+at, "no such file")
 	s.run(usage, "job start JO-1", "--scope")

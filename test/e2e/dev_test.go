@@ -63,13 +63,13 @@ func TestDevPage(t *testing.T) {
 	sh.AwaitThat("prints the reply again", func(out, _ string) bool { return strings.Count(out, `{"ReturnStatus":1}`) >= 2 })
 
 	sh.Type(take)
-	sh.Await("Clear MY-1: no error")
+	sh.Await("MY-1 cleared")
 	if out := sh.Stdout(); !strings.Contains(out, `"JobOrderID":"MY-1"`) || !strings.Contains(out, "MY-1  Ended_Completed  at cell-07, priority 10") {
 		t.Errorf("no result, or no order:\n%s", out)
 	}
 
 	sh.Type(byFile)
-	sh.Await("StoreAndStart MY-2: no error")
+	sh.Await("MY-2 stored and started")
 	sh.AwaitThat("prints the result", func(out, _ string) bool {
 		return regexp.MustCompile(`(?m)^Ended_Completed +cell-07 +MY-2 `).MatchString(out)
 	})
