@@ -36,6 +36,14 @@ type Execution struct {
 	Stopped   bool        // Completed by Stop, with results in part
 	WakeAt    int64       // when conditions over step.t are looked at again
 	Steps     []StepEntry // steps and branches entered so far, in the order of first entry
+
+	Other []Kept // members of a newer version
+}
+
+// Kept is a member of a document that this version does not know, as it is stored.
+type Kept struct {
+	Name  string
+	Value json.RawMessage
 }
 
 // ActionState is where an action of an execution stands.
@@ -72,6 +80,8 @@ type ActionEntry struct {
 	Left         int64 // what was left of Deadline, in ms, when the job was paused
 	SentAt       int64 // when the command was last sent again; 0: not since DispatchedAt
 	LastCall     bool  // the command was sent once more at its deadline, which was put off for that
+
+	Other []Kept // members of a newer version, until the action starts anew
 }
 
 // StepEntry is Takt's record of one step or branch.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -59,8 +61,16 @@ func (x *Execution) Encode() []byte {
 		w.close('}')
 	}
 	w.close('}')
+	w.others(x.Other)
 	w.close('}')
 	return w.buf
+}
+
+func (w *writer) others(members []Kept) {
+	for _, m := range members {
+		w.key(m.Name)
+		w.buf = append(w.buf, m.Value...)
+	}
 }
 
 func (w *writer) action(a *ActionEntry) {
@@ -90,6 +100,7 @@ func (w *writer) action(a *ActionEntry) {
 		w.key("parameters")
 		w.buf = append(w.buf, a.Parameters...)
 	}
+	w.others(a.Other)
 	w.close('}')
 }
 
@@ -178,7 +189,7 @@ func appendQuoted(buf []byte, s string) []byte {
 }
 
 // DecodeExecution reads a document of Takt or of the Python system. active_steps may be
-// {} or null for none, unknown members are ignored, an id of the Python system's form
+// {} or null for none, unknown members are kept, an id of the Python system's form
 // "{job}:{action}:{attempt}" is no command id. data is copied.
 func DecodeExecution(data []byte) (*Execution, error) {
 	src, syntax := parse(bytes.Clone(data), maxDepth+8)
@@ -228,6 +239,7 @@ func (d *documentReader) execution(n *node) *Execution {
 		PausedAt:      d.number(n, "paused_at"),
 		Stopped:       d.boolean(n, "stopped"),
 		WakeAt:        d.number(n, "wake_at"),
+		Other:         d.others(n, executionMembers),
 	}
 	if x.JobID == "" {
 		d.fail("job_id is missing")
@@ -257,6 +269,7 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 		Left:         d.number(n, "left"),
 		SentAt:       d.number(n, "sent_at"),
 		LastCall:     d.boolean(n, "last_call"),
+		Other:        d.others(n, actionMembers),
 	}
 	if a.CommandID == "" {
 		if id := d.string(n, "correlation_id"); uuid.Validate(id) == nil {
@@ -275,6 +288,28 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 		d.fail(fmt.Sprintf("action %q has the unknown state %q", name, a.State))
 	}
 	return a
+}
+
+// The members of the document that this version knows, or drops.
+var (
+	executionMembers = []string{
+		"job_id", "scope", "work_master_id", "current_step", "correlation_id", "active_steps", "actions", "completed", "failed", "error",
+		"recipe", "started_at", "begun_at", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
+	}
+	actionMembers = []string{
+		"name", "state", "type_id", "command_ce_id", "correlation_id", "attempt", "result", "error", "iteration", "first_attempt",
+		"dispatched_at", "deadline", "resend_at", "left", "sent_at", "last_call", "parameters",
+	}
+)
+
+// others are the members of n that are not known. The store's own, which begin with _, are not kept.
+func (d *documentReader) others(n *node, known []string) (others []Kept) {
+	for i, key := range n.keys {
+		if !slices.Contains(known, key) && !strings.HasPrefix(key, "_") && n.member(key) == n.kids[i] {
+			others = append(others, Kept{key, d.raw(n.kids[i])})
+		}
+	}
+	return others
 }
 
 // activeSteps takes {} for [], which is what cjson makes of an empty list.

@@ -223,3 +223,21 @@ func TestHoldsClone(t *testing.T) {
 		t.Error("changed")
 	}
 }
+
+// A document of a newer version loses nothing when this one carries the run on.
+func TestExecutionKeepsUnknownMembers(t *testing.T) {
+	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A\ndo b @ B", nil)
+	stored := strings.Replace(string(r.x().Encode()), `"actions":{"a":{`, `"_dataschema":"u","future":{"n":1.0,"l":[1]},"actions":{"a":{"hint":"x",`, 1)
+	x, err := DecodeExecution([]byte(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.p.Answer(r.o, Docs{Execution: x}, Answer{CommandID: x.Action("a").CommandID}, r.now)
+	got := string(out.Docs.Execution.Encode())
+	if !strings.Contains(got, `"future":{"n":1.0,"l":[1]}`) || !strings.Contains(got, `"hint":"x"`) || strings.Contains(got, "_dataschema") {
+		t.Errorf("%s", got)
+	}
+	if again, err := DecodeExecution([]byte(got)); err != nil || string(again.Encode()) != got {
+		t.Errorf("%v", err)
+	}
+}
