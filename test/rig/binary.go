@@ -17,11 +17,13 @@ var binary struct {
 	err  error
 }
 
-// Main runs the tests of a package and removes the binary that they built.
+// Main runs the tests of a package and removes the binaries that they built.
 func Main(m *testing.M) {
 	code := m.Run()
-	if binary.dir != "" {
-		os.RemoveAll(binary.dir)
+	for _, dir := range []string{binary.dir, previous.dir} {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
