@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,9 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	case err == nil:
 		e.count(OpDispatch, OK)
 		return nil
+	case denied(err):
+		e.shout(ctx, c, err)
+		return fmt.Errorf("sfc: send command %s (%s of %s): %w", c.ID, c.Action, c.JobID, err)
 	case !neverTaken(err):
 		return fmt.Errorf("sfc: send command %s (%s of %s): %w", c.ID, c.Action, c.JobID, err)
 	}
@@ -66,6 +70,25 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 		Kind: string(cloudevent.KindCommunicationError), Message: "the command could not be sent: " + err.Error(),
 	}}
 	return again(ctx, func() error { return e.answer(ctx, c.ID, route, refusal) })
+}
+
+// denied: the broker says that Takt has no right to send this. Rights are for an operator to mend, and may be missing for a moment only, while they are loaded again. So
+// the command is tried again until its action times out.
+func denied(err error) bool {
+	var refused *mqtt.PublishError
+	return errors.As(err, &refused) && refused.Code == 0x87
+}
+
+// shoutEvery is how often one instance names missing rights as an error.
+const shoutEvery = time.Minute
+
+func (e *Engine) shout(ctx context.Context, c recipe.Command, err error) {
+	level, now, last := slog.LevelDebug, time.Now().UnixNano(), e.shouted.Load()
+	if (last == 0 || now-last >= int64(shoutEvery)) && e.shouted.CompareAndSwap(last, now) {
+		level = slog.LevelError
+	}
+	e.log.Log(ctx, level, "the broker denies a command: give Takt the right to publish on this topic; it is tried again until the action times out",
+		"topic", e.topic("equipment", c.Scope, "commands"), "job", c.JobID, "action", c.Action, "command", c.ID, "error", err)
 }
 
 // neverTaken: the broker will not take this message, however often it is sent. To try for ever would keep a slot from

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
@@ -128,6 +129,8 @@ type Engine struct {
 	running  *routes[isa95.JobOrderID]             // what is in execution
 	sources  *recent.Cache[string, sourceSeen]     // sources of answers that look like a process of ours
 	swept    chan struct{}                         // asks for a sweep now
+
+	shouted atomic.Int64 // when missing rights were last logged as an error, Unix ns
 
 	draw func() recipe.Seed // the randomness of a decision; tests replace it
 }

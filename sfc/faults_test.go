@@ -2,6 +2,8 @@ package sfc
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -283,7 +285,7 @@ func TestOutages(t *testing.T) {
 func TestBrokerRefusesForEver(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	refusal := &mqtt.PublishError{Topic: "plant/equipment/cell-07/commands", Code: 0x87, Reason: "not authorized"}
+	refusal := &mqtt.PublishError{Topic: "plant/equipment/cell-07/commands", Code: 0x90, Reason: "topic name invalid"}
 	p.cell.before = func(_ string, n int) error {
 		if n == 1 {
 			return refusal
@@ -294,12 +296,48 @@ func TestBrokerRefusesForEver(t *testing.T) {
 	a := p.start("a", setup{})
 	p.order("JO", "WM")
 	p.await("JO", "Abort", "ResultUpdate")
-	if text := responseError(t, p.load("JO").Response); !contains(text, "not authorized", "go") {
+	if text := responseError(t, p.load("JO").Response); !contains(text, "topic name invalid", "go") {
 		t.Errorf("the response says %q", text)
 	}
 	if n := a.counts.of(OpDispatch, Invalid); n != 1 {
 		t.Errorf("counted %d", n)
 	}
+	p.settled()
+}
+
+// Rights that the broker does not grant for a moment, while they are loaded again, cost no order: its command is tried again, and one line says so.
+func TestBrokerDeniesForAMoment(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	var log lockedBuffer
+	denials := 0 // publishes come one at a time: there is one command
+	p.cell.before = func(string, int) error {
+		if denials++; denials <= 4 {
+			return &mqtt.PublishError{Topic: "plant/equipment/cell-07/commands", Code: 0x87, Reason: "not authorized"}
+		}
+		return nil
+	}
+	p.workMaster("WM", impatient("600", "1"))
+	p.start("a", setup{engine: func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }})
+	p.order("JO", "WM")
+	p.await("JO", "End", "ResultUpdate")
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !contains(log.String(), "plant/equipment/cell-07/commands", "not authorized", "right to publish") {
+		t.Errorf("%d errors in the log: %s", n, log.String())
+	}
+	p.settled()
+}
+
+// Rights that stay away end the order at the time-out of its action, not before and not never.
+func TestBrokerDeniesUntilTheTimeOut(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.cell.before = func(string, int) error {
+		return &mqtt.PublishError{Topic: "plant/equipment/cell-07/commands", Code: 0x87, Reason: "not authorized"}
+	}
+	p.workMaster("WM", impatient("2", "1"))
+	p.start("a", setup{})
+	p.order("JO", "WM")
+	p.await("JO", "Abort", "ResultUpdate")
 	p.settled()
 }
 
