@@ -2,6 +2,8 @@ package publisher_test
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +65,46 @@ func TestBatchIsThreeRoundTrips(t *testing.T) {
 	// The listing that an acceptance check counts holds no job order in EndState either.
 	if n, err := p.redisDo("ZCARD", p.keys.JobOrderList("m42")).AsInt64(); n != 45 || err != nil {
 		t.Errorf("the list has %d job orders, want 45 (%v)", n, err)
+	}
+}
+
+// At most four state indexes a second of more than 256 KiB leave, however fast a scope changes.
+func TestLargeIndexesRest(t *testing.T) {
+	p := newPlant(t)
+	const orders = 2000
+	for n := range orders {
+		p.move(scope, isa95.JobOrderID(fmt.Sprintf("%s-%d", strings.Repeat("x", 60), n)), isa95.Store)
+	}
+	g := new(gate)
+	var (
+		mu   sync.Mutex
+		sent []time.Time // of large indexes
+	)
+	g.fail = func(topic string, payload []byte) error {
+		if strings.HasSuffix(topic, "/state-index") && len(payload) > 256<<10 {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, time.Now())
+		}
+		return nil
+	}
+	p.start(g.through)
+	p.inSync()
+	large := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(sent)
+	}
+	for n, before := 0, large(); large() < before+6; n++ {
+		p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", n)), isa95.Store)
+	}
+	p.inSync()
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range len(sent) - 4 {
+		if span := sent[i+4].Sub(sent[i]); span < time.Second {
+			t.Errorf("five indexes of more than 256 KiB in %v", span)
+		}
 	}
 }
 

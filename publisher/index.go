@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -17,6 +18,12 @@ type acknowledged struct {
 	missing bool                 // it had it: publish it again
 	index   *jobstore.ScopeIndex // as taken last; nil = not by us
 }
+
+// At most four indexes a second of more than 256 KiB leave: all subscribers get each of them whole. Meanwhile changes gather.
+const (
+	largeIndex     = 256 << 10
+	restAfterLarge = 250 * time.Millisecond
+)
 
 // settlement takes the next index of a scope.
 func (t *term) settlement(scope isa95.Scope, jobs []jobstore.SettledJob) jobstore.Settlement {
@@ -43,6 +50,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		messages []*message
 		sent     []stateIndex
 		forced   []jobstore.Settlement
+		large    int
 	)
 	for i := range indexes {
 		index := &indexes[i]
@@ -85,6 +93,12 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		t.indexes[x.scope], shown[x.scope] = x.acknowledged, x.index
 		t.told[x.scope] = acknowledged{seq: x.seq, epoch: x.epoch, content: x.content}
 		t.stats.indexes.Add(1)
+		if len(x.payload) > largeIndex {
+			large++
+		}
+	}
+	if large > 0 {
+		t.rest = time.Now().Add(time.Duration(large) * restAfterLarge)
 	}
 	if len(forced) == 0 {
 		return shown, nil

@@ -16,12 +16,13 @@ type term struct {
 	*Publisher
 	lease *jobstore.Lease
 
-	pos      string // entry of the change stream read last; "" = everything is to be compared first
-	saved    string // the cursor as it stands in Redis
-	announce bool   // publish every state index once, changed or not
-	stale    bool   // everything is to be compared once more
-	next     string // epoch of the store if this turn finds that it lost something
-	calm     bool   // the last read did not fill the batch: let changes gather before the next
+	pos      string    // entry of the change stream read last; "" = everything is to be compared first
+	saved    string    // the cursor as it stands in Redis
+	announce bool      // publish every state index once, changed or not
+	stale    bool      // everything is to be compared once more
+	next     string    // epoch of the store if this turn finds that it lost something
+	calm     bool      // the last read did not fill the batch: let changes gather before the next
+	rest     time.Time // no changes are read before, for the last indexes were large
 
 	indexes map[isa95.Scope]acknowledged
 	refused *refusals
@@ -178,6 +179,9 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 		if sleep(ctx, t.opt.Coalesce) != nil {
 			return nil, nil
 		}
+	}
+	if wait := time.Until(t.rest); wait > 0 && sleep(ctx, wait) != nil {
+		return nil, nil
 	}
 	cursor := t.cursor()
 	block := t.opt.Block
