@@ -35,6 +35,8 @@ type RetainedJob struct {
 	Response       *isa95.JobResponse
 	ResultRevision string // of Response
 
+	Encoded []byte // for the publisher: the entry as it stands in the state index, empty = in none; nil = not encoded yet
+
 	raw     []byte // Want as read
 	rawDone string // Done as read, "" = absent
 }

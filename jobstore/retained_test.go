@@ -89,7 +89,7 @@ func (s *topicStore) retained(q jobstore.RetainedQuery) jobstore.RetainedScope {
 	return read[0]
 }
 
-func (s *topicStore) settle(settlement jobstore.Settlement) jobstore.ScopeIndex {
+func (s *topicStore) settle(settlement jobstore.Settlement) *jobstore.ScopeIndex {
 	s.t.Helper()
 	settlement.Index = true
 	indexes, err := s.Settle(s.t.Context(), s.lease, settlement)

@@ -1,6 +1,8 @@
 package jobstore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	_ "embed"
@@ -8,7 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -39,7 +43,10 @@ type Settlement struct {
 	Floor int64  // a seq that somebody has seen: the next is not below, and above if it would have been (E-P4)
 	Force bool   // take a new seq though nothing changed
 
-	Last *ScopeIndex // the index taken before, to save the work on entries that are the same; nil = none
+	// Last is the index taken before, nil = none. It becomes the next one, with what changed: with Read, the entries of these job orders
+	// alone are taken (nil: all are), so that the cost is that of the change and not of the scope.
+	Last *ScopeIndex
+	Read []isa95.JobOrderID
 }
 
 // SettledJob is one job order whose topics the broker acknowledged.
@@ -50,30 +57,30 @@ type SettledJob struct {
 	Gone      bool // the topics are deleted: nothing is to be kept, unless the order was stored again meanwhile
 }
 
-// ScopeIndex is the state index to publish: Seq, and the job orders as they were when it was taken, in no order.
+// ScopeIndex is the state index to publish: Seq, and the job orders as they were when it was taken, as InListOrder puts them.
 type ScopeIndex struct {
 	Scope isa95.Scope
 	Epoch string // of the store
 	Seq   int64
-	Jobs  []RetainedJob // without documents
-	Err   error         // something else is stored where the scope's keys are
+	Jobs  []*RetainedJob // without documents
+	Err   error          // something else is stored where the scope's keys are
 
-	at map[string]int // job order id -> place in Jobs
+	byID map[string]*RetainedJob
 }
 
 // Settle notes what was published and takes the state indexes asked for, in the order of the settlements that asked. One round
-// trip, whatever the number. ErrLeaseLost: another process publishes, nothing was written. It may be repeated: a seq is taken
-// only for what changed since the last.
-func (s *Store) Settle(ctx context.Context, l *Lease, settlements ...Settlement) ([]ScopeIndex, error) {
+// trip, whatever the number. ErrLeaseLost: another process publishes, nothing was written. It may be repeated without Last: a seq is
+// taken only for what changed since the last.
+func (s *Store) Settle(ctx context.Context, l *Lease, settlements ...Settlement) ([]*ScopeIndex, error) {
 	calls, err := s.notes(l, settlements, "")
 	if err != nil || len(calls) == 0 {
 		return nil, err
 	}
-	var indexes []ScopeIndex
+	var indexes []*ScopeIndex
 	for i, reply := range s.rdb.DoMulti(ctx, s.commands(calls)...) {
 		index, err := s.settled(s.orEval(ctx, calls[i], reply), settlements[i])
 		if err != nil {
-			return nil, fmt.Errorf("jobstore: settle %s: %w", index.Scope, err)
+			return nil, fmt.Errorf("jobstore: settle %s: %w", settlements[i].Scope, err)
 		}
 		if settlements[i].Index || index.Err != nil {
 			indexes = append(indexes, index)
@@ -87,7 +94,8 @@ func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
 	c := call{
 		script: snapshotScript,
 		keys:   []string{l.Key, s.keys.PubIndex(scope), s.keys.PubDone(scope), s.keys.PubSeq(scope), s.keys.PubDirty(), s.keys.PubEpoch()},
-		args:   []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index), settled.Epoch},
+		args: []string{l.Token, scope, strconv.FormatInt(settled.Floor, 10), flag(settled.Force), flag(settled.Index), settled.Epoch,
+			flag(!settled.partly()), strconv.Itoa(len(settled.Jobs))},
 	}
 	for _, j := range settled.Jobs {
 		done, gone := "", ""
@@ -103,14 +111,26 @@ func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
 		}
 		c.args = append(c.args, string(j.Job.JobOrderID), done, flag(j.Shown), gone)
 	}
+	if settled.partly() {
+		for _, id := range settled.Read {
+			c.args = append(c.args, string(id))
+		}
+	}
 	return c, nil
 }
 
-func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (ScopeIndex, error) {
-	index := ScopeIndex{Scope: settlement.Scope}
+// partly says that not the whole index is taken.
+func (s *Settlement) partly() bool {
+	return s.Index && s.Last != nil && s.Read != nil && len(s.Read) <= maxRead
+}
+
+// maxRead bounds what one HMGET in a script can take.
+const maxRead = 1000
+
+func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (*ScopeIndex, error) {
 	parts, err := reply.ToArray()
 	if err != nil {
-		return index, err
+		return nil, err
 	}
 	word := ""
 	if len(parts) > 0 {
@@ -118,48 +138,110 @@ func (s *Store) settled(reply rueidis.RedisResult, settlement Settlement) (Scope
 	}
 	switch {
 	case err != nil:
-		return index, err
+		return nil, err
 	case word == "lost":
-		return index, ErrLeaseLost
+		return nil, ErrLeaseLost
 	case word == "type" && len(parts) == 2:
 		key, err := parts[1].ToString()
-		index.Err = &DocumentError{Key: key, Err: errors.New("is not of the type or form that Takt keeps there")}
-		return index, err
+		broken := &DocumentError{Key: key, Err: errors.New("is not of the type or form that Takt keeps there")}
+		return &ScopeIndex{Scope: settlement.Scope, Err: broken}, err
 	case word == "ok" && len(parts) == 1:
-		return index, nil
-	case word != "ok" || len(parts) != 5:
-		return index, fmt.Errorf("script replied %q with %d parts", word, len(parts))
+		return &ScopeIndex{Scope: settlement.Scope}, nil
+	case word != "ok" || len(parts) != 6:
+		return nil, fmt.Errorf("script replied %q with %d parts", word, len(parts))
 	}
-	if index.Seq, err = parts[1].AsInt64(); err != nil {
-		return index, err
-	}
-	if index.Epoch, err = parts[2].ToString(); err != nil {
-		return index, err
-	}
-	want, err := parts[3].AsStrSlice()
+	seq, err := parts[1].AsInt64()
 	if err != nil {
-		return index, err
+		return nil, err
 	}
-	done, err := parts[4].AsStrMap()
+	epoch, err := parts[2].ToString()
 	if err != nil {
-		return index, err
+		return nil, err
 	}
-	key := s.keys.PubIndex(string(settlement.Scope))
-	index.Jobs = make([]RetainedJob, len(want)/2)
-	index.at = make(map[string]int, len(want)/2)
-	for i := range index.Jobs {
-		id, raw, rawDone := want[2*i], want[2*i+1], done[want[2*i]]
-		index.at[id] = i
-		if last := settlement.Last.Job(isa95.JobOrderID(id)); last != nil && string(last.raw) == raw && last.rawDone == rawDone {
-			index.Jobs[i] = *last
+	whole, err := parts[3].ToString()
+	if err != nil {
+		return nil, err
+	}
+	key, index := s.keys.PubIndex(string(settlement.Scope)), settlement.Last
+	if whole == "1" {
+		index, err = wholeIndex(key, settlement, parts[4], parts[5])
+	} else {
+		err = index.change(key, settlement.Read, parts[4], parts[5])
+	}
+	if err != nil {
+		return nil, err
+	}
+	index.Seq, index.Epoch = seq, epoch
+	return index, nil
+}
+
+// wholeIndex makes an index of two hashes; entries of the last one that are the same stay.
+func wholeIndex(key string, settlement Settlement, hash, doneHash rueidis.RedisMessage) (*ScopeIndex, error) {
+	want, err := hash.AsStrMap()
+	if err != nil {
+		return nil, err
+	}
+	done, err := doneHash.AsStrMap()
+	if err != nil {
+		return nil, err
+	}
+	index := &ScopeIndex{Scope: settlement.Scope, Jobs: make([]*RetainedJob, 0, len(want)), byID: make(map[string]*RetainedJob, len(want))}
+	for id, raw := range want {
+		j := settlement.Last.Job(isa95.JobOrderID(id))
+		if j == nil || string(j.raw) != raw || j.rawDone != done[id] {
+			j = listedJob(key, settlement.Scope, id, raw, done[id])
+		}
+		index.Jobs, index.byID[id] = append(index.Jobs, j), j
+	}
+	slices.SortFunc(index.Jobs, InListOrder)
+	return index, nil
+}
+
+// change takes the entries of some job orders into an index: fields of pubidx and pubdone, nil where there is none.
+func (x *ScopeIndex) change(key string, ids []isa95.JobOrderID, wanted, published rueidis.RedisMessage) error {
+	want, err := wanted.ToArray()
+	if err != nil {
+		return err
+	}
+	done, err := published.ToArray()
+	if err != nil {
+		return err
+	}
+	if len(want) != len(ids) || len(done) != len(ids) {
+		return fmt.Errorf("script replied with %d and %d fields of %d job orders", len(want), len(done), len(ids))
+	}
+	for i, id := range ids {
+		raw, err := want[i].ToString()
+		listed := err == nil
+		rawDone, _ := done[i].ToString() // "" where there is none
+		old := x.byID[string(id)]
+		if old != nil && listed && string(old.raw) == raw && old.rawDone == rawDone {
 			continue
 		}
-		j := &index.Jobs[i]
-		j.Scope, j.JobOrderID = settlement.Scope, isa95.JobOrderID(id)
-		j.setWant(key, raw)
-		j.setDone(rawDone)
+		if old != nil {
+			at, _ := slices.BinarySearchFunc(x.Jobs, old, InListOrder)
+			x.Jobs = slices.Delete(x.Jobs, at, at+1)
+			delete(x.byID, string(id))
+		}
+		if listed {
+			j := listedJob(key, x.Scope, string(id), raw, rawDone)
+			at, _ := slices.BinarySearchFunc(x.Jobs, j, InListOrder)
+			x.Jobs, x.byID[string(id)] = slices.Insert(x.Jobs, at, j), j
+		}
 	}
-	return index, nil
+	return nil
+}
+
+func listedJob(key string, scope isa95.Scope, id, raw, rawDone string) *RetainedJob {
+	j := &RetainedJob{Scope: scope, JobOrderID: isa95.JobOrderID(strings.Clone(id))}
+	j.setWant(key, raw)
+	j.setDone(rawDone)
+	return j
+}
+
+// InListOrder compares job orders as joborder:list has them: priority ascending, then id.
+func InListOrder(a, b *RetainedJob) int {
+	return cmp.Or(cmp.Compare(a.Want.Priority, b.Want.Priority), cmp.Compare(a.JobOrderID, b.JobOrderID))
 }
 
 // Job is the entry of a job order, nil if there is none.
@@ -167,10 +249,15 @@ func (x *ScopeIndex) Job(id isa95.JobOrderID) *RetainedJob {
 	if x == nil {
 		return nil
 	}
-	if i, ok := x.at[string(id)]; ok {
-		return &x.Jobs[i]
-	}
-	return nil
+	return x.byID[string(id)]
+}
+
+// Differs says whether an index lacks what was read of some job orders later.
+func (x *ScopeIndex) Differs(jobs []*RetainedJob) bool {
+	return slices.ContainsFunc(jobs, func(j *RetainedJob) bool {
+		old := x.Job(j.JobOrderID)
+		return (old != nil) != j.Listed || old != nil && !bytes.Equal(old.raw, j.raw)
+	})
 }
 
 // ChangesQuery asks for what changed.

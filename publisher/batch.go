@@ -22,6 +22,7 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 		return err
 	}
 	var jobs []*job
+	all := make(map[isa95.Scope][]*jobstore.RetainedJob, len(scopes))
 	for _, s := range scopes {
 		if s.Err != nil {
 			l.drop(s.Scope)
@@ -30,6 +31,7 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 			}
 			continue
 		}
+		all[s.Scope] = s.Jobs
 		for _, r := range s.Jobs {
 			if err := t.buryJob(work, r); err != nil {
 				return err
@@ -49,7 +51,7 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 	var settlements []jobstore.Settlement
 	for _, scope := range l.scopes {
 		if _, ok := l.jobs[scope]; ok {
-			settlements = append(settlements, t.settlement(scope, settled[scope]))
+			settlements = append(settlements, t.settlement(scope, settled[scope], append([]*jobstore.RetainedJob{}, all[scope]...)))
 		}
 	}
 	shown, err := t.publishIndexes(work, settlements, false)

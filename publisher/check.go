@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/taktworks/takt/isa95"
@@ -70,7 +71,7 @@ func (c *checker) scope(s jobstore.RetainedScope, f *found) {
 	for _, r := range s.Jobs {
 		listed[r.JobOrderID] = true
 		if r.Listed {
-			index.Jobs = append(index.Jobs, *r)
+			index.Jobs = append(index.Jobs, r)
 		}
 		c.job(r, f)
 	}
@@ -138,8 +139,9 @@ func (c *checker) leftOver(scope isa95.Scope, id isa95.JobOrderID, f *found, why
 func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *found) {
 	topic := c.opt.indexTopic(s.Scope)
 	has := f.stateIndex(c.opt, s.Scope)
-	x := c.opt.stateIndex(&index)
-	payload, err := x.Encode(c.opt.StateIndexKeys)
+	slices.SortFunc(index.Jobs, jobstore.InListOrder)
+	x := isa95.StateIndex{Scope: string(s.Scope), Seq: 1, PublishedAt: "-", Jobs: []isa95.StateIndexEntry{}}
+	payload, err := c.opt.join(x, index.Jobs)
 	switch {
 	case err != nil:
 		c.violation(nextStore, "no state index can be made: %v", err)

@@ -25,10 +25,27 @@ const (
 	restAfterLarge = 250 * time.Millisecond
 )
 
-// settlement takes the next index of a scope.
-func (t *term) settlement(scope isa95.Scope, jobs []jobstore.SettledJob) jobstore.Settlement {
+// settlement takes the next index of a scope: of the job orders that were read, nil: of all. A change that was read may have come with the index
+// before, and its mark in publisher:dirty with it; so the index gets a new seq if the one before lacks what was read.
+func (t *term) settlement(scope isa95.Scope, jobs []jobstore.SettledJob, read []*jobstore.RetainedJob) jobstore.Settlement {
 	has := t.indexes[scope]
-	return jobstore.Settlement{Scope: scope, Jobs: jobs, Index: true, Epoch: t.next, Floor: has.seq, Last: has.index}
+	s := jobstore.Settlement{Scope: scope, Jobs: jobs, Index: true, Epoch: t.next, Floor: has.seq, Last: has.index}
+	if read == nil || has.index == nil {
+		return s
+	}
+	s.Force, s.Read = has.index.Differs(read), make([]isa95.JobOrderID, len(read))
+	for i, r := range read {
+		s.Read[i] = r.JobOrderID
+	}
+	return s
+}
+
+// forget drops the indexes in memory, so that all of the next ones is read: it is not known what became of the last settlement.
+func (t *term) forget() {
+	for scope, has := range t.indexes {
+		has.index = nil
+		t.indexes[scope] = has
+	}
 }
 
 // stateIndex is a state index on its way.
@@ -53,7 +70,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		large    int
 	)
 	for i := range indexes {
-		index := &indexes[i]
+		index := indexes[i]
 		payload, err := t.encode(index)
 		if err != nil {
 			if err := t.buryScope(work, index.Scope, err); err != nil {
@@ -67,9 +84,13 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		switch {
 		case next.seq == has.seq && next.content != has.content, // the store lost something: one number, two contents
 			next.seq == has.seq && has.epoch != "" && next.epoch != has.epoch:
-			forced = append(forced, jobstore.Settlement{Scope: index.Scope, Index: true, Epoch: t.next, Floor: has.seq, Force: true, Last: index})
+			forced = append(forced, jobstore.Settlement{
+				Scope: index.Scope, Index: true, Epoch: t.next, Floor: has.seq, Force: true, Last: index, Read: []isa95.JobOrderID{},
+			})
 		case next.seq == has.seq && !has.missing && !again:
 			shown[index.Scope] = index
+			has.index = index
+			t.indexes[index.Scope] = has
 			t.refused.settled(topicOf{scope: index.Scope})
 		default:
 			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload, user: t.opt.epochProperty(index.Epoch)}
@@ -85,7 +106,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		if x.refusal != nil {
 			t.refusal(topic, x.message)
 			has := t.indexes[x.scope]
-			has.missing = true
+			has.missing, has.index = true, x.index
 			t.indexes[x.scope] = has
 			continue
 		}
@@ -108,17 +129,16 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 	return shown, err
 }
 
-// encode makes the payload of a state index.
+// encode makes the payload of a state index. Entries that did not change are not encoded again.
 func (t *term) encode(index *jobstore.ScopeIndex) ([]byte, error) {
 	if index.Err != nil {
 		return nil, index.Err
 	}
-	x := t.opt.stateIndex(index)
-	x.Seq, x.PublishedAt = index.Seq, publishedAt(t.store.Now())
+	x := isa95.StateIndex{Scope: string(index.Scope), Seq: index.Seq, PublishedAt: publishedAt(t.store.Now()), Jobs: []isa95.StateIndexEntry{}}
 	if t.opt.StateIndexKeys == isa95.Page {
 		x.Epoch = index.Epoch
 	}
-	return x.Encode(t.opt.StateIndexKeys)
+	return t.opt.join(x, index.Jobs)
 }
 
 // epochName is the user property that a state index in wire form has its epoch in: its payload has only the members of the original.

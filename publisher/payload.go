@@ -3,7 +3,6 @@ package publisher
 import (
 	"bytes"
 	"crypto/sha256"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,34 +89,70 @@ func (o Options) orderRevisionOf(payload []byte) string {
 	return o.orderRevision(jobstore.Revision(order), stateText(both.State))
 }
 
-// stateIndex is the index of a scope without seq and time, jobs in the order of joborder:list: priority ascending, then id.
-// Orders in EndState are left out, entries that cannot be read, and orders whose topic is still to come.
-func (o Options) stateIndex(index *jobstore.ScopeIndex) isa95.StateIndex {
-	jobs := make([]*jobstore.RetainedJob, 0, len(index.Jobs))
-	for i := range index.Jobs {
-		j := &index.Jobs[i]
-		if _, err := isa95.ParseJobOrderID(string(j.JobOrderID)); err == nil && j.Err == nil && !j.Want.Gone && listed(j.Done) {
-			jobs = append(jobs, j)
-		}
+// named says whether the state index names a job order: not one in EndState, whose entry cannot be read, or whose topic is still
+// to come.
+func named(j *jobstore.RetainedJob) bool {
+	_, err := isa95.ParseJobOrderID(string(j.JobOrderID))
+	return err == nil && j.Err == nil && !j.Want.Gone && listed(j.Done)
+}
+
+// entry is a job order in the state index.
+func (o Options) entry(j *jobstore.RetainedJob) isa95.StateIndexEntry {
+	state := j.Want.State
+	if state == nil {
+		state = []isa95.StateElement{}
 	}
-	slices.SortFunc(jobs, func(a, b *jobstore.RetainedJob) int {
-		if a.Want.Priority != b.Want.Priority {
-			if a.Want.Priority < b.Want.Priority {
-				return -1
+	return isa95.StateIndexEntry{JobOrderID: string(j.JobOrderID), State: state, HasResult: o.hasResult(j, j.Done)}
+}
+
+// What stands before and after the entries of an encoded index.
+const (
+	beforeJobs = `,"jobs":[`
+	afterJobs  = "]}"
+)
+
+// join encodes x, an index without entries, with those of jobs, which are in the order of joborder:list.
+func (o Options) join(x isa95.StateIndex, jobs []*jobstore.RetainedJob) ([]byte, error) {
+	head, err := x.Encode(o.StateIndexKeys)
+	if err != nil {
+		return nil, err
+	}
+	size := len(head)
+	for _, j := range jobs {
+		if j.Encoded == nil {
+			if j.Encoded, err = o.encodeEntry(x, j); err != nil {
+				return nil, err
 			}
-			return 1
 		}
-		return strings.Compare(string(a.JobOrderID), string(b.JobOrderID))
-	})
-	x := isa95.StateIndex{Scope: string(index.Scope), Jobs: make([]isa95.StateIndexEntry, len(jobs))}
-	for i, j := range jobs {
-		state := j.Want.State
-		if state == nil {
-			state = []isa95.StateElement{}
-		}
-		x.Jobs[i] = isa95.StateIndexEntry{JobOrderID: string(j.JobOrderID), State: state, HasResult: o.hasResult(j, j.Done)}
+		size += len(j.Encoded) + 1
 	}
-	return x
+	payload := make([]byte, 0, size)
+	payload = append(payload, bytes.TrimSuffix(head, []byte(afterJobs))...)
+	first := len(payload)
+	for _, j := range jobs {
+		if len(j.Encoded) == 0 {
+			continue
+		}
+		if len(payload) > first {
+			payload = append(payload, ',')
+		}
+		payload = append(payload, j.Encoded...)
+	}
+	return append(payload, afterJobs...), nil
+}
+
+// encodeEntry is a job order as it stands in index x, empty if it stands in none.
+func (o Options) encodeEntry(x isa95.StateIndex, j *jobstore.RetainedJob) ([]byte, error) {
+	if !named(j) {
+		return []byte{}, nil
+	}
+	x.Jobs = []isa95.StateIndexEntry{o.entry(j)}
+	payload, err := x.Encode(o.StateIndexKeys)
+	if err != nil {
+		return nil, err
+	}
+	_, entry, _ := bytes.Cut(payload, []byte(beforeJobs))
+	return bytes.Clone(bytes.TrimSuffix(entry, []byte(afterJobs))), nil
 }
 
 // content tells two state indexes apart, whatever their seq and time.

@@ -150,7 +150,7 @@ func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, exten
 			return err
 		}
 		jobs = append(jobs, wrong...)
-		settlements = append(settlements, t.settlement(s.Scope, nil))
+		settlements = append(settlements, t.settlement(s.Scope, nil, nil))
 	}
 	for page := range slices.Chunk(jobs, pageSize) {
 		if ctx.Err() != nil {

@@ -112,6 +112,7 @@ func (t *term) failed(ctx context.Context, err error) error {
 	case !t.lease.Valid():
 		return fmt.Errorf("%w: %w", jobstore.ErrLeaseLost, err)
 	}
+	t.forget()
 	t.stats.away.Add(1)
 	if errors.Is(err, mqtt.ErrDown) {
 		t.pos, t.announce = "", true
