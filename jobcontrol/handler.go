@@ -3,6 +3,7 @@ package jobcontrol
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -132,6 +133,9 @@ func (r *Receiver) load(ctx context.Context, req *request, q jobstore.Query) (*j
 		return nil, err
 	}
 	if snap.Seen {
+		if err := r.store.Replicated(ctx, snap); err != nil {
+			return nil, err
+		}
 		return nil, r.repeated(req, snap)
 	}
 	return snap, expired(req.event, r.store.Now())
@@ -186,14 +190,18 @@ func (r *Receiver) hold(ctx context.Context, asked bool, try func(context.Contex
 	}
 }
 
-// undecided says that err tells nothing about the command: it may be tried again.
+// undecided says that err tells nothing about the command, or that it is carried out and not safe yet: it may be tried again.
 func undecided(err error) bool {
-	return jobstore.Waits(err) || jobstore.Unknown(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
+	var short *jobstore.ReplicasError
+	return errors.As(err, &short) || jobstore.Waits(err) || jobstore.Unknown(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
 // unserved is the answer to a command that is undecided.
 func unserved(err error, took time.Duration) string {
+	var short *jobstore.ReplicasError
 	switch {
+	case errors.As(err, &short) && short.Err == nil:
+		return fmt.Sprintf("stored here, not yet on %d replicas (%d within %v); repeat it under the same id", short.Want, short.Acknowledged, short.Within)
 	case jobstore.Full(err):
 		return "not carried out: " + jobstore.Reason(err) + "; repeat it under the same id when there is room"
 	case errors.Is(err, jobstore.ErrConflict):

@@ -76,13 +76,17 @@ const (
 const resultUpdate = "ResultUpdate"
 
 // Commit writes the change in one round trip, if everything read by Load for snap is still so. ErrConflict: it is
-// not, nothing was written; load and decide again. For any other error see Away.
+// not, nothing was written; load and decide again. *ReplicasError: it is written, see Options.Replicas. For any other error see Away.
 func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error {
 	w := writer{store: s, snap: snap, change: change, c: commit.New()}
 	if err := w.build(); err != nil {
 		return err
 	}
-	result, err := w.c.Run(ctx, s.rdb)
+	rdb := s.rdb
+	if change.Seen != nil && change.Seen.Reply != nil {
+		rdb = s.safely() // it is acknowledged to an MES
+	}
+	result, err := w.c.Run(ctx, rdb)
 	if err != nil {
 		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, s.alarm.Note(err))
 	}

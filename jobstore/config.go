@@ -36,7 +36,7 @@ func (s *Store) Configure(ctx context.Context, c Configuration, snap *Snapshot, 
 	if err := s.configure(ctx, c, snap, w.c); err != nil {
 		return err
 	}
-	if _, err := w.c.Run(ctx, s.rdb); err != nil {
+	if _, err := w.c.Run(ctx, s.safely()); err != nil {
 		return fmt.Errorf("jobstore: configure %s %s of %s: %w", c.Kind, c.ID, c.Scope, err)
 	}
 	return nil

@@ -35,7 +35,8 @@ func (m Message) key() string {
 //
 // A wrong type of a key and a document that cannot be read last: m is given up at once.
 func (s *Store) Failed(ctx context.Context, m Message, err error) error {
-	if err == nil || Waits(err) || errors.Is(err, ErrConflict) || ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var short *ReplicasError
+	if err == nil || errors.As(err, &short) || Waits(err) || errors.Is(err, ErrConflict) || ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	tries, guilty := s.suspects.failed(m.key(), time.Now(), s.commits.Load())

@@ -35,6 +35,13 @@ type Options struct {
 	WorkerTTL                 time.Duration // another process takes over the work of a dead one after; default 10 s
 	MaxDeliveries             int           // then an entry is a dead letter; default 10
 	Patience                  time.Duration // what fails for unknown reasons while others are handled is a dead letter after, and after ten tries; default 60 s
+
+	// Replicas is how many replicas of Redis must have acknowledged (WAIT) the change of a CloudEvent with a reply before Commit, Configure and Replicated return
+	// without an error, and an equipment command before RunOutbox hands it out; 0 = none, and a failover may lose what the master alone has. If they have not
+	// within ReplicasWithin (default 1 s), the error is a *ReplicasError. Changes that come together share one wait.
+	Replicas       int
+	ReplicasWithin time.Duration
+
 	// Observe is told of entries of the streams, by consumer group and outcome, for metrics; it must not block. nil = nobody.
 	Observe func(group, outcome string, entries int)
 	Log     *slog.Logger // default slog.Default()
@@ -50,6 +57,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ReplyRetention, 2*time.Hour)
 	def(&o.WorkerTTL, 10*time.Second)
 	def(&o.Patience, time.Minute)
+	def(&o.ReplicasWithin, defaultReplicasWithin)
 	if o.Prefix == "" {
 		o.Prefix = "takt"
 	}
@@ -78,6 +86,7 @@ func (o Options) validate() error {
 		{"ReplyRetention", o.ReplyRetention, time.Second},
 		{"WorkerTTL", o.WorkerTTL, 100 * time.Millisecond},
 		{"Patience", o.Patience, time.Millisecond},
+		{"ReplicasWithin", o.ReplicasWithin, time.Millisecond},
 	} {
 		if d.value < d.floor {
 			return fmt.Errorf("jobstore: %s is %v, must be at least %v", d.name, d.value, d.floor)
@@ -85,6 +94,9 @@ func (o Options) validate() error {
 	}
 	if o.ChangeCap < 100 {
 		return fmt.Errorf("jobstore: ChangeCap is %d, must be at least 100", o.ChangeCap)
+	}
+	if o.Replicas < 0 {
+		return fmt.Errorf("jobstore: Replicas is %d, must be 0 or more", o.Replicas)
 	}
 	if o.MaxDeliveries < 1 {
 		return fmt.Errorf("jobstore: MaxDeliveries is %d, must be at least 1", o.MaxDeliveries)
@@ -95,6 +107,7 @@ func (o Options) validate() error {
 // Store is the job orders of one key prefix. Its methods may be called at once from any goroutine.
 type Store struct {
 	rdb    rueidis.Client
+	safe   *redis.Replicated // nil: nothing waits for replicas
 	keys   keys.Keys
 	opt    Options
 	log    *slog.Logger
@@ -130,6 +143,12 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), suspects: suspects{patience: opt.Patience}}
+	if opt.Replicas > 0 {
+		s.safe = &redis.Replicated{
+			Client: rdb, Mark: k.Replicated(), Want: opt.Replicas, Within: opt.ReplicasWithin,
+			Short: func(short *redis.Shortage) error { return (*ReplicasError)(short) },
+		}
+	}
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	err = s.Ping(ctx)
 	if err == nil {

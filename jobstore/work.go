@@ -97,6 +97,13 @@ func (s *Store) RunOutbox(ctx context.Context, slots int, open func() bool, send
 			if err := json.Unmarshal([]byte(e.Fields["command"]), &command); err != nil {
 				return stream.Ack, fmt.Errorf("%w: %w", ErrUnusable, err)
 			}
+			switch there, err := s.entryReplicated(ctx, e); {
+			case err != nil:
+				return stream.Ack, err
+			case !there:
+				s.log.Warn("an equipment command is not sent: it left Redis before replicas had it", "job", command.JobID, "id", command.ID)
+				return stream.Ack, nil
+			}
 			return stream.Ack, s.suspected(ctx, e, send(ctx, command))
 		},
 		Transient: func(err error) bool { return !errors.Is(err, ErrUnusable) },

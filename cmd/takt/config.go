@@ -75,6 +75,8 @@ type ServeConfig struct {
 	HoldWhenAway         time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." default:"10s" group:"serve"`
 	ReplyTopics          []string      `name:"reply-topics" help:"Topics outside the topic prefix that a command may name for its reply, as filters with + and #; * = any, which lets senders of commands write wherever Takt may. Below the prefix only {topic-prefix}/{scope}/replies/{requester} is allowed. A command with another response topic is not carried out." default:"mes/#" placeholder:"FILTER" group:"serve"`
 	RequireConfiguration bool          `help:"Refuse orders for scopes that were never configured; one configuration event of any kind configures a scope." default:"true" negatable:"" group:"serve"`
+	RedisWait            int           `name:"redis-wait" help:"A command is answered, and an equipment command sent, only when so many replicas of Redis have the change; until then the answer is SERVICE_UNAVAILABLE. 0 = the master is enough, and a failover may lose what it alone has." default:"0" placeholder:"N" group:"serve"`
+	RedisWaitWithin      time.Duration `name:"redis-wait-within" help:"How long they may take." default:"1s" group:"serve"`
 	MessageExpiry        time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
 	EndStateRetention    time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
 	ReplyRetention       time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
@@ -153,6 +155,7 @@ func (c *ServeConfig) validate() error {
 		value, floor time.Duration
 	}{
 		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
+		{"redis-wait-within", c.RedisWaitWithin, time.Millisecond},
 		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
 		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
 		{"mailbox-retention", c.MailboxRetention, time.Second},
@@ -160,6 +163,9 @@ func (c *ServeConfig) validate() error {
 		if d.value < d.floor {
 			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))
 		}
+	}
+	if c.RedisWait < 0 {
+		errs = append(errs, fmt.Errorf("--redis-wait is %d: must be 0 or more", c.RedisWait))
 	}
 	if c.Slots < 1 || c.Slots > 4096 {
 		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))

@@ -133,6 +133,7 @@ func (k Keys) TaskCollecting() string           { return k.key("tasks:collecting
 func (k Keys) TaskCollected(name string) string { return k.key("tasks:collected", name) }
 func (k Keys) TaskWatched() string              { return k.key("tasks:watched") }
 func (k Keys) TaskPools() string                { return k.key("tasks:pools") }
+func (k Keys) Replicated() string               { return k.key("replicated") }
 func (k Keys) TaskReplicated() string           { return k.key("tasks:replicated") }
 
 // Groups of tasks.

@@ -62,6 +62,7 @@ func All() []Pattern {
 		{"tasks:counters", "hash", "task", "stays", "how many tasks ended how, by queue and by name"},
 		{"tasks:dead", "hash", "task", "until requeued or deleted", "task id -> dead letter: message, reason, error, history"},
 		{"tasks:dead:index", "zset", "task", "until requeued or deleted", "task ids, score = when they died, in epoch milliseconds"},
+		{"replicated", "string", "jobstore", "1 min after the last change", "written after changes that wait for replicas"},
 		{"tasks:known:{key}", "hash", "task", "24 h", "what was submitted under an idempotency key"},
 		{"tasks:unique:{key}", "string", "task", "until the task ends, at most its ttl", "id of the one task that may exist"},
 		{"tasks:control", "hash", "task", "stays", "what is paused, rates, settings in force"},
