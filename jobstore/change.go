@@ -194,8 +194,7 @@ func (w *writer) transition(t Transition) error {
 			c.Del(k.SfcExecution(w.id))
 		}
 		c.Set(k.JobOrder(w.id), doc, 0)
-		c.ZAdd(k.JobOrderList(w.scope), float64(w.order.PriorityOr0()), w.id)
-		c.SAdd(k.ActiveScopes(), w.scope)
+		w.list()
 	}
 	if err := w.index(responseID); err != nil {
 		return err
@@ -205,6 +204,18 @@ func (w *writer) transition(t Transition) error {
 		w.changed(resultUpdate)
 	}
 	return w.statusEvent()
+}
+
+// list puts a new order into the list of its scope, and one with another priority into its place.
+func (w *writer) list() {
+	k, c, before := w.store.keys, w.c, w.snap.Job
+	isNew := before == nil || before.State.IsEnd()
+	if isNew || before.JobOrder.PriorityOr0() != w.order.PriorityOr0() {
+		c.ZAdd(k.JobOrderList(w.scope), float64(w.order.PriorityOr0()), w.id)
+	}
+	if isNew {
+		c.SAdd(k.ActiveScopes(), w.scope)
+	}
 }
 
 // leave takes an order that reached EndState out of every index at once; its documents expire later (D5).
@@ -292,10 +303,13 @@ func (w *writer) execution() {
 	if w.change.Recipe != nil {
 		c.Set(k.SfcRecipe(x.Recipe), w.change.Recipe, 0)
 	}
-	if x.Completed || x.Failed {
+	before := w.snap.Execution
+	switch {
+	case x.Completed || x.Failed:
 		c.SRem(k.SfcActiveJobs(), w.id)
 		c.Set(k.SfcCorrelation(x.CorrelationID), []byte(w.id), commandTTL) // what equipment still sends for this run is for no other
-	} else {
+	case before == nil || before.Terminal() || before.CorrelationID != x.CorrelationID || w.change.Item != nil:
+		// A work entry may be there because the sweeper missed the job among the active ones.
 		c.SAdd(k.SfcActiveJobs(), w.id)
 		c.Set(k.SfcCorrelation(x.CorrelationID), []byte(w.id), 0)
 	}

@@ -17,6 +17,7 @@ import (
 // Query says what a decision needs. Empty members are not read.
 type Query struct {
 	JobOrderID isa95.JobOrderID // the job order and its execution document
+	Running    bool             // both are thought to be there: one command reads them, and one more if they are not
 	Response   bool             // also its response
 
 	Source, ID string // of the CloudEvent: was it seen, and what was answered
@@ -64,21 +65,23 @@ type Snapshot struct {
 func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope, read: make(map[string][]byte)}
 	var l loader
+	got := func(key string, doc []byte, err error, decode func(doc []byte) error) error {
+		switch {
+		case rueidis.IsRedisNil(err):
+			snap.read[key] = nil
+			return nil
+		case err != nil:
+			return err
+		case doc == nil:
+			doc = []byte{} // stored and empty, not absent
+		}
+		snap.read[key] = doc
+		return decode(doc)
+	}
 	get := func(key string, decode func(doc []byte) error) {
 		l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
 			doc, err := r.AsBytes()
-			if rueidis.IsRedisNil(err) {
-				snap.read[key] = nil
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if doc == nil {
-				doc = []byte{} // stored and empty, not absent
-			}
-			snap.read[key] = doc
-			return decode(doc)
+			return got(key, doc, err, decode)
 		})
 	}
 	if q.ID != "" {
@@ -86,15 +89,38 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		get(snap.seenKey, func(doc []byte) error { return snap.decodeSeen(doc) })
 	}
 	if id := string(q.JobOrderID); id != "" {
-		key := s.keys.JobOrder(id)
-		get(key, func(doc []byte) (err error) { snap.Job, err = decodeOrder(key, doc); return err })
-		execution := s.keys.SfcExecution(id)
-		get(execution, func(doc []byte) (err error) {
+		key, execution := s.keys.JobOrder(id), s.keys.SfcExecution(id)
+		decodeJob := func(doc []byte) (err error) { snap.Job, err = decodeOrder(key, doc); return err }
+		decodeExecution := func(doc []byte) (err error) {
 			if snap.Execution, err = recipe.DecodeExecution(doc); err != nil {
 				return &DocumentError{Key: execution, Err: err}
 			}
 			return nil
-		})
+		}
+		if q.Running {
+			l.add(s.rdb.B().Mget().Key(key, execution).Build(), func(r rueidis.RedisResult) error {
+				docs, err := r.ToArray()
+				if err != nil {
+					return err
+				}
+				for i, one := range []struct {
+					key    string
+					decode func([]byte) error
+				}{{key, decodeJob}, {execution, decodeExecution}} {
+					if docs[i].IsNil() {
+						return errNotRunning
+					}
+					doc, err := docs[i].AsBytes()
+					if err := got(one.key, doc, err, one.decode); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		} else {
+			get(key, decodeJob)
+			get(execution, decodeExecution)
+		}
 		if q.Response {
 			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))
 			get(key, func(doc []byte) (err error) { snap.Response, _, err = decodeResponse(key, doc); return err })
@@ -138,7 +164,12 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 			return nil
 		})
 	}
-	if err := l.run(ctx, s.rdb); err != nil {
+	err := l.run(ctx, s.rdb)
+	if errors.Is(err, errNotRunning) { // absent, or of another type, which only GET tells
+		q.Running = false
+		return s.Load(ctx, q)
+	}
+	if err != nil {
 		return nil, s.alarm.Note(err)
 	}
 	if a := snap.Acceptance; a != nil {
@@ -153,6 +184,8 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	}
 	return snap, nil
 }
+
+var errNotRunning = errors.New("jobstore: no job order, or nothing in execution")
 
 func (snap *Snapshot) decodeSeen(doc []byte) error {
 	snap.Seen = true

@@ -27,7 +27,7 @@ func (e *Engine) runOutbox(ctx context.Context) error {
 // dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come
 // first (E-S3).
 func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
-	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID)})
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID), Running: true})
 	var unreadable *jobstore.DocumentError
 	if errors.As(err, &unreadable) {
 		return fmt.Errorf("%w: %w", jobstore.ErrUnusable, err)

@@ -83,7 +83,7 @@ func (e *Engine) compileStored(sha string, text []byte) (*recipe.Program, error)
 // known is where to find a recipe in execution, as far as this instance knows: a guess for load.
 func (e *Engine) known(id isa95.JobOrderID) (q jobstore.Query, sha string) {
 	route, _ := e.running.get(id)
-	return jobstore.Query{JobOrderID: id, Scope: route.Scope}, route.Recipe
+	return jobstore.Query{JobOrderID: id, Scope: route.Scope, Running: true}, route.Recipe
 }
 
 func union(a, b []string) []string {

@@ -106,7 +106,7 @@ func commandID(ev cloudevent.Event) string {
 // answer settles the action that a command was for; cause is the event that says so.
 func (e *Engine) answer(ctx context.Context, cause string, route jobstore.Route, answer recipe.Answer) error {
 	err := e.settle(ctx, event{
-		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope}, recipe: route.Recipe, cause: cause,
+		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope, Running: true}, recipe: route.Recipe, cause: cause,
 		decide: func(s situation) recipe.Outcome { return s.program.Answer(s.order, s.docs, answer, s.now) },
 	})
 	if err == nil { // no other answer is awaited; a repeated one finds the route in Redis

@@ -54,38 +54,88 @@ func (e *TypeError) Error() string {
 // Commit collects expectations and writes. The zero value is not usable; see New. It is built and run by
 // one goroutine, and run once.
 type Commit struct {
-	keys   []string
-	index  map[string]string // key -> position in keys, from 1
+	keys   []*keyed
+	index  map[string]*keyed
+	docs   []string // key and wanted, of every Expect
 	checks []string
 	nCheck int
-	writes []string
-	nWrite int
+	writes []write
 	nAdd   int
 	err    error // the first write that Redis would refuse in the middle of the script
 }
 
-// New returns an empty commit.
-func New() *Commit { return &Commit{index: make(map[string]string)} }
-
-func (c *Commit) key(key string) string {
-	at, ok := c.index[key]
-	if !ok {
-		c.keys = append(c.keys, key)
-		at = strconv.Itoa(len(c.keys))
-		c.index[key] = at
-	}
-	return at
+// keyed is a key that the commit names.
+type keyed struct {
+	name    string
+	at      string // position in keys, from 1
+	before  string // the type that it must have, if any, before the commit; "" = whatever it has
+	now     string // after the writes so far; "" = as before, none = deleted
+	proven  bool   // some check finds out about its type
+	integer bool   // INCR must be able to add one to what it has before
 }
 
-func (c *Commit) check(kind, key, name, wanted string) {
-	c.checks = append(c.checks, kind, c.key(key), name, wanted)
+type write struct {
+	command string
+	key     *keyed
+	args    []string
+	first   bool // of those to its key
+}
+
+// The types of keys, as Redis names them.
+const (
+	typeString = "string"
+	typeZSet   = "zset"
+	typeSet    = "set"
+	typeHash   = "hash"
+	typeStream = "stream"
+	typeNone   = "none"
+)
+
+// New returns an empty commit.
+func New() *Commit { return &Commit{index: make(map[string]*keyed)} }
+
+func (c *Commit) key(name string) *keyed {
+	k, ok := c.index[name]
+	if !ok {
+		k = &keyed{name: name, at: strconv.Itoa(len(c.keys) + 1)}
+		c.keys = append(c.keys, k)
+		c.index[name] = k
+	}
+	return k
+}
+
+// use notes that a key must be of a type. An absent key takes the type of the first write to it, and a deleted one that of
+// the next.
+func (c *Commit) use(k *keyed, typ string) {
+	switch k.now {
+	case "":
+		k.before, k.now = typ, typ
+	case typeNone:
+		k.now = typ
+	case typ:
+	default:
+		if c.err == nil {
+			c.err = &TypeError{Key: k.name, Want: typ, Have: k.now}
+		}
+	}
+}
+
+func (c *Commit) check(kind, key, typ, name, wanted string) {
+	k := c.key(key)
+	c.use(k, typ)
+	k.proven = true
+	c.checks = append(c.checks, kind, k.at, name, wanted)
 	c.nCheck++
 }
 
-func (c *Commit) write(command, key string, args ...string) {
-	c.writes = append(c.writes, command, c.key(key), strconv.Itoa(len(args)))
-	c.writes = append(c.writes, args...)
-	c.nWrite++
+func (c *Commit) write(command, key, typ string, args ...string) *keyed {
+	k := c.key(key)
+	first := k.now == ""
+	if typ != "" {
+		c.use(k, typ)
+	}
+	c.writes = append(c.writes, write{command, k, args, first})
+	return k
 }
 
 func (c *Commit) fail(format string, args ...any) {
@@ -96,71 +146,86 @@ func (c *Commit) fail(format string, args ...any) {
 
 // Expect wants the string at key to be the bytes that were read; nil means that the key was absent.
 func (c *Commit) Expect(key string, read []byte) {
-	if read == nil {
-		c.check("doc", key, "", "-")
-		return
+	wanted := "-"
+	if read != nil {
+		sum := sha1.Sum(read)
+		wanted = hex.EncodeToString(sum[:])
 	}
-	sum := sha1.Sum(read)
-	c.check("doc", key, "", hex.EncodeToString(sum[:]))
+	k := c.key(key)
+	c.use(k, typeString)
+	k.proven = true
+	c.docs = append(c.docs, k.at, wanted)
 }
 
 // ExpectCard wants the sorted set at key to have fewer than below members, before the commit's own writes.
 func (c *Commit) ExpectCard(key string, below int64) {
-	c.check("card", key, "", strconv.FormatInt(below, 10))
+	c.check("card", key, typeZSet, "", strconv.FormatInt(below, 10))
 }
 
 // ExpectMember wants member to be in the set at key.
-func (c *Commit) ExpectMember(key, member string) { c.check("member", key, member, "1") }
+func (c *Commit) ExpectMember(key, member string) { c.check("member", key, typeSet, member, "1") }
 
 // ExpectField wants the field of the hash at key to have value; nil means that it is absent.
 func (c *Commit) ExpectField(key, field string, value []byte) {
 	if value == nil {
-		c.check("field", key, field, "-")
+		c.check("field", key, typeHash, field, "-")
 		return
 	}
-	c.check("field", key, field, "="+string(value))
+	c.check("field", key, typeHash, field, "="+string(value))
 }
 
 // Set stores a document; ttl 0 keeps it until deleted.
 func (c *Commit) Set(key string, value []byte, ttl time.Duration) {
 	if ttl > 0 {
-		c.write("SET", key, string(value), "PX", milliseconds(ttl))
+		c.write("SET", key, typeString, string(value), "PX", milliseconds(ttl))
 		return
 	}
-	c.write("SET", key, string(value))
+	c.write("SET", key, typeString, string(value))
 }
 
 // Del deletes the key, whatever its type.
-func (c *Commit) Del(key string) { c.write("DEL", key) }
+func (c *Commit) Del(key string) { c.write("DEL", key, "").now = typeNone }
 
 // Expire lets an existing key expire after ttl; an absent key stays absent.
-func (c *Commit) Expire(key string, ttl time.Duration) { c.write("PEXPIRE", key, milliseconds(ttl)) }
+func (c *Commit) Expire(key string, ttl time.Duration) {
+	c.write("PEXPIRE", key, "", milliseconds(ttl))
+}
 
 // ZAdd adds or moves a member of a sorted set. With a score that is not a number, Run fails (E-S18).
 func (c *Commit) ZAdd(key string, score float64, member string) {
 	if math.IsNaN(score) {
 		c.fail("ZADD %s: the score of %q is not a number", key, member)
 	}
-	c.write("ZADD", key, strconv.FormatFloat(score, 'f', -1, 64), member)
+	c.write("ZADD", key, typeZSet, strconv.FormatFloat(score, 'f', -1, 64), member)
 }
 
 // ZRem removes a member of a sorted set.
-func (c *Commit) ZRem(key, member string) { c.write("ZREM", key, member) }
+func (c *Commit) ZRem(key, member string) { c.write("ZREM", key, typeZSet, member) }
 
 // SAdd adds a member to a set.
-func (c *Commit) SAdd(key, member string) { c.write("SADD", key, member) }
+func (c *Commit) SAdd(key, member string) { c.write("SADD", key, typeSet, member) }
 
 // SRem removes a member of a set.
-func (c *Commit) SRem(key, member string) { c.write("SREM", key, member) }
+func (c *Commit) SRem(key, member string) { c.write("SREM", key, typeSet, member) }
 
 // HSet sets a field of a hash.
-func (c *Commit) HSet(key, field string, value []byte) { c.write("HSET", key, field, string(value)) }
+func (c *Commit) HSet(key, field string, value []byte) {
+	c.write("HSET", key, typeHash, field, string(value))
+}
 
 // HDel removes a field of a hash.
-func (c *Commit) HDel(key, field string) { c.write("HDEL", key, field) }
+func (c *Commit) HDel(key, field string) { c.write("HDEL", key, typeHash, field) }
 
 // Incr adds one to an integer.
-func (c *Commit) Incr(key string) { c.write("INCR", key) }
+func (c *Commit) Incr(key string) {
+	k := c.key(key)
+	if k.now == "" {
+		k.integer = true
+	} else if !k.integer {
+		c.fail("INCR %s: after another write to it, or an expectation", key)
+	}
+	c.write("INCR", key, typeString)
+}
 
 // XAdd appends an entry of fields and values. maxLen keeps about so many entries; 0 never trims, as work
 // must not be lost (E-S21). The entry's id is in Result.IDs, at the place that XAdd returns.
@@ -172,19 +237,19 @@ func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) int {
 	if maxLen > 0 {
 		args = append(args, "MAXLEN", "~", strconv.FormatInt(maxLen, 10))
 	}
-	c.write("XADD", key, append(append(args, "*"), fieldsAndValues...)...)
+	c.write("XADD", key, typeStream, append(append(args, "*"), fieldsAndValues...)...)
 	c.nAdd++
 	return c.nAdd - 1
 }
 
 // XAck acknowledges an entry for a group.
-func (c *Commit) XAck(key, group, id string) { c.write("XACK", key, group, id) }
+func (c *Commit) XAck(key, group, id string) { c.write("XACK", key, typeStream, group, id) }
 
 // XDel deletes an entry.
-func (c *Commit) XDel(key, id string) { c.write("XDEL", key, id) }
+func (c *Commit) XDel(key, id string) { c.write("XDEL", key, typeStream, id) }
 
 // Empty says whether there is nothing to write.
-func (c *Commit) Empty() bool { return c.nWrite == 0 }
+func (c *Commit) Empty() bool { return len(c.writes) == 0 }
 
 // Result is what a commit that was applied returns.
 type Result struct {
@@ -197,12 +262,11 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 	if c.err != nil {
 		return Result{}, c.err
 	}
-	args := make([]string, 0, len(c.checks)+len(c.writes)+2)
-	args = append(args, strconv.Itoa(c.nCheck))
-	args = append(args, c.checks...)
-	args = append(args, strconv.Itoa(c.nWrite))
-	args = append(args, c.writes...)
-	reply, err := apply.Run(ctx, rdb, c.keys, args...).AsStrSlice()
+	names := make([]string, len(c.keys))
+	for i, k := range c.keys {
+		names[i] = k.name
+	}
+	reply, err := apply.Run(ctx, rdb, names, c.arguments()...).AsStrSlice()
 	if err != nil {
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
@@ -215,6 +279,74 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 		return Result{}, &TypeError{Key: reply[1], Want: reply[2], Have: reply[3]}
 	}
 	return Result{}, fmt.Errorf("commit: script replied %q", reply)
+}
+
+// arguments encodes the commit for the script.
+func (c *Commit) arguments() []string {
+	docs, types := c.docs, []string(nil)
+	var streams, sets []*keyed
+	unproven := c.hoist()
+	for _, k := range c.keys {
+		switch {
+		case k.proven || k == unproven:
+		case k.before == typeStream:
+			streams = append(streams, k)
+		case k.before == typeSet:
+			sets = append(sets, k)
+		case k.integer:
+			docs = append(docs, k.at, "i")
+		case k.before == typeString:
+			docs = append(docs, k.at, "")
+		case k.before != "":
+			types = append(types, k.at, k.before)
+		}
+	}
+	args := make([]string, 0, 7+len(docs)+len(streams)+len(sets)+len(types)+len(c.checks)+8*len(c.writes))
+	list := func(entries int, words []string) {
+		args = append(args, strconv.Itoa(entries))
+		args = append(args, words...)
+	}
+	list(len(docs)/2, docs)
+	for _, keys := range [][]*keyed{streams, sets} {
+		list(len(keys), nil)
+		for _, k := range keys {
+			args = append(args, k.at)
+		}
+	}
+	list(len(types)/2, types)
+	list(c.nCheck, c.checks)
+	list(len(c.writes), nil)
+	for _, w := range c.writes {
+		args = append(args, w.command, w.key.at, strconv.Itoa(len(w.args)))
+		args = append(args, w.args...)
+	}
+	if unproven != nil {
+		return append(args, "1")
+	}
+	return append(args, "0")
+}
+
+// hoist puts a write first that finds out about the type of its key itself, which saves asking, and returns the key; nil if
+// there is none. It is the first write to its key, so the order of those to one key stays. Streams and sets of which there are
+// several are asked about together.
+func (c *Commit) hoist() *keyed {
+	of := make(map[string]int)
+	for _, k := range c.keys {
+		if !k.proven {
+			of[k.before]++
+		}
+	}
+	for i, w := range c.writes {
+		k := w.key
+		if !w.first || k.proven || k.before == "" || k.before == typeString ||
+			(k.before == typeStream || k.before == typeSet) && of[k.before] > 1 {
+			continue
+		}
+		copy(c.writes[1:i+1], c.writes[:i])
+		c.writes[0] = w
+		return k
+	}
+	return nil
 }
 
 func milliseconds(d time.Duration) string {

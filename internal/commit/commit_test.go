@@ -419,3 +419,100 @@ func BenchmarkCommit(b *testing.B) {
 		}
 	})
 }
+
+// Whatever becomes of the type of any key that a commit writes, between it and the one before: nothing is half written.
+func TestTypeOfAnyKeyChanges(t *testing.T) {
+	others := map[string]string{
+		"string": "SET K a", "list": "RPUSH K a", "zset": "ZADD K 1 a", "set": "SADD K a", "hash": "HSET K a b", "stream": "XADD K * a b",
+	}
+	types := map[string]string{
+		"order": "string", "execution": "string", "command": "string", "count": "string", "list": "zset", "timers": "zset",
+		"active": "set", "dirty": "set", "index": "hash", "changes": "stream", "all-changes": "stream", "work": "stream",
+	}
+	for _, s := range servers(t) {
+		t.Run(s.name, func(t *testing.T) {
+			for changed, typ := range types {
+				for other, command := range others {
+					if other == typ {
+						continue
+					}
+					t.Run(changed+" becomes a "+other, func(t *testing.T) {
+						prefix := s.env.Prefix(t)
+						k := func(name string) string { return prefix + ":" + name }
+						var order []byte
+						run := func(text string) error {
+							c := commit.New()
+							c.Expect(k("order"), order)
+							c.ExpectCard(k("list"), 10)
+							c.Set(k("order"), []byte(text), 0)
+							c.Set(k("execution"), []byte(text), 0)
+							c.Set(k("command"), []byte(text), time.Hour)
+							c.Incr(k("count"))
+							c.ZAdd(k("list"), 1, text)
+							c.ZAdd(k("timers"), 1, text)
+							c.SAdd(k("active"), text)
+							c.SAdd(k("dirty"), text)
+							c.HSet(k("index"), text, []byte(text))
+							c.XAdd(k("changes"), 0, "a", text)
+							c.XAdd(k("all-changes"), 100, "a", text)
+							c.XAck(k("work"), "g", "1-1")
+							c.XAdd(k("work"), 0, "a", text)
+							order = []byte(text)
+							_, err := c.Run(t.Context(), s.rdb)
+							return err
+						}
+						if err := run("one"); err != nil {
+							t.Fatal(err)
+						}
+						for _, command := range []string{"DEL K", command} {
+							if err := do(t, s.rdb, strings.ReplaceAll(command, "K", k(changed))).Error(); err != nil {
+								t.Fatal(err)
+							}
+						}
+						before := dump(t, s.rdb, prefix)
+						err := run("two")
+						var wrong *commit.TypeError
+						if !errors.As(err, &wrong) || *wrong != (commit.TypeError{Key: k(changed), Want: typ, Have: other}) {
+							t.Errorf("%v, want that %s is a %s", err, changed, other)
+						}
+						if diff := cmp.Diff(before, dump(t, s.rdb, prefix)); diff != "" {
+							t.Errorf("something was written:\n%s", diff)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// A right that is missing is not taken for another type: what may be given back is not final.
+func TestMissingRightIsNoType(t *testing.T) {
+	env := testenv.Redis(t)
+	prefix := env.Prefix(t)
+	for denied, write := range map[string]func(c *commit.Commit, k string){
+		"zcard":     func(c *commit.Commit, k string) { c.ExpectCard(k, 5); c.ZAdd(k, 1, "a") },
+		"sismember": func(c *commit.Commit, k string) { c.ExpectMember(k, "a"); c.SAdd(k, "a") },
+		"hget":      func(c *commit.Commit, k string) { c.ExpectField(k, "a", nil); c.HSet(k, "a", nil) },
+		"hset":      func(c *commit.Commit, k string) { c.HSet(k, "a", nil) },
+	} {
+		user := "no-" + denied
+		if err := do(t, env.Client, "ACL SETUSER "+user+" on >secret ~* &* +@all -"+denied).Error(); err != nil {
+			t.Fatal(err)
+		}
+		rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{env.Addr}, Username: user, Password: "secret"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(rdb.Close)
+		c := commit.New()
+		write(c, prefix+":"+denied)
+		_, err = c.Run(t.Context(), rdb)
+		var typ *commit.TypeError
+		if err == nil || errors.As(err, &typ) || errors.Is(err, commit.ErrConflict) {
+			t.Errorf("without %s: %v", denied, err)
+		}
+		if n, _ := do(t, env.Client, "EXISTS "+prefix+":"+denied).AsInt64(); n != 0 {
+			t.Errorf("without %s: it was written", denied)
+		}
+	}
+}

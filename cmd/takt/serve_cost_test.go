@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// The memory of a process that serves does not grow with the orders that it has done, however large their results: Takt, the
+// MES and equipment with results of 16 KiB in one process, whose heap after a collection is compared (find-O11).
+func TestServeMemoryStaysFlat(t *testing.T) {
+	const (
+		warm, orders = 100, 300
+		perOrder     = 1000    // bytes; a document of these orders has more than 16,000
+		unsteady     = 1 << 20 // of buffers and pools, whatever the orders
+	)
+	withOrders(t, []byte(`{"text":"`+strings.Repeat("x", 16<<10)+`"}`), func(_ *testenv.RedisServer, run func(orders int)) {
+		heapAfter := func(orders int) int {
+			run(orders)
+			runtime.GC()
+			runtime.GC() // twice: the first only ages what pools hold
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		before := heapAfter(warm)
+		after := heapAfter(orders)
+		t.Logf("heap %d kB after %d orders, %d kB after %d", before/1000, warm, after/1000, warm+orders)
+		if grown := after - before; grown > orders*perOrder+unsteady {
+			t.Errorf("%d orders left %d bytes each", orders, grown/orders)
+		}
+	})
+}
+
+// A job order of four actions, from StoreAndStart to Clear, costs Redis at most 150 commands, those inside scripts included
+// (find-O18). Reading, acknowledging and publishing are shared by what waits together: 13 an order with 256 orders under way,
+// more when the machine is busy, so they are not in the count here.
+func TestCommandsPerOrder(t *testing.T) {
+	const (
+		orders  = 600
+		atMost  = 150 - 13
+		batched = "xreadgroup xack xdel evalsha eval hmget hgetall xinfo|consumers zrangebyscore time xrange ping info"
+	)
+	withOrders(t, []byte(`{"ok":true}`), func(redis *testenv.RedisServer, run func(orders int)) {
+		run(50) // scripts are loaded, the recipe is compiled
+		rdb := redis.Client
+		if err := rdb.Do(t.Context(), rdb.B().ConfigResetstat().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		run(orders)
+		text, err := rdb.Do(t.Context(), rdb.B().Info().Section("commandstats").Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := 0.0
+		perOrder := make(map[string]float64)
+		for _, m := range regexp.MustCompile(`cmdstat_(\S+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(strings.Fields(batched), m[1]) {
+				calls, _ := strconv.Atoi(m[2])
+				perOrder[m[1]] = float64(calls) / orders
+				total += perOrder[m[1]]
+			}
+		}
+		t.Logf("%.1f commands an order: %v", total, perOrder)
+		if total > atMost {
+			t.Errorf("%.1f commands an order, want at most %d", total, atMost)
+		}
+	})
+}
+
+// withOrders runs Takt, an MES and equipment that gives result at once in this process, and do, with a function that runs
+// orders from StoreAndStart to Clear.
+func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer, run func(orders int))) {
+	redis, broker := testenv.Redis(t), testenv.Mosquitto(t)
+	var out, errOut bytes.Buffer
+	args := []string{"bench", "jobs", "--redis", redis.URL, "--mqtt", broker.URL, "--data", t.TempDir(), "--in-flight", "256"}
+	err := execute(args, nil, &out, &errOut, func(c *cli, a *app) error {
+		b := jobsRun{benchJobsCmd: &c.Bench.Jobs, app: a, cfg: a.Config, progress: newProgress(a.err), result: result, done: make(chan string, 256)}
+		b.SessionExpiry = 0
+		b.log = newLog(a.err, "warn", "text")
+		a.Prefix = redis.Prefix(t)
+		store, err := b.openStore(t.Context())
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		parts := newGroup(t.Context())
+		defer func() { _ = parts.stop() }() // an error of a part is returned where it is met
+		if err := errors.Join(b.start(parts), b.configure(parts.ctx)); err != nil {
+			return err
+		}
+		do(redis, func(orders int) {
+			b.N = orders
+			if err := b.wholeOrders(parts.ctx); err != nil {
+				t.Fatal(err, parts.failed())
+			}
+			b.first += orders
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errOut.String())
+	}
+}
