@@ -140,6 +140,34 @@ func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 	return d.outcome()
 }
 
+// Answers takes answers as Answer does, one after the other, for one commit. each says what came of every one, in their
+// order. The outcome is Stale if all are; it has no command that a later one of the answers made superfluous.
+func (p *Program) Answers(o Order, docs Docs, answers []Answer, now time.Time) (out Outcome, each []Outcome) {
+	out = stale(docs, "there is no answer")
+	var commands []Command
+	var changed []string
+	for _, a := range answers {
+		next := p.Answer(o, docs, a, now)
+		each = append(each, next)
+		if next.Stale {
+			if out.Stale {
+				out = next
+			}
+			continue
+		}
+		out, docs = next, next.Docs
+		commands = append(commands, next.Commands...)
+		changed = append(changed, next.ChangedMailboxes...)
+	}
+	if out.Stale {
+		return out, each
+	}
+	out.Commands = slices.DeleteFunc(commands, func(c Command) bool { return !out.Docs.Execution.Awaits(c) })
+	slices.Sort(changed)
+	out.ChangedMailboxes = slices.Compact(changed)
+	return out, each
+}
+
 // Pulled takes an event that Mailbox.Match gave to action of this job. The waiting entry
 // leaves the mailbox. Stale if the action does not wait, or the payload is not JSON. The
 // action fails if its payload makes the results of the run too many.

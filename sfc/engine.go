@@ -128,6 +128,7 @@ type Engine struct {
 	starts   *recent.Cache[isa95.Scope, lastStart] // what a scope ran last, the guess for its next order
 	running  *routes[isa95.JobOrderID]             // what is in execution
 	sources  *recent.Cache[string, sourceSeen]     // sources of answers that look like a process of ours
+	answers  answers                               // those that wait for others of their job
 	swept    chan struct{}                         // asks for a sweep now
 
 	shouted atomic.Int64 // when missing rights were last logged as an error, Unix ns
@@ -148,6 +149,7 @@ func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
 		starts:   recent.New[isa95.Scope, lastStart](startBytes),
 		running:  newRoutes[isa95.JobOrderID](opt.RouteBytes),
 		sources:  recent.New[string, sourceSeen](sourceBytes),
+		answers:  answers{waiting: make(map[isa95.JobOrderID][]*given)},
 		swept:    make(chan struct{}, 1),
 		draw:     drawSeed,
 	}

@@ -127,7 +127,7 @@ func (e *Engine) deliver(
 	if !waits(snap, w.Action) {
 		return false, e.outdated(ctx, snap, ev.Type, w)
 	}
-	return true, e.decide(ctx, event{
+	return true, e.decide(ctx, &event{
 		query: q, cause: ev.ID,
 		decide: func(s situation) recipe.Outcome { return s.program.Pulled(s.order, s.docs, w.Action, pulled, s.now) },
 	}, snap, program)

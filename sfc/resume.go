@@ -30,7 +30,7 @@ func (e *Engine) resume(ctx context.Context, item *jobstore.WorkItem) error {
 		case snap.Execution != nil && snap.Execution.Terminal():
 			return e.leave(ctx, snap, item)
 		}
-		return e.decide(ctx, ev, snap, program)
+		return e.decide(ctx, &ev, snap, program)
 	})
 }
 

@@ -105,14 +105,7 @@ func commandID(ev cloudevent.Event) string {
 
 // answer settles the action that a command was for; cause is the event that says so.
 func (e *Engine) answer(ctx context.Context, cause string, route jobstore.Route, answer recipe.Answer) error {
-	err := e.settle(ctx, event{
-		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope, Running: true}, recipe: route.Recipe, cause: cause,
-		decide: func(s situation) recipe.Outcome { return s.program.Answer(s.order, s.docs, answer, s.now) },
-	})
-	if err == nil { // no other answer is awaited; a repeated one finds the route in Redis
-		e.routes.drop(answer.CommandID)
-	}
-	return err
+	return e.settleAnswer(ctx, route, newGiven(cause, answer))
 }
 
 // event is something that happens to a recipe in execution.
@@ -123,6 +116,7 @@ type event struct {
 	item   *jobstore.WorkItem // nil: none
 	rearm  bool               // commit even if nothing changes, so that the timer is set
 	decide func(situation) recipe.Outcome
+	each   func() []recipe.Outcome // of a decision about several answers: what came of each; nil: it is one
 }
 
 // situation is what a decision is made on.
@@ -135,7 +129,7 @@ type situation struct {
 
 // settle carries one event out: loads, decides, commits. It returns nil when the event is settled, ErrConflict when
 // another writer came first.
-func (e *Engine) settle(ctx context.Context, ev event) error {
+func (e *Engine) settle(ctx context.Context, ev *event) error {
 	snap, program, err := e.load(ctx, ev.query, ev.recipe)
 	var broken *recipeError
 	if errors.As(err, &broken) {
@@ -148,7 +142,7 @@ func (e *Engine) settle(ctx context.Context, ev event) error {
 }
 
 // decide decides on what was loaded, and commits.
-func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, program *recipe.Program) error {
+func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot, program *recipe.Program) error {
 	job, x := snap.Job, snap.Execution
 	log := e.log.With("job", snap.JobOrderID)
 	switch {
@@ -172,10 +166,11 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 	out := ev.decide(s)
 	if out.Stale {
 		log.Debug("nothing to do", "why", out.Note)
-		e.count(OpActionState, AlreadyHandled)
 		if !ev.rearm {
+			e.done(snap.JobOrderID, x, ev.outcomes(out))
 			return nil
 		}
+		e.count(OpActionState, AlreadyHandled)
 		out = recipe.Outcome{Docs: recipe.Docs{Execution: s.docs.Execution}, Due: s.docs.Execution.Due(), Phase: recipe.PhaseRunning}
 	}
 	change, err := consequence(snap, out, e.store.Now())
@@ -190,7 +185,7 @@ func (e *Engine) decide(ctx context.Context, ev event, snap *jobstore.Snapshot, 
 	if err := e.store.Commit(ctx, snap, change); err != nil {
 		return err
 	}
-	e.done(snap.JobOrderID, x, out)
+	e.done(snap.JobOrderID, x, ev.outcomes(out))
 	return nil
 }
 
@@ -202,14 +197,29 @@ func (e *Engine) intake() recipe.Intake {
 	}}
 }
 
-// done counts what a commit carried out.
-func (e *Engine) done(job isa95.JobOrderID, before *recipe.Execution, out recipe.Outcome) {
-	for _, o := range operations(before, out.Docs.Execution) {
-		e.count(o, OK)
+// outcomes are those to count: out, or those it consists of.
+func (ev *event) outcomes(out recipe.Outcome) []recipe.Outcome {
+	if ev.each != nil {
+		return ev.each()
 	}
-	if out.Phase != recipe.PhaseRunning {
-		e.running.drop(job)
-		e.log.Debug("recipe ended", "job", job, "phase", string(out.Phase), "note", out.Note)
+	return []recipe.Outcome{out}
+}
+
+// done counts what a commit carried out.
+func (e *Engine) done(job isa95.JobOrderID, before *recipe.Execution, outcomes []recipe.Outcome) {
+	for _, out := range outcomes {
+		if out.Stale {
+			e.count(OpActionState, AlreadyHandled)
+			continue
+		}
+		for _, o := range operations(before, out.Docs.Execution) {
+			e.count(o, OK)
+		}
+		before = out.Docs.Execution
+		if out.Phase != recipe.PhaseRunning {
+			e.running.drop(job)
+			e.log.Debug("recipe ended", "job", job, "phase", string(out.Phase), "note", out.Note)
+		}
 	}
 }
 

@@ -85,7 +85,7 @@ func (e *Engine) tick(ctx context.Context, id isa95.JobOrderID) error {
 		e.count(OpTimer, Dropped)
 		return e.store.Forget(ctx, snap)
 	}
-	return e.decide(ctx, event{
+	return e.decide(ctx, &event{
 		query: q, rearm: true, // it was put off when it was handed out
 		decide: func(s situation) recipe.Outcome { return s.program.Tick(s.order, s.docs, s.now) },
 	}, snap, program)

@@ -214,7 +214,7 @@ func (b *jobsRun) startEquipment(parts *group) error {
 		return err
 	}
 	server, err := mqtt.NewServer(receive, publish, mqtt.ServerOptions{
-		Filters: []string{b.cfg.TopicPrefix + "/equipment/+/commands"}, Handler: atOnce{b.result}, Lane: laneOfCorrelation, Log: b.log,
+		Filters: []string{b.cfg.TopicPrefix + "/equipment/+/commands"}, Handler: atOnce{b.result}, Lane: laneOfCommand, Log: b.log,
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/topics"
@@ -23,7 +25,7 @@ func (p *parts) intake(conn *mqtt.Conn, instance string) (lifecycle.Stage, error
 		}
 	}
 	if p.engine != nil {
-		servers["answers"] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(instance), Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCorrelation}
+		servers["answers"] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(instance), Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCommand}
 		servers["equipment events"] = mqtt.ServerOptions{
 			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
 		}
@@ -61,12 +63,16 @@ func laneOfType(m mqtt.Message) string {
 	return m.Topic
 }
 
-// laneOfCorrelation keeps the answers of one recipe in order: they carry its correlation id.
-func laneOfCorrelation(m mqtt.Message) string {
+// laneOfCommand keeps the answers to one command in order. Those to the commands of one job may come at once: the engine takes
+// them together.
+func laneOfCommand(m mqtt.Message) string {
 	for _, p := range m.User {
-		if p.Name == "correlationid" {
+		if p.Name == "causationid" {
 			return p.Value
 		}
+	}
+	if id, err := uuid.FromBytes(m.CorrelationData); err == nil {
+		return id.String()
 	}
 	return string(m.CorrelationData)
 }

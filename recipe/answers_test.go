@@ -1,0 +1,67 @@
+package recipe
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// Answers that are taken together lead where they lead one after the other, with the commands that are still needed then.
+func TestAnswersTogether(t *testing.T) {
+	text := `{"Steps":[{"Name":"A","Initial":true},{"Name":"P"},{"Name":"Q"},{"Name":"R"},{"Name":"Z"}],
+"Transitions":[{"Source":"A","Target":"B","Condition":"always"},{"Source":"B","Target":"Z","Condition":"always"}],
+"Branches":[{"Name":"B","Type":"simultaneous","Branches":[["P","Q"],["R"]]}],
+"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"a.v1","TimeoutSeconds":60},
+{"Name":"p","Step":"P","Qualifier":"N","Interaction":"push_command","TypeId":"p.v1","TimeoutSeconds":60,"MaxAttempts":2},
+{"Name":"q","Step":"Q","Qualifier":"N","Interaction":"push_command","TypeId":"q.v1","TimeoutSeconds":60},
+{"Name":"r","Step":"R","Qualifier":"N","Interaction":"push_command","TypeId":"r.v1","TimeoutSeconds":60},
+{"Name":"z","Step":"Z","Qualifier":"N","Interaction":"push_command","TypeId":"z.v1","TimeoutSeconds":60}]}`
+	program, err := Compile([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1_800_000_000_000)
+	rapid.Check(t, func(t *rapid.T) {
+		order := Order{ID: "J", Scope: "S"}
+		docs := program.Start(order, "WM", "start", nil, now).Docs
+		docs = program.Answer(order, docs, Answer{CommandID: docs.Execution.Action("a").CommandID}, now).Docs
+		var answers []Answer
+		one := docs
+		var commands []Command
+		for range rapid.IntRange(1, 6).Draw(t, "answers") {
+			action := one.Execution.Action(rapid.SampledFrom([]string{"p", "q", "r", "z"}).Draw(t, "action"))
+			a := Answer{CommandID: action.CommandID, Result: []byte(`{"n":1}`)}
+			if rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
+				a = Answer{CommandID: action.CommandID, Error: &ActionError{Kind: "X", Message: "no"}}
+			}
+			answers = append(answers, a)
+			next := program.Answer(order, one, a, now)
+			if !next.Stale {
+				one, commands = next.Docs, append(commands, next.Commands...)
+			}
+		}
+		out, each := program.Answers(order, docs, answers, now)
+		if diff := cmp.Diff(string(one.Execution.Encode()), string(out.Docs.Execution.Encode())); diff != "" {
+			t.Fatalf("together they lead elsewhere:\n%s", diff)
+		}
+		if len(each) != len(answers) || !out.Due.Equal(one.Execution.Due()) && !out.Stale || out.Phase != one.Execution.Phase() && !out.Stale {
+			t.Fatalf("%d outcomes of %d answers, due %v, phase %s", len(each), len(answers), out.Due, out.Phase)
+		}
+		want := map[string]bool{}
+		for _, c := range commands {
+			if one.Execution.Awaits(c) {
+				want[c.ID] = true
+			}
+		}
+		got := map[string]bool{}
+		for _, c := range out.Commands {
+			got[c.ID] = true
+		}
+		if !cmp.Equal(want, got) {
+			t.Fatalf("commands %v, want %v", fmt.Sprint(got), fmt.Sprint(want))
+		}
+	})
+}
