@@ -22,7 +22,7 @@ func TestOutboxWaitsForReplicas(t *testing.T) {
 	s.run("m42", "JO-1")
 	sent := make(chan string, 10)
 	s.live(func(ctx context.Context) error {
-		return s.RunOutbox(ctx, 4, func(_ context.Context, c recipe.Command) error {
+		return s.RunOutbox(ctx, 4, nil, func(_ context.Context, c recipe.Command) error {
 			sent <- c.JobID
 			return nil
 		})

@@ -21,6 +21,7 @@ type Conn struct {
 	broker *url.URL // without user and password
 	log    *slog.Logger
 
+	budget   *budget
 	retained chan struct{} // capacity 1: Retained runs once at a time
 
 	mu        sync.Mutex
@@ -46,7 +47,7 @@ func New(o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{
-		o: o, broker: broker,
+		o: o, broker: broker, budget: newBudget(o.ReceiveBytes),
 		retained: make(chan struct{}, 1),
 		changed:  make(chan struct{}),
 	}
@@ -223,6 +224,7 @@ func (c *Conn) Facts() Facts {
 	defer c.mu.Unlock()
 	f := c.facts
 	f.Connected = c.link.up()
+	f.HeldBytes = c.budget.held()
 	f.RefusedFilters = slices.Clone(f.RefusedFilters)
 	return f
 }

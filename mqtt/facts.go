@@ -27,6 +27,7 @@ type Facts struct {
 	SharedSubscriptions         bool
 	SubscriptionIdentifiers     bool
 	RefusedFilters              []string // subscriptions it refused so far on this connection
+	HeldBytes                   int      // of messages that came and are not acknowledged; see Options.ReceiveBytes
 	Connects, Losses, TakenOver int64    // of this Conn since it was made
 }
 

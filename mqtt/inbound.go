@@ -32,10 +32,23 @@ type delivery struct {
 	id   uint16
 	qos  byte
 	left atomic.Int32 // subscriptions that have not acknowledged
+	size int          // of the budget
+	free atomic.Bool  // it was given back
+}
+
+// release gives back what the message took of the budget: it is out of hand.
+func (d *delivery) release() {
+	if !d.free.Swap(true) {
+		d.conn.budget.give(d.size)
+	}
 }
 
 func (d *delivery) ack() error {
-	if d.left.Add(-1) > 0 || d.qos == 0 || d.link.session.settle(d.id) {
+	if d.left.Add(-1) > 0 {
+		return nil
+	}
+	d.release()
+	if d.qos == 0 || d.link.session.settle(d.id) {
 		return nil
 	}
 	return ErrDown

@@ -9,37 +9,50 @@ const maxInflow = 1<<16 - 1
 // inflow is the queue between the reader of a connection and its dispatcher, so that a handler
 // may publish on the same connection and wait for the PUBACK.
 type inflow struct {
+	budget  *budget // of the Conn
 	mu      sync.Mutex
 	changed sync.Cond
 	waiting []arrival
 	ended   bool
 }
 
-func newInflow() *inflow {
-	q := &inflow{}
+func newInflow(b *budget) *inflow {
+	q := &inflow{budget: b}
 	q.changed.L = &q.mu
 	return q
 }
 
 // put waits for room, and drops a when the connection is over: the broker sends it again.
 func (q *inflow) put(a arrival) {
+	if !q.budget.take(a.size(), q.over) {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.waiting) >= maxInflow && !q.ended {
 		q.changed.Wait()
 	}
-	if !q.ended {
-		q.waiting = append(q.waiting, a)
-		q.changed.Broadcast()
+	if q.ended {
+		q.budget.give(a.size())
+		return
 	}
+	q.waiting = append(q.waiting, a)
+	q.changed.Broadcast()
+}
+
+func (q *inflow) over() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ended
 }
 
 // end makes run return once everything that came is dispatched.
 func (q *inflow) end() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.ended = true
 	q.changed.Broadcast()
+	q.mu.Unlock()
+	q.budget.wake()
 }
 
 // run dispatches until end.

@@ -27,6 +27,7 @@ func (s *Server) take(_ context.Context, in *Inbound) {
 	defer l.mu.Unlock()
 	if in.QoS == 0 && len(l.waiting) >= maxWaitingQoS0 {
 		s.stats.overflow.Add(1)
+		in.delivery.release()
 		return
 	}
 	l.waiting = append(l.waiting, in)

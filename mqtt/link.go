@@ -50,7 +50,7 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	deadline, _ := ctx.Deadline()
 	_ = network.SetDeadline(deadline) // also bounds the writing of CONNECT
 
-	l := &link{session: newSession(c.begin), inflow: newInflow(), failed: make(chan error, 1)}
+	l := &link{session: newSession(c.begin), inflow: newInflow(c.budget), failed: make(chan error, 1)}
 	// The library sees no deliveries (see wire): it needs no handler for them.
 	l.wire = newWire(network, l.arrived, l.session.acknowledged)
 	l.client = paho.NewClient(paho.ClientConfig{

@@ -43,6 +43,12 @@ type Options struct {
 	// embedded broker needs: with less it stalls. So many may wait in memory when handlers hang.
 	ReceiveMaximum uint16
 
+	// ReceiveBytes bounds the bytes of messages that came and were neither acknowledged nor left to the
+	// broker again. Beyond it nothing more is read from the network, so the broker keeps the rest; while
+	// that lasts longer than the keep-alive, the connection is made anew. 0: no bound. Every message must
+	// be acknowledged in the end.
+	ReceiveBytes int
+
 	// OneConnection has Run return when its first connection is lost, instead of making another.
 	OneConnection bool
 
@@ -104,6 +110,9 @@ func (o *Options) validate() (*url.URL, error) {
 	}
 	if u.Scheme == "mqtt" && (o.CAFile != "" || o.CertFile != "") {
 		return nil, fmt.Errorf("mqtt: CAFile and CertFile need mqtts://, not %s", u)
+	}
+	if o.ReceiveBytes < 0 {
+		return nil, fmt.Errorf("mqtt: ReceiveBytes %d: want 0 or more", o.ReceiveBytes)
 	}
 	if o.SessionExpiry < 0 {
 		return nil, fmt.Errorf("mqtt: SessionExpiry %v: want 0 or more", o.SessionExpiry)

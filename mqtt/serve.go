@@ -168,6 +168,7 @@ func (s *Server) Stats() ServerStats {
 // serve does everything about one message. It is acknowledged unless the broker is to send it
 // again.
 func (s *Server) serve(ctx context.Context, in *Inbound) {
+	defer in.delivery.release()
 	if in.delivery.fate() == again {
 		s.stats.again.Add(1)
 		return

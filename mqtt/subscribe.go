@@ -228,7 +228,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	c.mu.Lock()
 	subs, ctx := c.subs, c.ctx
 	c.mu.Unlock()
-	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS}
+	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS, size: p.size()}
 	var takers []*Subscription
 	for _, s := range subs {
 		if Matches(unshared(s.Filter), p.Topic) {

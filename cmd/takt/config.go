@@ -58,9 +58,11 @@ type Config struct {
 	LogLevel  string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" group:"process"`
 	LogFormat string `help:"text or json." default:"text" enum:"text,json" group:"process"`
 
-	TraceEndpoint string  `help:"OpenTelemetry collector that gets the traces of serve, dev, task run, task submit and schedule serve, by OTLP over HTTP: http://host:4318; none are made if empty. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and so on." placeholder:"URL" group:"process"`
-	TraceRatio    float64 `help:"Part of the traces that begin here that is kept: 0 to 1." default:"1" group:"process"`
-	TraceService  string  `help:"Name of this program in traces." default:"takt" group:"process"`
+	TraceEndpoint   string  `help:"OpenTelemetry collector that gets the traces of serve, dev, task run, task submit and schedule serve, by OTLP over HTTP: http://host:4318; none are made if empty. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and so on." placeholder:"URL" group:"process"`
+	TraceRatio      float64 `help:"Part of the traces that begin here that is kept: 0 to 1." default:"1" group:"process"`
+	inProcessBroker bool    // MQTT is the broker inside this process
+
+	TraceService string `help:"Name of this program in traces." default:"takt" group:"process"`
 }
 
 // ServeConfig is what the processes that do the work take beside Config.
@@ -82,6 +84,7 @@ type ServeConfig struct {
 	ReplyRetention       time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
 	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
 	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
+	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." default:"67108864" group:"serve"`
 	HTTP                 string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 
@@ -169,6 +172,9 @@ func (c *ServeConfig) validate() error {
 	}
 	if c.Slots < 1 || c.Slots > 4096 {
 		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))
+	}
+	if c.IntakeBytes < 1<<20 {
+		errs = append(errs, fmt.Errorf("--intake-bytes is %d: must be at least %d, for one message may be that large", c.IntakeBytes, 1<<20))
 	}
 	if err := jobcontrol.CheckReplyTopics(c.ReplyTopics); err != nil {
 		errs = append(errs, fmt.Errorf("--reply-topics: %w; name filters of topics such as mes/#, or * for any", err))

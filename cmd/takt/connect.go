@@ -83,6 +83,20 @@ func (c *Config) mqttOptions(clientID string, session time.Duration, log *slog.L
 	}
 }
 
+// receiveMaximum is how many messages a serving process takes in hand: enough for all slots, and little enough that the bytes of
+// those are bounded.
+const receiveMaximum = 512
+
+// intakeOptions are mqttOptions of a connection for what a serving process handles.
+func (c *Config) intakeOptions(clientID string, sc *ServeConfig, log *slog.Logger) mqtt.Options {
+	o := c.mqttOptions(clientID, sc.SessionExpiry, log)
+	o.ReceiveBytes = sc.IntakeBytes
+	if !c.inProcessBroker { // which stalls when it counts what is in flight
+		o.ReceiveMaximum = receiveMaximum
+	}
+	return o
+}
+
 // connectTimeout is how long a command that a person waits for tries to reach the broker.
 const connectTimeout = 10 * time.Second
 

@@ -133,6 +133,7 @@ func TestDemoUsage(t *testing.T) {
 		"demo --example /nowhere/at/all":                "orders.json",
 		"demo --mqtt-listen here":                       "must be host:port",
 		"demo --mqtt-listen 127.0.0.1:99999":            "0 (a free one) to 65535",
+		"demo --intake-bytes 1000":                      "--intake-bytes is 1000: must be at least 1048576",
 		"demo --slots 0":                                "--slots is 0: must be 1 to 4096",
 		"demo --worker-ttl 1ms":                         "--worker-ttl is 1ms: must be at least 100ms",
 		"serve":                                         "takt dev",

@@ -101,6 +101,7 @@ func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, l
 	}
 	if o.InProcess || errors.As(err, &missing) {
 		server, err = embedded.StartMochi(ctx, embedded.MochiOptions{Dir: dir, Addr: listen})
+		cfg.inProcessBroker = true
 	}
 	if err != nil {
 		return fmt.Errorf("broker: %w", err)

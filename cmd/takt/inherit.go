@@ -77,7 +77,7 @@ func (p *parts) takeOver(ctx context.Context, instance string) error {
 	if dead, err := p.store.Dead(ctx); err != nil || !contains(dead, instance) {
 		return err // it is back, or another instance was faster
 	}
-	o := p.cfg.mqttOptions(receiveClient(instance), p.sc.SessionExpiry, p.log)
+	o := p.cfg.intakeOptions(receiveClient(instance), p.sc, p.log)
 	o.OneConnection = true
 	conn, err := mqtt.New(o)
 	if err != nil {

@@ -82,7 +82,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	defer store.Close()
 
 	// Two connections, each with its own client id (D4, E-P14): acknowledgements of one direction never wait for the other.
-	receiving := cfg.mqttOptions(receiveClient(instance), sc.SessionExpiry, log)
+	receiving := cfg.intakeOptions(receiveClient(instance), sc, log)
 	receiving.KeepAlive = intakeKeepAlive
 	receive, err := mqtt.New(receiving)
 	if err != nil {
@@ -197,6 +197,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 // web answers /metrics, /healthz and /readyz.
 func (p *parts) web() *telemetry.Server {
 	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "publish": p.publish} {
+		p.metrics.Gauge("takt_mqtt_"+name+"_held_bytes", "Bytes of messages that came over this connection and are not acknowledged.", func() float64 { return float64(conn.Facts().HeldBytes) })
 		p.metrics.Gauge("takt_mqtt_"+name+"_losses", "How often the connection to the broker was lost.", func() float64 { return float64(conn.Facts().Losses) })
 	}
 	return &telemetry.Server{
