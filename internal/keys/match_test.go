@@ -125,6 +125,7 @@ func TestMatch(t *testing.T) {
 		"sfc:work:dead":                      "{stream}:dead",
 		"intake:dead":                        "intake:dead",
 		"sfc:clock":                          "sfc:clock",
+		"replicated":                         "replicated",
 		"sfc:outbox:dead":                    "{stream}:dead",
 		"event:receiver:list:dead":           "{stream}:dead",
 		"event:responder:list:dead":          "{stream}:dead",
