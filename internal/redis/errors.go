@@ -94,6 +94,9 @@ func serverCode(err error) (code, said string) {
 	switch {
 	case errors.As(err, &re):
 		said = re.Error()
+		if first, _, _ := strings.Cut(said, " "); said != "" && first != strings.ToUpper(first) { // the library takes ERR off
+			said = "ERR " + said
+		}
 	case errors.As(err, &se):
 		said = string(se)
 	}

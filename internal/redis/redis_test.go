@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines
 
 func connect(t *testing.T, o redis.Options) (rueidis.Client, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	rdb, err := redis.Connect(ctx, o)
 	if err == nil {
@@ -61,7 +61,7 @@ func TestConnectLeavesNothingBehind(t *testing.T) {
 // More who block at once than the library allows for if nothing is said: each has a connection to itself, and none waits for another's.
 func TestManyDedicatedConnections(t *testing.T) {
 	srv := testenv.Redis(t)
-	rdb, err := connect(t, redis.Options{URL: srv.URL})
+	rdb, err := connect(t, redis.Options{URL: srv.URL, DialTimeout: testenv.Patience}) // a thousand at once take their time
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +73,15 @@ func TestManyDedicatedConnections(t *testing.T) {
 		held.Go(func() {
 			conn, release := rdb.Dedicate()
 			defer release()
-			all <- conn.Do(t.Context(), rdb.B().Ping().Build()).Error()
+			err := conn.Do(t.Context(), rdb.B().Ping().Build()).Error()
+			for redis.Away(err) && t.Context().Err() == nil { // so many at once take longer than one answer may
+				err = conn.Do(t.Context(), rdb.B().Ping().Build()).Error()
+			}
+			all <- err
 			<-hold
 		})
 	}
-	late := time.After(30 * time.Second)
+	late := time.After(testenv.Patience)
 	for i := range n {
 		select {
 		case err := <-all:
@@ -510,5 +514,28 @@ func TestScan(t *testing.T) {
 				t.Errorf("%v, want that the context has ended", err)
 			}
 		})
+	}
+}
+
+// A right that a script lacks is Denied, whichever way the server says so: on the way to the script or within it.
+func TestDeniedInScript(t *testing.T) {
+	srv := testenv.Redis(t)
+	run := func() error {
+		return srv.Client.Do(t.Context(), srv.Client.B().Eval().Script("return redis.call('SET', KEYS[1], 'v')").Numkeys(1).Key("k").Build()).Error()
+	}
+	for _, right := range []string{"set", "eval"} {
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "-"+right).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(); !redis.Denied(err) || !redis.Waits(err) || redis.Unknown(err) || !strings.HasPrefix(redis.Reason(err), "Redis refuses") && !strings.HasPrefix(redis.Reason(err), "Redis denies") {
+			t.Errorf("without %s: %v, denied %v, unknown %v, reason %q", right, err, redis.Denied(err), redis.Unknown(err), redis.Reason(err))
+		}
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "+"+right).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := srv.Client.Do(t.Context(), srv.Client.B().Eval().Script("this is no Lua").Numkeys(0).Build()).Error()
+	if redis.Denied(err) || !redis.Unknown(err) {
+		t.Errorf("%v: denied %v, unknown %v", err, redis.Denied(err), redis.Unknown(err))
 	}
 }
