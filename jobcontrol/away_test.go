@@ -20,7 +20,7 @@ import (
 // until waits for what another goroutine or process brings about.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	patience, look := time.After(30*time.Second), time.NewTicker(time.Millisecond)
+	patience, look := time.After(testenv.Patience), time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for !ok() {
 		select {

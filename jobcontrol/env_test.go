@@ -283,7 +283,7 @@ func (p *plant) wantSound(t testing.TB) {
 
 // soon bounds what must not hang.
 func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

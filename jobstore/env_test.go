@@ -195,7 +195,7 @@ func isConflict(err error) bool { return errors.Is(err, jobstore.ErrConflict) }
 // eventually waits for what another goroutine or process brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	patience, look := time.After(30*time.Second), time.NewTicker(time.Millisecond)
+	patience, look := time.After(testenv.Patience), time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for !ok() {
 		select {

@@ -61,7 +61,7 @@ func receive[T any](t testing.TB, what string, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(testenv.Patience):
 		t.Fatalf("never came: %s", what)
 		panic("unreachable")
 	}
@@ -70,12 +70,12 @@ func receive[T any](t testing.TB, what string, from <-chan T) T {
 func TestLeaseGoesFromHandToHand(t *testing.T) {
 	srv := testenv.Redis(t)
 	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
-	first := holdLease(t, s, "timers", 30*time.Second)
+	first := holdLease(t, s, "timers", time.Hour) // nobody waits for its end
 	l := receive(t, "first lease", first.got)
 	if !l.Valid() || l.Token == "" || !strings.HasSuffix(l.Key, ":lease:timers") {
 		t.Errorf("lease %q %q, valid %v", l.Key, l.Token, l.Valid())
 	}
-	second := holdLease(t, s, "timers", 30*time.Second)
+	second := holdLease(t, s, "timers", time.Hour)
 	other := holdLease(t, s, jobstore.RolePublisher, 30*time.Second)
 	if l := receive(t, "lease of another role", other.got); !strings.HasSuffix(l.Key, ":publisher:lease") {
 		t.Errorf("the publisher's lease is %q", l.Key)
@@ -85,7 +85,6 @@ func TestLeaseGoesFromHandToHand(t *testing.T) {
 		t.Fatal("two have one lease")
 	default:
 	}
-	given := time.Now()
 	first.stop()
 	if err := receive(t, "end of first", first.done); err != nil {
 		t.Errorf("stopped: %v", err)
@@ -94,9 +93,6 @@ func TestLeaseGoesFromHandToHand(t *testing.T) {
 		t.Error("a lease given back is valid")
 	}
 	receive(t, "second lease", second.got)
-	if wait := time.Since(given); wait > 5*time.Second {
-		t.Errorf("the next one waited %v, not for the end of 30 s but for the giving back", wait)
-	}
 	want := errors.New("work is over")
 	second.finish <- want
 	if err := receive(t, "end of second", second.done); !errors.Is(err, want) {
@@ -121,7 +117,7 @@ func TestLeaseIsHeldByOne(t *testing.T) {
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
 	var holders, terms atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -233,12 +229,8 @@ func TestLeaseReplyLost(t *testing.T) {
 	h := holdLease(t, s, "warm", time.Minute) // so that the server knows the script
 	receive(t, "lease", h.got)
 	proxy.LoseReplies(1)
-	began := time.Now()
-	h2 := holdLease(t, s, "r", time.Minute)
+	h2 := holdLease(t, s, "r", time.Hour) // so long it would be locked out
 	receive(t, "lease whose first reply was lost", h2.got)
-	if wait := time.Since(began); wait > 10*time.Second {
-		t.Errorf("had it after %v", wait)
-	}
 }
 
 // D15: no state of Redis ends it.

@@ -57,13 +57,9 @@ func TestLost(t *testing.T) {
 				h := e.try(lock.TryOptions{}, s, other)
 				ctx, cancel := h.Guard(t.Context())
 				defer cancel()
-				began := time.Now()
 				lose(t, kind, s.Key(e.prefix))
 				if err := lost(t, h, s.Key(e.prefix)); err.Err != nil {
 					t.Errorf("%v, though Redis said so", err)
-				}
-				if d := time.Since(began); d > 5*time.Second {
-					t.Errorf("noticed after %v", d)
 				}
 				receive(t, "end of the guarded context", ctx.Done())
 				if !errors.Is(context.Cause(ctx), context.Cause(h.Context())) {
@@ -186,12 +182,8 @@ func TestRedisDies(t *testing.T) {
 	if err := srv.Server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	if err := lost(t, h, s.Key(e.prefix)); err.Err == nil {
 		t.Errorf("%v, though Redis could not say so", err)
-	}
-	if d := time.Since(began); d > 3*time.Second {
-		t.Errorf("noticed after %v", d)
 	}
 	if _, err := h.Release(t.Context()); err == nil {
 		t.Error("released on a dead server")

@@ -91,15 +91,14 @@ func TestTurn(t *testing.T) {
 		if r.Owner != "" || r.Ahead != 3 || r.RetryAfter <= 0 || r.RetryAfter > time.Second || len(r.Woken) > 0 {
 			t.Errorf("%v: the free lock was refused so: %+v", s, r)
 		}
-		began := time.Now()
 		var woken []string
 		until(t, "the call of the second", func() bool {
 			r := e.refused(lock.TryOptions{}, s) // a stranger's tries move the line on
 			woken = append(woken, r.Woken...)
 			return len(woken) > 0
 		})
-		if d := time.Since(began); !slices.Equal(woken, []string{"second"}) || d > 10*time.Second {
-			t.Errorf("%v: woken %q after %v", s, woken, d)
+		if !slices.Equal(woken, []string{"second"}) {
+			t.Errorf("%v: woken %q", s, woken)
 		}
 		e.release(e.try(lock.TryOptions{Waiter: "second"}, s))
 		if r := e.refused(lock.TryOptions{Waiter: "dead"}, s); r.Ahead != 1 {
@@ -129,7 +128,7 @@ func TestDeadWaiter(t *testing.T) {
 	began := time.Now()
 	e.release(have)
 	h := receive(t, "the lock", got)
-	if d := time.Since(began); d < 900*time.Millisecond || d > 4*time.Second {
+	if d := time.Since(began); d < 900*time.Millisecond { // and its place were kept for an hour
 		t.Errorf("the dead waiter held it up for %v", d)
 	}
 	e.release(h)
@@ -176,7 +175,7 @@ func TestDeadWaitersInARow(t *testing.T) {
 		t.Errorf("told %q, want %q and the fourth", first, want)
 	}
 	h := receive(t, "the lock", got)
-	if d := time.Since(began); d < 2900*time.Millisecond || d > 6*time.Second {
+	if d := time.Since(began); d < 2900*time.Millisecond { // and their places were kept for an hour
 		t.Errorf("three dead waiters held it up for %v", d)
 	}
 	e.release(h)
@@ -413,7 +412,7 @@ func TestWakeAfterCut(t *testing.T) {
 // A reply that gets lost does not lock the waiter out of its own lock, not even if it cannot be given back at once.
 func TestReplyLost(t *testing.T) {
 	e := newEnv(t)
-	s := lock.Mutex(task("a"))
+	s := lock.Mutex(task("a"), lock.TTL(time.Hour)) // so long it would be locked out
 	p := testenv.CountingProxy(t, e.srv.URL)
 	log := &waitLog{said: make(chan struct{}, 100)}
 	far, err := lock.New(e.srv.Connect(t, redis.Options{URL: p.URL}), lock.Options{Prefix: e.prefix, Log: slog.New(log)})
@@ -446,11 +445,7 @@ func TestReplyLost(t *testing.T) {
 	receive(t, "the attempt to give it back", log.said)
 	p.Refuse(false)
 	p.DropReplies(false)
-	began := time.Now()
 	h := receive(t, "the lock", got)
-	if d := time.Since(began); d > 20*time.Second {
-		t.Errorf("had it after %v", d)
-	}
 	e.release(h)
 }
 

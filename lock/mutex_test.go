@@ -93,13 +93,11 @@ func TestExpiry(t *testing.T) {
 		p.Stall(false)
 		h := dead.try(lock.TryOptions{}, s)
 		p.Stall(true)
-		began := time.Now()
-		next, err := e.Acquire(t.Context(), s)
+		ctx, cancel := context.WithTimeout(t.Context(), hang)
+		next, err := e.Acquire(ctx, s)
+		cancel()
 		if err != nil {
 			t.Fatal(err)
-		}
-		if waited := time.Since(began); waited > 5*time.Second {
-			t.Errorf("%v was free after %v", s, waited)
 		}
 		if next.Fence() <= h.Fence() {
 			t.Errorf("%v: fence %d after %d", s, next.Fence(), h.Fence())

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = testenv.Patience
 
 const scope = isa95.Scope("cell-07")
 

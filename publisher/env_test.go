@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
+const patience = testenv.Patience
 
 const (
 	scope  = isa95.Scope("m42")

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second // only shows when something is stuck
+const patience = testenv.Patience // only shows when something is stuck
 
 // plant is a Redis, the equipment, an MES, and any number of engines.
 type plant struct {
@@ -62,7 +62,7 @@ func (p *plant) open(instance, url string, edit func(*jobstore.Options)) *jobsto
 }
 
 func (p *plant) log(name string) *slog.Logger {
-	if _, bench := p.t.(*testing.B); bench {
+	if !testenv.Logs() {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("on", name)

@@ -28,8 +28,7 @@ type everyEnd struct {
 	handles  map[string]*task.Handle[int]
 }
 
-// theLock outlives who had it by as little as the lease of workers.
-var theLock = lock.Mutex(lock.Object{Type: lock.Task, Key: "any"}, lock.TTL(300*time.Millisecond))
+var theLock = lock.Mutex(lock.Object{Type: lock.Task, Key: "any"})
 
 func newEveryEnd(e *env) *everyEnd {
 	e.t.Helper()
@@ -116,8 +115,7 @@ func cutAt(t *testing.T, srv *testenv.RedisServer, n int, lose bool, counts func
 	e := newEnvOn(t, srv)
 	v := newEveryEnd(e)
 	c, g := e.doomed()
-	// A busy machine keeps a worker from its heartbeat for that long, again and again.
-	o := task.WorkerOptions{ID: "dies", Lease: 300 * time.Millisecond, MaxDeliveries: -1, Concurrency: map[task.Size]int{task.Small: 1}}
+	o := task.WorkerOptions{ID: "dies", MaxDeliveries: -1, Concurrency: map[task.Size]int{task.Small: 1}}
 	w, err := c.Worker(o, v.handlers...)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +131,8 @@ func cutAt(t *testing.T, srv *testenv.RedisServer, n int, lose bool, counts func
 	}
 	commands, fell = g.Commands(), !g.Disarm()
 	if fell {
-		o.ID = "takes over"
+		e.srv.Expire(t, e.key("worker:dies"), e.key("lock:mutex:task:any"))
+		o.ID, o.Lease = "takes over", 3*time.Second // it looks for the dead every third of it
 		e.start(o, v.handlers...)
 	}
 	wait(t, "all have ended: "+g.Where(), ended)

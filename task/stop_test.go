@@ -67,14 +67,10 @@ func TestStopHandsBack_W9(t *testing.T) {
 	if n := e.held(s.typ.Queue(), "first"); n < 2 {
 		t.Fatalf("the worker holds %d entries, want some that it has not begun", n)
 	}
-	began := time.Now()
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
 	e.start(task.WorkerOptions{ID: "second"}, s.handler())
 	e.eventually("all others have run", func() bool { return s.ran() == slowTasks })
-	if took := time.Since(began); took > 5*time.Second { // fault 4 measures it
-		t.Errorf("it took %v", took)
-	}
 	select {
 	case <-stopped:
 		t.Error("the worker did not wait for what it runs")

@@ -126,7 +126,8 @@ func TestNobodyIsStuckWhenRedisHangs_W9(t *testing.T) {
 	typ := task.Define[int, int]("test:Obeys")
 	client, proxy := e.behind()
 	begun := make(chan struct{}, 1)
-	w, err := client.Worker(task.WorkerOptions{Drain: 10 * time.Millisecond, Margin: 50 * time.Millisecond}, typ.Handle(func(ctx context.Context, _ *task.Job[int]) (int, error) {
+	const drain, margin = 10 * time.Millisecond, 2 * time.Second // the handler has as long as margin to get a processor
+	w, err := client.Worker(task.WorkerOptions{Drain: drain, Margin: margin}, typ.Handle(func(ctx context.Context, _ *task.Job[int]) (int, error) {
 		begun <- struct{}{}
 		<-ctx.Done()
 		return 0, ctx.Err()
@@ -141,7 +142,7 @@ func TestNobodyIsStuckWhenRedisHangs_W9(t *testing.T) {
 	wait(t, "start", begun)
 	proxy.Stall(true)
 	stop()
-	time.AfterFunc(300*time.Millisecond, func() { proxy.Stall(false) }) // after Drain and Margin: nothing tells when they are over
+	time.AfterFunc(drain+margin+300*time.Millisecond, func() { proxy.Stall(false) }) // nothing tells when both are over
 	if err := wait(t, "end of Run", end); err != nil {
 		t.Errorf("%v", err)
 	}

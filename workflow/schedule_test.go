@@ -203,35 +203,41 @@ func TestScheduleUnreadable(t *testing.T) {
 // What passed while no worker ran is made up for as the schedule says, also if it is put again before one runs; with another rule it counts from then on.
 func TestScheduleMissed(t *testing.T) {
 	t.Parallel()
-	now := time.Now().UTC().Truncate(time.Second)
+	const slots = 20
+	type rule func(first time.Time) string
+	same := func(first time.Time) string { return rrule(first, slots) }
+	other := func(first time.Time) string { return rrule(first, slots-1) }
 	for name, c := range map[string]struct {
 		missed schedule.Missed
-		first  time.Time
+		first  time.Duration // ago
 		want   int64
 	}{
-		"the latest":                   {schedule.RunOnce, now.Add(-30 * time.Minute), 1},
-		"all":                          {schedule.RunAll, now.Add(-30 * time.Minute), 20},
-		"none":                         {schedule.Skip, now.Add(-30 * time.Minute), 0},
-		"none but the latest, in time": {schedule.Skip, now.Add(-25 * time.Second), 1},
+		"the latest":                   {schedule.RunOnce, 30 * time.Minute, 1},
+		"all":                          {schedule.RunAll, 30 * time.Minute, slots},
+		"none":                         {schedule.Skip, 30 * time.Minute, 0},
+		"none but the latest, in time": {schedule.Skip, slots * time.Second, 1},
 	} {
-		one := nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, rrule(c.first, 20) })
-		for _, again := range []string{"", one.Rule, rrule(c.first, 19)} {
-			want := c.want
-			if again != "" && again != one.Rule {
-				want = 0
-			}
-			t.Run(fmt.Sprintf("%s, put again %q", name, again), func(t *testing.T) {
+		for how, again := range map[string]rule{"": nil, ", put again": same, ", put again with another rule": other} {
+			t.Run(name+how, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t)
-				e.ok(e.PutSchedule(e.ctx(), one))
-				if again == "" {
+				first := time.Now().UTC().Truncate(time.Second).Add(-c.first) // now: what runs in parallel waits for its turn, and schedule.Grace is a minute
+				put := func(r rule) {
+					e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, r(first) })))
+				}
+				put(same)
+				if again == nil {
 					w, stop := e.worker(workflow.WorkerOptions{})
 					e.none(w)
 					stop()
 				}
 				e.missed("nightly")
-				if again != "" {
-					e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Missed, s.Rule = c.missed, again })))
+				want := c.want
+				if again != nil {
+					put(again)
+					if again(first) != same(first) {
+						want = 0
+					}
 				}
 				e.worker(workflow.WorkerOptions{})
 				e.other().worker(workflow.WorkerOptions{})
@@ -243,7 +249,7 @@ func TestScheduleMissed(t *testing.T) {
 				if n := e.stats().Counters["started"]; n != want {
 					t.Errorf("%d were started, want %d", n, want)
 				}
-				last := c.first.Add(19 * time.Second)
+				last := first.Add((slots - 1) * time.Second)
 				if _, err := e.Info(e.ctx(), workflow.Instance{ID: "nightly-" + last.Format("20060102T150405Z")}); (err == nil) != (want > 0) {
 					t.Errorf("of the latest: %v", err)
 				}

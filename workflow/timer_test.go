@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -260,19 +261,20 @@ func TestTimerOutlivesWorker(t *testing.T) {
 func TestTimerIsTold(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	setter := e.mortal(workflow.WorkerOptions{})
 	w, _ := e.worker(workflow.WorkerOptions{})
-	e.begin("far")
-	e.step(e.task(setter.Worker), timer(1, time.Hour))
-	e.begin("a")
-	begun := time.Now()
-	e.step(e.task(setter.Worker), timer(1, 100*time.Millisecond))
-	setter.die()
-	task := e.task(w)
-	if d := time.Since(begun); d > 2*time.Second { // well below the time between two looks
-		t.Errorf("after %s", d)
-	}
-	e.step(task, finished)
+	testenv.OnceWithin(t, 2*time.Second, func(try int) time.Duration { // well below the time between two looks
+		setter := e.mortal(workflow.WorkerOptions{})
+		e.begin(fmt.Sprint("far", try))
+		e.step(e.task(setter.Worker), timer(1, time.Hour))
+		e.begin(fmt.Sprint("a", try))
+		begun := time.Now()
+		e.step(e.task(setter.Worker), timer(1, 100*time.Millisecond))
+		setter.die()
+		task := e.task(w)
+		took := time.Since(begun)
+		e.step(task, finished)
+		return took
+	})
 }
 
 // An hour that the clock of a process is off moves no timer: due times are counted from the checkpoint.

@@ -159,7 +159,7 @@ func (l lines) Write(b []byte) (int, error) {
 func TestAnyRightWithdrawn(t *testing.T) {
 	said := make(chan string, 100)
 	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
-	w, _ := e.worker(workflow.WorkerOptions{})
+	w, _ := e.worker(workflow.WorkerOptions{Lease: time.Hour}) // its heartbeat needs some of the rights, too
 	e.do("ACL", "SETUSER", "onlooker", "on", ">secret", "~*", "&*", "+@all")
 	onlooker := e.srv.Connect(t, redis.Options{Username: "onlooker", Password: "secret"})
 	look := func(words ...string) rueidis.RedisResult {
@@ -253,7 +253,7 @@ func TestRightToLoadWithdrawn(t *testing.T) {
 	t.Parallel()
 	log := &notes{}
 	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
-	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 1})
+	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 1, Lease: time.Hour})
 	e.begin("warm")
 	e.step(e.task(w), finished)
 	e.begin("one")

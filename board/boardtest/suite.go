@@ -27,7 +27,7 @@ type Kind struct {
 }
 
 const (
-	patience = 30 * time.Second
+	patience = 3 * time.Minute        // only seen when something hangs
 	ttl      = 400 * time.Millisecond // of claims that are to expire
 )
 

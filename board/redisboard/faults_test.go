@@ -246,7 +246,7 @@ func TestHandedOver(t *testing.T) {
 	w.must(err)
 	took := time.Since(begin)
 	w.Logf("handed over %v after the cut, the claim lived %v", took, ttl)
-	if took > ttl+2*time.Second {
+	if took > ttl+25*time.Second { // what is missed is seen after 30 s
 		t.Errorf("handed over after %v", took)
 	}
 	w.must(other.Consume(w.ctx))

@@ -91,15 +91,13 @@ func TestClaimNextOrder(t *testing.T) {
 	w.must(err)
 	_, err = w.b.Post(w.ctx, board.Draft{Name: "urgent", Priority: board.VeryHigh})
 	w.must(err)
-	begin := time.Now()
 	for n := 1; ; n++ {
 		c, err := peer.ClaimNext(w.ctx, "w", board.ClaimOptions{TTL: time.Hour, NoKeepAlive: true})
 		w.must(err)
 		if c.Posting().Name == "urgent" {
-			took := time.Since(begin)
-			t.Logf("the urgent one came after %v and %d others", took, n-1)
-			if took > 10*time.Second {
-				t.Errorf("the urgent one came after %v", took)
+			t.Logf("the urgent one came after %d others", n-1)
+			if n > 4000 { // what was listed before it is claimed while it is not seen
+				t.Errorf("the urgent one came after %d others", n-1)
 			}
 			break
 		}

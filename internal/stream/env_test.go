@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines
 const (
 	victimTTL   = 300 * time.Millisecond // of workers that are to be declared dead
 	survivorTTL = 2 * time.Second        // of workers that are not, also on a busy machine
-	patience    = 30 * time.Second       // only seen when something hangs
+	sweepingTTL = 6 * time.Second        // of workers that sweep every two seconds and must not lose their heartbeat: then they look for what they had
+	patience    = testenv.Patience       // only seen when something hangs
 )
 
 // env is one server with one stream.
@@ -220,7 +221,7 @@ func wait[T any](t *testing.T, what string, c <-chan T) T {
 
 // logs of the loop go to the test's log, and are dropped after its end.
 func testLog(t *testing.T) *slog.Logger {
-	if !testing.Verbose() {
+	if !testenv.Logs() {
 		return nil
 	}
 	return slog.New(slog.NewTextHandler(&tLog{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -88,9 +88,20 @@ func (e *env) beats(n int) {
 	e.eventually("heartbeats", func() bool { return e.calls("pexpire") >= before+n })
 }
 
+// beatsNow is beats for a worker that is made to renew its heartbeat at once.
+func (m *member) beatsNow(n int) {
+	m.e.t.Helper()
+	for range n {
+		before := m.e.calls("pexpire")
+		m.worker.doubt()
+		m.e.eventually("a heartbeat", func() bool { return m.e.calls("pexpire") > before })
+	}
+}
+
 func TestFreeSaysHowManyAreRead(t *testing.T) {
 	for name, streams := range map[string]int{"one stream": 1, "three streams": 3} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, testenv.Redis(t))
 			names := []string{e.stream}
 			if streams > 1 {
@@ -106,10 +117,10 @@ func TestFreeSaysHowManyAreRead(t *testing.T) {
 				return n
 			}
 			p := newTakers(Group{Streams: names, Slots: 2})
-			m := e.joinGroup("w", victimTTL, p.group)
-			e.beats(1) // a client that connects tries what the server knows
+			m := e.joinGroup("w", sweepingTTL, p.group)
+			m.beatsNow(1) // a client that connects tries what the server knows
 			before := e.readerCalls()
-			e.beats(15) // a second and a half: two sweeps would be due
+			e.beats(2) // a sweep would be due at once, and again after half to one and a quarter of a third of the time to live
 			if n := e.readerCalls() - before; n != 0 {
 				t.Errorf("%d commands were sent while nobody asked", n)
 			}
@@ -122,7 +133,7 @@ func TestFreeSaysHowManyAreRead(t *testing.T) {
 			for _, n := range []int{1, 7, 3} {
 				p.ask(n)
 				held = append(held, p.take(t, n)...)
-				e.eventually("the reader is done", func() bool { c := e.readerCalls(); e.beats(2); return c == e.readerCalls() })
+				e.eventually("the reader is done", func() bool { c := e.readerCalls(); m.beatsNow(2); return c == e.readerCalls() })
 				if got := pending(); got != int64(len(held)) || len(p.took) != 0 {
 					t.Errorf("%d pending, %d too many, want %d taken", got, len(p.took), len(held))
 				}
@@ -234,9 +245,9 @@ func TestCounted(t *testing.T) {
 		<-pass
 		return Ack, nil
 	}}
-	e.joinGroup("w", victimTTL, g)
+	m := e.joinGroup("w", sweepingTTL, g)
 	wait(t, "start", begun)
-	e.beats(3)
+	m.beatsNow(3)
 	if n := e.pending(); n != 1 {
 		t.Errorf("%d pending, want 1", n)
 	}

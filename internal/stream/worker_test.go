@@ -58,7 +58,7 @@ func TestHeartbeatLostAgainAndAgain(t *testing.T) {
 			}
 			select {
 			case <-all:
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				mu.Lock()
 				t.Fatalf("never handled: %v; %s", left, fmt.Sprint(e.must("XPENDING", e.stream, "g", "-", "+", "10").ToAny()))
 			}

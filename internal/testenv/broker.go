@@ -24,10 +24,10 @@ func Mosquitto(t testing.TB) *Broker {
 // StartMosquitto starts a broker as o says, for tests that kill it and look at what it kept.
 func StartMosquitto(t testing.TB, o embedded.MosquittoOptions) *Broker {
 	t.Helper()
-	if o.Stdout == nil && testing.Verbose() {
+	if o.Stdout == nil && Logs() {
 		o.Stdout = &testLog{t: t, name: "mosquitto"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	s, err := embedded.StartMosquitto(ctx, o)
 	return broker(t, s, err)

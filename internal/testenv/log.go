@@ -1,10 +1,14 @@
 package testenv
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"testing"
 )
+
+// Logs says whether tests show the logs of servers and of what they test: TAKT_TEST_LOGS asks for it.
+func Logs() bool { return os.Getenv("TAKT_TEST_LOGS") != "" }
 
 // testLog shows what a server says in the log of its test; what it says after the test's end is dropped.
 type testLog struct {

@@ -23,10 +23,10 @@ type Node struct {
 func startNode(t testing.TB, config ...string) *Node {
 	t.Helper()
 	o := embedded.RedisOptions{Dir: t.TempDir(), Config: append([]string{"repl-diskless-sync-delay 0", "repl-ping-replica-period 1"}, config...)}
-	if testing.Verbose() {
+	if Logs() {
 		o.Stdout = &testLog{t: t, name: "redis"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	s, err := embedded.StartRedis(ctx, o)
 	return newNode(t, s, err)
@@ -80,10 +80,10 @@ func signal(t testing.TB, s *embedded.Server, sig syscall.Signal) {
 	}
 }
 
-// Do runs a command on this server. The reply to a question that the server does not answer within patience is an error.
+// Do runs a command on this server. The reply to a question that the server does not answer within Patience is an error.
 func (n *Node) Do(t testing.TB, args ...string) rueidis.RedisResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	return n.Client.Do(ctx, n.Client.B().Arbitrary(args...).Build())
 }
@@ -122,11 +122,11 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.After(patience); !holds(); {
+	for late := time.After(Patience); !holds(); {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("testenv: not within %v: %s", patience, what)
+			t.Fatalf("testenv: not within %v: %s", Patience, what)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), Patience)
 		server, err := embedded.StartSentinel(ctx, file)
 		cancel()
 		s.Sentinels = append(s.Sentinels, newNode(t, server, err))

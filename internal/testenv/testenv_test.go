@@ -273,7 +273,7 @@ func TestProxyFaults(t *testing.T) {
 func TestBrokersListen(t *testing.T) {
 	for _, b := range []*Broker{Mosquitto(t), Mochi(t, embedded.MochiOptions{})} {
 		var d net.Dialer
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), Patience)
 		defer cancel()
 		c, err := d.DialContext(ctx, "tcp", b.Addr)
 		if err != nil {

@@ -34,7 +34,7 @@ func (s *shared) use(t testing.TB) *ZooKeeperServer {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	z, err := s.start(ctx)
 	if err != nil {

@@ -43,10 +43,10 @@ func StartZooKeeper(t testing.TB, o embedded.ZooKeeperOptions) *ZooKeeperServer 
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	if o.Stdout == nil && testing.Verbose() {
+	if o.Stdout == nil && Logs() {
 		o.Stdout = &testLog{t: t, name: "zookeeper"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	z, err := startZooKeeper(ctx, o)
 	if err != nil {
@@ -82,7 +82,7 @@ func (z *ZooKeeperServer) end() error {
 // Connect opens another session, which ends with the test. After a lost connection this client waits for a second before it dials again.
 func (z *ZooKeeperServer) Connect(t testing.TB, timeout time.Duration) *zk.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	conn, err := dialZooKeeper(ctx, z.Addr, timeout)
 	if err != nil {
@@ -118,13 +118,13 @@ func dialZooKeeper(ctx context.Context, addr string, timeout time.Duration) (*zk
 // Dial opens a connection without a session, for a look at bytes; it is closed when the test ends.
 func (z *ZooKeeperServer) Dial(t testing.TB) net.Conn {
 	t.Helper()
-	d := net.Dialer{Timeout: patience}
+	d := net.Dialer{Timeout: Patience}
 	c, err := d.DialContext(t.Context(), "tcp", z.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -170,7 +170,7 @@ func (z *ZooKeeperServer) Kill(t testing.TB) {
 // Restart starts the server again after Kill. The sessions are still there and have all their time again.
 func (z *ZooKeeperServer) Restart(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	if err := z.Server.Restart(ctx); err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestZooKeeperPauses(t *testing.T) {
 		t.Errorf("%d bytes of a paused server, %v", n, err)
 	}
 	z.Continue(t)
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(c); err != nil || string(text) != "imok" {

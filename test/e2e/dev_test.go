@@ -73,7 +73,7 @@ func TestDevPage(t *testing.T) {
 	sh.AwaitThat("prints the result", func(out, _ string) bool {
 		return regexp.MustCompile(`(?m)^Ended_Completed +cell-07 +MY-2 `).MatchString(out)
 	})
-	sh.Type("exit\n")
+	sh.Type("kill %1 %2; exit\n")
 	sh.Exit()
 
 	dev.Stop()

@@ -16,7 +16,7 @@ import (
 // modules is how many Go modules the repository has. Each is linted and tested: who adds one counts it here.
 const modules = 3
 
-// scripts/modules lists the modules that there are, and lint and test run in each.
+// scripts/modules lists the modules that there are, and lint runs in each; internal/verify has the tests of which suite runs them.
 func TestModulesAreCounted(t *testing.T) {
 	root := rig.Root(t)
 	var found []string
@@ -57,10 +57,8 @@ func TestModulesAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"lint", "test"} {
-		if recipe := makeRecipe(string(makefile), target); !strings.Contains(recipe, "in $$(scripts/modules)") {
-			t.Errorf("make %s does not run in every module:\n%s", target, recipe)
-		}
+	if recipe := makeRecipe(string(makefile), "lint"); !strings.Contains(recipe, "in $$(scripts/modules)") {
+		t.Errorf("make lint does not run in every module:\n%s", recipe)
 	}
 }
 

@@ -18,10 +18,11 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // patience bounds what is awaited; it only shows when something hangs.
-const patience = 60 * time.Second
+const patience = testenv.Patience
 
 // debian is the Python that has TaskFlow; another one may come first on PATH.
 const debian = "/usr/bin/python3"

@@ -14,11 +14,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
-// Patience bounds every wait for something that must happen. It shows only when something is wrong, or a machine is
-// hopelessly overloaded.
-const Patience = 60 * time.Second
+// Patience bounds every wait for something that must happen.
+const Patience = testenv.Patience
 
 // Command is a process to be started. Only Args is required.
 type Command struct {
@@ -238,12 +239,10 @@ func (p *Process) wait() {
 	}
 }
 
-// cleanup ends what still runs, and looks at what the process said.
+// cleanup ends what still runs, what the process left behind in its group included, and looks at what it said.
 func (p *Process) cleanup() {
-	if !p.Gone() {
-		_ = p.cmd.Process.Kill()
-		<-p.gone
-	}
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // an error: the group is empty
+	<-p.gone
 	for _, said := range []string{p.Stderr(), p.Stdout()} {
 		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
 			if i := strings.Index(said, bad); i >= 0 && (p.dies == "" || !strings.HasPrefix(said[i:], p.dies)) {
