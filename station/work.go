@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
