@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -33,12 +34,16 @@ func TestMendInParts(t *testing.T) {
 	failed := map[string]map[int64]int{"many": {}, "other": {}}
 	for len(failed["many"]) < n || len(failed["other"]) < 1 {
 		task := e.task(w)
+		if err := task.Complete(e.ctx(), checkpoint(task)); errors.Is(err, workflow.ErrLost) {
+			continue // its lease ended on a busy machine: it comes again
+		} else {
+			e.ok(err)
+		}
 		for _, event := range task.Events {
 			if event.Type == workflow.EventActivityErr {
 				failed[task.ID][event.Ref]++
 			}
 		}
-		e.step(task)
 	}
 	for id, refs := range failed {
 		for ref, times := range refs {

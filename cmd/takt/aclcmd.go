@@ -70,7 +70,7 @@ func (c *aclCmd) users() ([]topics.User, error) {
 			if group.party == topics.MES || group.party == topics.Equipment {
 				name, scopes, ok := strings.Cut(value, "=")
 				if !ok || scopes == "" {
-					return nil, fmt.Errorf("--%s is %q: want USER=SCOPE,...", group.flag, value)
+					return nil, fmt.Errorf("--%s is %q: want USER=SCOPE or USER=SCOPE,SCOPE", group.flag, value)
 				}
 				u.Name, u.Client, _ = strings.Cut(name, ":")
 				for text := range strings.SplitSeq(scopes, ",") {
