@@ -33,7 +33,7 @@ type UnknownMember struct {
 }
 
 // UnknownMembersError is a body with members that Takt does not know. A misspelt member would else be ignored, and the
-// station would do something that nobody ordered.
+// station would do something that was not ordered.
 type UnknownMembersError struct {
 	Members []UnknownMember // the first ten
 	More    int             // how many there are besides

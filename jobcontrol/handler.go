@@ -28,7 +28,7 @@ func New(store *jobstore.Store, o Options) *Receiver {
 
 // Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
 // one. It blocks while Redis does not serve, up to HoldWhenAway; a full Redis is answered at once if an answer was asked for. An error means
-// that nothing was decided and nobody waits for an answer, or that ctx ended: handle e again.
+// that nothing was decided and no answer was asked for, or that ctx ended: handle e again.
 //
 // An event whose response topic is not allowed (Options.ReplyTopics) is not carried out: reply and error are nil.
 func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -161,7 +161,7 @@ func (r *Receiver) repeated(req *request, snap *jobstore.Snapshot) error {
 
 // hold tries until it is decided: again soon when another writer was faster (ErrConflict), and while Redis does not serve.
 // It gives up after HoldWhenAway, or when ctx ends, with the last error of Redis. A full Redis stays full for longer than
-// that, and has written nothing, so whoever asked for an answer gets it at once.
+// that, and has written nothing, so a command that asked for an answer gets it at once.
 func (r *Receiver) hold(ctx context.Context, asked bool, try func(context.Context) (cloudevent.Event, error)) (cloudevent.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.HoldWhenAway)
 	defer cancel()

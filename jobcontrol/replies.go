@@ -74,7 +74,7 @@ func (r *Receiver) replyRule(e cloudevent.Event) string {
 	return ""
 }
 
-// mute says whether e is left alone because its reply must not go where it asks: nobody can be told, so that is logged and counted, and nothing is done.
+// mute says whether e is left alone because its reply must not go where it asks: no reply can say so; it is logged and counted, and nothing is done.
 func (r *Receiver) mute(e cloudevent.Event) bool {
 	rule := r.replyRule(e)
 	if rule == "" {

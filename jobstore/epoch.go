@@ -16,7 +16,7 @@ import (
 
 // Epoch is the random id of this store, "" if it has none yet. Settle gives it one, and another one when it meets a seq that is above
 // the stored one: then Redis lost something, by FLUSHALL, an older copy or a failover. RunWorker gives it another one when a
-// change that this process committed is gone. Whoever remembers an acknowledged order compares: under the same epoch nothing was
+// change that this process committed is gone. An MES that remembers an acknowledged order compares: under the same epoch nothing was
 // lost. A restart or failover that loses nothing keeps it.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := s.epochReply(s.rdb.Do(ctx, s.epochCommand()))

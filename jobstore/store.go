@@ -204,7 +204,7 @@ func Waits(err error) bool { return redis.Waits(err) }
 // Full says whether Redis refused to write since its memory limit is reached. Nothing was written.
 func Full(err error) bool { return redis.Full(err) }
 
-// Reason says in a few words why Redis did not serve, for an error that Waits. It may go to whoever sent a command: it
+// Reason says in a few words why Redis did not serve, for an error that Waits. It may go to the sender of a command: it
 // names no address and no credentials.
 func Reason(err error) string { return redis.Reason(err) }
 

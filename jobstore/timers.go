@@ -100,7 +100,7 @@ type tick struct {
 }
 
 // InstallationTime is the time by which recipes are decided: due times, step.t and the repetition of commands. It is the clock
-// of Redis less its steps and less the time in which nobody could take answers of equipment. It never steps back within a process.
+// of Redis less its steps and less the time in which no process could take answers of equipment. It never steps back within a process.
 // It is not a date: what people read is Now.
 func (s *Store) InstallationTime() time.Time { return s.installation.Now(time.Now()) }
 

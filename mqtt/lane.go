@@ -100,7 +100,7 @@ func (s *Server) refuse(ctx context.Context, e cloudevent.Event, why *cloudevent
 	s.stats.refused.Add(1)
 	if e.Delivery.ResponseTopic == "" {
 		s.stats.unanswered.Add(1)
-		s.log.Warn("mqtt: refused, and nobody asked for an answer", "topic", s.recv.o.ShownTopic(e.Delivery.Topic), "source", e.Source, "id", e.ID, "err", why)
+		s.log.Warn("mqtt: refused; no answer was asked for", "topic", s.recv.o.ShownTopic(e.Delivery.Topic), "source", e.Source, "id", e.ID, "err", why)
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -181,7 +181,7 @@ func (c *Client) take(_ context.Context, in *Inbound) {
 		}
 	}
 	if len(waiting) == 0 {
-		c.log.Debug("mqtt: answer nobody waits for", "topic", c.recv.o.ShownTopic(in.Topic), "causationid", e.CausationID, "err", err)
+		c.log.Debug("mqtt: answer to no request under way", "topic", c.recv.o.ShownTopic(in.Topic), "causationid", e.CausationID, "err", err)
 		if c.o.Unmatched != nil && err == nil {
 			c.o.Unmatched(e)
 		}

@@ -353,7 +353,7 @@ func redelivery(action *Action) int64 {
 }
 
 // lastCall puts a time-out off, and tells whether it did: once, by one round of redelivery,
-// if the answer or event may be on its way. That is so if nobody could take it since the
+// if the answer or event may be on its way. That is so if no process could take it since the
 // command was sent, or since the action waits, and if the caller did not send the command
 // itself. The command is sent again: equipment answers a repeated id once more.
 func (d *decision) lastCall(i int) bool {

@@ -12,7 +12,7 @@ import (
 // order, nulls included; the others are Takt's own, which other readers ignore.
 //
 // All times but BegunAt are installation time, in milliseconds; 0 is written as null and
-// means "not set". Installation time is the wall clock less the time in which nobody could
+// means "not set". Installation time is the wall clock less the time in which no process could
 // take answers and less the steps of the clock. A value is never shared between goroutines while it is changed: the decisions and
 // the methods of this file work on clones.
 type Execution struct {

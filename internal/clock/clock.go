@@ -50,7 +50,7 @@ func (w *Wall) Now(own time.Time) time.Time {
 	return now
 }
 
-// Installation is installation time as a process sees it: it stands still while nobody could take answers, and does not
+// Installation is installation time as a process sees it: it stands still while no process could take answers, and does not
 // follow steps of any clock. The zero value knows nothing yet. It is safe for concurrent use.
 type Installation struct {
 	mu      sync.Mutex

@@ -78,7 +78,7 @@ var troubles = map[string]string{
 var passing = map[string]bool{"TRYAGAIN": true, "UNBLOCKED": true, "MOVED": true, "ASK": true, "NOSCRIPT": true}
 
 // Reason says in a few words why the server did not serve, for an error that Waits. It names no address and no credentials,
-// so it may go to whoever sent a command.
+// so it may go to the sender of a command.
 func Reason(err error) string {
 	code, _ := serverCode(err)
 	if said := troubles[code]; said != "" {
