@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
 	"slices"
@@ -75,6 +77,61 @@ func TestCommandsPerOrder(t *testing.T) {
 			t.Errorf("%.1f commands an order, want at most %d", total, atMost)
 		}
 	})
+}
+
+// What a cleared job order of four actions leaves in Redis until --reply-retention, --end-state-retention and the routes' 24 h
+// have passed, by kind of key: the table of docs/operations/run.md (find-O18).
+func TestRedisMemoryPerOrder(t *testing.T) {
+	const (
+		orders = 500
+		atMost = 8000 // bytes, as MEMORY USAGE counts them; Redis 7.0 has 6,300
+	)
+	withOrders(t, []byte(`{"ok":true}`), func(redis *testenv.RedisServer, run func(orders int)) {
+		before := memoryByKind(t, redis)
+		run(orders)
+		var table strings.Builder
+		total := 0
+		after := memoryByKind(t, redis)
+		for _, kind := range slices.Sorted(maps.Keys(after)) {
+			each := (after[kind].bytes - before[kind].bytes) / orders
+			total += each
+			if each > 10 { // what all orders share is not of interest
+				fmt.Fprintf(&table, "| `%s` | %.1f | %d |\n", kind, float64(after[kind].keys-before[kind].keys)/orders, each)
+			}
+		}
+		t.Logf("%d bytes an order\n%s", total, table.String())
+		if total > atMost {
+			t.Errorf("a cleared order keeps %d bytes, want at most %d", total, atMost)
+		}
+	})
+}
+
+type memory struct{ keys, bytes int }
+
+// memoryByKind sums MEMORY USAGE over all keys of the server by the words that their names begin with; the first element with a digit is an id.
+func memoryByKind(t *testing.T, redis *testenv.RedisServer) map[string]memory {
+	t.Helper()
+	ctx, rdb, kinds := t.Context(), redis.Client, make(map[string]memory)
+	id := regexp.MustCompile(`:[^:]*[0-9].*`)
+	prefix := regexp.MustCompile(`^[^:]*:`)
+	for cursor := uint64(0); ; {
+		page, err := rdb.Do(ctx, rdb.B().Scan().Cursor(cursor).Count(1000).Build()).AsScanEntry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range page.Elements {
+			bytes, err := rdb.Do(ctx, rdb.B().MemoryUsage().Key(key).Build()).AsInt64()
+			if err != nil {
+				continue // expired meanwhile
+			}
+			kind := id.ReplaceAllString(prefix.ReplaceAllString(key, ""), ":{...}")
+			m := kinds[kind]
+			kinds[kind] = memory{m.keys + 1, m.bytes + int(bytes)}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return kinds
+		}
+	}
 }
 
 // withOrders runs Takt, an MES and equipment that gives result at once in this process, and do, with a function that runs
