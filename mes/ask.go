@@ -40,24 +40,31 @@ func (c *Client) exchange(ctx context.Context, e cloudevent.Event) (cloudevent.E
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
+	if err := ctx.Err(); err != nil { // an answer may be as quick as the look at ctx
+		return cloudevent.Event{}, fmt.Errorf("not sent: %w", err)
+	}
+	var undecided error // the answer before
 	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		answer, err := c.requests.Request(ctx, topic, e)
 		var unreadable *cloudevent.Error
 		switch {
 		case errors.As(err, &unreadable):
 			return answer, fmt.Errorf("the answer cannot be read: %w", err)
+		case err != nil && undecided != nil:
+			return answer, fmt.Errorf("no decision: %w (%w)", err, undecided)
 		case err != nil:
 			return answer, err
 		case answer.ErrorKind != cloudevent.KindServiceUnavailable:
 			return answer, nil
 		}
-		c.log.Warn("mes: Takt cannot decide yet", "type", e.Type, "id", e.ID, "err", answer.Err(), "again_in", wait)
+		undecided = answer.Err()
+		c.log.Warn("mes: Takt cannot decide yet", "type", e.Type, "id", e.ID, "err", undecided, "again_in", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return answer, fmt.Errorf("no decision: %w (%w)", ctx.Err(), answer.Err())
+			return answer, fmt.Errorf("no decision: %w (%w)", ctx.Err(), undecided)
 		}
 	}
 }

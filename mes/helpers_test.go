@@ -68,10 +68,10 @@ func take[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
-// newMES makes and runs a client.
+// newMES makes and runs a client. It repeats no command that is not answered yet, unless change says otherwise: what tests count is what was sent.
 func newMES(t testing.TB, url, id string, change ...func(*mes.Options)) *mes.Client {
 	t.Helper()
-	o := mes.Options{MQTT: mqtt.Options{URL: url, ClientID: id}, RepeatAfter: 100 * time.Millisecond, Log: quiet()}
+	o := mes.Options{MQTT: mqtt.Options{URL: url, ClientID: id}, RepeatAfter: patience, Log: quiet()}
 	for _, f := range change {
 		f(&o)
 	}
