@@ -35,7 +35,7 @@ func newClient(t testing.TB, recvURL, pubURL string, o mqtt.ClientOptions) (c *m
 func TestRequest(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: &handler{}, Lane: func(m mqtt.Message) string { return string(m.CorrelationData) }})
-		c, _, _ := newClient(t, b.URL, b.URL, mqtt.ClientOptions{Expiry: time.Minute})
+		c, _, _ := newClient(t, b.URL, b.URL, mqtt.ClientOptions{Expiry: time.Minute, RepeatAfter: patience})
 		var all sync.WaitGroup
 		for i := range 50 {
 			all.Go(func() {
