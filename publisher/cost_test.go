@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -121,7 +122,7 @@ func TestBurst(t *testing.T) {
 	p.forget()
 	before := i.Stats()
 	release := make(chan struct{})
-	g.set(func() { g.before = func(string) { <-release } })
+	g.set(func() { g.before = func(context.Context, string) { <-release } })
 	for n := range 100 {
 		for _, s := range scopes[:2] {
 			p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%s-%d", s, n)), isa95.Store)

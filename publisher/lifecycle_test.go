@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -192,7 +193,7 @@ func TestIDMovesToAnotherScope(t *testing.T) {
 	i = p.start(g.through)
 	p.eventually("at work", func() error { return p.publishing(i) })
 	release := make(chan struct{})
-	g.set(func() { g.before = func(string) { <-release } })
+	g.set(func() { g.before = func(context.Context, string) { <-release } })
 	p.move(scope, "JO-2", isa95.Cancel) // holds the publisher up, so that the next two are one batch
 	p.move(scope, "JO-1", isa95.Cancel)
 	p.move("elsewhere", "JO-1", isa95.Store)

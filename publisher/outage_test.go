@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -132,7 +133,7 @@ func TestTrimmedChangeStream(t *testing.T) {
 			if when == "stopped" {
 				i.stop()
 			} else {
-				g.set(func() { g.before = func(string) { <-release } })
+				g.set(func() { g.before = func(context.Context, string) { <-release } })
 				p.move(scope, "HELD", isa95.Store) // the publisher is held up in this batch
 			}
 			p.move(scope, "WAITS", isa95.Cancel)

@@ -135,13 +135,13 @@ func TestRefusedOneByOne(t *testing.T) {
 func TestIndexNamesRefusedOrders(t *testing.T) {
 	p := newPlant(t)
 	g := new(gate)
-	p.start(g.through)
 	g.fail = func(topic string, _ []byte) error {
 		if strings.HasSuffix(topic, "/JO-1") {
 			return &mqtt.PublishError{Topic: topic, Code: 0x97, Reason: "quota exceeded"}
 		}
 		return nil
 	}
+	p.start(g.through)
 	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
 	p.move(scope, "JO-2", isa95.Store)
 	p.eventually("both in the index", func() error {

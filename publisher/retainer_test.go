@@ -14,7 +14,7 @@ type gate struct {
 	*mqtt.Conn
 
 	mu       sync.Mutex
-	before   func(topic string)                                   // called before each publish; nil: nothing
+	before   func(ctx context.Context, topic string)              // called before each publish; nil: nothing
 	fail     func(topic string, payload []byte) error             // instead of publishing; nil: nothing
 	asked    func(filters []string) ([]mqtt.Message, bool, error) // instead of asking the broker; false: ask it
 	inFlight int
@@ -46,7 +46,7 @@ func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry 
 	g.mu.Unlock()
 	defer g.set(func() { g.inFlight-- })
 	if before != nil {
-		before(topic)
+		before(ctx, topic)
 		if ctx.Err() != nil { // as if the pause had come an instant earlier; what is on its way already is TestAudit's
 			return ctx.Err()
 		}
