@@ -155,7 +155,7 @@ func TestCancelOfMembers(t *testing.T) {
 	if n := <-got; n != 1 {
 		t.Errorf("%d were handled", n)
 	}
-	e.healthy(time.Minute)
+	e.healthy(time.Hour)
 }
 
 // An aggregate that is purged ends each of its members.

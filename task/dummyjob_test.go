@@ -109,7 +109,7 @@ func TestDummyJobExecutor(t *testing.T) {
 	e.eventually("all are done", func() bool { return len(db.in("Done")) == 5 })
 	stop()
 	e.idle()
-	if wrong, err := task.Check(e.ctx(), e.client, time.Minute); err != nil || len(wrong) > 0 {
+	if wrong, err := task.Check(e.ctx(), e.client, time.Hour); err != nil || len(wrong) > 0 {
 		t.Errorf("left behind: %v, %v", wrong, err)
 	}
 	mu.Lock()

@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 				c.spoil[k] = word
 			}
 			e.ok(e.do(c.spoil...).Error())
-			grace := time.Minute
+			grace := grace
 			if name == "worker gone" {
 				grace = -time.Second
 			}

@@ -20,7 +20,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
-const hang = testenv.Patience // only seen when something does
+const (
+	hang  = testenv.Patience // only seen when something does
+	grace = time.Hour        // what Check takes for work in hand: all that a test leaves in the queues, however long it takes
+)
 
 // env is a Client on a server of one test, and who works for it.
 type env struct {
@@ -61,7 +64,7 @@ func (e *env) check() {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
-	found, err := e.Check(ctx, time.Minute)
+	found, err := e.Check(ctx, grace)
 	if err != nil {
 		e.t.Error(err)
 	}

@@ -38,7 +38,7 @@ func (n *notes) count(text string) int {
 // finds says whether Check finds something about a key.
 func (e *env) finds(key, problem string) bool {
 	e.t.Helper()
-	found, err := e.Check(e.ctx(), time.Minute)
+	found, err := e.Check(e.ctx(), grace)
 	e.ok(err)
 	for _, v := range found {
 		if v.Key == key && strings.Contains(v.Problem, problem) {

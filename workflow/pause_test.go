@@ -92,11 +92,11 @@ func TestPauseWhileWorkerDies(t *testing.T) {
 	e.step(e.task(w), finished)
 }
 
-// A paused queue gives out neither tasks nor activities; who has one completes it; all is there after that, in its order as long as none is handed back to its queue.
+// A paused queue gives out neither tasks nor activities; who has one completes it; after that all is in the queue again, in its order.
 func TestPauseQueue(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{})
+	w, stop := e.worker(workflow.WorkerOptions{})
 	e.begin("acts")
 	e.step(e.task(w), schedules(1, 2, 3))
 	a := e.activity(w)
@@ -123,10 +123,18 @@ func TestPauseQueue(t *testing.T) {
 	}
 	e.begin("other", func(s *workflow.Start) { s.Queue = "other" })
 	e.step(e.task(w, "other", "q"), finished)
+	stop() // a task that a worker has read and that waits too long for the test to ask goes back to its queue, behind the others
 	e.ok(e.ResumeQueue(e.ctx(), "q"))
 	e.ok(e.ResumeQueue(e.ctx(), "q"))
+	want := []string{"w0", "w2", "w3", "w4", "w5", "acts"}
+	if got := e.queued("tasks:q"); !slices.Equal(got, want) {
+		t.Errorf("tasks of %q, want %q", got, want)
+	}
+	if got := e.queued("activities:q"); !slices.Equal(got, []string{"acts", "acts", "runs"}) {
+		t.Errorf("activities of %q", got)
+	}
+	w, _ = e.worker(workflow.WorkerOptions{})
 	var came []string
-	want := []string{"w0", "w2", "w3", "w4", "w5", "acts"} // in this order, unless one waits so long for the test to ask that it goes back to its queue
 	for range want {
 		task := e.task(w)
 		came = append(came, task.ID)
@@ -151,6 +159,17 @@ func TestPauseQueue(t *testing.T) {
 	if st := e.stats(); len(st.Held) != 0 {
 		t.Errorf("stats: %+v", st)
 	}
+}
+
+// queued are the instances of a queue's entries, in their order.
+func (e *env) queued(queue string) (ids []string) {
+	e.t.Helper()
+	entries, err := e.do("XRANGE", e.key(queue), "-", "+").AsXRange()
+	e.ok(err)
+	for _, entry := range entries {
+		ids = append(ids, entry.FieldValues["i"])
+	}
+	return ids
 }
 
 // Held activities go with their instance.
