@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/board/redisboard"
 	"github.com/taktworks/takt/board/zkboard"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // What boards deal with; see package board/driver.
@@ -27,6 +29,7 @@ type (
 	InvalidError  = driver.InvalidError
 	ClaimedError  = driver.ClaimedError
 	NotOwnerError = driver.NotOwnerError
+	ReplicasError = driver.ReplicasError
 )
 
 // Priorities, high to low.
@@ -82,6 +85,13 @@ type Connect struct {
 	Username, Password        string // win over those in URL; "" = those in URL
 	CAFile, CertFile, KeyFile string // PEM, for TLS to Redis; "" = the system's roots, and no certificate of our own
 
+	// Replicas is how many replicas of Redis must have acknowledged (WAIT) a posting, a claim and its end before Post, Claim, Consume, Abandon, Trash and their like
+	// return without an error; 0 = none, and what a failover then loses is gone, or is done twice. If they have not within ReplicasWithin (0 = 1 s), the error is a
+	// *ReplicasError. What is repeated waits again: a posting under its UUID, which posts it a second time if it was consumed meanwhile, and the end of a Claim. A claim is given
+	// back, so that it may be tried again. ZooKeeper acknowledges only what most of its servers have; Replicas must be 0 there.
+	Replicas       int
+	ReplicasWithin time.Duration
+
 	// Session is how long ZooKeeper keeps the claims of a process that it does not hear of; 0 = 10 s. Others kinds ignore it.
 	Session time.Duration
 
@@ -101,8 +111,11 @@ func (c Connect) Open(ctx context.Context) (*Board, error) {
 	switch scheme = strings.ToLower(scheme); {
 	case strings.HasPrefix(scheme, "redis"), strings.HasPrefix(scheme, "valkey"), scheme == "unix":
 		store, err = redisboard.Open(ctx, redisboard.Options{
-			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, Log: log,
+			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile,
+			Wait: redis.Wait{Replicas: c.Replicas, Within: c.ReplicasWithin}, Log: log,
 		})
+	case scheme == "zookeeper" && c.Replicas != 0:
+		return nil, driver.Invalid("Replicas", strconv.Itoa(c.Replicas), "must be 0 on ZooKeeper, which acknowledges only what most of its servers have")
 	case scheme == "zookeeper":
 		store, err = zkboard.Open(ctx, zkboard.Options{URL: c.URL, Username: c.Username, Password: c.Password, Session: c.Session, Log: log})
 	default:

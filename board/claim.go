@@ -94,6 +94,7 @@ type Claim struct {
 	moved     chan struct{} // full when until was changed
 
 	mu    sync.Mutex
+	done  string        // how it was finished without replicas that have it, for what is repeated
 	ttl   time.Duration // that was asked for last; 0 = as long as the session, or for ever
 	until time.Time     // trusted until then; zero = as long
 }
@@ -122,7 +123,7 @@ func (e *LostError) Unwrap() []error {
 var errFinished = errors.New("board: the claim is finished")
 
 // Claim takes p for who. *ClaimedError: somebody has it, and nothing was changed, also if that is who (D22). ErrNotFound: it is consumed or trashed. ErrAway: unknown, and if it was claimed, then
-// until its TTL is over. One round trip on Redis, two on ZooKeeper.
+// until its TTL is over. *ReplicasError: it was claimed, and given back. One round trip on Redis, two on ZooKeeper.
 func (b *Board) Claim(ctx context.Context, p *Posting, who string, o ClaimOptions) (*Claim, error) {
 	claims, _, err := b.claim(ctx, []*Posting{p}, 1, who, o)
 	if err != nil {
@@ -340,6 +341,7 @@ func (c *Claim) extend(ctx context.Context, asked *time.Duration) error {
 
 // Consume removes the posting: its work is done, whether it succeeded or not. The server refuses it unless the claim is still ours: then the error is a *LostError. After an outage it tries again until
 // ctx ends, and knows its own first try, unless the outage was longer than the claim and the posting is gone: then another may have finished it, and the error is a *LostError, too. Finishing twice is an error, too.
+// *ReplicasError: it is done, and Connect.Replicas do not have it yet; only then it may be called again, which waits again. Whoever does not may go on: a posting whose end a failover undoes is handed out again.
 func (c *Claim) Consume(ctx context.Context) error {
 	return c.finish(ctx, "consume", c.b.store.Consume)
 }
@@ -380,20 +382,29 @@ func thenAsk(first, do func(context.Context, *Posting, string) error) func(conte
 }
 
 func (c *Claim) finish(ctx context.Context, what string, do func(context.Context, *Posting, string) error) error {
+	c.mu.Lock()
+	ours := c.done == what // a call before did it
+	c.mu.Unlock()
 	unknown := false // a try may have worked: when it had failed the claim was still trusted
 	var doubt error  // it may have been that try, or else what another did after us
 	err := repeat(ctx, func() error {
 		err := do(ctx, c.posting, c.owner)
-		if unknown && (errors.Is(err, driver.ErrNotFound) || what == "abandon" && gone(err)) {
-			if what == "abandon" || c.inTime() { // nobody else can have had it
-				return nil
+		if (ours || unknown) && (errors.Is(err, driver.ErrNotFound) || what == "abandon" && gone(err)) {
+			if ours || what == "abandon" || c.inTime() { // nobody else can have had it
+				return lasting(err)
 			}
 			doubt = fmt.Errorf("its time passed during an outage, and it is unknown whether we finished the posting or another: %w", err)
 		}
 		unknown = unknown || errors.Is(err, driver.ErrAway) && c.trusted()
 		return err
 	})
-	if err == nil || gone(err) {
+	short := lasting(err) != nil && !gone(err)
+	if short {
+		c.mu.Lock()
+		c.done = what
+		c.mu.Unlock()
+	}
+	if err == nil || short || gone(err) {
 		c.end()
 	}
 	switch {
@@ -403,6 +414,15 @@ func (c *Claim) finish(ctx context.Context, what string, do func(context.Context
 		return fmt.Errorf("board: %s %s: %w", what, c.posting.Ref, &LostError{Ref: c.posting.Ref, Err: doubt})
 	}
 	return fmt.Errorf("board: %s %s: %w", what, c.posting.Ref, err)
+}
+
+// lasting is the *driver.ReplicasError in err, nil if there is none.
+func lasting(err error) error {
+	var short *driver.ReplicasError
+	if errors.As(err, &short) {
+		return short
+	}
+	return nil
 }
 
 // gone says that a posting is not its former owner's any more.

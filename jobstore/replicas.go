@@ -3,7 +3,6 @@ package jobstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -11,21 +10,10 @@ import (
 	"github.com/taktworks/takt/internal/stream"
 )
 
-const defaultReplicasWithin = time.Second
-
 // ReplicasError says that a change is stored, and that fewer replicas than Options.Replicas have acknowledged it: a failover now may lose it. The same command
-// again changes nothing but waits once more.
-type ReplicasError struct {
-	Acknowledged, Want int
-	Within             time.Duration // how long was waited
-	Err                error         // why nothing is known of replicas, nil if the time was over
-}
-
-func (e *ReplicasError) Error() string {
-	return (*redis.Shortage)(e).Text("jobstore: stored")
-}
-
-func (e *ReplicasError) Unwrap() error { return e.Err }
+// again changes nothing but waits once more. Acknowledged and Want are numbers of replicas, Within is how long was waited; Err is why nothing is known of
+// replicas, nil if the time was over.
+type ReplicasError = redis.ReplicasError
 
 // safely is the connection for changes that are acknowledged to someone outside.
 func (s *Store) safely() rueidis.Client {

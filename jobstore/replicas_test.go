@@ -58,7 +58,7 @@ func TestReplicasOptions(t *testing.T) {
 		}
 	}
 	short := &jobstore.ReplicasError{Want: 2, Acknowledged: 1, Within: time.Second}
-	if got := short.Error(); got != "jobstore: stored, but 1 of 2 replicas acknowledged it within 1s (Options.Replicas)" || errors.Unwrap(short) != nil {
+	if got := short.Error(); got != "stored, but 1 of 2 replicas acknowledged it within 1s (Options.Replicas)" || errors.Unwrap(short) != nil {
 		t.Error(got)
 	}
 }

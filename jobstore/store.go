@@ -57,7 +57,6 @@ func (o Options) withDefaults() Options {
 	def(&o.ReplyRetention, 2*time.Hour)
 	def(&o.WorkerTTL, 10*time.Second)
 	def(&o.Patience, time.Minute)
-	def(&o.ReplicasWithin, defaultReplicasWithin)
 	if o.Prefix == "" {
 		o.Prefix = "takt"
 	}
@@ -86,7 +85,6 @@ func (o Options) validate() error {
 		{"ReplyRetention", o.ReplyRetention, time.Second},
 		{"WorkerTTL", o.WorkerTTL, 100 * time.Millisecond},
 		{"Patience", o.Patience, time.Millisecond},
-		{"ReplicasWithin", o.ReplicasWithin, time.Millisecond},
 	} {
 		if d.value < d.floor {
 			return fmt.Errorf("jobstore: %s is %v, must be at least %v", d.name, d.value, d.floor)
@@ -95,14 +93,16 @@ func (o Options) validate() error {
 	if o.ChangeCap < 100 {
 		return fmt.Errorf("jobstore: ChangeCap is %d, must be at least 100", o.ChangeCap)
 	}
-	if o.Replicas < 0 {
-		return fmt.Errorf("jobstore: Replicas is %d, must be 0 or more", o.Replicas)
+	if err := o.wait().Check(); err != nil {
+		return fmt.Errorf("jobstore: %w", err)
 	}
 	if o.MaxDeliveries < 1 {
 		return fmt.Errorf("jobstore: MaxDeliveries is %d, must be at least 1", o.MaxDeliveries)
 	}
 	return nil
 }
+
+func (o Options) wait() redis.Wait { return redis.Wait{Replicas: o.Replicas, Within: o.ReplicasWithin} }
 
 // Store is the job orders of one key prefix. Its methods may be called at once from any goroutine.
 type Store struct {
@@ -143,12 +143,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), suspects: suspects{patience: opt.Patience}}
-	if opt.Replicas > 0 {
-		s.safe = &redis.Replicated{
-			Client: rdb, Mark: k.Replicated(), Want: opt.Replicas, Within: opt.ReplicasWithin,
-			Short: func(short *redis.Shortage) error { return (*ReplicasError)(short) },
-		}
-	}
+	s.safe = opt.wait().On(rdb, k.Replicated())
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	err = s.Ping(ctx)
 	if err == nil {

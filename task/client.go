@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,12 +106,12 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 		return nil, fmt.Errorf("task: Options.MaxMessage %d: want bytes, 0 for %d", o.MaxMessage, defaultMaxMessage)
 	case o.MaxBacklog < 0:
 		return nil, fmt.Errorf("task: Options.MaxBacklog %d: want tasks, 0 for no limit", o.MaxBacklog)
-	case o.Replicas < 0:
-		return nil, fmt.Errorf("task: Options.Replicas %d: want how many, 0 for none", o.Replicas)
-	case o.ReplicasWithin < 0:
-		return nil, fmt.Errorf("task: Options.ReplicasWithin %v: want a time, 0 for %v", o.ReplicasWithin, defaultReplicasWithin)
 	case o.KnownFor < 0:
 		return nil, fmt.Errorf("task: Options.KnownFor %v: want a time, 0 for %v", o.KnownFor, defaultKnownFor)
+	}
+	wait := redis.Wait{Replicas: o.Replicas, Within: o.ReplicasWithin}
+	if err := wait.Check(); err != nil {
+		return nil, fmt.Errorf("task: %w", err)
 	}
 	k := keys.New(o.prefix())
 	if rdb.Mode() == rueidis.ClientModeCluster && !k.Tagged() {
@@ -132,9 +131,8 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{rdb: rdb, in: rdb, keys: k, opts: o, locker: locker, log: o.Log, streams: make(map[Queue]string)}
-	if o.Replicas > 0 {
-		c.in = &redis.Replicated{Client: rdb, Mark: k.TaskReplicated(), Want: o.Replicas, Within: cmp.Or(o.ReplicasWithin, defaultReplicasWithin),
-			Short: func(s *redis.Shortage) error { return (*ReplicasError)(s) }}
+	if safe := wait.On(rdb, k.TaskReplicated()); safe != nil {
+		c.in = safe
 	}
 	for _, q := range queues {
 		c.streams[q] = k.TaskStream(string(q))

@@ -84,7 +84,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.Retention = cmp.Or(o.Retention, defaultRetention)
 	o.KnownFor = cmp.Or(o.KnownFor, defaultKnownFor)
 	o.MaxEvent = cmp.Or(o.MaxEvent, defaultMaxEvent)
-	o.ReplicasWithin = cmp.Or(o.ReplicasWithin, defaultReplicasWithin)
 	if o.Shards > 1 {
 		o.Prefix = untag(o.Prefix)
 	}
@@ -100,12 +99,11 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("workflow: Options.Prefix %q: want no braces with %d shards, or one pair around all of it: each shard has a tag of its own", o.Prefix, o.Shards)
 	case o.KnownFor < 0:
 		return o, fmt.Errorf("workflow: Options.KnownFor %s: must not be negative", o.KnownFor)
-	case o.Replicas < 0:
-		return o, fmt.Errorf("workflow: Options.Replicas %d: want how many, 0 for none", o.Replicas)
-	case o.ReplicasWithin < 0:
-		return o, fmt.Errorf("workflow: Options.ReplicasWithin %s: want a time, 0 for %s", o.ReplicasWithin, defaultReplicasWithin)
 	case o.MaxEvent < 0:
 		return o, fmt.Errorf("workflow: Options.MaxEvent %d: want bytes, 0 for %d", o.MaxEvent, defaultMaxEvent)
+	}
+	if err := o.wait().Check(); err != nil {
+		return o, fmt.Errorf("workflow: %w", err)
 	}
 	return o, nil
 }
@@ -183,9 +181,7 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 		}
 		all := keys.New(prefix)
 		s := &shard{c: c, n: n, all: all, keys: all.Workflow(), base: all.Workflow().Base()}
-		if o.Replicas > 0 {
-			s.safe = &redis.Replicated{Client: rdb, Mark: s.keys.Replicated(), Want: o.Replicas, Within: o.ReplicasWithin}
-		}
+		s.safe = o.wait().On(rdb, s.keys.Replicated())
 		c.shards = append(c.shards, s)
 	}
 	c.waits = newWaits(c)

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,50 +11,29 @@ import (
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-const defaultReplicasWithin = time.Second
-
 // ReplicasError says that something was written, and that fewer replicas than Options.Replicas have acknowledged it: a failover now may undo it. Start and Signal may be
 // repeated, which changes nothing but waits once more. A checkpoint, or the result of an activity, is recorded and cannot be repeated: go on; if a failover undoes it, the task is handed out again.
-type ReplicasError struct {
-	Acknowledged, Want int
-	Within             time.Duration // how long was waited
-	Err                error         // why nothing is known of replicas, nil if the time was over
-}
-
-func (e *ReplicasError) Error() string {
-	return (*redis.Shortage)(e).Text("workflow: written")
-}
-
-func (e *ReplicasError) Unwrap() error { return e.Err }
+// Acknowledged and Want are numbers of replicas, Within is how long was waited; Err is why nothing is known of replicas, nil if the time was over.
+type ReplicasError = redis.ReplicasError
 
 // write runs a script whose effect must outlive a failover, if Options say so. short is not nil if it ran and too few replicas have acknowledged that; the reply holds all the same.
 func (s *shard) write(ctx context.Context, run *script.Script, keys []string, args ...string) (reply rueidis.RedisResult, short *ReplicasError) {
 	if s.safe == nil {
 		return run.Run(ctx, s.c.rdb, keys, args...), nil
 	}
-	one := &writing{Replicated: s.safe}
+	one := &redis.Noting{Replicated: s.safe}
 	reply = run.Run(ctx, one, keys, args...)
-	return reply, (*ReplicasError)(one.short)
+	return reply, one.Short
 }
 
-// writing is the connection of one script, which notes what came of the wait for replicas.
-type writing struct {
-	*redis.Replicated
-	short *redis.Shortage
-}
-
-func (w *writing) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	var replies []rueidis.RedisResult
-	replies, w.short = w.Ask(ctx, cmd)
-	return replies[0]
-}
+func (o Options) wait() redis.Wait { return redis.Wait{Replicas: o.Replicas, Within: o.ReplicasWithin} }
 
 // callTimeout bounds one call to Redis, and the wait for replicas after it.
 func (c *Client) callTimeout() time.Duration {
 	if c.opts.Replicas == 0 {
 		return callTimeout
 	}
-	return callTimeout + c.opts.ReplicasWithin
+	return callTimeout + cmp.Or(c.opts.ReplicasWithin, redis.WaitWithin)
 }
 
 // callTimeoutFor is callTimeout for a call that carries these words: a second more for each MiB.

@@ -1,6 +1,6 @@
--- finish.lua: consume, abandon or trash postings, each if it is the owner's.
+-- finish.lua: consume, abandon or trash postings, or undo their claim, each if it is the owner's.
 -- KEYS[1] listings (hash)   KEYS[2] trash (hash)   KEYS[3] attempts (hash)   KEYS[4...] per posting: owner, last_modified
--- ARGV[1] consume, abandon or trash   ARGV[2] record for last_modified   ARGV[3] channel of events   ARGV[4...] per posting: field, owner
+-- ARGV[1] consume, abandon, trash, or unclaim = abandon that is no attempt   ARGV[2] record for last_modified   ARGV[3] channel of events   ARGV[4...] per posting: field, owner
 -- Reply: per posting: 'ok', '' | 'not_found', '' | 'unowned', '' | 'not_owner', who is
 local owned, reply = {}, {}
 for i = 4, #ARGV, 2 do owned[#owned + 1] = KEYS[i] end
@@ -25,7 +25,11 @@ for i = 4, #ARGV, 2 do
 end
 if #fields == 0 then return reply end
 -- What fails on keys of another type comes first, for what was written before would stay.
-if ARGV[1] ~= 'abandon' then redis.call('HDEL', KEYS[3], unpack(fields)) end
+local stays = ARGV[1] == 'abandon' or ARGV[1] == 'unclaim'
+if not stays then redis.call('HDEL', KEYS[3], unpack(fields)) end
+if ARGV[1] == 'unclaim' then
+  for _, field in ipairs(fields) do redis.call('HINCRBY', KEYS[3], field, -1) end
+end
 if ARGV[1] == 'consume' then
   redis.call('DEL', unpack(keys))
 else
@@ -35,6 +39,6 @@ else
     redis.call('DEL', keys[2 * i - 1])
   end
 end
-if ARGV[1] ~= 'abandon' then redis.call('HDEL', KEYS[1], unpack(fields)) end
+if not stays then redis.call('HDEL', KEYS[1], unpack(fields)) end
 redis.call('PUBLISH', ARGV[3], ARGV[1])
 return reply

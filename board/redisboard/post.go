@@ -47,7 +47,8 @@ func (s *Store) post(ctx context.Context, call string, all []*driver.Posting, co
 		calls, counts = append(calls, c), append(counts, n)
 		from += n
 	}
-	results := postScript.RunMulti(ctx, s.rdb, calls)
+	rdb, short := s.lasting()
+	results := postScript.RunMulti(ctx, rdb, calls)
 	for _, r := range results { // before anything is filled in: a repetition must make the same calls
 		if err := r.Error(); err != nil {
 			return s.failed(err)
@@ -60,7 +61,7 @@ func (s *Store) post(ctx context.Context, call string, all []*driver.Posting, co
 		}
 		at += counts[i]
 	}
-	return nil
+	return short()
 }
 
 // postCall makes the call for the first n postings.

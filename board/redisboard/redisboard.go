@@ -32,12 +32,14 @@ type Options struct {
 	URL                       string // redis://host:port/db?namespace=taskflow; other forms as board.Connect lists them
 	Username, Password        string // win over those in URL
 	CAFile, CertFile, KeyFile string
+	Wait                      redis.Wait
 	Log                       *slog.Logger // not nil
 }
 
 // Store is one board in Redis. It is a driver.Store.
 type Store struct {
 	rdb    rueidis.Client
+	safe   *redis.Replicated // nil: nothing waits for replicas
 	keys   keys.Board
 	log    *slog.Logger
 	clock  atomic.Pointer[reading]
@@ -55,6 +57,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Wait.Check(); err != nil {
+		return nil, fmt.Errorf("board: %w", err)
+	}
 	rdb, err := redis.Connect(ctx, redis.Options{
 		URL: server, Username: o.Username, Password: o.Password, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		Prefix: namespace, PrefixOption: "?namespace=", Log: o.Log, ClientName: "takt-board",
@@ -63,6 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, done: make(chan struct{}), lookEvery: lookEvery}
+	s.safe = o.Wait.On(rdb, s.keys.Replicated())
 	if _, err := s.Now(ctx); err != nil {
 		rdb.Close()
 		return nil, fmt.Errorf("board: %w", err)
@@ -95,6 +101,26 @@ func split(raw string) (server, namespace string, err error) {
 	}
 	return server, namespace, nil
 }
+
+// lasting is the connection for what must outlive a failover. short says, after that was done, whether replicas have it: nil or a *driver.ReplicasError.
+func (s *Store) lasting() (rdb rueidis.Client, short func() error) {
+	if s.safe == nil {
+		return s.rdb, func() error { return nil }
+	}
+	n := &redis.Noting{Replicated: s.safe}
+	return n, func() error {
+		if n.Short == nil {
+			return nil
+		}
+		return n.Short
+	}
+}
+
+// refusal is an error that may be the work of the same caller before, which replicas do not have yet.
+type refusal struct{ refused, short error }
+
+func (r *refusal) Error() string   { return r.refused.Error() }
+func (r *refusal) Unwrap() []error { return []error{r.refused, r.short} }
 
 // Close ends the connection.
 func (s *Store) Close() error {

@@ -11,7 +11,7 @@ import (
 )
 
 type boardClaimCmd struct {
-	boardFlags
+	boardWriteFlags
 	ID    string        `arg:"" optional:"" help:"UUID of the posting, or its name in the store (ref)."`
 	Next  bool          `help:"The next unclaimed posting."`
 	Wait  bool          `help:"With --next: wait until there is one."`
@@ -99,7 +99,7 @@ type boardOwner struct {
 }
 
 // finish finishes a claim by its owner's text.
-func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board) func(context.Context, *board.Posting, string) error) error {
+func (f *boardWriteFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board) func(context.Context, *board.Posting, string) error) error {
 	return f.with(ctx, a, func(b *board.Board) error {
 		ctx, cancel := once(ctx)
 		defer cancel()
@@ -112,7 +112,7 @@ func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how f
 }
 
 type boardConsumeCmd struct {
-	boardFlags
+	boardWriteFlags
 	boardID
 	boardOwner
 }
@@ -129,7 +129,7 @@ func (c *boardConsumeCmd) Run(ctx context.Context, a *app) error {
 }
 
 type boardAbandonCmd struct {
-	boardFlags
+	boardWriteFlags
 	boardID
 	boardOwner
 }
@@ -146,7 +146,7 @@ func (c *boardAbandonCmd) Run(ctx context.Context, a *app) error {
 }
 
 type boardTrashCmd struct {
-	boardFlags
+	boardWriteFlags
 	boardID
 	Owner     string `help:"Text of the owner, as takt board claim and list print it."`
 	Malformed bool   `help:"The record is no posting, so that nobody can claim it."`

@@ -40,6 +40,20 @@ type boardFlags struct {
 
 // with opens the board for do.
 func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
+	return f.withReplicas(ctx, a, replicasFlags{RedisWaitWithin: time.Second}, do)
+}
+
+// boardWriteFlags are those of commands that post, claim and finish.
+type boardWriteFlags struct {
+	boardFlags
+	replicasFlags
+}
+
+func (f *boardWriteFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
+	return f.withReplicas(ctx, a, f.replicasFlags, do)
+}
+
+func (f *boardFlags) withReplicas(ctx context.Context, a *app, replicas replicasFlags, do func(*board.Board) error) error {
 	url := f.Board
 	if url == "" {
 		a.useEndpoints()
@@ -51,6 +65,10 @@ func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) err
 	c := board.Connect{URL: url, Session: f.Session, Log: a.log}
 	if !onZooKeeper(url) {
 		c.Username, c.Password, c.CAFile, c.CertFile, c.KeyFile = a.RedisUsername, a.RedisPassword, a.RedisCA, a.RedisCert, a.RedisKey
+		var err error
+		if c, err = replicas.board(c); err != nil {
+			return err
+		}
 	}
 	opening, cancel := context.WithTimeout(ctx, connectTimeout)
 	b, err := c.Open(opening)
@@ -87,6 +105,8 @@ func boardError(err error) error {
 	case errors.As(err, &claimed), errors.As(err, &other), errors.Is(err, board.ErrNotFound), errors.Is(err, board.ErrUnowned), errors.Is(err, board.ErrExists),
 		errors.Is(err, board.ErrClaimLost), errors.Is(err, board.ErrNothing):
 		return &exitError{exitRefused, err}
+	case isShort(err):
+		return &exitError{exitNoAnswer, err}
 	}
 	return err
 }

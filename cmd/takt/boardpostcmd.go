@@ -16,7 +16,7 @@ import (
 )
 
 type boardPostCmd struct {
-	boardFlags
+	boardWriteFlags
 	Name     string `arg:"" optional:"" help:"Name of the posting."`
 	Details  string `help:"JSON object that whoever claims it gets, @FILE, or - for standard input." default:"{}" placeholder:"JSON"`
 	Priority string `help:"VERY_HIGH, HIGH, NORMAL, LOW or VERY_LOW." default:"NORMAL"`
@@ -69,6 +69,9 @@ func (c *boardPostCmd) Run(ctx context.Context, a *app) error {
 		ctx, cancel := once(ctx)
 		defer cancel()
 		p, err := b.Post(ctx, d)
+		if isShort(err) {
+			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --uuid %s, then it is one posting", err, p.UUID)}
+		}
 		if err != nil {
 			return err
 		}
@@ -139,11 +142,11 @@ func (c *boardPostCmd) postLines(ctx context.Context, a *app, b *board.Board) er
 	var drafts []board.Draft
 	flush := func() error {
 		all, err := b.PostBatch(ctx, drafts)
-		if err != nil {
+		if err != nil && !isShort(err) {
 			return err
 		}
 		drafts = drafts[:0]
-		return c.print(a, all...)
+		return errors.Join(c.print(a, all...), err) // what is posted is named, though a failover may lose it
 	}
 	for n := 1; lines.Scan(); n++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {

@@ -158,7 +158,6 @@ func (c *ServeConfig) validate() error {
 		value, floor time.Duration
 	}{
 		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
-		{"redis-wait-within", c.RedisWaitWithin, time.Millisecond},
 		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
 		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
 		{"mailbox-retention", c.MailboxRetention, time.Second},
@@ -167,8 +166,8 @@ func (c *ServeConfig) validate() error {
 			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))
 		}
 	}
-	if c.RedisWait < 0 {
-		errs = append(errs, fmt.Errorf("--redis-wait is %d: must be 0 or more", c.RedisWait))
+	if err := (replicasFlags{c.RedisWait, c.RedisWaitWithin}).check(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Slots < 1 || c.Slots > 4096 {
 		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))

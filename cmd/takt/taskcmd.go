@@ -61,7 +61,6 @@ func (a *app) withTasksAs(ctx context.Context, o task.Options, f func(*task.Clie
 func taskError(err error) error {
 	var duplicate *task.DuplicateError
 	var state *task.StateError
-	var short *task.ReplicasError
 	var exit *exitError
 	switch {
 	case err == nil || errors.As(err, &exit):
@@ -69,7 +68,7 @@ func taskError(err error) error {
 	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrResultMissing), errors.Is(err, task.ErrBacklog), errors.As(err, &duplicate), errors.As(err, &state),
 		errors.Is(err, task.ErrNoSchedule), errors.Is(err, task.ErrScheduleExists), errors.Is(err, task.ErrDeclared):
 		return &exitError{exitRefused, err}
-	case errors.As(err, &short), task.Away(err), errors.Is(err, context.DeadlineExceeded):
+	case isShort(err), task.Away(err), errors.Is(err, context.DeadlineExceeded):
 		return &exitError{exitNoAnswer, err}
 	}
 	return err
@@ -242,10 +241,7 @@ type taskSubmitCmd struct {
 	Keep     time.Duration     `help:"How long the result is kept; 0 = as the worker's type says." placeholder:"DURATION"`
 	Deadline time.Time         `help:"The task is dead if it has not ended then, RFC 3339." placeholder:"TIME"`
 	Wait     bool              `short:"w" help:"Wait for the result, print it, and fail if the task does."`
-
-	RedisWait       int           `help:"Succeed only when so many replicas of Redis have the task; 0 = the master is enough." default:"0" placeholder:"N"`
-	RedisWaitWithin time.Duration `help:"How long they may take. Then it fails, though the task is submitted: repeat it under the same --key or --id, which the error names." default:"1s" placeholder:"DURATION"`
-
+	replicasFlags
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
@@ -302,14 +298,15 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 || c.Keep < 0 {
 		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in and --keep are no negative times")}
 	}
-	if c.RedisWait < 0 || c.RedisWaitWithin <= 0 {
-		return &exitError{exitUsage, fmt.Errorf("--redis-wait is %d, --redis-wait-within is %v: must be 0 or more, and a time", c.RedisWait, c.RedisWaitWithin)}
+	o, err := c.task()
+	if err != nil {
+		return err
 	}
 	typ, err := task.DefineJSON(c.Name, task.Priority(c.Priority), task.Size(c.Size))
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if c.RedisWait > 0 && c.Key == "" && c.ID == "" {
+	if o.Replicas > 0 && c.Key == "" && c.ID == "" {
 		c.ID = uuid.NewString() // so that it can be repeated
 	}
 	if !json.Valid([]byte(c.Args)) {
@@ -320,12 +317,11 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer traces.Close()
-	return a.withTasksAs(ctx, task.Options{Replicas: c.RedisWait, ReplicasWithin: c.RedisWaitWithin}, func(client *task.Client) error {
+	return a.withTasksAs(ctx, o, func(client *task.Client) error {
 		span, end := traces.Start(fromEnvironment(ctx), "task.submit "+c.Name, trace.WithSpanKind(trace.SpanKindProducer))
 		ref, existing, err := typ.Submit(span, client, json.RawMessage(c.Args), c.options()...)
 		end(err)
-		var short *task.ReplicasError
-		if errors.As(err, &short) {
+		if isShort(err) {
 			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with %s, then it is one task", err, c.again())}
 		}
 		if err != nil {

@@ -62,7 +62,6 @@ func workflowError(err error) error {
 		exit  *exitError
 		name  *workflow.NameError
 		event *workflow.EventError
-		short *workflow.ReplicasError
 	)
 	switch {
 	case err == nil, errors.As(err, &exit):
@@ -73,26 +72,10 @@ func workflowError(err error) error {
 		return &exitError{exitRefused, fmt.Errorf("%w: end it with takt workflow cancel or terminate", err)}
 	case errors.Is(err, workflow.ErrNotFound):
 		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow list", err)}
-	case errors.As(err, &short), redis.Away(err):
+	case isShort(err), redis.Away(err):
 		return &exitError{exitNoAnswer, err}
 	}
 	return err
-}
-
-// replicasFlags are those of commands that write what a failover must not undo.
-type replicasFlags struct {
-	RedisWait       int           `help:"Succeed only when so many replicas of Redis have it; 0 = the master is enough." default:"0" placeholder:"N"`
-	RedisWaitWithin time.Duration `help:"How long they may take. Then it fails with exit status 4, though it is done." default:"1s" placeholder:"DURATION"`
-}
-
-func (f replicasFlags) options() (workflow.Options, error) {
-	if f.RedisWait < 0 {
-		return workflow.Options{}, &exitError{exitUsage, fmt.Errorf("--redis-wait is %d: must be 0 (the master is enough) or more", f.RedisWait)}
-	}
-	if f.RedisWaitWithin <= 0 {
-		return workflow.Options{}, &exitError{exitUsage, fmt.Errorf("--redis-wait-within is %v: must be above 0, such as 1s", f.RedisWaitWithin)}
-	}
-	return workflow.Options{Replicas: f.RedisWait, ReplicasWithin: f.RedisWaitWithin}, nil
 }
 
 // instanceID is the id of an instance on the command line. What cannot be one is a usage error.

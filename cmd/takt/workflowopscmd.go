@@ -79,14 +79,13 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.options()
+	o, err := c.workflow()
 	if err != nil {
 		return err
 	}
 	return a.withWorkflowsAs(ctx, o, func(client *workflow.Client) error {
 		err := client.Signal(ctx, string(c.ID), event)
-		var short *workflow.ReplicasError
-		if errors.As(err, &short) || redis.Away(err) {
+		if isShort(err) || redis.Away(err) {
 			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --id %s, then it is one signal", err, c.Key)}
 		}
 		if err != nil {
@@ -119,7 +118,7 @@ Examples:
 }
 
 func (c *workflowCancelCmd) Run(ctx context.Context, a *app) error {
-	o, err := c.options()
+	o, err := c.workflow()
 	if err != nil {
 		return err
 	}
@@ -146,7 +145,7 @@ func (c *workflowTerminateCmd) Run(ctx context.Context, a *app) error {
 	if err := sized("--reason", c.Reason, maxReason); err != nil {
 		return err
 	}
-	o, err := c.options()
+	o, err := c.workflow()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,17 +18,43 @@ const (
 	replicaBatch  = 256             // calls that share a wait, at most
 )
 
+// WaitWithin is how long a Wait waits by default.
+const WaitWithin = time.Second
+
+// Wait is how many replicas must have acknowledged a write before it counts as done. The zero value waits for nothing. Options of packages have its fields.
+type Wait struct {
+	Replicas int
+	Within   time.Duration // 0 = WaitWithin
+}
+
+// Check names what no server can do.
+func (w Wait) Check() error {
+	switch {
+	case w.Replicas < 0:
+		return fmt.Errorf("Options.Replicas is %d: must be 0 (the master is enough) or more", w.Replicas)
+	case w.Within < 0:
+		return fmt.Errorf("Options.ReplicasWithin is %v: must be a time above 0, or 0 for %v", w.Within, WaitWithin)
+	}
+	return nil
+}
+
+// On makes a connection of rdb that waits so; mark is a key in the slot of what is written. nil = nothing is to be waited for.
+func (w Wait) On(rdb rueidis.Client, mark string) *Replicated {
+	if w.Replicas == 0 {
+		return nil
+	}
+	return &Replicated{Client: rdb, mark: mark, want: w.Replicas, within: cmp.Or(w.Within, WaitWithin)}
+}
+
 // Replicated is a connection for writes that must outlive a failover. WAIT counts the replicas that have what was written on the same connection, so each pipeline has
 // one of its own while it takes, and its last write is one of Takt's own: replies may tell of what others wrote before, such as a name that is taken. Calls that come
 // while others wait share the next pipeline and its WAIT. Redirections of a cluster are not followed, for the WAIT would stay behind; they are errors of the kind Away.
 // It is safe for concurrent use.
 type Replicated struct {
 	rueidis.Client
-	Mark   string        // key of the last write, in the slot of what is written
-	Want   int           // replicas
-	Within time.Duration // how long is waited for them
-	// Short makes the error that Do and DoMulti have in the place of each reply if too few replicas answered.
-	Short func(*Shortage) error
+	mark   string        // key of the last write
+	want   int           // replicas
+	within time.Duration // how long is waited for them
 
 	mu     sync.Mutex
 	queue  []*replicatedCall
@@ -40,25 +67,26 @@ type replicatedCall struct {
 	cmds    []rueidis.Completed
 	done    chan struct{}
 	replies []rueidis.RedisResult
-	short   *Shortage
+	short   *ReplicasError
 }
 
-// Shortage says that something was written, and that too few replicas have acknowledged it: a failover now may lose it.
-type Shortage struct {
+// ReplicasError says that something was written, and that too few replicas have acknowledged it: a failover now may lose it.
+type ReplicasError struct {
 	Acknowledged, Want int
 	Within             time.Duration // how long was waited
 	Err                error         // why nothing is known of replicas, nil if the time was over
 }
 
-// Text is what an error says of it; written is the word for what was done.
-func (s *Shortage) Text(written string) string {
-	if s.Err != nil {
-		return fmt.Sprintf("%s, but it is not known whether %d replicas have it: %v", written, s.Want, s.Err)
+func (e *ReplicasError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("stored, but it is not known whether %d replicas have it: %v", e.Want, e.Err)
 	}
-	return fmt.Sprintf("%s, but %d of %d replicas acknowledged it within %v (Options.Replicas)", written, s.Acknowledged, s.Want, s.Within)
+	return fmt.Sprintf("stored, but %d of %d replicas acknowledged it within %v (Options.Replicas)", e.Acknowledged, e.Want, e.Within)
 }
 
-// Do is that of the client; a reply comes without an error only when replicas have what it tells of.
+func (e *ReplicasError) Unwrap() error { return e.Err }
+
+// Do is that of the client; a reply comes without an error only when replicas have what it tells of, else the error is a *ReplicasError.
 func (r *Replicated) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	return r.DoMulti(ctx, cmd)[0]
 }
@@ -68,14 +96,14 @@ func (r *Replicated) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []r
 	replies, short := r.Ask(ctx, cmds...)
 	for i := range replies {
 		if short != nil && replies[i].Error() == nil {
-			replies[i] = rueidis.NewErrorResult(r.Short(short))
+			replies[i] = rueidis.NewErrorResult(short)
 		}
 	}
 	return replies
 }
 
 // Ask is DoMulti for those who want the replies whatever the replicas say; nil = enough of them have it.
-func (r *Replicated) Ask(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, *Shortage) {
+func (r *Replicated) Ask(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, *ReplicasError) {
 	if len(cmds) == 0 {
 		return nil, nil
 	}
@@ -91,8 +119,26 @@ func (r *Replicated) Ask(ctx context.Context, cmds ...rueidis.Completed) ([]ruei
 	case <-call.done:
 		return call.replies, call.short
 	case <-ctx.Done(): // the commands may be carried out all the same, as with any call that is given up
-		return repeated(ctx.Err(), len(cmds)), &Shortage{Want: r.Want, Within: r.Within, Err: ctx.Err()}
+		return repeated(ctx.Err(), len(cmds)), &ReplicasError{Want: r.want, Within: r.within, Err: ctx.Err()}
 	}
+}
+
+// Noting is a connection for one script or pipeline whose replies are wanted whatever the replicas say. It is not for concurrent use.
+type Noting struct {
+	*Replicated
+	Short *ReplicasError // of the first round that was short; nil = replicas have all that was replied to
+}
+
+// Do is that of Replicated, without its *ReplicasError.
+func (n *Noting) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return n.DoMulti(ctx, cmd)[0]
+}
+
+// DoMulti is Do for a pipeline.
+func (n *Noting) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	replies, short := n.Ask(ctx, cmds...)
+	n.Short = cmp.Or(n.Short, short)
+	return replies
 }
 
 func repeated(err error, n int) []rueidis.RedisResult {
@@ -120,7 +166,7 @@ func (r *Replicated) round(calls []*replicatedCall) {
 	if len(calls) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.Within+replicaCall)
+	ctx, cancel := context.WithTimeout(context.Background(), r.within+replicaCall)
 	defer cancel()
 	var all []rueidis.Completed
 	for _, c := range calls {
@@ -128,8 +174,8 @@ func (r *Replicated) round(calls []*replicatedCall) {
 	}
 	b := r.B()
 	all = append(all,
-		b.Set().Key(r.Mark).Value("").Px(replicatedFor).Build(),
-		b.Wait().Numreplicas(int64(r.Want)).Timeout(max(r.Within.Milliseconds(), 1)).Build())
+		b.Set().Key(r.mark).Value("").Px(replicatedFor).Build(),
+		b.Wait().Numreplicas(int64(r.want)).Timeout(max(r.within.Milliseconds(), 1)).Build())
 	conn, release := r.Dedicate()
 	replies := conn.DoMulti(ctx, all...)
 	if slices.ContainsFunc(replies, func(reply rueidis.RedisResult) bool { return reply.NonRedisError() != nil }) {
@@ -141,9 +187,9 @@ func (r *Replicated) round(calls []*replicatedCall) {
 	if marked := last[0].Error(); marked != nil {
 		err = marked
 	}
-	var short *Shortage
-	if err != nil || int(have) < r.Want {
-		short = &Shortage{Acknowledged: int(have), Want: r.Want, Within: r.Within, Err: err}
+	var short *ReplicasError
+	if err != nil || int(have) < r.want {
+		short = &ReplicasError{Acknowledged: int(have), Want: r.want, Within: r.within, Err: err}
 	}
 	for _, c := range calls {
 		c.replies, replies, c.short = replies[:len(c.cmds):len(c.cmds)], replies[len(c.cmds):], short
