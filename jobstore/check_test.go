@@ -26,7 +26,7 @@ func stocked(t *testing.T) *shop {
 	if err := s.configure(jobstore.Configuration{Kind: isa95.ConfigEquipment, Scope: "m42", ID: "EQ-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Enlist(t.Context(), "engine"); err != nil {
+	if err := s.Enlist(t.Context(), map[string]string{"": "engine", "answers": "engine,answers"}); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/jobstore"
 )
 
-// A process that is enlisted and has no heartbeat is dead, until its session is over.
+// The sessions of a process that is enlisted and has no heartbeat are those of a dead one, until each is over.
 func TestDeadInstances(t *testing.T) {
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
@@ -23,7 +23,7 @@ func TestDeadInstances(t *testing.T) {
 		return s
 	}
 	a, b := open("a"), open("b")
-	dead := func(s *jobstore.Store, want map[string]string) {
+	dead := func(s *jobstore.Store, want map[jobstore.Session]string) {
 		t.Helper()
 		got, err := s.Dead(t.Context())
 		if err != nil {
@@ -33,14 +33,15 @@ func TestDeadInstances(t *testing.T) {
 			t.Errorf("dead:\n%s", diff)
 		}
 	}
-	dead(a, map[string]string{})
-	for s, roles := range map[*jobstore.Store]string{a: "receiver,engine", b: "engine"} {
+	none, first, answers := map[jobstore.Session]string{}, jobstore.Session{Instance: "b"}, jobstore.Session{Instance: "b", Name: "answers"}
+	dead(a, none)
+	for s, roles := range map[*jobstore.Store]map[string]string{a: {"": "receiver,engine"}, b: {"": "engine", "answers": "engine,answers"}} {
 		if err := s.Enlist(t.Context(), roles); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dead(a, map[string]string{"b": "engine"})
-	dead(b, map[string]string{"a": "receiver,engine"})
+	dead(a, map[jobstore.Session]string{first: "engine", answers: "engine,answers"})
+	dead(b, map[jobstore.Session]string{{Instance: "a"}: "receiver,engine"})
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -53,11 +54,15 @@ func TestDeadInstances(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	dead(a, map[string]string{"b": "engine"})
-	if err := a.Delist(t.Context(), "b"); err != nil {
+	dead(a, map[jobstore.Session]string{first: "engine", answers: "engine,answers"})
+	if err := a.Delist(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	dead(a, map[string]string{})
+	dead(a, map[jobstore.Session]string{answers: "engine,answers"})
+	if err := a.Delist(t.Context(), answers); err != nil {
+		t.Fatal(err)
+	}
+	dead(a, none)
 }
 
 // A process is known while it is enlisted or gives a sign of life; no other name is.
@@ -75,13 +80,13 @@ func TestIsProcess(t *testing.T) {
 		}
 	}
 	is("a", false)
-	if err := s.Enlist(t.Context(), "receiver"); err != nil {
+	if err := s.Enlist(t.Context(), map[string]string{"": "receiver"}); err != nil {
 		t.Fatal(err)
 	}
 	is("a", true)
 	is("b", false)
 	is("", false)
-	if err := s.Delist(t.Context(), "a"); err != nil {
+	if err := s.Delist(t.Context(), jobstore.Session{Instance: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	is("a", false)

@@ -33,6 +33,7 @@ type ServerOptions struct {
 	Filters []string // to subscribe to, QoS 1; shared ones ($share/{name}/...) too; at least one
 	Handler Handler  // required
 	Silent  bool     // the Handler gives no replies: response topics mean nothing
+	Former  bool     // Filters are those of an earlier version of the program: see Subscription.Former
 
 	Lanes int                    // messages handled at once, default 64
 	Lane  func(m Message) string // messages of one lane are handled in order of arrival; default: the topic
@@ -128,7 +129,7 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 	for _, f := range o.Filters {
 		// Live messages keep their retain flag, so that a command published with it is refused at
 		// once and not only when it comes back after a restart (D32). Old ones come once.
-		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 1, Handle: s.take})
+		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 1, Former: o.Former, Handle: s.take})
 	}
 	if err := recv.Subscribe(context.Background(), subs...); err != nil {
 		return nil, err

@@ -96,8 +96,8 @@ func TestForgedAnswers(t *testing.T) {
 	byCorrelation.Delivery.CorrelationData = command.Delivery.CorrelationData
 	ours, others := on(topic, c.ID, `{"depth":1}`), on(topic, c.ID, `{"depth":1}`)
 	ours.Source, others.Source = "urn:takt:a", "urn:takt:b"
-	s.must(s.b.store.Enlist(t.Context(), "receiver,engine"))
-	s.must(s.a.store.Enlist(t.Context(), "receiver,engine"))
+	s.must(s.b.store.Enlist(t.Context(), map[string]string{"": "receiver,engine"}))
+	s.must(s.a.store.Enlist(t.Context(), map[string]string{"": "receiver,engine"}))
 
 	before := s.document("JO")
 	for name, ev := range map[string]cloudevent.Event{

@@ -87,10 +87,13 @@ func (c *Config) mqttOptions(clientID string, session time.Duration, log *slog.L
 // those are bounded.
 const receiveMaximum = 512
 
-// intakeOptions are mqttOptions of a connection for what a serving process handles.
-func (c *Config) intakeOptions(clientID string, sc *ServeConfig, log *slog.Logger) mqtt.Options {
-	o := c.mqttOptions(clientID, sc.SessionExpiry, log)
-	o.ReceiveBytes = sc.IntakeBytes
+// intakeOptions are mqttOptions of a connection for what a serving process handles. A quarter of the bytes is for equipment.
+func (c *Config) intakeOptions(session jobstore.Session, sc *ServeConfig, log *slog.Logger) mqtt.Options {
+	o := c.mqttOptions(receiveClient(session), sc.SessionExpiry, log)
+	o.ReceiveBytes = sc.IntakeBytes - sc.IntakeBytes/4
+	if session.Name == answerSession {
+		o.ReceiveBytes, o.KeepAlive = sc.IntakeBytes/4, intakeKeepAlive
+	}
 	if !c.inProcessBroker { // which stalls when it counts what is in flight
 		o.ReceiveMaximum = receiveMaximum
 	}

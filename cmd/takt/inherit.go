@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// The broker keeps a session for every instance, so that one that comes back finds what was sent to it meanwhile. But a
+// The broker keeps sessions for every instance, so that one that comes back finds what was sent to it meanwhile. But a
 // shared subscription gives its share also to a session whose instance is dead, where it would wait until the session expires.
 // So those that live take over the session of one that is dead: they handle what waits in it and end it.
 
@@ -33,7 +33,7 @@ func (p *parts) inherit(ctx context.Context) error {
 }
 
 func (p *parts) inheritOnce(ctx context.Context) error {
-	if err := p.store.Enlist(ctx, p.intakeRoles()); err != nil { // again and again, for Redis may be a new one
+	if err := p.store.Enlist(ctx, p.sessions()); err != nil { // again and again, for Redis may be a new one
 		return err
 	}
 	dead, err := p.store.Dead(ctx)
@@ -41,49 +41,59 @@ func (p *parts) inheritOnce(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for instance, roles := range dead {
+	for session, roles := range dead {
 		if !p.canDo(roles) {
 			continue // one that has these roles will
 		}
-		errs = append(errs, p.store.Lease(ctx, "heir:"+instance, p.sc.WorkerTTL, func(ctx context.Context, _ *jobstore.Lease) error {
-			return p.takeOver(ctx, instance)
+		errs = append(errs, p.store.Lease(ctx, strings.TrimSuffix("heir:"+session.Instance+":"+session.Name, ":"), p.sc.WorkerTTL, func(ctx context.Context, _ *jobstore.Lease) error {
+			return p.takeOver(ctx, session)
 		}))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *parts) intakeRoles() string {
+// sessions are those of this process, with the roles that taking each over needs. Versions that know one session have no role answers, so they
+// leave that session alone; what waits in it is taken over by a process of this version.
+func (p *parts) sessions() map[string]string {
 	var roles []string
 	for _, role := range []string{roleReceiver, roleEngine} {
 		if slices.Contains(p.sc.Roles, role) {
 			roles = append(roles, role)
 		}
 	}
-	return strings.Join(roles, ",")
+	sessions := map[string]string{commandSession: strings.Join(roles, ",")}
+	if slices.Contains(roles, roleEngine) {
+		sessions[answerSession] = roleEngine + "," + answerSession
+	}
+	return sessions
 }
 
 func (p *parts) canDo(roles string) bool {
 	for role := range strings.SplitSeq(roles, ",") {
-		if role != "" && !slices.Contains(p.sc.Roles, role) {
+		if role != "" && role != answerSession && !slices.Contains(p.sc.Roles, role) {
 			return false
 		}
 	}
 	return true
 }
 
-// takeOver handles what waits in the session of a dead instance and ends it. If the instance comes back meanwhile, the broker
+// takeOver handles what waits in a session of a dead instance and ends it. If the instance comes back meanwhile, the broker
 // gives it the session and closes this connection, and that is an end of it too.
-func (p *parts) takeOver(ctx context.Context, instance string) error {
-	if dead, err := p.store.Dead(ctx); err != nil || !contains(dead, instance) {
-		return err // it is back, or another instance was faster
+func (p *parts) takeOver(ctx context.Context, session jobstore.Session) error {
+	dead, err := p.store.Dead(ctx)
+	if err != nil {
+		return err
 	}
-	o := p.cfg.intakeOptions(receiveClient(instance), p.sc, p.log)
+	if _, still := dead[session]; !still {
+		return nil // it is back, or another instance was faster
+	}
+	o := p.cfg.intakeOptions(session, p.sc, p.log)
 	o.OneConnection = true
 	conn, err := mqtt.New(o)
 	if err != nil {
 		return err
 	}
-	intake, err := p.intake(conn, instance)
+	intake, err := p.intake(conn, session)
 	if err != nil {
 		return err
 	}
@@ -92,22 +102,17 @@ func (p *parts) takeOver(ctx context.Context, instance string) error {
 		parts.start(name, run)
 	}
 	connection := newGroup(ctx)
-	connection.start("session of "+instance, conn.Run)
+	connection.start("session "+o.ClientID, conn.Run)
 	err = conn.Ready(connection.ctx)
 	if err == nil {
 		err = conn.Leave(connection.ctx)
 	}
 	if err == nil {
-		err = p.store.Delist(ctx, instance)
+		err = p.store.Delist(ctx, session)
 	}
 	if err := errors.Join(err, parts.stop(), connection.stop()); err != nil {
-		return fmt.Errorf("instance %s: %w", instance, err)
+		return fmt.Errorf("session %s: %w", o.ClientID, err)
 	}
-	p.log.Info("took over what the broker kept for a dead instance", "dead", instance)
+	p.log.Info("took over what the broker kept for a dead instance", "dead", session.Instance, "session", o.ClientID)
 	return nil
-}
-
-func contains(dead map[string]string, instance string) bool {
-	_, ok := dead[instance]
-	return ok
 }

@@ -9,25 +9,42 @@ import (
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 )
 
-func receiveClient(instance string) string { return "takt-" + instance + "-recv" }
+// A process has two connections for what comes from the broker, each with a session of its own: one for commands, one for the answers and
+// events of equipment. What holds up commands so holds up no answer, and only what keeps answers away stops installation time.
+const (
+	commandSession = ""        // the only one of versions before: the client id takt-{instance}-recv
+	answerSession  = "answers" // of equipment, and its events; also the role that says that a process knows this session
+)
 
-// intake is what comes from the broker over conn for an instance: this one, or a dead one whose session is taken over.
-func (p *parts) intake(conn *mqtt.Conn, instance string) (lifecycle.Stage, error) {
+func receiveClient(s jobstore.Session) string {
+	if s.Name == commandSession {
+		return "takt-" + s.Instance + "-recv"
+	}
+	return "takt-" + s.Instance + "-" + s.Name
+}
+
+// intake is what comes from the broker by a session over conn: for this instance, or for a dead one whose session is taken over.
+func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Stage, error) {
 	prefix := topics.Prefix(p.cfg.TopicPrefix)
 	servers := make(map[string]mqtt.ServerOptions)
-	if p.handler != nil {
+	if p.handler != nil && session.Name == commandSession {
 		servers["commands"] = mqtt.ServerOptions{
 			Filters: jobcontrol.Filters(p.cfg.TopicPrefix, p.sc.ShareGroup), Handler: p.handler, Lane: jobcontrol.Lane,
-			ResponseTopic: prefix.Answers(instance, ""), Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
+			ResponseTopic: prefix.Answers(session.Instance, ""), Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
 		}
 	}
-	if p.engine != nil {
-		servers["answers"] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(instance), Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCommand}
-		servers["equipment events"] = mqtt.ServerOptions{
-			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
+	if p.engine != nil { // a session that an earlier version began has these by the one for commands
+		former, suffix := session.Name == commandSession, ""
+		if former {
+			suffix = " of the session before"
+		}
+		servers["answers"+suffix] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(session.Instance), Handler: taker(p.engine.Answer), Silent: true, Former: former, Lane: laneOfCommand}
+		servers["equipment events"+suffix] = mqtt.ServerOptions{
+			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Former: former, Lane: laneOfType,
 		}
 	}
 	stage := make(lifecycle.Stage, len(servers))
@@ -40,6 +57,16 @@ func (p *parts) intake(conn *mqtt.Conn, instance string) (lifecycle.Stage, error
 		stage[name] = server.Run
 	}
 	return stage, nil
+}
+
+// endFormer takes the subscriptions of an earlier version back from the session for commands, once the session for answers has them: between the two an
+// answer comes twice rather than never.
+func (p *parts) endFormer(ctx context.Context) error {
+	if p.answers.Ready(ctx) == nil && p.receive.EndFormer(ctx) == nil {
+		p.log.Debug("the session for commands takes nothing else")
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // taker handles events that nobody is answered about.

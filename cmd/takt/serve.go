@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,10 +82,13 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	}
 	defer store.Close()
 
-	// Two connections, each with its own client id (D4, E-P14): acknowledgements of one direction never wait for the other.
-	receiving := cfg.intakeOptions(receiveClient(instance), sc, log)
-	receiving.KeepAlive = intakeKeepAlive
-	receive, err := mqtt.New(receiving)
+	// Three connections, each with its own client id (D4, E-P14): acknowledgements of one never wait for those of another.
+	commands, answersOf := jobstore.Session{Instance: instance, Name: commandSession}, jobstore.Session{Instance: instance, Name: answerSession}
+	receive, err := mqtt.New(cfg.intakeOptions(commands, sc, log))
+	if err != nil {
+		return err
+	}
+	answers, err := mqtt.New(cfg.intakeOptions(answersOf, sc, log))
 	if err != nil {
 		return err
 	}
@@ -92,14 +96,14 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	if err != nil {
 		return err
 	}
-	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, publish: publish, metrics: metrics, traces: traces, log: log}
+	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish, metrics: metrics, traces: traces, log: log}
 	stages, err := p.build()
 	if err != nil {
 		return err
 	}
 	if ready != nil {
 		stages[len(stages)-1]["ready"] = func(ctx context.Context) error {
-			if receive.Ready(ctx) == nil && publish.Ready(ctx) == nil {
+			if receive.Ready(ctx) == nil && answers.Ready(ctx) == nil && publish.Ready(ctx) == nil {
 				ready()
 			}
 			<-ctx.Done()
@@ -135,7 +139,8 @@ type parts struct {
 	sc               *ServeConfig
 	instance, source string
 	store            *jobstore.Store
-	receive, publish *mqtt.Conn
+	receive, answers *mqtt.Conn // commands; what equipment sends
+	publish          *mqtt.Conn
 	handler          *jobcontrol.Receiver // nil without the role
 	engine           *sfc.Engine          // nil without the role
 	metrics          *telemetry.Metrics
@@ -156,14 +161,18 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	if has(roleEngine) {
 		p.engine = sfc.New(p.store, p.publish, sfc.Options{
-			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.receive.Receiving, MailboxRetention: p.sc.MailboxRetention,
+			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.answers.Receiving, MailboxRetention: p.sc.MailboxRetention,
 			Count: func(c sfc.Counted) { p.metrics.Recipe(string(c.Operation), string(c.Result)) }, Log: p.log,
 		})
 		work["recipes"] = p.engine.Run
 	}
-	intake, err := p.intake(p.receive, p.instance)
-	if err != nil {
-		return nil, err
+	intake := lifecycle.Stage{}
+	for name, conn := range map[string]*mqtt.Conn{commandSession: p.receive, answerSession: p.answers} {
+		servers, err := p.intake(conn, jobstore.Session{Instance: p.instance, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(intake, servers)
 	}
 	if len(intake) > 0 && p.sc.SessionExpiry > 0 {
 		report["heirs"] = p.inherit
@@ -190,13 +199,16 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	if p.sc.HTTP != "" {
 		report["http"] = p.web().Run
 	}
-	connections := lifecycle.Stage{"mqtt receive": p.receive.Run, "mqtt publish": p.publish.Run, "heartbeat": p.store.RunWorker}
+	connections := lifecycle.Stage{
+		"mqtt receive": p.receive.Run, "mqtt answers": p.answers.Run, "mqtt publish": p.publish.Run, "heartbeat": p.store.RunWorker,
+		"former subscriptions": p.endFormer,
+	}
 	return []lifecycle.Stage{intake, work, report, connections}, nil
 }
 
 // web answers /metrics, /healthz and /readyz.
 func (p *parts) web() *telemetry.Server {
-	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "publish": p.publish} {
+	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "answers": p.answers, "publish": p.publish} {
 		p.metrics.Gauge("takt_mqtt_"+name+"_held_bytes", "Bytes of messages that came over this connection and are not acknowledged.", func() float64 { return float64(conn.Facts().HeldBytes) })
 		p.metrics.Gauge("takt_mqtt_"+name+"_losses", "How often the connection to the broker was lost.", func() float64 { return float64(conn.Facts().Losses) })
 	}
@@ -204,7 +216,7 @@ func (p *parts) web() *telemetry.Server {
 		Addr: p.sc.HTTP, Metrics: p.metrics, Log: p.log,
 		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles},
 		Ready: map[string]func(context.Context) error{
-			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt publish": p.publish.Ready,
+			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt answers": p.answers.Ready, "mqtt publish": p.publish.Ready,
 		},
 	}
 }

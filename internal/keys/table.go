@@ -113,7 +113,7 @@ func All() []Pattern {
 		{"workflow:clock", "string", "workflow", "stays", "the server's clock when timers were last set or looked at, or schedules, in epoch milliseconds"},
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},
 		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
-		{"instances", "hash", "jobstore", "field leaves once its session at the broker is over", "processes that the broker keeps a session for, and their roles"},
+		{"instances", "hash", "jobstore", "field leaves once that session is over", "sessions that the broker keeps for processes, and the roles that taking one over needs: {instance} for commands, {instance}/answers for equipment"},
 		{"lease:{role}", "string", "jobstore", "expires unless renewed", "token of the instance that has the role"},
 		{"{stream}:dead", "stream", "internal/stream", "stays until an operator deletes it", "entries that could not be handled, with the reason"},
 	}
