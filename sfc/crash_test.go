@@ -10,7 +10,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -69,23 +68,21 @@ func (p *plant) finished(id string) {
 	}
 }
 
-// quick makes take-overs short.
-func quick(o *jobstore.Options) { o.WorkerTTL = 150 * time.Millisecond }
-
 // runCut runs one order on an instance that loses Redis at its n-th command, and lets another instance finish it.
 func runCut(t testing.TB, redis *testenv.RedisServer, at int, lose bool) (commands int) {
 	p := newPlantOn(t, redis)
 	bracketCell(p.cell)
 	p.workMaster("WM", []byte(bracket))
 	g := testenv.NewGuillotine(t, redis.Addr)
-	a := p.start("a", setup{url: g.URL, store: quick})
+	a := p.start("a", setup{url: g.URL, store: mortal(300 * time.Millisecond)})
 	g.Arm(at, lose, func() { p.cell.leave("a") })
 	p.order("JO", "WM")
 	p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 
 	if ended := p.awaitOr(g.Fell, "JO", "End", "ResultUpdate"); !g.Disarm() {
 		t.Logf("%s, ended %v", g.Where(), ended)
-		p.start("b", setup{store: quick})
+		p.died("a")
+		p.start("b", setup{})
 	}
 	commands = g.Count()
 	p.finished("JO")

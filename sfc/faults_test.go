@@ -98,7 +98,7 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 	wrong := k.SfcMailbox(string(scope), "part.v1")
 	p.must(rdb.Do(ctx, rdb.B().Rpush().Key(wrong).Element("keeps the entry pending").Build()).Error())
 	g := testenv.NewGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.URL, store: quick})
+	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
 	p.order("JO", "WM")
 	eventually(t, "the entry is pending", func() bool {
 		pending, err := rdb.Do(ctx, rdb.B().Xpending().Key(k.SfcWork()).Group("sfc-engine").Build()).ToArray()
@@ -112,7 +112,8 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 	p.cell.leave("a")
 	p.must(rdb.Do(ctx, rdb.B().Xtrim().Key(k.SfcWork()).Maxlen().Threshold("0").Build()).Error())
 	p.must(rdb.Do(ctx, rdb.B().Del().Key(wrong).Build()).Error())
-	p.start("b", setup{store: quick})
+	p.died("a")
+	p.start("b", setup{})
 	p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 	p.finished("JO")
 }
@@ -179,7 +180,7 @@ func TestEverythingDeleted(t *testing.T) {
 	p := newPlant(t)
 	bracketCell(p.cell)
 	p.workMaster("WM", []byte(bracket))
-	p.start("a", setup{store: quick})
+	p.start("a", setup{})
 	p.runBracket("JO-1")
 	p.order("JO-2", "WM")
 	rdb := p.redis.Client
@@ -219,9 +220,9 @@ func TestOutages(t *testing.T) {
 				defer p.cell.mu.Unlock()
 				broker = up
 			}
-			redisDown := func() { proxy.Refuse(true); proxy.Cut() }
+			redisDown := func() { proxy.Refuse(true); proxy.Cut(); p.died("a") }
 			redisUp := func() { proxy.Refuse(false) }
-			a := p.start("a", setup{url: proxy.URL, store: quick})
+			a := p.start("a", setup{url: proxy.URL})
 
 			p.runBracket("JO-0")
 			dials := proxy.Dials()

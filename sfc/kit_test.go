@@ -47,7 +47,7 @@ func newPlantOn(t testing.TB, redis *testenv.RedisServer) *plant {
 
 func (p *plant) open(instance, url string, edit func(*jobstore.Options)) *jobstore.Store {
 	p.t.Helper()
-	o := jobstore.Options{URL: url, Prefix: p.prefix, Instance: instance, WorkerTTL: 300 * time.Millisecond, Log: p.log(instance)}
+	o := jobstore.Options{URL: url, Prefix: p.prefix, Instance: instance, WorkerTTL: time.Hour, Log: p.log(instance)}
 	if edit != nil {
 		edit(&o)
 	}
@@ -133,6 +133,17 @@ func (p *plant) start(name string, with setup) *instance {
 	})
 	p.t.Cleanup(i.stop)
 	return i
+}
+
+// died ends the heartbeat of an instance that is cut off from Redis, as time does: those that live have theirs for longer than any test, however busy the machine.
+func (p *plant) died(instance string) {
+	p.t.Helper()
+	p.redis.Expire(p.t, keys.New(p.prefix).Worker(instance))
+}
+
+// mortal is for an instance that is to be cut off for good: for so long it tries to do what it has, and holds up the end of its test.
+func mortal(ttl time.Duration) func(*jobstore.Options) {
+	return func(o *jobstore.Options) { o.WorkerTTL = ttl }
 }
 
 // takeWork lets an idle instance handle the work stream until it is empty.

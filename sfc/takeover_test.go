@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
@@ -39,11 +40,12 @@ func TestInstanceDiesAroundPublish(t *testing.T) {
 				} else {
 					p.cell.after = die
 				}
-				p.start("a", setup{url: g.URL, store: quick})
+				p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
 				p.order("JO", "WM")
 				p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 				<-fall
-				p.start("b", setup{store: quick})
+				p.died("a")
+				p.start("b", setup{})
 				p.finished("JO")
 				want := 1
 				if when == "after" { // sent again under the same id, done once: finished has looked
@@ -65,8 +67,8 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 	bracketCell(p.cell)
 	p.workMaster("WM", []byte(bracket))
 	g := testenv.NewGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.URL, store: quick})
-	p.start("b", setup{store: quick})
+	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
+	p.start("b", setup{})
 	const orders = 40
 	id := func(i int) string { return fmt.Sprintf("JO-%02d", i) }
 	for i := range orders {
@@ -75,6 +77,7 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 		if i == orders/2 {
 			p.cell.leave("a")
 			g.Kill()
+			p.died("a")
 		}
 	}
 	for i := range orders {

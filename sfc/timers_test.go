@@ -47,7 +47,7 @@ func TestUnansweredCommandIsSentAgain(t *testing.T) {
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
 	p.workMaster("WM", impatient("3", "1"))
 	g := testenv.NewGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.URL, store: quick})
+	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
 	p.order("JO", "WM")
 	eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") == 1 })
 	g.Kill()
@@ -57,7 +57,8 @@ func TestUnansweredCommandIsSentAgain(t *testing.T) {
 		p.cell.answers[id] = reaction{result: `{"done":1}`} // it was done, but the answer was lost
 	}
 	p.cell.mu.Unlock()
-	p.start("b", setup{store: quick})
+	p.died("a")
+	p.start("b", setup{})
 	p.await("JO", "End", "ResultUpdate")
 	if n, done := p.cell.published("JO", "go"), p.cell.done("JO"); n != 2 || len(done) != 1 {
 		t.Errorf("sent %d times, done %v", n, done)
