@@ -299,27 +299,40 @@ func TestOutlivesFlushAndRestart_W8(t *testing.T) {
 	try("restart")
 }
 
-// W11, task-E9, task-D6: handlers that use all of the processor do not stop the heartbeat: the task runs once, longer than its lease.
+// W11, task-E9, task-D6: handlers that use all of the processor do not stop the heartbeat: it is renewed while they run, and the task runs once.
 func TestBusyHandlerKeepsLease_W11(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Busy", task.Small)
 	var runs atomic.Int64
-	handler := typ.Handle(func(ctx context.Context, _ *task.Job[int]) (int, error) {
-		runs.Add(1)
-		var all sync.WaitGroup
-		for range 2 * runtime.GOMAXPROCS(0) {
-			all.Go(func() {
-				for end := time.Now().Add(3 * time.Second / 2); time.Now().Before(end); {
-				}
-			})
-		}
-		all.Wait()
-		return 0, ctx.Err()
-	})
-	for i := range 2 {
-		e.start(task.WorkerOptions{ID: fmt.Sprint("w", i), Lease: time.Second}, handler)
+	var enough atomic.Bool
+	busy := make(chan string, 10)
+	for _, id := range []string{"w0", "w1"} {
+		e.start(task.WorkerOptions{ID: id, Lease: 5 * time.Second}, typ.Handle(func(ctx context.Context, _ *task.Job[int]) (int, error) {
+			runs.Add(1)
+			busy <- id
+			var all sync.WaitGroup
+			for range 2 * runtime.GOMAXPROCS(0) {
+				all.Go(func() {
+					for !enough.Load() {
+					}
+				})
+			}
+			all.Wait()
+			return 0, ctx.Err()
+		}))
 	}
-	if _, err := send(e, typ, 1).Await(e.ctx()); err != nil || runs.Load() != 1 {
+	h := send(e, typ, 1)
+	heartbeat := e.keys().Worker(wait(t, "the task runs", busy))
+	for range 2 {
+		left := e.number("PTTL", heartbeat)
+		e.eventually("the heartbeat is renewed", func() bool {
+			before := left
+			left = e.number("PTTL", heartbeat)
+			return left > before
+		})
+	}
+	enough.Store(true)
+	if _, err := h.Await(e.ctx()); err != nil || runs.Load() != 1 {
 		t.Errorf("%d runs, %v", runs.Load(), err)
 	}
 }

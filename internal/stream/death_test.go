@@ -182,11 +182,11 @@ func TestPoison_E_S5(t *testing.T) {
 				t.Errorf("tried %d times", n)
 			}
 			count := map[Outcome]int{}
-			for len(outcomes) > 0 {
-				count[<-outcomes]++
+			for range 5 {
+				count[wait(t, "outcome", outcomes)]++
 			}
-			if count[Failed] != 3 || count[Dead] != 1 || count[Handled] != 1 {
-				t.Errorf("outcomes %v", count)
+			if count[Failed] != 3 || count[Dead] != 1 || count[Handled] != 1 || len(outcomes) != 0 {
+				t.Errorf("outcomes %v, and %d more", count, len(outcomes))
 			}
 		})
 	}
