@@ -70,7 +70,7 @@ func (f *boardFlags) withReplicas(ctx context.Context, a *app, replicas replicas
 			return err
 		}
 	}
-	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	b, err := c.Open(opening)
 	cancel()
 	if err != nil {
@@ -113,7 +113,7 @@ func boardError(err error) error {
 
 // once bounds a command that asks and answers.
 func once(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, connectTimeout)
+	return context.WithTimeout(ctx, openTimeout)
 }
 
 // postingView is a posting for programs.

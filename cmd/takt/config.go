@@ -51,6 +51,8 @@ type Config struct {
 	MQTTKey      string `name:"mqtt-key" type:"path" help:"PEM file of its key." placeholder:"FILE" group:"broker"`
 	TopicPrefix  string `help:"First part of every topic." default:"takt" group:"broker"`
 
+	ConnectTimeout time.Duration `help:"How long a command of the command line tries to reach the broker; at most its --timeout, if it has one." default:"3s" group:"broker"`
+
 	UnknownMembers string `help:"Members of recipes, orders and configuration that Takt does not know: refuse them, keep them, or ignore them as before." default:"refuse" enum:"refuse,keep,ignore" group:"process"`
 
 	Data      string `type:"path" help:"Folder for what this instance keeps: its id, and the data of a store or broker that takt starts itself." default:"takt-data" placeholder:"DIR" group:"process"`
@@ -113,6 +115,9 @@ func (c *Config) validate() error {
 	}
 	if c.Shards < 1 || c.Shards > workflow.MaxShards {
 		bad("shards", strconv.Itoa(c.Shards), fmt.Sprintf("must be 1 to %d", workflow.MaxShards))
+	}
+	if c.ConnectTimeout <= 0 {
+		bad("connect-timeout", c.ConnectTimeout.String(), "must be more than 0, for example 3s")
 	}
 	if c.WorkflowRetention != 0 && c.WorkflowRetention < time.Second {
 		bad("workflow-retention", c.WorkflowRetention.String(), "must be 0 (for ever) or at least 1s")

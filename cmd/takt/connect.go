@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -23,6 +24,9 @@ func (c *Config) storeOptions(embedded bool, log *slog.Logger) jobstore.Options 
 	}
 }
 
+// openTimeout is how long a command tries to reach Redis or ZooKeeper.
+const openTimeout = 10 * time.Second
+
 // openStore connects to the store for a command that looks at it.
 func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
 	embedded := a.useEndpoints()
@@ -31,7 +35,7 @@ func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
 	}
 	o := a.storeOptions(embedded, a.log)
 	o.Instance = "cli-" + randomHex(4)
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	store, err := jobstore.Open(ctx, o)
 	if err != nil {
@@ -100,9 +104,6 @@ func (c *Config) intakeOptions(session jobstore.Session, sc *ServeConfig, log *s
 	return o
 }
 
-// connectTimeout is how long a command that a person waits for tries to reach the broker.
-const connectTimeout = 10 * time.Second
-
 // dial runs a connection for a command of the command line until hangUp is called.
 func (a *app) dial(ctx context.Context, clientID string) (conn *mqtt.Conn, hangUp func(), err error) {
 	a.useEndpoints()
@@ -114,10 +115,24 @@ func (a *app) dial(ctx context.Context, clientID string) (conn *mqtt.Conn, hangU
 
 // dialAs is dial with another configuration.
 func (a *app) dialAs(ctx context.Context, cfg *Config, clientID string) (conn *mqtt.Conn, hangUp func(), err error) {
-	conn, err = mqtt.New(cfg.mqttOptions(clientID, 0, a.log))
+	log := a.dialLog()
+	conn, err = mqtt.New(cfg.mqttOptions(clientID, 0, log.Logger))
 	if err != nil {
 		return nil, nil, &exitError{exitUsage, err}
 	}
+	hangUp, err = a.connect(ctx, cfg.MQTT, conn, log)
+	return conn, hangUp, err
+}
+
+// connector is a connection, or a client of several.
+type connector interface {
+	Run(context.Context) error
+	Ready(context.Context) error
+}
+
+// connect runs conn until hangUp is called, and waits for --connect-timeout at most, or until ctx ends, that it is ready. The error says all that the
+// connection would have logged.
+func (a *app) connect(ctx context.Context, broker string, conn connector, log *dialLog) (hangUp func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- conn.Run(ctx) }()
@@ -125,11 +140,50 @@ func (a *app) dialAs(ctx context.Context, cfg *Config, clientID string) (conn *m
 		cancel()
 		<-ended
 	}
-	ready, stop := context.WithTimeout(ctx, connectTimeout)
+	began := time.Now()
+	ready, stop := context.WithTimeout(ctx, a.ConnectTimeout)
 	defer stop()
 	if err := conn.Ready(ready); err != nil {
 		hangUp()
-		return nil, nil, &exitError{exitNoAnswer, err}
+		found, next := brokerTrouble(brokerAddress(broker), err, time.Since(began).Round(100*time.Millisecond))
+		return nil, &exitError{exitNoAnswer, fmt.Errorf("%s: %s", found, next)}
 	}
-	return conn, hangUp, nil
+	log.connected()
+	return hangUp, nil
+}
+
+// dialLog is the log of a connection that a command of the command line makes. Until the connection stands its troubles are silent, for the command ends with
+// them; from then on they are warnings. --log-level overrides both.
+type dialLog struct {
+	*slog.Logger
+	level *slog.LevelVar
+}
+
+func (a *app) dialLog() *dialLog {
+	l := &dialLog{Logger: a.log, level: new(slog.LevelVar)}
+	if !a.given("log-level") {
+		l.level.Set(slog.LevelError)
+		l.Logger = slog.New(atLeast{a.log.Handler(), l.level})
+	}
+	return l
+}
+
+func (l *dialLog) connected() { l.level.Set(slog.LevelWarn) }
+
+// atLeast passes on what has the level that is now set.
+type atLeast struct {
+	slog.Handler
+	level *slog.LevelVar
+}
+
+func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level.Level() && h.Handler.Enabled(ctx, level)
+}
+
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
 }

@@ -2,32 +2,117 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"log/slog"
+	"net/url"
+	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/mqtt"
 )
 
 type doctorCmd struct {
-	JSON bool `name:"json" help:"One JSON object per line."`
+	Timeout time.Duration `help:"How long each of Redis, the broker and the probe of message sizes may take." default:"2s"`
+	JSON    bool          `name:"json" help:"One JSON object per line."`
 }
 
 func (doctorCmd) Help() string {
-	return `Looks at the version, eviction, persistence and replication of Redis, and at what the broker says it can do: MQTT 5, retained messages, shared subscriptions, message expiry. The exit status is 1 if anything is bad, and 0 if it is only unsafe.
+	return `Looks at the version, eviction, persistence and replication of Redis, and at the broker: MQTT 5, retained messages, shared subscriptions, and the largest message that it takes, found by sending messages up to 1 MiB to itself. Both are looked at, also if one of them does not answer.
+
+The exit status is 4 if Redis or the broker does not answer, 1 if anything else is bad, and 0 if it is only unsafe.
 
 Examples:
   takt doctor --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883`
 }
 
 func (c *doctorCmd) Run(ctx context.Context, a *app) error {
-	found, err := a.diagnose(ctx)
-	if err != nil {
-		return err
+	embedded := a.useEndpoints()
+	if a.Redis == "" && a.MQTT == "" {
+		return &exitError{exitUsage, errors.Join(a.needRedis(), a.needMQTT())}
 	}
+	// Each finding is a row, so the log stays quiet.
+	quiet := slog.New(slog.DiscardHandler)
+	broker := make(chan examined, 1)
+	go func() { broker <- c.broker(ctx, a.Config, quiet) }()
+	found := c.redis(ctx, a.storeOptions(embedded, quiet))
+	other := <-broker
+	found.rows, found.silent = append(found.rows, other.rows...), found.silent || other.silent
+	return c.print(a, found)
+}
+
+// examined is what was found out about one server.
+type examined struct {
+	rows   []jobstore.Diagnosis
+	silent bool // it did not answer
+}
+
+// unreachable is one row: the server cannot be looked at.
+func unreachable(subject, found, next string) examined {
+	return examined{[]jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Bad, Found: found, Next: next}}, true}
+}
+
+// unnamed is one row: no server is named.
+func unnamed(subject, without string, err error) examined {
+	return examined{rows: []jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Unsafe, Found: "not looked at: " + without, Next: err.Error()}}}
+}
+
+// within runs examine, and gives up waiting for it at the limit: a server that hangs may hold it longer.
+func within(ctx context.Context, limit time.Duration, examine func(context.Context) examined, late examined) examined {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	done := make(chan examined, 1)
+	go func() {
+		defer cancel()
+		done <- examine(ctx)
+	}()
+	select {
+	case found := <-done:
+		return found
+	case <-ctx.Done():
+	}
+	select { // what ended with the limit has a better reason than that
+	case found := <-done:
+		return found
+	case <-time.After(limit / 4):
+		return late
+	}
+}
+
+func (c *doctorCmd) redis(ctx context.Context, o jobstore.Options) examined {
+	const subject = "redis"
+	if o.URL == "" {
+		return unnamed(subject, "Takt keeps everything in Redis", (&Config{}).needRedis())
+	}
+	o.Instance = "doctor-" + randomHex(4)
+	return within(ctx, c.Timeout, func(ctx context.Context) examined {
+		store, err := jobstore.Open(ctx, o)
+		if err != nil {
+			return redisTrouble(subject, err)
+		}
+		defer store.Close()
+		rows, err := store.Doctor(ctx)
+		if err != nil {
+			return redisTrouble(subject, err)
+		}
+		return examined{rows: append([]jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Good, Found: redis.Redact(o.URL) + " answers"}}, rows...)}
+	}, unreachable(subject, fmt.Sprintf("%s does not answer within %v", redis.Redact(o.URL), c.Timeout), "check address, firewall and load of the server"))
+}
+
+func redisTrouble(subject string, err error) examined {
+	var server *redis.Error
+	if errors.As(err, &server) {
+		return unreachable(subject, server.Server+" "+server.Problem, server.Fix)
+	}
+	return unreachable(subject, err.Error(), "check --redis")
+}
+
+func (c *doctorCmd) print(a *app, found examined) error {
 	t := newTable(a.out, "", "WHAT", "FOUND", "NEXT")
+	if !c.JSON {
+		fmt.Fprintf(a.out, "Redis %s, key prefix %s; broker %s, topic prefix %s\n\n", named(redis.Redact, a.Redis), a.Prefix, named(brokerAddress, a.MQTT), a.TopicPrefix)
+	}
 	bad := 0
-	for _, d := range found {
+	for _, d := range found.rows {
 		if d.Grade == jobstore.Bad {
 			bad++
 		}
@@ -44,59 +129,29 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	if bad > 0 {
-		return &exitError{exitFailed, fmt.Errorf("%d of %d findings are bad", bad, len(found))}
+	if bad == 0 {
+		return nil
 	}
-	return nil
+	code := exitFailed
+	if found.silent {
+		code = exitNoAnswer
+	}
+	return &exitError{code, fmt.Errorf("%d of %d findings are bad", bad, len(found.rows))}
 }
 
-func (a *app) diagnose(ctx context.Context) ([]jobstore.Diagnosis, error) {
-	store, err := a.openStore(ctx)
-	if err != nil {
-		return nil, err
+// named is a URL as it may be shown.
+func named(show func(string) string, raw string) string {
+	if raw == "" {
+		return "(none named)"
 	}
-	defer store.Close()
-	found, err := store.Doctor(ctx)
-	if err != nil {
-		return nil, &exitError{exitNoAnswer, err}
-	}
-	conn, hangUp, err := a.dial(ctx, "takt-doctor-"+randomHex(4))
-	if err != nil {
-		return nil, err
-	}
-	defer hangUp()
-	return append(found, diagnoseBroker(conn.Facts())...), nil
+	return show(raw)
 }
 
-// diagnoseBroker judges what the broker said in CONNACK. It answered as an MQTT 5 broker, or there would be no connection.
-func diagnoseBroker(f mqtt.Facts) []jobstore.Diagnosis {
-	yes := func(subject string, has bool, missing string) jobstore.Diagnosis {
-		if has {
-			return jobstore.Diagnosis{Subject: subject, Grade: jobstore.Good, Found: "available"}
-		}
-		return jobstore.Diagnosis{Subject: subject, Grade: jobstore.Bad, Found: "not available: " + missing, Next: "allow it in the broker's settings, or use another broker"}
+// brokerAddress is the URL of a broker without user and password.
+func brokerAddress(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "(a URL that cannot be read)"
 	}
-	all := []jobstore.Diagnosis{
-		{Subject: "broker", Grade: jobstore.Good, Found: "speaks MQTT 5"},
-		yes("retained messages", f.RetainAvailable, "an MES that was away would find no results"),
-		yes("shared subscriptions", f.SharedSubscriptions, "only one instance could take commands"),
-		yes("QoS 1", f.MaximumQoS >= 1, "messages could be lost"),
-	}
-	size := jobstore.Diagnosis{Subject: "packet size", Grade: jobstore.Good, Found: "no limit"}
-	if f.MaximumPacketSize > 0 {
-		size.Found = fmt.Sprintf("at most %d bytes", f.MaximumPacketSize)
-		if f.MaximumPacketSize < 256<<10 {
-			size.Grade, size.Next = jobstore.Unsafe, "allow 256 KiB at least: the state index of a station with 1,000 job orders needs it"
-		}
-	}
-	all = append(all, size, jobstore.Diagnosis{
-		Subject: "queues", Grade: jobstore.Good, Found: "cannot be seen from outside",
-		Next: "with mosquitto set max_queued_messages 0 and max_inflight_messages 0: by default it drops what exceeds 1000, and waits for the slowest of 20; and set_tcp_nodelay true, without which each command waits 40 ms",
-	})
-	for i := range all {
-		if !strings.HasPrefix(all[i].Subject, "broker") {
-			all[i].Subject = "broker: " + all[i].Subject
-		}
-	}
-	return all
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }

@@ -111,13 +111,13 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 	if f.Comment != "" {
 		call.Comment = []isa95.LocalizedText{{Text: f.Comment}}
 	}
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
 	client, hangUp, err := a.dialMES(ctx, "takt-cli-"+randomHex(4))
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
-	defer cancel()
 	status, err := client.Call(ctx, call)
 	var refused *mes.RefusedError
 	if err != nil && !errors.As(err, &refused) {
@@ -172,22 +172,11 @@ func (a *app) dialMES(ctx context.Context, clientID string) (client *mes.Client,
 	if err := a.needMQTT(); err != nil {
 		return nil, nil, &exitError{exitUsage, err}
 	}
-	client, err = mes.New(mes.Options{MQTT: a.mqttOptions(clientID, 0, a.log), TopicPrefix: a.TopicPrefix, Source: commandLine, Log: a.log})
+	log := a.dialLog()
+	client, err = mes.New(mes.Options{MQTT: a.mqttOptions(clientID, 0, log.Logger), TopicPrefix: a.TopicPrefix, Source: commandLine, Log: log.Logger})
 	if err != nil {
 		return nil, nil, &exitError{exitUsage, err}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- client.Run(ctx) }()
-	hangUp = func() {
-		cancel()
-		<-ended
-	}
-	ready, stop := context.WithTimeout(ctx, connectTimeout)
-	defer stop()
-	if err := client.Ready(ready); err != nil {
-		hangUp()
-		return nil, nil, &exitError{exitNoAnswer, err}
-	}
-	return client, hangUp, nil
+	hangUp, err = a.connect(ctx, a.MQTT, client, log)
+	return client, hangUp, err
 }

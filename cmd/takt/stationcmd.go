@@ -38,13 +38,13 @@ func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
 	for _, w := range conf.Warnings {
 		a.log.Warn(w)
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
 	client, hangUp, err := a.dialMES(ctx, "takt-cli-"+randomHex(4))
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	sent, deliveries, err := applyConfiguration(ctx, client, conf)
 	if err != nil {
 		return err

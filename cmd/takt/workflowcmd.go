@@ -42,7 +42,7 @@ func (a *app) withWorkflowsAs(ctx context.Context, o workflow.Options, f func(*w
 	if err := a.needRedis(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	dial, cancel := context.WithTimeout(ctx, connectTimeout)
+	dial, cancel := context.WithTimeout(ctx, openTimeout)
 	o.Log = a.log
 	client, err := a.workflowClient(dial, embedded, o)
 	cancel()

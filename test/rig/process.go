@@ -88,7 +88,8 @@ func StartCommand(t testing.TB, c Command) *Process {
 	return p
 }
 
-// environment is ours without what would configure takt. The race detector shall not wait a second at the end of every process.
+// environment is ours without what would configure takt. The race detector shall not wait a second at the end of every process, and no command give up on a broker
+// because the machine is busy.
 func environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -96,7 +97,7 @@ func environment() []string {
 			env = append(env, e)
 		}
 	}
-	return append(env, "GORACE=atexit_sleep_ms=0")
+	return append(env, "GORACE=atexit_sleep_ms=0", "TAKT_CONNECT_TIMEOUT=2m")
 }
 
 // run starts the process and waits for it. The signal at our death is tied to the thread that started the process.
