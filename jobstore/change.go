@@ -135,7 +135,7 @@ func (w *writer) build() error {
 		w.c.XAdd(w.store.keys.SfcWork(), 0, "action", verb, "job_id", w.id, "scope", w.scope)
 	}
 	if w.change.Seen != nil {
-		if err := w.seen(); err != nil {
+		if err := w.store.writeSeen(w.c, w.snap, w.change.Seen); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (w *writer) expect() {
 		}
 	}
 	if w.change.Seen != nil {
-		w.c.Expect(w.snap.seenKey, nil)
+		w.snap.expectSeen(w.c)
 	}
 	if w.change.WorkMaster && w.snap.workMaster != nil {
 		w.snap.workMaster.expect(w.snap, w.c)
@@ -375,21 +375,8 @@ const mailboxTTL = recipe.MailboxHold + time.Hour
 // handled that is no longer kept.
 func (w *writer) taken() {
 	for _, ev := range w.change.Taken {
-		w.c.Set(w.store.keys.Dedupe(ev.Source, ev.ID), []byte(seenEvent), w.store.opt.ReplyRetention)
+		w.store.writeTaken(w.c, w.scope, ev.Source, ev.ID)
 	}
-}
-
-func (w *writer) seen() error {
-	value := []byte(seenEvent)
-	if reply := w.change.Seen.Reply; reply != nil {
-		text, err := reply.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		value = append([]byte(revision(w.change.Seen.Body)+seenSeparator), text...)
-	}
-	w.c.Set(w.snap.seenKey, value, w.store.opt.ReplyRetention)
-	return nil
 }
 
 // Route says which recipe an equipment command belongs to, and what its answer must carry: sfc:cmd:{id}. It does not change.

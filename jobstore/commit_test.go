@@ -83,7 +83,7 @@ func TestCommitWritesAll(t *testing.T) {
 				Work:       []string{jobstore.WorkStart}, Seen: &jobstore.Seen{Reply: &reply}, Now: now, CorrelationID: "corr", CausationID: "id-1",
 			})
 			want := []string{
-				"active-scopes set", "cededupe:3dfa73caf1240154b89fd41d54d1e0d5 string", "event:receiver:list stream",
+				"active-scopes set", "cededupe:3142031fb6296f4fb9a4c58bdeb406d4 string", "cededupe:3dfa73caf1240154b89fd41d54d1e0d5 string", "event:receiver:list stream",
 				"joborder:JO-7 string", "joborder:changes:_global stream", "joborder:changes:m42 stream", "joborder:list:m42 zset",
 				"pubidx:m42 hash", "publisher:dirty set", "sfc:work stream",
 			}
@@ -153,7 +153,8 @@ func TestCommitConflictsES26(t *testing.T) {
 			x := s.load(jobstore.Query{JobOrderID: "JO-7"}).Execution.Pause(s.Now())
 			s.do("SET", s.keys.SfcExecution("JO-7"), string(x.Encode()))
 		}},
-		{"command handled meanwhile", known, func(s *shop) { s.do("SET", s.keys.Dedupe("src", "id-1"), "1") }},
+		{"command handled meanwhile", known, func(s *shop) { s.do("SET", s.keys.Dedupe("m42", "src", "id-1"), "1") }},
+		{"command handled meanwhile by an earlier version", known, func(s *shop) { s.do("SET", s.keys.DedupeWithoutScope("src", "id-1"), "1") }},
 		{"mailbox changed meanwhile", known, func(s *shop) { s.do("SET", s.keys.SfcMailbox("m42", pullType), `{"waiting":[],"events":[]}`) }},
 		{"equipment removed meanwhile", known, func(s *shop) { s.do("SREM", s.keys.ResourceList("equipment", "m42"), "EQ-1") }},
 		{"limit reached meanwhile", known, func(s *shop) { s.move("m42", "JO-8", 0, ready); s.move("m42", "JO-9", 0, ready) }},
@@ -276,11 +277,39 @@ func TestRetentionD5(t *testing.T) {
 		snap := s.load(jobstore.Query{JobOrderID: "JO-7", Scope: "m42", Source: "src", ID: "id-1"})
 		s.commit(snap, jobstore.Change{Transition: &jobstore.Transition{Method: isa95.Clear, State: ended}, Seen: &jobstore.Seen{}})
 		eventually(t, "documents expire", func() bool {
-			return s.number("EXISTS", s.keys.JobOrder("JO-7"), s.keys.JobResponse("JO-7-response"), s.keys.SfcExecution("JO-7"), s.keys.Dedupe("src", "id-1")) == 0
+			return s.number("EXISTS", s.keys.JobOrder("JO-7"), s.keys.JobResponse("JO-7-response"), s.keys.SfcExecution("JO-7"), s.keys.Dedupe("m42", "src", "id-1")) == 0
 		})
 		s.move("m42", "JO-7", 0, ready)
 		s.wantSound()
 	})
+}
+
+// An equipment event is known by its scope, too: that of another station with the same source and id is another one. What an earlier version noted names no scope
+// and counts for each.
+func TestEventsBelongToScopes(t *testing.T) {
+	s := newShop(t)
+	event := func(scope isa95.Scope, id string) jobstore.Query {
+		return jobstore.Query{JobOrderID: "JO-7", Scope: scope, Source: "src", ID: id, Mailboxes: []string{pullType}}
+	}
+	seen := func(scope isa95.Scope, id string, want bool) {
+		t.Helper()
+		if got := s.load(event(scope, id)).Seen; got != want {
+			t.Errorf("event %s of %s: seen %v, want %v", id, scope, got, want)
+		}
+	}
+	s.commit(s.load(event("m42", "id-1")), jobstore.Change{Seen: &jobstore.Seen{}})
+	seen("m42", "id-1", true)
+	seen("m43", "id-1", false)
+	s.commit(s.load(event("m43", "id-1")), jobstore.Change{Seen: &jobstore.Seen{}})
+	seen("m43", "id-1", true)
+
+	s.commit(s.load(jobstore.Query{JobOrderID: "JO-7", Scope: "m42"}), jobstore.Change{Taken: []recipe.PullEvent{{Source: "src", ID: "id-2"}}})
+	seen("m42", "id-2", true)
+	seen("m43", "id-2", false)
+
+	s.do("SET", s.keys.DedupeWithoutScope("src", "id-3"), "1")
+	seen("m42", "id-3", true)
+	seen("m43", "id-3", true)
 }
 
 func TestReplyRetention(t *testing.T) {
@@ -288,8 +317,9 @@ func TestReplyRetention(t *testing.T) {
 	s.commit(s.load(jobstore.Query{JobOrderID: "JO-7", Scope: "m42", Source: "src", ID: "id-1"}), jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-7"}, State: ready}, Seen: &jobstore.Seen{},
 	})
-	within(t, "reply", s.number("PTTL", s.keys.Dedupe("src", "id-1")), 2*time.Hour)
-	snap := s.load(jobstore.Query{Source: "src", ID: "id-1"})
+	within(t, "reply", s.number("PTTL", s.keys.Dedupe("m42", "src", "id-1")), 2*time.Hour)
+	within(t, "reply for earlier versions", s.number("PTTL", s.keys.DedupeWithoutScope("src", "id-1")), 2*time.Hour)
+	snap := s.load(jobstore.Query{Scope: "m42", Source: "src", ID: "id-1", Mailboxes: []string{pullType}})
 	if !snap.Seen || snap.Reply != nil {
 		t.Errorf("seen %v, reply %v: an event is not answered", snap.Seen, snap.Reply)
 	}
@@ -361,12 +391,13 @@ func TestUnreadableD1(t *testing.T) {
 	s := newShop(t)
 	q := full("m42", "JO-7")
 	for key, docs := range map[string][]string{
-		s.keys.JobOrder("JO-7"):             {"", "[]", "{", `{"State":[]}`, `{"JobOrder":{},"State":[{"StateText":{"Text":"Paused"}}]}`},
-		s.keys.SfcExecution("JO-7"):         {"", "[]", "{"},
-		s.keys.JobResponse("JO-7-response"): {"", "[]", "{"},
-		s.keys.Dedupe(q.Source, q.ID):       {"", "[]", "{", "2"},
-		s.keys.SfcMailbox("m42", pullType):  {"", "5", "{"},
-		s.keys.WorkMaster("WM-1"):           {"", "[]", "{"},
+		s.keys.JobOrder("JO-7"):                   {"", "[]", "{", `{"State":[]}`, `{"JobOrder":{},"State":[{"StateText":{"Text":"Paused"}}]}`},
+		s.keys.SfcExecution("JO-7"):               {"", "[]", "{"},
+		s.keys.JobResponse("JO-7-response"):       {"", "[]", "{"},
+		s.keys.Dedupe("m42", q.Source, q.ID):      {"", "[]", "{", "2"},
+		s.keys.DedupeWithoutScope(q.Source, q.ID): {"", "[]", "{", "2"},
+		s.keys.SfcMailbox("m42", pullType):        {"", "5", "{"},
+		s.keys.WorkMaster("WM-1"):                 {"", "[]", "{"},
 	} {
 		for _, doc := range docs {
 			s.do("SET", key, doc)

@@ -28,8 +28,8 @@ type Configuration struct {
 func (s *Store) Configure(ctx context.Context, c Configuration, snap *Snapshot, seen *Seen) error {
 	w := writer{store: s, snap: snap, change: Change{Seen: seen}, c: commit.New()}
 	if seen != nil {
-		w.c.Expect(snap.seenKey, nil)
-		if err := w.seen(); err != nil {
+		snap.expectSeen(w.c)
+		if err := s.writeSeen(w.c, snap, seen); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -20,9 +19,9 @@ type Query struct {
 	Running    bool             // both are thought to be there: one command reads them, and one more if they are not
 	Response   bool             // also its response
 
-	Source, ID string // of the CloudEvent: was it seen, and what was answered
+	Source, ID string // of the CloudEvent: was it seen in the Scope, and what was answered; with Mailboxes it is an event, else a command
 
-	Scope      isa95.Scope        // for the members below
+	Scope      isa95.Scope        // for the members above and below
 	Acceptance *isa95.JobOrder    // the facts of the seven acceptance checks for this order
 	Configured bool               // with Acceptance: also whether the scope was ever configured
 	Mailboxes  []string           // TypeIds of pull events
@@ -56,7 +55,7 @@ type Snapshot struct {
 	delivered  *deliveredRead
 
 	read     map[string][]byte // key -> bytes; nil = absent
-	seenKey  string
+	seen     seenKeys
 	typeKeys map[string]string // TypeId -> key of its mailbox
 }
 
@@ -85,8 +84,7 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		})
 	}
 	if q.ID != "" {
-		snap.seenKey = s.keys.Dedupe(q.Source, q.ID)
-		get(snap.seenKey, func(doc []byte) error { return snap.decodeSeen(doc) })
+		s.loadSeen(get, snap, q)
 	}
 	if id := string(q.JobOrderID); id != "" {
 		key, execution := s.keys.JobOrder(id), s.keys.SfcExecution(id)
@@ -186,28 +184,6 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 }
 
 var errNotRunning = errors.New("jobstore: no job order, or nothing in execution")
-
-func (snap *Snapshot) decodeSeen(doc []byte) error {
-	snap.Seen = true
-	if string(doc) == seenEvent {
-		return nil
-	}
-	body, reply, ok := strings.Cut(string(doc), seenSeparator)
-	if !ok {
-		return &DocumentError{Key: snap.seenKey, Err: errors.New("has no reply")}
-	}
-	snap.SeenBody, snap.Reply = body, new(cloudevent.Event)
-	if err := snap.Reply.UnmarshalJSON([]byte(reply)); err != nil {
-		return &DocumentError{Key: snap.seenKey, Err: err}
-	}
-	return nil
-}
-
-// seenEvent is the value kept for an event that is not answered.
-const seenEvent = "1"
-
-// seenSeparator stands between the revision of a command's body and the reply that was given.
-const seenSeparator = " "
 
 // loader collects reads and sends them as one pipeline.
 type loader struct {

@@ -7,6 +7,7 @@
 package keys
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 
@@ -64,13 +65,29 @@ func (k Keys) ResourceList(kind, scope string) string { // kind: equipment, mate
 
 // Commands seen, with the replies given.
 
-// Dedupe is the key of one CloudEvent: BLAKE2b with a digest of 16 bytes over "source:id" (spec/machinery-jobs 3.7).
-func (k Keys) Dedupe(source, id string) string {
-	h, err := blake2b.New(16, nil)
+// Dedupe is the key of one CloudEvent of a scope: keyed BLAKE2b with a digest of 16 bytes over scope, source and id, each after its length as a varint, so that
+// no two of them have one key.
+func (k Keys) Dedupe(scope, source, id string) string {
+	var text []byte
+	for _, part := range []string{scope, source, id} {
+		text = binary.AppendUvarint(text, uint64(len(part)))
+		text = append(text, part...)
+	}
+	return k.dedupe([]byte("scope source id"), text)
+}
+
+// DedupeWithoutScope is the key that earlier versions use: BLAKE2b with a digest of 16 bytes over "source:id" (spec/machinery-jobs 3.7). Events of different scopes may
+// have the same one.
+func (k Keys) DedupeWithoutScope(source, id string) string {
+	return k.dedupe(nil, []byte(source+":"+id))
+}
+
+func (k Keys) dedupe(secret, text []byte) string {
+	h, err := blake2b.New(16, secret)
 	if err != nil {
 		panic(err) // 16 is a valid digest length
 	}
-	h.Write([]byte(source + ":" + id))
+	h.Write(text)
 	return k.key("cededupe", hex.EncodeToString(h.Sum(nil)))
 }
 

@@ -32,7 +32,7 @@ func All() []Pattern {
 		{"physicalasset:list:{scope}", "set", "jobstore", "until deleted", "physical asset ids"},
 		{"jobacceptance:{scope}", "string", "jobstore", "until deleted", "MaxDownloadableJobOrders of one scope"},
 		{"configured-scopes", "set", "jobstore", "stays", "scopes that were ever configured"},
-		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event"},
+		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event, by scope, source and id; beside it the same by source and id for earlier versions"},
 		{"event:receiver:list", "stream", "jobstore", "entry leaves once the broker has it", "status events to send"},
 		{"event:responder:list", "stream", "jobstore", "entry leaves once the broker has it", "status events with a job response to send"},
 		{"sfc:work", "stream", "jobstore", "entry leaves with its effect", "work for the recipe engine: action, job_id, scope"},
