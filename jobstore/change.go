@@ -272,7 +272,7 @@ func (w *writer) changed(changeType string) {
 }
 
 // statusEvent puts the event of a transition into the outbox, so that it is sent if and only if the change was
-// written (E-S19). An event with a response has a stream of its own.
+// written (E-S19).
 func (w *writer) statusEvent() error {
 	data, err := isa95.Marshal(isa95.StatusEvent{JobOrder: w.order, JobResponse: w.change.Response, JobState: w.state.Elements()})
 	if err != nil {
@@ -289,11 +289,7 @@ func (w *writer) statusEvent() error {
 	if err != nil {
 		return err
 	}
-	stream := w.store.keys.EventReceiver()
-	if w.change.Response != nil {
-		stream = w.store.keys.EventResponder()
-	}
-	w.c.XAdd(stream, 0, "scope", w.scope, "job_order_id", w.id, "event", string(text))
+	w.c.XAdd(w.store.keys.EventReceiver(), 0, "scope", w.scope, "job_order_id", w.id, "event", string(text))
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (s *Store) Lease(ctx context.Context, role string, ttl time.Duration, hold 
 
 // take asks for the lease until it has it, or ctx ends.
 func (s *Store) take(ctx context.Context, role string, ttl time.Duration) (*Lease, error) {
-	l := &Lease{Key: s.leaseKey(role), Token: uuid.NewString()}
+	l := &Lease{Key: s.leaseKey(role), Token: s.opt.Instance + " " + uuid.NewString()} // the name is for people
 	pause := min(max(ttl/20, 10*time.Millisecond), 250*time.Millisecond)
 	away := false
 	for {

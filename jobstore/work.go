@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
@@ -105,21 +104,6 @@ func (s *Store) RunOutbox(ctx context.Context, slots int, open func() bool, send
 				return stream.Ack, nil
 			}
 			return stream.Ack, s.suspected(ctx, e, send(ctx, command))
-		},
-		Transient: func(err error) bool { return !errors.Is(err, ErrUnusable) },
-	})
-}
-
-// RunEvents hands the status events of the outboxes to send, up to slots at once, as RunOutbox does.
-func (s *Store) RunEvents(ctx context.Context, slots int, send func(context.Context, isa95.Scope, cloudevent.Event) error) error {
-	return s.run(ctx, &stream.Group{
-		Streams: []string{s.keys.EventReceiver(), s.keys.EventResponder()}, Name: groupEvents, Slots: slots,
-		Handle: func(ctx context.Context, e *stream.Entry) (stream.Result, error) {
-			var event cloudevent.Event
-			if err := json.Unmarshal([]byte(e.Fields["event"]), &event); err != nil {
-				return stream.Ack, fmt.Errorf("%w: %w", ErrUnusable, err)
-			}
-			return stream.Ack, s.suspected(ctx, e, send(ctx, isa95.Scope(e.Fields["scope"]), event))
 		},
 		Transient: func(err error) bool { return !errors.Is(err, ErrUnusable) },
 	})

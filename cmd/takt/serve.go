@@ -194,7 +194,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 		p.metrics.Gauge("takt_publisher_topics", "Order and result topics written or deleted.", func() float64 { return float64(pub.Stats().Topics) })
 		p.metrics.Gauge("takt_publisher_refused", "Messages that the broker refused.", func() float64 { return float64(pub.Stats().Refused) })
 	}
-	events := jobcontrol.EventSender{Store: p.store, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
+	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
 	report["status events"] = events.Run
 	if p.sc.HTTP != "" {
 		report["http"] = p.web().Run

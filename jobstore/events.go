@@ -1,0 +1,537 @@
+package jobstore
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/isa95"
+)
+
+//go:embed sent.lua
+var sentLua string
+
+var sentScript = script.New("jobstore/sent", sentLua)
+
+// RoleEvents is the role of the one process that sends the status events.
+const RoleEvents = "events"
+
+// Limits of what one sender of events holds in memory, and of its calls.
+const (
+	eventWindow = 1024     // entries
+	eventBytes  = 16 << 20 // of all entries together, about
+	eventRead   = 256      // entries of one read, of each stream
+	eventDelete = 256      // entries of one deletion
+	eventLinger = 5 * time.Millisecond
+	eventBlock  = time.Second      // a read waits so long for entries
+	eventGrace  = 10 * time.Second // a stop waits so long for the events under way
+)
+
+// errBrokerAway ends a term of the sender that has had no broker for as long as its lease: another process may have one.
+var errBrokerAway = errors.New("jobstore: the broker is away")
+
+// RunEvents hands the status events of the outbox to send, or stands by while another process does, until ctx ends. One process of the
+// installation sends, under a lease that lasts Options.WorkerTTL. Events of one job order are sent one after the other, in the order of
+// their commits; of different job orders up to slots at once.
+//
+// An event leaves the outbox after send has returned nil, and not before: if the process dies in between, the next one sends it once
+// more, under the same id. ErrUnusable makes it a dead letter; any other error makes it be tried again, and only its job order waits.
+// ready waits for the broker; while it has none for longer than the lease lasts, another process gets the role. nil = it always has.
+//
+// RunEvents returns nil once the events under way are sent, or 10 s after ctx has ended. No state of Redis ends it.
+func (s *Store) RunEvents(ctx context.Context, slots int, ready func(context.Context) error, send func(context.Context, isa95.Scope, cloudevent.Event) error) error {
+	if ready == nil {
+		ready = func(context.Context) error { return nil }
+	}
+	sender := &eventSender{store: s, slots: max(slots, 1), ready: ready, send: send, sent: make(map[outboxEntry]string)}
+	for {
+		if err := ready(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("jobstore: status events: %w", err)
+		}
+		err := s.Lease(ctx, RoleEvents, s.opt.WorkerTTL, func(ctx context.Context, l *Lease) error {
+			return newEventTerm(sender, l).run(ctx)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !errors.Is(err, errBrokerAway):
+			return err
+		}
+		s.log.Warn("jobstore: the broker is away; another instance may send status events meanwhile")
+	}
+}
+
+// eventSender is what outlives a term.
+type eventSender struct {
+	store *Store
+	slots int
+	ready func(context.Context) error
+	send  func(context.Context, isa95.Scope, cloudevent.Event) error
+
+	// What the broker has, and what may be in the outbox still, for the deletion failed with the lease: entry -> id of the event. It is
+	// not sent again. Guarded by eventTerm.mu of the one term there is.
+	sent map[outboxEntry]string
+}
+
+type outboxEntry struct{ stream, id string }
+
+// outboxEvent is one entry of the outbox in memory.
+type outboxEvent struct {
+	outboxEntry
+	fields map[string]string
+	bytes  int
+	tries  int
+}
+
+func (e *outboxEvent) order() string { return e.fields["job_order_id"] }
+
+func (e *outboxEvent) decode() (event cloudevent.Event, err error) {
+	if err := json.Unmarshal([]byte(e.fields["event"]), &event); err != nil {
+		return event, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return event, nil
+}
+
+// eventTerm is one time of holding the lease.
+//
+//	read ──► one lane for each job order ──► at most slots sends ──► delete, many at once
+type eventTerm struct {
+	*eventSender
+	lease *Lease
+	stop  context.CancelFunc // of reading and of beginning to send
+	lanes sync.WaitGroup
+	slot  chan struct{}     // one for each send under way
+	freed chan struct{}     // there is room for more entries
+	done  chan *outboxEvent // to be deleted
+
+	mu      sync.Mutex
+	err     error                     // why the term ends by itself
+	waiting map[string][]*outboxEvent // by job order, without the one under way; there as long as the lane runs
+	held    int                       // entries read and not deleted
+	bytes   int
+	read    int // entries ever read
+	size    int // bytes of them
+}
+
+func newEventTerm(s *eventSender, l *Lease) *eventTerm {
+	return &eventTerm{
+		eventSender: s, lease: l, slot: make(chan struct{}, s.slots), freed: make(chan struct{}, 1),
+		done: make(chan *outboxEvent, 2*eventWindow), waiting: make(map[string][]*outboxEvent),
+	}
+}
+
+// run sends until ctx ends, the lease is lost, or the broker is away for long.
+func (t *eventTerm) run(ctx context.Context) error {
+	ctx, t.stop = context.WithCancel(ctx)
+	defer t.stop()
+	// work outlives ctx, so that events under way are finished, but not the lease.
+	work, cancel := context.WithCancel(t.lease.Context())
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		_ = sleep(work, eventGrace)
+		cancel()
+	})()
+	var deleter sync.WaitGroup
+	deleter.Go(func() { t.deleteSent(work) })
+	t.readOutbox(ctx, work)
+	t.lanes.Wait()
+	close(t.done)
+	deleter.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// fail ends the term.
+func (t *eventTerm) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+	}
+	t.stop()
+}
+
+// readOutbox reads entries and puts them into their lanes until ctx ends. Whenever nothing is held it begins with the first entry there
+// is: so nothing is passed over, whatever the store lost and whatever ids it gives.
+func (t *eventTerm) readOutbox(ctx, work context.Context) {
+	s, wait := t.store, retryPause{}
+	cursors, dropGroups := make(map[string]string), time.Time{}
+	for ctx.Err() == nil {
+		count, head := t.room()
+		if count == 0 {
+			select {
+			case <-t.freed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if head {
+			clear(cursors)
+		}
+		events, err := s.outboxEvents(ctx, cursors, count)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.log.Warn("jobstore: status events wait", "err", s.alarm.Note(err))
+			_ = sleep(ctx, wait.next())
+			continue
+		}
+		wait = retryPause{}
+		t.take(ctx, work, events)
+		if head && len(events) == 0 {
+			t.mu.Lock()
+			clear(t.sent)
+			t.mu.Unlock()
+			if time.Now().After(dropGroups) {
+				again := time.Hour
+				if !s.dropEventGroups(ctx) {
+					again = 10 * time.Second
+				}
+				dropGroups = time.Now().Add(again)
+			}
+		}
+	}
+}
+
+// eventOutboxes are the stream that events are written to, and the one that older builds write those with a response to.
+func (s *Store) eventOutboxes() []string {
+	return []string{s.keys.EventReceiver(), s.keys.EventResponder()}
+}
+
+// room is how many entries of each stream may be read now, and whether nothing is held.
+func (t *eventTerm) room() (count int, head bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	count = min(eventRead, eventWindow-t.held)
+	if t.bytes > 0 || t.size > 0 {
+		each := max(t.size/max(t.read, 1), 1)
+		count = min(count, max(1, (eventBytes-t.bytes)/each))
+	}
+	if t.bytes >= eventBytes {
+		count = 0
+	}
+	return max(count, 0), t.held == 0
+}
+
+// outboxEvents waits for entries after the cursors, at most count of each stream, and moves the cursors. They come in the order of their
+// commits.
+func (s *Store) outboxEvents(ctx context.Context, cursors map[string]string, count int) ([]*outboxEvent, error) {
+	// No deadline, but an end: see PublishedChanges.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(eventBlock+answerTimeout, func() { cancel(context.DeadlineExceeded) }).Stop()
+	streams := s.eventOutboxes()
+	from := make([]string, len(streams))
+	for i, name := range streams {
+		from[i] = cmp.Or(cursors[name], "0-0")
+	}
+	read, err := s.rdb.Do(ctx, s.rdb.B().Xread().Count(int64(count)).Block(eventBlock.Milliseconds()).Streams().Key(streams...).Id(from...).Build()).AsXRead()
+	if err != nil {
+		if rueidis.IsRedisNil(err) {
+			return nil, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("jobstore: read status events: %w", err)
+	}
+	last := "" // what comes later in another stream is not in order yet
+	for _, entries := range read {
+		if n := len(entries); n >= count && (last == "" || stream.Before(entries[n-1].ID, last)) {
+			last = entries[n-1].ID
+		}
+	}
+	var events []*outboxEvent
+	for name, entries := range read {
+		for _, e := range entries {
+			if last != "" && stream.Before(last, e.ID) {
+				break
+			}
+			events = append(events, &outboxEvent{outboxEntry: outboxEntry{name, e.ID}, fields: e.FieldValues, bytes: len(e.FieldValues["event"])})
+			cursors[name] = e.ID
+		}
+	}
+	slices.SortStableFunc(events, func(a, b *outboxEvent) int {
+		switch {
+		case stream.Before(a.id, b.id):
+			return -1
+		case stream.Before(b.id, a.id):
+			return 1
+		}
+		return cmp.Compare(a.stream, b.stream)
+	})
+	return events, nil
+}
+
+// take puts events into their lanes.
+func (t *eventTerm) take(ctx, work context.Context, events []*outboxEvent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	mixed := false
+	for _, e := range events {
+		t.held++
+		t.bytes += e.bytes
+		t.read++
+		t.size += e.bytes
+		if id, ok := t.sent[e.outboxEntry]; ok {
+			if event, err := e.decode(); err == nil && event.ID == id {
+				t.done <- e
+				continue
+			}
+		}
+		order := e.order()
+		lane, runs := t.waiting[order]
+		t.waiting[order] = append(lane, e)
+		mixed = mixed || e.stream != events[0].stream
+		if !runs {
+			t.lanes.Go(func() { t.lane(ctx, work, order) })
+		}
+	}
+	if mixed { // ids of two streams may be equal
+		for _, e := range events {
+			bySequence(t.waiting[e.order()])
+		}
+	}
+}
+
+// bySequence puts events of one job order in order if all of them are numbered.
+func bySequence(events []*outboxEvent) {
+	numbers := make(map[*outboxEvent]string, len(events))
+	for _, e := range events {
+		event, err := e.decode()
+		if numbers[e] = event.Extensions["sequence"]; err != nil || numbers[e] == "" {
+			return
+		}
+	}
+	slices.SortStableFunc(events, func(a, b *outboxEvent) int { return strings.Compare(numbers[a], numbers[b]) })
+}
+
+// lane sends the events of one job order, one after the other, until there is none or ctx ends.
+func (t *eventTerm) lane(ctx, work context.Context, order string) {
+	for {
+		t.mu.Lock()
+		if len(t.waiting[order]) == 0 || ctx.Err() != nil {
+			delete(t.waiting, order)
+			t.mu.Unlock()
+			return
+		}
+		e := t.waiting[order][0]
+		t.waiting[order] = t.waiting[order][1:]
+		t.mu.Unlock()
+		for wait := (retryPause{}); !t.handle(ctx, work, e); {
+			if sleep(ctx, wait.next()) != nil {
+				break
+			}
+		}
+	}
+}
+
+// handle tries to send one event. False: it is to be tried again.
+func (t *eventTerm) handle(ctx, work context.Context, e *outboxEvent) bool {
+	event, err := e.decode()
+	if err == nil {
+		select {
+		case t.slot <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+		if ctx.Err() == nil && t.lease.Valid() { // a process that slept past its lease sends nothing
+			err = t.send(work, isa95.Scope(e.fields["scope"]), event)
+		} else {
+			err = ErrLeaseLost
+		}
+		<-t.slot
+	}
+	switch {
+	case err == nil:
+		t.mu.Lock()
+		t.sent[e.outboxEntry] = event.ID
+		t.mu.Unlock()
+		t.done <- e
+		return true
+	case errors.Is(err, ErrLeaseLost):
+		if ctx.Err() == nil {
+			t.fail(err)
+		}
+		return false
+	case errors.Is(err, ErrUnusable):
+		return t.bury(work, e, err)
+	case ctx.Err() != nil:
+		return false
+	}
+	t.store.observeEvents(stream.Retried, 1)
+	if e.tries++; e.tries == 1 {
+		t.store.log.Warn("jobstore: a status event waits to be sent again", "job", e.order(), "entry", e.id, "err", err)
+	}
+	wait, cancel := context.WithTimeout(ctx, t.store.opt.WorkerTTL)
+	defer cancel()
+	if t.ready(wait) != nil && ctx.Err() == nil {
+		t.fail(errBrokerAway)
+	}
+	return false
+}
+
+// bury makes an event a dead letter. False: it is to be tried again.
+func (t *eventTerm) bury(work context.Context, e *outboxEvent, why error) bool {
+	s, text := t.store, strings.ToValidUTF8(why.Error(), "")
+	letters := s.keys.DeadLetter(e.stream)
+	fields := []string{
+		"dead-reason", "failed", "dead-error", text[:min(len(text), 2048)], "dead-stream", e.stream, "dead-id", e.id, "dead-group", groupEvents,
+		"dead-deliveries", "1", "dead-failures", strconv.Itoa(e.tries + 1), "dead-at", time.Now().UTC().Format(time.RFC3339),
+	}
+	for name, value := range e.fields {
+		fields = append(fields, name, value)
+	}
+	c := commit.New()
+	c.Expect(t.lease.Key, []byte(t.lease.Token))
+	c.XAdd(letters, 0, fields...)
+	c.XDel(e.stream, e.id)
+	_, err := c.Run(work, s.rdb)
+	switch {
+	case errors.Is(err, ErrConflict):
+		t.fail(ErrLeaseLost)
+		return false
+	case err != nil:
+		s.log.Warn("jobstore: a status event cannot be moved to the dead letters", "entry", e.id, "err", s.alarm.Note(err))
+		return false
+	}
+	s.log.Error("jobstore: status event moved to the dead letters", "entry", e.id, "dead_letters", letters, "err", why)
+	s.observeEvents(stream.Dead, 1)
+	t.deleted(e)
+	return true
+}
+
+// deleteSent deletes what the broker has, until nothing more comes.
+func (t *eventTerm) deleteSent(work context.Context) {
+	for first := range t.done {
+		batch, more := []*outboxEvent{first}, time.NewTimer(eventLinger)
+	collect:
+		for len(batch) < eventDelete {
+			select {
+			case e, ok := <-t.done:
+				if !ok {
+					break collect
+				}
+				batch = append(batch, e)
+			case <-more.C:
+				break collect
+			}
+		}
+		more.Stop()
+		for wait := (retryPause{}); work.Err() == nil && !t.deleteBatch(work, batch); {
+			_ = sleep(work, wait.next())
+		}
+	}
+}
+
+func (t *eventTerm) deleteBatch(work context.Context, batch []*outboxEvent) bool {
+	outboxes := t.store.eventOutboxes()
+	ids := make(map[string][]string, len(outboxes))
+	for _, e := range batch {
+		ids[e.stream] = append(ids[e.stream], e.id)
+	}
+	args := []string{t.lease.Token, strconv.Itoa(len(ids[outboxes[0]]))}
+	args = append(append(args, ids[outboxes[0]]...), ids[outboxes[1]]...)
+	kept, err := sentScript.Run(work, t.store.rdb, []string{t.lease.Key, outboxes[0], outboxes[1]}, args...).AsBool()
+	switch {
+	case err != nil:
+		if work.Err() == nil {
+			t.store.log.Warn("jobstore: sent status events cannot be deleted", "events", len(batch), "err", t.store.alarm.Note(err))
+		}
+		return false
+	case !kept:
+		t.fail(ErrLeaseLost)
+		return true // the next holder deletes them
+	}
+	t.store.observeEvents(stream.Handled, len(batch))
+	t.deleted(batch...)
+	return true
+}
+
+// deleted makes room.
+func (t *eventTerm) deleted(events ...*outboxEvent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range events {
+		delete(t.sent, e.outboxEntry)
+		t.held--
+		t.bytes -= e.bytes
+	}
+	select {
+	case t.freed <- struct{}{}:
+	default:
+	}
+}
+
+// dropEventGroups removes the consumer groups by which older builds read the outbox, once none of them lives: what they had taken and not
+// sent is sent by this build, and stays pending in their groups otherwise. An older build that starts later makes its group again. It
+// returns whether no group is left.
+func (s *Store) dropEventGroups(ctx context.Context) (gone bool) {
+	gone = true
+	for _, name := range s.eventOutboxes() {
+		consumers, err := s.rdb.Do(ctx, s.rdb.B().XinfoConsumers().Key(name).Group(groupEvents).Build()).ToArray()
+		if err != nil {
+			continue // there is none
+		}
+		ids := make([]string, 0, len(consumers))
+		for _, c := range consumers {
+			info, err := c.AsMap()
+			if err != nil {
+				return false
+			}
+			name := info["name"]
+			id, err := name.ToString()
+			if err != nil {
+				return false
+			}
+			ids = append(ids, id)
+		}
+		living, err := stream.Living(ctx, s.rdb, s.keys, ids)
+		if err != nil || slices.ContainsFunc(ids, func(id string) bool { return living[id] }) {
+			gone = false
+			continue
+		}
+		if err := s.rdb.Do(ctx, s.rdb.B().XgroupDestroy().Key(name).Group(groupEvents).Build()).Error(); err != nil {
+			s.log.Debug("jobstore: the consumer group of an older build stays", "stream", name, "err", err)
+			gone = false
+		}
+	}
+	return gone
+}
+
+func (s *Store) observeEvents(o stream.Outcome, n int) {
+	if s.opt.Observe != nil {
+		s.opt.Observe(groupEvents, string(o), n)
+	}
+}
+
+// retryPause gives growing pauses with jitter, 50 ms to 5 s. The zero value is ready.
+type retryPause struct{ n int }
+
+func (p *retryPause) next() time.Duration {
+	d := min(50*time.Millisecond<<p.n, 5*time.Second)
+	if d < 5*time.Second {
+		p.n++
+	}
+	return d/2 + rand.N(d/2+1)
+}

@@ -1,0 +1,378 @@
+package jobstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// arrivals are the status events of job orders in the order of their arrival, repeats left out.
+type arrivals struct {
+	mu     sync.Mutex
+	seen   map[string]bool // ids of events
+	orders map[isa95.JobOrderID][]cloudevent.Event
+	all    int
+	times  int // repeats included
+}
+
+func newArrivals() *arrivals {
+	return &arrivals{seen: make(map[string]bool), orders: make(map[isa95.JobOrderID][]cloudevent.Event)}
+}
+
+func (a *arrivals) take(e cloudevent.Event) {
+	id := orderOf(e)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.times++
+	if a.seen[e.ID] {
+		return
+	}
+	a.seen[e.ID] = true
+	a.orders[id] = append(a.orders[id], e)
+	a.all++
+}
+
+func (a *arrivals) number() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all
+}
+
+// check wants each order to have come with numbers from 1 to perOrder, and times that do not fall.
+func (a *arrivals) check(t testing.TB, orders, perOrder int) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.orders) != orders {
+		t.Errorf("events of %d orders came, want %d", len(a.orders), orders)
+	}
+	for id, events := range a.orders {
+		if len(events) != perOrder {
+			t.Errorf("%s: %d events, want %d", id, len(events), perOrder)
+		}
+		for i, e := range events {
+			if want := fmt.Sprintf("%010d", i+1); e.Extensions["sequence"] != want {
+				t.Errorf("%s: event %d has sequence %s, all: %v", id, i+1, e.Extensions["sequence"], sequences(events))
+				break
+			}
+			if i > 0 && e.RecordedTime < events[i-1].RecordedTime {
+				t.Errorf("%s: recordedtime falls from %s to %s", id, events[i-1].RecordedTime, e.RecordedTime)
+			}
+		}
+	}
+}
+
+func orderOf(e cloudevent.Event) isa95.JobOrderID {
+	var told isa95.StatusEvent
+	if err := isa95.Unmarshal(e.Data, &told); err != nil || told.JobOrder == nil {
+		panic(fmt.Sprintf("no status event: %s", e.Data))
+	}
+	return isa95.JobOrderID(told.JobOrder.JobOrderID)
+}
+
+var life = []isa95.State{released, running, completed, ended} // of an order
+
+// lives takes the orders through all states, the changes of each alternately by the shops.
+func lives(orders int, shops ...*shop) {
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := worker; i < orders; i += 8 {
+				for at, state := range life {
+					shops[(i+at)%len(shops)].move("m42", isa95.JobOrderID(fmt.Sprintf("JO-%d", i)), 0, state)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// sending runs the sender of events of s until stop.
+func (s *shop) sending(slots int, ready func(context.Context) error, send func(context.Context, cloudevent.Event) error) (stop func()) {
+	return s.live(func(ctx context.Context) error {
+		return s.RunEvents(ctx, slots, ready, func(ctx context.Context, _ isa95.Scope, e cloudevent.Event) error { return send(ctx, e) })
+	})
+}
+
+// The events of an order leave one after the other, in the order of its changes, whichever of two instances made them and whatever the
+// broker does; those of different orders leave side by side.
+func TestEventsOfAnOrderLeaveInOrder(t *testing.T) {
+	const orders = 300
+	srv := testenv.Redis(t)
+	one := openShop(t, srv, jobstore.Options{})
+	other := openShop(t, srv, jobstore.Options{Prefix: one.keys.Prefix()})
+	var (
+		came   = newArrivals()
+		mu     sync.Mutex
+		on     = make(map[isa95.JobOrderID]bool) // an event of it is under way
+		most   int
+		sender = make(map[*shop]bool)
+	)
+	for _, s := range []*shop{one, other} {
+		s.sending(16, nil, func(_ context.Context, e cloudevent.Event) error {
+			id := orderOf(e)
+			mu.Lock()
+			if on[id] {
+				t.Errorf("two events of %s are under way", id)
+			}
+			on[id], sender[s] = true, true
+			most = max(most, len(on))
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				delete(on, id)
+				mu.Unlock()
+			}()
+			time.Sleep(rand.N(time.Millisecond)) // the way to the broker
+			if rand.N(50) == 0 {
+				return errors.New("the acknowledgement is lost")
+			}
+			came.take(e)
+			return nil
+		})
+	}
+	lives(orders, one, other)
+	one.wantEmpty(one.keys.EventReceiver())
+	came.check(t, orders, len(life))
+	mu.Lock()
+	defer mu.Unlock()
+	if most < 8 || most > 16 {
+		t.Errorf("at most %d events were under way together, want up to 16", most)
+	}
+	if len(sender) != 1 {
+		t.Errorf("%d instances sent", len(sender))
+	}
+	if came.times != came.all {
+		t.Errorf("%d events were sent %d times", came.all, came.times)
+	}
+}
+
+// When the instance that sends is cut off from Redis, another one goes on as soon as the lease has expired. What the first one sent and
+// could not delete comes once more, under the same id, and no event after it comes before.
+func TestEventsWhenTheSenderIsCutOff(t *testing.T) {
+	const orders = 50
+	srv := testenv.Redis(t)
+	proxy := testenv.CountingProxy(t, srv.URL)
+	first := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 500 * time.Millisecond})
+	other := openShop(t, srv, jobstore.Options{Prefix: first.keys.Prefix(), WorkerTTL: 500 * time.Millisecond})
+	came := newArrivals()
+	sent := make(chan struct{})
+	var once sync.Once
+	firstStops := first.sending(8, nil, func(_ context.Context, e cloudevent.Event) error {
+		came.take(e)
+		if came.number() == 20 {
+			proxy.Stall(true)
+			once.Do(func() { close(sent) })
+		}
+		return nil
+	})
+	eventually(t, "the lease", func() bool { return first.number("EXISTS", first.keys.Lease(jobstore.RoleEvents)) == 1 })
+	other.sending(8, nil, func(_ context.Context, e cloudevent.Event) error { came.take(e); return nil })
+	lives(orders, other)
+	receive(t, "events by the first instance", sent)
+	other.wantEmpty(other.keys.EventReceiver())
+	proxy.Stall(false)
+	came.check(t, orders, len(life))
+	if repeats := came.times - came.all; repeats > 40 {
+		t.Errorf("%d of %d events came twice", repeats, came.all)
+	}
+	firstStops()
+}
+
+// While Redis is away nothing is sent twice by the instance that sent it: it remembers what it could not delete.
+func TestEventsAreNotRepeatedAfterAnOutage(t *testing.T) {
+	srv := testenv.Redis(t)
+	proxy := testenv.CountingProxy(t, srv.URL)
+	s := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 300 * time.Millisecond})
+	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix()})
+	lives(10, other)
+	came := newArrivals()
+	s.sending(4, nil, func(_ context.Context, e cloudevent.Event) error {
+		came.take(e)
+		if came.number() == 1 {
+			proxy.Stall(true)
+		}
+		return nil
+	})
+	eventually(t, "the end of the lease", func() bool {
+		return came.number() > 0 && other.number("EXISTS", other.keys.Lease(jobstore.RoleEvents)) == 0
+	})
+	if n := other.number("XLEN", other.keys.EventReceiver()); n != 40 {
+		t.Errorf("%d events in the outbox, want 40: the test cuts Redis off too late", n)
+	}
+	proxy.Stall(false)
+	other.wantEmpty(other.keys.EventReceiver())
+	came.check(t, 10, len(life))
+	if came.times != 40 {
+		t.Errorf("40 events were sent %d times", came.times)
+	}
+}
+
+// An instance without a broker leaves the role to one that has it.
+func TestEventsWhenTheBrokerIsAway(t *testing.T) {
+	srv := testenv.Redis(t)
+	s := openShop(t, srv, jobstore.Options{WorkerTTL: 200 * time.Millisecond})
+	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix(), WorkerTTL: 200 * time.Millisecond})
+	var away sync.Once
+	down := make(chan struct{})
+	came := newArrivals()
+	s.sending(4, func(ctx context.Context) error {
+		select {
+		case <-down:
+			<-ctx.Done()
+			return ctx.Err()
+		default:
+			return nil
+		}
+	}, func(context.Context, cloudevent.Event) error {
+		away.Do(func() { close(down) })
+		return errors.New("no connection")
+	})
+	eventually(t, "the lease", func() bool { return s.number("EXISTS", s.keys.Lease(jobstore.RoleEvents)) == 1 })
+	other.sending(4, nil, func(_ context.Context, e cloudevent.Event) error { came.take(e); return nil })
+	lives(5, s)
+	receive(t, "a try without broker", down)
+	s.wantEmpty(s.keys.EventReceiver())
+	came.check(t, 5, len(life))
+}
+
+// An event that the broker refuses holds up those of its order alone, many of them.
+func TestRefusedEventHoldsUpItsOrderAlone(t *testing.T) {
+	s := newShop(t)
+	lives(100, s)
+	came := newArrivals()
+	var mu sync.Mutex
+	refuse := true
+	s.sending(4, nil, func(_ context.Context, e cloudevent.Event) error {
+		id := orderOf(e)
+		mu.Lock()
+		defer mu.Unlock()
+		if refuse && strings.HasSuffix(string(id), "7") {
+			return errors.New("not authorized")
+		}
+		came.take(e)
+		return nil
+	})
+	eventually(t, "all events of the others", func() bool { return came.number() == 90*len(life) })
+	mu.Lock()
+	refuse = false
+	mu.Unlock()
+	s.wantEmpty(s.keys.EventReceiver())
+	came.check(t, 100, len(life))
+}
+
+// What can never be sent becomes a dead letter and leaves the lane to what follows.
+func TestUnusableEventIsADeadLetter(t *testing.T) {
+	s := newShop(t)
+	outbox := s.keys.EventReceiver()
+	s.do("XADD", outbox, "*", "scope", "m42", "job_order_id", "JO-0", "event", "{")
+	lives(1, s)
+	came := newArrivals()
+	s.sending(4, nil, func(_ context.Context, e cloudevent.Event) error {
+		if e.Extensions["sequence"] == "0000000002" {
+			return fmt.Errorf("%w: too large for the broker", jobstore.ErrUnusable)
+		}
+		came.take(e)
+		return nil
+	})
+	s.wantEmpty(outbox)
+	if got := fmt.Sprint(sequences(came.orders["JO-0"])); got != "[0000000001 0000000003 0000000004]" {
+		t.Errorf("sent %s", got)
+	}
+	letters, err := s.do("XRANGE", s.keys.DeadLetter(outbox), "-", "+").AsXRange()
+	if err != nil || len(letters) != 2 {
+		t.Fatalf("%d dead letters, %v", len(letters), err)
+	}
+	for i, want := range []string{"unexpected end of JSON", "too large for the broker"} {
+		f := letters[i].FieldValues
+		if !strings.Contains(f["dead-error"], want) || f["job_order_id"] != "JO-0" || f["dead-stream"] != outbox || f["scope"] != "m42" {
+			t.Errorf("dead letter %v", f)
+		}
+	}
+}
+
+// What an older build wrote, into two streams, and what one had taken when it died, is sent in order, and nothing of it is left.
+func TestEventsOfAnOlderBuild(t *testing.T) {
+	s := newShop(t)
+	const group, orders = "event-publisher", 20
+	lives(orders, s)
+	entries, err := s.do("XRANGE", s.keys.EventReceiver(), "-", "+").AsXRange()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries { // events with a response were in a stream of their own
+		if strings.Contains(e.FieldValues["event"], `"JobResponse"`) {
+			s.do("XDEL", s.keys.EventReceiver(), e.ID)
+			s.do("XADD", s.keys.EventResponder(), e.ID, "scope", "m42", "job_order_id", e.FieldValues["job_order_id"], "event", e.FieldValues["event"])
+		}
+	}
+	if n := s.number("XLEN", s.keys.EventResponder()); n != orders {
+		t.Fatalf("%d events with a response", n)
+	}
+	for _, stream := range []string{s.keys.EventReceiver(), s.keys.EventResponder()} {
+		s.do("XGROUP", "CREATE", stream, group, "0")
+		s.do("XREADGROUP", "GROUP", group, "dead", "COUNT", "5", "STREAMS", stream, ">")
+	}
+	living := "old-1"
+	s.do("XREADGROUP", "GROUP", group, living, "COUNT", "1", "STREAMS", s.keys.EventReceiver(), ">")
+	s.do("SET", s.keys.Worker(living), "token")
+	came := newArrivals()
+	send := func(_ context.Context, e cloudevent.Event) error { came.take(e); return nil }
+	stop := s.sending(8, nil, send)
+	for _, stream := range []string{s.keys.EventReceiver(), s.keys.EventResponder()} {
+		eventually(t, "an empty outbox", func() bool { return s.number("XLEN", stream) == 0 })
+	}
+	came.check(t, orders, len(life))
+	eventually(t, "no group where no older build lives", func() bool {
+		groups, err := s.do("XINFO", "GROUPS", s.keys.EventResponder()).ToArray()
+		return err == nil && len(groups) == 0
+	})
+	stop()
+	if groups, err := s.do("XINFO", "GROUPS", s.keys.EventReceiver()).ToArray(); err != nil || len(groups) != 1 {
+		t.Errorf("the group of an older build that lives: %v, %v", groups, err)
+	}
+	s.do("DEL", s.keys.Worker(living))
+	s.sending(8, nil, send)
+	eventually(t, "no group", func() bool {
+		groups, err := s.do("XINFO", "GROUPS", s.keys.EventReceiver()).ToArray()
+		return err == nil && len(groups) == 0
+	})
+}
+
+// Reads and deletions are shared by what waits together: 1,200 events cost at most 60 round trips, one event two.
+func TestRoundTripsOfEvents(t *testing.T) {
+	srv := testenv.Redis(t)
+	proxy := testenv.CountingProxy(t, srv.URL)
+	s := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 10 * time.Minute})
+	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix()})
+	lives(300, other)
+	came := newArrivals()
+	ctx, stop := context.WithCancel(t.Context())
+	var runs sync.WaitGroup
+	proxy.Reset()
+	runs.Go(func() {
+		err := s.RunEvents(ctx, 64, nil, func(_ context.Context, _ isa95.Scope, e cloudevent.Event) error { came.take(e); return nil })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	other.wantEmpty(other.keys.EventReceiver())
+	trips := proxy.Trips()
+	if trips > 60 {
+		t.Errorf("%d events in %d round trips", came.number(), trips)
+	}
+	stop()
+	runs.Wait()
+	came.check(t, 300, len(life))
+	t.Logf("1,200 events in %d round trips", trips)
+}
