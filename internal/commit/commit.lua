@@ -53,7 +53,7 @@ for from = 1, n, 1000 do
       absent[#absent + 1] = name
     elseif want == 'i' then
       if not integer(value) then return {'type', name, 'integer', 'string'} end
-    elseif want == '-' or want ~= '' and redis.sha1hex(value) ~= want then
+    elseif want ~= '' and redis.sha1hex(value) ~= want then -- "-" is the hash of nothing
       return {'conflict', name}
     end
   end

@@ -3,6 +3,7 @@ package commit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -504,15 +505,27 @@ func TestMissingRightIsNoType(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(rdb.Close)
-		c := commit.New()
-		write(c, prefix+":"+denied)
-		_, err = c.Run(t.Context(), rdb)
-		var typ *commit.TypeError
-		if err == nil || errors.As(err, &typ) || errors.Is(err, commit.ErrConflict) {
-			t.Errorf("without %s: %v", denied, err)
+		key := prefix + ":" + denied
+		run := func(rdb rueidis.Client) error {
+			c := commit.New()
+			write(c, key)
+			_, err := c.Run(t.Context(), rdb)
+			return err
 		}
-		if n, _ := do(t, env.Client, "EXISTS "+prefix+":"+denied).AsInt64(); n != 0 {
+		var typ *commit.TypeError
+		if err := run(rdb); err == nil || errors.As(err, &typ) || errors.Is(err, commit.ErrConflict) {
+			t.Errorf("without %s, no key: %v", denied, err)
+		}
+		if n, _ := do(t, env.Client, "EXISTS "+key).AsInt64(); n != 0 {
 			t.Errorf("without %s: it was written", denied)
+		}
+		// A key of the right type is no reason either.
+		commands := map[string]string{"zcard": "ZADD %s 1 b", "sismember": "SADD %s b", "hget": "HSET %s b c", "hset": "HSET %s b c"}
+		if err := do(t, env.Client, fmt.Sprintf(commands[denied], key)).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(rdb); err == nil || errors.As(err, &typ) || errors.Is(err, commit.ErrConflict) {
+			t.Errorf("without %s, with the key: %v", denied, err)
 		}
 	}
 }
