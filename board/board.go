@@ -85,6 +85,9 @@ type Connect struct {
 	Username, Password        string // win over those in URL; "" = those in URL
 	CAFile, CertFile, KeyFile string // PEM, for TLS to Redis; "" = the system's roots, and no certificate of our own
 
+	SentinelUsername, SentinelPassword string // of the sentinels of Redis themselves; "" = none
+	ServerName                         string // name in the certificates of all servers of Redis; "" = the one by which each is reached
+
 	// Replicas is how many replicas of Redis must have acknowledged (WAIT) a posting, a claim and its end before Post, Claim, Consume, Abandon, Trash and their like
 	// return without an error; 0 = none, and what a failover then loses is gone, or is done twice. If they have not within ReplicasWithin (0 = 1 s), the error is a
 	// *ReplicasError. What is repeated waits again: a posting under its UUID, which posts it a second time if it was consumed meanwhile, and the end of a Claim. A claim is given
@@ -112,6 +115,7 @@ func (c Connect) Open(ctx context.Context) (*Board, error) {
 	case strings.HasPrefix(scheme, "redis"), strings.HasPrefix(scheme, "valkey"), scheme == "unix":
 		store, err = redisboard.Open(ctx, redisboard.Options{
 			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile,
+			SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword, ServerName: c.ServerName,
 			Wait: redis.Wait{Replicas: c.Replicas, Within: c.ReplicasWithin}, Log: log,
 		})
 	case scheme == "zookeeper" && c.Replicas != 0:

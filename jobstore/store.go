@@ -20,9 +20,12 @@ import (
 
 // Options configure a Store. The zero value of a field takes the default it names.
 type Options struct {
-	URL                       string        // redis://, rediss:// or redis+sentinel://; required
-	Username, Password        string        // beat those of the URL
-	CAFile, CertFile, KeyFile string        // PEM files, for rediss://
+	URL                       string // redis://, rediss:// or redis+sentinel://; required
+	Username, Password        string // beat those of the URL
+	CAFile, CertFile, KeyFile string // PEM files, for rediss://
+	ServerName                string // name in the certificates of all servers; "" = the one by which each is reached
+	SentinelUsername          string // of the sentinels themselves; "" = none
+	SentinelPassword          string
 	Embedded                  bool          // the in-process store of `takt demo`, which knows fewer commands
 	RESP2                     bool          // speak RESP2 although the server offers RESP3
 	Prefix                    string        // of every key; default "takt"
@@ -136,7 +139,8 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	k := keys.New(opt.Prefix)
 	rdb, err := redis.Connect(ctx, redis.Options{
 		URL: opt.URL, Username: opt.Username, Password: opt.Password,
-		CAFile: opt.CAFile, CertFile: opt.CertFile, KeyFile: opt.KeyFile,
+		CAFile: opt.CAFile, CertFile: opt.CertFile, KeyFile: opt.KeyFile, ServerName: opt.ServerName,
+		SentinelUsername: opt.SentinelUsername, SentinelPassword: opt.SentinelPassword,
 		Embedded: opt.Embedded, RESP2: opt.RESP2, Prefix: opt.Prefix, Log: opt.Log,
 	})
 	if err != nil {

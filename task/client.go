@@ -70,6 +70,10 @@ type Connect struct {
 	URL string
 	// Username and Password win over those in URL; CAFile, CertFile and KeyFile are PEM files for TLS; all may be "".
 	Username, Password, CAFile, CertFile, KeyFile string
+	// SentinelUsername and SentinelPassword are those of the sentinels themselves; "" = none.
+	SentinelUsername, SentinelPassword string
+	// ServerName is the name that the certificate of each server must have; "" = the one by which each is reached.
+	ServerName string
 	// Embedded says that the server is the in-process one of takt demo and takt dev, or another miniredis.
 	Embedded bool
 }
@@ -81,7 +85,8 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 
 // Open is the function Open with more to say about the connection.
 func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
-	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Embedded: s.Embedded, Prefix: o.prefix(), Log: o.Log})
+	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, ServerName: s.ServerName,
+		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, Embedded: s.Embedded, Prefix: o.prefix(), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,10 @@ type Connect struct {
 	URL string
 	// Username and Password win over those in URL; CAFile, CertFile and KeyFile are PEM files for TLS; all may be "".
 	Username, Password, CAFile, CertFile, KeyFile string
+	// SentinelUsername and SentinelPassword are those of the sentinels themselves; "" = none.
+	SentinelUsername, SentinelPassword string
+	// ServerName is the name that the certificate of each server must have; "" = the one by which each is reached.
+	ServerName string
 	// Embedded says that the server is the in-process one of takt demo and takt dev, or another miniredis.
 	Embedded bool
 	// LookOn compares Options.Shards with what is stored, but does not store it where nothing is: for programs that look at and steer what others start.
@@ -38,7 +42,8 @@ func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 	if o.Shards > 1 {
 		prefix = shardPrefix(o.Prefix, 0)
 	}
-	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile,
+	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, ServerName: s.ServerName,
+		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword,
 		Embedded: s.Embedded, Prefix: prefix, Untagged: untagged(o.Prefix), Log: o.Log})
 	if err != nil {
 		return nil, err

@@ -32,8 +32,11 @@ type Options struct {
 	URL                       string // redis://host:port/db?namespace=taskflow; other forms as board.Connect lists them
 	Username, Password        string // win over those in URL
 	CAFile, CertFile, KeyFile string
-	Wait                      redis.Wait
-	Log                       *slog.Logger // not nil
+
+	SentinelUsername, SentinelPassword, ServerName string
+
+	Wait redis.Wait
+	Log  *slog.Logger // not nil
 }
 
 // Store is one board in Redis. It is a driver.Store.
@@ -62,6 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	rdb, err := redis.Connect(ctx, redis.Options{
 		URL: server, Username: o.Username, Password: o.Password, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, ServerName: o.ServerName,
 		Prefix: namespace, PrefixOption: "?namespace=", Log: o.Log, ClientName: "takt-board",
 	})
 	if err != nil {

@@ -65,6 +65,7 @@ func (f *boardFlags) withReplicas(ctx context.Context, a *app, replicas replicas
 	c := board.Connect{URL: url, Session: f.Session, Log: a.log}
 	if !onZooKeeper(url) {
 		c.Username, c.Password, c.CAFile, c.CertFile, c.KeyFile = a.RedisUsername, a.RedisPassword, a.RedisCA, a.RedisCert, a.RedisKey
+		c.SentinelUsername, c.SentinelPassword, c.ServerName = a.RedisSentinelUsername, a.RedisSentinelPassword, a.RedisServerName
 		var err error
 		if c, err = replicas.board(c); err != nil {
 			return err

@@ -38,8 +38,13 @@ type Config struct {
 	RedisCA       string `name:"redis-ca" type:"path" help:"PEM file of the authority of Redis' certificate." placeholder:"FILE" group:"store"`
 	RedisCert     string `type:"path" help:"PEM file of the client certificate for Redis." placeholder:"FILE" group:"store"`
 	RedisKey      string `type:"path" help:"PEM file of its key." placeholder:"FILE" group:"store"`
-	Prefix        string `help:"First part of every Redis key; {takt} on a cluster." default:"takt" group:"store"`
-	Shards        int    `help:"How many parts workflow instances are spread over, for a cluster: the same in all processes. With more than 1, part i has the prefix {PREFIX-i}, also if PREFIX has braces around it for tasks." default:"1" group:"store"`
+
+	RedisServerName       string `help:"Name that the certificate of each Redis server must have, where all have the same; if not given the one by which each is reached, which for nodes is what sentinels or the cluster announce." placeholder:"NAME" group:"store"`
+	RedisSentinelUsername string `help:"User name for the sentinels themselves." group:"store"`
+	RedisSentinelPassword string `help:"Password for the sentinels themselves." group:"store" secret:""`
+
+	Prefix string `help:"First part of every Redis key; {takt} on a cluster." default:"takt" group:"store"`
+	Shards int    `help:"How many parts workflow instances are spread over, for a cluster: the same in all processes. With more than 1, part i has the prefix {PREFIX-i}, also if PREFIX has braces around it for tasks." default:"1" group:"store"`
 
 	WorkflowRetention time.Duration `help:"How long executions of workflows are kept that takt workflow terminate ends; 0 = for ever. Programs say it for those that they end." default:"168h" group:"store"`
 

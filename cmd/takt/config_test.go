@@ -85,10 +85,11 @@ func TestConfigOrigins(t *testing.T) {
 func TestConfigHidesSecrets(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("TAKT_MQTT_PASSWORD", "swordfish")
-	args := []string{"config", "--redis-password", "swordfish", "--redis", "redis://takt:swordfish@127.0.0.1:6379", "--mqtt", "mqtts://mes:swordfish@127.0.0.1"}
+	t.Setenv("TAKT_REDIS_SENTINEL_PASSWORD", "swordfish")
+	args := []string{"config", "--redis-password", "swordfish", "--redis", "redis+sentinel://takt:swordfish@127.0.0.1:6379,other/plant", "--mqtt", "mqtts://mes:swordfish@127.0.0.1"}
 	for _, format := range [][]string{nil, {"--json"}} {
 		code, out, errOut := takt(append(args, format...)...)
-		if code != 0 || strings.Contains(out+errOut, "swordfish") || strings.Count(out, "(hidden)") != 2 || strings.Count(out, "xxxxx@127.0.0.1") != 2 {
+		if code != 0 || strings.Contains(out+errOut, "swordfish") || strings.Count(out, "(hidden)") != 3 || strings.Count(out, "***@127.0.0.1") != 2 {
 			t.Errorf("exit status %d:\n%s%s", code, out, errOut)
 		}
 	}

@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"sort"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/taktworks/takt/internal/telemetry"
 )
 
 // configCmd shows the settings of every command, not of one: the flags below it are those of `takt serve`.
@@ -92,8 +93,5 @@ func (a *app) show(flag *kong.Flag) string {
 	if flag.Tag.Has("secret") && value != "" {
 		return "(hidden)"
 	}
-	if u, err := url.Parse(value); err == nil && u.User != nil {
-		return u.Redacted()
-	}
-	return value
+	return telemetry.Hide(value)
 }

@@ -19,7 +19,8 @@ import (
 func (c *Config) storeOptions(embedded bool, log *slog.Logger) jobstore.Options {
 	return jobstore.Options{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
-		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey,
+		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
+		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword,
 		Embedded: embedded, Prefix: c.Prefix, Log: log,
 	}
 }
@@ -49,7 +50,8 @@ func (c *Config) taskClient(ctx context.Context, embedded bool, o task.Options) 
 	o.Prefix = c.Prefix
 	return task.Connect{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
-		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, Embedded: embedded,
+		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
+		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded,
 	}.Open(ctx, o)
 }
 
@@ -61,7 +63,8 @@ func (c *Config) workflowClient(ctx context.Context, embedded bool, o workflow.O
 	}
 	return workflow.Connect{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
-		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, Embedded: embedded, LookOn: true,
+		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
+		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded, LookOn: true,
 	}.Open(ctx, o)
 }
 

@@ -56,11 +56,14 @@ func explain(t target, err error) error {
 	case errors.As(err, &authority):
 		e.Problem, e.Fix = "has a certificate of an unknown authority", "give the authority's certificate as CA file"
 	case errors.As(err, &hostname):
-		e.Problem, e.Fix = "has a certificate for another name", "use the name of the certificate in the URL"
+		e.Problem, e.Fix = "has a certificate for another name", "reach each server by a name of its certificate, sentinels and cluster nodes by what they announce, or name it with --redis-server-name"
 	case strings.Contains(err.Error(), "remote error: tls:"):
 		e.Problem, e.Fix = "refuses the TLS handshake ("+err.Error()+")", "give a client certificate and key that the server accepts"
 	case code == "WRONGPASS" || code == "NOAUTH" || strings.Contains(said, "AUTH"):
 		e.Problem, e.Fix = "refuses the user name or password", "put the right ones in the URL, redis://user:password@host:port, or in the options"
+		if t.master != "" {
+			e.Fix += "; those of the sentinels themselves are others, --redis-sentinel-username and --redis-sentinel-password"
+		}
 	case code == "NOPERM":
 		e.Problem, e.Fix = "denies a command to this user ("+said+")", "allow the user +@all on the keys of the prefix"
 	case code == "READONLY":

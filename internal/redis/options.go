@@ -32,7 +32,9 @@ type Options struct {
 
 	CAFile            string // PEM; "" = the system's roots
 	CertFile, KeyFile string // PEM, both or none: the client's own certificate
-	ServerName        string // name expected in the server's certificate; "" = host of URL
+	// ServerName is the name that the certificate of each server must have, where sentinels and nodes share one; "" = that by which each is reached: the host of the URL, or
+	// what the sentinels or the cluster say.
+	ServerName string
 
 	// Prefix is the key prefix; it is only looked at to refuse an untagged one on a cluster. "" = not checked
 	// on a single server, refused on a cluster.
@@ -60,7 +62,6 @@ type Options struct {
 type target struct {
 	network string // tcp or unix
 	addrs   []string
-	host    string // of the first address, for certificates
 	user    string
 	pass    string
 	db      int
@@ -147,9 +148,6 @@ func (t target) withHosts(hosts, port, db string) (target, error) {
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || strings.ContainsAny(host, " @") {
 			return target{}, errURL
 		}
-		if t.host == "" {
-			t.host = host
-		}
 		t.addrs = append(t.addrs, net.JoinHostPort(host, p))
 	}
 	return t.withDB(db)
@@ -205,10 +203,7 @@ func (o Options) tlsConfig(t target) (*tls.Config, error) {
 		}
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
-	if c.ServerName == "" {
-		c.ServerName = t.host
-	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName} // without a name the one that is dialed counts
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {

@@ -9,21 +9,21 @@ import (
 
 func TestParse(t *testing.T) {
 	for raw, want := range map[string]target{
-		"redis://localhost":                     {network: "tcp", addrs: []string{"localhost:6379"}, host: "localhost"},
-		"valkey://":                             {network: "tcp", addrs: []string{"localhost:6379"}, host: "localhost"},
-		"redis://u:p%2F%40@h:1/2":               {network: "tcp", addrs: []string{"h:1"}, host: "h", user: "u", pass: "p/@", db: 2},
-		"redis://:p@h?db=3":                     {network: "tcp", addrs: []string{"h:6379"}, host: "h", pass: "p", db: 3},
-		"rediss://a:1,b:2,c":                    {network: "tcp", addrs: []string{"a:1", "b:2", "c:6379"}, host: "a", tls: true},
-		"redis://[::1]:7/":                      {network: "tcp", addrs: []string{"[::1]:7"}, host: "::1"},
-		"redis://[::1]":                         {network: "tcp", addrs: []string{"[::1]:6379"}, host: "::1"},
-		"redis+sentinel://u:p@s1,s2:5/master/4": {network: "tcp", addrs: []string{"s1:26379", "s2:5"}, host: "s1", user: "u", pass: "p", master: "master", db: 4},
-		"rediss+sentinel://s/m":                 {network: "tcp", addrs: []string{"s:26379"}, host: "s", master: "m", tls: true},
+		"redis://localhost":                     {network: "tcp", addrs: []string{"localhost:6379"}},
+		"valkey://":                             {network: "tcp", addrs: []string{"localhost:6379"}},
+		"redis://u:p%2F%40@h:1/2":               {network: "tcp", addrs: []string{"h:1"}, user: "u", pass: "p/@", db: 2},
+		"redis://:p@h?db=3":                     {network: "tcp", addrs: []string{"h:6379"}, pass: "p", db: 3},
+		"rediss://a:1,b:2,c":                    {network: "tcp", addrs: []string{"a:1", "b:2", "c:6379"}, tls: true},
+		"redis://[::1]:7/":                      {network: "tcp", addrs: []string{"[::1]:7"}},
+		"redis://[::1]":                         {network: "tcp", addrs: []string{"[::1]:6379"}},
+		"redis+sentinel://u:p@s1,s2:5/master/4": {network: "tcp", addrs: []string{"s1:26379", "s2:5"}, user: "u", pass: "p", master: "master", db: 4},
+		"rediss+sentinel://s/m":                 {network: "tcp", addrs: []string{"s:26379"}, master: "m", tls: true},
 		"unix:///run/redis/redis.sock?db=1":     {network: "unix", addrs: []string{"/run/redis/redis.sock"}, db: 1},
-		" redis://h ":                           {network: "tcp", addrs: []string{"h:6379"}, host: "h"},
-		"redis://user:pa:ss@h":                  {network: "tcp", addrs: []string{"h:6379"}, host: "h", user: "user", pass: "pa:ss"},
-		"redis://user:p@ss@h":                   {network: "tcp", addrs: []string{"h:6379"}, host: "h", user: "user", pass: "p@ss"},
-		"REDIS://h":                             {network: "tcp", addrs: []string{"h:6379"}, host: "h"},
-		"valkeys://h":                           {network: "tcp", addrs: []string{"h:6379"}, host: "h", tls: true},
+		" redis://h ":                           {network: "tcp", addrs: []string{"h:6379"}},
+		"redis://user:pa:ss@h":                  {network: "tcp", addrs: []string{"h:6379"}, user: "user", pass: "pa:ss"},
+		"redis://user:p@ss@h":                   {network: "tcp", addrs: []string{"h:6379"}, user: "user", pass: "p@ss"},
+		"REDIS://h":                             {network: "tcp", addrs: []string{"h:6379"}},
+		"valkeys://h":                           {network: "tcp", addrs: []string{"h:6379"}, tls: true},
 	} {
 		got, err := parse(raw)
 		if err != nil {

@@ -325,21 +325,7 @@ func TestSentinel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "sentinel.conf") // the program rewrites it
-	config := "sentinel monitor plant 127.0.0.1 " + port + " 1\nsentinel auth-pass plant hunter2\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := embedded.StartSentinel(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	addr := strings.TrimPrefix(s.URL(), "redis://")
+	addr := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\n", "")
 	rdb, err := connect(t, redis.Options{URL: "redis+sentinel://:hunter2@" + addr + "/plant"})
 	if err != nil {
 		t.Fatal(err)

@@ -44,13 +44,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	config := fmt.Sprintf("sentinel monitor plant %s %s 2\nsentinel down-after-milliseconds plant %d\nsentinel failover-timeout plant 5000\n", host, port, DownAfter)
 	var addrs []string
 	for range 3 {
-		file := filepath.Join(t.TempDir(), "sentinel.conf") // the program rewrites it
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), Patience)
-		server, err := embedded.StartSentinel(ctx, file)
-		cancel()
+		server, err := startSentinel(t, config, "")
 		s.Sentinels = append(s.Sentinels, newNode(t, server, err))
 		addrs = append(addrs, s.Sentinels[len(s.Sentinels)-1].Addr)
 	}
@@ -64,6 +58,28 @@ func StartSentinels(t testing.TB) *Sentinels {
 	s.Client = s.Connect(t, redis.Options{})
 	t.Cleanup(func() { s.checkKeys(t) })
 	return s
+}
+
+// StartSentinel starts one sentinel with these lines of configuration, which ask for a password unless it is "", and returns its address.
+func StartSentinel(t testing.TB, config, password string) (addr string) {
+	t.Helper()
+	server, err := startSentinel(t, config, password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end(t, server)
+	return strings.TrimPrefix(server.URL(), "redis://")
+}
+
+func startSentinel(t testing.TB, config, password string) (*embedded.Server, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // the program rewrites it
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	return embedded.StartSentinel(ctx, file, password)
 }
 
 // Replace makes a replica the master although the master lives. Clients write to that, and the other replica acknowledges it, until they hear of it.
