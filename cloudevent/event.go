@@ -42,6 +42,9 @@ type Delivery struct {
 	Retained        bool
 	Duplicate       bool
 	QoS             byte
+
+	// Deadline of an event that came with a MessageExpiryInterval: its arrival and what was left of the interval then, by this process' clock. Zero: none.
+	Deadline time.Time
 }
 
 // NewID makes an event id: UUID version 7, so ids sort by the time they were made.

@@ -39,6 +39,36 @@ func behindProxy(t testing.TB, o jobcontrol.Options) (*plant, *testenv.Proxy) {
 	return plantOn(t, env, jobstore.Options{URL: proxy.URL}, o), proxy
 }
 
+// A command whose time is over by the broker's interval while Redis is away is not carried out; one that was carried out in time gets its reply however late it comes.
+func TestExpiresWhileHeld(t *testing.T) {
+	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
+	done := call(isa95.Store, order("JO-0"))
+	first := p.answer(t, done)
+	wantStatus(t, first, isa95.NoError)
+
+	proxy.Refuse(true)
+	proxy.Cut()
+	e := call(isa95.Store, order("JO-1"))
+	e.Delivery.Deadline = time.Now().Add(50 * time.Millisecond)
+	replies := make(chan cloudevent.Event, 1)
+	before := proxy.Dials()
+	go func() { replies <- p.answer(t, e) }()
+	until(t, "an attempt to connect after the deadline", func() bool { return time.Now().After(e.Delivery.Deadline) && proxy.Dials() > before })
+	proxy.Refuse(false)
+	reply := <-replies
+	wantStatus(t, reply, isa95.InvalidRequest)
+	if reply.ErrorKind != cloudevent.KindTimeout || p.state(t, "JO-1") != "" {
+		t.Errorf("%s %s, the order is %q", reply.ErrorKind, reply.ErrorMessage, p.state(t, "JO-1"))
+	}
+
+	done.Delivery.Deadline = e.Delivery.Deadline
+	if again := p.answer(t, done); again.ID != first.ID {
+		t.Errorf("a repeat that came late gets %s %s", again.ID, again.Data)
+	}
+	e.Delivery.Deadline = time.Now().Add(time.Hour)
+	wantStatus(t, p.answer(t, e), isa95.NoError)
+}
+
 // While Redis is away a command is held; when it comes back in time the command is carried out, once (D15).
 func TestHeldWhileAwayD15(t *testing.T) {
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: 30 * time.Second})

@@ -130,9 +130,12 @@ func (req *request) readState() error {
 	return err
 }
 
-// expired says whether the event says of itself that it is over. What the broker says is its own to enforce, and
-// without a time the interval has no beginning.
+// expired says whether the event is over: by what it says of itself at now, or since it was held here beyond the time that the broker gave it. Without a time,
+// the interval that it names itself has no beginning.
 func expired(e cloudevent.Event, now time.Time) error {
+	if d := e.Delivery.Deadline; !d.IsZero() && !time.Now().Before(d) { // a monotonic clock: both are of this process
+		return tooLate(d)
+	}
 	end, ok := time.Time{}, false
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil && e.ExpiryInterval > 0 {
 		end, ok = t.Add(time.Duration(e.ExpiryInterval)*time.Second), true
@@ -143,6 +146,10 @@ func expired(e cloudevent.Event, now time.Time) error {
 	if !ok || now.Before(end) {
 		return nil
 	}
+	return tooLate(end)
+}
+
+func tooLate(end time.Time) error {
 	return cloudevent.Errorf(cloudevent.KindTimeout, "the command expired at %s", end.UTC().Format(time.RFC3339Nano))
 }
 

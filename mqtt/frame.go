@@ -27,6 +27,7 @@ type arrival struct {
 	Message
 	id        uint16 // 0 with QoS 0
 	duplicate bool
+	at        time.Time // set by the reader of the connection
 }
 
 // errMalformed ends the connection: what follows cannot be trusted [MQTT-4.13.1-1].

@@ -2,12 +2,14 @@ package mqtt
 
 import (
 	"sync/atomic"
+	"time"
 )
 
 // Inbound is a message that came.
 type Inbound struct {
 	Message
-	Duplicate bool // the broker may have sent it before
+	Duplicate bool      // the broker may have sent it before
+	Arrived   time.Time // when it was read from the network
 
 	delivery *delivery
 	acked    atomic.Bool

@@ -180,6 +180,7 @@ func TestWireMalformed(t *testing.T) {
 
 // normal takes the difference between nil and empty away.
 func normal(m arrival) arrival {
+	m.at = time.Time{}
 	if len(m.Payload) == 0 {
 		m.Payload = nil
 	}

@@ -177,6 +177,9 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 	s.stats.received.Add(1)
 	e, err := Decode(in.Message)
 	e.Delivery.Duplicate = in.Duplicate
+	if in.Expiry > 0 {
+		e.Delivery.Deadline = in.Arrived.Add(in.Expiry)
+	}
 	if s.o.Silent {
 		e.Delivery.ResponseTopic = ""
 	}

@@ -192,6 +192,29 @@ func TestServer(t *testing.T) {
 	})
 }
 
+// What is left of a message's MessageExpiryInterval when it comes is counted from then on.
+func TestServerCountsExpiryFromTheArrival(t *testing.T) {
+	brokers(t, func(t *testing.T, b *testenv.Broker) {
+		h := &handler{}
+		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
+		e := command("1")
+		e.ExpiryInterval = 3600
+		began := time.Now()
+		r.send(t, e)
+		r.send(t, command("2"))
+		r.answers.next(t)
+		r.answers.next(t)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, e := range h.seen {
+			d := e.Delivery.Deadline
+			if e.ID == "2" && !d.IsZero() || e.ID == "1" && (d.Before(began.Add(time.Hour-time.Since(began)-time.Second)) || d.After(time.Now().Add(time.Hour))) {
+				t.Errorf("%s: deadline %v, sent %v", e.ID, d, began)
+			}
+		}
+	})
+}
+
 // D1, D14: one bad message is answered and stops nothing.
 func TestServerRefuses(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {

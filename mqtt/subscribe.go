@@ -279,7 +279,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	}
 	d.left.Store(int32(len(takers)))
 	for _, s := range takers {
-		c.handle(ctx, s, &Inbound{Message: p.Message, Duplicate: p.duplicate, delivery: d})
+		c.handle(ctx, s, &Inbound{Message: p.Message, Duplicate: p.duplicate, Arrived: p.at, delivery: d})
 	}
 }
 

@@ -81,6 +81,7 @@ func (w *wire) nextPacket() error {
 	if err != nil {
 		return err
 	}
+	a.at = time.Now()
 	w.arrived(a)
 	return nil
 }
