@@ -105,7 +105,7 @@ func TestStoredUnknownMembersStay(t *testing.T) {
 	}
 	old := strings.Replace(linear, `"Step":"cut"`, `"Step":"cut","MaxAttemps":5`, 1)
 	p.redis(t, "SET", p.keys.WorkMaster("W"), workMaster("W", old))
-	violations, err := p.store.Check(t.Context(), 0)
+	violations, err := p.store.Check(t.Context(), jobstore.CheckOptions{AnyScope: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,18 @@ package jobstore_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // stocked is a store that holds an order in each situation: waiting, running, finished and cleared, with configuration.
@@ -34,7 +38,7 @@ func stocked(t *testing.T) *shop {
 
 func (s *shop) check() []jobstore.Violation {
 	s.t.Helper()
-	found, err := s.Check(s.t.Context(), time.Hour)
+	found, err := s.Check(s.t.Context(), jobstore.CheckOptions{Grace: time.Hour, AnyScope: true})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -45,6 +49,79 @@ func TestCheckOfHealthyStore(t *testing.T) {
 	s := stocked(t)
 	for _, v := range s.check() {
 		t.Errorf("found in a healthy store: %v", v)
+	}
+}
+
+// problems are what a check with o finds, by the names that follow the prefix.
+func (s *shop) problems(o jobstore.CheckOptions) map[string]string {
+	s.t.Helper()
+	o.Grace = time.Hour
+	found, err := s.Check(s.t.Context(), o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all := make(map[string]string)
+	for _, v := range found {
+		if v.Next == "" {
+			s.t.Errorf("%v: no next step", v)
+		}
+		all[strings.TrimPrefix(v.Key, s.keys.Prefix()+":")] += v.Problem
+	}
+	return all
+}
+
+// Orders for a station that was never configured, and orders that may start and that nothing starts, are sound documents of orders that will never end.
+func TestCheckFindsOrdersThatWaitForNothing(t *testing.T) {
+	s := newShop(t)
+	s.move("m42", "JO-1", 0, ready)
+	s.move("m42", "JO-2", 0, released)
+	s.do("DEL", s.keys.SfcWork())
+	if diff := cmp.Diff(map[string]string{"joborder:list:m42": "has 2 job orders, and scope m42 was never configured"}, s.problems(jobstore.CheckOptions{})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{}, s.problems(jobstore.CheckOptions{AnyScope: true})); diff != "" {
+		t.Errorf("with any scope allowed: %s", diff)
+	}
+	s.do("SADD", s.keys.ResourceList("equipment", "m42"), "EQ-1") // by an older build, which does not keep the set of configured scopes
+	if diff := cmp.Diff(map[string]string{}, s.problems(jobstore.CheckOptions{})); diff != "" {
+		t.Errorf("configured: %s", diff)
+	}
+
+	late := s.problems(jobstore.CheckOptions{Waiting: time.Nanosecond})
+	if text := late["joborder:JO-2"]; len(late) != 1 || !strings.Contains(text, "is AllowedToStart") || !strings.Contains(text, "nothing starts it") {
+		t.Errorf("%v, want JO-2 alone", late)
+	}
+}
+
+// A recipe that an earlier version took is judged wherever a station runs it, by the rules that are in force.
+func TestCheckJudgesWhatEachStationRuns(t *testing.T) {
+	s := newShop(t)
+	for scope, n := range map[isa95.Scope]int{"m42": 1, "m43": 2} {
+		text := fmt.Sprintf(`{"Name":"r%d","Steps":[{"Name":"a","Initial":true,"Final":true,"Actoins":[]}]}`, n)
+		wm := &isa95.WorkMaster{ID: "WM-1", DataSchema: recipe.SchemaURI, Data: []byte(text)}
+		snap := s.load(jobstore.Query{Scope: scope, Holders: "WM-1"})
+		if err := s.Configure(t.Context(), jobstore.Configuration{Kind: isa95.ConfigWorkMaster, Scope: scope, ID: "WM-1", WorkMaster: wm}, snap, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judged := func(o recipe.Options) (contents, documents int) {
+		for key, problem := range s.problems(jobstore.CheckOptions{Recipes: o}) {
+			if !strings.Contains(problem, "would be refused today: R036") {
+				continue
+			}
+			if strings.HasPrefix(key, "wmx:content:") {
+				contents++
+			} else {
+				documents++
+			}
+		}
+		return contents, documents
+	}
+	if contents, documents := judged(recipe.Options{}); contents != 1 || documents != 1 {
+		t.Errorf("%d contents and %d documents, want one of each: the document has the last delivery", contents, documents)
+	}
+	if contents, documents := judged(recipe.Options{AllowUnknown: true}); contents != 0 || documents != 0 {
+		t.Errorf("%d contents and %d documents with unknown members kept", contents, documents)
 	}
 }
 
@@ -184,7 +261,7 @@ func TestCheckCancelled(t *testing.T) {
 	s := openShop(t, srv, jobstore.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found, err := s.Check(ctx, time.Hour); err == nil {
+	if found, err := s.Check(ctx, jobstore.CheckOptions{}); err == nil {
 		t.Errorf("cancelled: %v", found)
 	}
 }

@@ -12,20 +12,39 @@ const nextMend = "orders run it as before; mend it and deliver it again, `takt r
 
 // oldRecipes names recipes that a delivery would be refused for today: an earlier version took them, so they run on.
 func (c *checker) oldRecipes(ctx context.Context) error {
-	return c.each("workmaster:{id}", func(key, _ string) error {
+	named := make(map[string]bool) // contents that workmaster:{id} has, too
+	judge := func(key string) (content []byte, err error) {
 		doc, ok, err := read(ctx, c, key, c.store.rdb.B().Get().Key(key).Build(), asBytes)
 		if !ok {
-			return err // nil: deleted meanwhile
+			return nil, err // nil: deleted meanwhile
 		}
+		content, _ = unsign(doc)
 		var wm isa95.WorkMaster
-		if err := isa95.Unmarshal(doc, &wm); err != nil {
+		if err := isa95.Unmarshal(content, &wm); err != nil {
 			c.violation(key, nextDelete, "cannot be read: %v", err)
-			return nil
+			return nil, nil
 		}
 		if wm.DataSchema == recipe.SchemaURI {
 			c.oldRecipe(key, wm.Data)
 		}
-		return nil
+		return content, nil
+	}
+	if err := c.each("workmaster:{id}", func(key, _ string) error {
+		content, err := judge(key)
+		named[Hash(content)] = true
+		return err
+	}); err != nil {
+		return err
+	}
+	return c.each("wmx:content:{sha}", func(key, sha string) error {
+		if named[sha] {
+			return nil
+		}
+		if stays, err := c.stays(ctx, key); !stays {
+			return err // no station runs it any more
+		}
+		_, err := judge(key)
+		return err
 	})
 }
 
@@ -36,7 +55,7 @@ func (c *checker) oldRecipe(key string, text []byte) {
 		delivery[r.Code] = r.Delivery
 	}
 	var found []recipe.Finding
-	for _, f := range recipe.Check(text, recipe.Options{}) {
+	for _, f := range recipe.Check(text, c.opt.Recipes) {
 		if delivery[f.Code] && f.Severity == recipe.SeverityError {
 			found = append(found, f)
 		}

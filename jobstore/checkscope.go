@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 )
@@ -40,6 +41,11 @@ func (c *checker) scope(ctx context.Context, scope isa95.Scope) error {
 		return err
 	}
 	c.blind[scope] = !listed
+	if len(list) > 0 && !c.opt.AnyScope {
+		if err := c.configured(ctx, scope, len(list)); err != nil {
+			return err
+		}
+	}
 	for _, member := range list {
 		c.member(scope, member.Member, member.Score)
 		if indexed {
@@ -57,6 +63,35 @@ func (c *checker) scope(ctx context.Context, scope isa95.Scope) error {
 		}
 		if err := c.response(ctx, scope, id, e); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// configured reports a scope with orders that was never configured, as an earlier version let it be: its station has no work master and no resources.
+func (c *checker) configured(ctx context.Context, scope isa95.Scope, orders int) error {
+	s, known := c.store, c.store.keys.ConfiguredScopes()
+	noted, _, err := read(ctx, c, known, s.rdb.B().Sismember().Key(known).Member(string(scope)).Build(), asInt)
+	if err != nil || noted == 1 || c.unreadable(known) {
+		return err
+	}
+	older, ok, err := read(ctx, c, s.keys.JobOrderList(string(scope)), s.rdb.B().Exists().Key(s.configurationKeys(string(scope))...).Build(), asInt)
+	if ok && older == 0 {
+		c.violation(s.keys.JobOrderList(string(scope)), "deliver what the station has, `takt station apply`, or end its orders", "has %d job orders, and scope %s was never configured", orders, scope)
+	}
+	return err
+}
+
+// waiting reports orders that may start and that nothing starts.
+func (c *checker) waiting(context.Context) error {
+	for id, o := range c.jobs {
+		since, err := time.Parse(time.RFC3339Nano, o.Event.RecordedTime)
+		if o.State.Top != isa95.AllowedToStart || err != nil { // an earlier version does not say since when
+			continue
+		}
+		if age := c.store.Now().Sub(since); age > c.opt.Waiting {
+			c.violation(c.store.keys.JobOrder(id), "does work master "+string(o.WorkMaster())+" have a recipe, or a program that runs it? `takt station apply`, or end the order: `takt job cancel`",
+				"is %s for %v, and nothing starts it", o.State, age.Round(time.Minute))
 		}
 	}
 	return nil

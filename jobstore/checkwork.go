@@ -26,7 +26,7 @@ func (c *checker) streams(ctx context.Context) error {
 			}
 			for _, e := range entries {
 				c.busy[e.FieldValues["job_id"]] = true
-				if age := c.store.Now().Sub(entryTime(e.ID)); oldest && age > c.grace {
+				if age := c.store.Now().Sub(entryTime(e.ID)); oldest && age > c.opt.Grace {
 					c.violation(stream, next, "entry %s is %v old and not finished: %v", e.ID, age.Round(time.Second), e.FieldValues)
 				}
 				oldest = false
@@ -149,7 +149,7 @@ func (c *checker) timers(ctx context.Context) error {
 		if x := c.executions[t.Member]; !c.unreadable(s.keys.SfcExecution(t.Member)) && (x == nil || x.Terminal()) {
 			c.violation(s.keys.SfcTimers(), nextReport, "names %s, which has no running recipe", t.Member)
 		}
-		if late := now.Sub(time.UnixMilli(int64(t.Score))); late > c.grace {
+		if late := now.Sub(time.UnixMilli(int64(t.Score))); late > c.opt.Grace {
 			c.violation(s.keys.SfcTimers(), nextWait, "the timer of %s is %v late", t.Member, late.Round(time.Second))
 		}
 	}

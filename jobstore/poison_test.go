@@ -97,7 +97,7 @@ func TestUnknownErrorBecomesADeadLetter(t *testing.T) {
 	if !strings.Contains(letters[0]["dead-error"], "ODD trouble") {
 		t.Errorf("the error is %q", letters[0]["dead-error"])
 	}
-	violations, err := s.Check(ctx, time.Hour)
+	violations, err := s.Check(ctx, jobstore.CheckOptions{Grace: time.Hour, AnyScope: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func TestScopesRunTheirOwn(t *testing.T) {
 		if got := (older{s}).runs(); got != step.doc {
 			t.Errorf("%s %q: workmaster:WM-1 has %q, want the last delivery to those that have it, %q", step.scope, step.text, got, step.doc)
 		}
-		found, err := s.Check(t.Context(), 0)
+		found, err := s.Check(t.Context(), jobstore.CheckOptions{})
 		if err != nil || len(found) != 0 {
 			t.Errorf("%s %q: %v, %v", step.scope, step.text, found, err)
 		}
@@ -254,7 +254,7 @@ func TestUnreadableWorkMaster(t *testing.T) {
 // wantFound wants exactly these findings of Check, each by the begin of its text.
 func (s *shop) wantFound(want ...string) {
 	s.t.Helper()
-	found, err := s.Check(s.t.Context(), 0)
+	found, err := s.Check(s.t.Context(), jobstore.CheckOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -429,7 +429,7 @@ func (p *plant) settled() {
 // consistent: no invariant of the store is broken; status events, which nobody sends here, may wait.
 func (p *plant) consistent() {
 	p.t.Helper()
-	violations, err := p.mes.Check(p.t.Context(), time.Hour)
+	violations, err := p.mes.Check(p.t.Context(), jobstore.CheckOptions{Grace: time.Hour, AnyScope: true})
 	p.must(err)
 	for _, v := range violations {
 		p.t.Errorf("broken: %s", v)

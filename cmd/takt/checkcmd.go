@@ -12,8 +12,10 @@ import (
 
 type checkCmd struct {
 	RetainedConfig
-	Grace time.Duration `help:"Younger entries of streams and late timers count as work in hand." default:"30s"`
-	JSON  bool          `name:"json" help:"One JSON object per broken invariant."`
+	Grace                time.Duration `help:"Younger entries of streams and late timers count as work in hand." default:"30s"`
+	Waiting              time.Duration `help:"An order that may start and that nothing has started for longer is reported." default:"24h"`
+	RequireConfiguration bool          `help:"Report orders of scopes that were never configured, as takt serve refuses them." default:"true" negatable:""`
+	JSON                 bool          `name:"json" help:"One JSON object per broken invariant."`
 }
 
 func (checkCmd) Help() string {
@@ -34,7 +36,8 @@ func (c *checkCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer hangUp()
-	found, err := checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log), c.Grace)
+	found, err := checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log),
+		jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration, Recipes: a.recipeOptions()})
 	if err != nil {
 		return &exitError{exitNoAnswer, err}
 	}
@@ -63,8 +66,8 @@ func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) (er
 }
 
 // checkAll lists the broken invariants of the store and of the retained topics.
-func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o publisher.Options, grace time.Duration) ([]jobstore.Violation, error) {
-	found, err := store.Check(ctx, grace)
+func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o publisher.Options, co jobstore.CheckOptions) ([]jobstore.Violation, error) {
+	found, err := store.Check(ctx, co)
 	if err != nil {
 		return nil, err
 	}

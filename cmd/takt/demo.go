@@ -484,7 +484,7 @@ func (d *demo) check(ctx context.Context, store *jobstore.Store) ([]string, erro
 	defer hangUp()
 	var found []string
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		violations, err := checkAll(ctx, store, conn, d.publisherOptions(d.TopicPrefix, d.log), 5*time.Second)
+		violations, err := checkAll(ctx, store, conn, d.publisherOptions(d.TopicPrefix, d.log), jobstore.CheckOptions{Grace: 5 * time.Second})
 		if err != nil {
 			return nil, err
 		}
