@@ -61,7 +61,7 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 	if err := t.remove(work, jobs, shown); err != nil {
 		return err
 	}
-	t.stats.waiting.Store(int64(len(t.refused.topics)))
+	t.stats.waits(t.refused)
 	t.stats.batches.Add(1)
 	if l.last != "" {
 		t.pos = l.last

@@ -14,6 +14,7 @@ import (
 const (
 	nextPublish = "is a publisher running, and the broker up? `takt serve --roles publisher`"
 	nextStore   = "`takt check` of the store says more"
+	nextLimit   = "raise the broker's limit (mosquitto: message_size_limit, max_packet_size), or the user's rights; `takt doctor` finds the limit"
 	nextRefused = "the publisher's log and publisher:deadletter have the reason"
 )
 
@@ -21,7 +22,10 @@ const (
 // Filters, and lists the differences, nil if there are none. While job orders move it may report what is just being
 // done. Of opt it takes the prefix and the forms of the payloads. Topics of scopes that the store does not know are not looked
 // at: they may belong to another store.
-func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, opt Options) ([]jobstore.Violation, error) {
+//
+// takes says whether the broker takes a message with a payload of so many bytes, with the error of one that it refuses. It is asked for state indexes that are
+// not published. nil: it is not known.
+func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, opt Options, takes func(bytes int) error) ([]jobstore.Violation, error) {
 	opt = opt.withDefaults()
 	if err := opt.validate(); err != nil {
 		return nil, err
@@ -30,7 +34,7 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 	if err != nil {
 		return nil, err
 	}
-	c := checker{opt: opt}
+	c := checker{opt: opt, takes: takes}
 	if c.epoch, err = store.Epoch(ctx); err != nil {
 		return nil, err
 	}
@@ -52,6 +56,7 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 
 type checker struct {
 	opt   Options
+	takes func(bytes int) error
 	epoch string // of the store
 	key   string
 	list  []jobstore.Violation
@@ -125,6 +130,18 @@ func (c *checker) topic(topic, want, done string, broker likeness) {
 	}
 }
 
+// refused reports a state index that is not published because of its size.
+func (c *checker) refused(topic string, bytes int) bool {
+	if c.takes == nil {
+		return false
+	}
+	err := c.takes(bytes)
+	if err != nil {
+		c.violation(nextLimit, "topic %s is not published, so an MES sees no change of this scope: the broker refuses a message of its %d bytes: %v", topic, bytes, err)
+	}
+	return err != nil
+}
+
 func (c *checker) leftOver(scope isa95.Scope, id isa95.JobOrderID, f *found, why string) {
 	var topics []string
 	if f.orders[id] != nil {
@@ -145,6 +162,7 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	switch {
 	case err != nil:
 		c.violation(nextStore, "no state index can be made: %v", err)
+	case (f.index == nil || has == nil || has.content != contentOf(payload)) && c.refused(topic, len(payload)):
 	case f.index == nil:
 		c.violation(nextPublish, "topic %s is missing at the broker", topic)
 	case has == nil:

@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := publisher.Check(t.Context(), p.store, retained, options); err != nil || len(list) != 0 {
+	if list, err := publisher.Check(t.Context(), p.store, retained, options, nil); err != nil || len(list) != 0 {
 		t.Fatalf("in sync: %v, %v", list, err)
 	}
 	without := func(topic string) []mqtt.Message {
@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 		if c.before != nil {
 			c.before()
 		}
-		list, err := publisher.Check(t.Context(), p.store, c.retained, options)
+		list, err := publisher.Check(t.Context(), p.store, c.retained, options, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.what, list, c.want)
 		}
 	}
-	if _, err := publisher.Check(t.Context(), p.store, nil, publisher.Options{}); err == nil {
+	if _, err := publisher.Check(t.Context(), p.store, nil, publisher.Options{}, nil); err == nil {
 		t.Error("Check takes options without a prefix")
 	}
 }

@@ -78,7 +78,7 @@ func (t *term) remove(work context.Context, jobs []*job, shown map[isa95.Scope]*
 		index := shown[j.Scope]
 		if index == nil {
 			if t.refused.has(topicOf{scope: j.Scope}) {
-				t.refused.add(topicOf{j.Scope, j.JobOrderID})
+				t.refused.add(topicOf{j.Scope, j.JobOrderID}, Refusal{})
 			}
 			continue
 		}
@@ -218,7 +218,7 @@ func refused(err error) bool {
 // refusal notes one.
 func (t *term) refusal(topic topicOf, m *message) {
 	t.stats.refused.Add(1)
-	if t.refused.add(topic) {
+	if t.refused.add(topic, Refusal{m.topic, len(m.payload), m.refusal}) {
 		t.log.Error("publisher: the broker refused a retained message; it will be tried again", "topic", m.topic, "bytes", len(m.payload), "err", m.refusal)
 	}
 }

@@ -213,7 +213,7 @@ func (p *plant) check(change ...func(*setup)) error {
 	if err != nil {
 		return err
 	}
-	list, err := publisher.Check(ctx, p.store, retained, p.setup(change...).Options)
+	list, err := publisher.Check(ctx, p.store, retained, p.setup(change...).Options, nil)
 	if err != nil {
 		return err
 	}

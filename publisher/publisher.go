@@ -96,9 +96,26 @@ type Stats struct {
 }
 
 type counters struct {
+	refusals                                                                                   atomic.Pointer[[]Refusal]
 	publishing                                                                                 atomic.Bool
 	turned                                                                                     atomic.Int64
 	batches, changes, topics, indexes, refused, waiting, deadLetters, reconciled, missed, away atomic.Int64
+}
+
+// waits notes what was refused and will be tried again.
+func (c *counters) waits(r *refusals) {
+	named := r.named()
+	c.refusals.Store(&named)
+	c.waiting.Store(int64(len(r.topics)))
+}
+
+// Refusals are the retained messages that the broker refuses now, by topic, while this process publishes. They are tried again; until the broker takes one, an
+// MES sees the state before.
+func (p *Publisher) Refusals() []Refusal {
+	if r := p.stats.refusals.Load(); r != nil {
+		return *r
+	}
+	return nil
 }
 
 // Stats returns the counters.

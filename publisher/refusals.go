@@ -1,13 +1,29 @@
 package publisher
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // refusals are the topics that the broker refused (E-P19). They are tried again with growing pauses; until the broker has taken
 // them the cursor stays, while everything else is published.
 type refusals struct {
-	topics map[topicOf]bool
+	topics map[topicOf]Refusal
 	at     time.Time // of the next attempt
 	round  int
+}
+
+// Refusal is a retained message that the broker refuses.
+type Refusal struct {
+	Topic string
+	Bytes int // of the payload
+	Err   error
+}
+
+func (r Refusal) String() string {
+	return fmt.Sprintf("the broker refuses %s (%d bytes): %v", r.Topic, r.Bytes, r.Err)
 }
 
 const (
@@ -15,22 +31,37 @@ const (
 	refusedLast  = time.Minute
 )
 
-func newRefusals() *refusals { return &refusals{topics: make(map[topicOf]bool)} }
+func newRefusals() *refusals { return &refusals{topics: make(map[topicOf]Refusal)} }
 
 func (r *refusals) empty() bool { return len(r.topics) == 0 }
 
-func (r *refusals) has(t topicOf) bool { return r.topics[t] }
+func (r *refusals) has(t topicOf) bool {
+	_, has := r.topics[t]
+	return has
+}
+
+// named are the refusals of messages, by topic.
+func (r *refusals) named() []Refusal {
+	var all []Refusal
+	for _, one := range r.topics {
+		if one.Topic != "" {
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b Refusal) int { return strings.Compare(a.Topic, b.Topic) })
+	return all
+}
 
 // due is when the topics are tried again, false if there are none.
 func (r *refusals) due() (time.Time, bool) { return r.at, !r.empty() }
 
-// add notes a refusal; first is false if the topic was refused before.
-func (r *refusals) add(t topicOf) (first bool) {
+// add notes a refusal, or with the zero Refusal that a topic waits for another one that was refused; first is false if the topic was refused before.
+func (r *refusals) add(t topicOf, why Refusal) (first bool) {
 	if r.empty() {
 		r.round, r.at = 0, time.Now().Add(refusedFirst)
 	}
-	first = !r.topics[t]
-	r.topics[t] = true
+	first = !r.has(t)
+	r.topics[t] = why
 	return first
 }
 

@@ -118,11 +118,23 @@ func TestRefusedOneByOne(t *testing.T) {
 				}
 				return nil
 			})
+			p.eventually("the refusal is named while it lasts", func() error {
+				if r := i.Refusals(); len(r) != 1 || !strings.HasSuffix(r[0].Topic, c.topic) || r[0].Bytes == 0 || !errors.Is(r[0].Err, c.err) {
+					return fmt.Errorf("%v", r)
+				}
+				return nil
+			})
 			if strings.Contains(c.topic, "result") && entry(p.index(scope), "JO-1").HasResult {
 				t.Error("has_result of a result that was refused")
 			}
 			g.set(func() { g.fail = nil })
 			p.inSync()
+			p.eventually("no refusal is named any more", func() error {
+				if r := i.Refusals(); len(r) != 0 {
+					return fmt.Errorf("%v", r)
+				}
+				return nil
+			})
 			if !entry(p.index(scope), "JO-1").HasResult {
 				t.Errorf("%+v", p.index(scope))
 			}

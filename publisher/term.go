@@ -48,7 +48,7 @@ func (t *term) run(ctx context.Context) error {
 	t.log.Info("publisher: publishing", "topics", t.opt.TopicPrefix)
 	t.stats.publishing.Store(true)
 	defer t.stats.publishing.Store(false)
-	defer t.stats.waiting.Store(0)
+	defer t.stats.waits(newRefusals())
 
 	// work outlives ctx, so that a batch in hand is finished, but not the lease.
 	work, cancel := context.WithCancel(t.lease.Context())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/publisher"
@@ -75,6 +76,7 @@ func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o pub
 	if err != nil {
 		return nil, err
 	}
-	topics, err := publisher.Check(ctx, store, retained, o)
-	return append(found, topics...), err
+	own := topics.Prefix(o.TopicPrefix).Private(conn.Facts().ClientID) + "/probe"
+	published, err := publisher.Check(ctx, store, retained, o, func(bytes int) error { return takes(ctx, conn, own, bytes) })
+	return append(found, published...), err
 }

@@ -127,11 +127,7 @@ func (p *sizeProbe) run(ctx context.Context) (out probed) {
 
 // try sends one message and notes in out what became of it. false: no more can be tried.
 func (p *sizeProbe) try(ctx context.Context, size int, out *probed) bool {
-	m := mqtt.Message{Topic: p.topic, Payload: make([]byte, size), QoS: 1}
-	err := p.conn.Publish(ctx, m)
-	if errors.Is(err, mqtt.ErrDown) && p.conn.Ready(ctx) == nil { // mosquitto may close the connection some time after it refused a message
-		err = p.conn.Publish(ctx, m)
-	}
+	err := takes(ctx, p.conn, p.topic, size)
 	var refusal *mqtt.PublishError
 	var tooLarge *mqtt.SizeError
 	switch {
@@ -170,6 +166,16 @@ func (p *sizeProbe) try(ctx context.Context, size int, out *probed) bool {
 
 // codeTooLarge is the reason code "packet too large", MQTT 5 2.4.
 const codeTooLarge = 0x95
+
+// takes sends a message of so many bytes. An error says that the broker refused it, or why it is not known.
+func takes(ctx context.Context, conn *mqtt.Conn, topic string, bytes int) error {
+	m := mqtt.Message{Topic: topic, Payload: make([]byte, bytes), QoS: 1}
+	err := conn.Publish(ctx, m)
+	if errors.Is(err, mqtt.ErrDown) && conn.Ready(ctx) == nil { // mosquitto may close the connection some time after it refused a message
+		err = conn.Publish(ctx, m)
+	}
+	return err
+}
 
 // diagnosis is the row of the outcome; limit is what the broker named in CONNACK, 0 = none.
 func (p probed) diagnosis(limit int) jobstore.Diagnosis {

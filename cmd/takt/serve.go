@@ -96,7 +96,10 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	if err != nil {
 		return err
 	}
-	p := parts{cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish, metrics: metrics, traces: traces, log: log}
+	p := parts{
+		cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish,
+		metrics: metrics, traces: traces, warn: make(map[string]func() string), log: log,
+	}
 	stages, err := p.build()
 	if err != nil {
 		return err
@@ -144,7 +147,8 @@ type parts struct {
 	handler          *jobcontrol.Receiver // nil without the role
 	engine           *sfc.Engine          // nil without the role
 	metrics          *telemetry.Metrics
-	traces           *telemetry.Traces // nil = none are made
+	traces           *telemetry.Traces        // nil = none are made
+	warn             map[string]func() string // of /readyz
 	log              *slog.Logger
 }
 
@@ -193,6 +197,8 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 		})
 		p.metrics.Gauge("takt_publisher_topics", "Order and result topics written or deleted.", func() float64 { return float64(pub.Stats().Topics) })
 		p.metrics.Gauge("takt_publisher_refused", "Messages that the broker refused.", func() float64 { return float64(pub.Stats().Refused) })
+		p.metrics.Gauge("takt_publisher_waiting", "Retained topics that the broker refuses now, or that wait for one of those.", func() float64 { return float64(pub.Stats().Waiting) })
+		p.warn["publisher"] = func() string { return refusalsText(pub.Refusals()) }
 	}
 	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
 	report["status events"] = events.Run
@@ -206,6 +212,18 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	return []lifecycle.Stage{intake, work, report, connections}, nil
 }
 
+// refusalsText names the first of what the broker refuses, "" for nothing.
+func refusalsText(refused []publisher.Refusal) string {
+	if len(refused) == 0 {
+		return ""
+	}
+	text := refused[0].String()
+	if n := len(refused) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return text
+}
+
 // web answers /metrics, /healthz and /readyz.
 func (p *parts) web() *telemetry.Server {
 	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "answers": p.answers, "publish": p.publish} {
@@ -214,7 +232,7 @@ func (p *parts) web() *telemetry.Server {
 	}
 	return &telemetry.Server{
 		Addr: p.sc.HTTP, Metrics: p.metrics, Log: p.log,
-		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles},
+		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles}, Warn: p.warn,
 		Ready: map[string]func(context.Context) error{
 			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt answers": p.answers.Ready, "mqtt publish": p.publish.Ready,
 		},

@@ -22,6 +22,8 @@ type Server struct {
 	Metrics *Metrics
 	// Ready says, by name, what must work before commands are taken: nil = it does. Each check gets two seconds.
 	Ready map[string]func(context.Context) error
+	// Warn says, by name, what is not as it should be though commands are taken, "" = nothing. It must not block.
+	Warn map[string]func() string
 	// Info is shown by /healthz beside the status, for example the store's kind and whether it is durable. It is not changed while Run runs.
 	Info map[string]any
 	Log  *slog.Logger // nil = silent
@@ -87,7 +89,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, answer)
 }
 
-// ready answers 503 with what does not work.
+// ready answers 503 with what does not work; beside it, and with 200, stands what is not as it should be.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), checkTime)
 	defer cancel()
@@ -106,11 +108,20 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	wait.Wait()
+	answer, status := map[string]any{"status": "ready"}, http.StatusOK
 	if len(failed) > 0 {
-		reply(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "failed": failed})
-		return
+		answer, status = map[string]any{"status": "not ready", "failed": failed}, http.StatusServiceUnavailable
 	}
-	reply(w, http.StatusOK, map[string]any{"status": "ready"})
+	warnings := map[string]string{}
+	for name, warn := range s.Warn {
+		if text := warn(); text != "" {
+			warnings[name] = Hide(text)
+		}
+	}
+	if len(warnings) > 0 {
+		answer["warnings"] = warnings
+	}
+	reply(w, status, answer)
 }
 
 func reply(w http.ResponseWriter, status int, answer map[string]any) {

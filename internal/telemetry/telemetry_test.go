@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +114,7 @@ func TestServer(t *testing.T) {
 	m.Recipe("start", "OK")
 	m.Gauge("takt_test", "A test.", func() float64 { return 42 })
 	away := true
+	var warning atomic.Bool
 	s := &Server{Addr: ":0", Metrics: m, Info: map[string]any{"durable": false}, Ready: map[string]func(context.Context) error{
 		"redis": func(context.Context) error {
 			if away {
@@ -121,6 +123,13 @@ func TestServer(t *testing.T) {
 			return nil
 		},
 		"mqtt": func(context.Context) error { return nil },
+	}, Warn: map[string]func() string{
+		"publisher": func() string {
+			if warning.Load() {
+				return "the broker refuses a topic"
+			}
+			return ""
+		},
 	}}
 	base := serve(t, s)
 	if !strings.HasPrefix(base, "http://127.0.0.1:") {
@@ -147,7 +156,11 @@ func TestServer(t *testing.T) {
 		t.Errorf("/readyz: %d %s", code, text)
 	}
 	away = false
-	if code, text := get(t, base+"/readyz"); code != http.StatusOK || !strings.Contains(text, `"ready"`) {
+	if code, text := get(t, base+"/readyz"); code != http.StatusOK || !strings.Contains(text, `"ready"`) || strings.Contains(text, "warnings") {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	warning.Store(true)
+	if code, text := get(t, base+"/readyz"); code != http.StatusOK || !strings.Contains(text, `"warnings":{"publisher":"the broker refuses a topic"}`) {
 		t.Errorf("/readyz: %d %s", code, text)
 	}
 	if code, _ := get(t, base+"/other"); code != http.StatusNotFound {
