@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/commit"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/isa95"
 )
@@ -296,7 +297,7 @@ func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) 
 		return failed(err)
 	}
 	// What was read last is looked for after the read: if it is still there, nothing behind it was trimmed before.
-	replies := s.rdb.DoMulti(ctx, append(s.commands(before),
+	replies := redis.DoBlocking(ctx, s.rdb, append(s.commands(before),
 		s.rdb.B().Xread().Count(int64(q.Count)).Block(max(q.Block.Milliseconds(), 1)).Streams().Key(stream).Id(q.After).Build(),
 		s.rdb.B().Xrange().Key(stream).Start(q.After).End(q.After).Build(),
 		s.epochCommand())...)

@@ -124,6 +124,9 @@ func (t *term) failed(ctx context.Context, err error) error {
 		}
 		return nil
 	}
+	if soon := time.Now().Add(auditAfterTrouble); soon.Before(t.nextAudit) { // another master may not know what was noted last
+		t.nextAudit = soon
+	}
 	pause := min(retryFirst<<min(t.failures, 20), retryLast)
 	t.failures++
 	t.log.Warn("publisher: trying again", "err", err, "in", pause)
@@ -131,10 +134,12 @@ func (t *term) failed(ctx context.Context, err error) error {
 	return nil
 }
 
-// Pauses after a failure of Redis, which other batches wait for.
+// Pauses after a failure of Redis, which other batches wait for, and how soon after it the broker is compared with the store.
 const (
 	retryFirst = 50 * time.Millisecond
 	retryLast  = 5 * time.Second
+
+	auditAfterTrouble = 20 * time.Second
 )
 
 // cursor is what is to be saved: how far everything is acknowledged, "" if that is saved or something was refused (E-P19).

@@ -27,6 +27,7 @@ type Ledger struct {
 	Unknown  map[string]error               // commands that were never answered
 	Results  map[string][]isa95.JobResponse // handed over, by order
 	Cleared  map[string]int                 // answers 1 to Clear
+	Lost     map[string]int                 // how often it was told that Takt has lost the order; of OrderOnce alone
 	Gaps     []mes.Gap
 	Seq      int64 // of the last index
 }
@@ -34,7 +35,7 @@ type Ledger struct {
 func (l *Ledger) clone() Ledger {
 	c := *l
 	c.Accepted, c.Refused, c.Unknown = maps.Clone(l.Accepted), maps.Clone(l.Refused), maps.Clone(l.Unknown)
-	c.Results, c.Cleared, c.Gaps = maps.Clone(l.Results), maps.Clone(l.Cleared), slices.Clone(l.Gaps)
+	c.Results, c.Cleared, c.Lost, c.Gaps = maps.Clone(l.Results), maps.Clone(l.Cleared), maps.Clone(l.Lost), slices.Clone(l.Gaps)
 	return c
 }
 
@@ -50,6 +51,7 @@ type MES struct {
 	ledger  Ledger
 	changed chan struct{}
 	away    func()
+	known   mes.Memory // that Follow uses; nil before
 }
 
 // MES starts an MES, tells Takt what the station has, and follows its results.
@@ -81,7 +83,7 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 		t: t, memory: memory, scopes: scopes, changed: make(chan struct{}), away: func() {},
 		ledger: Ledger{
 			Accepted: map[string]bool{}, Refused: map[string]string{}, Unknown: map[string]error{},
-			Results: map[string][]isa95.JobResponse{}, Cleared: map[string]int{},
+			Results: map[string][]isa95.JobResponse{}, Cleared: map[string]int{}, Lost: map[string]int{},
 		},
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -147,12 +149,17 @@ func (m *MES) Follow() {
 				m.note(func(l *Ledger) { l.Cleared[string(id)]++ })
 			},
 			OnIndex: func(_ isa95.Scope, i isa95.StateIndex) { m.note(func(l *Ledger) { l.Seq = int64(i.Seq) }) },
-			OnGap:   func(g mes.Gap) { m.note(func(l *Ledger) { l.Gaps = append(l.Gaps, g) }) },
+			OnLost: func(_ context.Context, _ isa95.Scope, id isa95.JobOrderID) error {
+				m.note(func(l *Ledger) { l.Lost[string(id)]++ })
+				return nil
+			},
+			OnGap: func(g mes.Gap) { m.note(func(l *Ledger) { l.Gaps = append(l.Gaps, g) }) },
 		})
 		ended <- err
 	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.known = memory
 	m.away = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -173,7 +180,13 @@ func (m *MES) Away() {
 const ordersAtOnce = 8
 
 // Order sends orders, every second one as Store and Start, and returns when each is answered.
-func (m *MES) Order(orders []*isa95.JobOrder) {
+func (m *MES) Order(orders []*isa95.JobOrder) { m.order(orders, m.send) }
+
+// OrderOnce sends orders with mes.Client.StoreOnce and the memory of Follow, which therefore reports those that Takt loses; an order that was
+// lost may be sent again. It returns when each is answered.
+func (m *MES) OrderOnce(orders []*isa95.JobOrder) { m.order(orders, m.sendOnce) }
+
+func (m *MES) order(orders []*isa95.JobOrder, send func(_ context.Context, _ *isa95.JobOrder, atOnce bool) error) {
 	var wait sync.WaitGroup
 	room := make(chan struct{}, ordersAtOnce)
 	for i, o := range orders {
@@ -182,7 +195,7 @@ func (m *MES) Order(orders []*isa95.JobOrder) {
 			defer func() { <-room }()
 			ctx, cancel := context.WithTimeout(context.Background(), Patience)
 			defer cancel()
-			err := m.send(ctx, o, i%2 == 0)
+			err := send(ctx, o, i%2 == 0)
 			var refused *mes.RefusedError
 			m.note(func(l *Ledger) {
 				switch {
@@ -208,6 +221,14 @@ func (m *MES) send(ctx context.Context, o *isa95.JobOrder, atOnce bool) error {
 		return err
 	}
 	_, err := m.Client.Start(ctx, Scope, isa95.JobOrderID(o.JobOrderID))
+	return err
+}
+
+func (m *MES) sendOnce(ctx context.Context, o *isa95.JobOrder, _ bool) error {
+	m.mu.Lock()
+	memory := m.known
+	m.mu.Unlock()
+	_, err := m.Client.StoreOnce(ctx, memory, mes.Call{Scope: Scope, Method: isa95.StoreAndStart, JobOrder: o})
 	return err
 }
 

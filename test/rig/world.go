@@ -20,6 +20,7 @@ import (
 // Options of a World. The zero value is a store and a broker in memory.
 type Options struct {
 	Redis     embedded.RedisOptions
+	Store     *testenv.RedisServer // default: one of its own, by Redis; sentinels or a cluster have no Server
 	Mosquitto embedded.MosquittoOptions
 	WorkerTTL time.Duration // default 1 s
 	Takes     string        // how long a command takes; default 20ms..60ms
@@ -54,7 +55,10 @@ func New(t testing.TB, o Options) *World {
 	if o.Takes == "" {
 		o.Takes = "20ms..60ms"
 	}
-	w := &World{T: t, Redis: testenv.StartRedis(t, o.Redis), Broker: testenv.StartMosquitto(t, o.Mosquitto), Dir: folder(t), TopicPrefix: "plant/takt", opt: o}
+	if o.Store == nil {
+		o.Store = testenv.StartRedis(t, o.Redis)
+	}
+	w := &World{T: t, Redis: o.Store, Broker: testenv.StartMosquitto(t, o.Mosquitto), Dir: folder(t), TopicPrefix: "plant/takt", opt: o}
 	w.Prefix = w.Redis.Prefix(t)
 	w.Keys = keys.New(w.Prefix)
 	w.keepDump()
