@@ -13,7 +13,7 @@ import (
 func TestReferencesReachTheMachine(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	p.workMaster("WM", []byte(strings.Replace(strings.Replace(string(pushes(2)), `"TimeoutSeconds": 600}`, `"TimeoutSeconds": 1, "MaxAttempts": 9, "Parameters": {"torque_nm": {"$value": "job.parameters.torque"}}}`, 1),
+	p.workMaster("WM", []byte(strings.Replace(strings.Replace(string(pushes(2)), `"TimeoutSeconds": 600}`, `"TimeoutSeconds": 6, "MaxAttempts": 9, "Parameters": {"torque_nm": {"$value": "job.parameters.torque"}}}`, 1),
 		`"TimeoutSeconds": 600}`, `"TimeoutSeconds": 600, "Parameters": {"twice": {"$expr": "actions.a0.result.n * 2"}, "list": [{"$value": "job.parameters.list"}]}}`, 1)))
 	var bodies []string
 	p.cell.react = func(r request) reaction {

