@@ -18,7 +18,7 @@ func TestSignalBeforeStartArrives(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, shards(2))
 	g := testenv.NewGuillotine(t, e.srv.Addr)
-	dying, _ := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: g.URL}), e.opts).worker(workflow.WorkerOptions{Lease: shortLease})
+	dying, _ := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: g.URL}), e.opts).worker(workflow.WorkerOptions{Name: "dying", Lease: mortalLease})
 	e.begin("parent")
 	task := e.task(dying)
 	g.Only(func(words []string) bool { // what carries a start
@@ -34,12 +34,13 @@ func TestSignalBeforeStartArrives(t *testing.T) {
 		t.Log(err) // it is recorded, but the start may have been on its way before that was known
 	}
 	<-g.Fell
+	e.expire("dying")
 	e.is(e.Signal(e.ctx(), "nobody", event("Signal", 0)), workflow.ErrNotFound)
 	signaled := make(chan error)
 	for k := range n {
 		go func() { signaled <- e.Signal(e.ctx(), fmt.Sprint("child", k), event("Signal", 0)) }()
 	}
-	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
+	w, _ := e.worker(workflow.WorkerOptions{})
 	for range n {
 		e.ok(<-signaled)
 	}

@@ -181,7 +181,7 @@ func TestCourierPastABrokenInstance(t *testing.T) {
 				if got := e.stats().Outbox; got != n {
 					t.Errorf("%d messages are left for the next worker, want %d", got, n)
 				}
-				w, _ = e.worker(workflow.WorkerOptions{Lease: shortLease})
+				w, _ = e.worker(workflow.WorkerOptions{})
 			}
 			e.ok(e.do("DEL", inbox).Error())
 			got := map[string]int{}

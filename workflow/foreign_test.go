@@ -67,7 +67,7 @@ func TestForeignKeys(t *testing.T) {
 			e.ok(e.do("DEL", e.key(foreign)).Error())
 			e.ok(e.do("SET", e.key(foreign), "mine").Error())
 			e.ok(e.do("DEL", e.key("tasks:q")).Error())
-			w, _ = e.worker(workflow.WorkerOptions{Lease: shortLease})
+			w, _ = e.worker(workflow.WorkerOptions{})
 			for want := map[string]bool{"b": true, "c": true}; len(want) > 0; {
 				task := e.task(w)
 				if !want[task.ID] {
@@ -211,7 +211,7 @@ func TestForeignQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
+			w, _ := e.worker(workflow.WorkerOptions{})
 			run(e, w, func(queue string) func() {
 				e.ok(e.do("DEL", e.key(queue)).Error())
 				e.ok(e.do("SET", e.key(queue), "mine").Error())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,14 +57,14 @@ func TestExtend(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	lost := make(chan workflow.Instance, 10)
-	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 500 * time.Millisecond, ActivityLease: 500 * time.Millisecond, Lost: func(i workflow.Instance) { lost <- i }})
+	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 2 * time.Second, ActivityLease: 2 * time.Second, Lost: func(i workflow.Instance) { lost <- i }})
 	e.begin("a")
 	task := e.task(w)
 	keep := func(extend func(context.Context) error) {
 		t.Helper()
 		tick := time.NewTicker(40 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.Now().Add(time.Second); time.Now().Before(end); <-tick.C {
+		for end := time.Now().Add(5 * time.Second / 2); time.Now().Before(end); <-tick.C {
 			e.ok(extend(e.ctx()))
 		}
 	}
@@ -134,6 +135,10 @@ func TestStop(t *testing.T) {
 		waiting <- err
 	}()
 	cancel()
+	e.until("nothing is read any more", func() bool {
+		clients, err := e.do("INFO", "clients").ToString()
+		return err == nil && strings.Contains(clients, "blocked_clients:0\r")
+	})
 	e.begin("b")
 	e.ok(e.Signal(e.ctx(), "a", event("S", 0)))
 	e.step(task)

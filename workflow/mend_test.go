@@ -30,7 +30,7 @@ func TestMendInParts(t *testing.T) {
 	hash := workflow.Hashes()["mend"]
 	g.Only(func(words []string) bool { return slices.Contains(words, hash) })
 	g.Arm(0, false, func() {})
-	w, _ = on(t, e.srv, e.srv.Connect(t, redis.Options{URL: g.URL}), e.opts).worker(workflow.WorkerOptions{Lease: shortLease})
+	w, _ = on(t, e.srv, e.srv.Connect(t, redis.Options{URL: g.URL}), e.opts).worker(workflow.WorkerOptions{})
 	failed := map[string]map[int64]int{"many": {}, "other": {}}
 	for len(failed["many"]) < n || len(failed["other"]) < 1 {
 		task := e.task(w)

@@ -76,7 +76,7 @@ func TestPauseWhileWorkerDies(t *testing.T) {
 	e.task(dying.Worker)
 	e.ok(e.Pause(e.ctx(), "a"))
 	dying.die()
-	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
+	w, _ := e.worker(workflow.WorkerOptions{})
 	ctx, cancel := context.WithCancel(e.ctx())
 	got := make(chan *workflow.WorkflowTask, 1)
 	go func() {
@@ -261,7 +261,7 @@ func TestPauseQueueHalfDone(t *testing.T) {
 			if from, to := e.int("XLEN", e.key(queue)), e.int("XLEN", e.key(held)); from == 0 || to == 0 {
 				t.Fatalf("%d are to be moved, %d were", from, to)
 			}
-			e.worker(workflow.WorkerOptions{Lease: shortLease})
+			e.worker(workflow.WorkerOptions{})
 			e.until("all are moved", func() bool { return e.int("XLEN", e.key(queue)) == 0 })
 			if moved := e.int("XLEN", e.key(held)); moved != n {
 				t.Errorf("%d are moved, want %d", moved, n)

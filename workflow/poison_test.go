@@ -21,7 +21,7 @@ func TestPoisonTask(t *testing.T) {
 		dying.die()
 	}
 	e.begin("innocent")
-	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease, MaxDeliveries: 2})
+	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 2})
 	task := e.task(w)
 	if task.ID != "innocent" {
 		t.Fatalf("task of %s", task.ID)
@@ -48,7 +48,7 @@ func TestPoisonTask(t *testing.T) {
 func TestPoisonHandedBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease, MaxDeliveries: 2})
+	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 2})
 	e.begin("acts")
 	e.step(e.task(w), schedules(1))
 	e.begin("a")
@@ -126,7 +126,7 @@ func TestPoisonActivity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease, MaxDeliveries: 2, Failure: failure})
+			w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 2, Failure: failure})
 			e.begin("a")
 			e.step(e.task(w), schedules(1))
 			for n := range 2 {

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
@@ -18,26 +20,47 @@ import (
 // mortal is a worker in a process of its own that can be cut off from Redis, as one that died or hangs.
 type mortal struct {
 	*workflow.Worker
+	e     *env
+	name  string
 	proxy *testenv.Proxy
 }
 
-const shortLease = 500 * time.Millisecond
+// mortalLease is longer than a busy machine holds up a worker that is to live. Nobody waits for the leases of the dead: they are ended in Redis.
+const mortalLease = 5 * time.Second
 
 func (e *env) mortal(o workflow.WorkerOptions) *mortal {
 	e.t.Helper()
 	p := testenv.CountingProxy(e.t, e.srv.URL)
 	c := on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{URL: p.URL}), e.opts)
-	if o.Lease == 0 {
-		o.Lease = shortLease
-	}
+	o.Name = cmp.Or(o.Name, "mortal-"+p.Addr)
+	o.Lease = cmp.Or(o.Lease, mortalLease)
 	w, _ := c.worker(o)
-	return &mortal{w, p}
+	return &mortal{w, e, o.Name, p}
 }
 
-// die lets nothing more come from it.
+// die lets nothing more come from it, and others know.
 func (m *mortal) die() {
 	m.proxy.Refuse(true)
 	m.proxy.Cut()
+	m.e.expire(m.name)
+}
+
+// hang holds up all that comes from it or goes there; others take it for dead.
+func (m *mortal) hang() {
+	m.proxy.Stall(true)
+	m.e.expire(m.name)
+}
+
+// expire ends the lease of a worker in Redis, as time does.
+func (e *env) expire(worker string) {
+	e.t.Helper()
+	prefixes := []string{e.opts.Prefix}
+	for i := range e.opts.Shards {
+		prefixes = append(prefixes, shardPrefix(e.opts.Prefix, i))
+	}
+	for _, p := range prefixes {
+		e.srv.Expire(e.t, keys.New(p).Worker(worker))
+	}
 }
 
 // revive lets it go on.
@@ -56,8 +79,7 @@ func TestRecoverAllQueues(t *testing.T) {
 		e.task(dying.Worker, q)
 	}
 	dying.die()
-	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
-	begun := time.Now()
+	w, _ := e.worker(workflow.WorkerOptions{})
 	for range 2 {
 		task := e.task(w, "q1", "q2")
 		if task.Attempt != 2 {
@@ -70,9 +92,6 @@ func TestRecoverAllQueues(t *testing.T) {
 		e.ok(a.Complete(e.ctx(), event("Done", 1)))
 		e.step(e.task(w, "q1", "q2"), finished)
 	}
-	if d := time.Since(begun); d > 10*time.Second {
-		t.Errorf("after %s", d)
-	}
 	e.idle("q1", "q2")
 }
 
@@ -80,7 +99,7 @@ func TestRecoverAllQueues(t *testing.T) {
 func TestLongOnesHideNothing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{ActivityLease: 2 * time.Second})
+	w, _ := e.worker(workflow.WorkerOptions{ActivityLease: 20 * time.Second})
 	e.begin("a")
 	refs := make([]int64, 25)
 	for i := range refs {
@@ -142,8 +161,8 @@ func TestZombie(t *testing.T) {
 	e.begin("b")
 	e.step(e.task(slow.Worker), schedules(1))
 	a := e.activity(slow.Worker)
-	slow.proxy.Stall(true)
-	w, _ := e.worker(workflow.WorkerOptions{Lease: shortLease})
+	slow.hang()
+	w, _ := e.worker(workflow.WorkerOptions{})
 	again, act := e.task(w), e.activity(w)
 	e.step(again, schedules(1))
 	before := e.dump()
