@@ -121,7 +121,7 @@ func TestDeadOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Stall(true)
-	next, err := e.Acquire(t.Context(), s)
+	next, err := e.Acquire(t.Context(), limit.Concurrency(site("a"), 1)) // for longer: it is not to lose it, too
 	if err != nil {
 		t.Fatal(err)
 	}
