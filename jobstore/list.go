@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// Scopes returns the scopes that ever stored a job order, sorted.
+// Scopes returns the scopes that have job orders, or had some and have not retired yet, sorted.
 func (s *Store) Scopes(ctx context.Context) ([]isa95.Scope, error) {
 	names, err := s.rdb.Do(ctx, s.rdb.B().Smembers().Key(s.keys.ActiveScopes()).Build()).AsStrSlice()
 	if err != nil {

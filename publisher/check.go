@@ -3,8 +3,10 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -15,13 +17,14 @@ const (
 	nextPublish = "is a publisher running, and the broker up? `takt serve --roles publisher`"
 	nextStore   = "`takt check` of the store says more"
 	nextLimit   = "raise the broker's limit (mosquitto: message_size_limit, max_packet_size), or the user's rights; `takt doctor` finds the limit"
+	nextForeign = "another installation with this topic prefix wrote them, or an earlier store: if none does, delete them at the broker"
 	nextRefused = "the publisher's log and publisher:deadletter have the reason"
 )
 
 // Check compares what the retained topics shall be with what the publisher noted and with what a broker has retained under
 // Filters, and lists the differences, nil if there are none. While job orders move it may report what is just being
-// done. Of opt it takes the prefix and the forms of the payloads. Topics of scopes that the store does not know are not looked
-// at: they may belong to another store.
+// done. Of opt it takes the prefix and the forms of the payloads. Of scopes that the store does not have it says how many topics there
+// are: they may belong to another store.
 //
 // takes says whether the broker takes a message with a payload of so many bytes, with the error of one that it refuses. It is asked for state indexes that are
 // not published. nil: it is not known.
@@ -38,6 +41,10 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 	if c.epoch, err = store.Epoch(ctx); err != nil {
 		return nil, err
 	}
+	if c.idle, err = store.IdleScopes(ctx); err != nil {
+		return nil, err
+	}
+	c.now = store.Now()
 	has := opt.sort(retained)
 	for _, scope := range scopes {
 		read, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: scope})
@@ -50,6 +57,17 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 		}
 		c.key = store.RetainedKey(scope)
 		c.scope(read[0], f)
+		delete(has, scope)
+	}
+	for _, scope := range slices.Sorted(maps.Keys(has)) {
+		left, err := leftOver(ctx, store, scope, has[scope])
+		if err != nil {
+			return nil, err
+		}
+		if left > 0 {
+			c.key = opt.TopicPrefix + "/" + string(scope)
+			c.violation(nextForeign, "%d retained topics are of a scope that the store does not have", left)
+		}
 	}
 	return c.list, nil
 }
@@ -59,6 +77,8 @@ type checker struct {
 	takes func(bytes int) error
 	epoch string // of the store
 	key   string
+	idle  map[isa95.Scope]time.Time
+	now   time.Time
 	list  []jobstore.Violation
 }
 
@@ -162,6 +182,7 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	switch {
 	case err != nil:
 		c.violation(nextStore, "no state index can be made: %v", err)
+	case f.index == nil && len(s.Jobs) == 0 && c.expired(s.Scope):
 	case (f.index == nil || has == nil || has.content != contentOf(payload)) && c.refused(topic, len(payload)):
 	case f.index == nil:
 		c.violation(nextPublish, "topic %s is missing at the broker", topic)
@@ -174,4 +195,10 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	case has.epoch != c.epoch:
 		c.violation(nextPublish, "topic %s has epoch %q, the store has %q", topic, has.epoch, c.epoch)
 	}
+}
+
+// expired says that a scope is about to retire.
+func (c *checker) expired(scope isa95.Scope) bool {
+	until, idle := c.idle[scope]
+	return idle && !until.After(c.now)
 }

@@ -277,6 +277,9 @@ func (p *plant) indexes(scope isa95.Scope) []isa95.StateIndex {
 	p.t.Helper()
 	var all []isa95.StateIndex
 	for _, m := range p.messages(string(scope) + "/state-index") {
+		if len(m.Payload) == 0 {
+			continue // it was deleted
+		}
 		var x isa95.StateIndex
 		if err := isa95.Unmarshal(m.Payload, &x); err != nil {
 			p.t.Errorf("state index %s: %v", m.Payload, err)

@@ -53,6 +53,12 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 		if scopes, err = t.scopes(work); err != nil {
 			return err
 		}
+		if t.idle, err = t.store.IdleScopes(work); err != nil {
+			return err
+		}
+		if err := t.foreign(work, has); err != nil {
+			return err
+		}
 	}
 	for page := range slices.Chunk(scopes, pageSize) {
 		if ctx.Err() != nil {
@@ -62,8 +68,13 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 			return err
 		}
 	}
-	if extent&all != 0 && !t.stale {
-		t.lost = false
+	if extent&all != 0 {
+		if !t.stale {
+			t.lost = false
+		}
+		if err := t.retire(work, t.due(), false); err != nil {
+			return err
+		}
 	}
 	t.stats.reconciled.Add(1)
 	t.stats.waiting.Store(int64(len(t.refused.topics)))
@@ -96,6 +107,7 @@ func (t *term) scopes(work context.Context) ([]isa95.Scope, error) {
 	}
 	var scopes []isa95.Scope
 	stored := make(map[isa95.Scope]bool, len(names))
+	t.stored = stored
 	for _, scope := range names {
 		if _, err := isa95.ParseScope(string(scope)); err != nil {
 			if err := t.buryScope(work, scope, err); err != nil {
@@ -133,6 +145,11 @@ func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, exten
 		jobs        []*job
 		settlements []jobstore.Settlement
 	)
+	if extent&all != 0 {
+		if err := t.rests(work, read, has); err != nil {
+			return err
+		}
+	}
 	for _, s := range read {
 		if s.Err != nil {
 			if err := t.buryScope(work, s.Scope, s.Err); err != nil {
@@ -241,7 +258,9 @@ func (t *term) know(scope isa95.Scope, has map[isa95.Scope]*found) {
 		case index == nil || index.seq < known.seq:
 			known.missing = true
 		default:
-			known = *index
+			if known = *index; t.resting(scope) { // however soon it expires
+				known.missing = false
+			}
 		}
 	}
 	t.indexes[scope] = known

@@ -55,6 +55,7 @@ func TestMatch(t *testing.T) {
 		"pubdone:m42":                        "pubdone:{scope}",
 		"pubseq:m42":                         "pubseq:{scope}",
 		"publisher:dirty":                    "publisher:dirty",
+		"publisher:idle":                     "publisher:idle",
 		"publisher:epoch":                    "publisher:epoch",
 		"publisher:stream-cursors":           "publisher:stream-cursors",
 		"publisher:lease":                    "publisher:lease",
