@@ -49,6 +49,8 @@ func TestHad(t *testing.T) {
 		"unknown":                    {Order{}, false, false},
 		"gone":                       {Order{State: OrderGone, Receipt: r}, true, false}, // another order may have used the id
 		"gone, stored once":          {Order{State: OrderGone, Once: true, Receipt: r}, true, true},
+		"handed over":                {Order{State: OrderHanded, Receipt: r}, true, false},
+		"handed over, stored once":   {Order{State: OrderHanded, Once: true, Receipt: r}, true, true}, // and over once more, with another result
 		"gone without result":        {Order{State: OrderGone, Once: true}, false, false},
 		"lost":                       {Order{State: OrderLost, Once: true}, false, false},
 		"accepted after it was lost": {Order{State: OrderAccepted, Once: true, Lost: 1}, false, false},

@@ -350,6 +350,24 @@ func TestNewEpoch(t *testing.T) {
 	}
 }
 
+// Takt's store was set back after the result was handed over, and the order is over once more before any index shows it without the order.
+func TestOrderEndsAgain(t *testing.T) {
+	s := newStage(t)
+	s.change(func() { s.epoch = "e1" })
+	s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
+	o := s.options(s.memory)
+	o.Clear = false
+	stop := following(t, s.c, o)
+	s.change(func() { s.jobs = nil; s.end("JO-1", "1") })
+	s.wait(t, "result JO-1 1")
+	settled(t, s.memory, 2, "JO-1")
+	s.change(func() { s.epoch, s.jobs = "e2", nil; s.end("JO-1", "2") })
+	s.wait(t, "duplicate JO-1", "result JO-1 2")
+	if totals := stop(); totals.Results != 1 {
+		t.Errorf("%+v", totals)
+	}
+}
+
 // TestOrderRunsAgain (find-O35): an older copy of Redis is restored, orders that were cleared run again and end with another result. Those that
 // StoreOnce stored are not handed over again, also by the next process, and are cleared.
 func TestOrderRunsAgain(t *testing.T) {

@@ -335,10 +335,10 @@ func (s *scopeFollow) clearAll(ctx context.Context, ids []isa95.JobOrderID, trou
 	}
 }
 
-// had says that a result of an order that is gone was handed over: the same one, or any if the id stands for one order. Such an order is
-// back because Takt's store or the broker was set back.
+// had says that a result of an order was handed over: the same one, or any if the id stands for one order. Such an order is back, or is over once more,
+// because Takt's store or the broker was set back.
 func (o Order) had(r Receipt) bool {
-	return o.State == OrderGone && (o.Receipt == r || o.Once && o.Receipt != Receipt{})
+	return o.Receipt != Receipt{} && (o.Receipt == r || o.Once) && (o.State == OrderHanded || o.State == OrderGone)
 }
 
 // findMissing asks Takt for accepted orders that an index does not list. The index may be older than the order, the order may be over
