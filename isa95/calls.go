@@ -54,7 +54,7 @@ type JobResponsesResult struct {
 }
 
 // ContextJobOrderState is the member of mdcserrorcontext with the state (State.String) of the job order that a refusal speaks of: it is
-// there, so a Store of its id is refused, or it has no response.
+// there, so a Store of its id is refused, or it has no response. InitialState, in the answer to a query for its response: it is not there.
 const ContextJobOrderState = "job_order_state"
 
 // ReturnStatus is the MethodReturnStatus bit mask (OPC 10031-4 v2.00, B.2). Exactly one bit is set in what we send.

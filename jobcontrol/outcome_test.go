@@ -92,6 +92,9 @@ func TestOutcomes(t *testing.T) {
 			case "exists and is Running":
 				wantState = "Running"
 			}
+			if o.says == `"nope"` && o.method == byID {
+				wantState = isa95.InitialState
+			}
 			if got := reply.ErrorContext[isa95.ContextJobOrderState]; o.kind == "" && got != wantState {
 				t.Errorf("state %q, want %q", got, wantState)
 			}

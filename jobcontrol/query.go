@@ -39,7 +39,7 @@ func (r *Receiver) responseOf(ctx context.Context, req *request) (isa95.JobRespo
 	case err != nil:
 		return isa95.JobResponseResult{}, err
 	case snap.Job == nil || snap.Job.Scope != req.scope:
-		err = refusal(errUnknownJobOrder, "%q at station %q", req.id, req.scope)
+		err = &existsError{refusal(errUnknownJobOrder, "%q at station %q", req.id, req.scope), isa95.Initial}
 	case snap.Job.State.IsEnd():
 		err = &existsError{refusal(errUnknownJobOrder, "%q was cancelled or cleared", req.id), snap.Job.State}
 	case snap.Response == nil:

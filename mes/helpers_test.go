@@ -99,6 +99,7 @@ type fakeTakt struct {
 	wire     bool       // the epoch stands beside the index, as a user property
 	jobs     []*fakeJob // in the index, in order
 
+	earlier    bool            // a version that names no states of orders
 	commandIDs map[string]bool // of Store
 	made       []string        // orders stored
 }
@@ -156,12 +157,12 @@ func (k *fakeTakt) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Ev
 	}
 	i := slices.IndexFunc(k.jobs, func(j *fakeJob) bool { return j.id == *call.JobOrderID })
 	if i < 0 {
-		return reply(e, `{"ReturnStatus":2}`), nil
+		return k.withState(reply(e, `{"ReturnStatus":2}`), isa95.Initial), nil
 	}
 	j := k.jobs[i]
 	switch m, _ := isa95.MethodByTypeID(e.Type); {
 	case m == isa95.RequestJobResponseByJobOrderID && j.response == nil:
-		return withState(reply(e, `{"ReturnStatus":2}`), j.state), nil
+		return k.withState(reply(e, `{"ReturnStatus":2}`), j.state), nil
 	case m == isa95.RequestJobResponseByJobOrderID:
 		data, _ := isa95.Marshal(isa95.JobResponseResult{JobResponse: j.response, ReturnStatus: isa95.NoError})
 		return reply(e, string(data)), nil
@@ -186,7 +187,7 @@ func (k *fakeTakt) store(e cloudevent.Event) *cloudevent.Event {
 		return reply(e, `{"ReturnStatus":1}`)
 	}
 	if i := slices.IndexFunc(k.jobs, func(j *fakeJob) bool { return j.id == call.JobOrder.JobOrderID }); i >= 0 {
-		return withState(reply(e, `{"ReturnStatus":16}`), k.jobs[i].state)
+		return k.withState(reply(e, `{"ReturnStatus":16}`), k.jobs[i].state)
 	}
 	k.commandIDs[e.ID] = true
 	k.made = append(k.made, call.JobOrder.JobOrderID)
@@ -194,7 +195,10 @@ func (k *fakeTakt) store(e cloudevent.Event) *cloudevent.Event {
 	return reply(e, `{"ReturnStatus":1}`)
 }
 
-func withState(e *cloudevent.Event, s isa95.State) *cloudevent.Event {
+func (k *fakeTakt) withState(e *cloudevent.Event, s isa95.State) *cloudevent.Event {
+	if k.earlier {
+		return e
+	}
 	e.ErrorContext = map[string]string{isa95.ContextJobOrderState: s.String()}
 	return e
 }

@@ -279,6 +279,27 @@ func TestNotLost(t *testing.T) {
 		}
 		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderGone)
 	})
+	t.Run("an earlier version of Takt does not know whether it has the order", func(t *testing.T) {
+		s := newStage(t)
+		s.earlier = true
+		s.change(func() {})
+		stop := following(t, s.c, s.options(s.memory))
+		settled(t, s.memory, 1)
+		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
+		s.mu.Lock()
+		jobs := s.jobs
+		s.jobs = nil
+		s.seq++
+		s.sendIndex() // made before the order was stored, sent after
+		s.jobs = jobs
+		s.mu.Unlock()
+		settled(t, s.memory, 2)
+		s.change(func() { s.jobs = nil; s.end("JO-1", "1") })
+		s.wait(t, "result JO-1 1")
+		if totals := stop(); totals.Lost != 0 || totals.Troubles != 0 {
+			t.Errorf("%+v", totals)
+		}
+	})
 	t.Run("Takt does not answer", func(t *testing.T) {
 		s := newStage(t)
 		s.change(func() {})
