@@ -10,17 +10,21 @@ import (
 	"testing"
 )
 
-var binary struct {
+// built is a binary that the first test that asks builds.
+type built struct {
 	once sync.Once
 	dir  string
 	path string
 	err  error
 }
 
+// The race detector makes takt several times as slow. Where faults meet a lot of work it has none; the same code runs with it in the other tests.
+var withRace, plain built
+
 // Main runs the tests of a package and removes the binaries that they built.
 func Main(m *testing.M) {
 	code := m.Run()
-	for _, dir := range []string{binary.dir, previous.dir} {
+	for _, dir := range []string{withRace.dir, plain.dir, previous.dir} {
 		if dir != "" {
 			os.RemoveAll(dir)
 		}
@@ -28,30 +32,41 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Binary is the path of takt, built by the first test that asks.
+// Binary is the path of takt, built by the first test that asks, with the race detector if the test has it.
 func Binary(t testing.TB) string {
 	t.Helper()
-	binary.once.Do(build)
-	if binary.err != nil {
-		t.Fatal(binary.err)
-	}
-	return binary.path
+	return withRace.get(t, raceDetector)
 }
 
-func build() {
-	if binary.dir, binary.err = os.MkdirTemp("", "takt-test-"); binary.err != nil {
+// PlainBinary is the path of takt as users have it.
+func PlainBinary(t testing.TB) string {
+	t.Helper()
+	return plain.get(t, false)
+}
+
+func (b *built) get(t testing.TB, race bool) string {
+	t.Helper()
+	b.once.Do(func() { b.build(race) })
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.path
+}
+
+func (b *built) build(race bool) {
+	if b.dir, b.err = os.MkdirTemp("", "takt-test-"); b.err != nil {
 		return
 	}
-	binary.path = filepath.Join(binary.dir, "takt")
-	args := []string{"build", "-o", binary.path}
-	if raceDetector {
+	b.path = filepath.Join(b.dir, "takt")
+	args := []string{"build", "-o", b.path}
+	if race {
 		args = append(args, "-race")
 	}
 	if out, err := exec.Command("go", append(args, program)...).CombinedOutput(); err != nil {
-		binary.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+		b.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 		return
 	}
-	binary.err = openSources()
+	b.err = openSources()
 }
 
 const program = "github.com/taktworks/takt/cmd/takt"

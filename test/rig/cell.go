@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-//go:embed cell
+//go:embed cell commands
 var cellFiles embed.FS
 
 // Scope is the station of the tests, and WorkMaster what it makes: the recipe of the gearbox example with the times of a
@@ -25,9 +25,15 @@ const (
 // Cell writes the example folder of the tests with n orders, whose commands take takes each ("20ms..80ms"), and returns it.
 func Cell(t testing.TB, n int, takes string) string {
 	t.Helper()
+	return cellOf(t, "cell", n, takes)
+}
+
+// cellOf is Cell of the cell in that folder: "cell", or "commands", whose recipe has commands alone and waits for no events.
+func cellOf(t testing.TB, folder string, n int, takes string) string {
+	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"recipe.json", "station.yaml", "equipment.yaml"} {
-		text, err := cellFiles.ReadFile("cell/" + name)
+		text, err := cellFiles.ReadFile(folder + "/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

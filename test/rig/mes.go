@@ -25,33 +25,50 @@ type Ledger struct {
 	Accepted map[string]bool                // orders that Takt took
 	Refused  map[string]string              // and why it did not
 	Unknown  map[string]error               // commands that were never answered
+	Lost     map[string]int                 // orders that Takt had and lost, and that were ordered again
 	Results  map[string][]isa95.JobResponse // handed over, by order
 	Cleared  map[string]int                 // answers 1 to Clear
-	Lost     map[string]int                 // how often it was told that Takt has lost the order; of OrderOnce alone
+	Answers  []Answer                       // to commands, in the order in which they came
+	Unheard  int                            // times that a command was not answered within a while, and was sent again under its id
 	Gaps     []mes.Gap
 	Seq      int64 // of the last index
+	Indexes  []Index
 }
+
+// Index is when a state index came.
+type Index struct {
+	Seq  int64
+	Came time.Time
+}
+
+// Answer is when a command was sent and answered.
+type Answer struct{ Sent, Came time.Time }
 
 func (l *Ledger) clone() Ledger {
 	c := *l
 	c.Accepted, c.Refused, c.Unknown = maps.Clone(l.Accepted), maps.Clone(l.Refused), maps.Clone(l.Unknown)
-	c.Results, c.Cleared, c.Lost, c.Gaps = maps.Clone(l.Results), maps.Clone(l.Cleared), maps.Clone(l.Lost), slices.Clone(l.Gaps)
+	c.Lost, c.Answers, c.Indexes = maps.Clone(l.Lost), slices.Clone(l.Answers), slices.Clone(l.Indexes)
+	c.Results, c.Cleared, c.Gaps = maps.Clone(l.Results), maps.Clone(l.Cleared), slices.Clone(l.Gaps)
 	return c
 }
 
-// MES is the MES of a test. Its ledger lasts; Follow and Away are its presence.
+// MES is the MES of a test. It stores each order once, whatever becomes of commands and answers, and orders again what Takt reports as lost. Its ledger and
+// its memory last; Follow and Away are its presence.
 type MES struct {
-	Client *mes.Client
+	Client  *mes.Client
+	Forgets bool // Redis is set back: a refused Start says that the order is lost or started already, and either comes to light by itself
 
 	t      testing.TB
-	memory string
+	memory *mes.FileMemory
 	scopes []isa95.Scope
+	again  sync.WaitGroup // orders that were lost and are ordered again
 
 	mu      sync.Mutex
+	orders  map[string]func() // orders it again
+	starts  map[string]func() // of those that were stored first: starts it again
 	ledger  Ledger
 	changed chan struct{}
 	away    func()
-	known   mes.Memory // that Follow uses; nil before
 }
 
 // MES starts an MES, tells Takt what the station has, and follows its results.
@@ -72,22 +89,32 @@ func (w *World) QuietMES() *MES {
 func (w *World) MESOf(file string) *MES {
 	w.T.Helper()
 	m := NewMES(w.T, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), Scope)
+	m.Forgets = w.Forgets
 	m.Configure(file)
 	return m
+}
+
+// Configure has an MES tell Takt again what the station has.
+func (w *World) Configure(m *MES) {
+	w.T.Helper()
+	m.Configure(filepath.Join(w.cell, "station.yaml"))
 }
 
 // NewMES connects an MES.
 func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope) *MES {
 	t.Helper()
 	m := &MES{
-		t: t, memory: memory, scopes: scopes, changed: make(chan struct{}), away: func() {},
+		t: t, scopes: scopes, changed: make(chan struct{}), away: func() {}, orders: map[string]func(){}, starts: map[string]func(){},
 		ledger: Ledger{
-			Accepted: map[string]bool{}, Refused: map[string]string{}, Unknown: map[string]error{},
-			Results: map[string][]isa95.JobResponse{}, Cleared: map[string]int{}, Lost: map[string]int{},
+			Accepted: map[string]bool{}, Refused: map[string]string{}, Unknown: map[string]error{}, Lost: map[string]int{},
+			Results: map[string][]isa95.JobResponse{}, Cleared: map[string]int{},
 		},
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
+	if m.memory, err = mes.OpenMemory(memory); err != nil {
+		t.Fatal(err)
+	}
 	m.Client, err = mes.New(mes.Options{
 		MQTT: mqtt.Options{URL: url, ClientID: fmt.Sprintf("mes-%d", time.Now().UnixNano()), Log: quiet}, TopicPrefix: topicPrefix,
 		RepeatAfter: time.Second, Log: quiet,
@@ -100,6 +127,7 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 	go func() { ended <- m.Client.Run(ctx) }()
 	t.Cleanup(func() {
 		m.Away()
+		m.again.Wait()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -129,18 +157,14 @@ func (m *MES) Configure(file string) {
 	}
 }
 
-// Follow is the MES at work, from where its memory file says; Away ends it.
+// Follow is the MES at work, from where its memory says; Away ends it.
 func (m *MES) Follow() {
 	m.t.Helper()
-	memory, err := mes.OpenMemory(m.memory)
-	if err != nil {
-		m.t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := m.Client.Follow(ctx, m.scopes, mes.FollowOptions{
-			Memory: memory, Clear: true, RetryAfter: 200 * time.Millisecond,
+			Memory: m.memory, Clear: true, RetryAfter: 200 * time.Millisecond, OnLost: m.lost,
 			OnResult: func(_ context.Context, _ isa95.Scope, r isa95.JobResponse) error {
 				m.note(func(l *Ledger) { l.Results[r.JobOrderID] = append(l.Results[r.JobOrderID], r) })
 				return nil
@@ -148,18 +172,18 @@ func (m *MES) Follow() {
 			OnClear: func(_ isa95.Scope, id isa95.JobOrderID, _ isa95.ReturnStatus) {
 				m.note(func(l *Ledger) { l.Cleared[string(id)]++ })
 			},
-			OnIndex: func(_ isa95.Scope, i isa95.StateIndex) { m.note(func(l *Ledger) { l.Seq = int64(i.Seq) }) },
-			OnLost: func(_ context.Context, _ isa95.Scope, id isa95.JobOrderID) error {
-				m.note(func(l *Ledger) { l.Lost[string(id)]++ })
-				return nil
+			OnIndex: func(_ isa95.Scope, i isa95.StateIndex) {
+				m.note(func(l *Ledger) {
+					l.Seq = int64(i.Seq)
+					l.Indexes = append(l.Indexes, Index{l.Seq, time.Now()})
+				})
 			},
-			OnGap: func(g mes.Gap) { m.note(func(l *Ledger) { l.Gaps = append(l.Gaps, g) }) },
+			OnGap: m.gap,
 		})
 		ended <- err
 	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known = memory
 	m.away = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -176,60 +200,141 @@ func (m *MES) Away() {
 	away()
 }
 
-// ordersAtOnce is how many orders an MES sends at once.
-const ordersAtOnce = 8
+// lost is an order that Takt has lost: it is ordered again, if it was ordered so.
+func (m *MES) lost(_ context.Context, _ isa95.Scope, id isa95.JobOrderID) error {
+	m.note(func(l *Ledger) { l.Lost[string(id)]++ })
+	m.mu.Lock()
+	again := m.orders[string(id)]
+	m.mu.Unlock()
+	if again != nil {
+		m.again.Go(again)
+	}
+	return nil
+}
+
+// gap is that indexes were missed. After a loss of Redis an order may be there that was started, and is not any more.
+func (m *MES) gap(g mes.Gap) {
+	m.note(func(l *Ledger) { l.Gaps = append(l.Gaps, g) })
+	if !g.NewEpoch {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, start := range m.starts {
+		if len(m.ledger.Results[id]) == 0 {
+			m.again.Go(start)
+		} else { // it is over for us: it shall not wait there for its start
+			m.again.Go(func() { _, _ = m.Client.Cancel(context.Background(), Scope, isa95.JobOrderID(id)) })
+		}
+	}
+}
+
+// An MES sends so many orders at once. After a while without an answer it asks again.
+const (
+	ordersAtOnce = 8
+	awhile       = 5 * time.Second
+)
 
 // Order sends orders, every second one as Store and Start, and returns when each is answered.
-func (m *MES) Order(orders []*isa95.JobOrder) { m.order(orders, m.send) }
+func (m *MES) Order(orders []*isa95.JobOrder) { m.OrderSteadily(orders, len(orders)) }
 
-// OrderOnce sends orders with mes.Client.StoreOnce and the memory of Follow, which therefore reports those that Takt loses; an order that was
-// lost may be sent again. It returns when each is answered.
-func (m *MES) OrderOnce(orders []*isa95.JobOrder) { m.order(orders, m.sendOnce) }
+// OrderOnce is Order of orders that are started as they are stored, and not ordered again when Takt loses them: the ledger has those. They may be sent again.
+func (m *MES) OrderOnce(orders []*isa95.JobOrder) { m.orderAll(orders, len(orders), false) }
 
-func (m *MES) order(orders []*isa95.JobOrder, send func(_ context.Context, _ *isa95.JobOrder, atOnce bool) error) {
+// OrderSteadily is Order of which at most so many have no result yet: a load that any machine can carry.
+func (m *MES) OrderSteadily(orders []*isa95.JobOrder, underWay int) {
+	m.orderAll(orders, underWay, true)
+}
+
+func (m *MES) orderAll(orders []*isa95.JobOrder, underWay int, again bool) {
 	var wait sync.WaitGroup
 	room := make(chan struct{}, ordersAtOnce)
+	before := len(m.Ledger().Results)
 	for i, o := range orders {
+		m.Until("there is room for an order", func(l Ledger) bool { return i-(len(l.Results)-before) < underWay })
 		room <- struct{}{}
+		send := func() { m.order(o, !again || i%2 == 0) }
+		if again {
+			m.mu.Lock()
+			m.orders[o.JobOrderID] = send
+			m.mu.Unlock()
+		}
 		wait.Go(func() {
 			defer func() { <-room }()
-			ctx, cancel := context.WithTimeout(context.Background(), Patience)
-			defer cancel()
-			err := send(ctx, o, i%2 == 0)
-			var refused *mes.RefusedError
-			m.note(func(l *Ledger) {
-				switch {
-				case err == nil:
-					l.Accepted[o.JobOrderID] = true
-				case errors.As(err, &refused):
-					l.Refused[o.JobOrderID] = refused.Error()
-				default:
-					l.Unknown[o.JobOrderID] = err
-				}
-			})
+			send()
 		})
 	}
 	wait.Wait()
 }
 
-func (m *MES) send(ctx context.Context, o *isa95.JobOrder, atOnce bool) error {
-	if atOnce {
-		_, err := m.Client.StoreAndStart(ctx, Scope, o)
-		return err
-	}
-	if _, err := m.Client.Store(ctx, Scope, o); err != nil {
-		return err
-	}
-	_, err := m.Client.Start(ctx, Scope, isa95.JobOrderID(o.JobOrderID))
-	return err
+// order sends an order until it is answered, and notes the answer.
+func (m *MES) order(o *isa95.JobOrder, atOnce bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+	defer cancel()
+	err := m.send(ctx, o, atOnce)
+	var refused *mes.RefusedError
+	m.note(func(l *Ledger) {
+		switch {
+		case err == nil:
+			l.Accepted[o.JobOrderID] = true
+		case errors.As(err, &refused):
+			l.Refused[o.JobOrderID] = refused.Error()
+		default:
+			l.Unknown[o.JobOrderID] = err
+		}
+	})
 }
 
-func (m *MES) sendOnce(ctx context.Context, o *isa95.JobOrder, _ bool) error {
+func (m *MES) send(ctx context.Context, o *isa95.JobOrder, atOnce bool) error {
+	store := mes.Call{Scope: Scope, Method: isa95.StoreAndStart, JobOrder: o}
+	if !atOnce {
+		store.Method = isa95.Store
+	}
+	lost := m.Ledger().Lost[o.JobOrderID]
+	err := m.ask(ctx, func(ctx context.Context) error {
+		_, err := m.Client.StoreOnce(ctx, m.memory, store)
+		return err
+	})
+	if err != nil || atOnce {
+		return err
+	}
+	err = m.start(ctx, o, fmt.Sprintf("%s-lost-%d-start", o.JobOrderID, lost))
+	var refused *mes.RefusedError
+	if err != nil && !(m.Forgets && errors.As(err, &refused)) {
+		return err
+	}
 	m.mu.Lock()
-	memory := m.known
-	m.mu.Unlock()
-	_, err := m.Client.StoreOnce(ctx, memory, mes.Call{Scope: Scope, Method: isa95.StoreAndStart, JobOrder: o})
-	return err
+	defer m.mu.Unlock()
+	m.starts[o.JobOrderID] = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+		defer cancel()
+		_ = m.start(ctx, o, fmt.Sprintf("%s-start-%d", o.JobOrderID, time.Now().UnixNano())) // refused: it is started, or over
+	}
+	return nil
+}
+
+func (m *MES) start(ctx context.Context, o *isa95.JobOrder, command string) error {
+	return m.ask(ctx, func(ctx context.Context) error {
+		_, err := m.Client.Call(ctx, mes.Call{ID: command, Scope: Scope, Method: isa95.Start, JobOrderID: isa95.JobOrderID(o.JobOrderID)})
+		return err
+	})
+}
+
+// ask sends a command, under one id, until it is answered or ctx ends. What becomes of one without an answer is unknown: Takt may have carried it out.
+func (m *MES) ask(ctx context.Context, command func(ctx context.Context) error) error {
+	begin := time.Now()
+	for {
+		short, cancel := context.WithTimeout(ctx, awhile)
+		err := command(short)
+		unheard := short.Err() != nil && ctx.Err() == nil
+		cancel()
+		var refused *mes.RefusedError
+		if err == nil || errors.As(err, &refused) || !unheard {
+			m.note(func(l *Ledger) { l.Answers = append(l.Answers, Answer{begin, time.Now()}) })
+			return err
+		}
+		m.note(func(l *Ledger) { l.Unheard++ })
+	}
 }
 
 func (m *MES) note(f func(*Ledger)) {
@@ -247,20 +352,21 @@ func (m *MES) Ledger() Ledger {
 	return m.ledger.clone()
 }
 
-// Until waits until ok holds for the ledger.
+// Until waits until ok holds for the ledger, which it must not keep.
 func (m *MES) Until(what string, ok func(Ledger) bool) {
 	m.t.Helper()
 	late := time.After(2 * Patience)
 	for {
 		m.mu.Lock()
-		l, changed := m.ledger.clone(), m.changed
+		done, changed := ok(m.ledger), m.changed
 		m.mu.Unlock()
-		if ok(l) {
+		if done {
 			return
 		}
 		select {
 		case <-changed:
 		case <-late:
+			l := m.Ledger()
 			m.t.Fatalf("not within %v: %s; %s", 2*Patience, what, l.summary())
 		}
 	}
@@ -289,7 +395,8 @@ func (m *MES) UntilDone(n int) {
 }
 
 func (l *Ledger) summary() string {
-	text := fmt.Sprintf("accepted %d, refused %d, unknown %d, results %d, cleared %d, seq %d", len(l.Accepted), len(l.Refused), len(l.Unknown), len(l.Results), len(l.Cleared), l.Seq)
+	text := fmt.Sprintf("accepted %d, refused %d, unknown %d, lost %d, results %d, cleared %d, seq %d",
+		len(l.Accepted), len(l.Refused), len(l.Unknown), len(l.Lost), len(l.Results), len(l.Cleared), l.Seq)
 	var missing []string
 	for id := range l.Accepted {
 		switch {
