@@ -2,7 +2,7 @@
 GO       ?= go
 FUZZTIME ?= 60s
 SOAK     ?= 30m
-TESTS    ?= TestTaskFault
+TESTS    ?= TestFault|TestTaskFault
 TESTFLAGS ?= -race -timeout 30m
 TARGETS  ?= test
 
@@ -57,7 +57,7 @@ verify: ## Generated docs are current, all suites ran on these files, and every 
 	@$(GO) run ./internal/verify numbers
 
 .PHONY: soak
-soak: ## Run the fault tests of tasks with their large numbers, and the mix of faults for SOAK; TESTS chooses some
+soak: ## Run the fault tests of job orders and tasks with their large numbers, and the mixes of faults for SOAK; TESTS chooses some
 	@scripts/install-tools faults
 	TAKT_TEST_LONG=1 TAKT_TEST_SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 4h -v -run '$(TESTS)' ./test/fault
 

@@ -1,0 +1,102 @@
+package fault_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/station"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// Fault 24: the only instance is killed at the n-th command that it gives Redis once an order is sent, before that is carried out or before it is answered; for all n, or a part of
+// them. Started again, it has the order end, with one result and each command once.
+func TestFault24KilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	w := &jobWorld{
+		World: rig.New(t, rig.Options{WorkerTTL: jobTTL, Takes: "1ms..2ms", Commands: true, Plain: true}), t: t, serves: map[string]*rig.Process{},
+	}
+	w.broker = testenv.CountingProxy(t, w.Broker.URL)
+	a := w.serveAs(rig.PlainBinary(t), "a", w.Redis.URL)
+	w.mes = w.MES()
+	a.Stop()
+	orders := rig.Orders("JO", 400)
+	stride := scaled(16, 1)
+	killed := 0
+	for n, fell := 1+w.Rand.IntN(stride), true; fell && killed < len(orders)-1; n += stride {
+		g := testenv.NewGuillotine(t, w.Redis.Addr)
+		a := w.serveAs(rig.PlainBinary(t), "a", g.URL)
+		g.Arm(n, killed%2 == 0, func() { a.Signal(syscall.SIGKILL) })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.mes.Order(orders[killed : killed+1])
+		}()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			<-done
+			w.mes.UntilDone(killed + 1)
+		}()
+		select {
+		case <-g.Fell:
+			a.Kill()
+			w.serveAs(rig.PlainBinary(t), "a", w.Redis.URL)
+			<-ended
+			w.serves["a"].Stop()
+		case <-ended:
+			fell = !g.Disarm()
+			if !fell {
+				t.Logf("an order takes %d commands", g.Count())
+				a.Stop()
+			} else {
+				a.Kill()
+			}
+		}
+		killed++
+	}
+	t.Logf("killed at %d of its commands", killed-1)
+	w.serveAs(rig.PlainBinary(t), "a", w.Redis.URL)
+	w.Verify(w.mes)
+}
+
+// Fault 2: the machine is killed with commands that it has carried out and not answered. Started again it answers them, and does none twice.
+func TestFault2StationKilledBeforeItAnswers(t *testing.T) {
+	t.Parallel()
+	jobFault{do: func(w *jobWorld) {
+		between := 0
+		for range 20 {
+			w.Until("a command is carried out and not answered", func() bool {
+				w.Station().Pause()
+				n := len(unanswered(w.StationLog()))
+				if n == 0 {
+					w.Station().Continue()
+				}
+				return n > 0
+			})
+			between += len(unanswered(w.StationLog()))
+			killed := w.strikes("the station is killed")
+			w.Station().Kill()
+			w.StartStation()
+			killed.ends(0)
+		}
+		t.Logf("%d commands were carried out and not answered", between)
+	}}.run(t)
+}
+
+// unanswered lists commands that a station has carried out and not answered.
+func unanswered(log []station.Entry) (commands []string) {
+	executed := map[string]bool{}
+	for _, e := range log {
+		switch e.Kind {
+		case station.Executed:
+			executed[e.Command] = true
+		case station.Answered:
+			delete(executed, e.Command)
+		}
+	}
+	for id := range executed {
+		commands = append(commands, id)
+	}
+	return commands
+}
