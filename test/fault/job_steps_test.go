@@ -1,8 +1,11 @@
 package fault_test
 
 import (
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/station"
@@ -99,4 +102,30 @@ func unanswered(log []station.Entry) (commands []string) {
 		commands = append(commands, id)
 	}
 	return commands
+}
+
+// Fault 2: an instance is killed when the broker has commands or status events, and Redis still has them, too: before they are deleted there, or before it knows that they are.
+func TestFault2KilledBetweenPubackAndDeletion(t *testing.T) {
+	t.Parallel()
+	jobFault{do: func(w *jobWorld) {
+		for i := range scaled(8, 20) {
+			w.serves["a"].Stop()
+			g := testenv.NewGuillotine(t, w.Redis.Addr)
+			a := w.serveAs(rig.PlainBinary(t), "a", g.URL)
+			outbox := []string{w.Keys.SfcOutbox(), w.Prefix + ":event:receiver:list"}[i%2]
+			g.Only(func(words []string) bool { // the acknowledgement
+				return strings.HasPrefix(strings.ToUpper(words[0]), "EVAL") && slices.Contains(words, outbox) && !slices.Contains(words, w.Keys.SfcWork())
+			})
+			killed := w.strikes("an instance is killed")
+			g.Arm(1+w.Rand.IntN(5), i/2%2 == 0, func() { a.Signal(syscall.SIGKILL) })
+			select {
+			case <-g.Fell:
+			case <-time.After(rig.Patience):
+				t.Fatal("it was never about to delete a command")
+			}
+			a.Kill()
+			w.serve("a")
+			killed.ends(0)
+		}
+	}}.run(t)
 }
