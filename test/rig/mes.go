@@ -200,15 +200,16 @@ func (m *MES) Away() {
 	away()
 }
 
-// lost is an order that Takt has lost: it is ordered again, if it was ordered so.
+// lost is an order that Takt has lost: it is ordered again.
 func (m *MES) lost(_ context.Context, _ isa95.Scope, id isa95.JobOrderID) error {
 	m.note(func(l *Ledger) { l.Lost[string(id)]++ })
 	m.mu.Lock()
 	again := m.orders[string(id)]
 	m.mu.Unlock()
-	if again != nil {
-		m.again.Go(again)
+	if again == nil {
+		return fmt.Errorf("%s is lost, and was never ordered", id)
 	}
+	m.again.Go(again)
 	return nil
 }
 
@@ -238,27 +239,18 @@ const (
 // Order sends orders, every second one as Store and Start, and returns when each is answered.
 func (m *MES) Order(orders []*isa95.JobOrder) { m.OrderSteadily(orders, len(orders)) }
 
-// OrderOnce is Order of orders that are started as they are stored, and not ordered again when Takt loses them: the ledger has those. They may be sent again.
-func (m *MES) OrderOnce(orders []*isa95.JobOrder) { m.orderAll(orders, len(orders), false) }
-
 // OrderSteadily is Order of which at most so many have no result yet: a load that any machine can carry.
 func (m *MES) OrderSteadily(orders []*isa95.JobOrder, underWay int) {
-	m.orderAll(orders, underWay, true)
-}
-
-func (m *MES) orderAll(orders []*isa95.JobOrder, underWay int, again bool) {
 	var wait sync.WaitGroup
 	room := make(chan struct{}, ordersAtOnce)
 	before := len(m.Ledger().Results)
 	for i, o := range orders {
 		m.Until("there is room for an order", func(l Ledger) bool { return i-(len(l.Results)-before) < underWay })
 		room <- struct{}{}
-		send := func() { m.order(o, !again || i%2 == 0) }
-		if again {
-			m.mu.Lock()
-			m.orders[o.JobOrderID] = send
-			m.mu.Unlock()
-		}
+		send := func() { m.order(o, i%2 == 0) }
+		m.mu.Lock()
+		m.orders[o.JobOrderID] = send
+		m.mu.Unlock()
 		wait.Go(func() {
 			defer func() { <-room }()
 			send()
