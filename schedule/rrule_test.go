@@ -281,7 +281,7 @@ func TestRareRulesAreBounded(t *testing.T) {
 		"TZ=Europe/Berlin DTSTART:20260101T000000Z FREQ=SECONDLY;INTERVAL=7200;BYHOUR=2;BYMINUTE=1;BYSETPOS=1",
 		"TZ=Europe/Berlin DTSTART:20260101T000000Z FREQ=SECONDLY;INTERVAL=7200;BYHOUR=2;BYMINUTE=1;COUNT=10000",
 	} {
-		start := time.Now()
+		start := processor(t)
 		s, err := RRule(text)
 		if err != nil {
 			t.Fatal(err)
@@ -289,8 +289,8 @@ func TestRareRulesAreBounded(t *testing.T) {
 		if slot, ok := s.Next(time.Time{}); ok {
 			t.Errorf("%s: %v", text, slot)
 		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s took %v", text, took)
+		if took := processor(t) - start; took > 5*time.Second {
+			t.Errorf("%s took %v of the processor", text, took)
 		}
 	}
 }
