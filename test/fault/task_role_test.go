@@ -33,7 +33,7 @@ type taskConfig struct {
 	ID     string // of a worker
 
 	Slots      int           // of a worker; 0 = 10
-	Lease      time.Duration // 0 = 1 s
+	Lease      time.Duration // 0 = taskLease, of a scheduler 1 s
 	Drain      time.Duration // 0 = 5 s
 	Margin     time.Duration // 0 = 1 s
 	Timeout    time.Duration // of each run of rare; 0 = none
@@ -164,7 +164,7 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 		handlers = append(handlers, idle.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
 	}
 	w, err := client.Worker(task.WorkerOptions{
-		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: c.or(c.Lease, time.Second), Drain: c.or(c.Drain, 5*time.Second),
+		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: c.or(c.Lease, taskLease), Drain: c.or(c.Drain, 5*time.Second),
 		Margin: c.or(c.Margin, time.Second), MaxUnknown: c.MaxUnknown,
 		Observe: observe,
 	}, handlers...)

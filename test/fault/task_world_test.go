@@ -30,7 +30,7 @@ func scaled(short, big int) int {
 	return short
 }
 
-const taskLease = time.Second // of workers in these tests
+const taskLease = 3 * time.Second // of workers in these tests: longer than a busy machine holds up one that lives
 
 // patience bounds every wait for something that must happen.
 var patience = time.Duration(scaled(2*int(rig.Patience), int(30*time.Minute)))
