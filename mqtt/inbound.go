@@ -11,8 +11,9 @@ type Inbound struct {
 	Duplicate bool      // the broker may have sent it before
 	Arrived   time.Time // when it was read from the network
 
-	delivery *delivery
+	delivery *delivery // nil: it was kept aside
 	acked    atomic.Bool
+	aside    atomic.Bool // it is kept aside, or comes again: who has it in hand lets go
 }
 
 // Ack acknowledges the message; call it after its effect is stored, or when it shall have none.
@@ -36,11 +37,20 @@ type delivery struct {
 	left atomic.Int32 // subscriptions that have not acknowledged
 	size int          // of the budget
 	free atomic.Bool  // it was given back
+
+	takers []taker // those that can let go of it; not changed once it was dispatched
+}
+
+// taker is a Server that has a message in hand.
+type taker struct {
+	server *Server
+	in     *Inbound
+	lane   *lane
 }
 
 // release gives back what the message took of the budget: it is out of hand.
 func (d *delivery) release() {
-	if !d.free.Swap(true) {
+	if d != nil && !d.free.Swap(true) {
 		d.conn.budget.give(d.size)
 	}
 }
@@ -67,6 +77,9 @@ const (
 )
 
 func (d *delivery) fate() fate {
+	if d == nil {
+		return live
+	}
 	c := d.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +87,8 @@ func (d *delivery) fate() fate {
 	case c.link == d.link && d.link.up():
 		return live
 	case c.link == d.link || c.link == nil:
-		if c.closed {
-			return again // nothing more will be known here; another process meets it
+		if c.closed || c.resting && !d.link.up() {
+			return again // nothing more will be known here, or not soon; whoever has the session next meets it
 		}
 		if d.link.up() {
 			return live // CONNACK is in, Run is about to take the connection over

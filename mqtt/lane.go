@@ -4,7 +4,9 @@ import (
 	"context"
 	"hash/fnv"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 )
@@ -16,6 +18,10 @@ type lane struct {
 	waiting []*Inbound
 	isOpen  bool
 	busy    bool
+	now     *Inbound           // the message that is handled
+	cancel  context.CancelFunc // of its context
+	began   time.Time
+	runner  int // the goroutine that handles the lane; those before it went with a message that was set aside
 }
 
 // take puts a message in its lane. The connection calls it in order of arrival.
@@ -31,6 +37,7 @@ func (s *Server) take(_ context.Context, in *Inbound) {
 		return
 	}
 	l.waiting = append(l.waiting, in)
+	in.delivery.takers = append(in.delivery.takers, taker{s, in, l})
 	s.wake(l)
 }
 
@@ -56,26 +63,77 @@ func (s *Server) open(l *lane) {
 func (s *Server) wake(l *lane) {
 	if l.isOpen && !l.busy && len(l.waiting) > 0 {
 		l.busy = true
+		l.runner++
+		runner := l.runner
 		s.running.Go(func() {
-			for in := l.next(); in != nil; in = l.next() {
-				s.serve(s.ctx, in)
+			for ctx, in := l.next(s.ctx, runner); in != nil; ctx, in = l.next(s.ctx, runner) {
+				s.serve(ctx, in)
 			}
 		})
 	}
 }
 
-// next is the message to handle, nil when there is none, or the lane is closed.
-func (l *lane) next() *Inbound {
+// next is the message to handle, with its context, nil when there is none, the lane is closed, or another goroutine has it.
+func (l *lane) next(ctx context.Context, runner int) (context.Context, *Inbound) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.runner != runner {
+		return nil, nil
+	}
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.now, l.cancel = nil, nil
 	if !l.isOpen || len(l.waiting) == 0 {
 		l.busy = false
-		return nil
+		return nil, nil
 	}
-	in := l.waiting[0]
+	l.now = l.waiting[0]
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
-	return in
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.began = time.Now()
+	return ctx, l.now
+}
+
+// handling is for how long the lane handles the message that it is at.
+func (l *lane) handling() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now == nil {
+		return 0
+	}
+	return time.Since(l.began)
+}
+
+// leave takes a message that is kept aside out of the lane. If it is being handled, its context ends, and another goroutine goes on with what comes after.
+func (s *Server) leave(l *lane, in *Inbound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in.aside.Store(true)
+	if l.now != in {
+		l.waiting = slices.DeleteFunc(l.waiting, func(other *Inbound) bool { return other == in })
+		return
+	}
+	s.giveUp(l)
+}
+
+// desert lets go of a message that came over a connection that is gone, comes again, and is being handled for longer than limit: who comes after it would wait.
+func (s *Server) desert(l *lane, limit time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != nil && time.Since(l.began) >= limit && l.now.delivery.fate() == again {
+		l.now.aside.Store(true)
+		s.giveUp(l)
+	}
+}
+
+// giveUp ends the context of the message that is handled and has another goroutine go on. l.mu is held.
+func (s *Server) giveUp(l *lane) {
+	l.cancel()
+	l.now, l.cancel, l.busy = nil, nil, false
+	l.runner++
+	s.wake(l)
 }
 
 func (l *lane) close() {

@@ -80,10 +80,10 @@ const commands = "takt/m42/commands"
 
 // newRig connects the server to recvURL and pubURL and the peer to b. The server's receiving
 // connection keeps its session.
-func newRig(t testing.TB, b *testenv.Broker, recvURL, pubURL string, o mqtt.ServerOptions) *rig {
+func newRig(t testing.TB, b *testenv.Broker, recvURL, pubURL string, o mqtt.ServerOptions, change ...func(*mqtt.Options)) *rig {
 	t.Helper()
 	r := &rig{answers: newInbox(), peer: newConn(t, b.URL, "peer", withSession)}
-	r.serve(t, recvURL, pubURL, o)
+	r.serve(t, recvURL, pubURL, o, change...)
 	if err := r.peer.Subscribe(t.Context(), r.answers.sub("mes/answers")); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,9 @@ func newRig(t testing.TB, b *testenv.Broker, recvURL, pubURL string, o mqtt.Serv
 	return r
 }
 
-func (r *rig) serve(t testing.TB, recvURL, pubURL string, o mqtt.ServerOptions) {
+func (r *rig) serve(t testing.TB, recvURL, pubURL string, o mqtt.ServerOptions, change ...func(*mqtt.Options)) {
 	t.Helper()
-	r.recv, r.pub = newConn(t, recvURL, "takt-recv", withSession), newConn(t, pubURL, "takt-pub")
+	r.recv, r.pub = newConn(t, recvURL, "takt-recv", append([]func(*mqtt.Options){withSession}, change...)...), newConn(t, pubURL, "takt-pub")
 	if o.Filters == nil {
 		o.Filters = []string{"takt/+/commands", "$share/g/shared/+/commands"}
 	}

@@ -281,6 +281,9 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	for _, s := range takers {
 		c.handle(ctx, s, &Inbound{Message: p.Message, Duplicate: p.duplicate, Arrived: p.at, delivery: d})
 	}
+	if d.qos > 0 {
+		l.session.dispatched(d)
+	}
 }
 
 func (c *Conn) handle(ctx context.Context, s *Subscription, in *Inbound) {

@@ -29,6 +29,9 @@ func TestWhatCannotBeHandledIsLetGo(t *testing.T) {
 	var kinds []string
 	for _, l := range letters {
 		kinds = append(kinds, l.FieldValues["kind"])
+		if strings.Contains(fmt.Sprint(l.FieldValues), string(testSeed.Token(drill))) {
+			t.Errorf("a dead letter has the token of its answer: %v", l.FieldValues)
+		}
 	}
 	if fmt.Sprint(kinds) != "[event answer answer]" { // one of each process
 		t.Errorf("dead letters: %v", kinds)

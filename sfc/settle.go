@@ -86,6 +86,7 @@ func (e *Engine) handle(ctx context.Context, kind string, ev cloudevent.Event, d
 	if err == nil {
 		return nil
 	}
+	ev.Delivery.Topic = topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic) // dead letters are read by people
 	if err = e.store.Failed(ctx, jobstore.Message{Kind: kind, Event: ev}, err); err == nil {
 		e.count(OpActionState, Invalid)
 	}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -32,7 +35,7 @@ func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Sta
 	prefix := topics.Prefix(p.cfg.TopicPrefix)
 	servers := make(map[string]mqtt.ServerOptions)
 	if p.handler != nil && session.Name == commandSession {
-		servers["commands"] = mqtt.ServerOptions{
+		servers[commandKind] = mqtt.ServerOptions{
 			Filters: jobcontrol.Filters(p.cfg.TopicPrefix, p.sc.ShareGroup), Handler: p.handler, Lane: jobcontrol.Lane,
 			ResponseTopic: prefix.Answers(session.Instance, ""), Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
 		}
@@ -40,21 +43,26 @@ func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Sta
 	if p.engine != nil { // a session that an earlier version began has these by the one for commands
 		former, suffix := session.Name == commandSession, ""
 		if former {
-			suffix = " of the session before"
+			suffix = formerKind
 		}
-		servers["answers"+suffix] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(session.Instance), Handler: taker(p.engine.Answer), Silent: true, Former: former, Lane: laneOfCommand}
-		servers["equipment events"+suffix] = mqtt.ServerOptions{
+		servers[answerKind+suffix] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(session.Instance), Handler: taker(p.engine.Answer), Silent: true, Former: former, Lane: laneOfCommand}
+		servers[eventKind+suffix] = mqtt.ServerOptions{
 			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Former: former, Lane: laneOfType,
 		}
 	}
 	stage := make(lifecycle.Stage, len(servers))
 	for name, o := range servers {
 		o.Lanes, o.Drain, o.Log = p.sc.Slots, p.sc.Drain, p.log
+		kind, _, former := strings.Cut(name, formerKind)
+		o.Aside = aside{p.store, asideQueue(kind), kind}
 		server, err := mqtt.NewServer(conn, p.publish, o)
 		if err != nil {
 			return nil, err
 		}
 		stage[name] = server.Run
+		if session.Instance == p.instance && !former {
+			p.servers[kind] = server
+		}
 	}
 	return stage, nil
 }
@@ -67,6 +75,82 @@ func (p *parts) endFormer(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// What comes from the broker, by who handles it.
+const (
+	commandKind = "command"
+	answerKind  = "answer"
+	eventKind   = "event"
+	formerKind  = " of the session before"
+)
+
+func asideQueue(kind string) string {
+	if kind == commandKind {
+		return jobstore.AsideCommands
+	}
+	return jobstore.AsideEquipment
+}
+
+// aside keeps messages of a kind in the store that hold up others at the broker.
+type aside struct {
+	store       *jobstore.Store
+	queue, kind string
+}
+
+func (a aside) Keep(ctx context.Context, m mqtt.Message) error {
+	packet, err := m.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	return a.store.KeepAside(ctx, jobstore.Aside{Queue: a.queue, Kind: a.kind, Message: packet})
+}
+
+func (a aside) Room(ctx context.Context) error { return a.store.AsideRoom(ctx, a.queue) }
+
+// asideQueues are those whose messages this process decides.
+func (p *parts) asideQueues() []string {
+	var queues []string
+	if p.handler != nil {
+		queues = append(queues, jobstore.AsideCommands)
+	}
+	if p.engine != nil {
+		queues = append(queues, jobstore.AsideEquipment)
+	}
+	return queues
+}
+
+// runAside decides what any process has kept aside.
+func (p *parts) runAside(ctx context.Context) error {
+	return p.store.RunAside(ctx, p.asideQueues(), p)
+}
+
+// DecideAside is part of jobstore.AsideHandler.
+func (p *parts) DecideAside(ctx context.Context, kept jobstore.Aside) error {
+	var m mqtt.Message
+	if err := m.UnmarshalBinary(kept.Message); err != nil {
+		return err
+	}
+	server := p.servers[kept.Kind]
+	if server == nil {
+		return fmt.Errorf("no handler of %q in this version", kept.Kind)
+	}
+	err := server.Decide(ctx, m)
+	if errors.Is(err, mqtt.ErrDown) {
+		return fmt.Errorf("%w: %w", jobstore.ErrUndecided, err)
+	}
+	return err
+}
+
+// LetterOf is part of jobstore.AsideHandler.
+func (p *parts) LetterOf(kept jobstore.Aside) jobstore.Message {
+	var m mqtt.Message
+	if m.UnmarshalBinary(kept.Message) != nil {
+		return jobstore.Message{Kind: kept.Kind}
+	}
+	e, _ := mqtt.Decode(m) // as far as it can be read
+	e.Delivery.Topic = topics.Prefix(p.cfg.TopicPrefix).Shown(m.Topic)
+	return jobstore.Message{Kind: kept.Kind, Event: e}
 }
 
 // taker handles events that nobody is answered about.

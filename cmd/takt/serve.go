@@ -144,8 +144,9 @@ type parts struct {
 	store            *jobstore.Store
 	receive, answers *mqtt.Conn // commands; what equipment sends
 	publish          *mqtt.Conn
-	handler          *jobcontrol.Receiver // nil without the role
-	engine           *sfc.Engine          // nil without the role
+	handler          *jobcontrol.Receiver    // nil without the role
+	engine           *sfc.Engine             // nil without the role
+	servers          map[string]*mqtt.Server // of this process, by what they handle
 	metrics          *telemetry.Metrics
 	traces           *telemetry.Traces        // nil = none are made
 	warn             map[string]func() string // of /readyz
@@ -171,12 +172,16 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 		work["recipes"] = p.engine.Run
 	}
 	intake := lifecycle.Stage{}
+	p.servers = make(map[string]*mqtt.Server)
 	for name, conn := range map[string]*mqtt.Conn{commandSession: p.receive, answerSession: p.answers} {
 		servers, err := p.intake(conn, jobstore.Session{Instance: p.instance, Name: name})
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(intake, servers)
+	}
+	if len(p.asideQueues()) > 0 {
+		work["kept aside"] = p.runAside
 	}
 	if len(intake) > 0 && p.sc.SessionExpiry > 0 {
 		report["heirs"] = p.inherit

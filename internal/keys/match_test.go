@@ -125,6 +125,8 @@ func TestMatch(t *testing.T) {
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",
 		"intake:dead":                        "intake:dead",
+		"intake:aside:commands":              "intake:aside:{queue}",
+		"intake:aside-bytes":                 "intake:aside-bytes",
 		"sfc:clock":                          "sfc:clock",
 		"replicated":                         "replicated",
 		"sfc:outbox:dead":                    "{stream}:dead",

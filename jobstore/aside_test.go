@@ -1,0 +1,159 @@
+package jobstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// deciders decide what is kept aside, each kind in its way.
+type deciders struct {
+	mu      sync.Mutex
+	decided []string
+	tries   map[string]int
+	by      map[string]func(ctx context.Context, try int) error
+}
+
+func (d *deciders) DecideAside(ctx context.Context, m jobstore.Aside) error {
+	d.mu.Lock()
+	d.tries[m.Kind]++
+	do, try := d.by[m.Kind], d.tries[m.Kind]
+	d.mu.Unlock()
+	if do != nil {
+		if err := do(ctx, try); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.decided = append(d.decided, m.Queue+" "+m.Kind+" "+string(m.Message))
+	return nil
+}
+
+func (d *deciders) LetterOf(m jobstore.Aside) jobstore.Message {
+	return jobstore.Message{Kind: m.Kind, Event: cloudevent.Event{ID: string(m.Message), Source: "urn:cell", Type: "done.v1"}}
+}
+
+func (d *deciders) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.decided)
+}
+
+// aside runs h on both queues until the test ends or stop is called.
+func (s *shop) aside(h jobstore.AsideHandler) (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{
+		s.RunWorker, func(ctx context.Context) error {
+			return s.RunAside(ctx, []string{jobstore.AsideCommands, jobstore.AsideEquipment}, h)
+		},
+	} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				s.t.Error(err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	s.t.Cleanup(stop)
+	return stop
+}
+
+func (s *shop) keep(queue, kind, message string) error {
+	return s.KeepAside(s.t.Context(), jobstore.Aside{Queue: queue, Kind: kind, Message: []byte(message)})
+}
+
+// What is kept aside is decided, and leaves nothing behind. A message that fails, one that never comes to an end and one that panics become dead letters, and hold up
+// no other; what is undecided for a reason of others is tried until it is.
+func TestKeptAside(t *testing.T) {
+	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 20 * time.Millisecond})
+	for i := range 50 {
+		if err := s.keep(jobstore.AsideCommands, "command", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release := make(chan struct{})
+	defer close(release)
+	d := &deciders{tries: map[string]int{}, by: map[string]func(context.Context, int) error{
+		"fails":  func(context.Context, int) error { return errors.New("no rule for it") },
+		"stuck":  func(context.Context, int) error { <-release; return nil },
+		"slow":   func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() },
+		"panics": func(context.Context, int) error { panic("oh") },
+		"undecided": func(_ context.Context, try int) error {
+			if try <= 7 {
+				return fmt.Errorf("%w: the broker is away", jobstore.ErrUndecided)
+			}
+			return nil
+		},
+	}}
+	for kind := range d.by {
+		if err := s.keep(jobstore.AsideEquipment, kind, kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.aside(d)
+	eventually(t, "all that can be is decided", func() bool { return d.count() == 51 })
+	eventually(t, "the others are dead letters", func() bool { return len(s.intakeDead()) == 4 })
+	for _, letter := range s.intakeDead() {
+		want := map[string]string{"fails": "no rule", "stuck": "in time", "slow": "in time", "panics": "oh"}[letter["kind"]]
+		if letter["id"] != letter["kind"] || !strings.Contains(letter["dead-error"], want) || letter["dead-tries"] == "0" {
+			t.Errorf("%v", letter)
+		}
+	}
+	for _, queue := range []string{jobstore.AsideCommands, jobstore.AsideEquipment} {
+		eventually(t, "nothing is left", func() bool { return s.number("XLEN", s.keys.IntakeAside(queue)) == 0 })
+	}
+	eventually(t, "no bytes are counted", func() bool { return s.number("EXISTS", s.keys.IntakeAsideBytes()) == 0 })
+	s.do("DEL", s.keys.IntakeDead())
+}
+
+// What is kept aside is bounded in bytes, each queue for itself; there is room again when half of it is decided, or somebody deletes the stream.
+func TestKeptAsideIsBounded(t *testing.T) {
+	s := newShop(t)
+	large := strings.Repeat("x", 8<<20)
+	for range 8 {
+		if err := s.keep(jobstore.AsideCommands, "command", large); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.keep(jobstore.AsideCommands, "command", "x"); !errors.Is(err, jobstore.ErrAsideFull) {
+		t.Errorf("%v beyond the bound", err)
+	}
+	room := func(queue string) error { return s.AsideRoom(t.Context(), queue) }
+	if err := room(jobstore.AsideCommands); !errors.Is(err, jobstore.ErrAsideFull) {
+		t.Errorf("room: %v", err)
+	}
+	if err := errors.Join(room(jobstore.AsideEquipment), s.keep(jobstore.AsideEquipment, "answer", "x")); err != nil {
+		t.Error(err)
+	}
+	s.do("DEL", s.keys.IntakeAside(jobstore.AsideCommands))
+	if err := errors.Join(room(jobstore.AsideCommands), s.keep(jobstore.AsideCommands, "command", "x")); err != nil {
+		t.Error(err)
+	}
+	d := &deciders{tries: map[string]int{}}
+	s.aside(d)
+	eventually(t, "both are decided", func() bool { return d.count() == 2 })
+	eventually(t, "no bytes are counted", func() bool { return s.number("EXISTS", s.keys.IntakeAsideBytes()) == 0 })
+}
+
+// A foreign key in the place of the stream is an error, and stays.
+func TestKeepAsideMeetsAForeignKey(t *testing.T) {
+	s := newShop(t)
+	s.do("SET", s.keys.IntakeAside(jobstore.AsideCommands), "foreign")
+	if err := s.keep(jobstore.AsideCommands, "command", "x"); err == nil || s.number("EXISTS", s.keys.IntakeAsideBytes()) != 0 {
+		t.Errorf("%v", err)
+	}
+	if err := s.AsideRoom(t.Context(), jobstore.AsideCommands); err == nil {
+		t.Error("there is room in a string")
+	}
+	s.do("DEL", s.keys.IntakeAside(jobstore.AsideCommands))
+}
