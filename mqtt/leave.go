@@ -28,6 +28,9 @@ func (c *Conn) Leave(ctx context.Context) error {
 	// A broker serves one client in order: when a marker comes, what was queued and fits the window of unacknowledged messages has come
 	// before. When a marker comes after the last acknowledgement and no message with it, nothing is queued any more.
 	for {
+		if err := l.settled(ctx); err != nil { // the acknowledgements are sent before the marker is asked for
+			return fmt.Errorf("leave: %w", err)
+		}
 		_, before := l.session.unsettled()
 		if _, err := c.Retained(ctx); err != nil {
 			return fmt.Errorf("leave: %w", err)
@@ -35,9 +38,6 @@ func (c *Conn) Leave(ctx context.Context) error {
 		open, after := l.session.unsettled()
 		if open == 0 && before == after {
 			break
-		}
-		if err := l.settled(ctx); err != nil {
-			return fmt.Errorf("leave: %w", err)
 		}
 	}
 	c.mu.Lock()
