@@ -59,21 +59,24 @@ type RetainedQuery struct {
 // Revision tells two contents apart.
 func Revision(content []byte) string { return revision(content) }
 
-// ResultRevision is the revision that the response in a retained topic has, published in that state and scope.
-func ResultRevision(payload []byte, state []isa95.StateElement, scope isa95.Scope) (string, error) {
+// ResultRevisions are the revisions that the response in a retained topic has, published in that scope: one for each state in which a job order has a result.
+func ResultRevisions(payload []byte, scope isa95.Scope) ([]string, error) {
 	var r isa95.JobResponse
 	if err := isa95.Unmarshal(payload, &r); err != nil {
-		return "", err
+		return nil, err
 	}
-	s, err := isa95.ParseState(state)
-	if err != nil {
-		return "", err
+	var revisions []string
+	for _, state := range isa95.States() {
+		if !state.Clearable() {
+			continue
+		}
+		doc, err := encodeResponse(&r, state, scope)
+		if err != nil {
+			return nil, err
+		}
+		revisions = append(revisions, revision(doc))
 	}
-	doc, err := encodeResponse(&r, s, scope)
-	if err != nil {
-		return "", err
-	}
-	return revision(doc), nil
+	return revisions, nil
 }
 
 // Retained reads what the retained topics of the job orders shall be and what the broker has. One round trip, whatever the number;

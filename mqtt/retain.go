@@ -31,23 +31,45 @@ func (c *Conn) Retain(ctx context.Context, topic string, payload []byte, expiry 
 // wildcards alone that this Conn is subscribed to is refused: ask on another. Retained runs once at
 // a time. ErrLost, ErrTimeout: the connection broke, or nothing came for PublishTimeout; repeat.
 func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, error) {
+	found := make(map[string]Message)
+	err := c.EachRetained(ctx, func(m Message) {
+		if len(m.Payload) == 0 {
+			delete(found, m.Topic)
+		} else {
+			found[m.Topic] = m
+		}
+	}, filters...)
+	if err != nil {
+		return nil, err
+	}
+	var list []Message
+	for _, topic := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, found[topic])
+	}
+	return list, nil
+}
+
+// EachRetained is Retained for more than fits in memory: take is called with the messages as they come, one at a time and not after EachRetained has returned. A topic that
+// changes meanwhile comes again; an empty payload says that it was deleted. While take is busy no more than Options.ReceiveBytes are read from the broker.
+func (c *Conn) EachRetained(ctx context.Context, take func(Message), filters ...string) error {
 	select {
 	case c.retained <- struct{}{}:
 		defer func() { <-c.retained }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	l, err := c.current()
 	if err != nil {
-		return nil, fmt.Errorf("retained: %w", err)
+		return fmt.Errorf("retained: %w", err)
 	}
 	if !l.facts.RetainAvailable {
-		return nil, fmt.Errorf("mqtt: retained: %s", reason(0x9a, ""))
+		return fmt.Errorf("mqtt: retained: %s", reason(0x9a, ""))
 	}
-	col := collection{marker: c.o.PrivateTopic + "/" + uuid.NewString(), done: make(chan struct{})}
+	col := collection{marker: c.o.PrivateTopic + "/" + uuid.NewString(), done: make(chan struct{}), each: take}
+	defer col.end()
 	subs, err := c.collectors(&col, append(slices.Clone(filters), col.marker))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.forget(subs)
 	defer c.unsubscribe(ctx, l, filtersOf(subs)) // first, so that nothing comes without a subscription
@@ -55,33 +77,33 @@ func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, erro
 	refused, err := l.subscribe(ctx, c.o.PublishTimeout, subs)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case len(refused) > 0:
-		return nil, refused[0].err
+		return refused[0].err
 	}
 	if err := c.Publish(ctx, Message{Topic: col.marker}); err != nil {
-		return nil, err
+		return err
 	}
 	return col.wait(ctx, l, c.o.PublishTimeout)
 }
 
-// wait returns what was collected when the marker comes. It gives up when nothing at all came for as long as patience: with
+// wait returns when the marker comes. It gives up when nothing at all came for as long as patience: with
 // QoS 0 a broker in need may drop the marker too.
-func (col *collection) wait(ctx context.Context, l *link, patience time.Duration) ([]Message, error) {
+func (col *collection) wait(ctx context.Context, l *link, patience time.Duration) error {
 	quiet := time.NewTicker(patience)
 	defer quiet.Stop()
 	for before := 0; ; {
 		select {
 		case <-col.done:
-			return col.messages(), nil
+			return nil
 		case <-l.session.lost:
-			return nil, fmt.Errorf("retained: %w", ErrLost)
+			return fmt.Errorf("retained: %w", ErrLost)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-quiet.C:
 			came := col.count()
 			if came == before {
-				return nil, fmt.Errorf("retained: the end marker does not come: %w", ErrTimeout)
+				return fmt.Errorf("retained: the end marker does not come: %w", ErrTimeout)
 			}
 			before = came
 		}
@@ -150,13 +172,13 @@ func filtersOf(subs []*Subscription) []string {
 	return filters
 }
 
-// collection gathers retained messages until its marker comes.
+// collection passes retained messages on until its marker comes.
 type collection struct {
 	marker string
 	done   chan struct{}
 
 	mu    sync.Mutex
-	found map[string]Message
+	each  func(Message)
 	came  int // messages, of whatever kind
 	ended bool
 }
@@ -165,6 +187,13 @@ func (col *collection) count() int {
 	col.mu.Lock()
 	defer col.mu.Unlock()
 	return col.came
+}
+
+// end lets nothing more be passed on.
+func (col *collection) end() {
+	col.mu.Lock()
+	defer col.mu.Unlock()
+	col.ended = true
 }
 
 func (col *collection) take(m Message) {
@@ -176,23 +205,7 @@ func (col *collection) take(m Message) {
 	case m.Topic == col.marker:
 		col.ended = true
 		close(col.done)
-	case !m.Retain:
-	case len(m.Payload) == 0: // deleted meanwhile
-		delete(col.found, m.Topic)
-	default:
-		if col.found == nil {
-			col.found = make(map[string]Message)
-		}
-		col.found[m.Topic] = m
+	case m.Retain:
+		col.each(m)
 	}
-}
-
-func (col *collection) messages() []Message {
-	col.mu.Lock()
-	defer col.mu.Unlock()
-	var list []Message
-	for _, topic := range slices.Sorted(maps.Keys(col.found)) {
-		list = append(list, col.found[topic])
-	}
-	return list
 }

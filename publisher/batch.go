@@ -138,8 +138,8 @@ func (t *term) plan(r *jobstore.RetainedJob, has *found, again bool) *job {
 			}
 			return keep
 		}
-		j.order = decide(want.Order, r.Done.Order, has.order(t.opt, r, want.Order))
-		j.result = decide(want.Result, r.Done.Result, has.result(t.opt, r, want.Result))
+		j.order = decide(want.Order, r.Done.Order, has.order(r, want.Order))
+		j.result = decide(want.Result, r.Done.Result, has.result(r, want.Result))
 	}
 	if j.order == keep && j.result == keep && j.published == j.noted {
 		return nil

@@ -133,8 +133,8 @@ func (c *checker) job(r *jobstore.RetainedJob, f *found) {
 			c.opt.orderTopic(r.Scope, r.JobOrderID))
 		return
 	}
-	c.topic(c.opt.orderTopic(r.Scope, r.JobOrderID), want.Order, r.Done.Order, f.order(c.opt, r, want.Order))
-	c.topic(c.opt.resultTopic(r.Scope, r.JobOrderID), want.Result, r.Done.Result, f.result(c.opt, r, want.Result))
+	c.topic(c.opt.orderTopic(r.Scope, r.JobOrderID), want.Order, r.Done.Order, f.order(r, want.Order))
+	c.topic(c.opt.resultTopic(r.Scope, r.JobOrderID), want.Result, r.Done.Result, f.result(r, want.Result))
 }
 
 func (c *checker) topic(topic, want, done string, broker likeness) {
@@ -175,7 +175,7 @@ func (c *checker) leftOver(scope isa95.Scope, id isa95.JobOrderID, f *found, why
 
 func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *found) {
 	topic := c.opt.indexTopic(s.Scope)
-	has := f.stateIndex(c.opt, s.Scope)
+	has := f.stateIndex()
 	slices.SortFunc(index.Jobs, jobstore.InListOrder)
 	x := isa95.StateIndex{Scope: string(s.Scope), Seq: 1, PublishedAt: "-", Jobs: []isa95.StateIndexEntry{}}
 	payload, err := c.opt.join(x, index.Jobs)

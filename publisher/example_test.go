@@ -17,11 +17,9 @@ import (
 // shown is a broker that has nothing and shows what it is given.
 type shown struct{ topics chan string }
 
-func (shown) Ready(context.Context) error { return nil }
-func (shown) OnConnect(func())            {}
-func (shown) Retained(context.Context, ...string) ([]mqtt.Message, error) {
-	return nil, nil
-}
+func (shown) Ready(context.Context) error                                       { return nil }
+func (shown) OnConnect(func())                                                  {}
+func (shown) EachRetained(context.Context, func(mqtt.Message), ...string) error { return nil }
 
 func (s shown) Retain(_ context.Context, topic string, payload []byte, _ time.Duration, _ ...mqtt.UserProperty) error {
 	_, jobs, isIndex := strings.Cut(string(payload), `"jobs":`)

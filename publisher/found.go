@@ -5,17 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 )
 
-// found is what a broker has retained of one scope. A nil found was not asked for, or not told.
+// found is what a broker has retained of one scope: what tells contents apart, never the contents, which may be larger than memory. A nil found was not asked for, or not told.
 type found struct {
-	index   *mqtt.Message
-	orders  map[isa95.JobOrderID]*mqtt.Message
-	results map[isa95.JobOrderID]*mqtt.Message
+	index   *foundIndex
+	orders  map[isa95.JobOrderID]*topic
+	results map[isa95.JobOrderID]*topic
+}
+
+// topic is what the broker has on one topic of a job order.
+type topic struct {
+	revisions []string // that its content may be
+	expiring  bool     // it would not live until the next Refresh
+}
+
+// foundIndex is the state index that the broker has.
+type foundIndex struct {
+	has *acknowledged // nil: it cannot be read
 }
 
 // ask collects what the broker has, by scope; nil if it does not tell.
@@ -27,7 +39,8 @@ func (t *term) ask(work context.Context, extent extent, scopes []isa95.Scope) (m
 			wanted = append(wanted, filters(t.opt.TopicPrefix, string(scope))...)
 		}
 	}
-	messages, err := t.retainer.Retained(work, wanted...)
+	has := make(map[isa95.Scope]*found)
+	err := t.retainer.EachRetained(work, func(m mqtt.Message) { t.opt.note(has, &m) }, wanted...)
 	var refused *mqtt.SubscribeError
 	switch {
 	case errors.As(err, &refused): // it may publish and not read: then nothing can be compared, only published
@@ -36,33 +49,45 @@ func (t *term) ask(work context.Context, extent extent, scopes []isa95.Scope) (m
 	case err != nil:
 		return nil, fmt.Errorf("publisher: read retained topics: %w", err)
 	}
-	return t.opt.sort(messages), nil
+	return has, nil
 }
 
-// sort puts retained messages in order by scope; what is none of ours is left out.
+// sort puts retained messages in order by scope.
 func (o Options) sort(messages []mqtt.Message) map[isa95.Scope]*found {
 	has := make(map[isa95.Scope]*found)
 	for i := range messages {
-		m := &messages[i]
-		scope, kind, id, ok := o.parseTopic(m.Topic)
-		if !ok || len(m.Payload) == 0 {
-			continue
-		}
-		f := has[scope]
-		if f == nil {
-			f = &found{orders: make(map[isa95.JobOrderID]*mqtt.Message), results: make(map[isa95.JobOrderID]*mqtt.Message)}
-			has[scope] = f
-		}
-		switch kind {
-		case kindIndex:
-			f.index = m
-		case kindOrder:
-			f.orders[id] = m
-		case kindResult:
-			f.results[id] = m
-		}
+		o.note(has, &messages[i])
 	}
 	return has
+}
+
+// note adds what tells a retained message apart to what was found; one that is none of ours is left out.
+func (o Options) note(has map[isa95.Scope]*found, m *mqtt.Message) {
+	scope, kind, id, ok := o.parseTopic(m.Topic)
+	if !ok {
+		return
+	}
+	f := has[scope]
+	if f == nil {
+		f = &found{orders: make(map[isa95.JobOrderID]*topic), results: make(map[isa95.JobOrderID]*topic)}
+		has[scope] = f
+	}
+	gone := len(m.Payload) == 0
+	switch {
+	case kind == kindIndex && gone:
+		f.index = nil
+	case kind == kindIndex:
+		f.index = &foundIndex{o.readIndex(m, scope)}
+	case kind == kindOrder && gone:
+		delete(f.orders, id)
+	case kind == kindOrder:
+		f.orders[id] = &topic{revisions: []string{o.orderRevisionOf(m.Payload)}, expiring: o.expiring(m)}
+	case kind == kindResult && gone:
+		delete(f.results, id)
+	case kind == kindResult:
+		revisions, _ := jobstore.ResultRevisions(m.Payload, scope) // none: it is nothing that we publish
+		f.results[id] = &topic{revisions: revisions, expiring: o.expiring(m)}
+	}
 }
 
 // jobs with a topic at the broker, sorted.
@@ -109,35 +134,29 @@ const (
 	expiring                 // it is right, and will expire before the next Refresh
 )
 
-func (f *found) order(o Options, r *jobstore.RetainedJob, want string) likeness {
+func (f *found) order(r *jobstore.RetainedJob, want string) likeness {
 	if f == nil {
 		return same
 	}
-	return o.compare(f.orders[r.JobOrderID], want, o.orderRevisionOf)
+	return f.orders[r.JobOrderID].compare(want)
 }
 
-func (f *found) result(o Options, r *jobstore.RetainedJob, want string) likeness {
+func (f *found) result(r *jobstore.RetainedJob, want string) likeness {
 	if f == nil {
 		return same
 	}
-	return o.compare(f.results[r.JobOrderID], want, func(payload []byte) string {
-		revision, err := jobstore.ResultRevision(payload, r.Want.State, r.Scope)
-		if err != nil {
-			return ""
-		}
-		return revision
-	})
+	return f.results[r.JobOrderID].compare(want)
 }
 
-func (o Options) compare(m *mqtt.Message, want string, revision func(payload []byte) string) likeness {
+func (t *topic) compare(want string) likeness {
 	switch {
-	case m == nil && want == "":
+	case t == nil && want == "":
 		return same
-	case m == nil:
+	case t == nil:
 		return missing
-	case want == "" || revision(m.Payload) != want:
+	case want == "" || !slices.Contains(t.revisions, want):
 		return differs
-	case o.expiring(m):
+	case t.expiring:
 		return expiring
 	}
 	return same
@@ -151,13 +170,18 @@ func (o Options) expiring(m *mqtt.Message) bool {
 // maxSeq is beyond what counting reaches; a larger number is somebody's mistake.
 const maxSeq = 1e14
 
-// stateIndex reads the state index that the broker has, nil if there is none that could be read.
-func (f *found) stateIndex(o Options, scope isa95.Scope) *acknowledged {
+// stateIndex is the state index that the broker has, nil if there is none that could be read.
+func (f *found) stateIndex() *acknowledged {
 	if f == nil || f.index == nil {
 		return nil
 	}
+	return f.index.has
+}
+
+// readIndex reads a state index, nil if that cannot be.
+func (o Options) readIndex(m *mqtt.Message, scope isa95.Scope) *acknowledged {
 	var x isa95.StateIndex
-	if isa95.Unmarshal(f.index.Payload, &x) != nil || x.Scope != string(scope) || x.Seq < 1 || x.Seq > maxSeq {
+	if isa95.Unmarshal(m.Payload, &x) != nil || x.Scope != string(scope) || x.Seq < 1 || x.Seq > maxSeq {
 		return nil
 	}
 	if x.Jobs == nil {
@@ -167,11 +191,11 @@ func (f *found) stateIndex(o Options, scope isa95.Scope) *acknowledged {
 	if err != nil {
 		return nil
 	}
-	epoch := x.Epoch
-	for _, p := range f.index.User {
+	epoch := strings.Clone(x.Epoch)
+	for _, p := range m.User {
 		if p.Name == epochName {
-			epoch = p.Value
+			epoch = strings.Clone(p.Value)
 		}
 	}
-	return &acknowledged{seq: x.Seq, epoch: epoch, content: contentOf(payload), missing: o.expiring(f.index)}
+	return &acknowledged{seq: x.Seq, epoch: epoch, content: contentOf(payload), missing: o.expiring(m)}
 }

@@ -21,8 +21,9 @@ type Retainer interface {
 	OnConnect(f func())
 	// Retain replaces a retained message and waits until the broker has it; an empty payload deletes it.
 	Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration, user ...mqtt.UserProperty) error
-	// Retained returns what the broker has under the filters.
-	Retained(ctx context.Context, filters ...string) ([]mqtt.Message, error)
+	// EachRetained calls take with each message that the broker has under the filters, one at a time, and not after it has returned. A topic may come more than once; the last
+	// counts, and an empty payload says that it was deleted.
+	EachRetained(ctx context.Context, take func(mqtt.Message), filters ...string) error
 }
 
 // Publisher keeps the retained topics of the job orders of one store. Its methods may be called at once.

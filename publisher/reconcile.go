@@ -253,7 +253,7 @@ func (t *term) know(scope isa95.Scope, has map[isa95.Scope]*found) {
 		known = t.told[scope]
 	}
 	if has != nil { // else it could not be asked
-		index := has[scope].stateIndex(t.opt, scope)
+		index := has[scope].stateIndex()
 		switch {
 		case index == nil || index.seq < known.seq:
 			known.missing = true

@@ -59,14 +59,17 @@ func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry 
 	return g.Conn.Retain(ctx, topic, payload, expiry, user...)
 }
 
-func (g *gate) Retained(ctx context.Context, filters ...string) ([]mqtt.Message, error) {
+func (g *gate) EachRetained(ctx context.Context, take func(mqtt.Message), filters ...string) error {
 	g.mu.Lock()
 	asked := g.asked
 	g.mu.Unlock()
 	if asked != nil {
 		if messages, done, err := asked(filters); done {
-			return messages, err
+			for _, m := range messages {
+				take(m)
+			}
+			return err
 		}
 	}
-	return g.Conn.Retained(ctx, filters...)
+	return g.Conn.EachRetained(ctx, take, filters...)
 }

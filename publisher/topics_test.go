@@ -91,8 +91,7 @@ func TestStateIndexOfAnyOrders(t *testing.T) {
 		if contentOf(one) != contentOf(two) {
 			t.Error("seq and time are part of the content")
 		}
-		found := found{index: &mqtt.Message{Payload: two, Expiry: o.RetainedTTL}}
-		if has := found.stateIndex(o, "m42"); has == nil || has.seq != index.Seq || has.content != contentOf(one) || has.missing {
+		if has := o.readIndex(&mqtt.Message{Payload: two, Expiry: o.RetainedTTL}, "m42"); has == nil || has.seq != index.Seq || has.content != contentOf(one) || has.missing {
 			t.Errorf("read back as %+v", has)
 		}
 		if live > 0 {
