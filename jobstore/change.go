@@ -111,6 +111,7 @@ type writer struct {
 	scope string
 	state isa95.State     // after the change
 	order *isa95.JobOrder // after the change
+	text  []byte          // order in JSON
 	event EventMark       // of the status event
 	entry int             // place of the last change entry among the ids that the commit returns
 }
@@ -177,11 +178,18 @@ func (w *writer) transition(t Transition) error {
 	k, c := w.store.keys, w.c
 	w.order, w.state = t.Order, t.State
 	judgedBy := t.JudgedBy
-	if w.order == nil {
+	var err error
+	if w.order != nil {
+		w.text, err = isa95.Marshal(w.order)
+	} else {
 		w.order, judgedBy = w.snap.Job.JobOrder, w.snap.Job.JudgedBy
+		w.text, err = w.snap.Job.Text()
 	}
 	w.event = nextEvent(w.snap.Job, w.change.Now)
-	doc, err := encodeOrder(w.order, w.state, w.snap.Scope, w.event, judgedBy)
+	var doc []byte
+	if err == nil {
+		doc, err = encodeOrder(w.text, w.state, w.snap.Scope, w.event, judgedBy)
+	}
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
 	}
@@ -237,11 +245,7 @@ func (w *writer) index(responseID string) error {
 	k, c := w.store.keys, w.c
 	entry := IndexEntry{Gone: w.state.IsEnd()}
 	if !entry.Gone {
-		order, err := isa95.Marshal(w.order)
-		if err != nil {
-			return err
-		}
-		entry.State, entry.Priority, entry.Order = w.state.Elements(), w.order.PriorityOr0(), revision(order)
+		entry.State, entry.Priority, entry.Order = w.state.Elements(), w.order.PriorityOr0(), revision(w.text)
 	}
 	if r := w.change.Response; r != nil {
 		doc, err := encodeResponse(r, w.state, w.snap.Scope)
@@ -274,7 +278,7 @@ func (w *writer) changed(changeType string) {
 // statusEvent puts the event of a transition into the outbox, so that it is sent if and only if the change was
 // written (E-S19).
 func (w *writer) statusEvent() error {
-	data, err := isa95.Marshal(isa95.StatusEvent{JobOrder: w.order, JobResponse: w.change.Response, JobState: w.state.Elements()})
+	data, err := withOrder(w.text, isa95.StatusEvent{JobResponse: w.change.Response, JobState: w.state.Elements()})
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,21 @@ type StoredOrder struct {
 
 	Event EventMark // the last status event
 
+	text []byte // of JobOrder in the document, if it is as Takt writes it; nil: not known
+
 	// JudgedBy is the SHA of the recipe that the parameters of the order were checked against when it was accepted, or
 	// JudgedByNone when it names a work master and none was known to have a recipe of ours. It is "" when the order names no work
 	// master, or when an earlier version accepted it, which checked nothing.
 	JudgedBy string
+}
+
+// Text is JobOrder as JSON, as it stands in the stored document: an order is encoded when it comes and when it is updated, and its bytes stay the same
+// until then. Where a version without EventMark or another program wrote the document, it is encoded anew. It must not be changed.
+func (o *StoredOrder) Text() ([]byte, error) {
+	if o.text != nil {
+		return o.text, nil
+	}
+	return isa95.Marshal(o.JobOrder)
 }
 
 // JudgedByNone is StoredOrder.JudgedBy of an order whose work master had no recipe when it was accepted.
@@ -72,14 +83,55 @@ type storedWorkMaster struct {
 	DataSchema string `json:"_dataschema"`
 }
 
-func encodeOrder(o *isa95.JobOrder, state isa95.State, scope isa95.Scope, event EventMark, judgedBy string) ([]byte, error) {
-	return isa95.Marshal(storedOrder{
-		JobOrderAndState: isa95.JobOrderAndState{JobOrder: o, State: state.Elements()},
+// encodeOrder makes the document of an order; text is the order in JSON.
+func encodeOrder(text []byte, state isa95.State, scope isa95.Scope, event EventMark, judgedBy string) ([]byte, error) {
+	doc, err := withOrder(text, storedOrder{
+		JobOrderAndState: isa95.JobOrderAndState{State: state.Elements()},
 		DataSchema:       isa95.SchemaJobOrderAndState,
 		Scope:            scope,
 		Event:            event,
 		JudgedBy:         judgedBy,
 	})
+	if err == nil && len(doc) > maxDocument {
+		err = fmt.Errorf("must not be larger than %d bytes: %w", maxDocument, isa95.ErrLimit)
+	}
+	return doc, err
+}
+
+// maxDocument is what isa95.UnmarshalStored reads.
+const maxDocument = 2 << 20
+
+const (
+	beforeOrder = `{"JobOrder":`
+	afterOrder  = `,"State":[`
+)
+
+// withOrder is rest, a value without the member JobOrder, in JSON with an order as that member, the first.
+func withOrder(text []byte, rest any) ([]byte, error) {
+	tail, err := isa95.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	doc := make([]byte, 0, len(beforeOrder)+len(text)+len(tail))
+	doc = append(append(doc, beforeOrder...), text...)
+	if len(tail) > len("{}") {
+		doc = append(doc, ',')
+	}
+	return append(doc, tail[1:]...), nil
+}
+
+// splitOrder undoes withOrder for a document of an order: rest has the members that follow it. ok is false if it is not in that form.
+// doc is JSON.
+func splitOrder(doc []byte) (text, rest []byte, ok bool) {
+	at := bytes.LastIndex(doc, []byte(afterOrder))
+	if at < 0 || !bytes.HasPrefix(doc, []byte(beforeOrder)) {
+		return nil, nil, false
+	}
+	rest = append([]byte{'{'}, doc[at+1:]...)
+	if !json.Valid(rest) { // it stands within the order: then a bracket too many is behind it
+		return nil, nil, false
+	}
+	return doc[len(beforeOrder):at], rest, true
 }
 
 // metadata reads the members that storage adds at the root of a document.
@@ -108,11 +160,19 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	scope, event, judgedBy, err := metadata(doc)
+	text, rest, ours := splitOrder(doc)
+	if !ours {
+		rest = doc
+	}
+	scope, event, judgedBy, err := metadata(rest)
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	return &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope, Event: event, JudgedBy: judgedBy}, nil
+	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope, Event: event, JudgedBy: judgedBy}
+	if ours && event.Sequence > 0 {
+		o.text = text
+	}
+	return o, nil
 }
 
 func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) ([]byte, error) {

@@ -61,7 +61,7 @@ func stateText(state []isa95.StateElement) string {
 
 // orderPayload is the content of order/{id} and its revision.
 func (o Options) orderPayload(job *jobstore.StoredOrder) (payload []byte, revision string, err error) {
-	order, err := isa95.Marshal(job.JobOrder)
+	order, err := job.Text()
 	if err != nil {
 		return nil, "", err
 	}
