@@ -338,6 +338,9 @@ func (d *decision) timers() {
 			if e.State == ActionWaiting {
 				what = "no event " + action.TypeID
 			}
+			if asset := d.p.assets[i]; asset != "" {
+				what += " of " + asset
+			}
 			d.failAction(e, fmt.Sprintf("action %s timed out: %s within %d s", action.Name, what, action.TimeoutSeconds))
 		case e.ResendAt != 0 && e.ResendAt <= d.now:
 			e.ResendAt = d.resendAt(action, e.Deadline)

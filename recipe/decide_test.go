@@ -355,6 +355,14 @@ func TestTimeout(t *testing.T) {
 	r.take(r.p.Tick(r.o, r.docs(), r.now)).wantStale()
 }
 
+// The text of a time-out names the asset, for the usual cause is an id that no equipment has.
+func TestTimeoutNamesTheAsset(t *testing.T) {
+	r := begin(t, `step A*`+"\n"+`do a @ A time 30 with {"asset_id":"press-99"}`, nil)
+	r.wait(30 * time.Second).wantError("action a timed out: no answer of press-99 within 30 s")
+	r = begin(t, `step A*`+"\n"+`on e @ A type t time 60 with {"asset_id":"cam-1"}`, nil)
+	r.wait(60 * time.Second).wantError("action e timed out: no event t of cam-1 within 60 s")
+}
+
 // E-S12: what is sent again has the id and deadline of the first time.
 func TestResendKeepsTheID(t *testing.T) {
 	r := begin(t, "step A*\ndo a @ A time 30", nil)

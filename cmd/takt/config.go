@@ -399,7 +399,7 @@ func (c *Config) claimInstance() (name string, release func(), err error) {
 		name, err := readOrMakeName(file)
 		if err != nil {
 			file.Close()
-			return "", nil, fmt.Errorf("data folder: %w", err)
+			return "", nil, fmt.Errorf("data folder: %s cannot be kept in %s: %w", "the name of this process", file.Name(), err)
 		}
 		return name, func() { file.Close() }, nil
 	}
@@ -418,19 +418,39 @@ func lockedFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-func readOrMakeName(file *os.File) (string, error) {
+// nameFile is a file with the name of a process.
+type nameFile interface {
+	io.Reader
+	io.WriterAt
+	Truncate(size int64) error
+	Sync() error
+}
+
+// readOrMakeName returns the name in a file, which ends with a line feed, or makes one. A name is used once it is on the disk, for the broker keeps a session under
+// it: what a full disk or a power failure left of one was never used, and the file is empty or written anew.
+func readOrMakeName(file nameFile) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(file, 256))
 	if err != nil {
 		return "", err
 	}
-	if name := strings.TrimSpace(string(text)); name != "" {
-		return name, nil
+	if line, whole := strings.CutSuffix(string(text), "\n"); whole {
+		if name := strings.TrimSpace(line); name != "" {
+			return name, nil
+		}
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "takt"
 	}
 	name := sanitize(host) + "-" + randomHex(4)
-	_, err = file.WriteString(name + "\n")
-	return name, err
+	if err = file.Truncate(0); err == nil {
+		_, err = file.WriteAt([]byte(name+"\n"), 0)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		return "", errors.Join(err, file.Truncate(0))
+	}
+	return name, nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -16,15 +18,38 @@ import (
 
 type jobListCmd struct {
 	Scope string `help:"Only this scope." short:"s"`
+	State string `help:"Only orders in this state, or in one of its substates: Running, AllowedToStart, Ended_Completed and so on." placeholder:"STATE"`
+	Limit int    `help:"At most so many; 0 = all." default:"0"`
 	JSON  bool   `name:"json" help:"One JSON object per job order."`
 }
 
 func (jobListCmd) Help() string {
-	return `Lists the job orders that are not cleared or cancelled, higher priority first.
+	return `Lists the job orders that are not cleared or canceled, higher priority first.
 
 Examples:
   takt job list
+  takt job list --scope cell-07 --state Running --limit 20
   takt job list --scope cell-07 --json`
+}
+
+// shows says whether the list is to have orders in a state.
+func (c *jobListCmd) shows(state string) bool {
+	return c.State == "" || state == c.State || strings.HasPrefix(state, c.State+"_")
+}
+
+func (c *jobListCmd) validate() error {
+	if c.Limit < 0 {
+		return fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)
+	}
+	known := isa95.States()
+	if c.State == "" || slices.ContainsFunc(known, func(s isa95.State) bool { return c.shows(s.String()) }) {
+		return nil
+	}
+	names := make([]string, len(known))
+	for i, s := range known {
+		names[i] = s.String()
+	}
+	return fmt.Errorf("--state is %q: must be of %s, or the first part of one", c.State, strings.Join(names, ", "))
 }
 
 // jobLine is one job order of a list.
@@ -38,6 +63,9 @@ type jobLine struct {
 }
 
 func (c *jobListCmd) Run(ctx context.Context, a *app) error {
+	if err := c.validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
 	store, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -55,12 +83,19 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 		scopes = []isa95.Scope{scope}
 	}
 	t := newTable(a.out, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START")
+	listed := 0
 	for _, scope := range scopes {
 		orders, err := store.List(ctx, scope)
 		if err != nil {
 			return err
 		}
 		for _, o := range orders {
+			if !c.shows(o.State.String()) {
+				continue
+			}
+			if listed++; c.Limit > 0 && listed > c.Limit {
+				break
+			}
 			line := jobLine{string(scope), o.JobOrder.JobOrderID, o.State.String(), o.JobOrder.PriorityOr0(), string(o.WorkMaster()), o.JobOrder.StartTime}
 			if c.JSON {
 				if err := printJSON(a.out, line); err != nil {
@@ -68,7 +103,7 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 				}
 				continue
 			}
-			t.row(line.Scope, line.ID, line.State, strconv.Itoa(line.Priority), line.Recipe, line.StartTime)
+			t.row(line.Scope, line.ID, line.State, strconv.Itoa(line.Priority), line.Recipe, shownTime(line.StartTime))
 		}
 	}
 	if c.JSON {
@@ -183,6 +218,9 @@ func (c *jobShowCmd) printJSON(a *app, snap *jobstore.Snapshot, used *usedRecipe
 func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) error {
 	o := snap.Job.JobOrder
 	fmt.Fprintf(a.out, "%s  %s  at %s, priority %d\n", o.JobOrderID, snap.Job.State, snap.Job.Scope, o.PriorityOr0())
+	if snap.Job.State.IsEnd() {
+		fmt.Fprintln(a.out, "  cleared or canceled: only its documents are left, for --end-state-retention of takt serve; the id can be used again")
+	}
 	for _, p := range o.JobOrderParameters {
 		fmt.Fprintf(a.out, "  parameter %s = %s\n", p.ID, p.Value)
 	}
@@ -210,7 +248,7 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 		fmt.Fprintf(a.out, "\nwould run the recipe of %s\n", used)
 	}
 	if r := snap.Response; r != nil {
-		fmt.Fprintf(a.out, "\nresponse %s, %s to %s\n", r.JobResponseID, r.StartTime, r.EndTime)
+		fmt.Fprintf(a.out, "\nresponse %s, %s to %s\n", r.JobResponseID, shownTime(r.StartTime), shownTime(r.EndTime))
 		for _, p := range r.JobResponseData {
 			fmt.Fprintf(a.out, "  %s = %s\n", p.ID, p.Value)
 		}
@@ -282,6 +320,6 @@ func (c *jobWatchCmd) print(a *app, change jobstore.ChangeEntry) error {
 			"id": change.ID, "change_type": change.Type, "job_order_id": string(change.JobOrderID), "scope": string(change.Scope), "ts": change.Time,
 		})
 	}
-	_, err := fmt.Fprintf(a.out, "%s  %-14s %-16s %s\n", change.Time, change.Type, change.Scope, change.JobOrderID)
+	_, err := fmt.Fprintf(a.out, "%s  %-14s %-16s %s\n", shownTime(change.Time), change.Type, change.Scope, change.JobOrderID)
 	return err
 }

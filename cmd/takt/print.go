@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"golang.org/x/term"
 
@@ -21,20 +23,50 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // table is rows of cells under a header, aligned for people.
-type table struct{ w *tabwriter.Writer }
+type table struct {
+	out   io.Writer
+	w     *tabwriter.Writer
+	text  bytes.Buffer // what w has aligned
+	lines int
+}
 
 func newTable(out io.Writer, header ...string) *table {
-	t := &table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	t := &table{out: out}
+	t.w = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
 	t.row(header...)
 	return t
 }
 
+// row adds a line. Empty cells at its end keep the columns of the lines around it aligned.
 func (t *table) row(cells ...string) {
-	line := strings.Join(cells, "\t")
-	_, _ = io.WriteString(t.w, strings.TrimRight(line, "\t")+"\n") // Flush tells of errors
+	t.lines++
+	_, _ = io.WriteString(t.w, strings.Join(cells, "\t")+"\n") // to a buffer
 }
 
-func (t *table) flush() error { return t.w.Flush() }
+// flush prints the table. One without rows says so.
+func (t *table) flush() error {
+	if t.lines == 1 {
+		_, _ = io.WriteString(t.w, "(none)\n")
+	}
+	if err := t.w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(t.text.String()) {
+		if _, err := io.WriteString(t.out, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownTime is a time of a document as people read it everywhere: UTC with milliseconds. What is no time stays as it is.
+func shownTime(text string) string {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return text
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z")
+}
 
 // isTerminal says whether a person looks at w, so that a line may be written over.
 func isTerminal(w io.Writer) bool {

@@ -115,13 +115,22 @@ func (c *recipeCheckCmd) print(out io.Writer, file string, f recipe.Finding) err
 
 type recipeDrawCmd struct {
 	File string `arg:"" help:"Recipe; - is standard input."`
+	JSON bool   `name:"json" help:"One JSON object with the file, the version of the recipe and the diagram."`
 }
 
 func (recipeDrawCmd) Help() string {
 	return `The text is a Mermaid flowchart, which Markdown viewers show as a picture.
 
 Examples:
-  takt recipe draw examples/gearbox-cover/recipe.json`
+  takt recipe draw examples/gearbox-cover/recipe.json
+  takt recipe draw --json examples/gearbox-cover/recipe.json`
+}
+
+// drawn is a diagram, for programs.
+type drawn struct {
+	File    string `json:"file"`
+	Version string `json:"version,omitempty"`
+	Mermaid string `json:"mermaid"`
 }
 
 func (c *recipeDrawCmd) Run(a *app) error {
@@ -132,6 +141,10 @@ func (c *recipeDrawCmd) Run(a *app) error {
 	program, err := recipe.Compile(text)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		r, _ := recipe.Decode(text) // compiled, so it can be decoded
+		return printJSON(a.out, drawn{c.File, r.Version, program.Mermaid()})
 	}
 	_, err = io.WriteString(a.out, program.Mermaid())
 	return err

@@ -288,7 +288,7 @@ func (r *report) failures() string {
 }
 
 func (r *report) print(out io.Writer) error {
-	t := newTable(out, "JOB ORDER", "SCOPE", "STATE", "COMMANDS", "REWORK", "TOOK", "CLEARED", "")
+	t := newTable(out, "JOB ORDER", "SCOPE", "STATE", "COMMANDS", "REWORK", "RESULT AFTER", "CLEARED", "")
 	for _, o := range r.orders {
 		state, took := o.State, o.Took.Round(10*time.Millisecond).String()
 		why := o.Why

@@ -122,6 +122,7 @@ func applyConfiguration(ctx context.Context, client *mes.Client, conf *station.C
 
 type stationSimulateCmd struct {
 	File string `arg:"" type:"existingfile" help:"YAML file that says how the equipment behaves."`
+	JSON bool   `name:"json" help:"Print what it does as one JSON object per line, as --log keeps it."`
 	Log  string `type:"path" help:"Where the station keeps what it did, one JSON object per line; it goes on from there after a restart." placeholder:"FILE"`
 }
 
@@ -144,6 +145,11 @@ func (c *stationSimulateCmd) Run(ctx context.Context, a *app) error {
 	s, err := station.New(station.Options{
 		Equipment: equipment, MQTT: a.mqttOptions("takt-station-"+string(equipment.Scopes[0]), 24*time.Hour, a.log), TopicPrefix: a.TopicPrefix, LogFile: c.Log, Log: a.log,
 		OnLog: func(e station.Entry) {
+			if c.JSON {
+				e.ResponseTopic, e.CorrelationData = "", nil // with them, anyone could answer for the station
+				_ = printJSON(a.out, e)                      // as below, what is not seen stops no machine
+				return
+			}
 			fmt.Fprintf(a.out, "%s  %-9s %-12s %-12s %s %s\n", e.Time.Format("15:04:05.000"), e.Kind, e.Scope, e.Order, e.Action, e.Type)
 		},
 	})

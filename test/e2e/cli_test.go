@@ -141,6 +141,13 @@ func TestJobCommands(t *testing.T) {
 		t.Errorf("%s\n%s", out, again)
 	}
 	s.run(refused, "job clear JO-2 --id other"+at, "Clear JO-2 refused: job order \"JO-2\" is EndState, where Clear is not possible; it was canceled or cleared (return status 8)")
+	s.run(ok, "job show JO-2", "JO-2  EndState  at ", "cleared or canceled", "the id can be used again")
+	if list := s.run(ok, "job list --state Ended"); strings.Contains(list, "JO-2") {
+		t.Errorf("a cleared order is listed:\n%s", list)
+	}
+	if list := s.run(ok, "job list --state NotAllowedToStart --limit 1 --json"); strings.Count(list, "\n") > 1 {
+		t.Errorf("more than one:\n%s", list)
+	}
 	s.run(usage, "job store "+first+" --scope elsewhere/there", "--scope", "elsewhere/there")
 	s.run(usage, "job store /nowhere/order.json"+at, "no such file")
 	s.run(usage, "job start JO-1", "--scope")
