@@ -196,6 +196,74 @@ const twoSteps = `{
   "Branches": []
 }`
 
+// Under the same broker each party does all of its work with its own user: Takt serves, a station simulates, the command line configures, orders, looks and diagnoses, and
+// an MES orders, takes results over and clears.
+func TestEachPartyWorksWithItsRights(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	s.Serve("a", "--mqtt-ca", s.ca)
+	cell := rig.Cell(t, 1, "1ms..5ms")
+	as := func(user string, args ...string) []string {
+		return append(args, "--mqtt", s.url(user), "--mqtt-ca", s.ca, "--topic-prefix", plantPrefix)
+	}
+	looking := func(args ...string) []string {
+		return append(as("operator", args...), "--redis", s.Redis.URL, "--prefix", s.Prefix)
+	}
+	must := func(args []string, parts ...string) {
+		t.Helper()
+		r := rig.Run(t, args...)
+		for _, part := range parts {
+			if !strings.Contains(r.Stdout, part) {
+				t.Errorf("takt %s: no %q in\n%s", args[0], part, r.Stdout)
+			}
+		}
+		if r.Code != 0 {
+			t.Fatalf("takt %s: exit status %d\n%s%s", strings.Join(args[:2], " "), r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	rig.Start(t, as("plc-b", "station", "simulate", filepath.Join(cell, "equipment.yaml"), "--log", filepath.Join(t.TempDir(), "station.jsonl"))...)
+	must(as("operator", "station", "apply", filepath.Join(cell, "station.yaml")), "applied to [test-cell]")
+
+	orders := rig.Orders("OP", 1)
+	text, err := json.Marshal(orders[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "order.json")
+	rig.Write(t, file, string(text))
+	must(as("operator", "job", "store-and-start", file, "--scope", "test-cell"), "OP-001 stored and started")
+	must(as("operator", "mes", "follow", "--scope", "test-cell", "--count", "1", "--memory", filepath.Join(t.TempDir(), "memory.json")), "Ended_Completed", "OP-001")
+
+	m := s.client("mes-b")
+	for _, o := range rig.Orders("MES", 3) {
+		if status, err := m.StoreAndStart(rig.Context(t), attackedScope, o); err != nil || status != isa95.NoError {
+			t.Fatal(status, err)
+		}
+	}
+	ctx, done := context.WithCancel(rig.Context(t))
+	defer done()
+	cleared := 0
+	if _, err := m.Follow(ctx, []isa95.Scope{attackedScope}, mes.FollowOptions{
+		Clear:    true,
+		OnResult: func(context.Context, isa95.Scope, isa95.JobResponse) error { return nil },
+		OnClear: func(isa95.Scope, isa95.JobOrderID, isa95.ReturnStatus) {
+			if cleared++; cleared == 3 {
+				done()
+			}
+		},
+	}); err != nil || cleared != 3 {
+		t.Errorf("%d orders done, %v", cleared, err)
+	}
+	must(looking("job", "list", "--json"))
+	s.Until("everything is at rest", func() bool { return rig.Run(t, looking("check", "--grace", "1s")...).Code == 0 })
+	r := rig.Run(t, looking("doctor", "--json", "--timeout", "2m")...)
+	for _, want := range []string{`"broker: message size","grade":"ok"`, `"broker: retained messages","grade":"ok"`, `"broker","grade":"ok"`} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("takt doctor: no %s in\n%s%s", want, r.Stdout, r.Stderr)
+		}
+	}
+}
+
 // Only the machine speaks for the machine. Somebody with valid rights for another station tries to complete a machine step through Takt's replies, through the broker, and
 // through the right of equipment to answer; to command the machine; to forge what an MES reads; and to listen. Nothing changes, nothing appears where it does not belong,
 // and then the answer of the machine completes the step. All of it with a user for each party and the rights that takt acl gives them, under deploy/mosquitto.
