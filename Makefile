@@ -50,6 +50,11 @@ cover: ## Coverage of the words: isa95 and recipe must stay above 90 %
 lint: ## gofmt, vet, staticcheck and errorlint, in all modules
 	@for m in $$(scripts/modules); do echo "# $$m"; (cd $$m && $(CURDIR)/scripts/lint) || exit 1; done
 
+# Outside CI, which reaches the module proxy alone: the database of vulnerabilities is asked over the network.
+.PHONY: vuln
+vuln: ## Known vulnerabilities in the code that is called, in all modules (govulncheck; needs vuln.go.dev)
+	@for m in $$(scripts/modules); do echo "# $$m"; (cd $$m && $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || exit 1; done
+
 .PHONY: verify
 verify: ## Generated docs are current, all suites ran on these files, and every defect number is in a test that passed
 	@$(GO) run ./cmd/takt docs --check docs/reference
