@@ -1,0 +1,243 @@
+package task
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/internal/redis/script"
+	"github.com/taktworks/takt/internal/testenv"
+)
+
+// bed is where a script is run by itself, with keys called a to z.
+type bed struct {
+	t      *testing.T
+	srv    *testenv.RedisServer
+	prefix string
+}
+
+func newBed(t *testing.T, srv *testenv.RedisServer, given ...string) *bed {
+	b := &bed{t, srv, srv.Prefix(t)}
+	for _, command := range given {
+		b.do(command)
+	}
+	return b
+}
+
+func (b *bed) key(name string) string { return b.prefix + ":" + name }
+
+// do runs a command; its key is a letter.
+func (b *bed) do(command string) {
+	b.t.Helper()
+	words := strings.Fields(command)
+	at := 1
+	switch words[0] {
+	case "XGROUP":
+		at = 2
+	case "XREADGROUP":
+		at = len(words) - 2
+	}
+	words[at] = b.key(words[at])
+	if err := b.srv.Client.Do(b.t.Context(), b.srv.Client.B().Arbitrary(words...).Build()).Error(); err != nil && !strings.Contains(err.Error(), "nil") {
+		b.t.Fatal(command, err)
+	}
+}
+
+// run returns the words of the reply, or the error.
+func (b *bed) run(s *script.Script, keys string, args ...string) string {
+	b.t.Helper()
+	var names []string
+	for _, k := range strings.Fields(keys) {
+		names = append(names, b.key(k))
+	}
+	reply, err := s.Run(b.t.Context(), b.srv.Client, names, args...).ToAny()
+	if err != nil {
+		return strings.ReplaceAll(err.Error(), b.prefix+":", "")
+	}
+	return strings.Trim(fmt.Sprint(reply), "[]")
+}
+
+// dump is what all keys of the bed hold, with when they expire.
+func (b *bed) dump() map[string]string {
+	b.t.Helper()
+	all, err := b.srv.AllKeys(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	values := make(map[string]string)
+	for _, key := range all {
+		name, ok := strings.CutPrefix(key, b.prefix+":")
+		if !ok {
+			continue
+		}
+		rdb := b.srv.Client
+		text, err := rdb.Do(b.t.Context(), rdb.B().Dump().Key(key).Build()).ToString()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		until, err := rdb.Do(b.t.Context(), rdb.B().Pexpiretime().Key(key).Build()).AsInt64()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		values[name] = fmt.Sprint(text, " ", until)
+	}
+	return values
+}
+
+// delivered: a worker with a token in a, and its entry 5-1 in b.
+var delivered = []string{"SET a token", "XADD b 5-1 data m", "XGROUP CREATE b g 0", "XREADGROUP GROUP g me streams b >"}
+
+const entry = "5-1"
+
+// A key of another type fails each script before its first write, whichever key it is: Redis keeps what a failing script wrote. What is only overwritten or published to may be of any type.
+func TestScriptsMeetOtherTypes(t *testing.T) {
+	srv := testenv.Redis(t)
+	for name, c := range map[string]struct {
+		script *script.Script
+		given  []string
+		keys   string
+		types  string // of the keys, "-" = any will do
+		args   []string
+	}{
+		"block":   {blockScript, delivered, "a b c d e", "string stream zset hash hash", []string{"token", "g", "1", entry, "1", "f", "1", entry, "id", "0", "m"}},
+		"park":    {parkScript, delivered, "a b c d e f", "string stream zset hash hash zset", []string{"token", "g", "1", entry, "1", "f", "1", entry, "field", "", "0", "m"}},
+		"finish":  {finishScript, delivered, "a b c d e f g h", "string stream zset hash hash hash zset -", []string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "1000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}},
+		"settle":  {settleScript, delivered, "a b c d e f g h b b", "string stream hash hash hash zset zset - - -", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", "letter"}},
+		"cancel":  {cancelScript, delivered, "b c c d e f g h", "stream zset zset hash zset hash hash string", []string{"id", entry, "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}},
+		"gather":  {gatherScript, nil, "a b c d a", "zset hash stream - -", []string{"m", "col", "head", "tail", "q", "10", "1000", "0", "1000", "id", "1000", "name"}},
+		"fire":    {fireScript, []string{"SET a token", "SET b 1"}, "a b c d c", "string string hash stream -", []string{"token", "1", "name", "", "new", "", "1000", "", "id", "m"}},
+		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", hash("letter"), "m", "1000", "1000", "0"}},
+		"resume":  {resumeScript, []string{"HSET a paused x", "ZADD b 1 m"}, "a b c", "hash zset zset", []string{"paused", "10"}},
+		"unbury":  {unburyScript, []string{"HSET a id letter"}, "a b", "hash zset", []string{"id", ""}},
+		"spawn":   {spawnScript, nil, "a b c d e f g", "hash set string string zset stream stream", []string{"1", "1000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}},
+	} {
+		keys := strings.Fields(c.keys)
+		for i, want := range strings.Fields(c.types) {
+			if want == "-" {
+				continue
+			}
+			t.Run(name+"/"+keys[i], func(t *testing.T) {
+				b := newBed(t, srv, c.given...)
+				b.do("DEL " + keys[i])
+				if want == "string" {
+					b.do("RPUSH " + keys[i] + " x")
+				} else {
+					b.do("SET " + keys[i] + " x")
+				}
+				before := b.dump()
+				if got := b.run(c.script, c.keys, c.args...); !strings.HasPrefix(got, "WRONGTYPE") {
+					t.Errorf("%q", got)
+				}
+				if after := b.dump(); !maps.Equal(before, after) {
+					t.Errorf("changed: %q", changed(before, after))
+				}
+			})
+		}
+		t.Run(name+"/right types", func(t *testing.T) {
+			if got := newBed(t, srv, c.given...).run(c.script, c.keys, c.args...); strings.Contains(got, "ERR") || strings.Contains(got, "WRONG") {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func hash(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// changed names the keys that differ.
+func changed(before, after map[string]string) (names []string) {
+	for name := range after {
+		if before[name] != after[name] {
+			names = append(names, name)
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// What a script was asked about may be gone, or have changed, when it comes to Redis. It says so, and changes those keys only.
+func TestScriptsComeTooLate(t *testing.T) {
+	srv := testenv.Redis(t)
+	cancel := func(entry, msg string) []string {
+		return []string{"id", entry, msg, "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}
+	}
+	collection := "HSET b queue q n 2 head h tail t 1 m1 2 m2"
+	due, collect := []string{collection, "ZADD a 1 col"}, []string{"col", "q"}
+	for name, c := range map[string]struct {
+		script  *script.Script
+		given   []string
+		keys    string
+		args    []string
+		want    string
+		changes string
+	}{
+		"cancel: the entry is settled":            {cancelScript, append(slices.Clone(delivered), "XDEL b 5-1"), "b c c d e f g h", cancel(entry, "m"), "gone", ""},
+		"cancel: it is not delayed":               {cancelScript, []string{"ZADD c 1 other"}, "b c c d e f g h", cancel("", "m"), "gone", ""},
+		"cancel: another life of it is blocked":   {cancelScript, []string{"ZADD c 1 m", "HSET d id other"}, "b c c d e f g h", cancel("", "m"), "ended", "c f h"},
+		"cancelgroup: no state":                   {cancelGroupScript, []string{"SET b 3"}, "a b c", []string{"mark", "ctl"}, "none", ""},
+		"cancelgroup: no counter":                 {cancelGroupScript, []string{"HSET a total 3"}, "a b c", []string{"mark", "ctl"}, "none", ""},
+		"cancelgroup: all have ended":             {cancelGroupScript, []string{"HSET a total 3", "SET b 0"}, "a b c", []string{"mark", "ctl"}, "ended", ""},
+		"collect: another was quicker":            {collectScript, []string{collection}, "a b c", collect, "later", ""},
+		"collect: not due":                        {collectScript, []string{collection, "ZADD a 99999999999 col"}, "a b c", collect, "later", ""},
+		"collect: nothing is there":               {collectScript, []string{"ZADD a 1 col"}, "a b c", collect, "later", "a"},
+		"collect: of another type":                {collectScript, []string{"SET b x", "ZADD a 1 col"}, "a b c", collect, "broken", "a"},
+		"collect: the stream is of another type":  {collectScript, append(slices.Clone(due), "SET c x"), "a b c", collect, "broken", "a"},
+		"collect: of another queue":               {collectScript, append(slices.Clone(due), "HSET b queue other"), "a b c", collect, "broken", "a"},
+		"collect: without a number":               {collectScript, append(slices.Clone(due), "HDEL b n"), "a b c", collect, "broken", "a"},
+		"collect: without its head":               {collectScript, append(slices.Clone(due), "HDEL b head"), "a b c", collect, "broken", "a"},
+		"collect: without its tail":               {collectScript, append(slices.Clone(due), "HDEL b tail"), "a b c", collect, "broken", "a"},
+		"collect: a member is missing":            {collectScript, append(slices.Clone(due), "HDEL b 1"), "a b c", collect, "broken", "a"},
+		"runnow: it is not delayed":               {runNowScript, []string{"ZADD a 99999999999 other"}, "a", []string{"m"}, "gone", ""},
+		"start: another's key":                    {startScript, []string{"SET a other"}, "a", []string{"id"}, "other", ""},
+		"start: a key of another type":            {startScript, []string{"RPUSH a x"}, "a", []string{"id"}, "other", ""},
+		"submit: another has the unique key":      {submitScript, []string{"SET d other"}, "a b a d", []string{"m", "id", "", "0", "1000", "q", "name"}, "duplicate other", ""},
+		"swap: it has changed":                    {swapScript, []string{"HSET a f new"}, "a", []string{"f", hash("old"), "mine", "ctl"}, "0", ""},
+		"unbury: another letter":                  {unburyScript, []string{"HSET a id new", "ZADD b 1 id"}, "a b", []string{"id", hash("old")}, "0", ""},
+		"requeue: it died again":                  {requeueScript, []string{"HSET a id new"}, "a b c d e f g c", []string{"id", hash("old"), "m", "1000", "1000", "0"}, "changed", ""},
+		"requeue: another has the unique key":     {requeueScript, []string{"HSET a id letter", "SET h other"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "1000", "1000", "0"}, "duplicate other", ""},
+		"tidy: the worker lives":                  {tidyScript, []string{"HSET a w record", "SET b token"}, "a b", []string{"w"}, "0", ""},
+		"fire: the task that holds the key ended": {fireScript, []string{"SET a token", "SET b 1", "SET e other PX 5000000"}, "a b c d e", []string{"token", "1", "name", "", "new", "out", "900000000", entry, "id", "m"}, "skipped other", "c"},
+		"spawn: another group of this id":         {spawnScript, []string{"HSET a total 7 sent 0 ttl 1000"}, "a b c d e f", []string{"1", "1000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "other 7", ""},
+		"spawn: in another place":                 {spawnScript, []string{"HSET a total 1 sent 0 ttl 1000 outer x"}, "a b c d e f", []string{"1", "1000", "all", "rec", "cb", "1", "", "", "0", "y", "1", "1", "", "m"}, "other 1", ""},
+		"spawn: it has expired":                   {spawnScript, nil, "a b c d e f", []string{"2", "1000", "all", "", "cb", "1", "", "", "1", "", "1", "1", "", "m"}, "gone", ""},
+		"spawn: pages are missing":                {spawnScript, []string{"HSET a total 3 sent 1 ttl 1000"}, "a b c d e f", []string{"3", "1000", "all", "", "cb", "1", "", "", "2", "", "1", "1", "", "m"}, "gap 1", ""},
+		"promote: another was quicker":            {promoteScript, nil, "a b c d e", []string{"1", "m", "", ""}, "0 0", ""},
+		"promote: put off meanwhile":              {promoteScript, []string{"ZADD a 99999999999 m"}, "a b c d e", []string{"1", "m", "", ""}, "0 0", ""},
+		"promote: another life of it is blocked":  {promoteScript, []string{"ZADD a 1 m", "HSET d id other"}, "a b c d e", []string{"1", "m", "id", ""}, "1 0", "a e"},
+		"settle: it had ended":                    {settleScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", "letter"}, "ok 0", ""},
+		"settle: the keys are another's": {settleScript, append(slices.Clone(delivered), "SET i other", "SET j other"), "a b c d e f g h i j",
+			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", ""}, "ok 1 ", "b d"},
+		"settle: the keys are of another type": {settleScript, append(slices.Clone(delivered), "RPUSH i x", "RPUSH j x"), "a b c d e f g h i j",
+			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", ""}, "ok 1 ", "b d"},
+		"finish: one of two had ended": {finishScript, append(slices.Clone(delivered), "XADD b 6-1 data m", "XREADGROUP GROUP g me streams b >", "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g h",
+			[]string{"token", "g", "n", "2", entry, "6-1", "0", "1", entry, "id", "1000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}, "ok 1", "b"},
+		"block: one of two had ended": {blockScript, append(slices.Clone(delivered), "XADD b 6-1 data m", "XREADGROUP GROUP g me streams b >", "XACK b g 5-1", "XDEL b 5-1"), "a b c d e",
+			[]string{"token", "g", "2", entry, "6-1", "0", entry, "id", "0", "m"}, "ok 1", "b"},
+		"block: another token":  {blockScript, append(slices.Clone(delivered), "SET a other"), "a b c d e", []string{"token", "g", "1", entry, "0", entry, "id", "0", "m"}, "lost", ""},
+		"park: another token":   {parkScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f", []string{"token", "g", "1", entry, "0", entry, "", "", "0", "m"}, "lost", ""},
+		"settle: another token": {settleScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", ""}, "lost", ""},
+		"finish: another token": {finishScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g", []string{"token", "g", "n", "1", entry, "0", "0", "0", "0"}, "lost", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, srv, c.given...)
+			before := b.dump()
+			if got := b.run(c.script, c.keys, c.args...); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if got := strings.Join(changed(before, b.dump()), " "); got != c.changes {
+				t.Errorf("changed: %q, want %q", got, c.changes)
+			}
+		})
+	}
+}
