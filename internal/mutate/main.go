@@ -132,7 +132,7 @@ func (l *lab) judge(m *Mutant, before string, quick time.Duration) (verdict, err
 		return v, err
 	}
 	for _, pkg := range packages {
-		known, err := l.reached(pkg, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
+		known, err := l.reached(pkg, m.File, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
 		if err != nil {
 			return v, err
 		}
@@ -154,7 +154,7 @@ func (l *lab) judge(m *Mutant, before string, quick time.Duration) (verdict, err
 			}
 		}
 	}
-	for _, p := range slow {
+	for _, p := range slow[:min(len(slow), 3)] {
 		if done, err := try(p, l.limit); done || err != nil {
 			return v, err
 		}

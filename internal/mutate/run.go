@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,15 +211,15 @@ func (l *lab) run(program, pkg, test, file string, limit time.Duration, env ...s
 
 // reach says which guards refuse in a test, and how long it takes. A test in which a guard never refuses cannot notice that it is gone.
 type reach struct {
-	Of      string   // hash of all guards that were looked for
-	Guards  []string // ids; of Go: nothing
+	Of      map[string]string // by script: hash of the guards that were looked for
+	Guards  []string          // ids
 	Seconds float64
 	Outcome string
 }
 
-// reached measures the tests of a package that were not measured with the same guards, and returns what all of them reach.
+// reached measures the tests of a package that were not measured with the guards that file has now, and returns what all of them reach.
 // A mutant that source.txt names counts as reached when its script runs.
-func (l *lab) reached(pkg string, show func(string, ...any)) (map[string]reach, error) {
+func (l *lab) reached(pkg, script string, show func(string, ...any)) (map[string]reach, error) {
 	tests, err := l.tests(pkg)
 	if err != nil {
 		return nil, err
@@ -235,14 +234,17 @@ func (l *lab) reached(pkg string, show func(string, ...any)) (map[string]reach, 
 		return nil, err
 	}
 	maps.DeleteFunc(known, func(test string, _ reach) bool { return !slices.Contains(tests, test) })
-	byFile, sum := make(map[string][]int), sha1.New()
+	byFile, ids := make(map[string][]int), make(map[string]string)
 	for i, m := range l.all {
 		if m.lua() {
 			byFile[m.File] = append(byFile[m.File], i)
-			fmt.Fprintln(sum, m.id())
+			ids[m.File] += m.id() + "\n"
 		}
 	}
-	of := hex.EncodeToString(sum.Sum(nil))
+	of := make(map[string]string)
+	for file, text := range ids {
+		of[file] = fmt.Sprintf("%x", sha1.Sum([]byte(text)))
+	}
 	var probes struct {
 		Prelude   string
 		Mutations []mutation
@@ -250,21 +252,21 @@ func (l *lab) reached(pkg string, show func(string, ...any)) (map[string]reach, 
 	probes.Prelude = prelude
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
 		numbers := byFile[file]
-		script := l.all[numbers[0]].original
-		text, named := probed(script, l.all, numbers), ""
+		original := l.all[numbers[0]].original
+		text, named := probed(original, l.all, numbers), ""
 		for _, n := range numbers {
 			if l.all[n].condition[1] == 0 {
 				named += fmt.Sprintf("if redis.log then redis.log(redis.LOG_WARNING, 'guard %d runs') end\n", n)
 			}
 		}
-		probes.Mutations = append(probes.Mutations, mutation{script, named + text})
+		probes.Mutations = append(probes.Mutations, mutation{original, named + text})
 	}
 	file, err := l.write("probes.json", probes)
 	if err != nil {
 		return nil, err
 	}
 	for _, test := range tests {
-		if known[test].Of == of {
+		if r, ok := known[test]; ok && r.Of[script] == of[script] {
 			continue
 		}
 		began := time.Now()
