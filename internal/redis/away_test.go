@@ -33,6 +33,7 @@ func TestWhatWaits(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'evalsha' command":                 {denied: true, reason: "Redis denies Takt's user a command or a key (NOPERM)"},
 		"ERR The user executing the script can't run this command or subcommand":           {denied: true, reason: "Redis refuses Takt's user, password or rights (ERR)"},
 		"NOPERM ACL failure in script: this user has no permissions to run the 'xack'":     {denied: true, reason: "Redis denies Takt's user a command or a key (NOPERM)"},
+		"ERR ACL failure in script: User default has no permissions to run the 'set'":      {denied: true, reason: "Redis refuses Takt's user, password or rights (ERR)"},
 		"NOAUTH Authentication required.":                                                  {denied: true, reason: "Redis refuses Takt's user, password or rights (NOAUTH)"},
 		"WRONGPASS invalid username-password pair or user is disabled.":                    {denied: true, reason: "Redis refuses Takt's user, password or rights (WRONGPASS)"},
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                {},

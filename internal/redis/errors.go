@@ -97,7 +97,7 @@ func serverCode(err error) (code, said string) {
 	switch {
 	case errors.As(err, &re):
 		said = re.Error()
-		if first, _, _ := strings.Cut(said, " "); said != "" && first != strings.ToUpper(first) { // the library takes ERR off
+		if first, _, _ := strings.Cut(said, " "); said != "" && (first != strings.ToUpper(first) || first == "ACL") { // the library takes ERR off, of Valkey's ERR ACL failure in script too
 			said = "ERR " + said
 		}
 	case errors.As(err, &se):

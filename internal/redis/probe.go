@@ -40,7 +40,8 @@ func probe(ctx context.Context, t target, rdb rueidis.Client, prefix string) err
 		if n := len(names); n == 0 || names[n-1] != bad[i] {
 			names = append(names, bad[i])
 		}
-		denied = denied || strings.Contains(bad[i+1], "can't run this command") || strings.Contains(bad[i+1], "NOPERM")
+		denied = denied || strings.Contains(bad[i+1], "can't run this command") || strings.Contains(bad[i+1], "NOPERM") ||
+			strings.Contains(bad[i+1], "ACL failure in script")
 	}
 	e := &Error{Server: t.where(), Problem: fmt.Sprintf("cannot do what Takt needs: %s (%s)", strings.Join(names, ", "), said),
 		Fix: "use Redis 7.0 or later, or Valkey"}
