@@ -38,6 +38,11 @@ test-interop: ## With ZooKeeper, TaskFlow and PostgreSQL, and the modules of go-
 	@scripts/install-tools interop
 	@CGO_ENABLED=1 $(GO) run ./internal/verify run test-interop -- $(TESTFLAGS)
 
+.PHONY: test-stores
+test-stores: ## The contract and fault tests on Redis 7.0 and Valkey 8.0, fetched from Debian's packages; PARTS chooses packages, or test-faults
+	@scripts/install-tools faults
+	@CGO_ENABLED=1 $(GO) run ./internal/verify stores $(PARTS) -- $(TESTFLAGS)
+
 .PHONY: test-busy
 test-busy: ## Run TARGETS (test) again while another program keeps every processor busy
 	@$(GO) run ./internal/verify busy -- $(MAKE) $(TARGETS) TESTFLAGS='$(TESTFLAGS) -count=1'

@@ -22,6 +22,7 @@ type Node struct {
 // startNode starts a server with these configuration lines in a directory of the test.
 func startNode(t testing.TB, config ...string) *Node {
 	t.Helper()
+	choose(t)
 	o := embedded.RedisOptions{Dir: t.TempDir(), Config: append([]string{"repl-diskless-sync-delay 0", "repl-ping-replica-period 1"}, config...)}
 	if Logs() {
 		o.Stdout = &testLog{t: t, name: "redis"}

@@ -43,6 +43,7 @@ func Redis(t testing.TB) *RedisServer {
 // Dir "" is a directory of the test; it is kept over Kill and Restart.
 func StartRedis(t testing.TB, o embedded.RedisOptions) *RedisServer {
 	t.Helper()
+	choose(t)
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}

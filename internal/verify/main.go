@@ -3,6 +3,7 @@
 //
 //	verify run SUITE -- FLAGS OF go test     run test, test-faults or test-interop; the outcome goes to bin/results/SUITE.json
 //	verify numbers [-show]                   check the numbers against the outcomes of all suites
+//	verify stores [PART ...] -- FLAGS        run the contract and fault tests on each store of stores.go; PART is a package or test-faults
 //	verify busy -- PROGRAM                   run a program while another one keeps every processor busy
 package main
 
@@ -36,7 +37,7 @@ const results = "bin/results"
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("say run, numbers or busy")
+		return errors.New("say run, numbers, stores or busy")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
 	switch args[0] {
@@ -58,6 +59,9 @@ func run(args []string) error {
 			return err
 		}
 		return check(numbersTxt, results, now, *show)
+	case "stores":
+		parts, rest := cut(args[1:])
+		return runStores(".", parts, rest, os.Stdout)
 	case "busy":
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
@@ -66,7 +70,15 @@ func run(args []string) error {
 	case "burn": // of busy
 		return burn(os.Stdin)
 	}
-	return fmt.Errorf("%q is none of run, numbers and busy", args[0])
+	return fmt.Errorf("%q is none of run, numbers, stores and busy", args[0])
+}
+
+// cut splits arguments at "--".
+func cut(args []string) (before, after []string) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i], args[i+1:]
+	}
+	return args, nil
 }
 
 // check reports the numbers that no test shows whose outcome is in dir and of the files with the hash now.

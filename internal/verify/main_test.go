@@ -219,7 +219,7 @@ func TestResultsAreOfTheseFiles(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"say run, numbers or busy": nil, `"test" is none of`: {"test"}, "say one of": {"run"}, "is none of": {"run", "all"}, "say what to run": {"busy"},
+		"say run, numbers, stores or busy": nil, `"test" is none of`: {"test"}, "say one of": {"run"}, "is none of": {"run", "all"}, "say what to run": {"busy"},
 	} {
 		if err := run(args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
