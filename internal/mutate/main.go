@@ -37,7 +37,7 @@ func run(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	all, err := findAll(".")
+	all, err := findAll(".", bySourceTxt)
 	if err != nil {
 		return err
 	}

@@ -54,8 +54,8 @@ var packages = []string{"internal/commit", "jobstore", "sfc", "internal/stream",
 //go:embed source.txt
 var bySourceTxt string
 
-// findAll returns all mutants of the repository in root.
-func findAll(root string) ([]Mutant, error) {
+// findAll returns all mutants of the repository in root: those of its scripts, and those of a list such as source.txt.
+func findAll(root, list string) ([]Mutant, error) {
 	var all []Mutant
 	for _, folder := range packages {
 		scripts, err := fs.Glob(os.DirFS(root), folder+"/*.lua")
@@ -70,7 +70,7 @@ func findAll(root string) ([]Mutant, error) {
 			all = append(all, guards(file, string(text))...)
 		}
 	}
-	named, err := bySource(root, bySourceTxt)
+	named, err := bySource(root, list)
 	return append(all, named...), err
 }
 
@@ -83,7 +83,7 @@ func bySource(root, list string) ([]Mutant, error) {
 		var before, after []string
 		for line := range strings.SplitSeq(block, "\n") {
 			switch {
-			case strings.HasPrefix(line, "#"):
+			case line == "" || strings.HasPrefix(line, "#"):
 			case strings.HasPrefix(line, "- "):
 				before = append(before, line[2:])
 			case strings.HasPrefix(line, "+"):
