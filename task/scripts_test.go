@@ -3,7 +3,6 @@ package task
 import (
 	"crypto/sha1"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,81 +11,6 @@ import (
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
 )
-
-// bed is where a script is run by itself, with keys called a to z.
-type bed struct {
-	t      *testing.T
-	srv    *testenv.RedisServer
-	prefix string
-}
-
-func newBed(t *testing.T, srv *testenv.RedisServer, given ...string) *bed {
-	b := &bed{t, srv, srv.Prefix(t)}
-	for _, command := range given {
-		b.do(command)
-	}
-	return b
-}
-
-func (b *bed) key(name string) string { return b.prefix + ":" + name }
-
-// do runs a command; its key is a letter.
-func (b *bed) do(command string) {
-	b.t.Helper()
-	words := strings.Fields(command)
-	at := 1
-	switch words[0] {
-	case "XGROUP":
-		at = 2
-	case "XREADGROUP":
-		at = len(words) - 2
-	}
-	words[at] = b.key(words[at])
-	if err := b.srv.Client.Do(b.t.Context(), b.srv.Client.B().Arbitrary(words...).Build()).Error(); err != nil && !strings.Contains(err.Error(), "nil") {
-		b.t.Fatal(command, err)
-	}
-}
-
-// run returns the words of the reply, or the error.
-func (b *bed) run(s *script.Script, keys string, args ...string) string {
-	b.t.Helper()
-	var names []string
-	for _, k := range strings.Fields(keys) {
-		names = append(names, b.key(k))
-	}
-	reply, err := s.Run(b.t.Context(), b.srv.Client, names, args...).ToAny()
-	if err != nil {
-		return strings.ReplaceAll(err.Error(), b.prefix+":", "")
-	}
-	return strings.Trim(fmt.Sprint(reply), "[]")
-}
-
-// dump is what all keys of the bed hold, with when they expire.
-func (b *bed) dump() map[string]string {
-	b.t.Helper()
-	all, err := b.srv.AllKeys(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	values := make(map[string]string)
-	for _, key := range all {
-		name, ok := strings.CutPrefix(key, b.prefix+":")
-		if !ok {
-			continue
-		}
-		rdb := b.srv.Client
-		text, err := rdb.Do(b.t.Context(), rdb.B().Dump().Key(key).Build()).ToString()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		until, err := rdb.Do(b.t.Context(), rdb.B().Pexpiretime().Key(key).Build()).AsInt64()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		values[name] = fmt.Sprint(text, " ", until)
-	}
-	return values
-}
 
 // delivered: a worker with a token in a, and its entry 5-1 in b.
 var delivered = []string{"SET a token", "XADD b 5-1 data m", "XGROUP CREATE b g 0", "XREADGROUP GROUP g me streams b >"}
@@ -121,24 +45,24 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+keys[i], func(t *testing.T) {
-				b := newBed(t, srv, c.given...)
-				b.do("DEL " + keys[i])
+				b := testenv.NewBed(t, srv, c.given...)
+				b.Do("DEL " + keys[i])
 				if want == "string" {
-					b.do("RPUSH " + keys[i] + " x")
+					b.Do("RPUSH " + keys[i] + " x")
 				} else {
-					b.do("SET " + keys[i] + " x")
+					b.Do("SET " + keys[i] + " x")
 				}
-				before := b.dump()
-				if got := b.run(c.script, c.keys, c.args...); !strings.HasPrefix(got, "WRONGTYPE") {
+				before := b.Dump()
+				if got := b.Run(c.script, c.keys, c.args...); !strings.HasPrefix(got, "WRONGTYPE") {
 					t.Errorf("%q", got)
 				}
-				if after := b.dump(); !maps.Equal(before, after) {
-					t.Errorf("changed: %q", changed(before, after))
+				if after := b.Dump(); !maps.Equal(before, after) {
+					t.Errorf("changed: %q", testenv.Changed(before, after))
 				}
 			})
 		}
 		t.Run(name+"/right types", func(t *testing.T) {
-			if got := newBed(t, srv, c.given...).run(c.script, c.keys, c.args...); strings.Contains(got, "ERR") || strings.Contains(got, "WRONG") {
+			if got := testenv.NewBed(t, srv, c.given...).Run(c.script, c.keys, c.args...); strings.Contains(got, "ERR") || strings.Contains(got, "WRONG") {
 				t.Errorf("%q", got)
 			}
 		})
@@ -148,22 +72,6 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 func hash(text string) string {
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
-}
-
-// changed names the keys that differ.
-func changed(before, after map[string]string) (names []string) {
-	for name := range after {
-		if before[name] != after[name] {
-			names = append(names, name)
-		}
-	}
-	for name := range before {
-		if _, ok := after[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // What a script was asked about may be gone, or have changed, when it comes to Redis. It says so, and changes those keys only.
@@ -230,12 +138,12 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"finish: another token": {finishScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g", []string{"token", "g", "n", "1", entry, "0", "0", "0", "0"}, "lost", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, srv, c.given...)
-			before := b.dump()
-			if got := b.run(c.script, c.keys, c.args...); got != c.want {
+			b := testenv.NewBed(t, srv, c.given...)
+			before := b.Dump()
+			if got := b.Run(c.script, c.keys, c.args...); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			if got := strings.Join(changed(before, b.dump()), " "); got != c.changes {
+			if got := strings.Join(testenv.Changed(before, b.Dump()), " "); got != c.changes {
 				t.Errorf("changed: %q, want %q", got, c.changes)
 			}
 		})
