@@ -123,7 +123,7 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	limited, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	d.progress.say("starting store and broker")
-	in, err := startInfra(limited, d.Config, infraOptions{Listen: d.MQTTListen, InProcess: d.InProcess}, d.log)
+	in, err := startInfra(limited, d.Config, infraOptions{Listen: d.MQTTListen, InProcess: d.InProcess, Private: true}, d.log)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	if err := os.MkdirAll(a.Data, 0o700); err != nil {
 		return err
 	}
-	in, err := startInfra(ctx, a.Config, infraOptions{Listen: c.MQTTListen, Persist: true, InProcess: c.InProcess}, a.log)
+	in, err := startInfra(ctx, a.Config, infraOptions{Listen: c.MQTTListen, Persist: true, InProcess: c.InProcess, Private: true}, a.log)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type infraOptions struct {
 	Listen    string // of the broker: host:port, "" = a free port of 127.0.0.1
 	Persist   bool   // both keep their data in the data folder
 	InProcess bool   // do not look for redis-server and mosquitto
+	Private   bool   // only this user reaches the store: by a socket, or by a port with a password
 }
 
 // startInfra fills in cfg.Redis and cfg.MQTT.
@@ -53,11 +54,15 @@ func (in *infra) startStore(ctx context.Context, cfg *Config, o infraOptions) er
 	var err error
 	var missing *embedded.NotFoundError
 	if !o.InProcess {
-		server, err = embedded.StartRedis(ctx, embedded.RedisOptions{Dir: dir, Persist: o.Persist})
+		server, err = startRedis(ctx, embedded.RedisOptions{Dir: dir, Persist: o.Persist, Socket: o.Private})
 	}
 	if o.InProcess || errors.As(err, &missing) {
 		in.InProcess = true
-		server, err = embedded.StartMiniredis(ctx, embedded.MiniredisOptions{})
+		mini := embedded.MiniredisOptions{}
+		if o.Private {
+			mini.Password = randomHex(16)
+		}
+		server, err = embedded.StartMiniredis(ctx, mini)
 	}
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -65,6 +70,17 @@ func (in *infra) startStore(ctx context.Context, cfg *Config, o infraOptions) er
 	in.servers = append(in.servers, server)
 	in.Store, in.Durable, cfg.Redis = server.Kind, server.Durable, server.URL()
 	return nil
+}
+
+// startRedis starts the server on the socket that o asks for or, where its path does not do for one, on a port with a password.
+func startRedis(ctx context.Context, o embedded.RedisOptions) (*embedded.Server, error) {
+	server, err := embedded.StartRedis(ctx, o)
+	var path *embedded.SocketPathError
+	if errors.As(err, &path) {
+		o.Socket, o.Password = false, randomHex(16)
+		server, err = embedded.StartRedis(ctx, o)
+	}
+	return server, err
 }
 
 func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, log *slog.Logger) error {

@@ -11,7 +11,8 @@ import (
 
 // MiniredisOptions are those of StartMiniredis.
 type MiniredisOptions struct {
-	Port int // on 127.0.0.1; 0 = a free one
+	Port     int    // on 127.0.0.1; 0 = a free one
+	Password string // of the default user; "" = none
 }
 
 // StartMiniredis runs a Redis look-alike in this process: in memory only, single-threaded, fit for trying Takt out
@@ -19,7 +20,12 @@ type MiniredisOptions struct {
 func StartMiniredis(ctx context.Context, o MiniredisOptions) (*Server, error) {
 	return onFreePort(o.Port, func(port int) (*Server, error) {
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		return run(ctx, "miniredis", false, "redis://"+addr, &miniPart{addr: addr, m: miniredis.NewMiniRedis()}, nil)
+		m, url := miniredis.NewMiniRedis(), "redis://"+addr
+		if o.Password != "" {
+			m.RequireAuth(o.Password)
+			url = fmt.Sprintf("redis://:%s@%s", o.Password, addr)
+		}
+		return run(ctx, "miniredis", false, url, &miniPart{addr: addr, m: m}, nil)
 	})
 }
 

@@ -23,6 +23,13 @@ type RedisOptions struct {
 	Stdout   io.Writer // what the server says; nil = nowhere
 }
 
+// SocketPathError is the path of a socket that the system or a URL cannot take: choose another directory, or a port with a password.
+type SocketPathError struct{ Path string }
+
+func (e *SocketPathError) Error() string {
+	return fmt.Sprintf("embedded: the path %s does not do for a socket: at most %d bytes, and none of ? @ or white space: choose another directory", e.Path, maxSocketPath)
+}
+
 const maxSocketPath = 107 // bytes that fit into sockaddr_un with the closing zero
 
 // StartRedis runs redis-server, or else valkey-server, as a child and waits until it answers or ctx ends. A missing
@@ -49,9 +56,9 @@ func startRedis(ctx context.Context, o RedisOptions, path, kind string, port int
 	}
 	if o.Socket {
 		network, addr = "unix", filepath.Join(dir, "redis.sock")
-		if len(addr) > maxSocketPath {
+		if len(addr) > maxSocketPath || strings.ContainsAny(addr, "?@ \t\r\n") {
 			free()
-			return nil, fmt.Errorf("embedded: %s: the path %s is too long for a socket (%d bytes allowed): choose a shorter directory", kind, addr, maxSocketPath)
+			return nil, &SocketPathError{Path: addr}
 		}
 		url = "unix://" + addr
 	}

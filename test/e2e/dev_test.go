@@ -142,3 +142,43 @@ func TestDevInProcess(t *testing.T) {
 		t.Errorf("exit status %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
+
+// Nobody else on the machine reaches the store of takt dev: it is a socket for this user alone, or, where the folder does not do for one, asks for a password.
+func TestDevStoreIsPrivate(t *testing.T) {
+	t.Parallel()
+	url := regexp.MustCompile(`store    (\S+)  (\S+)`)
+	for name, c := range map[string]struct {
+		folder string
+		flags  []string
+		store  string
+	}{
+		"socket":        {"data", nil, "unix://"},
+		"a long folder": {strings.Repeat("long", 30), nil, "redis://:***@127.0.0.1:"},
+		"in-process":    {"data", []string{"--in-process"}, "redis://:***@127.0.0.1:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			data := filepath.Join(dir, c.folder)
+			dev, _ := startDev(t, dir, append(c.flags, "--data", data)...)
+			m := url.FindStringSubmatch(dev.Stdout())
+			if m == nil || !strings.HasPrefix(m[2], c.store) {
+				t.Fatalf("want a store at %s...:\n%s", c.store, dev.Stdout())
+			}
+			if path, socket := strings.CutPrefix(m[2], "unix://"); socket {
+				info, err := os.Stat(path)
+				if err != nil || info.Mode().Perm() != 0o700 {
+					t.Errorf("the socket has the mode %v, %v", info.Mode(), err)
+				}
+				if r := rig.Run(t, "task", "list", "--redis", m[2], "--data", dir); r.Code != 0 {
+					t.Errorf("with the URL that it prints: exit status %d: %s", r.Code, r.Stderr)
+				}
+			} else if r := rig.Run(t, "task", "list", "--redis", strings.Replace(m[2], ":***@", "", 1), "--data", dir); r.Code != noAnswer || !strings.Contains(r.Stderr, "password") {
+				t.Errorf("without the password: exit status %d: %s", r.Code, r.Stderr)
+			}
+			if r := rig.Run(t, "task", "list", "--data", data); r.Code != 0 {
+				t.Errorf("by the folder: exit status %d: %s", r.Code, r.Stderr)
+			}
+		})
+	}
+}
