@@ -207,6 +207,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
 	report["status events"] = events.Run
+	report["broker"] = p.watchBroker
 	if p.sc.HTTP != "" {
 		report["http"] = p.web().Run
 	}
@@ -240,6 +241,7 @@ func (p *parts) web() *telemetry.Server {
 		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles}, Warn: p.warn,
 		Ready: map[string]func(context.Context) error{
 			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt answers": p.answers.Ready, "mqtt publish": p.publish.Ready,
+			"broker": p.brokerFit,
 		},
 	}
 }
