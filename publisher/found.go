@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -27,7 +28,8 @@ type topic struct {
 
 // foundIndex is the state index that the broker has.
 type foundIndex struct {
-	has *acknowledged // nil: it cannot be read
+	has    *acknowledged // nil: it cannot be read
+	expiry time.Duration // what is left; 0 = it stays
 }
 
 // ask collects what the broker has, by scope; nil if it does not tell.
@@ -77,7 +79,7 @@ func (o Options) note(has map[isa95.Scope]*found, m *mqtt.Message) {
 	case kind == kindIndex && gone:
 		f.index = nil
 	case kind == kindIndex:
-		f.index = &foundIndex{o.readIndex(m, scope)}
+		f.index = &foundIndex{o.readIndex(m, scope), m.Expiry}
 	case kind == kindOrder && gone:
 		delete(f.orders, id)
 	case kind == kindOrder:

@@ -26,8 +26,8 @@ func (t *term) rests(work context.Context, read []jobstore.RetainedScope, has ma
 			delete(t.idle, s.Scope)
 		case len(s.Jobs) == 0 && (!before || t.again[s.Scope]):
 			left := t.opt.RetainedTTL
-			if f := has[s.Scope]; f != nil && f.index != nil && f.index.Expiry > 0 {
-				left = min(left, f.index.Expiry)
+			if f := has[s.Scope]; f != nil && f.index != nil && f.index.expiry > 0 {
+				left = min(left, f.index.expiry)
 			}
 			idle[s.Scope] = t.store.Now().Add(left)
 			t.idle[s.Scope] = idle[s.Scope]
