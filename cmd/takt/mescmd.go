@@ -58,6 +58,7 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer hangUp()
+	a.log.Info("mes: following results", "scopes", scopes, "memory", file, "clear", !c.Keep) // no scopes: all
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	count := 0

@@ -216,7 +216,7 @@ func TestLookingAtOrders(t *testing.T) {
 	memory := filepath.Join(s.Dir, "follow.json")
 	s.run(ok, "mes follow --scope test-cell --count 2 --memory "+memory, "Ended_Completed  test-cell    JO-001", `placed_for = "JO-002"`)
 	follow := rig.Start(t, s.Args("mes", "follow", "--memory", memory)...)
-	follow.Await("mqtt: connected")
+	follow.Await("mes: following results")
 	s.Until("both are cleared", func() bool { return s.Takt("job", "list", "--json").Stdout == "" })
 	follow.Stop()
 	if follow.Stdout() != "" {
