@@ -341,7 +341,7 @@ func (c *Claim) extend(ctx context.Context, asked *time.Duration) error {
 
 // Consume removes the posting: its work is done, whether it succeeded or not. The server refuses it unless the claim is still ours: then the error is a *LostError. After an outage it tries again until
 // ctx ends, and knows its own first try, unless the outage was longer than the claim and the posting is gone: then another may have finished it, and the error is a *LostError, too. Finishing twice is an error, too.
-// *ReplicasError: it is done, and Connect.Replicas do not have it yet; only then it may be called again, which waits again. Whoever does not may go on: a posting whose end a failover undoes is handed out again.
+// *ReplicasError: it is done, and Connect.Replicas do not have it yet; only then it may be called again, which waits again. Work may go on without that: a posting whose end a failover undoes is handed out again.
 func (c *Claim) Consume(ctx context.Context) error {
 	return c.finish(ctx, "consume", c.b.store.Consume)
 }
@@ -390,7 +390,7 @@ func (c *Claim) finish(ctx context.Context, what string, do func(context.Context
 	err := repeat(ctx, func() error {
 		err := do(ctx, c.posting, c.owner)
 		if (ours || unknown) && (errors.Is(err, driver.ErrNotFound) || what == "abandon" && gone(err)) {
-			if ours || what == "abandon" || c.inTime() { // nobody else can have had it
+			if ours || what == "abandon" || c.inTime() { // no other process can have had it
 				return lasting(err)
 			}
 			doubt = fmt.Errorf("its time passed during an outage, and it is unknown whether we finished the posting or another: %w", err)

@@ -21,7 +21,7 @@ type JobResponse struct {
 }
 
 // StatusEvent (ISA95JobOrderStatusEventType) tells of one transition: the order and the state after it. JobResponse is
-// nil where there is none.
+// nil where the field is missing.
 type StatusEvent struct {
 	JobOrder    *JobOrder      `json:"JobOrder,omitzero"`
 	JobResponse *JobResponse   `json:"JobResponse,omitzero"`

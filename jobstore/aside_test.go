@@ -116,7 +116,7 @@ func TestKeptAside(t *testing.T) {
 	s.do("DEL", s.keys.IntakeDead())
 }
 
-// What is kept aside is bounded in bytes, each queue for itself; there is room again when half of it is decided, or somebody deletes the stream.
+// What is kept aside is bounded in bytes, each queue for itself; there is room again when half of it is decided, or an operator deletes the stream.
 func TestKeptAsideIsBounded(t *testing.T) {
 	s := newShop(t)
 	large := strings.Repeat("x", 8<<20)

@@ -35,7 +35,7 @@ func (s *Store) epochCommand() rueidis.Completed {
 
 func (s *Store) epochReply(r rueidis.RedisResult) (string, error) {
 	epoch, err := r.ToString()
-	if _, said := rueidis.IsRedisErr(err); rueidis.IsRedisNil(err) || said && !Away(err) { // absent, or another program's: then there is none
+	if _, said := rueidis.IsRedisErr(err); rueidis.IsRedisNil(err) || said && !Away(err) { // absent, or another program's
 		return "", nil
 	}
 	return epoch, err

@@ -19,7 +19,7 @@ func TestEpochChangesWithALoss(t *testing.T) {
 		settlement jobstore.Settlement
 		epoch      string
 	}{
-		{"nobody has one to give", nil, jobstore.Settlement{}, ""},
+		{"no process has one to give", nil, jobstore.Settlement{}, ""},
 		{"the first", nil, jobstore.Settlement{Epoch: "e1"}, "e1"},
 		{"nothing lost", func() { s.commit("m42", "JO-2", ready, nil) }, jobstore.Settlement{Epoch: "e2", Floor: 1}, "e1"},
 		{"one number, two contents", nil, jobstore.Settlement{Epoch: "e2", Floor: 2, Force: true}, "e1"},

@@ -326,7 +326,7 @@ func bySequence(events []*outboxEvent) {
 	slices.SortStableFunc(events, func(a, b *outboxEvent) int { return strings.Compare(numbers[a], numbers[b]) })
 }
 
-// lane sends the events of one job order, one after the other, until there is none or ctx ends.
+// lane sends the events of one job order, one after the other, until none is left or ctx ends.
 func (t *eventTerm) lane(ctx, work context.Context, order string) {
 	for {
 		t.mu.Lock()
@@ -491,7 +491,7 @@ func (s *Store) dropEventGroups(ctx context.Context) (gone bool) {
 	for _, name := range s.eventOutboxes() {
 		consumers, err := s.rdb.Do(ctx, s.rdb.B().XinfoConsumers().Key(name).Group(groupEvents).Build()).ToArray()
 		if err != nil {
-			continue // there is none
+			continue // no group
 		}
 		ids := make([]string, 0, len(consumers))
 		for _, c := range consumers {

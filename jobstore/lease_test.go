@@ -70,7 +70,7 @@ func receive[T any](t testing.TB, what string, from <-chan T) T {
 func TestLeaseGoesFromHandToHand(t *testing.T) {
 	srv := testenv.Redis(t)
 	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
-	first := holdLease(t, s, "timers", time.Hour) // nobody waits for its end
+	first := holdLease(t, s, "timers", time.Hour) // the test does not wait for its end
 	l := receive(t, "first lease", first.got)
 	if !l.Valid() || l.Token == "" || !strings.HasSuffix(l.Key, ":lease:timers") {
 		t.Errorf("lease %q %q, valid %v", l.Key, l.Token, l.Valid())

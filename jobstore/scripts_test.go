@@ -30,7 +30,7 @@ func TestScriptsRefuse(t *testing.T) {
 		"lease: kept, but it is another's":  {leaseScript, []string{"SET a other"}, "a", []string{"keep", "token", "1000"}, "0"},
 		"lease: given, but it is another's": {leaseScript, []string{"SET a other"}, "a", []string{"give", "token", ""}, "0"},
 		"lease: taken, but it is another's": {leaseScript, []string{"SET a other"}, "a", []string{"take", "token", "1000"}, "0"},
-		"lease: kept, but it is nobody's":   {leaseScript, nil, "a", []string{"keep", "token", "1000"}, "0"},
+		"lease: kept, but it is not held":   {leaseScript, nil, "a", []string{"keep", "token", "1000"}, "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := testenv.NewBed(t, srv, c.given...)

@@ -47,7 +47,7 @@ func sequences(events []cloudevent.Event) []string {
 	return all
 }
 
-// The status events of an order are numbered from 1 without gaps, whoever commits and in which stream they are; the numbers go on
+// The status events of an order are numbered from 1 without gaps, from each process and in each stream; the numbers go on
 // when the id is stored again, and recordedtime does not fall along them although the clocks of two processes differ.
 func TestSequenceOfStatusEvents(t *testing.T) {
 	srv := testenv.Redis(t)

@@ -41,7 +41,7 @@ type Settlement struct {
 	Index bool // take the next state index, too
 
 	Epoch string // of the store from now on, if it has none, or if its seq is below Floor: then it lost something
-	Floor int64  // a seq that somebody has seen: the next is not below, and above if it would have been (E-P4)
+	Floor int64  // a seq that was seen: the next is not below, and above if it would have been (E-P4)
 	Force bool   // take a new seq though nothing changed
 
 	// Last is the index taken before, nil = none. It becomes the next one, with what changed: with Read, the entries of these job orders
@@ -198,7 +198,7 @@ func wholeIndex(key string, settlement Settlement, hash, doneHash rueidis.RedisM
 	return index, nil
 }
 
-// change takes the entries of some job orders into an index: fields of pubidx and pubdone, nil where there is none.
+// change takes the entries of some job orders into an index: fields of pubidx and pubdone, nil where the field is missing.
 func (x *ScopeIndex) change(key string, ids []isa95.JobOrderID, wanted, published rueidis.RedisMessage) error {
 	want, err := wanted.ToArray()
 	if err != nil {
@@ -214,7 +214,7 @@ func (x *ScopeIndex) change(key string, ids []isa95.JobOrderID, wanted, publishe
 	for i, id := range ids {
 		raw, err := want[i].ToString()
 		listed := err == nil
-		rawDone, _ := done[i].ToString() // "" where there is none
+		rawDone, _ := done[i].ToString() // "" where the field is missing
 		old := x.byID[string(id)]
 		if old != nil && listed && string(old.raw) == raw && old.rawDone == rawDone {
 			continue
@@ -275,7 +275,7 @@ type Changes struct {
 	Entries []ChangeEntry
 	Missed  bool          // entries after ChangesQuery.After may have been trimmed unread (E-P7)
 	Epoch   string        // of the store, "" = none yet
-	Retire  []isa95.Scope // that somebody wants to be retired at once
+	Retire  []isa95.Scope // that are to be retired at once
 }
 
 // PublishedChanges notes what was published, remembers the cursor and waits for the next changes, none if none came in time. One round

@@ -20,7 +20,7 @@ var dueLua string
 var due = script.New("jobstore/due", dueLua)
 
 const (
-	// intakeBreak is how long nobody that takes answers may look for timers before that counts as a break, in which installation
+	// intakeBreak is how long no process that takes answers may look for timers before that counts as a break, in which installation
 	// time stands still.
 	intakeBreak = clock.Lead
 	// slowTrip is a round trip to Redis during which a process does not count as taking answers: it cannot commit them in time.
@@ -32,7 +32,7 @@ const (
 // Due returns at most limit job orders whose recipe has a timer that is due by installation time. Each is handed to one
 // caller, and to another if no commit has set its next timer after hold.
 //
-// It also carries installation time on, so it is to be called often, a few times a second, by whoever takes the answers of
+// It also carries installation time on, so it is to be called often, a few times a second, by the process that takes the answers of
 // equipment: intake says whether the caller can do so now. With false, and with a Redis so slow that answers cannot be committed in
 // time, nothing is due and installation time is left to others.
 func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake bool) ([]isa95.JobOrderID, error) {

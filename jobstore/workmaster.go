@@ -71,7 +71,7 @@ func sign(content []byte) []byte {
 	return append(append(doc, Hash(content)...), signEnd...)
 }
 
-// unsign is the content of a document, and the hash that is written in it, "" if there is none.
+// unsign is the content of a document, and the hash that is written in it, "" if it has none.
 func unsign(doc []byte) (content []byte, signed string) {
 	at := len(doc) - signLen
 	if at < 1 || !bytes.HasPrefix(doc[at:], []byte(signMember)) || !bytes.HasSuffix(doc, []byte(signEnd)) {
@@ -372,7 +372,7 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 	}
 	doc := snap.read[s.keys.WorkMaster(id)]
 	content, _ := unsign(doc)
-	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is nobody's recipe
+	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is no recipe
 		return used, nil
 	}
 	foreign := mark.content != Hash(doc)

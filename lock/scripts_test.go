@@ -8,7 +8,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-// A lease whose time is over is nobody's, although it still stands in the lock: it cannot be renewed, and giving it back says so. Nor is a lock another's to renew or give.
+// A lease whose time is over is not held, although it still stands in the lock: it cannot be renewed, and giving it back says so. Nor is a lock another's to renew or give.
 func TestScriptsOfOverLeases(t *testing.T) {
 	srv := testenv.Redis(t)
 	args := func(kind string, own ...string) []string {

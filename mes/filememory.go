@@ -97,7 +97,7 @@ func (m *FileMemory) read(data []byte) error {
 	for n := 2; len(rest) > 0; n++ {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		if !whole || bytes.IndexByte(line, 0) >= 0 {
-			m.anew = true // the last append was torn by a crash, so nobody relies on it
+			m.anew = true // the last append was torn by a crash, so nothing relies on it
 			break
 		}
 		if err := m.readLine(line); err != nil {

@@ -18,7 +18,7 @@ func newBudget(most int) *budget {
 }
 
 // take waits for room for n bytes; a message larger than the whole budget waits until it is alone. false: over, which is asked
-// again at every wake, said that nobody needs the room any more.
+// again at every wake, said that the room is not needed any more.
 func (b *budget) take(n int, over func() bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -88,7 +88,7 @@ func (d *delivery) fate() fate {
 		return live
 	case c.link == d.link || c.link == nil:
 		if c.closed || c.resting && !d.link.up() {
-			return again // nothing more will be known here, or not soon; whoever has the session next meets it
+			return again // nothing more will be known here, or not soon; the next process with the session meets it
 		}
 		if d.link.up() {
 			return live // CONNACK is in, Run is about to take the connection over

@@ -73,7 +73,7 @@ func (s *Server) wake(l *lane) {
 	}
 }
 
-// next is the message to handle, with its context, nil when there is none, the lane is closed, or another goroutine has it.
+// next is the message to handle, with its context, nil when none waits, the lane is closed, or another goroutine has it.
 func (l *lane) next(ctx context.Context, runner int) (context.Context, *Inbound) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

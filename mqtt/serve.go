@@ -199,7 +199,7 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 	s.stats.received.Add(1)
 	err := s.answer(ctx, in)
 	switch {
-	case in.aside.Load(): // whoever has it now decides it, and answers
+	case in.aside.Load(): // the process that has it now decides it, and answers
 	case err != nil:
 		s.stats.again.Add(1)
 	default:

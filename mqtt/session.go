@@ -245,7 +245,7 @@ type holdup struct {
 	behind, done int // how many came after it, and how many of those wait for nothing else
 }
 
-// first is the holdup of the connection; its delivery is nil if there is none, or it was not dispatched yet.
+// first is the holdup of the connection; its delivery is nil if nothing is held up, or it was not dispatched yet.
 func (s *session) first() holdup {
 	s.mu.Lock()
 	defer s.mu.Unlock()

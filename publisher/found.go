@@ -172,7 +172,7 @@ func (o Options) expiring(m *mqtt.Message) bool {
 // maxSeq is beyond what counting reaches; a larger number is somebody's mistake.
 const maxSeq = 1e14
 
-// stateIndex is the state index that the broker has, nil if there is none that could be read.
+// stateIndex is the state index that the broker has, nil if the broker has none that could be read.
 func (f *found) stateIndex() *acknowledged {
 	if f == nil || f.index == nil {
 		return nil

@@ -71,7 +71,7 @@ func (t *term) due() []isa95.Scope {
 	return due
 }
 
-// retire takes scopes without job orders out of the store. remove deletes their state indexes, too, for somebody asked for it.
+// retire takes scopes without job orders out of the store. remove deletes their state indexes, too, as was asked for.
 func (t *term) retire(work context.Context, scopes []isa95.Scope, remove bool) error {
 	if len(scopes) == 0 {
 		return nil

@@ -63,7 +63,7 @@ func TestLastCall(t *testing.T) {
 func TestLastCallForAnEvent(t *testing.T) {
 	const recipe = "step A*\non a @ A time 12"
 	begin(t, recipe, nil).tickAfter(12*time.Second, Intake{}).want("Failed A [A]")
-	begin(t, recipe, nil).tickAfter(12*time.Second, unseen()).want("Failed A [A]") // nobody sent anything
+	begin(t, recipe, nil).tickAfter(12*time.Second, unseen()).want("Failed A [A]") // no command or answer was sent
 	r := begin(t, recipe, nil).tickAfter(12*time.Second, resumed(11*time.Second)).want("Running A [A]").wantDue(3 * time.Second)
 	r.tickAfter(15*time.Second, resumed(11*time.Second)).want("Failed A [A]")
 	begin(t, recipe, nil).tickAfter(12*time.Second, resumed(5*time.Second)).want("Failed A [A]") // the round is over

@@ -57,7 +57,7 @@ func TestMailboxForgetsInTheEnd(t *testing.T) {
 		t.Error("expiring again would remove more: each decision would write the mailbox")
 	}
 	if c.expire(at(MailboxHold + 3*time.Minute)); !c.Empty() {
-		t.Errorf("%d events stay for ever", len(c.Events))
+		t.Errorf("%d events stay", len(c.Events))
 	}
 }
 

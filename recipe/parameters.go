@@ -315,7 +315,7 @@ func (r *reference) raw(s scope) json.RawMessage {
 	return src.raw(n)
 }
 
-// below is a member or an element of n, nil if there is none.
+// below is a member or an element of n, nil without one.
 func (n *node) below(p any) *node {
 	switch p := p.(type) {
 	case string:

@@ -17,7 +17,7 @@ import (
 )
 
 // Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}/{token}, or without the token if an earlier version sent the command.
-// nil means that it may be acknowledged: it is committed, or it was before, or nobody can use it, or it is a dead letter.
+// nil means that it may be acknowledged: it is committed, or it was before, or it is of no use to any process, or it is a dead letter.
 // An error means that it could not be decided, because Redis does not serve, say: hold the message unacknowledged, and
 // call again.
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// An answer is taken from whoever can publish below {TopicPrefix}/responses, and command ids can be guessed. So each command has a token in its response topic, which only
+// An answer is taken from each client that can publish below {TopicPrefix}/responses, and command ids can be guessed. So each command has a token in its response topic, which only
 // those learn that may read the commands of the station: docs/adr/0017.
 
 // drawSeed makes the seed of one decision. It never fails: crypto/rand ends the process rather than return less.

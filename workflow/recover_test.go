@@ -25,7 +25,7 @@ type mortal struct {
 	proxy *testenv.Proxy
 }
 
-// mortalLease is longer than a busy machine holds up a worker that is to live. Nobody waits for the leases of the dead: they are ended in Redis.
+// mortalLease is longer than a busy machine holds up a worker that is to live. No test waits for the leases of the dead: they are ended in Redis.
 const mortalLease = 5 * time.Second
 
 func (e *env) mortal(o workflow.WorkerOptions) *mortal {

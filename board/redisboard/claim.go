@@ -63,7 +63,7 @@ func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, er
 	return nil, fmt.Errorf("redisboard: claim replied %v", reply)
 }
 
-// takeBack undoes claims that replicas did not acknowledge, so that they do not count as attempts, and nobody must wait until they expire. The error is short, or
+// takeBack undoes claims that replicas did not acknowledge, so that they do not count as attempts, and others need not wait until they expire. The error is short, or
 // says of both.
 func (s *Store) takeBack(ctx context.Context, r driver.Request, all []driver.Grant, short error) error {
 	if r.Reclaim { // it may be an older claim, which lasts

@@ -98,7 +98,7 @@ func TestDoctorJudgesWhatIsThere(t *testing.T) {
 	}
 }
 
-// A limit that the broker names to nobody is found by sending, to the byte.
+// A limit that the broker does not name is found by sending, to the byte.
 func TestDoctorProbesMessageSizes(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, embedded.RedisOptions{Persist: true})

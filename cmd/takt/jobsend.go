@@ -147,7 +147,7 @@ var doneWord = map[isa95.Method]string{
 	isa95.Abort: "aborted", isa95.Cancel: "canceled", isa95.Clear: "cleared",
 }
 
-// refusedText says once why a method was refused: Takt's reason, or what the return status means if there is none.
+// refusedText says once why a method was refused: Takt's reason, or what the return status means if Takt gives none.
 func refusedText(s sent, status isa95.ReturnStatus) string {
 	reason := s.Message
 	for _, said := range []string{"not acceptable: ", "not allowed in this state: "} { // the status says it

@@ -93,7 +93,7 @@ func TestSentinelTLSNames(t *testing.T) {
 	eventually(t, "the client writes to the new master, under its own name", func() bool { return write() == nil })
 }
 
-// eventually waits for a state that nobody is told of.
+// eventually waits for a state that no event reports.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -193,7 +193,7 @@ func (s *tlsServer) do(t *testing.T, args ...string) {
 	}
 }
 
-// freePort is one on which nobody listens at host.
+// freePort is one on which no program listens at host.
 func freePort(t *testing.T, host string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", host+":0")

@@ -172,7 +172,7 @@ func (r *RedisServer) newPrefix(format string) string {
 	return p
 }
 
-// Expire ends the time to live of keys now, those that are there: nobody waits for the leases of the dead, and those of the living can be long enough for a busy machine.
+// Expire ends the time to live of keys now, those that are there: no test waits for the leases of the dead, and those of the living can be long enough for a busy machine.
 func (r *RedisServer) Expire(t testing.TB, keys ...string) {
 	t.Helper()
 	for _, key := range keys {

@@ -143,7 +143,7 @@ func TestDevInProcess(t *testing.T) {
 	}
 }
 
-// Nobody else on the machine reaches the store of takt dev: it is a socket for this user alone, or, where the folder does not do for one, asks for a password.
+// No other user of the machine reaches the store of takt dev: it is a socket for this user alone, or, where the folder does not do for one, asks for a password.
 func TestDevStoreIsPrivate(t *testing.T) {
 	t.Parallel()
 	url := regexp.MustCompile(`store    (\S+)  (\S+)`)

@@ -264,7 +264,7 @@ func TestEachPartyWorksWithItsRights(t *testing.T) {
 	}
 }
 
-// Only the machine speaks for the machine. Somebody with valid rights for another station tries to complete a machine step through Takt's replies, through the broker, and
+// Only the machine speaks for the machine. A client with valid rights for another station tries to complete a machine step through Takt's replies, through the broker, and
 // through the right of equipment to answer; to command the machine; to forge what an MES reads; and to listen. Nothing changes, nothing appears where it does not belong,
 // and then the answer of the machine completes the step. All of it with a user for each party and the rights that takt acl gives them, under deploy/mosquitto.
 func TestFault29Attacks(t *testing.T) {

@@ -115,7 +115,7 @@ func TestFault1EventSenderKilled(t *testing.T) {
 	w := rig.New(t, rig.Options{WorkerTTL: 10 * time.Second})
 	lease := func() string {
 		c := w.Redis.Client
-		token, _ := c.Do(t.Context(), c.B().Get().Key(w.Keys.Lease(jobstore.RoleEvents)).Build()).ToString() // nil: nobody has it now
+		token, _ := c.Do(t.Context(), c.B().Get().Key(w.Keys.Lease(jobstore.RoleEvents)).Build()).ToString() // nil: no process has it now
 		return token
 	}
 	serves := []*rig.Process{w.Serve("a"), w.Serve("b")}
