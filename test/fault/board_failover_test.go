@@ -1,7 +1,6 @@
 package fault_test
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,5 +99,5 @@ func (w *boardWorld) judge(acknowledged []string) {
 	if unique := len(slices.Compact(slices.Clone(fences))); unique != len(fences) {
 		w.t.Errorf("I3: %d claims had the fence of another", len(fences)-unique)
 	}
-	w.t.Log(fmt.Sprintf("%d acknowledged, %d done again", len(acknowledged), len(done)-len(slices.Compact(done))))
+	w.t.Logf("%d acknowledged, %d done again", len(acknowledged), len(done)-len(slices.Compact(done)))
 }
