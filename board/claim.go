@@ -416,7 +416,7 @@ func (c *Claim) finish(ctx context.Context, what string, do func(context.Context
 	return fmt.Errorf("board: %s %s: %w", what, c.posting.Ref, err)
 }
 
-// lasting is the *driver.ReplicasError in err, nil if there is none.
+// lasting is the *driver.ReplicasError in err, nil without one.
 func lasting(err error) error {
 	var short *driver.ReplicasError
 	if errors.As(err, &short) {

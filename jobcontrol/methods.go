@@ -23,7 +23,7 @@ func refusal(why error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", why, fmt.Sprintf(format, args...))
 }
 
-// existsError is a refusal with the state of the job order, for requesters that act on it; isa95.Initial = there is none.
+// existsError is a refusal with the state of the job order, for requesters that act on it; isa95.Initial = Takt has no such order.
 type existsError struct {
 	error
 	state isa95.State

@@ -327,7 +327,7 @@ func (c *Commit) arguments() []string {
 }
 
 // hoist puts a write first that finds out about the type of its key itself, which saves asking, and returns the key; nil if
-// there is none. It is the first write to its key, so the order of those to one key stays. Streams and sets of which there are
+// no write does. It is the first write to its key, so the order of those to one key stays. Streams and sets of which there are
 // several are asked about together.
 func (c *Commit) hoist() *keyed {
 	of := make(map[string]int)
