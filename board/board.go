@@ -94,6 +94,9 @@ type Connect struct {
 	// back, so that it may be tried again. ZooKeeper acknowledges only what most of its servers have; Replicas must be 0 there.
 	Replicas       int
 	ReplicasWithin time.Duration
+	// WaitForDisk has the append-only files of the master and of Replicas replicas acknowledge all that (WAITAOF), not their memories: then it outlives a loss of power, too.
+	// It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without. It must be false on ZooKeeper, which always does so.
+	WaitForDisk bool
 
 	// Session is how long ZooKeeper keeps the claims of a process that it does not hear of; 0 = 10 s. Others kinds ignore it.
 	Session time.Duration
@@ -116,8 +119,10 @@ func (c Connect) Open(ctx context.Context) (*Board, error) {
 		store, err = redisboard.Open(ctx, redisboard.Options{
 			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile,
 			SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword, ServerName: c.ServerName,
-			Wait: redis.Wait{Replicas: c.Replicas, Within: c.ReplicasWithin}, Log: log,
+			Wait: redis.Wait{Replicas: c.Replicas, ForDisk: c.WaitForDisk, Within: c.ReplicasWithin}, Log: log,
 		})
+	case scheme == "zookeeper" && c.WaitForDisk:
+		return nil, driver.Invalid("WaitForDisk", "true", "must be false on ZooKeeper, which acknowledges only what is on disk")
 	case scheme == "zookeeper" && c.Replicas != 0:
 		return nil, driver.Invalid("Replicas", strconv.Itoa(c.Replicas), "must be 0 on ZooKeeper, which acknowledges only what most of its servers have")
 	case scheme == "zookeeper":

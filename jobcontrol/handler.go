@@ -200,6 +200,9 @@ func undecided(err error) bool {
 func unserved(err error, took time.Duration) string {
 	var short *jobstore.ReplicasError
 	switch {
+	case errors.As(err, &short) && short.Err == nil && short.OnDisk:
+		return fmt.Sprintf("stored here, not yet on the disks of the master and of %d replicas (master %t, replicas %d within %v); repeat it under the same id",
+			short.Want, !short.NotOnMaster, short.Acknowledged, short.Within)
 	case errors.As(err, &short) && short.Err == nil:
 		return fmt.Sprintf("stored here, not yet on %d replicas (%d within %v); repeat it under the same id", short.Want, short.Acknowledged, short.Within)
 	case jobstore.Full(err):

@@ -57,6 +57,10 @@ func TestReplicasOptions(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	srv := testenv.Redis(t)
+	if _, err := jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: srv.Prefix(t), WaitForDisk: true}); err == nil || !strings.Contains(err.Error(), "Options.WaitForDisk") {
+		t.Errorf("a server without an append-only file: %v", err)
+	}
 	short := &jobstore.ReplicasError{Want: 2, Acknowledged: 1, Within: time.Second}
 	if got := short.Error(); got != "stored, but 1 of 2 replicas acknowledged it within 1s (Options.Replicas)" || errors.Unwrap(short) != nil {
 		t.Error(got)

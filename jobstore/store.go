@@ -45,6 +45,9 @@ type Options struct {
 	// within ReplicasWithin (default 1 s), the error is a *ReplicasError. Changes that come together share one wait.
 	Replicas       int
 	ReplicasWithin time.Duration
+	// WaitForDisk has the append-only files of the master and of Replicas replicas acknowledge all that (WAITAOF), not their memories: then it outlives a loss of
+	// power, too. It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without.
+	WaitForDisk bool
 
 	// Observe is told of entries of the streams, by consumer group and outcome, for metrics; it must not block. nil = nobody.
 	Observe func(group, outcome string, entries int)
@@ -107,7 +110,9 @@ func (o Options) validate() error {
 	return nil
 }
 
-func (o Options) wait() redis.Wait { return redis.Wait{Replicas: o.Replicas, Within: o.ReplicasWithin} }
+func (o Options) wait() redis.Wait {
+	return redis.Wait{Replicas: o.Replicas, ForDisk: o.WaitForDisk, Within: o.ReplicasWithin}
+}
 
 // Store is the job orders of one key prefix. Its methods may be called at once from any goroutine.
 type Store struct {
@@ -152,6 +157,11 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	s.safe = opt.wait().On(rdb, k.Replicated())
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	err = s.Ping(ctx)
+	if err == nil {
+		if err = opt.wait().Probe(ctx, rdb); err != nil {
+			err = fmt.Errorf("jobstore: %w", err)
+		}
+	}
 	if err == nil {
 		err = s.SyncInstallationTime(ctx)
 	}

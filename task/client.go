@@ -35,6 +35,9 @@ type Options struct {
 	// replicas for each call, whose connection is its own meanwhile. What becomes of a task later does not wait: a failover may undo it, and it is done again.
 	Replicas       int
 	ReplicasWithin time.Duration
+	// WaitForDisk has the append-only files of the master and of Replicas replicas acknowledge a submission (WAITAOF), not their memories: then it outlives a loss of power,
+	// too. It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without.
+	WaitForDisk bool
 	// NoPropagate leaves the trace context of submitters (W3C traceparent and tracestate) out of messages. It takes 60 bytes of a message that was submitted within a span.
 	NoPropagate bool
 	// Log may be nil.
@@ -91,6 +94,11 @@ func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 		return nil, err
 	}
 	c, err := New(rdb, o)
+	if err == nil {
+		if err = o.wait().Probe(ctx, rdb); err != nil {
+			err = fmt.Errorf("task: %w", err)
+		}
+	}
 	if err != nil {
 		rdb.Close()
 		return nil, err
@@ -114,7 +122,7 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	case o.KnownFor < 0:
 		return nil, fmt.Errorf("task: Options.KnownFor %v: want a time, 0 for %v", o.KnownFor, defaultKnownFor)
 	}
-	wait := redis.Wait{Replicas: o.Replicas, Within: o.ReplicasWithin}
+	wait := o.wait()
 	if err := wait.Check(); err != nil {
 		return nil, fmt.Errorf("task: %w", err)
 	}
@@ -144,6 +152,10 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	}
 	c.waits = newWaits(c)
 	return c, nil
+}
+
+func (o Options) wait() redis.Wait {
+	return redis.Wait{Replicas: o.Replicas, ForDisk: o.WaitForDisk, Within: o.ReplicasWithin}
 }
 
 func (o Options) prefix() string {

@@ -103,6 +103,9 @@ func TestReplicasRefused(t *testing.T) {
 	if !errors.As(err, &short) || short.Want != 2 || !strings.Contains(err.Error(), "of 2 replicas acknowledged it within 1ms") {
 		t.Errorf("one replica of two: %v", err)
 	}
+	if _, err := task.Open(e.ctx(), e.srv.URL, task.Options{WaitForDisk: true}); err == nil || !strings.Contains(err.Error(), "Options.WaitForDisk") {
+		t.Errorf("a server without an append-only file: %v", err)
+	}
 	c := e.connect(task.Options{Replicas: 1})
 	send(e, echo, "a", task.UniqueKey("u", 0))
 	var duplicate *task.DuplicateError

@@ -63,6 +63,9 @@ type Options struct {
 	// have them. It takes two commands more, a connection for each call that is under way, and the way to the replicas and back.
 	Replicas       int
 	ReplicasWithin time.Duration
+	// WaitForDisk has the append-only files of the master and of Replicas replicas acknowledge all that (WAITAOF), not their memories: then it outlives a loss of power, too.
+	// It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without.
+	WaitForDisk bool
 	// MaxEvent is the largest event in bytes, as JSON, when it is accepted; 0 = 1 MiB. In the history it is larger by its number.
 	MaxEvent int
 	// Log may be nil.

@@ -26,11 +26,13 @@ func (s *shard) write(ctx context.Context, run *script.Script, keys []string, ar
 	return reply, one.Short
 }
 
-func (o Options) wait() redis.Wait { return redis.Wait{Replicas: o.Replicas, Within: o.ReplicasWithin} }
+func (o Options) wait() redis.Wait {
+	return redis.Wait{Replicas: o.Replicas, ForDisk: o.WaitForDisk, Within: o.ReplicasWithin}
+}
 
 // callTimeout bounds one call to Redis, and the wait for replicas after it.
 func (c *Client) callTimeout() time.Duration {
-	if c.opts.Replicas == 0 {
+	if !c.opts.wait().Wants() {
 		return callTimeout
 	}
 	return callTimeout + cmp.Or(c.opts.ReplicasWithin, redis.WaitWithin)

@@ -157,6 +157,9 @@ func TestReplicasRefused(t *testing.T) {
 	if !errors.As(err, &short) || short.Within != time.Second || !strings.Contains(err.Error(), "not known") || !strings.Contains(err.Error(), "wait") {
 		t.Errorf("WAIT is denied: %v", err)
 	}
+	if _, err := workflow.Open(e.ctx(), e.srv.URL, workflow.Options{WaitForDisk: true}); err == nil || !strings.Contains(err.Error(), "Options.WaitForDisk") {
+		t.Errorf("a server without an append-only file: %v", err)
+	}
 	for _, o := range []workflow.Options{{Replicas: -1}, {ReplicasWithin: -1}} {
 		if _, err := workflow.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), "Options.Replicas") {
 			t.Errorf("%+v: %v", o, err)

@@ -73,7 +73,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, done: make(chan struct{}), lookEvery: lookEvery}
 	s.safe = o.Wait.On(rdb, s.keys.Replicated())
-	if _, err := s.Now(ctx); err != nil {
+	_, err = s.Now(ctx)
+	if err == nil {
+		err = o.Wait.Probe(ctx, rdb)
+	}
+	if err != nil {
 		rdb.Close()
 		return nil, fmt.Errorf("board: %w", err)
 	}

@@ -209,6 +209,8 @@ func TestReplicasOptions(t *testing.T) {
 		"Options.Replicas is -1":         {URL: "redis://127.0.0.1:1", Replicas: -1},
 		"Options.ReplicasWithin is -1ns": {URL: "redis://127.0.0.1:1", ReplicasWithin: -1},
 		"must be 0 on ZooKeeper":         {URL: "zookeeper://127.0.0.1:1/jobs", Replicas: 1},
+		"must be false on ZooKeeper":     {URL: "zookeeper://127.0.0.1:1/jobs", WaitForDisk: true},
+		"Options.WaitForDisk":            {URL: testenv.Redis(t).URL, WaitForDisk: true}, // it has no append-only file
 	} {
 		if _, err := c.Open(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want one with %q", err, want)

@@ -85,6 +85,7 @@ type ServeConfig struct {
 	ReplyTopics          []string      `name:"reply-topics" help:"Topics outside the topic prefix that a command may name for its reply, as filters with + and #; * = any, which lets senders of commands write wherever Takt may. Below the prefix only {topic-prefix}/{scope}/replies/{requester} is allowed. A command with another response topic is not carried out." default:"mes/#" placeholder:"FILTER" group:"serve"`
 	RequireConfiguration bool          `help:"Refuse orders for scopes that were never configured; one configuration event of any kind configures a scope." default:"true" negatable:"" group:"serve"`
 	RedisWait            int           `name:"redis-wait" help:"A command is answered, and an equipment command sent, only when so many replicas of Redis have the change; until then the answer is SERVICE_UNAVAILABLE. 0 = the master is enough, and a failover may lose what it alone has." default:"0" placeholder:"N" group:"serve"`
+	RedisWaitDisk        bool          `name:"redis-wait-disk" help:"They, and the master, must have it in their append-only files, not in memory alone: Valkey, or Redis 7.2 or later." group:"serve"`
 	RedisWaitWithin      time.Duration `name:"redis-wait-within" help:"How long they may take." default:"1s" group:"serve"`
 	MessageExpiry        time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
 	EndStateRetention    time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
@@ -176,7 +177,7 @@ func (c *ServeConfig) validate() error {
 			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))
 		}
 	}
-	if err := (replicasFlags{c.RedisWait, c.RedisWaitWithin}).check(); err != nil {
+	if err := (replicasFlags{c.RedisWait, c.RedisWaitDisk, c.RedisWaitWithin}).check(); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Slots < 1 || c.Slots > 4096 {

@@ -13,6 +13,7 @@ import (
 // replicasFlags are those of commands that write what a failover must not undo.
 type replicasFlags struct {
 	RedisWait       int           `help:"Succeed only when so many replicas of Redis have it; 0 = the master is enough." default:"0" placeholder:"N"`
+	RedisWaitDisk   bool          `help:"They, and the master, must have it in their append-only files, not in memory alone: Valkey, or Redis 7.2 or later."`
 	RedisWaitWithin time.Duration `help:"How long they may take. Then it fails with exit status 4, though it is done; repeated, it waits again." default:"1s" placeholder:"DURATION"`
 }
 
@@ -32,21 +33,21 @@ func (f replicasFlags) workflow() (workflow.Options, error) {
 	if err := f.check(); err != nil {
 		return workflow.Options{}, &exitError{exitUsage, err}
 	}
-	return workflow.Options{Replicas: f.RedisWait, ReplicasWithin: f.RedisWaitWithin}, nil
+	return workflow.Options{Replicas: f.RedisWait, WaitForDisk: f.RedisWaitDisk, ReplicasWithin: f.RedisWaitWithin}, nil
 }
 
 func (f replicasFlags) task() (task.Options, error) {
 	if err := f.check(); err != nil {
 		return task.Options{}, &exitError{exitUsage, err}
 	}
-	return task.Options{Replicas: f.RedisWait, ReplicasWithin: f.RedisWaitWithin}, nil
+	return task.Options{Replicas: f.RedisWait, WaitForDisk: f.RedisWaitDisk, ReplicasWithin: f.RedisWaitWithin}, nil
 }
 
 func (f replicasFlags) board(c board.Connect) (board.Connect, error) {
 	if err := f.check(); err != nil {
 		return c, &exitError{exitUsage, err}
 	}
-	c.Replicas, c.ReplicasWithin = f.RedisWait, f.RedisWaitWithin
+	c.Replicas, c.WaitForDisk, c.ReplicasWithin = f.RedisWait, f.RedisWaitDisk, f.RedisWaitWithin
 	return c, nil
 }
 

@@ -75,7 +75,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	metrics := telemetry.NewMetrics(readBuild().Version)
 	so.Observe = metrics.Stream
 	so.EndStateRetention, so.ReplyRetention, so.EventExpiry = sc.EndStateRetention, sc.ReplyRetention, sc.MessageExpiry
-	so.Replicas, so.ReplicasWithin = sc.RedisWait, sc.RedisWaitWithin
+	so.Replicas, so.WaitForDisk, so.ReplicasWithin = sc.RedisWait, sc.RedisWaitDisk, sc.RedisWaitWithin
 	store, err := openWhenUp(ctx, so, log)
 	if err != nil {
 		return storeError(err)

@@ -306,7 +306,7 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if o.Replicas > 0 && c.Key == "" && c.ID == "" {
+	if (o.Replicas > 0 || o.WaitForDisk) && c.Key == "" && c.ID == "" {
 		c.ID = uuid.NewString() // so that it can be repeated
 	}
 	if !json.Valid([]byte(c.Args)) {

@@ -57,6 +57,12 @@ var parameters = map[string]func(*settings, string) error{
 		}
 		return nil
 	},
+	"wait-for-disk": func(s *settings, v string) (err error) {
+		if s.core.WaitForDisk, err = strconv.ParseBool(v); err != nil {
+			return errors.New("must be true or false")
+		}
+		return nil
+	},
 	"replicas-within": func(s *settings, v string) (err error) {
 		s.core.ReplicasWithin, err = duration(v)
 		return err
