@@ -145,30 +145,38 @@ func (g gauge) String() string {
 }
 
 // gauge waits for a worker to say how many goroutines it has, and looks at the rest.
-func (w *taskWorld) gauge(p *rig.Process) (g gauge) {
+func (w *taskWorld) gauge(p *rig.Process) gauge {
 	w.t.Helper()
-	since := time.Now()
+	goroutines, since := 0, time.Now()
 	w.wait("a worker counts its goroutines", func() bool {
 		w.history.refresh(w.t)
 		for _, n := range w.history.notes {
 			if n.Event == noteGauge && n.PID == p.PID() && n.time().After(since) {
-				g.goroutines = n.Try
+				goroutines = n.Try
 				return true
 			}
 		}
 		return false
 	})
+	g := gaugeOf(w.t, p)
+	g.goroutines = goroutines
+	return g
+}
+
+// gaugeOf looks at what the system knows of a process: not its goroutines.
+func gaugeOf(t *testing.T, p *rig.Process) (g gauge) {
+	t.Helper()
 	files, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.PID()), "fd"))
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID()), "statm"))
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var pages, resident int
 	if _, err := fmt.Fscan(bytes.NewReader(text), &pages, &resident); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	g.files, g.memory = len(files), resident*os.Getpagesize()
 	return g

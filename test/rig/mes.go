@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -236,6 +237,14 @@ const (
 	awhile       = 5 * time.Second
 )
 
+// patience bounds what an MES waits for: a soak has outages of minutes, one after the other.
+var patience = func() time.Duration {
+	if os.Getenv("TAKT_TEST_LONG") != "" {
+		return 10 * Patience
+	}
+	return 2 * Patience
+}()
+
 // Order sends orders, every second one as Store and Start, and returns when each is answered.
 func (m *MES) Order(orders []*isa95.JobOrder) { m.OrderSteadily(orders, len(orders)) }
 
@@ -261,7 +270,7 @@ func (m *MES) OrderSteadily(orders []*isa95.JobOrder, underWay int) {
 
 // order sends an order until it is answered, and notes the answer.
 func (m *MES) order(o *isa95.JobOrder, atOnce bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := m.send(ctx, o, atOnce)
 	var refused *mes.RefusedError
@@ -298,7 +307,7 @@ func (m *MES) send(ctx context.Context, o *isa95.JobOrder, atOnce bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.starts[o.JobOrderID] = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = m.start(ctx, o, fmt.Sprintf("%s-start-%d", o.JobOrderID, time.Now().UnixNano())) // refused: it is started, or over
 	}
@@ -347,7 +356,7 @@ func (m *MES) Ledger() Ledger {
 // Until waits until ok holds for the ledger, which it must not keep.
 func (m *MES) Until(what string, ok func(Ledger) bool) {
 	m.t.Helper()
-	late := time.After(2 * Patience)
+	late := time.After(patience)
 	for {
 		m.mu.Lock()
 		done, changed := ok(m.ledger), m.changed
@@ -359,7 +368,7 @@ func (m *MES) Until(what string, ok func(Ledger) bool) {
 		case <-changed:
 		case <-late:
 			l := m.Ledger()
-			m.t.Fatalf("not within %v: %s; %s", 2*Patience, what, l.summary())
+			m.t.Fatalf("not within %v: %s; %s", patience, what, l.summary())
 		}
 	}
 }
