@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ func run(args []string) error {
 	missing := flags.Bool("resume", false, "only those that the report does not have as killed")
 	tags := flags.String("tags", "", "build tags of the tests")
 	limit := flags.Duration("limit", 4*time.Minute, "after which a test hangs; those that wait for something give up after 3 min")
+	only := flags.String("run", "", "only the tests of the guard's own package whose names match; what they do not kill keeps its verdict")
 	quick := flags.Duration("quick", 30*time.Second, "after which another test is tried first")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,6 +67,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	if l.only, err = regexp.Compile(*only); err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
 	var bad []string
 	for i := range all {
 		m := &all[i]
@@ -78,7 +83,9 @@ func run(args []string) error {
 				return err
 			}
 		}
-		r[id] = v
+		if *only == "" || v.Outcome == killed || v.Outcome == excepted {
+			r[id] = v
+		}
 		fmt.Printf("%-8s %s:%d %s %s\n", v.Outcome, m.File, m.line(), strings.SplitN(id, "\t", 2)[1], v.By)
 		if v.Outcome != killed && v.Outcome != excepted {
 			bad = append(bad, fmt.Sprintf("%s: %s:%d: %s", v.Outcome, m.File, m.line(), id))
@@ -98,12 +105,12 @@ func run(args []string) error {
 
 // judge looks for a test that fails with a mutant: the one that did before, then those of the package in which the guard refuses, the quickest first, then
 // those of the packages that import it.
-func (l *lab) judge(m *Mutant, before string, quick time.Duration) (verdict, error) {
+func (l *lab) judge(m *Mutant, before string, quick time.Duration) (v verdict, err error) {
 	type place struct {
 		pkg, test string
 		seconds   float64
 	}
-	v := verdict{Outcome: survived, Kind: m.Kind}
+	v = verdict{Outcome: survived, Kind: m.Kind}
 	var slow []place
 	try := func(p place, limit time.Duration) (bool, error) {
 		outcome, err := l.try(m, p.pkg, p.test, limit)
@@ -127,9 +134,11 @@ func (l *lab) judge(m *Mutant, before string, quick time.Duration) (verdict, err
 			}
 		}
 	}
-	packages, err := l.packagesOf(m)
-	if err != nil {
-		return v, err
+	packages := []string{m.pkg()}
+	if l.only.String() == "" {
+		if packages, err = l.packagesOf(m); err != nil {
+			return v, err
+		}
 	}
 	for _, pkg := range packages {
 		known, err := l.reached(pkg, m.File, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
@@ -138,6 +147,9 @@ func (l *lab) judge(m *Mutant, before string, quick time.Duration) (verdict, err
 		}
 		var places []place
 		for test, r := range known {
+			if !l.only.MatchString(test) {
+				continue
+			}
 			if p := (place{pkg, test, r.Seconds}); !m.lua() || slices.Contains(r.Guards, m.id()) {
 				places = append(places, p)
 			}

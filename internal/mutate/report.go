@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -47,19 +48,34 @@ func readReport(name string) (report, error) {
 	return r, err
 }
 
-// write keeps the verdicts of the mutants that are there, in their order.
+// write keeps the verdicts of the mutants that are there, in their order, below the state of the whole in words.
 func (r report) write(name string, all []Mutant) error {
 	var b strings.Builder
-	b.WriteString("# Written by make mutate: each guard removed alone, and the test that fails then. See docs/testing.md.\n")
-	counts := make(map[string]int)
+	counts, left := make(map[string]int), make(map[string]int)
 	for _, m := range all {
 		if v, ok := r[m.id()]; ok {
 			counts[v.Outcome]++
 			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", v.Outcome, v.Kind, m.id(), v.By)
+		} else {
+			left[m.File]++
 		}
 	}
-	fmt.Fprintf(&b, "# %d mutants: %d killed, %d excepted, %d survived, %d hang\n", len(all), counts[killed], counts[excepted], counts[survived], counts[hangs])
-	return os.WriteFile(name, []byte(b.String()), 0o644)
+	head := "# Written by make mutate: each guard removed alone, and the test that fails then. See docs/testing.md.\n" +
+		fmt.Sprintf("# %d mutants: %d killed, %d excepted, %d survived, %d hang", len(all), counts[killed], counts[excepted], counts[survived], counts[hangs])
+	switch {
+	case len(left) > 0:
+		head += ". Incomplete: not run yet are"
+		for i, file := range slices.Sorted(maps.Keys(left)) {
+			if i > 0 {
+				head += ","
+			}
+			head += fmt.Sprintf(" %d of %s", left[file], file)
+		}
+		head += "; MUTANTS=-resume make mutate runs them"
+	case counts[survived]+counts[hangs] == 0:
+		head += ". Complete: a test fails without each of them"
+	}
+	return os.WriteFile(name, []byte(head+".\n"+b.String()), 0o644)
 }
 
 // exceptions reads lines of file, guard and reason, with tabs between them.

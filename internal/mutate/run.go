@@ -73,7 +73,8 @@ type lab struct {
 	root, dir string // of the repository; for what is built
 	tags      string
 	limit     time.Duration // of a test that must fail by name
-	all       []Mutant      // of Lua: the number of a guard in the logs is its place here
+	only      *regexp.Regexp
+	all       []Mutant // of Lua: the number of a guard in the logs is its place here
 
 	binaries map[string]string // by package
 	lists    map[string][]string
@@ -266,7 +267,7 @@ func (l *lab) reached(pkg, script string, show func(string, ...any)) (map[string
 		return nil, err
 	}
 	for _, test := range tests {
-		if r, ok := known[test]; ok && r.Of[script] == of[script] {
+		if r, ok := known[test]; ok && r.Of[script] == of[script] || !l.only.MatchString(test) {
 			continue
 		}
 		began := time.Now()
