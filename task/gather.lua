@@ -11,11 +11,10 @@ if KEYS[5] ~= KEYS[1] then
   if had[1] then return {'known', had[1], had[2], had[3], had[4] or '', had[5] or ''} end
 end
 if wrong(KEYS[1], 'zset') then return refuse(KEYS[1]) end
-if wrong(KEYS[2], 'hash') then return refuse(KEYS[2]) end
 if wrong(KEYS[3], 'stream') then return refuse(KEYS[3]) end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local c = redis.call('HMGET', KEYS[2], 'n', 'since', 'bytes')
+local c = redis.call('HMGET', KEYS[2], 'n', 'since', 'bytes') -- refuses a key of another type, before the first write
 local n, since, bytes = tonumber(c[1] or '0'), tonumber(c[2] or '0'), tonumber(c[3] or '0')
 if n > 0 and bytes + #ARGV[1] > tonumber(ARGV[9]) then
   flush(KEYS[1], KEYS[2], ARGV[2], KEYS[3])

@@ -37,7 +37,7 @@ if #KEYS > 10 then
   left = redis.pcall('GET', KEYS[13]) -- pcall: keys of other types
   local had = redis.pcall('SISMEMBER', KEYS[12], ARGV[12])
   local state = redis.pcall('HMGET', KEYS[11], 'ttl', 'policy', 'failed', 'stopped', 'told')
-  if type(left) == 'table' or type(had) == 'table' or state.err then
+  if type(had) == 'table' or state.err then
     group = 'broken'
   else
     foreign = not state[1]
@@ -49,7 +49,7 @@ if #KEYS > 10 then
       group = 'uncounted'
     else
       group = 'counted'
-      left = tonumber(left)
+      left = tonumber(left) -- nil of a key of another type, too
       ttl = foreign and redis.call('PTTL', KEYS[13]) or tonumber(state[1])
       if not left or not ttl then
         group = 'broken'
