@@ -34,6 +34,7 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 		"cancel":  {cancelScript, delivered, "b c c d e f g h", "stream zset zset hash zset hash hash string", []string{"id", entry, "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}},
 		"gather":  {gatherScript, nil, "a b c d a", "zset hash stream - -", []string{"m", "col", "head", "tail", "q", "10", "1000", "0", "1000", "id", "1000", "name"}},
 		"fire":    {fireScript, []string{"SET a token", "SET b 1"}, "a b c d c", "string string hash stream -", []string{"token", "1", "name", "", "new", "", "1000", "", "id", "m"}},
+		"skip":    {fireScript, []string{"SET a token", "SET b 1", "SET e other"}, "a b c d e", "string string hash stream string", []string{"token", "1", "name", "", "new", "out", "1000", entry, "id", "m"}},
 		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", hash("letter"), "m", "1000", "1000", "0"}},
 		"resume":  {resumeScript, []string{"HSET a paused x", "ZADD b 1 m"}, "a b c", "hash zset zset", []string{"paused", "10"}},
 		"unbury":  {unburyScript, []string{"HSET a id letter"}, "a b", "hash zset", []string{"id", ""}},
@@ -110,6 +111,7 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"start: another's key":                    {startScript, []string{"SET a other"}, "a", []string{"id"}, "other", ""},
 		"start: a key of another type":            {startScript, []string{"RPUSH a x"}, "a", []string{"id"}, "other", ""},
 		"submit: another has the unique key":      {submitScript, []string{"SET d other"}, "a b a d", []string{"m", "id", "", "0", "1000", "q", "name"}, "duplicate other", ""},
+		"submit: known by its key":                {submitScript, []string{"HSET c id other entry 5-1 due 7 queue q name n"}, "a b c a", []string{"m", "id", "", "1000", "0", "q", "name"}, "known other 5-1 7 q n", ""},
 		"swap: it has changed":                    {swapScript, []string{"HSET a f new"}, "a", []string{"f", hash("old"), "mine", "ctl"}, "0", ""},
 		"unbury: another letter":                  {unburyScript, []string{"HSET a id new", "ZADD b 1 id"}, "a b", []string{"id", hash("old")}, "0", ""},
 		"requeue: it died again":                  {requeueScript, []string{"HSET a id new"}, "a b c d e f g c", []string{"id", hash("old"), "m", "1000", "1000", "0"}, "changed", ""},
@@ -141,6 +143,47 @@ func TestScriptsComeTooLate(t *testing.T) {
 			b := testenv.NewBed(t, srv, c.given...)
 			before := b.Dump()
 			if got := b.Run(c.script, c.keys, c.args...); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if got := strings.Join(testenv.Changed(before, b.Dump()), " "); got != c.changes {
+				t.Errorf("changed: %q, want %q", got, c.changes)
+			}
+		})
+	}
+}
+
+// A task ends whatever became of its group; only a group that is one, and in which its slot has not ended yet, is changed. What follows a group has its stream before anything is written.
+func TestScriptSettleLooksAtTheGroup(t *testing.T) {
+	srv := testenv.Redis(t)
+	const keys = "a b c d e f g h b b state done left callback result q1 q2 q3 q4 q5 q6 q7 q8 q9"
+	settle := func(done, callback, queue string) []string {
+		return []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", "", "0", done, "r", "mark", callback, queue, ""}
+	}
+	const state = "HSET state ttl 5000 policy all"
+	for name, c := range map[string]struct {
+		given   []string
+		args    []string
+		want    string
+		changes string
+	}{
+		"it is counted":                           {[]string{state, "SET left 2"}, settle("1", "", ""), "ok 1 counted", "b d done left result state"},
+		"a peer's is counted":                     {[]string{"SET left 2"}, settle("1", "", ""), "ok 1 counted", "b d done left result"},
+		"a peer's is followed":                    {[]string{"SET left 1"}, settle("1", "cb", "1"), "ok 1 last", "b d done left q1 result"},
+		"it has expired":                          {[]string{state}, settle("1", "", ""), "ok 1 gone", "b d"},
+		"the slot had ended":                      {[]string{state, "SET left 2", "SADD done 0"}, settle("1", "", ""), "ok 1 again", "b d"},
+		"a peer does not count failures":          {[]string{"SET left 2"}, settle("0", "", ""), "ok 1 uncounted", "b d"},
+		"the state is of another type":            {[]string{"SET state x", "SET left 2"}, settle("1", "", ""), "ok 1 broken", "b d"},
+		"the slots are of another type":           {[]string{state, "SET left 2", "SET done x"}, settle("1", "", ""), "ok 1 broken", "b d"},
+		"the number left is of another type":      {[]string{state, "RPUSH left x"}, settle("1", "", ""), "ok 1 broken", "b d"},
+		"the number left is none":                 {[]string{state, "SET left x"}, settle("1", "", ""), "ok 1 broken", "b d"},
+		"the time to live is no number":           {[]string{"HSET state ttl x policy all", "SET left 2"}, settle("1", "", ""), "ok 1 broken", "b d"},
+		"the stream of the callback is not named": {[]string{"SET left 1"}, settle("1", "cb", "pool"), "queue pool", ""},
+		"the stream of the callback is no stream": {[]string{"SET left 1", "SET q1 x"}, settle("1", "cb", "1"), "WRONGTYPE q1 is a string", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testenv.NewBed(t, srv, append(slices.Clone(delivered), c.given...)...)
+			before := b.Dump()
+			if got := b.Run(settleScript, keys, c.args...); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 			if got := strings.Join(testenv.Changed(before, b.Dump()), " "); got != c.changes {

@@ -14,7 +14,7 @@ import (
 func TestScriptsComeTooLate(t *testing.T) {
 	srv := testenv.Redis(t)
 	sum := sha1.Sum([]byte("old"))
-	old := hex.EncodeToString(sum[:])
+	old, none := hex.EncodeToString(sum[:]), "da39a3ee5e6b4b0d3255bfef95601890afd80709" // of nothing
 	for name, c := range map[string]struct {
 		script  *script.Script
 		given   []string
@@ -31,6 +31,7 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"purge: the posting is on the board":      {purgeScript, []string{"HSET a f r", "HSET b f r", "SET c modified"}, "a b c", []string{"f"}, "ok", "b"},
 		"purge: it is not in the trash":           {purgeScript, []string{"HSET a f r", "SET c modified"}, "a b c", []string{"f"}, "not_found", ""},
 		"quarantine: the record is gone":          {quarantineScript, []string{"SET c owner", "SET d modified"}, "a b c d", []string{"f", old, "ch"}, "not_found", ""},
+		"quarantine: an empty record is gone":     {quarantineScript, []string{"SET c owner", "SET d modified"}, "a b c d", []string{"f", none, "ch"}, "not_found", ""},
 		"quarantine: it is another record":        {quarantineScript, []string{"HSET a f new", "SET c owner", "SET d modified"}, "a b c d", []string{"f", old, "ch"}, "not_found", ""},
 		"restore: it is on the board":             {restoreScript, []string{"HSET a f new", "HSET b f old", "SET c modified"}, "a b c", []string{"f", "ch"}, "exists", ""},
 		"restore: it is not in the trash":         {restoreScript, []string{"SET c modified"}, "a b c", []string{"f", "ch"}, "not_found", ""},
