@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -26,39 +27,72 @@ func TestBoardFault8SentinelFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := testenv.StartSentinels(t)
-			w := &boardWorld{t: t, url: s.URL + "?namespace=" + s.Prefix(t)}
-			w.run(func(w *boardWorld) {
-				wait := []string{"--redis-wait", strconv.Itoa(len(s.Replicas)), "--concurrency", "4", "--max-attempts=-1"}
-				workers := []*rig.Process{
-					w.worker(w.note("done", "$TAKT_BOARD_UUID:$TAKT_BOARD_FENCE"), append(wait, "--name", "one")...),
-					w.worker(w.note("done", "$TAKT_BOARD_UUID:$TAKT_BOARD_FENCE"), append(wait, "--name", "two")...),
-				}
-				const posters, each = 4, 75
-				var posted sync.WaitGroup
-				var mu sync.Mutex
-				var acknowledged []string
-				for range posters {
-					posted.Go(func() {
-						for _, id := range w.postSafely(len(s.Replicas), each) {
-							mu.Lock()
-							acknowledged = append(acknowledged, id)
-							mu.Unlock()
-						}
-					})
-				}
-				w.wait("some is done", func() bool { return len(w.written("done")) >= posters*each/4 })
+			boardFailover(t, s.URL+"?namespace="+s.Prefix(t), len(s.Replicas), func() {
 				again := gone(t, s)
 				s.AwaitFailover(t)
 				again()
-				posted.Wait()
-				w.empty()
-				for _, p := range workers {
-					p.Stop()
-				}
-				w.judge(acknowledged)
 			})
 		})
 	}
+}
+
+// Faults 9 and 25: the master of the cluster that has the board is killed, or hangs and comes back; its replica takes over. What was acknowledged is done, as above.
+func TestBoardFault9ClusterFailover(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]func(*testing.T, *testenv.Node) (again func()){"killed": killed, "hangs": hangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := testenv.StartCluster(t)
+			prefix := c.Prefix(t)
+			owner := c.Owner(t, prefix)
+			boardFailover(t, c.URL+"?namespace="+prefix, 1, func() {
+				again := gone(t, c.Nodes[owner])
+				c.Nodes[owner+3].AwaitRole(t, "master")
+				again()
+				c.Nodes[owner].AwaitRole(t, "slave") // else there is no replica to wait for
+			})
+		})
+	}
+}
+
+// boardFailover has postings made and done by two workers while fail lets another server become the master. All of them wait for so many replicas, which are all.
+func boardFailover(t *testing.T, url string, replicas int, fail func()) {
+	t.Helper()
+	w := &boardWorld{t: t, url: url}
+	w.run(func(w *boardWorld) {
+		wait := []string{"--redis-wait", strconv.Itoa(replicas), "--concurrency", "4", "--max-attempts=-1"}
+		workers := []*rig.Process{
+			w.worker(w.note("done", "$TAKT_BOARD_UUID:$TAKT_BOARD_FENCE"), append(wait, "--name", "one")...),
+			w.worker(w.note("done", "$TAKT_BOARD_UUID:$TAKT_BOARD_FENCE"), append(wait, "--name", "two")...),
+		}
+		const posters, each = 4, 75
+		var posted sync.WaitGroup
+		var mu sync.Mutex
+		var acknowledged []string
+		for range posters {
+			posted.Go(func() {
+				for _, id := range w.postSafely(replicas, each) {
+					mu.Lock()
+					acknowledged = append(acknowledged, id)
+					mu.Unlock()
+				}
+			})
+		}
+		w.wait("some is done", func() bool { return len(w.written("done")) >= posters*each/4 })
+		begin := time.Now()
+		fail()
+		probe := w.postSafely(replicas, 1)[0]
+		w.wait("a posting is done again", func() bool {
+			return slices.ContainsFunc(w.written("done"), func(line string) bool { return strings.HasPrefix(line, probe) })
+		})
+		t.Logf("a posting is acknowledged and done again %v after the master was gone", time.Since(begin).Round(10*time.Millisecond))
+		posted.Wait()
+		w.empty()
+		for _, p := range workers {
+			p.Stop()
+		}
+		w.judge(append(acknowledged, probe))
+	})
 }
 
 // postSafely posts so many, each until replicas have it, and returns their UUIDs.

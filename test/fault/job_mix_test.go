@@ -1,10 +1,7 @@
 package fault_test
 
 import (
-	"bufio"
 	"fmt"
-	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +16,7 @@ func TestFault27Mix(t *testing.T) {
 	t.Parallel()
 	var early gauge
 	jobFault{
-		redis: always("enable-debug-command yes"), takes: "20ms..60ms", race: long, flags: []string{"--http", "127.0.0.1:0"},
+		redis: always("enable-debug-command yes"), takes: "20ms..60ms", flags: []string{"--http", "127.0.0.1:0"},
 		do: func(w *jobWorld) {
 			early = w.gauge(w.serves["a"])
 			before := w.Executed()
@@ -29,7 +26,7 @@ func TestFault27Mix(t *testing.T) {
 			w.mix(soak(t))
 			close(ended)
 			mix.ends(jobTTL)
-			t.Logf("%d commands were carried out meanwhile", w.Executed()-before)
+			t.Logf("%d commands were carried out within %v of faults", w.Executed()-before, mix.over.Sub(mix.begin).Round(time.Second))
 			w.f.orders = <-load
 		},
 		judge: func(w *jobWorld) {
@@ -49,22 +46,25 @@ func (w *jobWorld) loadUntil(ended <-chan struct{}) (orders <-chan int) {
 	n := w.f.orders
 	w.ordering.Go(func() {
 		defer func() { all <- n }()
-		w.mes.Until("all is ordered", func(l rig.Ledger) bool { return len(l.Accepted)+len(l.Refused)+len(l.Unknown) >= n })
 		for batch := 1; ; batch++ {
+			w.mes.Until("there is room for more", func(l rig.Ledger) bool {
+				return len(l.Accepted)+len(l.Refused)+len(l.Unknown) >= n && n-len(l.Results) <= w.f.underWay/2
+			})
 			select {
 			case <-ended:
 				return
 			default:
 			}
-			const more = 50
-			w.mes.OrderSteadily(rig.Orders(fmt.Sprintf("MORE-%d", batch), more), w.f.underWay)
+			more := w.f.underWay / 2
+			w.mes.Order(rig.Orders(fmt.Sprintf("MORE-%d", batch), more))
 			n += more
 		}
 	})
 	return all
 }
 
-// mix lets each kind of fault happen once, and then any of them until d is over. Instance a is not killed.
+// mix lets each kind of fault happen once, and then any of them until d is over. Each begins when the machine has done something after the one before: two in a row that keep
+// all answers away, unnoticed, use up the last call of a command. Instance a is not killed.
 func (w *jobWorld) mix(d time.Duration) {
 	w.t.Helper()
 	brief := func(most time.Duration) { w.lasts(time.Duration(w.Rand.Int64N(int64(most)))) }
@@ -123,7 +123,7 @@ func (w *jobWorld) mix(d time.Duration) {
 		order = order[1:]
 		count[f.name]++
 		f.do()
-		brief(300 * time.Millisecond) // between two faults, or hardly
+		w.UntilExecuted(w.Executed() + 1 + w.Rand.IntN(2*w.f.underWay))
 	}
 	w.t.Logf("faults: %v", count)
 }
@@ -131,17 +131,12 @@ func (w *jobWorld) mix(d time.Duration) {
 // gauge asks an instance with --http how many goroutines it has, and looks at the rest.
 func (w *jobWorld) gauge(p *rig.Process) gauge {
 	w.t.Helper()
-	p.Await("metrics and health are served")
-	at := regexp.MustCompile(`health are served" address=(\S+)`).FindStringSubmatch(p.Stderr())
-	r, err := http.Get("http://" + at[1] + "/metrics")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer r.Body.Close()
+	_, metrics := ask(w.t, p, "/metrics")
 	g := gaugeOf(w.t, p)
-	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-		if n, ok := strings.CutPrefix(lines.Text(), "go_goroutines "); ok {
-			if g.goroutines, err = strconv.Atoi(n); err != nil {
+	for line := range strings.Lines(metrics) {
+		if n, ok := strings.CutPrefix(line, "go_goroutines "); ok {
+			var err error
+			if g.goroutines, err = strconv.Atoi(strings.TrimSpace(n)); err != nil {
 				w.t.Fatal(err)
 			}
 		}

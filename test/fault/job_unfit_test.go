@@ -2,9 +2,11 @@ package fault_test
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/taktworks/takt/internal/embedded"
@@ -20,19 +22,114 @@ func TestFault31UnfitBroker(t *testing.T) {
 	if n := errorLines(p, "retained messages"); n != 1 {
 		t.Errorf("%d lines of level ERROR name it", n)
 	}
-	p.Await("metrics and health are served")
-	at := regexp.MustCompile(`health are served" address=(\S+)`).FindStringSubmatch(p.Stderr())
-	r, err := http.Get("http://" + at[1] + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "retained messages: not available") {
-		t.Errorf("/readyz: %d %v\n%s", r.StatusCode, err, text)
-	}
+	notReady(t, p, "retained messages: not available")
 	if r := w.Takt("doctor"); r.Code == 0 || !strings.Contains(r.Stdout, "retained messages") {
 		t.Errorf("takt doctor: exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	stillUp(t, p)
+}
+
+// Fault 31: a broker that keeps no sessions, so that what comes while an instance is away is lost. The log and the readiness name it, unless it is so on purpose.
+func TestFault31BrokerKeepsNoSessions(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{NoStation: true})
+	url := keepsNoSessions(t, w.Broker.URL)
+	p := w.BeginServe("a", "--mqtt", url, "--http", "127.0.0.1:0")
+	p.Await("the broker is unfit for Takt")
+	if n := errorLines(p, "sessions: not kept"); n != 1 {
+		t.Errorf("%d lines of level ERROR name it", n)
+	}
+	notReady(t, p, "sessions: not kept")
+	stillUp(t, p)
+
+	meant := w.Serve("b", "--mqtt", url, "--http", "127.0.0.1:0", "--session-expiry", "0")
+	if code, text := readiness(t, meant); code != http.StatusOK {
+		t.Errorf("/readyz with --session-expiry 0: %d\n%s", code, text)
+	}
+}
+
+func notReady(t *testing.T, p *rig.Process, why string) {
+	t.Helper()
+	if code, text := readiness(t, p); code != http.StatusServiceUnavailable || !strings.Contains(text, why) {
+		t.Errorf("/readyz: %d\n%s", code, text)
+	}
+}
+
+// readiness asks an instance with --http for /readyz.
+func readiness(t *testing.T, p *rig.Process) (code int, text string) {
+	t.Helper()
+	return ask(t, p, "/readyz")
+}
+
+// ask gets a page of an instance with --http.
+func ask(t *testing.T, p *rig.Process, path string) (code int, text string) {
+	t.Helper()
+	p.Await("metrics and health are served")
+	at := regexp.MustCompile(`health are served" address=(\S+)`).FindStringSubmatch(p.Stderr())
+	r, err := http.Get("http://" + at[1] + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+// keepsNoSessions is a way to a broker that grants a session of 0 s to each client: CONNACK says so.
+func keepsNoSessions(t *testing.T, broker string) (url string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	open := []io.Closer{listener}
+	t.Cleanup(func() {
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		running.Wait()
+	})
+	carry := func(client net.Conn) {
+		defer client.Close()
+		server, err := net.Dial("tcp", strings.TrimPrefix(broker, "mqtt://"))
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		running.Go(func() { _, _ = io.Copy(server, client); server.Close() })
+		var head [2]byte // CONNACK and its length, which is below 128
+		if _, err := io.ReadFull(server, head[:]); err != nil {
+			return
+		}
+		rest := make([]byte, head[1]) // flags, reason, length of the properties, properties
+		if _, err := io.ReadFull(server, rest); err != nil {
+			return
+		}
+		const sessionExpiry = 0x11
+		added := []byte{sessionExpiry, 0, 0, 0, 0}
+		ack := append([]byte{head[0], head[1] + byte(len(added)), rest[0], rest[1], rest[2] + byte(len(added))}, rest[3:]...)
+		if _, err := client.Write(append(ack, added...)); err == nil {
+			_, _ = io.Copy(client, server)
+		}
+	}
+	running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, client)
+			mu.Unlock()
+			running.Go(func() { carry(client) })
+		}
+	})
+	return "mqtt://" + listener.Addr().String()
 }
