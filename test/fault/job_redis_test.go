@@ -17,7 +17,7 @@ import (
 // have not begun be canceled, for both make room. Orders under way end.
 func TestFault17MemoryFull(t *testing.T) {
 	t.Parallel()
-	jobFault{redis: always(), do: func(w *jobWorld) {
+	jobFault{redis: always(), underWay: 300, takes: "300ms..500ms", do: func(w *jobWorld) { // orders are under way, though none is given back
 		ctx := rig.Context(t)
 		c := w.mes.Client
 		w.mes.Away() // it would clear what we want to clear
@@ -55,6 +55,9 @@ func TestFault17MemoryFull(t *testing.T) {
 			t.Errorf("a Store: %v, want the reason", err)
 		}
 		w.lasts(time.Until(end))
+		if n := len(w.underWay()); n == 0 {
+			t.Error("no order is under way: nothing can be said of how soon they go on")
+		}
 		w.must("CONFIG", "SET", "maxmemory", "0")
 		full.ends(jobTTL)
 		w.mes.Follow()

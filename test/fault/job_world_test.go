@@ -199,8 +199,7 @@ func (w *jobWorld) said(text string) (n int) {
 // must has Redis carry a command out.
 func (w *jobWorld) must(words ...string) {
 	w.t.Helper()
-	c := w.Redis.Client
-	if err := c.Do(w.t.Context(), c.B().Arbitrary(words...).Build()).Error(); err != nil {
+	if err := w.do(words...).Error(); err != nil {
 		w.t.Fatalf("%v: %v", words, err)
 	}
 }

@@ -1,11 +1,14 @@
 package fault_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/task"
@@ -46,26 +49,39 @@ func (w *taskWorld) calls() map[string]int {
 	return calls
 }
 
-// slowest is the longest that one command took.
-func (w *taskWorld) slowest() time.Duration {
+// slowest is the command that took longest, and how long.
+func (w *taskWorld) slowest() string {
 	w.t.Helper()
-	log, err := w.must("SLOWLOG", "GET", "-1").ToArray()
+	return slowestOf(w.t, w.must("SLOWLOG", "GET", "-1"))
+}
+
+// slowestOf is the command of a SLOWLOG that took longest, and how long.
+func slowestOf(t *testing.T, slowlog rueidis.RedisResult) string {
+	t.Helper()
+	log, err := slowlog.ToArray()
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	var worst time.Duration
+	var worst int64
+	said := "less than a millisecond"
 	for _, m := range log {
 		entry, err := m.ToArray()
 		if err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 		us, err := entry[2].AsInt64()
 		if err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
-		worst = max(worst, time.Duration(us)*time.Microsecond)
+		words, err := entry[3].AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if us > worst {
+			worst, said = us, fmt.Sprintf("%v (%.80s)", time.Duration(us)*time.Microsecond, strings.Join(words, " "))
+		}
 	}
-	return worst
+	return said
 }
 
 // done waits until n tasks of idle have ended, by the counters.
