@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -31,6 +33,7 @@ type RetainedJob struct {
 	Done       Published
 	Err        error // a field or a document cannot be read, or is not of this scope: nothing to publish
 
+	Read           bool         // the documents were read: what follows says what there is
 	Job            *StoredOrder // nil: there is none
 	Response       *isa95.JobResponse
 	ResultRevision string // of Response
@@ -49,8 +52,8 @@ type RetainedScope struct {
 	Err   error // something else is stored where the scope's keys are
 }
 
-// RetainedQuery asks for some job orders of one scope, with their documents; or, JobOrderIDs nil, for all
-// without.
+// RetainedQuery asks for some job orders of one scope, with their documents as far as RetainedBytes allows; or, JobOrderIDs nil, for
+// all without.
 type RetainedQuery struct {
 	Scope       isa95.Scope
 	JobOrderIDs []isa95.JobOrderID
@@ -79,11 +82,21 @@ func ResultRevisions(payload []byte, scope isa95.Scope) ([]string, error) {
 	return revisions, nil
 }
 
+// RetainedBytes bounds the documents of job orders that are read at once for their retained topics. A larger one is read alone.
+const RetainedBytes = 8 << 20
+
+//go:embed documents.lua
+var documentsLua string
+
+var documentsScript = script.New("jobstore/documents", documentsLua)
+
 // Retained reads what the retained topics of the job orders shall be and what the broker has. One round trip, whatever the number;
-// the documents are read after the index, so they are at least as new.
+// the documents are read after the index, so they are at least as new. Of those named, the first have their documents, as many as
+// RetainedBytes allows over all queries (RetainedJob.Read); RetainedDocuments reads those of the others.
 func (s *Store) Retained(ctx context.Context, queries ...RetainedQuery) ([]RetainedScope, error) {
 	scopes := make([]RetainedScope, len(queries))
 	var l loader
+	var named []*RetainedJob
 	for i, q := range queries {
 		scope := &scopes[i]
 		scope.Scope = q.Scope
@@ -91,8 +104,10 @@ func (s *Store) Retained(ctx context.Context, queries ...RetainedQuery) ([]Retai
 			s.loadScope(&l, scope)
 		} else {
 			s.loadJobs(&l, scope, q.JobOrderIDs)
+			named = append(named, scope.Jobs...)
 		}
 	}
+	s.loadDocuments(ctx, &l, named)
 	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, err
 	}
@@ -158,32 +173,35 @@ func (s *Store) loadJobs(l *loader, scope *RetainedScope, ids []isa95.JobOrderID
 	}
 	hash(index, func(j *RetainedJob, raw string) { j.setWant(index, raw) })
 	hash(done, func(j *RetainedJob, raw string) { j.setDone(raw) })
-	s.loadDocuments(l, scope.Jobs)
 }
 
-// RetainedDocuments reads the documents of the job orders; at most some hundred at once.
+// RetainedDocuments reads the documents of the first of the job orders, as many as RetainedBytes allows and at least of one, and marks
+// these as Read. One round trip.
 func (s *Store) RetainedDocuments(ctx context.Context, jobs []*RetainedJob) error {
 	var l loader
-	if len(jobs) > 0 {
-		s.loadDocuments(&l, jobs)
-	}
+	s.loadDocuments(ctx, &l, jobs)
 	return l.run(ctx, s.rdb)
 }
 
-func (s *Store) loadDocuments(l *loader, jobs []*RetainedJob) {
-	names := make([]string, 0, 2*len(jobs))
-	for _, j := range jobs {
-		names = append(names, s.keys.JobOrder(string(j.JobOrderID)), s.keys.JobResponse(string(ResponseID(j.JobOrderID))))
+func (s *Store) loadDocuments(ctx context.Context, l *loader, jobs []*RetainedJob) {
+	if len(jobs) == 0 {
+		return
 	}
-	l.add(s.rdb.B().Mget().Key(names...).Build(), func(r rueidis.RedisResult) error {
-		docs, err := r.ToArray()
+	c := call{script: documentsScript, args: []string{strconv.Itoa(RetainedBytes)}}
+	for _, j := range jobs {
+		c.keys = append(c.keys, s.keys.JobOrder(string(j.JobOrderID)), s.keys.JobResponse(string(ResponseID(j.JobOrderID))))
+	}
+	l.add(s.commands([]call{c})[0], func(r rueidis.RedisResult) error {
+		docs, err := s.orEval(ctx, c, r).ToArray()
 		if err != nil {
 			return err
 		}
-		for i, j := range jobs {
-			order, _ := docs[2*i].AsBytes() // nil: absent, or no string: to the publisher the same
-			response, _ := docs[2*i+1].AsBytes()
-			j.setDocuments(names[2*i], order, names[2*i+1], response)
+		for i := 0; i+1 < len(docs); i += 2 {
+			order, _ := docs[i].AsBytes() // nil: absent, or no string: to the publisher the same
+			response, _ := docs[i+1].AsBytes()
+			j := jobs[i/2]
+			j.Read = true
+			j.setDocuments(c.keys[i], order, c.keys[i+1], response)
 		}
 		return nil
 	})

@@ -9,7 +9,7 @@ import (
 
 // batch publishes what changed: topics of job orders, then one state index for each changed scope, then the deletion of topics
 // that no index names any more. Three round trips to Redis, the read of the changes included, whatever the number of job orders
-// (E-P16, D9): what was deleted is noted with the next read.
+// (E-P16, D9), unless their documents are larger than jobstore.RetainedBytes: what was deleted is noted with the next read.
 func (t *term) batch(ctx, work context.Context, l *looked) error {
 	if err := t.bury(work, l.letters...); err != nil {
 		return err

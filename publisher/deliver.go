@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,62 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// put publishes the topics of the jobs, all in flight together. An error means that the outcome of some is unknown.
+// put publishes the topics of the jobs, page by page. An error means that the outcome of some is unknown.
 func (t *term) put(work context.Context, jobs []*job) error {
+	for len(jobs) > 0 {
+		page, err := t.page(work, jobs)
+		if err != nil {
+			return err
+		}
+		if err := t.putPage(work, page); err != nil {
+			return err
+		}
+		for _, j := range page {
+			j.Job, j.Response = nil, nil
+		}
+		jobs = jobs[len(page):]
+	}
+	return nil
+}
+
+// page is the first of the jobs, at least one, with the documents that they need: as many as are read at once, so that memory is
+// bounded by bytes.
+func (t *term) page(work context.Context, jobs []*job) ([]*job, error) {
+	ready := func() []*job {
+		n := slices.IndexFunc(jobs, (*job).unread)
+		if n < 0 {
+			return jobs
+		}
+		return jobs[:n]
+	}
+	if page := ready(); len(page) > 0 {
+		return page, nil
+	}
+	var unread []*jobstore.RetainedJob
+	for _, j := range jobs[:min(len(jobs), pageSize)] {
+		if j.unread() {
+			unread = append(unread, j.RetainedJob)
+		}
+	}
+	if err := t.store.RetainedDocuments(work, unread); err != nil {
+		return nil, err
+	}
+	for _, r := range unread {
+		if !r.Read {
+			break
+		}
+		if err := t.buryJob(work, r); err != nil {
+			return nil, err
+		}
+	}
+	return ready(), nil
+}
+
+// unread says that the job order is to be published and its documents are still to be read.
+func (j *job) unread() bool { return !j.Read && (j.order == put || j.result == put) }
+
+// putPage publishes the topics of the jobs, all in flight together.
+func (t *term) putPage(work context.Context, jobs []*job) error {
 	var messages []*message
 	for _, j := range jobs {
 		if err := t.puts(work, j, &messages); err != nil {

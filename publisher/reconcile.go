@@ -216,30 +216,14 @@ func (t *term) wrong(work context.Context, s jobstore.RetainedScope, has *found,
 	return jobs, nil
 }
 
+// mendPage publishes what is missing of some job orders and notes it.
 func (t *term) mendPage(work context.Context, page []*job) error {
-	var read []*jobstore.RetainedJob
-	for _, j := range page {
-		if j.order == put || j.result == put {
-			read = append(read, j.RetainedJob)
-		}
-	}
-	if err := t.store.RetainedDocuments(work, read); err != nil {
-		return err
-	}
-	for _, j := range page {
-		if err := t.buryJob(work, j.RetainedJob); err != nil {
-			return err
-		}
-	}
 	if err := t.put(work, page); err != nil {
 		return err
 	}
 	var settlements []jobstore.Settlement
 	for scope, settled := range t.settled(page) {
 		settlements = append(settlements, jobstore.Settlement{Scope: scope, Jobs: settled})
-	}
-	for _, j := range page {
-		j.Job, j.Response = nil, nil
 	}
 	_, err := t.store.Settle(work, t.lease, settlements...)
 	return err

@@ -92,7 +92,9 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	if err != nil {
 		return err
 	}
-	publish, err := mqtt.New(cfg.mqttOptions("takt-"+instance+"-pub", 0, log))
+	publishing := cfg.mqttOptions("takt-"+instance+"-pub", 0, log)
+	publishing.ReceiveBytes = comparedBytes
+	publish, err := mqtt.New(publishing)
 	if err != nil {
 		return err
 	}
@@ -119,6 +121,9 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 // intakeKeepAlive is that of the connection which takes the answers of equipment: a broker that is silent for half as long again takes no
 // part of any time-out.
 const intakeKeepAlive = 5 * time.Second
+
+// comparedBytes bounds what the connection that publishes holds of retained topics while the publisher compares them with the store.
+const comparedBytes = 16 << 20
 
 // openWhenUp waits for a Redis that is away, for a process may start before it; what will never work fails at once.
 func openWhenUp(ctx context.Context, o jobstore.Options, log *slog.Logger) (*jobstore.Store, error) {

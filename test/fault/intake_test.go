@@ -55,13 +55,25 @@ type machine struct {
 
 func newMachine(t *testing.T, w *rig.World) *machine {
 	t.Helper()
-	conn, err := mqtt.New(mqtt.Options{URL: w.Broker.URL, ClientID: "machine", SessionExpiry: time.Hour, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	m := &machine{t: t, w: w}
+	var subs []mqtt.Subscription
+	for _, filter := range []string{"/equipment/+/commands", "/+/result/+"} {
+		subs = append(subs, mqtt.Subscription{Filter: w.TopicPrefix + filter, QoS: 1, Handle: m.take})
+	}
+	m.Conn = connect(t, w, mqtt.Options{ClientID: "machine", SessionExpiry: time.Hour}, subs...)
+	return m
+}
+
+// connect runs a connection to the broker of a world until the test ends, with subscriptions from its beginning.
+func connect(t *testing.T, w *rig.World, o mqtt.Options, subs ...mqtt.Subscription) *mqtt.Conn {
+	t.Helper()
+	o.URL, o.Log = w.Broker.URL, slog.New(slog.DiscardHandler)
+	conn, err := mqtt.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{ear: ear{Conn: conn}, t: t, w: w}
-	for _, filter := range []string{"/equipment/+/commands", "/+/result/+"} {
-		if err := conn.Subscribe(t.Context(), mqtt.Subscription{Filter: w.TopicPrefix + filter, QoS: 1, Handle: m.take}); err != nil {
+	for _, s := range subs {
+		if err := conn.Subscribe(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +84,7 @@ func newMachine(t *testing.T, w *rig.World) *machine {
 	if err := conn.Ready(rig.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return conn
 }
 
 // commands waits until n have come, repeats included.

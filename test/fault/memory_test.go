@@ -1,0 +1,108 @@
+package fault_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// largest is the most memory that a process has had resident since it began, in bytes, as Linux counts it.
+func largest(t *testing.T, p *rig.Process) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		t.Fatalf("no VmHWM in %s", status)
+	}
+	kB, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kB << 10
+}
+
+// retainedCount follows what comes on the retained topics of the one scope and keeps nothing of it.
+type retainedCount struct{ orders, indexes atomic.Int64 }
+
+func (c *retainedCount) take(_ context.Context, in *mqtt.Inbound) {
+	switch {
+	case len(in.Payload) == 0:
+	case strings.HasSuffix(in.Topic, "/state-index"):
+		c.indexes.Add(1)
+	default:
+		c.orders.Add(1)
+	}
+	_ = in.Ack()
+}
+
+// 300 orders with documents of 500 kB, 150 MB in all. A publisher that begins, on a broker that has all of their topics or none, has at most a part of
+// them in memory.
+func TestRestartWithLargeOrders(t *testing.T) {
+	t.Parallel()
+	const (
+		orders = 300
+		most   = 100 << 20
+	)
+	w := rig.New(t, rig.Options{NoStation: true, Plain: true})
+	first := w.Serve("a")
+	m := w.QuietMES()
+	ctx := rig.Context(t)
+	var count retainedCount
+	var subs []mqtt.Subscription
+	for _, topic := range []string{"state-index", "order/+"} {
+		filter := fmt.Sprintf("%s/%s/%s", w.TopicPrefix, rig.Scope, topic)
+		subs = append(subs, mqtt.Subscription{Filter: filter, QoS: 1, RetainHandling: 2, Handle: count.take})
+	}
+	conn := connect(t, w, mqtt.Options{ClientID: "watcher"}, subs...)
+	text, err := json.Marshal(strings.Repeat("x", 500_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := func(i int) string { return fmt.Sprintf("LARGE-%03d", i) }
+	for i := range orders {
+		order := &isa95.JobOrder{JobOrderID: id(i), JobOrderParameters: []isa95.Parameter{{ID: "program", Value: text}}}
+		if _, err := m.Client.Store(ctx, rig.Scope, order); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Until("all orders are published", func() bool { return count.orders.Load() >= orders })
+	t.Logf("the process that took them had at most %d MB", largest(t, first)>>20)
+	first.Stop()
+
+	restart := func(what string, published int64) {
+		t.Helper()
+		count.orders.Store(0)
+		count.indexes.Store(0)
+		p := w.Serve("a")
+		w.Until("the state index is published", func() bool { return count.indexes.Load() > 0 }) // by the comparison, at its end
+		had := largest(t, p)
+		t.Logf("%s: %d MB, %d orders published", what, had>>20, count.orders.Load())
+		if had > most {
+			t.Errorf("%s: the process has had %d MB, want at most %d", what, had>>20, most>>20)
+		}
+		if got := count.orders.Load(); got != published {
+			t.Errorf("%s: %d orders are published, want %d", what, got, published)
+		}
+		p.Stop()
+	}
+	restart("the broker has everything", 0)
+	for i := range orders {
+		if err := conn.Retain(ctx, fmt.Sprintf("%s/%s/order/%s", w.TopicPrefix, rig.Scope, id(i)), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart("the broker has nothing", orders)
+}
