@@ -1,7 +1,6 @@
 package jobcontrol_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
-	"github.com/taktworks/takt/jobstore"
 )
 
 // An order for a scope that was never configured is refused with a text of its own, whatever it requires, and nothing is stored. One
@@ -73,24 +71,5 @@ func TestScopesConfiguredByOlderBuild(t *testing.T) {
 			p.redis(t, "DEL", do[1])
 			p.do(t, isa95.Store, order("JO-2"), isa95.NoError)
 		})
-	}
-}
-
-// A scope that loses its configuration between the decision and the commit does not get the order.
-func TestConfigurationIsPartOfTheCommit(t *testing.T) {
-	p := newPlant(t, jobcontrol.Options{})
-	p.configuredOnly()
-	p.configure(t, isa95.ConfigEquipment, "PUT", `{"ID":"EQ-1"}`, isa95.NoError)
-	snap, err := p.store.Load(t.Context(), jobstore.Query{JobOrderID: "JO-1", Scope: scope, Acceptance: &isa95.JobOrder{}, Configured: true})
-	if err != nil || snap.Acceptance.Refusal(false) != "" {
-		t.Fatalf("%v, %q", err, snap.Acceptance.Refusal(false))
-	}
-	p.redis(t, "SREM", p.keys.ConfiguredScopes(), scope)
-	err = p.store.Commit(t.Context(), snap, jobstore.Change{
-		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-1"}, State: isa95.State{Top: isa95.NotAllowedToStart, Sub: isa95.Ready}},
-		Acceptance: snap.Acceptance, Now: p.store.Now(),
-	})
-	if err == nil || !strings.Contains(fmt.Sprint(err), "configured-scopes") {
-		t.Errorf("err = %v, want a conflict at configured-scopes", err)
 	}
 }

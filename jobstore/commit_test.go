@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -180,6 +181,25 @@ func TestCommitConflictsES26(t *testing.T) {
 				t.Errorf("a conflict wrote:\n%s", diff)
 			}
 		})
+	}
+}
+
+// A scope that loses its configuration between the decision and the commit does not get the order.
+func TestCommitDependsOnConfiguration(t *testing.T) {
+	s := newShop(t)
+	if err := s.configure(jobstore.Configuration{Kind: isa95.ConfigEquipment, Scope: "m42", ID: "EQ-1"}); err != nil {
+		t.Fatal(err)
+	}
+	snap := s.load(jobstore.Query{JobOrderID: "JO-1", Scope: "m42", Acceptance: &isa95.JobOrder{}, Configured: true})
+	if why := snap.Acceptance.Refusal(false); why != "" {
+		t.Fatal(why)
+	}
+	s.do("SREM", s.keys.ConfiguredScopes(), "m42")
+	err := s.Commit(t.Context(), snap, jobstore.Change{
+		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-1"}, State: ready}, Acceptance: snap.Acceptance, Now: s.Now(),
+	})
+	if !isConflict(err) || !strings.Contains(err.Error(), "configured-scopes") {
+		t.Errorf("err = %v, want a conflict at configured-scopes", err)
 	}
 }
 
