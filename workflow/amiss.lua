@@ -4,7 +4,7 @@
 local sound = {}
 local function foreign(key, ...)
   local r = redis.pcall(...)
-  if type(r) ~= 'table' or not r.err then return false end
+  if type(r) ~= 'table' then return false end -- these commands reply a number, or an error
   if not string.find(r.err, 'WRONGTYPE', 1, true) then error(r) end
   return key
 end

@@ -11,7 +11,6 @@ local out = {}
 local function there(kind, queue, entry)
   local stream = B .. kind .. ':' .. queue
   if string.sub(entry, 1, 1) == 'h' then stream, entry = B .. 'held:' .. kind .. ':' .. queue, string.sub(entry, 2) end
-  if call('EXISTS', stream) == 0 then return false end
   if sound[stream] == nil then sound[stream] = foreign(stream, 'XLEN', stream) end
   if sound[stream] then return true, stream end
   if #call('XRANGE', stream, entry, entry) == 1 then return true end

@@ -10,7 +10,7 @@ local kind, field = 'tasks', 'e'
 if ARGV[7] ~= '' then kind, field = 'activities', 'a:' .. ARGV[7] end
 local r = call('HMGET', KEYS[2], 'x', field)
 local have = ARGV[7] ~= '' and ARGV[3] .. ' ' .. ARGV[6] or ARGV[3]
-if not r[1] or ARGV[5] ~= '' and r[1] ~= ARGV[5] or r[2] ~= have then
+if ARGV[5] ~= '' and r[1] ~= ARGV[5] or r[2] ~= have then
   pull(kind, ARGV[6], ARGV[3])
   return {'lost'}
 end

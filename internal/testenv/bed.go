@@ -25,9 +25,12 @@ func NewBed(t testing.TB, srv *RedisServer, given ...string) *Bed {
 	return b
 }
 
+// Prefix is what the names of all its keys begin with, for a script that makes names itself.
+func (b *Bed) Prefix() string { return b.prefix + ":" }
+
 func (b *Bed) key(name string) string { return b.prefix + ":" + name }
 
-// Do runs a command; its key is a letter.
+// Do runs a command; its key is a letter, and a ~ within a word is a space.
 func (b *Bed) Do(command string) {
 	b.t.Helper()
 	words := strings.Fields(command)
@@ -37,6 +40,9 @@ func (b *Bed) Do(command string) {
 		at = 2
 	case "XREADGROUP":
 		at = len(words) - 2
+	}
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "~", " ")
 	}
 	words[at] = b.key(words[at])
 	if err := b.srv.Client.Do(b.t.Context(), b.srv.Client.B().Arbitrary(words...).Build()).Error(); err != nil && !strings.Contains(err.Error(), "nil") {
