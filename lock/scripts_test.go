@@ -94,14 +94,13 @@ func TestScriptGivesQuotaBack(t *testing.T) {
 		cell, items, mark string
 		changes           string
 	}{
-		"its own":                       {"5-3", "2", "0 5", "a"},
-		"another cell of its number":    {"7-3", "2", "0 5", ""},
-		"there is less than it took":    {"5-1", "2", "0 5", ""},
-		"nothing is there of that cell": {"5-3", "2", "1 5", ""},
+		"its own":                       {"5~3", "2", "0 5", "a"},
+		"another cell of its number":    {"7~3", "2", "0 5", ""},
+		"there is less than it took":    {"5~1", "2", "0 5", ""},
+		"nothing is there of that cell": {"5~3", "2", "1 5", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := testenv.NewBed(t, srv, "HSET a first 0 next 1 used 3")
-			b.Run(cellScript, "a", strings.Replace(c.cell, "-", " ", 1))
+			b := testenv.NewBed(t, srv, "HSET a first 0 next 1 used 3 0 "+c.cell)
 			before := b.Dump()
 			if got := b.Run(giveScript, "a b c", "ch", "1000", "0", "me", "1", "rate", "60000", "3", "60000000", c.items, c.mark); got != "ok" {
 				t.Errorf("%q, want ok", got)
@@ -112,6 +111,3 @@ func TestScriptGivesQuotaBack(t *testing.T) {
 		})
 	}
 }
-
-// cellScript writes a cell of a rate, whose text has a space.
-var cellScript = script.New("lock/test-cell", "return redis.call('HSET', KEYS[1], '0', ARGV[1])")
