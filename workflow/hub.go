@@ -98,18 +98,21 @@ func (h *hub[T]) offer(queue string, task T, back func()) {
 	}
 	s := &spare[T]{task: task}
 	s.timer = time.AfterFunc(patience, func() {
-		h.mu.Lock()
-		h.ahead = 0
-		for i, other := range h.ready[queue] {
-			if other == s {
-				h.ready[queue] = slices.Delete(h.ready[queue], i, i+1)
-				break
-			}
-		}
-		h.mu.Unlock()
+		h.expire(queue, s)
 		back()
 	})
 	h.ready[queue] = append(h.ready[queue], s)
+}
+
+// expire removes a task that nobody took in time. A poller that came after its timer had fired did not get it, and free counted it for that poller until now: the readers look again.
+func (h *hub[T]) expire(queue string, s *spare[T]) {
+	h.mu.Lock()
+	h.ahead = 0
+	if i := slices.Index(h.ready[queue], s); i >= 0 {
+		h.ready[queue] = slices.Delete(h.ready[queue], i, i+1)
+	}
+	h.mu.Unlock()
+	h.wake(queue)
 }
 
 // free is how many tasks of a queue may be read now: those that are waited for, and if there are any some more.
