@@ -84,6 +84,24 @@ func TestSuitesDivideTheTests(t *testing.T) {
 	}
 }
 
+// The packages that take longest begin first; each of them is there.
+func TestSlowPackagesBeginFirst(t *testing.T) {
+	t.Parallel()
+	steps, err := plan(filepath.Join("..", ".."), "test", []string{"."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, p := range slow {
+		want = append(want, "./"+p)
+	}
+	args := steps[0].args
+	packages := args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "./") }):]
+	if diff := cmp.Diff(want, packages[:len(want)]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func read(t *testing.T, dir, suite string) (r result) {
 	t.Helper()
 	text, err := os.ReadFile(resultsFile(dir, suite))
