@@ -25,7 +25,7 @@ type boardWorld struct {
 	restart func() // kills the server and starts it again
 }
 
-const boardTTL = time.Second
+const boardTTL = taskLease // of claims and sessions
 
 // boardWorlds runs a test on each kind of board, on a server of its own that keeps what it acknowledged.
 func boardWorlds(t *testing.T, test func(w *boardWorld)) {
