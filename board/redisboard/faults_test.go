@@ -240,15 +240,11 @@ func TestHandedOver(t *testing.T) {
 	w.must(c.Extend(w.ctx, ttl))
 	w.proxy.Refuse(true)
 	w.proxy.Cut()
-	begin := time.Now()
+	seen := w.looks()
 	w.must(<-told)
+	seen("want once the claim is over, after 8 of them")
 	other, err := peer.ClaimNext(w.ctx, "v", board.ClaimOptions{})
 	w.must(err)
-	took := time.Since(begin)
-	w.Logf("handed over %v after the cut, the claim lived %v", took, ttl)
-	if took > ttl+25*time.Second { // what is missed is seen after 30 s
-		t.Errorf("handed over after %v", took)
-	}
 	w.must(other.Consume(w.ctx))
 }
 
