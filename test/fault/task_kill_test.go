@@ -10,8 +10,8 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// late is how long after a fault its tasks must run again at the latest. The lease and two seconds are the aim; the tests share a machine.
-const late = taskLease + 14*time.Second
+// late is how long after a fault its tasks must run again at the latest: the lease and two seconds, and what a busy machine adds.
+const late = taskLease + 2*time.Second + busy
 
 func (v verified) within(t *testing.T, limit time.Duration) {
 	t.Helper()
@@ -132,7 +132,7 @@ func TestTaskFault4RollingRestart(t *testing.T) {
 		fresh := w.worker(taskConfig{Slots: 4})
 		begin := time.Now()
 		workers[i].Stop()
-		if took := time.Since(begin); took > 30*time.Second {
+		if took := time.Since(begin); took > busy {
 			t.Errorf("stopping took %v", took)
 		}
 		ends = append(ends, time.Now())
@@ -166,7 +166,7 @@ func (w *taskWorld) handedBack(ends []time.Time) {
 		}
 	}
 	w.t.Logf("%d tasks were handed back unbegun, the last was begun %v after the end of its worker", back, worst.Round(time.Millisecond))
-	if worst > 30*time.Second {
+	if worst > time.Second+busy {
 		w.t.Errorf("I6: handed back after %v, the aim is 1 s", worst)
 	}
 }

@@ -41,17 +41,13 @@ func TestWorkflowFault12SchedulesAndRedisClock(t *testing.T) {
 	}
 	for _, offset := range []time.Duration{0, time.Hour, 0, -time.Hour, 0} {
 		c.set(offset)
-		begun := time.Now()
-		now := begun.Add(offset)
+		now := time.Now().Add(offset)
 		_, before := schedules()
 		w.wait("two slots of "+offset.String(), func() bool {
 			alone, often := schedules()
 			near := often.Started.Sub(now) > time.Second && often.Started.Sub(now) < time.Minute
 			return near && !often.Started.Equal(before.Started) && alone.Last.Sub(now).Abs() < time.Minute
 		})
-		if took := time.Since(begun); took > 15*time.Second {
-			t.Errorf("offset %v: two slots took %v", offset, took)
-		}
 	}
 	stop()
 	alone, _ := schedules()
