@@ -82,7 +82,7 @@ func fetch(t *testing.T, s *Server, filter string) map[string]*paho.Publish {
 				return all
 			}
 			all[p.Topic] = p
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the marker does not come")
 		}
 	}
@@ -147,7 +147,7 @@ func TestMochiKilled(t *testing.T) {
 	}
 	select {
 	case <-c.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the connection lives on")
 	}
 	if err := s.Restart(t.Context()); err != nil {
@@ -197,7 +197,7 @@ func endWhileLeaving(t *testing.T, s *Server, end func(*Server) error) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it stands still")
 	}
 	close(over)
@@ -234,7 +234,7 @@ func TestBrokersShareAndQueue(t *testing.T) {
 					seen[string(p.Payload)]++
 				case p := <-gotB:
 					seen[string(p.Payload)]++
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 					t.Fatalf("only %d arrived", len(seen))
 				}
 			}
@@ -263,7 +263,7 @@ func TestBrokersShareAndQueue(t *testing.T) {
 					if string(p.Payload) != fmt.Sprint(i) {
 						t.Fatalf("message %s at place %d", p.Payload, i)
 					}
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 					t.Fatalf("only %d of %d arrived", i, n)
 				}
 			}

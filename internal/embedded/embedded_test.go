@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// patience bounds every wait: it shows only when something hangs. It is testenv.Patience, which imports this package.
+const patience = 3 * time.Minute
+
 func stopAtEnd(t *testing.T, s *Server, err error) *Server {
 	t.Helper()
 	if err != nil {
@@ -85,7 +88,7 @@ func wantReply(t *testing.T, s *Server, want string, args ...string) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(20 * time.Second)
+	end := time.After(patience)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
