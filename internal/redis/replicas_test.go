@@ -28,7 +28,7 @@ func TestWaitForDisk(t *testing.T) {
 	defer rdb.Close()
 	set := func(w redis.Wait) error {
 		on := w.On(rdb, prefix+":mark")
-		return on.Do(t.Context(), rdb.B().Set().Key(prefix + ":k").Value("v").Build()).Error()
+		return on.Do(t.Context(), rdb.B().Set().Key(prefix+":k").Value("v").Build()).Error()
 	}
 	short := func(err error) *redis.ReplicasError {
 		var short *redis.ReplicasError
