@@ -265,6 +265,54 @@ func TestSettleGone(t *testing.T) {
 	}
 }
 
+// An index forgets an order that ended once the deletion of its topics is noted, so the memory of a publisher does not grow with the orders that are done. That is
+// no change of the index. An order that was stored again meanwhile stays, or comes back.
+func TestIndexForgetsEndedOrders(t *testing.T) {
+	s := newTopicStore(t)
+	ids := []isa95.JobOrderID{"again", "done", "live", "soon"}
+	for _, id := range ids {
+		s.commit("m42", id, ready, nil)
+	}
+	index := s.settle(jobstore.Settlement{Scope: "m42"})
+	for _, id := range []isa95.JobOrderID{"again", "done", "soon"} {
+		s.commit("m42", id, ended, nil)
+	}
+	read := func() []*jobstore.RetainedJob {
+		return s.retained(jobstore.RetainedQuery{Scope: "m42", JobOrderIDs: ids}).Jobs
+	}
+	gone := read()
+	if !index.Differs(gone) {
+		t.Error("the end of orders is no difference")
+	}
+	index = s.settle(jobstore.Settlement{Scope: "m42", Last: index, Read: ids, Force: true})
+	s.commit("m42", "again", ready, nil)
+	index = s.settle(jobstore.Settlement{Scope: "m42", Last: index, Read: ids, Force: true})
+	var settled []jobstore.SettledJob
+	for _, i := range []int{0, 1, 3} {
+		settled = append(settled, jobstore.SettledJob{Job: gone[i], Gone: true})
+	}
+	s.commit("m42", "soon", ready, nil)
+	if _, err := s.Settle(t.Context(), s.lease, jobstore.Settlement{Scope: "m42", Jobs: settled}); err != nil {
+		t.Fatal(err)
+	}
+	index.Forget(settled)
+	if len(index.Jobs) != 2 || index.Job("again") == nil || index.Job("live") == nil {
+		t.Errorf("%d orders are left", len(index.Jobs))
+	}
+	now := read()
+	if done := now[1:2]; index.Differs(done) {
+		t.Error("what is forgotten and gone is a difference")
+	}
+	if !index.Differs(now[3:]) {
+		t.Error("an order that was stored again is no difference")
+	}
+	index = s.settle(jobstore.Settlement{Scope: "m42", Last: index, Read: ids, Force: true})
+	if len(index.Jobs) != 3 || index.Job("soon") == nil {
+		t.Errorf("%d orders after one was stored again", len(index.Jobs))
+	}
+	(*jobstore.ScopeIndex)(nil).Forget(settled)
+}
+
 // E-P13: without the lease nothing is written, whatever script writes it.
 func TestLostLeaseWritesNothing(t *testing.T) {
 	s := newTopicStore(t)

@@ -220,9 +220,7 @@ func (x *ScopeIndex) change(key string, ids []isa95.JobOrderID, wanted, publishe
 			continue
 		}
 		if old != nil {
-			at, _ := slices.BinarySearchFunc(x.Jobs, old, InListOrder)
-			x.Jobs = slices.Delete(x.Jobs, at, at+1)
-			delete(x.byID, string(id))
+			x.drop(old)
 		}
 		if listed {
 			j := listedJob(key, x.Scope, string(id), raw, rawDone)
@@ -251,6 +249,25 @@ func (x *ScopeIndex) Job(id isa95.JobOrderID) *RetainedJob {
 		return nil
 	}
 	return x.byID[string(id)]
+}
+
+// Forget drops job orders that were Gone and are noted as settled: nothing is kept of them in the store either. One that was stored again meanwhile comes
+// back with that change.
+func (x *ScopeIndex) Forget(settled []SettledJob) {
+	if x == nil {
+		return
+	}
+	for _, s := range settled {
+		if old := x.Job(s.Job.JobOrderID); s.Gone && old != nil && old.Want.Gone {
+			x.drop(old)
+		}
+	}
+}
+
+func (x *ScopeIndex) drop(old *RetainedJob) {
+	at, _ := slices.BinarySearchFunc(x.Jobs, old, InListOrder)
+	x.Jobs = slices.Delete(x.Jobs, at, at+1)
+	delete(x.byID, string(old.JobOrderID))
 }
 
 // Differs says whether an index lacks what was read of some job orders later.

@@ -206,6 +206,7 @@ func (f *follow) close() {
 	f.closed = true
 	f.mu.Unlock()
 	f.running.Wait()
+	clear(f.scopes) // the subscription stays until Run ends, and with it f
 }
 
 // tell calls one of the user's functions.

@@ -182,6 +182,9 @@ func (t *term) save(work context.Context) error {
 
 // wrote keeps that removals and cursor are written.
 func (t *term) wrote(cursor string) {
+	for scope, jobs := range t.removed {
+		t.indexes[scope].index.Forget(jobs)
+	}
 	clear(t.removed)
 	if cursor != "" {
 		t.saved = cursor

@@ -127,6 +127,7 @@ type jobsRun struct {
 	progress *progress
 	store    *jobstore.Store
 	client   *mes.Client
+	memory   mes.Memory  // of the MES; nil = one for each run
 	result   []byte      // of each action
 	first    int         // number of the first order
 	done     chan string // ids of orders that were cleared
@@ -313,6 +314,7 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 	following := make(chan error, 1)
 	go func() {
 		_, err := b.client.Follow(ctx, nil, mes.FollowOptions{
+			Memory:   b.memory,
 			Clear:    true,
 			OnResult: func(context.Context, isa95.Scope, isa95.JobResponse) error { return nil },
 			OnClear: func(_ isa95.Scope, id isa95.JobOrderID, _ isa95.ReturnStatus) {

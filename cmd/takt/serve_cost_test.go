@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"runtime"
 	"slices"
@@ -15,30 +16,43 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mes"
 )
 
 // The memory of a process that serves does not grow with the orders that it has done, however large their results: Takt, the
 // MES and equipment with results of 16 KiB in one process, whose heap after a collection is compared (find-O11).
 func TestServeMemoryStaysFlat(t *testing.T) {
 	const (
-		warm, orders = 600, 600 // caches and buffers have their size after some hundred
-		perOrder     = 1000     // bytes; a document of these orders has more than 16,000
-		unsteady     = 5 << 20  // of buffers, pools and what is under way: the same run gave 9 to 12 MB at 600, 1,200 and 2,000 orders
+		warm, orders = 1000, 3000 // caches and buffers have their size after some hundred
+		span         = 8000       // over so many orders the heap may grow by a tenth in all, and by less than perOrder bytes for each
+		perOrder     = 1000
+		step         = 500
 	)
 	withOrders(t, []byte(`{"text":"`+strings.Repeat("x", 16<<10)+`"}`), func(_ *testenv.RedisServer, run func(orders int)) {
-		heapAfter := func(orders int) int {
-			run(orders)
-			runtime.GC()
-			runtime.GC() // twice: the first only ages what pools hold
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return int(m.HeapAlloc)
+		done := 0
+		heapAt := func(orders int) int {
+			least := math.MaxInt
+			for ; done < orders; done += step {
+				run(step)
+				// The least of some: what is just under way, and what pools hold until the second collection, comes and goes.
+				for range 4 {
+					runtime.GC()
+					runtime.GC()
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					if done+step > orders-2*step {
+						least = min(least, int(m.HeapAlloc))
+					}
+				}
+			}
+			return least
 		}
-		before := heapAfter(warm)
-		after := heapAfter(orders)
-		t.Logf("heap %d kB after %d orders, %d kB after %d", before/1000, warm, after/1000, warm+orders)
-		if grown := after - before; grown > orders*perOrder+unsteady {
-			t.Errorf("%d orders left %d bytes each", orders, grown/orders)
+		before := heapAt(warm)
+		after := heapAt(warm + orders)
+		grown := (after - before) * span / orders
+		t.Logf("heap %d kB after %d orders, %d kB after %d: %d bytes each", before/1000, warm, after/1000, warm+orders, (after-before)/orders)
+		if grown > before/10 || grown > span*perOrder {
+			t.Errorf("%d orders make the heap of %d kB grow by %d kB", span, before/1000, grown/1000)
 		}
 	})
 }
@@ -134,6 +148,9 @@ func memoryByKind(t *testing.T, redis *testenv.RedisServer) map[string]memory {
 	}
 }
 
+// replaced is a memory of an MES that a test replaces, so that it does not grow with the orders.
+type replaced struct{ mes.Memory }
+
 // withOrders runs Takt, an MES and equipment that gives result at once in this process, and do, with a function that runs
 // orders from StoreAndStart to Clear.
 func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer, run func(orders int))) {
@@ -142,6 +159,8 @@ func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer,
 	args := []string{"bench", "jobs", "--redis", redis.URL, "--mqtt", broker.URL, "--data", t.TempDir(), "--in-flight", "256"}
 	err := execute(args, nil, &out, &errOut, func(c *cli, a *app) error {
 		b := jobsRun{benchJobsCmd: &c.Bench.Jobs, app: a, cfg: a.Config, progress: newProgress(a.err), result: result, done: make(chan string, 256)}
+		memory := &replaced{}
+		b.memory = memory
 		b.SessionExpiry = 0
 		b.log = newLog(a.err, "warn", "text")
 		a.Prefix = redis.Prefix(t)
@@ -156,6 +175,7 @@ func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer,
 			return err
 		}
 		do(redis, func(orders int) {
+			memory.Memory = mes.NewMemory()
 			b.N = orders
 			if err := b.wholeOrders(parts.ctx); err != nil {
 				t.Fatal(err, parts.failed())
