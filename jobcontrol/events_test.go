@@ -136,7 +136,7 @@ func TestEventsWait(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 29, 31, 871984000, time.UTC)
-	m, err := jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs", MessageExpiry: time.Minute}.Metadata(now)
+	m, err := jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs", MessageExpiry: time.Minute}.Metadata(now, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +148,20 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("it has %s", u.Name)
 		}
 	}
-	if m, err = (jobcontrol.Options{}).Metadata(now); err != nil || m.Topic != "takt/metadata" {
+	if m, err = (jobcontrol.Options{}).Metadata(now, ""); err != nil || m.Topic != "takt/metadata" {
 		t.Errorf("default topic %q, %v", m.Topic, err)
+	}
+	if store, source := jobcontrol.Announced(m); store != "" || source != "urn:takt" {
+		t.Errorf("without a store: %q of %q", store, source)
+	}
+	if m, err = (jobcontrol.Options{Source: "urn:example:dcs"}).Metadata(now, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if store, source := jobcontrol.Announced(m); store != "s1" || source != "urn:example:dcs" {
+		t.Errorf("store %q of %q", store, source)
+	}
+	if store, source := jobcontrol.Announced(mqtt.Message{Topic: m.Topic}); store != "" || source != "" {
+		t.Errorf("a deleted one: %q of %q", store, source)
 	}
 }
 

@@ -4,19 +4,42 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
 
 // Metadata is the message that says what a receiver understands, for {prefix}/metadata. Publish it at every start; it is
 // retained and does not expire (D19). It has no type, schema or subject, as MicroDCS sends it (spec/machinery-jobs G12).
-func (o Options) Metadata(now time.Time) (mqtt.Message, error) {
+// storeID names the store that is served (jobstore.Store.EnsureID), "" = it is not named.
+func (o Options) Metadata(now time.Time, storeID string) (mqtt.Message, error) {
 	o = o.withDefaults()
 	body, err := isa95.Marshal(isa95.NewMeta())
 	if err != nil {
 		return mqtt.Message{}, err
 	}
-	m := mqtt.Encode(metadataTopic(o.TopicPrefix), cloudevent.New("", o.Source, "", now).WithData(body, ""))
+	e := cloudevent.New("", o.Source, "", now).WithData(body, "")
+	if storeID != "" {
+		e.Extensions = map[string]string{storeIDName: storeID}
+	}
+	m := mqtt.Encode(topics.Prefix(o.TopicPrefix).Metadata(), e)
 	m.Retain = true
 	return m, nil
+}
+
+// storeIDName is the extension of the metadata event that names the store.
+const storeIDName = "storeid"
+
+// Announced reads a metadata message: which store is served on these topics, and the source that said so. Both are "" where they are not
+// named: earlier versions name no store, and an empty message deletes what was retained.
+func Announced(m mqtt.Message) (storeID, source string) {
+	for _, p := range m.User {
+		switch p.Name {
+		case storeIDName:
+			storeID = p.Value
+		case "source":
+			source = p.Value
+		}
+	}
+	return storeID, source
 }

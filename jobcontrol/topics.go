@@ -26,8 +26,6 @@ func eventTopic(prefix string, scope isa95.Scope) string {
 	return prefix + "/" + string(scope) + "/events"
 }
 
-func metadataTopic(prefix string) string { return prefix + "/metadata" }
-
 // topicScope is the scope that a command's topic names: "" for {prefix}/commands, and for events that did not come by
 // a topic of ours.
 func topicScope(prefix, topic string) string {

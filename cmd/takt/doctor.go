@@ -38,6 +38,9 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	found := c.redis(ctx, a.storeOptions(embedded, quiet))
 	other := <-broker
 	found.rows, found.silent = append(found.rows, other.rows...), found.silent || other.silent
+	if found.looked && other.looked {
+		found.rows = append(found.rows, diagnoseTopics(a.TopicPrefix, found.storeID, other))
+	}
 	return c.print(a, found)
 }
 
@@ -45,11 +48,27 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 type examined struct {
 	rows   []jobstore.Diagnosis
 	silent bool // it did not answer
+
+	looked          bool   // what follows was looked for
+	storeID, source string // id of the store in Redis; or the one that {prefix}/metadata names, and who said so
+}
+
+// diagnoseTopics judges whether the topics are those of this store, "" = it was never served; announced is what the broker has.
+func diagnoseTopics(topicPrefix, storeID string, announced examined) jobstore.Diagnosis {
+	d := jobstore.Diagnosis{Subject: "topics", Grade: jobstore.Good, Found: topicPrefix + "/# are those of this store"}
+	switch {
+	case announced.storeID == "":
+		d.Found = "no store is announced on " + topicPrefix + "/metadata"
+	case announced.storeID != storeID:
+		d.Grade, d.Found = jobstore.Bad, fmt.Sprintf("%s/# are those of another store, %s, announced by %s", topicPrefix, announced.storeID, announced.source)
+		d.Next = "while a process of the other store runs, takt serve on this one takes nothing: choose another --topic-prefix, or check --redis and --prefix; if this store takes the place of the other one, end all processes of the other one, then start those of this one"
+	}
+	return d
 }
 
 // unreachable is one row: the server cannot be looked at.
 func unreachable(subject, found, next string) examined {
-	return examined{[]jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Bad, Found: found, Next: next}}, true}
+	return examined{rows: []jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Bad, Found: found, Next: next}}, silent: true}
 }
 
 // unnamed is one row: no server is named.
@@ -94,7 +113,12 @@ func (c *doctorCmd) redis(ctx context.Context, o jobstore.Options) examined {
 		if err != nil {
 			return redisTrouble(subject, err)
 		}
-		return examined{rows: append([]jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Good, Found: redis.Redact(o.URL) + " answers"}}, rows...)}
+		id, err := store.ID(ctx)
+		if err != nil {
+			return redisTrouble(subject, err)
+		}
+		rows = append([]jobstore.Diagnosis{{Subject: subject, Grade: jobstore.Good, Found: redis.Redact(o.URL) + " answers"}}, rows...)
+		return examined{rows: rows, looked: true, storeID: id}
 	}, unreachable(subject, fmt.Sprintf("%s does not answer within %v", redis.Redact(o.URL), c.Timeout), "check address, firewall and load of the server"))
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/taktworks/takt/internal/topics"
+	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -39,8 +41,16 @@ func (c *doctorCmd) broker(ctx context.Context, cfg *Config, log *slog.Logger) e
 	rows[0].Found = brokerAddress(cfg.MQTT) + " " + rows[0].Found
 	probing, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	out := examined{}
+	if retained, err := conn.Retained(ready, topics.Prefix(cfg.TopicPrefix).Metadata()); err == nil {
+		out.looked = true
+		for _, m := range retained {
+			out.storeID, out.source = jobcontrol.Announced(m)
+		}
+	}
 	p := sizeProbe{conn: conn, topic: o.PrivateTopic + "/probe", came: make(chan int, 64), patience: c.Timeout / 4}
-	return examined{rows: append(rows, p.run(probing).diagnosis(conn.Facts().MaximumPacketSize))}
+	out.rows = append(rows, p.run(probing).diagnosis(conn.Facts().MaximumPacketSize))
+	return out
 }
 
 // brokerTrouble says why there is no connection after so long, and what to do.

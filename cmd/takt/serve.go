@@ -102,6 +102,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 		cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish,
 		metrics: metrics, traces: traces, warn: make(map[string]func() string), log: log,
 	}
+	p.guard = newTopicGuard(store, publish, p.receiverOptions(), embedded, log)
 	stages, err := p.build()
 	if err != nil {
 		return err
@@ -149,6 +150,7 @@ type parts struct {
 	store            *jobstore.Store
 	receive, answers *mqtt.Conn // commands; what equipment sends
 	publish          *mqtt.Conn
+	guard            *topicGuard
 	handler          *jobcontrol.Receiver    // nil without the role
 	engine           *sfc.Engine             // nil without the role
 	servers          map[string]*mqtt.Server // of this process, by what they handle
@@ -167,7 +169,6 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			p.log.Warn("replies go to any topic outside the topic prefix that a command names: name those of your requesters in --reply-topics", "reply_topics", p.sc.ReplyTopics)
 		}
 		p.handler = jobcontrol.New(p.store, p.receiverOptions())
-		report["metadata"] = p.metadata
 	}
 	if has(roleEngine) {
 		p.engine = sfc.New(p.store, p.publish, sfc.Options{
@@ -212,13 +213,16 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
 	report["status events"] = events.Run
-	report["broker"] = p.watchBroker
+	connections := lifecycle.Stage{"mqtt receive": p.receive.Run, "mqtt answers": p.answers.Run, "former subscriptions": p.endFormer}
+	for _, stage := range []lifecycle.Stage{intake, work, report, connections} {
+		for name, run := range stage {
+			stage[name] = p.guard.gated(run)
+		}
+	}
+	report["broker"], connections["topics"] = p.watchBroker, p.keepTopics
+	connections["mqtt publish"], connections["heartbeat"] = p.publish.Run, p.store.RunWorker
 	if p.sc.HTTP != "" {
 		report["http"] = p.web().Run
-	}
-	connections := lifecycle.Stage{
-		"mqtt receive": p.receive.Run, "mqtt answers": p.answers.Run, "mqtt publish": p.publish.Run, "heartbeat": p.store.RunWorker,
-		"former subscriptions": p.endFormer,
 	}
 	return []lifecycle.Stage{intake, work, report, connections}, nil
 }
@@ -246,7 +250,7 @@ func (p *parts) web() *telemetry.Server {
 		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles}, Warn: p.warn,
 		Ready: map[string]func(context.Context) error{
 			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt answers": p.answers.Ready, "mqtt publish": p.publish.Ready,
-			"broker": p.brokerFit,
+			"broker": p.brokerFit, "topics": p.guard.Ready,
 		},
 	}
 }
@@ -275,27 +279,4 @@ func (p *parts) receiverOptions() jobcontrol.Options {
 		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, ReplyTopics: p.sc.ReplyTopics, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway,
 		UnknownMembers: isa95.UnknownMembers(p.cfg.UnknownMembers), AnyScope: !p.sc.RequireConfiguration, Observe: p.observe, Log: p.log,
 	}
-}
-
-// metadata says once, retained, what the receiver understands.
-func (p *parts) metadata(ctx context.Context) error {
-	for wait := time.Second; ctx.Err() == nil; wait = min(2*wait, time.Minute) {
-		err := p.publish.Ready(ctx)
-		if err == nil {
-			var m mqtt.Message
-			if m, err = p.receiverOptions().Metadata(time.Now()); err != nil {
-				return err
-			}
-			if err = p.publish.Publish(ctx, m); err == nil {
-				break
-			}
-		}
-		p.log.Warn("metadata not published yet", "err", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
-	}
-	<-ctx.Done()
-	return nil
 }

@@ -56,6 +56,7 @@ func TestMatch(t *testing.T) {
 		"pubseq:m42":                         "pubseq:{scope}",
 		"publisher:dirty":                    "publisher:dirty",
 		"publisher:idle":                     "publisher:idle",
+		"store-id":                           "store-id",
 		"publisher:epoch":                    "publisher:epoch",
 		"publisher:stream-cursors":           "publisher:stream-cursors",
 		"publisher:lease":                    "publisher:lease",
