@@ -89,12 +89,16 @@ type ServeConfig struct {
 	RedisWaitWithin      time.Duration `name:"redis-wait-within" help:"How long they may take." default:"1s" group:"serve"`
 	MessageExpiry        time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
 	EndStateRetention    time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
+	AbandonedAfter       time.Duration `help:"Clear job orders that ended longer ago and that no MES has cleared, with their retained results; 0 = never." default:"0s" group:"serve"`
 	ReplyRetention       time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
 	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
 	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
 	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." default:"67108864" group:"serve"`
 	HTTP                 string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
+
+// minAbandoned is the least --abandoned-after: a clock that is set forward ages all results.
+const minAbandoned = 24 * time.Hour
 
 // RetainedConfig is how the retained topics look; who compares them must know it, too.
 type RetainedConfig struct {
@@ -176,6 +180,9 @@ func (c *ServeConfig) validate() error {
 		if d.value < d.floor {
 			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))
 		}
+	}
+	if c.AbandonedAfter != 0 && c.AbandonedAfter < minAbandoned {
+		errs = append(errs, fmt.Errorf("--abandoned-after is %v: must be 0 (never) or at least %v, for nobody has taken what it clears, and dates may be wrong by hours", c.AbandonedAfter, minAbandoned))
 	}
 	if err := (replicasFlags{c.RedisWait, c.RedisWaitDisk, c.RedisWaitWithin}).check(); err != nil {
 		errs = append(errs, err)

@@ -169,6 +169,9 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			p.log.Warn("replies go to any topic outside the topic prefix that a command names: name those of your requesters in --reply-topics", "reply_topics", p.sc.ReplyTopics)
 		}
 		p.handler = jobcontrol.New(p.store, p.receiverOptions())
+		if p.sc.AbandonedAfter > 0 {
+			work["abandoned orders"] = func(ctx context.Context) error { return p.handler.RunAbandoned(ctx, p.sc.AbandonedAfter) }
+		}
 	}
 	if has(roleEngine) {
 		p.engine = sfc.New(p.store, p.publish, sfc.Options{
