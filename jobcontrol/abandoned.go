@@ -62,8 +62,16 @@ func (r *Receiver) clearAbandoned(ctx context.Context, scope isa95.Scope, before
 		if err != nil {
 			return cleared, err
 		}
-		for _, j := range read[0].Jobs {
-			if !endedBefore(j, before) {
+		jobs := read[0].Jobs
+		for i, j := range jobs {
+			if !j.Read { // documents are read up to a number of bytes
+				if err := r.store.RetainedDocuments(ctx, jobs[i:]); err != nil {
+					return cleared, err
+				}
+			}
+			abandoned := endedBefore(j, before)
+			j.Job, j.Response = nil, nil
+			if !abandoned {
 				continue
 			}
 			done, err := r.clear(ctx, scope, j.JobOrderID)

@@ -222,7 +222,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			stage[name] = p.guard.gated(run)
 		}
 	}
-	report["broker"], connections["topics"] = p.watchBroker, p.keepTopics
+	report["broker"], connections["topics"] = p.watchBroker, p.guard.Run
 	connections["mqtt publish"], connections["heartbeat"] = p.publish.Run, p.store.RunWorker
 	if p.sc.HTTP != "" {
 		report["http"] = p.web().Run

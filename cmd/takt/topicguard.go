@@ -90,7 +90,7 @@ func (g *topicGuard) gated(run func(context.Context) error) func(context.Context
 	}
 }
 
-// Run waits until the topics are those of this store, then watches that they stay so. It returns an error when they are not: this process must end.
+// Run waits until the topics are those of this store, then watches that they stay so.
 func (g *topicGuard) Run(ctx context.Context) error {
 	if !g.admit(ctx) {
 		return nil
@@ -100,10 +100,7 @@ func (g *topicGuard) Run(ctx context.Context) error {
 	for {
 		select {
 		case h := <-g.heard:
-			if err := g.judge(ctx, h); err != nil {
-				g.refuse(err)
-				return err
-			}
+			g.judge(ctx, h)
 		case <-ctx.Done():
 			return nil
 		}
@@ -273,8 +270,8 @@ func (g *topicGuard) await(ctx context.Context, limit time.Duration, wanted func
 	}
 }
 
-// judge decides what follows from what an admitted process hears; an error ends the process.
-func (g *topicGuard) judge(ctx context.Context, h heard) error {
+// judge decides what follows from what an admitted process hears. It goes on with its work in any case: orders are under way.
+func (g *topicGuard) judge(ctx context.Context, h heard) {
 	if h.storeID != g.id && h.storeID != "" {
 		if err := g.identify(ctx); err != nil {
 			g.log.Warn("the id of the store was not read; the last one known counts", "err", err)
@@ -282,29 +279,21 @@ func (g *topicGuard) judge(ctx context.Context, h heard) error {
 	}
 	switch {
 	case h.storeID == g.id && !h.question:
-		return nil
+		return
 	case h.question && h.storeID != g.id && h.storeID != g.met:
 		g.met = h.storeID
 		g.log.Warn("a process of another store was started on these topics; it takes nothing while this one runs", "other_store", h.storeID, "store", g.id)
-	case !h.question && h.storeID > g.id:
+	case h.kept, h.question: // its process may have ended, or takes nothing
+	case h.storeID > g.id:
 		g.log.Error("another store was announced on these topics; that of this process is older and keeps them", "other_store", h.storeID, "announced_by", h.source, "store", g.id)
-	case !h.question && h.storeID != "":
-		return fmt.Errorf("%s/# are those of another store, %s, which %s serves and which is older than store %s of this process: give this installation another --topic-prefix, or end the processes of the other one",
-			g.jobs.TopicPrefix, h.storeID, h.source, g.id)
+	case h.storeID != "": // both began at the same moment: one of the two must not announce again
+		err := fmt.Errorf("topics: %s/# are those of another store, too, %s, which %s serves and which is older than store %s of this process; each refuses the orders of the other: "+
+			"end the processes of one of them, give that installation another --topic-prefix, then start this process again", g.jobs.TopicPrefix, h.storeID, h.source, g.id)
+		g.log.Error("two installations on the same topics: both take commands", "err", err)
+		g.refuse(err)
+		return
 	}
 	if err := g.announce(ctx); err != nil && ctx.Err() == nil {
 		g.log.Warn("the store was not announced again", "err", err)
 	}
-	return nil
-}
-
-// keepTopics runs the guard. If it ends the process, the sessions end too, or the broker would go on giving them commands.
-func (p *parts) keepTopics(ctx context.Context) error {
-	err := p.guard.Run(ctx)
-	if err == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.sc.Drain)
-	defer cancel()
-	return errors.Join(err, p.receive.Leave(ctx), p.answers.Leave(ctx))
 }
