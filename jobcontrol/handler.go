@@ -9,6 +9,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/programs"
+	"github.com/taktworks/takt/internal/recent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -19,11 +20,12 @@ type Receiver struct {
 	store    *jobstore.Store
 	opt      Options
 	programs *programs.Cache
+	recounts *recent.Cache[isa95.Scope, time.Time] // when the bytes of scopes were counted anew
 }
 
 // New makes a Receiver on store.
 func New(store *jobstore.Store, o Options) *Receiver {
-	return &Receiver{store: store, opt: o.withDefaults(), programs: programs.New(programBytes)}
+	return &Receiver{store: store, opt: o.withDefaults(), programs: programs.New(programBytes), recounts: recent.New[isa95.Scope, time.Time](256 << 10)}
 }
 
 // Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
@@ -100,6 +102,13 @@ func (r *Receiver) carryOut(ctx context.Context, req *request) (cloudevent.Event
 func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, error) {
 	q := jobstore.Query{JobOrderID: req.id, Scope: req.scope, Source: req.event.Source, ID: req.event.ID}
 	if req.order != nil {
+		var err error
+		if req.text == nil { // it is encoded once, however often it is decided
+			req.text, err = isa95.Marshal(req.order)
+		}
+		if err != nil {
+			return cloudevent.Event{}, err
+		}
 		q.Acceptance = r.opt.Skip.reduce(req.order)
 		q.Configured = !r.opt.AnyScope
 		q.WorkMaster = jobstore.WorkMasterOf(req.order)
@@ -110,6 +119,9 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	}
 	if a := snap.Acceptance; a != nil {
 		r.opt.limit(a)
+		if err := r.recount(ctx, req, snap); err != nil {
+			return cloudevent.Event{}, err
+		}
 	}
 	if snap.Execution != nil && !snap.Execution.Terminal() {
 		if err := r.store.SyncInstallationTime(ctx); err != nil {

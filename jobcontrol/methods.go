@@ -45,7 +45,7 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 			req.id, before, req.method, possible(before))
 	}
 	if req.order != nil {
-		if why := snap.Acceptance.Refusal(req.method == isa95.Update); why != "" {
+		if why := snap.Acceptance.Refusal(req.method == isa95.Update, jobstore.More(snap.Job, req.text)); why != "" {
 			return jobstore.Change{}, refusal(errNotAcceptable, "%s", why)
 		}
 		if why := req.judge(program); why != "" {
@@ -53,7 +53,7 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 		}
 	}
 	change := jobstore.Change{
-		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, State: next, JudgedBy: req.judgedBy(program)},
+		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, Text: req.text, State: next, JudgedBy: req.judgedBy(program)},
 		Acceptance:    snap.Acceptance,
 		WorkMaster:    req.order != nil, // its parameters were judged by it
 		Now:           now,

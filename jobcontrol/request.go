@@ -19,6 +19,7 @@ type request struct {
 
 	id    isa95.JobOrderID       // methods and the query by id
 	order *isa95.JobOrder        // Store, StoreAndStart, Update
+	text  []byte                 // order in JSON, once it is needed
 	state isa95.State            // the query by state
 	apply jobstore.Configuration // config
 

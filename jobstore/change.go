@@ -55,6 +55,7 @@ type Change struct {
 type Transition struct {
 	Method isa95.Method    // the change_type of the entry
 	Order  *isa95.JobOrder // the order as it shall be; nil: as it was read
+	Text   []byte          // Order in JSON, as isa95.Marshal makes it; nil = not made yet
 	State  isa95.State
 
 	JudgedBy string // with Order: as in StoredOrder
@@ -112,6 +113,7 @@ type writer struct {
 	state isa95.State     // after the change
 	order *isa95.JobOrder // after the change
 	text  []byte          // order in JSON
+	bytes int64           // that the order counts in its scope from now on
 	event EventMark       // of the status event
 	entry int             // place of the last change entry among the ids that the commit returns
 }
@@ -179,16 +181,29 @@ func (w *writer) transition(t Transition) error {
 	w.order, w.state = t.Order, t.State
 	judgedBy := t.JudgedBy
 	var err error
-	if w.order != nil {
-		w.text, err = isa95.Marshal(w.order)
-	} else {
+	switch {
+	case w.order == nil:
 		w.order, judgedBy = w.snap.Job.JobOrder, w.snap.Job.JudgedBy
 		w.text, err = w.snap.Job.Text()
+		w.bytes = counted(w.snap.Job)
+	case t.Text != nil:
+		w.text, w.bytes = t.Text, int64(len(t.Text))
+	default:
+		w.text, err = isa95.Marshal(w.order)
+		w.bytes = int64(len(w.text))
+	}
+	var response []byte
+	if r := w.change.Response; r != nil && err == nil {
+		response, err = encodeResponse(r, w.state, w.snap.Scope)
+		w.bytes += int64(len(response))
+	}
+	if w.state.IsEnd() {
+		w.bytes = 0
 	}
 	w.event = nextEvent(w.snap.Job, w.change.Now)
 	var doc []byte
 	if err == nil {
-		doc, err = encodeOrder(w.text, w.state, w.snap.Scope, w.event, judgedBy)
+		doc, err = encodeOrder(w.text, w.state, storedOrder{Scope: w.snap.Scope, Event: w.event, JudgedBy: judgedBy, Bytes: w.bytes})
 	}
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
@@ -204,9 +219,10 @@ func (w *writer) transition(t Transition) error {
 		c.Set(k.JobOrder(w.id), doc, 0)
 		w.list()
 	}
-	if err := w.index(responseID); err != nil {
+	if err := w.index(responseID, response); err != nil {
 		return err
 	}
+	w.count(w.bytes)
 	w.changed(string(t.Method))
 	if w.change.Response != nil {
 		w.changed(resultUpdate)
@@ -241,19 +257,15 @@ func (w *writer) leave(doc []byte, responseID string) {
 }
 
 // index writes what the retained topics shall be, and the response if there is one.
-func (w *writer) index(responseID string) error {
+func (w *writer) index(responseID string, response []byte) error {
 	k, c := w.store.keys, w.c
-	entry := IndexEntry{Gone: w.state.IsEnd()}
+	entry := IndexEntry{Gone: w.state.IsEnd(), Bytes: w.bytes}
 	if !entry.Gone {
 		entry.State, entry.Priority, entry.Order = w.state.Elements(), w.order.PriorityOr0(), revision(w.text)
 	}
 	if r := w.change.Response; r != nil {
-		doc, err := encodeResponse(r, w.state, w.snap.Scope)
-		if err != nil {
-			return fmt.Errorf("jobstore: encode response to %s: %w", w.id, err)
-		}
-		entry.Result = revision(doc)
-		c.Set(k.JobResponse(responseID), doc, 0)
+		entry.Result = revision(response)
+		c.Set(k.JobResponse(responseID), response, 0)
 		c.ZAdd(k.JobResponseList(w.scope), r.StartScore(), responseID)
 		c.SAdd(k.ResponsesByState(w.scope, w.state.String()), responseID)
 	}

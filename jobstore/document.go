@@ -19,6 +19,7 @@ type StoredOrder struct {
 	Scope    isa95.Scope
 
 	Event EventMark // the last status event
+	Bytes int64     // that it counts in its scope; 0 = an earlier version wrote the document, or EndState: see RecountBytes
 
 	text []byte // of JobOrder in the document, if it is as Takt writes it; nil: not known
 
@@ -69,6 +70,7 @@ type storedOrder struct {
 	Scope      isa95.Scope `json:"_scope"`
 	Event      EventMark   `json:"_event,omitzero"`
 	JudgedBy   string      `json:"_judged_by,omitempty"`
+	Bytes      int64       `json:"_bytes,omitempty"`
 }
 
 type storedResponse struct {
@@ -83,15 +85,10 @@ type storedWorkMaster struct {
 	DataSchema string `json:"_dataschema"`
 }
 
-// encodeOrder makes the document of an order; text is the order in JSON.
-func encodeOrder(text []byte, state isa95.State, scope isa95.Scope, event EventMark, judgedBy string) ([]byte, error) {
-	doc, err := withOrder(text, storedOrder{
-		JobOrderAndState: isa95.JobOrderAndState{State: state.Elements()},
-		DataSchema:       isa95.SchemaJobOrderAndState,
-		Scope:            scope,
-		Event:            event,
-		JudgedBy:         judgedBy,
-	})
+// encodeOrder makes the document of an order; text is the order in JSON, rest has the members that depend on neither.
+func encodeOrder(text []byte, state isa95.State, rest storedOrder) ([]byte, error) {
+	rest.State, rest.DataSchema = state.Elements(), isa95.SchemaJobOrderAndState
+	doc, err := withOrder(text, rest)
 	if err == nil && len(doc) > maxDocument {
 		err = fmt.Errorf("must not be larger than %d bytes: %w", maxDocument, isa95.ErrLimit)
 	}
@@ -134,18 +131,30 @@ func splitOrder(doc []byte) (text, rest []byte, ok bool) {
 	return doc[len(beforeOrder):at], rest, true
 }
 
-// metadata reads the members that storage adds at the root of a document.
-func metadata(doc []byte) (scope isa95.Scope, event EventMark, judgedBy string, err error) {
-	var m struct {
-		Scope    isa95.Scope     `json:"_scope"`
-		Event    json.RawMessage `json:"_event"`
-		JudgedBy string          `json:"_judged_by"`
+// metadata is the members that storage adds at the root of a document.
+type metadata struct {
+	Scope    isa95.Scope     `json:"_scope"`
+	Event    json.RawMessage `json:"_event"`
+	JudgedBy string          `json:"_judged_by"`
+	Bytes    json.RawMessage `json:"_bytes"`
+}
+
+// event is the mark of the last event, zero if it is of another version: not known.
+func (m *metadata) event() EventMark {
+	var event EventMark
+	if json.Unmarshal(m.Event, &event) != nil {
+		return EventMark{}
 	}
-	err = json.Unmarshal(doc, &m)
-	if json.Unmarshal(m.Event, &event) != nil { // of another version: not known
-		event = EventMark{}
+	return event
+}
+
+// bytes is what the order counts, 0 if it is of another version.
+func (m *metadata) bytes() int64 {
+	var bytes int64
+	if json.Unmarshal(m.Bytes, &bytes) != nil || bytes < 0 {
+		return 0
 	}
-	return m.Scope, event, m.JudgedBy, err
+	return bytes
 }
 
 func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
@@ -164,12 +173,12 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if !ours {
 		rest = doc
 	}
-	scope, event, judgedBy, err := metadata(rest)
-	if err != nil {
+	var m metadata
+	if err := json.Unmarshal(rest, &m); err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: scope, Event: event, JudgedBy: judgedBy}
-	if ours && event.Sequence > 0 {
+	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), Bytes: m.bytes(), JudgedBy: m.JudgedBy}
+	if ours && o.Event.Sequence > 0 {
 		o.text = text
 	}
 	return o, nil
@@ -186,11 +195,11 @@ func decodeResponse(key string, doc []byte) (*isa95.JobResponse, isa95.Scope, er
 	if err := isa95.Unmarshal(doc, &r); err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}
-	scope, _, _, err := metadata(doc)
-	if err != nil {
+	var m metadata
+	if err := json.Unmarshal(doc, &m); err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}
-	return &r, scope, nil
+	return &r, m.Scope, nil
 }
 
 // ResponseID is the id of the response to a job order. There is one per order, so it is found without an index.
@@ -212,6 +221,7 @@ type IndexEntry struct {
 	Order    string               `json:"order,omitempty"`  // revision of the job order
 	Result   string               `json:"result,omitempty"` // revision of the response; "" = there is none to publish
 	Gone     bool                 `json:"gone,omitempty"`   // EndState: the topics shall be deleted
+	Bytes    int64                `json:"bytes,omitempty"`  // that the order counts in its scope; the last member, for RecountBytes
 }
 
 func decodeIndexEntry(key string, raw []byte) (IndexEntry, error) {

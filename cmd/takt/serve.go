@@ -280,6 +280,6 @@ func (p *parts) observe(o jobcontrol.Observation) {
 func (p *parts) receiverOptions() jobcontrol.Options {
 	return jobcontrol.Options{
 		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, ReplyTopics: p.sc.ReplyTopics, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway,
-		UnknownMembers: isa95.UnknownMembers(p.cfg.UnknownMembers), AnyScope: !p.sc.RequireConfiguration, Observe: p.observe, Log: p.log,
+		UnknownMembers: isa95.UnknownMembers(p.cfg.UnknownMembers), AnyScope: !p.sc.RequireConfiguration, ScopeBytes: p.sc.ScopeBytes, Observe: p.observe, Log: p.log,
 	}
 }

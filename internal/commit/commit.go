@@ -162,6 +162,17 @@ func (c *Commit) ExpectCard(key string, below int64) {
 	c.check("card", key, typeZSet, "", strconv.FormatInt(below, 10))
 }
 
+// ExpectAtMost wants the integer at key to be at most most, 0 or more, before the commit's own writes; an absent key is 0.
+func (c *Commit) ExpectAtMost(key string, most int64) {
+	if most < 0 {
+		c.fail("expectation that %s is at most %d: must be 0 or more", key, most)
+	}
+	k := c.key(key)
+	c.use(k, typeString)
+	k.proven, k.integer = true, true
+	c.docs = append(c.docs, k.at, "<"+strconv.FormatInt(most, 10))
+}
+
 // ExpectMember wants member to be in the set at key.
 func (c *Commit) ExpectMember(key, member string) { c.check("member", key, typeSet, member, "1") }
 
@@ -217,14 +228,19 @@ func (c *Commit) HSet(key, field string, value []byte) {
 func (c *Commit) HDel(key, field string) { c.write("HDEL", key, typeHash, field) }
 
 // Incr adds one to an integer.
-func (c *Commit) Incr(key string) {
+func (c *Commit) Incr(key string) { c.add("INCR", key) }
+
+// IncrBy adds n to an integer, and makes an absent key n.
+func (c *Commit) IncrBy(key string, n int64) { c.add("INCRBY", key, strconv.FormatInt(n, 10)) }
+
+func (c *Commit) add(command, key string, args ...string) {
 	k := c.key(key)
 	if k.now == "" {
 		k.integer = true
 	} else if !k.integer {
-		c.fail("INCR %s: after another write to it, or an expectation", key)
+		c.fail("%s %s: after another write to it, or an expectation", command, key)
 	}
-	c.write("INCR", key, typeString)
+	c.write(command, key, typeString, args...)
 }
 
 // XAdd appends an entry of fields and values. maxLen keeps about so many entries; 0 never trims, as work

@@ -1,8 +1,8 @@
 -- commit.lua: apply a list of writes if every expectation holds, all or nothing.
 -- KEYS     every key that a check or a write names
 -- ARGV     lists; each begins with its length, and a key is its index in KEYS:
---   strings  key, wanted: "-" absent; "" absent or a string; "i" absent or what INCR can add one to; else the SHA-1 (hex) of
---            the stored bytes
+--   strings  key, wanted: "-" absent; "" absent or a string; "i" absent or what INCR can add one to; "<n" the same and at most
+--            n; else the SHA-1 (hex) of the stored bytes
 --   streams  key: absent or a stream
 --   sets     key: absent or a set
 --   types    key, type: absent or of that type
@@ -51,8 +51,9 @@ for from = 1, n, 1000 do
         return {'conflict', name}
       end
       absent[#absent + 1] = name
-    elseif want == 'i' then
+    elseif want == 'i' or string.sub(want, 1, 1) == '<' then
       if not integer(value) then return {'type', name, 'integer', 'string'} end
+      if want ~= 'i' and tonumber(value) > tonumber(string.sub(want, 2)) then return {'conflict', name} end
     elseif want ~= '' and redis.sha1hex(value) ~= want then -- "-" is the hash of nothing
       return {'conflict', name}
     end

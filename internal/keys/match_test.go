@@ -126,6 +126,7 @@ func TestMatch(t *testing.T) {
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",
 		"intake:dead":                        "intake:dead",
+		"jobbytes:m42":                       "jobbytes:{scope}",
 		"intake:aside:commands":              "intake:aside:{queue}",
 		"intake:aside-bytes":                 "intake:aside-bytes",
 		"sfc:clock":                          "sfc:clock",
