@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -123,6 +124,24 @@ func (s *Store) CommandsProcessed(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("jobstore: commands processed: %w", err)
 	}
 	return strconv.ParseInt(parseInfo(text)["total_commands_processed"], 10, 64)
+}
+
+// ProcessorTime is what the server has used since its start, without that of its children, which write snapshots.
+func (s *Store) ProcessorTime(ctx context.Context) (time.Duration, error) {
+	text, err := s.rdb.Do(ctx, s.rdb.B().Info().Section("cpu").Build()).ToString()
+	if err != nil {
+		return 0, fmt.Errorf("jobstore: processor time: %w", err)
+	}
+	info := parseInfo(text)
+	user, err := strconv.ParseFloat(info["used_cpu_user"], 64)
+	if err != nil {
+		return 0, fmt.Errorf("jobstore: processor time: used_cpu_user: %w", err)
+	}
+	system, err := strconv.ParseFloat(info["used_cpu_sys"], 64)
+	if err != nil {
+		return 0, fmt.Errorf("jobstore: processor time: used_cpu_sys: %w", err)
+	}
+	return time.Duration((user + system) * float64(time.Second)), nil
 }
 
 // Drop deletes every key of the prefix. It is for benchmarks, which have a prefix of their own.
