@@ -172,7 +172,11 @@ func (s *Store) give(ctx context.Context, l *Lease) {
 }
 
 func (s *Store) lease(ctx context.Context, action string, l *Lease, ttl time.Duration) (bool, error) {
-	return leaseScript.Run(ctx, s.rdb, []string{l.Key}, action, l.Token, strconv.FormatInt(ttl.Milliseconds(), 10)).AsBool()
+	run := leaseScript.Run
+	if action == "keep" { // it must not wait behind large documents
+		run = leaseScript.RunApart
+	}
+	return run(ctx, s.rdb, []string{l.Key}, action, l.Token, strconv.FormatInt(ttl.Milliseconds(), 10)).AsBool()
 }
 
 // sleep waits for d, or until ctx ends and then returns why.

@@ -166,7 +166,7 @@ func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
 			end = valid
 		}
 		call, cancel := context.WithDeadline(ctx, end)
-		reply, err := renewScript.Run(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl)).AsStrSlice()
+		reply, err := renewScript.RunApart(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl)).AsStrSlice()
 		cancel()
 		switch {
 		case ctx.Err() != nil:

@@ -30,6 +30,7 @@ type jobFault struct {
 	redis    embedded.RedisOptions
 	broker   embedded.MosquittoOptions
 	takes    string            // how long a command takes; default 5ms..20ms
+	bulk     int               // bytes of each answer of the machine beside what it says
 	flags    []string          // of the instances
 	race     bool              // the instances have the race detector if the test has it
 	commands bool              // the recipe has commands alone, see rig.Options
@@ -87,7 +88,7 @@ func (f jobFault) run(t *testing.T) {
 		f.judge = (*jobWorld).verify
 	}
 	w := &jobWorld{
-		World: rig.New(t, rig.Options{Redis: f.redis, Mosquitto: f.broker, WorkerTTL: jobTTL, Takes: f.takes, Commands: f.commands, Plain: !f.race}), t: t, f: f, serves: map[string]*rig.Process{},
+		World: rig.New(t, rig.Options{Redis: f.redis, Mosquitto: f.broker, WorkerTTL: jobTTL, Takes: f.takes, Commands: f.commands, Bulk: f.bulk, Plain: !f.race}), t: t, f: f, serves: map[string]*rig.Process{},
 	}
 	w.Forgets = f.forgets
 	w.redis, w.broker = testenv.CountingProxy(t, w.Redis.URL), testenv.CountingProxy(t, w.Broker.URL)

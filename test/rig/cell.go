@@ -47,6 +47,16 @@ func cellOf(t testing.TB, folder string, n int, takes string) string {
 	return dir
 }
 
+// makeBulky adds so many bytes to each answer of equipment.
+func makeBulky(t testing.TB, file string, bytes int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Write(t, file, strings.ReplaceAll(string(text), "result: {", "result: {bulk: "+strings.Repeat("x", bytes)+", "))
+}
+
 // Orders makes n orders for the cell: {name}-001 and so on, of which every third is marked by laser.
 func Orders(name string, n int) []*isa95.JobOrder {
 	orders := make([]*isa95.JobOrder, n)

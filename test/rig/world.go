@@ -26,6 +26,7 @@ type Options struct {
 	Takes     string        // how long a command takes; default 20ms..60ms
 	NoStation bool          // nobody answers commands
 	Commands  bool          // the recipe has four commands and waits for no event: an event that Redis forgets never comes again
+	Bulk      int           // bytes that the answer to each command has beside what it says
 	Plain     bool          // takt has no race detector, as users run it
 }
 
@@ -73,6 +74,9 @@ func New(t testing.TB, o Options) *World {
 		folder = "commands"
 	}
 	w.cell = cellOf(t, folder, 1, o.Takes)
+	if o.Bulk > 0 {
+		makeBulky(t, filepath.Join(w.cell, "equipment.yaml"), o.Bulk)
+	}
 	w.log = filepath.Join(w.Dir, "station.jsonl")
 	if !o.NoStation {
 		w.StartStation()

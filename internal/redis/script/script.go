@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"strconv"
 
 	"github.com/redis/rueidis"
 )
@@ -42,4 +43,20 @@ func (s *Script) Run(ctx context.Context, rdb rueidis.Client, keys []string, arg
 		return rueidis.NewErrorResult(err)
 	}
 	return s.lua.Exec(ctx, rdb, keys, args)
+}
+
+// RunApart is Run on a connection of its own, which nothing else uses meanwhile: for what must not wait behind megabytes that others send or are sent, such as a
+// heartbeat on a slow link. On a cluster it is Run, for such a connection follows no redirection.
+func (s *Script) RunApart(ctx context.Context, rdb rueidis.Client, keys []string, args ...string) rueidis.RedisResult {
+	if rdb.Mode() == rueidis.ClientModeCluster {
+		return s.Run(ctx, rdb, keys, args...)
+	}
+	send := func(command, text string) rueidis.RedisResult {
+		return rdb.Do(ctx, rdb.B().Arbitrary(command, text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Blocking())
+	}
+	r := send("EVALSHA", s.hash)
+	if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
+		r = send("EVAL", s.src)
+	}
+	return r
 }
