@@ -13,7 +13,7 @@ import (
 // A change costs Redis what it is, however many job orders of its scope are live: their entries are neither read nor sent again.
 func TestCostOfAChangeIsThatOfTheChange(t *testing.T) {
 	p := newPlant(t)
-	const orders = 3000
+	const orders = 1000
 	for n := range orders {
 		p.move("full", isa95.JobOrderID(fmt.Sprint("F-", n)), isa95.Store)
 	}
