@@ -12,10 +12,11 @@ import (
 	"github.com/taktworks/takt/internal/redis"
 )
 
-// NodeTimeout is after how many milliseconds the nodes of a Cluster take a silent one for dead. A busy machine keeps a living one silent for a second.
+// NodeTimeout is after how many milliseconds the nodes of a Cluster take a silent one for dead. A busy machine keeps a living one silent for a second, and now and then for longer.
 const NodeTimeout = 2000
 
 const (
+	calmTimeout  = 60_000 // where no node dies
 	clusterSlots = 16384
 	masters      = 3
 )
@@ -29,7 +30,9 @@ type Cluster struct {
 // RedisCluster starts a cluster of three masters. It takes two seconds to get ready.
 func RedisCluster(t testing.TB) *RedisServer {
 	t.Helper()
-	return startCluster(t, masters).RedisServer
+	c := startCluster(t, masters)
+	c.nodeTimeout(t, calmTimeout)
+	return c.RedisServer
 }
 
 // StartCluster starts a cluster of three masters with a replica each, for tests that kill some. It takes three to five seconds to get ready.
@@ -73,6 +76,14 @@ func startCluster(t testing.TB, n int) *Cluster {
 	c.Client = c.Connect(t, redis.Options{})
 	t.Cleanup(func() { c.checkKeys(t) })
 	return c
+}
+
+// nodeTimeout changes the time from NodeTimeout, with which the nodes have found each other soon.
+func (c *Cluster) nodeTimeout(t testing.TB, milliseconds int) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		node.must(t, "CONFIG", "SET", "cluster-node-timeout", strconv.Itoa(milliseconds))
+	}
 }
 
 // agree waits until ok holds on every node.
@@ -121,7 +132,7 @@ func (c *Cluster) Move(t testing.TB, slot int, from, to *Node) {
 		if len(keys) == 0 {
 			break
 		}
-		from.must(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
+		from.must(t, append([]string{"MIGRATE", host, port, "", "0", strconv.Itoa(calmTimeout), "KEYS"}, keys...)...)
 	}
 	for _, node := range []*Node{to, from} { // the others hear of it
 		node.must(t, "CLUSTER", "SETSLOT", number, "NODE", target)

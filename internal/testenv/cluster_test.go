@@ -11,6 +11,7 @@ import (
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := StartCluster(t)
+	c.nodeTimeout(t, calmTimeout)
 	prefix := c.Prefix(t)
 	key := prefix + ":k"
 	owner := c.Owner(t, key)
@@ -35,6 +36,7 @@ func TestCluster(t *testing.T) {
 		n, err := c.Nodes[next+3].Do(t, "DBSIZE").AsInt64()
 		return err == nil && n == 1
 	})
+	c.nodeTimeout(t, NodeTimeout)
 	c.Nodes[next].Kill(t)
 	eventually(t, "the replica takes over", func() bool { v, err := get(); return err == nil && v == "v" })
 	c.Nodes[next+3].AwaitRole(t, "master")
