@@ -31,6 +31,8 @@ func TestScriptsRefuse(t *testing.T) {
 		"snapshot: the changes are no set":  {snapshotScript, []string{"SET a token", "SET e x"}, "a b c d e f", snapshot, "type e"},
 		"bytes: the index is no hash":       {recountScript, []string{"SET a x"}, "a b", nil, "type a"},
 		"bytes: the sum is no string":       {recountScript, []string{"SADD b x"}, "a b", nil, "type b"},
+		"snapshot: the topics to be dropped changed": {snapshotScript, []string{"SET a token", "SET d 5", "HSET b JO-1 new"}, "a b c d e f",
+			[]string{"token", "cell-07", "0", "0", "0", "epoch", "1", "1", "JO-1", "", "0", "old"}, "ok"},
 		"cursor: another has the lease":     {cursorScript, []string{"SET a other"}, "a b", []string{"token", "5-1"}, "0"},
 		"lease: kept, but it is another's":  {leaseScript, []string{"SET a other"}, "a", []string{"keep", "token", "1000"}, "0"},
 		"lease: given, but it is another's": {leaseScript, []string{"SET a other"}, "a", []string{"give", "token", ""}, "0"},

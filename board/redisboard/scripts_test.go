@@ -28,6 +28,8 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"heal: the posting is there":              {healScript, []string{"SET a 5", "HSET b f r", "HSET c f 2"}, "a b c", []string{"1"}, "ok", ""},
 		"heal: the counter is higher":             {healScript, []string{"SET a 5"}, "a b c", []string{"4"}, "ok", ""},
 		"post: the posting is there":              {postScript, []string{"HSET a f stored", "SET b 7"}, "a b c", []string{"1000", "ch", "0", "f", "new"}, " stored", "c"},
+		"post: it ran before":                     {postScript, []string{"SET c \x91\x07", "SET b 7"}, "a b c", []string{"1000", "ch", "0", "f", "new"}, " 7", ""},
+		"post: the counter is lost":               {postScript, []string{"HSET a f stored"}, "a b c", []string{"1000", "ch", "1", "g", "new"}, " lost", ""},
 		"purge: the posting is on the board":      {purgeScript, []string{"HSET a f r", "HSET b f r", "SET c modified"}, "a b c", []string{"f"}, "ok", "b"},
 		"purge: it is not in the trash":           {purgeScript, []string{"HSET a f r", "SET c modified"}, "a b c", []string{"f"}, "not_found", ""},
 		"quarantine: the record is gone":          {quarantineScript, []string{"SET c owner", "SET d modified"}, "a b c d", []string{"f", old, "ch"}, "not_found", ""},
