@@ -72,3 +72,15 @@ func TestRetireKeepsAScopeInUse(t *testing.T) {
 		t.Errorf("changed: %q, want c, the idle scopes", got)
 	}
 }
+
+// A number below the one that was published says that the store lost something: the next index is above it, whole, and of another epoch.
+func TestScriptSnapshotGoesOnAbove(t *testing.T) {
+	b := testenv.NewBed(t, testenv.Redis(t), "SET a token", "SET d 3", "SET f before", "HSET b JO-1 topics")
+	before := b.Dump()
+	if got, want := b.Run(snapshotScript, "a b c d e f", "token", "cell-07", "9", "0", "1", "after", "0", "0"), "ok 10 after 1 [JO-1 topics] "; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := strings.Join(testenv.Changed(before, b.Dump()), " "); got != "d f" {
+		t.Errorf("changed: %q, want d and f, number and epoch", got)
+	}
+}

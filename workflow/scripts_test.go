@@ -180,3 +180,20 @@ func TestScriptsWithoutRights(t *testing.T) {
 		t.Errorf("%q, want no timer", got)
 	}
 }
+
+// An activity is queued once: while one of its ref is open, a checkpoint that schedules it again leaves no second entry.
+func TestScriptCompleteQueuesAnActivityOnce(t *testing.T) {
+	srv := testenv.Redis(t)
+	for ref, want := range map[string]int64{"new": 1, "r": 0} {
+		b := testenv.NewBed(t, srv, given(instance, worker, taken)...)
+		call := completeCall("5-1", "X", "1-1", "1")
+		call = slices.Replace(call, 17, 18, "1", ref, "other", "input")
+		if got := b.Run(completeScript, "w run:i doc:i:X his:i:X in:i", append([]string{b.Prefix()}, call...)...); got != "ok" {
+			t.Errorf("%s: %q", ref, got)
+		}
+		n, err := srv.Client.Do(t.Context(), srv.Client.B().Xlen().Key(b.Prefix()+"activities:other").Build()).AsInt64()
+		if err != nil || n != want {
+			t.Errorf("%s: %d entries, %v, want %d", ref, n, err, want)
+		}
+	}
+}
