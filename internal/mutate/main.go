@@ -127,7 +127,7 @@ func (l *lab) judge(m *Mutant, before string, quick time.Duration) (v verdict, e
 		}
 		return false, nil
 	}
-	if pkg, test, ok := strings.Cut(before, " "); ok {
+	if pkg, test, ok := strings.Cut(before, " "); ok && l.only.MatchString(test) {
 		if tests, err := l.tests(pkg); err == nil && slices.Contains(tests, test) {
 			if done, err := try(place{pkg, test, 0}, l.limit); done || err != nil {
 				return v, err
