@@ -114,3 +114,13 @@ func pendingOf(t *testing.T, e *env, consumer string) []string {
 	}
 	return all
 }
+
+// What a dead worker held is taken over page by page: while some of it is left, the worker stays in the group, for its entries would go with it.
+func TestScriptClaimLeavesTheRest(t *testing.T) {
+	b := testenv.NewBed(t, testenv.Redis(t), "SET a token", "XADD c 5-1 a b", "XADD c 6-1 a b", "XGROUP CREATE c g 0", "XREADGROUP GROUP g other streams c >")
+	for _, entry := range []string{"5-1", "6-1"} {
+		if got := b.Run(claimScript, "a b c", "token", "g", "me", "other", takeoverMark, "60000", "-", "1"); !strings.HasPrefix(got, "ok "+entry+" ") {
+			t.Errorf("%q, want %s", got, entry)
+		}
+	}
+}
