@@ -95,7 +95,7 @@ func (req *request) before(job *jobstore.StoredOrder) (isa95.State, error) {
 	storing := req.method == isa95.Store || req.method == isa95.StoreAndStart
 	switch {
 	case storing && job != nil && job.Scope != req.scope && !job.State.IsEnd():
-		return isa95.Initial, refusal(errNotAcceptable, "the id %q is in use at station %q, and ids of job orders are one name space over all stations", req.id, job.Scope)
+		return isa95.Initial, refusal(errNotAcceptable, "the id %q is in use at 1 other station, and ids of job orders are one name space over all stations", req.id)
 	case storing && job != nil && !job.State.IsEnd():
 		return isa95.Initial, &existsError{refusal(errNotAcceptable, "job order %q exists and is %s", req.id, job.State), job.State}
 	case storing:

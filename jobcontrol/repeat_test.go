@@ -167,12 +167,12 @@ func TestIDsBelongToScopeAndSource(t *testing.T) {
 	p.wantSound(t)
 }
 
-// Ids of job orders are one name space over all scopes: the refusal names the scope that has the id.
+// Ids of job orders are one name space over all scopes: the refusal says so, and names no other scope.
 func TestOrderIDOfAnotherScope(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	wantStatus(t, p.answer(t, at("m43", call(isa95.Store, order("JO-7")))), isa95.NoError)
 	reply := p.do(t, isa95.Store, order("JO-7"), isa95.UnableToAccept)
-	if !strings.Contains(reply.ErrorMessage, `in use at station "m43"`) || !strings.Contains(reply.ErrorMessage, "one name space") {
+	if !strings.Contains(reply.ErrorMessage, "in use at 1 other station") || !strings.Contains(reply.ErrorMessage, "one name space") {
 		t.Error(reply.ErrorMessage)
 	}
 }
