@@ -244,6 +244,11 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 		if err := t.flush(); err != nil {
 			return err
 		}
+		for _, e := range x.Actions {
+			if e.Parameters != nil {
+				fmt.Fprintf(a.out, "  %s is under way with %s\n", e.Name, e.Parameters)
+			}
+		}
 	} else if used != nil {
 		fmt.Fprintf(a.out, "\nwould run the recipe of %s\n", used)
 	}

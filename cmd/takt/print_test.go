@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // Columns stay aligned over rows whose last cells are empty, no line ends with spaces, and a table without rows says so.
@@ -136,5 +138,22 @@ func TestNamesSurviveAFullDisk(t *testing.T) {
 	torn := &disk{text: []byte("host-12"), room: 100}
 	if name, err := readOrMakeName(torn); err != nil || name == "host-12" || string(torn.text) != name+"\n" {
 		t.Errorf("%q, %v, left %q", name, err, torn.text)
+	}
+}
+
+// takt job show has the parameters of a command under way as they were sent, references resolved.
+func TestJobShowHasResolvedParameters(t *testing.T) {
+	var out bytes.Buffer
+	snap := &jobstore.Snapshot{
+		Job: &jobstore.StoredOrder{JobOrder: &isa95.JobOrder{JobOrderID: "JO-7"}, Scope: "m42", State: isa95.State{Top: isa95.Running}},
+		Execution: &recipe.Execution{Actions: []recipe.ActionEntry{
+			{Name: "fasten", Parameters: []byte(`{"torque":12.50}`)}, {Name: "print"},
+		}},
+	}
+	if err := (&jobShowCmd{}).print(&app{out: &out}, snap, &usedRecipe{WorkMaster: "WM-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, `fasten is under way with {"torque":12.50}`) || strings.Contains(text, "print is under way") {
+		t.Error(text)
 	}
 }
