@@ -21,14 +21,17 @@ const (
 	nextRefused = "the publisher's log and publisher:deadletter have the reason"
 )
 
+// Retained calls take with each message that a broker has retained under the filters, one at a time, as mqtt.Conn.EachRetained does.
+type Retained func(ctx context.Context, take func(mqtt.Message), filters ...string) error
+
 // Check compares what the retained topics shall be with what the publisher noted and with what a broker has retained under
-// Filters, and lists the differences, nil if there are none. While job orders move it may report what is just being
+// Filters; of each message it keeps what tells its content apart, not the content. It lists the differences, nil if there are none. While job orders move it may report what is just being
 // done. Of opt it takes the prefix and the forms of the payloads. Of scopes that the store does not have it says how many topics there
 // are: they may belong to another store.
 //
 // takes says whether the broker takes a message with a payload of so many bytes, with the error of one that it refuses. It is asked for state indexes that are
 // not published. nil: it is not known.
-func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, opt Options, takes func(bytes int) error) ([]jobstore.Violation, error) {
+func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Options, takes func(bytes int) error) ([]jobstore.Violation, error) {
 	opt = opt.withDefaults()
 	if err := opt.validate(); err != nil {
 		return nil, err
@@ -45,7 +48,10 @@ func Check(ctx context.Context, store *jobstore.Store, retained []mqtt.Message, 
 		return nil, err
 	}
 	c.now = store.Now()
-	has := opt.sort(retained)
+	has := make(map[isa95.Scope]*found)
+	if err := retained(ctx, func(m mqtt.Message) { opt.note(has, &m) }, Filters(opt.TopicPrefix)...); err != nil {
+		return nil, err
+	}
 	for _, scope := range scopes {
 		read, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: scope})
 		if err != nil {

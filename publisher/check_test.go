@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,16 @@ import (
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/publisher"
 )
+
+// has is a broker with these messages retained.
+func has(retained []mqtt.Message) publisher.Retained {
+	return func(_ context.Context, take func(mqtt.Message), _ ...string) error {
+		for _, m := range retained {
+			take(m)
+		}
+		return nil
+	}
+}
 
 // Each difference between store, publisher and broker is told with its topic and key.
 func TestCheck(t *testing.T) {
@@ -25,7 +36,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := publisher.Check(t.Context(), p.store, retained, options, nil); err != nil || len(list) != 0 {
+	if list, err := publisher.Check(t.Context(), p.store, has(retained), options, nil); err != nil || len(list) != 0 {
 		t.Fatalf("in sync: %v, %v", list, err)
 	}
 	without := func(topic string) []mqtt.Message {
@@ -68,7 +79,7 @@ func TestCheck(t *testing.T) {
 		if c.before != nil {
 			c.before()
 		}
-		list, err := publisher.Check(t.Context(), p.store, c.retained, options, nil)
+		list, err := publisher.Check(t.Context(), p.store, has(c.retained), options, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +94,13 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.what, list, c.want)
 		}
 	}
-	if _, err := publisher.Check(t.Context(), p.store, nil, publisher.Options{}, nil); err == nil {
+	if _, err := publisher.Check(t.Context(), p.store, has(nil), publisher.Options{}, nil); err == nil {
 		t.Error("Check takes options without a prefix")
+	}
+	lost := errors.New("lost")
+	broken := func(context.Context, func(mqtt.Message), ...string) error { return lost }
+	if list, err := publisher.Check(t.Context(), p.store, broken, options, nil); !errors.Is(err, lost) || list != nil {
+		t.Errorf("the broker was lost: %v, %v", list, err)
 	}
 }
 

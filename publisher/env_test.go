@@ -209,11 +209,7 @@ func (p *plant) inSync(change ...func(*setup)) {
 func (p *plant) check(change ...func(*setup)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	retained, err := p.reader.Retained(ctx, publisher.Filters(prefix)...)
-	if err != nil {
-		return err
-	}
-	list, err := publisher.Check(ctx, p.store, retained, p.setup(change...).Options, nil)
+	list, err := publisher.Check(ctx, p.store, p.reader.EachRetained, p.setup(change...).Options, nil)
 	if err != nil {
 		return err
 	}

@@ -54,15 +54,6 @@ func (t *term) ask(work context.Context, extent extent, scopes []isa95.Scope) (m
 	return has, nil
 }
 
-// sort puts retained messages in order by scope.
-func (o Options) sort(messages []mqtt.Message) map[isa95.Scope]*found {
-	has := make(map[isa95.Scope]*found)
-	for i := range messages {
-		o.note(has, &messages[i])
-	}
-	return has
-}
-
 // note adds what tells a retained message apart to what was found; one that is none of ours is left out.
 func (o Options) note(has map[isa95.Scope]*found, m *mqtt.Message) {
 	scope, kind, id, ok := o.parseTopic(m.Topic)

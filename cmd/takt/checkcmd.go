@@ -72,11 +72,7 @@ func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o pub
 	if err != nil {
 		return nil, err
 	}
-	retained, err := conn.Retained(ctx, publisher.Filters(o.TopicPrefix)...)
-	if err != nil {
-		return nil, err
-	}
 	own := topics.Prefix(o.TopicPrefix).Private(conn.Facts().ClientID) + "/probe"
-	published, err := publisher.Check(ctx, store, retained, o, func(bytes int) error { return takes(ctx, conn, own, bytes) })
+	published, err := publisher.Check(ctx, store, conn.EachRetained, o, func(bytes int) error { return takes(ctx, conn, own, bytes) })
 	return append(found, published...), err
 }
