@@ -157,3 +157,41 @@ func TestKeepAsideMeetsAForeignKey(t *testing.T) {
 	}
 	s.do("DEL", s.keys.IntakeAside(jobstore.AsideCommands))
 }
+
+// What nobody has decided is reported by the check, when it is older than the grace, and by the doctor. The message is not shown: it may have a token.
+func TestKeptAsideIsReported(t *testing.T) {
+	s := newShop(t)
+	row := func() jobstore.Diagnosis {
+		t.Helper()
+		rows, err := s.Doctor(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows[len(rows)-1]
+	}
+	if d := row(); d.Subject != "messages kept aside" || d.Grade != jobstore.Good {
+		t.Errorf("none: %+v", d)
+	}
+	for _, queue := range []string{jobstore.AsideCommands, jobstore.AsideEquipment, jobstore.AsideEquipment} {
+		if err := s.KeepAside(t.Context(), jobstore.Aside{Queue: queue, Kind: "k", Message: []byte("secret")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := row(); d.Grade != jobstore.Unsafe || !strings.Contains(d.Found, "3 wait") || d.Next == "" {
+		t.Errorf("three: %+v", d)
+	}
+	for grace, want := range map[time.Duration][]string{
+		time.Hour:    nil,
+		-time.Minute: {s.keys.IntakeAside(jobstore.AsideCommands) + ": 1 messages", s.keys.IntakeAside(jobstore.AsideEquipment) + ": 2 messages"},
+	} {
+		found, err := s.Check(t.Context(), jobstore.CheckOptions{Grace: grace})
+		if err != nil || len(found) != len(want) {
+			t.Fatalf("grace %v: %v %v, want %q", grace, found, err, want)
+		}
+		for i, v := range found {
+			if text := v.String(); !strings.HasPrefix(text, want[i]) || strings.Contains(text, "secret") {
+				t.Errorf("%s, want %s", text, want[i])
+			}
+		}
+	}
+}
