@@ -29,7 +29,8 @@ type Draft struct {
 	// above it), float64, []any and map[string]any. Boards on ZooKeeper store JSON: no []byte, no NaN, and a time arrives as text. Conductors of TaskFlow look for "flow_uuid" and "store".
 	Details map[string]any
 
-	// UUID is the identity, lower-case and dashed; "" = a new one. What is posted again under the UUID of a posting that is still there is not posted twice.
+	// UUID is the identity, lower-case and dashed; "" = a new one. What is posted again under the UUID of a posting that is still there is not posted twice. On ZooKeeper
+	// that holds for calls one after the other: of those that post it at the same time, each may.
 	UUID string
 }
 
