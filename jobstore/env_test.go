@@ -192,16 +192,4 @@ func within(t testing.TB, what string, ms int64, want time.Duration) {
 
 func isConflict(err error) bool { return errors.Is(err, jobstore.ErrConflict) }
 
-// eventually waits for what another goroutine or process brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	patience, look := time.After(testenv.Patience), time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !ok() {
-		select {
-		case <-patience:
-			t.Fatalf("never: %s", what)
-		case <-look.C:
-		}
-	}
-}
+var eventually = testenv.Eventually

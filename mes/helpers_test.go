@@ -28,44 +28,14 @@ const scope = isa95.Scope("cell-07")
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	within = testenv.Within
+	run    = testenv.Run
+)
 
-// run runs f until stop is called or the test ends, and checks that it returns nil.
-func run(t testing.TB, f func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		case <-time.After(patience):
-			t.Error("Run does not return")
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
-// take waits for the next element of a channel.
 func take[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("never came: %s", what)
-		panic("unreachable")
-	}
+	return testenv.Take(t, what, from)
 }
 
 // newMES makes and runs a client. It repeats no command that is not answered yet, unless change says otherwise: what tests count is what was sent.

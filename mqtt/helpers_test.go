@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,13 +23,11 @@ const patience = testenv.Patience
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// within is a context for waiting.
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	within     = testenv.Within
+	run        = testenv.Run
+	eventually = testenv.Eventually
+)
 
 // brokers runs a test against mosquitto and against the embedded broker.
 func brokers(t *testing.T, test func(t *testing.T, b *testenv.Broker)) {
@@ -54,30 +51,6 @@ func newConn(t testing.TB, url, id string, change ...func(*mqtt.Options)) *mqtt.
 
 func withSession(o *mqtt.Options) { o.SessionExpiry = time.Hour }
 
-// run runs something until the test ends or stop is called.
-func run(t testing.TB, f func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Errorf("Run: %v", err)
-				}
-			case <-time.After(patience):
-				t.Error("Run does not return")
-			}
-		})
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
 // connected makes and runs a Conn and waits until it is ready.
 func connected(t testing.TB, url, id string, change ...func(*mqtt.Options)) *mqtt.Conn {
 	t.Helper()
@@ -91,22 +64,6 @@ func ready(t testing.TB, c *mqtt.Conn) {
 	t.Helper()
 	if err := c.Ready(within(t)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits until ok, looking again whenever the Conn may have changed. For facts that
-// have no event of their own.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ctx := within(t)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("never: %s", what)
-		}
 	}
 }
 

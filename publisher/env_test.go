@@ -118,22 +118,8 @@ func (p *plant) ready(c *mqtt.Conn) {
 
 // run runs f until stop is called or the test ends, and checks that it returns nil.
 func (p *plant) run(f func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				p.t.Errorf("Run: %v", err)
-			}
-		case <-time.After(patience):
-			p.t.Error("Run does not return")
-		}
-	})
-	p.t.Cleanup(stop)
-	return stop
+	p.t.Helper()
+	return testenv.Run(p.t, f)
 }
 
 // instance is one running publisher.

@@ -168,11 +168,5 @@ func TestStopWithoutBroker(t *testing.T) {
 
 func take[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("never came: %s", what)
-		panic("unreachable")
-	}
+	return testenv.Take(t, what, from)
 }

@@ -398,17 +398,7 @@ func (p *plant) awaitOr(stop <-chan struct{}, id string, types ...string) bool {
 	}
 }
 
-// eventually waits until a condition that no stream tells of holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !holds() {
-		if pause(ctx, 5*time.Millisecond) != nil {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = testenv.Eventually
 
 // settled: nothing of the engines is left in Redis but documents, and no invariant is broken.
 func (p *plant) settled() {

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -24,43 +22,14 @@ const patience = testenv.Patience
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// run runs f until stop is called or the test ends, and checks that it returns nil.
-func run(t testing.TB, f func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		case <-time.After(patience):
-			t.Error("Run does not return")
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
+var (
+	within = testenv.Within
+	run    = testenv.Run
+)
 
 func take[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("never came: %s", what)
-		panic("unreachable")
-	}
+	return testenv.Take(t, what, from)
 }
 
 // bench is a broker with a fake Takt: it sends commands and hears answers and events.

@@ -182,15 +182,10 @@ func (e *env) idle() {
 	e.eventually("no task left", func() bool { return e.left() == 0 })
 }
 
+// wait is testenv.Take.
 func wait[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("never: %s", what)
-		panic("unreachable")
-	}
+	return testenv.Take(t, what, c)
 }
 
 // send submits one task and fails the test if that fails.

@@ -93,19 +93,7 @@ func TestSentinelTLSNames(t *testing.T) {
 	eventually(t, "the client writes to the new master, under its own name", func() bool { return write() == nil })
 }
 
-// eventually waits for a state that no event reports.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(testenv.Patience); !holds(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+var eventually = testenv.Eventually
 
 // authority signs certificates of servers.
 type authority struct {

@@ -90,7 +90,7 @@ func (c *Cluster) nodeTimeout(t testing.TB, milliseconds int) {
 func (c *Cluster) agree(t testing.TB, ok func(*Node) bool) {
 	t.Helper()
 	for _, node := range c.Nodes {
-		eventually(t, node.Addr+" knows the others", func() bool { return ok(node) })
+		Eventually(t, node.Addr+" knows the others", func() bool { return ok(node) })
 	}
 }
 

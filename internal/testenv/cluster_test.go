@@ -32,13 +32,13 @@ func TestCluster(t *testing.T) {
 	if v, err := get(); err != nil || v != "v" {
 		t.Errorf("after its slot has moved: %q, %v", v, err)
 	}
-	eventually(t, "the replica has the key", func() bool {
+	Eventually(t, "the replica has the key", func() bool {
 		n, err := c.Nodes[next+3].Do(t, "DBSIZE").AsInt64()
 		return err == nil && n == 1
 	})
 	c.nodeTimeout(t, NodeTimeout)
 	c.Nodes[next].Kill(t)
-	eventually(t, "the replica takes over", func() bool { v, err := get(); return err == nil && v == "v" })
+	Eventually(t, "the replica takes over", func() bool { v, err := get(); return err == nil && v == "v" })
 	c.Nodes[next+3].AwaitRole(t, "master")
 }
 
@@ -53,7 +53,7 @@ func TestSentinels(t *testing.T) {
 	}
 	s.Master.Pause(t)
 	s.AwaitFailover(t)
-	eventually(t, "the client follows", func() bool {
+	Eventually(t, "the client follows", func() bool {
 		err := set()
 		if err != nil && !redis.Away(err) {
 			t.Errorf("%v is not Away", err)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -110,24 +109,10 @@ func (n *Node) Says(t testing.TB, text string, args ...string) bool {
 // AwaitRole waits until n is a "master", or a "slave" that has what its master has.
 func (n *Node) AwaitRole(t testing.TB, role string) {
 	t.Helper()
-	eventually(t, n.Addr+" is a "+role, func() bool { return n.is(t, role) })
+	Eventually(t, n.Addr+" is a "+role, func() bool { return n.is(t, role) })
 }
 
 func (n *Node) is(t testing.TB, role string) bool {
 	t.Helper()
 	return n.Says(t, "role:"+role, "INFO", "replication") && (role == "master" || n.Says(t, "master_link_status:up", "INFO", "replication"))
-}
-
-// eventually waits for a state that tells nobody of its coming.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(Patience); !holds(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("testenv: not within %v: %s", Patience, what)
-		}
-	}
 }

@@ -98,7 +98,7 @@ func (r *RedisServer) Kill(t testing.TB) {
 // Settle lets no write in any more, until CLIENT UNPAUSE, and waits until all that was answered is in the append-only file.
 func (r *RedisServer) Settle(t testing.TB) {
 	t.Helper()
-	eventually(t, "what was answered is written", func() bool { return r.written(t) })
+	Eventually(t, "what was answered is written", func() bool { return r.written(t) })
 }
 
 // written lets no write in any more, and says whether those before are in the file. It has a connection of its own, for on any other a write may be held back.

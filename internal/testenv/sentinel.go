@@ -49,7 +49,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		addrs = append(addrs, s.Sentinels[len(s.Sentinels)-1].Addr)
 	}
 	for _, one := range s.Sentinels {
-		eventually(t, one.Addr+" knows the others", func() bool {
+		Eventually(t, one.Addr+" knows the others", func() bool {
 			known, err := one.Do(t, "SENTINEL", "MASTER", "plant").AsStrMap()
 			return err == nil && known["num-slaves"] == "2" && known["num-other-sentinels"] == "2" && known["flags"] == "master"
 		})
@@ -85,14 +85,14 @@ func startSentinel(t testing.TB, config, password string) (*embedded.Server, err
 // Replace makes a replica the master although the master lives. Clients write to that, and the other replica acknowledges it, until they hear of it.
 func (s *Sentinels) Replace(t testing.TB) {
 	t.Helper()
-	eventually(t, "a sentinel begins a failover", func() bool { return s.Sentinels[0].Says(t, "OK", "SENTINEL", "FAILOVER", "plant") })
+	Eventually(t, "a sentinel begins a failover", func() bool { return s.Sentinels[0].Says(t, "OK", "SENTINEL", "FAILOVER", "plant") })
 }
 
 // AwaitFailover waits until one of the replicas is the master, the other follows it, and all sentinels name it. Before that, an old master that comes back is one
 // still: to a sentinel that has not heard of the other, to the clients that ask this one, and, if it hung, to the replica that acknowledges what it writes.
 func (s *Sentinels) AwaitFailover(t testing.TB) {
 	t.Helper()
-	eventually(t, "a replica takes over", func() bool {
+	Eventually(t, "a replica takes over", func() bool {
 		return s.follows(t, s.Replicas[0], s.Replicas[1]) || s.follows(t, s.Replicas[1], s.Replicas[0])
 	})
 }

@@ -31,7 +31,7 @@ func TestZooKeeperKeepsNodesAndSessions(t *testing.T) {
 	createNode(t, other, path+"/owned", "", zk.FlagEphemeral)
 	z.Kill(t)
 	z.Restart(t)
-	eventually(t, "the client is connected again", func() bool { return other.State() == zk.StateHasSession })
+	Eventually(t, "the client is connected again", func() bool { return other.State() == zk.StateHasSession })
 	if other.SessionID() != id {
 		t.Errorf("session %#x became %#x", id, other.SessionID())
 	}
@@ -109,7 +109,7 @@ func TestExpireSession(t *testing.T) {
 	if _, _, err := victim.Get(path); err == nil {
 		t.Error("the ended session still reads")
 	}
-	eventually(t, "the owner has a new session", func() bool {
+	Eventually(t, "the owner has a new session", func() bool {
 		return victim.State() == zk.StateHasSession && victim.SessionID() != id
 	})
 	if bystander.State() != zk.StateHasSession {

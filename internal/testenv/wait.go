@@ -1,0 +1,63 @@
+package testenv
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Within is a context that ends after Patience, or with the test's cleanup.
+func Within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Run runs f until stop is called or the test ends, and checks that it returns nil. stop waits for that.
+func Run(t testing.TB, f func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(Patience):
+			t.Error("Run does not return")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// Take waits for the next element of a channel.
+func Take[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(Patience):
+		t.Fatalf("not within %v: %s", Patience, what)
+		panic("unreachable")
+	}
+}
+
+// Eventually waits for a state that has no event of its own.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(Patience); !holds(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not within %v: %s", Patience, what)
+		}
+	}
+}
