@@ -152,10 +152,31 @@ func (req *request) readWorkMaster(data []byte) error {
 		return nil
 	}
 	req.apply.WorkMaster = &body
-	if body.DataSchema != recipe.SchemaURI {
-		return nil
+	if body.DataSchema == recipe.SchemaURI {
+		return req.readRecipe(body.Data)
 	}
-	return req.readRecipe(body.Data)
+	return req.readForeign(&body)
+}
+
+// readForeign looks at a work master for other programs: its job orders wait for them. One that was meant for Takt is refused if its dataschema is misspelt, and taken with a
+// warning if it has none.
+func (req *request) readForeign(body *isa95.WorkMaster) error {
+	switch {
+	case body.DataSchema != "" && plainURI(body.DataSchema) == plainURI(recipe.SchemaURI):
+		return cloudevent.Errorf(cloudevent.KindPropertyInvalid, "dataschema %q is not known, did you mean %s?", body.DataSchema, recipe.SchemaURI)
+	case body.DataSchema == "" && recipe.Resembles(body.Data):
+		req.warnings = append(req.warnings, fmt.Sprintf("data has Steps, Transitions and Actions, but without a dataschema Takt carries nothing out: for a recipe of Takt set it to %s", recipe.SchemaURI))
+	}
+	return nil
+}
+
+// plainURI leaves out what is easily mistyped in a URI: its scheme, case, and a slash at its end.
+func plainURI(uri string) string {
+	_, after, ok := strings.Cut(strings.ToLower(uri), "://")
+	if !ok {
+		after = strings.ToLower(uri)
+	}
+	return strings.Trim(strings.TrimSpace(after), "/")
 }
 
 // readRecipe checks a recipe of ours by the rules for a delivery. What is no reason to refuse it is a warning for the

@@ -181,6 +181,33 @@ func TestBrokenRecipeES25(t *testing.T) {
 	p.configure(t, isa95.ConfigWorkMaster, "DELETE", `{"ID":"WM-1"}`, isa95.NoError)
 }
 
+// A work master that was meant for Takt is not taken in silence as one for other programs: nothing would carry its job orders out.
+func TestRecipeWithoutItsSchema(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	put := func(schema, data string, want isa95.ReturnStatus) string {
+		t.Helper()
+		reply := p.answer(t, config(isa95.ConfigWorkMaster, "PUT", fmt.Sprintf(`{"ID":"WM-1","data":%s%s}`, data, schema)))
+		wantStatus(t, reply, want)
+		return reply.ErrorMessage
+	}
+	for _, near := range []string{strings.TrimSuffix(recipe.SchemaURI, "/"), strings.Replace(recipe.SchemaURI, "https", "http", 1), strings.ToUpper(recipe.SchemaURI), " " + recipe.SchemaURI} {
+		if said := put(fmt.Sprintf(`,"dataschema":%q`, near), linear, isa95.InvalidRequest); !strings.Contains(said, "did you mean "+recipe.SchemaURI) {
+			t.Errorf("%q: %q", near, said)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{}, p.snapshot(t)); diff != "" {
+		t.Fatalf("a refused work master was stored:\n%s", diff)
+	}
+	for data, warns := range map[string]bool{linear: true, `{"Steps":[],"Other":1}`: false, `[1]`: false} {
+		if said := put("", data, isa95.NoError); strings.Contains(said, recipe.SchemaURI) != warns {
+			t.Errorf("%s without a dataschema: %q", data, said)
+		}
+	}
+	if said := put(`,"dataschema":"https://example.com/recipes/v1/"`, linear, isa95.NoError); said != "" {
+		t.Errorf("of another program: %q", said)
+	}
+}
+
 // linear is a recipe of two commands.
 const linear = `{"Steps":[{"Name":"load","Initial":true},{"Name":"cut","Initial":false}],
 "Transitions":[{"Source":"load","Target":"cut","Condition":"always","Priority":1}],

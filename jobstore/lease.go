@@ -81,6 +81,9 @@ func (s *Store) Lease(ctx context.Context, role string, ttl time.Duration, hold 
 		case !lost:
 			return err
 		}
+		if err == nil {
+			err = errors.New("it was not renewed in time, or another process has it")
+		}
 		s.log.Warn("jobstore: lease lost", "role", role, "err", err)
 	}
 }

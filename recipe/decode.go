@@ -18,6 +18,12 @@ func Decode(data []byte) (*Recipe, []Finding) {
 	return r, d.findings
 }
 
+// Resembles says whether data looks like a recipe of ours: an object that has Steps, Transitions and Actions, all of them lists.
+func Resembles(data []byte) bool {
+	var r struct{ Steps, Transitions, Actions []json.RawMessage }
+	return json.Unmarshal(data, &r) == nil && r.Steps != nil && r.Transitions != nil && r.Actions != nil
+}
+
 // UnmarshalJSON decodes as Decode does; the error is an *InvalidError.
 func (r *Recipe) UnmarshalJSON(data []byte) error {
 	read, findings := Decode(data)

@@ -58,7 +58,7 @@ func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) (er
 		}
 	}
 	if len(found) > 0 {
-		return &exitError{exitFailed, fmt.Errorf("%d broken invariants", len(found))}
+		return &exitError{exitFailed, fmt.Errorf("broken invariants: %d", len(found))}
 	}
 	if !asJSON {
 		_, err = fmt.Fprintln(a.out, none)

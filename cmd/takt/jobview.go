@@ -156,6 +156,7 @@ type usedRecipe struct {
 	WorkMaster isa95.WorkMasterID `json:"work_master"`
 	Version    string             `json:"version,omitempty"`
 	SHA256     string             `json:"sha256,omitempty"`
+	Foreign    bool               `json:"foreign,omitempty"` // it is for other programs: Takt carries nothing out
 }
 
 func (r *usedRecipe) String() string {
@@ -191,6 +192,8 @@ func recipeOf(ctx context.Context, store *jobstore.Store, snap *jobstore.Snapsho
 			used.SHA256 = jobstore.Hash(w.Data)
 			if w.DataSchema == recipe.SchemaURI {
 				text = w.Data
+			} else {
+				used.Foreign = true
 			}
 		}
 	}
@@ -249,6 +252,8 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 				fmt.Fprintf(a.out, "  %s is under way with %s\n", e.Name, e.Parameters)
 			}
 		}
+	} else if used != nil && used.Foreign {
+		fmt.Fprintf(a.out, "\nTakt carries nothing out: work master %s has no recipe of Takt, by its dataschema\n", used)
 	} else if used != nil {
 		fmt.Fprintf(a.out, "\nwould run the recipe of %s\n", used)
 	}

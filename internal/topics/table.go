@@ -39,7 +39,7 @@ func Table() []Row {
 		{Pattern: "{p}/{scope}/replies/{client}", Writes: []Party{Takt}, Reads: []Party{MES, Operator},
 			Content: "the same, for requesters that have rights below the topic prefix only"},
 		{Pattern: "{p}/{scope}/events", Writes: []Party{Takt}, Reads: readers,
-			Content: "a status event for each transition of a job order; the one of its end carries the response. Several are sent at once; the extension `sequence` says their order"},
+			Content: "a status event for each transition of a job order; the one of its end carries the response. Those of one job order come in order; the extension `sequence` counts them"},
 		{Pattern: "{p}/{scope}/state-index", Retained: true, Writes: []Party{Takt}, Reads: readers,
 			Content: "JSON: `seq`, `epoch`, and for each job order its state and `has_result`"},
 		{Pattern: "{p}/{scope}/order/{id}", Retained: true, Writes: []Party{Takt}, Reads: readers,

@@ -238,7 +238,7 @@ func TestLookingAtTheSystem(t *testing.T) {
 	if err := c.Do(t.Context(), c.B().Set().Key(broken).Value("{").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	s.run(failed, "check", broken, "cannot be read", "1 broken invariants")
+	s.run(failed, "check", broken, "cannot be read", "broken invariants: 1")
 	var v struct{ Key, Problem, Next string }
 	if err := json.Unmarshal([]byte(s.run(failed, "check --json")), &v); err != nil || v.Key != broken || v.Problem == "" || v.Next == "" {
 		t.Errorf("%+v, %v", v, err)
