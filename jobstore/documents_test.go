@@ -36,7 +36,7 @@ func (s *topicStore) large(scope isa95.Scope, n, size int) (ids []isa95.JobOrder
 // Of large documents some are read at once, whatever their number, over all scopes together. The others are read when they are asked for, again some.
 func TestRetainedDocumentsAreBounded(t *testing.T) {
 	const (
-		size = 900_000
+		size = 190_000
 		fit  = jobstore.RetainedBytes / size // the rest of a document is little
 	)
 	s := newTopicStore(t)

@@ -33,10 +33,11 @@ const RoleEvents = "events"
 
 // Limits of what one sender of events holds in memory, and of its calls.
 const (
-	eventWindow = 1024     // entries
-	eventBytes  = 16 << 20 // of all entries together, about
-	eventRead   = 256      // entries of one read, of each stream
-	eventDelete = 256      // entries of one deletion
+	eventWindow = 1024    // entries
+	eventBytes  = 2 << 20 // of all entries together, about
+	eventRead   = 256     // entries of one read, of each stream
+	eventFirst  = 8       // the same of the first read, which does not know how large they are
+	eventDelete = 256     // entries of one deletion
 	eventLinger = 5 * time.Millisecond
 	eventBlock  = time.Second      // a read waits so long for entries
 	eventGrace  = 10 * time.Second // a stop waits so long for the events under way
@@ -223,7 +224,9 @@ func (t *eventTerm) room() (count int, head bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	count = min(eventRead, eventWindow-t.held)
-	if t.bytes > 0 || t.size > 0 {
+	if t.read == 0 {
+		count = eventFirst
+	} else {
 		each := max(t.size/max(t.read, 1), 1)
 		count = min(count, max(1, (eventBytes-t.bytes)/each))
 	}
@@ -348,20 +351,20 @@ func (t *eventTerm) lane(ctx, work context.Context, order string) {
 
 // handle tries to send one event. False: it is to be tried again.
 func (t *eventTerm) handle(ctx, work context.Context, e *outboxEvent) bool {
+	select { // before it is decoded, which takes its bytes again
+	case t.slot <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
 	event, err := e.decode()
 	if err == nil {
-		select {
-		case t.slot <- struct{}{}:
-		case <-ctx.Done():
-			return false
-		}
 		if ctx.Err() == nil && t.lease.Valid() { // a process that slept past its lease sends nothing
 			err = t.send(work, isa95.Scope(e.fields["scope"]), event)
 		} else {
 			err = ErrLeaseLost
 		}
-		<-t.slot
 	}
+	<-t.slot
 	switch {
 	case err == nil:
 		t.mu.Lock()

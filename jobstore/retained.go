@@ -83,7 +83,7 @@ func ResultRevisions(payload []byte, scope isa95.Scope) ([]string, error) {
 }
 
 // RetainedBytes bounds the documents of job orders that are read at once for their retained topics. A larger one is read alone.
-const RetainedBytes = 8 << 20
+const RetainedBytes = 2 << 20
 
 //go:embed documents.lua
 var documentsLua string

@@ -54,7 +54,7 @@ type session struct {
 // unacked is a delivery that was not acknowledged.
 type unacked struct {
 	settled  bool      // may be acknowledged
-	delivery *delivery // nil until it was dispatched
+	delivery *delivery // nil until it was dispatched, and when it is settled
 }
 
 type request struct {
@@ -234,7 +234,7 @@ func (s *session) arrived(id uint16) {
 func (s *session) dispatched(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.unacked[d.id]; u != nil {
+	if u := s.unacked[d.id]; u != nil && !u.settled {
 		u.delivery = d
 	}
 }
@@ -270,7 +270,7 @@ func (s *session) settle(id uint16) bool {
 		return false
 	}
 	if !u.settled {
-		u.settled = true
+		u.settled, u.delivery = true, nil // its bytes are given back: it may wait for others for long
 		s.done++
 	}
 	if s.order[0] == id && !s.due {

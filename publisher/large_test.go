@@ -28,7 +28,7 @@ func (p *plant) large(name string, n, size int) {
 	}
 }
 
-// Documents that are together larger than what is read at once are read and published in parts: 18 of 600 kB in two, at the start and in one batch. One
+// Documents that are together larger than what is read at once are read and published in parts: 18 of 600 kB, at the start and in one batch. One
 // that cannot be read is a dead letter in whichever part it comes; the state index names it.
 func TestLargeOrdersArePublishedInParts(t *testing.T) {
 	const (

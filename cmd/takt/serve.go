@@ -57,6 +57,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	defer release()
 	a.log.Info("serving", "instance", instance, "roles", c.Roles, "prefix", a.Prefix, "topic_prefix", a.TopicPrefix)
 	defer a.log.Info("stopped", "instance", instance)
+	go c.collectEarly(ctx)
 	ready := func() { a.log.Info("ready: commands are taken", "instance", instance) }
 	return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
 }
@@ -124,7 +125,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 const intakeKeepAlive = 5 * time.Second
 
 // comparedBytes bounds what the connection that publishes holds of retained topics while the publisher compares them with the store.
-const comparedBytes = 16 << 20
+const comparedBytes = 8 << 20
 
 // openWhenUp waits for a Redis that is away, for a process may start before it; what will never work fails at once.
 func openWhenUp(ctx context.Context, o jobstore.Options, log *slog.Logger) (*jobstore.Store, error) {

@@ -8,9 +8,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/test/rig"
@@ -105,4 +109,82 @@ func TestRestartWithLargeOrders(t *testing.T) {
 		}
 	}
 	restart("the broker has nothing", orders)
+}
+
+// Redis hangs, and one MES sends 600 commands of 0.9 MB. The process holds what it is allowed to, the broker keeps the rest. When Redis goes on, each command is
+// answered: some as long as there is room in the scope, the others with the reason.
+func TestLargeCommandsWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	const (
+		commands = 600
+		size     = 900_000
+		most     = 150 << 20
+	)
+	w := rig.New(t, rig.Options{NoStation: true, Plain: true})
+	p := w.Serve("a")
+	w.QuietMES()
+	ctx := rig.Context(t)
+	var mu sync.Mutex
+	answers := map[string]string{} // by command
+	conn := connect(t, w, mqtt.Options{ClientID: "large"}, mqtt.Subscription{Filter: "mes/large", QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
+		defer in.Ack()
+		reply, err := mqtt.Decode(in.Message)
+		var result isa95.MethodResult
+		if err == nil && len(reply.Data) > 0 {
+			err = json.Unmarshal(reply.Data, &result)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answers[reply.CausationID] = fmt.Sprintf("%d%s %s", result.ReturnStatus, reply.ErrorKind, reply.ErrorMessage)
+	}})
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(w.Redis.Server.PID(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	t.Cleanup(func() { signal(syscall.SIGCONT) })
+	for i := range commands {
+		body := fmt.Sprintf(`{"JobOrder":{"JobOrderID":"LARGE-%03d","JobOrderParameters":[{"ID":"program","Value":"%s"}]}}`, i, strings.Repeat("x", size))
+		e := cloudevent.New(isa95.Store.TypeID(), "urn:mes", string(rig.Scope), time.Now()).WithData([]byte(body), "")
+		e.ID, e.Delivery.ResponseTopic = fmt.Sprintf("large-%03d", i), "mes/large"
+		if err := conn.Publish(ctx, mqtt.Encode(fmt.Sprintf("%s/%s/commands", w.TopicPrefix, rig.Scope), e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	some := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(answers)
+	}
+	w.Until("the first commands are answered while Redis hangs", func() bool { return some() > 0 })
+	t.Logf("while Redis hangs: %d MB, %d answers", largest(t, p)>>20, some())
+	signal(syscall.SIGCONT)
+	w.Until("each command is answered", func() bool { return some() == commands })
+	had := largest(t, p)
+	count := map[string]int{}
+	for id, answer := range answers {
+		switch {
+		case strings.HasPrefix(answer, "1 "):
+			count["stored"]++
+		case strings.Contains(answer, string(cloudevent.KindServiceUnavailable)):
+			count["while Redis hung"]++
+		case strings.HasPrefix(answer, "16 ") && strings.Contains(answer, "--scope-bytes"):
+			count["over the limit of the scope"]++
+		default:
+			t.Errorf("%s is answered %s", id, answer)
+		}
+	}
+	t.Logf("%d MB, %v", had>>20, count)
+	if had > most {
+		t.Errorf("the process has had %d MB, want at most %d", had>>20, most>>20)
+	}
+	stored, err := w.Redis.Client.Do(ctx, w.Redis.Client.B().Get().Key(w.Keys.JobBytes(string(rig.Scope))).Build()).AsInt64()
+	if limit := int64(256 << 20); err != nil || stored > limit || count["over the limit of the scope"] > 0 && stored < limit-2*size {
+		t.Errorf("%d bytes are stored, the limit is %d; %v", stored, limit, err)
+	}
 }
