@@ -160,7 +160,7 @@ func TestProgressCatchesUp(t *testing.T) {
 	p.set("MES away")
 	p.count("results 12")
 	p.count("results 40")
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
 		text := out.String()
 		p.mu.Unlock()
