@@ -33,7 +33,7 @@ func TestFault27Mix(t *testing.T) {
 			w.verify()
 			late := w.gauge(w.serves["a"])
 			t.Logf("an instance had %v, and has %v", early, late)
-			if late.goroutines > 2*early.goroutines+20 || late.files > early.files+10 || late.memory > 2*early.memory+64<<20 {
+			if late.above(early) {
 				t.Errorf("I7: an instance had %v, and has %v", early, late)
 			}
 		},
