@@ -17,7 +17,7 @@ import (
 // deciders decide what is kept aside, each kind in its way.
 type deciders struct {
 	mu      sync.Mutex
-	decided []string
+	decided map[string]bool // what is decided too late is decided again
 	tries   map[string]int
 	by      map[string]func(ctx context.Context, try int) error
 }
@@ -34,7 +34,10 @@ func (d *deciders) DecideAside(ctx context.Context, m jobstore.Aside) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.decided = append(d.decided, m.Queue+" "+m.Kind+" "+string(m.Message))
+	if d.decided == nil {
+		d.decided = make(map[string]bool)
+	}
+	d.decided[m.Queue+" "+m.Kind+" "+string(m.Message)] = true
 	return nil
 }
 
@@ -75,7 +78,7 @@ func (s *shop) keep(queue, kind, message string) error {
 // What is kept aside is decided, and leaves nothing behind. A message that fails, one that never comes to an end and one that panics become dead letters, and hold up
 // no other; what is undecided for a reason of others is tried until it is.
 func TestKeptAside(t *testing.T) {
-	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 20 * time.Millisecond})
+	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 200 * time.Millisecond})
 	for i := range 50 {
 		if err := s.keep(jobstore.AsideCommands, "command", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
