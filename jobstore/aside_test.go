@@ -78,6 +78,7 @@ func (s *shop) keep(queue, kind, message string) error {
 // What is kept aside is decided, and leaves nothing behind. A message that fails, one that never comes to an end and one that panics become dead letters, and hold up
 // no other; what is undecided for a reason of others is tried until it is.
 func TestKeptAside(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 200 * time.Millisecond})
 	for i := range 50 {
 		if err := s.keep(jobstore.AsideCommands, "command", fmt.Sprint(i)); err != nil {
@@ -121,6 +122,7 @@ func TestKeptAside(t *testing.T) {
 
 // What is kept aside is bounded in bytes, each queue for itself; there is room again when half of it is decided, or an operator deletes the stream.
 func TestKeptAsideIsBounded(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	large := strings.Repeat("x", 8<<20)
 	for range 8 {

@@ -110,6 +110,7 @@ func TestEpochAfterFailover(t *testing.T) {
 
 // RunWorker looks from time to time, as long as it runs.
 func TestWorkerWatchesForLosses(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	s.do("SET", s.keys.PubEpoch(), "before")
 	ctx, stop := context.WithCancel(t.Context())

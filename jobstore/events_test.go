@@ -107,6 +107,7 @@ func (s *shop) sending(slots int, ready func(context.Context) error, send func(c
 // The events of an order leave one after the other, in the order of its changes, whichever of two instances made them and whatever the
 // broker does; those of different orders leave side by side.
 func TestEventsOfAnOrderLeaveInOrder(t *testing.T) {
+	t.Parallel()
 	const orders = 300
 	srv := testenv.Redis(t)
 	one := openShop(t, srv, jobstore.Options{})

@@ -159,6 +159,7 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 
 // The dead letters are bounded by number and by bytes; the latest is always kept.
 func TestDeadLettersAreBounded(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, testenv.Redis(t), jobstore.Options{})
 	broken := &jobstore.DocumentError{Key: "k", Err: errors.New("cut")}
 	for i := range 260 {
@@ -188,6 +189,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 // A command that Redis answers with the same unknown error while others are handled leaves the outbox for the dead letters, and does not
 // spin.
 func TestPoisonInTheOutbox(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, testenv.Redis(t), jobstore.Options{Patience: 100 * time.Millisecond})
 	x := s.run("m42", "JO-1")
 	odd := s.odd("ODD trouble")

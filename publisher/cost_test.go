@@ -71,6 +71,7 @@ func TestBatchIsThreeRoundTrips(t *testing.T) {
 
 // At most four state indexes a second of more than 256 KiB leave, however fast a scope changes.
 func TestLargeIndexesRest(t *testing.T) {
+	t.Parallel()
 	p := newPlant(t)
 	const orders = 2000
 	for n := range orders {
