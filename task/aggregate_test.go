@@ -342,6 +342,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 }
 
 func TestAggregateOnACluster(t *testing.T) {
+	t.Parallel()
 	e := newEnvOn(t, testenv.RedisCluster(t))
 	typ := noteType("note:Cluster", task.Aggregate[note]{MaxDelay: 50 * time.Millisecond})
 	ch := make(chan string, 10)

@@ -130,6 +130,7 @@ func TestCallJSON(t *testing.T) {
 
 // The lock is renewed while the call goes on, and a lost one ends it (L2).
 func TestCallKeepsItsLock(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	const ttl = 5 * time.Second // renewed each third; a busy machine must not be late for it
 	kind := task.Define[double, int]("test:Long", task.Locks(func(double) []lock.Spec {

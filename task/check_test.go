@@ -329,6 +329,7 @@ func TestCheckCancelled(t *testing.T) {
 }
 
 func TestCheckOnCluster(t *testing.T) {
+	t.Parallel()
 	e := newEnvOn(t, testenv.RedisCluster(t))
 	_, release := stocked(e)
 	e.do("SET", e.prefix+":tasks:junk", "1")

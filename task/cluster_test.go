@@ -194,6 +194,7 @@ var onCluster = map[string]func(t *testing.T, e *env){
 
 // plus-24, W17: all of it on a cluster of three nodes, with nothing left that does not agree.
 func TestOnACluster_W17(t *testing.T) {
+	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	for name, f := range onCluster {
 		t.Run(name, func(t *testing.T) {
@@ -247,6 +248,7 @@ func locked(t *testing.T, e *env, c *task.Client) {
 
 // W17: locks under the names of the Class details page are in slots of their own, which are not those of the tasks; they are taken one by one.
 func TestLocksInOtherSlots_W17(t *testing.T) {
+	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	e := newEnvOn(t, srv)
 	c, err := task.New(srv.Client, task.Options{Prefix: e.prefix})
@@ -266,6 +268,7 @@ func TestLocksInOtherSlots_W17(t *testing.T) {
 
 // W17: prefixes without a hash tag are refused before anything is written, at whichever door they come in.
 func TestUntaggedOnACluster_W17(t *testing.T) {
+	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	for name, c := range map[string]struct {
 		o    task.Options

@@ -80,6 +80,7 @@ func passes(d time.Duration) { <-time.After(d) }
 // T12, plus-9: a worker that fetches ahead for quick handlers and then meets a slow one: what it fetched and has not begun goes to another that has a slot, what it runs is
 // its own for many leases, and each task runs once.
 func TestNothingRunsTwice_T12(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	s := newSlowInTheMiddle()
 	e.start(task.WorkerOptions{ID: "first", Lease: shortLease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
@@ -152,6 +153,7 @@ func TestStaleWorkerChangesNothing_T13(t *testing.T) {
 // W5, plus-10: a task that kills its process, as often as it is begun, is dead after five deaths, with that as the reason; it is not begun again, and others are not dead
 // with it.
 func TestDeliveryLimit_W5(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()

@@ -235,6 +235,7 @@ func TestListOfManyPages(t *testing.T) {
 }
 
 func TestInspectOnOtherServers(t *testing.T) {
+	t.Parallel()
 	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnvOn(t, srv(t))

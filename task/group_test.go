@@ -347,6 +347,7 @@ func TestGroupOfAPythonPeer(t *testing.T) {
 
 // plus-24, W17: groups on a cluster, all keys of a group in the slot of the tag.
 func TestGroupOnACluster(t *testing.T) {
+	t.Parallel()
 	e := newEnvOn(t, testenv.RedisCluster(t))
 	f := newFamily(e)
 	f.start(nil)

@@ -521,6 +521,7 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 
 // All of it on a cluster, with a tagged prefix (W17), and on what demo and dev fall back on.
 func TestBlockedElsewhere(t *testing.T) {
+	t.Parallel()
 	t.Run("cluster", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.RedisCluster(t))) })
 	t.Run("miniredis", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.Miniredis(t))) })
 }

@@ -21,6 +21,7 @@ func quick[T any](typ *task.Type[T, task.None], ran *atomic.Int64) task.Handler 
 
 // All cancel marks count, those that are there when the worker begins and those that come later, however many there are.
 func TestEveryCancelMarkCounts(t *testing.T) {
+	t.Parallel()
 	const many = 12_000
 	e := newEnv(t)
 	typ := task.Define[double, task.None]("marks:Many")

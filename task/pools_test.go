@@ -92,6 +92,7 @@ func (e *env) pools() (all []string) {
 
 // Tasks of a pool run on workers with slots for it and nowhere else, by whichever way they come; so on a cluster (W17), and on what demo and dev fall back on.
 func TestPool(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) { testPool(t, newEnv(t)) })
 	t.Run("cluster", func(t *testing.T) { testPool(t, newEnvOn(t, testenv.RedisCluster(t))) })
 	t.Run("miniredis", func(t *testing.T) { testPool(t, newEnvOn(t, testenv.Miniredis(t))) })

@@ -44,6 +44,7 @@ func submissions(e *env, c *task.Client) map[string]func() error {
 
 // Every submission waits for the replica, says so when that does not answer, and may then be repeated: nothing of it is there twice, and the repetition waits, too.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	replica := testenv.StartReplica(t, e.srv.Addr)
 	const within = 100 * time.Millisecond
