@@ -141,6 +141,34 @@ func TestSlowRedisMovesNoTime(t *testing.T) {
 	eventually(t, "time goes on", func() bool { return len(s.due(true)) == 1 })
 }
 
+// A Redis that hangs puts no time ahead: neither dates, by which commands expire, nor installation time, by which recipes wait.
+func TestHungRedisPutsNoTimeAhead(t *testing.T) {
+	srv := testenv.Redis(t)
+	s := openShop(t, srv, jobstore.Options{})
+	s.due(true)
+	srv.Pause(t)
+	hung, looked := time.Now(), make(chan error, 1)
+	go func() {
+		_, err := s.Due(t.Context(), 10, time.Minute, true)
+		looked <- err
+	}()
+	testenv.Eventually(t, "it hangs for long", func() bool { return time.Since(hung) > 1500*time.Millisecond })
+	srv.Continue(t)
+	if err := <-looked; err != nil {
+		t.Fatal(err)
+	}
+	date, installation := s.Now().UnixMilli(), s.InstallationTime().UnixMilli()
+	const drift = 50 // ms between the monotonic and the wall clock of this machine
+	offset, _, _ := s.ledger()
+	now := s.serverTime()
+	if ahead := date - now; ahead > drift {
+		t.Errorf("dates are %d ms ahead", ahead)
+	}
+	if ahead := installation + offset - now; ahead > drift {
+		t.Errorf("installation time is %d ms ahead", ahead)
+	}
+}
+
 // What an earlier version wrote is by the server's clock: with no ledger installation time is that.
 func TestWithoutLedgerItIsTheServersClock(t *testing.T) {
 	s := newShop(t)

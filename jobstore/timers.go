@@ -87,7 +87,7 @@ func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, counts,
 	}
 	received := time.Now()
 	s.wall.Learn(time.UnixMilli(ms[0]), sent, received)
-	s.installation.Learn(t.installation, resumed, sent, received)
+	s.installation.Learn(t.installation, resumed, received)
 	for i, id := range reply[len(ms):] {
 		t.due[i] = isa95.JobOrderID(id)
 	}

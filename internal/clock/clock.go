@@ -19,20 +19,34 @@ type Wall struct {
 	last  time.Time // the latest that Now returned
 }
 
-// Learn takes the server's time from a reply whose request was sent at sent and which came at received, by the own clock. It
-// is taken for the time in the middle between the two. A server that is ahead is followed at once, one that is behind by
-// running at half speed until it has caught up: Now does not step back.
+// Learn takes the server's time from a reply whose request was sent at sent and which came at received, by the own clock. The
+// reply was made between the two, so at received the server's time is in [server, server + round trip]: what was known stays
+// while it lies in there, and else moves to the nearer end. A server that is ahead is followed at once, one that is behind by
+// running at half speed until it has caught up: Now does not step back. The first reply counts as made at received, since a
+// server that is ahead of that shows at the next one.
 func (w *Wall) Learn(server, sent, received time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	own := middle(sent, received)
-	if w.known {
-		run := max(own.Sub(w.own), 0)
-		if slow := w.at.Add(run / 2); server.Before(slow) {
-			server = slow
-		}
+	if !w.known {
+		w.at, w.own, w.known = server, received, true
+		return
 	}
-	w.at, w.own, w.known = server, own, true
+	own := received
+	if own.Before(w.own) { // replies may be learned in another order than they came
+		own = w.own
+	}
+	run := own.Sub(w.own)
+	now, least := w.at.Add(run), server.Add(own.Sub(received))
+	most := least.Add(max(received.Sub(sent), 0))
+	switch slow := w.at.Add(run / 2); {
+	case now.Before(least):
+		now = least
+	case now.After(most) && most.Before(slow):
+		now = slow
+	case now.After(most):
+		now = most
+	}
+	w.at, w.own = now, own
 }
 
 // Now is the server's time at own, the caller's time.Now(). It never returns less than before.
@@ -68,12 +82,13 @@ const Lead = 2 * time.Second
 // have its times, so they are followed.
 const replaced = 10 * time.Second
 
-// Learn takes installation time from a reply, as Wall.Learn does. resumed is since when, in installation time, answers can be
-// taken without a break; zero: there was no break yet.
-func (c *Installation) Learn(installation, resumed, sent, received time.Time) {
+// Learn takes installation time from a reply that came at received, by the own clock. However long the reply took, it counts as
+// made at received: time that may not have passed would let dwell times and time-outs end early. resumed is since when, in
+// installation time, answers can be taken without a break; zero: there was no break yet.
+func (c *Installation) Learn(installation, resumed, received time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.own, c.resumed, c.known = installation, middle(sent, received), resumed, true
+	c.at, c.own, c.resumed, c.known = installation, received, resumed, true
 	if c.last.Sub(installation) > replaced {
 		c.last = time.Time{}
 	}
@@ -104,6 +119,3 @@ func (c *Installation) Age(own time.Time) (age time.Duration, known bool) {
 	defer c.mu.Unlock()
 	return own.Sub(c.own), c.known
 }
-
-// middle is the time between two readings of the own clock.
-func middle(sent, received time.Time) time.Time { return sent.Add(max(received.Sub(sent), 0) / 2) }

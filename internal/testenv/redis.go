@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,6 +95,13 @@ func (r *RedisServer) Kill(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// Pause stops the process of the server without ending it, until Continue. Connections stay open, and what is sent meanwhile is carried out
+// afterwards.
+func (r *RedisServer) Pause(t testing.TB) { signal(t, r.Server, syscall.SIGSTOP) }
+
+// Continue undoes Pause.
+func (r *RedisServer) Continue(t testing.TB) { signal(t, r.Server, syscall.SIGCONT) }
 
 // Settle lets no write in any more, until CLIENT UNPAUSE, and waits until all that was answered is in the append-only file.
 func (r *RedisServer) Settle(t testing.TB) {
