@@ -14,6 +14,7 @@ import (
 func TestScriptsRefuse(t *testing.T) {
 	srv := testenv.Redis(t)
 	const entry = "5-1"
+	const never = "99999999999999" // too late
 	type state struct {
 		*env
 		heart, holder, dead string
@@ -29,7 +30,7 @@ func TestScriptsRefuse(t *testing.T) {
 		"dead":     {deadScript, func(s state) []string { return []string{s.heart, s.stream, s.dead} }, []string{"token", "g", "me", entry, "why", "poison"}},
 		"giveback": {giveBackScript, func(s state) []string { return []string{s.heart, s.stream} }, []string{"token", "g", "me", "me" + backMark, entry, "0"}},
 		"leave":    {leaveScript, func(s state) []string { return []string{s.stream} }, []string{"g", "me"}},
-		"acquire":  {acquireScript, func(s state) []string { return []string{s.heart} }, []string{"new", "60000", "0", takeoverMark, ""}},
+		"acquire":  {acquireScript, func(s state) []string { return []string{s.heart} }, []string{"new", "60000", "0", takeoverMark, "", never}},
 		"renew":    {renewScript, func(s state) []string { return []string{s.heart} }, []string{"token", "60000"}},
 		"release":  {releaseScript, func(s state) []string { return []string{s.heart} }, []string{"token"}},
 	}

@@ -117,35 +117,60 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // acquire takes a new token after the one before and says until when it is certainly ours. nil = ctx ended first.
+//
+// Redis may execute a try after the worker gave up waiting for its answer. All tries have the same token, so that such a try is not taken
+// for another process, and each is valid only while the worker waits for it: until a time by the server's clock, which the first try asks for.
 func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch, time.Time) {
 	var b backoff
 	force := "0"
 	if first {
 		force = "1"
 	}
-	for {
-		e := &epoch{key: w.key(), token: uuid.NewString()}
+	e := &epoch{key: w.key(), token: uuid.NewString()}
+	patience := max(w.ttl, time.Second)
+	for late := int64(0); ; {
 		begun := time.Now()
-		call, cancel := context.WithTimeout(ctx, max(w.ttl, time.Second))
-		reply, err := acquireScript.Run(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl), force, takeoverMark, before).AsStrSlice()
+		call, cancel := context.WithTimeout(ctx, patience)
+		answer, now, err := acquired(acquireScript.Run(call, w.rdb, []string{w.key()},
+			e.token, milliseconds(w.ttl), force, takeoverMark, before, strconv.FormatInt(late, 10)))
 		cancel()
 		switch {
-		case err == nil && len(reply) == 1:
+		case answer == "ok":
 			e.ctx, e.end = context.WithCancelCause(context.WithoutCancel(ctx))
 			w.set(e)
 			return e, begun.Add(w.ttl)
 		case ctx.Err() != nil:
 			w.release(ctx, e) // the answer may have been lost, and the heartbeat be there
 			return nil, time.Time{}
-		case err == nil:
+		case answer == "late":
+			late = now + patience.Milliseconds()
+			continue
+		case answer == "taken":
 			w.log.Error("stream: another process runs under this worker id, waiting until it ends; give every process its own id")
 		default:
 			w.log.Warn("stream: no heartbeat yet", "error", err)
 		}
-		if !pause(b.next(), ctx) {
+		if !pause(min(b.next(), w.ttl/3), ctx) {
 			return nil, time.Time{}
 		}
 	}
+}
+
+// acquired reads a reply of worker_acquire.lua. now is the server's time in ms if the answer is "late".
+func acquired(r rueidis.RedisResult) (answer string, now int64, err error) {
+	reply, err := r.AsStrSlice()
+	if err != nil {
+		return "", 0, err
+	}
+	if len(reply) == 2 && reply[0] == "late" {
+		if now, err = strconv.ParseInt(reply[1], 10, 64); err != nil {
+			return "", 0, fmt.Errorf("stream: worker_acquire.lua replied %q: %w", reply, err)
+		}
+	}
+	if len(reply) == 0 {
+		return "", 0, errors.New("stream: worker_acquire.lua replied nothing")
+	}
+	return reply[0], now, nil
 }
 
 // keep renews the token until it is lost or ctx ends. Without an answer it is given up when it may have expired, by this

@@ -96,7 +96,7 @@ func (r *RedisServer) Kill(t testing.TB) {
 	}
 }
 
-// Pause stops the process of the server without ending it, until Continue. Connections stay open, and what is sent meanwhile is carried out
+// Pause stops the process of the server without ending it, until Continue. Connections stay open, and what is sent meanwhile is executed
 // afterwards.
 func (r *RedisServer) Pause(t testing.TB) { signal(t, r.Server, syscall.SIGSTOP) }
 
