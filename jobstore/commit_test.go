@@ -407,6 +407,52 @@ func TestExecution(t *testing.T) {
 	within(t, "early events", s.number("PTTL", s.keys.SfcMailbox("m42", pullType)), 25*time.Hour)
 }
 
+// Whichever right Takt's user loses in the life of an order: each commit is applied, or waits for the right and leaves all as it was.
+func TestAnyRightWithdrawn(t *testing.T) {
+	srv := testenv.Redis(t)
+	allow := func(rights string) {
+		t.Helper()
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary(strings.Fields("ACL SETUSER writer on >secret ~* &* +@all "+rights)...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow("")
+	s := openShop(t, srv, jobstore.Options{Username: "writer", Password: "secret"})
+	var lacking string
+	refused := map[string]int{}
+	s.tries = func(commit func() error) error {
+		before := s.dumps()
+		allow("-" + lacking)
+		err := commit()
+		allow("")
+		if err == nil {
+			return nil
+		}
+		refused[lacking]++
+		if !jobstore.Waits(err) {
+			t.Errorf("without %s: %v, want an error that waits", lacking, err)
+		}
+		if diff := cmp.Diff(before, s.dumps()); diff != "" {
+			t.Errorf("without %s, half a commit:\n%s", lacking, diff)
+		}
+		return commit()
+	}
+	writes := strings.Fields("set del pexpire zadd zrem sadd srem hset incrby xadd")
+	for _, lacking = range append(strings.Fields("mget exists xread sinter type zcard sismember hget"), writes...) {
+		for range 2 { // the id is used again
+			id := isa95.JobOrderID("JO-" + lacking)
+			s.run("m42", id)
+			s.finish("m42", id)
+			s.move("m42", id, 0, isa95.State{Top: isa95.EndState})
+		}
+	}
+	for _, lacking = range writes {
+		if refused[lacking] == 0 {
+			t.Errorf("no commit was refused without %s", lacking)
+		}
+	}
+}
+
 // Documents that cannot be read are named, and nothing is written over them (D1).
 func TestUnreadableD1(t *testing.T) {
 	s := newShop(t)

@@ -33,6 +33,8 @@ type shop struct {
 	t    testing.TB
 	srv  *testenv.RedisServer
 	keys keys.Keys
+
+	tries func(commit func() error) error // runs each commit
 }
 
 // openShop opens a store on srv; o.URL "" is srv, o.Prefix "" a new one.
@@ -50,7 +52,7 @@ func openShop(t testing.TB, srv *testenv.RedisServer, o jobstore.Options) *shop 
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return &shop{Store: s, t: t, srv: srv, keys: keys.New(o.Prefix)}
+	return &shop{Store: s, t: t, srv: srv, keys: keys.New(o.Prefix), tries: func(commit func() error) error { return commit() }}
 }
 
 var shops atomic.Int64
@@ -126,7 +128,7 @@ func (s *shop) commit(snap *jobstore.Snapshot, c jobstore.Change) {
 	if c.Now.IsZero() {
 		c.Now = s.Now()
 	}
-	if err := s.Commit(s.t.Context(), snap, c); err != nil {
+	if err := s.tries(func() error { return s.Commit(s.t.Context(), snap, c) }); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -17,9 +17,9 @@ local n = tonumber(ARGV[at])
 local timers = at + 2 + n + 3 * ARGV[at + 1 + n]
 local no
 if ARGV[timers] == '0' and ARGV[timers + 1] == '0' and ARGV[timers + 2] == '0' and ARGV[15] == '' then -- history and activities, or the end: nearly all are
-  no = denied(active and {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'SADD', 'XADD', 'HSETNX', 'HSET', 'SISMEMBER'}
+  no = lacks(active and {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'SADD', 'XADD', 'HSETNX', 'HSET', 'SISMEMBER'}
     or {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'ZREM', 'ZADD', 'PEXPIREAT', 'HINCRBY', 'PUBLISH', 'HGETALL', 'EXISTS', 'LINDEX'})
-else no = denied() end
+else no = lacks() end
 if no then return no end
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end
 local id, x, queue = ARGV[5], ARGV[6], ARGV[7]

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -317,7 +318,13 @@ func (c *Commit) arguments() []string {
 			types = append(types, k.at, k.before)
 		}
 	}
-	args := make([]string, 0, 7+len(docs)+len(streams)+len(sets)+len(types)+len(c.checks)+8*len(c.writes))
+	var rights []string
+	for _, w := range c.writes {
+		if !slices.Contains(rights, w.command) {
+			rights = append(rights, w.command)
+		}
+	}
+	args := make([]string, 0, 8+len(docs)+len(streams)+len(sets)+len(types)+len(c.checks)+len(rights)+8*len(c.writes))
 	list := func(entries int, words []string) {
 		args = append(args, strconv.Itoa(entries))
 		args = append(args, words...)
@@ -331,6 +338,7 @@ func (c *Commit) arguments() []string {
 	}
 	list(len(types)/2, types)
 	list(c.nCheck, c.checks)
+	list(len(rights), rights)
 	list(len(c.writes), nil)
 	for _, w := range c.writes {
 		args = append(args, w.command, w.key.at, strconv.Itoa(len(w.args)))

@@ -10,11 +10,12 @@
 --              card    ZCARD < wanted; name unused
 --              member  SISMEMBER name = wanted ("1" or "0")
 --              field   HGET name = wanted: "-" absent, else "=" followed by the value
+--   rights   command: each of those of the writes once
 --   writes   command, key, number of arguments, arguments
 -- and then "1" if the type of the key of the first write is in none of the lists: the write itself finds it out.
 -- Reply    {"ok", id of each XADD ...} | {"conflict", key} | {"type", key, wanted type, found type}
--- Redis does not roll back what a failing script wrote, so everything that can fail is checked before the second write, the
--- types of many keys by one command where there is one (ADR 0027).
+-- Redis does not roll back what a failing script wrote, so everything that can fail is checked before the second write: the
+-- types of many keys by one command where there is one (ADR 0027), and this user's right to each command.
 local at = 0
 local function argument()
   at = at + 1
@@ -121,6 +122,11 @@ for _ = 1, tonumber(argument()) do
     holds = (value and '=' .. value or '-') == wanted
   end
   if not holds then return {'conflict', k} end
+end
+
+for _ = 1, tonumber(argument()) do
+  local no = denied(argument(), KEYS[1])
+  if no then return no end
 end
 
 -- Nothing above this line writes, and nothing below can fail but the first write.

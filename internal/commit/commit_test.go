@@ -541,3 +541,68 @@ func TestMissingRightIsNoType(t *testing.T) {
 		}
 	}
 }
+
+// Whichever command the user may not run, or key he may not write: the commit says so, writes nothing, and is applied once the right is back.
+func TestAnyRightWithdrawn(t *testing.T) {
+	env := testenv.Redis(t)
+	writes := map[string]func(c *commit.Commit, k string){
+		"set": func(c *commit.Commit, k string) { c.Set(k, []byte("a"), time.Hour) }, "del": func(c *commit.Commit, k string) { c.Del(k) },
+		"pexpire": func(c *commit.Commit, k string) { c.Expire(k, time.Hour) },
+		"zadd":    func(c *commit.Commit, k string) { c.ZAdd(k, 1, "a") }, "zrem": func(c *commit.Commit, k string) { c.ZRem(k, "b") },
+		"sadd": func(c *commit.Commit, k string) { c.SAdd(k, "a") }, "srem": func(c *commit.Commit, k string) { c.SRem(k, "b") },
+		"hset": func(c *commit.Commit, k string) { c.HSet(k, "a", nil) }, "hdel": func(c *commit.Commit, k string) { c.HDel(k, "b") },
+		"incr": func(c *commit.Commit, k string) { c.Incr(k) }, "incrby": func(c *commit.Commit, k string) { c.IncrBy(k, 5) },
+		"xadd": func(c *commit.Commit, k string) { c.XAdd(k, 100, "a", "b") }, "xack": func(c *commit.Commit, k string) { c.XAck(k, "g", "1-1") },
+		"xdel": func(c *commit.Commit, k string) { c.XDel(k, "1-1") },
+	}
+	allow := func(rights string) {
+		t.Helper()
+		if err := do(t, env.Client, "ACL SETUSER writer on >secret &* resetkeys "+rights).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow("~* +@all")
+	rdb := env.Connect(t, redis.Options{Username: "writer", Password: "secret", Prefix: env.Prefix(t)})
+	for lacking := range writes {
+		for _, what := range []string{"command", "key"} {
+			t.Run(what+" of "+lacking, func(t *testing.T) {
+				prefix := env.Prefix(t)
+				rights := "~* +@all -" + lacking
+				if what == "key" {
+					rights = "+@all %R~*"
+					for name := range writes {
+						if name != lacking {
+							rights += " ~" + prefix + ":" + name
+						}
+					}
+				}
+				for _, command := range []string{"XADD K:xdel 1-1 a b", "SADD K:srem b c", "HSET K:hdel b c d e", "ZADD K:zrem 1 b 2 c", "SET K:del a", "SET K:pexpire a"} {
+					if err := do(t, env.Client, strings.ReplaceAll(command, "K", prefix)).Error(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				allow(rights)
+				run := func() error {
+					c := commit.New()
+					for name, write := range writes {
+						write(c, prefix+":"+name)
+					}
+					_, err := c.Run(t.Context(), rdb)
+					return err
+				}
+				before := dump(t, env.Client, prefix)
+				if err := run(); !redis.Waits(err) || !redis.Denied(err) || what == "command" && !strings.Contains(err.Error(), "NOPERM this user may not run "+strings.ToUpper(lacking)) {
+					t.Errorf("%v, want that it is denied", err)
+				}
+				after := dump(t, env.Client, prefix)
+				if diff := cmp.Diff(before, after); diff != "" {
+					t.Errorf("something was written:\n%s", diff)
+				}
+				allow("~* +@all")
+				if err := run(); err != nil {
+					t.Errorf("the right is back: %v", err)
+				}
+			})
+		}
+	}
+}

@@ -4,12 +4,20 @@ package script
 import (
 	"context"
 	"crypto/sha1"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
+
+// Redis checks the user's rights at each command of a script, and keeps what was written before it refused one. So a script that writes more
+// than once calls denied for all of its writes before the first. The function stands before each script that names it.
+//
+//go:embed denied.lua
+var deniedLua string
 
 // Script is one embedded .lua file. It is safe for concurrent use.
 type Script struct {
@@ -20,8 +28,11 @@ type Script struct {
 }
 
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
-// KEYS, ARGV and reply.
+// KEYS, ARGV and reply. It may call what denied.lua defines.
 func New(name, src string) *Script {
+	if strings.Contains(src, "denied(") {
+		src = deniedLua + src
+	}
 	sum := sha1.Sum([]byte(src))
 	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
 }
@@ -29,7 +40,7 @@ func New(name, src string) *Script {
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
-// Source is the text given to New.
+// Source is the text that the server runs: that given to New, and denied.lua before it if it is used.
 func (s *Script) Source() string { return s.src }
 
 // ErrCrossSlot is a script whose keys fall on more than one slot of a cluster; it was not sent.
