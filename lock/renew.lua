@@ -40,9 +40,13 @@ function renew.conc(s)
   return true
 end
 
-local reply = {}
-for _, s in ipairs(locks(5)) do
+local all, reply = locks(5), {}
+for _, s in ipairs(all) do
   look(s)
+  local no = lacks(s)
+  if no then return no end
+end
+for _, s in ipairs(all) do
   reply[#reply + 1] = s.there and renew[s.kind](s) and 'ok' or 'gone'
 end
 return reply
