@@ -73,7 +73,8 @@ local function lacks(s, waits)
   end
   if no or not (waits or s.queued) then return no end
   return denied('ZADD', k) or denied('ZREM', k) or denied('ZCARD', k) or denied('ZRANK', k) or denied('ZSCORE', k) or denied('ZRANGE', k) or denied('ZRANGEBYSCORE', k) or denied('ZCOUNT', k)
-    or denied('EXISTS', k) or denied('DEL', k) or denied('PEXPIREAT', k) or denied('GET', k) or denied('PTTL', k) or denied('HGET', k) or denied('HMGET', k) or denied('HGETALL', k)
+    or denied('EXISTS', k) or denied('DEL', k) or denied('PEXPIREAT', k) or denied('GET', k) or denied('PTTL', k) or denied('HGET', k) or denied('HMGET', k)
+    or denied('HGETALL', k)
     or denied('HSET', k) or denied('PEXPIRE', k)
 end
 

@@ -10,6 +10,8 @@ if ARGV[1] == 'take' then
   if holder and holder ~= ARGV[2] then return {0, redis.call('PTTL', KEYS[1])} end
   local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
   local term = math.max(last, tonumber(ARGV[4])) + 1
+  local no = denied('SET', KEYS[2])
+  if no then return no end
   redis.call('SET', KEYS[2], string.format('%.0f', term))
   redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
   return {1, term}
@@ -19,6 +21,8 @@ if ARGV[1] == 'keep' then
   if redis.call('GET', KEYS[2]) ~= ARGV[4] then return {0, 0} end
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
 else
+  local no = denied('DEL', KEYS[1]) or denied('PUBLISH', ARGV[5])
+  if no then return no end
   redis.call('DEL', KEYS[1])
   redis.call('PUBLISH', ARGV[5], 'resigned')
 end

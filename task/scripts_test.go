@@ -200,3 +200,46 @@ func TestScriptSettleLooksAtTheGroup(t *testing.T) {
 		})
 	}
 }
+
+// Whichever right is missing, a script does all of its work or none: no task ends, or is submitted, by half.
+func TestScriptsWithoutEachRight(t *testing.T) {
+	trial := testenv.NewTrial
+	with := func(given ...string) []string { return slices.Concat(delivered, given) }
+	group := []string{"HSET k total 2 ttl 60000 policy fast failed 0 callback cb callback~queue 1 failure f failure~queue 1", "SET m 2", "SET n rec"}
+	inGroup := func(done string) testenv.Trial {
+		return trial(settleScript, with(group...), "a b c d e f g h b b k l m n o p q r s t u v w x",
+			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", "", "slot", done, "returned", "mark", "", "", ""})
+	}
+	testenv.EachRight(t, testenv.Redis(t), map[string]testenv.Trial{
+		"block": trial(blockScript, delivered, "a b c d e", []string{"token", "g", "1", entry, "1", "f", "1", entry, "id", "0", "m"}),
+		"park":  trial(parkScript, with("HSET d field x"), "a b c d e f", []string{"token", "g", "1", entry, "1", "f", "1", entry, "field", "", "0", "m"}),
+		"finish": trial(finishScript, with("HSET d id who"), "a b c d e f g h",
+			[]string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "1000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}),
+		"finish, no result": trial(finishScript, delivered, "a b c d e f g", []string{"token", "g", "n", "1", entry, "1", "f", "1", "0", "0", "0"}),
+		"settle":            trial(settleScript, with("HSET c id who", "SET i id"), "a b c d e f g h i b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", "letter"}),
+		"settle in a group": inGroup("1"),
+		"settle, fail fast": inGroup("0"),
+		"cancel":            trial(cancelScript, []string{"ZADD c 5 m", "HSET d id m", "HSET g id who"}, "b c c d e f g h", []string{"id", "", "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}),
+		"cancel, told":      trial(cancelScript, []string{"ZADD i 5 m"}, "b c i d e f g h", []string{"id", "", "m", "g", "1", "ctl", "1000", "f1", "f2", "1000", "r", "n"}),
+		"cancel, queued":    trial(cancelScript, []string{"XADD b 5-1 data m", "XGROUP CREATE b g 0"}, "b c c d e f g h", []string{"id", entry, "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "", "n"}),
+		"cancel a group":    trial(cancelGroupScript, []string{"HSET a total 1", "SET b 1"}, "a b c", []string{"mark", "ctl"}),
+		"gather":            trial(gatherScript, nil, "a b c d e", []string{"m", "col", "head", "tail", "q", "10", "1000", "0", "1000", "id", "1000", "name"}),
+		"gather the last":   trial(gatherScript, nil, "a b c d e", []string{"m", "col", "head", "tail", "q", "1", "1000", "0", "1000", "id", "1000", "name"}),
+		"collect":           trial(collectScript, []string{"ZADD a 5 col", "HSET b queue q n 1 head h tail t 1 m"}, "a b c", []string{"col", "q"}),
+		"fire":              trial(fireScript, []string{"SET a token", "SET b 1"}, "a b c d e", []string{"token", "1", "name", "", "new", "", "1000", "", "id", "m"}),
+		"skip":              trial(fireScript, []string{"SET a token", "SET b 1", "SET e other", "XADD d 5-1 data m"}, "a b c d e", []string{"token", "1", "name", "", "new", "out", "1000", entry, "id", "m"}),
+		"lead, take":        trial(leadScript, nil, "a b", []string{"take", "token", "1000", "3", "ch"}),
+		"lead, give":        trial(leadScript, []string{"SET a token"}, "a b", []string{"give", "token", "", "3", "ch"}),
+		"promote":           trial(promoteScript, []string{"ZADD a 5 m 6 none", "HSET d id m"}, "a b c d e", []string{"1", "m", "id", "", "0", "none", "x", "letter"}),
+		"register":          trial(registerScript, nil, "a b", []string{"w", "record", "1000", "small"}),
+		"requeue":           trial(requeueScript, []string{"HSET a id letter", "ZADD b 5 id", "HSET f entry 1-1"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "1000", "1000", "0"}),
+		"resume":            trial(resumeScript, []string{"HSET a paused x", "ZADD b 1 m"}, "a b c", []string{"paused", "10"}),
+		"run now":           trial(runNowScript, []string{"ZADD a 99999999999 m"}, "a", []string{"m"}),
+		"spawn":             trial(spawnScript, nil, "a b c d e f g", []string{"2", "1000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m", "1", "+5", "m2"}),
+		"submit":            trial(submitScript, nil, "a b c d", []string{"m", "id", "", "1000", "1000", "q", "name"}),
+		"submit for later":  trial(submitScript, nil, "a b c d", []string{"m", "id", "+5", "1000", "1000", "q", "name"}),
+		"unbury":            trial(unburyScript, []string{"HSET a id letter", "ZADD b 5 id"}, "a b", []string{"id", ""}),
+		"wake":              trial(wakeScript, []string{"ZADD a 99999999999 m", "HSET b id m"}, "a b", []string{"id"}),
+		"swap":              trial(swapScript, nil, "a", []string{"f", "", "new", "ch"}),
+	})
+}

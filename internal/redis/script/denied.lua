@@ -5,5 +5,5 @@
 local allows = redis.acl_check_cmd
 local function denied(command, ...)
   if not allows or allows(command, ...) then return nil end
-  return redis.error_reply('NOPERM this user may not run ' .. command .. ' on ' .. tostring((select(select('#', ...), ...))) .. ', nothing was done')
+  return redis.error_reply('NOPERM this user may not run ' .. table.concat({command, ...}, ' ') .. ', nothing was done')
 end
