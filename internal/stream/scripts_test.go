@@ -9,12 +9,13 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
+const never = "99999999999999" // ms; when a try of an acquisition is too late
+
 // Each script by itself: what it answers when the worker, the holder or the entry is another one than the caller takes it for, and that it changes nothing then. In a running
 // group these cases are moments between two commands.
 func TestScriptsRefuse(t *testing.T) {
 	srv := testenv.Redis(t)
 	const entry = "5-1"
-	const never = "99999999999999" // too late
 	type state struct {
 		*env
 		heart, holder, dead string
@@ -136,7 +137,7 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 		"dead":     trial(deadScript, held, "a b c", []string{"token", "g", "me", "5-1", "why", "poison"}),
 		"claim":    trial(claimScript, others, "a b c", []string{"token", "g", "me", "other", takeoverMark, "60000", "-", "10"}),
 		"giveback": trial(giveBackScript, held, "a b", []string{"token", "g", "me", "me" + backMark, "5-1", "0", "6-1", "0"}),
-		"acquire":  trial(acquireScript, []string{"SET a before"}, "a", []string{"new", "60000", "1", takeoverMark, ""}),
+		"acquire":  trial(acquireScript, []string{"SET a before"}, "a", []string{"new", "60000", "1", takeoverMark, "", never}),
 		"read": trial(readScript, []string{"XADD a 5-1 a b", "XGROUP CREATE a g 0", "XADD b 5-1 a b", "XGROUP CREATE b g 0"}, "a b c",
 			[]string{"g", "me", "10", "0", "10", "1000"}),
 	})

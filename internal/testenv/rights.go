@@ -1,13 +1,10 @@
 package testenv
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
@@ -76,8 +73,8 @@ func EachRight(t *testing.T, srv *RedisServer, trials map[string]Trial) {
 				case err != nil && !strings.Contains(err.Error(), "nil"):
 					t.Errorf("without %s: %v, want an error that waits", lacking, err)
 				default:
-					if diff := cmp.Diff(fmt.Sprint(all), fmt.Sprint(changed)); diff != "" {
-						t.Errorf("without %s another end: %s", lacking, diff)
+					if !slices.Equal(all, changed) {
+						t.Errorf("without %s it changed %q, want %q", lacking, changed, all)
 					}
 				}
 			}
