@@ -161,7 +161,7 @@ func (g *topicGuard) try(ctx context.Context, subscribed *bool) (done bool, err 
 	answer, err := g.ask(ctx)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("ask on %s: %s", g.topics().Stores(), err) // not wrapped: a question that is refused admits nobody
+		return false, fmt.Errorf("ask on %s: %s", g.topics().Stores(), err.Error()) // not wrapped: a question that is refused admits nobody
 	case answer.storeID == g.id: // a process of this store has read it again
 		return true, g.announce(ctx)
 	case answer.storeID != "":
