@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
@@ -171,16 +172,17 @@ func scriptNames(t *testing.T) map[string]string {
 			if folder == "../lock" {
 				parts = []string{"../lock/common.lua", "../lock/line.lua", file}
 			}
-			var source []byte
+			var text []byte
 			for _, part := range parts {
-				text, err := os.ReadFile(part)
+				read, err := os.ReadFile(part)
 				if err != nil {
 					t.Fatal(err)
 				}
-				source = append(source, text...)
+				text = append(text, read...)
 			}
+			source := script.New(file, string(text)).Source()
 			name := strings.TrimSuffix(filepath.Base(file), ".lua")
-			names[string(source)], names[fmt.Sprintf("%x", sha1.Sum(source))] = name, name
+			names[source], names[fmt.Sprintf("%x", sha1.Sum([]byte(source)))] = name, name
 		}
 	}
 	return names
