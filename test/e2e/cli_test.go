@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -89,6 +90,16 @@ func (s *shell) otherRecipe(cell, shown string) {
 	s.run(ok, "job cancel JO-4 --scope other-cell")
 }
 
+// patient gives every action of a recipe an hour.
+func patient(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.Write(t, file, regexp.MustCompile(`"TimeoutSeconds": *[0-9]+`).ReplaceAllString(string(text), `"TimeoutSeconds": 3600`))
+}
+
 // Each method as a command, in every state that matters, over MQTT as an MES sends it.
 func TestJobCommands(t *testing.T) {
 	t.Parallel()
@@ -96,6 +107,7 @@ func TestJobCommands(t *testing.T) {
 	s.run(noAnswer, "job start JO-1 --scope test-cell --timeout 300ms", "Start JO-1", "is `takt serve` running")
 	s.Serve("a")
 	cell := rig.Cell(t, 1, "1h")
+	patient(t, filepath.Join(cell, "recipe.json"))
 	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "test-cell: WM-TEST new, recipe ", "6 configuration events applied to [test-cell]")
 	s.run(ok, "station apply --json "+filepath.Join(cell, "station.yaml"), `{"applied":6,"scopes":["test-cell"],"work_masters":[{"scope":"test-cell","id":"WM-TEST","change":"unchanged","before":"`)
 
