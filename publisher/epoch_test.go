@@ -29,7 +29,7 @@ func (p *plant) restore(copied map[string]string) {
 	p.t.Helper()
 	p.redisDo("FLUSHALL")
 	for name, dump := range copied {
-		p.redisDo("RESTORE", name, "0", dump)
+		p.redisDo("RESTORE", name, "0", dump, "REPLACE") // the publisher may have written it meanwhile
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -58,16 +59,31 @@ func (s *Script) Run(ctx context.Context, rdb rueidis.Client, keys []string, arg
 
 // RunApart is Run on a connection of its own, which nothing else uses meanwhile: for what must not wait behind megabytes that others send or are sent, such as a
 // heartbeat on a slow link. On a cluster it is Run, for such a connection follows no redirection.
+// What ctx ends may be carried out all the same, as with Run.
 func (s *Script) RunApart(ctx context.Context, rdb rueidis.Client, keys []string, args ...string) rueidis.RedisResult {
 	if rdb.Mode() == rueidis.ClientModeCluster {
 		return s.Run(ctx, rdb, keys, args...)
 	}
+	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), apartCall)
 	send := func(command, text string) rueidis.RedisResult {
-		return rdb.Do(ctx, rdb.B().Arbitrary(command, text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Blocking())
+		return rdb.Do(apart, rdb.B().Arbitrary(command, text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Blocking())
 	}
-	r := send("EVALSHA", s.hash)
-	if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
-		r = send("EVAL", s.src)
+	done := make(chan rueidis.RedisResult, 1)
+	go func() {
+		defer cancel()
+		r := send("EVALSHA", s.hash)
+		if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
+			r = send("EVAL", s.src)
+		}
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r
+	case <-ctx.Done():
+		return rueidis.NewErrorResult(ctx.Err())
 	}
-	return r
 }
+
+// apartCall is how long a connection of RunApart is waited for beyond the end of its context: a slow one must not be made anew for each call, which is slower.
+const apartCall = 10 * time.Second
