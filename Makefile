@@ -3,7 +3,7 @@ GO       ?= go
 FUZZTIME ?= 60s
 SOAK     ?= 30m
 TESTS    ?= TestFault|TestTaskFault
-TESTFLAGS ?= -race -timeout 30m
+TESTFLAGS ?= -race -timeout 60m
 TARGETS  ?= test
 
 .PHONY: help
