@@ -48,6 +48,8 @@ func output(t *testing.T) string {
 	return block
 }
 
+// undated leaves out what another run prints otherwise: the day, and whether a busy machine packs two parcels at once, which is the most.
 func undated(s string) string {
+	s = strings.Replace(s, "at most 1 at once", "at most 2 at once", 1)
 	return regexp.MustCompile(`\d{4}-\d\d-\d\d`).ReplaceAllString(s, "DATE")
 }
