@@ -3,6 +3,7 @@ package fault_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -284,4 +285,16 @@ func pausesOf(log []station.Entry) (pauses []pause) {
 		last[e.Order] = e.Time
 	}
 	return pauses
+}
+
+// underWay lists orders with a recipe that runs.
+func (w *jobWorld) underWay() []string {
+	w.t.Helper()
+	c := w.Redis.Client
+	ids, err := c.Do(w.t.Context(), c.B().Smembers().Key(w.Keys.SfcActiveJobs()).Build()).AsStrSlice()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	slices.Sort(ids)
+	return ids
 }
