@@ -24,6 +24,7 @@ func (t *term) rests(work context.Context, read []jobstore.RetainedScope, has ma
 		case live && before:
 			used = append(used, s.Scope)
 			delete(t.idle, s.Scope)
+			delete(t.again, s.Scope)
 		case len(s.Jobs) == 0 && (!before || t.again[s.Scope]):
 			left := t.opt.RetainedTTL
 			if f := has[s.Scope]; f != nil && f.index != nil && f.index.expiry > 0 {
@@ -31,8 +32,8 @@ func (t *term) rests(work context.Context, read []jobstore.RetainedScope, has ma
 			}
 			idle[s.Scope] = t.store.Now().Add(left)
 			t.idle[s.Scope] = idle[s.Scope]
+			delete(t.again, s.Scope)
 		}
-		delete(t.again, s.Scope)
 	}
 	if len(idle)+len(used) == 0 {
 		return nil
@@ -81,6 +82,7 @@ func (t *term) retire(work context.Context, scopes []isa95.Scope, remove bool) e
 	for _, scope := range retired {
 		t.log.Info("publisher: scope retired: it has no job orders; the next one brings it back", "scope", scope)
 		delete(t.idle, scope)
+		delete(t.again, scope)
 		delete(t.stored, scope)
 		delete(t.indexes, scope)
 		delete(t.told, scope)
