@@ -76,7 +76,9 @@ func explain(t target, err error) error {
 		e.Problem, e.Fix = "is a cluster node and has only database 0", "leave the database out of the URL"
 	case strings.Contains(said, "DB index"):
 		e.Problem, e.Fix = "has no database of that number", "choose another in the URL, redis://host:port/0"
-	case code == "MOVED" || code == "CLUSTERDOWN" || code == "CROSSSLOT":
+	case code == "CLUSTERDOWN":
+		e.Problem, e.Fix = "is a cluster that is down, slots have no master ("+code+")", "wait until a replica has taken over, or mend the cluster, and start again"
+	case code == "MOVED" || code == "CROSSSLOT":
 		e.Problem, e.Fix = "is a cluster node that does not serve these keys ("+code+")", "check the cluster, and choose a tagged prefix such as {takt}"
 	case t.master != "":
 		e.Problem, e.Fix = "cannot be used ("+err.Error()+")", "check that the sentinels know a master set of that name and can reach it"

@@ -174,6 +174,15 @@ func TestServerTime(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	secured := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	cluster := testenv.RedisCluster(t).URL
+	down, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}}) // it has no slots
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := down.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	replica := testenv.Redis(t)
 	if err := replica.Client.Do(t.Context(), replica.Client.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error(); err != nil {
 		t.Fatal(err)
@@ -198,6 +207,7 @@ func TestRefusals(t *testing.T) {
 		"cluster, no prefix": {redis.Options{URL: cluster}, []string{"cluster", "{takt}"}},
 		"cluster, untagged":  {redis.Options{URL: cluster, Prefix: "plant"}, []string{`"plant"`, "hash tag", "{plant}"}},
 		"cluster, database":  {redis.Options{URL: cluster + "/2", Prefix: "{takt}"}, []string{"database"}},
+		"cluster, down":      {redis.Options{URL: down.URL(), Prefix: "{takt}"}, []string{"cluster that is down", "CLUSTERDOWN", "start again"}},
 		"replica":            {redis.Options{URL: replica.URL}, []string{"replica", "master"}},
 		"command denied":     {redis.Options{URL: "redis://part:hunter2@" + denied.Addr, Prefix: "p"}, []string{"XCLAIM", "access list", "p:*"}},
 		"scripts denied":     {redis.Options{URL: "redis://none:hunter2@" + denied.Addr}, []string{"denies", "+@all"}},

@@ -97,11 +97,12 @@ func boardFailover(t *testing.T, url string, replicas int, fail func()) {
 
 // postSafely posts so many, each until replicas have it, and returns their UUIDs.
 func (w *boardWorld) postSafely(replicas, count int) (all []string) {
-	b, err := board.Connect{URL: w.url, Replicas: replicas}.Open(w.t.Context())
-	if err != nil {
-		w.t.Error(err)
-		return nil
-	}
+	var b *board.Board
+	w.wait("the board can be opened", func() (ok bool) { // not while no master has the slots
+		var err error
+		b, err = board.Connect{URL: w.url, Replicas: replicas}.Open(w.t.Context())
+		return err == nil
+	})
 	defer b.Close()
 	for range count {
 		d := board.Draft{Name: "n", UUID: uuid.NewString()}
