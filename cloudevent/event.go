@@ -45,6 +45,9 @@ type Delivery struct {
 
 	// Deadline of an event that came with a MessageExpiryInterval: its arrival and what was left of the interval then, by this process' clock. Zero: none.
 	Deadline time.Time
+
+	// Unreadable says why the message could not be read, for a handler that gives no replies and is handed what could be read. nil: it was read.
+	Unreadable *Error
 }
 
 // NewID makes an event id: UUID version 7, so ids sort by the time they were made.

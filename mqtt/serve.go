@@ -32,7 +32,7 @@ type Handler interface {
 type ServerOptions struct {
 	Filters []string // to subscribe to, QoS 1; shared ones ($share/{name}/...) too; at least one
 	Handler Handler  // required
-	Silent  bool     // the Handler gives no replies: response topics mean nothing
+	Silent  bool     // the Handler gives no replies: response topics mean nothing, and Handle gets what cannot be read too, with Delivery.Unreadable
 	Former  bool     // Filters are those of an earlier version of the program: see Subscription.Former
 
 	Lanes int                    // messages handled at once, default 64
@@ -85,7 +85,7 @@ const maxWaitingQoS0 = 1024
 // Server answers what comes on its filters: decode, Handler, reply on the response topic,
 // acknowledge, in that order. Each message that asked for an answer gets one:
 //
-//   - what cannot be read, and a panic (INTERNAL_LOGIC_ERROR), is answered through Handler.Refuse;
+//   - what cannot be read, and a panic (INTERNAL_LOGIC_ERROR), is answered through Handler.Refuse; a Silent one handles what cannot be read;
 //   - a Handler that cannot decide is asked again for Hold, then the answer is
 //     SERVICE_UNAVAILABLE. A message nobody waits for is held until it can be decided, for
 //     nobody would send it again;
@@ -236,7 +236,13 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 
 	var reply *cloudevent.Event
 	var refusal *cloudevent.Error
-	if errors.As(err, &refusal) {
+	if errors.As(err, &refusal) && s.o.Silent { // the sender learns nothing of it, so the Handler has to act on it
+		s.stats.refused.Add(1)
+		s.stats.unanswered.Add(1)
+		e.Delivery.Unreadable = refusal
+		refusal = nil
+	}
+	if refusal != nil {
 		reply = s.refuse(ctx, e, refusal)
 	} else if reply, err = s.decide(ctx, in, e); err != nil {
 		return err

@@ -3,6 +3,7 @@ package mqtt_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -266,6 +267,60 @@ func TestServerRefuses(t *testing.T) {
 			return s == mqtt.ServerStats{Received: 11, Refused: 10, Unanswered: 1, Panics: 1, Answered: 9}
 		})
 	})
+}
+
+// A handler that gives no replies gets what cannot be read, with the reason and what could be read: nobody else would act on it. An error keeps the message.
+func TestServerSilentGetsWhatCannotBeRead(t *testing.T) {
+	broker := testenv.Mosquitto(t)
+	got := make(chan cloudevent.Event, 16)
+	var tries atomic.Int32
+	h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+		if tries.Add(1) == 1 {
+			return nil, errors.New("the store is away")
+		}
+		got <- e
+		return nil, nil
+	}}
+	r := newRig(t, broker, broker.URL, broker.URL, mqtt.ServerOptions{Handler: h, Silent: true})
+	for _, c := range []struct {
+		spoil func(*mqtt.Message)
+		says  string
+	}{
+		{func(m *mqtt.Message) { m.Payload, m.UTF8 = []byte("{\"a\":\"\xff\"}"), false }, "not UTF-8"},
+		{func(m *mqtt.Message) { m.ContentType = "text/xml"; setProperty(m, "datacontenttype", "text/xml") }, "text/xml"},
+		{func(*mqtt.Message) {}, ""},
+	} {
+		e := command(c.says)
+		if c.says == "" {
+			e.ID = "readable"
+		}
+		e.CausationID = "the-command"
+		m := mqtt.Encode(commands, e)
+		m.ResponseTopic = "mes/answers"
+		c.spoil(&m)
+		publish(t, r.peer, m)
+		select {
+		case in := <-got:
+			why := in.Delivery.Unreadable
+			if in.CausationID != "the-command" || in.ID != e.ID || (why != nil) != (c.says != "") || why != nil && !strings.Contains(why.Message, c.says) {
+				t.Errorf("%q: %+v, %v", c.says, in, why)
+			}
+		case <-within(t).Done():
+			t.Fatalf("%q did not reach the handler", c.says)
+		}
+	}
+	r.stats(t, func(s mqtt.ServerStats) bool { return s == mqtt.ServerStats{Received: 3, Refused: 2, Unanswered: 2} })
+}
+
+// setProperty sets a user property, or adds it.
+func setProperty(m *mqtt.Message, name, value string) {
+	for i := range m.User {
+		if m.User[i].Name == name {
+			m.User[i].Value = value
+			return
+		}
+	}
+	m.User = append(m.User, mqtt.UserProperty{Name: name, Value: value})
 }
 
 // A handler that cannot even refuse costs the answer, nothing else.

@@ -47,9 +47,10 @@ type Intake struct {
 
 // Answer is the equipment's answer to the command CommandID: a Result, or an Error.
 type Answer struct {
-	CommandID string
-	Result    json.RawMessage
-	Error     *ActionError
+	CommandID  string
+	Result     json.RawMessage
+	Error      *ActionError
+	Unreadable string // why the answer cannot be read, "" = it can: it fails the action, as a Result does that is not JSON
 }
 
 // Command is one message to equipment: what the outbox sends.
@@ -131,6 +132,8 @@ func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 	switch {
 	case a.Error != nil:
 		d.failAction(e, fmt.Sprintf("action %s was refused: %s", action.Name, a.Error.text()))
+	case a.Unreadable != "":
+		d.failAction(e, fmt.Sprintf("action %s was answered, but the answer cannot be read: %s", action.Name, a.Unreadable))
 	case err != nil:
 		d.failAction(e, fmt.Sprintf("action %s was answered, but %v", action.Name, err))
 	default:

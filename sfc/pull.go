@@ -29,6 +29,9 @@ func (e *Engine) Event(ctx context.Context, ev cloudevent.Event) error {
 
 // checkEvent returns the scope that an event belongs to, or what is wrong with it.
 func (e *Engine) checkEvent(ev cloudevent.Event) (isa95.Scope, error) {
+	if why := ev.Delivery.Unreadable; why != nil {
+		return "", why
+	}
 	if ev.ID == "" || ev.Source == "" || ev.Type == "" {
 		return "", errors.New("id, source and type are needed")
 	}

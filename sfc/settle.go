@@ -21,13 +21,19 @@ import (
 // An error means that it could not be decided, because Redis does not serve, say: hold the message unacknowledged, and
 // call again.
 //
+// One that could not be read (Delivery.Unreadable) fails its action, as a body does that is not JSON.
+//
 // It counts only if its topic has the token of its command, and if no process of Takt has sent it: a reply to a command may be made to look like an answer.
 //
 // The instance that sent the command needs two round trips to Redis, any other one more.
 func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	id := commandID(ev)
 	if id == "" {
-		e.log.Warn("answer without causationid and correlation data: which command does it answer?",
+		log := e.log
+		if why := ev.Delivery.Unreadable; why != nil {
+			log = log.With("err", why)
+		}
+		log.Warn("answer without causationid and correlation data: which command does it answer?",
 			"id", ev.ID, "source", ev.Source, "topic", topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic))
 		e.count(OpActionState, Invalid)
 		return nil
@@ -54,6 +60,11 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 			e.log.Warn("answer refused: "+forged, "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID)
 			e.count(OpActionState, Forged)
 			return nil
+		}
+		if why := ev.Delivery.Unreadable; why != nil {
+			e.log.Warn("answer cannot be read, so its action fails", "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID,
+				"correlation", ev.CorrelationID, "topic", topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic), "err", why)
+			answer.Unreadable = why.Error()
 		}
 		return e.answer(ctx, ev.ID, route, answer)
 	})

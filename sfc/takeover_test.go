@@ -220,7 +220,7 @@ func TestAnswersOfNoUse(t *testing.T) {
 }
 
 // A negative answer is no success: the job order is aborted with the reason (E-S23, W8, W9). So is an answer that is no
-// JSON.
+// JSON, or that could not be read at all.
 func TestNegativeAnswer(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(string) cloudevent.Event{
@@ -230,6 +230,11 @@ func TestNegativeAnswer(t *testing.T) {
 			return ev
 		},
 		"not JSON": func(id string) cloudevent.Event { return answerTo(id, "12,5") },
+		"unreadable": func(id string) cloudevent.Event {
+			ev := answerTo(id, "<done/>")
+			ev.Delivery.Unreadable = cloudevent.Errorf(cloudevent.KindUnsupportedContentType, `content type "text/xml": want application/json`)
+			return ev
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSteps(t)
@@ -242,6 +247,9 @@ func TestNegativeAnswer(t *testing.T) {
 			text := responseError(t, snap.Response)
 			t.Log(text)
 			if name == "refused" && !contains(text, "STATE_INVALID", "spindle locked", "drill") {
+				t.Errorf("error %q", text)
+			}
+			if name == "unreadable" && !contains(text, "drill", "cannot be read", "text/xml") {
 				t.Errorf("error %q", text)
 			}
 			want := []string{"StoreAndStart", "Run", "Abort", "ResultUpdate"}

@@ -99,6 +99,9 @@ func TestForgedAnswers(t *testing.T) {
 	s.must(s.b.store.Enlist(t.Context(), map[string]string{"": "receiver,engine"}))
 	s.must(s.a.store.Enlist(t.Context(), map[string]string{"": "receiver,engine"}))
 
+	unreadable := on(base+"/"+string(flipped), c.ID, "\xff")
+	unreadable.Delivery.Unreadable = cloudevent.Errorf(cloudevent.KindPayloadInvalid, "payload is not UTF-8")
+
 	before := s.document("JO")
 	for name, ev := range map[string]cloudevent.Event{
 		"no token":                  on(base, c.ID, `{"depth":1}`),
@@ -109,6 +112,7 @@ func TestForgedAnswers(t *testing.T) {
 		"wrong token":               on(base+"/"+string(flipped), c.ID, `{"depth":1}`),
 		"beginning of the token":    on(base+"/"+token[:31], c.ID, `{"depth":1}`),
 		"more than the token":       on(topic+"0", c.ID, `{"depth":1}`),
+		"wrong token, unreadable":   unreadable,
 		"one level more":            on(topic+"/x", c.ID, `{"depth":1}`),
 		"capitals":                  on(base+"/"+strings.ToUpper(token)+"A", c.ID, `{"depth":1}`),
 		"token of the test's seed":  answerTo(c.ID, `{"depth":1}`),
