@@ -46,14 +46,30 @@ func ParseWorkMasterID(s string) (WorkMasterID, error) {
 	return checkName[WorkMasterID]("WorkMasterID", s)
 }
 
-// ParseScope checks a scope. The names that stand where a scope does in topics of Takt are refused besides: equipment, responses, replies, private.
-// The error is a *NameError, the scope then "".
+// ParseScope checks a scope. Names that stand where a scope does in topics of Takt are refused besides: equipment and responses. One that enters for the first time
+// is held to CheckNewScope, too. The error is a *NameError, the scope then "".
 func ParseScope(s string) (Scope, error) {
 	switch s {
-	case "equipment", "responses", "replies", "private":
-		return "", &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, responses, replies, private)"}
+	case "equipment", "responses":
+		return "", reservedScope(s)
 	}
 	return checkName[Scope]("Scope", s)
+}
+
+// CheckNewScope is CheckNewName for a scope. replies and private are refused besides: they are topic levels of Takt's own since a version later than the first, so a
+// store may have orders of such scopes, which can be ended. The error is a *NameError.
+func CheckNewScope(s Scope) error {
+	if s.Reserved() {
+		return reservedScope(string(s))
+	}
+	return CheckNewName("Scope", string(s))
+}
+
+// Reserved says whether s is a topic level of Takt's own that earlier versions took as a scope.
+func (s Scope) Reserved() bool { return s == "replies" || s == "private" }
+
+func reservedScope(s string) *NameError {
+	return &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, responses, replies, private): give the station another name"}
 }
 
 // CheckNewName holds the rules for a name that enters for the first time, besides those of its Parse function: people must

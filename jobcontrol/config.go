@@ -67,8 +67,10 @@ func (req *request) readConfiguration() error {
 	default:
 		return cloudevent.Errorf(cloudevent.KindPropertyInvalid, "method %.64q: want PUT, DELETE or none", method)
 	}
-	if err := req.newName("Scope", string(req.scope)); err != nil {
-		return err
+	if !c.Delete {
+		if err := isa95.CheckNewScope(req.scope); err != nil {
+			return err
+		}
 	}
 	data := req.event.Data
 	switch req.config {

@@ -41,7 +41,12 @@ func (c *checker) scope(ctx context.Context, scope isa95.Scope) error {
 		return err
 	}
 	c.blind[scope] = !listed
-	if len(list) > 0 && !c.opt.AnyScope {
+	switch {
+	case len(list) == 0:
+	case scope.Reserved():
+		c.violation(listKey, "finish and clear its orders, and give the station another name",
+			"has %d job orders of scope %s, and this name is reserved since it is a topic level of Takt's own: no configuration is taken for it", len(list), scope)
+	case !c.opt.AnyScope:
 		if err := c.configured(ctx, scope, len(list)); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func ParseConfiguration(file string, data []byte, recipes fs.FS, check recipe.Op
 		"personnel", "physical_assets", "work_masters")
 	c := &Configuration{Scopes: root.scopes(get)}
 	for _, scope := range c.Scopes {
-		if err := isa95.CheckNewName("Scope", string(scope)); err != nil {
+		if err := isa95.CheckNewScope(scope); err != nil {
 			root.fault("scope %q %s", scope, ruleOf(err))
 		}
 	}

@@ -75,6 +75,9 @@ func (c *aclCmd) users() ([]topics.User, error) {
 				u.Name, u.Client, _ = strings.Cut(name, ":")
 				for text := range strings.SplitSeq(scopes, ",") {
 					scope, err := isa95.ParseScope(text)
+					if err == nil {
+						err = isa95.CheckNewScope(scope)
+					}
 					if err != nil {
 						return nil, fmt.Errorf("--%s %s: %w", group.flag, u.Name, err)
 					}
