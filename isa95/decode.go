@@ -127,7 +127,7 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 	if c != '{' {
 		return d.wrongType("must be an object")
 	}
-	var byAlias, present uint64
+	var byAlias, present, spelled uint64
 	var seen names
 	err := d.object(func(name []byte) *DecodeError {
 		if d.strict && seen.twice(string(name)) {
@@ -143,6 +143,10 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 			})
 		}
 		bit := uint64(1) << known.field
+		if d.strict && spelled&bit != 0 {
+			return twiceSpelled(string(name), p.fields[known.field].alias)
+		}
+		spelled |= bit
 		if known.snake && byAlias&bit != 0 {
 			if err := d.skip(); err != nil {
 				return err.under(string(name))

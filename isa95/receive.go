@@ -65,7 +65,7 @@ func (m UnknownMember) String() string {
 }
 
 // Receive reads a body that enters, as Unmarshal does, and more strictly: no member of an object may be there twice
-// (ErrTwice), not even inside a parameter's Value; and a member that v does not know is refused, kept or ignored, as
+// (ErrTwice), in two spellings neither, and not even inside a parameter's Value; and a member that v does not know is refused, kept or ignored, as
 // unknown says. Free are names that begin with _ (metadata of stores, such as _dataschema; dropped) or with x- (of the
 // sender; kept unless unknown is IgnoreUnknown). The error is a *DecodeError or an *UnknownMembersError.
 func Receive(data []byte, v any, unknown UnknownMembers) error {
@@ -153,6 +153,12 @@ func (n *names) twice(name string) bool {
 		}
 	}
 	return false
+}
+
+// twiceSpelled is a member that is there under its wire name alias and under its snake_case name.
+func twiceSpelled(name, alias string) *DecodeError {
+	err := &DecodeError{Rule: fmt.Sprintf("is there twice, as %s and as %s; send it once", alias, snakeCase(alias)), Err: ErrTwice}
+	return err.under(name)
 }
 
 func twice(name string) *DecodeError {

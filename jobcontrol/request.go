@@ -1,6 +1,8 @@
 package jobcontrol
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,6 +89,9 @@ func (req *request) readOrder() error {
 		return refusal(errNotAcceptable, "JobOrder.JobOrderID is missing") // 16, not invalid request: spec 2.4
 	}
 	req.order = call.JobOrder
+	if err := checkParameters(req.order); err != nil {
+		return err
+	}
 	for _, ref := range req.order.WorkMasterID {
 		if ref.ID == "" {
 			continue
@@ -100,6 +105,31 @@ func (req *request) readOrder() error {
 		return err
 	}
 	return isa95.CheckNewName("JobOrderID", req.order.JobOrderID)
+}
+
+// checkParameters refuses two parameters of one ID in a list: a recipe would take one of the values and ignore the other.
+func checkParameters(order *isa95.JobOrder) error {
+	if err := idsDiffer(order.JobOrderParameters, "/JobOrder/JobOrderParameters"); err != nil {
+		return err
+	}
+	for i, ref := range order.WorkMasterID {
+		if err := idsDiffer(ref.Parameters, fmt.Sprintf("/JobOrder/WorkMasterID/%d/Parameters", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func idsDiffer(parameters []isa95.Parameter, pointer string) error {
+	first := make(map[string]int, len(parameters))
+	for i, p := range parameters {
+		if before, twice := first[p.ID]; twice && p.ID != "" {
+			return &isa95.DecodeError{Pointer: fmt.Sprintf("%s/%d/ID", pointer, i), Value: strconv.QuoteToGraphic(shorten(p.ID)),
+				Rule: fmt.Sprintf("is the ID of element %d, too; send each parameter once", before), Err: isa95.ErrTwice}
+		}
+		first[p.ID] = i
+	}
+	return nil
 }
 
 func (req *request) readID() error {

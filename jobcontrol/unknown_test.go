@@ -118,6 +118,45 @@ func TestStoredUnknownMembersStay(t *testing.T) {
 	}
 }
 
+// Of two parameters of one ID a recipe would take one and ignore the other: the order is refused with the place and the rule. An earlier version took such orders, and
+// they run on.
+func TestParametersOfOneID(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	const doubled = `[{"ID":"force","Value":1},{"ID":"speed","Value":2},{"ID":"force","Value":9}]`
+	for body, pointer := range map[string]string{
+		`{"JobOrderID":"JO-1","JobOrderParameters":` + doubled + `}`:                                      "/JobOrder/JobOrderParameters/2/ID",
+		`{"JobOrderID":"JO-1","WorkMasterID":[{"ID":"W"},{"ID":"V","Parameters":` + doubled + `}]}`:       "/JobOrder/WorkMasterID/1/Parameters/2/ID",
+		`{"JobOrderID":"JO-1","job_order_id":"JO-2"}`:                                                     "/JobOrder/job_order_id",
+		`{"JobOrderID":"JO-1","JobOrderParameters":[],"job_order_parameters":[{"ID":"force","Value":9}]}`: "/JobOrder/job_order_parameters",
+		`{"JobOrderID":"JO-1","JobOrderParameters":[{"ID":"force","Value":{"kN":1,"kN":2}}]}`:             "/JobOrder/JobOrderParameters/0/Value/kN",
+	} {
+		for _, m := range []isa95.Method{isa95.Store, isa95.StoreAndStart, isa95.Update} {
+			reply := p.do(t, m, body, isa95.InvalidRequest)
+			if reply.ErrorKind != cloudevent.KindPayloadInvalid || reply.ErrorContext["pointer"] != pointer || reply.ErrorContext["rule"] == "" {
+				t.Errorf("%s %s: %s %q %v", m, body, reply.ErrorKind, reply.ErrorMessage, reply.ErrorContext)
+			}
+		}
+	}
+	reply := p.answer(t, command(isa95.Abort.TypeID(), `{"JobOrderID":"JO-1","job_order_id":"JO-2"}`))
+	if wantStatus(t, reply, isa95.InvalidRequest); !strings.Contains(reply.ErrorMessage, "as JobOrderID and as job_order_id") {
+		t.Errorf("Abort: %q", reply.ErrorMessage)
+	}
+	if diff := cmp.Diff(map[string]string{}, p.snapshot(t)); diff != "" {
+		t.Errorf("a refusal wrote:\n%s", diff)
+	}
+	p.do(t, isa95.Store, `{"JobOrderID":"JO-1","JobOrderParameters":[{"Value":1},{"Value":2}]}`, isa95.NoError)
+	key := p.keys.JobOrder("JO-1")
+	doc, err := p.redis(t, "GET", key).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.redis(t, "SET", key, strings.Replace(doc, `[{"Value":1},{"Value":2}]`, doubled, 1))
+	p.do(t, isa95.Start, "JO-1", isa95.NoError)
+	if doc, err := p.redis(t, "GET", key).ToString(); err != nil || !strings.Contains(doc, doubled) {
+		t.Errorf("%s, %v", doc, err)
+	}
+}
+
 // Names that cannot be told apart are refused where they enter; doubled members are. What is stored under such a name
 // is reached by every method.
 func TestNamesThatCannotBeToldApart(t *testing.T) {

@@ -377,3 +377,35 @@ func TestExclusive(t *testing.T) {
 		}
 	}
 }
+
+// Of two members of one name, or of one member in two spellings, a reader takes one and ignores the other without a word. A delivery with such is refused; what an
+// earlier version stored is read as ever: the wire name counts, and of two the last.
+func TestDoubledMembersOfADelivery(t *testing.T) {
+	with := func(members string) []byte {
+		return []byte(`{"Steps":[{"Name":"A","Initial":true}],"Transitions":[],"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30` + members + `}]}`)
+	}
+	for members, want := range map[string]string{
+		`,"Parameters":{"force":1},"parameters":{"force":9}`: "/Actions/0/parameters: the member Parameters is there twice, as Parameters and as parameters",
+		`,"parameters":{"force":9},"Parameters":{"force":1}`: "/Actions/0/parameters: the member Parameters is there twice, as Parameters and as parameters",
+		`,"max_attempts":1,"MaxAttempts":2`:                  "/Actions/0/max_attempts: the member MaxAttempts is there twice, as MaxAttempts and as max_attempts",
+		`,"timeout_seconds":30`:                              "/Actions/0/timeout_seconds: the member TimeoutSeconds is there twice, as TimeoutSeconds and as timeout_seconds",
+		`,"Parameters":{"force":1,"force":9}`:                "/Actions/0/Parameters/force: the member force is there twice",
+		`,"Parameters":{"a":[{"b":1,"b":2}]}`:                "/Actions/0/Parameters/a/0/b: the member b is there twice",
+	} {
+		found := false
+		for _, f := range Check(with(members), Options{}) {
+			found = found || f.Code == "R001" && f.Severity == SeverityError && f.Pointer+": "+f.Message == want
+		}
+		if !found {
+			t.Errorf("%s: %v, want %s", members, Check(with(members), Options{}), want)
+		}
+		r, findings := Decode(with(members))
+		if r == nil || HasErrors(findings) {
+			t.Errorf("%s stored: %v", members, findings)
+		}
+	}
+	r, _ := Decode(with(`,"Parameters":{"force":1},"parameters":{"force":9}`))
+	if got := string(r.Actions[0].Parameters); got != `{"force":1}` {
+		t.Errorf("stored: %s", got)
+	}
+}

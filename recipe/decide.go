@@ -128,7 +128,7 @@ func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 	if e == nil {
 		return stale(docs, "no action awaits the answer to command "+a.CommandID)
 	}
-	result, err := payload(a.Result)
+	result, err := answerPayload(a.Result)
 	switch {
 	case a.Error != nil:
 		d.failAction(e, fmt.Sprintf("action %s was refused: %s", action.Name, a.Error.text()))

@@ -182,6 +182,9 @@ func (o object) member(name string, required bool) (*node, string) {
 	}
 	at := o.at + "/" + key
 	n := o.n.member(key)
+	if snake := snakeCase(name); o.d.delivery != nil && snake != key && slices.Contains(o.n.keys, snake) { // of what is stored, name counts
+		o.d.report("R001", o.n.member(snake).start, o.at+"/"+snake, "the member "+key+" is there twice, as "+key+" and as "+snake, "remove one of the two")
+	}
 	if first := o.n.kids[slices.Index(o.n.keys, key)]; first != n {
 		o.d.report("R001", n.start, at, "the member "+key+" is there twice", "remove one of the two")
 	}
@@ -266,6 +269,9 @@ func (o object) parameters(name string) json.RawMessage {
 	if n.kind != '{' {
 		o.wrong(n, at, "an object")
 		return nil
+	}
+	if path, kid := n.doubled(); kid != nil && o.d.delivery != nil { // of what is stored, the last counts
+		o.d.report("R001", kid.start, at+path, "the member "+path[strings.LastIndexByte(path, '/')+1:]+" is there twice", "remove one of the two")
 	}
 	return o.d.raw(n)
 }

@@ -67,7 +67,6 @@ func TestResultsHaveALimitTogether(t *testing.T) {
 		"values, one more":            {[]string{objectOf(2500), objectOf(2500), "[1,2,3]"}, 2, "its result of 1 values makes all results 5001 values, and they may have 5000"},
 		"values of one result":        {[]string{objectOf(5001)}, 0, "its result of 5001 values makes all results 5001 values, and they may have 5000"},
 		"an empty object is no value": {[]string{objectOf(5000), "{}"}, -1, ""},
-		"one name twice is one value": {[]string{objectOf(4999), `{"a":1,"a":2}`}, -1, ""},
 		"elements are no values":      {[]string{"[" + strings.Repeat("1,", 6000) + "1]"}, -1, ""},
 		"9 of 200 kB":                 {[]string{textOf(200e3), textOf(200e3), textOf(200e3), textOf(200e3), textOf(200e3), textOf(200e3), textOf(200e3), textOf(200e3), textOf(200e3)}, 5, "its result of 200000 bytes makes all results 1200000 bytes, and they may have 1048576"},
 	} {

@@ -22,6 +22,28 @@ const (
 // payload prepares what equipment sent for a document: JSON without needless white
 // space, nil for nothing or null. The error says why it cannot be kept.
 func payload(data []byte) (json.RawMessage, error) {
+	src, err := readPayload(data)
+	if src == nil {
+		return nil, err
+	}
+	return src.raw(src.root), nil
+}
+
+// answerPayload is payload for an answer: no member may be there twice, for readers take
+// different ones of the two. What is stored, and events, are read by payload.
+func answerPayload(data []byte) (json.RawMessage, error) {
+	src, err := readPayload(data)
+	if src == nil {
+		return nil, err
+	}
+	if path, kid := src.root.doubled(); kid != nil {
+		return nil, fmt.Errorf("the member %.200q of the payload is there twice, and may be there once", path)
+	}
+	return src.raw(src.root), nil
+}
+
+// readPayload parses what equipment sent; nil for nothing or null.
+func readPayload(data []byte) (*source, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
@@ -36,7 +58,7 @@ func payload(data []byte) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the payload is not JSON of ours: %w", err)
 	}
-	return src.raw(src.root), nil
+	return src, nil
 }
 
 // resultFits says why result cannot be the result of e, nil if it can: the results of the

@@ -191,6 +191,31 @@ func (n *node) member(key string) *node {
 	return nil
 }
 
+// doubled is the first member in n or below that its object has twice, with its path from n; nil if there is none.
+func (n *node) doubled() (path string, kid *node) {
+	const few = 16
+	var seen map[string]bool // of an object with many members
+	if len(n.keys) > few {
+		seen = make(map[string]bool, len(n.keys))
+	}
+	for i, kid := range n.kids {
+		step := strconv.Itoa(i)
+		if n.kind == '{' {
+			step = n.keys[i]
+			if seen[step] || seen == nil && slices.Contains(n.keys[:i], step) {
+				return "/" + step, kid
+			}
+			if seen != nil {
+				seen[step] = true
+			}
+		}
+		if path, found := kid.doubled(); found != nil {
+			return "/" + step + path, found
+		}
+	}
+	return "", nil
+}
+
 // raw is the text of n without white space outside strings.
 func (s *source) raw(n *node) json.RawMessage {
 	var b bytes.Buffer
