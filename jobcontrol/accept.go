@@ -43,13 +43,17 @@ func (skip Checks) reduce(order *isa95.JobOrder) *isa95.JobOrder {
 // programBytes is the budget for compiled recipes of a receiver.
 const programBytes = 16 << 20
 
-// program is the recipe of ours that wm holds, compiled; nil if it holds none, or one that cannot run: then the start says
-// why (E-S25).
-func (r *Receiver) program(wm *isa95.WorkMaster) *recipe.Program {
+// program is the recipe of ours that snap.WorkMaster holds, compiled; nil if it holds none, or one that cannot run: then the
+// start says why (E-S25).
+func (r *Receiver) program(snap *jobstore.Snapshot) *recipe.Program {
+	wm := snap.WorkMaster
 	if wm == nil || wm.DataSchema != recipe.SchemaURI {
 		return nil
 	}
-	program, _ := r.programs.Compile(wm.Data)
+	program, err := r.programs.Compile(wm.Data)
+	if err == nil && snap.WorkMasterForeign {
+		program = program.AsWritten()
+	}
 	return program
 }
 

@@ -132,7 +132,7 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 		}
 	}
 	now := r.store.Now()
-	change, err := req.decide(snap, r.program(snap.WorkMaster), now, r.store.InstallationTime())
+	change, err := req.decide(snap, r.program(snap), now, r.store.InstallationTime())
 	if err != nil {
 		return cloudevent.Event{}, err
 	}

@@ -24,7 +24,8 @@ type StoredOrder struct {
 	text []byte // of JobOrder in the document, if it is as Takt writes it; nil: not known
 
 	// JudgedBy is the SHA of the recipe that the parameters of the order were checked against when it was accepted, or
-	// JudgedByNone when it names a work master and none was known to have a recipe of ours. It is "" when the order names no work
+	// JudgedByNone when it names a work master and none was known to have a recipe of ours, or an older build had delivered the
+	// recipe. It is "" when the order names no work
 	// master, or when an earlier version accepted it, which checked nothing.
 	JudgedBy string
 }
@@ -38,7 +39,8 @@ func (o *StoredOrder) Text() ([]byte, error) {
 	return isa95.Marshal(o.JobOrder)
 }
 
-// JudgedByNone is StoredOrder.JudgedBy of an order whose work master had no recipe when it was accepted.
+// JudgedByNone is StoredOrder.JudgedBy of an order whose work master had no recipe when it was accepted, or one that an older
+// build had written.
 const JudgedByNone = "none"
 
 // EventMark is the last status event of a job order. It stands in the order's document, which each event is committed with. It counts on

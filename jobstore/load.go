@@ -49,7 +49,9 @@ type Snapshot struct {
 	Mailboxes  map[string]*recipe.Mailbox
 	RecipeText []byte            // nil: not stored
 	WorkMaster *isa95.WorkMaster // nil: no scope has it
-	Owner      isa95.JobOrderID  // "" = no run of the last day has that correlation id
+	// WorkMasterForeign: an older build or another program wrote the WorkMaster. Neither knows references in Parameters.
+	WorkMasterForeign bool
+	Owner             isa95.JobOrderID // "" = no run of the last day has that correlation id
 
 	workMaster *workMasterRead
 	delivered  *deliveredRead

@@ -36,15 +36,24 @@ type pointer struct {
 	seq     int64  // deliveries of this work master so far: the greatest is the last one
 	content string // SHA-256 of the content
 	data    string // SHA-256 of its data, the recipe; "" = no data
+	foreign bool   // an older build or another program wrote the content
 }
 
+const foreignMark = "foreign"
+
 func (p pointer) encode() []byte {
-	return []byte(strconv.FormatInt(p.seq, 10) + " " + p.content + " " + p.data)
+	text := strconv.FormatInt(p.seq, 10) + " " + p.content + " " + p.data
+	if p.foreign {
+		text += " " + foreignMark
+	}
+	return []byte(text)
 }
 
 func decodePointer(key, text string) (p pointer, err error) {
 	seq, rest, _ := strings.Cut(text, " ")
-	p.content, p.data, _ = strings.Cut(rest, " ")
+	p.content, rest, _ = strings.Cut(rest, " ")
+	p.data, rest, _ = strings.Cut(rest, " ")
+	p.foreign = rest == foreignMark
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.content == "" {
 		return p, &DocumentError{Key: key, Err: fmt.Errorf("field value %.100q is not a number and a hash", text)}
 	}
@@ -164,12 +173,17 @@ func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) e
 			return err
 		}
 		if r.own = mark.content == Hash(doc); r.own {
+			snap.WorkMasterForeign = own.foreign
 			if _, signed := unsign(doc); signed != own.content {
 				return s.ownWorkMaster(ctx, snap, q, own.content)
 			}
 		}
 	}
 	s.contents.put(r.scope, string(q.WorkMaster), "")
+	if !r.own {
+		_, signed := unsign(doc)
+		snap.WorkMasterForeign = signed == ""
+	}
 	var err error
 	snap.WorkMaster, err = decodeWorkMaster(r.document, doc)
 	return err
@@ -371,12 +385,12 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 		}
 	}
 	doc := snap.read[s.keys.WorkMaster(id)]
-	content, _ := unsign(doc)
+	content, signed := unsign(doc)
 	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is no recipe
 		return used, nil
 	}
 	foreign := mark.content != Hash(doc)
-	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content)}
+	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), foreign: signed == ""}
 	if foreign {
 		p.seq++
 		shared.seq = p.seq

@@ -187,6 +187,41 @@ func TestWorkMastersOfOlderBuild(t *testing.T) {
 	}
 }
 
+// What an older build delivered is known as such until it is delivered again, also with the same content, and also when it
+// has become the content of a pointer.
+func TestWorkMasterForeign(t *testing.T) {
+	s := newShop(t)
+	old := older{s}
+	want := func(foreign ...isa95.Scope) {
+		t.Helper()
+		for _, scope := range []isa95.Scope{"m42", "m43", "m44"} {
+			snap := s.load(jobstore.Query{Scope: scope, WorkMaster: "WM-1"})
+			if got := snap.WorkMaster != nil && snap.WorkMasterForeign; got != slices.Contains(foreign, scope) {
+				t.Errorf("%s: foreign is %t", scope, got)
+			}
+		}
+	}
+	s.deliver("m44", "zero")
+	want()
+	s.deliver("m44", "")
+	old.deliver("m42", "one")
+	old.deliver("m43", "one")
+	want("m42", "m43", "m44") // one document for every scope
+	s.deliver("m44", "two")
+	want("m42", "m43")
+	s.deliver("m44", "one") // the content of the others, delivered by this build
+	want("m42", "m43")
+	if d := s.deliver("m43", "one"); d.Change != "unchanged" {
+		t.Errorf("%+v", d)
+	}
+	want("m42")
+	old.deliver("m44", "three")
+	want("m42", "m43", "m44")
+	s.deliver("m42", "three")
+	want("m43", "m44")
+	s.wantFound()
+}
+
 // An older build beside this one writes the shared document alone. It counts for each scope, as it does for the older build,
 // until the next delivery to that scope; what was delivered to others after it leaves it alone.
 func TestOlderBuildBeside(t *testing.T) {

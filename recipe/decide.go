@@ -108,7 +108,7 @@ type decision struct {
 func (p *Program) Start(o Order, workMasterID, startKey string, mail map[string]*Mailbox, now time.Time) Outcome {
 	x := &Execution{
 		JobID: o.ID, Scope: o.Scope, WorkMasterID: workMasterID, CurrentStep: p.initial,
-		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(),
+		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(), References: p.References(),
 	}
 	d := p.decide(&o, Docs{Execution: x, Mailboxes: mail}, now)
 	d.enter(p.initial)
@@ -382,8 +382,8 @@ func (d *decision) lastCall(i int) bool {
 	return true
 }
 
-// sendAgain sends an unanswered command once more. What an older version wrote of the action
-// may lack the Parameters of the command: they are made anew.
+// sendAgain sends an unanswered command once more. If its Parameters are not kept with the
+// action, they are made anew.
 func (d *decision) sendAgain(i int) {
 	e := d.entry(i)
 	if e.Parameters == nil {

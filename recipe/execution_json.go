@@ -45,6 +45,7 @@ func (x *Execution) Encode() []byte {
 	w.key("started_at")
 	w.buf = strconv.AppendInt(w.buf, x.StartedAt, 10)
 	w.number("begun_at", x.BegunAt)
+	w.flag("references", x.References)
 	w.number("ended_at", x.EndedAt)
 	w.flag("paused", x.Paused)
 	w.number("paused_at", x.PausedAt)
@@ -234,6 +235,7 @@ func (d *documentReader) execution(n *node) *Execution {
 		Recipe:        d.string(n, "recipe"),
 		StartedAt:     d.number(n, "started_at"),
 		BegunAt:       d.number(n, "begun_at"),
+		References:    d.boolean(n, "references"),
 		EndedAt:       d.number(n, "ended_at"),
 		Paused:        d.boolean(n, "paused"),
 		PausedAt:      d.number(n, "paused_at"),
@@ -294,7 +296,7 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 var (
 	executionMembers = []string{
 		"job_id", "scope", "work_master_id", "current_step", "correlation_id", "active_steps", "actions", "completed", "failed", "error",
-		"recipe", "started_at", "begun_at", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
+		"recipe", "started_at", "begun_at", "references", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
 	}
 	actionMembers = []string{
 		"name", "state", "type_id", "command_ce_id", "correlation_id", "attempt", "result", "error", "iteration", "first_attempt",

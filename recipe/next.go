@@ -287,7 +287,7 @@ func (d *decision) push(i int) {
 // is the same when it is sent again, whatever results have changed meanwhile.
 func (d *decision) parameters(i int) (json.RawMessage, error) {
 	t := d.p.templates[i]
-	if t == nil {
+	if t == nil || !d.x.References {
 		return nil, nil
 	}
 	at := d.p.places[d.p.actions[i].Step]

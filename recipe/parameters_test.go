@@ -289,3 +289,63 @@ func TestPatternsAreBounded(t *testing.T) {
 		t.Errorf("a simple pattern on the largest result: %v, %v", holds, err)
 	}
 }
+
+// What a version without references began goes on as it began, whatever its Parameters look like: in the command that is
+// sent again, in another attempt, and in the actions that follow. The documents are as that version writes them.
+func TestRunsOfOlderBuildsHaveNoReferences(t *testing.T) {
+	for _, parameters := range []string{
+		`{"t":{"$value":"job.parameters.none"}}`, `{"t":{"$value":"job.id"}}`, `{"t":{"$expr":"job.parameters.none * 2"}}`,
+		`{"$value":"job.parameters.none"}`, `{"t":{"$literal":5}}`,
+	} {
+		p := withParameters(t, parameters)
+		const begun = `{"job_id":"JO-1","scope":"cell","work_master_id":"WM","current_step":"%[1]s","correlation_id":"5d0a3c1e-7f52-4b0e-9a6c-2f8f6f0a9b41","active_steps":["%[1]s"],"actions":{` +
+			`"a":{"name":"a","state":"%[2]s","type_id":"t","command_ce_id":"0e8f8a0c-2b0d-4f0a-8a55-7c1d2d3e4f50","attempt":1,"result":null,"error":null,"iteration":1,"first_attempt":1,"dispatched_at":%[4]d,"deadline":%[5]d},` +
+			`"b":{"name":"b","state":"%[3]s","type_id":"t","command_ce_id":%[6]s}},"completed":false,"failed":false,"error":null,"recipe":"%[7]s","started_at":%[4]d,"steps":{"A":{"since":%[4]d,"iteration":1}%[8]s}}`
+		now := epoch.UnixMilli()
+		document := func(text string) *Execution {
+			x, err := DecodeExecution([]byte(text))
+			if err != nil {
+				t.Fatal(err, text)
+			}
+			return x
+		}
+		first := document(fmt.Sprintf(begun, "A", "dispatched", "pending", now, now+30_000, `null,"attempt":0,"result":null,"error":null`, p.SHA(), ""))
+		out := p.Answer(referenceOrder, Docs{Execution: first}, Answer{CommandID: first.Action("a").CommandID}, epoch)
+		want := func(what string, out Outcome) {
+			t.Helper()
+			if len(out.Commands) != 1 || out.Commands[0].Action != "b" || string(out.Commands[0].Parameters) != parameters {
+				t.Errorf("%s, %s: %+v %s", parameters, what, out.Commands, out.Note)
+			}
+		}
+		want("after an answer", out)
+		want("another attempt", p.Tick(referenceOrder, Docs{Execution: document(string(out.Docs.Execution.Encode()))}, epoch.Add(30*time.Second)))
+		second := fmt.Sprintf(begun, "B", "completed", "dispatched", now, 0,
+			fmt.Sprintf(`"7b9d6d52-1c9f-4a0e-b1a8-3d2c1b0a9f8e","attempt":1,"result":null,"error":null,"iteration":1,"first_attempt":1,"dispatched_at":%d,"deadline":%d,"resend_at":%d`, now, now+30_000, now+10_000),
+			p.SHA(), fmt.Sprintf(`,"B":{"since":%d,"iteration":1}`, now))
+		want("sent again", p.Tick(referenceOrder, Docs{Execution: document(second)}, epoch.Add(10*time.Second)))
+	}
+}
+
+// A recipe that a version without references took runs without them, for its whole execution, and needs nothing for them.
+func TestAsWritten(t *testing.T) {
+	const parameters = `{"t":{"$value":"job.parameters.none"}}`
+	p := withParameters(t, parameters)
+	plain := p.AsWritten()
+	if why := p.Refusal(referenceOrder); why == "" || !p.References() {
+		t.Error("the program has references")
+	}
+	if why := plain.Refusal(referenceOrder); why != "" || plain.References() || plain.SHA() != p.SHA() || plain.AsWritten() != plain {
+		t.Errorf("%q", why)
+	}
+	start := plain.Start(referenceOrder, "WM", "k", nil, epoch)
+	stored, err := DecodeExecution(start.Docs.Execution.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, program := range map[string]*Program{"as written": plain, "with references": p} {
+		out := program.Answer(referenceOrder, Docs{Execution: stored}, Answer{CommandID: start.Commands[0].ID}, epoch)
+		if len(out.Commands) != 1 || string(out.Commands[0].Parameters) != parameters {
+			t.Errorf("%s: %+v %s", name, out.Commands, out.Note)
+		}
+	}
+}

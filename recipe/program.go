@@ -20,6 +20,7 @@ type Program struct {
 
 	templates []*template // per action, nil where Parameters are sent as they are written
 	needs     []need      // of all conditions and Parameters, each once
+	asWritten *Program    // without templates; nil: there are none
 }
 
 // place is a step or a branch with what leads out of it.
@@ -76,11 +77,6 @@ func Compile(data []byte) (*Program, error) {
 	for _, cond := range c.compiled {
 		p.need(cond.needs)
 	}
-	for _, t := range c.templates {
-		if t != nil {
-			p.need(t.needs)
-		}
-	}
 	for i := range c.r.Actions {
 		a := &c.r.Actions[i]
 		p.actions = append(p.actions, a)
@@ -89,8 +85,30 @@ func Compile(data []byte) (*Program, error) {
 			p.types = append(p.types, a.TypeID)
 		}
 	}
+	if slices.ContainsFunc(p.templates, func(t *template) bool { return t != nil }) {
+		plain := *p
+		plain.templates, plain.needs = make([]*template, len(p.templates)), slices.Clone(p.needs)
+		p.asWritten = &plain
+	}
+	for _, t := range p.templates {
+		if t != nil {
+			p.need(t.needs)
+		}
+	}
 	return p, nil
 }
+
+// AsWritten is p without references in Parameters: each command has them as the recipe does. It is for recipes that were
+// delivered by a version without references. An execution goes on as it was started, with either program.
+func (p *Program) AsWritten() *Program {
+	if p.asWritten == nil {
+		return p
+	}
+	return p.asWritten
+}
+
+// References tells whether p puts values in the place of references in Parameters.
+func (p *Program) References() bool { return p.asWritten != nil }
 
 func (p *Program) need(more []need) {
 	for _, n := range more {

@@ -2,11 +2,15 @@ package sfc
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
 )
 
 // The values of an order reach the machine as they were sent, and the same with each repetition of the command.
@@ -43,6 +47,44 @@ func TestReferencesReachTheMachine(t *testing.T) {
 	}
 	if len(p.cell.sent) <= len(sent) {
 		t.Error("nothing was sent again")
+	}
+}
+
+// A recipe that an older build delivered was taken without references: it needs nothing for what looks like one, and sends
+// it as it is, until it is delivered again.
+func TestReferencesOfAnOlderDelivery(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	text := strings.ReplaceAll(string(pushes(2)), `"TimeoutSeconds": 600}`, `"TimeoutSeconds": 600, "Parameters": {"torque_nm": {"$value": "job.parameters.torque"}}}`)
+	p.workMaster("WM", []byte(text))
+	doc, err := json.Marshal(map[string]any{
+		"ID": "WM", "data": json.RawMessage(text), "dataschema": recipe.SchemaURI, "_dataschema": isa95.ConfigWorkMaster.Schema(),
+	})
+	p.must(err)
+	p.must(p.redis.Client.Do(t.Context(), p.redis.Client.B().Set().Key(keys.New(p.prefix).WorkMaster("WM")).Value(string(doc)).Build()).Error())
+	var mu sync.Mutex
+	bodies := map[string][]string{}
+	p.cell.react = func(r request) reaction {
+		mu.Lock()
+		defer mu.Unlock()
+		bodies[r.JobOrderID] = append(bodies[r.JobOrderID], string(r.Parameters))
+		return reaction{result: `1`}
+	}
+	p.start("a", setup{})
+	run := func(id string, parameters ...isa95.Parameter) []string {
+		t.Helper()
+		p.call(id, isa95.StoreAndStart, &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM"}}, JobOrderParameters: parameters})
+		p.await(id, "End", "ResultUpdate")
+		mu.Lock()
+		defer mu.Unlock()
+		return bodies[id]
+	}
+	if got := run("JO-1"); !slices.Equal(got, []string{`{"torque_nm":{"$value":"job.parameters.torque"}}`, `{"torque_nm":{"$value":"job.parameters.torque"}}`}) {
+		t.Errorf("%q", got)
+	}
+	p.workMaster("WM", []byte(text))
+	if got := run("JO-2", isa95.Parameter{ID: "torque", Value: json.RawMessage(`85.50`)}); !slices.Equal(got, []string{`{"torque_nm":85.50}`, `{"torque_nm":85.50}`}) {
+		t.Errorf("%q", got)
 	}
 }
 

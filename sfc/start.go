@@ -101,6 +101,9 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 		if err != nil {
 			return plan{problem: fmt.Sprintf("work master %q: %v", q.WorkMaster, err)}, nil
 		}
+		if snap.WorkMasterForeign {
+			program = program.AsWritten()
+		}
 		if why := changedSince(snap.Job, program); why != "" {
 			return plan{problem: fmt.Sprintf("work master %q has changed since the order was taken: %s", q.WorkMaster, why)}, nil
 		}

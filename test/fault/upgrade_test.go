@@ -12,15 +12,15 @@ import (
 )
 
 // oldRecipes are work masters that the version before takes and a delivery today is refused for: each has unknown members
-// everywhere, a qualifier that is not carried out, an object that looks like a reference, and a parameter that orders lack.
+// everywhere, a qualifier that is not carried out, objects that look like references, and a parameter that orders lack.
 func oldRecipes() map[string]string {
 	recipes := map[string]string{}
 	for _, q := range []string{"L", "D", "S", "R", "P0"} {
 		recipes["WM-"+q] = fmt.Sprintf(`{"AllowEndles": true, "Steps": [{"Name": "First", "Initial": true, "Intial": 1}, {"Name": "Second"}],
 "Transitions": [{"Source": "First", "Target": "Second", "Condition": "not (job.parameters.mark in ['x']) and not (job.id matches 'a{0,1000}b{0,1000}$')", "Priorty": 1},
   {"Source": "First", "Target": "Second", "Condition": "otherwise", "Priority": 1}],
-"Actions": [{"Name": "first", "Step": "First", "Qualifier": %[1]q, "Interaction": "push_command", "TypeId": "com.acme.old.go.v1", "TimeoutSeconds": 120, "MaxAttemps": 5, "Paramters": {"force": 1}, "Parameters": {"n": {"$value": 5}}},
-  {"Name": "second", "Step": "Second", "Qualifier": %[1]q, "Interaction": "push_command", "TypeId": "com.acme.old.go.v1", "TimeoutSeconds": 120, "TimeOutSeconds": 7}]}`, q)
+"Actions": [{"Name": "first", "Step": "First", "Qualifier": %[1]q, "Interaction": "push_command", "TypeId": "com.acme.old.go.v1", "TimeoutSeconds": 120, "MaxAttemps": 5, "Paramters": {"force": 1}, "Parameters": {"n": {"$value": "job.parameters.none"}, "x": {"$literal": 5}}},
+  {"Name": "second", "Step": "Second", "Qualifier": %[1]q, "Interaction": "push_command", "TypeId": "com.acme.old.go.v1", "TimeoutSeconds": 120, "TimeOutSeconds": 7, "Parameters": {"n": {"$expr": "job.parameters.none * 2"}}}]}`, q)
 	}
 	return recipes
 }
