@@ -72,6 +72,15 @@ func (c *cache) parameter(o *Order, id string) any {
 	return v
 }
 
+// below is a parameter of the job order, or a member of one, nil if there is none.
+func (c *cache) below(o *Order, path []any) any {
+	id, ok := path[0].(string)
+	if !ok {
+		return nil
+	}
+	return follow(c.parameter(o, id), path[1:])
+}
+
 // allParameters is every parameter of the job order by its id.
 func (c *cache) allParameters(o *Order) any {
 	if c.all == nil {

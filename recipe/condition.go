@@ -42,7 +42,7 @@ type condition struct {
 	kind    conditionKind
 	program *vm.Program
 	refs    []reference
-	needs   []need // parameters of the order for want of which it can fail
+	needs   []need // of the order, for it not to fail
 	timed   bool   // looks at step.t, so it can become true without an event
 	shape   shape
 
@@ -191,7 +191,7 @@ func (r *reference) value(s scope) any {
 		if len(r.path) == 0 {
 			return s.cache.allParameters(s.order)
 		}
-		return follow(s.cache.parameter(s.order, fmt.Sprint(r.path[0])), r.path[1:])
+		return s.cache.below(s.order, r.path)
 	}
 	a := s.execution.Action(r.action)
 	if r.root == "ok" {

@@ -1,25 +1,115 @@
 package recipe
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
 )
 
-// need is a job order parameter without which an expression can fail, or a member of one.
+// need is what an expression needs of a job order: a parameter without which, or with another
+// kind of value in which, it fails. Or a member of a parameter.
 type need struct {
-	path []any  // the parameter, then members and elements
-	name string // as written below job.parameters, for messages
+	path     []any  // the parameter, then members and elements
+	name     string // as written below job.parameters, for messages
+	optional bool   // it may be missing, and must be of its kind if it is there
+	kind     kind   // of its value
+	given    []fact // only an order of which these are true needs it
 }
+
+func (n need) equal(o need) bool {
+	return n.name == o.name && n.optional == o.optional && n.kind == o.kind && slices.EqualFunc(n.given, o.given, fact.equal)
+}
+
+// of tells whether o needs n.
+func (n need) of(o *Order, c *cache) bool {
+	return !slices.ContainsFunc(n.given, func(f fact) bool { return !f.of(o, c) })
+}
+
+// fact is that a parameter, or a member of one, is there.
+type fact struct {
+	path []any
+	null bool // or is null: 'name' in job.parameters
+}
+
+func (f fact) equal(g fact) bool { return f.null == g.null && slices.Equal(f.path, g.path) }
+
+func (f fact) of(o *Order, c *cache) bool {
+	if f.null {
+		_, ok := o.Parameters[f.path[0].(string)]
+		return ok
+	}
+	return c.below(o, f.path) != nil
+}
+
+// kind is a kind of values, in words; anyKind is any.
+type kind string
+
+const (
+	anyKind    kind = ""
+	numberKind kind = "a number"
+	stringKind kind = "a string"
+	truthKind  kind = "true or false"
+)
+
+// kindOf is the kind that the operators and functions of n make of it, or that it has as a literal.
+func kindOf(n ast.Node) kind {
+	switch n := n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return numberKind
+	case *ast.StringNode:
+		return stringKind
+	case *ast.UnaryNode:
+		if n.Operator == "-" || n.Operator == "+" {
+			return numberKind
+		}
+	case *ast.BinaryNode:
+		return operandKinds[n.Operator]
+	case *ast.BuiltinNode:
+		if n.Name == "len" || n.Name == "int" || n.Name == "float" {
+			return numberKind
+		}
+		return argumentKinds[n.Name]
+	case *ast.MemberNode:
+		root, members := flatten(n)
+		if id, ok := root.(*ast.IdentifierNode); ok && len(members) == 1 {
+			switch path := constantPath(members); {
+			case id.Value == "step" && slices.Equal(path, []any{"t"}):
+				return numberKind
+			case id.Value == "job" && slices.Equal(path, []any{"id"}):
+				return stringKind
+			}
+		}
+	}
+	return anyKind
+}
+
+// The kinds of operands and arguments, where they are always the same; those of arithmetic and of functions are also that
+// of the result.
+var (
+	operandKinds = map[string]kind{
+		"+": numberKind, "-": numberKind, "*": numberKind, "/": numberKind, "%": numberKind, "**": numberKind, "^": numberKind,
+	}
+	textOperators = []string{"contains", "startsWith", "endsWith", "matches"}
+	argumentKinds = map[string]kind{
+		"abs": numberKind, "ceil": numberKind, "floor": numberKind, "round": numberKind,
+		"lower": stringKind, "upper": stringKind, "trim": stringKind,
+	}
+)
 
 // needsOf lists what expression n, as written, needs of an order: what is compared by size,
 // calculated with, searched or searched for, without ?? and outside a test for nil. As a
-// truth value, in == and in != a missing parameter does no harm. value says that the result
-// itself must be there, as that of a reference in Parameters.
+// truth value, in == and in != a missing parameter does no harm. A kind is needed only where n
+// is evaluated for each order that has what is given. value says that the result itself must be
+// there, as that of a reference in Parameters.
 func needsOf(n ast.Node, value bool) []need {
 	w := needsWalk{value: value}
-	w.walk(n, value, nil)
+	d := demand{strict: value, certain: true}
+	if !value {
+		d.kind = truthKind
+	}
+	w.walk(n, d)
 	return w.found
 }
 
@@ -28,79 +118,143 @@ type needsWalk struct {
 	found []need
 }
 
-// present lists parameters that are there where an expression is evaluated.
+// demand is what the place of a part of an expression asks of it.
+type demand struct {
+	strict  bool     // it must not be nil
+	kind    kind     // what it must be unless it is nil
+	certain bool     // it is evaluated if what is known is so
+	known   *present // where it is evaluated
+}
+
+// as is d for a part of another kind that is evaluated at the same place.
+func (d demand) as(strict bool, k kind) demand {
+	d.strict, d.kind = strict, k
+	return d
+}
+
+// behind is d for what is evaluated only if test is true, or false.
+func (d demand) behind(test ast.Node, truth bool) demand {
+	d.known = learn(d.known, test, truth)
+	d.certain = d.certain && isPresence(test, truth)
+	return d
+}
+
+// present lists what is true where an expression is evaluated.
 type present struct {
-	name string
+	fact
 	next *present
 }
 
-func (p *present) has(name string) bool {
+// has tells whether path is known to be there, by itself or by something below it.
+func (p *present) has(path []any) bool {
 	for ; p != nil; p = p.next {
-		if p.name == name {
+		if !p.null && len(p.path) >= len(path) && slices.Equal(p.path[:len(path)], path) {
 			return true
 		}
 	}
 	return false
 }
 
-// walk looks at n; strict says that n must not be nil.
-func (w *needsWalk) walk(n ast.Node, strict bool, known *present) {
+// above lists the facts about path and about what it is a member of.
+func (p *present) above(path []any) []fact {
+	return slices.DeleteFunc(p.facts(), func(f fact) bool {
+		return len(f.path) > len(path) || !slices.Equal(f.path, path[:len(f.path)])
+	})
+}
+
+func (p *present) facts() (all []fact) {
+	for ; p != nil; p = p.next {
+		all = append(all, p.fact)
+	}
+	return all
+}
+
+// walk looks at n, of which d is asked.
+func (w *needsWalk) walk(n ast.Node, d demand) {
 	switch n := n.(type) {
 	case *ast.ChainNode:
-		w.walk(n.Node, strict, known)
+		w.walk(n.Node, d)
 	case *ast.IdentifierNode, *ast.MemberNode:
-		w.reference(n, strict, known)
+		w.reference(n, d)
 	case *ast.UnaryNode:
-		w.walk(n.Node, n.Operator == "-" || n.Operator == "+", known)
+		if n.Operator == "-" || n.Operator == "+" {
+			w.walk(n.Node, d.as(true, numberKind))
+		} else {
+			w.walk(n.Node, d.as(false, truthKind))
+		}
 	case *ast.BinaryNode:
-		w.binary(n, strict, known)
+		w.binary(n, d)
 	case *ast.ConditionalNode:
-		w.walk(n.Cond, false, known)
-		w.walk(n.Exp1, strict, learn(known, n.Cond, true))
-		w.walk(n.Exp2, strict, learn(known, n.Cond, false))
+		w.walk(n.Cond, d.as(false, truthKind))
+		w.walk(n.Exp1, d.behind(n.Cond, true))
+		w.walk(n.Exp2, d.behind(n.Cond, false))
 	case *ast.ArrayNode:
 		for _, e := range n.Nodes {
-			w.walk(e, false, known)
+			w.walk(e, d.as(false, anyKind))
 		}
 	case *ast.BuiltinNode:
 		for _, a := range n.Arguments { // string makes a text of nil, which no command should hold
-			w.walk(a, n.Name != "string" || w.value, known)
+			w.walk(a, d.as(n.Name != "string" || w.value, argumentKinds[n.Name]))
 		}
 	}
 }
 
-func (w *needsWalk) binary(n *ast.BinaryNode, strict bool, known *present) {
+func (w *needsWalk) binary(n *ast.BinaryNode, d demand) {
+	left, right := anyKind, anyKind
 	switch n.Operator {
-	case "and", "&&":
-		w.walk(n.Left, false, known)
-		w.walk(n.Right, false, learn(known, n.Left, true))
-	case "or", "||":
-		w.walk(n.Left, false, known)
-		w.walk(n.Right, false, learn(known, n.Left, false))
+	case "and", "&&", "or", "||":
+		w.walk(n.Left, d.as(false, truthKind))
+		w.walk(n.Right, d.as(false, truthKind).behind(n.Left, n.Operator == "and" || n.Operator == "&&"))
+		return
 	case "??":
-		w.walk(n.Left, false, known)
-		w.walk(n.Right, strict, known)
+		w.walk(n.Left, d.as(false, d.kind))
+		d.certain = false
+		w.walk(n.Right, d)
+		return
 	case "==", "!=":
-		w.walk(n.Left, false, known)
-		w.walk(n.Right, false, known)
+		w.walk(n.Left, d.as(false, anyKind))
+		w.walk(n.Right, d.as(false, anyKind))
+		return
+	case "<", "<=", ">", ">=":
+		left, right = kindOf(n.Right), kindOf(n.Left)
 	default:
-		w.walk(n.Left, true, known)
-		w.walk(n.Right, true, known)
+		if slices.Contains(textOperators, n.Operator) {
+			left, right = stringKind, stringKind
+		} else {
+			left, right = operandKinds[n.Operator], operandKinds[n.Operator]
+		}
 	}
+	w.walk(n.Left, d.as(true, left))
+	w.walk(n.Right, d.as(true, right))
 }
 
-func (w *needsWalk) reference(n ast.Node, strict bool, known *present) {
+func (w *needsWalk) reference(n ast.Node, d demand) {
 	root, members := flatten(n)
 	if _, name := root.(*ast.IdentifierNode); !name {
-		w.walk(root, strict, known)
+		w.walk(root, d.as(d.strict, anyKind))
 	}
 	path := constantPath(members)
 	for _, m := range members[len(path):] {
-		w.walk(m, strict, known)
+		w.walk(m, d.as(d.strict, anyKind))
 	}
-	if needed, ok := parameterOf(n); ok && strict && !known.has(needed.name) &&
-		!slices.ContainsFunc(w.found, func(f need) bool { return f.name == needed.name }) {
-		w.found = append(w.found, needed)
+	needed, ok := parameterOf(n)
+	if !ok {
+		return
+	}
+	if d.strict && !d.known.has(needed.path) {
+		missing := needed
+		missing.given = d.known.above(needed.path)
+		w.add(missing)
+	}
+	if d.kind != anyKind && d.certain && len(path) == len(members) {
+		needed.kind, needed.optional, needed.given = d.kind, true, d.known.facts()
+		w.add(needed)
+	}
+}
+
+func (w *needsWalk) add(n need) {
+	if !slices.ContainsFunc(w.found, n.equal) {
+		w.found = append(w.found, n)
 	}
 }
 
@@ -111,10 +265,10 @@ func learn(known *present, n ast.Node, truth bool) *present {
 		return learn(known, n.Node, truth)
 	case *ast.IdentifierNode, *ast.MemberNode:
 		if p, ok := parameterOf(n); ok && truth {
-			return &present{p.name, known}
+			return &present{fact{path: p.path}, known}
 		}
 	case *ast.UnaryNode:
-		if n.Operator == "not" || n.Operator == "!" {
+		if isNot(n) {
 			return learn(known, n.Node, !truth)
 		}
 	case *ast.BinaryNode:
@@ -128,18 +282,53 @@ func learn(known *present, n ast.Node, truth bool) *present {
 			for _, sides := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
 				p, ok := parameterOf(sides[0])
 				if _, isNil := sides[1].(*ast.NilNode); ok && (isNil && !equal || isLiteral(sides[1]) && equal) {
-					known = &present{p.name, known}
+					known = &present{fact{path: p.path}, known}
 				}
 			}
 		case "in": // 'a' in job.parameters
-			name, ok := n.Left.(*ast.StringNode)
-			root, members := flatten(n.Right)
-			if id, is := root.(*ast.IdentifierNode); ok && is && id.Value == "job" && slices.Equal(constantPath(members), []any{"parameters"}) && len(members) == 1 && truth {
-				return &present{name.Value, known}
+			if name, ok := memberOfParameters(n); ok && truth {
+				return &present{fact{path: []any{name}, null: true}, known}
 			}
 		}
 	}
 	return known
+}
+
+// isPresence tells whether n is a test for something being there and for nothing else, so that it is true, or false, for
+// each order that has what learn finds.
+func isPresence(n ast.Node, truth bool) bool {
+	switch n := n.(type) {
+	case *ast.ChainNode:
+		return isPresence(n.Node, truth)
+	case *ast.UnaryNode:
+		return isNot(n) && isPresence(n.Node, !truth)
+	case *ast.BinaryNode:
+		switch n.Operator {
+		case "and", "&&", "or", "||":
+			return truth == (n.Operator == "and" || n.Operator == "&&") && isPresence(n.Left, truth) && isPresence(n.Right, truth)
+		case "==", "!=":
+			_, left := n.Left.(*ast.NilNode)
+			_, right := n.Right.(*ast.NilNode)
+			return left != right && truth == (n.Operator == "!=") && learn(nil, n, truth) != nil
+		case "in":
+			_, ok := memberOfParameters(n)
+			return ok && truth
+		}
+	}
+	return false
+}
+
+func isNot(n *ast.UnaryNode) bool { return n.Operator == "not" || n.Operator == "!" }
+
+// memberOfParameters is the name in: 'name' in job.parameters.
+func memberOfParameters(n *ast.BinaryNode) (string, bool) {
+	name, ok := n.Left.(*ast.StringNode)
+	root, members := flatten(n.Right)
+	id, is := root.(*ast.IdentifierNode)
+	if !ok || !is || id.Value != "job" || len(members) != 1 || !slices.Equal(constantPath(members), []any{"parameters"}) {
+		return "", false
+	}
+	return name.Value, true
 }
 
 func isLiteral(n ast.Node) bool {
@@ -168,16 +357,30 @@ func (p *Program) Missing(o Order) []string {
 	c := newCache()
 	var missing []string
 	for _, n := range p.needs {
-		id, ok := n.path[0].(string)
-		if ok && follow(c.parameter(&o, id), n.path[1:]) == nil {
+		if !n.optional && n.of(&o, c) && c.below(&o, n.path) == nil && !slices.Contains(missing, n.name) {
 			missing = append(missing, n.name)
 		}
 	}
 	return missing
 }
 
-// Refusal says why o cannot run p: parameters that are missing, or the first reference in
-// Parameters that fails and depends on o alone. It is "" if nothing is known to fail.
+// misfit says which parameter of o has a value of a kind with which a condition or a command of
+// p fails, "" if none has.
+func (p *Program) misfit(o Order) string {
+	c := newCache()
+	for _, n := range p.needs {
+		if n.kind == anyKind || !n.of(&o, c) {
+			continue
+		}
+		if v := c.below(&o, n.path); v != nil && describeValue(v) != string(n.kind) {
+			return fmt.Sprintf("parameter %s is %s, and must be %s", n.name, describeValue(v), n.kind)
+		}
+	}
+	return ""
+}
+
+// Refusal says why o cannot run p: parameters that are missing, the first that has a value of the
+// wrong kind, or the first reference in Parameters that fails and depends on o alone. It is "" if nothing is known to fail.
 func (p *Program) Refusal(o Order) string {
 	switch missing := p.Missing(o); len(missing) {
 	case 0:
@@ -185,6 +388,9 @@ func (p *Program) Refusal(o Order) string {
 		return "parameter " + missing[0] + " is missing"
 	default:
 		return "parameters " + strings.Join(missing, ", ") + " are missing"
+	}
+	if why := p.misfit(o); why != "" {
+		return why
 	}
 	for i, t := range p.templates {
 		if t == nil || t.later {

@@ -194,6 +194,7 @@ func TestNeededParameters(t *testing.T) {
 		"job.parameters.a.b > 5":                                                                           "a.b",
 		"job.parameters.a?.b > 5":                                                                          "a.b",
 		"job.parameters.a.b != nil and job.parameters.a.b > 5":                                             "",
+		"job.parameters.a.b != nil and len(job.parameters.a) > 5":                                          "",
 		"job.parameters.a[0] > job.parameters['b-c']":                                                      "a[0],b-c",
 		"job.parameters.a[job.parameters.i] > 5":                                                           "i,a",
 		"(job.parameters.on ? job.parameters.a : job.parameters.b) > 5":                                    "a,b",
@@ -206,7 +207,9 @@ func TestNeededParameters(t *testing.T) {
 		}
 		var names []string
 		for _, n := range c.needs {
-			names = append(names, n.name)
+			if !n.optional && len(n.given) == 0 {
+				names = append(names, n.name)
+			}
 		}
 		if got := strings.Join(names, ","); got != want {
 			t.Errorf("%s needs %q, want %q", condition, got, want)
@@ -238,6 +241,97 @@ func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
 	}
 }
 
+// A member of a parameter is needed of an order that has the parameter, if the expression looks whether it is there.
+func TestNeedsBehindATest(t *testing.T) {
+	for _, tc := range []struct{ condition, parameters, want string }{
+		{"job.parameters.a != nil and job.parameters.a.b > 3", `{}`, ""},
+		{"job.parameters.a != nil and job.parameters.a.b > 3", `{"a":null}`, ""},
+		{"job.parameters.a != nil and job.parameters.a.b > 3", `{"a":{"b":4}}`, ""},
+		{"job.parameters.a != nil and job.parameters.a.b > 3", `{"a":{"c":4}}`, "parameter a.b is missing"},
+		{"job.parameters.a != nil and job.parameters.a.b > 3", `{"a":{"b":"x"}}`, "parameter a.b is a string, and must be a number"},
+		{"job.parameters.a == nil or job.parameters.a[0].c > 3", `{}`, ""},
+		{"job.parameters.a == nil or job.parameters.a[0].c > 3", `{"a":[{}]}`, "parameter a[0].c is missing"},
+		{"'a' in job.parameters and job.parameters.a.b > 3", `{}`, ""},
+		{"'a' in job.parameters and job.parameters.a.b > 3", `{"a":null}`, "parameter a.b is missing"},
+		{"'a' in job.parameters and job.parameters.a > 3", `{"a":null}`, "parameter a is missing"},
+		{"'a' in job.parameters and job.parameters.a > 3", `{}`, ""},
+		{"job.parameters.a != nil ? job.parameters.a.b > 3 : true", `{}`, ""},
+		{"job.parameters.a and job.parameters.x.y > 3", `{}`, "parameter x.y is missing"},
+		{"job.parameters.a != nil and job.parameters.x.y > 3", `{}`, "parameter x.y is missing"},
+		{"job.parameters.a.b > 3 or (job.parameters.a != nil and job.parameters.a.b > 3)", `{}`, "parameter a.b is missing"},
+		{"(job.parameters.a != nil and job.parameters.a.b > 3) or job.parameters.a.b > 5", `{}`, "parameter a.b is missing"},
+	} {
+		judge(t, tc.condition, tc.parameters, tc.want)
+	}
+}
+
+// A value of a kind that a condition cannot work with is found before the machine works, but only where it is certain to
+// be looked at.
+func TestKindsOfParameters(t *testing.T) {
+	for _, tc := range []struct{ condition, parameters, want string }{
+		{"job.parameters.force >= 5", `{"force":5.5}`, ""},
+		{"job.parameters.force >= 5", `{"force":"5"}`, "parameter force is a string, and must be a number"},
+		{"5 < job.parameters.force", `{"force":true}`, "parameter force is true or false, and must be a number"},
+		{"job.parameters.force >= step.t", `{"force":"5"}`, "parameter force is a string, and must be a number"},
+		{"job.parameters.force > -1", `{"force":[1]}`, "parameter force is an array, and must be a number"},
+		{"-job.parameters.force < actions.x.result.n", `{"force":{}}`, "parameter force is an object, and must be a number"},
+		{"job.parameters.force + 1 == 6", `{"force":"5"}`, "parameter force is a string, and must be a number"},
+		{"abs(job.parameters.force) == 6", `{"force":"5"}`, "parameter force is a string, and must be a number"},
+		{"(job.parameters.force ?? 1) > 5", `{}`, ""},
+		{"(job.parameters.force ?? 1) > 5", `{"force":"5"}`, "parameter force is a string, and must be a number"},
+		{"job.parameters.lot > 'm'", `{"lot":"n"}`, ""},
+		{"job.parameters.lot > 'm'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
+		{"job.parameters.lot startsWith 'm'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
+		{"job.parameters.lot matches 'm'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
+		{"upper(job.parameters.lot) == 'M'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
+		{"job.parameters.on", `{"on":1}`, "parameter on is a number, and must be true or false"},
+		{"job.parameters.on", `{}`, ""},
+		{"not job.parameters.on and true", `{"on":"yes"}`, "parameter on is a string, and must be true or false"},
+		{"job.parameters.a != nil and job.parameters.a > 5", `{"a":"5"}`, "parameter a is a string, and must be a number"},
+		{"job.parameters.a == nil or job.parameters.a > 5", `{"a":"5"}`, "parameter a is a string, and must be a number"},
+		{"job.parameters.a == nil ? true : job.parameters.a > 5", `{"a":"5"}`, "parameter a is a string, and must be a number"},
+		{"job.parameters.b != nil and job.parameters.a > 5", `{"a":"5","b":1}`, "parameter a is a string, and must be a number"},
+		// Perhaps it is not looked at, or as something else.
+		{"job.parameters.b != nil and job.parameters.a > 5", `{"a":"5"}`, ""},
+		{"job.parameters.kind == 'n' and job.parameters.a > 5", `{"kind":"s","a":"5"}`, ""},
+		{"job.parameters.kind == 'n' ? job.parameters.a > 5 : job.parameters.a > 'x'", `{"kind":"s","a":"5"}`, ""},
+		{"actions.x.ok or job.parameters.a > 5", `{"a":"5"}`, ""},
+		{"(job.parameters.b ?? job.parameters.a) > 5", `{"a":"5","b":7}`, ""},
+		{"job.parameters.a < job.parameters.b", `{"a":"5","b":"7"}`, ""},
+		{"job.parameters.a > actions.x.result.n", `{"a":"5"}`, ""},
+		{"job.parameters.a == 5", `{"a":"5"}`, ""},
+		{"job.parameters.a[job.parameters.i] > 5", `{"a":[7],"i":0}`, ""},
+		{"len(job.parameters.a) > 5", `{"a":"5"}`, ""},
+		{"max(job.parameters.a) > 5", `{"a":[5]}`, ""},
+		{"int(job.parameters.a) > 5", `{"a":"5"}`, ""},
+	} {
+		judge(t, tc.condition, tc.parameters, tc.want)
+	}
+}
+
+// judge compares why an order with these parameters is refused for a recipe with one condition. What is not refused can be evaluated.
+func judge(t *testing.T, condition, parameters, want string) {
+	t.Helper()
+	p, err := Compile(text("step A*\nstep B\ndo x @ A\nA > B: " + condition + "\nA > A: otherwise ! 1"))
+	if err != nil {
+		t.Fatalf("%s: %v", condition, err)
+	}
+	o := Order{ID: "JO-1", Parameters: map[string]any{}}
+	values := json.NewDecoder(strings.NewReader(parameters))
+	values.UseNumber()
+	if err := values.Decode(&o.Parameters); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Refusal(o); got != want {
+		t.Errorf("%s with %s: %q, want %q", condition, parameters, got, want)
+	}
+	if x := (&Execution{Actions: []ActionEntry{{Name: "x", State: ActionCompleted, Result: json.RawMessage(`{"n":"1"}`)}}}); want == "" {
+		if _, err := p.places["A"].exits[0].condition.holds(scope{order: &o, execution: x, cache: newCache()}); err != nil {
+			t.Errorf("%s with %s: %v", condition, parameters, err)
+		}
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	p := withParameters(t, `{"t":{"$value":"job.parameters.torque"},"u":{"$value":"job.parameters.unit ?? 'nm'"},"v":{"$expr":"job.parameters.turns * 2"}}`)
 	parameters := map[string]any{}
@@ -249,7 +343,7 @@ func TestRefusal(t *testing.T) {
 		{"", nil, "parameters torque, turns are missing"},
 		{"torque", json.RawMessage(`null`), "parameters torque, turns are missing"},
 		{"torque", json.RawMessage(`85`), "parameter turns is missing"},
-		{"turns", json.RawMessage(`"two"`), "action b: Parameters/v: invalid operation: a string * a number"},
+		{"turns", json.RawMessage(`"two"`), "parameter turns is a string, and must be a number"},
 		{"turns", json.RawMessage(`2`), ""},
 	} {
 		parameters[step.add] = step.with

@@ -112,7 +112,7 @@ func (p *Program) References() bool { return p.asWritten != nil }
 
 func (p *Program) need(more []need) {
 	for _, n := range more {
-		if !slices.ContainsFunc(p.needs, func(known need) bool { return known.name == n.name }) {
+		if !slices.ContainsFunc(p.needs, n.equal) {
 			p.needs = append(p.needs, n)
 		}
 	}
