@@ -19,9 +19,13 @@ func (s *shop) ledger() (offset, last, resumed int64) {
 
 func (s *shop) due(intake bool) []isa95.JobOrderID {
 	s.t.Helper()
-	ids, err := s.Due(s.t.Context(), 10, time.Minute, intake)
+	timers, err := s.Due(s.t.Context(), 10, time.Minute, intake)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	ids := make([]isa95.JobOrderID, len(timers))
+	for i, timer := range timers {
+		ids[i] = timer.JobOrderID
 	}
 	return ids
 }

@@ -19,6 +19,11 @@ var dueLua string
 
 var due = script.New("jobstore/due", dueLua)
 
+//go:embed putoff.lua
+var putOffLua string
+
+var putOff = script.New("jobstore/putoff", putOffLua)
+
 const (
 	// intakeBreak is how long no process that takes answers may look for timers before that counts as a break, in which installation
 	// time stands still.
@@ -29,13 +34,20 @@ const (
 	clockSlack = 250 * time.Millisecond
 )
 
-// Due returns at most limit job orders whose recipe has a timer that is due by installation time. Each is handed to one
-// caller, and to another if no commit has set its next timer after hold.
+// Timer is the timer of a job order as Due handed it out.
+type Timer struct {
+	JobOrderID isa95.JobOrderID
+
+	again int64 // due time in sfc:timers since then, in milliseconds of installation time
+}
+
+// Due returns at most limit timers of recipes that are due by installation time. Each is handed to one
+// caller, and to another if no commit has set its next due time after hold.
 //
 // It also carries installation time on, so it is to be called often, a few times a second, by the process that takes the answers of
 // equipment: intake says whether the caller can do so now. With false, and with a Redis so slow that answers cannot be committed in
 // time, nothing is due and installation time is left to others.
-func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake bool) ([]isa95.JobOrderID, error) {
+func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake bool) ([]Timer, error) {
 	s.dueMu.Lock()
 	before, trip := s.dueAt, s.dueTrip
 	s.dueMu.Unlock()
@@ -80,7 +92,7 @@ func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, counts,
 			return tick{}, fmt.Errorf("time %q: %w", reply[i], err)
 		}
 	}
-	t := tick{installation: time.UnixMilli(ms[1]), due: make([]isa95.JobOrderID, len(reply)-len(ms))}
+	t := tick{installation: time.UnixMilli(ms[1]), due: make([]Timer, len(reply)-len(ms))}
 	var resumed time.Time
 	if ms[2] != 0 {
 		resumed = time.UnixMilli(ms[2])
@@ -89,14 +101,14 @@ func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, counts,
 	s.wall.Learn(time.UnixMilli(ms[0]), sent, received)
 	s.installation.Learn(t.installation, resumed, received)
 	for i, id := range reply[len(ms):] {
-		t.due[i] = isa95.JobOrderID(id)
+		t.due[i] = Timer{JobOrderID: isa95.JobOrderID(id), again: ms[1] + hold.Milliseconds()}
 	}
 	return t, nil
 }
 
 type tick struct {
 	installation time.Time
-	due          []isa95.JobOrderID
+	due          []Timer
 }
 
 // InstallationTime is the time by which recipes are decided: due times, step.t and the repetition of commands. It is the clock
@@ -127,21 +139,13 @@ func (s *Store) clockOffset(ctx context.Context) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// PutOff lets the timer of a job order be due after d, if it has one: what is due cannot be done for now.
-func (s *Store) PutOff(ctx context.Context, id isa95.JobOrderID, d time.Duration) error {
-	at := float64(s.InstallationTime().Add(d).UnixMilli())
-	err := s.rdb.Do(ctx, s.rdb.B().Zadd().Key(s.keys.SfcTimers()).Xx().ScoreMember().ScoreMember(at, string(id)).Build()).Error()
+// PutOff lets a timer be due after d: what is due cannot be done for now. done is false, and nothing is changed, if its due time has been set anew since Due handed
+// it out, or it was removed or handed out again.
+func (s *Store) PutOff(ctx context.Context, t Timer, d time.Duration) (done bool, err error) {
+	at := s.InstallationTime().Add(d).UnixMilli()
+	done, err = putOff.Run(ctx, s.rdb, []string{s.keys.SfcTimers()}, string(t.JobOrderID), strconv.FormatInt(t.again, 10), strconv.FormatInt(at, 10)).AsBool()
 	if err != nil {
-		return fmt.Errorf("jobstore: put off the timer of %s: %w", id, err)
+		return false, fmt.Errorf("jobstore: put off the timer of %s: %w", t.JobOrderID, err)
 	}
-	return nil
-}
-
-// DropTimer removes the timer of a job order that needs none, for example because its execution document is gone.
-func (s *Store) DropTimer(ctx context.Context, id isa95.JobOrderID) error {
-	err := s.rdb.Do(ctx, s.rdb.B().Zrem().Key(s.keys.SfcTimers()).Member(string(id)).Build()).Error()
-	if err != nil {
-		return fmt.Errorf("jobstore: drop timer of %s: %w", id, err)
-	}
-	return nil
+	return done, nil
 }

@@ -44,10 +44,10 @@ func (e *Engine) tickDue(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	var all sync.WaitGroup
-	for _, id := range due {
+	for _, t := range due {
 		all.Go(func() {
-			if err := again(ctx, func() error { return e.tick(ctx, id) }); err != nil && ctx.Err() == nil {
-				e.timerFailed(ctx, id, err)
+			if err := again(ctx, func() error { return e.tick(ctx, t.JobOrderID) }); err != nil && ctx.Err() == nil {
+				e.timerFailed(ctx, t, err)
 			}
 		})
 	}
@@ -59,16 +59,21 @@ func (e *Engine) tickDue(ctx context.Context) (int, error) {
 // operator may have mended the cause.
 const badTimer = 10 * time.Minute
 
-// timerFailed: the timer is due again after TimerHold, or rests if it keeps failing.
-func (e *Engine) timerFailed(ctx context.Context, id isa95.JobOrderID, err error) {
+// timerFailed: the timer is due again after TimerHold, or rests if it keeps failing. What another process has set meanwhile stands: that one could do what this one cannot.
+func (e *Engine) timerFailed(ctx context.Context, t jobstore.Timer, err error) {
 	after := e.opt.TimerHold
-	if e.store.Failed(ctx, jobstore.Message{Kind: "timer", JobOrderID: id}, err) == nil {
+	if e.store.Failed(ctx, jobstore.Message{Kind: "timer", JobOrderID: t.JobOrderID}, err) == nil {
 		e.count(OpTimer, Invalid)
-		if offErr := e.store.PutOff(ctx, id, badTimer); offErr == nil {
+		switch done, offErr := e.store.PutOff(ctx, t, badTimer); {
+		case offErr != nil: // after TimerHold
+		case done:
 			after = badTimer
+		default:
+			e.log.Info("timer was set by another process meanwhile", "job", t.JobOrderID, "error", err)
+			return
 		}
 	}
-	e.log.Warn("timer will be tried again", "job", id, "after", after, "error", err)
+	e.log.Warn("timer will be tried again", "job", t.JobOrderID, "after", after, "error", err)
 }
 
 // tick does what is due for one job order. A timer that nothing needs is removed.

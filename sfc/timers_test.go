@@ -105,10 +105,10 @@ func TestTimersOfTheDead(t *testing.T) {
 	p.must(rdb.Do(t.Context(), rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "ghost").Build()).Error())
 	taken := map[isa95.JobOrderID]bool{}
 	eventually(t, "the dead took both", func() bool {
-		ids, err := p.mes.Due(t.Context(), 10, 50*time.Millisecond, true)
+		timers, err := p.mes.Due(t.Context(), 10, 50*time.Millisecond, true)
 		p.must(err)
-		for _, id := range ids {
-			taken[id] = true
+		for _, timer := range timers {
+			taken[timer.JobOrderID] = true
 		}
 		return len(taken) == 2
 	})
