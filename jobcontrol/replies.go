@@ -16,8 +16,8 @@ var DefaultReplyTopics = []string{"mes/#"}
 // AnyReplyTopic in Options.ReplyTopics stands for every topic outside the topic prefix.
 const AnyReplyTopic = "*"
 
-// CheckReplyTopics says what is wrong with filters for Options.ReplyTopics, nil if nothing is.
-func CheckReplyTopics(filters []string) error {
+// CheckReplyTopics says what is wrong with filters for Options.ReplyTopics below that topic prefix, nil if nothing is. The defaults pass with any prefix.
+func CheckReplyTopics(topicPrefix string, filters []string) error {
 	for _, f := range filters {
 		if f == AnyReplyTopic {
 			continue
@@ -27,6 +27,9 @@ func CheckReplyTopics(filters []string) error {
 		}
 		if err := mqtt.CheckFilter(f); err != nil {
 			return err
+		}
+		if topics.Prefix(topicPrefix).Holds(f) && !slices.Equal(filters, DefaultReplyTopics) {
+			return fmt.Errorf("the filter %q allows nothing: below the topic prefix %s replies go to %s/{scope}/replies/{requester} alone, which needs no filter", f, topicPrefix, topicPrefix)
 		}
 	}
 	return nil

@@ -87,11 +87,11 @@ func TestReplyTopicsOfTheOperator(t *testing.T) {
 		{[]string{"*"}, "app/jobs/responses/pod-1", false, true},
 		{[]string{"*"}, "$SYS/x", false, true},
 		{[]string{"#"}, "app/jobs/responses/pod-1", false, true},
-		{[]string{"app/jobs/#"}, "app/jobs/responses/pod-1", false, false},
+		{[]string{"+/jobs/#"}, "app/jobs/responses/pod-1", false, false},
 		{[]string{}, "mes/responses/mes-1", false, false},
 		{[]string{}, "app/jobs/m42/replies/mes-1", true, false},
 	} {
-		if err := jobcontrol.CheckReplyTopics(test.filters); err != nil {
+		if err := jobcontrol.CheckReplyTopics("app/jobs", test.filters); err != nil {
 			t.Error(err)
 		}
 		if jobcontrol.AllowAll(test.filters) != test.all {
@@ -104,9 +104,12 @@ func TestReplyTopicsOfTheOperator(t *testing.T) {
 			t.Errorf("%v, %s: %v, %v", test.filters, test.topic, reply, err)
 		}
 	}
-	for _, bad := range []string{"", "$share/x/mes/#", "$SYS/#", "mes/#/x", "mes/a+"} {
-		if err := jobcontrol.CheckReplyTopics([]string{"mes/#", bad}); err == nil || bad != "" && !strings.Contains(err.Error(), bad) {
+	for _, bad := range []string{"", "$share/x/mes/#", "$SYS/#", "mes/#/x", "mes/a+", "app/jobs", "app/jobs/#", "app/jobs/+/answers"} {
+		if err := jobcontrol.CheckReplyTopics("app/jobs", []string{"mes/#", bad}); err == nil || bad != "" && !strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+	if err := jobcontrol.CheckReplyTopics("mes", jobcontrol.DefaultReplyTopics); err != nil {
+		t.Errorf("the default: %v", err)
 	}
 }

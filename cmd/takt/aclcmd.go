@@ -34,7 +34,7 @@ func (c *aclCmd) Run(a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if err := jobcontrol.CheckReplyTopics(c.ReplyTopics); err != nil {
+	if err := jobcontrol.CheckReplyTopics(a.TopicPrefix, c.ReplyTopics); err != nil {
 		return &exitError{exitUsage, fmt.Errorf("--reply-topics: %w", err)}
 	}
 	if slices.Contains(c.ReplyTopics, jobcontrol.AnyReplyTopic) {

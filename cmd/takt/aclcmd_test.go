@@ -31,6 +31,7 @@ func TestACL(t *testing.T) {
 		{"mes", "erp:#=a", `"#"`},
 		{"mes", "takt=a", "named twice"},
 		{"reply-topics", "$SYS/#", "$SYS/#"},
+		{"reply-topics", "takt/+/answers", "takt/+/answers"},
 		{"observer", "a\nuser takt", "white space"},
 	} {
 		code, out, errOut := takt("acl", "--"+test.flag, test.value)

@@ -64,7 +64,7 @@ type jobsBench struct {
 }
 
 func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
-	if err := errors.Join(c.validate(), c.check()); err != nil {
+	if err := errors.Join(c.validate(a.TopicPrefix), c.check()); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	if !a.given("log-level") {

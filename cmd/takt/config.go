@@ -159,7 +159,7 @@ func checkTopicPrefix(p string) string {
 	return ""
 }
 
-func (c *ServeConfig) validate() error {
+func (c *ServeConfig) validate(topicPrefix string) error {
 	var errs []error
 	if len(c.Roles) == 0 {
 		errs = append(errs, fmt.Errorf("--roles is empty: must be of %s", strings.Join(allRoles, ", ")))
@@ -197,7 +197,7 @@ func (c *ServeConfig) validate() error {
 	if c.ScopeBytes < 0 {
 		errs = append(errs, fmt.Errorf("--scope-bytes is %d: must be 0 (no limit) or more", c.ScopeBytes))
 	}
-	if err := jobcontrol.CheckReplyTopics(c.ReplyTopics); err != nil {
+	if err := jobcontrol.CheckReplyTopics(topicPrefix, c.ReplyTopics); err != nil {
 		errs = append(errs, fmt.Errorf("--reply-topics: %w; name filters of topics such as mes/#, or * for any", err))
 	}
 	if strings.ContainsAny(c.ShareGroup, "/+#") || c.ShareGroup == "" {

@@ -115,6 +115,7 @@ func TestConfigBadValues(t *testing.T) {
 		{"negative drain", "--drain=-1s", "", "", []string{"--drain", "-1s", "at least 0s"}},
 		{"slots", "--slots=5000", "", "", []string{"--slots", "5000", "1 to 4096"}},
 		{"reply topics", "--reply-topics=mes/#,$SYS/#", "", "", []string{"--reply-topics", `"$SYS/#"`, "$", "mes/#"}},
+		{"reply topics below the prefix", "--reply-topics=mes/#,takt/#", "", "", []string{"--reply-topics", `"takt/#" allows nothing`, "takt/{scope}/replies/{requester}"}},
 		{"share group", "--share-group=a/b", "", "", []string{"--share-group", `"a/b"`, "/ + #"}},
 		{"http", "--http=9464", "", "", []string{"--http", `"9464"`, "host:port"}},
 		{"enum", "--state-index-keys=both", "", "", []string{"--state-index-keys", `"both"`, `"page","wire"`}},

@@ -32,7 +32,7 @@ type setting struct {
 }
 
 func (c *configCmd) Run(a *app) error {
-	if err := c.validate(); err != nil {
+	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	all := a.inForce()

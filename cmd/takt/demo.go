@@ -47,7 +47,7 @@ Examples:
 }
 
 func (c *demoCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(); err != nil {
+	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	if (c.NoServe || c.NoStation) && (a.Redis == "" || a.MQTT == "") {

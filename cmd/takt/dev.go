@@ -28,7 +28,7 @@ Examples:
 }
 
 func (c *devCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(); err != nil {
+	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	ex, err := loadStation(c.Example)

@@ -44,7 +44,7 @@ Examples:
 }
 
 func (c *serveCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(); err != nil {
+	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	if a.Redis == "" || a.MQTT == "" {
