@@ -67,12 +67,18 @@ type Options struct {
 // the broker drops without a word [MQTT-3.1.2-25].
 const maxPacket = 16 << 20
 
-// validate fills defaults in and names field, value and floor of what cannot be.
-func (o *Options) validate() (*url.URL, error) {
+// CheckURL says what is wrong with a URL for Options, nil if nothing is. Its errors hold no user and no password.
+func CheckURL(raw string) error {
+	_, err := parseURL(raw)
+	return err
+}
+
+// parseURL gives the URL of a broker its port, and mqtt or mqtts as its scheme.
+func parseURL(raw string) (*url.URL, error) {
 	// No part of the text is quoted when it does not parse: it may hold a password.
-	u, err := url.Parse(o.URL)
+	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" {
-		return nil, errors.New("mqtt: URL: want mqtt://host:port or mqtts://host:port")
+		return nil, errors.New("mqtt: the URL of the broker cannot be read: expected mqtt://localhost:1883, in full mqtt://[user:password@]host[:port], or mqtts://host:port")
 	}
 	port := "1883"
 	switch u.Scheme {
@@ -81,10 +87,19 @@ func (o *Options) validate() (*url.URL, error) {
 	case "mqtts", "tls", "ssl":
 		u.Scheme, port = "mqtts", "8883"
 	default:
-		return nil, fmt.Errorf("mqtt: URL: scheme %q: want mqtt, tcp, mqtts, tls or ssl", u.Scheme)
+		return nil, fmt.Errorf("mqtt: the URL of the broker has the unknown scheme %q: expected mqtt://host:port or mqtts://host:port", u.Scheme)
 	}
 	if u.Port() == "" {
 		u.Host = net.JoinHostPort(u.Hostname(), port)
+	}
+	return u, nil
+}
+
+// validate fills defaults in and names field, value and floor of what cannot be.
+func (o *Options) validate() (*url.URL, error) {
+	u, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
 	}
 	if u.User != nil {
 		if o.Username == "" {

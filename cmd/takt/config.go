@@ -20,9 +20,11 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/publisher"
 	"github.com/taktworks/takt/workflow"
 )
@@ -123,6 +125,12 @@ func (c *Config) validate() error {
 	}
 	if c.Prefix == "" || len(c.Prefix) > 64 || strings.ContainsAny(c.Prefix, " \t\r\n*?[]") {
 		bad("prefix", c.Prefix, "must be 1 to 64 bytes without white space, *, ?, [ and ]")
+	}
+	if err := redis.CheckURL(c.Redis); c.Redis != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--redis: %w", err))
+	}
+	if err := mqtt.CheckURL(c.MQTT); c.MQTT != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--mqtt: %w", err))
 	}
 	if c.Shards < 1 || c.Shards > workflow.MaxShards {
 		bad("shards", strconv.Itoa(c.Shards), fmt.Sprintf("must be 1 to %d", workflow.MaxShards))

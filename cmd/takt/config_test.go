@@ -103,6 +103,11 @@ func TestConfigBadValues(t *testing.T) {
 		want                  []string
 	}{
 		{"prefix", "--prefix=a*", "", "", []string{"--prefix", `"a*"`, "without white space"}},
+		{"redis without scheme", "--redis=localhost:6379", "", "", []string{"--redis", "has no scheme", "redis://localhost:6379"}},
+		{"redis by environment", "", "TAKT_REDIS=redis://localhost:port", "", []string{"--redis", "cannot be read", "redis://localhost:6379"}},
+		{"redis by file", "", "", "redis: http://localhost\n", []string{"--redis", `"http" is unknown`, "redis://localhost:6379"}},
+		{"broker without scheme", "--mqtt=localhost", "", "", []string{"--mqtt", "cannot be read", "mqtt://localhost:1883"}},
+		{"broker with another scheme", "--mqtt=http://localhost", "", "", []string{"--mqtt", `unknown scheme "http"`, "mqtt://host:port"}},
 		{"topic prefix", "--topic-prefix=a/+/b", "", "", []string{"--topic-prefix", `"a/+/b"`, "must not hold + # or NUL"}},
 		{"topic prefix of the system", "--topic-prefix=$SYS", "", "", []string{"--topic-prefix", `"$SYS"`, "nor begin with $"}},
 		{"empty level", "--topic-prefix=a//b", "", "", []string{"--topic-prefix", `"a//b"`, "empty level"}},

@@ -69,19 +69,28 @@ type target struct {
 	tls     bool
 }
 
-const urlForm = "expected redis://[user:password@]host[:port][/db], rediss://..., redis+sentinel://host:port,.../master or unix:///path; percent-encode special characters of the password"
+const urlForm = "expected redis://localhost:6379, in full redis://[user:password@]host[:port][/db], or rediss://..., redis+sentinel://host:port,.../master or unix:///path; percent-encode special characters of the password"
 
-// errURL never holds a part of the URL: what could not be parsed may be a password.
-var errURL = errors.New("redis: the URL of the server cannot be read: " + urlForm)
+// The errors of a URL never hold a part of it: what could not be parsed may be a password.
+var (
+	errURL    = errors.New("redis: the URL of the server cannot be read: " + urlForm)
+	errScheme = errors.New("redis: the URL of the server has no scheme: " + urlForm)
+)
 
 // errParameter is for what others read from a URL, such as goworkflows: whoever copied that URL here meant another prefix than would be read.
 var errParameter = errors.New("redis: the URL of the server has a parameter that is not db after its ?: expected redis://host:port/db; prefix and shards are settings of their own, --prefix and --shards")
+
+// CheckURL says what is wrong with a URL for Options, nil if nothing is. Its errors hold no part of the URL.
+func CheckURL(raw string) error {
+	_, err := parse(raw)
+	return err
+}
 
 // parse reads a URL of Options. Its errors hold no part of the credentials.
 func parse(raw string) (target, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(raw), "://")
 	if !ok {
-		return target{}, errURL
+		return target{}, errScheme
 	}
 	scheme = strings.ToLower(scheme)
 	if strings.HasPrefix(scheme, "valkey") {
