@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -16,7 +18,7 @@ type mesCmd struct {
 
 type mesFollowCmd struct {
 	Scope  []string `short:"s" help:"Only these stations; all if not given."`
-	Memory string   `type:"path" help:"What is remembered between runs; mes-memory.json in the data folder if not given." placeholder:"FILE"`
+	Memory string   `type:"path" help:"What is remembered between runs, by one process at a time; mes-memory.json in the data folder if not given." placeholder:"FILE"`
 	Keep   bool     `help:"Do not send Clear: only look."`
 	Count  int      `help:"End after so many results; 0 = never." default:"0"`
 	JSON   bool     `name:"json" help:"One JSON object per result."`
@@ -47,8 +49,16 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 	}
 	file := c.Memory
 	if file == "" {
-		file = filepath.Join(a.Data, "mes-memory.json")
+		if err := os.MkdirAll(a.Data, 0o700); err != nil {
+			return fmt.Errorf("data folder: %w", err)
+		}
+		file = a.dataFile("mes-memory.json")
 	}
+	release, err := onlyFollower(file)
+	if err != nil {
+		return err
+	}
+	defer release()
 	memory, err := mes.OpenMemory(file)
 	if err != nil {
 		return err
@@ -89,6 +99,19 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 		},
 	})
 	return err
+}
+
+// onlyFollower locks a memory for this process: a second one would hand every result over again, as each holds what it read at its start.
+// The lock is beside the file, which is replaced now and then.
+func onlyFollower(memory string) (release func(), err error) {
+	lock, err := lockedFile(memory + ".lock")
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, fmt.Errorf("--memory %s: another process follows with this memory, and both would hand every result over: end that one, or give this one a memory of its own with --memory FILE", memory)
+	case err != nil:
+		return nil, fmt.Errorf("--memory: %w", err)
+	}
+	return func() { lock.Close() }, nil
 }
 
 func (c *mesFollowCmd) print(a *app, scope isa95.Scope, r isa95.JobResponse) error {

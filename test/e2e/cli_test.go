@@ -229,6 +229,7 @@ func TestLookingAtOrders(t *testing.T) {
 	s.run(ok, "mes follow --scope test-cell --count 2 --memory "+memory, "Ended_Completed  test-cell    JO-001", `placed_for = "JO-002"`)
 	follow := rig.Start(t, s.Args("mes", "follow", "--memory", memory)...)
 	follow.Await("mes: following results")
+	s.run(failed, "mes follow --memory "+memory, "--memory "+memory+": another process follows with this memory", "end that one, or give this one a memory of its own")
 	s.Until("both are cleared", func() bool { return s.Takt("job", "list", "--json").Stdout == "" })
 	follow.Stop()
 	if follow.Stdout() != "" {
