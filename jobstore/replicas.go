@@ -51,3 +51,15 @@ func (s *Store) entryReplicated(ctx context.Context, e *stream.Entry) (there boo
 	}
 	return len(entries) > 0, nil
 }
+
+// AskReplicas says whether enough replicas of Redis acknowledge a write now, as Options want: nil = they do, or none are wanted. *ReplicasError: fewer do, so commands are
+// carried out but not acknowledged. It writes one key that expires, and waits up to Options.ReplicasWithin.
+func (s *Store) AskReplicas(ctx context.Context) error {
+	if s.safe == nil {
+		return nil
+	}
+	if err := s.safe.Do(ctx, s.rdb.B().Exists().Key(s.keys.Replicated()).Build()).Error(); err != nil {
+		return fmt.Errorf("jobstore: %w", err)
+	}
+	return nil
+}

@@ -103,6 +103,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 		cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish,
 		metrics: metrics, traces: traces, warn: make(map[string]func() string), log: log,
 	}
+	p.replicas = newReplicasWatch(store, log)
 	p.guard = newTopicGuard(store, publish, p.receiverOptions(), embedded, log)
 	stages, err := p.build()
 	if err != nil {
@@ -110,7 +111,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	}
 	if ready != nil {
 		stages[len(stages)-1]["ready"] = func(ctx context.Context) error {
-			if receive.Ready(ctx) == nil && answers.Ready(ctx) == nil && publish.Ready(ctx) == nil {
+			if receive.Ready(ctx) == nil && answers.Ready(ctx) == nil && publish.Ready(ctx) == nil && p.replicas.Await(ctx) {
 				ready()
 			}
 			<-ctx.Done()
@@ -152,6 +153,7 @@ type parts struct {
 	receive, answers *mqtt.Conn // commands; what equipment sends
 	publish          *mqtt.Conn
 	guard            *topicGuard
+	replicas         *replicasWatch
 	handler          *jobcontrol.Receiver    // nil without the role
 	engine           *sfc.Engine             // nil without the role
 	servers          map[string]*mqtt.Server // of this process, by what they handle
@@ -224,7 +226,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 		}
 	}
 	report["broker"], connections["topics"] = p.watchBroker, p.guard.Run
-	connections["mqtt publish"], connections["heartbeat"] = p.publish.Run, p.store.RunWorker
+	connections["mqtt publish"], connections["heartbeat"], connections["replicas"] = p.publish.Run, p.store.RunWorker, p.replicas.Run
 	if p.sc.HTTP != "" {
 		report["http"] = p.web().Run
 	}
@@ -254,7 +256,7 @@ func (p *parts) web() *telemetry.Server {
 		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles}, Warn: p.warn,
 		Ready: map[string]func(context.Context) error{
 			"redis": p.store.Ping, "mqtt receive": p.receive.Ready, "mqtt answers": p.answers.Ready, "mqtt publish": p.publish.Ready,
-			"broker": p.brokerFit, "topics": p.guard.Ready,
+			"broker": p.brokerFit, "topics": p.guard.Ready, "replicas": p.replicas.Ready,
 		},
 	}
 }

@@ -1,0 +1,54 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// While fewer replicas are connected than --redis-wait wants, an instance is not ready and says how many there are; it is ready once they are connected, and not any more when they are gone.
+func TestReadyOnlyWithReplicas(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}, NoStation: true})
+	p := w.BeginServe("a", "--http", "127.0.0.1:0", "--redis-wait", "1", "--redis-wait-within", "200ms")
+	at := base(p)
+	const lack = "0 replicas acknowledge what is written within 200ms, --redis-wait wants 1: start replicas of this master"
+	p.Await("level=WARN msg=\"this process is not ready")
+	p.Await(lack)
+	readyz := func() (status int, text string) {
+		r, err := http.Get(at + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	w.Until("only replicas are missing", func() bool {
+		status, text := readyz()
+		return status == http.StatusServiceUnavailable && strings.Contains(text, lack) && !strings.Contains(text, "mqtt") && !strings.Contains(text, "topics")
+	})
+	const ready = "ready: commands are taken"
+	if strings.Contains(p.Stderr(), ready) {
+		t.Errorf("it says %q", ready)
+	}
+	replica := testenv.StartReplica(t, w.Redis.Addr)
+	p.Await("enough replicas acknowledge what is written")
+	p.Await(ready)
+	w.Until("it is ready", func() bool { status, _ := readyz(); return status == http.StatusOK })
+	replica.Pause(t)
+	w.Until("it is not ready without the replica", func() bool {
+		status, text := readyz()
+		return status == http.StatusServiceUnavailable && strings.Contains(text, lack)
+	})
+	replica.Continue(t)
+	w.Until("it is ready again", func() bool { status, _ := readyz(); return status == http.StatusOK })
+}
