@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,7 @@ type condition struct {
 	needs   []need // of the order, for it not to fail
 	timed   bool   // looks at step.t, so it can become true without an event
 	shape   shape
+	fault   error // of a part without names: it fails whenever it is evaluated
 
 	patterns *patterns // of matches; nil for a constant
 }
@@ -72,7 +74,10 @@ func compileCondition(text string, actions map[string]bool) (*condition, error) 
 	if kind, ok := constants[strings.ToLower(text)]; ok {
 		return &condition{text: text, kind: kind}, nil
 	}
-	c, _, err := compileExpression(text, actions, false)
+	c, written, err := compileExpression(text, actions, false)
+	if err == nil {
+		c.fault = constantFault(written)
+	}
 	return c, err
 }
 
@@ -95,9 +100,11 @@ func compileExpression(text string, actions map[string]bool, value bool) (c *con
 		expr.MaxNodes(maxConditionNodes), expr.AsAny(),
 		expr.Function(truthFunction, truth, new(func(any, string) bool)),
 		expr.Function(memberFunction, dynamicMember, new(func(any, any) any)),
-		expr.Function(addFunction, add, new(func(any, any) any)),
 		expr.Function(matchFunction, b.condition.patterns.match, new(func(any, string, string) bool)),
 	} {
+		option(config)
+	}
+	for _, option := range arithmetic {
 		option(config)
 	}
 	tree, err := parser.ParseWithConfig(text, config)
@@ -153,6 +160,11 @@ func (c *condition) evaluate(s scope) (any, error) {
 		return v, nil
 	}
 	err = firstLine(err)
+	for _, r := range c.refs {
+		if n, ok := r.value(s).(tooLarge); ok && strings.Contains(plainWords(err).Error(), typeWords[goTooLarge]) {
+			return nil, fmt.Errorf("%s is %s, which is out of the range of numbers", r.text, n)
+		}
+	}
 	if lacks := c.lacks(s); lacks != "" {
 		if ofNothing.MatchString(err.Error()) {
 			return nil, errors.New(strings.TrimPrefix(lacks, ": "))
@@ -160,6 +172,11 @@ func (c *condition) evaluate(s scope) (any, error) {
 		return nil, fmt.Errorf("%w (%s)", plainWords(err), strings.TrimPrefix(lacks, ": "))
 	}
 	return nil, plainWords(err)
+}
+
+// later tells whether c looks at what is not known before the run: results of actions, or the time.
+func (c *condition) later() bool {
+	return slices.ContainsFunc(c.refs, func(r reference) bool { return r.root == "result" || r.root == "ok" || r.root == "t" })
 }
 
 // lacks says which of the values that c looks at are missing: ": a, b are missing", or "".
@@ -246,7 +263,10 @@ func plain(v any) any {
 		if i, err := strconv.Atoi(string(v)); err == nil {
 			return i
 		}
-		f, _ := v.Float64()
+		f, err := v.Float64()
+		if err != nil {
+			return tooLarge{string(v)}
+		}
 		return f
 	case map[string]any:
 		m := make(map[string]any, len(v))
@@ -270,7 +290,6 @@ const (
 	truthFunction  = "$truth"
 	memberFunction = "$member"
 	matchFunction  = "$match"
-	addFunction    = "$add"
 )
 
 // truth is its first argument as a truth value: what is missing is not true. The second
@@ -288,31 +307,6 @@ func truth(args ...any) (any, error) {
 
 func dynamicMember(args ...any) (any, error) { return member(args[0], args[1]), nil }
 
-// add is + without the concatenation of strings and arrays, which could use much memory.
-func add(args ...any) (any, error) {
-	a, aInt := args[0].(int)
-	b, bInt := args[1].(int)
-	if aInt && bInt {
-		return a + b, nil
-	}
-	x, okX := number(args[0])
-	y, okY := number(args[1])
-	if !okX || !okY {
-		return nil, fmt.Errorf("cannot add %s and %s", describeValue(args[0]), describeValue(args[1]))
-	}
-	return x + y, nil
-}
-
-func number(v any) (float64, bool) {
-	switch v := v.(type) {
-	case int:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
-}
-
 func describeValue(v any) string {
 	switch v.(type) {
 	case nil:
@@ -323,6 +317,8 @@ func describeValue(v any) string {
 		return "a string"
 	case int, float64:
 		return "a number"
+	case tooLarge:
+		return "a number out of range"
 	case []any:
 		return "an array"
 	}
@@ -349,13 +345,16 @@ func firstLine(err error) error {
 var (
 	ofNothing  = regexp.MustCompile(`<nil>|missing|\(type invalid|\bnil\b`)
 	ofLibrary  = regexp.MustCompile(`^(?:invalid (?:operation|argument)|interface conversion|operator |cannot (?:fetch|get|use|slice))`)
-	goTypes    = regexp.MustCompile(`map\[string\]interface \{\}|\[\]interface \{\}|<nil>|\b(?:float64|int|string|bool)\b`)
+	goTypes    = regexp.MustCompile(`map\[string\]interface \{\}|\[\]interface \{\}|<nil>|recipe\.tooLarge|\b(?:float64|int|string|bool)\b`)
 	conversion = regexp.MustCompile(`interface conversion: interface \{\} is (.+), not (.+)`)
 	typeWords  = map[string]string{
 		"map[string]interface {}": "an object", "[]interface {}": "an array", "<nil>": "nothing",
-		"float64": "a number", "int": "a number", "string": "a string", "bool": "true or false",
+		goTooLarge: "a number out of range", "float64": "a number", "int": "a number", "string": "a string", "bool": "true or false",
 	}
 )
+
+// goTooLarge is the name of that type in errors.
+const goTooLarge = "recipe.tooLarge"
 
 // plainWords says the same in words of JSON. A name before a bracket is a function.
 func plainWords(err error) error {

@@ -58,6 +58,9 @@ func (b *builder) node(n ast.Node) ast.Node {
 		if n.Operator == "not" || n.Operator == "!" {
 			return placed(&ast.UnaryNode{Operator: n.Operator, Node: b.truth(n.Node)}, n)
 		}
+		if n.Operator == "-" && !isLiteral(n.Node) {
+			return call(n, negateFunction, b.node(n.Node))
+		}
 		return placed(&ast.UnaryNode{Operator: n.Operator, Node: b.node(n.Node)}, n)
 	case *ast.BinaryNode:
 		return b.binary(n)
@@ -69,7 +72,11 @@ func (b *builder) node(n ast.Node) ast.Node {
 		if !slices.Contains(functions, n.Name) {
 			return b.fail("the function %s cannot be used", n.Name)
 		}
-		return placed(&ast.BuiltinNode{Name: n.Name, Arguments: b.nodes(n.Arguments), Throws: n.Throws}, n)
+		arguments := b.nodes(n.Arguments)
+		if (n.Name == "int" || n.Name == "abs") && len(arguments) == 1 {
+			arguments[0] = call(n, wholeFunction, placed(&ast.StringNode{Value: n.Name}, n), arguments[0])
+		}
+		return placed(&ast.BuiltinNode{Name: n.Name, Arguments: arguments, Throws: n.Throws}, n)
 	case *ast.CallNode:
 		return b.fail("unknown function %s", n.Callee)
 	}
@@ -90,8 +97,8 @@ func (b *builder) binary(n *ast.BinaryNode) ast.Node {
 		return b.fail("the operator %s cannot be used", n.Operator)
 	case isLogical(n.Operator):
 		return placed(&ast.BinaryNode{Operator: n.Operator, Left: b.truth(n.Left), Right: b.truth(n.Right)}, n)
-	case n.Operator == "+":
-		return call(n, addFunction, b.node(n.Left), b.node(n.Right))
+	case calculations[n.Operator] != "":
+		return call(n, calculations[n.Operator], b.node(n.Left), b.node(n.Right))
 	case n.Operator == "matches":
 		pattern, ok := n.Right.(*ast.StringNode)
 		if !ok {

@@ -166,6 +166,62 @@ func TestExpressionsThatFail(t *testing.T) {
 	}
 }
 
+// A number that is out of range is an error, and never one that is wrong or more than any limit.
+func TestNumbersOutOfRange(t *testing.T) {
+	const most, least = "9223372036854775807", "(0 - 9223372036854775807 - 1)"
+	for text, reason := range map[string]string{
+		most + " + job.parameters.count > 5":             most + " + 3 is out of the range of whole numbers",
+		least + " + -job.parameters.count < 5":           "-9223372036854775808 + -3 is out of the range of whole numbers",
+		least + " - job.parameters.count < 5":            "-9223372036854775808 - 3 is out of the range of whole numbers",
+		"0 - job.parameters.count - " + most + " < 5":    "-3 - " + most + " is out of the range of whole numbers",
+		most + " * job.parameters.count > 5":             most + " * 3 is out of the range of whole numbers",
+		"(2 - job.parameters.count) * " + least + " > 5": "-1 * -9223372036854775808 is out of the range of whole numbers",
+		least + " * (2 - job.parameters.count) > 5":      "-9223372036854775808 * -1 is out of the range of whole numbers",
+		"-" + least + " > job.parameters.count":          "-(-9223372036854775808) is out of the range of whole numbers",
+		"abs(" + least + ") > job.parameters.count":      "abs(-9223372036854775808) is out of the range of whole numbers",
+		"int(job.parameters.count * 1e20) > 5":           "int(3e+20) is out of the range of whole numbers",
+		"job.parameters.count ** 1000 > 5":               "3 ** 1000 is out of the range of numbers",
+		"(0 - job.parameters.count) ^ 0.5 > 5":           "-3 ** 0.5 is out of the range of numbers",
+		"job.parameters.count * 1e308 > 5":               "3 * 1e+308 is out of the range of numbers",
+		"job.parameters.count / 0 > 5":                   "3 / 0 is a division by zero",
+		"0.0 / (job.parameters.count - 3) > 5":           "0 / 0 is a division by zero",
+		"job.parameters.huge >= 5":                       "job.parameters.huge is 1e999, which is out of the range of numbers",
+		"job.parameters.huge + 1 >= 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
+		"-job.parameters.huge < 5":                       "job.parameters.huge is 1e999, which is out of the range of numbers",
+		"abs(job.parameters.huge) > 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
+		"[job.parameters.huge][0] > 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
+		"job.parameters.huge - job.parameters.huge == 0": "job.parameters.huge is 1e999, which is out of the range of numbers",
+	} {
+		c, err := compileCondition(text, conditionActions)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		s := conditionScope()
+		s.order.Parameters["huge"] = json.RawMessage(`1e999`)
+		if got, err := c.holds(s); err == nil || got || err.Error() != reason {
+			t.Errorf("%s: %v, %v; want %q", text, got, err, reason)
+		}
+	}
+	for text, want := range map[string]bool{
+		most + " + -job.parameters.count + job.parameters.count == " + most: true,
+		least + " + 1 == -" + most: true, least + " * 1 < 0": true, most + " * -1 == -" + most: true, "0 * " + most + " == 0": true,
+		"8 / 2 == 4": true, "1 - 2 == -1": true, "2 ** 3 == 8": true, "-(1.5) == -1.5": true, "int(2.9) == 2": true, "abs(-3) == 3": true, "abs(-1e300) == 1e300": true,
+		"job.parameters.huge == 5": false, "job.parameters.huge == job.parameters.huge": true, "(job.parameters.huge ?? 5) != nil": true, "string(job.parameters.huge) == '1e999'": true,
+	} {
+		c, err := compileCondition(text, conditionActions)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		s := conditionScope()
+		s.order.Parameters["huge"] = json.RawMessage(`1e999`)
+		if got, err := c.holds(s); err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
 // R026: what does not compile, with a reason on one line.
 func TestExpressionsRefused(t *testing.T) {
 	for text, reason := range map[string]string{

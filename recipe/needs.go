@@ -372,7 +372,11 @@ func (p *Program) misfit(o Order) string {
 		if n.kind == anyKind || !n.of(&o, c) {
 			continue
 		}
-		if v := c.below(&o, n.path); v != nil && describeValue(v) != string(n.kind) {
+		v := c.below(&o, n.path)
+		if _, ok := v.(tooLarge); ok && n.kind == numberKind {
+			return fmt.Sprintf("parameter %s is %s, which is out of the range of numbers", n.name, v)
+		}
+		if v != nil && describeValue(v) != string(n.kind) {
 			return fmt.Sprintf("parameter %s is %s, and must be %s", n.name, describeValue(v), n.kind)
 		}
 	}
@@ -380,7 +384,7 @@ func (p *Program) misfit(o Order) string {
 }
 
 // Refusal says why o cannot run p: parameters that are missing, the first that has a value of the
-// wrong kind, or the first reference in Parameters that fails and depends on o alone. It is "" if nothing is known to fail.
+// wrong kind, or the first condition or reference in Parameters that fails and depends on o alone. It is "" if nothing is known to fail.
 func (p *Program) Refusal(o Order) string {
 	switch missing := p.Missing(o); len(missing) {
 	case 0:
@@ -392,11 +396,17 @@ func (p *Program) Refusal(o Order) string {
 	if why := p.misfit(o); why != "" {
 		return why
 	}
+	s := scope{order: &o, execution: &Execution{}, cache: newCache()}
+	for _, e := range p.known {
+		if _, err := e.condition.holds(s); err != nil {
+			return e.fault(err)
+		}
+	}
 	for i, t := range p.templates {
 		if t == nil || t.later {
 			continue
 		}
-		if _, err := t.resolve(scope{order: &o, execution: &Execution{}, cache: newCache()}); err != nil {
+		if _, err := t.resolve(s); err != nil {
 			return "action " + p.actions[i].Name + ": Parameters" + err.Error()
 		}
 	}

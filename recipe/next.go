@@ -165,7 +165,7 @@ func (d *decision) choose(from *place, edges []edge) *edge {
 			timed = timed || e.condition.timed
 			holds, err := e.condition.holds(scope{order: d.o, execution: d.x, elapsed: d.elapsed(from), cache: d.cache})
 			if err != nil {
-				d.fail(fmt.Sprintf("condition %q from %s to %s failed: %v", e.condition.text, e.source, e.target, err))
+				d.fail(e.fault(err))
 				return nil
 			}
 			if holds {
@@ -178,6 +178,10 @@ func (d *decision) choose(from *place, edges []edge) *edge {
 		d.wake = since + ((d.now-since)/1000+1)*1000 // the next full second of step.t
 	}
 	return otherwise
+}
+
+func (e *edge) fault(err error) string {
+	return fmt.Sprintf("condition %q from %s to %s failed: %v", e.condition.text, e.source, e.target, err)
 }
 
 // elapsed is step.t: seconds since a step became active, or a branch was done.

@@ -138,9 +138,7 @@ func (b *parametersBuilder) reference(n *node, key string, value *node, pointer 
 		refuse(err)
 		return
 	}
-	for _, r := range c.refs {
-		b.t.later = b.t.later || r.root == "result" || r.root == "ok" || r.root == "t"
-	}
+	b.t.later = b.t.later || c.later()
 	b.t.needs = append(b.t.needs, c.needs...)
 	b.t.refs = append(b.t.refs, ref)
 }
@@ -252,7 +250,7 @@ func (r *parameterRef) value(s scope) (json.RawMessage, error) {
 	case r.expr != nil:
 		v, err := r.expr.evaluate(s)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", r.expr.text, err)
 		}
 		if v == nil {
 			return nil, fmt.Errorf("%s has no value%s", r.expr.text, r.expr.lacks(s))

@@ -121,9 +121,9 @@ func TestReferencesThatFail(t *testing.T) {
 		`{"t":{"$value":"job.parameters.none"}}`:                       "Parameters/t: job.parameters.none is missing",
 		`{"t":{"$value":"job.parameters.none ?? actions.a.result.x"}}`: "Parameters/t: job.parameters.none and actions.a.result.x is missing",
 		`{"t":[{"$value":"actions.a.result.x"}]}`:                      "Parameters/t/0: actions.a.result.x is missing",
-		`{"t":{"$expr":"job.parameters.text * 2"}}`:                    "Parameters/t: invalid operation: a string * a number",
+		`{"t":{"$expr":"job.parameters.text * 2"}}`:                    "Parameters/t: job.parameters.text * 2: invalid operation: a string * a number",
 		`{"t":{"$expr":"actions.a.result.x"}}`:                         "Parameters/t: actions.a.result.x has no value: actions.a.result.x is missing",
-		`{"t":{"$expr":"1 / 0"}}`:                                      "which JSON cannot hold",
+		`{"t":{"$expr":"1 / 0"}}`:                                      "1 / 0 is a division by zero",
 		`{"t":{"$value":"job.parameters.long"}}`:                       "and may have 262144",
 		`{"t":{"$value":"job.parameters.many"}}`:                       "an array has 10001 elements",
 		`{"$value":"job.parameters.n"}`:                                "they must be an object, and are a number",
@@ -298,6 +298,7 @@ func TestKindsOfParameters(t *testing.T) {
 		{"actions.x.ok or job.parameters.a > 5", `{"a":"5"}`, ""},
 		{"(job.parameters.b ?? job.parameters.a) > 5", `{"a":"5","b":7}`, ""},
 		{"job.parameters.a < job.parameters.b", `{"a":"5","b":"7"}`, ""},
+		{"job.parameters.a < job.parameters.b", `{"a":"5","b":7}`, `condition "job.parameters.a < job.parameters.b" from A to B failed: invalid operation: a string < a number`},
 		{"job.parameters.a > actions.x.result.n", `{"a":"5"}`, ""},
 		{"job.parameters.a == 5", `{"a":"5"}`, ""},
 		{"job.parameters.a[job.parameters.i] > 5", `{"a":[7],"i":0}`, ""},
@@ -306,6 +307,28 @@ func TestKindsOfParameters(t *testing.T) {
 		{"int(job.parameters.a) > 5", `{"a":"5"}`, ""},
 	} {
 		judge(t, tc.condition, tc.parameters, tc.want)
+	}
+}
+
+// What is out of the range of numbers is refused with the order, if that can be seen from it.
+func TestOrdersOutOfRange(t *testing.T) {
+	for _, tc := range []struct{ condition, parameters, want string }{
+		{"job.parameters.n >= 5", `{"n":1e999}`, "parameter n is 1e999, which is out of the range of numbers"},
+		{"job.parameters.n == 5", `{"n":-1e999}`, ""},
+		{"job.parameters.n + 1 > 5", `{"n":9223372036854775807}`, `condition "job.parameters.n + 1 > 5" from A to B failed: 9223372036854775807 + 1 is out of the range of whole numbers`},
+		{"8 / job.parameters.n > 5", `{"n":0}`, `condition "8 / job.parameters.n > 5" from A to B failed: 8 / 0 is a division by zero`},
+		{"job.parameters.n == 1 and job.parameters.n + 9223372036854775807 > 5", `{"n":0}`, ""},
+	} {
+		judge(t, tc.condition, tc.parameters, tc.want)
+	}
+	p := withParameters(t, `{"n":{"$expr":"job.parameters.n * 4"},"m":{"$expr":"job.parameters.m"}}`)
+	o := Order{Parameters: map[string]any{"n": json.RawMessage(`4611686018427387904`), "m": json.RawMessage(`1e999`)}}
+	if got, want := p.Refusal(o), "action b: Parameters/n: job.parameters.n * 4: 4611686018427387904 * 4 is out of the range of whole numbers"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	o.Parameters["n"] = json.RawMessage(`2`)
+	if out := runTo(p, o, `1`); len(out.Commands) != 1 || string(out.Commands[0].Parameters) != `{"n":8,"m":1e999}` { // as it came
+		t.Errorf("%+v %s", out.Commands, out.Note)
 	}
 }
 

@@ -21,6 +21,7 @@ type Program struct {
 	templates []*template // per action, nil where Parameters are sent as they are written
 	needs     []need      // of all conditions and Parameters, each once
 	asWritten *Program    // without templates; nil: there are none
+	known     []*edge     // with conditions over the order alone
 }
 
 // place is a step or a branch with what leads out of it.
@@ -74,8 +75,11 @@ func Compile(data []byte) (*Program, error) {
 		}
 	}
 	p.templates = c.templates
-	for _, cond := range c.compiled {
+	for t, cond := range c.compiled {
 		p.need(cond.needs)
+		if cond.kind == conditionExpression && !cond.later() {
+			p.known = append(p.known, &edge{source: c.r.Transitions[t].Source, target: c.r.Transitions[t].Target, condition: cond})
+		}
 	}
 	for i := range c.r.Actions {
 		a := &c.r.Actions[i]
