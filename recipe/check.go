@@ -337,8 +337,8 @@ func (c *review) actionNames() map[string]bool {
 	return names
 }
 
-// parameters: R039, references in Parameters. In a recipe that is stored, one with a fault
-// is sent as it is written.
+// parameters: R039 and R041, references in Parameters. In a recipe that is stored, one that
+// cannot be read is sent as it is written.
 func (c *review) parameters() {
 	names := c.actionNames()
 	for i, a := range c.r.Actions {
@@ -351,15 +351,15 @@ func (c *review) parameters() {
 		}
 		c.templates = append(c.templates, t)
 		for _, f := range faults {
-			c.finding(f.severity, "R039", fmt.Sprintf("action %s, Parameters%s: %s", a.Name, f.pointer, f.message), f.fix, "Actions", i, "Parameters")
+			c.finding(f.severity, f.code, fmt.Sprintf("action %s, Parameters%s: %s", a.Name, f.pointer, f.message), f.fix, "Actions", i, "Parameters")
 		}
 	}
 	if !c.delivery { // an earlier version took it
-		c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return f.Code == "R039" })
+		c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return f.Code == "R039" || f.Code == "R041" })
 	}
 }
 
-// conditions: R026, R040.
+// conditions: R026, R040, R041.
 func (c *review) conditions() {
 	names := c.actionNames()
 	known := map[string]*condition{}
@@ -377,6 +377,9 @@ func (c *review) conditions() {
 		if c.delivery && cond.patterns != nil && cond.patterns.instructions > MaxPatternInstructions {
 			c.error("R040", fmt.Sprintf("the patterns of condition %q compile to %d instructions", t.Condition, cond.patterns.instructions),
 				fmt.Sprintf("keep them at most %d: shorten repeats such as {0,1000}", MaxPatternInstructions), "Transitions", i, "Condition")
+		}
+		if c.delivery && cond.fault != nil {
+			c.error("R041", fmt.Sprintf("condition %q: %v", t.Condition, cond.fault), "mend that part", "Transitions", i, "Condition")
 		}
 		if err := failed[t.Condition]; err != nil {
 			c.error("R026", fmt.Sprintf("condition %q: %v", t.Condition, err),

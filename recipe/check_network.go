@@ -173,7 +173,7 @@ func (c *review) live(group []int) []int {
 	return live
 }
 
-// network: R020, R021, R022, R023, and the loops of R033. The nodes are the steps outside
+// network: R020, R021, R022, R023, R042, and the loops of R033. The nodes are the steps outside
 // branches and the branches; the names are in order (see broken).
 func (c *review) network() {
 	n := c.newNetwork()
@@ -192,6 +192,9 @@ func (c *review) network() {
 	}
 	if loops := n.firstOfLoops(n.all); len(loops) > 0 && c.portable {
 		c.warn("R033", fmt.Sprintf("the recipe has a loop through %s: MicroDCS leaves it at once, or hangs", loops[0]), "give the way out of the loop the lowest number", n.at(loops[0])...)
+	}
+	if c.delivery {
+		c.results(n)
 	}
 }
 

@@ -126,6 +126,49 @@ var ruleCases = []ruleCase{
 		on a @ A with {"n":{"$value":"job.id"}}`, "R039 warning /Actions/0/Parameters", true},
 	{"misspelt reference", `step A*
 		do a @ A with {"n":{"$vlaue":"job.id"}}`, "R039 warning /Actions/0/Parameters", true},
+	{"reference with other members", `step A*
+		do a @ A with {"n":{"$value":"job.id","x":1}}`, "R039 warning /Actions/0/Parameters", true},
+	{"constant that fails", "step A*\nstep B\nA > B: job.id == 'a' and 1 / 0 > 5", "R041 error /Transitions/0/Condition", true},
+	{"constant that is out of range", "step A*\nstep B\nA > B: step.t > 2 ** 2000", "R041 error /Transitions/0/Condition", true},
+	{"constant that fails in a command", `step A*
+		do a @ A with {"n":{"$expr":"1%0"}}`, "R041 error /Actions/0/Parameters", true},
+	{"own result", `step A*
+		do a @ A with {"n":{"$value":"actions.a.result.n"}}`, "R042 error /Actions/0/Parameters", true},
+	{"own result in a loop", `step A*
+		step B
+		A > A: job.id=='a'
+		A > B: otherwise ! 1
+		do a @ A with {"n":{"$value":"actions.a.result.n"}}`, "R042 error /Actions/0/Parameters", true},
+	{"result of a later action", `step A*
+		step B
+		A > B
+		do a @ A with {"n":{"$value":"actions.b.result??actions.b.result.n"}}
+		do b @ B`, "R042 error /Actions/0/Parameters", true},
+	{"result of an action of the same step", `step A*
+		do a @ A
+		do b @ A with {"n":{"$value":"actions.a.result.n"}}`, "R042 error /Actions/1/Parameters", true},
+	{"result of the other way", `step A*
+		step B
+		step C
+		A > X
+		sel X: B | C
+		do b @ B
+		do c @ C with {"n":{"$value":"actions.b.result.n"}}`, "R042 error /Actions/1/Parameters", true},
+	{"result of a later action, or a value", `step A*
+		step B
+		A > B
+		do a @ A with {"n":{"$value":"actions.b.result??5"}}
+		do b @ B`, "R042 warning /Actions/0/Parameters", true},
+	{"state of a later action", `step A*
+		step B
+		A > B
+		do a @ A with {"n":{"$value":"actions.b.ok"}}
+		do b @ B`, "R042 warning /Actions/0/Parameters", true},
+	{"result of a later action in an expression", `step A*
+		step B
+		A > B
+		do a @ A with {"n":{"$expr":"actions.b.result.n*2"}}
+		do b @ B`, "R042 warning /Actions/0/Parameters", true},
 	{"large pattern", "step A*\nstep B\nA > B: job.id matches 'a{0,1000}$x'", "R040 error /Transitions/0/Condition", true},
 	{"misspelt member", "step A*\nset {\"AllowEndles\": true}", "R036 error /AllowEndles", true},
 	{"misspelt member that is allowed", "step A*\nset {\"AllowEndles\": true}", "R036 warning /AllowEndles", true},
@@ -145,6 +188,27 @@ func recipeOf(short string) []byte {
 		return []byte(short)
 	}
 	return text(short)
+}
+
+// R042 leaves alone what can have a value.
+func TestResultsThatMayBeThere(t *testing.T) {
+	const ref = `with {"n":{"$value":"actions.b.result.n"}}`
+	for name, recipe := range map[string]string{
+		"before":                     "step A*\nstep B\nstep C\nA > B\nB > C\ndo b @ A\ndo a @ C " + ref,
+		"in a loop":                  "step A*\nstep B\nA > B\nB > A: job.id == 'a'\nB > B: otherwise ! 1\nset {\"AllowEndless\": true}\ndo a @ A " + ref + "\ndo b @ B",
+		"before in a path":           "step A*\nstep B\nstep C\nstep D\nA > X\nsim X: B C | D\ndo b @ B\ndo a @ C " + ref,
+		"in a parallel path":         "step A*\nstep B\nstep C\nA > X\nsim X: B | C\ndo a @ B " + ref + "\ndo b @ C",
+		"in a branch before":         "step A*\nstep B\nstep C\nstep D\nA > X\nX > D\nsim X: B | C\ndo b @ B\ndo a @ D " + ref,
+		"a step before a branch":     "step A*\nstep B\nstep C\nA > X\nsim X: B | C\ndo b @ A\ndo a @ B " + ref,
+		"an event that came early":   "step A*\non b @ A\ndo a @ A " + ref,
+		"the second attempt, or not": "step A*\ndo b @ A\ndo a @ A attempts 2 with {\"n\":{\"$value\":\"actions.b.result.n??5\"}}",
+	} {
+		for _, f := range Check(text(recipe), Options{}) {
+			if f.Code == "R042" || f.Severity == SeverityError {
+				t.Errorf("%s: %v", name, f)
+			}
+		}
+	}
 }
 
 // Every rule finds what breaks it (E-S10, E-S14, E-S25).

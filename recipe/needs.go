@@ -384,7 +384,8 @@ func (p *Program) misfit(o Order) string {
 }
 
 // Refusal says why o cannot run p: parameters that are missing, the first that has a value of the
-// wrong kind, or the first condition or reference in Parameters that fails and depends on o alone. It is "" if nothing is known to fail.
+// wrong kind, or the first condition or reference in Parameters that fails and depends on o alone,
+// or commands that are too large together. It is "" if nothing is known to fail.
 func (p *Program) Refusal(o Order) string {
 	switch missing := p.Missing(o); len(missing) {
 	case 0:
@@ -402,12 +403,53 @@ func (p *Program) Refusal(o Order) string {
 			return e.fault(err)
 		}
 	}
+	sizes := make([]int, len(p.templates))
 	for i, t := range p.templates {
 		if t == nil || t.later {
 			continue
 		}
-		if _, err := t.resolve(s); err != nil {
+		resolved, err := t.resolve(s)
+		if err != nil {
 			return "action " + p.actions[i].Name + ": Parameters" + err.Error()
+		}
+		sizes[i] = len(resolved)
+	}
+	return p.oversize(sizes)
+}
+
+// oversize says which commands that are made at once are too large together, "" if none. sizes are those of their Parameters,
+// as far as they are known, by action.
+func (p *Program) oversize(sizes []int) string {
+	together := func(steps ...string) string {
+		size := 0
+		var names []string
+		for _, step := range steps {
+			for _, i := range p.places[step].actions {
+				if size += sizes[i]; sizes[i] > 0 {
+					names = append(names, p.actions[i].Name)
+				}
+			}
+		}
+		if size <= MaxResultsBytes {
+			return ""
+		}
+		return fmt.Sprintf("the Parameters of actions %s, which are sent together, have %d bytes, and may have %d", strings.Join(names, ", "), size, MaxResultsBytes)
+	}
+	for _, s := range p.recipe.Steps {
+		if why := together(s.Name); why != "" {
+			return why
+		}
+	}
+	for _, b := range p.recipe.Branches {
+		if b.Type != SimultaneousBranch {
+			continue
+		}
+		var first []string
+		for _, path := range b.Paths {
+			first = append(first, path[0])
+		}
+		if why := together(first...); why != "" {
+			return why
 		}
 	}
 	return ""

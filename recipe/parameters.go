@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,8 +57,9 @@ type operand struct {
 	literal json.RawMessage
 }
 
-// parameterFault is a reference that cannot be used (R039).
+// parameterFault is a reference that cannot be used (R039) or fails for each order (R041).
 type parameterFault struct {
+	code     string
 	pointer  string // below Parameters
 	severity string
 	message  string
@@ -91,14 +93,18 @@ type parametersBuilder struct {
 
 func (b *parametersBuilder) node(n *node, pointer string) {
 	if n.kind == '{' && len(n.keys) == 1 {
-		switch key := n.keys[0]; key {
-		case refValue, refExpr, refLiteral:
+		key := n.keys[0]
+		if isReference(key) {
 			b.reference(n, key, n.kids[0], pointer)
 			return
-		default:
-			if meant := nearest.Name(key, []string{refValue, refExpr, refLiteral}); meant != "" && strings.HasPrefix(key, "$") {
-				b.faults = append(b.faults, parameterFault{pointer, SeverityWarning, fmt.Sprintf("the object with the member %q is sent as it is, did you mean %s?", key, meant), "write " + meant})
-			}
+		}
+		if meant := nearest.Name(key, []string{refValue, refExpr, refLiteral}); meant != "" && strings.HasPrefix(key, "$") {
+			b.faults = append(b.faults, parameterFault{"R039", pointer, SeverityWarning, fmt.Sprintf("the object with the member %q is sent as it is, did you mean %s?", key, meant), "write " + meant})
+		}
+	}
+	if n.kind == '{' && len(n.keys) > 1 {
+		if i := slices.IndexFunc(n.keys, isReference); i >= 0 {
+			b.faults = append(b.faults, parameterFault{"R039", pointer, SeverityWarning, fmt.Sprintf("the object with the member %q has others beside it, so it is sent as it is", n.keys[i]), "let it be the only one, or leave it out"})
 		}
 	}
 	for i, kid := range n.kids {
@@ -108,6 +114,10 @@ func (b *parametersBuilder) node(n *node, pointer string) {
 			b.node(kid, pointer+"/"+strconv.Itoa(i))
 		}
 	}
+}
+
+func isReference(member string) bool {
+	return member == refValue || member == refExpr || member == refLiteral
 }
 
 func (b *parametersBuilder) reference(n *node, key string, value *node, pointer string) {
@@ -122,7 +132,7 @@ func (b *parametersBuilder) reference(n *node, key string, value *node, pointer 
 		if key == refExpr {
 			fix = "write an expression as in a condition"
 		}
-		b.faults = append(b.faults, parameterFault{pointer, SeverityError, fmt.Sprintf("%s: %v", key, err), fix})
+		b.faults = append(b.faults, parameterFault{"R039", pointer, SeverityError, fmt.Sprintf("%s: %v", key, err), fix})
 	}
 	if value.kind != '"' {
 		refuse(fmt.Errorf("it must be a string, and is %s", value.describe()))
@@ -137,6 +147,9 @@ func (b *parametersBuilder) reference(n *node, key string, value *node, pointer 
 	if err != nil {
 		refuse(err)
 		return
+	}
+	if fault := constantFault(tree); fault != nil {
+		b.faults = append(b.faults, parameterFault{"R041", pointer, SeverityError, fmt.Sprintf("%s: %v", key, fault), "mend that part"})
 	}
 	b.t.later = b.t.later || c.later()
 	b.t.needs = append(b.t.needs, c.needs...)

@@ -11,13 +11,17 @@ import (
 // withParameters is a recipe of steps A and B, each with one command; the second has Parameters.
 func withParameters(t *testing.T, parameters string) *Program {
 	t.Helper()
-	p, err := Compile([]byte(`{"Steps":[{"Name":"A","Initial":true},{"Name":"B"}],"Transitions":[{"Source":"A","Target":"B","Condition":""}],"Actions":[
-		{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30},
-		{"Name":"b","Step":"B","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30,"MaxAttempts":2,"Parameters":` + parameters + `}]}`))
+	p, err := Compile(recipeWith(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func recipeWith(parameters string) []byte {
+	return []byte(`{"Steps":[{"Name":"A","Initial":true},{"Name":"B"}],"Transitions":[{"Source":"A","Target":"B","Condition":""}],"Actions":[
+		{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30},
+		{"Name":"b","Step":"B","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30,"MaxAttempts":2,"Parameters":` + parameters + `}]}`)
 }
 
 var referenceOrder = Order{ID: "JO-1", Scope: "cell", Parameters: map[string]any{
@@ -68,7 +72,7 @@ func TestReferences(t *testing.T) {
 		if got := string(out.Commands[0].Parameters); got != want {
 			t.Errorf("%s: %s, want %s", parameters, got, want)
 		}
-		if f := Check([]byte(`{"Steps":[{"Name":"A","Initial":true}],"Transitions":[],"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30,"Parameters":`+parameters+`}]}`), Options{}); HasErrors(f) {
+		if f := Check(recipeWith(parameters), Options{}); HasErrors(f) {
 			t.Errorf("%s: %v", parameters, f)
 		}
 	}
@@ -329,6 +333,41 @@ func TestOrdersOutOfRange(t *testing.T) {
 	o.Parameters["n"] = json.RawMessage(`2`)
 	if out := runTo(p, o, `1`); len(out.Commands) != 1 || string(out.Commands[0].Parameters) != `{"n":8,"m":1e999}` { // as it came
 		t.Errorf("%+v %s", out.Commands, out.Note)
+	}
+}
+
+// Commands that leave together are bounded together: an order whose values make them too large is refused, not aborted.
+func TestCommandsTooLargeTogether(t *testing.T) {
+	const large = `with {"n":{"$value":"job.parameters.large"}}`
+	var actions, paths, later string
+	for i := range 5 {
+		actions += fmt.Sprintf("do a%d @ A %s\n", i, large)
+		paths += fmt.Sprintf("step P%[1]d\ndo p%[1]d @ P%[1]d %[2]s\n", i, large)
+		later += fmt.Sprintf("step P%[1]d\nstep Q%[1]d\ndo p%[1]d @ P%[1]d\ndo q%[1]d @ Q%[1]d %[2]s\n", i, large)
+	}
+	order := func(bytes int) Order {
+		return Order{ID: "JO-1", Parameters: map[string]any{"large": json.RawMessage(`"` + strings.Repeat("x", bytes-len(`{"n":""}`)) + `"`)}}
+	}
+	for name, tc := range map[string]struct{ recipe, refused string }{
+		"one step":       {"step A*\n" + actions, "the Parameters of actions a0, a1, a2, a3, a4, which are sent together, have 1049600 bytes, and may have 1048576"},
+		"parallel":       {"step A*\nA > X\nsim X: P0 | P1 | P2 | P3 | P4\n" + paths, "the Parameters of actions p0, p1, p2, p3, p4, which are sent together, have 1049600 bytes, and may have 1048576"},
+		"parallel later": {"step A*\nA > X\nsim X: P0 Q0 | P1 Q1 | P2 Q2 | P3 Q3 | P4 Q4\n" + later, ""}, // perhaps not at the same time
+		"one of them":    {"step A*\nA > X\nsel X: P0 | P1 | P2 | P3 | P4\n" + paths, ""},
+	} {
+		p, err := Compile(text(tc.recipe))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := p.Refusal(order(MaxResultsBytes/5 + 205)); got != tc.refused {
+			t.Errorf("%s: %q, want %q", name, got, tc.refused)
+		}
+		small := order(MaxResultsBytes / 5)
+		if got := p.Refusal(small); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+		if out := p.Start(small, "WM", "k", nil, epoch); out.Phase != PhaseRunning && out.Phase != PhaseCompleted {
+			t.Errorf("%s: %s", name, out.Note)
+		}
 	}
 }
 

@@ -53,7 +53,9 @@ func Rules() []Rule {
 		{Code: RuleUnknownMember, Severity: "error or warning", Text: "there is no member that Takt does not know, but those whose names begin with x- or _; a warning with --unknown-members keep or ignore", Delivery: true},
 		{Code: "R037", Severity: "error or warning", Text: "qualifiers are N, P or P1; L, D, S, R and P0 are not carried out, and run as N, with a warning, if Semantics is compat", Delivery: true},
 		{Code: "R038", Severity: "warning", Text: "MaxAttempts is of a push_command: an event is awaited once"},
-		{Code: "R039", Severity: "error or warning", Text: "references in Parameters ($value, $expr) can be read and name known actions and parameters; a warning where one is not sent, or misspelt", Delivery: true},
+		{Code: "R039", Severity: "error or warning", Text: "references in Parameters ($value, $expr) can be read and name known actions and parameters; a warning where one is not sent, is misspelt, or has other members beside it", Delivery: true},
 		{Code: "R040", Severity: "error", Text: "the patterns of matches in one condition compile to at most 1000 instructions", Delivery: true},
+		{Code: "R041", Severity: "error", Text: "no part of a condition or $expr fails for each order, as 1 / 0 does", Delivery: true},
+		{Code: "R042", Severity: "error or warning", Text: "Parameters refer to results of actions that can be completed when the command is made; a warning where another value or an expression takes their place", Delivery: true},
 	}
 }
