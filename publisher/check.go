@@ -52,6 +52,12 @@ func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Op
 	if err := retained(ctx, func(m mqtt.Message) { opt.note(has, &m) }, Filters(opt.TopicPrefix)...); err != nil {
 		return nil, err
 	}
+	for _, scope := range slices.Sorted(maps.Keys(has)) {
+		if f := has[scope]; f.unfit > 0 {
+			c.key = fmt.Sprintf("%s/%.128s", opt.TopicPrefix, scope)
+			c.violation(nextForeign, "%d retained topics have a scope or an id that is no name that Takt takes, such as %q", f.unfit, f.oneOf)
+		}
+	}
 	for _, scope := range scopes {
 		read, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: scope})
 		if err != nil {

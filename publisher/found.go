@@ -18,6 +18,8 @@ type found struct {
 	index   *foundIndex
 	orders  map[isa95.JobOrderID]*topic
 	results map[isa95.JobOrderID]*topic
+	unfit   int    // topics like these whose scope or id is no name that Takt takes
+	oneOf   string // the first of them, shortened
 }
 
 // topic is what the broker has on one topic of a job order.
@@ -57,7 +59,7 @@ func (t *term) ask(work context.Context, extent extent, scopes []isa95.Scope) (m
 // note adds what tells a retained message apart to what was found; one that is none of ours is left out.
 func (o Options) note(has map[isa95.Scope]*found, m *mqtt.Message) {
 	scope, kind, id, ok := o.parseTopic(m.Topic)
-	if !ok {
+	if kind == "" {
 		return
 	}
 	f := has[scope]
@@ -66,6 +68,14 @@ func (o Options) note(has map[isa95.Scope]*found, m *mqtt.Message) {
 		has[scope] = f
 	}
 	gone := len(m.Payload) == 0
+	if !ok {
+		if !gone {
+			if f.unfit++; f.oneOf == "" {
+				f.oneOf = fmt.Sprintf("%.256s", m.Topic)
+			}
+		}
+		return
+	}
 	switch {
 	case kind == kindIndex && gone:
 		f.index = nil

@@ -102,10 +102,14 @@ func (t *term) retire(work context.Context, scopes []isa95.Scope, remove bool) e
 	return nil
 }
 
-// foreign reports scopes that the broker has topics of and the store never had, each once in a term. They may belong to another
-// installation, so they are left alone.
+// foreign reports scopes that the broker has topics of and the store never had, and topics whose scope or id is no name that Takt takes, each scope once in a term. They
+// may belong to another installation, so they are left alone.
 func (t *term) foreign(work context.Context, has map[isa95.Scope]*found) error {
 	for scope, f := range has {
+		if f.unfit > 0 && !t.unfit[scope] {
+			t.unfit[scope] = true
+			t.log.Warn("publisher: the broker has topics whose scope or id is no name that Takt takes; they are left alone", "topics", f.unfit, "one", f.oneOf)
+		}
 		if t.stored[scope] || t.reported[scope] {
 			continue
 		}

@@ -93,9 +93,11 @@ func TestSeqAfterRedisWasReset(t *testing.T) {
 func short(s *setup) { s.Lease = 500 * time.Millisecond }
 
 // Topics of scopes that the store does not know may belong to another store: they stay, and are reported, in the log once.
+// So are topics whose scope or id is no name that Takt takes, those of a known scope, too.
 func TestForeignScopesAreLeftAlone(t *testing.T) {
 	p := newPlant(t)
-	for _, topic := range []string{"elsewhere/order/JO-1", "elsewhere/state-index", "m42/order/OLD", "m42/result/OLD"} {
+	long := strings.Repeat("L", 300)
+	for _, topic := range []string{"elsewhere/order/JO-1", "elsewhere/state-index", "m42/order/OLD", "m42/result/OLD", "m42/order/" + long, "m42/result/" + long, long + "/state-index"} {
 		if err := p.reader.Retain(t.Context(), prefix+"/"+topic, []byte(`{}`), time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -108,18 +110,23 @@ func TestForeignScopesAreLeftAlone(t *testing.T) {
 	p.move(scope, "JO-1", isa95.Store)
 	p.eventually("what is left is foreign", func() error {
 		err := p.check()
-		if err != nil && strings.HasPrefix(err.Error(), prefix+"/elsewhere: 2 retained topics are of a scope that the store does not have;") && !strings.Contains(err.Error(), "\n") {
+		if err != nil && strings.Contains(err.Error(), prefix+"/elsewhere: 2 retained topics are of a scope that the store does not have;") &&
+			strings.Contains(err.Error(), prefix+"/m42: 2 retained topics have a scope or an id that is no name that Takt takes, such as") &&
+			strings.Contains(err.Error(), "L: 1 retained topics have a scope or an id that is no name") && strings.Count(err.Error(), "\n") == 2 {
 			return nil
 		}
 		return fmt.Errorf("check: %w", err)
 	})
 	p.rounds(i, 3)
-	if has := topics(p.retained()); fmt.Sprint(has) != "[elsewhere/order/JO-1 elsewhere/state-index m42/order/JO-1 m42/state-index]" {
+	if has := topics(p.retained()); fmt.Sprint(has) != fmt.Sprintf("[%s/state-index elsewhere/order/JO-1 elsewhere/state-index m42/order/JO-1 m42/order/%[1]s m42/result/%[1]s m42/state-index]", long) {
 		t.Errorf("retained: %v", has)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if n := strings.Count(said.String(), "scope=elsewhere topics=2"); n != 1 {
 		t.Errorf("it was said %d times:\n%s", n, said.String())
+	}
+	if n := strings.Count(said.String(), "is no name that Takt takes"); n != 2 { // one of m42, one of the long scope
+		t.Errorf("names that cannot be were reported %d times, want one of each scope:\n%s", n, said.String())
 	}
 }

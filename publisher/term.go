@@ -35,6 +35,7 @@ type term struct {
 	again    map[isa95.Scope]bool      // idle ones whose state index was replaced since: that is retained for its own time
 	asked    []isa95.Scope             // to be retired at once
 	reported map[isa95.Scope]bool      // unknown scopes, logged already
+	unfit    map[isa95.Scope]bool      // scopes with topics whose names Takt does not take, logged already
 
 	nextAudit, nextRefresh time.Time
 	failures               int
@@ -46,7 +47,7 @@ func newTerm(p *Publisher, l *jobstore.Lease) *term {
 		Publisher: p, lease: l, announce: true,
 		indexes: make(map[isa95.Scope]acknowledged), refused: newRefusals(),
 		removed: make(map[isa95.Scope][]jobstore.SettledJob), buried: make(map[string]bool),
-		stored: make(map[isa95.Scope]bool), idle: make(map[isa95.Scope]time.Time), again: make(map[isa95.Scope]bool), reported: make(map[isa95.Scope]bool),
+		stored: make(map[isa95.Scope]bool), idle: make(map[isa95.Scope]time.Time), again: make(map[isa95.Scope]bool), reported: make(map[isa95.Scope]bool), unfit: make(map[isa95.Scope]bool),
 		nextAudit: now.Add(p.opt.Audit), nextRefresh: now.Add(p.opt.Refresh),
 	}
 }

@@ -34,22 +34,23 @@ const (
 	kindResult = "result"
 )
 
-// parseTopic takes a retained topic apart; ok is false if it is none of ours. id is "" for a state index.
+// parseTopic takes a retained topic apart. kind is "" if it has not the form of ours; id is "" for a state index. ok is false if scope or id is no name that Takt takes,
+// which are then not to be used as one.
 func (o Options) parseTopic(topic string) (scope isa95.Scope, kind string, id isa95.JobOrderID, ok bool) {
 	rest, ok := strings.CutPrefix(topic, o.TopicPrefix+"/")
 	if !ok {
 		return "", "", "", false
 	}
 	levels := strings.Split(rest, "/")
-	scope, err := isa95.ParseScope(levels[0])
 	switch {
-	case err != nil:
-		return "", "", "", false
 	case len(levels) == 2 && levels[1] == kindIndex:
-		return scope, kindIndex, "", true
+		kind = kindIndex
 	case len(levels) == 3 && (levels[1] == kindOrder || levels[1] == kindResult):
-		id, err := isa95.ParseJobOrderID(levels[2])
-		return scope, levels[1], id, err == nil
+		kind, id = levels[1], isa95.JobOrderID(levels[2])
+	default:
+		return "", "", "", false
 	}
-	return "", "", "", false
+	_, scopeErr := isa95.ParseScope(levels[0])
+	_, idErr := isa95.ParseJobOrderID(string(id))
+	return isa95.Scope(levels[0]), kind, id, scopeErr == nil && (idErr == nil || kind == kindIndex)
 }
