@@ -42,6 +42,13 @@ func answerPayload(data []byte) (json.RawMessage, error) {
 	return src.raw(src.root), nil
 }
 
+// CheckAnswer says why the body of an answer cannot be a result, nil if it can: Program.Answer
+// then fails the action.
+func CheckAnswer(data []byte) error {
+	_, err := answerPayload(data)
+	return err
+}
+
 // readPayload parses what equipment sent; nil for nothing or null.
 func readPayload(data []byte) (*source, error) {
 	data = bytes.TrimSpace(data)

@@ -42,6 +42,9 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	if refusal := ev.Err(); refusal != nil { // E-S23
 		answer.Error = &recipe.ActionError{Kind: string(refusal.Kind), Message: refusal.Message}
 	}
+	if why := ev.Delivery.Unreadable; why != nil {
+		answer.Unreadable = why.Error()
+	}
 	return e.handle(ctx, "answer", ev, func() error {
 		route, err := e.route(ctx, id)
 		if errors.Is(err, jobstore.ErrNotFound) {
@@ -61,13 +64,23 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 			e.count(OpActionState, Forged)
 			return nil
 		}
-		if why := ev.Delivery.Unreadable; why != nil {
-			e.log.Warn("answer cannot be read, so its action fails", "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID,
-				"correlation", ev.CorrelationID, "topic", topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic), "err", why)
-			answer.Unreadable = why.Error()
+		if err := unreadable(ev); err != nil {
+			e.log.Warn("answer cannot be read: it is no result", "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID,
+				"correlation", ev.CorrelationID, "topic", topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic), "err", err)
 		}
 		return e.answer(ctx, ev.ID, route, answer)
 	})
+}
+
+// unreadable says why an answer cannot be read, nil if it can, or if it is a refusal, whose body does not matter.
+func unreadable(ev cloudevent.Event) error {
+	switch why := ev.Delivery.Unreadable; {
+	case why != nil:
+		return why
+	case ev.Err() != nil:
+		return nil
+	}
+	return recipe.CheckAnswer(ev.Data)
 }
 
 // route is what a command belongs to. ErrNotFound: never sent, or long ago.

@@ -1,9 +1,11 @@
 package sfc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -229,7 +231,8 @@ func TestNegativeAnswer(t *testing.T) {
 			ev.ErrorKind, ev.ErrorMessage = cloudevent.KindStateInvalid, "spindle locked"
 			return ev
 		},
-		"not JSON": func(id string) cloudevent.Event { return answerTo(id, "12,5") },
+		"not JSON":     func(id string) cloudevent.Event { return answerTo(id, "12,5") },
+		"member twice": func(id string) cloudevent.Event { return answerTo(id, `{"ok":false,"ok":true}`) },
 		"unreadable": func(id string) cloudevent.Event {
 			ev := answerTo(id, "<done/>")
 			ev.Delivery.Unreadable = cloudevent.Errorf(cloudevent.KindUnsupportedContentType, `content type "text/xml": want application/json`)
@@ -237,12 +240,20 @@ func TestNegativeAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSteps(t)
+			var said bytes.Buffer
+			p := newPlant(t)
+			p.cell.react = func(request) reaction { return reaction{silent: true} }
+			s := &steps{p, p.start("a", setup{idle: true, engine: func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&said, nil)) }}), nil}
 			drill := s.running("JO")
-			s.must(s.a.Answer(t.Context(), answer(drill)))
+			ev := answer(drill)
+			ev.CorrelationID = "run-7"
+			s.must(s.a.Answer(t.Context(), ev))
 			snap := s.load("JO")
 			if snap.Job.State.String() != "Aborted" || !snap.Execution.Failed || snap.Execution.Completed {
 				t.Fatalf("%s, %+v", snap.Job.State, snap.Execution)
+			}
+			if report := said.String(); contains(report, "answer cannot be read", drill, "correlation=run-7", "topic=plant/responses/any/(token)", "job=JO") == (name == "refused") {
+				t.Errorf("the log says %s", report)
 			}
 			text := responseError(t, snap.Response)
 			t.Log(text)
