@@ -37,3 +37,42 @@ func TestReceiving(t *testing.T) {
 	proxy.Refuse(false)
 	eventually(t, "it receives on the next connection", c.Receiving)
 }
+
+// A connection is behind while messages wait for one that is not decided, and not while that one is alone.
+func TestBehind(t *testing.T) {
+	b := testenv.Mosquitto(t)
+	c := newConn(t, b.URL, "recv", withSession)
+	decide, came := make(chan struct{}), make(chan struct{}, 2)
+	if err := c.Subscribe(t.Context(), mqtt.Subscription{Filter: "a", QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
+		came <- struct{}{}
+		go func() {
+			<-decide
+			_ = in.Ack()
+		}()
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Behind() {
+		t.Error("behind before it is connected")
+	}
+	run(t, c.Run)
+	ready(t, c)
+	peer := newConn(t, b.URL, "peer", withSession)
+	run(t, peer.Run)
+	ready(t, peer)
+	publish(t, peer, mqtt.Message{Topic: "a", QoS: 1})
+	<-came
+	first := time.Now()
+	eventually(t, "the first is late", func() bool { return time.Since(first) > 3*time.Second || c.Behind() })
+	if c.Behind() {
+		t.Error("behind with one message")
+	}
+	publish(t, peer, mqtt.Message{Topic: "a", QoS: 1})
+	<-came
+	if !c.Behind() {
+		t.Error("not behind with a message that waits for one of three seconds ago")
+	}
+	decide <- struct{}{}
+	decide <- struct{}{}
+	eventually(t, "nothing waits", func() bool { return !c.Behind() })
+}

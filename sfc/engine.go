@@ -48,6 +48,10 @@ type Options struct {
 	// timers, and lets no time pass for them. It must not block. nil = they always can.
 	Intake func() bool
 
+	// Behind says whether answers of equipment that have reached this process wait for their decision. While it says true, the process judges no timers and
+	// lets no time pass for them: an answer that came in time is not timed out. It must not block. nil = they never wait.
+	Behind func() bool
+
 	// Count is called for everything that was done or refused; see Counted. nil = nobody counts. It must not block.
 	Count func(Counted)
 	Log   *slog.Logger // default slog.Default()

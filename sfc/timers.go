@@ -39,7 +39,7 @@ func (e *Engine) runTimers(ctx context.Context) error {
 // tickDue handles the timers that are due, at most Slots, and says how many there were. A timer whose handling fails
 // is due again after TimerHold.
 func (e *Engine) tickDue(ctx context.Context) (int, error) {
-	due, err := e.store.Due(ctx, e.opt.Slots, e.opt.TimerHold, e.opt.Intake == nil || e.opt.Intake())
+	due, err := e.store.Due(ctx, e.opt.Slots, e.opt.TimerHold, (e.opt.Intake == nil || e.opt.Intake()) && (e.opt.Behind == nil || !e.opt.Behind()))
 	if err != nil {
 		return 0, err
 	}

@@ -39,6 +39,26 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 	p.settled()
 }
 
+// While answers that have come wait for their decision, no timer is judged: one of them may be the answer in question. The timer is judged once they are decided.
+func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.running("JO")
+	key, rdb, ctx := keys.New(s.prefix).SfcTimers(), s.redis.Client, t.Context()
+	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "JO").Build()).Error())
+	behind := true
+	s.a.opt.Behind = func() bool { return behind }
+	for _, want := range []int{0, 1} {
+		n, err := s.a.tickDue(ctx)
+		s.must(err)
+		if n != want {
+			t.Errorf("behind is %t: %d timers were judged, want %d", behind, n, want)
+		}
+		behind = false
+	}
+	s.call("JO", isa95.Abort, nil)
+}
+
 // A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and
 // does nothing twice (E-S12, E-S16, W5).
 func TestUnansweredCommandIsSentAgain(t *testing.T) {
