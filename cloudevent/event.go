@@ -47,7 +47,7 @@ type Delivery struct {
 	Deadline time.Time
 
 	// Unreadable says why the message could not be read, for a handler that gives no replies and is handed what could be read. nil: it was read.
-	Unreadable *Error
+	Unreadable *Error `json:"-"`
 }
 
 // NewID makes an event id: UUID version 7, so ids sort by the time they were made.
