@@ -373,3 +373,48 @@ func TestKeptAsideIsDecidedByAnyProcess(t *testing.T) {
 		return err == nil && len(letters) == 1
 	})
 }
+
+// An answer that no one can read is no time-out: its action fails at once, and its order is aborted with the reason, though the time-out is an hour.
+func TestAnswersThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{NoStation: true})
+	p := w.Serve("a")
+	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
+	ctx := rig.Context(t)
+	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(3600)); err != nil {
+		t.Fatal(err)
+	}
+	machine := newMachine(t, w)
+	answers := map[string]struct{ contentType, body, says string }{
+		"LATIN-1": {"application/json", "{\"ok\":\"gepr\xfcft\"}", "not UTF-8"},
+		"XML":     {"text/xml", "<ok/>", "text/xml"},
+		"BROKEN":  {"application/json", `{"ok":`, "not JSON"},
+		"DOUBLED": {"application/json", `{"ok":false,"ok":true}`, "there twice"},
+	}
+	for id := range answers {
+		if _, err := m.Client.StoreAndStart(ctx, rig.Scope, pressOrder(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range machine.commands(len(answers)) {
+		var of struct{ JobOrderID string }
+		if err := json.Unmarshal(c.Data, &of); err != nil {
+			t.Fatal(err)
+		}
+		a := answers[of.JobOrderID]
+		reply := c.Reply([]byte(a.body), "", "urn:machine", time.Now())
+		reply.DataContentType = a.contentType
+		message := mqtt.Encode(c.Delivery.ResponseTopic, reply)
+		message.UTF8 = false
+		if err := machine.Publish(ctx, message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Until("each order is aborted", func() bool { return machine.results()["Aborted"] == len(answers) })
+	for id, a := range answers {
+		if r := w.Takt("job", "show", id); r.Code != 0 || !strings.Contains(r.Stdout, a.says) {
+			t.Errorf("takt job show %s: exit status %d, want %q\n%s%s", id, r.Code, a.says, r.Stdout, r.Stderr)
+		}
+	}
+	p.Await("answer cannot be read")
+}
