@@ -148,10 +148,10 @@ func constantFault(n ast.Node) error {
 	}
 	if constant {
 		c, _, err := compileExpression(n.String(), nil, true)
-		if err == nil {
-			_, err = c.evaluate(scope{order: &Order{}, execution: &Execution{}, cache: newCache()})
-		}
 		if err != nil {
+			return nil // it is a part of what compiles
+		}
+		if _, err := c.evaluate(scope{order: &Order{}, execution: &Execution{}, cache: newCache()}); err != nil {
 			return fmt.Errorf("%s fails for each order: %w", n, err)
 		}
 		return nil

@@ -119,6 +119,9 @@ func TestExpressions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
+		if c.fault != nil {
+			t.Errorf("%s: %v", text, c.fault)
+		}
 		got, err := c.holds(conditionScope())
 		if err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
