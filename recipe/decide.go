@@ -67,6 +67,9 @@ type Command struct {
 	Deadline      time.Time
 	Again         bool // sent before under the same ID
 
+	// LastCall is how long an answer may take once the broker has this command, the last of its action (Execution.LastCalled); 0: it is not the last.
+	LastCall time.Duration `json:",omitempty"`
+
 	// Token is what the answer must carry. The engine adds it after the decision; a command that is sent again has that of its route.
 	Token Token `json:",omitempty"`
 }
@@ -358,16 +361,20 @@ func redelivery(action *Action) int64 {
 	return min(int64(action.TimeoutSeconds)*1000/3, 5000)
 }
 
-// lastCall puts a time-out off, and tells whether it did: once, by one round of redelivery,
-// if the answer or event may be on its way. That is so if no process could take it since the
-// command was sent, or since the action waits, and if the caller did not send the command
-// itself. The command is sent again: equipment answers a repeated id once more.
+// unsentCall is how long a last call may wait for the broker: behind other commands, or faults.
+const unsentCall = 60_000
+
+// lastCall puts a time-out off, and tells whether it did: once, if the answer or event may be on
+// its way. That is so if no process could take it since the command was sent, or since the action
+// waits, and if the caller did not send the command itself. The command is sent again: equipment
+// answers a repeated id once more. It has one round of redelivery from when the broker has the
+// command (Execution.LastCalled), which is at most unsentCall from now.
 func (d *decision) lastCall(i int) bool {
 	action, e := d.p.actions[i], d.entry(i)
-	resumed, round := d.intake.Resumed.UnixMilli(), redelivery(action)
+	resumed := d.intake.Resumed.UnixMilli()
 	missed := !d.intake.Resumed.IsZero() && max(e.SentAt, e.DispatchedAt) <= resumed
 	if e.State == ActionWaiting {
-		if missed && resumed+round > d.now {
+		if round := redelivery(action); missed && resumed+round > d.now {
 			e.Deadline = resumed + round
 			return true
 		}
@@ -377,7 +384,7 @@ func (d *decision) lastCall(i int) bool {
 	if !missed && !unseen {
 		return false
 	}
-	e.LastCall, e.Deadline, e.ResendAt = true, d.now+round, 0
+	e.LastCall, e.Deadline, e.ResendAt = true, d.now+unsentCall, 0
 	d.sendAgain(i)
 	return true
 }

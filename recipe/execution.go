@@ -129,6 +129,15 @@ func (x *Execution) Awaits(c Command) bool {
 	return a != nil && a.State == ActionDispatched && a.CommandID == c.ID && !x.Terminal() && !x.Paused
 }
 
+// LastCalled is x once the broker has c, the last call of an action that is unanswered: its answer
+// has c.LastCall from now on.
+func (x *Execution) LastCalled(c Command, now time.Time) *Execution {
+	changed := x.Clone()
+	a := changed.Action(c.Action)
+	a.Deadline, a.ResendAt = now.Add(c.LastCall).UnixMilli(), 0
+	return changed
+}
+
 // Due returns when the next timer of x runs out: a time-out, a command to send again, or
 // a look at conditions over step.t. Zero: none, which is so for ever when x is terminal,
 // and until Resume when it is paused.

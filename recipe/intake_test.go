@@ -8,12 +8,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tickAfter lets time pass to a moment after the start, with what is known of the intake, and ticks once there.
+// tickAfter lets time pass to a moment after the start, with what is known of the intake, and ticks once there. The broker has all commands at once.
 func (r *run) tickAfter(d time.Duration, in Intake) *run {
+	r.tickUnsent(d, in)
+	for _, c := range r.out.Commands {
+		r.brokerHas(c)
+	}
+	return r
+}
+
+// tickUnsent is tickAfter with a broker that takes nothing.
+func (r *run) tickUnsent(d time.Duration, in Intake) *run {
 	r.now = epoch.Add(d)
 	docs := r.docs()
 	docs.Intake = in
 	return r.take(r.p.Tick(r.o, docs, r.now))
+}
+
+func (r *run) brokerHas(c Command) {
+	if c.LastCall > 0 {
+		r.store(r.x().LastCalled(c, r.now))
+	}
 }
 
 func resumed(after time.Duration) Intake { return Intake{Resumed: epoch.Add(after)} }
@@ -48,7 +63,7 @@ func TestLastCall(t *testing.T) {
 				return
 			}
 			r.want("Running A [A]").wantDue(c.round)
-			if again := r.last("a"); again.ID != id || !again.Again || !again.Deadline.Equal(r.now.Add(c.round)) {
+			if again := r.last("a"); again.ID != id || !again.Again || again.LastCall != c.round {
 				t.Errorf("the last call is %+v", again)
 			}
 			answered := begin(t, fmt.Sprintf("step A*\ndo a @ A time %d", c.time), nil)
@@ -57,6 +72,33 @@ func TestLastCall(t *testing.T) {
 			r.tickAfter(over+c.round, c.in).want("Failed A [A]").wantError("action a timed out")
 		})
 	}
+}
+
+// The round of a last call begins when the broker has it, however long it waits behind other commands or faults, but for a minute at most.
+func TestLastCallWaitsForTheBroker(t *testing.T) {
+	r := begin(t, "step A*\ndo a @ A time 12", nil)
+	r.tickUnsent(12*time.Second, unseen()).want("Running A [A]").wantDue(time.Minute)
+	r.tickUnsent(50*time.Second, unseen()).want("Running A [A]")
+	r.brokerHas(r.last("a"))
+	r.wantDue(4 * time.Second)
+	r.tickUnsent(54*time.Second, unseen()).want("Failed A [A]").wantError("action a timed out")
+
+	never := begin(t, "step A*\ndo a @ A time 12", nil)
+	never.tickUnsent(12*time.Second, unseen()).tickUnsent(72*time.Second, unseen()).want("Failed A [A]").wantError("action a timed out")
+}
+
+// A pause in a last call changes nothing: it is sent again, and has its round from then on.
+func TestLastCallAfterAPause(t *testing.T) {
+	r := begin(t, "step A*\ndo a @ A time 12", nil)
+	r.tickUnsent(12*time.Second, unseen())
+	r.store(r.x().Pause(r.now))
+	r.now = r.now.Add(time.Hour)
+	r.store(r.x().Resume(r.now))
+	r.tickAfter(12*time.Second+time.Hour, unseen()).want("Running A [A]").wantDue(4 * time.Second)
+	if n := len(r.sent); n != 3 || r.last("a").LastCall != 4*time.Second {
+		t.Errorf("%d commands, the last %+v", n, r.last("a"))
+	}
+	r.tickAfter(16*time.Second+time.Hour, unseen()).want("Failed A [A]")
 }
 
 // An event that could not come during a break has one round from its end.

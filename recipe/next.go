@@ -329,10 +329,14 @@ func (d *decision) send(i int, again bool) {
 	if again {
 		e.SentAt = d.now
 	}
+	var last time.Duration
+	if e.LastCall {
+		last = time.Duration(redelivery(action)) * time.Millisecond
+	}
 	d.commands = append(d.commands, Command{
 		ID: e.CommandID, JobID: d.x.JobID, Scope: d.x.Scope, Action: e.Name, TypeID: action.TypeID,
 		CorrelationID: d.x.CorrelationID, Attempt: e.Attempt, Iteration: e.Iteration,
-		Parameters: parameters, Deadline: time.UnixMilli(e.Deadline).UTC(), Again: again,
+		Parameters: parameters, Deadline: time.UnixMilli(e.Deadline).UTC(), Again: again, LastCall: last,
 	})
 }
 

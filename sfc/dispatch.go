@@ -52,11 +52,17 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 		}
 		c.Token = route.Token
 	}
+	if c.LastCall > 0 {
+		c.Deadline = now.Add(c.LastCall)
+	}
 	e.routes.put(c.ID, route)
 	err = e.commander.PublishEvent(ctx, e.topic("equipment", c.Scope, "commands"), e.command(c, body, e.store.Now(), now))
 	switch {
 	case err == nil:
 		e.count(OpDispatch, OK)
+		if c.LastCall > 0 {
+			return again(ctx, func() error { return e.lastCalled(ctx, c) })
+		}
 		return nil
 	case denied(err):
 		e.shout(ctx, c, err)
@@ -70,6 +76,21 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 		Kind: string(cloudevent.KindCommunicationError), Message: "the command could not be sent: " + err.Error(),
 	}}
 	return again(ctx, func() error { return e.answer(ctx, c.ID, route, refusal) })
+}
+
+// lastCalled notes that the broker has the last call of an action: from now on its time counts.
+func (e *Engine) lastCalled(ctx context.Context, c recipe.Command) error {
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID), Running: true})
+	if err != nil {
+		return err
+	}
+	now := e.store.InstallationTime()
+	if obsolete(snap, c, now) != "" {
+		return nil // answered meanwhile, say
+	}
+	snap.Scope = snap.Job.Scope
+	x := snap.Execution.LastCalled(c, now)
+	return e.store.Commit(ctx, snap, jobstore.Change{Execution: x, Due: x.Due(), Now: e.store.Now(), CorrelationID: x.CorrelationID})
 }
 
 // denied: the broker says that Takt has no right to send this. Rights are for an operator to mend, and may be missing for a moment only, while they are loaded again. So

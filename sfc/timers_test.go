@@ -9,6 +9,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
 )
 
 // impatient is one command with a time-out in seconds, and so many attempts.
@@ -177,6 +178,53 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 				t.Errorf("sent %d times", n)
 			}
 			p.settled()
+		})
+	}
+}
+
+// A last call that waits behind other commands costs no order whose machine would answer it: its time counts from when the broker has it. A silent machine has one
+// round from then on.
+func TestLastCallCountsFromTheBroker(t *testing.T) {
+	t.Parallel()
+	for name, silent := range map[string]bool{"answered": false, "silent": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSteps(t)
+			s.workMaster("WM", impatient("1", "1"))
+			s.order("JO", "WM")
+			s.a.takeWork()
+			s.sent(s.a, s.outbox()[0]) // and the answer is lost with a
+			ctx := t.Context()
+			tick := func() recipe.ActionEntry {
+				_, err := s.b.tickDue(ctx)
+				s.must(err)
+				return *s.load("JO").Execution.Action("go")
+			}
+			eventually(t, "the last call is in the outbox", func() bool { return tick().LastCall })
+			called := s.b.store.InstallationTime()
+			eventually(t, "twice its round is over", func() bool {
+				tick()
+				return s.b.store.InstallationTime().Sub(called) > time.Second
+			})
+			if state := s.state("JO"); state != "Running" {
+				t.Fatalf("%s, and the broker does not have the last call", state)
+			}
+			all := s.outbox()
+			last := all[len(all)-1]
+			s.sent(s.b, last)
+			left := time.UnixMilli(s.load("JO").Execution.Action("go").Deadline).Sub(s.b.store.InstallationTime())
+			if last.LastCall <= 0 || left > last.LastCall {
+				t.Errorf("%v are left after the send of %+v", left, last)
+			}
+			if silent {
+				eventually(t, "it is given up", func() bool { tick(); return s.state("JO") == "Aborted" })
+				return
+			}
+			s.must(s.b.Answer(ctx, answerTo(last.ID, `{"done":1}`)))
+			s.sent(s.b, last) // the entry once more, as if b had died before it could take it out
+			if state := s.state("JO"); state != "Ended_Completed" {
+				t.Errorf("%s, want Ended_Completed", state)
+			}
 		})
 	}
 }
