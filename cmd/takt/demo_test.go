@@ -128,16 +128,16 @@ func TestDemoGivesUp(t *testing.T) {
 func TestDemoUsage(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"demo --no-serve":                               "--redis URL",
-		"demo --no-station --redis x --mqtt y":          "--station-log FILE",
-		"demo --example /nowhere/at/all":                "orders.json",
-		"demo --mqtt-listen here":                       "must be host:port",
-		"demo --mqtt-listen 127.0.0.1:99999":            "0 (a free one) to 65535",
-		"demo --intake-bytes 1000":                      "--intake-bytes is 1000: must be at least 1048576",
-		"demo --slots 0":                                "--slots is 0: must be 1 to 4096",
-		"demo --worker-ttl 1ms":                         "--worker-ttl is 1ms: must be at least 100ms",
-		"serve":                                         "takt dev",
-		"serve --redis x --mqtt y --roles receiver,all": `--roles has "all"`,
+		"demo --no-serve": "--redis URL",
+		"demo --no-station --redis redis://x --mqtt mqtt://y": "--station-log FILE",
+		"demo --example /nowhere/at/all":                      "orders.json",
+		"demo --mqtt-listen here":                             "must be host:port",
+		"demo --mqtt-listen 127.0.0.1:99999":                  "0 (a free one) to 65535",
+		"demo --intake-bytes 1000":                            "--intake-bytes is 1000: must be at least 1048576",
+		"demo --slots 0":                                      "--slots is 0: must be 1 to 4096",
+		"demo --worker-ttl 1ms":                               "--worker-ttl is 1ms: must be at least 100ms",
+		"serve":                                               "takt dev",
+		"serve --redis redis://x --mqtt mqtt://y --roles receiver,all": `--roles has "all"`,
 	} {
 		var out, errOut bytes.Buffer
 		if code := run(strings.Fields(args), nil, &out, &errOut); code != exitUsage || !strings.Contains(errOut.String(), want) {
