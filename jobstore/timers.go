@@ -28,10 +28,21 @@ const (
 	// intakeBreak is how long no process that takes answers may look for timers before that counts as a break, in which installation
 	// time stands still.
 	intakeBreak = clock.Lead
+	// lateStops is how long installation time stands still after a process said LateIntake: some times as long as the pause between two looks.
+	lateStops = time.Second
 	// slowTrip is a round trip to Redis during which a process does not count as taking answers: it cannot commit them in time.
 	slowTrip = time.Second
 	// clockSlack is how far the clock of Redis may be ahead of the caller's before that counts as a step.
 	clockSlack = 250 * time.Millisecond
+)
+
+// Intake says of a caller of Due whether it can take the answers of equipment.
+type Intake string
+
+const (
+	NoIntake   Intake = "0"    // they cannot reach it, or it cannot commit them: its time does not count
+	LateIntake Intake = "late" // it has answers that are not decided in time: for a second installation time stands still, for all processes
+	FullIntake Intake = "1"
 )
 
 // Timer is the timer of a job order as Due handed it out.
@@ -45,9 +56,8 @@ type Timer struct {
 // caller, and to another if no commit has set its next due time after hold.
 //
 // It also carries installation time on, so it is to be called often, a few times a second, by the process that takes the answers of
-// equipment: intake says whether the caller can do so now. With false, and with a Redis so slow that answers cannot be committed in
-// time, nothing is due and installation time is left to others.
-func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake bool) ([]Timer, error) {
+// equipment. A Redis so slow that answers cannot be committed in time makes any intake NoIntake. Nothing is due but with FullIntake.
+func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake Intake) ([]Timer, error) {
 	s.dueMu.Lock()
 	before, trip := s.dueAt, s.dueTrip
 	s.dueMu.Unlock()
@@ -56,11 +66,10 @@ func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake b
 	if !before.sent.IsZero() {
 		most = strconv.FormatInt(before.installation.Add(sent.Sub(before.sent)+clockSlack).UnixMilli(), 10)
 	}
-	counts := "0"
-	if intake && trip <= slowTrip {
-		counts = "1"
+	if trip > slowTrip {
+		intake = NoIntake
 	}
-	reply, err := s.tick(ctx, limit, hold, counts, most)
+	reply, err := s.tick(ctx, limit, hold, intake, most)
 	s.dueMu.Lock()
 	defer s.dueMu.Unlock()
 	s.dueTrip = time.Since(sent)
@@ -76,10 +85,10 @@ func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake b
 type moment struct{ sent, installation time.Time }
 
 // tick is one call of due.lua.
-func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, counts, most string) (tick, error) {
+func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake Intake, most string) (tick, error) {
 	sent := time.Now()
 	reply, err := due.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
-		counts, strconv.FormatInt(intakeBreak.Milliseconds(), 10), most).AsStrSlice()
+		string(intake), strconv.FormatInt(intakeBreak.Milliseconds(), 10), most, strconv.FormatInt(lateStops.Milliseconds(), 10)).AsStrSlice()
 	if err != nil {
 		return tick{}, err
 	}

@@ -277,7 +277,7 @@ func TestPutOffOnlyAsHandedOut(t *testing.T) {
 				return text
 			}
 			s.do("ZADD", s.keys.SfcTimers(), "1", "JO-1")
-			handed, err := s.Due(t.Context(), 10, time.Minute, true)
+			handed, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake)
 			if err != nil || len(handed) != 1 {
 				t.Fatalf("%v, %v", handed, err)
 			}
@@ -285,7 +285,7 @@ func TestPutOffOnlyAsHandedOut(t *testing.T) {
 				s.do(append([]string{c.meanwhile[0], s.keys.SfcTimers()}, c.meanwhile[1:]...)...)
 			}
 			if c.handOut {
-				if again, err := s.Due(t.Context(), 10, 2*time.Minute, true); err != nil || len(again) != 1 {
+				if again, err := s.Due(t.Context(), 10, 2*time.Minute, jobstore.FullIntake); err != nil || len(again) != 1 {
 					t.Fatalf("%v, %v", again, err)
 				}
 			}
@@ -314,7 +314,7 @@ func TestDue(t *testing.T) {
 	for range 4 {
 		callers.Go(func() {
 			for range 3 {
-				got, err := s.Due(t.Context(), 2, time.Minute, true)
+				got, err := s.Due(t.Context(), 2, time.Minute, jobstore.FullIntake)
 				if err != nil {
 					t.Error(err)
 				}
@@ -331,15 +331,15 @@ func TestDue(t *testing.T) {
 	if want := []string{"JO-0", "JO-1", "JO-2", "JO-3", "JO-4"}; !slices.Equal(all, want) {
 		t.Errorf("handed out %v, want each once", all)
 	}
-	if got, err := s.Due(t.Context(), 10, time.Minute, true); err != nil || len(got) != 0 {
+	if got, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 	s.do("ZADD", s.keys.SfcTimers(), fmt.Sprint(now), "JO-9")
-	if got, err := s.Due(t.Context(), 10, time.Millisecond, true); err != nil || len(got) != 1 {
+	if got, err := s.Due(t.Context(), 10, time.Millisecond, jobstore.FullIntake); err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	eventually(t, "it is handed out again", func() bool {
-		got, err := s.Due(t.Context(), 10, time.Minute, true)
+		got, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake)
 		return err == nil && len(got) == 1 && got[0].JobOrderID == "JO-9"
 	})
 	if n := s.number("ZCARD", s.keys.SfcTimers()); n != 7 {

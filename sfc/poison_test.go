@@ -63,7 +63,7 @@ func TestTimerSetMeanwhileStands(t *testing.T) {
 		s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(due, "JO").Build()).Error())
 	}
 	set(1)
-	timers, err := s.a.store.Due(ctx, 10, time.Minute, true)
+	timers, err := s.a.store.Due(ctx, 10, time.Minute, jobstore.FullIntake)
 	s.must(err)
 	if len(timers) != 1 {
 		t.Fatalf("handed out: %v", timers)

@@ -36,10 +36,54 @@ func (e *Engine) runTimers(ctx context.Context) error {
 	}
 }
 
+// taking says how far this process can take the answers of equipment.
+func (e *Engine) taking(now time.Time) jobstore.Intake {
+	if e.opt.Intake != nil && !e.opt.Intake() {
+		return jobstore.NoIntake
+	}
+	late, ended := e.standstill.look(e.opt.Behind != nil && e.opt.Behind(), now)
+	if ended {
+		e.log.Error("messages of equipment wait for their decision for too long: time-outs run on, and an action may time out whose answer waits; look for a station that sends more events than Redis takes, and for messages that cannot be decided",
+			"waited", longestStandstill)
+	}
+	if late {
+		return jobstore.LateIntake
+	}
+	return jobstore.FullIntake
+}
+
+// longestStandstill is how long a process that is behind may stop installation time for all, in all. Then it lets time run until it was in time for as long.
+const longestStandstill = time.Minute
+
+// standstill bounds how long one process stops time: one station that floods it, or whose messages cannot be decided, must not keep all others from being timed out.
+type standstill struct {
+	stood time.Duration // less what was in time since
+	spent bool
+	at    time.Time // of the last look
+}
+
+// look says whether time may stand still now, and whether that has just ended though the process is behind.
+func (s *standstill) look(behind bool, now time.Time) (late, ended bool) {
+	since := min(now.Sub(s.at), time.Second) // a process that hung has not looked
+	if s.at.IsZero() {
+		since = 0
+	}
+	s.at = now
+	if !behind {
+		s.stood = max(s.stood-since, 0)
+		s.spent = s.spent && s.stood > 0
+		return false, false
+	}
+	s.stood = min(s.stood+since, longestStandstill)
+	ended = !s.spent && s.stood == longestStandstill
+	s.spent = s.spent || ended
+	return !s.spent, ended
+}
+
 // tickDue handles the timers that are due, at most Slots, and says how many there were. A timer whose handling fails
 // is due again after TimerHold.
 func (e *Engine) tickDue(ctx context.Context) (int, error) {
-	due, err := e.store.Due(ctx, e.opt.Slots, e.opt.TimerHold, (e.opt.Intake == nil || e.opt.Intake()) && (e.opt.Behind == nil || !e.opt.Behind()))
+	due, err := e.store.Due(ctx, e.opt.Slots, e.opt.TimerHold, e.taking(time.Now()))
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -40,7 +41,7 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 	p.settled()
 }
 
-// While answers that have come wait for their decision, no timer is judged: one of them may be the answer in question. The timer is judged once they are decided.
+// While answers that have come wait for their decision, no timer is judged, by no process: one of them may be the answer in question. The timer is judged once they are decided.
 func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -49,15 +50,72 @@ func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
 	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "JO").Build()).Error())
 	behind := true
 	s.a.opt.Behind = func() bool { return behind }
-	for _, want := range []int{0, 1} {
-		n, err := s.a.tickDue(ctx)
-		s.must(err)
-		if n != want {
-			t.Errorf("behind is %t: %d timers were judged, want %d", behind, n, want)
+	for range 2 {
+		for _, e := range []*instance{s.a, s.b} {
+			if n, err := e.tickDue(ctx); err != nil || n != 0 {
+				t.Errorf("%d timers were judged, %v", n, err)
+			}
 		}
-		behind = false
 	}
+	behind = false
+	eventually(t, "it is judged", func() bool {
+		n, err := s.a.tickDue(ctx)
+		return err == nil && n == 1
+	})
 	s.call("JO", isa95.Abort, nil)
+}
+
+// One process stops time for a minute in all, however often it is behind. Then time runs until it was in time for as long. What it did not see does not count.
+func TestStandstillIsBounded(t *testing.T) {
+	t.Parallel()
+	const every = 200 * time.Millisecond
+	for name, behind := range map[string]func(look int) bool{
+		"always":             func(int) bool { return true },
+		"nine looks of ten":  func(i int) bool { return i%10 != 0 },
+		"each second minute": func(i int) bool { return i/300%2 == 0 },
+		"a minute of ten":    func(i int) bool { return i%3000 < 300 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s standstill
+			var stood, longest, row time.Duration
+			ends, now := 0, time.Unix(0, 0)
+			const looks = 5 * 60 * 60 // an hour
+			for i := range looks {
+				late, ended := s.look(behind(i), now)
+				now = now.Add(every)
+				if ended {
+					ends++
+				}
+				if row += every; !late {
+					row = 0
+				} else {
+					stood += every
+				}
+				longest = max(longest, row)
+			}
+			all := looks * every
+			t.Logf("stood %v of %v, %v in a row, said so %d times", stood, all, longest, ends)
+			if longest > longestStandstill+every || stood > all/2+longestStandstill {
+				t.Error("that is more than a minute in a row, or more than half of the time")
+			}
+			switch name {
+			case "always":
+				if ends != 1 || stood > longestStandstill+every {
+					t.Error("want one end, after a minute")
+				}
+			case "a minute of ten":
+				if want := all / 10; stood < want-time.Minute {
+					t.Errorf("want %v", want)
+				}
+			}
+		})
+	}
+	var hung standstill
+	hung.look(true, time.Unix(0, 0))
+	if late, ended := hung.look(true, time.Unix(3600, 0)); !late || ended {
+		t.Errorf("late %t, ended %t after a process hung for an hour, want it to count for a second", late, ended)
+	}
 }
 
 // A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and
@@ -126,7 +184,7 @@ func TestTimersOfTheDead(t *testing.T) {
 	p.must(rdb.Do(t.Context(), rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "ghost").Build()).Error())
 	taken := map[isa95.JobOrderID]bool{}
 	eventually(t, "the dead took both", func() bool {
-		timers, err := p.mes.Due(t.Context(), 10, 50*time.Millisecond, true)
+		timers, err := p.mes.Due(t.Context(), 10, 50*time.Millisecond, jobstore.FullIntake)
 		p.must(err)
 		for _, timer := range timers {
 			taken[timer.JobOrderID] = true
@@ -226,6 +284,34 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 				t.Errorf("%s, want Ended_Completed", state)
 			}
 		})
+	}
+}
+
+// A last call that the broker has is not sent once more because Redis, out of memory, does not take when that was: the outbox would do so without end.
+func TestLastCallOnceThoughRedisIsFull(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	s.workMaster("WM", impatient("1", "1"))
+	s.order("JO", "WM")
+	s.a.takeWork()
+	s.sent(s.a, s.outbox()[0]) // and the answer is lost with a
+	ctx := t.Context()
+	eventually(t, "the last call is in the outbox", func() bool {
+		_, err := s.b.tickDue(ctx)
+		s.must(err)
+		return s.load("JO").Execution.Action("go").LastCall
+	})
+	all := s.outbox()
+	last, rdb := all[len(all)-1], s.redis.Client
+	memory := func(limit string) {
+		s.must(rdb.Do(ctx, rdb.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", limit).Build()).Error())
+	}
+	s.cell.after = func(string, int) error { memory("1"); return nil }
+	s.sent(s.b, last)
+	memory("0")
+	s.must(s.b.Answer(ctx, answerTo(last.ID, `{"done":1}`)))
+	if state := s.state("JO"); state != "Ended_Completed" {
+		t.Errorf("%s, want Ended_Completed", state)
 	}
 }
 
