@@ -61,7 +61,10 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	case err == nil:
 		e.count(OpDispatch, OK)
 		if c.LastCall > 0 {
-			return again(ctx, func() error { return e.lastCalled(ctx, c) })
+			if err := again(ctx, func() error { return e.lastCalled(ctx, c) }); err != nil {
+				// To send it again for that would ask the equipment once more at each attempt.
+				e.log.Warn("a last call is sent, but its time-out counts from its decision", "job", c.JobID, "action", c.Action, "command", c.ID, "error", err)
+			}
 		}
 		return nil
 	case denied(err):
