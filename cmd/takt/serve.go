@@ -163,6 +163,11 @@ type parts struct {
 	log              *slog.Logger
 }
 
+// takesAnswers says whether answers of equipment can come, and what they change can be kept as --redis-wait wants: without replicas no command leaves, so no time may pass for it.
+func (p *parts) takesAnswers() bool {
+	return p.answers.Receiving() && (p.sc.RedisWait == 0 || p.replicas.Ready(context.Background()) == nil)
+}
+
 // build makes the stages. The first stops first: intake, then work, then what reports the work, then the connections.
 func (p *parts) build() ([]lifecycle.Stage, error) {
 	work, report := lifecycle.Stage{}, lifecycle.Stage{}
@@ -178,7 +183,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	if has(roleEngine) {
 		p.engine = sfc.New(p.store, p.publish, sfc.Options{
-			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.answers.Receiving, Behind: p.answers.Behind, MailboxRetention: p.sc.MailboxRetention,
+			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.takesAnswers, Behind: p.answers.Behind, MailboxRetention: p.sc.MailboxRetention,
 			Count: func(c sfc.Counted) { p.metrics.Recipe(string(c.Operation), string(c.Result)) }, Log: p.log,
 		})
 		work["recipes"] = p.engine.Run

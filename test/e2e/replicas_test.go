@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
@@ -48,6 +49,18 @@ func TestReadyOnlyWithReplicas(t *testing.T) {
 	w.Until("it is not ready without the replica", func() bool {
 		status, text := readyz()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, lack)
+	})
+	// No command leaves meanwhile, so no time-out runs.
+	c, last, since := w.Redis.Client, "", time.Now()
+	w.Until("installation time stands still for longer than a break", func() bool {
+		now, err := c.Do(t.Context(), c.B().Hget().Key(w.Prefix+":sfc:clock").Field("last").Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 3*time.Second
 	})
 	replica.Continue(t)
 	w.Until("it is ready again", func() bool { status, _ := readyz(); return status == http.StatusOK })
