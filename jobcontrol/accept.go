@@ -51,7 +51,7 @@ func (r *Receiver) program(snap *jobstore.Snapshot) *recipe.Program {
 		return nil
 	}
 	program, err := r.programs.Compile(wm.Data)
-	if err == nil && snap.WorkMasterForeign {
+	if err == nil && !snap.References {
 		program = program.AsWritten()
 	}
 	return program

@@ -82,7 +82,7 @@ func (req *request) judge(program *recipe.Program) string {
 // wrote was judged without its references, which it gets with the next delivery.
 func (req *request) judgedBy(snap *jobstore.Snapshot, program *recipe.Program) string {
 	switch {
-	case program != nil && !snap.WorkMasterForeign:
+	case program != nil && snap.References:
 		return program.SHA()
 	case req.order != nil && jobstore.WorkMasterOf(req.order) != "":
 		return jobstore.JudgedByNone

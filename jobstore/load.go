@@ -49,9 +49,9 @@ type Snapshot struct {
 	Mailboxes  map[string]*recipe.Mailbox
 	RecipeText []byte            // nil: not stored
 	WorkMaster *isa95.WorkMaster // nil: no scope has it
-	// WorkMasterForeign: an older build or another program wrote the WorkMaster. Neither knows references in Parameters.
-	WorkMasterForeign bool
-	Owner             isa95.JobOrderID // "" = no run of the last day has that correlation id
+	// References in Parameters of the WorkMaster count: a build that knows them delivered it. What an older build or another program wrote has none.
+	References bool
+	Owner      isa95.JobOrderID // "" = no run of the last day has that correlation id
 
 	workMaster *workMasterRead
 	delivered  *deliveredRead

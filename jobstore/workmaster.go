@@ -30,21 +30,26 @@ import (
 // Older builds and other programs write workmaster:{id} alone. The mark has the hash of the document that the last delivery left
 // there. A document with another hash was written later by one of them, and may be meant for each scope: it counts for
 // all of them, until the next delivery makes it the content of each pointer.
+//
+// A delivery by a build that knows references in Parameters says so in the pointer and in the mark. Builds from before references write both without
+// the word: what they delivered has no references, and neither has what other programs wrote (ADR 0037).
 
 // pointer is what was last delivered to one scope.
 type pointer struct {
 	seq     int64  // deliveries of this work master so far: the greatest is the last one
 	content string // SHA-256 of the content
 	data    string // SHA-256 of its data, the recipe; "" = no data
-	foreign bool   // an older build or another program wrote the content
+
+	// references: a build that knows references in Parameters delivered the content. It is not set for what other programs wrote.
+	references bool
 }
 
-const foreignMark = "foreign"
+const referencesMark = "references"
 
 func (p pointer) encode() []byte {
 	text := strconv.FormatInt(p.seq, 10) + " " + p.content + " " + p.data
-	if p.foreign {
-		text += " " + foreignMark
+	if p.references {
+		text += " " + referencesMark
 	}
 	return []byte(text)
 }
@@ -53,14 +58,15 @@ func decodePointer(key, text string) (p pointer, err error) {
 	seq, rest, _ := strings.Cut(text, " ")
 	p.content, rest, _ = strings.Cut(rest, " ")
 	p.data, rest, _ = strings.Cut(rest, " ")
-	p.foreign = rest == foreignMark
+	p.references = rest == referencesMark
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.content == "" {
 		return p, &DocumentError{Key: key, Err: fmt.Errorf("field value %.100q is not a number and a hash", text)}
 	}
 	return p, nil
 }
 
-// markField is the field of the mark: a pointer whose content is the hash of the whole document at workmaster:{id}.
+// markField is the field of the mark: a pointer whose content is the hash of the whole document at workmaster:{id}, and whose references are those
+// of the content in it.
 const markField = ""
 
 // Hash is the SHA-256 of a text in hex: the name of a recipe, of a work master's data and of its content.
@@ -163,30 +169,33 @@ func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) e
 	if doc == nil {
 		return nil
 	}
-	if r.pointer != nil && r.mark != nil {
-		own, err := decodePointer(r.delivered, string(r.pointer))
-		if err != nil {
-			return err
-		}
-		mark, err := decodePointer(r.delivered, string(r.mark))
-		if err != nil {
-			return err
-		}
-		if r.own = mark.content == Hash(doc); r.own {
-			snap.WorkMasterForeign = own.foreign
-			if _, signed := unsign(doc); signed != own.content {
-				return s.ownWorkMaster(ctx, snap, q, own.content)
-			}
-		}
+	runs, err := r.runs(doc)
+	if err != nil {
+		return err
+	}
+	snap.References = runs.references
+	if _, signed := unsign(doc); r.own && signed != runs.content {
+		return s.ownWorkMaster(ctx, snap, q, runs.content)
 	}
 	s.contents.put(r.scope, string(q.WorkMaster), "")
-	if !r.own {
-		_, signed := unsign(doc)
-		snap.WorkMasterForeign = signed == ""
-	}
-	var err error
 	snap.WorkMaster, err = decodeWorkMaster(r.document, doc)
 	return err
+}
+
+// runs is the pointer to what the scope runs: its own, or the mark if it has none. It is zero if no delivery left doc.
+func (r *workMasterRead) runs(doc []byte) (pointer, error) {
+	if r.mark == nil {
+		return pointer{}, nil
+	}
+	mark, err := decodePointer(r.delivered, string(r.mark))
+	if err != nil || mark.content != Hash(doc) {
+		return pointer{}, err
+	}
+	if r.pointer == nil {
+		return mark, nil
+	}
+	r.own = true
+	return decodePointer(r.delivered, string(r.pointer))
 }
 
 func (s *Store) ownWorkMaster(ctx context.Context, snap *Snapshot, q Query, sha string) error {
@@ -217,6 +226,7 @@ func (r *workMasterRead) expect(snap *Snapshot, w *commit.Commit) {
 	w.Expect(r.document, snap.read[r.document])
 	if r.scope != "" {
 		w.ExpectField(r.delivered, r.scope, r.pointer)
+		w.ExpectField(r.delivered, markField, r.mark)
 	}
 }
 
@@ -291,7 +301,7 @@ type deliveryPlan struct {
 	relisted bool              // holders changed
 	contents map[string][]byte // that have to be stored, by hash
 	orphans  []string          // contents without a pointer
-	last     string            // hash of the content that workmaster:{id} shall hold, "" = nothing
+	last     pointer           // to the content that workmaster:{id} shall hold; zero = nothing
 	seq      int64
 }
 
@@ -334,7 +344,7 @@ func (s *Store) planDelivery(c Configuration, snap *Snapshot) (*deliveryPlan, er
 		if err != nil {
 			return nil, err
 		}
-		after := pointer{seq: p.seq, content: Hash(content), data: dataHash(content)}
+		after := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), references: true}
 		p.After = after.data
 		switch {
 		case !had:
@@ -385,15 +395,15 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 		}
 	}
 	doc := snap.read[s.keys.WorkMaster(id)]
-	content, signed := unsign(doc)
+	content, _ := unsign(doc)
 	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is no recipe
 		return used, nil
 	}
+	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), references: mark.references}
 	foreign := mark.content != Hash(doc)
-	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), foreign: signed == ""}
 	if foreign {
 		p.seq++
-		shared.seq = p.seq
+		shared.seq, shared.references = p.seq, false
 	}
 	for _, scope := range p.holders {
 		if _, ok := p.pointers[string(scope)]; foreign || !ok {
@@ -406,16 +416,14 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 
 // settle finds the contents that nothing points to any more, and the one that was delivered last.
 func (p *deliveryPlan) settle(used map[string]bool) {
-	var last pointer
 	pointed := make(map[string]bool)
 	for _, scope := range slices.Sorted(maps.Keys(p.pointers)) {
 		at := p.pointers[scope]
 		pointed[at.content] = true
-		if last.content == "" || at.seq > last.seq {
-			last = at
+		if p.last.content == "" || at.seq > p.last.seq {
+			p.last = at
 		}
 	}
-	p.last = last.content
 	for sha := range used {
 		if !pointed[sha] {
 			p.orphans = append(p.orphans, sha)
@@ -473,17 +481,17 @@ func (s *Store) configureWorkMaster(ctx context.Context, c Configuration, snap *
 		}
 		w.Set(holders, list, 0)
 	}
-	if p.last == "" { // scopes list the id and there is no document: nothing to share
+	if p.last.content == "" { // scopes list the id and there is no document: nothing to share
 		return nil
 	}
-	content := p.contents[p.last]
+	content := p.contents[p.last.content]
 	if content == nil {
-		if content, err = s.get(ctx, s.keys.WorkMasterContent(p.last)); err != nil {
+		if content, err = s.get(ctx, s.keys.WorkMasterContent(p.last.content)); err != nil {
 			return err
 		}
 	}
 	doc := sign(content)
 	w.Set(document, doc, 0)
-	w.HSet(delivered, markField, pointer{seq: p.seq, content: Hash(doc)}.encode())
+	w.HSet(delivered, markField, pointer{seq: p.seq, content: Hash(doc), references: p.last.references}.encode())
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func (o older) deliver(scope, text string) {
 	} else {
 		scopes = append(scopes, scope)
 		slices.Sort(scopes)
-		o.do("SET", o.keys.WorkMaster("WM-1"), fmt.Sprintf(`{"ID":"WM-1","data":{"Steps":[%q]},"dataschema":"urn:x","_dataschema":%q}`, text, isa95.ConfigWorkMaster.Schema()))
+		o.do("SET", o.keys.WorkMaster("WM-1"), string(contentOf(text)))
 		o.do("SADD", o.keys.WorkMasterList(scope), "WM-1")
 	}
 	list, _ := json.Marshal(scopes)
@@ -187,38 +188,129 @@ func TestWorkMastersOfOlderBuild(t *testing.T) {
 	}
 }
 
-// What an older build delivered is known as such until it is delivered again, also with the same content, and also when it
-// has become the content of a pointer.
-func TestWorkMasterForeign(t *testing.T) {
-	s := newShop(t)
-	old := older{s}
-	want := func(foreign ...isa95.Scope) {
-		t.Helper()
-		for _, scope := range []isa95.Scope{"m42", "m43", "m44"} {
-			snap := s.load(jobstore.Query{Scope: scope, WorkMaster: "WM-1"})
-			if got := snap.WorkMaster != nil && snap.WorkMasterForeign; got != slices.Contains(foreign, scope) {
-				t.Errorf("%s: foreign is %t", scope, got)
-			}
+// before is what build 9de04d9 does with work masters: it has documents and pointers as this one does, and no references. Its pointers do not say so.
+type before struct{ *shop }
+
+func (b before) deliver(scope isa95.Scope, text string) {
+	b.t.Helper()
+	fields, err := b.do("HGETALL", b.keys.WorkMasterDelivered("WM-1")).AsStrMap()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	mark := append(strings.Fields(fields[""]), "0", "")
+	seq, err := strconv.Atoi(mark[0])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	deliver := func(scope, text string) {
+		content := contentOf(text)
+		b.do("SET", b.keys.WorkMasterContent(jobstore.Hash(content)), string(content))
+		b.do("HSET", b.keys.WorkMasterDelivered("WM-1"), scope, fmt.Sprintf("%d %s %s", seq, jobstore.Hash(content), jobstore.Hash(workMaster(text).Data)))
+	}
+	if doc, err := b.do("GET", b.keys.WorkMaster("WM-1")).AsBytes(); err == nil && jobstore.Hash(doc) != mark[1] { // an older build's
+		seq++
+		for _, scope := range (older{b.shop}).holders() {
+			deliver(scope, older{b.shop}.runs())
 		}
 	}
+	seq++
+	older{b.shop}.deliver(string(scope), text)
+	deliver(string(scope), text)
+	content := contentOf(text)
+	doc := fmt.Sprintf(`%s,"_content":"%s"}`, content[:len(content)-1], jobstore.Hash(content))
+	b.do("SET", b.keys.WorkMaster("WM-1"), doc)
+	b.do("HSET", b.keys.WorkMasterDelivered("WM-1"), "", fmt.Sprintf("%d %s ", seq, jobstore.Hash([]byte(doc))))
+}
+
+// contentOf is WM-1 as it is stored.
+func contentOf(text string) []byte {
+	return fmt.Appendf(nil, `{"ID":"WM-1","data":{"Steps":[%q]},"dataschema":"urn:x","_dataschema":%q}`, text, isa95.ConfigWorkMaster.Schema())
+}
+
+// wantReferences wants references to count in exactly these of the scopes m42 to m45. Nothing is delivered to m45: it runs the last delivery to another.
+func (s *shop) wantReferences(want ...isa95.Scope) {
+	s.t.Helper()
+	for _, scope := range []isa95.Scope{"m42", "m43", "m44", "m45"} {
+		snap := s.load(jobstore.Query{Scope: scope, WorkMaster: "WM-1"})
+		if got := snap.WorkMaster != nil && snap.References; got != slices.Contains(want, scope) {
+			s.t.Errorf("%s: references count: %t", scope, got)
+		}
+	}
+}
+
+// References count in what a build that knows them delivered. What version c91e236 delivered has none until it is delivered again, also
+// with the same content, and also when it has become the content of a pointer.
+func TestReferencesBeginWithADelivery(t *testing.T) {
+	s := newShop(t)
+	old := older{s}
 	s.deliver("m44", "zero")
-	want()
+	s.wantReferences("m42", "m43", "m44", "m45") // they have none of their own
 	s.deliver("m44", "")
 	old.deliver("m42", "one")
 	old.deliver("m43", "one")
-	want("m42", "m43", "m44") // one document for every scope
+	s.wantReferences() // one document for every scope
 	s.deliver("m44", "two")
-	want("m42", "m43")
+	s.wantReferences("m44", "m45")
 	s.deliver("m44", "one") // the content of the others, delivered by this build
-	want("m42", "m43")
+	s.wantReferences("m44", "m45")
 	if d := s.deliver("m43", "one"); d.Change != "unchanged" {
 		t.Errorf("%+v", d)
 	}
-	want("m42")
+	s.wantReferences("m43", "m44", "m45")
 	old.deliver("m44", "three")
-	want("m42", "m43", "m44")
+	s.wantReferences()
 	s.deliver("m42", "three")
-	want("m43", "m44")
+	s.wantReferences("m42", "m45")
+	s.wantFound()
+}
+
+// What build 9de04d9 delivered has pointers, and no references: to several scopes, over a document of version c91e236, and beside this build. The bytes
+// are those that it wrote.
+func TestReferencesOfTheBuildBeforeThem(t *testing.T) {
+	s := newShop(t)
+	b := before{s}
+	b.deliver("m42", "one")
+	b.deliver("m43", "two")
+	s.wantReferences()
+	older{s}.deliver("m43", "three")
+	s.wantReferences()
+	b.deliver("m44", "two")
+	fields, err := s.do("HGETALL", s.keys.WorkMasterDelivered("WM-1")).AsStrMap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		two   = "c2ca7d81a99258edc67eb8c409025bac86a91ee0f7d3d65deed368d070dced6a"
+		three = "37850dca9f467426958b1b4094b056a5c365c5fc599e5f0a9ecb31e6f1472da6 413cb144ccbef363ae3c1e51b0829d35688134072e134959941ba5fcc264317a"
+	)
+	if diff := cmp.Diff(map[string]string{
+		"m42": "3 " + three, "m43": "3 " + three, "m44": "4 " + two + " 4e98dbfc7b4a6429fbe7260f3a62e1ea3efcf17f2c85ab1fa96159a498248012",
+		"": "4 f80c86f40518e734a4f0775b660d96b6c31e99a34c0d9ed3eeb4d78553a244da ",
+	}, fields); diff != "" {
+		t.Errorf("not what 9de04d9 wrote:\n%s", diff)
+	}
+	const doc = `{"ID":"WM-1","data":{"Steps":["two"]},"dataschema":"urn:x",` +
+		`"_dataschema":"https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/ConfigWorkMaster/","_content":"` + two + `"}`
+	if got, _ := s.do("GET", s.keys.WorkMaster("WM-1")).ToString(); got != doc {
+		t.Errorf("not what 9de04d9 wrote: %s", got)
+	}
+	s.wantRuns(map[isa95.Scope]string{"m42": "three", "m43": "three", "m44": "two"})
+	s.wantReferences()
+	s.wantFound()
+
+	if d := s.deliver("m42", "three"); d.Change != "unchanged" {
+		t.Errorf("%+v", d)
+	}
+	s.wantReferences("m42", "m45")
+	b.deliver("m43", "three") // beside this build
+	s.wantReferences("m42")
+	s.deliver("m44", "two")
+	s.wantReferences("m42", "m44", "m45")
+	s.deliver("m44", "") // the last delivery is that of 9de04d9 again
+	s.wantReferences("m42")
+	b.deliver("m42", "three")
+	s.wantReferences()
+	s.wantRuns(map[isa95.Scope]string{"m42": "three", "m43": "three"})
 	s.wantFound()
 }
 
@@ -382,6 +474,8 @@ func TestCommitDependsOnWorkMaster(t *testing.T) {
 		{"removal", func(s *shop) { s.deliver("m42", "one") }, func(s *shop) { s.deliver("m42", "") }, true},
 		{"first delivery", func(*shop) {}, func(s *shop) { s.deliver("m42", "one") }, true},
 		{"delivery after an older build's", func(s *shop) { older{s}.deliver("m42", "one") }, func(s *shop) { s.deliver("m42", "two") }, true},
+		{"delivery of the same by a build before references", func(s *shop) { s.deliver("m42", "one") }, func(s *shop) { before{s}.deliver("m42", "one") }, true},
+		{"the same, of what only another scope has", func(s *shop) { s.deliver("m43", "one") }, func(s *shop) { before{s}.deliver("m43", "one") }, true},
 		{"older build's delivery after an older build's", func(s *shop) { older{s}.deliver("m42", "one") }, func(s *shop) { older{s}.deliver("m42", "two") }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

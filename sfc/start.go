@@ -101,7 +101,7 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 		if err != nil {
 			return plan{problem: fmt.Sprintf("work master %q: %v", q.WorkMaster, err)}, nil
 		}
-		if snap.WorkMasterForeign {
+		if !snap.References {
 			program = program.AsWritten()
 		}
 		if why := changedSince(snap.Job, program); why != "" {
