@@ -32,7 +32,7 @@ import (
 // all of them, until the next delivery makes it the content of each pointer.
 //
 // A delivery by a build that knows references in Parameters says so in the pointer and in the mark. Builds from before references write both without
-// the word: what they delivered has no references, and neither has what other programs wrote (ADR 0037).
+// a word: what they delivered has no references, and neither has what other programs wrote (ADR 0037).
 
 // pointer is what was last delivered to one scope.
 type pointer struct {
@@ -41,14 +41,18 @@ type pointer struct {
 	data    string // SHA-256 of its data, the recipe; "" = no data
 
 	// references: a build that knows references in Parameters delivered the content. It is not set for what other programs wrote.
-	references bool
+	// again: the scope had its data before without them. It is set with references only.
+	references, again bool
 }
 
-const referencesMark = "references"
+const referencesMark, againMark = "references", "references again"
 
 func (p pointer) encode() []byte {
 	text := strconv.FormatInt(p.seq, 10) + " " + p.content + " " + p.data
-	if p.references {
+	switch {
+	case p.again:
+		text += " " + againMark
+	case p.references:
 		text += " " + referencesMark
 	}
 	return []byte(text)
@@ -58,15 +62,16 @@ func decodePointer(key, text string) (p pointer, err error) {
 	seq, rest, _ := strings.Cut(text, " ")
 	p.content, rest, _ = strings.Cut(rest, " ")
 	p.data, rest, _ = strings.Cut(rest, " ")
-	p.references = rest == referencesMark
+	p.again = rest == againMark
+	p.references = p.again || rest == referencesMark
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.content == "" {
 		return p, &DocumentError{Key: key, Err: fmt.Errorf("field value %.100q is not a number and a hash", text)}
 	}
 	return p, nil
 }
 
-// markField is the field of the mark: a pointer whose content is the hash of the whole document at workmaster:{id}, and whose references are those
-// of the content in it.
+// markField is the field of the mark: a pointer whose content is the hash of the whole document at workmaster:{id}, and whose words on references
+// are those of the content in it.
 const markField = ""
 
 // Hash is the SHA-256 of a text in hex: the name of a recipe, of a work master's data and of its content.
@@ -173,7 +178,7 @@ func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) e
 	if err != nil {
 		return err
 	}
-	snap.References = runs.references
+	snap.References, snap.referencesAgain = runs.references, runs.again
 	if _, signed := unsign(doc); r.own && signed != runs.content {
 		return s.ownWorkMaster(ctx, snap, q, runs.content)
 	}
@@ -354,6 +359,7 @@ func (s *Store) planDelivery(c Configuration, snap *Snapshot) (*deliveryPlan, er
 		default:
 			p.Change = DeliveryChanged
 		}
+		after.again = had && before.data == after.data && (before.again || !before.references)
 		p.pointers[scope], p.contents[after.content] = after, content
 		p.written = append(p.written, scope)
 		p.holders = append(p.holders, c.Scope)
@@ -399,11 +405,11 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is no recipe
 		return used, nil
 	}
-	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), references: mark.references}
+	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), references: mark.references, again: mark.again}
 	foreign := mark.content != Hash(doc)
 	if foreign {
 		p.seq++
-		shared.seq, shared.references = p.seq, false
+		shared.seq, shared.references, shared.again = p.seq, false, false
 	}
 	for _, scope := range p.holders {
 		if _, ok := p.pointers[string(scope)]; foreign || !ok {
@@ -492,6 +498,6 @@ func (s *Store) configureWorkMaster(ctx context.Context, c Configuration, snap *
 	}
 	doc := sign(content)
 	w.Set(document, doc, 0)
-	w.HSet(delivered, markField, pointer{seq: p.seq, content: Hash(doc), references: p.last.references}.encode())
+	w.HSet(delivered, markField, pointer{seq: p.seq, content: Hash(doc), references: p.last.references, again: p.last.again}.encode())
 	return nil
 }

@@ -314,6 +314,41 @@ func TestReferencesOfTheBuildBeforeThem(t *testing.T) {
 	s.wantFound()
 }
 
+// A delivery of what an older build had delivered leaves the orders alone that such a build accepted: it does not judge them, and they were
+// made for the recipe as it is written. One that changes the recipe is meant for all orders.
+func TestDeliveredAgainForReferences(t *testing.T) {
+	s := newShop(t)
+	wantAsWritten := func(unjudged, judged bool) {
+		t.Helper()
+		for by, want := range map[string]bool{"": unjudged, jobstore.JudgedByNone: judged, strings.Repeat("a", 64): judged} {
+			for _, scope := range []isa95.Scope{"m42", "m45"} { // m45 has no delivery of its own
+				snap := s.load(jobstore.Query{Scope: scope, WorkMaster: "WM-1"})
+				snap.Job = &jobstore.StoredOrder{JudgedBy: by}
+				if got := snap.StartsAsWritten(); got != want {
+					t.Errorf("%s, judged by %q: starts as written: %t", scope, by, got)
+				}
+			}
+		}
+	}
+	for name, old := range map[string]func(scope, text string){
+		"c91e236": older{s}.deliver,
+		"9de04d9": func(scope, text string) { before{s}.deliver(isa95.Scope(scope), text) },
+	} {
+		t.Log(name)
+		old("m42", "one")
+		wantAsWritten(true, true)
+		s.deliver("m42", "one")
+		wantAsWritten(true, false)
+		s.deliver("m42", "one")
+		wantAsWritten(true, false)
+		s.deliver("m42", "two")
+		wantAsWritten(false, false)
+		s.deliver("m42", "two")
+		wantAsWritten(false, false)
+		s.wantFound()
+	}
+}
+
 // An older build beside this one writes the shared document alone. It counts for each scope, as it does for the older build,
 // until the next delivery to that scope; what was delivered to others after it leaves it alone.
 func TestOlderBuildBeside(t *testing.T) {

@@ -50,8 +50,24 @@ func TestReferencesReachTheMachine(t *testing.T) {
 	}
 }
 
+// judged stores and starts a job order as the receiver does that judged it by a recipe; "" is an older build, which did not judge.
+func (p *plant) judged(by, id string, parameters ...isa95.Parameter) {
+	p.t.Helper()
+	ctx := p.t.Context()
+	snap, err := p.mes.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(id), Scope: scope})
+	p.must(err)
+	p.must(p.mes.Commit(ctx, snap, jobstore.Change{
+		Transition: &jobstore.Transition{
+			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: "Ready"}, JudgedBy: by,
+			Order: &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM"}}, JobOrderParameters: parameters},
+		},
+		Work: []string{jobstore.WorkStart}, Now: p.mes.Now(),
+	}))
+}
+
 // A recipe that an older build delivered was taken without references: it needs nothing for what looks like one, and sends
-// it as it is, until it is delivered again.
+// it as it is, until it is delivered again. Orders that an older build accepted, and did not judge, run it as it is after that, too; one that changes the recipe
+// is for them as well.
 func TestReferencesOfAnOlderDelivery(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -71,20 +87,35 @@ func TestReferencesOfAnOlderDelivery(t *testing.T) {
 		return reaction{result: `1`}
 	}
 	p.start("a", setup{})
-	run := func(id string, parameters ...isa95.Parameter) []string {
+	ends := func(by, id, body string, parameters ...isa95.Parameter) {
 		t.Helper()
-		p.call(id, isa95.StoreAndStart, &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM"}}, JobOrderParameters: parameters})
+		p.judged(by, id, parameters...)
 		p.await(id, "End", "ResultUpdate")
 		mu.Lock()
 		defer mu.Unlock()
-		return bodies[id]
+		if got := bodies[id]; !slices.Equal(got, []string{body, body}) {
+			t.Errorf("%s: %q, want %s", id, got, body)
+		}
 	}
-	if got := run("JO-1"); !slices.Equal(got, []string{`{"torque_nm":{"$value":"job.parameters.torque"}}`, `{"torque_nm":{"$value":"job.parameters.torque"}}`}) {
-		t.Errorf("%q", got)
+	const older, written = "", `{"torque_nm":{"$value":"job.parameters.torque"}}`
+	torque := isa95.Parameter{ID: "torque", Value: json.RawMessage(`85.50`)}
+	ends(older, "JO-1", written)
+	ends(jobstore.JudgedByNone, "JO-2", written)
+
+	p.workMaster("WM", []byte(text)) // the same again
+	ends(older, "JO-3", written)
+	ends(older, "JO-4", written, torque)
+	ends(jobstore.JudgedByNone, "JO-5", `{"torque_nm":85.50}`, torque)
+
+	p.workMaster("WM", []byte(strings.ReplaceAll(text, "torque_nm", "force"))) // another
+	ends(older, "JO-6", `{"force":85.50}`, torque)
+	p.judged(older, "JO-7")
+	p.await("JO-7", "Abort", "ResultUpdate")
+	if text := responseError(t, p.load("JO-7").Response); !contains(text, "WM", "has changed", "parameter torque is missing") {
+		t.Errorf("the response says %q", text)
 	}
-	p.workMaster("WM", []byte(text))
-	if got := run("JO-2", isa95.Parameter{ID: "torque", Value: json.RawMessage(`85.50`)}); !slices.Equal(got, []string{`{"torque_nm":85.50}`, `{"torque_nm":85.50}`}) {
-		t.Errorf("%q", got)
+	if len(p.cell.done("JO-7")) != 0 {
+		t.Error("the equipment was commanded")
 	}
 }
 
@@ -106,16 +137,7 @@ func TestStartJudgesAChangedWorkMaster(t *testing.T) {
 			t.Parallel()
 			p := newPlant(t)
 			p.workMaster("WM", []byte(tc.recipe))
-			ctx, now := t.Context(), p.mes.Now()
-			snap, err := p.mes.Load(ctx, jobstore.Query{JobOrderID: "JO", Scope: scope})
-			p.must(err)
-			p.must(p.mes.Commit(ctx, snap, jobstore.Change{
-				Transition: &jobstore.Transition{
-					Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: "Ready"}, JudgedBy: tc.judgedBy,
-					Order: &isa95.JobOrder{JobOrderID: "JO", WorkMasterID: []isa95.WorkMasterRef{{ID: "WM"}}},
-				},
-				Work: []string{jobstore.WorkStart}, Now: now,
-			}))
+			p.judged(tc.judgedBy, "JO")
 			p.start("a", setup{})
 			if tc.state == "Aborted" {
 				p.await("JO", "Abort", "ResultUpdate")

@@ -101,7 +101,7 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 		if err != nil {
 			return plan{problem: fmt.Sprintf("work master %q: %v", q.WorkMaster, err)}, nil
 		}
-		if !snap.References {
+		if snap.StartsAsWritten() {
 			program = program.AsWritten()
 		}
 		if why := changedSince(snap.Job, program); why != "" {
@@ -117,9 +117,12 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 }
 
 // changedSince checks the parameters of an order anew, before its first command, if it was accepted for another recipe. One
-// that an earlier version accepted was not checked then, and runs as it would have.
+// that an earlier version accepted was not checked then, and runs as it would have: it needs what references take from it, and nothing else.
 func changedSince(job *jobstore.StoredOrder, program *recipe.Program) string {
-	if job.JudgedBy == "" || job.JudgedBy == program.SHA() {
+	switch {
+	case job.JudgedBy == program.SHA():
+		return ""
+	case job.JudgedBy == "" && (!program.References() || program.AsWritten().Refusal(job.RecipeOrder()) != ""):
 		return ""
 	}
 	return program.Refusal(job.RecipeOrder())

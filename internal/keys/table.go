@@ -21,7 +21,7 @@ func All() []Pattern {
 		{"jobresponse:list:{scope}", "zset", "jobstore", "member leaves at EndState", "response ids, score = StartTime in epoch milliseconds"},
 		{"jrx:bystate:{scope}:{state}", "set", "jobstore", "member leaves at EndState", "response ids of one scope and state"},
 		{"workmaster:{id}", "string", "jobstore", "until deleted in the last scope", "work master as it was last delivered to any scope, with recipe in `data`"},
-		{"wmx:delivered:{id}", "hash", "jobstore", "field leaves when deleted in its scope", "scope -> number of the delivery, SHA-256 of the content and of its `data`, and `references` if references in its Parameters count: a build that knows them delivered it; field \"\" = number of the last delivery and SHA-256 of the document that it left at `workmaster:{id}`, and `references` of what is in it"},
+		{"wmx:delivered:{id}", "hash", "jobstore", "field leaves when deleted in its scope", "scope -> number of the delivery, SHA-256 of the content and of its `data`, and `references` if references in its Parameters count: a build that knows them delivered it (`references again`: the scope had its `data` before without them); field \"\" = number of the last delivery and SHA-256 of the document that it left at `workmaster:{id}`, and `references` of what is in it"},
 		{"wmx:content:{sha}", "string", "jobstore", "expires end_state_retention after the last scope got another", "work master that scopes run"},
 		{"wmx:scopes:{id}", "string", "jobstore", "until deleted in the last scope", "scopes that have the work master; kept for older builds"},
 		{"workmaster:list:{scope}", "set", "jobstore", "until deleted", "work master ids of one scope"},
