@@ -61,6 +61,33 @@ func TestScriptsRefuse(t *testing.T) {
 	}
 }
 
+// Bytes of a scope are counted anew from its entries. A sum that is right is left alone.
+func TestScriptRecount(t *testing.T) {
+	srv := testenv.Redis(t)
+	const entries = `HSET a JO-1 {"state":"Ready","bytes":40} JO-2 {"bytes":2} JO-3 {"state":"EndState"}`
+	for name, c := range map[string]struct {
+		given         []string
+		want, changed string
+	}{
+		"right":                  {[]string{entries, "SET b 42"}, "42 0", ""},
+		"too high":               {[]string{entries, "SET b 43"}, "42 1", "b"},
+		"absent":                 {[]string{entries}, "42 1", "b"},
+		"absent, nothing stored": {nil, "0 0", ""},
+		"nothing stored":         {[]string{"SET b 42"}, "0 1", "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testenv.NewBed(t, srv, c.given...)
+			before := b.Dump()
+			if got := b.Run(recountScript, "a b"); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if got := strings.Join(testenv.Changed(before, b.Dump()), " "); got != c.changed {
+				t.Errorf("changed: %q, want %q", got, c.changed)
+			}
+		})
+	}
+}
+
 // A scope with job orders does not retire, however settled its topics are: it is only no longer idle.
 func TestRetireKeepsAScopeInUse(t *testing.T) {
 	b := testenv.NewBed(t, testenv.Redis(t), "SET a token", "SADD b cell-07", "ZADD c 5 cell-07", "ZADD d 3 JO-1")
