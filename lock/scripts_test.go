@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
 )
@@ -241,4 +242,50 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 	}
 	delete(trials, "wait conc") // there is room
 	testenv.EachRight(t, testenv.Redis(t), trials)
+}
+
+// A user who takes locks and never waits needs no rights to lines: they are asked for where a waiter stands, or the caller may wait.
+func TestScriptsNeedNoRightsToAnEmptyLine(t *testing.T) {
+	srv := testenv.Redis(t)
+	rights := func(lacking string) {
+		t.Helper()
+		words := strings.Fields("ACL SETUSER hasty on >secret ~* &* +@all " + lacking)
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary(words...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rights("")
+	hasty := srv.Connect(t, redis.Options{Username: "hasty", Password: "secret"})
+	rights("-zadd -zrem -zcard -zrank -zscore -zrange -zrangebyscore -zcount")
+	for name, c := range map[string]struct {
+		script *script.Script
+		given  []string
+		own    []string
+		waits  bool
+	}{
+		"take":                     {takeScript, nil, []string{"me", "", "1000"}, false},
+		"take, and wait otherwise": {takeScript, nil, []string{"me", "me", "1000"}, true},
+		"take, another waits":      {takeScript, []string{"ZADD b 5 wother", "ZADD c 99999999999999 wother"}, []string{"me", "", "1000"}, true},
+		"give":                     {giveScript, []string{"SET a me"}, []string{"me", "0"}, false},
+		"give, another waits":      {giveScript, []string{"SET a me", "ZADD b 5 wother", "ZADD c 99999999999999 wother"}, []string{"me", "0"}, true},
+		"renew":                    {renewScript, []string{"SET a me"}, []string{"me"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testenv.NewBed(t, srv, c.given...)
+			var keys []string
+			for _, k := range []string{"a", "b", "c", "d"} {
+				keys = append(keys, b.Prefix()+k)
+			}
+			args := append(append([]string{"ch", "1000", "0"}, c.own...), "mutex", "60000", "3", "1000000", "1", "")
+			before := b.Dump()
+			err := c.script.Run(t.Context(), hasty, keys, args...).Error()
+			changed := testenv.Changed(before, b.Dump())
+			if c.waits && (!redis.Waits(err) || len(changed) > 0) {
+				t.Errorf("%v, changed %q; want an error that waits", err, changed)
+			}
+			if !c.waits && (err != nil || len(changed) == 0) {
+				t.Errorf("%v, changed %q; want the lock changed", err, changed)
+			}
+		})
+	}
 }
