@@ -120,30 +120,47 @@ func (p *Program) Start(o Order, workMasterID, startKey string, mail map[string]
 }
 
 // Answer takes the equipment's answer. It counts for any attempt of the current iteration
-// of an action that is dispatched (a refusal for the latest attempt only: an earlier one
-// was given up when it was refused or timed out). Every other answer is Stale.
+// of an action that is dispatched. One that fails the action, as a refusal does or what
+// cannot be read, counts for the latest attempt only: an earlier one was given up when it
+// was refused or timed out. Every other answer is Stale.
 func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 	if why := p.unfit(docs.Execution); why != "" {
 		return stale(docs, why)
 	}
 	d := p.decide(&o, docs, now)
-	e, action := d.answered(a)
+	e := d.answered(a.CommandID)
 	if e == nil {
 		return stale(docs, "no action awaits the answer to command "+a.CommandID)
 	}
-	result, err := answerPayload(a.Result)
+	result, fault := d.read(e, a)
 	switch {
-	case a.Error != nil:
-		d.failAction(e, fmt.Sprintf("action %s was refused: %s", action.Name, a.Error.text()))
-	case a.Unreadable != "":
-		d.failAction(e, fmt.Sprintf("action %s was answered, but the answer cannot be read: %s", action.Name, a.Unreadable))
-	case err != nil:
-		d.failAction(e, fmt.Sprintf("action %s was answered, but %v", action.Name, err))
+	case fault == "":
+		e.complete(result)
+	case e.CommandID != a.CommandID:
+		return stale(docs, fmt.Sprintf("action %s, attempt %d awaits an answer; an earlier one %s", e.Name, e.Attempt, fault))
 	default:
-		d.accept(e, "was answered", result)
+		d.failAction(e, fmt.Sprintf("action %s %s", e.Name, fault))
 	}
 	d.settle()
 	return d.outcome()
+}
+
+// read gives the result in a, or says why e cannot have it.
+func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault string) {
+	switch {
+	case a.Error != nil:
+		return nil, "was refused: " + a.Error.text()
+	case a.Unreadable != "":
+		return nil, "was answered, but the answer cannot be read: " + a.Unreadable
+	}
+	result, err := answerPayload(a.Result)
+	if err == nil {
+		err = d.resultFits(e, result)
+	}
+	if err != nil {
+		return nil, "was answered, but " + err.Error()
+	}
+	return result, ""
 }
 
 // Answers takes answers as Answer does, one after the other, for one commit. each says what came of every one, in their
@@ -192,7 +209,7 @@ func (p *Program) Pulled(o Order, docs Docs, action string, ev PullEvent, now ti
 	}
 	e := d.entry(i)
 	d.forget(e)
-	d.accept(e, "got its event", data)
+	d.accept(e, data)
 	d.settle()
 	return d.outcome()
 }
@@ -304,27 +321,24 @@ func (d *decision) outcome() Outcome {
 	return out
 }
 
-// answered finds the action that a is for: dispatched, in an active step, in its current
-// iteration.
-func (d *decision) answered(a Answer) (*ActionEntry, *Action) {
+// answered finds the action that commandID is of: dispatched, in an active step, in its
+// current iteration, by any attempt.
+func (d *decision) answered(commandID string) *ActionEntry {
 	for i, action := range d.p.actions {
 		e := d.entry(i)
 		if e.State != ActionDispatched || !d.active(action.Step) {
 			continue
 		}
-		if e.CommandID == a.CommandID {
-			return e, action
-		}
-		if a.Error != nil {
-			continue
+		if e.CommandID == commandID {
+			return e
 		}
 		for n := max(e.FirstAttempt, e.Attempt-action.maxAttempts()+1, 1); n < e.Attempt; n++ {
-			if CommandID(d.x.CorrelationID, action.Name, e.Iteration, n) == a.CommandID {
-				return e, action
+			if CommandID(d.x.CorrelationID, action.Name, e.Iteration, n) == commandID {
+				return e
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // timers: time-outs, and commands to send again. In active steps only, as all else; a
@@ -485,15 +499,15 @@ func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
 		data = nil // Keep lets none in
 	}
 	m.Events = slices.Delete(m.Events, i, i+1)
-	d.accept(e, "got its event", data)
+	d.accept(e, data)
 	return true
 }
 
-// accept completes e with result, or fails it if the results of the run would be too
-// many. how says where the result comes from, for the message.
-func (d *decision) accept(e *ActionEntry, how string, result json.RawMessage) {
+// accept completes e with the payload of its event, or fails it if the results of the run
+// would be too many.
+func (d *decision) accept(e *ActionEntry, result json.RawMessage) {
 	if err := d.resultFits(e, result); err != nil {
-		d.failAction(e, fmt.Sprintf("action %s %s, but %v", e.Name, how, err))
+		d.failAction(e, fmt.Sprintf("action %s got its event, but %v", e.Name, err))
 		return
 	}
 	e.complete(result)

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -406,6 +407,38 @@ func TestAttempts(t *testing.T) {
 	third := r.x().Action("a").CommandID
 	r.take(r.p.Answer(r.o, r.docs(), Answer{CommandID: third, Error: refusal}, r.now)).want("Failed A [A]")
 	r.wantError("action a was refused: JAMMED: tool (attempt 3 of 3)")
+}
+
+// What cannot be the result of an attempt that was given up fails no other attempt: the answer to that one still counts.
+func TestLateAnswersThatCannotBeRead(t *testing.T) {
+	for name, late := range map[string]Answer{
+		"content type":       {Unreadable: "text/xml"},
+		"not JSON":           {Result: json.RawMessage(`<ok/>`)},
+		"member twice":       {Result: json.RawMessage(`{"good":1,"good":2}`)},
+		"too long":           {Result: json.RawMessage(`"` + strings.Repeat("x", MaxResultBytes) + `"`)},
+		"too many values":    {Result: json.RawMessage(`{"0":0` + manyMembers(MaxResultValues) + `}`)},
+		"refused, no reason": {Error: &ActionError{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := begin(t, "step A*\nstep B\nA > B\ndo a @ A time 30 attempts 2\ndo b @ B", nil)
+			late.CommandID = r.last("a").ID
+			r.wait(30 * time.Second)
+			r.take(r.p.Answer(r.o, r.docs(), late, r.now)).wantStale().want("Running A [A]")
+			r.answer("a", `{"good":1}`).want("Running B [B]")
+		})
+	}
+	// To the attempt that is awaited, each of them counts.
+	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A time 30 attempts 2\ndo b @ B", nil)
+	r.take(r.p.Answer(r.o, r.docs(), Answer{CommandID: r.last("a").ID, Unreadable: "text/xml"}, r.now)).wantSent("a/1/1", "a/1/2")
+	r.answer("a", `{"good":1,"good":2}`).want("Failed A [A]").wantError("/good")
+}
+
+func manyMembers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"k%d":0`, i)
+	}
+	return b.String()
 }
 
 // E-S23: a refusal is no success; the results so far are kept.

@@ -170,7 +170,7 @@ func TestLoopDecodesAResultOnce(t *testing.T) {
 	}
 
 	d := r.p.decide(&r.o, docs, r.now) // the same decision, to look into it
-	d.accept(d.x.Action("a"), "was answered", json.RawMessage(large))
+	d.accept(d.x.Action("a"), json.RawMessage(large))
 	d.settle()
 	if !d.x.Failed || d.entered != maxEntered+1 || d.cache.decodes != 2 {
 		t.Errorf("failed %v, %d steps, %d results decoded; want true, %d, 2", d.x.Failed, d.entered, d.cache.decodes, maxEntered+1)
