@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -37,6 +38,24 @@ var arithmetic = []expr.Option{
 	expr.Function(wholeFunction, whole, new(func(string, any) any)),
 }
 
+// lenientArithmetic is for executions that are not Strict: the library calculates, but for the concatenation of strings and
+// arrays.
+var lenientArithmetic = []expr.Option{expr.Function(addFunction, lenientAdd, new(func(any, any) any))}
+
+func lenientAdd(args ...any) (any, error) {
+	a, aInt := args[0].(int)
+	b, bInt := args[1].(int)
+	if aInt && bInt {
+		return a + b, nil
+	}
+	x, okX := number(args[0])
+	y, okY := number(args[1])
+	if !okX || !okY {
+		return nil, fmt.Errorf("cannot add %s and %s", describeValue(args[0]), describeValue(args[1]))
+	}
+	return x + y, nil
+}
+
 func multiplied(a, b int) (int, bool) {
 	if a == 0 || b == 0 {
 		return 0, true
@@ -48,6 +67,10 @@ func multiplied(a, b int) (int, bool) {
 // calculation makes the function of an operator. whole is what it does with two ints, and whether the result is one; nil:
 // the same as with other numbers.
 func calculation(name, operator string, whole func(a, b int) (int, bool), fractional func(a, b float64) float64) expr.Option {
+	var result any = new(func(any, any) float64)
+	if whole != nil {
+		result = new(func(any, any) any)
+	}
 	return expr.Function(name, func(args ...any) (any, error) {
 		a, aInt := args[0].(int)
 		b, bInt := args[1].(int)
@@ -73,7 +96,7 @@ func calculation(name, operator string, whole func(a, b int) (int, bool), fracti
 			return nil, fmt.Errorf("%v %s %v is out of the range of numbers", args[0], operator, args[1])
 		}
 		return z, nil
-	}, new(func(any, any) any))
+	}, result)
 }
 
 func negate(args ...any) (any, error) {
@@ -107,6 +130,28 @@ func (n tooLarge) String() string { return n.text }
 
 // MarshalJSON gives the number as it came.
 func (n tooLarge) MarshalJSON() ([]byte, error) { return []byte(n.text), nil }
+
+// infinite is v with infinity for numbers that are too large, as executions that are not Strict have it.
+func infinite(v any) any {
+	switch v := v.(type) {
+	case tooLarge:
+		f, _ := json.Number(v.text).Float64()
+		return f
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for key, e := range v {
+			m[key] = infinite(e)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = infinite(e)
+		}
+		return l
+	}
+	return v
+}
 
 func number(v any) (float64, bool) {
 	switch v := v.(type) {
@@ -147,7 +192,7 @@ func constantFault(n ast.Node) error {
 		constant = constant && !named(o)
 	}
 	if constant {
-		c, _, err := compileExpression(n.String(), nil, true)
+		c, _, err := compileValue(n.String(), nil)
 		if err != nil {
 			return nil // it is a part of what compiles
 		}

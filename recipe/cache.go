@@ -1,6 +1,9 @@
 package recipe
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // cache keeps what one decision has read out of results and parameters, so that a loop of
 // conditions decodes each of them once. Values are shared between evaluations, which do
@@ -74,11 +77,7 @@ func (c *cache) parameter(o *Order, id string) any {
 
 // below is a parameter of the job order, or a member of one, nil if there is none.
 func (c *cache) below(o *Order, path []any) any {
-	id, ok := path[0].(string)
-	if !ok {
-		return nil
-	}
-	return follow(c.parameter(o, id), path[1:])
+	return follow(c.parameter(o, fmt.Sprint(path[0])), path[1:]) // job.parameters[5] is the one with the id "5"
 }
 
 // allParameters is every parameter of the job order by its id.

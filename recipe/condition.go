@@ -49,6 +49,8 @@ type condition struct {
 	fault   error // of a part without names: it fails whenever it is evaluated
 
 	patterns *patterns // of matches; nil for a constant
+
+	lenient *condition // for executions that are not Strict; nil: the same
 }
 
 // reference is a value that a condition looks at: variable is its name in the program.
@@ -74,26 +76,46 @@ func compileCondition(text string, actions map[string]bool) (*condition, error) 
 	if kind, ok := constants[strings.ToLower(text)]; ok {
 		return &condition{text: text, kind: kind}, nil
 	}
-	c, written, err := compileExpression(text, actions, false)
-	if err == nil {
-		c.fault = constantFault(written)
+	b := &builder{actions: actions}
+	written, err := b.compile(text, false)
+	if b.guarded {
+		l := &builder{actions: actions, lenient: true}
+		switch _, lenient := l.compile(text, false); {
+		case lenient != nil: // no version without Execution.Strict could compile it either
+		case err != nil: // an order may run it: kinds that ?: mixes were not seen
+			l.condition.fault = err
+			return l.condition, nil
+		default:
+			b.condition.lenient = l.condition
+		}
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	b.condition.fault = constantFault(written)
+	return b.condition, nil
 }
 
-// compileExpression compiles an expression whose result is true or false, or with value any
-// value; tree is the expression as it is written.
-func compileExpression(text string, actions map[string]bool, value bool) (c *condition, written ast.Node, err error) {
+// compileValue compiles an expression whose result is any value; written is the expression as it is written.
+func compileValue(text string, actions map[string]bool) (c *condition, written ast.Node, err error) {
+	b := &builder{actions: actions}
+	written, err = b.compile(text, true)
+	return b.condition, written, err
+}
+
+// compile makes the condition of an expression whose result is true or false, or with value any value. It returns the
+// expression as it is written.
+func (b *builder) compile(text string, value bool) (written ast.Node, err error) {
 	if len(text) > maxConditionBytes {
-		return nil, nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxConditionBytes)
+		return nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxConditionBytes)
 	}
 	// A panic of the compiler of a foreign library over a foreign text is a finding.
 	defer func() {
 		if r := recover(); r != nil {
-			c, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
+			b.condition, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
 		}
 	}()
-	b := builder{actions: actions, condition: &condition{text: text, kind: conditionExpression, patterns: new(patterns)}}
+	b.condition = &condition{text: text, kind: conditionExpression, patterns: new(patterns)}
 	config := conf.CreateNew()
 	for _, option := range []expr.Option{
 		expr.Env(map[string]any{}), expr.AllowUndefinedVariables(), // the builder checks names
@@ -104,12 +126,16 @@ func compileExpression(text string, actions map[string]bool, value bool) (c *con
 	} {
 		option(config)
 	}
-	for _, option := range arithmetic {
+	functions := arithmetic
+	if b.lenient {
+		functions = lenientArithmetic
+	}
+	for _, option := range functions {
 		option(config)
 	}
 	tree, err := parser.ParseWithConfig(text, config)
 	if err != nil {
-		return nil, nil, firstLine(err)
+		return nil, firstLine(err)
 	}
 	written = tree.Node
 	b.condition.shape, b.condition.needs = shapeOf(written), needsOf(written, value)
@@ -119,15 +145,15 @@ func compileExpression(text string, actions map[string]bool, value bool) (c *con
 		tree.Node = b.truth(written)
 	}
 	if b.err != nil {
-		return nil, nil, b.err
+		return nil, b.err
 	}
 	if _, err := checker.Check(tree, config); err != nil {
-		return nil, nil, firstLine(err)
+		return nil, firstLine(err)
 	}
 	if b.condition.program, err = compiler.Compile(tree, config); err != nil {
-		return nil, nil, firstLine(err)
+		return nil, firstLine(err)
 	}
-	return b.condition, written, nil
+	return written, nil
 }
 
 // scope is what a condition is evaluated over. It must not change meanwhile.
@@ -136,6 +162,7 @@ type scope struct {
 	execution *Execution
 	elapsed   float64 // step.t, in seconds
 	cache     *cache  // of the decision
+	lenient   bool    // the execution is not Strict
 }
 
 // holds evaluates a condition.
@@ -150,9 +177,15 @@ func (c *condition) holds(s scope) (bool, error) {
 // evaluate gives the value of an expression. An error is one of the author, the order or the
 // equipment (a comparison of a string with a number, of something missing with a number).
 func (c *condition) evaluate(s scope) (any, error) {
+	if s.lenient && c.lenient != nil {
+		c = c.lenient
+	}
 	env := make(map[string]any, len(c.refs))
 	for _, r := range c.refs {
 		env[r.variable] = r.value(s)
+		if s.lenient {
+			env[r.variable] = infinite(env[r.variable])
+		}
 	}
 	machine := vm.VM{MemoryBudget: conditionMemory}
 	v, err := machine.Run(c.program, env)

@@ -26,6 +26,9 @@ type Order struct {
 	Scope        string
 	Parameters   map[string]any
 	WorkMasterID string
+
+	// Lenient: a version without Execution.Strict accepted the order, so Start begins its run without it.
+	Lenient bool
 }
 
 // Docs is what a decision reads and changes: the execution, and the mailbox of each event
@@ -111,7 +114,8 @@ type decision struct {
 func (p *Program) Start(o Order, workMasterID, startKey string, mail map[string]*Mailbox, now time.Time) Outcome {
 	x := &Execution{
 		JobID: o.ID, Scope: o.Scope, WorkMasterID: workMasterID, CurrentStep: p.initial,
-		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(), References: p.References(),
+		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(),
+		References: p.References(), Strict: !o.Lenient,
 	}
 	d := p.decide(&o, Docs{Execution: x, Mailboxes: mail}, now)
 	d.enter(p.initial)
@@ -153,7 +157,11 @@ func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault
 	case a.Unreadable != "":
 		return nil, "was answered, but the answer cannot be read: " + a.Unreadable
 	}
-	result, err := answerPayload(a.Result)
+	take := answerPayload
+	if !d.x.Strict {
+		take = payload
+	}
+	result, err := take(a.Result)
 	if err == nil {
 		err = d.resultFits(e, result)
 	}

@@ -51,7 +51,7 @@
 // nil, counts as false where a truth value is needed, and ?? gives it a value; to order it
 // or calculate with it is an error, which fails the job, for to go on with an unknown
 // torque would be worse. So it is with a result that is out of the range of numbers, as that of
-// a division by zero is.
+// a division by zero is, in an execution that is Strict.
 //
 // # Parameters of a command
 //

@@ -46,6 +46,7 @@ func (x *Execution) Encode() []byte {
 	w.buf = strconv.AppendInt(w.buf, x.StartedAt, 10)
 	w.number("begun_at", x.BegunAt)
 	w.flag("references", x.References)
+	w.flag("strict", x.Strict)
 	w.number("ended_at", x.EndedAt)
 	w.flag("paused", x.Paused)
 	w.number("paused_at", x.PausedAt)
@@ -236,6 +237,7 @@ func (d *documentReader) execution(n *node) *Execution {
 		StartedAt:     d.number(n, "started_at"),
 		BegunAt:       d.number(n, "begun_at"),
 		References:    d.boolean(n, "references"),
+		Strict:        d.boolean(n, "strict"),
 		EndedAt:       d.number(n, "ended_at"),
 		Paused:        d.boolean(n, "paused"),
 		PausedAt:      d.number(n, "paused_at"),
@@ -296,7 +298,7 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 var (
 	executionMembers = []string{
 		"job_id", "scope", "work_master_id", "current_step", "correlation_id", "active_steps", "actions", "completed", "failed", "error",
-		"recipe", "started_at", "begun_at", "references", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
+		"recipe", "started_at", "begun_at", "references", "strict", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
 	}
 	actionMembers = []string{
 		"name", "state", "type_id", "command_ce_id", "correlation_id", "attempt", "result", "error", "iteration", "first_attempt",

@@ -138,7 +138,7 @@ func (b *parametersBuilder) reference(n *node, key string, value *node, pointer 
 		refuse(fmt.Errorf("it must be a string, and is %s", value.describe()))
 		return
 	}
-	c, tree, err := compileExpression(value.text, b.actions, true)
+	c, tree, err := compileValue(value.text, b.actions)
 	if err == nil && key == refValue {
 		ref.values, err = operands(tree, b.actions)
 	} else {
@@ -293,7 +293,7 @@ func (r *reference) raw(s scope) json.RawMessage {
 	case "ok":
 		text, _ = jsonOf(r.value(s))
 	case "parameters":
-		id, _ := path[0].(string)
+		id := fmt.Sprint(path[0])
 		path = path[1:]
 		switch v := s.order.Parameters[id].(type) {
 		case nil:

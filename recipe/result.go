@@ -43,7 +43,7 @@ func answerPayload(data []byte) (json.RawMessage, error) {
 }
 
 // CheckAnswer says why the body of an answer cannot be a result, nil if it can: Program.Answer
-// then fails the action.
+// then fails the action. In an execution that is not Strict, a member may be there twice.
 func CheckAnswer(data []byte) error {
 	_, err := answerPayload(data)
 	return err

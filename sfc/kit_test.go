@@ -253,7 +253,7 @@ func (p *plant) orderAt(scope isa95.Scope, id, workMaster string) {
 	p.must(err)
 	p.must(p.mes.Commit(p.t.Context(), snap, jobstore.Change{
 		Transition: &jobstore.Transition{
-			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: isa95.Ready},
+			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: isa95.Ready}, JudgedBy: jobstore.JudgedByNone,
 			Order: &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: workMaster}}},
 		},
 		Work: []string{jobstore.WorkStart}, Now: p.mes.Now(),
@@ -288,7 +288,7 @@ func (p *plant) try(ctx context.Context, id string, m isa95.Method, o *isa95.Job
 	if !ok {
 		return fmt.Errorf("%s is %s, which %s does not leave", id, state, m)
 	}
-	change := jobstore.Change{Transition: &jobstore.Transition{Method: m, Order: o, State: next}, Now: p.mes.Now()}
+	change := jobstore.Change{Transition: &jobstore.Transition{Method: m, Order: o, State: next, JudgedBy: jobstore.JudgedByNone}, Now: p.mes.Now()}
 	if next.Top == isa95.AllowedToStart {
 		change.Work = []string{jobstore.WorkStart}
 	}

@@ -144,7 +144,9 @@ func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) err
 		return fmt.Errorf("sfc: job order %s is %s, and no Run leads out of that", item.JobOrderID, job.State)
 	}
 	seed := e.draw()
-	out := p.program.Start(job.RecipeOrder(), string(job.WorkMaster()), item.ID, p.snap.Mailboxes, begin)
+	order := job.RecipeOrder()
+	order.Lenient = job.JudgedBy == ""
+	out := p.program.Start(order, string(job.WorkMaster()), item.ID, p.snap.Mailboxes, begin)
 	x := out.Docs.Execution
 	x.BegunAt = now.UnixMilli()
 	change := jobstore.Change{
