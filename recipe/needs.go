@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ type need struct {
 	optional bool   // it may be missing, and must be of its kind if it is there
 	kind     kind   // of its value
 	given    []fact // only an order of which these are true needs it
+	certain  bool   // each such order does; else what else is true may make it needless
 }
 
 func (n need) equal(o need) bool {
@@ -244,6 +244,7 @@ func (w *needsWalk) reference(n ast.Node, d demand) {
 	if d.strict && !d.known.has(needed.path) {
 		missing := needed
 		missing.given = d.known.above(needed.path)
+		missing.certain = d.certain && len(missing.given) == len(d.known.facts())
 		w.add(missing)
 	}
 	if d.kind != anyKind && d.certain && len(path) == len(members) {
@@ -253,9 +254,11 @@ func (w *needsWalk) reference(n ast.Node, d demand) {
 }
 
 func (w *needsWalk) add(n need) {
-	if !slices.ContainsFunc(w.found, n.equal) {
-		w.found = append(w.found, n)
+	if i := slices.IndexFunc(w.found, n.equal); i >= 0 {
+		w.found[i].certain = w.found[i].certain || n.certain
+		return
 	}
+	w.found = append(w.found, n)
 }
 
 // learn adds what is known to be there when n is true, or when it is false.
@@ -348,109 +351,4 @@ func parameterOf(n ast.Node) (need, bool) {
 		return need{}, false
 	}
 	return need{path: path[1:], name: strings.TrimPrefix(pathText("", path[1:]), ".")}, true
-}
-
-// Missing lists the parameters that o lacks and for want of which a condition or a command
-// of p can fail, in the order of the recipe, each once. A parameter whose value is null is
-// missing.
-func (p *Program) Missing(o Order) []string {
-	c := newCache()
-	var missing []string
-	for _, n := range p.needs {
-		if !n.optional && n.of(&o, c) && c.below(&o, n.path) == nil && !slices.Contains(missing, n.name) {
-			missing = append(missing, n.name)
-		}
-	}
-	return missing
-}
-
-// misfit says which parameter of o has a value of a kind with which a condition or a command of
-// p fails, "" if none has.
-func (p *Program) misfit(o Order) string {
-	c := newCache()
-	for _, n := range p.needs {
-		if n.kind == anyKind || !n.of(&o, c) {
-			continue
-		}
-		v := c.below(&o, n.path)
-		if _, ok := v.(tooLarge); ok && n.kind == numberKind {
-			return fmt.Sprintf("parameter %s is %s, which is out of the range of numbers", n.name, v)
-		}
-		if v != nil && describeValue(v) != string(n.kind) {
-			return fmt.Sprintf("parameter %s is %s, and must be %s", n.name, describeValue(v), n.kind)
-		}
-	}
-	return ""
-}
-
-// Refusal says why o cannot run p: parameters that are missing, the first that has a value of the
-// wrong kind, or the first condition or reference in Parameters that fails and depends on o alone,
-// or commands that are too large together. It is "" if nothing is known to fail.
-func (p *Program) Refusal(o Order) string {
-	switch missing := p.Missing(o); len(missing) {
-	case 0:
-	case 1:
-		return "parameter " + missing[0] + " is missing"
-	default:
-		return "parameters " + strings.Join(missing, ", ") + " are missing"
-	}
-	if why := p.misfit(o); why != "" {
-		return why
-	}
-	s := scope{order: &o, execution: &Execution{}, cache: newCache()}
-	for _, e := range p.known {
-		if _, err := e.condition.holds(s); err != nil {
-			return e.fault(err)
-		}
-	}
-	sizes := make([]int, len(p.templates))
-	for i, t := range p.templates {
-		if t == nil || t.later {
-			continue
-		}
-		resolved, err := t.resolve(s)
-		if err != nil {
-			return "action " + p.actions[i].Name + ": Parameters" + err.Error()
-		}
-		sizes[i] = len(resolved)
-	}
-	return p.oversize(sizes)
-}
-
-// oversize says which commands that are made at once are too large together, "" if none. sizes are those of their Parameters,
-// as far as they are known, by action.
-func (p *Program) oversize(sizes []int) string {
-	together := func(steps ...string) string {
-		size := 0
-		var names []string
-		for _, step := range steps {
-			for _, i := range p.places[step].actions {
-				if size += sizes[i]; sizes[i] > 0 {
-					names = append(names, p.actions[i].Name)
-				}
-			}
-		}
-		if size <= MaxResultsBytes {
-			return ""
-		}
-		return fmt.Sprintf("the Parameters of actions %s, which are sent together, have %d bytes, and may have %d", strings.Join(names, ", "), size, MaxResultsBytes)
-	}
-	for _, s := range p.recipe.Steps {
-		if why := together(s.Name); why != "" {
-			return why
-		}
-	}
-	for _, b := range p.recipe.Branches {
-		if b.Type != SimultaneousBranch {
-			continue
-		}
-		var first []string
-		for _, path := range b.Paths {
-			first = append(first, path[0])
-		}
-		if why := together(first...); why != "" {
-			return why
-		}
-	}
-	return ""
 }

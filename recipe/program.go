@@ -19,9 +19,7 @@ type Program struct {
 	assets  []string  // of the events that each action awaits
 
 	templates []*template // per action, nil where Parameters are sent as they are written
-	needs     []need      // of all conditions and Parameters, each once
 	asWritten *Program    // without templates; nil: there are none
-	known     []*edge     // with conditions over the order alone
 }
 
 // place is a step or a branch with what leads out of it.
@@ -38,6 +36,7 @@ type place struct {
 
 // edge is one transition.
 type edge struct {
+	index          int // in the recipe
 	source, target string
 	condition      *condition
 }
@@ -75,12 +74,6 @@ func Compile(data []byte) (*Program, error) {
 		}
 	}
 	p.templates = c.templates
-	for t, cond := range c.compiled {
-		p.need(cond.needs)
-		if cond.kind == conditionExpression && !cond.later() {
-			p.known = append(p.known, &edge{source: c.r.Transitions[t].Source, target: c.r.Transitions[t].Target, condition: cond})
-		}
-	}
 	for i := range c.r.Actions {
 		a := &c.r.Actions[i]
 		p.actions = append(p.actions, a)
@@ -91,13 +84,8 @@ func Compile(data []byte) (*Program, error) {
 	}
 	if slices.ContainsFunc(p.templates, func(t *template) bool { return t != nil }) {
 		plain := *p
-		plain.templates, plain.needs = make([]*template, len(p.templates)), slices.Clone(p.needs)
+		plain.templates = make([]*template, len(p.templates))
 		p.asWritten = &plain
-	}
-	for _, t := range p.templates {
-		if t != nil {
-			p.need(t.needs)
-		}
 	}
 	return p, nil
 }
@@ -114,18 +102,10 @@ func (p *Program) AsWritten() *Program {
 // References tells whether p puts values in the place of references in Parameters.
 func (p *Program) References() bool { return p.asWritten != nil }
 
-func (p *Program) need(more []need) {
-	for _, n := range more {
-		if !slices.ContainsFunc(p.needs, n.equal) {
-			p.needs = append(p.needs, n)
-		}
-	}
-}
-
 func (c *review) edges(key groupKey) []edge {
 	var edges []edge
 	for _, t := range c.groups[key] {
-		edges = append(edges, edge{source: c.r.Transitions[t].Source, target: c.r.Transitions[t].Target, condition: c.compiled[t]})
+		edges = append(edges, edge{index: t, source: c.r.Transitions[t].Source, target: c.r.Transitions[t].Target, condition: c.compiled[t]})
 	}
 	return edges
 }
