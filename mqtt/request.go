@@ -31,10 +31,9 @@ type Client struct {
 	recv, pub *Conn
 	log       *slog.Logger
 
-	mu            sync.Mutex
-	byID          map[string][]*waiter // request id
-	byCorrelation map[string][]*waiter // correlation data
-	reconnected   chan struct{}        // closed and replaced at every connect
+	mu          sync.Mutex
+	waiting     map[string][]*waiter // by correlation data
+	reconnected chan struct{}        // closed and replaced at every connect
 }
 
 type waiter struct {
@@ -64,9 +63,8 @@ func NewClient(recv, pub *Conn, o ClientOptions) (*Client, error) {
 	}
 	c := &Client{
 		o: o, recv: recv, pub: pub, log: o.Log,
-		byID:          make(map[string][]*waiter),
-		byCorrelation: make(map[string][]*waiter),
-		reconnected:   make(chan struct{}),
+		waiting:     make(map[string][]*waiter),
+		reconnected: make(chan struct{}),
 	}
 	recv.OnConnect(c.repeat)
 	pub.OnConnect(c.repeat)
@@ -143,35 +141,31 @@ func (c *Client) repeat() {
 func (c *Client) add(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byID[w.id] = append(c.byID[w.id], w)
-	c.byCorrelation[w.correlation] = append(c.byCorrelation[w.correlation], w)
+	c.waiting[w.correlation] = append(c.waiting[w.correlation], w)
 }
 
 func (c *Client) remove(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	drop := func(m map[string][]*waiter, key string) {
-		m[key] = slices.DeleteFunc(m[key], func(o *waiter) bool { return o == w })
-		if len(m[key]) == 0 {
-			delete(m, key)
-		}
+	c.waiting[w.correlation] = slices.DeleteFunc(c.waiting[w.correlation], func(o *waiter) bool { return o == w })
+	if len(c.waiting[w.correlation]) == 0 {
+		delete(c.waiting, w.correlation)
 	}
-	drop(c.byID, w.id)
-	drop(c.byCorrelation, w.correlation)
 }
 
-// take gives an answer to who waits for it: by causationid, which names one request; by
-// correlation data only when it names none, for several requests may belong to one conversation.
+// take gives an answer to who waits for it: to the request that its causationid names, if it has that one's correlation data, which who answers returns
+// (MQTT 5, 4.10.2). Ids may be known to others, who could have an answer to a command of theirs sent here. Without causationid the correlation data
+// decides, and the oldest request waits first, for several may belong to one conversation.
 func (c *Client) take(_ context.Context, in *Inbound) {
 	defer in.Ack()
 	e, err := Decode(in.Message)
 	e.Delivery.Duplicate = in.Duplicate
 	c.mu.Lock()
-	var waiting []*waiter
+	waiting := slices.Clone(c.waiting[string(e.Delivery.CorrelationData)])
 	if e.CausationID != "" {
-		waiting = slices.Clone(c.byID[e.CausationID])
-	} else if same := c.byCorrelation[string(e.Delivery.CorrelationData)]; len(same) > 0 {
-		waiting = same[:1:1]
+		waiting = slices.DeleteFunc(waiting, func(w *waiter) bool { return w.id != e.CausationID })
+	} else if len(waiting) > 1 {
+		waiting = waiting[:1]
 	}
 	c.mu.Unlock()
 	for _, w := range waiting {

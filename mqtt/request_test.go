@@ -88,8 +88,9 @@ func TestRequestRepeats(t *testing.T) {
 			t.Errorf("%v %+v", err, e)
 		}
 	}
-	// Answers that are none of ours are left aside.
-	for _, other := range []cloudevent.Event{{CausationID: "2"}, {CausationID: "1 "}, {CorrelationID: "x"}} {
+	// Answers that are none of ours are left aside; so are those of another's request of the same id, sent here.
+	for _, other := range []cloudevent.Event{{CausationID: "2"}, {CausationID: "1 "}, {CorrelationID: "x"}, {CausationID: "1"}, {CausationID: "1", CorrelationID: "x"},
+		{CausationID: "2", Delivery: cloudevent.Delivery{CorrelationData: last.CorrelationData}}} {
 		other.ID, other.Source, other.Type = "x", "s", "t"
 		publish(t, pub, mqtt.Encode("mes/client", other))
 	}
@@ -190,8 +191,8 @@ func TestRequestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		box.next(t)
 		m := mqtt.Encode("mes/client", cloudevent.Event{ID: "a", Source: "s", Type: "t", CausationID: "2", DataContentType: "image/png"})
+		m.CorrelationData = box.next(t).CorrelationData
 		_ = pub.Publish(within(t), m)
 	}()
 	reply, err := c.Request(within(t), "bad", command("2"))
