@@ -167,17 +167,30 @@ func expired(e cloudevent.Event, now time.Time) error {
 	if d := e.Delivery.Deadline; !d.IsZero() && !time.Now().Before(d) { // a monotonic clock: both are of this process
 		return tooLate(d)
 	}
-	end, ok := time.Time{}, false
-	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil && e.ExpiryInterval > 0 {
-		end, ok = t.Add(time.Duration(e.ExpiryInterval)*time.Second), true
+	end := time.Time{}
+	if e.ExpiryInterval > 0 && e.Time != "" {
+		t, err := time.Parse(time.RFC3339Nano, e.Time)
+		if err != nil {
+			return noTime("time, from which expiryinterval counts,", e.Time)
+		}
+		end = t.Add(time.Duration(e.ExpiryInterval) * time.Second)
 	}
-	if t, err := time.Parse(time.RFC3339Nano, e.ExpiryTime); err == nil {
-		end, ok = t, true
+	if e.ExpiryTime != "" {
+		t, err := time.Parse(time.RFC3339Nano, e.ExpiryTime)
+		if err != nil {
+			return noTime("expirytime", e.ExpiryTime)
+		}
+		end = t
 	}
-	if !ok || now.Before(end) {
+	if end.IsZero() || now.Before(end) {
 		return nil
 	}
 	return tooLate(end)
+}
+
+// noTime: whether the command is over cannot be told, so it is not carried out.
+func noTime(name, value string) error {
+	return cloudevent.Errorf(cloudevent.KindUserPropertyInvalid, "%s is %.64q: want an RFC 3339 time with its zone, such as 2026-11-23T14:00:00Z", name, value)
 }
 
 func tooLate(end time.Time) error {
