@@ -236,8 +236,13 @@ func setErrorKind(e *Event, value string) *Error {
 	if err := checkValue("mdcserrorkind", value); err != nil {
 		return err
 	}
-	e.ErrorKind = ErrorKind(value)
-	if value != "" && e.ErrorMessage == "" {
+	switch {
+	case value != "":
+		e.ErrorKind = ErrorKind(value)
+	case e.ErrorKind == "":
+		e.ErrorKind = KindUnknownError // a kind that is there but empty says that something failed
+	}
+	if e.ErrorMessage == "" {
 		e.ErrorMessage = defaultMessage
 	}
 	return nil

@@ -360,3 +360,29 @@ func TestErrorKindsD14(t *testing.T) {
 		t.Error(e)
 	}
 }
+
+// An error kind that is there and empty says that something failed: it must not be taken for a success, also beside another of its name.
+func TestEmptyErrorKindIsAnError(t *testing.T) {
+	for name, test := range map[string]struct {
+		kinds []string
+		want  ErrorKind
+	}{
+		"alone":          {[]string{""}, KindUnknownError},
+		"after a kind":   {[]string{"STATE_INVALID", ""}, KindStateInvalid},
+		"before a kind":  {[]string{"", "STATE_INVALID"}, KindStateInvalid},
+		"there is none":  {nil, ""},
+		"a kind as such": {[]string{"TIMEOUT"}, KindTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e Event
+			for _, kind := range test.kinds {
+				if err := e.SetAttribute("mdcserrorkind", kind); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Err(); e.ErrorKind != test.want || (err != nil) != (test.want != "") {
+				t.Errorf("%q, %v, want %q", e.ErrorKind, err, test.want)
+			}
+		})
+	}
+}
