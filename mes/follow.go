@@ -26,6 +26,10 @@ type FollowOptions struct {
 	// Clear has Takt forget each order once its result is handed over. Without it somebody else must, or they pile up.
 	Clear bool
 
+	// Count ends Follow when so many results are handed over and remembered and, with Clear, their orders have left. No further result is handed
+	// over: the others wait for the next Follow. 0 = only ctx ends it.
+	Count int
+
 	OnIndex func(scope isa95.Scope, index isa95.StateIndex) // before its results; of several that wait only the last
 	// OnLost says that Takt has lost a job order that StoreOnce stored: the current index has neither the order nor its end,
 	// and Takt says that it does not know it. That happens when Redis was set back, and is rare. StoreOnce sends the order again,
@@ -67,7 +71,7 @@ const (
 	clearsAtOnce = 64  // Clear commands under way
 )
 
-// Follow keeps up with scopes until ctx ends; then it has finished what it had begun to hand over, and the error is nil. No
+// Follow keeps up with scopes until ctx ends or Count is reached; then it has finished what it had begun to hand over, and the error is nil. No
 // scopes means all. Run must be running. An error is one of the options, of the subscription or of the first Memory.Load.
 //
 // Every index is compared with the memory by its seq: one more than the last is the usual course, anything else is
@@ -86,9 +90,12 @@ func (c *Client) Follow(ctx context.Context, scopes []isa95.Scope, o FollowOptio
 	if o.RetryAfter == 0 {
 		o.RetryAfter = time.Second
 	}
+	if o.Count < 0 {
+		return Totals{}, fmt.Errorf("mes: FollowOptions.Count %d: must be 0 (no limit) or more", o.Count)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &follow{c: c, o: o, log: c.log, ctx: ctx, cancel: cancel, scopes: map[isa95.Scope]*scopeFollow{}}
+	f := &follow{c: c, o: o, log: c.log, ctx: ctx, cancel: cancel, scopes: map[isa95.Scope]*scopeFollow{}, quota: newQuota(o.Count)}
 	filters := []string{c.indexTopic("+")}
 	if len(scopes) > 0 {
 		filters = nil
@@ -127,6 +134,7 @@ type follow struct {
 	cancel context.CancelFunc
 
 	telling sync.Mutex // one of the user's functions at a time
+	quota   *quota
 
 	running sync.WaitGroup
 	mu      sync.Mutex

@@ -118,7 +118,7 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 	}
 	s.known.Accepted, s.known.Lost = known.Accepted, known.Lost
 	p := s.plan(index, number, resync)
-	for some := range slices.Chunk(p.fetch, fetchAtOnce) {
+	for some := range slices.Chunk(s.admitted(p.fetch), fetchAtOnce) {
 		p.clear = append(p.clear, s.handOver(ctx, some, p.behind, trouble)...)
 	}
 	if s.f.o.Clear && ctx.Err() == nil {
@@ -142,6 +142,7 @@ func (s *scopeFollow) settle(ctx context.Context, index isa95.StateIndex, number
 			// The answer to our Clear was lost, in an outage of ours perhaps, or somebody else cleared it.
 			s.f.tell(func() { s.f.o.OnClear(s.scope, id, isa95.UnknownJobOrder) })
 		}
+		s.done(id)
 		delete(s.cleared, id)
 	}
 	clear(s.looked)
@@ -210,6 +211,14 @@ func (s *scopeFollow) plan(index isa95.StateIndex, number int64, resync bool) pl
 	return p
 }
 
+// admitted leaves out results that only the next Follow may hand over, so that they are not fetched.
+func (s *scopeFollow) admitted(ids []isa95.JobOrderID) []isa95.JobOrderID {
+	return slices.DeleteFunc(ids, func(id isa95.JobOrderID) bool {
+		_, handed := s.known.Handed[id]
+		return !handed && !s.f.quota.admits(s.scope, id)
+	})
+}
+
 // handOver fetches results and hands over those that are new. It returns the orders that may be cleared. With a broker that was
 // set back the retained results are as old as its index: Takt is asked, lest one that is cleared is handed over again.
 func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behind bool, trouble func(isa95.JobOrderID, error)) (safe []isa95.JobOrderID) {
@@ -242,8 +251,19 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behi
 			s.looked[id] = true
 			return
 		}
+		left := false // to the next Follow
 		if err == nil {
-			s.f.tell(func() { err = s.f.o.OnResult(ctx, s.scope, *r) })
+			s.f.tell(func() {
+				if left = !s.f.quota.admits(s.scope, id); left {
+					return
+				}
+				if err = s.f.o.OnResult(ctx, s.scope, *r); err == nil {
+					s.f.quota.take(s.scope, id)
+				}
+			})
+		}
+		if left {
+			return
 		}
 		if err != nil {
 			trouble(id, err)
@@ -288,8 +308,18 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behi
 		s.looked[id] = true
 		delete(s.cleared, id)
 		safe = append(safe, id)
+		if !s.f.o.Clear {
+			s.done(id)
+		}
 	}
 	return safe
+}
+
+// done ends the Follow when nothing is left to do for the last order that it was to hand over.
+func (s *scopeFollow) done(id isa95.JobOrderID) {
+	if s.f.quota.done(s.scope, id) {
+		s.f.cancel()
+	}
 }
 
 // clearAll clears orders whose results are safe.
@@ -332,6 +362,7 @@ func (s *scopeFollow) clearAll(ctx context.Context, ids []isa95.JobOrderID, trou
 		if s.f.o.OnClear != nil {
 			s.f.tell(func() { s.f.o.OnClear(s.scope, o.id, o.status) })
 		}
+		s.done(o.id)
 	}
 }
 

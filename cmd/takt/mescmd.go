@@ -20,7 +20,7 @@ type mesFollowCmd struct {
 	Scope  []string `short:"s" help:"Only these stations; all if not given."`
 	Memory string   `type:"path" help:"What is remembered between runs, by one process at a time; mes-memory.json in the data folder if not given." placeholder:"FILE"`
 	Keep   bool     `help:"Do not send Clear: only look."`
-	Count  int      `help:"End after so many results; 0 = never." default:"0"`
+	Count  int      `help:"End when so many results are printed and their orders cleared; the others wait for the next run. 0 = never." default:"0"`
 	JSON   bool     `name:"json" help:"One JSON object per result."`
 }
 
@@ -39,6 +39,9 @@ type followed struct {
 }
 
 func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
+	if c.Count < 0 {
+		return &exitError{exitUsage, fmt.Errorf("--count is %d: must be 0 (never) or more", c.Count)}
+	}
 	scopes := make([]isa95.Scope, len(c.Scope))
 	for i, s := range c.Scope {
 		scope, err := isa95.ParseScope(s)
@@ -69,26 +72,9 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer hangUp()
 	a.log.Info("mes: following results", "scopes", scopes, "memory", file, "clear", !c.Keep) // no scopes: all
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	count := 0
-	done := func() {
-		if count++; count == c.Count {
-			cancel()
-		}
-	}
 	_, err = client.Follow(ctx, scopes, mes.FollowOptions{
-		Memory: memory, Clear: !c.Keep,
-		OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error {
-			if err := c.print(a, scope, r); err != nil {
-				return err
-			}
-			if c.Keep {
-				done()
-			}
-			return nil
-		},
-		OnClear: func(isa95.Scope, isa95.JobOrderID, isa95.ReturnStatus) { done() },
+		Memory: memory, Clear: !c.Keep, Count: c.Count,
+		OnResult: func(_ context.Context, scope isa95.Scope, r isa95.JobResponse) error { return c.print(a, scope, r) },
 		OnGap: func(g mes.Gap) {
 			if g.Before != 0 {
 				a.log.Info("changes were missed", "scope", g.Scope, "seq_before", g.Before, "seq_after", g.After)

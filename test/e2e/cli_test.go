@@ -226,11 +226,16 @@ func TestLookingAtOrders(t *testing.T) {
 	}
 	s.state("JO-001", "Ended_Completed")
 	memory := filepath.Join(s.Dir, "follow.json")
-	s.run(ok, "mes follow --scope test-cell --count 2 --memory "+memory, "Ended_Completed  test-cell    JO-001", `placed_for = "JO-002"`)
+	s.run(usage, "mes follow --count=-1 --memory "+memory, "--count is -1: must be 0 (never) or more")
+	out = s.run(ok, "mes follow --scope test-cell --count 1 --memory "+memory, "Ended_Completed  test-cell    JO-00", `placed_for = "JO-00`)
+	if strings.Count(out, "Ended_Completed") != 1 {
+		t.Errorf("more than one result:\n%s", out)
+	}
+	s.run(ok, "mes follow --scope test-cell --count 1 --memory "+memory, "Ended_Completed  test-cell    JO-00")
+	s.run(ok, "job list", "(none)") // each was cleared before its run ended
 	follow := rig.Start(t, s.Args("mes", "follow", "--memory", memory)...)
 	follow.Await("mes: following results")
 	s.run(failed, "mes follow --memory "+memory, "--memory "+memory+": another process follows with this memory", "end that one, or give this one a memory of its own")
-	s.Until("both are cleared", func() bool { return s.Takt("job", "list", "--json").Stdout == "" })
 	follow.Stop()
 	if follow.Stdout() != "" {
 		t.Errorf("given twice: %s", follow.Stdout())
