@@ -164,49 +164,80 @@ func number(v any) (float64, bool) {
 }
 
 // constantFault evaluates the parts of an expression, as written, that have no names in them. The error says which of them
-// fails, as 1 / 0 does, for each order that comes to it.
+// fails, as 1 / 0 does, for each order that comes to it. Parts that no order comes to, for a constant says so, are not looked at.
 func constantFault(n ast.Node) error {
-	constant, operands := true, []ast.Node(nil)
+	var operands []ast.Node
 	switch n := n.(type) {
-	case *ast.NilNode, *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
-		return nil
 	case *ast.ChainNode:
 		operands = []ast.Node{n.Node}
 	case *ast.UnaryNode:
 		operands = []ast.Node{n.Node}
 	case *ast.BinaryNode:
 		operands = []ast.Node{n.Left, n.Right}
+		if left, ok, err := constant(n.Left); ok && err == nil && decides(n.Operator, left) {
+			operands = operands[:1]
+		}
 	case *ast.ConditionalNode:
 		operands = []ast.Node{n.Cond, n.Exp1, n.Exp2}
+		switch cond, ok, err := constant(n.Cond); {
+		case !ok || err != nil:
+		case cond == true:
+			operands = operands[:2]
+		default:
+			operands = []ast.Node{n.Cond, n.Exp2}
+		}
 	case *ast.ArrayNode:
 		operands = n.Nodes
 	case *ast.BuiltinNode:
 		operands = n.Arguments
 	case *ast.MemberNode:
 		_, operands = flatten(n)
-		constant = false
+		return constantFaults(operands)
 	default:
 		return nil
 	}
-	for _, o := range operands {
-		constant = constant && !named(o)
+	if named(n) {
+		return constantFaults(operands)
 	}
-	if constant {
-		c, _, err := compileValue(n.String(), nil)
-		if err != nil {
-			return nil // it is a part of what compiles
-		}
-		if _, err := c.evaluate(scope{order: &Order{}, execution: &Execution{}, cache: newCache()}); err != nil {
-			return fmt.Errorf("%s fails for each order: %w", n, err)
-		}
-		return nil
+	if _, _, err := constant(n); err != nil {
+		return fmt.Errorf("%s fails for each order: %w", n, err)
 	}
-	for _, o := range operands {
-		if err := constantFault(o); err != nil {
+	return nil
+}
+
+func constantFaults(nodes []ast.Node) error {
+	for _, n := range nodes {
+		if err := constantFault(n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// decides tells whether an operator with this value on its left does not look at its right.
+func decides(operator string, left any) bool {
+	switch operator {
+	case "and", "&&":
+		return left != true
+	case "or", "||":
+		return left == true
+	case "??":
+		return left != nil
+	}
+	return false
+}
+
+// constant evaluates n. It is ok unless n has names in it, or does not compile by itself, though it is a part of what does.
+func constant(n ast.Node) (value any, ok bool, err error) {
+	if named(n) {
+		return nil, false, nil
+	}
+	c, _, err := compileValue(n.String(), nil)
+	if err != nil {
+		return nil, false, nil
+	}
+	value, err = c.evaluate(scope{order: &Order{}, execution: &Execution{}, cache: newCache()})
+	return value, true, err
 }
 
 // named tells whether there is a name in n.

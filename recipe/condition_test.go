@@ -294,3 +294,38 @@ func TestReferencesAreTakenOnce(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// R041: a part without names that fails is found, unless a constant says that no order comes to it.
+func TestConstantFaults(t *testing.T) {
+	for text, fault := range map[string]string{
+		"true ? job.parameters.a == 1 : 1/0 > 1":           "",
+		"false ? 1/0 > 1 : job.parameters.a == 1":          "",
+		"1 > 2 ? 1/0 > 1 : job.parameters.a == 1":          "",
+		"false and job.parameters.a / (1/0) > 1":           "",
+		"true || (1/0 > 1 and job.parameters.a)":           "",
+		"(5 ?? (1/0 + job.parameters.a)) > 1":              "",
+		"true ? 1/0 > 1 : job.parameters.a == 1":           "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
+		"false ? job.parameters.a == 1 : 1/0 > 1":          "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
+		"(1/0 > 1) ? job.parameters.a : job.parameters.b":  "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
+		"true and job.parameters.a / (1/0) > 1":            "1 / 0 fails for each order: 1 / 0 is a division by zero",
+		"false or job.parameters.a / (1/0) > 1":            "1 / 0 fails for each order: 1 / 0 is a division by zero",
+		"(nil ?? (1/0 + job.parameters.a)) > 1":            "1 / 0 fails for each order: 1 / 0 is a division by zero",
+		"1/0 > 1 and job.parameters.a":                     "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
+		"job.parameters.a ? job.parameters.b : 1/0 > 1":    "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
+		"job.parameters.a[1/0] == 5":                       "1 / 0 fails for each order: 1 / 0 is a division by zero",
+		"job.parameters.a in [1, abs(2 % 0), 'x'] or true": "[1, abs(2 % 0), \"x\"] fails for each order: runtime error: integer divide by zero",
+	} {
+		c, err := compileCondition(text, nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got := ""
+		if c.fault != nil {
+			got = c.fault.Error()
+		}
+		if got != fault {
+			t.Errorf("%s: %q, want %q", text, got, fault)
+		}
+	}
+}
