@@ -192,6 +192,9 @@ func (c *condition) evaluate(s scope) (any, error) {
 	if err == nil {
 		return v, nil
 	}
+	if part := (*partError)(nil); errors.As(err, &part) {
+		return nil, part
+	}
 	err = firstLine(err)
 	for _, r := range c.refs {
 		if n, ok := r.value(s).(tooLarge); ok && strings.Contains(plainWords(err).Error(), typeWords[goTooLarge]) {
@@ -334,9 +337,15 @@ func truth(args ...any) (any, error) {
 	case bool:
 		return v, nil
 	default:
-		return nil, fmt.Errorf("%v is %s, not true or false", args[1], describeValue(v))
+		return nil, &partError{fmt.Sprintf("%v is %s, not true or false", args[1], describeValue(v))}
 	}
 }
+
+// partError says what is wrong with a part of an expression, as written, that has a value. What is missing is not the cause,
+// and the words are the author's.
+type partError struct{ text string }
+
+func (e *partError) Error() string { return e.text }
 
 func dynamicMember(args ...any) (any, error) { return member(args[0], args[1]), nil }
 
@@ -376,10 +385,11 @@ func firstLine(err error) error {
 // The errors of the expression library at run time name types of Go: "invalid operation: float64 >= <nil>",
 // "interface conversion: interface {} is int, not string".
 var (
-	ofNothing  = regexp.MustCompile(`<nil>|missing|\(type invalid|\bnil\b`)
-	ofLibrary  = regexp.MustCompile(`^(?:invalid (?:operation|argument)|interface conversion|operator |cannot (?:fetch|get|use|slice))`)
+	ofNothing  = regexp.MustCompile(`<nil>|on zero Value$|^cannot add (?:missing|.* and missing)|\(type invalid|interface \{\} is nil\b`)
+	ofLibrary  = regexp.MustCompile(`^(?:invalid (?:operation|argument)|interface conversion|operator |cannot (?:fetch|get|use|slice)|reflect\.)`)
 	goTypes    = regexp.MustCompile(`map\[string\]interface \{\}|\[\]interface \{\}|<nil>|recipe\.tooLarge|\b(?:float64|int|string|bool)\b`)
 	conversion = regexp.MustCompile(`interface conversion: interface \{\} is (.+), not (.+)`)
+	noKey      = regexp.MustCompile(`^reflect\.Value\.MapIndex: value of type (.+) is not assignable to type string`)
 	typeWords  = map[string]string{
 		"map[string]interface {}": "an object", "[]interface {}": "an array", "<nil>": "nothing",
 		goTooLarge: "a number out of range", "float64": "a number", "int": "a number", "string": "a string", "bool": "true or false",
@@ -391,10 +401,16 @@ const goTooLarge = "recipe.tooLarge"
 
 // plainWords says the same in words of JSON. A name before a bracket is a function.
 func plainWords(err error) error {
-	if !ofLibrary.MatchString(err.Error()) {
+	switch {
+	case strings.HasPrefix(err.Error(), "runtime error: integer divide by zero"):
+		return errors.New("the right operand of % is 0")
+	case strings.HasSuffix(err.Error(), "on zero Value"):
+		return errors.New("an argument of a function is nothing")
+	case !ofLibrary.MatchString(err.Error()):
 		return err
 	}
 	text := conversion.ReplaceAllString(err.Error(), "it is $1, not $2")
+	text = noKey.ReplaceAllString(text, "what is looked for in an object must be string, and is $1") // typeWords makes it a string
 	var b strings.Builder
 	done := 0
 	for _, at := range goTypes.FindAllStringIndex(text, -1) {

@@ -147,7 +147,7 @@ func TestExpressionsThatFail(t *testing.T) {
 		"job.parameters.list and true":            "job.parameters.list is an array",
 		"-job.parameters.mark == 1":               "invalid operation: - a string",
 		"len(job.parameters.none) == 0":           "job.parameters.none is missing",
-		"job.parameters.count % 0 == 1":           "divide by zero",
+		"job.parameters.count % 0 == 1":           "the right operand of % is 0",
 		"int(job.parameters.mark) == 1":           "int(laser)",
 		"1 in job.parameters.mark":                "operator \"in\" not defined on a string",
 		"actions.weld.result.seams > 3":           ">",
@@ -156,6 +156,10 @@ func TestExpressionsThatFail(t *testing.T) {
 		"job.parameters.count contains 'a'":       "it is a number, not a string",
 		"job.parameters.count matches 'a'":        "job.parameters.count is a number, not a string",
 		"job.parameters.mark > job.parameters.no": "job.parameters.no is missing",
+		"[1, 'a'] in job.parameters.object":       "what is looked for in an object must be a string, and is an array",
+		"1 in job.parameters.object":              "what is looked for in an object must be a string, and is a number",
+		"max(job.parameters.no) > 1":              "job.parameters.no is missing",
+		"int(nil) > job.parameters.count":         "an argument of a function is nothing",
 	} {
 		c, err := compileCondition(text, conditionActions)
 		if err != nil {
@@ -313,7 +317,7 @@ func TestConstantFaults(t *testing.T) {
 		"1/0 > 1 and job.parameters.a":                     "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
 		"job.parameters.a ? job.parameters.b : 1/0 > 1":    "1 / 0 > 1 fails for each order: 1 / 0 is a division by zero",
 		"job.parameters.a[1/0] == 5":                       "1 / 0 fails for each order: 1 / 0 is a division by zero",
-		"job.parameters.a in [1, abs(2 % 0), 'x'] or true": "[1, abs(2 % 0), \"x\"] fails for each order: runtime error: integer divide by zero",
+		"job.parameters.a in [1, abs(2 % 0), 'x'] or true": "[1, abs(2 % 0), \"x\"] fails for each order: the right operand of % is 0",
 	} {
 		c, err := compileCondition(text, nil)
 		if err != nil {
@@ -326,6 +330,42 @@ func TestConstantFaults(t *testing.T) {
 		}
 		if got != fault {
 			t.Errorf("%s: %q, want %q", text, got, fault)
+		}
+	}
+}
+
+// The reason is what failed, also where its text has words of what is missing.
+func TestReasonsAreNotWhatIsMissing(t *testing.T) {
+	for text, want := range map[string]string{
+		"job.parameters.count ?? (job.parameters.c[0] == nil ? true : false)": "job.parameters.count ?? (job.parameters.c[0] == nil ? true : false) is a number, not true or false",
+		"(job.parameters.count ?? job.parameters.missing) matches 'x'":        "job.parameters.count ?? job.parameters.missing is a number, not a string",
+		"job.parameters.none == 5 or int(job.parameters.missing) > 1":         "invalid operation: int(missing) (job.parameters.none is missing)",
+		"job.parameters.none == 5 or job.parameters.missing + 1 > 1":          "cannot add a string and a number (job.parameters.none is missing)",
+		"job.parameters.mark == 5 or job.parameters.none + 1 > 1":             "job.parameters.none is missing",
+		"job.parameters.mark == 5 or 1 + job.parameters.none > 1":             "job.parameters.none is missing",
+		"job.parameters.mark == 5 or job.parameters.none < 1":                 "job.parameters.none is missing",
+		"job.parameters.mark == 5 or abs(job.parameters.none) < 1":            "job.parameters.none is missing",
+		"job.parameters.mark == 5 or upper(job.parameters.none) contains 'x'": "job.parameters.none is missing",
+		"job.parameters.mark == 5 or len(job.parameters.none) > 1":            "job.parameters.none is missing",
+		"job.parameters.mark == 5 or -job.parameters.none > 1":                "job.parameters.none is missing",
+		"job.parameters.mark == 5 or job.parameters.none % 2 == 1":            "job.parameters.none is missing",
+		"job.parameters.mark == 5 or int(job.parameters.none) == 1":           "job.parameters.none is missing",
+		"job.parameters.mark == 5 or round(job.parameters.none) == 1":         "job.parameters.none is missing",
+		"job.parameters.mark == 5 or min(job.parameters.none, 5) == 1":        "job.parameters.none is missing",
+		"job.parameters.mark == 5 or float(job.parameters.none) == 1":         "job.parameters.none is missing",
+		"job.parameters.mark == 5 or trim(job.parameters.none) == 'x'":        "job.parameters.none is missing",
+		"job.parameters.mark == 5 or ceil(job.parameters.none) == 1":          "job.parameters.none is missing",
+		"job.parameters.mark == 5 or (job.parameters.none ?? nil) * 2.5 == 1": "job.parameters.none is missing",
+	} {
+		c, err := compileCondition(text, conditionActions)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		s := conditionScope()
+		s.order.Parameters["missing"] = "missing"
+		if _, err := c.holds(s); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -52,10 +52,10 @@ func (p *patterns) match(args ...any) (any, error) {
 		return false, nil
 	case string:
 		if most := maxPatternSteps / max(p.instructions, 1); len(subject) > most {
-			return nil, fmt.Errorf("%v has %d bytes, and may have %d for patterns of %d instructions", args[2], len(subject), most, p.instructions)
+			return nil, &partError{fmt.Sprintf("%v has %d bytes, and may have %d for patterns of %d instructions", args[2], len(subject), most, p.instructions)}
 		}
 		return p.compiled[args[1].(string)].MatchString(subject), nil
 	default:
-		return nil, fmt.Errorf("%v is %s, not a string", args[2], describeValue(subject))
+		return nil, &partError{fmt.Sprintf("%v is %s, not a string", args[2], describeValue(subject))}
 	}
 }
