@@ -218,10 +218,14 @@ func (w *needsWalk) binary(n *ast.BinaryNode, d demand) {
 	case "<", "<=", ">", ">=":
 		left, right = kindOf(n.Right), kindOf(n.Left)
 	default:
-		if slices.Contains(textOperators, n.Operator) {
-			left, right = stringKind, stringKind
-		} else {
-			left, right = operandKinds[n.Operator], operandKinds[n.Operator]
+		left, right = operandKinds[n.Operator], operandKinds[n.Operator]
+		if slices.Contains(textOperators, n.Operator) { // false, whatever the one is, if the other is nil
+			if kindOf(n.Right) != anyKind {
+				left = stringKind
+			}
+			if kindOf(n.Left) != anyKind {
+				right = stringKind
+			}
 		}
 	}
 	w.walk(n.Left, d.as(true, left))

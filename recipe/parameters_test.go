@@ -290,6 +290,8 @@ func TestKindsOfParameters(t *testing.T) {
 		{"job.parameters.lot > 'm'", `{"lot":"n"}`, ""},
 		{"job.parameters.lot > 'm'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
 		{"job.parameters.lot startsWith 'm'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
+		{"job.parameters.lot contains upper(actions.x.result.s)", `{"lot":5}`, "parameter lot is a number, and must be a string"},
+		{"job.id contains job.parameters.lot", `{"lot":5}`, "parameter lot is a number, and must be a string"},
 		{"job.parameters.lot matches 'm'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
 		{"upper(job.parameters.lot) == 'M'", `{"lot":5}`, "parameter lot is a number, and must be a string"},
 		{"job.parameters.on", `{"on":1}`, "parameter on is a number, and must be true or false"},
@@ -309,6 +311,9 @@ func TestKindsOfParameters(t *testing.T) {
 		{"job.parameters.a < job.parameters.b", `{"a":"5","b":7}`, `condition "job.parameters.a < job.parameters.b" from A to B failed: invalid operation: a string < a number`},
 		{"job.parameters.a > actions.x.result.n", `{"a":"5"}`, ""},
 		{"job.parameters.a == 5", `{"a":"5"}`, ""},
+		{"job.parameters.a contains actions.x.result.s", `{"a":5}`, ""}, // false, if the answer has no s
+		{"actions.x.result.s startsWith job.parameters.a", `{"a":5}`, ""},
+		{"job.parameters.a endsWith (actions.x.result.s ?? actions.x.result.t)", `{"a":5}`, ""},
 		{"job.parameters.a[job.parameters.i] > 5", `{"a":[7],"i":0}`, ""},
 		{"len(job.parameters.a) > 5", `{"a":"5"}`, ""},
 		{"max(job.parameters.a) > 5", `{"a":[5]}`, ""},
