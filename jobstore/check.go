@@ -20,6 +20,22 @@ type Violation struct {
 	Key     string `json:"key"`
 	Problem string `json:"problem"`
 	Next    string `json:"next"` // what to do about it
+
+	// Moment says at which moment a look found this, where Problem does not: two looks at an invariant that stays broken have the same one, also if ages and
+	// counts in Problem have grown; of what is just being done they have different ones. "" = Problem says it.
+	Moment string `json:"-"`
+}
+
+// Same says whether two looks, one after the other, found the same broken invariant, and nothing has moved there in between.
+func (v Violation) Same(other Violation) bool {
+	return v.Key == other.Key && v.moment() == other.moment()
+}
+
+func (v Violation) moment() string {
+	if v.Moment != "" {
+		return v.Moment
+	}
+	return v.Problem
 }
 
 func (v Violation) String() string { return v.Key + ": " + v.Problem + "; " + v.Next }
@@ -33,7 +49,7 @@ type CheckOptions struct {
 }
 
 // Check lists the invariants that do not hold, nil if all do. It reads every key of the prefix, in pages, and changes nothing; while orders move it may report what
-// is just being done. A key that cannot be read is a violation and ends nothing: an error means that the server could not be asked
+// is just being done: what a second look finds again stands (see Violation.Same). A key that cannot be read is a violation and ends nothing: an error means that the server could not be asked
 // (see Away), that it does not list its keys, or that ctx ended.
 func (s *Store) Check(ctx context.Context, o CheckOptions) ([]Violation, error) {
 	if o.Waiting == 0 {
@@ -68,6 +84,12 @@ type checker struct {
 
 func (c *checker) violation(key, next, problem string, args ...any) {
 	c.found = append(c.found, Violation{Key: key, Problem: fmt.Sprintf(problem, args...), Next: next})
+}
+
+// violationOf is violation where problem names an age or a count that grows while it stands; moment is what does not.
+func (c *checker) violationOf(moment, key, next, problem string, args ...any) {
+	c.violation(key, next, problem, args...)
+	c.found[len(c.found)-1].Moment = moment
 }
 
 const (

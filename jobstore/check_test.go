@@ -265,3 +265,40 @@ func TestCheckCancelled(t *testing.T) {
 		t.Errorf("cancelled: %v", found)
 	}
 }
+
+// What stands is the same in a later look, though its age and number have grown; what moved is not.
+func TestCheckSameInTwoLooks(t *testing.T) {
+	s := newShop(t)
+	look := func(o jobstore.CheckOptions) map[string]jobstore.Violation {
+		found, err := s.Check(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := make(map[string]jobstore.Violation)
+		for _, v := range found {
+			all[strings.TrimPrefix(v.Key, s.keys.Prefix()+":")] = v
+		}
+		return all
+	}
+	s.run("m42", "JO-1")
+	s.do("XADD", s.keys.DeadLetter(s.keys.SfcWork()), "1000-1", "a", "b")
+	s.do("DEL", s.keys.SfcOutbox())
+	s.do("XADD", s.keys.SfcOutbox(), "1000-1", "a", "b")
+	s.do("ZREM", s.keys.JobOrderList("m42"), "JO-1")
+	before := look(jobstore.CheckOptions{Grace: time.Second})
+	s.do("XADD", s.keys.DeadLetter(s.keys.SfcWork()), "2000-1", "a", "b")
+	after := look(jobstore.CheckOptions{Grace: time.Second})
+	for _, key := range []string{"sfc:work:dead", "sfc:outbox", "joborder:JO-1"} {
+		if before[key].Problem == "" || !before[key].Same(after[key]) {
+			t.Errorf("%s: %v is not the same as %v", key, before[key], after[key])
+		}
+	}
+	if before["sfc:work:dead"].Problem == after["sfc:work:dead"].Problem {
+		t.Errorf("%v does not count", after["sfc:work:dead"])
+	}
+	s.do("XDEL", s.keys.SfcOutbox(), "1000-1")
+	s.do("XADD", s.keys.SfcOutbox(), "3000-1", "a", "b")
+	if moved := look(jobstore.CheckOptions{Grace: time.Second}); moved["sfc:outbox"].Problem == "" || before["sfc:outbox"].Same(moved["sfc:outbox"]) {
+		t.Errorf("%v, and %v is another entry", before["sfc:outbox"], moved["sfc:outbox"])
+	}
+}

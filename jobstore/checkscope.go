@@ -44,7 +44,7 @@ func (c *checker) scope(ctx context.Context, scope isa95.Scope) error {
 	switch {
 	case len(list) == 0:
 	case scope.Reserved():
-		c.violation(listKey, "finish and clear its orders, and give the station another name",
+		c.violationOf("reserved", listKey, "finish and clear its orders, and give the station another name",
 			"has %d job orders of scope %s, and this name is reserved since it is a topic level of Takt's own: no configuration is taken for it", len(list), scope)
 	case !c.opt.AnyScope:
 		if err := c.configured(ctx, scope, len(list)); err != nil {
@@ -94,7 +94,7 @@ func (c *checker) configured(ctx context.Context, scope isa95.Scope, orders int)
 	}
 	older, ok, err := read(ctx, c, s.keys.JobOrderList(string(scope)), s.rdb.B().Exists().Key(s.configurationKeys(string(scope))...).Build(), asInt)
 	if ok && older == 0 {
-		c.violation(s.keys.JobOrderList(string(scope)), "deliver what the station has, `takt station apply`, or end its orders", "has %d job orders, and scope %s was never configured", orders, scope)
+		c.violationOf("never configured", s.keys.JobOrderList(string(scope)), "deliver what the station has, `takt station apply`, or end its orders", "has %d job orders, and scope %s was never configured", orders, scope)
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (c *checker) waiting(context.Context) error {
 			continue
 		}
 		if age := c.store.Now().Sub(since); age > c.opt.Waiting {
-			c.violation(c.store.keys.JobOrder(id), "does work master "+string(o.WorkMaster())+" have a recipe, or a program that runs it? `takt station apply`, or end the order: `takt job cancel`",
+			c.violationOf("waits since "+o.Event.RecordedTime, c.store.keys.JobOrder(id), "does work master "+string(o.WorkMaster())+" have a recipe, or a program that runs it? `takt station apply`, or end the order: `takt job cancel`",
 				"is %s for %v, and nothing starts it", o.State, age.Round(time.Minute))
 		}
 	}

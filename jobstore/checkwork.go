@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func (c *checker) streams(ctx context.Context) error {
 			for _, e := range entries {
 				c.busy[e.FieldValues["job_id"]] = true
 				if age := c.store.Now().Sub(entryTime(e.ID)); oldest && age > c.opt.Grace {
-					c.violation(stream, next, "entry %s is %v old and not finished: %v", e.ID, age.Round(time.Second), e.FieldValues)
+					c.violationOf(e.ID, stream, next, "entry %s is %v old and not finished: %v", e.ID, age.Round(time.Second), e.FieldValues)
 				}
 				oldest = false
 			}
@@ -41,7 +42,7 @@ func (c *checker) streams(ctx context.Context) error {
 			return err
 		}
 		if dead > 0 {
-			c.violation(s.keys.DeadLetter(stream), "read it with XRANGE, mend the cause, then DEL it", "%d dead letters", dead)
+			c.violationOf("dead letters", s.keys.DeadLetter(stream), "read it with XRANGE, mend the cause, then DEL it", "%d dead letters", dead)
 		}
 	}
 	given, _, err := read(ctx, c, s.keys.IntakeDead(), s.rdb.B().Xlen().Key(s.keys.IntakeDead()).Build(), asInt)
@@ -49,7 +50,7 @@ func (c *checker) streams(ctx context.Context) error {
 		return err
 	}
 	if given > 0 {
-		c.violation(s.keys.IntakeDead(), "read it with XRANGE, mend the cause, send again what is still needed, then DEL it", "%d messages could not be handled", given)
+		c.violationOf("dead letters", s.keys.IntakeDead(), "read it with XRANGE, mend the cause, send again what is still needed, then DEL it", "%d messages could not be handled", given)
 	}
 	for _, queue := range []string{AsideCommands, AsideEquipment} {
 		if err := c.aside(ctx, queue); err != nil {
@@ -58,7 +59,7 @@ func (c *checker) streams(ctx context.Context) error {
 	}
 	letters, _, err := read(ctx, c, s.keys.PublisherDeadLetter(), s.rdb.B().Xlen().Key(s.keys.PublisherDeadLetter()).Build(), asInt)
 	if letters > 0 {
-		c.violation(s.keys.PublisherDeadLetter(), "read it with XRANGE, mend the cause, then DEL it", "%d changes could not be published", letters)
+		c.violationOf("dead letters", s.keys.PublisherDeadLetter(), "read it with XRANGE, mend the cause, then DEL it", "%d changes could not be published", letters)
 	}
 	return err
 }
@@ -77,7 +78,7 @@ func (c *checker) aside(ctx context.Context, queue string) error {
 	}
 	n, _, err := read(ctx, c, key, s.rdb.B().Xlen().Key(key).Build(), asInt)
 	if err == nil {
-		c.violation(key, "the log of `takt serve` has the reason; is a process running that decides them?", "%d messages are kept aside and not decided, the oldest for %v", n, age.Round(time.Second))
+		c.violationOf("aside", key, "the log of `takt serve` has the reason; is a process running that decides them?", "%d messages are kept aside and not decided, the oldest for %v", n, age.Round(time.Second))
 	}
 	return err
 }
@@ -174,7 +175,7 @@ func (c *checker) timers(ctx context.Context) error {
 			c.violation(s.keys.SfcTimers(), nextReport, "names %s, which has no running recipe", t.Member)
 		}
 		if late := now.Sub(time.UnixMilli(int64(t.Score))); late > c.opt.Grace {
-			c.violation(s.keys.SfcTimers(), nextWait, "the timer of %s is %v late", t.Member, late.Round(time.Second))
+			c.violationOf(fmt.Sprintf("the timer of %s is due at %v", t.Member, t.Score), s.keys.SfcTimers(), nextWait, "the timer of %s is %v late", t.Member, late.Round(time.Second))
 		}
 	}
 	for id, x := range c.executions {

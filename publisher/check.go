@@ -26,7 +26,7 @@ type Retained func(ctx context.Context, take func(mqtt.Message), filters ...stri
 
 // Check compares what the retained topics shall be with what the publisher noted and with what a broker has retained under
 // Filters; of each message it keeps what tells its content apart, not the content. It lists the differences, nil if there are none. While job orders move it may report what is just being
-// done. Of opt it takes the prefix and the forms of the payloads. Of scopes that the store does not have it says how many topics there
+// done: what a second look finds again stands (see jobstore.Violation.Same). Of opt it takes the prefix and the forms of the payloads. Of scopes that the store does not have it says how many topics there
 // are: they may belong to another store.
 //
 // takes says whether the broker takes a message with a payload of so many bytes, with the error of one that it refuses. It is asked for state indexes that are
@@ -55,7 +55,7 @@ func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Op
 	for _, scope := range slices.Sorted(maps.Keys(has)) {
 		if f := has[scope]; f.unfit > 0 {
 			c.key = fmt.Sprintf("%s/%.128s", opt.TopicPrefix, scope)
-			c.violation(nextForeign, "%d retained topics have a scope or an id that is no name that Takt takes, such as %q", f.unfit, f.oneOf)
+			c.violationAt("unfit topics", nextForeign, "%d retained topics have a scope or an id that is no name that Takt takes, such as %q", f.unfit, f.oneOf)
 		}
 	}
 	for _, scope := range scopes {
@@ -78,7 +78,7 @@ func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Op
 		}
 		if left > 0 {
 			c.key = opt.TopicPrefix + "/" + string(scope)
-			c.violation(nextForeign, "%d retained topics are of a scope that the store does not have", left)
+			c.violationAt("unknown scope", nextForeign, "%d retained topics are of a scope that the store does not have", left)
 		}
 	}
 	return c.list, nil
@@ -96,6 +96,12 @@ type checker struct {
 
 func (c *checker) violation(next, problem string, args ...any) {
 	c.list = append(c.list, jobstore.Violation{Key: c.key, Problem: fmt.Sprintf(problem, args...), Next: next})
+}
+
+// violationAt is violation of one topic or of several; moment is what the broker has there and the publisher has noted. Two looks find the same moment unless something was published between.
+func (c *checker) violationAt(moment, next, problem string, args ...any) {
+	c.violation(next, problem, args...)
+	c.list[len(c.list)-1].Moment = moment
 }
 
 func (c *checker) scope(s jobstore.RetainedScope, f *found) {
@@ -145,20 +151,24 @@ func (c *checker) job(r *jobstore.RetainedJob, f *found) {
 			c.opt.orderTopic(r.Scope, r.JobOrderID))
 		return
 	}
-	c.topic(c.opt.orderTopic(r.Scope, r.JobOrderID), want.Order, r.Done.Order, f.order(r, want.Order))
-	c.topic(c.opt.resultTopic(r.Scope, r.JobOrderID), want.Result, r.Done.Result, f.result(r, want.Result))
+	c.topic(c.opt.orderTopic(r.Scope, r.JobOrderID), want.Order, r.Done.Order, f.order(r, want.Order), f.orders[r.JobOrderID])
+	c.topic(c.opt.resultTopic(r.Scope, r.JobOrderID), want.Result, r.Done.Result, f.result(r, want.Result), f.results[r.JobOrderID])
 }
 
-func (c *checker) topic(topic, want, done string, broker likeness) {
+func (c *checker) topic(name, want, done string, broker likeness, has *topic) {
+	moment := fmt.Sprintf("%s %d %q", name, broker, done)
+	if has != nil {
+		moment += fmt.Sprintf(" %q", has.revisions)
+	}
 	switch {
 	case want == "" && broker == differs:
-		c.violation(nextPublish, "topic %s is retained and should not be", topic)
+		c.violationAt(moment, nextPublish, "topic %s is retained and should not be", name)
 	case broker == missing:
-		c.violation(nextPublish, "topic %s is missing at the broker", topic)
+		c.violationAt(moment, nextPublish, "topic %s is missing at the broker", name)
 	case broker == differs:
-		c.violation(nextPublish, "topic %s holds something else than the store", topic)
+		c.violationAt(moment, nextPublish, "topic %s holds something else than the store", name)
 	case want != done:
-		c.violation(nextPublish, "topic %s is right, and the publisher has not noted it (%q, should be %q)", topic, done, want)
+		c.violationAt(moment, nextPublish, "topic %s is right, and the publisher has not noted it (%q, should be %q)", name, done, want)
 	}
 }
 
@@ -169,7 +179,7 @@ func (c *checker) refused(topic string, bytes int) bool {
 	}
 	err := c.takes(bytes)
 	if err != nil {
-		c.violation(nextLimit, "topic %s is not published, so an MES sees no change of this scope: the broker refuses a message of its %d bytes: %v", topic, bytes, err)
+		c.violationAt("refused "+topic, nextLimit, "topic %s is not published, so an MES sees no change of this scope: the broker refuses a message of its %d bytes: %v", topic, bytes, err)
 	}
 	return err != nil
 }
@@ -201,9 +211,9 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	case has == nil:
 		c.violation(nextPublish, "topic %s cannot be read", topic)
 	case has.content != contentOf(payload):
-		c.violation(nextPublish, "topic %s lists other job orders or states than the store", topic)
+		c.violationAt(fmt.Sprintf("%s has seq %d and other content", topic, has.seq), nextPublish, "topic %s lists other job orders or states than the store", topic)
 	case has.seq != s.Seq:
-		c.violation(nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)
+		c.violationAt(fmt.Sprintf("%s has seq %d", topic, has.seq), nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)
 	case has.epoch != c.epoch:
 		c.violation(nextPublish, "topic %s has epoch %q, the store has %q", topic, has.epoch, c.epoch)
 	}

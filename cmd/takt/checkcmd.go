@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/taktworks/takt/internal/topics"
@@ -20,7 +21,7 @@ type checkCmd struct {
 }
 
 func (checkCmd) Help() string {
-	return `Compares job orders, executions, indexes, timers and streams with each other, and the retained topics with what the publisher believes they are. It reads every key of the prefix and changes nothing. Run it when the system is at rest, or expect what is just being done to be listed. The exit status is 1 if anything is found.
+	return `Compares job orders, executions, indexes, timers and streams with each other, and the retained topics with what the publisher believes they are. It reads every key of the prefix and changes nothing, and may run while job orders run: what it suspects it looks at again, at most twice, a second apart, and it reports what has stood unchanged in every look. The exit status is 1 if anything is reported.
 
 Examples:
   takt check --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883`
@@ -37,8 +38,10 @@ func (c *checkCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer hangUp()
-	found, err := checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log),
-		jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration, Recipes: a.recipeOptions()})
+	options := jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration, Recipes: a.recipeOptions()}
+	found, err := unchanged(ctx, 3, time.Second, func() ([]jobstore.Violation, error) {
+		return checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log), options)
+	})
 	if err != nil {
 		return &exitError{exitNoAnswer, err}
 	}
@@ -64,6 +67,29 @@ func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) (er
 		_, err = fmt.Fprintln(a.out, none)
 	}
 	return err
+}
+
+// unchanged looks so many times, pause apart, and returns what was the same in every look: the rest was just being done. It ends with the first look that leaves nothing.
+func unchanged(ctx context.Context, looks int, pause time.Duration, look func() ([]jobstore.Violation, error)) (suspects []jobstore.Violation, err error) {
+	for n := range looks {
+		found, err := look()
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			found = slices.DeleteFunc(found, func(v jobstore.Violation) bool { return !slices.ContainsFunc(suspects, v.Same) })
+		}
+		suspects = found
+		if len(suspects) == 0 || n == looks-1 {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return suspects, nil
 }
 
 // checkAll lists the broken invariants of the store and of the retained topics.

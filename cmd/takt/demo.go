@@ -475,27 +475,21 @@ func (d *demo) openStore(ctx context.Context) (*jobstore.Store, error) {
 	return jobstore.Open(ctx, o)
 }
 
-// check is `takt check`; what is just being done is not held against anybody for a few seconds.
+// check is `takt check`, which gives what is just being done more time: ten seconds.
 func (d *demo) check(ctx context.Context, store *jobstore.Store) ([]string, error) {
 	conn, hangUp, err := d.dial(ctx, "takt-demo-check-"+randomHex(4))
 	if err != nil {
 		return nil, err
 	}
 	defer hangUp()
-	var found []string
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		violations, err := checkAll(ctx, store, conn, d.publisherOptions(d.TopicPrefix, d.log), jobstore.CheckOptions{Grace: 5 * time.Second})
-		if err != nil {
-			return nil, err
-		}
-		if len(violations) == 0 || time.Now().After(deadline) {
-			for _, v := range violations {
-				found = append(found, v.String())
-			}
-			return found, nil
-		}
-		time.Sleep(100 * time.Millisecond)
+	violations, err := unchanged(ctx, 100, 100*time.Millisecond, func() ([]jobstore.Violation, error) {
+		return checkAll(ctx, store, conn, d.publisherOptions(d.TopicPrefix, d.log), jobstore.CheckOptions{Grace: 5 * time.Second})
+	})
+	found := make([]string, len(violations))
+	for i, v := range violations {
+		found[i] = v.String()
 	}
+	return found, err
 }
 
 // progress is one line for a person, written over, or lines for a file.

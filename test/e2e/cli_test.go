@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -242,6 +243,38 @@ func TestLookingAtOrders(t *testing.T) {
 	}
 	s.AtRest()
 	s.Check()
+}
+
+// While orders run a check reports nothing of what is just being done, and finds what is broken all the same.
+func TestCheckWhileOrdersRun(t *testing.T) {
+	t.Parallel()
+	s := &shell{rig.New(t, rig.Options{Takes: "1ms..5ms"}), t}
+	s.Serve("a")
+	m := s.MES()
+	n := 0
+	busy := func() rig.Result { // a check beside orders that come, run, end and are cleared until it has ended
+		check := rig.Start(t, s.Args("check")...)
+		for !check.Gone() {
+			n++
+			m.OrderSteadily(rig.Orders(fmt.Sprintf("JO-%d", n), 8), 8)
+		}
+		return rig.Result{Code: check.Exit(), Stdout: check.Stdout(), Stderr: check.Stderr()}
+	}
+	for range 2 {
+		if r := busy(); r.Code != ok {
+			t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	s.run(ok, "job store "+s.order("DRAFT", false)+" --scope test-cell")
+	c := s.Redis.Client
+	if err := c.Do(t.Context(), c.B().Zrem().Key(s.Keys.JobOrderList("test-cell")).Member("DRAFT").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if r := busy(); r.Code != failed || !strings.Contains(r.Stdout, s.Keys.JobOrder("DRAFT")+": is NotAllowedToStart_Ready and in no list; ") {
+		t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	} else {
+		t.Logf("after %d orders: %s", n*8, r.Stdout)
+	}
 }
 
 // What looks at the system: check, doctor.
