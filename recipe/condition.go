@@ -51,6 +51,7 @@ type condition struct {
 	patterns *patterns // of matches; nil for a constant
 
 	lenient *condition // for executions that are not Strict; nil: the same
+	ahead   *condition // for what is decided before the run; nil: nothing is
 }
 
 // reference is a value that a condition looks at: variable is its name in the program.
@@ -93,6 +94,15 @@ func compileCondition(text string, actions map[string]bool) (*condition, error) 
 		return nil, err
 	}
 	b.condition.fault = constantFault(written)
+	switch order := func(r reference) bool { return !r.later() }; {
+	case !b.condition.later():
+		b.condition.ahead = b.condition
+	case slices.ContainsFunc(b.condition.refs, order):
+		a := &builder{actions: actions, ahead: true}
+		if _, err := a.compile(text, false); err == nil {
+			b.condition.ahead = a.condition
+		}
+	}
 	return b.condition, nil
 }
 
@@ -122,6 +132,7 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 		expr.MaxNodes(maxConditionNodes), expr.AsAny(),
 		expr.Function(truthFunction, truth, new(func(any, string) bool)),
 		expr.Function(memberFunction, dynamicMember, new(func(any, any) any)),
+		expr.Function(laterFunction, func(...any) (any, error) { return nil, errLater }, new(func() any)),
 		expr.Function(matchFunction, b.condition.patterns.match, new(func(any, string, string) bool)),
 	} {
 		option(config)
@@ -174,6 +185,19 @@ func (c *condition) holds(s scope) (bool, error) {
 	return v.(bool), nil // the builder put truthFunction at the root
 }
 
+// foresee evaluates a condition before the run, from left to right. known is false if it comes to what only the run tells:
+// a result, or the time. Then err is nil.
+func (c *condition) foresee(s scope) (holds, known bool, err error) {
+	if c.ahead == nil {
+		return false, false, nil
+	}
+	holds, err = c.ahead.holds(s)
+	if errors.Is(err, errLater) {
+		return false, false, nil
+	}
+	return holds, true, err
+}
+
 // evaluate gives the value of an expression. An error is one of the author, the order or the
 // equipment (a comparison of a string with a number, of something missing with a number).
 func (c *condition) evaluate(s scope) (any, error) {
@@ -191,6 +215,9 @@ func (c *condition) evaluate(s scope) (any, error) {
 	v, err := machine.Run(c.program, env)
 	if err == nil {
 		return v, nil
+	}
+	if errors.Is(err, errLater) {
+		return nil, errLater
 	}
 	if part := (*partError)(nil); errors.As(err, &part) {
 		return nil, part
@@ -211,9 +238,12 @@ func (c *condition) evaluate(s scope) (any, error) {
 }
 
 // later tells whether c looks at what is not known before the run: results of actions, or the time.
-func (c *condition) later() bool {
-	return slices.ContainsFunc(c.refs, func(r reference) bool { return r.root == "result" || r.root == "ok" || r.root == "t" })
-}
+func (c *condition) later() bool { return slices.ContainsFunc(c.refs, reference.later) }
+
+func (r reference) later() bool { return r.root == "result" || r.root == "ok" || r.root == "t" }
+
+// errLater is the value of what is not known before the run.
+var errLater = errors.New("only the run tells")
 
 // lacks says which of the values that c looks at are missing: ": a, b are missing", or "".
 func (c *condition) lacks(s scope) string {
@@ -326,6 +356,7 @@ const (
 	truthFunction  = "$truth"
 	memberFunction = "$member"
 	matchFunction  = "$match"
+	laterFunction  = "$later"
 )
 
 // truth is its first argument as a truth value: what is missing is not true. The second

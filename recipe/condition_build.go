@@ -25,6 +25,7 @@ var operators = []string{"==", "!=", "<", "<=", ">", ">=", "and", "or", "&&", "|
 type builder struct {
 	actions   map[string]bool
 	condition *condition
+	ahead     bool  // of what is not known before the run, makes errLater
 	lenient   bool  // leaves to the library what it can do, as versions without Execution.Strict did
 	guarded   bool  // something was built that lenient leaves to the library
 	err       error // the first
@@ -217,6 +218,9 @@ func (b *builder) variable(n ast.Node, name string, below []ast.Node) (ast.Node,
 	r.path = path[taken:]
 	if len(below) > taken && r.root != "result" && r.root != "parameters" {
 		return b.fail("%s has no members", r.root), nil
+	}
+	if b.ahead && r.later() {
+		return call(n, laterFunction), below[len(path):]
 	}
 	r.text = pathText(name, path)
 	return placed(&ast.IdentifierNode{Value: b.name(r)}, n), below[len(path):]

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// walk is the way of an order through a recipe, as far as the order alone decides it. A condition that looks at answers or
+// walk is the way of an order through a recipe, as far as the order alone decides it. A condition that comes to answers or
 // the time may come out either way, and so may one that fails: then the run can go on to all that follows.
 type walk struct {
 	p       *Program
@@ -88,16 +88,12 @@ loop:
 				otherwise = e.target
 			}
 		case conditionExpression:
-			c := judged{edge: e, known: !e.condition.later()}
-			holds := true
-			if c.known {
-				holds, c.err = e.condition.holds(w.s)
-			}
-			w.checks = append(w.checks, c)
-			if holds || c.err != nil {
+			holds, known, err := e.condition.foresee(w.s)
+			w.checks = append(w.checks, judged{edge: e, known: known, err: err})
+			if holds || !known || err != nil {
 				targets = append(targets, e.target)
 			}
-			if holds && c.known {
+			if holds {
 				otherwise = ""
 				break loop
 			}

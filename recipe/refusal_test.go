@@ -36,6 +36,7 @@ func TestRefusalFollowsTheOrder(t *testing.T) {
 		parallel = "step A*\nstep P\nstep P2\nstep Q\nstep Z\nA > X\nX > Z: job.parameters.force > 5\nsim X: P P2 | Q\ndo p2 @ P2 with {\"f\":{\"$value\":\"job.parameters.torque\"}}\ndo q @ Q"
 		answers  = "step A*\nstep B\nstep C\nA > B: actions.a.result.n > 5\nA > C: job.parameters.force > 5 ! 1\nA > B: otherwise ! 2\ndo a @ A\ndo b @ B with {\"f\":{\"$value\":\"job.parameters.torque\"}}"
 		timed    = "step A*\nstep B\nstep C\nA > B: step.t > 5\nB > C: job.parameters.force > 5\ndo c @ C"
+		guarded  = "step A*\nstep B\nstep C\nA > B: job.parameters.mode == 'auto' and actions.a.result.x > job.parameters.limit\nA > C: otherwise ! 1\nB > C: job.parameters.force > 5\ndo a @ A\ndo b @ B"
 		loop     = "step A*\nstep B\nstep C\nA > B: job.parameters.m == 0\nA > C: otherwise\nB > A: actions.b.result.n > 1\nB > C: job.parameters.force > 5 ! 1\nC > A: job.id == 'x'\nC > D: otherwise\nstep D\ndo a @ A\ndo b @ B"
 	)
 	for _, tc := range []struct{ recipe, parameters, want string }{
@@ -65,6 +66,14 @@ func TestRefusalFollowsTheOrder(t *testing.T) {
 		{"step A*\nstep B\nA > B: job.parameters.mode == 'manual' or job.parameters.force > 5\ndo b @ B", `{"mode":"manual"}`, ""},
 		{"step A*\nstep B\nA > B: job.parameters.mode == 'manual' or job.parameters.force > 5\ndo b @ B", `{"mode":"auto"}`, "parameter force is missing"},
 		{"step A*\nstep B\nA > B: job.parameters.mark contains 'x'\ndo b @ B", `{}`, "parameter mark is missing"}, // perhaps misspelt
+		// It is evaluated from left to right, as in the run, as far as the order alone decides it.
+		{guarded, `{"mode":"manual"}`, ""},
+		{guarded, `{"mode":"auto","force":7}`, "parameter limit is missing"},
+		{guarded, `{"mode":"auto","limit":7}`, "parameter force is missing"},
+		{guarded, `{"mode":"auto","limit":7,"force":7}`, ""},
+		{"step A*\nstep B\nA > B: job.parameters.n / job.parameters.m > actions.a.result.n\ndo a @ A", `{"n":1,"m":0}`,
+			`condition "job.parameters.n / job.parameters.m > actions.a.result.n" from A to B failed: 1 / 0 is a division by zero`},
+		{"step A*\nstep B\nA > B: actions.a.ok and job.parameters.n / job.parameters.m > 1\nA > A: otherwise ! 1\ndo a @ A", `{"n":1,"m":0}`, ""}, // perhaps it is not looked at
 		// What follows a failure is not judged before it.
 		{"step A*\nstep B\nstep C\nB > C: job.parameters.force > 5\nA > B: job.parameters.n / job.parameters.m > 2\ndo c @ C", `{"m":0,"n":5,"force":"n/a"}`,
 			`condition "job.parameters.n / job.parameters.m > 2" from A to B failed: 5 / 0 is a division by zero`},
