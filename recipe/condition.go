@@ -94,10 +94,10 @@ func compileCondition(text string, actions map[string]bool) (*condition, error) 
 		return nil, err
 	}
 	b.condition.fault = constantFault(written)
-	switch order := func(r reference) bool { return !r.later() }; {
+	switch soon := func(r reference) bool { return !r.later() || r.root == "ok" }; {
 	case !b.condition.later():
 		b.condition.ahead = b.condition
-	case slices.ContainsFunc(b.condition.refs, order):
+	case slices.ContainsFunc(b.condition.refs, soon):
 		a := &builder{actions: actions, ahead: true}
 		if _, err := a.compile(text, false); err == nil {
 			b.condition.ahead = a.condition
@@ -132,7 +132,7 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 		expr.MaxNodes(maxConditionNodes), expr.AsAny(),
 		expr.Function(truthFunction, truth, new(func(any, string) bool)),
 		expr.Function(memberFunction, dynamicMember, new(func(any, any) any)),
-		expr.Function(laterFunction, func(...any) (any, error) { return nil, errLater }, new(func() any)),
+		expr.Function(laterFunction, later, new(func() any), new(func(any) any)),
 		expr.Function(matchFunction, b.condition.patterns.match, new(func(any, string, string) bool)),
 	} {
 		option(config)
@@ -185,8 +185,8 @@ func (c *condition) holds(s scope) (bool, error) {
 	return v.(bool), nil // the builder put truthFunction at the root
 }
 
-// foresee evaluates a condition before the run, from left to right. known is false if it comes to what only the run tells:
-// a result, or the time. Then err is nil.
+// foresee evaluates a condition before the run, from left to right. The actions of s are those that are completed when it is
+// evaluated. known is false if it comes to what only the run tells: a result, another action, or the time. Then err is nil.
 func (c *condition) foresee(s scope) (holds, known bool, err error) {
 	if c.ahead == nil {
 		return false, false, nil
@@ -377,6 +377,14 @@ func truth(args ...any) (any, error) {
 type partError struct{ text string }
 
 func (e *partError) Error() string { return e.text }
+
+// later is errLater, but for an action that is completed.
+func later(args ...any) (any, error) {
+	if len(args) == 1 && args[0] == true {
+		return true, nil
+	}
+	return nil, errLater
+}
 
 func dynamicMember(args ...any) (any, error) { return member(args[0], args[1]), nil }
 

@@ -219,11 +219,15 @@ func (b *builder) variable(n ast.Node, name string, below []ast.Node) (ast.Node,
 	if len(below) > taken && r.root != "result" && r.root != "parameters" {
 		return b.fail("%s has no members", r.root), nil
 	}
-	if b.ahead && r.later() {
+	if b.ahead && r.later() && r.root != "ok" {
 		return call(n, laterFunction), below[len(path):]
 	}
 	r.text = pathText(name, path)
-	return placed(&ast.IdentifierNode{Value: b.name(r)}, n), below[len(path):]
+	value := placed(&ast.IdentifierNode{Value: b.name(r)}, n)
+	if b.ahead && r.later() {
+		value = call(n, laterFunction, value)
+	}
+	return value, below[len(path):]
 }
 
 // pathText is a name with members, as people write it.

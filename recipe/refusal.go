@@ -54,7 +54,7 @@ func (w *walk) enter(name string) {
 	case at.kind == "":
 		w.leave(at)
 	case at.kind == SelectionBranch && len(at.entries) > 0:
-		w.choose(at.entries)
+		w.choose(at.entries, nil)
 	case at.kind == SelectionBranch:
 		w.enter(at.paths[0][0])
 	default:
@@ -65,14 +65,29 @@ func (w *walk) enter(name string) {
 }
 
 func (w *walk) leave(at *place) {
-	if !w.left[at.name] {
-		w.left[at.name] = true
-		w.choose(at.exits)
+	if w.left[at.name] {
+		return
 	}
+	w.left[at.name] = true
+	completed := at.actions
+	if at.kind == SimultaneousBranch {
+		for _, path := range at.paths {
+			for _, step := range path {
+				completed = append(completed, w.p.places[step].actions...)
+			}
+		}
+	}
+	w.choose(at.exits, completed)
 }
 
-// choose enters what decision.choose can lead to.
-func (w *walk) choose(edges []edge) {
+// choose enters what decision.choose can lead to once these actions are completed.
+func (w *walk) choose(edges []edge, completed []int) {
+	x := &Execution{Actions: make([]ActionEntry, len(completed))}
+	for i, action := range completed {
+		x.Actions[i] = ActionEntry{Name: w.p.actions[action].Name, State: ActionCompleted}
+	}
+	s := w.s
+	s.execution = x
 	var targets []string
 	otherwise := ""
 loop:
@@ -88,7 +103,7 @@ loop:
 				otherwise = e.target
 			}
 		case conditionExpression:
-			holds, known, err := e.condition.foresee(w.s)
+			holds, known, err := e.condition.foresee(s)
 			w.checks = append(w.checks, judged{edge: e, known: known, err: err})
 			if holds || !known || err != nil {
 				targets = append(targets, e.target)

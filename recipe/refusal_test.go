@@ -37,6 +37,8 @@ func TestRefusalFollowsTheOrder(t *testing.T) {
 		answers  = "step A*\nstep B\nstep C\nA > B: actions.a.result.n > 5\nA > C: job.parameters.force > 5 ! 1\nA > B: otherwise ! 2\ndo a @ A\ndo b @ B with {\"f\":{\"$value\":\"job.parameters.torque\"}}"
 		timed    = "step A*\nstep B\nstep C\nA > B: step.t > 5\nB > C: job.parameters.force > 5\ndo c @ C"
 		guarded  = "step A*\nstep B\nstep C\nA > B: job.parameters.mode == 'auto' and actions.a.result.x > job.parameters.limit\nA > C: otherwise ! 1\nB > C: job.parameters.force > 5\ndo a @ A\ndo b @ B"
+		own      = "step A*\nstep B\nstep C\nA > B: actions.a.ok and job.parameters.mode == 'manual'\nA > C: actions.a.ok and job.parameters.force > 5 ! 1\nA > B: otherwise ! 2\ndo a @ A\ndo b @ B"
+		paths    = "step A*\nstep P\nstep Q\nstep R\nstep Z\nA > X\nX > Z: actions.p.ok and actions.r.ok and job.parameters.mode == 'manual'\nX > A: job.parameters.force > 5 ! 1\nsim X: P Q | R\ndo p @ P\ndo r @ R\ndo z @ Z"
 		loop     = "step A*\nstep B\nstep C\nA > B: job.parameters.m == 0\nA > C: otherwise\nB > A: actions.b.result.n > 1\nB > C: job.parameters.force > 5 ! 1\nC > A: job.id == 'x'\nC > D: otherwise\nstep D\ndo a @ A\ndo b @ B"
 	)
 	for _, tc := range []struct{ recipe, parameters, want string }{
@@ -73,7 +75,14 @@ func TestRefusalFollowsTheOrder(t *testing.T) {
 		{guarded, `{"mode":"auto","limit":7,"force":7}`, ""},
 		{"step A*\nstep B\nA > B: job.parameters.n / job.parameters.m > actions.a.result.n\ndo a @ A", `{"n":1,"m":0}`,
 			`condition "job.parameters.n / job.parameters.m > actions.a.result.n" from A to B failed: 1 / 0 is a division by zero`},
-		{"step A*\nstep B\nA > B: actions.a.ok and job.parameters.n / job.parameters.m > 1\nA > A: otherwise ! 1\ndo a @ A", `{"n":1,"m":0}`, ""}, // perhaps it is not looked at
+		{"step A*\nstep B\nA > B: actions.b.ok and job.parameters.n / job.parameters.m > 1\nA > A: otherwise ! 1\ndo a @ A\ndo b @ B", `{"n":1,"m":0}`, ""}, // perhaps it is not looked at
+		// The actions of a step are completed when it is left, and those of all paths when a branch is.
+		{own, `{"mode":"manual"}`, ""},
+		{own, `{"mode":"auto"}`, "parameter force is missing"},
+		{own, `{"mode":"auto","force":"n/a"}`, `condition "actions.a.ok and job.parameters.force > 5" from A to C failed: invalid operation: a string > a number`},
+		{paths, `{"mode":"manual"}`, ""},
+		{paths, `{"mode":"auto"}`, "parameter force is missing"},
+		{strings.Replace(paths, "sim X", "sel X", 1), `{"mode":"manual"}`, "parameter force is missing"},
 		// What follows a failure is not judged before it.
 		{"step A*\nstep B\nstep C\nB > C: job.parameters.force > 5\nA > B: job.parameters.n / job.parameters.m > 2\ndo c @ C", `{"m":0,"n":5,"force":"n/a"}`,
 			`condition "job.parameters.n / job.parameters.m > 2" from A to B failed: 5 / 0 is a division by zero`},
@@ -117,12 +126,21 @@ func TestRefusalIsWhatARunMeets(t *testing.T) {
 		}
 		for i, from := range names[:last] {
 			if from[0] == 'S' {
+				action := rapid.Bool().Draw(t, "action")
+				if action {
+					fmt.Fprintf(&b, "do a%[1]d @ S%[1]d\n", i)
+				}
 				for n := range rapid.IntRange(0, 2).Draw(t, "exits") {
-					fmt.Fprintf(&b, "%s > %s: %s ! %d\n", from, names[rapid.IntRange(0, last).Draw(t, "to")], rapid.SampledFrom(conditions).Draw(t, "condition"), n)
+					condition := rapid.SampledFrom(conditions[1:]).Draw(t, "condition")
+					if action && rapid.Bool().Draw(t, "ok") {
+						condition = fmt.Sprintf("actions.a%d.ok and %s", i, condition)
+					}
+					fmt.Fprintf(&b, "%s > %s: %s ! %d\n", from, names[rapid.IntRange(0, last).Draw(t, "to")], condition, n)
 				}
 			}
 			fmt.Fprintf(&b, "%s > %s: %s ! 9\n", from, names[i+1], rapid.SampledFrom(ways).Draw(t, "way"))
 		}
+		b.WriteString(`set {"MaxIterations": 3}`)
 		p, err := Compile(text(b.String()))
 		if err != nil {
 			t.Skip(err)
@@ -134,6 +152,9 @@ func TestRefusalIsWhatARunMeets(t *testing.T) {
 			o.Parameters["force"] = force
 		}
 		why, out := p.Refusal(o), p.Start(o, "WM", "k", nil, epoch)
+		for len(out.Commands) > 0 {
+			out = p.Answer(o, out.Docs, Answer{CommandID: out.Commands[0].ID}, epoch)
+		}
 		if fails := strings.HasPrefix(out.Note, "condition "); fails != (why != "") {
 			t.Fatalf("%s\n%v: refused %q, the run: %s", b.String(), o.Parameters, why, out.Note)
 		}
