@@ -209,12 +209,12 @@ func (b before) deliver(scope isa95.Scope, text string) {
 	}
 	if doc, err := b.do("GET", b.keys.WorkMaster("WM-1")).AsBytes(); err == nil && jobstore.Hash(doc) != mark[1] { // an older build's
 		seq++
-		for _, scope := range (older{b.shop}).holders() {
-			deliver(scope, older{b.shop}.runs())
+		for _, scope := range older(b).holders() {
+			deliver(scope, older(b).runs())
 		}
 	}
 	seq++
-	older{b.shop}.deliver(string(scope), text)
+	older(b).deliver(string(scope), text)
 	deliver(string(scope), text)
 	content := contentOf(text)
 	doc := fmt.Sprintf(`%s,"_content":"%s"}`, content[:len(content)-1], jobstore.Hash(content))
