@@ -57,7 +57,7 @@ func All() []Pattern {
 		{"publisher:dirty", "set", "jobstore", "member leaves with the next seq", "scopes that changed since their last seq"},
 		{"publisher:idle", "zset", "jobstore", "member leaves when the scope retires or has an order again", "scopes without job orders, score = when they leave active-scopes, in epoch milliseconds; 0 = at once"},
 		{"publisher:stream-cursors", "hash", "jobstore", "stays", "field _global: last change entry that is published"},
-		{"publisher:lease", "string", "jobstore", "expires unless renewed", "token of the instance that publishes"},
+		{"publisher:lease", "string", "jobstore", "expires unless renewed", "token of the instance that publishes, with its time to live"},
 		{"publisher:deadletter", "stream", "jobstore", "about 1000 entries", "changes that could not be published, and why"},
 		{"tasks:{priority}:{size}", "stream", "task", "entry leaves when its task ends, or waits for a later time", "tasks that wait or run, field data (TaskMessage)"},
 		{"tasks:pools", "zset", "task", "stays", "pools that were ever used, and sizes that a worker ever served; score = until when a worker has slots for it, in epoch milliseconds, 0 = none had yet"},
@@ -117,9 +117,9 @@ func All() []Pattern {
 		{"workflow:mended", "string", "workflow", "6 leases of the worker that wrote it", "worker that last looked for tasks that were deleted from the queues"},
 		{"workflow:clock", "string", "workflow", "stays", "the server's clock when timers were last set or looked at, or schedules, in epoch milliseconds"},
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},
-		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process"},
+		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process, with its time to live"},
 		{"instances", "hash", "jobstore", "field leaves once that session is over", "sessions that the broker keeps for processes, and the roles that taking one over needs: {instance} for commands, {instance}/answers for equipment"},
-		{"lease:{role}", "string", "jobstore", "expires unless renewed", "token of the instance that has the role"},
+		{"lease:{role}", "string", "jobstore", "expires unless renewed", "token of the instance that has the role, with its time to live"},
 		{"{stream}:dead", "stream", "internal/stream", "stays until an operator deletes it", "entries that could not be handled, with the reason"},
 	}
 }

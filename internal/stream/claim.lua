@@ -15,7 +15,7 @@ if not own then
   local held = redis.call('GET', KEYS[2])
   if held and string.sub(held, 1, #ARGV[5]) ~= ARGV[5] then return {'alive'} end
   redis.call('DEL', KEYS[2]) -- a full server refuses SET as the first write of a script, and what it is full of is to be taken over
-  redis.call('SET', KEYS[2], ARGV[5] .. ARGV[3], 'PX', ARGV[6])
+  redis.call('SET', KEYS[2], ARGV[5] .. ARGV[3] .. ' ttl=' .. ARGV[6], 'PX', ARGV[6])
 end
 local last, gone = '', {}
 local reply = {'ok', last, gone}

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis/script"
 )
 
 // DefaultTTL is the time after which a worker that shows no sign of life is dead.
@@ -45,6 +47,8 @@ type Worker struct {
 	current *epoch        // nil = not alive
 	changed chan struct{} // closed and renewed when current changes
 	doubts  chan struct{} // holds one when somebody found the token gone
+
+	warned atomic.Pointer[time.Time] // of a step back of the server's clock
 }
 
 // epoch is the time under one token.
@@ -126,7 +130,7 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch
 	if first {
 		force = "1"
 	}
-	e := &epoch{key: w.key(), token: uuid.NewString()}
+	e := &epoch{key: w.key(), token: script.WithTTL(uuid.NewString(), w.ttl)}
 	patience := max(w.ttl, time.Second)
 	for late := int64(0); ; {
 		begun := time.Now()
@@ -145,7 +149,10 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch
 		case answer == "late":
 			late = now + patience.Milliseconds()
 			continue
-		case answer == "taken":
+		case answer == "taken", answer == "shortened":
+			if answer == "shortened" {
+				w.SteppedBack(w.key())
+			}
 			w.log.Error("stream: another process runs under this worker id, waiting until it ends; give every process its own id")
 		default:
 			w.log.Warn("stream: no heartbeat yet", "error", err)

@@ -20,6 +20,19 @@ import (
 //go:embed denied.lua
 var deniedLua string
 
+// A key that expires tells whether its holder lives, unless the server's clock stepped back. shorten stands before each script that calls it.
+//
+//go:embed shorten.lua
+var shortenLua string
+
+// SteppedBack is what a caller logs, at level WARN, when a script says that shorten was needed.
+const SteppedBack = "the clock of Redis stepped back: a lease or heartbeat would have outlived its time to live, and now ends after it; look at the time service of that machine"
+
+// WithTTL adds to a token, which is the value of a key that expires, its time to live: shorten reads it there.
+func WithTTL(token string, ttl time.Duration) string {
+	return token + " ttl=" + strconv.FormatInt(ttl.Milliseconds(), 10)
+}
+
 // Script is one embedded .lua file. It is safe for concurrent use.
 type Script struct {
 	name string
@@ -29,8 +42,11 @@ type Script struct {
 }
 
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
-// KEYS, ARGV and reply. It may call what denied.lua defines.
+// KEYS, ARGV and reply. It may call what denied.lua and shorten.lua define.
 func New(name, src string) *Script {
+	if strings.Contains(src, "shorten(") {
+		src = shortenLua + src
+	}
 	if strings.Contains(src, "denied(") {
 		src = deniedLua + src
 	}
@@ -41,7 +57,7 @@ func New(name, src string) *Script {
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
-// Source is the text that the server runs: that given to New, and denied.lua before it if it is used.
+// Source is the text that the server runs: that given to New, and before it those of denied.lua and shorten.lua that it uses.
 func (s *Script) Source() string { return s.src }
 
 // ErrCrossSlot is a script whose keys fall on more than one slot of a cluster; it was not sent.
