@@ -14,14 +14,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/filelock"
 	"github.com/taktworks/takt/isa95"
 )
 
 // FileMemory is a Memory in one file of mode 0600, one JSON object per line. A change is appended and synced; changes that come
 // together share one write. When most lines are out of date the file is written anew beside it and renamed, so after a crash
-// it holds all that was durable. One process per file.
+// it holds all that was durable. One process per file: it is held, by a lock on a file beside it with the ending .lock, until Close or the end of the process.
 type FileMemory struct {
 	file string
+	lock *os.File // beside file, which is replaced now and then
 
 	mu      sync.Mutex
 	written sync.Cond // a write has ended
@@ -32,7 +34,11 @@ type FileMemory struct {
 	changes int64  // made in scopes
 	durable int64  // of those, in the file
 	writing bool
+	closed  bool
 }
+
+// ErrMemoryHeld: another process uses the file of a memory. Both would hand every result over, and each overwrite what the other has noted.
+var ErrMemoryHeld = errors.New("another process uses this memory: end that one, or give this one a file of its own")
 
 // memoryHead is the first line of the file. Version 1 was one JSON object without the other lines.
 type memoryHead struct {
@@ -54,28 +60,56 @@ type memoryLine struct {
 	Is    *bookOrder       `json:"is,omitempty"` // nil = nothing any more
 }
 
-// OpenMemory reads the file, or begins without one: it appears with the first change, its folder must be there. A
+// OpenMemory reads the file, or begins without one: it appears with the first change, its folder must be there. It does not wait for a file that another
+// FileMemory holds, in this process or another one: ErrMemoryHeld. Open it before the Client that uses it: a second process then ends before it takes the session of the first at the broker. A
 // file that is no memory is an error, for an empty memory would hand everything over again. A last line that was cut off
 // by a crash was never durable and is left out.
 func OpenMemory(file string) (*FileMemory, error) {
-	m := &FileMemory{file: file, scopes: map[isa95.Scope]*book{}}
-	m.written.L = &m.mu
-	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		m.anew = true
-		return m, nil
-	}
-	if err == nil {
-		err = m.read(data)
+	lock, err := filelock.Open(file + ".lock")
+	if errors.Is(err, filelock.ErrHeld) {
+		err = ErrMemoryHeld
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mes: memory %s: %w", file, err)
+	}
+	m := &FileMemory{file: file, lock: lock, scopes: map[isa95.Scope]*book{}}
+	m.written.L = &m.mu
+	if err := m.open(); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("mes: memory %s: %w", file, err)
+	}
+	return m, nil
+}
+
+func (m *FileMemory) open() error {
+	data, err := os.ReadFile(m.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		m.anew = true
+		return nil
+	}
+	if err == nil {
+		err = m.read(data)
 	}
 	for _, b := range m.scopes {
 		b.sort()
 		b.forget(time.Now())
 	}
-	return m, nil
+	return err
+}
+
+// Close gives the file free for another process, once a write under way has ended. Changes after it are refused; what a Follow that still runs
+// hands over then is not remembered, so end it first. A second Close does nothing.
+func (m *FileMemory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.writing {
+		m.written.Wait()
+	}
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	return m.lock.Close()
 }
 
 func (m *FileMemory) read(data []byte) error {
@@ -190,6 +224,9 @@ func (m *FileMemory) Settled(_ context.Context, scope isa95.Scope, s Settlement)
 func (m *FileMemory) change(scope isa95.Scope, f func(*book) []isa95.JobOrderID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("mes: memory %s: it is closed", m.file)
+	}
 	b := m.book(scope)
 	seq, epoch := b.seq, b.epoch
 	for _, id := range f(b) {
@@ -204,6 +241,9 @@ func (m *FileMemory) change(scope isa95.Scope, f func(*book) []isa95.JobOrderID)
 		if m.writing {
 			m.written.Wait() // his write may hold our change, or we do the next
 			continue
+		}
+		if m.closed {
+			return fmt.Errorf("mes: memory %s: it is closed", m.file)
 		}
 		if err := m.write(); err != nil {
 			return fmt.Errorf("mes: memory: %w", err)

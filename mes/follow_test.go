@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -167,13 +169,36 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
+// opened has the memory of each file. The process that had it before has ended when another opens it.
+var opened sync.Map
+
 func openMemory(t testing.TB, file string) *mes.FileMemory {
 	t.Helper()
+	if before, ok := opened.Load(file); ok {
+		if err := before.(*mes.FileMemory).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m, err := mes.OpenMemory(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened.Store(file, m)
 	return m
+}
+
+// readMemory is what a file holds that another uses.
+func readMemory(t testing.TB, file string) *mes.FileMemory {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	seen := filepath.Join(t.TempDir(), "seen.json")
+	if err == nil {
+		err = os.WriteFile(seen, data, 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return openMemory(t, seen)
 }
 
 // TestFollowsOrdersAsTheyEnd is the usual course: each result once, cleared, forgotten, without a gap.
@@ -237,7 +262,7 @@ type openMemoryLater struct {
 }
 
 func (m openMemoryLater) Load(ctx context.Context, s isa95.Scope) (mes.Known, error) {
-	return openMemory(m.t, m.file).Load(ctx, s)
+	return readMemory(m.t, m.file).Load(ctx, s)
 }
 
 // TestMissingResultTopicIsAskedFor (E-P1, E-P8): has_result without a retained topic.

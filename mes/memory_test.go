@@ -3,7 +3,9 @@ package mes_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -206,7 +208,56 @@ func reopened(t *testing.T, m mes.Memory, file string) mes.Memory {
 	if _, ok := m.(*mes.FileMemory); !ok {
 		return m
 	}
-	return openMemory(t, file)
+	return readMemory(t, file)
+}
+
+// TestMemoryIsHeld: two processes with one memory would hand every result over and overwrite each other's notes. The second is refused until the first has closed it.
+func TestMemoryIsHeld(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mes.json")
+	first := openMemory(t, file)
+	ctx := context.Background()
+	if err := first.Handed(ctx, scope, "JO-1", mes.Receipt{Digest: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	second, err := mes.OpenMemory(file)
+	if !errors.Is(err, mes.ErrMemoryHeld) || second != nil || !strings.Contains(err.Error(), "memory "+file+": another process uses this memory: end that one, or give this one a file of its own") {
+		t.Fatal(second, err)
+	}
+	var closing sync.WaitGroup
+	results := make([]error, 20)
+	for i := range results {
+		closing.Go(func() {
+			results[i] = first.Handed(ctx, scope, isa95.JobOrderID(fmt.Sprintf("JO-2%d", i)), mes.Receipt{Digest: "2"})
+		})
+	}
+	for range 2 {
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closing.Wait()
+	if err := first.Handed(ctx, scope, "JO-3", mes.Receipt{Digest: "3"}); err == nil || !strings.Contains(err.Error(), "is closed") {
+		t.Errorf("a change after Close: %v", err)
+	}
+	again := openMemory(t, file)
+	known, err := again.Load(ctx, scope)
+	if err != nil || known.Handed["JO-1"].Digest != "1" || known.Handed["JO-3"].Digest != "" {
+		t.Errorf("%v, %v", known, err)
+	}
+	for i, err := range results { // what was reported as durable is in the file
+		if _, there := known.Handed[isa95.JobOrderID(fmt.Sprintf("JO-2%d", i))]; err == nil && !there {
+			t.Errorf("change %d is not in the file", i)
+		}
+	}
+	// A file that cannot be read is not held.
+	if err := os.WriteFile(file, []byte("not JSON"), 0o600); err != nil || again.Close() != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := mes.OpenMemory(file); err == nil || errors.Is(err, mes.ErrMemoryHeld) {
+			t.Error(err)
+		}
+	}
 }
 
 // TestFileMemoryStaysSmall: what is out of date goes from the file when most of it is.
@@ -283,8 +334,17 @@ func TestBadMemoryFiles(t *testing.T) {
 func TestFileMemoryWithoutItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "mes.json")
+	if _, err := mes.OpenMemory(file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	m := openMemory(t, file)
 	ctx := context.Background()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.Handed(ctx, scope, "JO-1", mes.Receipt{}); err == nil {
 		t.Fatal("no error")
 	}
@@ -312,7 +372,7 @@ func TestFileMemoryFromManySides(t *testing.T) {
 			if err := m.Handed(ctx, scope, id, mes.Receipt{Digest: string(id)}); err != nil {
 				t.Error(err)
 			}
-			known, _ := openMemory(t, file).Load(ctx, scope)
+			known, _ := readMemory(t, file).Load(ctx, scope)
 			if known.Handed[id].Digest != string(id) {
 				t.Errorf("%s is not in the file", id)
 			}

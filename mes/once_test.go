@@ -359,7 +359,7 @@ func TestNewEpoch(t *testing.T) {
 				}
 			}
 			for ctx := within(t); ; {
-				known, err := openMemory(t, s.file).Load(ctx, scope)
+				known, err := readMemory(t, s.file).Load(ctx, scope)
 				if known.Epoch == "e2" && known.Seq == row.seq {
 					break
 				}

@@ -14,12 +14,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 
+	"github.com/taktworks/takt/internal/filelock"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
@@ -402,15 +402,15 @@ func (c *Config) claimInstance() (name string, release func(), err error) {
 		return "", nil, fmt.Errorf("data folder: %w", err)
 	}
 	if c.Instance != "" {
-		file, err := lockedFile(c.dataFile("instance-" + sanitize(c.Instance) + ".lock"))
+		file, err := filelock.Open(c.dataFile("instance-" + sanitize(c.Instance) + ".lock"))
 		if err != nil {
 			return "", nil, fmt.Errorf("--instance %s: another process of %s has this name: %w", c.Instance, c.Data, err)
 		}
 		return c.Instance, func() { file.Close() }, nil
 	}
 	for n := 1; ; n++ {
-		file, err := lockedFile(c.dataFile(fmt.Sprintf("instance-%d", n)))
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		file, err := filelock.Open(c.dataFile(fmt.Sprintf("instance-%d", n)))
+		if errors.Is(err, filelock.ErrHeld) {
 			continue // another process has this name
 		}
 		if err != nil {
@@ -423,19 +423,6 @@ func (c *Config) claimInstance() (name string, release func(), err error) {
 		}
 		return name, func() { file.Close() }, nil
 	}
-}
-
-// lockedFile opens a file for one process; EWOULDBLOCK: another one has it.
-func lockedFile(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
 }
 
 // nameFile is a file with the name of a process.

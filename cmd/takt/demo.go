@@ -292,13 +292,13 @@ func (d *demo) startMES(ctx context.Context, log *ledger) (*mesProcess, error) {
 		MQTT: d.mqttOptions("takt-demo-mes-"+randomHex(4), 0, d.log), TopicPrefix: d.TopicPrefix, Log: d.log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, memory.Close())
 	}
 	g := newGroup(ctx)
+	stop := func() error { return errors.Join(g.stop(), memory.Close()) }
 	g.start("MES", client.Run)
 	if err := client.Ready(ctx); err != nil {
-		g.stop()
-		return nil, err
+		return nil, errors.Join(err, stop())
 	}
 	g.start("MES follow", func(ctx context.Context) error {
 		_, err := client.Follow(ctx, d.example.scopes(), mes.FollowOptions{
@@ -318,7 +318,7 @@ func (d *demo) startMES(ctx context.Context, log *ledger) (*mesProcess, error) {
 		})
 		return err
 	})
-	return &mesProcess{ctx: g.ctx, client: client, stop: g.stop}, nil
+	return &mesProcess{ctx: g.ctx, client: client, stop: stop}, nil
 }
 
 // result is the MES' own function: what Takt hands over is in its log before it returns.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -18,7 +16,7 @@ type mesCmd struct {
 
 type mesFollowCmd struct {
 	Scope  []string `short:"s" help:"Only these stations; all if not given."`
-	Memory string   `type:"path" help:"What is remembered between runs, by one process at a time; mes-memory.json in the data folder if not given." placeholder:"FILE"`
+	Memory string   `type:"path" help:"What is remembered between runs, held by one process at a time; mes-memory.json in the data folder if not given." placeholder:"FILE"`
 	Keep   bool     `help:"Do not send Clear: only look."`
 	Count  int      `help:"End when so many results are printed and their orders cleared; the others wait for the next run. 0 = never." default:"0"`
 	JSON   bool     `name:"json" help:"One JSON object per result."`
@@ -57,15 +55,11 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 		}
 		file = a.dataFile("mes-memory.json")
 	}
-	release, err := onlyFollower(file)
-	if err != nil {
-		return err
-	}
-	defer release()
 	memory, err := mes.OpenMemory(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("--memory: %w", err)
 	}
+	defer memory.Close()
 	client, hangUp, err := a.dialMES(ctx, "takt-mes-"+randomHex(4))
 	if err != nil {
 		return err
@@ -85,19 +79,6 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 		},
 	})
 	return err
-}
-
-// onlyFollower locks a memory for this process: a second one would hand every result over again, as each holds what it read at its start.
-// The lock is beside the file, which is replaced now and then.
-func onlyFollower(memory string) (release func(), err error) {
-	lock, err := lockedFile(memory + ".lock")
-	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, fmt.Errorf("--memory %s: another process follows with this memory, and both would hand every result over: end that one, or give this one a memory of its own with --memory FILE", memory)
-	case err != nil:
-		return nil, fmt.Errorf("--memory: %w", err)
-	}
-	return func() { lock.Close() }, nil
 }
 
 func (c *mesFollowCmd) print(a *app, scope isa95.Scope, r isa95.JobResponse) error {

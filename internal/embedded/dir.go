@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/taktworks/takt/internal/filelock"
 )
 
 // lockPatience covers the clean end of a child whose parent was killed a moment ago.
@@ -34,7 +35,7 @@ func dataDir(ctx context.Context, dir, kind string) (path string, lock *os.File,
 		return "", nil, nil, err
 	}
 	lock, err = lockFile(ctx, filepath.Join(dir, kind+".lock"))
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if errors.Is(err, filelock.ErrHeld) {
 		err = &DirBusyError{Dir: dir}
 	}
 	if err != nil {
@@ -50,23 +51,14 @@ func dataDir(ctx context.Context, dir, kind string) (path string, lock *os.File,
 
 // lockFile takes an exclusive lock on the file at path; a lock held by somebody else is waited for, for a while.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
 	end := time.Now().Add(lockPatience)
 	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
-			f.Close()
-			return nil, err
+		f, err := filelock.Open(path)
+		if !errors.Is(err, filelock.ErrHeld) || time.Now().After(end) {
+			return f, err
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			return nil, err
 		case <-time.After(20 * time.Millisecond):
 		}

@@ -236,7 +236,7 @@ func TestLookingAtOrders(t *testing.T) {
 	s.run(ok, "job list", "(none)") // each was cleared before its run ended
 	follow := rig.Start(t, s.Args("mes", "follow", "--memory", memory)...)
 	follow.Await("mes: following results")
-	s.run(failed, "mes follow --memory "+memory, "--memory "+memory+": another process follows with this memory", "end that one, or give this one a memory of its own")
+	s.run(failed, "mes follow --memory "+memory, "takt: --memory: mes: memory "+memory+": another process uses this memory: end that one, or give this one a file of its own")
 	follow.Stop()
 	if follow.Stdout() != "" {
 		t.Errorf("given twice: %s", follow.Stdout())

@@ -172,11 +172,7 @@ func startMES(t *testing.T, binary, folder, name string, at, last int) (printed 
 		if p.Gone() {
 			return true
 		}
-		m, err := mes.OpenMemory(filepath.Join(folder, "my-mes.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		order, err := m.Order(t.Context(), "cell-07", isa95.JobOrderID(name))
+		order, err := rig.ReadMemory(t, filepath.Join(folder, "my-mes.json")).Order(t.Context(), "cell-07", isa95.JobOrderID(name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -162,11 +162,7 @@ func startMES(t *testing.T, w *rig.World, folder, where string) *rig.Process {
 // memory lists the orders whose results the MES remembered.
 func memory(t *testing.T, folder string) map[string]bool {
 	t.Helper()
-	file, err := mes.OpenMemory(filepath.Join(folder, "memory.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, err := file.Load(t.Context(), rig.Scope)
+	known, err := rig.ReadMemory(t, filepath.Join(folder, "memory.json")).Load(t.Context(), rig.Scope)
 	if err != nil {
 		t.Fatal(err)
 	}

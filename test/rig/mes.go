@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -130,13 +131,33 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 		m.Away()
 		m.again.Wait()
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, m.memory.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	if err := m.Client.Ready(Context(t)); err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// ReadMemory is what a file holds that the MES of another process uses.
+func ReadMemory(t testing.TB, file string) mes.Memory {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return mes.NewMemory()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := filepath.Join(t.TempDir(), "seen.json")
+	Write(t, seen, string(data))
+	m, err := mes.OpenMemory(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
 	return m
 }
 
