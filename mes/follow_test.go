@@ -408,9 +408,7 @@ func TestBrokerLostAndBack(t *testing.T) {
 	if err := broker.Server.Restart(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.conn.Ready(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	k.ready()
 	k.mu.Lock()
 	k.seq += 4 // published by nobody
 	k.mu.Unlock()

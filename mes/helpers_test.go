@@ -59,6 +59,7 @@ func newMES(t testing.TB, url, id string, change ...func(*mes.Options)) *mes.Cli
 // fakeTakt speaks Takt's side of the wire without a store: it answers commands as it is told, and keeps retained topics.
 type fakeTakt struct {
 	t    testing.TB
+	recv *mqtt.Conn // commands come here
 	conn *mqtt.Conn
 
 	mu       sync.Mutex
@@ -93,7 +94,7 @@ func newFakeTakt(t testing.TB, url string) *fakeTakt {
 		return c
 	}
 	recv, pub := conn("fake-takt"), conn("fake-takt-pub")
-	k.conn = pub
+	k.recv, k.conn = recv, pub
 	server, err := mqtt.NewServer(recv, pub, mqtt.ServerOptions{
 		Filters: []string{"takt/+/commands", "takt/commands"}, Handler: k, Log: quiet(), Drain: time.Second,
 	})
@@ -103,12 +104,18 @@ func newFakeTakt(t testing.TB, url string) *fakeTakt {
 	run(t, recv.Run)
 	run(t, pub.Run)
 	run(t, server.Run)
-	for _, c := range []*mqtt.Conn{recv, pub} {
-		if err := c.Ready(within(t)); err != nil {
-			t.Fatal(err)
+	k.ready()
+	return k
+}
+
+// ready waits until commands reach it and it can publish: the broker keeps none for it.
+func (k *fakeTakt) ready() {
+	k.t.Helper()
+	for _, c := range []*mqtt.Conn{k.recv, k.conn} {
+		if err := c.Ready(within(k.t)); err != nil {
+			k.t.Fatal(err)
 		}
 	}
-	return k
 }
 
 func (k *fakeTakt) Handle(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
