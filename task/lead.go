@@ -128,25 +128,32 @@ func (s *Scheduler) leadCall(ctx context.Context, action string, term int64) (n 
 	defer cancel()
 	k := s.client.keys
 	reply, err := leadScript.Run(call, s.client.rdb, []string{k.SchedulerLock(), k.SchedulerTerm()},
-		action, s.opts.ID, ms(s.opts.Lease), strconv.FormatInt(term, 10), k.SchedulerEntries()).AsIntSlice()
+		action, s.token(), ms(s.opts.Lease), strconv.FormatInt(term, 10), k.SchedulerEntries()).AsIntSlice()
 	if err != nil {
 		return 0, false, err
 	}
 	if len(reply) != 2 {
 		return 0, false, fmt.Errorf("task: lead.lua replied %v", reply)
 	}
+	if reply[0] < 0 {
+		s.log.Warn(script.SteppedBack, "key", k.SchedulerLock())
+	}
 	return reply[1], reply[0] == 1, nil
 }
+
+// token is what the scheduler lock holds while s leads.
+func (s *Scheduler) token() string { return script.WithTTL(s.opts.ID, s.opts.Lease) }
 
 // SchedulerLeader is who submits periodic tasks now: the ID of the Scheduler, "" if nobody does, and the number of its election. One round trip.
 func (c *Client) SchedulerLeader(ctx context.Context) (id string, term int64, err error) {
 	b := c.rdb.B()
 	replies := c.rdb.DoMulti(ctx, b.Get().Key(c.keys.SchedulerLock()).Build(), b.Get().Key(c.keys.SchedulerTerm()).Build())
-	if id, err = replies[0].ToString(); err != nil && !rueidis.IsRedisNil(err) {
+	token, err := replies[0].ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
 		return "", 0, fmt.Errorf("task: scheduler: %w", err)
 	}
 	if term, err = replies[1].AsInt64(); err != nil && !rueidis.IsRedisNil(err) {
 		return "", 0, fmt.Errorf("task: scheduler: %w", err)
 	}
-	return id, term, nil
+	return script.WithoutTTL(token), term, nil
 }

@@ -85,7 +85,7 @@ func All() []Pattern {
 		{"groups:{gid}:results:{child}", "string", "task", "time to live of the group", "what a child returned"},
 		{"groups:{gid}:done", "set", "task", "time to live of the group", "slots of children that ended"},
 		{"groups:{gid}:state", "hash", "task", "time to live of the group", "total, ok, failed, fired, policy"},
-		{"scheduler:lock", "string", "task", "expires unless renewed", "token of the scheduler that fires"},
+		{"scheduler:lock", "string", "task", "expires unless renewed", "token of the scheduler that fires, with its time to live"},
 		{"scheduler:term", "string", "task", "stays", "number of the last election"},
 		{"scheduler:entries", "hash", "task", "field leaves when the entry is removed", "schedule entries: rule, anchor, last and next slot"},
 		{"workflow:run:{id}", "hash", "workflow", "until the execution ends", "the active execution of an instance: x execution, q queue, e entry of its task, p paused, g gate it waits at, w who awaits its end, t:{ref} timers, a:{ref} activities"},

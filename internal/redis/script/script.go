@@ -28,9 +28,20 @@ var shortenLua string
 // SteppedBack is what a caller logs, at level WARN, when a script says that shorten was needed.
 const SteppedBack = "the clock of Redis stepped back: a lease or heartbeat would have outlived its time to live, and now ends after it; look at the time service of that machine"
 
+const ttlMark = " ttl=" // as in shorten.lua
+
 // WithTTL adds to a token, which is the value of a key that expires, its time to live: shorten reads it there.
 func WithTTL(token string, ttl time.Duration) string {
-	return token + " ttl=" + strconv.FormatInt(ttl.Milliseconds(), 10)
+	return token + ttlMark + strconv.FormatInt(ttl.Milliseconds(), 10)
+}
+
+// WithoutTTL is the token that WithTTL was given, or that an older build wrote without one.
+func WithoutTTL(value string) string {
+	i := strings.LastIndex(value, ttlMark)
+	if i < 0 || strings.Trim(value[i+len(ttlMark):], "0123456789") != "" {
+		return value
+	}
+	return value[:i]
 }
 
 // Script is one embedded .lua file. It is safe for concurrent use.
