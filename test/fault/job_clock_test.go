@@ -47,8 +47,8 @@ func TestFault12KilledBeforeTheClockStepsBack(t *testing.T) {
 		w.Until("a state index after the step", func() bool { return len(w.mes.Ledger().Indexes) > index })
 		w.Until("a status event after the step", func() bool { return events.number() > event })
 		w.more()
-		if n := w.said(script.SteppedBack); n != 1 {
-			t.Errorf("%d lines say that the clock stepped back, want 1", n)
+		if n := w.said(script.SteppedBack); n < 1 || n > 3 {
+			t.Errorf("%d lines say that the clock stepped back, want one a minute", n)
 		}
 		w.serve(name)
 
