@@ -37,7 +37,7 @@ type demoCmd struct {
 }
 
 func (demoCmd) Help() string {
-	return `Starts a store, a broker, a simulated station, Takt and an MES; sends the job orders of the example; takes the MES away while they run, and brings it back. All figures are computed from the logs of the MES and the station. A refused order is named with its reason at once. The exit status is 0 only if Takt took every order, nothing was lost, no result came twice, and takt check finds nothing.
+	return `Starts a store, a broker, a simulated station, Takt and an MES; sends the job orders of the example; takes the MES away while they run, and brings it back. All figures are computed from the logs of the MES and the station. A refused order is named with its reason at once. A demo on --redis that is interrupted or gives up aborts and clears its orders there; it does not begin if the store has orders of the same ids. The exit status is 0 only if Takt took every order, nothing was lost, no result came twice, and takt check finds nothing.
 
 Examples:
   takt demo
@@ -132,14 +132,20 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	if in.InProcess {
 		d.progress.note("the store is inside this process, in memory only")
 	}
-	parts := newGroup(ctx)
+	if in.external() {
+		if err := d.mustBeNew(limited); err != nil {
+			return nil, err
+		}
+	}
+	parts := newGroup(context.WithoutCancel(ctx)) // the report asks them what is left, also of a demo that was interrupted
 	defer parts.stop()
 	if err := d.startParts(limited, parts); err != nil {
 		return nil, err
 	}
 	deadline, _ := limited.Deadline()
-	driving, cancel := context.WithDeadline(parts.ctx, deadline) // the parts stay up: the report asks them what is left
+	driving, cancel := context.WithDeadline(parts.ctx, deadline)
 	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
 	runErr := d.drive(driving)
 	if err := parts.failed(); err != nil {
 		runErr = err
@@ -199,6 +205,9 @@ func (d *demo) drive(ctx context.Context) (err error) {
 		return err
 	}
 	if err := d.order(first.ctx, first.client, log); err != nil {
+		if ctx.Err() != nil {
+			err = d.gaveUp(ctx)
+		}
 		return errors.Join(err, first.stop())
 	}
 	if len(d.accepted) == 0 {
@@ -456,7 +465,17 @@ func (d *demo) finish(ctx context.Context, runErr error) (*report, error) {
 		if err != nil {
 			return r, errors.Join(runErr, err)
 		}
-		runErr = &exitError{exitFailed, fmt.Errorf("%w; outstanding are %d job orders%s", runErr, len(lines), strings.Join(append([]string{""}, lines...), "\n  "))}
+		runErr = fmt.Errorf("%w; outstanding are %d job orders%s", runErr, len(lines), strings.Join(append([]string{""}, lines...), "\n  "))
+	}
+	if runErr != nil && d.infra.external() {
+		runErr = fmt.Errorf("%w\n%s", runErr, d.withdraw(ctx, store))
+	}
+	if runErr != nil {
+		code := exitFailed
+		if exit := (*exitError)(nil); errors.As(runErr, &exit) {
+			code = exit.Code
+		}
+		runErr = &exitError{code, runErr}
 	}
 	d.progress.say("checking what must agree")
 	violations, err := d.check(ctx, store)

@@ -20,6 +20,9 @@ type infra struct {
 	servers       []*embedded.Server
 }
 
+// external says that the store was named by a flag: what is left there stays.
+func (in *infra) external() bool { return in.Store == "external" }
+
 // infraOptions say how a store and a broker of ours run.
 type infraOptions struct {
 	Listen    string // of the broker: host:port, "" = a free port of 127.0.0.1
