@@ -10,11 +10,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/taktworks/takt/internal/nearest"
 )
 
 // cli is the whole command line.
@@ -131,7 +134,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		return nil
 	}
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("%w\nsee: takt %s--help", err, commandOf(parser.Model.Node, args))}
+		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", nearOnly(err.Error()), commandOf(parser.Model.Node, args))}
 	}
 	if err := c.validate(); err != nil {
 		return &exitError{exitUsage, err}
@@ -141,8 +144,35 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
 	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
+	for name, meant := range s.strays(os.Environ()) {
+		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
+	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return do(&c, a)
+}
+
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// nearOnly leaves out of the question that ends an error of the command line, did you mean "x"?, the names that are not near: of three letters two may differ there.
+func nearOnly(text string) string {
+	problem, question, asks := strings.Cut(text, ", did you mean ")
+	if !asks {
+		return text
+	}
+	word := problem[strings.LastIndexByte(problem, ' ')+1:]
+	var near []string
+	for _, name := range quoted.FindAllStringSubmatch(question, -1) {
+		if strings.HasPrefix(name[1], word) || nearest.Name(word, name[1:]) != "" {
+			near = append(near, name[0])
+		}
+	}
+	switch len(near) {
+	case 0:
+		return problem
+	case 1:
+		return problem + ", did you mean " + near[0] + "?"
+	}
+	return problem + ", did you mean one of " + strings.Join(near, ", ") + "?"
 }
 
 // commandOf is the words of args that are commands, for a hint at the right help.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/taktworks/takt/internal/filelock"
+	"github.com/taktworks/takt/internal/nearest"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
@@ -224,6 +226,7 @@ type settings struct {
 	file   map[string]any // of the YAML file, by flag name
 	path   string
 	getenv func(string) (string, bool)
+	flags  map[string]bool // of all commands, after Validate
 }
 
 // loadSettings reads the file named by --config or TAKT_CONFIG, or takt.yaml in the working directory if there is one.
@@ -276,12 +279,43 @@ func (s *settings) Validate(app *kong.Application) error {
 		}
 		return next(nil)
 	})
+	s.flags = known
 	for name := range s.file {
 		if !known[name] || name == "config" {
 			return fmt.Errorf("configuration file %s: %q is no setting; see takt config", s.path, name)
 		}
 	}
 	return nil
+}
+
+// handed are variables that takt sets for the programs it runs: `takt task run --exec`, `takt board work --exec`.
+var handed = regexp.MustCompile(`^TAKT_(TASK_(ID|NAME|ATTEMPT|FENCE)|BOARD_(UUID|NAME|OWNER|ATTEMPT|FENCE))$`)
+
+// foreign are variables of other programs: those that Kubernetes sets for services whose names begin with takt, and those of Takt's own tests.
+var foreign = regexp.MustCompile(`^TAKT_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_.*)?)$|^TAKT_(TEST_.*|MUTANT)$`)
+
+// strays are the variables of environ with the names of settings that do not exist, with the setting that is meant, "" = none is near.
+func (s *settings) strays(environ []string) map[string]string {
+	known := make(map[string]bool)
+	var names []string
+	for flag := range s.flags {
+		known[envName(flag)] = true
+		names = append(names, strings.TrimPrefix(envName(flag), "TAKT_"))
+	}
+	slices.Sort(names)
+	found := make(map[string]string)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		word, ours := strings.CutPrefix(name, "TAKT_")
+		if !ours || value == "" || known[name] || handed.MatchString(name) || foreign.MatchString(name) {
+			continue
+		}
+		found[name] = ""
+		if meant := nearest.Name(word, names); meant != "" {
+			found[name] = "TAKT_" + meant
+		}
+	}
+	return found
 }
 
 // Resolve is part of kong.Resolver: the value of a flag that is not on the command line.
@@ -297,7 +331,7 @@ func (s *settings) lookup(flag string) (value any, origin string) {
 	if flag == "help" {
 		return nil, ""
 	}
-	if text, ok := s.getenv(envName(flag)); ok {
+	if text, _ := s.getenv(envName(flag)); text != "" { // empty: a deployment has no value for it
 		return text, "environment " + envName(flag)
 	}
 	if value, ok := s.file[flag]; ok {

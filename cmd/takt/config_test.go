@@ -48,7 +48,8 @@ func TestConfigOrigins(t *testing.T) {
 		{"list in file", "", []string{"--config", file}, setting{"roles", "receiver,engine", "file PLANT"}},
 		{"environment", "TAKT_PREFIX=from-env", []string{"--config", file}, setting{"prefix", "from-env", "environment TAKT_PREFIX"}},
 		{"environment with a dash", "TAKT_WORKER_TTL=3s", nil, setting{"worker-ttl", "3s", "environment TAKT_WORKER_TTL"}},
-		{"empty environment", "TAKT_REDIS=", []string{"--config", file}, setting{"redis", "", "environment TAKT_REDIS"}},
+		{"empty environment", "TAKT_PREFIX=", []string{"--config", file}, setting{"prefix", "from-file", "file PLANT"}},
+		{"empty environment of a duration", "TAKT_WORKER_TTL=", nil, setting{"worker-ttl", "10s", "default"}},
 		{"flag", "TAKT_PREFIX=from-env", []string{"--config", file, "--prefix", "from-flag"}, setting{"prefix", "from-flag", "flag"}},
 		{"flag that says the default", "TAKT_PREFIX=from-env", []string{"--prefix", "takt"}, setting{"prefix", "takt", "flag"}},
 		{"list by flag", "", []string{"--roles", "engine,publisher"}, setting{"roles", "engine,publisher", "flag"}},
@@ -176,4 +177,35 @@ func TestConfigTable(t *testing.T) {
 		}
 	}
 	t.Errorf("no prefix:\n%s", out)
+}
+
+// An environment variable that is no setting is named once with the one that is meant; what others set is left alone.
+func TestStrayVariables(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, value := range map[string]string{
+		"TAKT_WORKR_TTL": "3s", "TAKT_GIZMOS": "1", "TAKT_EMPTY": "", "TAKT_SLOTS": "7",
+		"TAKT_TASK_ID": "1", "TAKT_BOARD_UUID": "1", "TAKT_PORT": "tcp://10.0.0.1:9464", "TAKT_PORT_9464_TCP_ADDR": "10.0.0.1", "TAKT_REDIS_SERVICE_HOST": "10.0.0.1", "TAKT_SERVICE_PORT_HTTP": "9464",
+	} {
+		t.Setenv(name, value)
+	}
+	code, _, errOut := takt("config")
+	if code != exitOK || strings.Count(errOut, "level=WARN") != 2 || strings.Count(errOut, "variable=TAKT_WORKR_TTL did_you_mean=TAKT_WORKER_TTL\n") != 1 || strings.Count(errOut, "variable=TAKT_GIZMOS did_you_mean=\"\"\n") != 1 {
+		t.Errorf("exit status %d:\n%s", code, errOut)
+	}
+}
+
+// The command line asks for near names only.
+func TestNearNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for args, want := range map[string]string{
+		"foo":               "unexpected argument foo\n",
+		"jbo":               "unexpected argument jbo, did you mean \"job\"?\n",
+		"serve --redsi x":   "unknown flag --redsi, did you mean \"--redis\"?\n",
+		"serve --zzz x":     "unknown flag --zzz\n",
+		"serve --mqtt-us x": "unknown flag --mqtt-us, did you mean one of \"--mqtt-username\", \"--mqtt-ca\"?\n",
+	} {
+		if code, _, errOut := takt(strings.Fields(args)...); code != exitUsage || !strings.Contains(errOut, "takt: "+want) {
+			t.Errorf("takt %s: exit status %d, %q, want %q", args, code, errOut, want)
+		}
+	}
 }

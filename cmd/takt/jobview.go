@@ -258,7 +258,7 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 		fmt.Fprintf(a.out, "\nwould run the recipe of %s\n", used)
 	}
 	if r := snap.Response; r != nil {
-		fmt.Fprintf(a.out, "\nresponse %s, %s to %s\n", r.JobResponseID, shownTime(r.StartTime), shownTime(r.EndTime))
+		fmt.Fprintf(a.out, "\nresponse %s, %s\n", r.JobResponseID, shownSpan(r.StartTime, r.EndTime))
 		for _, p := range r.JobResponseData {
 			fmt.Fprintf(a.out, "  %s = %s\n", p.ID, p.Value)
 		}

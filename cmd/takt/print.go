@@ -68,6 +68,14 @@ func shownTime(text string) string {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+// shownSpan is from when to when an order ran; one that was aborted before its start has no begin.
+func shownSpan(start, end string) string {
+	if start == "" {
+		return "never started, over at " + shownTime(end)
+	}
+	return shownTime(start) + " to " + shownTime(end)
+}
+
 // isTerminal says whether a person looks at w, so that a line may be written over.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

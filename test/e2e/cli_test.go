@@ -126,6 +126,7 @@ func TestJobCommands(t *testing.T) {
 	s.run(refused, "job clear JO-1"+at, "Clear is not possible")
 	s.run(ok, "job abort JO-1 --comment wrong"+at)
 	s.state("JO-1", "Aborted")
+	s.run(ok, "job show JO-1", "response JO-1-response, never started, over at 2")
 	s.run(ok, "job clear JO-1"+at)
 	s.run(ok, "job store "+first+at) // the id may be used again
 	s.run(ok, "job cancel JO-1"+at)
@@ -200,7 +201,7 @@ func TestLookingAtOrders(t *testing.T) {
 	s.state("JO-002", "Ended_Completed")
 
 	s.run(ok, "job show JO-001", "JO-001  Ended_Completed  at test-cell, priority 0", "parameter mark", "place_cover", "completed",
-		"response ", `place_cover.placed_for = "JO-001"`)
+		"response JO-001-response, 2", `place_cover.placed_for = "JO-001"`)
 	var shown struct {
 		Scope, State string
 		JobOrder     struct{ JobOrderID string } `json:"job_order"`
