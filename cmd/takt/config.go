@@ -80,6 +80,8 @@ type Config struct {
 type ServeConfig struct {
 	RetainedConfig `embed:""`
 
+	silence time.Duration // how long a server may be silent at the start before the log says so; 0 = any time
+
 	Roles                []string      `help:"What this process does: receiver, engine, publisher." default:"receiver,engine,publisher" group:"serve"`
 	Drain                time.Duration `help:"How long a stop waits for work in hand." default:"10s" group:"serve"`
 	WorkerTTL            time.Duration `name:"worker-ttl" help:"Another process takes over the work of a dead one after this time." default:"10s" group:"serve"`

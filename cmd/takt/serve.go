@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
@@ -57,6 +58,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	defer release()
 	a.log.Info("serving", "instance", instance, "roles", c.Roles, "prefix", a.Prefix, "topic_prefix", a.TopicPrefix)
 	defer a.log.Info("stopped", "instance", instance)
+	c.silence = startSilence
 	go c.collectEarly(ctx)
 	ready := func() { a.log.Info("ready: commands are taken", "instance", instance) }
 	return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
@@ -77,7 +79,11 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	so.Observe = metrics.Stream
 	so.EndStateRetention, so.ReplyRetention, so.EventExpiry = sc.EndStateRetention, sc.ReplyRetention, sc.MessageExpiry
 	so.Replicas, so.WaitForDisk, so.ReplicasWithin = sc.RedisWait, sc.RedisWaitDisk, sc.RedisWaitWithin
+	redisAnswers := sc.whenSilent(func() {
+		log.Warn("Redis does not answer yet: it is tried again, and commands are taken once it does", "redis", redis.Redact(cfg.Redis))
+	})
 	store, err := openWhenUp(ctx, so, log)
+	redisAnswers()
 	if err != nil {
 		return storeError(err)
 	}
@@ -118,7 +124,25 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 			return nil
 		}
 	}
+	ended := sc.whenSilent(func() {
+		if publish.Facts().Connects == 0 {
+			log.Warn("the broker does not answer yet: it is tried again, and commands are taken once it does", "mqtt", publishing.String())
+		}
+	})
+	defer ended()
 	return lifecycle.Run(ctx, sc.Drain, stages...)
+}
+
+// startSilence is when `takt serve` says which server it waits for: a server that hangs is an error only after several seconds.
+const startSilence = 2 * time.Second
+
+// whenSilent calls say unless stop is called before the silence is over.
+func (sc *ServeConfig) whenSilent(say func()) (stop func()) {
+	if sc.silence == 0 {
+		return func() {}
+	}
+	timer := time.AfterFunc(sc.silence, say)
+	return func() { timer.Stop() }
 }
 
 // intakeKeepAlive is that of the connection which takes the answers of equipment: a broker that is silent for half as long again takes no
@@ -130,12 +154,16 @@ const comparedBytes = 8 << 20
 
 // openWhenUp waits for a Redis that is away, for a process may start before it; what will never work fails at once.
 func openWhenUp(ctx context.Context, o jobstore.Options, log *slog.Logger) (*jobstore.Store, error) {
+	said, at := "", time.Time{} // the same is said again after a while, not at each attempt
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		store, err := jobstore.Open(ctx, o)
 		if err == nil || !jobstore.Away(err) || ctx.Err() != nil {
 			return store, err
 		}
-		log.Warn("waiting for Redis", "err", err)
+		if err.Error() != said || time.Since(at) > 30*time.Second {
+			log.Warn("waiting for Redis: it is tried again until it answers", "err", err)
+			said, at = err.Error(), time.Now()
+		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
