@@ -14,15 +14,16 @@ import (
 // An MES connector: orders go out, results come in, and nothing is lost while the connector is away.
 func ExampleClient_Follow() {
 	connector := func(ctx context.Context) error {
+		memory, err := mes.OpenMemory("mes-memory.json")
+		if err != nil {
+			return err
+		}
+		defer memory.Close()
 		client, err := mes.New(mes.Options{MQTT: mqtt.Options{URL: "mqtt://broker:1883", ClientID: "mes-1"}})
 		if err != nil {
 			return err
 		}
 		go func() { _ = client.Run(ctx) }()
-		memory, err := mes.OpenMemory("mes-memory.json")
-		if err != nil {
-			return err
-		}
 		order := &isa95.JobOrder{JobOrderID: "JO-7", WorkMasterID: []isa95.WorkMasterRef{{ID: "WM-GEARBOX-COVER-3"}}}
 		store := func(ctx context.Context) error {
 			_, err := client.StoreOnce(ctx, memory, mes.Call{Scope: "cell-07", Method: isa95.StoreAndStart, JobOrder: order})
