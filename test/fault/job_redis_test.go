@@ -17,19 +17,19 @@ import (
 // have not begun be canceled, for both make room. Orders under way end.
 func TestFault17MemoryFull(t *testing.T) {
 	t.Parallel()
-	jobFault{redis: always(), underWay: 300, takes: "300ms..500ms", do: func(w *jobWorld) { // orders are under way, though none is given back
+	jobFault{redis: always(), underWay: 300, takes: "1s..3s", do: func(w *jobWorld) { // orders are under way, though none is given back
 		ctx := rig.Context(t)
 		c := w.mes.Client
 		w.mes.Away() // it would clear what we want to clear
 		extra := rig.Orders("EXTRA", 2)
 		_, err := c.StoreAndStart(ctx, rig.Scope, extra[0])
-		for err == nil {
-			if _, err = c.JobResponse(ctx, rig.Scope, "EXTRA-001"); err == nil {
+		for err == nil { // until it may be cleared
+			if _, err = c.Abort(ctx, rig.Scope, "EXTRA-001"); err == nil {
 				break
 			}
 			var refused *mes.RefusedError
-			if errors.As(err, &refused) && refused.Status == isa95.UnknownJobOrder {
-				err = nil // not over yet
+			if errors.As(err, &refused) && refused.Status == isa95.InvalidStatus {
+				err = nil // it does not run yet
 			}
 			w.lasts(20 * time.Millisecond)
 		}
