@@ -14,21 +14,18 @@ import (
 // runTimers looks for timers that are due: time-outs, commands to send again, conditions over time. They lie in Redis
 // and are judged by installation time, so they outlive every process (E-S11) and no outage counts.
 func (e *Engine) runTimers(ctx context.Context) error {
-	quiet := false // an outage is told once
+	var said time.Time // an outage is logged once a minute: after a failure the next look is one that writes nothing, which a full Redis lets pass
 	for {
 		wait := e.opt.TimerEvery
 		found, err := e.tickDue(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !quiet:
+		case err != nil && (said.IsZero() || time.Since(said) >= time.Minute):
 			e.log.Warn("timers: trying again until it works", "error", err)
-			quiet = true
-		case err == nil:
-			quiet = false
-			if found == e.opt.Slots {
-				wait = 0 // there are more
-			}
+			said = time.Now()
+		case err == nil && found == e.opt.Slots:
+			wait = 0 // there are more
 		}
 		if pause(ctx, wait) != nil {
 			return nil

@@ -1,6 +1,10 @@
 package sfc
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -312,6 +316,29 @@ func TestLastCallOnceThoughRedisIsFull(t *testing.T) {
 	s.must(s.b.Answer(ctx, answerTo(last.ID, `{"done":1}`)))
 	if state := s.state("JO"); state != "Ended_Completed" {
 		t.Errorf("%s, want Ended_Completed", state)
+	}
+}
+
+// While Redis is full each second look for timers fails, and the log says so once.
+func TestFullRedisIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	s := newSteps(t)
+	rdb, ctx := s.redis.Client, t.Context()
+	s.must(rdb.Do(ctx, rdb.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error())
+	var log bytes.Buffer
+	s.a.log = slog.New(slog.NewTextHandler(&log, nil))
+	s.a.opt.TimerEvery = time.Millisecond
+	looking, end := context.WithCancel(ctx)
+	looks := 0
+	s.a.opt.Intake = func() bool {
+		if looks++; looks == 20 {
+			end()
+		}
+		return true
+	}
+	s.must(s.a.runTimers(looking))
+	if n := strings.Count(log.String(), "OOM"); n != 1 {
+		t.Errorf("%d lines, want one:\n%s", n, &log)
 	}
 }
 
