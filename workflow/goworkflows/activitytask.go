@@ -2,9 +2,11 @@ package goworkflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/backend/history"
@@ -44,13 +46,19 @@ func (b *Backend) GetActivityTask(ctx context.Context, queues []gowf.Queue) (*ba
 	return task, nil
 }
 
+// heldActivity is an activity that this process has.
+type heldActivity struct {
+	*workflow.ActivityTask
+	stopped atomic.Bool // ExtendActivityTask failed, for which the library's worker ends the context of the activity
+}
+
 // keep remembers t under a new ID: an activity may be handed out to this process twice.
 func (b *Backend) keep(t *workflow.ActivityTask) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.handed++
 	id := t.Event.ID + "." + strconv.FormatUint(b.handed, 10)
-	b.activities[id] = t
+	b.activities[id] = &heldActivity{ActivityTask: t}
 	return id
 }
 
@@ -60,7 +68,7 @@ func (b *Backend) forget(id string) {
 	delete(b.activities, id)
 }
 
-func (b *Backend) kept(task *backend.ActivityTask) (*workflow.ActivityTask, error) {
+func (b *Backend) kept(task *backend.ActivityTask) (*heldActivity, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.activities[task.ID]; t != nil {
@@ -75,11 +83,14 @@ func (b *Backend) ExtendActivityTask(ctx context.Context, task *backend.Activity
 	if err != nil {
 		return err
 	}
-	return translate(repeat(ctx, func() error { return t.Extend(ctx) }))
+	err = repeat(ctx, func() error { return t.Extend(ctx) })
+	t.stopped.Store(t.stopped.Load() || err != nil)
+	return translate(err)
 }
 
 // CompleteActivityTask delivers the result of an activity to its instance. One that is too large is delivered as a failure. An error that wraps workflow.ErrLost means that there is one already, or that the instance has ended.
-// That replicas have not acknowledged it is in the log, and no error.
+// A failure after an extension has failed is not delivered, for the activity failed because it was stopped: it is handed back, and the error wraps workflow.ErrLost.
+// That replicas have not acknowledged a result is in the log, and no error.
 func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.ActivityTask, result *history.Event) error {
 	t, err := b.kept(task)
 	if err != nil {
@@ -90,6 +101,12 @@ func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.Activi
 		return err
 	}
 	defer b.forget(task.ID) // whatever comes of it, it is over for this process
+	if result.Type == history.EventType_ActivityFailed && t.stopped.Load() {
+		if err := t.Release(ctx); err != nil && !errors.Is(err, workflow.ErrLost) {
+			return translate(err)
+		}
+		return fmt.Errorf("goworkflows: activity task %s: was stopped when its lease could not be extended, its failure is not recorded: %w", task.ID, workflow.ErrLost)
+	}
 	err = b.stands(ctx, t.Instance.String(), t.Complete(ctx, e))
 	if refused(err) {
 		b.options.Logger.ErrorContext(ctx, "goworkflows: the result of an activity cannot be recorded, it has failed", "instance", t.Instance.String(), "error", err)

@@ -40,7 +40,7 @@ type Backend struct {
 	closed     bool
 	caches     []*Cache
 	sequels    map[*core.WorkflowInstance]sequel // by the instance of a task
-	activities map[string]*workflow.ActivityTask // handed out, by the ID of their task
+	activities map[string]*heldActivity          // handed out, by the ID of their task
 	handed     uint64                            // activities so far
 }
 
@@ -83,7 +83,7 @@ func New(c *workflow.Client, opts ...backend.BackendOption) (*Backend, error) {
 func on(c *workflow.Client, o *backend.Options) *Backend {
 	o.ContextPropagators = append(slices.Clip(o.ContextPropagators), senders{})
 	tagged := sync.OnceValue(func() metrics.Client { return o.Metrics.WithTags(metrics.Tags{"backend": "takt"}) })
-	return &Backend{core: c, options: o, metrics: tagged, sequels: map[*core.WorkflowInstance]sequel{}, activities: map[string]*workflow.ActivityTask{}}
+	return &Backend{core: c, options: o, metrics: tagged, sequels: map[*core.WorkflowInstance]sequel{}, activities: map[string]*heldActivity{}}
 }
 
 // Close hands back the tasks that this process still holds and closes the connection if Open made it. Stop the workers first, and wait for them: an executor that is at work is not interrupted.

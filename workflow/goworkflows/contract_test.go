@@ -223,6 +223,51 @@ func TestOneResult(t *testing.T) {
 	}
 }
 
+// An activity whose lease could not be extended is stopped by the library's worker, which has a failure recorded then: that is none of the activity, and uses up
+// none of its attempts. It is handed out again. What it completed all the same counts.
+func TestStoppedActivityHasNotFailed(t *testing.T) {
+	for _, kind := range []history.EventType{history.EventType_ActivityFailed, history.EventType_ActivityCompleted} {
+		t.Run(kind.String(), func(t *testing.T) {
+			b := open(t, testenv.Redis(t), quiet)
+			start(t, b, "order-7")
+			scheduled := history.NewPendingEvent(time.Now(), history.EventType_ActivityScheduled, &history.ActivityScheduledAttributes{Name: "Print"}, history.ScheduleEventID(1))
+			if err := b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			a, err := b.GetActivityTask(ctx, queues)
+			if err != nil || a == nil {
+				t.Fatal(a, err)
+			}
+			ended, end := context.WithCancel(t.Context())
+			end()
+			if err := b.ExtendActivityTask(ended, a); err == nil {
+				t.Fatal("it was extended")
+			}
+			var attributes any = &history.ActivityCompletedAttributes{}
+			if kind == history.EventType_ActivityFailed {
+				var canceled *gowf.Error
+				errors.As(gowf.NewError(context.Canceled), &canceled)
+				attributes = &history.ActivityFailedAttributes{Error: canceled}
+			}
+			err = b.CompleteActivityTask(t.Context(), a, history.NewPendingEvent(time.Now(), kind, attributes, history.ScheduleEventID(1)))
+			if kind == history.EventType_ActivityCompleted {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, workflow.ErrLost) {
+				t.Errorf("%v, want ErrLost", err)
+			}
+			if again, err := b.GetActivityTask(ctx, queues); err != nil || again == nil || again.ActivityID != scheduled.ID {
+				t.Errorf("%v, %v, want it again", again, err)
+			}
+		})
+	}
+}
+
 // The library's client would report an instance that was removed while it waits as unknown.
 func TestRemovalLeavesTimeToRead(t *testing.T) {
 	b := open(t, testenv.Redis(t), quiet)
