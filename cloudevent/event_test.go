@@ -370,7 +370,7 @@ func TestEmptyErrorKindIsAnError(t *testing.T) {
 		"alone":          {[]string{""}, KindUnknownError},
 		"after a kind":   {[]string{"STATE_INVALID", ""}, KindStateInvalid},
 		"before a kind":  {[]string{"", "STATE_INVALID"}, KindStateInvalid},
-		"there is none":  {nil, ""},
+		"not there":      {nil, ""},
 		"a kind as such": {[]string{"TIMEOUT"}, KindTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {

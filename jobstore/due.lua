@@ -7,7 +7,7 @@
 -- ARGV[5]  installation time that this cannot have passed, by the monotonic clock of the caller; "" = unknown
 -- ARGV[6]  a caller that was late stops time for so many milliseconds
 -- Reply    {server time, installation time, resumed (all in milliseconds), job order id, ...}
--- Installation time is the server's time less offset. It stands still while nobody that takes answers calls, and while one that does is late,
+-- Installation time is the server's time less offset. It stands still while no process that takes answers calls, and while one that does is late,
 -- and does not follow the steps of the server's clock: a break and a step forward look the same, and neither may let a time-out run. A timer that was handed out is put
 -- off, not removed: the caller's commit sets the next one, and if the caller dies before that, it is handed out again.
 local clock = redis.call('HMGET', KEYS[2], 'offset', 'last', 'resumed', 'late')

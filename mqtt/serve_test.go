@@ -269,7 +269,7 @@ func TestServerRefuses(t *testing.T) {
 	})
 }
 
-// A handler that gives no replies gets what cannot be read, with the reason and what could be read: nobody else would act on it. An error keeps the message.
+// A handler that gives no replies gets what cannot be read, with the reason and what could be read: no other part would act on it. An error keeps the message.
 func TestServerSilentGetsWhatCannotBeRead(t *testing.T) {
 	broker := testenv.Mosquitto(t)
 	got := make(chan cloudevent.Event, 16)

@@ -133,24 +133,11 @@ func (n tooLarge) MarshalJSON() ([]byte, error) { return []byte(n.text), nil }
 
 // infinite is v with infinity for numbers that are too large, as executions that are not Strict have it.
 func infinite(v any) any {
-	switch v := v.(type) {
-	case tooLarge:
-		f, _ := json.Number(v.text).Float64()
+	if n, ok := v.(tooLarge); ok {
+		f, _ := json.Number(n.text).Float64()
 		return f
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for key, e := range v {
-			m[key] = infinite(e)
-		}
-		return m
-	case []any:
-		l := make([]any, len(v))
-		for i, e := range v {
-			l[i] = infinite(e)
-		}
-		return l
 	}
-	return v
+	return inside(v, infinite)
 }
 
 func number(v any) (float64, bool) {

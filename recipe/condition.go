@@ -334,16 +334,23 @@ func plain(v any) any {
 			return tooLarge{string(v)}
 		}
 		return f
+	}
+	return inside(v, plain)
+}
+
+// inside is v with f of each member of an object, or element of an array. It is v itself if it is neither.
+func inside(v any, f func(any) any) any {
+	switch v := v.(type) {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for key, e := range v {
-			m[key] = plain(e)
+			m[key] = f(e)
 		}
 		return m
 	case []any:
 		l := make([]any, len(v))
 		for i, e := range v {
-			l[i] = plain(e)
+			l[i] = f(e)
 		}
 		return l
 	}

@@ -153,7 +153,7 @@ func (p *parts) LetterOf(kept jobstore.Aside) jobstore.Message {
 	return jobstore.Message{Kind: kept.Kind, Event: e}
 }
 
-// taker handles events that nobody is answered about; it is handed what cannot be read, too.
+// taker handles events that get no reply; it is handed what cannot be read, too.
 type taker func(context.Context, cloudevent.Event) error
 
 func (t taker) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {

@@ -8,7 +8,7 @@ import (
 
 const sharingViolation = syscall.Errno(32) // ERROR_SHARING_VIOLATION
 
-// Open opens a file to read and write, made if it is missing, and holds it until it is closed or the process ends: it is shared with nobody. It does not
+// Open opens a file to read and write, made if it is missing, and holds it until it is closed or the process ends: no other process can open it meanwhile. It does not
 // wait: ErrHeld if another has it.
 func Open(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
