@@ -89,9 +89,11 @@ func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error
 	}
 	result, err := w.c.Run(ctx, rdb)
 	if err != nil {
+		s.recall.changed(snap.JobOrderID)
 		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, s.alarm.Note(err))
 	}
 	s.commits.Add(1)
+	w.wrote()
 	if change.Transition != nil {
 		s.witness.acknowledged(result.IDs[w.entry])
 	}
@@ -108,14 +110,16 @@ type writer struct {
 	change Change
 	c      *commit.Commit
 
-	id    string // job order id
-	scope string
-	state isa95.State     // after the change
-	order *isa95.JobOrder // after the change
-	text  []byte          // order in JSON
-	bytes int64           // that the order counts in its scope from now on
-	event EventMark       // of the status event
-	entry int             // place of the last change entry among the ids that the commit returns
+	id                   string // job order id
+	scope                string
+	state                isa95.State     // after the change
+	order                *isa95.JobOrder // after the change
+	text                 []byte          // order in JSON
+	bytes                int64           // that the order counts in its scope from now on
+	event                EventMark       // of the status event
+	jobDoc, executionDoc []byte          // as they are stored
+
+	entry int // place of the last change entry among the ids that the commit returns
 }
 
 func (w *writer) build() error {
@@ -208,6 +212,7 @@ func (w *writer) transition(t Transition) error {
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
 	}
+	w.jobDoc = doc
 	responseID := string(ResponseID(w.snap.JobOrderID))
 	if w.state.IsEnd() {
 		w.leave(doc, responseID)
@@ -311,7 +316,8 @@ func (w *writer) statusEvent() error {
 
 func (w *writer) execution() {
 	k, c, x := w.store.keys, w.c, w.change.Execution
-	c.Set(k.SfcExecution(w.id), x.Encode(), 0)
+	w.executionDoc = x.Encode()
+	c.Set(k.SfcExecution(w.id), w.executionDoc, 0)
 	if w.change.Recipe != nil {
 		c.Set(k.SfcRecipe(x.Recipe), w.change.Recipe, 0)
 	}

@@ -32,7 +32,7 @@ type Query struct {
 	CorrelationID string
 }
 
-// Snapshot is what Load read. It also remembers the bytes, for Commit to compare.
+// Snapshot is what Load read, or Recall remembers. It also has the bytes, for Commit to compare. Others may have the same Job and Execution: they must not be changed.
 type Snapshot struct {
 	JobOrderID isa95.JobOrderID
 	Scope      isa95.Scope
@@ -41,6 +41,7 @@ type Snapshot struct {
 	Execution *recipe.Execution // nil: no recipe was started
 	Response  *isa95.JobResponse
 
+	Recalled bool              // by Recall: nothing was read
 	Seen     bool              // the CloudEvent was handled before
 	SeenBody string            // Revision of the body it had then, "" for an event
 	Reply    *cloudevent.Event // what was answered then; nil for an event
@@ -98,36 +99,28 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	}
 	if id := string(q.JobOrderID); id != "" {
 		key, execution := s.keys.JobOrder(id), s.keys.SfcExecution(id)
-		decodeJob := func(doc []byte) (err error) { snap.Job, err = decodeOrder(key, doc); return err }
-		decodeExecution := func(doc []byte) (err error) {
-			if snap.Execution, err = recipe.DecodeExecution(doc); err != nil {
-				return &DocumentError{Key: execution, Err: err}
-			}
-			return nil
-		}
 		if q.Running {
+			before := s.recall.of(q.JobOrderID)
 			l.add(s.rdb.B().Mget().Key(key, execution).Build(), func(r rueidis.RedisResult) error {
 				docs, err := r.ToArray()
 				if err != nil {
 					return err
 				}
-				for i, one := range []struct {
-					key    string
-					decode func([]byte) error
-				}{{key, decodeJob}, {execution, decodeExecution}} {
+				var read [2][]byte
+				for i, key := range []string{key, execution} {
 					if docs[i].IsNil() {
 						return errNotRunning
 					}
-					doc, err := docs[i].AsBytes()
-					if err := got(one.key, doc, err, one.decode); err != nil {
+					if read[i], err = docs[i].AsBytes(); err != nil {
 						return err
 					}
+					snap.read[key] = read[i]
 				}
-				return nil
+				return s.decodeRunning(snap, before, read[0], read[1])
 			})
 		} else {
-			get(key, decodeJob)
-			get(execution, decodeExecution)
+			get(key, func(doc []byte) (err error) { snap.Job, err = decodeOrder(key, doc); return err })
+			get(execution, func(doc []byte) (err error) { snap.Execution, err = decodeExecution(execution, doc); return err })
 		}
 		if q.Response {
 			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))

@@ -125,6 +125,7 @@ type Store struct {
 	alarm  *redis.Alarm
 
 	contents contentGuesses
+	recall   recall
 
 	wall         clock.Wall         // what the server's clock says
 	installation clock.Installation // what due times are judged by
@@ -153,7 +154,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), suspects: suspects{patience: opt.Patience}}
+	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), recall: newRecall(), suspects: suspects{patience: opt.Patience}}
 	s.safe = opt.wait().On(rdb, k.Replicated())
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	err = s.Ping(ctx)

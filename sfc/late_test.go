@@ -34,6 +34,8 @@ func TestNothingIsDecidedTooLate(t *testing.T) {
 			}}
 			snap, program, err := s.a.load(t.Context(), ev.query, "")
 			s.must(err)
+			job, execution := *snap.Job, *snap.Execution
+			snap.Job, snap.Execution = &job, &execution
 			c.change(snap)
 			s.must(s.a.decide(t.Context(), ev, snap, program))
 			if n := s.a.counts.of(OpActionState, c.want); n != 1 {

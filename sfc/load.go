@@ -69,6 +69,23 @@ func (e *Engine) load(ctx context.Context, q jobstore.Query, sha string) (snap *
 	}
 }
 
+// recall returns a job order in execution, and its program, without reading them, for a decision that ends in a commit: that proves that both are still so.
+// nil: something of it is not known here, or an action waits for an event, whose mailbox would have to be read.
+func (e *Engine) recall(id isa95.JobOrderID) (*jobstore.Snapshot, *recipe.Program) {
+	snap := e.store.Recall(id)
+	if snap == nil || len(snap.Execution.WaitingTypes()) > 0 {
+		return nil, nil
+	}
+	program := e.programs.Known(snap.Execution.Recipe)
+	if program == nil {
+		return nil, nil
+	}
+	return snap, program
+}
+
+// errRecalled: the decision needs a mailbox, or ends without a commit that would prove what was recalled.
+var errRecalled = errors.New("sfc: decided on what was recalled")
+
 func (e *Engine) compileStored(sha string, text []byte) (*recipe.Program, error) {
 	if text == nil {
 		return nil, &recipeError{sha, errRecipeGone}

@@ -25,7 +25,7 @@ import (
 //
 // It counts only if its topic has the token of its command, and if no process of Takt has sent it: a reply to a command may be made to look like an answer.
 //
-// The instance that sent the command needs two round trips to Redis, any other one more.
+// The instance that sent the command needs one round trip to Redis if it remembers the job order, else two, and any other one more.
 func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	id := commandID(ev)
 	if id == "" {
@@ -155,6 +155,12 @@ type situation struct {
 // settle carries one event out: loads, decides, commits. It returns nil when the event is settled, ErrConflict when
 // another writer came first.
 func (e *Engine) settle(ctx context.Context, ev *event) error {
+	if snap, program := e.recall(ev.query.JobOrderID); snap != nil {
+		err := e.decide(ctx, ev, snap, program)
+		if err == nil || errors.Is(err, jobstore.ErrConflict) || jobstore.Waits(err) {
+			return err
+		}
+	}
 	snap, program, err := e.load(ctx, ev.query, ev.recipe)
 	var broken *recipeError
 	if errors.As(err, &broken) {
@@ -166,11 +172,13 @@ func (e *Engine) settle(ctx context.Context, ev *event) error {
 	return e.decide(ctx, ev, snap, program)
 }
 
-// decide decides on what was loaded, and commits.
+// decide decides on what was loaded or recalled, and commits. errRecalled: it is to be loaded.
 func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot, program *recipe.Program) error {
 	job, x := snap.Job, snap.Execution
 	log := e.log.With("job", snap.JobOrderID)
 	switch {
+	case snap.Recalled && (x.Terminal() || !inExecution(job.State)):
+		return errRecalled
 	case job == nil || x == nil:
 		log.Info("nothing is in execution")
 		e.count(OpActionState, NotFound)
@@ -189,6 +197,9 @@ func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot,
 	}
 	seed := e.draw()
 	out := ev.decide(s)
+	if snap.Recalled && (out.Stale || len(out.ChangedMailboxes) > 0) { // mailboxes were not recalled
+		return errRecalled
+	}
 	if out.Stale {
 		log.Debug("nothing to do", "why", out.Note)
 		if !ev.rearm {

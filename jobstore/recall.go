@@ -1,0 +1,129 @@
+package jobstore
+
+import (
+	"bytes"
+
+	"github.com/taktworks/takt/internal/recent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
+)
+
+// recallBytes is the memory for running job orders as this process read or wrote them last.
+const recallBytes = 16 << 20
+
+// running is a job order in execution, as it stood in Redis when this process read or wrote it last. It is never changed.
+type running struct {
+	job       *StoredOrder // nil: another process has changed it
+	execution *recipe.Execution
+
+	jobDoc, executionDoc []byte
+
+	alone int // commits of this process since another one changed the order, at most trusted
+}
+
+// trusted is from when on an order is decided on without reading it: when nothing is known of another process that changes it, or after two commits in a row without one.
+// Where two processes have the answers of one order in turn, each would have a commit refused each time.
+const trusted = 2
+
+// size is about what r takes. Most of it is decoded, elements of a job order with few members above all.
+func (r *running) size() int {
+	return 4*(len(r.jobDoc)+len(r.executionDoc)) + 256*bytes.Count(r.jobDoc, []byte("{")) + 512
+}
+
+// recall remembers running job orders: they are not decoded again while their bytes stay the same, and a decision whose commit compares these bytes
+// need not read them at all.
+type recall struct {
+	recent *recent.Cache[isa95.JobOrderID, *running]
+}
+
+func newRecall() recall {
+	return recall{recent.New[isa95.JobOrderID, *running](recallBytes)}
+}
+
+func (c recall) of(id isa95.JobOrderID) *running {
+	r, _ := c.recent.Get(id)
+	return r
+}
+
+// keep remembers r, or forgets the order if it does not run any more, or is so large that it would take the place of many.
+func (c recall) keep(id isa95.JobOrderID, r *running) {
+	size := r.size()
+	if r.job == nil || r.execution == nil || r.execution.Terminal() || r.job.State.IsEnd() || size > recallBytes/16 {
+		c.recent.Drop(id)
+		return
+	}
+	c.recent.Put(id, r, size)
+}
+
+// changed: another process wrote the order, or it is not known whether this one did.
+func (c recall) changed(id isa95.JobOrderID) {
+	if c.of(id) != nil {
+		r := &running{}
+		c.recent.Put(id, r, r.size())
+	}
+}
+
+// Recall returns a job order in execution as this process read or wrote it last, without asking Redis; nil if it does not remember it. Another process may
+// have changed it since: then Commit returns ErrConflict, and the order is forgotten. So it is good for a decision that ends in a Commit, and for no other. It has
+// neither mailboxes nor the response.
+func (s *Store) Recall(id isa95.JobOrderID) *Snapshot {
+	r := s.recall.of(id)
+	if r == nil || r.alone < trusted {
+		return nil
+	}
+	return &Snapshot{
+		JobOrderID: id, Scope: r.job.Scope, Job: r.job, Execution: r.execution, Recalled: true,
+		read: map[string][]byte{s.keys.JobOrder(string(id)): r.jobDoc, s.keys.SfcExecution(string(id)): r.executionDoc},
+	}
+}
+
+// decodeRunning reads both documents of a running job order, as far as they differ from what is remembered of it; before is what was remembered when they were asked for.
+func (s *Store) decodeRunning(snap *Snapshot, before *running, jobDoc, executionDoc []byte) (err error) {
+	id := snap.JobOrderID
+	is, known := &running{jobDoc: jobDoc, executionDoc: executionDoc}, s.recall.of(id)
+	if known != nil && known.job != nil && bytes.Equal(known.jobDoc, jobDoc) {
+		is.job, is.jobDoc = known.job, known.jobDoc
+	} else if is.job, err = decodeOrder(s.keys.JobOrder(string(id)), jobDoc); err != nil {
+		return err
+	}
+	if known != nil && known.execution != nil && bytes.Equal(known.executionDoc, executionDoc) {
+		is.execution, is.executionDoc = known.execution, known.executionDoc
+	} else if is.execution, err = decodeExecution(s.keys.SfcExecution(string(id)), executionDoc); err != nil {
+		return err
+	}
+	snap.Job, snap.Execution = is.job, is.execution
+	same := known != nil && is.job == known.job && is.execution == known.execution
+	if !same && known == before { // else this process wrote it meanwhile, after it was read
+		if known == nil {
+			is.alone = trusted
+		}
+		s.recall.keep(id, is)
+	}
+	return nil
+}
+
+// wrote remembers what a commit has made of a running job order.
+func (w *writer) wrote() {
+	id, k := w.snap.JobOrderID, w.store.keys
+	is := &running{
+		alone: trusted,
+		job:   w.snap.Job, jobDoc: w.snap.read[k.JobOrder(w.id)],
+		execution: w.snap.Execution, executionDoc: w.snap.read[k.SfcExecution(w.id)],
+	}
+	if known := w.store.recall.of(id); known != nil {
+		is.alone = min(known.alone+1, trusted)
+	}
+	if t := w.change.Transition; t != nil {
+		if t.Order != nil || w.snap.Job == nil { // of another shape than what is read
+			w.store.recall.recent.Drop(id)
+			return
+		}
+		job := *w.snap.Job
+		job.State, job.Event, job.Bytes, job.text = w.state, w.event, w.bytes, w.text
+		is.job, is.jobDoc = &job, w.jobDoc
+	}
+	if x := w.change.Execution; x != nil {
+		is.execution, is.executionDoc = x, w.executionDoc
+	}
+	w.store.recall.keep(id, is)
+}

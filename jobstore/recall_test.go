@@ -1,0 +1,84 @@
+package jobstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/recipe"
+)
+
+// What is remembered of running orders stays within its memory, whatever they are made of, and none of them takes the place of many.
+func TestRecallIsBounded(t *testing.T) {
+	elements := func(n int, element string) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
+	random := make([]byte, 1000)
+	for i := range random {
+		random[i] = 'a' + byte(rand.N(26))
+	}
+	for name, c := range map[string]struct{ order, result string }{
+		"small":          {`"JobOrderParameters": [{"ID": "force", "Value": 12.5}]`, `{"ok": true}`},
+		"many elements":  {`"MaterialRequirements": ` + elements(2000, "{}"), `{}`},
+		"many members":   {`"JobOrderParameters": ` + elements(500, `{"ID":"a"}`), `{}`},
+		"padded results": {`"Priority": 1`, `{"ok":` + strings.Repeat(" ", 50<<10) + `true}`},
+		"large results":  {`"Priority": 1`, `{"text": "` + strings.Repeat(string(random), 50) + `"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecall()
+			s := &Store{recall: r}
+			heap := func() int {
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return int(m.HeapAlloc)
+			}
+			before := heap()
+			order := (`{"JobOrder":{"JobOrderID":"JO",` + c.order + `},"State":[{"StateText":{"Text":"Running"},"StateNumber":3}],"_scope":"cell"}`)
+			execution := (`{"job_id":"JO","current_step":"S","recipe":"x","actions":{"a":{"name":"a","state":"completed","attempt":1,"result":` + c.result + `}},"steps":{}}`)
+			held, turnover := 0, 1
+			for i := 0; i < turnover; i++ {
+				id := isa95.JobOrderID(fmt.Sprint("JO-", i))
+				if err := s.decodeRunning(&Snapshot{JobOrderID: id}, nil, []byte(order), []byte(execution)); err != nil {
+					t.Fatal(err)
+				}
+				turnover = 5 * recallBytes / 2 / r.of(id).size()
+				if i%(turnover/10+1) == 0 {
+					held = max(held, heap()-before)
+				}
+			}
+			t.Logf("%d kB", held/1000)
+			if held > recallBytes+recallBytes/4 {
+				t.Errorf("it takes %d kB", held/1000)
+			}
+			runtime.KeepAlive(r)
+		})
+	}
+}
+
+// An order that ends, or grows large, is forgotten.
+func TestRecallForgets(t *testing.T) {
+	t.Parallel()
+	order := func(bytes int) *running {
+		return &running{
+			job: &StoredOrder{State: isa95.State{Top: isa95.Running}}, execution: &recipe.Execution{},
+			jobDoc: []byte(strings.Repeat("j", bytes/2)), executionDoc: []byte(strings.Repeat("x", bytes/2)),
+		}
+	}
+	for name, change := range map[string]func(*running){
+		"large":    func(r *running) { *r = *order(recallBytes / 16) },
+		"recipe":   func(r *running) { r.execution.Completed = true },
+		"EndState": func(r *running) { r.job.State = isa95.State{Top: isa95.EndState} },
+	} {
+		c, is := newRecall(), order(1000)
+		if c.keep("JO", is); c.of("JO") == nil {
+			t.Errorf("%s: it is not remembered", name)
+		}
+		is = order(1000)
+		change(is)
+		if c.keep("JO", is); c.of("JO") != nil {
+			t.Errorf("%s: it is remembered", name)
+		}
+	}
+}
