@@ -64,15 +64,15 @@ var attributesByName = func() map[string]*attribute {
 // Attributes lists the attributes that are set, in the order they are written: those of spec/machinery-jobs 3.1, then
 // the extensions by name, without those that have a name of the envelope. Data is not among them. The error message and context are cleaned of what a broker would
 // refuse and cut at MaxValue bytes; everything else is as it is in e, see Check.
-func (e Event) Attributes() []Attribute {
+func (e *Event) Attributes() []Attribute {
 	list := make([]Attribute, 0, len(attributes)+len(e.Extensions))
 	for i := range attributes {
 		a := &attributes[i]
 		var value string
 		if a.text != nil {
-			value = *a.text(&e)
+			value = *a.text(e)
 		} else {
-			value = a.get(&e)
+			value = a.get(e)
 		}
 		if value != "" {
 			list = append(list, Attribute{a.name, value})
@@ -131,7 +131,7 @@ func (e *Event) setAttribute(name, value string) *Error {
 // Check says whether e may be handled or sent: id, source and type are there, specversion is 1.0, and every attribute
 // keeps the rules of SetAttribute. The error is an *Error: MISSING_USER_PROPERTY, UNSUPPORTED_VERSION,
 // USER_PROPERTY_INVALID or RESOURCE_EXHAUSTED.
-func (e Event) Check() error {
+func (e *Event) Check() error {
 	for _, required := range [...]Attribute{
 		{"specversion", e.SpecVersion}, {"id", e.ID}, {"source", e.Source}, {"type", e.Type},
 	} {
@@ -150,7 +150,7 @@ func (e Event) Check() error {
 	}
 	for i := range attributes {
 		if a := &attributes[i]; a.text != nil {
-			if err := checkValue(a.name, *a.text(&e)); err != nil {
+			if err := checkValue(a.name, *a.text(e)); err != nil {
 				return err
 			}
 		}

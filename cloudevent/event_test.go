@@ -142,7 +142,7 @@ func TestAttributesInOrder(t *testing.T) {
 	if diff := cmp.Diff(e, back); diff != "" {
 		t.Error(diff)
 	}
-	if n := len((Event{}).Attributes()); n != 0 {
+	if n := len(new(Event).Attributes()); n != 0 {
 		t.Errorf("the zero event has %d attributes", n)
 	}
 }

@@ -15,7 +15,11 @@ import (
 // It never fails. Through json.Marshal the text of data comes out with <, > and & escaped, as the same JSON value.
 func (e Event) MarshalJSON() ([]byte, error) {
 	list := e.Attributes()
-	out := make([]byte, 0, 256+len(e.Data))
+	size := 64 + len(e.Data)
+	for _, a := range list {
+		size += len(a.Name) + len(a.Value) + len(`"":"",`)
+	}
+	out := make([]byte, 0, size)
 	out = append(out, '{')
 	if len(e.Data) > 0 {
 		if body, ok := e.jsonBody(); ok {
@@ -30,20 +34,25 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		name, err := json.Marshal(a.Name)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(a.Value)
+		out = append(appendText(out, a.Name), ':')
 		if a.Name == "expiryinterval" && e.ExpiryInterval > 0 {
-			value, err = strconv.AppendInt(nil, int64(e.ExpiryInterval), 10), nil
+			out = strconv.AppendInt(out, int64(e.ExpiryInterval), 10)
+		} else {
+			out = appendText(out, a.Value)
 		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(append(out, name...), ':'), value...)
 	}
 	return append(out, '}'), nil
+}
+
+// appendText appends s as JSON. Most texts need no escape.
+func appendText(out []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, _ := json.Marshal(s) // a string always encodes
+			return append(out, text...)
+		}
+	}
+	return append(append(append(out, '"'), s...), '"')
 }
 
 // jsonBody is Data as a JSON value without white space. ok is false when it would not come back as it is.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -105,7 +104,7 @@ type outboxEvent struct {
 func (e *outboxEvent) order() string { return e.fields["job_order_id"] }
 
 func (e *outboxEvent) decode() (event cloudevent.Event, err error) {
-	if err := json.Unmarshal([]byte(e.fields["event"]), &event); err != nil {
+	if err := event.UnmarshalJSON([]byte(e.fields["event"])); err != nil {
 		return event, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return event, nil

@@ -43,7 +43,9 @@ func Encode(topic string, e cloudevent.Event) Message {
 	if len(m.CorrelationData) == 0 {
 		m.CorrelationData = correlationData(e.CorrelationID)
 	}
-	for _, a := range e.Attributes() {
+	attributes := e.Attributes()
+	m.User = make([]UserProperty, 0, len(attributes))
+	for _, a := range attributes {
 		m.User = append(m.User, UserProperty{clean(a.Name, math.MaxUint16), clean(a.Value, math.MaxUint16)})
 	}
 	return m

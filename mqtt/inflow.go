@@ -6,6 +6,9 @@ import "sync"
 // without acknowledgements. Beyond it, which only QoS 0 reaches, the network waits.
 const maxInflow = 1<<16 - 1
 
+// fewArrivals are as many as a queue keeps room for.
+const fewArrivals = 256
+
 // inflow is the queue between the reader of a connection and its dispatcher, so that a handler
 // may publish on the same connection and wait for the PUBACK.
 type inflow struct {
@@ -57,13 +60,14 @@ func (q *inflow) end() {
 
 // run dispatches until end.
 func (q *inflow) run(dispatch func(arrival)) {
+	var done []arrival // room for those to come
 	for {
 		q.mu.Lock()
 		for len(q.waiting) == 0 && !q.ended {
 			q.changed.Wait()
 		}
 		batch := q.waiting
-		q.waiting = nil
+		q.waiting = done[:0]
 		q.changed.Broadcast()
 		q.mu.Unlock()
 		if len(batch) == 0 {
@@ -71,6 +75,10 @@ func (q *inflow) run(dispatch func(arrival)) {
 		}
 		for _, a := range batch {
 			dispatch(a)
+		}
+		clear(batch)
+		if done = batch; cap(done) > fewArrivals { // a flood is over some time
+			done = nil
 		}
 	}
 }

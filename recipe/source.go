@@ -93,7 +93,7 @@ type reader struct {
 func (p *reader) value(level int) *node {
 	p.space()
 	if len(p.spare) == 0 {
-		p.spare = make([]node, 32)
+		p.spare = make([]node, min(32, 1+(len(p.data)-p.pos)/8)) // no more than there can be
 	}
 	n := &p.spare[0]
 	p.spare = p.spare[1:]
@@ -220,6 +220,9 @@ func (n *node) doubled() (path string, kid *node) {
 func (s *source) raw(n *node) json.RawMessage {
 	var b bytes.Buffer
 	_ = json.Compact(&b, s.data[n.start:n.end]) // valid: the whole text is
+	if b.Cap() > b.Len()+64 {                   // it took room for the white space
+		return bytes.Clone(b.Bytes())
+	}
 	return b.Bytes()
 }
 

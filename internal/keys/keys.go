@@ -29,7 +29,12 @@ func (k Keys) Tagged() bool {
 	return open >= 0 && strings.IndexByte(k.prefix[open+1:], '}') > 0
 }
 
-func (k Keys) key(parts ...string) string { return k.prefix + ":" + strings.Join(parts, ":") }
+func (k Keys) key(parts ...string) string {
+	if len(parts) == 2 {
+		return k.prefix + ":" + parts[0] + ":" + parts[1]
+	}
+	return k.prefix + ":" + strings.Join(parts, ":")
+}
 
 // Job orders.
 
