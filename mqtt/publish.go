@@ -46,10 +46,10 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 
 // publish sends m and waits for the broker; errors name its topic as shown.
 func (l *link) publish(ctx context.Context, m *Message, shown string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	late := time.NewTimer(timeout)
+	defer late.Stop()
 	done := make(chan packets.ControlPacket, 1)
-	if err := l.session.publish(ctx, m, done); err != nil {
+	if err := l.session.publish(ctx, late.C, m, done); err != nil {
 		return l.explain(err, "publish "+shown)
 	}
 	if m.QoS == 0 {
@@ -69,6 +69,8 @@ func (l *link) publish(ctx context.Context, m *Message, shown string, timeout ti
 			return &PublishError{shown, ack.ReasonCode, reason(ack.ReasonCode, words)}
 		}
 		return nil
+	case <-late.C:
+		return l.explain(context.DeadlineExceeded, "publish "+shown)
 	case <-ctx.Done():
 		return l.explain(ctx.Err(), "publish "+shown)
 	}

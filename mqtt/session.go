@@ -124,9 +124,9 @@ func (s *session) AddToSession(_ context.Context, p pahosession.Packet, done cha
 	return err
 }
 
-// publish writes m. With QoS 1 it first waits until the broker's Receive Maximum leaves room,
+// publish writes m. With QoS 1 it first waits until the broker's Receive Maximum leaves room, not longer than late,
 // and done gets the PUBACK, or a packet of no type when the connection ends before.
-func (s *session) publish(ctx context.Context, m *Message, done chan<- packets.ControlPacket) error {
+func (s *session) publish(ctx context.Context, late <-chan time.Time, m *Message, done chan<- packets.ControlPacket) error {
 	if m.QoS > 0 {
 		select {
 		case s.slots <- struct{}{}:
@@ -135,6 +135,8 @@ func (s *session) publish(ctx context.Context, m *Message, done chan<- packets.C
 			case s.slots <- struct{}{}:
 			case <-s.lost:
 				return ErrDown
+			case <-late:
+				return context.DeadlineExceeded
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -162,7 +164,7 @@ func (s *session) publish(ctx context.Context, m *Message, done chan<- packets.C
 	defer frames.Put(frame)
 	*frame = m.appendPublish((*frame)[:0], id)
 	w.Lock()
-	defer w.Unlock()
+	defer w.UnlockSoon()
 	if _, err := w.Write(*frame); err == nil {
 		_, _ = w.Write(m.Payload)
 	}
@@ -322,7 +324,7 @@ func (s *session) acknowledge() {
 		return
 	}
 	w.Lock()
-	defer w.Unlock()
+	defer w.UnlockSoon()
 	_, _ = w.Write(acks) // if it fails the connection is over, and the broker sends them again
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ import (
 // come in by the thousand, which go to arrived and acknowledged.
 //
 // The library reads byte by byte and writes each packet in pieces; here a packet is one write, and
-// packets of callers who wait for each other share one. It is a sync.Locker because the library
+// those that are written at about the same time share one. It is a sync.Locker because the library
 // locks around a packet when it can.
 type wire struct {
 	net.Conn
@@ -31,7 +32,7 @@ type wire struct {
 
 	out     *bufio.Writer
 	mu      sync.Mutex
-	waiting atomic.Int32 // callers in Lock
+	sending atomic.Bool // what is written goes out soon
 }
 
 func newWire(c net.Conn, arrived func(arrival), acknowledged func(id uint16)) *wire {
@@ -119,21 +120,29 @@ func (w *wire) fixedHeader() (header []byte, length int, err error) {
 	return nil, 0, errMalformed
 }
 
-// Write must be called between Lock and Unlock.
+// Write must be called between Lock and Unlock, or UnlockSoon.
 func (w *wire) Write(p []byte) (int, error) { return w.out.Write(p) }
 
-func (w *wire) Lock() {
-	w.waiting.Add(1)
-	w.mu.Lock()
-	w.waiting.Add(-1)
-}
+func (w *wire) Lock() { w.mu.Lock() }
 
-// Unlock sends what was written, unless another caller is waiting: then his Unlock does.
+// Unlock sends what was written.
 func (w *wire) Unlock() {
-	if w.waiting.Load() == 0 {
-		if err := w.out.Flush(); err != nil {
-			_ = w.Conn.Close() // the reader notices; bufio keeps the error for later writers
-		}
+	if err := w.out.Flush(); err != nil {
+		_ = w.Conn.Close() // the reader notices; bufio keeps the error for later writers
 	}
 	w.mu.Unlock()
+}
+
+// UnlockSoon has what was written sent after all that can run now has run: on a busy machine many packets share one call of the system.
+func (w *wire) UnlockSoon() {
+	w.mu.Unlock()
+	if w.sending.Swap(true) {
+		return
+	}
+	go func() {
+		runtime.Gosched()
+		w.Lock()
+		w.sending.Store(false)
+		w.Unlock()
+	}()
 }
