@@ -59,7 +59,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	a.log.Info("serving", "instance", instance, "roles", c.Roles, "prefix", a.Prefix, "topic_prefix", a.TopicPrefix)
 	defer a.log.Info("stopped", "instance", instance)
 	c.silence = startSilence
-	go c.collectEarly(ctx)
+	defer c.collectByNeed()()
 	ready := func() { a.log.Info("ready: commands are taken", "instance", instance) }
 	return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
 }

@@ -179,6 +179,7 @@ func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer,
 	args := []string{"bench", "jobs", "--redis", redis.URL, "--mqtt", broker.URL, "--data", t.TempDir(), "--in-flight", "256"}
 	err := execute(args, nil, &out, &errOut, func(c *cli, a *app) error {
 		b := jobsRun{benchJobsCmd: &c.Bench.Jobs, app: a, cfg: a.Config, progress: newProgress(a.err), result: result, done: make(chan string, 256)}
+		defer b.collectByNeed()()
 		memory := &replaced{}
 		b.memory = memory
 		b.SessionExpiry = 0
