@@ -328,6 +328,9 @@ func (b *jobsRun) latency(ctx context.Context) error {
 	})
 }
 
+// orderID is that of the i-th whole order of a run.
+func (b *jobsRun) orderID(i int) string { return fmt.Sprintf("O-%d", b.first+i) }
+
 // wholeOrders runs N orders from StoreAndStart to Clear.
 func (b *jobsRun) wholeOrders(ctx context.Context) error {
 	b.progress.say(fmt.Sprintf("%d whole orders", b.N))
@@ -352,6 +355,10 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	open := make(map[string]bool, b.N)
+	for i := range b.N {
+		open[b.orderID(i)] = true
+	}
 	began := time.Now()
 	slots := make(chan struct{}, b.InFlight)
 	sending := make(chan error, 1)
@@ -362,16 +369,19 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			_, err := b.client.StoreAndStart(ctx, b.scope(i), benchOrder(fmt.Sprintf("O-%d", b.first+i)))
+			_, err := b.client.StoreAndStart(ctx, b.scope(i), benchOrder(b.orderID(i)))
 			return err
 		})
 	}()
-	for cleared := 0; cleared < b.N; {
+	for len(open) > 0 {
 		select {
-		case <-b.done:
+		case id := <-b.done:
+			if !open[id] { // an MES with a new memory clears again what it finds of the run before
+				continue
+			}
+			delete(open, id)
 			<-slots
-			cleared++
-			b.progress.count(fmt.Sprintf("%d/%d cleared", cleared, b.N))
+			b.progress.count(fmt.Sprintf("%d/%d cleared", b.N-len(open), b.N))
 		case err := <-sending:
 			if err != nil {
 				return err
