@@ -11,13 +11,14 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 )
 
-// lane is a queue handled by one goroutine, which exists while there is something in it. It is
-// bounded by what the broker may send without acknowledgements.
+// lane is a queue handled by one goroutine, which begins with its first message: one for each would grow its stack
+// anew each time. It is bounded by what the broker may send without acknowledgements.
 type lane struct {
 	mu      sync.Mutex
+	more    sync.Cond // there is a message, or the goroutine is to end
 	waiting []*Inbound
 	isOpen  bool
-	busy    bool
+	busy    bool // it has its goroutine
 	now     *Inbound           // the message that is handled
 	cancel  context.CancelFunc // of its context
 	began   time.Time
@@ -59,9 +60,13 @@ func (s *Server) open(l *lane) {
 	s.wake(l)
 }
 
-// wake starts the lane's goroutine if there is work for it. l.mu is held.
+// wake lets the lane's goroutine work, which it starts if there is none. l.mu is held.
 func (s *Server) wake(l *lane) {
-	if l.isOpen && !l.busy && len(l.waiting) > 0 {
+	switch {
+	case !l.isOpen || len(l.waiting) == 0:
+	case l.busy:
+		l.more.Signal()
+	default:
 		l.busy = true
 		l.runner++
 		runner := l.runner
@@ -73,7 +78,7 @@ func (s *Server) wake(l *lane) {
 	}
 }
 
-// next is the message to handle, with its context, nil when none waits, the lane is closed, or another goroutine has it.
+// next waits for the message to handle, and returns it with its context, nil when the lane is closed or another goroutine has it.
 func (l *lane) next(ctx context.Context, runner int) (context.Context, *Inbound) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +89,10 @@ func (l *lane) next(ctx context.Context, runner int) (context.Context, *Inbound)
 		l.cancel()
 	}
 	l.now, l.cancel = nil, nil
-	if !l.isOpen || len(l.waiting) == 0 {
+	for l.isOpen && len(l.waiting) == 0 {
+		l.more.Wait()
+	}
+	if !l.isOpen {
 		l.busy = false
 		return nil, nil
 	}
@@ -140,6 +148,7 @@ func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.isOpen = false
+	l.more.Signal()
 }
 
 // call is Handler.Handle; a panic becomes an error the requester is told.

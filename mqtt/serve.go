@@ -145,6 +145,9 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 		o.Log = recv.log
 	}
 	s := &Server{o: o, recv: recv, pub: pub, log: o.Log, lanes: make([]lane, o.Lanes), decided: newBudget(recv.o.ReceiveBytes / decidedPart)}
+	for i := range s.lanes {
+		s.lanes[i].more.L = &s.lanes[i].mu
+	}
 	var subs []Subscription
 	for _, f := range o.Filters {
 		// Live messages keep their retain flag, so that a command published with it is refused at
