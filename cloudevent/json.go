@@ -77,6 +77,99 @@ func (e Event) jsonBody() (body []byte, ok bool) {
 // The error is an *Error: PAYLOAD_INVALID when the text is no such object, else that of SetAttribute for the first bad
 // attribute in the order of names; what could be read is then in e all the same, so that it can be answered.
 func (e *Event) UnmarshalJSON(text []byte) error {
+	if e.readPlain(text) {
+		return nil
+	}
+	return e.read(text)
+}
+
+// readPlain reads what MarshalJSON writes of most events, which is read again for each status event: data first, without white space,
+// and attributes that need no escape. It does as read does, or returns false.
+func (e *Event) readPlain(text []byte) bool {
+	*e = Event{}
+	const dataFirst = `{"data":`
+	rest, ok := bytes.CutPrefix(text, []byte(dataFirst))
+	if !ok {
+		return false
+	}
+	end := plainValue(rest)
+	if end <= 0 || !json.Valid(rest[:end]) || isNull(rest[:end]) || rest[0] == '"' {
+		return false
+	}
+	e.Data = bytes.Clone(rest[:end])
+	rest = rest[end:]
+	for len(rest) > 2 && rest[0] == ',' {
+		name, after, ok := plainText(rest[1:])
+		if !ok || len(after) < 2 || after[0] != ':' || name == "data" || name == "data_base64" {
+			return false
+		}
+		var value string
+		if after[1] == '"' {
+			value, rest, ok = plainText(after[1:])
+		} else {
+			value, rest, ok = plainNumber(after[1:])
+		}
+		if !ok || e.setAttribute(name, value) != nil {
+			return false
+		}
+	}
+	return string(rest) == "}"
+}
+
+// plainValue is the length of the JSON value that data begins with, 0 if there is white space in it, or none is complete. It does not look whether it is valid.
+func plainValue(data []byte) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		case ' ', '\t', '\n', '\r':
+			return 0
+		}
+	}
+	return 0
+}
+
+// plainText takes a JSON string that needs no escape from the beginning of data.
+func plainText(data []byte) (text string, rest []byte, ok bool) {
+	if len(data) == 0 || data[0] != '"' {
+		return "", nil, false
+	}
+	for i := 1; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			return string(data[1:i]), data[i+1:], true
+		case c < ' ' || c > '~' || c == '\\':
+			return "", nil, false
+		}
+	}
+	return "", nil, false
+}
+
+// plainNumber takes a number without sign, fraction and exponent from the beginning of data.
+func plainNumber(data []byte) (number string, rest []byte, ok bool) {
+	n := 0
+	for n < len(data) && data[n] >= '0' && data[n] <= '9' {
+		n++
+	}
+	return string(data[:n]), data[n:], n > 0 && (data[0] != '0' || n == 1)
+}
+
+func (e *Event) read(text []byte) error {
 	*e = Event{}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
