@@ -10,7 +10,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/recipe"
 )
 
 // StoredOrder is a job order with what belongs to it: its state, and the scope that stored it.
@@ -185,14 +184,6 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 		o.text = text
 	}
 	return o, nil
-}
-
-func decodeExecution(key string, doc []byte) (*recipe.Execution, error) {
-	x, err := recipe.DecodeExecution(doc)
-	if err != nil {
-		return nil, &DocumentError{Key: key, Err: err}
-	}
-	return x, nil
 }
 
 func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) ([]byte, error) {

@@ -119,8 +119,8 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 				return s.decodeRunning(snap, before, read[0], read[1])
 			})
 		} else {
-			get(key, func(doc []byte) (err error) { snap.Job, err = decodeOrder(key, doc); return err })
-			get(execution, func(doc []byte) (err error) { snap.Execution, err = decodeExecution(execution, doc); return err })
+			get(key, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(q.JobOrderID, doc); return err })
+			get(execution, func(doc []byte) (err error) { snap.Execution, err = s.decodeExecution(q.JobOrderID, doc); return err })
 		}
 		if q.Response {
 			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))

@@ -11,7 +11,7 @@ import (
 // recallBytes is the memory for running job orders as this process read or wrote them last.
 const recallBytes = 16 << 20
 
-// running is a job order in execution, as it stood in Redis when this process read or wrote it last. It is never changed.
+// running is a job order in execution, or whose result waits for its MES, as it stood in Redis when this process read or wrote it last. It is never changed.
 type running struct {
 	job       *StoredOrder // nil: another process has changed it
 	execution *recipe.Execution
@@ -45,10 +45,10 @@ func (c recall) of(id isa95.JobOrderID) *running {
 	return r
 }
 
-// keep remembers r, or forgets the order if it does not run any more, or is so large that it would take the place of many.
+// keep remembers r, or forgets the order if nothing was started, or it is cleared, or is so large that it would take the place of many.
 func (c recall) keep(id isa95.JobOrderID, r *running) {
 	size := r.size()
-	if r.job == nil || r.execution == nil || r.execution.Terminal() || r.job.State.IsEnd() || size > recallBytes/16 {
+	if r.job == nil || r.execution == nil || r.job.State.IsEnd() || size > recallBytes/16 {
 		c.recent.Drop(id)
 		return
 	}
@@ -68,7 +68,7 @@ func (c recall) changed(id isa95.JobOrderID) {
 // neither mailboxes nor the response.
 func (s *Store) Recall(id isa95.JobOrderID) *Snapshot {
 	r := s.recall.of(id)
-	if r == nil || r.alone < trusted {
+	if r == nil || r.alone < trusted || r.execution.Terminal() {
 		return nil
 	}
 	return &Snapshot{
@@ -77,29 +77,45 @@ func (s *Store) Recall(id isa95.JobOrderID) *Snapshot {
 	}
 }
 
-// decodeRunning reads both documents of a running job order, as far as they differ from what is remembered of it; before is what was remembered when they were asked for.
+// decodeRunning reads both documents of a running job order; before is what was remembered of it when they were asked for.
 func (s *Store) decodeRunning(snap *Snapshot, before *running, jobDoc, executionDoc []byte) (err error) {
 	id := snap.JobOrderID
-	is, known := &running{jobDoc: jobDoc, executionDoc: executionDoc}, s.recall.of(id)
-	if known != nil && known.job != nil && bytes.Equal(known.jobDoc, jobDoc) {
-		is.job, is.jobDoc = known.job, known.jobDoc
-	} else if is.job, err = decodeOrder(s.keys.JobOrder(string(id)), jobDoc); err != nil {
+	if snap.Job, err = s.decodeJob(id, jobDoc); err != nil {
 		return err
 	}
-	if known != nil && known.execution != nil && bytes.Equal(known.executionDoc, executionDoc) {
-		is.execution, is.executionDoc = known.execution, known.executionDoc
-	} else if is.execution, err = decodeExecution(s.keys.SfcExecution(string(id)), executionDoc); err != nil {
+	if snap.Execution, err = s.decodeExecution(id, executionDoc); err != nil {
 		return err
 	}
-	snap.Job, snap.Execution = is.job, is.execution
-	same := known != nil && is.job == known.job && is.execution == known.execution
+	known := s.recall.of(id)
+	same := known != nil && snap.Job == known.job && snap.Execution == known.execution
 	if !same && known == before { // else this process wrote it meanwhile, after it was read
+		is := &running{job: snap.Job, execution: snap.Execution, jobDoc: jobDoc, executionDoc: executionDoc}
 		if known == nil {
 			is.alone = trusted
 		}
 		s.recall.keep(id, is)
 	}
 	return nil
+}
+
+// decodeJob reads the document of a job order, unless it is the one that is remembered.
+func (s *Store) decodeJob(id isa95.JobOrderID, doc []byte) (*StoredOrder, error) {
+	if known := s.recall.of(id); known != nil && known.job != nil && bytes.Equal(known.jobDoc, doc) {
+		return known.job, nil
+	}
+	return decodeOrder(s.keys.JobOrder(string(id)), doc)
+}
+
+// decodeExecution reads the execution of a job order, unless it is the one that is remembered.
+func (s *Store) decodeExecution(id isa95.JobOrderID, doc []byte) (*recipe.Execution, error) {
+	if known := s.recall.of(id); known != nil && known.execution != nil && bytes.Equal(known.executionDoc, doc) {
+		return known.execution, nil
+	}
+	x, err := recipe.DecodeExecution(doc)
+	if err != nil {
+		return nil, &DocumentError{Key: s.keys.SfcExecution(string(id)), Err: err}
+	}
+	return x, nil
 }
 
 // wrote remembers what a commit has made of a running job order.

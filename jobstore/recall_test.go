@@ -57,7 +57,7 @@ func TestRecallIsBounded(t *testing.T) {
 	}
 }
 
-// An order that ends, or grows large, is forgotten.
+// An order that is cleared, or grows large, is forgotten.
 func TestRecallForgets(t *testing.T) {
 	t.Parallel()
 	order := func(bytes int) *running {
@@ -68,7 +68,6 @@ func TestRecallForgets(t *testing.T) {
 	}
 	for name, change := range map[string]func(*running){
 		"large":    func(r *running) { *r = *order(recallBytes / 16) },
-		"recipe":   func(r *running) { r.execution.Completed = true },
 		"EndState": func(r *running) { r.job.State = isa95.State{Top: isa95.EndState} },
 	} {
 		c, is := newRecall(), order(1000)
