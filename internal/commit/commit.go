@@ -93,7 +93,10 @@ const (
 )
 
 // New returns an empty commit.
-func New() *Commit { return &Commit{index: make(map[string]*keyed)} }
+func New() *Commit {
+	const few = 16 // of most commits
+	return &Commit{keys: make([]*keyed, 0, few), index: make(map[string]*keyed, few), writes: make([]write, 0, few)}
+}
 
 func (c *Commit) key(name string) *keyed {
 	k, ok := c.index[name]
@@ -186,13 +189,13 @@ func (c *Commit) ExpectField(key, field string, value []byte) {
 	c.check("field", key, typeHash, field, "="+string(value))
 }
 
-// Set stores a document; ttl 0 keeps it until deleted.
+// Set stores a document; ttl 0 keeps it until deleted. value must not change until Run has returned.
 func (c *Commit) Set(key string, value []byte, ttl time.Duration) {
 	if ttl > 0 {
-		c.write("SET", key, typeString, string(value), "PX", milliseconds(ttl))
+		c.write("SET", key, typeString, rueidis.BinaryString(value), "PX", milliseconds(ttl))
 		return
 	}
-	c.write("SET", key, typeString, string(value))
+	c.write("SET", key, typeString, rueidis.BinaryString(value))
 }
 
 // Del deletes the key, whatever its type.
@@ -220,9 +223,9 @@ func (c *Commit) SAdd(key, member string) { c.write("SADD", key, typeSet, member
 // SRem removes a member of a set.
 func (c *Commit) SRem(key, member string) { c.write("SREM", key, typeSet, member) }
 
-// HSet sets a field of a hash.
+// HSet sets a field of a hash. value must not change until Run has returned.
 func (c *Commit) HSet(key, field string, value []byte) {
-	c.write("HSET", key, typeHash, field, string(value))
+	c.write("HSET", key, typeHash, field, rueidis.BinaryString(value))
 }
 
 // HDel removes a field of a hash.
@@ -324,7 +327,11 @@ func (c *Commit) arguments() []string {
 			rights = append(rights, w.command)
 		}
 	}
-	args := make([]string, 0, 8+len(docs)+len(streams)+len(sets)+len(types)+len(c.checks)+len(rights)+8*len(c.writes))
+	words := 8 + len(docs) + len(streams) + len(sets) + len(types) + len(c.checks) + len(rights)
+	for _, w := range c.writes {
+		words += 3 + len(w.args)
+	}
+	args := make([]string, 0, words)
 	list := func(entries int, words []string) {
 		args = append(args, strconv.Itoa(entries))
 		args = append(args, words...)
