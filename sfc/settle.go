@@ -175,16 +175,15 @@ func (e *Engine) settle(ctx context.Context, ev *event) error {
 // decide decides on what was loaded or recalled, and commits. errRecalled: it is to be loaded.
 func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot, program *recipe.Program) error {
 	job, x := snap.Job, snap.Execution
-	log := e.log.With("job", snap.JobOrderID)
 	switch {
 	case snap.Recalled && (x.Terminal() || !inExecution(job.State)):
 		return errRecalled
 	case job == nil || x == nil:
-		log.Info("nothing is in execution")
+		e.log.Info("nothing is in execution", "job", snap.JobOrderID)
 		e.count(OpActionState, NotFound)
 		return nil
 	case x.Terminal() || !inExecution(job.State): // late: only logged (E-S3)
-		log.Info("came too late", "state", job.State.String())
+		e.log.Info("came too late", "job", snap.JobOrderID, "state", job.State.String())
 		e.count(OpActionState, AlreadyHandled)
 		return nil
 	}
@@ -201,7 +200,7 @@ func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot,
 		return errRecalled
 	}
 	if out.Stale {
-		log.Debug("nothing to do", "why", out.Note)
+		e.log.Debug("nothing to do", "job", snap.JobOrderID, "why", out.Note)
 		if !ev.rearm {
 			e.done(snap.JobOrderID, x, ev.outcomes(out))
 			return nil
