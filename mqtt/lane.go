@@ -18,7 +18,7 @@ type lane struct {
 	more    sync.Cond // there is a message, or the goroutine is to end
 	waiting []*Inbound
 	isOpen  bool
-	busy    bool // it has its goroutine
+	busy    bool               // it has its goroutine
 	now     *Inbound           // the message that is handled
 	cancel  context.CancelFunc // of its context
 	began   time.Time
