@@ -169,6 +169,7 @@ func plainNumber(data []byte) (number string, rest []byte, ok bool) {
 	return string(data[:n]), data[n:], n > 0 && (data[0] != '0' || n == 1)
 }
 
+// read is UnmarshalJSON for every form.
 func (e *Event) read(text []byte) error {
 	*e = Event{}
 	var members map[string]json.RawMessage
