@@ -205,10 +205,16 @@ func TestServerStops(t *testing.T) {
 		}
 		second := &handler{}
 		r.serve(t, b.URL, b.URL, mqtt.ServerOptions{Handler: second})
-		if e := r.answer(t); e.CausationID != "2" {
+		e := r.answer(t)
+		// The embedded broker may lose an acknowledgement just before the end of its connection, and sends the message again.
+		repeated := e.CausationID == "1" && b.Server.Kind != "mosquitto"
+		if repeated {
+			e = r.answer(t)
+		}
+		if e.CausationID != "2" {
 			t.Errorf("answer to %s", e.CausationID)
 		}
-		if second.calls() != 1 || !second.seen[0].Delivery.Duplicate && b.Server.Kind == "mosquitto" {
+		if !repeated && (second.calls() != 1 || !second.seen[0].Delivery.Duplicate && b.Server.Kind == "mosquitto") {
 			t.Errorf("%+v", second.seen)
 		}
 	})
