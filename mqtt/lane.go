@@ -60,7 +60,7 @@ func (s *Server) open(l *lane) {
 	s.wake(l)
 }
 
-// wake lets the lane's goroutine work, which it starts if there is none. l.mu is held.
+// wake wakes the goroutine of the lane if a message waits, and starts it if there is none. l.mu is held.
 func (s *Server) wake(l *lane) {
 	switch {
 	case !l.isOpen || len(l.waiting) == 0:

@@ -176,7 +176,7 @@ func (e *Engine) settle(ctx context.Context, ev *event) error {
 func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot, program *recipe.Program) error {
 	job, x := snap.Job, snap.Execution
 	switch {
-	case snap.Recalled && (x.Terminal() || !inExecution(job.State)):
+	case snap.Recalled && !inExecution(job.State): // Recall returns no recipe that is over
 		return errRecalled
 	case job == nil || x == nil:
 		e.log.Info("nothing is in execution", "job", snap.JobOrderID)
