@@ -180,52 +180,74 @@ func acquired(r rueidis.RedisResult) (answer string, now int64, err error) {
 	return reply[0], now, nil
 }
 
+// renewal is what came of one try to renew the token. gone: Redis says that the token is not, or no longer, this worker's.
+type renewal struct {
+	begun time.Time
+	gone  bool
+	err   error
+}
+
 // keep renews the token until it is lost or ctx ends. Without an answer it is given up when it may have expired, by this
 // process' monotonic clock.
+//
+// After a third of ttl without an answer it asks again, on another connection. The answer to the earlier try still counts when it comes: on a slow link, making
+// that connection takes longer than the answer.
 func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var b backoff
-	wait := w.ttl / 3
+	answers := make(chan renewal)
+	next, asked := time.Now().Add(w.ttl/3), 0
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		if !w.rest(ctx, max(min(wait, time.Until(valid)), 0)) {
+		doubts := w.doubts
+		if asked > 0 {
+			doubts = nil // it is being looked at
+		}
+		timer.Reset(min(time.Until(next), time.Until(valid)))
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-answers:
+			asked--
+			switch {
+			case a.gone:
+				return
+			case a.err != nil:
+				w.log.Warn("stream: heartbeat not renewed", "error", a.err)
+				next = time.Now().Add(min(b.next(), w.ttl/3))
+			case a.begun.Add(w.ttl).After(valid):
+				valid, next = a.begun.Add(w.ttl), a.begun.Add(w.ttl/3)
+				b.reset()
+			}
+			continue
+		case <-timer.C:
+		case <-doubts:
+		}
+		now := time.Now()
+		if !now.Before(valid) {
 			return
 		}
-		begun := time.Now()
-		if !begun.Before(valid) {
-			return
+		if asked > 0 {
+			w.log.Warn("stream: heartbeat not renewed yet, asking again", "after", w.ttl/3)
 		}
-		end := begun.Add(w.ttl / 3)
-		if end.After(valid) {
-			end = valid
-		}
-		call, cancel := context.WithDeadline(ctx, end)
-		reply, err := renewScript.RunApart(call, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl)).AsStrSlice()
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			w.log.Warn("stream: heartbeat not renewed", "error", err)
-			wait = min(b.next(), w.ttl/3)
-		case len(reply) != 1 || reply[0] != "ok":
-			return
-		default:
-			valid, wait = begun.Add(w.ttl), w.ttl/3
-			b.reset()
-		}
+		asked, next = asked+1, now.Add(w.ttl/3)
+		go func(valid time.Time) {
+			select {
+			case answers <- w.renew(ctx, e, now, valid):
+			case <-ctx.Done():
+			}
+		}(valid)
 	}
 }
 
-// rest waits for d, or until somebody doubts the token; false if ctx ended first.
-func (w *Worker) rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-	case <-w.doubts:
-	}
-	return true
+// renew asks Redis once to let the token live on, and waits for its answer until valid.
+func (w *Worker) renew(ctx context.Context, e *epoch, begun, valid time.Time) renewal {
+	ctx, cancel := context.WithDeadline(ctx, valid)
+	defer cancel()
+	reply, err := renewScript.RunApart(ctx, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl)).AsStrSlice()
+	return renewal{begun: begun, gone: err == nil && (len(reply) != 1 || reply[0] != "ok"), err: err}
 }
 
 // doubt lets the heartbeat be looked at now: a script found the token gone, or everything else.
