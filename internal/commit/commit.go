@@ -1,7 +1,7 @@
 // Package commit changes documents in Redis: all of a decision, or nothing.
 //
 // Every change of state in Takt is load, decide, commit. A Commit says what the decision was made on
-// (documents by the SHA-1 of their bytes, limits, memberships, the token of a lease) and what it writes:
+// (documents by their bytes, limits, memberships, the token of a lease) and what it writes:
 // documents, indexes, the streams that carry it on. One script checks the first and writes the second.
 //
 //	load ──► documents ──► decide (pure) ──► Commit ──► commit.lua ──► ok
@@ -57,9 +57,8 @@ func (e *TypeError) Error() string {
 type Commit struct {
 	keys   []*keyed
 	index  map[string]*keyed
-	docs   []string // key and wanted, of every Expect
-	checks []string
-	nCheck int
+	docs   []doc
+	checks []check
 	writes []write
 	nAdd   int
 	err    error // the first write that Redis would refuse in the middle of the script
@@ -68,12 +67,43 @@ type Commit struct {
 // keyed is a key that the commit names.
 type keyed struct {
 	name    string
-	at      string // position in keys, from 1
+	at      int    // position in keys, from 1
 	before  string // the type that it must have, if any, before the commit; "" = whatever it has
 	now     string // after the writes so far; "" = as before, none = deleted
 	proven  bool   // some check finds out about its type
 	integer bool   // INCR must be able to add one to what it has before
 }
+
+// doc is what is expected of a string: kind, a number of commit.lua, and the word that belongs to it, if any.
+type doc struct {
+	key  *keyed
+	kind int
+	word string
+}
+
+// What commit.lua can expect of a string.
+const (
+	expectNothing = iota
+	expectString  // or nothing
+	expectInteger // or nothing
+	expectAtMost
+	expectBytes
+	expectSHA1
+)
+
+// check is an expectation of a key that is no string. kind is a number of commit.lua.
+type check struct {
+	kind         int
+	key          *keyed
+	name, wanted string
+}
+
+// What commit.lua can check of other keys.
+const (
+	checkCard = iota + 1
+	checkMember
+	checkField
+)
 
 type write struct {
 	command string
@@ -101,7 +131,7 @@ func New() *Commit {
 func (c *Commit) key(name string) *keyed {
 	k, ok := c.index[name]
 	if !ok {
-		k = &keyed{name: name, at: strconv.Itoa(len(c.keys) + 1)}
+		k = &keyed{name: name, at: len(c.keys) + 1}
 		c.keys = append(c.keys, k)
 		c.index[name] = k
 	}
@@ -124,12 +154,11 @@ func (c *Commit) use(k *keyed, typ string) {
 	}
 }
 
-func (c *Commit) check(kind, key, typ, name, wanted string) {
+func (c *Commit) check(kind int, key, typ, name, wanted string) {
 	k := c.key(key)
 	c.use(k, typ)
 	k.proven = true
-	c.checks = append(c.checks, kind, k.at, name, wanted)
-	c.nCheck++
+	c.checks = append(c.checks, check{kind, k, name, wanted})
 }
 
 func (c *Commit) write(command, key, typ string, args ...string) *keyed {
@@ -148,22 +177,28 @@ func (c *Commit) fail(format string, args ...any) {
 	}
 }
 
-// Expect wants the string at key to be the bytes that were read; nil means that the key was absent.
+// wholeBytes is up to where the bytes that were read are sent themselves: Redis compares them in less time than it takes to hash what it has. (ADR 0040)
+const wholeBytes = 4 << 10
+
+// Expect wants the string at key to be the bytes that were read; nil means that the key was absent. read must not change until Run has returned.
 func (c *Commit) Expect(key string, read []byte) {
-	wanted := "-"
-	if read != nil {
-		sum := sha1.Sum(read)
-		wanted = hex.EncodeToString(sum[:])
-	}
 	k := c.key(key)
 	c.use(k, typeString)
 	k.proven = true
-	c.docs = append(c.docs, k.at, wanted)
+	switch {
+	case read == nil:
+		c.docs = append(c.docs, doc{k, expectNothing, ""})
+	case len(read) <= wholeBytes:
+		c.docs = append(c.docs, doc{k, expectBytes, rueidis.BinaryString(read)})
+	default:
+		sum := sha1.Sum(read)
+		c.docs = append(c.docs, doc{k, expectSHA1, hex.EncodeToString(sum[:])})
+	}
 }
 
 // ExpectCard wants the sorted set at key to have fewer than below members, before the commit's own writes.
 func (c *Commit) ExpectCard(key string, below int64) {
-	c.check("card", key, typeZSet, "", strconv.FormatInt(below, 10))
+	c.check(checkCard, key, typeZSet, "", strconv.FormatInt(below, 10))
 }
 
 // ExpectAtMost wants the integer at key to be at most most, 0 or more, before the commit's own writes; an absent key is 0.
@@ -174,19 +209,19 @@ func (c *Commit) ExpectAtMost(key string, most int64) {
 	k := c.key(key)
 	c.use(k, typeString)
 	k.proven, k.integer = true, true
-	c.docs = append(c.docs, k.at, "<"+strconv.FormatInt(most, 10))
+	c.docs = append(c.docs, doc{k, expectAtMost, strconv.FormatInt(most, 10)})
 }
 
 // ExpectMember wants member to be in the set at key.
-func (c *Commit) ExpectMember(key, member string) { c.check("member", key, typeSet, member, "1") }
+func (c *Commit) ExpectMember(key, member string) { c.check(checkMember, key, typeSet, member, "1") }
 
 // ExpectField wants the field of the hash at key to have value; nil means that it is absent.
 func (c *Commit) ExpectField(key, field string, value []byte) {
 	if value == nil {
-		c.check("field", key, typeHash, field, "-")
+		c.check(checkField, key, typeHash, field, "-")
 		return
 	}
-	c.check("field", key, typeHash, field, "="+string(value))
+	c.check(checkField, key, typeHash, field, "="+string(value))
 }
 
 // Set stores a document; ttl 0 keeps it until deleted. value must not change until Run has returned.
@@ -282,11 +317,15 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 	if c.err != nil {
 		return Result{}, c.err
 	}
+	args, err := c.arguments()
+	if err != nil {
+		return Result{}, err
+	}
 	names := make([]string, len(c.keys))
 	for i, k := range c.keys {
 		names[i] = k.name
 	}
-	reply, err := apply.Run(ctx, rdb, names, c.arguments()...).AsStrSlice()
+	reply, err := apply.Run(ctx, rdb, names, args...).AsStrSlice()
 	if err != nil {
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
@@ -301,24 +340,23 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 	return Result{}, fmt.Errorf("commit: script replied %q", reply)
 }
 
-// arguments encodes the commit for the script.
-func (c *Commit) arguments() []string {
-	docs, types := c.docs, []string(nil)
-	var streams, sets []*keyed
+// mostNumber is the largest that two bytes hold: of the keys of a commit, of its writes, and of the arguments of a write.
+const mostNumber = math.MaxUint16
+
+// arguments encodes the commit for the script: numbers in the first, words in those that follow.
+func (c *Commit) arguments() ([]string, error) {
 	unproven := c.hoist()
+	docs := c.docs
+	of := map[string][]*keyed{}
 	for _, k := range c.keys {
 		switch {
-		case k.proven || k == unproven:
-		case k.before == typeStream:
-			streams = append(streams, k)
-		case k.before == typeSet:
-			sets = append(sets, k)
+		case k.proven || k == unproven || k.before == "":
 		case k.integer:
-			docs = append(docs, k.at, "i")
+			docs = append(docs, doc{k, expectInteger, ""})
 		case k.before == typeString:
-			docs = append(docs, k.at, "")
-		case k.before != "":
-			types = append(types, k.at, k.before)
+			docs = append(docs, doc{k, expectString, ""})
+		default:
+			of[k.before] = append(of[k.before], k)
 		}
 	}
 	var rights []string
@@ -327,38 +365,63 @@ func (c *Commit) arguments() []string {
 			rights = append(rights, w.command)
 		}
 	}
-	words := 8 + len(docs) + len(streams) + len(sets) + len(types) + len(c.checks) + len(rights)
+
+	words := 2 + len(docs) + 2*len(c.checks) + len(rights)
 	for _, w := range c.writes {
-		words += 3 + len(w.args)
+		words += len(w.args)
 	}
-	args := make([]string, 0, words)
-	list := func(entries int, words []string) {
-		args = append(args, strconv.Itoa(entries))
-		args = append(args, words...)
-	}
-	list(len(docs)/2, docs)
-	for _, keys := range [][]*keyed{streams, sets} {
-		list(len(keys), nil)
-		for _, k := range keys {
-			args = append(args, k.at)
+	args := make([]string, 2, words)
+	size := 9 + 2*len(docs) + len(c.keys) + 2*len(c.checks) + 3*len(c.writes)
+	low, high, largest := make([]byte, 0, size), make([]byte, 0, size), 0
+	number := func(all ...int) {
+		for _, n := range all {
+			largest = max(largest, n)
+			low, high = append(low, byte(n)), append(high, byte(n>>8))
 		}
 	}
-	list(len(types)/2, types)
-	list(c.nCheck, c.checks)
-	list(len(rights), rights)
-	list(len(c.writes), nil)
+
+	number(len(docs))
+	for _, d := range docs {
+		number(d.key.at, d.kind)
+		if d.kind >= expectAtMost {
+			args = append(args, d.word)
+		}
+	}
+	for _, typ := range []string{typeStream, typeSet, typeZSet, typeHash} {
+		number(len(of[typ]))
+		for _, k := range of[typ] {
+			number(k.at)
+		}
+	}
+	number(len(c.checks))
+	for _, k := range c.checks {
+		number(k.kind, k.key.at)
+		args = append(args, k.name, k.wanted)
+	}
+	number(len(rights))
+	args = append(args, rights...)
+	number(len(c.writes))
 	for _, w := range c.writes {
-		args = append(args, w.command, w.key.at, strconv.Itoa(len(w.args)))
+		number(slices.Index(rights, w.command)+1, w.key.at, len(w.args))
 		args = append(args, w.args...)
 	}
 	if unproven != nil {
-		return append(args, "1")
+		number(1)
+	} else {
+		number(0)
 	}
-	return append(args, "0")
+	args[0] = rueidis.BinaryString(low)
+	switch {
+	case largest > mostNumber:
+		return nil, fmt.Errorf("commit: %d keys, writes or arguments of one: at most %d", largest, mostNumber)
+	case largest > math.MaxUint8:
+		args[1] = rueidis.BinaryString(high)
+	}
+	return args, nil
 }
 
 // hoist puts a write first that finds out about the type of its key itself, which saves asking, and returns the key; nil if
-// no write does. It is the first write to its key, so the order of those to one key stays. Streams and sets of which there are
+// no write does. It is the first write to its key, so the order of those to one key stays. Sets of which there are
 // several are asked about together.
 func (c *Commit) hoist() *keyed {
 	of := make(map[string]int)
@@ -370,7 +433,7 @@ func (c *Commit) hoist() *keyed {
 	for i, w := range c.writes {
 		k := w.key
 		if !w.first || k.proven || k.before == "" || k.before == typeString ||
-			(k.before == typeStream || k.before == typeSet) && of[k.before] > 1 {
+			k.before == typeSet && of[k.before] > 1 {
 			continue
 		}
 		copy(c.writes[1:i+1], c.writes[:i])

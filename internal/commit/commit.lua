@@ -1,28 +1,43 @@
 -- commit.lua: apply a list of writes if every expectation holds, all or nothing.
 -- KEYS     every key that a check or a write names
--- ARGV     lists; each begins with its length, and a key is its index in KEYS:
---   strings  key, wanted: "-" absent; "" absent or a string; "i" absent or what INCR can add one to; "<n" the same and at most
---            n; else the SHA-1 (hex) of the stored bytes
+-- ARGV[1]  numbers, a byte each. Lists; each begins with its length, and a key is its position in KEYS:
+--   strings  key, what is expected there:
+--              0 nothing
+--              1 nothing or a string
+--              2 nothing or what INCR can add one to
+--              3 the same and at most the number in the next word
+--              4 the bytes in the next word
+--              5 bytes whose SHA-1 (hex) is the next word
 --   streams  key: absent or a stream
 --   sets     key: absent or a set
---   types    key, type: absent or of that type
---   checks   kind, key, name, wanted
---              card    ZCARD < wanted; name unused
---              member  SISMEMBER name = wanted ("1" or "0")
---              field   HGET name = wanted: "-" absent, else "=" followed by the value
---   rights   command: each of those of the writes once
---   writes   command, key, number of arguments, arguments
--- and then "1" if the type of the key of the first write is in none of the lists: the write itself finds it out.
+--   sorted   key: absent or a sorted set
+--   hashes   key: absent or a hash
+--   checks   kind, key; two words, a name and what is wanted:
+--              1 ZCARD is below it; the name is unused
+--              2 SISMEMBER name is it ("1" or "0")
+--              3 HGET name is it: "-" absent, else "=" followed by the value
+--   rights   none; one word, a command of the writes, each once
+--   writes   position of the command in rights, key, number of arguments; so many words
+-- and then 1 if the type of the key of the first write is in none of the lists: the write itself finds it out.
+-- ARGV[2]  their high bytes, "" if all are 0
+-- ARGV[3]  and all that follow: the words, in the order in which they are used
 -- Reply    {"ok", id of each XADD ...} | {"conflict", key} | {"type", key, wanted type, found type}
 -- Redis does not roll back what a failing script wrote, so everything that can fail is checked before the second write: the
--- types of many keys by one command where there is one (ADR 0027), and this user's right to each command.
-local at = 0
-local function argument()
-  at = at + 1
-  return ARGV[at]
+-- types of strings and of sets by one command each (ADR 0027), and this user's right to each command.
+local KEYS, ARGV, call, pcall = KEYS, ARGV, redis.call, redis.pcall
+local function bytes(text)
+  if #text < 1000 then return {string.byte(text, 1, -1)} end
+  local all = {}
+  for from = 1, #text, 1000 do
+    for i, byte in ipairs({string.byte(text, from, from + 999)}) do all[from + i - 1] = byte end
+  end
+  return all
 end
-local function key() return KEYS[tonumber(argument())] end
-local function found(k) return redis.call('TYPE', k).ok end
+local numbers = bytes(ARGV[1])
+for i, high in ipairs(bytes(ARGV[2])) do numbers[i] = numbers[i] + 256 * high end
+local at, word = 1, 2 -- the next number, the last word used
+
+local function found(k) return call('TYPE', k).ok end
 local function refused(result) return type(result) == 'table' and result.err end
 -- The reply after a command on k failed: another type, or else the error itself, a missing right say.
 local function wrong(k, want, failure)
@@ -35,33 +50,41 @@ local function integer(text)
   return #text < 19 and (text == '0' or string.match(text, '^%-?[1-9]%d*$'))
 end
 
-local n = tonumber(argument())
+local n = numbers[at]
+at = at + 1
 local absent = {}
 for from = 1, n, 1000 do
-  local names, wanted = {}, {}
-  for i = 1, math.min(1000, n - from + 1) do
-    names[i], wanted[i] = key(), argument()
-  end
-  local values = redis.call('MGET', unpack(names))
-  for i, name in ipairs(names) do
-    local value, want = values[i], wanted[i]
+  local some, names = math.min(1000, n - from + 1), {}
+  for i = 1, some do names[i] = KEYS[numbers[at + 2 * i - 2]] end
+  local values = call('MGET', unpack(names))
+  for i = 1, some do
+    local value, name, kind, want = values[i], names[i], numbers[at + 1], nil
+    at = at + 2
+    if kind > 2 then
+      word = word + 1
+      want = ARGV[word]
+    end
     if not value then
-      if #want == 40 then
+      if kind > 3 then
         local t = found(name)
         if t ~= 'none' then return {'type', name, 'string', t} end
         return {'conflict', name}
       end
       absent[#absent + 1] = name
-    elseif want == 'i' or string.sub(want, 1, 1) == '<' then
-      if not integer(value) then return {'type', name, 'integer', 'string'} end
-      if want ~= 'i' and tonumber(value) > tonumber(string.sub(want, 2)) then return {'conflict', name} end
-    elseif want ~= '' and redis.sha1hex(value) ~= want then -- "-" is the hash of nothing
+    elseif kind == 4 then
+      if value ~= want then return {'conflict', name} end
+    elseif kind == 5 then
+      if redis.sha1hex(value) ~= want then return {'conflict', name} end
+    elseif kind == 0 then
       return {'conflict', name}
+    elseif kind > 1 then
+      if not integer(value) then return {'type', name, 'integer', 'string'} end
+      if kind == 3 and tonumber(value) > tonumber(want) then return {'conflict', name} end
     end
   end
 end
 for from = 1, #absent, 1000 do -- no string: nothing, or another type
-  if redis.call('EXISTS', unpack(absent, from, math.min(from + 999, #absent))) > 0 then
+  if call('EXISTS', unpack(absent, from, math.min(from + 999, #absent))) > 0 then
     for _, name in ipairs(absent) do
       local t = found(name)
       if t ~= 'none' then return {'type', name, 'string', t} end
@@ -69,81 +92,70 @@ for from = 1, #absent, 1000 do -- no string: nothing, or another type
   end
 end
 
--- Asks one command about the types of all keys, or one for each.
-local function typed(list, want, refusing, ...)
-  -- The embedded store, which has no such constant, lets these commands pass over keys of other types.
-  if #list > 1 and redis.REDIS_VERSION and refusing and not refused(redis.pcall(refusing, ...)) then return end
-  for _, name in ipairs(list) do
-    local t = found(name)
-    if t ~= 'none' and t ~= want then return {'type', name, want, t} end
+for _, want in ipairs({'stream', 'set', 'zset', 'hash'}) do
+  local names = {}
+  for i = 1, numbers[at] do names[i] = KEYS[numbers[at + i]] end
+  at = at + #names + 1
+  local proven = false
+  -- The embedded store, which has no such constant, lets SINTER pass over keys of other types.
+  if want == 'set' and #names > 1 and redis.REDIS_VERSION then
+    names[#names + 1] = absent[1] -- with an absent key the intersection is empty, and no member is looked at
+    proven = absent[1] and not refused(pcall('SINTER', unpack(names)))
+  end
+  if not proven then
+    for _, name in ipairs(names) do
+      local t = found(name)
+      if t ~= 'none' and t ~= want then return {'type', name, want, t} end
+    end
   end
 end
-local function list()
-  local names = {}
-  for i = 1, tonumber(argument()) do names[i] = key() end
-  return names
-end
 
-local streams = list()
-local read = {'COUNT', '1', 'STREAMS', unpack(streams)}
-for _ = 1, #streams do
-  read[#read + 1] = '18446744073709551615-18446744073709551615' -- after all entries
-end
-local problem = typed(streams, 'stream', 'XREAD', unpack(read))
-if problem then return problem end
-
-local sets = list()
--- With an absent key the intersection is empty, and no member is looked at.
-local names = {unpack(sets)}
-names[#names + 1] = absent[1]
-problem = typed(sets, 'set', absent[1] and 'SINTER', unpack(names))
-if problem then return problem end
-
-for _ = 1, tonumber(argument()) do
-  local k, want = key(), argument()
-  local t = found(k)
-  if t ~= 'none' and t ~= want then return {'type', k, want, t} end
-end
-
-for _ = 1, tonumber(argument()) do
-  local kind, k, name, wanted = argument(), key(), argument(), argument()
+n = numbers[at]
+at = at + 1
+for _ = 1, n do
+  local kind, k, name, wanted = numbers[at], KEYS[numbers[at + 1]], ARGV[word + 1], ARGV[word + 2]
+  at, word = at + 2, word + 2
   local holds
-  if kind == 'card' then
-    local card = redis.pcall('ZCARD', k)
+  if kind == 1 then
+    local card = pcall('ZCARD', k)
     if refused(card) then return wrong(k, 'zset', card) end
     holds = card < tonumber(wanted)
-  elseif kind == 'member' then
-    local member = redis.pcall('SISMEMBER', k, name)
+  elseif kind == 2 then
+    local member = pcall('SISMEMBER', k, name)
     if refused(member) then return wrong(k, 'set', member) end
     holds = member == tonumber(wanted)
   else
-    local value = redis.pcall('HGET', k, name)
+    local value = pcall('HGET', k, name)
     if refused(value) then return wrong(k, 'hash', value) end
     holds = (value and '=' .. value or '-') == wanted
   end
   if not holds then return {'conflict', k} end
 end
 
-for _ = 1, tonumber(argument()) do
-  local no = denied(argument(), KEYS[1])
+local commands = {}
+for i = 1, numbers[at] do
+  local command = ARGV[word + i]
+  local no = denied(command, KEYS[1])
   if no then return no end
+  commands[i] = command
 end
+at, word = at + 1, word + #commands
 
 -- Nothing above this line writes, and nothing below can fail but the first write.
 local types = {Z = 'zset', S = 'set', H = 'hash', X = 'stream'}
-local writes = tonumber(argument())
-local unproven = ARGV[#ARGV] == '1'
+local unproven = numbers[#numbers] == 1
 local reply = {'ok'}
-for i = 1, writes do
-  local command, k, count = argument(), key(), tonumber(argument())
+n = numbers[at]
+for i = 1, n do
+  local command, k, last = commands[numbers[at + 1]], KEYS[numbers[at + 2]], word + numbers[at + 3]
   local result
   if i == 1 and unproven then
-    result = redis.pcall(command, k, unpack(ARGV, at + 1, at + count))
+    result = pcall(command, k, unpack(ARGV, word + 1, last))
     if refused(result) then return wrong(k, types[string.sub(command, 1, 1)], result) end
   else
-    result = redis.call(command, k, unpack(ARGV, at + 1, at + count))
+    result = call(command, k, unpack(ARGV, word + 1, last))
   end
-  at = at + count
+  at, word = at + 3, last
   if command == 'XADD' then reply[#reply + 1] = result end
 end
 return reply

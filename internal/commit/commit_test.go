@@ -69,6 +69,7 @@ func dump(t *testing.T, rdb rueidis.Client, prefix string) map[string]string {
 
 func TestChecks(t *testing.T) {
 	binary := "\x00\xff\r\n*3\r\n{\"a\": \"é\"}"
+	long := strings.Repeat("x", 100_000) // too long to be sent for comparing
 	tests := []struct {
 		name   string
 		setup  []string // commands, with K for the key
@@ -84,6 +85,12 @@ func TestChecks(t *testing.T) {
 		{name: "other", value: "y", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte("x")) }},
 		{name: "gone", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte("x")) }},
 		{name: "binary", value: binary, expect: func(c *commit.Commit, k string) { c.Expect(k, []byte(binary)) }, holds: true},
+		{name: "long", value: long, expect: func(c *commit.Commit, k string) { c.Expect(k, []byte(long)) }, holds: true},
+		{name: "long, other at its end", value: long[1:] + "y", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte(long)) }},
+		{name: "longer", value: long + "x", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte(long)) }},
+		{name: "long, gone", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte(long)) }},
+		{name: "long is a hash", setup: []string{"HSET K a b"}, expect: func(c *commit.Commit, k string) { c.Expect(k, []byte(long)) }, typ: true},
+		{name: "the number of a kind of expectation", value: "4", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte("x")) }},
 		{name: "empty is not absent", expect: func(c *commit.Commit, k string) { c.Expect(k, []byte{}) }},
 		{name: "document is a list", setup: []string{"RPUSH K a"}, expect: func(c *commit.Commit, k string) { c.Expect(k, nil) }, typ: true},
 		{name: "document is a hash", setup: []string{"HSET K a b"}, expect: func(c *commit.Commit, k string) { c.Expect(k, []byte("x")) }, typ: true},
@@ -358,6 +365,82 @@ func TestDeletedKeyTakesAnotherType(t *testing.T) {
 				t.Errorf("type = %s", typ)
 			}
 		})
+	}
+}
+
+// A commit of more keys, writes and arguments than fit in one byte, or in what Lua takes at once: it is whole, and what it expects is looked at to the last.
+func TestManyKeys(t *testing.T) {
+	for _, s := range servers(t) {
+		t.Run(s.name, func(t *testing.T) {
+			const n = 2500
+			prefix := s.env.Prefix(t)
+			k := func(kind string, i int) string { return fmt.Sprintf("%s:%s:%d", prefix, kind, i) }
+			fill := func(c *commit.Commit) {
+				words := make([]string, 600)
+				for i := range words {
+					words[i] = fmt.Sprint(i)
+				}
+				for i := range n {
+					c.Set(k("doc", i), []byte(fmt.Sprint("doc ", i)), 0)
+					c.ZAdd(k("list", i%300), float64(i), fmt.Sprint("member ", i))
+				}
+				c.XAdd(prefix+":log", 0, words...)
+				c.XAdd(prefix+":work", 0, "a", "b")
+			}
+			c := commit.New()
+			for i := range n {
+				c.Expect(k("doc", i), nil)
+			}
+			fill(c)
+			if _, err := c.Run(t.Context(), s.rdb); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				if got, err := do(t, s.rdb, "GET "+k("doc", i)).ToString(); err != nil || got != fmt.Sprint("doc ", i) {
+					t.Fatalf("document %d = %q, %v", i, got, err)
+				}
+				if score, err := do(t, s.rdb, fmt.Sprintf("ZCOUNT %s %d %d", k("list", i%300), i, i)).AsInt64(); err != nil || score != 1 {
+					t.Fatalf("%d members with score %d, %v", score, i, err)
+				}
+			}
+			entries, err := do(t, s.rdb, "XRANGE "+prefix+":log - +").AsXRange()
+			if err != nil || len(entries) != 1 || len(entries[0].FieldValues) != 300 || entries[0].FieldValues["598"] != "599" {
+				t.Errorf("entries = %v, %v", entries, err)
+			}
+			before := dump(t, s.rdb, prefix)
+			c = commit.New()
+			for i := range n {
+				read := []byte(fmt.Sprint("doc ", i))
+				if i == n-1 {
+					read = []byte("another")
+				}
+				c.Expect(k("doc", i), read)
+			}
+			fill(c)
+			var conflict *commit.ConflictError
+			if _, err := c.Run(t.Context(), s.rdb); !errors.As(err, &conflict) || conflict.Key != k("doc", n-1) {
+				t.Errorf("err = %v, want a conflict on the last document", err)
+			}
+			if diff := cmp.Diff(before, dump(t, s.rdb, prefix)); diff != "" {
+				t.Errorf("something was written:\n%s", diff)
+			}
+		})
+	}
+}
+
+// What two bytes cannot number is refused, and not sent.
+func TestTooManyKeys(t *testing.T) {
+	env := testenv.Redis(t)
+	prefix := env.Prefix(t)
+	c := commit.New()
+	for i := range 1 << 16 {
+		c.Set(fmt.Sprintf("%s:%d", prefix, i), nil, 0)
+	}
+	if _, err := c.Run(t.Context(), env.Client); err == nil || !strings.Contains(err.Error(), "65536 keys, writes or arguments of one: at most 65535") {
+		t.Errorf("err = %v", err)
+	}
+	if n, err := do(t, env.Client, "DBSIZE").AsInt64(); err != nil || n != 0 {
+		t.Errorf("%d keys, %v", n, err)
 	}
 }
 
