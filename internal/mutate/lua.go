@@ -163,7 +163,7 @@ func split(words []lex, operator string) [][]lex {
 var (
 	// What a guard answers. {0, ...}, false and nil refuse too; {'ok', ...}, true and what was read do not.
 	refuses = regexp.MustCompile(`^return (?:\{ ?(?:'ok', 0\}|'(?:lost|taken|alive|gone|none|holds|conflict|type|changed|duplicate|other|gap|later|broken|skipped|claimed|not_found|active|ended|known|dup|queue|full)'|0\b|letter and|holder =|line =)|` +
-		`'(?:lost|exists|not_found|gone|later|same|used)'|0(?: |$)|false(?: |$)|nil(?: |$)|redis\.error_reply|(?:wrong|refuse|refused|broken)\(|(?:no|problem|wrong|bad|failure|known)(?: |$)|\(active ==|had\b)`)
+		`'(?:lost|exists|not_found|gone|later|same|used)'|0(?: |$)|false(?: |$)|nil(?: |$)|redis\.error_reply|(?:wrong|refuse|refused|broken)\(|[^;]*\bshorten\(|(?:no|problem|wrong|bad|failure|known)(?: |$)|\(active ==|had\b)`)
 	assigns = regexp.MustCompile(`^(?:\w+(?:, \w+)?|\w+\[[^\]]*\]) = (?:'(?:not_found|unowned|not_owner|active|kept|none|gone|again|uncounted|broken)'|\{'claimed')`)
 	asks    = regexp.MustCompile(`'XPENDING'|'XRANGE'|\bours\(|sha1hex|'HEXISTS'|'HGET',[^=]*==|'GET',[^=]*==|'ZSCORE'|^r\[1\] == x|r\[2\] == entry`)
 
