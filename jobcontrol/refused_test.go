@@ -53,7 +53,7 @@ func TestWithdrawnRightIsNamed(t *testing.T) {
 	rights("+@all")
 	p := plantOn(t, env, jobstore.Options{URL: strings.Replace(env.URL, "redis://", "redis://takt:secret@", 1)}, jobcontrol.Options{HoldWhenAway: hold})
 	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
-	for _, right := range []string{"evalsha", "get"} {
+	for _, right := range []string{"evalsha", "mget"} {
 		rights("-" + right)
 		events := []cloudevent.Event{call(isa95.Store, order("JO-"+right)), call(isa95.Start, "JO-0")}
 		for _, e := range events[:1] {

@@ -67,6 +67,38 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+// A key of another type is not taken for an absent one: Load names it, whichever it is.
+func TestLoadNamesAKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for _, isRunning := range []bool{false, true} {
+		s := newShop(t)
+		k := s.keys
+		q := full("m42", "JO")
+		q.Running = isRunning
+		s.commit(s.load(q), jobstore.Change{
+			Transition: &jobstore.Transition{Method: isa95.StoreAndStart, Order: &isa95.JobOrder{JobOrderID: "JO"}, State: released}, Seen: &jobstore.Seen{},
+		})
+		for _, key := range []string{
+			k.JobOrder("JO"), k.SfcExecution("JO"), k.JobResponse("JO-response"), k.SfcMailbox("m42", pullType), k.SfcRecipe(q.Recipe), k.WorkMaster("WM-1"), k.WorkMasterScopes("WM-1"),
+			k.Dedupe("m42", q.Source, q.ID), k.DedupeWithoutScope(q.Source, q.ID), k.JobAcceptance("m42"), k.JobBytes("m42"), k.SfcCorrelation("corr-1"),
+		} {
+			was, _ := s.srv.Client.Do(t.Context(), s.srv.Client.B().Get().Key(key).Build()).ToString()
+			s.do("DEL", key)
+			s.do("RPUSH", key, "x")
+			if _, err := s.Load(t.Context(), q); err == nil || !strings.Contains(err.Error(), "key "+key+": WRONGTYPE") || !jobstore.Final(err) {
+				t.Errorf("%s is a list, running %v: %v", key, isRunning, err)
+			}
+			s.do("DEL", key)
+			if was != "" {
+				s.do("SET", key, was)
+			}
+		}
+		if job := s.load(q).Job; job == nil || job.State != released {
+			t.Errorf("the order is %+v", job)
+		}
+	}
+}
+
 // One commit writes all that belongs to a transition, in the keys of the Persistence page.
 func TestCommitWritesAll(t *testing.T) {
 	for _, server := range []struct {

@@ -2,13 +2,13 @@ package jobstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
@@ -74,57 +74,19 @@ func (snap *Snapshot) StartsAsWritten() bool {
 // an error.
 func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope, read: make(map[string][]byte)}
-	var l loader
-	got := func(key string, doc []byte, err error, decode func(doc []byte) error) error {
-		switch {
-		case rueidis.IsRedisNil(err):
-			snap.read[key] = nil
-			return nil
-		case err != nil:
-			return err
-		case doc == nil:
-			doc = []byte{} // stored and empty, not absent
-		}
-		snap.read[key] = doc
-		return decode(doc)
-	}
-	get := func(key string, decode func(doc []byte) error) {
-		l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
-			doc, err := r.AsBytes()
-			return got(key, doc, err, decode)
-		})
-	}
+	l := loader{read: snap.read}
 	if q.ID != "" {
-		s.loadSeen(get, snap, q)
+		s.loadSeen(&l, snap, q)
 	}
+	before := s.recall.of(q.JobOrderID)
 	if id := string(q.JobOrderID); id != "" {
-		key, execution := s.keys.JobOrder(id), s.keys.SfcExecution(id)
-		if q.Running {
-			before := s.recall.of(q.JobOrderID)
-			l.add(s.rdb.B().Mget().Key(key, execution).Build(), func(r rueidis.RedisResult) error {
-				docs, err := r.ToArray()
-				if err != nil {
-					return err
-				}
-				var read [2][]byte
-				for i, key := range []string{key, execution} {
-					if docs[i].IsNil() {
-						return errNotRunning
-					}
-					if read[i], err = docs[i].AsBytes(); err != nil {
-						return err
-					}
-					snap.read[key] = read[i]
-				}
-				return s.decodeRunning(snap, before, read[0], read[1])
-			})
-		} else {
-			get(key, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(q.JobOrderID, doc); return err })
-			get(execution, func(doc []byte) (err error) { snap.Execution, err = s.decodeExecution(q.JobOrderID, doc); return err })
-		}
+		l.strings = append(l.strings,
+			stringRead{s.keys.JobOrder(id), q.Running, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(snap.JobOrderID, doc); return err }},
+			stringRead{s.keys.SfcExecution(id), q.Running, func(doc []byte) (err error) { snap.Execution, err = s.decodeExecution(snap.JobOrderID, doc); return err }},
+		)
 		if q.Response {
 			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))
-			get(key, func(doc []byte) (err error) { snap.Response, _, err = decodeResponse(key, doc); return err })
+			l.get(key, func(doc []byte) (err error) { snap.Response, _, err = decodeResponse(key, doc); return err })
 		}
 	}
 	if q.Acceptance != nil {
@@ -143,7 +105,7 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	for _, typ := range q.Mailboxes {
 		key := s.keys.SfcMailbox(string(q.Scope), typ)
 		snap.typeKeys[typ] = key
-		get(key, func(doc []byte) (err error) {
+		l.get(key, func(doc []byte) (err error) {
 			if snap.Mailboxes[typ], err = recipe.DecodeMailbox(doc); err != nil {
 				return &DocumentError{Key: key, Err: err}
 			}
@@ -151,27 +113,25 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		})
 	}
 	if q.Recipe != "" {
-		get(s.keys.SfcRecipe(q.Recipe), func(doc []byte) error { snap.RecipeText = doc; return nil })
+		l.get(s.keys.SfcRecipe(q.Recipe), func(doc []byte) error { snap.RecipeText = doc; return nil })
 	}
 	if q.WorkMaster != "" {
-		s.loadWorkMaster(&l, get, snap, q)
+		s.loadWorkMaster(&l, snap, q)
 	}
 	if q.Holders != "" {
-		s.loadDelivered(&l, get, snap, string(q.Holders))
+		s.loadDelivered(&l, snap, string(q.Holders))
 	}
 	if q.CorrelationID != "" {
-		get(s.keys.SfcCorrelation(q.CorrelationID), func(doc []byte) error {
+		l.get(s.keys.SfcCorrelation(q.CorrelationID), func(doc []byte) error {
 			snap.Owner = isa95.JobOrderID(doc)
 			return nil
 		})
 	}
-	err := l.run(ctx, s.rdb)
-	if errors.Is(err, errNotRunning) { // absent, or of another type, which only GET tells
-		q.Running = false
-		return s.Load(ctx, q)
-	}
-	if err != nil {
+	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, s.alarm.Note(err)
+	}
+	if q.Running && snap.Job != nil && snap.Execution != nil {
+		s.rememberRead(snap, before)
 	}
 	if a := snap.Acceptance; a != nil {
 		if err := s.decideConfiguration(ctx, a); err != nil {
@@ -186,12 +146,21 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	return snap, nil
 }
 
-var errNotRunning = errors.New("jobstore: no job order, or nothing in execution")
-
 // loader collects reads and sends them as one pipeline.
 type loader struct {
 	commands []rueidis.Completed
 	decode   []func(rueidis.RedisResult) error
+
+	strings []stringRead
+	read    map[string][]byte // what strings there are: key -> value, nil = absent
+	doubt   bool              // what was not found may be there
+}
+
+// stringRead is a string to be read. It is decoded if there is one.
+type stringRead struct {
+	key    string
+	there  bool // it is thought to be there: if it is not, one more round trip tells
+	decode func(value []byte) error
 }
 
 func (l *loader) add(command rueidis.Completed, decode func(rueidis.RedisResult) error) {
@@ -199,7 +168,31 @@ func (l *loader) add(command rueidis.Completed, decode func(rueidis.RedisResult)
 	l.decode = append(l.decode, decode)
 }
 
+func (l *loader) get(key string, decode func(value []byte) error) {
+	l.strings = append(l.strings, stringRead{key: key, decode: decode})
+}
+
 func (l *loader) run(ctx context.Context, rdb rueidis.Client) error {
+	switch len(l.strings) {
+	case 0:
+	case 1:
+		l.addGet(rdb, l.strings[0])
+	default:
+		l.addMget(rdb)
+	}
+	if err := l.send(ctx, rdb); err != nil || !l.doubt {
+		return err
+	}
+	again := loader{read: l.read}
+	for _, r := range l.strings {
+		if l.read[r.key] == nil {
+			again.addGet(rdb, r)
+		}
+	}
+	return again.send(ctx, rdb)
+}
+
+func (l *loader) send(ctx context.Context, rdb rueidis.Client) error {
 	if len(l.commands) == 0 {
 		return nil
 	}
@@ -209,6 +202,76 @@ func (l *loader) run(ctx context.Context, rdb rueidis.Client) error {
 		}
 	}
 	return nil
+}
+
+// addMget reads all strings with one command, which passes over keys of another type as if they were absent. So EXISTS counts those that may be absent. If
+// it finds more of them, a key of another type is there, or one was written between the two commands: GET tells.
+func (l *loader) addMget(rdb rueidis.Client) {
+	all, uncertain := make([]string, len(l.strings)), make([]string, 0, len(l.strings))
+	for i, r := range l.strings {
+		all[i] = r.key
+		if !r.there {
+			uncertain = append(uncertain, r.key)
+		}
+	}
+	found := 0 // of the uncertain ones
+	l.add(rdb.B().Mget().Key(all...).Build(), func(reply rueidis.RedisResult) error {
+		values, err := reply.ToArray()
+		if err != nil {
+			return err
+		}
+		for i, r := range l.strings {
+			switch {
+			case values[i].IsNil():
+				l.read[r.key] = nil
+				l.doubt = l.doubt || r.there
+				continue
+			case !r.there:
+				found++
+			}
+			text, err := values[i].AsBytes()
+			if err == nil {
+				err = l.got(r, text)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if len(uncertain) == 0 {
+		return
+	}
+	l.add(rdb.B().Exists().Key(uncertain...).Build(), func(reply rueidis.RedisResult) error {
+		exist, err := reply.AsInt64()
+		l.doubt = l.doubt || int(exist) != found
+		return err
+	})
+}
+
+// addGet reads one string. A key of another type is an error that names it.
+func (l *loader) addGet(rdb rueidis.Client, r stringRead) {
+	l.add(rdb.B().Get().Key(r.key).Build(), func(reply rueidis.RedisResult) error {
+		text, err := reply.AsBytes()
+		switch {
+		case err == nil:
+			return l.got(r, text)
+		case rueidis.IsRedisNil(err):
+			l.read[r.key] = nil
+			return nil
+		case redis.WrongType(err):
+			return fmt.Errorf("key %s: %w", r.key, err)
+		}
+		return err
+	})
+}
+
+func (l *loader) got(r stringRead, text []byte) error {
+	if text == nil {
+		text = []byte{} // stored and empty, not absent
+	}
+	l.read[r.key] = text
+	return r.decode(text)
 }
 
 // Acceptance is the facts of the seven acceptance checks (spec/machinery-jobs 5.2). It is judged by Refusal, and
@@ -232,25 +295,16 @@ type membership struct {
 
 func (s *Store) loadAcceptance(l *loader, scope isa95.Scope, o *isa95.JobOrder) *Acceptance {
 	a := &Acceptance{Limit: -1, listKey: s.keys.JobOrderList(string(scope))}
-	l.add(s.rdb.B().Get().Key(s.keys.JobAcceptance(string(scope))).Build(), func(r rueidis.RedisResult) error {
-		text, err := r.ToString()
-		if rueidis.IsRedisNil(err) {
-			return nil
-		}
-		if err == nil {
-			a.Limit, err = strconv.ParseInt(text, 10, 64)
-		}
+	l.get(s.keys.JobAcceptance(string(scope)), func(text []byte) (err error) {
+		a.Limit, err = strconv.ParseInt(string(text), 10, 64)
 		return err
 	})
 	l.add(s.rdb.B().Zcard().Key(a.listKey).Build(), func(r rueidis.RedisResult) (err error) {
 		a.Live, err = r.AsInt64()
 		return err
 	})
-	l.add(s.rdb.B().Get().Key(s.keys.JobBytes(string(scope))).Build(), func(r rueidis.RedisResult) (err error) {
-		a.Bytes, err = r.AsInt64()
-		if rueidis.IsRedisNil(err) {
-			return nil
-		}
+	l.get(s.keys.JobBytes(string(scope)), func(text []byte) (err error) {
+		a.Bytes, err = strconv.ParseInt(string(text), 10, 64)
 		return err
 	})
 	for _, need := range requirements(o) {

@@ -77,25 +77,22 @@ func (s *Store) Recall(id isa95.JobOrderID) *Snapshot {
 	}
 }
 
-// decodeRunning reads both documents of a running job order; before is what was remembered of it when they were asked for.
-func (s *Store) decodeRunning(snap *Snapshot, before *running, jobDoc, executionDoc []byte) (err error) {
+// rememberRead remembers both documents of a running job order, as Load read them; before is what was remembered of it when they were asked for.
+func (s *Store) rememberRead(snap *Snapshot, before *running) {
 	id := snap.JobOrderID
-	if snap.Job, err = s.decodeJob(id, jobDoc); err != nil {
-		return err
-	}
-	if snap.Execution, err = s.decodeExecution(id, executionDoc); err != nil {
-		return err
-	}
 	known := s.recall.of(id)
 	same := known != nil && snap.Job == known.job && snap.Execution == known.execution
-	if !same && known == before { // else this process wrote it meanwhile, after it was read
-		is := &running{job: snap.Job, execution: snap.Execution, jobDoc: jobDoc, executionDoc: executionDoc}
-		if known == nil {
-			is.alone = trusted
-		}
-		s.recall.keep(id, is)
+	if same || known != before { // this process wrote it meanwhile, after it was read
+		return
 	}
-	return nil
+	is := &running{
+		job: snap.Job, jobDoc: snap.read[s.keys.JobOrder(string(id))],
+		execution: snap.Execution, executionDoc: snap.read[s.keys.SfcExecution(string(id))],
+	}
+	if known == nil {
+		is.alone = trusted
+	}
+	s.recall.keep(id, is)
 }
 
 // decodeJob reads the document of a job order, unless it is the one that is remembered.

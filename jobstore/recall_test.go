@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,14 +36,22 @@ func TestRecallIsBounded(t *testing.T) {
 				return int(m.HeapAlloc)
 			}
 			before := heap()
-			order := (`{"JobOrder":{"JobOrderID":"JO",` + c.order + `},"State":[{"StateText":{"Text":"Running"},"StateNumber":3}],"_scope":"cell"}`)
-			execution := (`{"job_id":"JO","current_step":"S","recipe":"x","actions":{"a":{"name":"a","state":"completed","attempt":1,"result":` + c.result + `}},"steps":{}}`)
+			order := []byte(`{"JobOrder":{"JobOrderID":"JO",` + c.order + `},"State":[{"StateText":{"Text":"Running"},"StateNumber":3}],"_scope":"cell"}`)
+			execution := []byte(`{"job_id":"JO","current_step":"S","recipe":"x","actions":{"a":{"name":"a","state":"completed","attempt":1,"result":` + c.result + `}},"steps":{}}`)
 			held, turnover := 0, 1
 			for i := 0; i < turnover; i++ {
 				id := isa95.JobOrderID(fmt.Sprint("JO-", i))
-				if err := s.decodeRunning(&Snapshot{JobOrderID: id}, nil, []byte(order), []byte(execution)); err != nil {
+				snap := &Snapshot{JobOrderID: id, read: map[string][]byte{
+					s.keys.JobOrder(string(id)): slices.Clone(order), s.keys.SfcExecution(string(id)): slices.Clone(execution),
+				}}
+				var err error
+				if snap.Job, err = s.decodeJob(id, order); err != nil {
 					t.Fatal(err)
 				}
+				if snap.Execution, err = s.decodeExecution(id, execution); err != nil {
+					t.Fatal(err)
+				}
+				s.rememberRead(snap, nil)
 				turnover = 5 * recallBytes / 2 / r.of(id).size()
 				if i%(turnover/10+1) == 0 {
 					held = max(held, heap()-before)

@@ -77,7 +77,7 @@ type seenKeys struct {
 
 // loadSeen reads both keys. What the one without the scope says counts if it speaks of this CloudEvent, or of an event of a scope that is not known: an earlier
 // version may have handled it. A command never counts as handled since an event, or a command of another scope, has its source and id, or the same text of both.
-func (s *Store) loadSeen(get func(key string, decode func([]byte) error), snap *Snapshot, q Query) {
+func (s *Store) loadSeen(l *loader, snap *Snapshot, q Query) {
 	scope, command := string(q.Scope), len(q.Mailboxes) == 0
 	k := &snap.seen
 	k.id, k.key, k.old = q.ID, s.keys.Dedupe(scope, q.Source, q.ID), s.keys.DedupeWithoutScope(q.Source, q.ID)
@@ -86,19 +86,19 @@ func (s *Store) loadSeen(get func(key string, decode func([]byte) error), snap *
 			k.found, snap.Seen, snap.SeenBody, snap.Reply = key, true, v.body, v.reply
 		}
 	}
-	get(k.key, func(doc []byte) error {
+	l.get(k.key, func(doc []byte) error {
 		v, err := decodeSeen(k.key, doc)
 		if err == nil {
 			found(k.key, v)
 		}
 		return err
 	})
-	get(k.old, func(doc []byte) error {
+	l.get(k.old, func(doc []byte) error {
 		v, err := decodeSeen(k.old, doc)
 		if err != nil {
 			return err
 		}
-		if k.foreign = !v.of(scope, q.ID, command); !k.foreign {
+		if k.foreign = !v.of(scope, k.id, command); !k.foreign {
 			found(k.old, v)
 		}
 		return nil

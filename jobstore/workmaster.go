@@ -128,11 +128,11 @@ type workMasterRead struct {
 
 // loadWorkMaster reads what the scope of q runs: the document that all scopes share, the pointer of the scope, and the content
 // that the scope had last time, if that was another one than the document's.
-func (s *Store) loadWorkMaster(l *loader, get func(string, func([]byte) error), snap *Snapshot, q Query) {
+func (s *Store) loadWorkMaster(l *loader, snap *Snapshot, q Query) {
 	id, scope := string(q.WorkMaster), string(q.Scope)
 	r := &workMasterRead{document: s.keys.WorkMaster(id), delivered: s.keys.WorkMasterDelivered(id), scope: scope, contents: make(map[string][]byte)}
 	snap.workMaster = r
-	get(r.document, func([]byte) error { return nil })
+	l.get(r.document, func([]byte) error { return nil })
 	if scope == "" {
 		return
 	}
@@ -156,13 +156,9 @@ func (s *Store) loadWorkMaster(l *loader, get func(string, func([]byte) error), 
 }
 
 func (s *Store) loadContent(l *loader, r *workMasterRead, sha string) {
-	l.add(s.rdb.B().Get().Key(s.keys.WorkMasterContent(sha)).Build(), func(reply rueidis.RedisResult) error {
-		content, err := reply.AsBytes()
-		if rueidis.IsRedisNil(err) {
-			return nil
-		}
+	l.get(s.keys.WorkMasterContent(sha), func(content []byte) error {
 		r.contents[sha] = content
-		return err
+		return nil
 	})
 }
 
@@ -206,7 +202,7 @@ func (r *workMasterRead) runs(doc []byte) (pointer, error) {
 func (s *Store) ownWorkMaster(ctx context.Context, snap *Snapshot, q Query, sha string) error {
 	r := snap.workMaster
 	if r.contents[sha] == nil {
-		var l loader
+		l := loader{read: snap.read}
 		s.loadContent(&l, r, sha)
 		if err := l.run(ctx, s.rdb); err != nil {
 			return err
@@ -271,10 +267,10 @@ type deliveredRead struct {
 }
 
 // loadDelivered reads what a delivery of work master id changes, for all scopes.
-func (s *Store) loadDelivered(l *loader, get func(string, func([]byte) error), snap *Snapshot, id string) {
+func (s *Store) loadDelivered(l *loader, snap *Snapshot, id string) {
 	snap.delivered = new(deliveredRead)
-	get(s.keys.WorkMasterScopes(id), func([]byte) error { return nil })
-	get(s.keys.WorkMaster(id), func([]byte) error { return nil })
+	l.get(s.keys.WorkMasterScopes(id), func([]byte) error { return nil })
+	l.get(s.keys.WorkMaster(id), func([]byte) error { return nil })
 	l.add(s.rdb.B().Hgetall().Key(s.keys.WorkMasterDelivered(id)).Build(), func(r rueidis.RedisResult) (err error) {
 		snap.delivered.fields, err = r.AsStrMap()
 		return err

@@ -14,7 +14,7 @@ import (
 // and once the right is back all of it is carried out.
 func TestWithdrawnRightLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, right := range []string{"evalsha", "get"} {
+	for _, right := range []string{"evalsha", "mget"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			p := newPlantOn(t, testenv.StartRedis(t, embedded.RedisOptions{}))
