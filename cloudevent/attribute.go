@@ -2,6 +2,7 @@ package cloudevent
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"mime"
 	"slices"
@@ -21,69 +22,93 @@ const (
 // Attribute is one attribute in its text form.
 type Attribute struct{ Name, Value string }
 
-// attribute is one that Event has a field for: text is the field of those that are plain text; the others have get and
-// set.
-type attribute struct {
-	name string
-	text func(*Event) *string
-	get  func(*Event) string
-	set  func(*Event, string) *Error
-}
-
-// attributes lists them in the order they are written (spec/machinery-jobs 3.1).
-var attributes = []attribute{
-	{name: "id", text: func(e *Event) *string { return &e.ID }},
-	{name: "source", text: func(e *Event) *string { return &e.Source }},
-	{name: "specversion", text: func(e *Event) *string { return &e.SpecVersion }},
-	{name: "type", text: func(e *Event) *string { return &e.Type }},
-	{name: "datacontenttype", text: func(e *Event) *string { return &e.DataContentType }},
-	{name: "dataschema", text: func(e *Event) *string { return &e.DataSchema }},
-	{name: "subject", text: func(e *Event) *string { return &e.Subject }},
-	{name: "time", text: func(e *Event) *string { return &e.Time }},
-	{name: "traceparent", text: func(e *Event) *string { return &e.TraceParent }},
-	{name: "tracestate", text: func(e *Event) *string { return &e.TraceState }},
-	{name: "expirytime", text: func(e *Event) *string { return &e.ExpiryTime }},
-	{name: "expiryinterval", get: getExpiryInterval, set: setExpiryInterval},
-	{name: "recordedtime", text: func(e *Event) *string { return &e.RecordedTime }},
-	{name: "correlationid", text: func(e *Event) *string { return &e.CorrelationID }},
-	{name: "causationid", text: func(e *Event) *string { return &e.CausationID }},
-	{name: "mdcserrorkind", get: func(e *Event) string { return string(e.ErrorKind) }, set: setErrorKind},
-	{name: "mdcserrormessage", get: getErrorMessage, set: setErrorMessage},
-	{name: "mdcserrorcontext", get: getErrorContext, set: setErrorContext},
-	{name: "method", text: func(e *Event) *string { return &e.Method }},
-}
-
-var attributesByName = func() map[string]*attribute {
-	byName := make(map[string]*attribute)
-	for i := range attributes {
-		byName[attributes[i].name] = &attributes[i]
+// envelope lists the attributes that Event has fields for, in the order they are written (spec/machinery-jobs 3.1). The value of one that is
+// not set is "".
+func (e *Event) envelope() [19]Attribute {
+	return [...]Attribute{
+		{"id", e.ID},
+		{"source", e.Source},
+		{"specversion", e.SpecVersion},
+		{"type", e.Type},
+		{"datacontenttype", e.DataContentType},
+		{"dataschema", e.DataSchema},
+		{"subject", e.Subject},
+		{"time", e.Time},
+		{"traceparent", e.TraceParent},
+		{"tracestate", e.TraceState},
+		{"expirytime", e.ExpiryTime},
+		{"expiryinterval", e.expiryInterval()},
+		{"recordedtime", e.RecordedTime},
+		{"correlationid", e.CorrelationID},
+		{"causationid", e.CausationID},
+		{"mdcserrorkind", string(e.ErrorKind)},
+		{"mdcserrormessage", e.errorMessage()},
+		{"mdcserrorcontext", e.errorContext()},
+		{"method", e.Method},
 	}
-	return byName
-}()
+}
 
-// Attributes lists the attributes that are set, in the order they are written: those of spec/machinery-jobs 3.1, then
+// text is the field of an attribute that is plain text, nil for any other name.
+func (e *Event) text(name string) *string {
+	switch name {
+	case "id":
+		return &e.ID
+	case "source":
+		return &e.Source
+	case "specversion":
+		return &e.SpecVersion
+	case "type":
+		return &e.Type
+	case "datacontenttype":
+		return &e.DataContentType
+	case "dataschema":
+		return &e.DataSchema
+	case "subject":
+		return &e.Subject
+	case "time":
+		return &e.Time
+	case "traceparent":
+		return &e.TraceParent
+	case "tracestate":
+		return &e.TraceState
+	case "expirytime":
+		return &e.ExpiryTime
+	case "recordedtime":
+		return &e.RecordedTime
+	case "correlationid":
+		return &e.CorrelationID
+	case "causationid":
+		return &e.CausationID
+	case "method":
+		return &e.Method
+	}
+	return nil
+}
+
+// Attributes are those that are set, in the order they are written: those of spec/machinery-jobs 3.1, then
 // the extensions by name, without those that have a name of the envelope. Data is not among them. The error message and context are cleaned of what a broker would
 // refuse and cut at MaxValue bytes; everything else is as it is in e, see Check.
-func (e *Event) Attributes() []Attribute {
-	list := make([]Attribute, 0, len(attributes)+len(e.Extensions))
-	for i := range attributes {
-		a := &attributes[i]
-		var value string
-		if a.text != nil {
-			value = *a.text(e)
-		} else {
-			value = a.get(e)
+func (e *Event) Attributes() iter.Seq[Attribute] {
+	return func(yield func(Attribute) bool) {
+		for _, a := range e.envelope() {
+			if a.Value != "" && !yield(a) {
+				return
+			}
 		}
-		if value != "" {
-			list = append(list, Attribute{a.name, value})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
-		if !reserved(name) {
-			list = append(list, Attribute{name, e.Extensions[name]})
+		for _, name := range sortedKeys(e.Extensions) {
+			if !reserved(name) && !yield(Attribute{name, e.Extensions[name]}) {
+				return
+			}
 		}
 	}
-	return list
+}
+
+// sortedKeys are the keys of m in order. Most events have neither extensions nor an error's context.
+func sortedKeys(m map[string]string) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 // SetAttribute takes one attribute from the wire. Names that Event has a field for set the field, "" clears it; data,
@@ -104,15 +129,23 @@ func (e *Event) setAttribute(name, value string) *Error {
 	for strings.HasPrefix(name, sdkPrefix) {
 		name = name[len(sdkPrefix):]
 	}
-	a, known := attributesByName[name]
-	switch {
-	case known && a.set != nil:
-		return a.set(e, value)
-	case known:
+	switch name {
+	case "expiryinterval":
+		return e.setExpiryInterval(value)
+	case "mdcserrorkind":
+		return e.setErrorKind(value)
+	case "mdcserrormessage":
+		e.setErrorMessage(value)
+		return nil
+	case "mdcserrorcontext":
+		e.setErrorContext(value)
+		return nil
+	}
+	if text := e.text(name); text != nil {
 		if err := checkValue(name, value); err != nil {
 			return err
 		}
-		*a.text(e) = value
+		*text = value
 		return nil
 	}
 	if err := checkExtension(name, value); err != nil {
@@ -148,17 +181,12 @@ func (e *Event) Check() error {
 	if len(e.Extensions) > MaxExtensions {
 		return invalid(KindResourceExhausted, "extensions", "", fmt.Sprintf("must not be more than %d", MaxExtensions))
 	}
-	for i := range attributes {
-		if a := &attributes[i]; a.text != nil {
-			if err := checkValue(a.name, *a.text(e)); err != nil {
-				return err
-			}
+	for _, a := range e.envelope() {
+		if err := checkValue(a.Name, a.Value); err != nil {
+			return err
 		}
 	}
-	if err := checkValue("mdcserrorkind", string(e.ErrorKind)); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
+	for _, name := range sortedKeys(e.Extensions) {
 		if err := checkExtension(name, e.Extensions[name]); err != nil {
 			return err
 		}
@@ -172,10 +200,11 @@ const sdkPrefix = "ce-"
 // reserved reports names that no extension can have.
 func reserved(name string) bool {
 	switch name {
-	case "data", "data_base64", "custommetadata", "transportmetadata":
+	case "data", "data_base64", "custommetadata", "transportmetadata",
+		"expiryinterval", "mdcserrorkind", "mdcserrormessage", "mdcserrorcontext":
 		return true
 	}
-	return attributesByName[name] != nil || strings.HasPrefix(name, sdkPrefix)
+	return new(Event).text(name) != nil || strings.HasPrefix(name, sdkPrefix)
 }
 
 // checkExtension refuses names that are no extension's. CloudEvents wants lower-case letters and digits; peers do not.
@@ -216,14 +245,14 @@ const (
 	expiryRule        = "must be a number of seconds from 0 to 4294967295"
 )
 
-func getExpiryInterval(e *Event) string {
+func (e *Event) expiryInterval() string {
 	if e.ExpiryInterval <= 0 {
 		return ""
 	}
 	return strconv.Itoa(e.ExpiryInterval)
 }
 
-func setExpiryInterval(e *Event, value string) *Error {
+func (e *Event) setExpiryInterval(value string) *Error {
 	n, err := strconv.ParseUint(value, 10, 32)
 	if err != nil && value != "" {
 		return invalid(KindUserPropertyInvalid, "expiryinterval", value, expiryRule)
@@ -232,7 +261,7 @@ func setExpiryInterval(e *Event, value string) *Error {
 	return nil
 }
 
-func setErrorKind(e *Event, value string) *Error {
+func (e *Event) setErrorKind(value string) *Error {
 	if err := checkValue("mdcserrorkind", value); err != nil {
 		return err
 	}
@@ -248,36 +277,34 @@ func setErrorKind(e *Event, value string) *Error {
 	return nil
 }
 
-func getErrorMessage(e *Event) string {
+func (e *Event) errorMessage() string {
 	if e.ErrorMessage == "" && e.ErrorKind != "" {
 		return defaultMessage
 	}
 	return clean(e.ErrorMessage, MaxValue)
 }
 
-func setErrorMessage(e *Event, value string) *Error {
+func (e *Event) setErrorMessage(value string) {
 	e.ErrorMessage = clean(value, MaxValue)
 	if e.ErrorMessage == "" && e.ErrorKind != "" {
 		e.ErrorMessage = defaultMessage
 	}
-	return nil
 }
 
-func getErrorContext(e *Event) string { return clean(formatContext(e.ErrorContext), MaxValue) }
+func (e *Event) errorContext() string { return clean(formatContext(e.ErrorContext), MaxValue) }
 
-func setErrorContext(e *Event, value string) *Error {
+func (e *Event) setErrorContext(value string) {
 	e.ErrorContext = parseContext(clean(value, MaxValue))
 	if len(formatContext(e.ErrorContext)) > MaxValue { // it is written with one "=" more
 		e.ErrorContext = parseContext(clean(value, MaxValue-1))
 	}
-	return nil
 }
 
 // formatContext writes `k=v,k2=v2`, keys in order. The format has no escapes: in keys "=" and "," become "_", and in
 // values a comma that would begin a new pair becomes ";".
 func formatContext(context map[string]string) string {
 	var out strings.Builder
-	for i, key := range slices.Sorted(maps.Keys(context)) {
+	for i, key := range sortedKeys(context) {
 		if i > 0 {
 			out.WriteByte(',')
 		}
@@ -324,7 +351,12 @@ func parseContext(text string) map[string]string {
 
 // unfit reports text that is not to stand in a user property: brokers close the connection on it.
 func unfit(s string) bool {
-	return !utf8.ValidString(s) || strings.ContainsFunc(s, unfitRune)
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return !utf8.ValidString(s) || strings.ContainsFunc(s[i:], unfitRune)
+		}
+	}
+	return false
 }
 
 func unfitRune(r rune) bool {

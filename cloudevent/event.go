@@ -55,9 +55,16 @@ func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // New makes an event with a new id, a new correlation id and now as its recorded time.
 func New(typeID, source, subject string, now time.Time) Event {
+	e := uncorrelated(typeID, source, subject, now)
+	e.CorrelationID = NewID()
+	return e
+}
+
+// uncorrelated is New without a correlation id.
+func uncorrelated(typeID, source, subject string, now time.Time) Event {
 	return Event{
 		ID: NewID(), Source: source, SpecVersion: SpecVersion, Type: typeID, Subject: subject,
-		RecordedTime: FormatTime(now), CorrelationID: NewID(),
+		RecordedTime: FormatTime(now),
 	}
 }
 
@@ -79,7 +86,7 @@ func (e Event) Scope() string {
 // Caused makes an event that happened because of request: same scope, correlation and trace, and request's id as the
 // cause. Any sub-path of the subject is left out (spec 2.5).
 func (request Event) Caused(typeID string, data []byte, schema, source string, now time.Time) Event {
-	e := New(typeID, source, request.Scope(), now)
+	e := uncorrelated(typeID, source, request.Scope(), now)
 	e.CausationID = request.ID
 	e.CorrelationID = request.CorrelationID
 	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState
@@ -111,7 +118,7 @@ func (request Event) Refusal(err *Error, source string, now time.Time) Event {
 }
 
 func (request Event) answer(source string, now time.Time) Event {
-	e := New(request.Type, source, request.Subject, now)
+	e := uncorrelated(request.Type, source, request.Subject, now)
 	e.CausationID = request.ID
 	e.CorrelationID = request.CorrelationID
 	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState

@@ -3,6 +3,7 @@ package cloudevent
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestRefusalD14(t *testing.T) {
 		{"mdcserrorkind", "PROPERTY_INVALID"}, {"mdcserrormessage", "JobOrderID must not be empty"},
 		{"mdcserrorcontext", "pointer=/JobOrder/JobOrderID"},
 	}
-	if diff := cmp.Diff(want, got.Attributes()); diff != "" {
+	if diff := cmp.Diff(want, slices.Collect(got.Attributes())); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(why, got.Err()); diff != "" {
@@ -127,7 +128,7 @@ func TestAttributesInOrder(t *testing.T) {
 		{"mdcserrorkind", "16"}, {"mdcserrormessage", "17"}, {"mdcserrorcontext", "a=1,b=2"}, {"method", "19"},
 		{"a", "20"}, {"empty", ""}, {"z", "21"},
 	}
-	if diff := cmp.Diff(want, e.Attributes()); diff != "" {
+	if diff := cmp.Diff(want, slices.Collect(e.Attributes())); diff != "" {
 		t.Error(diff)
 	}
 	var back Event
@@ -142,7 +143,7 @@ func TestAttributesInOrder(t *testing.T) {
 	if diff := cmp.Diff(e, back); diff != "" {
 		t.Error(diff)
 	}
-	if n := len(new(Event).Attributes()); n != 0 {
+	if n := len(slices.Collect(new(Event).Attributes())); n != 0 {
 		t.Errorf("the zero event has %d attributes", n)
 	}
 }
@@ -298,7 +299,7 @@ func TestCheck(t *testing.T) {
 	// What is sent of an error is cut and cleaned, so that it passes the check of whoever gets it.
 	e := request().Refusal(&Error{KindPayloadInvalid, strings.Repeat("ä\x00", 9000), map[string]string{"v": "\xff\uFFFE"}}, "s", now)
 	var back Event
-	for _, a := range e.Attributes() {
+	for a := range e.Attributes() {
 		if err := back.SetAttribute(a.Name, a.Value); err != nil {
 			t.Error(err)
 		}

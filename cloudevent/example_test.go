@@ -31,7 +31,7 @@ func ExampleEvent_Reply() {
 	now := time.Date(2026, 11, 21, 0, 29, 34, 0, time.UTC)
 	reply := request.Reply([]byte(`{"ReturnStatus":1}`), "urn:schema", "urn:example:takt", now)
 	reply.ID = "reply-1" // a new UUID otherwise
-	for _, a := range reply.Attributes() {
+	for a := range reply.Attributes() {
 		fmt.Printf("%s=%s\n", a.Name, a.Value)
 	}
 	// Output:

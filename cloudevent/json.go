@@ -14,23 +14,12 @@ import (
 // data when it is JSON by its content type (or has none) and by itself, else data_base64. Delivery is left out.
 // It never fails. Through json.Marshal the text of data comes out with <, > and & escaped, as the same JSON value.
 func (e Event) MarshalJSON() ([]byte, error) {
-	list := e.Attributes()
 	size := 64 + len(e.Data)
-	for _, a := range list {
+	for a := range e.Attributes() {
 		size += len(a.Name) + len(a.Value) + len(`"":"",`)
 	}
-	out := make([]byte, 0, size)
-	out = append(out, '{')
-	if len(e.Data) > 0 {
-		if body, ok := e.jsonBody(); ok {
-			out = append(append(out, `"data":`...), body...)
-		} else {
-			out = append(out, `"data_base64":"`...)
-			out = base64.StdEncoding.AppendEncode(out, e.Data)
-			out = append(out, '"')
-		}
-	}
-	for _, a := range list {
+	out := e.appendBody(append(make([]byte, 0, size), '{'))
+	for a := range e.Attributes() {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
@@ -55,19 +44,35 @@ func appendText(out []byte, s string) []byte {
 	return append(append(append(out, '"'), s...), '"')
 }
 
-// jsonBody is Data as a JSON value without white space. ok is false when it would not come back as it is.
-func (e Event) jsonBody() (body []byte, ok bool) {
+// appendBody appends the member data, or data_base64 when Data would not come back as it is. Without Data it appends nothing.
+func (e *Event) appendBody(out []byte) []byte {
+	if len(e.Data) == 0 {
+		return out
+	}
+	if with, ok := e.appendJSON(append(out, `"data":`...)); ok {
+		return with
+	}
+	out = append(out, `"data_base64":"`...)
+	return append(base64.StdEncoding.AppendEncode(out, e.Data), '"')
+}
+
+// appendJSON appends Data as a JSON value without white space. ok is false when it would not come back as it is.
+func (e *Event) appendJSON(out []byte) (with []byte, ok bool) {
 	if e.DataContentType != "" && !IsJSON(e.DataContentType) || !utf8.Valid(e.Data) {
 		return nil, false
 	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, e.Data) != nil || compact.String() == "null" {
+	compact := bytes.NewBuffer(out)
+	if json.Compact(compact, e.Data) != nil {
 		return nil, false
 	}
-	if e.DataContentType == "" && !bytes.Equal(compact.Bytes(), e.Data) {
-		return nil, false // nobody said that white space does not count
+	with = compact.Bytes()
+	switch body := with[len(out):]; {
+	case string(body) == "null":
+		return nil, false
+	case e.DataContentType == "" && !bytes.Equal(body, e.Data):
+		return nil, false // nothing said that white space does not count
 	}
-	return compact.Bytes(), true
+	return with, true
 }
 
 // UnmarshalJSON reads the structured form. Attributes may be text, numbers or booleans; null is absent; an extension
@@ -97,23 +102,23 @@ func (e *Event) readPlain(text []byte) bool {
 		return false
 	}
 	e.Data = bytes.Clone(rest[:end])
-	rest = rest[end:]
-	for len(rest) > 2 && rest[0] == ',' {
-		name, after, ok := plainText(rest[1:])
+	attributes := string(rest[end:]) // all their texts share this copy
+	for len(attributes) > 2 && attributes[0] == ',' {
+		name, after, ok := plainText(attributes[1:])
 		if !ok || len(after) < 2 || after[0] != ':' || name == "data" || name == "data_base64" {
 			return false
 		}
 		var value string
 		if after[1] == '"' {
-			value, rest, ok = plainText(after[1:])
+			value, attributes, ok = plainText(after[1:])
 		} else {
-			value, rest, ok = plainNumber(after[1:])
+			value, attributes, ok = plainNumber(after[1:])
 		}
 		if !ok || e.setAttribute(name, value) != nil {
 			return false
 		}
 	}
-	return string(rest) == "}"
+	return attributes == "}"
 }
 
 // plainValue is the length of the JSON value that data begins with, 0 if there is white space in it, or none is complete. It does not look whether it is valid.
@@ -145,28 +150,28 @@ func plainValue(data []byte) int {
 }
 
 // plainText takes a JSON string that needs no escape from the beginning of data.
-func plainText(data []byte) (text string, rest []byte, ok bool) {
+func plainText(data string) (text, rest string, ok bool) {
 	if len(data) == 0 || data[0] != '"' {
-		return "", nil, false
+		return "", "", false
 	}
 	for i := 1; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
-			return string(data[1:i]), data[i+1:], true
+			return data[1:i], data[i+1:], true
 		case c < ' ' || c > '~' || c == '\\':
-			return "", nil, false
+			return "", "", false
 		}
 	}
-	return "", nil, false
+	return "", "", false
 }
 
 // plainNumber takes a number without sign, fraction and exponent from the beginning of data.
-func plainNumber(data []byte) (number string, rest []byte, ok bool) {
+func plainNumber(data string) (number, rest string, ok bool) {
 	n := 0
 	for n < len(data) && data[n] >= '0' && data[n] <= '9' {
 		n++
 	}
-	return string(data[:n]), data[n:], n > 0 && (data[0] != '0' || n == 1)
+	return data[:n], data[n:], n > 0 && (data[0] != '0' || n == 1)
 }
 
 // read is UnmarshalJSON for every form.

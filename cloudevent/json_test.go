@@ -54,7 +54,7 @@ func normal(e Event) Event {
 	if len(e.Data) == 0 {
 		e.Data = nil
 	}
-	if body, ok := e.jsonBody(); ok && e.Data != nil {
+	if body, ok := e.appendJSON(nil); ok && e.Data != nil {
 		e.Data = body
 	}
 	return e
@@ -152,7 +152,7 @@ func TestCapturedEnvelopes(t *testing.T) {
 				t.Errorf("%s: %v", c.Name, err)
 			}
 		}
-		for _, a := range e.Attributes() {
+		for a := range e.Attributes() {
 			got[a.Name] = a.Value
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -43,9 +43,8 @@ func Encode(topic string, e cloudevent.Event) Message {
 	if len(m.CorrelationData) == 0 {
 		m.CorrelationData = correlationData(e.CorrelationID)
 	}
-	attributes := e.Attributes()
-	m.User = make([]UserProperty, 0, len(attributes))
-	for _, a := range attributes {
+	m.User = make([]UserProperty, 0, usualProperties)
+	for a := range e.Attributes() {
 		m.User = append(m.User, UserProperty{clean(a.Name, math.MaxUint16), clean(a.Value, math.MaxUint16)})
 	}
 	return m

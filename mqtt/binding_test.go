@@ -88,7 +88,7 @@ func TestCaptured(t *testing.T) {
 			want.QoS, want.Retain = 1, false
 			if strings.HasSuffix(m.Topic, "/commands") {
 				want.UTF8 = true
-				for _, a := range e.Attributes() {
+				for a := range e.Attributes() {
 					if !cmp.Equal(property(m, a.Name), property(got, a.Name)) && property(m, a.Name) != nil {
 						t.Errorf("%s: %v, was %v", a.Name, property(got, a.Name), property(m, a.Name))
 					}

@@ -72,7 +72,7 @@ func parsePublish(flags byte, body []byte) (a arrival, err error) {
 			r.varInt()
 		case propUser:
 			if a.User == nil {
-				a.User = make([]UserProperty, 0, 12)
+				a.User = make([]UserProperty, 0, usualProperties)
 			}
 			name := r.text()
 			a.User = append(a.User, UserProperty{name, r.text()})

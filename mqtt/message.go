@@ -27,6 +27,9 @@ type Message struct {
 // UserProperty is a name and a value. Names may repeat and keep their order.
 type UserProperty struct{ Name, Value string }
 
+// usualProperties are as many user properties as most messages have at most.
+const usualProperties = 12
+
 // MarshalBinary is the message as a PUBLISH packet of MQTT 5. It returns a *MessageError for what no broker takes.
 func (m Message) MarshalBinary() ([]byte, error) {
 	if err := m.check(); err != nil {
