@@ -19,8 +19,8 @@ type lane struct {
 	waiting []*Inbound
 	isOpen  bool
 	busy    bool               // it has its goroutine
+	cancel  context.CancelFunc // of the goroutine's context
 	now     *Inbound           // the message that is handled
-	cancel  context.CancelFunc // of its context
 	began   time.Time
 	runner  int // the goroutine that handles the lane; those before it went with a message that was set aside
 }
@@ -70,38 +70,37 @@ func (s *Server) wake(l *lane) {
 		l.busy = true
 		l.runner++
 		runner := l.runner
+		ctx, cancel := context.WithCancel(s.ctx)
+		l.cancel = cancel
 		s.running.Go(func() {
-			for ctx, in := l.next(s.ctx, runner); in != nil; ctx, in = l.next(s.ctx, runner) {
+			defer cancel()
+			for in := l.next(runner); in != nil; in = l.next(runner) {
 				s.serve(ctx, in)
 			}
 		})
 	}
 }
 
-// next waits for the message to handle, and returns it with its context, nil when the lane is closed or another goroutine has it.
-func (l *lane) next(ctx context.Context, runner int) (context.Context, *Inbound) {
+// next waits for the message to handle, and returns nil when the lane is closed or another goroutine has it.
+func (l *lane) next(runner int) *Inbound {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.runner != runner {
-		return nil, nil
+		return nil
 	}
-	if l.cancel != nil {
-		l.cancel()
-	}
-	l.now, l.cancel = nil, nil
+	l.now = nil
 	for l.isOpen && len(l.waiting) == 0 {
 		l.more.Wait()
 	}
 	if !l.isOpen {
 		l.busy = false
-		return nil, nil
+		return nil
 	}
 	l.now = l.waiting[0]
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
-	ctx, l.cancel = context.WithCancel(ctx)
 	l.began = time.Now()
-	return ctx, l.now
+	return l.now
 }
 
 // handling is for how long the lane handles the message that it is at.
@@ -136,10 +135,10 @@ func (s *Server) desert(l *lane, limit time.Duration) {
 	}
 }
 
-// giveUp ends the context of the message that is handled and has another goroutine go on. l.mu is held.
+// giveUp ends the context of the goroutine that handles a message and has another go on. l.mu is held.
 func (s *Server) giveUp(l *lane) {
 	l.cancel()
-	l.now, l.cancel, l.busy = nil, nil, false
+	l.now, l.busy = nil, false
 	l.runner++
 	s.wake(l)
 }

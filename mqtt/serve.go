@@ -294,6 +294,9 @@ const decidedPart = 16
 
 // admit waits until the Handler may be asked about a message, for its bytes; few large ones at once, small ones never wait. false: not within Hold, or ctx ended.
 func (s *Server) admit(ctx context.Context, in *Inbound) bool {
+	if ctx.Err() == nil && s.decided.tryTake(len(in.Payload)) {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Hold)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.decided.wake)()
