@@ -244,8 +244,7 @@ func (c *Conn) Receiving() bool {
 	if !c.ready || !c.link.up() || time.Since(c.readyAt) < settled {
 		return false
 	}
-	heard := c.link.wire.heard.Load()
-	return heard != nil && time.Since(*heard) < c.link.facts.KeepAlive*3/2
+	return c.link.wire.silence() < c.link.facts.KeepAlive*3/2
 }
 
 // late is how long messages may have waited for each other before a connection is Behind.

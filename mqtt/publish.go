@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/eclipse/paho.golang/packets"
@@ -46,8 +47,12 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 
 // publish sends m and waits for the broker; errors name its topic as shown.
 func (l *link) publish(ctx context.Context, m *Message, shown string, timeout time.Duration) error {
-	late := time.NewTimer(timeout)
-	defer late.Stop()
+	late := timers.Get().(*time.Timer)
+	late.Reset(timeout)
+	defer func() {
+		late.Stop() // nothing comes of it after this
+		timers.Put(late)
+	}()
 	done := make(chan packets.ControlPacket, 1)
 	if err := l.session.publish(ctx, late.C, m, done); err != nil {
 		return l.explain(err, "publish "+shown)
@@ -75,6 +80,9 @@ func (l *link) publish(ctx context.Context, m *Message, shown string, timeout ti
 		return l.explain(ctx.Err(), "publish "+shown)
 	}
 }
+
+// timers bound publishes.
+var timers = sync.Pool{New: func() any { return time.NewTimer(0) }}
 
 // PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.
 func (c *Conn) PublishEvent(ctx context.Context, topic string, e cloudevent.Event) error {

@@ -203,10 +203,11 @@ func (s *session) PacketReceived(p *packets.ControlPacket, _ chan<- *packets.Pub
 	return nil
 }
 
+// success is a PUBACK that says no more than that. It is not changed.
+var success = packets.ControlPacket{Content: new(packets.Puback)}
+
 // acknowledged is a PUBACK of success.
-func (s *session) acknowledged(id uint16) {
-	s.answer(id, packets.ControlPacket{Content: &packets.Puback{PacketID: id}})
-}
+func (s *session) acknowledged(id uint16) { s.answer(id, success) }
 
 func (s *session) answer(id uint16, p packets.ControlPacket) {
 	s.mu.Lock()

@@ -258,7 +258,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	subs, ctx := c.subs, c.ctx
 	c.mu.Unlock()
 	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS, size: p.size()}
-	var takers []*Subscription
+	takers := make([]*Subscription, 0, 8) // on the stack, and enough
 	for _, s := range subs {
 		if Matches(unshared(s.Filter), p.Topic) {
 			takers = append(takers, s)

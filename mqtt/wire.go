@@ -28,7 +28,8 @@ type wire struct {
 	in   *bufio.Reader
 	left int // bytes the library has still to read of its packet
 
-	heard atomic.Pointer[time.Time] // when the last packet came
+	made  time.Time
+	heard atomic.Int64 // when the last packet came, in nanoseconds since made
 
 	out     *bufio.Writer
 	mu      sync.Mutex
@@ -37,7 +38,7 @@ type wire struct {
 
 func newWire(c net.Conn, arrived func(arrival), acknowledged func(id uint16)) *wire {
 	return &wire{
-		Conn: c, arrived: arrived, acknowledged: acknowledged,
+		Conn: c, arrived: arrived, acknowledged: acknowledged, made: time.Now(),
 		in: bufio.NewReaderSize(c, 16<<10), out: bufio.NewWriterSize(c, 16<<10),
 	}
 }
@@ -57,13 +58,11 @@ func (w *wire) Read(p []byte) (int, error) {
 // nextPacket handles a packet itself, or sets left for the library to read what it is.
 func (w *wire) nextPacket() error {
 	header, length, err := w.fixedHeader()
-	if err == nil {
-		now := time.Now()
-		w.heard.Store(&now)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	w.heard.Store(int64(time.Since(w.made)))
+	switch {
 	case length > maxPacket: // we told the broker in CONNECT
 		return fmt.Errorf("mqtt: the broker sent a packet of %d bytes", length)
 	case header[0] == packets.PUBACK<<4 && length >= 2 && length <= 4:
@@ -86,6 +85,9 @@ func (w *wire) nextPacket() error {
 	w.arrived(a)
 	return nil
 }
+
+// silence is for how long no packet has come.
+func (w *wire) silence() time.Duration { return time.Since(w.made) - time.Duration(w.heard.Load()) }
 
 // puback handles a PUBACK that says no more than success: an identifier, perhaps a reason below
 // 0x80, and perhaps that there are no properties. All others are the library's.
