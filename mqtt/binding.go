@@ -57,14 +57,13 @@ func Encode(topic string, e cloudevent.Event) Message {
 // prefix "ce-" of other libraries is taken off. A missing content type means JSON and a missing
 // specversion 1.0, so that mosquitto_pub is enough for a command; id, source and type are
 // required. Correlation data may be any bytes: they stand verbatim in Delivery, and when no
-// user property says so CorrelationID is their UUID text when they are 16, else their hex text,
+// user property gives one CorrelationID is their UUID text when they are 16, else their hex text,
 // or nothing when that would be too long (spec/machinery-jobs A13).
 func Decode(m Message) (cloudevent.Event, error) {
 	e := cloudevent.Event{
 		DataContentType: m.ContentType,
 		Data:            m.Payload,
 		ExpiryInterval:  int(m.Expiry / time.Second),
-		CorrelationID:   correlationID(m.CorrelationData),
 		Delivery: cloudevent.Delivery{
 			Topic: m.Topic, ResponseTopic: m.ResponseTopic, CorrelationData: m.CorrelationData,
 			Retained: m.Retain, QoS: m.QoS,
@@ -74,6 +73,9 @@ func Decode(m Message) (cloudevent.Event, error) {
 		e.ExpiryInterval = 0 // the native one is what was left on arrival, and would be counted from time
 	}
 	err := setAttributes(&e, m.User)
+	if e.CorrelationID == "" {
+		e.CorrelationID = correlationID(m.CorrelationData)
+	}
 	if e.SpecVersion == "" {
 		e.SpecVersion = cloudevent.SpecVersion
 	}

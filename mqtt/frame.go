@@ -33,8 +33,8 @@ type arrival struct {
 // errMalformed ends the connection: what follows cannot be trusted [MQTT-4.13.1-1].
 var errMalformed = errors.New("mqtt: the broker sent a malformed PUBLISH")
 
-// parsePublish reads what follows the fixed header. The payload is part of body; all texts
-// share one copy of the rest.
+// parsePublish reads what follows the fixed header. The payload and the correlation data are parts of body; all texts
+// share one copy of what is before the payload.
 func parsePublish(flags byte, body []byte) (a arrival, err error) {
 	a.QoS, a.Retain, a.duplicate = flags>>1&3, flags&1 == 1, flags&8 != 0
 	if a.QoS > 1 { // we never ask for 2
@@ -67,7 +67,9 @@ func parsePublish(flags byte, body []byte) (a arrival, err error) {
 		case propResponseTopic:
 			a.ResponseTopic = r.text()
 		case propCorrelationData:
-			a.CorrelationData = []byte(r.text())
+			n := len(r.text())
+			end := len(head) - len(r.rest)
+			a.CorrelationData = body[end-n : end : end]
 		case propSubscriptionID:
 			r.varInt()
 		case propUser:

@@ -47,12 +47,8 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 
 // publish sends m and waits for the broker; errors name its topic as shown.
 func (l *link) publish(ctx context.Context, m *Message, shown string, timeout time.Duration) error {
-	late := timers.Get().(*time.Timer)
-	late.Reset(timeout)
-	defer func() {
-		late.Stop() // nothing comes of it after this
-		timers.Put(late)
-	}()
+	late := startTimer(timeout)
+	defer endTimer(late)
 	done := make(chan packets.ControlPacket, 1)
 	if err := l.session.publish(ctx, late.C, m, done); err != nil {
 		return l.explain(err, "publish "+shown)
@@ -81,8 +77,20 @@ func (l *link) publish(ctx context.Context, m *Message, shown string, timeout ti
 	}
 }
 
-// timers bound publishes.
+// timers are those of publishes and requests that are over.
 var timers = sync.Pool{New: func() any { return time.NewTimer(0) }}
+
+// startTimer is time.NewTimer; give the timer back by endTimer.
+func startTimer(d time.Duration) *time.Timer {
+	t := timers.Get().(*time.Timer)
+	t.Reset(d) // nothing comes of what it was set to before
+	return t
+}
+
+func endTimer(t *time.Timer) {
+	t.Stop()
+	timers.Put(t)
+}
 
 // PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.
 func (c *Conn) PublishEvent(ctx context.Context, topic string, e cloudevent.Event) error {

@@ -44,14 +44,14 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 			return false
 		}
 		err := s.pub.Publish(ctx, m)
-		var size *SizeError
+		size, over := errors.AsType[*SizeError](err)
 		switch {
 		case err == nil:
 			s.stats.answered.Add(1)
 			return true
 		case ctx.Err() != nil || errors.Is(err, ErrClosed):
 			return false
-		case errors.As(err, &size) && !tooLarge:
+		case over && !tooLarge:
 			tooLarge = true
 			refusal := s.refuse(ctx, request, cloudevent.Errorf(cloudevent.KindResourceExhausted,
 				"the answer of %d bytes is larger than the broker takes (%d)", size.Size, size.Max))

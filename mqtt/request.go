@@ -104,6 +104,8 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 		return cloudevent.Event{}, err
 	}
 	var last error
+	repeat := startTimer(c.o.RepeatAfter)
+	defer endTimer(repeat)
 	for {
 		c.mu.Lock()
 		reconnected := c.reconnected
@@ -112,20 +114,17 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 		if last != nil && ctx.Err() == nil && (!transient(last) || errors.Is(last, ErrClosed)) {
 			return cloudevent.Event{}, last
 		}
-		repeat := time.NewTimer(c.o.RepeatAfter)
+		repeat.Reset(c.o.RepeatAfter)
 		select {
 		case a := <-w.answer:
-			repeat.Stop()
 			return a.event, a.err
 		case <-ctx.Done():
-			repeat.Stop()
 			if last != nil {
 				return cloudevent.Event{}, fmt.Errorf("mqtt: no answer from %s to %s: %w (%w)", topic, e.ID, ctx.Err(), last)
 			}
 			return cloudevent.Event{}, fmt.Errorf("mqtt: no answer from %s to %s: %w", topic, e.ID, ctx.Err())
 		case <-repeat.C:
 		case <-reconnected:
-			repeat.Stop()
 		}
 	}
 }

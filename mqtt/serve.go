@@ -238,14 +238,14 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 	}
 
 	var reply *cloudevent.Event
-	var refusal *cloudevent.Error
-	if errors.As(err, &refusal) && s.o.Silent { // the sender learns nothing of it, so the Handler has to act on it
+	refusal, unreadable := errors.AsType[*cloudevent.Error](err)
+	if unreadable && s.o.Silent { // the sender learns nothing of it, so the Handler has to act on it
 		s.stats.refused.Add(1)
 		s.stats.unanswered.Add(1)
 		e.Delivery.Unreadable = refusal
-		refusal = nil
+		unreadable = false
 	}
-	if refusal != nil {
+	if unreadable {
 		reply = s.refuse(ctx, e, refusal)
 	} else if reply, err = s.decide(ctx, in, e); err != nil {
 		return err
@@ -322,12 +322,13 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 	wait := 50 * time.Millisecond
 	for {
 		reply, err := s.call(ctx, e)
-		var refusal *cloudevent.Error
-		switch {
-		case err == nil:
+		if err == nil {
 			return reply, nil
-		case errors.As(err, &refusal):
+		}
+		if refusal, ok := errors.AsType[*cloudevent.Error](err); ok {
 			return s.refuse(ctx, e, refusal), nil
+		}
+		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case in.delivery == nil: // kept aside: its keeper says when it is tried again

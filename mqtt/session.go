@@ -39,13 +39,13 @@ type session struct {
 	mu      sync.Mutex
 	wire    *wire // nil before CONNACK and when the connection is over
 	waiting map[uint16]request
-	lastID  map[bool]uint16     // by request.publish
-	slots   chan struct{}       // one element per publish in flight; capacity = the broker's Receive Maximum
-	order   []uint16            // deliveries not acknowledged, as they arrived
-	unacked map[uint16]*unacked // those
-	done    int                 // how many of them may be acknowledged
-	came    int64               // deliveries of QoS 1 so far
-	due     bool                // an acknowledgement run is under way
+	lastID  map[bool]uint16    // by request.publish
+	slots   chan struct{}      // one element per publish in flight; capacity = the broker's Receive Maximum
+	order   []uint16           // deliveries not acknowledged, as they arrived
+	unacked map[uint16]unacked // those
+	done    int                // how many of them may be acknowledged
+	came    int64              // deliveries of QoS 1 so far
+	due     bool               // an acknowledgement run is under way
 	bye     *packets.Disconnect
 
 	ackMu sync.Mutex // keeps acknowledgements in order over several runs
@@ -69,7 +69,7 @@ func newSession(begin func(present bool) int) *session {
 		lost:    make(chan struct{}),
 		waiting: make(map[uint16]request),
 		lastID:  make(map[bool]uint16),
-		unacked: make(map[uint16]*unacked),
+		unacked: make(map[uint16]unacked),
 	}
 }
 
@@ -228,7 +228,7 @@ func (s *session) arrived(id uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.unacked[id]; !known {
-		s.unacked[id] = &unacked{since: time.Now()}
+		s.unacked[id] = unacked{since: time.Now()}
 		s.order = append(s.order, id)
 		s.came++
 	}
@@ -238,8 +238,9 @@ func (s *session) arrived(id uint16) {
 func (s *session) dispatched(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.unacked[d.id]; u != nil && !u.settled {
+	if u, known := s.unacked[d.id]; known && !u.settled {
 		u.delivery = d
+		s.unacked[d.id] = u
 	}
 }
 
@@ -283,12 +284,12 @@ func (s *session) behind() time.Duration {
 func (s *session) settle(id uint16) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.unacked[id]
-	if u == nil || s.wire == nil {
+	u, known := s.unacked[id]
+	if !known || s.wire == nil {
 		return false
 	}
 	if !u.settled {
-		u.settled, u.delivery = true, nil // its bytes are given back: it may wait for others for long
+		s.unacked[id] = unacked{since: u.since, settled: true} // without the delivery: its bytes are given back: it may wait for others for long
 		s.done++
 	}
 	if s.order[0] == id && !s.due {
