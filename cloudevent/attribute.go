@@ -103,12 +103,11 @@ func (e *Event) Attributes() iter.Seq[Attribute] {
 	}
 }
 
-// sortedKeys are the keys of m in order. Most events have neither extensions nor an error's context.
+// sortedKeys are the keys of m in order.
 func sortedKeys(m map[string]string) []string {
-	if len(m) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	return keys
 }
 
 // SetAttribute takes one attribute from the wire. Names that Event has a field for set the field, "" clears it; data,
