@@ -38,7 +38,8 @@ type delivery struct {
 	size int          // of the budget
 	free atomic.Bool  // it was given back
 
-	takers []taker // those that can let go of it; not changed once it was dispatched
+	takers []taker  // those that can let go of it; not changed once it was dispatched
+	first  [1]taker // room for takers: there is mostly one
 }
 
 // taker is a Server that has a message in hand.

@@ -258,6 +258,7 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	subs, ctx := c.subs, c.ctx
 	c.mu.Unlock()
 	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS, size: p.size()}
+	d.takers = d.first[:0]
 	takers := make([]*Subscription, 0, 8) // on the stack, and enough
 	for _, s := range subs {
 		if Matches(unshared(s.Filter), p.Topic) {
