@@ -56,7 +56,7 @@ func (m *Message) UnmarshalBinary(packet []byte) error {
 // check returns a *MessageError for what no broker takes. Most brokers close the connection on
 // such a packet, and with it fails whatever else is under way.
 func (m *Message) check() error {
-	if err := CheckTopic(m.Topic); err != nil {
+	if err := m.checkEncoded(); err != nil {
 		return err
 	}
 	if m.QoS > 1 {
@@ -65,16 +65,8 @@ func (m *Message) check() error {
 	if m.Expiry < 0 {
 		return messageError("topic", m.Topic, fmt.Sprintf("Expiry %v: want 0 or more", m.Expiry))
 	}
-	if m.ResponseTopic != "" {
-		if rule := topicRule(m.ResponseTopic); rule != "" {
-			return messageError("response topic", m.ResponseTopic, rule)
-		}
-	}
 	if rule := textRule(m.ContentType); rule != "" {
 		return messageError("content type", m.ContentType, rule)
-	}
-	if len(m.CorrelationData) > math.MaxUint16 {
-		return messageError("correlation data", "", "longer than 65535 bytes")
 	}
 	for _, u := range m.User {
 		if rule := textRule(u.Name); rule != "" {
@@ -83,6 +75,22 @@ func (m *Message) check() error {
 		if rule := textRule(u.Value); rule != "" {
 			return messageError("user property "+u.Name, u.Value, rule)
 		}
+	}
+	return nil
+}
+
+// checkEncoded is check for a message as Encode made it: all other text in it is clean.
+func (m *Message) checkEncoded() error {
+	if err := CheckTopic(m.Topic); err != nil {
+		return err
+	}
+	if m.ResponseTopic != "" {
+		if rule := topicRule(m.ResponseTopic); rule != "" {
+			return messageError("response topic", m.ResponseTopic, rule)
+		}
+	}
+	if len(m.CorrelationData) > math.MaxUint16 {
+		return messageError("correlation data", "", "longer than 65535 bytes")
 	}
 	return nil
 }

@@ -23,6 +23,19 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 	if err := m.check(); err != nil {
 		return err
 	}
+	return c.send(ctx, &m)
+}
+
+// publishEncoded is Publish for a message as Encode made it.
+func (c *Conn) publishEncoded(ctx context.Context, m Message) error {
+	if err := m.checkEncoded(); err != nil {
+		return err
+	}
+	return c.send(ctx, &m)
+}
+
+// send publishes m, which has passed its check.
+func (c *Conn) send(ctx context.Context, m *Message) error {
 	shown := c.o.ShownTopic(m.Topic)
 	l, err := c.current()
 	if err != nil {
@@ -41,8 +54,7 @@ func (c *Conn) Publish(ctx context.Context, m Message) error {
 	case m.QoS > l.facts.MaximumQoS:
 		return &PublishError{shown, 0x9b, reason(0x9b, "")}
 	}
-
-	return l.publish(ctx, &m, shown, c.o.PublishTimeout)
+	return l.publish(ctx, m, shown, c.o.PublishTimeout)
 }
 
 // publish sends m and waits for the broker; errors name its topic as shown.
@@ -94,5 +106,5 @@ func endTimer(t *time.Timer) {
 
 // PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.
 func (c *Conn) PublishEvent(ctx context.Context, topic string, e cloudevent.Event) error {
-	return c.Publish(ctx, Encode(topic, e))
+	return c.publishEncoded(ctx, Encode(topic, e))
 }

@@ -43,7 +43,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 		if in.delivery.fate() == again {
 			return false
 		}
-		err := s.pub.Publish(ctx, m)
+		err := s.pub.publishEncoded(ctx, m)
 		size, over := errors.AsType[*SizeError](err)
 		switch {
 		case err == nil:

@@ -110,7 +110,7 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 		c.mu.Lock()
 		reconnected := c.reconnected
 		c.mu.Unlock()
-		last = c.pub.Publish(ctx, m)
+		last = c.pub.publishEncoded(ctx, m)
 		if last != nil && ctx.Err() == nil && (!transient(last) || errors.Is(last, ErrClosed)) {
 			return cloudevent.Event{}, last
 		}
