@@ -40,13 +40,17 @@ func (k ConfigKind) Schema() string {
 
 // ConfigByTypeID finds the kind of a configuration event by its CloudEvent type; ok is false when it is none.
 func ConfigByTypeID(typeID string) (kind ConfigKind, ok bool) {
-	for _, k := range ConfigKinds() {
-		if k.TypeID() == typeID {
-			return k, true
-		}
-	}
-	return "", false
+	kind, ok = configByTypeID[typeID]
+	return kind, ok
 }
+
+var configByTypeID = func() map[string]ConfigKind {
+	byType := make(map[string]ConfigKind)
+	for _, k := range ConfigKinds() {
+		byType[k.TypeID()] = k
+	}
+	return byType
+}()
 
 func (k ConfigKind) schemaName() string {
 	switch k {

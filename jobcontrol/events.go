@@ -47,7 +47,7 @@ func (s *EventSender) Run(ctx context.Context) error {
 // hopeless says that the same publish can never succeed. A refusal by the broker is for an operator to mend, so it is
 // tried until it does.
 func hopeless(err error) bool {
-	var message *mqtt.MessageError
-	var size *mqtt.SizeError
-	return errors.As(err, &message) || errors.As(err, &size)
+	_, message := errors.AsType[*mqtt.MessageError](err)
+	_, size := errors.AsType[*mqtt.SizeError](err)
+	return message || size
 }

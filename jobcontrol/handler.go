@@ -57,8 +57,8 @@ func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.
 		v.message = unserved(err, time.Since(started))
 	}
 	repeated := false
-	switch again := (*repeatError)(nil); {
-	case errors.As(err, &again):
+	switch again, before := errors.AsType[*repeatError](err); {
+	case before:
 		reply, repeated, v = again.reply, true, verdict{status: isa95.NoError}
 	case err != nil:
 		if e.Delivery.ResponseTopic == "" && jobstore.Final(err) {
@@ -207,8 +207,8 @@ func (r *Receiver) hold(ctx context.Context, asked bool, try func(context.Contex
 
 // undecided says that err tells nothing about the command, or that it is carried out and not safe yet: it may be tried again.
 func undecided(err error) bool {
-	var short *jobstore.ReplicasError
-	return errors.As(err, &short) || jobstore.Waits(err) || jobstore.Unknown(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
+	_, short := errors.AsType[*jobstore.ReplicasError](err)
+	return short || jobstore.Waits(err) || jobstore.Unknown(err) || errors.Is(err, jobstore.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
 // unserved is the answer to a command that is undecided.

@@ -23,6 +23,9 @@ type verdict struct {
 // Bits 1, 3 and 4 are results of a method like bit 0, so they come with a message and no kind: a kind says that the
 // event could not be carried out as it was sent (bit 32), or that Takt failed.
 func verdictOf(m isa95.Method, err error) verdict {
+	if err == nil {
+		return verdict{status: isa95.NoError}
+	}
 	var document *jobstore.DocumentError
 	var event *cloudevent.Error
 	var name *isa95.NameError
@@ -30,8 +33,6 @@ func verdictOf(m isa95.Method, err error) verdict {
 	var body *isa95.DecodeError
 	var unknown *isa95.UnknownMembersError
 	switch {
-	case err == nil:
-		return verdict{status: isa95.NoError}
 	case errors.As(err, &document): // before what is wrong in it
 		return stuck(m, "a stored document cannot be read; see takt check")
 	case errors.Is(err, errUnknownJobOrder):

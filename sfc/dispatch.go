@@ -28,8 +28,7 @@ func (e *Engine) runOutbox(ctx context.Context) error {
 // first (E-S3).
 func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID), Running: true})
-	var unreadable *jobstore.DocumentError
-	if errors.As(err, &unreadable) {
+	if _, unreadable := errors.AsType[*jobstore.DocumentError](err); unreadable {
 		return fmt.Errorf("%w: %w", jobstore.ErrUnusable, err)
 	}
 	if err != nil {

@@ -94,15 +94,12 @@ func explain(t target, err error) error {
 
 // serverCode is the first word of an error reply, and all of it; "" if err is none.
 func serverCode(err error) (code, said string) {
-	var re *rueidis.RedisError
-	var se serverError
-	switch {
-	case errors.As(err, &re):
+	if re, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		said = re.Error()
 		if first, _, _ := strings.Cut(said, " "); said != "" && (first != strings.ToUpper(first) || first == "ACL") { // the library takes ERR off, of Valkey's ERR ACL failure in script too
 			said = "ERR " + said
 		}
-	case errors.As(err, &se):
+	} else if se, ok := errors.AsType[serverError](err); ok {
 		said = string(se)
 	}
 	code, _, _ = strings.Cut(said, " ")
