@@ -38,11 +38,11 @@ func (d *decoder) read(data []byte, v any) error {
 	}
 	target = target.Elem()
 	target.SetZero()
-	d.scanner = scanner{data: data, limits: limitsOf(target.Type()), strict: d.strict}
+	p := planOf(target.Type())
+	d.scanner = scanner{data: data, limits: p.limits, strict: d.strict}
 	if len(data) > d.limits.size {
 		return &DecodeError{Rule: fmt.Sprintf("must not be larger than %d bytes", d.limits.size), Err: ErrLimit}
 	}
-	p := planOf(target.Type())
 	if len(data) == 0 && p.kind == kindStruct {
 		d.data = []byte("{}")
 	}
@@ -135,12 +135,7 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 		}
 		known, ok := p.names[string(name)]
 		if !ok {
-			return d.other(p, string(name), func(m Member) {
-				if p.other != nil {
-					other := v.FieldByIndex(p.other)
-					other.Set(reflect.Append(other, reflect.ValueOf(m)))
-				}
-			})
+			return d.other(p, string(name), v)
 		}
 		bit := uint64(1) << known.field
 		if d.strict && spelled&bit != 0 {
@@ -192,8 +187,7 @@ func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
 	if c != '[' {
 		return d.wrongType("must be an array")
 	}
-	v.Set(reflect.MakeSlice(p.goType, 0, 0))
-	return d.array(func(i int) *DecodeError {
+	err := d.array(func(i int) *DecodeError {
 		if i == v.Cap() {
 			v.Grow(1)
 		}
@@ -207,6 +201,10 @@ func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
 		}
 		return nil
 	})
+	if v.IsNil() { // [] is not the same as absent
+		v.Set(reflect.MakeSlice(p.goType, 0, 0))
+	}
+	return err
 }
 
 func (d *decoder) intoString(c byte, v reflect.Value) *DecodeError {

@@ -29,8 +29,9 @@ func marshal(v any, spelling Spelling) ([]byte, error) {
 	if !value.IsValid() || value.Kind() == reflect.Pointer {
 		return []byte("null"), nil
 	}
-	e := encoder{out: make([]byte, 0, 512), limits: limitsOf(value.Type()), page: spelling != Wire}
-	if err := e.value(planOf(value.Type()), value); err != nil {
+	p := planOf(value.Type())
+	e := encoder{out: make([]byte, 0, 512), limits: p.limits, page: spelling != Wire}
+	if err := e.value(p, value); err != nil {
 		return nil, fmt.Errorf("isa95: %T: %w", v, err)
 	}
 	if len(e.out) > e.limits.size {
@@ -146,8 +147,10 @@ func (e *encoder) object(p *plan, v reflect.Value) error {
 		}
 	}
 	if p.other != nil {
-		if err := e.others(v.FieldByIndex(p.other).Interface().([]Member), first); err != nil {
-			return err
+		if others := v.FieldByIndex(p.other); others.Len() > 0 {
+			if err := e.others(others.Interface().([]Member), first); err != nil {
+				return err
+			}
 		}
 	}
 	e.close('}')

@@ -17,7 +17,7 @@ var (
 	listLimits     = limits{size: 32 << 20, depth: 72, elements: 200_000} // what wraps or lists documents
 )
 
-// limitsOf are the limits for a body that is read into, or written from, a value of type t.
+// limitsOf are the limits for a body that is read into, or written from, a value of type t: the limits of its plan.
 func limitsOf(t reflect.Type) limits {
 	switch t {
 	case reflect.TypeFor[JobOrderAndState](), reflect.TypeFor[JobResponse](), reflect.TypeFor[WorkMaster]():

@@ -31,7 +31,8 @@ const (
 type plan struct {
 	kind    kind
 	goType  reflect.Type
-	element *plan // of a pointer or slice
+	limits  limits // of a body that is this type
+	element *plan  // of a pointer or slice
 	fields  []field
 	names   map[string]fieldName
 	needed  uint64 // required fields, bit i = fields[i]
@@ -80,7 +81,7 @@ func makePlan(t reflect.Type, made map[reflect.Type]*plan) *plan {
 	if p, ok := made[t]; ok {
 		return p
 	}
-	p := &plan{goType: t}
+	p := &plan{goType: t, limits: limitsOf(t)}
 	made[t] = p
 	pointer := reflect.PointerTo(t)
 	switch {

@@ -2,6 +2,7 @@ package isa95
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -93,8 +94,8 @@ func UnmarshalStored(data []byte, v any) error {
 // isMetadata says whether a member of this name belongs to the store that wrote it.
 func isMetadata(name []byte) bool { return len(name) > 0 && name[0] == '_' }
 
-// other consumes the value of a member that p does not know.
-func (d *decoder) other(p *plan, name string, keep func(Member)) *DecodeError {
+// other consumes the value of a member that p, the plan of v, does not know, and keeps it in v if it is to be kept.
+func (d *decoder) other(p *plan, name string, v reflect.Value) *DecodeError {
 	free := isMetadata([]byte(name)) || strings.HasPrefix(name, "x-")
 	if d.unknown != nil && !free {
 		d.refuse(p, name)
@@ -103,8 +104,9 @@ func (d *decoder) other(p *plan, name string, keep func(Member)) *DecodeError {
 	if err := d.skip(); err != nil {
 		return err.under(name)
 	}
-	if d.keep && !isMetadata([]byte(name)) {
-		keep(Member{Name: name, Value: slices.Clone(d.data[start:d.pos])})
+	if d.keep && p.other != nil && !isMetadata([]byte(name)) {
+		others := v.FieldByIndex(p.other)
+		others.Set(reflect.Append(others, reflect.ValueOf(Member{Name: name, Value: slices.Clone(d.data[start:d.pos])})))
 	}
 	return nil
 }

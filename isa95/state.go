@@ -141,7 +141,9 @@ func ParseState(elements []StateElement) (State, error) {
 		return parseOptional(elements[0].StateText.Text)
 	case 2:
 		if elements[0].StateText.Text != "" && elements[1].StateText.Text != "" {
-			return ParseStateText(elements[0].StateText.Text + "_" + elements[1].StateText.Text)
+			if i, ok := stateIndexByText[elements[0].StateText.Text+"_"+elements[1].StateText.Text]; ok {
+				return stateNumbers[i].State, nil
+			}
 		}
 	}
 	var texts []string
