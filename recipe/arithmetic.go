@@ -223,7 +223,7 @@ func constant(n ast.Node) (value any, ok bool, err error) {
 	if err != nil {
 		return nil, false, nil
 	}
-	value, err = c.evaluate(scope{order: &Order{}, execution: &Execution{}, cache: newCache()})
+	value, err = c.evaluate(scope{order: &Order{}, execution: &Execution{}, cache: new(cache)})
 	return value, true, err
 }
 

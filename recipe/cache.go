@@ -7,7 +7,8 @@ import (
 
 // cache keeps what one decision has read out of results and parameters, so that a loop of
 // conditions decodes each of them once. Values are shared between evaluations, which do
-// not change them. It belongs to one decision, and so to one goroutine.
+// not change them. It belongs to one decision, and so to one goroutine. The zero value is
+// ready for use.
 type cache struct {
 	results    map[string]*cachedResult // by action
 	parameters map[string]any           // job order parameters, as plain gives them
@@ -23,16 +24,15 @@ type cachedResult struct {
 	count   int  // of values for the job response, -1 = not counted yet
 }
 
-func newCache() *cache {
-	return &cache{results: map[string]*cachedResult{}, parameters: map[string]any{}}
-}
-
 // of returns what is known of the result of an action. A new result of the action, as in
 // the next round of a loop, takes the place of the old one.
 func (c *cache) of(action string, raw json.RawMessage) *cachedResult {
 	known := c.results[action]
 	if known == nil || !sameText(known.raw, raw) {
 		known = &cachedResult{raw: raw, count: -1}
+		if c.results == nil {
+			c.results = map[string]*cachedResult{}
+		}
 		c.results[action] = known
 	}
 	return known
@@ -70,6 +70,9 @@ func (c *cache) parameter(o *Order, id string) any {
 	v, known := c.parameters[id]
 	if !known {
 		v = plain(o.Parameters[id])
+		if c.parameters == nil {
+			c.parameters = map[string]any{}
+		}
 		c.parameters[id] = v
 	}
 	return v

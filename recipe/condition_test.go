@@ -35,7 +35,7 @@ func conditionScope() scope {
 			{Name: "idle", State: ActionPending},
 		}},
 		elapsed: 2.5,
-		cache:   newCache(),
+		cache:   new(cache),
 	}
 }
 

@@ -54,6 +54,8 @@ type Answer struct {
 	Result     json.RawMessage
 	Error      *ActionError
 	Unreadable string // why the answer cannot be read, "" = it can: it fails the action, as a Result does that is not JSON
+
+	body *body // Result as read, nil: not yet
 }
 
 // Command is one message to equipment: what the outbox sends.
@@ -95,12 +97,12 @@ type decision struct {
 	p        *Program
 	o        *Order
 	x        *Execution
-	mail     map[string]*Mailbox
-	own      map[string]bool // mailboxes that are copies, so may be changed
+	mail     map[string]*Mailbox // those of the documents, until one changes
+	own      map[string]bool     // mailboxes that are copies, so may be changed; nil: mail is not ours
 	commands []Command
 	taken    []PullEvent
 	now      int64 // Unix ms
-	cache    *cache
+	cache    cache
 	intake   Intake
 	entered  int   // steps entered in this decision
 	wake     int64 // when a condition over step.t is to be looked at again
@@ -157,11 +159,8 @@ func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault
 	case a.Unreadable != "":
 		return nil, "was answered, but the answer cannot be read: " + a.Unreadable
 	}
-	take := answerPayload
-	if !d.x.Strict {
-		take = payload
-	}
-	result, err := take(a.Result)
+	a, _ = a.Read()
+	result, err := a.body.result(d.x.Strict)
 	if err == nil {
 		err = d.resultFits(e, result)
 	}
@@ -282,11 +281,7 @@ func stale(docs Docs, why string) Outcome {
 // the recipe.
 func (p *Program) decide(o *Order, docs Docs, now time.Time) *decision {
 	d := &decision{
-		p: p, o: o, x: docs.Execution.Clone(), now: now.UnixMilli(),
-		mail: maps.Clone(docs.Mailboxes), own: map[string]bool{}, cache: newCache(), intake: docs.Intake,
-	}
-	if d.mail == nil {
-		d.mail = map[string]*Mailbox{}
+		p: p, o: o, x: docs.Execution.Clone(), now: now.UnixMilli(), mail: docs.Mailboxes, intake: docs.Intake,
 	}
 	if !d.entriesInOrder() {
 		entries := make([]ActionEntry, len(p.actions))
@@ -442,6 +437,12 @@ func (d *decision) mailbox(typeID string) *Mailbox {
 
 // change returns a copy of the mailbox of a type, which then counts as changed.
 func (d *decision) change(typeID string) *Mailbox {
+	if d.own == nil {
+		d.own, d.mail = map[string]bool{}, maps.Clone(d.mail)
+		if d.mail == nil {
+			d.mail = map[string]*Mailbox{}
+		}
+	}
 	if !d.own[typeID] {
 		d.mail[typeID] = d.mailbox(typeID).Clone()
 		d.own[typeID] = true

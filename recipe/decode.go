@@ -36,7 +36,7 @@ func (r *Recipe) UnmarshalJSON(data []byte) error {
 
 // decode reads a recipe that is stored, or, with o, one that is delivered.
 func decode(data []byte, o *Options) (*Recipe, *decoder) {
-	d := &decoder{source: &source{data: data, root: &node{}}, delivery: o}
+	d := &decoder{source: &source{data: data}, delivery: o}
 	if len(data) > MaxBytes {
 		d.report("R034", 0, "", fmt.Sprintf("the recipe has %d bytes", len(data)), fmt.Sprintf("keep it at most %d bytes", MaxBytes))
 		return nil, d
@@ -50,7 +50,7 @@ func decode(data []byte, o *Options) (*Recipe, *decoder) {
 		d.report(code, err.offset, "", err.Error(), fix)
 		return nil, d
 	}
-	d.source = src
+	d.source = &src
 	r := d.recipe()
 	if slices.ContainsFunc(d.findings, func(f Finding) bool { return f.Code != "R002" && f.Code != RuleUnknownMember }) {
 		return nil, d
@@ -70,7 +70,7 @@ func (d *decoder) report(code string, offset int, pointer, message, fix string) 
 }
 
 func (d *decoder) recipe() *Recipe {
-	o, ok := d.object(d.root, "")
+	o, ok := d.object(&d.root, "")
 	if !ok {
 		return nil
 	}
@@ -153,7 +153,8 @@ func (o object) rest() {
 	if o.d.delivery.AllowUnknown {
 		severity = SeverityWarning
 	}
-	for i, key := range o.n.keys {
+	for _, kid := range o.n.kids {
+		key := kid.key
 		if strings.HasPrefix(key, "_") || strings.HasPrefix(key, "x-") ||
 			slices.ContainsFunc(*o.known, func(name string) bool { return key == name || key == snakeCase(name) }) {
 			continue
@@ -163,7 +164,7 @@ func (o object) rest() {
 			fix = "write " + name
 		}
 		o.d.findings = append(o.d.findings, Finding{
-			Code: RuleUnknownMember, Severity: severity, Pointer: o.at + "/" + key, Line: o.d.line(o.n.kids[i].start),
+			Code: RuleUnknownMember, Severity: severity, Pointer: o.at + "/" + key, Line: o.d.line(kid.start),
 			Message: fmt.Sprintf("the member %q is not known", key) + nearest.Ask(key, *o.known), Fix: fix,
 		})
 	}
@@ -182,10 +183,10 @@ func (o object) member(name string, required bool) (*node, string) {
 	}
 	at := o.at + "/" + key
 	n := o.n.member(key)
-	if snake := snakeCase(name); o.d.delivery != nil && snake != key && slices.Contains(o.n.keys, snake) { // of what is stored, name counts
+	if snake := snakeCase(name); o.d.delivery != nil && snake != key && o.n.has(snake) { // of what is stored, name counts
 		o.d.report("R001", o.n.member(snake).start, o.at+"/"+snake, "the member "+key+" is there twice, as "+key+" and as "+snake, "remove one of the two")
 	}
-	if first := o.n.kids[slices.Index(o.n.keys, key)]; first != n {
+	if first := &o.n.kids[o.n.index(key)]; first != n {
 		o.d.report("R001", n.start, at, "the member "+key+" is there twice", "remove one of the two")
 	}
 	if n.kind == 'n' && !required {
@@ -325,8 +326,8 @@ func (o object) each(name string, required bool, limit int, do func(object)) {
 		o.d.report("R034", n.start, at, fmt.Sprintf("there are %d %s", len(n.kids), name), fmt.Sprintf("keep it at most %d", limit))
 		return
 	}
-	for i, kid := range n.kids {
-		if e, ok := o.d.object(kid, fmt.Sprintf("%s/%d", at, i)); ok {
+	for i := range n.kids {
+		if e, ok := o.d.object(&n.kids[i], fmt.Sprintf("%s/%d", at, i)); ok {
 			do(e)
 		}
 	}
@@ -343,14 +344,16 @@ func (o object) paths(name string) [][]string {
 		return nil
 	}
 	paths := make([][]string, 0, len(n.kids))
-	for i, kid := range n.kids {
+	for i := range n.kids {
+		kid := &n.kids[i]
 		at := fmt.Sprintf("%s/%d", at, i)
 		if kid.kind != '[' {
 			o.wrong(kid, at, "an array of step names")
 			continue
 		}
 		path := make([]string, 0, len(kid.kids))
-		for j, step := range kid.kids {
+		for j := range kid.kids {
+			step := &kid.kids[j]
 			if step.kind != '"' {
 				o.wrong(step, fmt.Sprintf("%s/%d", at, j), "a step name")
 			}

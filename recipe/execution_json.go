@@ -198,8 +198,8 @@ func DecodeExecution(data []byte) (*Execution, error) {
 	if syntax != nil {
 		return nil, fmt.Errorf("recipe: execution: %w", syntax)
 	}
-	d := documentReader{source: src}
-	x := d.execution(src.root)
+	d := documentReader{source: &src}
+	x := d.execution(&src.root)
 	if d.err != nil {
 		return nil, fmt.Errorf("recipe: execution: %w", d.err)
 	}
@@ -308,9 +308,10 @@ var (
 
 // others are the members of n that are not known. The store's own, which begin with _, are not kept.
 func (d *documentReader) others(n *node, known []string) (others []Kept) {
-	for i, key := range n.keys {
-		if !slices.Contains(known, key) && !strings.HasPrefix(key, "_") && n.member(key) == n.kids[i] {
-			others = append(others, Kept{key, d.raw(n.kids[i])})
+	for i := range n.kids {
+		kid := &n.kids[i]
+		if !slices.Contains(known, kid.key) && !strings.HasPrefix(kid.key, "_") && n.member(kid.key) == kid {
+			others = append(others, Kept{kid.key, d.raw(kid)})
 		}
 	}
 	return others
@@ -344,12 +345,13 @@ func (d *documentReader) each(n *node, key string, do func(name string, e *node)
 		d.fail(key + " is " + m.describe())
 		return
 	}
-	for i, name := range m.keys {
-		if m.kids[i].kind != '{' {
-			d.fail(fmt.Sprintf("%q of %s is %s", name, key, m.kids[i].describe()))
+	for i := range m.kids {
+		kid := &m.kids[i]
+		if kid.kind != '{' {
+			d.fail(fmt.Sprintf("%q of %s is %s", kid.key, key, kid.describe()))
 			return
 		}
-		do(name, m.kids[i])
+		do(kid.key, kid)
 	}
 }
 

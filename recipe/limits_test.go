@@ -179,7 +179,7 @@ func TestLoopDecodesAResultOnce(t *testing.T) {
 
 // A new result of the same action is decoded anew within a decision.
 func TestCacheFollowsTheResult(t *testing.T) {
-	c := newCache()
+	c := new(cache)
 	for i, raw := range []json.RawMessage{json.RawMessage(`1`), json.RawMessage(`2`), nil, json.RawMessage(`{"n":3}`)} {
 		for range 2 {
 			if want := plain(raw); fmt.Sprint(c.result("a", raw)) != fmt.Sprint(want) {

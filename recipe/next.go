@@ -163,7 +163,7 @@ func (d *decision) choose(from *place, edges []edge) *edge {
 			}
 		case conditionExpression:
 			timed = timed || e.condition.timed
-			holds, err := e.condition.holds(scope{order: d.o, execution: d.x, elapsed: d.elapsed(from), cache: d.cache, lenient: !d.x.Strict})
+			holds, err := e.condition.holds(scope{order: d.o, execution: d.x, elapsed: d.elapsed(from), cache: &d.cache, lenient: !d.x.Strict})
 			if err != nil {
 				d.fail(e.fault(err))
 				return nil
@@ -295,7 +295,7 @@ func (d *decision) parameters(i int) (json.RawMessage, error) {
 		return nil, nil
 	}
 	at := d.p.places[d.p.actions[i].Step]
-	resolved, err := t.resolve(scope{order: d.o, execution: d.x, elapsed: d.elapsed(at), cache: d.cache})
+	resolved, err := t.resolve(scope{order: d.o, execution: d.x, elapsed: d.elapsed(at), cache: &d.cache})
 	if err != nil {
 		return nil, err
 	}

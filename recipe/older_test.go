@@ -85,7 +85,7 @@ func TestParameterWithANumberForItsID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if holds, err := c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()}); err != nil || !holds {
+	if holds, err := c.holds(scope{order: &o, execution: &Execution{}, cache: new(cache)}); err != nil || !holds {
 		t.Errorf("%v, %v", holds, err)
 	}
 }

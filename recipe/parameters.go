@@ -76,8 +76,8 @@ func compileParameters(text json.RawMessage, actions map[string]bool) (*template
 	if err != nil {
 		return nil, nil // not from a decoded recipe
 	}
-	b := parametersBuilder{source: src, actions: actions, t: &template{text: text}}
-	b.node(src.root, "")
+	b := parametersBuilder{source: &src, actions: actions, t: &template{text: text}}
+	b.node(&src.root, "")
 	if len(b.t.refs) == 0 {
 		return nil, b.faults
 	}
@@ -92,24 +92,25 @@ type parametersBuilder struct {
 }
 
 func (b *parametersBuilder) node(n *node, pointer string) {
-	if n.kind == '{' && len(n.keys) == 1 {
-		key := n.keys[0]
+	if n.kind == '{' && len(n.kids) == 1 {
+		key := n.kids[0].key
 		if isReference(key) {
-			b.reference(n, key, n.kids[0], pointer)
+			b.reference(n, key, &n.kids[0], pointer)
 			return
 		}
 		if meant := nearest.Name(key, []string{refValue, refExpr, refLiteral}); meant != "" && strings.HasPrefix(key, "$") {
 			b.faults = append(b.faults, parameterFault{"R039", pointer, SeverityWarning, fmt.Sprintf("the object with the member %q is sent as it is, did you mean %s?", key, meant), "write " + meant})
 		}
 	}
-	if n.kind == '{' && len(n.keys) > 1 {
-		if i := slices.IndexFunc(n.keys, isReference); i >= 0 {
-			b.faults = append(b.faults, parameterFault{"R039", pointer, SeverityWarning, fmt.Sprintf("the object with the member %q has others beside it, so it is sent as it is", n.keys[i]), "let it be the only one, or leave it out"})
+	if n.kind == '{' && len(n.kids) > 1 {
+		if i := slices.IndexFunc(n.kids, func(kid node) bool { return isReference(kid.key) }); i >= 0 {
+			b.faults = append(b.faults, parameterFault{"R039", pointer, SeverityWarning, fmt.Sprintf("the object with the member %q has others beside it, so it is sent as it is", n.kids[i].key), "let it be the only one, or leave it out"})
 		}
 	}
-	for i, kid := range n.kids {
+	for i := range n.kids {
+		kid := &n.kids[i]
 		if n.kind == '{' {
-			b.node(kid, pointer+"/"+n.keys[i])
+			b.node(kid, pointer+"/"+kid.key)
 		} else {
 			b.node(kid, pointer+"/"+strconv.Itoa(i))
 		}
@@ -241,15 +242,15 @@ func parametersFit(text []byte) error {
 	case src.root.kind != '{':
 		return fmt.Errorf("they must be an object, and are %s with the value in place", src.root.describe())
 	}
-	return elementsFit(src.root)
+	return elementsFit(&src.root)
 }
 
 func elementsFit(n *node) error {
 	if n.kind == '[' && len(n.kids) > MaxParametersElements {
 		return fmt.Errorf("with the values in place an array has %d elements, and may have %d", len(n.kids), MaxParametersElements)
 	}
-	for _, kid := range n.kids {
-		if err := elementsFit(kid); err != nil {
+	for i := range n.kids {
+		if err := elementsFit(&n.kids[i]); err != nil {
 			return err
 		}
 	}
@@ -314,7 +315,7 @@ func (r *reference) raw(s scope) json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	n := src.root
+	n := &src.root
 	for _, p := range path {
 		if n = n.below(p); n == nil {
 			return nil
@@ -335,7 +336,7 @@ func (n *node) below(p any) *node {
 		}
 	case int:
 		if n.kind == '[' && p >= 0 && p < len(n.kids) {
-			return n.kids[p]
+			return &n.kids[p]
 		}
 	}
 	return nil

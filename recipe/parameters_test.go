@@ -238,7 +238,7 @@ func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
 			if value != nil && strings.Contains(condition, "nil") {
 				o.Parameters["a"] = value
 			}
-			if _, err := c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()}); err != nil {
+			if _, err := c.holds(scope{order: &o, execution: &Execution{}, cache: new(cache)}); err != nil {
 				t.Errorf("%s: %v", condition, err)
 			}
 		}
@@ -397,7 +397,7 @@ func judge(t *testing.T, condition, parameters, want string) {
 		t.Errorf("%s with %s: %q, want %q", condition, parameters, got, want)
 	}
 	if x := (&Execution{Actions: []ActionEntry{{Name: "x", State: ActionCompleted, Result: json.RawMessage(`{"n":"1"}`)}}}); want == "" {
-		if _, err := p.places["A"].exits[0].condition.holds(scope{order: &o, execution: x, cache: newCache()}); err != nil {
+		if _, err := p.places["A"].exits[0].condition.holds(scope{order: &o, execution: x, cache: new(cache)}); err != nil {
 			t.Errorf("%s with %s: %v", condition, parameters, err)
 		}
 	}
@@ -438,7 +438,7 @@ func TestPatternsAreBounded(t *testing.T) {
 		t.Errorf("%d instructions", c.patterns.instructions)
 	}
 	o := Order{Parameters: map[string]any{"s": strings.Repeat("a", 16_000)}}
-	_, err = c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()})
+	_, err = c.holds(scope{order: &o, execution: &Execution{}, cache: new(cache)})
 	if err == nil || !strings.Contains(err.Error(), "job.parameters.s has 16000 bytes, and may have") {
 		t.Errorf("a stored recipe: %v", err)
 	}
@@ -450,7 +450,7 @@ func TestPatternsAreBounded(t *testing.T) {
 	if c, err = compileCondition("job.parameters.s matches 'x.*y'", nil); err != nil {
 		t.Fatal(err)
 	}
-	if holds, err := c.holds(scope{order: &o, execution: &Execution{}, cache: newCache()}); err != nil || holds {
+	if holds, err := c.holds(scope{order: &o, execution: &Execution{}, cache: new(cache)}); err != nil || holds {
 		t.Errorf("a simple pattern on the largest result: %v, %v", holds, err)
 	}
 }

@@ -28,7 +28,7 @@ type judged struct {
 // walk goes from the initial step to all that a run of o can come to.
 func (p *Program) walk(o *Order) *walk {
 	w := &walk{
-		p: p, s: scope{order: o, execution: &Execution{}, cache: newCache()},
+		p: p, s: scope{order: o, execution: &Execution{}, cache: new(cache)},
 		entered: make(map[string]bool, len(p.places)), left: make(map[string]bool, len(p.places)),
 	}
 	w.enter(p.initial)

@@ -22,50 +22,58 @@ const (
 // payload prepares what equipment sent for a document: JSON without needless white
 // space, nil for nothing or null. The error says why it cannot be kept.
 func payload(data []byte) (json.RawMessage, error) {
-	src, err := readPayload(data)
-	if src == nil {
-		return nil, err
-	}
-	return src.raw(src.root), nil
+	b := readBody(data)
+	return b.payload, b.err
 }
 
-// answerPayload is payload for an answer: no member may be there twice, for readers take
-// different ones of the two. What is stored, and events, are read by payload.
-func answerPayload(data []byte) (json.RawMessage, error) {
-	src, err := readPayload(data)
-	if src == nil {
-		return nil, err
-	}
-	if path, kid := src.root.doubled(); kid != nil {
-		return nil, fmt.Errorf("the member %.200q of the payload is there twice, and may be there once", path)
-	}
-	return src.raw(src.root), nil
+// body is what equipment sent, read once.
+type body struct {
+	payload json.RawMessage // for a document: without needless white space, nil for nothing or null
+	err     error           // why there is no payload
+	twice   error           // which member is there twice, nil = none: readers take different ones of the two
 }
 
-// CheckAnswer says why the body of an answer cannot be a result, nil if it can: Program.Answer
-// then fails the action. In an execution that is not Strict, a member may be there twice.
-func CheckAnswer(data []byte) error {
-	_, err := answerPayload(data)
-	return err
+// result is the payload as the result of an answer. In an execution that is strict no
+// member may be there twice. What is stored, and events, are read without that rule.
+func (b *body) result(strict bool) (json.RawMessage, error) {
+	if strict && b.twice != nil {
+		return nil, b.twice
+	}
+	return b.payload, b.err
 }
 
-// readPayload parses what equipment sent; nil for nothing or null.
-func readPayload(data []byte) (*source, error) {
+// Read reads the body of a, so that the decisions about what it returns do not read it
+// again. The error says why it cannot be a result: Program.Answer then fails the action. In
+// an execution that is not Strict, a member may be there twice.
+func (a Answer) Read() (Answer, error) {
+	if a.body == nil {
+		b := readBody(a.Result)
+		a.body = &b
+	}
+	_, err := a.body.result(true)
+	return a, err
+}
+
+// readBody parses what equipment sent.
+func readBody(data []byte) (b body) {
 	data = bytes.TrimSpace(data)
-	if len(data) == 0 || string(data) == "null" {
-		return nil, nil
-	}
-	if len(data) > MaxResultBytes {
-		return nil, fmt.Errorf("the payload has %d bytes, and may have %d", len(data), MaxResultBytes)
-	}
-	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("the payload is not valid UTF-8")
+	switch {
+	case len(data) == 0 || string(data) == "null":
+		return body{}
+	case len(data) > MaxResultBytes:
+		return body{err: fmt.Errorf("the payload has %d bytes, and may have %d", len(data), MaxResultBytes)}
+	case !utf8.Valid(data):
+		return body{err: fmt.Errorf("the payload is not valid UTF-8")}
 	}
 	src, err := parse(data, maxDepth)
 	if err != nil {
-		return nil, fmt.Errorf("the payload is not JSON of ours: %w", err)
+		return body{err: fmt.Errorf("the payload is not JSON of ours: %w", err)}
 	}
-	return src, nil
+	if path, kid := src.root.doubled(); kid != nil {
+		b.twice = fmt.Errorf("the member %.200q of the payload is there twice, and may be there once", path)
+	}
+	b.payload = src.raw(&src.root)
+	return b
 }
 
 // resultFits says why result cannot be the result of e, nil if it can: the results of the
@@ -119,8 +127,8 @@ func countValues(result json.RawMessage) int {
 		return 1
 	}
 	names := map[string]bool{} // of two of one name only the last is listed
-	for _, key := range src.root.keys {
-		names[key] = true
+	for _, kid := range src.root.kids {
+		names[kid.key] = true
 	}
 	return len(names)
 }
@@ -140,9 +148,10 @@ func (x *Execution) Results() []Result {
 			results = append(results, Result{ID: a.Name, Value: a.Result})
 			continue
 		}
-		for j, key := range src.root.keys {
-			if src.root.member(key) == src.root.kids[j] { // of two of one name, the last
-				results = append(results, Result{ID: a.Name + "." + key, Value: src.raw(src.root.kids[j])})
+		for j := range src.root.kids {
+			kid := &src.root.kids[j]
+			if src.root.member(kid.key) == kid { // of two of one name, the last
+				results = append(results, Result{ID: a.Name + "." + kid.key, Value: src.raw(kid)})
 			}
 		}
 	}

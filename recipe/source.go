@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -19,17 +18,17 @@ const maxDepth = 64
 // node is a JSON value that knows where it stands in the text. encoding/json forgets
 // that, and findings need a line; it also forgets the order of members.
 type node struct {
-	kind       byte // one of { [ " 0 t f n; '0' is any number
-	start, end int  // data[start:end] is the value
-	keys       []string
-	kids       []*node // values of the keys, or elements
-	text       string  // of a string, decoded
+	kind       byte   // one of { [ " 0 t f n; '0' is any number
+	start, end int    // data[start:end] is the value
+	key        string // under which its object has it
+	kids       []node // members or elements
+	text       string // of a string, decoded
 }
 
 // source is a parsed document with its text.
 type source struct {
 	data  []byte
-	root  *node
+	root  node
 	lines []int // offset of each line start, filled on first use
 }
 
@@ -43,19 +42,20 @@ type syntaxError struct {
 func (e *syntaxError) Error() string { return e.err.Error() }
 
 // parse reads data, which must be UTF-8 and one JSON value of at most depth levels.
-func parse(data []byte, depth int) (*source, *syntaxError) {
+func parse(data []byte, depth int) (source, *syntaxError) {
 	if !utf8.Valid(data) {
-		return nil, &syntaxError{offset: invalidUTF8(data), err: errors.New("the text is not valid UTF-8")}
+		return source{}, &syntaxError{offset: invalidUTF8(data), err: errors.New("the text is not valid UTF-8")}
 	}
 	if !json.Valid(data) {
-		return nil, invalidJSON(data)
+		return source{}, invalidJSON(data)
 	}
 	p := reader{data: data, text: string(data), depth: depth}
-	root := p.value(0)
+	src := source{data: data}
+	p.value(&src.root, 0)
 	if p.deep != 0 {
-		return nil, &syntaxError{offset: p.deep, deep: true, err: fmt.Errorf("the text nests deeper than %d levels", depth)}
+		return source{}, &syntaxError{offset: p.deep, deep: true, err: fmt.Errorf("the text nests deeper than %d levels", depth)}
 	}
-	return &source{data: data, root: root}, nil
+	return src, nil
 }
 
 func invalidJSON(data []byte) *syntaxError {
@@ -84,19 +84,14 @@ func invalidUTF8(data []byte) int {
 type reader struct {
 	data  []byte
 	text  string // the same; strings of the tree are parts of it
-	spare []node // allocated ahead
 	pos   int
 	depth int
 	deep  int // where the text first went too deep, 0 = nowhere
 }
 
-func (p *reader) value(level int) *node {
+// value reads the value at pos into n, which is zero but for its key.
+func (p *reader) value(n *node, level int) {
 	p.space()
-	if len(p.spare) == 0 {
-		p.spare = make([]node, min(32, 1+(len(p.data)-p.pos)/8)) // no more than there can be
-	}
-	n := &p.spare[0]
-	p.spare = p.spare[1:]
 	n.start = p.pos
 	if level > p.depth && p.deep == 0 {
 		p.deep = p.pos
@@ -126,7 +121,6 @@ func (p *reader) value(level int) *node {
 		}
 	}
 	n.end = p.pos
-	return n
 }
 
 // members reads what stands between the brackets of n, and the closing one.
@@ -142,17 +136,16 @@ func (p *reader) members(n *node, level int) {
 			continue
 		}
 		if n.kids == nil {
-			n.kids = make([]*node, 0, 8)
+			n.kids = make([]node, 0, min(4, 1+(len(p.data)-p.pos)/16))
 		}
+		n.kids = append(n.kids, node{})
+		kid := &n.kids[len(n.kids)-1]
 		if n.kind == '{' {
-			if n.keys == nil {
-				n.keys = make([]string, 0, 8)
-			}
-			n.keys = append(n.keys, p.string())
+			kid.key = p.string()
 			p.space()
 			p.pos++ // the colon
 		}
-		n.kids = append(n.kids, p.value(level+1))
+		p.value(kid, level+1)
 	}
 }
 
@@ -183,26 +176,42 @@ func (p *reader) space() {
 // member returns the value of key, nil if there is none. The last of several counts, as
 // everywhere in JSON.
 func (n *node) member(key string) *node {
-	for i := len(n.keys) - 1; i >= 0; i-- {
-		if n.keys[i] == key {
-			return n.kids[i]
+	if n.kind != '{' {
+		return nil
+	}
+	for i := len(n.kids) - 1; i >= 0; i-- {
+		if n.kids[i].key == key {
+			return &n.kids[i]
 		}
 	}
 	return nil
 }
 
+// index is which of the members of n is the first under key, -1 = none.
+func (n *node) index(key string) int {
+	for i := range n.kids {
+		if n.kind == '{' && n.kids[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// has says whether n has a member under key.
+func (n *node) has(key string) bool { return n.index(key) >= 0 }
+
 // doubled is the first member in n or below that its object has twice, with its path from n; nil if there is none.
 func (n *node) doubled() (path string, kid *node) {
 	const few = 16
 	var seen map[string]bool // of an object with many members
-	if len(n.keys) > few {
-		seen = make(map[string]bool, len(n.keys))
+	if n.kind == '{' && len(n.kids) > few {
+		seen = make(map[string]bool, len(n.kids))
 	}
-	for i, kid := range n.kids {
-		step := strconv.Itoa(i)
+	for i := range n.kids {
+		kid := &n.kids[i]
+		step := kid.key
 		if n.kind == '{' {
-			step = n.keys[i]
-			if seen[step] || seen == nil && slices.Contains(n.keys[:i], step) {
+			if seen[step] || seen == nil && n.index(step) < i {
 				return "/" + step, kid
 			}
 			if seen != nil {
@@ -210,6 +219,9 @@ func (n *node) doubled() (path string, kid *node) {
 			}
 		}
 		if path, found := kid.doubled(); found != nil {
+			if n.kind == '[' {
+				step = strconv.Itoa(i)
+			}
 			return "/" + step + path, found
 		}
 	}
@@ -218,12 +230,24 @@ func (n *node) doubled() (path string, kid *node) {
 
 // raw is the text of n without white space outside strings.
 func (s *source) raw(n *node) json.RawMessage {
-	var b bytes.Buffer
-	_ = json.Compact(&b, s.data[n.start:n.end]) // valid: the whole text is
-	if b.Cap() > b.Len()+64 {                   // it took room for the white space
-		return bytes.Clone(b.Bytes())
+	text := s.data[n.start:n.end] // valid: the whole text is
+	raw := make(json.RawMessage, 0, len(text))
+	for i, inString := 0, false; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inString = !inString
+		case c == '\\' && inString:
+			raw = append(raw, c)
+			i++
+		case !inString && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			continue
+		}
+		raw = append(raw, text[i])
 	}
-	return b.Bytes()
+	if cap(raw) > len(raw)+64 { // it took room for the white space
+		return bytes.Clone(raw)
+	}
+	return raw
 }
 
 // line is the number, from 1, of the line on which offset stands.
@@ -243,13 +267,13 @@ func (s *source) line(offset int) int {
 // the names as the text spells them, and its line. It goes as far as the text does: for
 // a member that is absent it is the object that lacks it.
 func (s *source) at(path ...any) (pointer string, line int) {
-	n := s.root
+	n := &s.root
 	for _, p := range path {
 		var kid *node
 		switch p := p.(type) {
 		case int:
 			if n.kind == '[' && p < len(n.kids) {
-				kid = n.kids[p]
+				kid = &n.kids[p]
 				pointer += "/" + strconv.Itoa(p)
 			}
 		case string:
@@ -269,13 +293,10 @@ func (s *source) at(path ...any) (pointer string, line int) {
 // spelling returns the key under which n has the member called name in PascalCase: that
 // name, else its snake_case form, else "".
 func (n *node) spelling(name string) string {
-	if n.kind != '{' {
-		return ""
-	}
-	if slices.Contains(n.keys, name) {
+	if n.has(name) {
 		return name
 	}
-	if snake := snakeCase(name); slices.Contains(n.keys, snake) {
+	if snake := snakeCase(name); n.has(snake) {
 		return snake
 	}
 	return ""

@@ -64,7 +64,8 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 			e.count(OpActionState, Forged)
 			return nil
 		}
-		if err := unreadable(ev); err != nil {
+		answer, err := readable(ev, answer)
+		if err != nil {
 			e.log.Warn("answer cannot be read: it is no result", "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID,
 				"correlation", ev.CorrelationID, "topic", topics.Prefix(e.opt.TopicPrefix).Shown(ev.Delivery.Topic), "err", err)
 		}
@@ -72,15 +73,15 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 	})
 }
 
-// unreadable says why an answer cannot be read, nil if it can, or if it is a refusal, whose body does not matter.
-func unreadable(ev cloudevent.Event) error {
+// readable is answer with its body read. The error says why it cannot be read; a refusal always can, for its body does not matter.
+func readable(ev cloudevent.Event, answer recipe.Answer) (recipe.Answer, error) {
 	switch why := ev.Delivery.Unreadable; {
 	case why != nil:
-		return why
-	case ev.Err() != nil:
-		return nil
+		return answer, why
+	case answer.Error != nil:
+		return answer, nil
 	}
-	return recipe.CheckAnswer(ev.Data)
+	return answer.Read()
 }
 
 // route is what a command belongs to. ErrNotFound: never sent, or long ago.
