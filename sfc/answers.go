@@ -24,11 +24,7 @@ type answers struct {
 type given struct {
 	cause  string // id of the CloudEvent
 	answer recipe.Answer
-	turn   chan turn // of capacity 1
-}
-
-func newGiven(cause string, answer recipe.Answer) *given {
-	return &given{cause: cause, answer: answer, turn: make(chan turn, 1)}
+	turn   chan turn // of capacity 1, once it waits
 }
 
 // turn is what a waiting caller is told.
@@ -97,21 +93,19 @@ func (e *Engine) settleAnswers(ctx context.Context, route jobstore.Route, batch 
 	for i, g := range batch {
 		all[i] = g.answer
 	}
-	var each []recipe.Outcome
 	ev := event{
 		query: jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope, Running: true}, recipe: route.Recipe,
 		cause: batch[len(batch)-1].cause,
 	}
 	ev.decide = func(s situation) (out recipe.Outcome) {
-		out, each = s.program.Answers(s.order, s.docs, all, s.now)
-		for i, o := range each { // the last that counted is the cause of what follows
+		out, ev.each = s.program.Answers(s.order, s.docs, all, s.now)
+		for i, o := range ev.each { // the last that counted is the cause of what follows
 			if !o.Stale {
 				ev.cause = batch[i].cause
 			}
 		}
 		return out
 	}
-	ev.each = func() []recipe.Outcome { return each }
 	if err := e.settle(ctx, &ev); err != nil {
 		return err
 	}
@@ -126,6 +120,9 @@ func (a *answers) join(id isa95.JobOrderID, g *given) (leads bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	waiting, busy := a.waiting[id]
+	if busy {
+		g.turn = make(chan turn, 1)
+	}
 	a.waiting[id] = append(waiting, g)
 	return !busy
 }

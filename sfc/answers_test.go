@@ -85,24 +85,24 @@ func TestAnswersFailAlone(t *testing.T) {
 	// The first leads, and waits for the rest before it settles them: so they are together.
 	var all sync.WaitGroup
 	errs := make([]error, 8)
-	given := make([]*given, 8)
-	for i := range given {
-		given[i] = newGiven(fmt.Sprint("E-", i), recipe.Answer{CommandID: x.Action(fmt.Sprint("p", i)).CommandID, Result: []byte("{}")})
+	each := make([]*given, 8)
+	for i := range each {
+		each[i] = &given{cause: fmt.Sprint("E-", i), answer: recipe.Answer{CommandID: x.Action(fmt.Sprint("p", i)).CommandID, Result: []byte("{}")}}
 	}
-	given[3].answer.Error = &recipe.ActionError{Kind: string(cloudevent.KindCommunicationError), Message: "broken"}
-	route, err := e.store.Route(t.Context(), given[0].answer.CommandID)
+	each[3].answer.Error = &recipe.ActionError{Kind: string(cloudevent.KindCommunicationError), Message: "broken"}
+	route, err := e.store.Route(t.Context(), each[0].answer.CommandID)
 	p.must(err)
-	if !e.answers.join(route.JobOrderID, given[0]) {
+	if !e.answers.join(route.JobOrderID, each[0]) {
 		t.Fatal("the first does not lead")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	for i := range given[1:] {
+	for i := range each[1:] {
 		all.Go(func() {
 			n, patient := i+1, t.Context()
 			if n == 5 {
 				patient = ctx
 			}
-			errs[n] = again(patient, func() error { return e.settleAnswer(patient, route, given[n]) })
+			errs[n] = again(patient, func() error { return e.settleAnswer(patient, route, each[n]) })
 		})
 	}
 	waiting := func() int {

@@ -55,7 +55,7 @@ func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 		c.Deadline = now.Add(c.LastCall)
 	}
 	e.routes.put(c.ID, route)
-	err = e.commander.PublishEvent(ctx, e.topic("equipment", c.Scope, "commands"), e.command(c, body, e.store.Now(), now))
+	err = e.commander.PublishEvent(ctx, e.topic(c.Scope, "commands"), e.command(c, body, e.store.Now(), now))
 	switch {
 	case err == nil:
 		e.count(OpDispatch, OK)
@@ -111,7 +111,7 @@ func (e *Engine) shout(ctx context.Context, c recipe.Command, err error) {
 		level = slog.LevelError
 	}
 	e.log.Log(ctx, level, "the broker denies a command: give Takt the right to publish on this topic; it is tried again until the action times out",
-		"topic", e.topic("equipment", c.Scope, "commands"), "job", c.JobID, "action", c.Action, "command", c.ID, "error", err)
+		"topic", e.topic(c.Scope, "commands"), "job", c.JobID, "action", c.Action, "command", c.ID, "error", err)
 }
 
 // neverTaken: the broker will not take this message, however often it is sent. To try for ever would keep a slot from
@@ -153,13 +153,9 @@ func (e *Engine) command(c recipe.Command, body []byte, recorded, now time.Time)
 	return ev
 }
 
-// topic joins the levels below the topic prefix.
-func (e *Engine) topic(levels ...string) string {
-	t := e.opt.TopicPrefix
-	for _, l := range levels {
-		t += "/" + l
-	}
-	return t
+// topic is where the commands or events of the equipment of a scope go.
+func (e *Engine) topic(scope, kind string) string {
+	return e.opt.TopicPrefix + "/equipment/" + scope + "/" + kind
 }
 
 // obsolete says why nobody needs c any more, "" if somebody does.

@@ -39,7 +39,7 @@ func (e *Engine) checkEvent(ev cloudevent.Event) (isa95.Scope, error) {
 	if err != nil {
 		return "", fmt.Errorf("subject %q: %w", ev.Subject, err)
 	}
-	if want := e.topic("equipment", string(scope), "events"); ev.Delivery.Topic != "" && ev.Delivery.Topic != want {
+	if want := e.topic(string(scope), "events"); ev.Delivery.Topic != "" && ev.Delivery.Topic != want {
 		return "", fmt.Errorf("subject %q belongs to topic %s", ev.Subject, want)
 	}
 	if len(ev.Data) > recipe.MaxResultBytes {

@@ -131,7 +131,7 @@ func commandID(ev cloudevent.Event) string {
 
 // answer settles the action that a command was for; cause is the event that says so.
 func (e *Engine) answer(ctx context.Context, cause string, route jobstore.Route, answer recipe.Answer) error {
-	return e.settleAnswer(ctx, route, newGiven(cause, answer))
+	return e.settleAnswer(ctx, route, &given{cause: cause, answer: answer})
 }
 
 // event is something that happens to a recipe in execution.
@@ -142,7 +142,7 @@ type event struct {
 	item   *jobstore.WorkItem // nil: none
 	rearm  bool               // commit even if nothing changes, so that the timer is set
 	decide func(situation) recipe.Outcome
-	each   func() []recipe.Outcome // of a decision about several answers: what came of each; nil: it is one
+	each   []recipe.Outcome // of a decision about answers: what came of each; nil: it is about something else
 }
 
 // situation is what a decision is made on.
@@ -236,7 +236,7 @@ func (e *Engine) intake() recipe.Intake {
 // outcomes are those to count: out, or those it consists of.
 func (ev *event) outcomes(out recipe.Outcome) []recipe.Outcome {
 	if ev.each != nil {
-		return ev.each()
+		return ev.each
 	}
 	return []recipe.Outcome{out}
 }
@@ -289,6 +289,9 @@ func consequence(snap *jobstore.Snapshot, out recipe.Outcome, now time.Time) (jo
 }
 
 func changedMailboxes(out recipe.Outcome) map[string]*recipe.Mailbox {
+	if len(out.ChangedMailboxes) == 0 {
+		return nil
+	}
 	changed := make(map[string]*recipe.Mailbox, len(out.ChangedMailboxes))
 	for _, typ := range out.ChangedMailboxes {
 		changed[typ] = out.Docs.Mailboxes[typ]

@@ -51,7 +51,7 @@ func TestCommandOnTheWire(t *testing.T) {
 		Event    cloudevent.Event
 		Body     string
 		Delivery cloudevent.Delivery
-	}{e.topic("equipment", c.Scope, "commands"), ev, string(body), ev.Delivery}); err != nil {
+	}{e.topic(c.Scope, "commands"), ev, string(body), ev.Delivery}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.Bytes()

@@ -53,7 +53,11 @@ func (e *Entry) starts() int64 {
 
 // count adds to a new entry how often it was begun under another ID.
 func (e *Entry) count(field string) {
-	if n, err := strconv.ParseInt(e.Fields[field], 10, 64); err == nil && n > 0 {
+	times, begun := e.Fields[field]
+	if !begun {
+		return
+	}
+	if n, err := strconv.ParseInt(times, 10, 64); err == nil && n > 0 {
 		e.before, e.Deliveries = n, e.Deliveries+n
 	}
 }
