@@ -30,14 +30,21 @@ func marshal(v any, spelling Spelling) ([]byte, error) {
 		return []byte("null"), nil
 	}
 	p := planOf(value.Type())
-	e := encoder{out: make([]byte, 0, 512), limits: p.limits, page: spelling != Wire}
+	e := encoder{out: make([]byte, 0, p.room()), limits: p.limits, page: spelling != Wire}
 	if err := e.value(p, value); err != nil {
 		return nil, fmt.Errorf("isa95: %T: %w", v, err)
 	}
 	if len(e.out) > e.limits.size {
 		return nil, fmt.Errorf("isa95: %T: must not be larger than %d bytes: %w", v, e.limits.size, ErrLimit)
 	}
+	p.written.Store(int64(len(e.out)))
 	return e.out, nil
+}
+
+// room is how many bytes the next body of this type is likely to take: those of the last one and an eighth.
+func (p *plan) room() int64 {
+	last := p.written.Load()
+	return min(max(last+last/8, 64), 64<<10)
 }
 
 type encoder struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 )
 
@@ -27,12 +28,13 @@ const (
 	kindStruct
 )
 
-// plan is what reading and writing need to know of a Go type. Made once per type, never changed.
+// plan is what reading and writing need to know of a Go type. Made once per type, never changed but for written.
 type plan struct {
 	kind    kind
 	goType  reflect.Type
-	limits  limits // of a body that is this type
-	element *plan  // of a pointer or slice
+	limits  limits       // of a body that is this type
+	written atomic.Int64 // bytes of the body that was written last
+	element *plan        // of a pointer or slice
 	fields  []field
 	names   map[string]fieldName
 	needed  uint64 // required fields, bit i = fields[i]
