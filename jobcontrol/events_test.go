@@ -182,7 +182,7 @@ func TestFilters(t *testing.T) {
 // Commands for one job order share a lane, in whatever form they name it.
 func TestLane(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"JobOrderID":"JO-7"}`: "JO-7", `{"job_order_id":"JO-7"}`: "JO-7", `{ "JobOrderID" : "JO-\u0037" }`: "JO-7",
+		`{"JobOrderID":"JO-7"}`: "JO-7", `{"job_order_id":"JO-7"}`: "JO-7", `{ "JobOrderID" : "JO-\u0037" }`: "JO-7", `{"JobOrderID":"\"JO\\"}`: `"JO\`, `{"JobOrderID":null}`: "the/topic", `{"JobOrderID":"\`: "the/topic",
 		`{"JobOrder":{"Description":[{"Text":"\"JobOrderID\":\"no\""}],"JobOrderID":"JO-7"},"Comment":[]}`: "JO-7",
 		`{"ID":"EQ-1"}`: "the/topic", ``: "the/topic", `{"JobOrderID":7}`: "the/topic", `{"JobOrderID"`: "the/topic", `{"JobOrderID":`: "the/topic",
 		`{"JobOrderID":"` + string(make([]byte, 5000)): "the/topic",

@@ -52,12 +52,29 @@ func Lane(m mqtt.Message) string {
 		if len(rest) == 0 || rest[0] != ':' {
 			continue
 		}
-		var id string
-		if json.NewDecoder(bytes.NewReader(rest[1:min(len(rest), maxLaneID)])).Decode(&id) == nil {
+		if id, ok := leadingText(rest[1:min(len(rest), maxLaneID)]); ok {
 			return id
 		}
 	}
 	return m.Topic
+}
+
+// leadingText is the JSON string that data begins with; false if it begins with something else, or ends before the string does.
+func leadingText(data []byte) (text string, ok bool) {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	if len(data) == 0 || data[0] != '"' {
+		return "", false
+	}
+	for end := 1; end < len(data); end++ {
+		switch data[end] {
+		case '\\':
+			end++
+		case '"':
+			err := json.Unmarshal(data[:end+1], &text)
+			return text, err == nil
+		}
+	}
+	return "", false
 }
 
 // maxLaneID is how many bytes Lane looks at for an id: no name that is accepted is longer, escapes included.
