@@ -38,6 +38,9 @@ func marshal(v any, spelling Spelling) ([]byte, error) {
 		return nil, fmt.Errorf("isa95: %T: must not be larger than %d bytes: %w", v, e.limits.size, ErrLimit)
 	}
 	p.written.Store(int64(len(e.out)))
+	if cap(e.out) > 2*len(e.out)+64 { // the last body was much longer: who keeps this one keeps no more than it has
+		return bytes.Clone(e.out), nil
+	}
 	return e.out, nil
 }
 
