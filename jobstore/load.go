@@ -82,7 +82,10 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	if id := string(q.JobOrderID); id != "" {
 		l.strings = append(l.strings,
 			stringRead{s.keys.JobOrder(id), q.Running, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(snap.JobOrderID, doc); return err }},
-			stringRead{s.keys.SfcExecution(id), q.Running, func(doc []byte) (err error) { snap.Execution, err = s.decodeExecution(snap.JobOrderID, doc); return err }},
+			stringRead{s.keys.SfcExecution(id), q.Running, func(doc []byte) (err error) {
+				snap.Execution, err = s.decodeExecution(snap.JobOrderID, doc)
+				return err
+			}},
 		)
 		if q.Response {
 			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))
