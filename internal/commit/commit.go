@@ -55,19 +55,19 @@ func (e *TypeError) Error() string {
 // Commit collects expectations and writes. The zero value is not usable; see New. It is built and run by
 // one goroutine, and run once.
 type Commit struct {
-	keys   []*keyed
-	index  map[string]*keyed
+	keys   []keyed
+	index  map[string]int // positions in keys of those behind the first few
 	docs   []doc
 	checks []check
 	writes []write
+	words  []string // arguments of the writes
 	nAdd   int
 	err    error // the first write that Redis would refuse in the middle of the script
 }
 
-// keyed is a key that the commit names.
+// keyed is a key that the commit names. Others name it by its position in keys, from 0.
 type keyed struct {
 	name    string
-	at      int    // position in keys, from 1
 	before  string // the type that it must have, if any, before the commit; "" = whatever it has
 	now     string // after the writes so far; "" = as before, none = deleted
 	proven  bool   // some check finds out about its type
@@ -76,7 +76,7 @@ type keyed struct {
 
 // doc is what is expected of a string: kind, a number of commit.lua, and the word that belongs to it, if any.
 type doc struct {
-	key  *keyed
+	key  int
 	kind int
 	word string
 }
@@ -94,7 +94,7 @@ const (
 // check is an expectation of a key that is no string. kind is a number of commit.lua.
 type check struct {
 	kind         int
-	key          *keyed
+	key          int
 	name, wanted string
 }
 
@@ -106,10 +106,10 @@ const (
 )
 
 type write struct {
-	command string
-	key     *keyed
-	args    []string
-	first   bool // of those to its key
+	command  string
+	key      int
+	from, to int  // its arguments in words
+	first    bool // of those to its key
 }
 
 // The types of keys, as Redis names them.
@@ -122,25 +122,38 @@ const (
 	typeNone   = "none"
 )
 
+const few = 16 // keys and writes, of most commits
+
 // New returns an empty commit.
 func New() *Commit {
-	const few = 16 // of most commits
-	return &Commit{keys: make([]*keyed, 0, few), index: make(map[string]*keyed, few), writes: make([]write, 0, few)}
+	return &Commit{keys: make([]keyed, 0, few), writes: make([]write, 0, few), words: make([]string, 0, 4*few)}
 }
 
-func (c *Commit) key(name string) *keyed {
-	k, ok := c.index[name]
-	if !ok {
-		k = &keyed{name: name, at: len(c.keys) + 1}
-		c.keys = append(c.keys, k)
-		c.index[name] = k
+// key is the position of a key in keys.
+func (c *Commit) key(name string) int {
+	for i := range c.keys[:min(len(c.keys), few)] {
+		if c.keys[i].name == name {
+			return i
+		}
 	}
-	return k
+	i, ok := c.index[name]
+	if !ok {
+		i = len(c.keys)
+		c.keys = append(c.keys, keyed{name: name})
+		if i >= few {
+			if c.index == nil {
+				c.index = make(map[string]int)
+			}
+			c.index[name] = i
+		}
+	}
+	return i
 }
 
 // use notes that a key must be of a type. An absent key takes the type of the first write to it, and a deleted one that of
 // the next.
-func (c *Commit) use(k *keyed, typ string) {
+func (c *Commit) use(key int, typ string) {
+	k := &c.keys[key]
 	switch k.now {
 	case "":
 		k.before, k.now = typ, typ
@@ -157,17 +170,20 @@ func (c *Commit) use(k *keyed, typ string) {
 func (c *Commit) check(kind int, key, typ, name, wanted string) {
 	k := c.key(key)
 	c.use(k, typ)
-	k.proven = true
+	c.keys[k].proven = true
 	c.checks = append(c.checks, check{kind, k, name, wanted})
 }
 
-func (c *Commit) write(command, key, typ string, args ...string) *keyed {
+// write notes a command with its arguments, and returns the position of its key.
+func (c *Commit) write(command, key, typ string, args ...string) int {
 	k := c.key(key)
-	first := k.now == ""
+	first := c.keys[k].now == ""
 	if typ != "" {
 		c.use(k, typ)
 	}
-	c.writes = append(c.writes, write{command, k, args, first})
+	from := len(c.words)
+	c.words = append(c.words, args...)
+	c.writes = append(c.writes, write{command, k, from, len(c.words), first})
 	return k
 }
 
@@ -184,7 +200,7 @@ const wholeBytes = 4 << 10
 func (c *Commit) Expect(key string, read []byte) {
 	k := c.key(key)
 	c.use(k, typeString)
-	k.proven = true
+	c.keys[k].proven = true
 	switch {
 	case read == nil:
 		c.docs = append(c.docs, doc{k, expectNothing, ""})
@@ -208,7 +224,7 @@ func (c *Commit) ExpectAtMost(key string, most int64) {
 	}
 	k := c.key(key)
 	c.use(k, typeString)
-	k.proven, k.integer = true, true
+	c.keys[k].proven, c.keys[k].integer = true, true
 	c.docs = append(c.docs, doc{k, expectAtMost, strconv.FormatInt(most, 10)})
 }
 
@@ -234,7 +250,7 @@ func (c *Commit) Set(key string, value []byte, ttl time.Duration) {
 }
 
 // Del deletes the key, whatever its type.
-func (c *Commit) Del(key string) { c.write("DEL", key, "").now = typeNone }
+func (c *Commit) Del(key string) { c.keys[c.write("DEL", key, "")].now = typeNone }
 
 // Expire lets an existing key expire after ttl; an absent key stays absent.
 func (c *Commit) Expire(key string, ttl time.Duration) {
@@ -273,7 +289,7 @@ func (c *Commit) Incr(key string) { c.add("INCR", key) }
 func (c *Commit) IncrBy(key string, n int64) { c.add("INCRBY", key, strconv.FormatInt(n, 10)) }
 
 func (c *Commit) add(command, key string, args ...string) {
-	k := c.key(key)
+	k := &c.keys[c.key(key)]
 	if k.now == "" {
 		k.integer = true
 	} else if !k.integer {
@@ -288,11 +304,12 @@ func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) int {
 	if n := len(fieldsAndValues); n == 0 || n%2 != 0 {
 		c.fail("XADD %s: %d fields and values, want pairs", key, n)
 	}
-	args := make([]string, 0, len(fieldsAndValues)+4)
+	c.write("XADD", key, typeStream)
 	if maxLen > 0 {
-		args = append(args, "MAXLEN", "~", strconv.FormatInt(maxLen, 10))
+		c.words = append(c.words, "MAXLEN", "~", strconv.FormatInt(maxLen, 10))
 	}
-	c.write("XADD", key, typeStream, append(append(args, "*"), fieldsAndValues...)...)
+	c.words = append(append(c.words, "*"), fieldsAndValues...)
+	c.writes[len(c.writes)-1].to = len(c.words)
 	c.nAdd++
 	return c.nAdd - 1
 }
@@ -322,8 +339,8 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 		return Result{}, err
 	}
 	names := make([]string, len(c.keys))
-	for i, k := range c.keys {
-		names[i] = k.name
+	for i := range c.keys {
+		names[i] = c.keys[i].name
 	}
 	reply, err := apply.Run(ctx, rdb, names, args...).AsStrSlice()
 	if err != nil {
@@ -343,104 +360,107 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 // mostNumber is the largest that two bytes hold: of the keys of a commit, of its writes, and of the arguments of a write.
 const mostNumber = math.MaxUint16
 
-// arguments encodes the commit for the script: numbers in the first, words in those that follow.
+// arguments encodes the commit for the script: numbers in the first two, words in those that follow.
 func (c *Commit) arguments() ([]string, error) {
 	unproven := c.hoist()
-	docs := c.docs
-	of := map[string][]*keyed{}
-	for _, k := range c.keys {
+	for i, k := range c.keys {
 		switch {
-		case k.proven || k == unproven || k.before == "":
+		case k.proven || i == unproven:
 		case k.integer:
-			docs = append(docs, doc{k, expectInteger, ""})
+			c.docs = append(c.docs, doc{i, expectInteger, ""})
 		case k.before == typeString:
-			docs = append(docs, doc{k, expectString, ""})
-		default:
-			of[k.before] = append(of[k.before], k)
+			c.docs = append(c.docs, doc{i, expectString, ""})
 		}
 	}
-	var rights []string
+	rights := make([]string, 0, few)
 	for _, w := range c.writes {
 		if !slices.Contains(rights, w.command) {
 			rights = append(rights, w.command)
 		}
 	}
 
-	words := 2 + len(docs) + 2*len(c.checks) + len(rights)
-	for _, w := range c.writes {
-		words += len(w.args)
+	args := make([]string, 2, 2+len(c.docs)+2*len(c.checks)+len(rights)+len(c.words))
+	numbers, largest := make([]int, 0, 12*few), 0
+	number := func(n int) {
+		numbers, largest = append(numbers, n), max(largest, n)
 	}
-	args := make([]string, 2, words)
-	size := 9 + 2*len(docs) + len(c.keys) + 2*len(c.checks) + 3*len(c.writes)
-	low, high, largest := make([]byte, 0, size), make([]byte, 0, size), 0
-	number := func(all ...int) {
-		for _, n := range all {
-			largest = max(largest, n)
-			low, high = append(low, byte(n)), append(high, byte(n>>8))
-		}
-	}
-
-	number(len(docs))
-	for _, d := range docs {
-		number(d.key.at, d.kind)
+	number(len(c.docs))
+	for _, d := range c.docs {
+		number(d.key + 1)
+		number(d.kind)
 		if d.kind >= expectAtMost {
 			args = append(args, d.word)
 		}
 	}
-	for _, typ := range []string{typeStream, typeSet, typeZSet, typeHash} {
-		number(len(of[typ]))
-		for _, k := range of[typ] {
-			number(k.at)
+	for _, typ := range [...]string{typeStream, typeSet, typeZSet, typeHash} {
+		length := len(numbers)
+		number(0)
+		for i, k := range c.keys {
+			if k.before == typ && !k.proven && i != unproven {
+				number(i + 1)
+			}
 		}
+		numbers[length] = len(numbers) - length - 1
 	}
 	number(len(c.checks))
 	for _, k := range c.checks {
-		number(k.kind, k.key.at)
+		number(k.kind)
+		number(k.key + 1)
 		args = append(args, k.name, k.wanted)
 	}
 	number(len(rights))
 	args = append(args, rights...)
 	number(len(c.writes))
 	for _, w := range c.writes {
-		number(slices.Index(rights, w.command)+1, w.key.at, len(w.args))
-		args = append(args, w.args...)
+		number(slices.Index(rights, w.command) + 1)
+		number(w.key + 1)
+		number(w.to - w.from)
+		args = append(args, c.words[w.from:w.to]...)
 	}
-	if unproven != nil {
+	if unproven >= 0 {
 		number(1)
 	} else {
 		number(0)
 	}
-	args[0] = rueidis.BinaryString(low)
-	switch {
-	case largest > mostNumber:
+	if largest > mostNumber {
 		return nil, fmt.Errorf("commit: %d keys, writes or arguments of one: at most %d", largest, mostNumber)
-	case largest > math.MaxUint8:
-		args[1] = rueidis.BinaryString(high)
+	}
+	args[0] = bytesOf(numbers, 0)
+	if largest > math.MaxUint8 {
+		args[1] = bytesOf(numbers, 8)
 	}
 	return args, nil
 }
 
-// hoist puts a write first that finds out about the type of its key itself, which saves asking, and returns the key; nil if
-// no write does. It is the first write to its key, so the order of those to one key stays. Sets of which there are
-// several are asked about together.
-func (c *Commit) hoist() *keyed {
-	of := make(map[string]int)
+// bytesOf are the bytes of numbers that begin with a bit.
+func bytesOf(numbers []int, bit int) string {
+	text := make([]byte, len(numbers))
+	for i, n := range numbers {
+		text[i] = byte(n >> bit)
+	}
+	return rueidis.BinaryString(text)
+}
+
+// hoist puts a write first that finds out about the type of its key itself, which saves asking, and returns the position of the key; -1 if
+// no write does. It is the first write to its key, so the order of those to one key stays. Sets are asked about together if there are
+// several.
+func (c *Commit) hoist() int {
+	sets := 0
 	for _, k := range c.keys {
-		if !k.proven {
-			of[k.before]++
+		if !k.proven && k.before == typeSet {
+			sets++
 		}
 	}
 	for i, w := range c.writes {
-		k := w.key
-		if !w.first || k.proven || k.before == "" || k.before == typeString ||
-			k.before == typeSet && of[k.before] > 1 {
+		k := c.keys[w.key]
+		if !w.first || k.proven || k.before == "" || k.before == typeString || k.before == typeSet && sets > 1 {
 			continue
 		}
 		copy(c.writes[1:i+1], c.writes[:i])
 		c.writes[0] = w
-		return k
+		return w.key
 	}
-	return nil
+	return -1
 }
 
 func milliseconds(d time.Duration) string {
