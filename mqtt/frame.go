@@ -33,8 +33,8 @@ type arrival struct {
 // errMalformed ends the connection: what follows cannot be trusted [MQTT-4.13.1-1].
 var errMalformed = errors.New("mqtt: the broker sent a malformed PUBLISH")
 
-// parsePublish reads what follows the fixed header. The payload and the correlation data are parts of body; all texts
-// share one copy of what is before the payload.
+// parsePublish reads what follows the fixed header. It keeps nothing of body: all texts share one copy of what is before the
+// payload, and the payload and the correlation data another.
 func parsePublish(flags byte, body []byte) (a arrival, err error) {
 	a.QoS, a.Retain, a.duplicate = flags>>1&3, flags&1 == 1, flags&8 != 0
 	if a.QoS > 1 { // we never ask for 2
@@ -52,9 +52,10 @@ func parsePublish(flags byte, body []byte) (a arrival, err error) {
 	if first.bad {
 		return a, errMalformed
 	}
-	a.Payload = first.rest
-	head := string(body[:len(body)-len(a.Payload)])
+	payload := first.rest
+	head := string(body[:len(body)-len(payload)])
 	a.Topic = head[2 : 2+topic]
+	correlation := ""
 	r := reader[string]{rest: head[len(head)-length:]}
 	for len(r.rest) > 0 {
 		switch id := r.uint(1); id {
@@ -67,9 +68,7 @@ func parsePublish(flags byte, body []byte) (a arrival, err error) {
 		case propResponseTopic:
 			a.ResponseTopic = r.text()
 		case propCorrelationData:
-			n := len(r.text())
-			end := len(head) - len(r.rest)
-			a.CorrelationData = body[end-n : end : end]
+			correlation = r.text()
 		case propSubscriptionID:
 			r.varInt()
 		case propUser:
@@ -84,6 +83,12 @@ func parsePublish(flags byte, body []byte) (a arrival, err error) {
 	}
 	if r.bad {
 		return a, errMalformed
+	}
+	n := len(correlation)
+	data := append(append(make([]byte, 0, n+len(payload)), correlation...), payload...)
+	a.Payload = data[n:]
+	if n > 0 {
+		a.CorrelationData = data[:n:n]
 	}
 	return a, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,8 @@ type wire struct {
 	acknowledged func(id uint16)
 
 	in   *bufio.Reader
-	left int // bytes the library has still to read of its packet
+	left int    // bytes the library has still to read of its packet
+	body []byte // room for the PUBLISH that is read
 
 	made  time.Time
 	heard atomic.Int64 // when the last packet came, in nanoseconds since made
@@ -35,6 +37,9 @@ type wire struct {
 	mu      sync.Mutex
 	sending atomic.Bool // what is written goes out soon
 }
+
+// maxBody is the largest PUBLISH, in bytes, whose room is kept for the next.
+const maxBody = 16 << 10
 
 func newWire(c net.Conn, arrived func(arrival), acknowledged func(id uint16)) *wire {
 	return &wire{
@@ -73,11 +78,14 @@ func (w *wire) nextPacket() error {
 	}
 	flags := header[0] & 0xf
 	_, _ = w.in.Discard(len(header))
-	body := make([]byte, length)
-	if _, err := io.ReadFull(w.in, body); err != nil {
+	w.body = slices.Grow(w.body[:0], length)[:length]
+	if _, err := io.ReadFull(w.in, w.body); err != nil {
 		return err
 	}
-	a, err := parsePublish(flags, body)
+	a, err := parsePublish(flags, w.body)
+	if length > maxBody {
+		w.body = nil
+	}
 	if err != nil {
 		return err
 	}
