@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,6 +221,30 @@ func TestPublishLost(t *testing.T) {
 	}
 	proxy.DropReplies(false) // cuts once more what missed something
 	eventually(t, "publish works again", func() bool { return pub.Publish(within(t), mqtt.Message{Topic: "a", QoS: 1}) == nil })
+}
+
+// Publishes under way time out each after its own time, those too that wait for room of the broker's Receive Maximum.
+func TestPublishTimeouts(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	b := testenv.Mosquitto(t)
+	proxy := testenv.CountingProxy(t, b.URL)
+	pub := connected(t, proxy.URL, "pub", func(o *mqtt.Options) { o.PublishTimeout = timeout })
+	proxy.Stall(true)
+	var under sync.WaitGroup
+	for i := range 8 {
+		under.Go(func() {
+			for again := range 4 { // mosquitto allows 20 in flight: the last wait for room
+				began := time.Now()
+				err := pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1})
+				if took := time.Since(began); !errors.Is(err, mqtt.ErrTimeout) || took < timeout {
+					t.Errorf("publish %d.%d: %v after %v, want ErrTimeout after %v", i, again, err, took, timeout)
+				}
+			}
+		})
+	}
+	under.Wait()
+	proxy.Stall(false)
+	eventually(t, "publish works again", func() bool { return pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}) == nil })
 }
 
 func TestPublishTimeout(t *testing.T) {
