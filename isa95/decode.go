@@ -130,15 +130,18 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 	var byAlias, present, spelled uint64
 	var seen names
 	err := d.object(func(name []byte) *DecodeError {
-		if d.strict && seen.twice(string(name)) {
-			return twice(string(name))
-		}
 		known, ok := p.names[string(name)]
 		if !ok {
-			return d.other(p, string(name), v)
+			if d.strict && seen.twice(string(name)) {
+				return twice(string(name))
+			}
+			return d.other(p, name, v)
 		}
 		bit := uint64(1) << known.field
 		if d.strict && spelled&bit != 0 {
+			if known.snake == (byAlias&bit == 0) {
+				return twice(string(name))
+			}
 			return twiceSpelled(string(name), p.fields[known.field].alias)
 		}
 		spelled |= bit

@@ -1,6 +1,7 @@
 package isa95
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
@@ -95,18 +96,18 @@ func UnmarshalStored(data []byte, v any) error {
 func isMetadata(name []byte) bool { return len(name) > 0 && name[0] == '_' }
 
 // other consumes the value of a member that p, the plan of v, does not know, and keeps it in v if it is to be kept.
-func (d *decoder) other(p *plan, name string, v reflect.Value) *DecodeError {
-	free := isMetadata([]byte(name)) || strings.HasPrefix(name, "x-")
+func (d *decoder) other(p *plan, name []byte, v reflect.Value) *DecodeError {
+	free := isMetadata(name) || bytes.HasPrefix(name, []byte("x-"))
 	if d.unknown != nil && !free {
-		d.refuse(p, name)
+		d.refuse(p, string(name))
 	}
 	start := d.pos
 	if err := d.skip(); err != nil {
-		return err.under(name)
+		return err.under(string(name))
 	}
-	if d.keep && p.other != nil && !isMetadata([]byte(name)) {
+	if d.keep && p.other != nil && !isMetadata(name) {
 		others := v.FieldByIndex(p.other)
-		others.Set(reflect.Append(others, reflect.ValueOf(Member{Name: name, Value: slices.Clone(d.data[start:d.pos])})))
+		others.Set(reflect.Append(others, reflect.ValueOf(Member{Name: string(name), Value: slices.Clone(d.data[start:d.pos])})))
 	}
 	return nil
 }

@@ -132,6 +132,22 @@ func TestReceiveRefusesDoubledMembers(t *testing.T) {
 	}
 }
 
+// The refusal says whether a member is there under one name or under both of its names, whichever comes first.
+func TestReceiveNamesBothSpellings(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"JobOrderID":"a","JobOrderID":"b"}`:     "JobOrderID is there twice; send it once",
+		`{"job_order_id":"a","job_order_id":"b"}`: "job_order_id is there twice; send it once",
+		`{"JobOrderID":"a","job_order_id":"b"}`:   "job_order_id is there twice, as JobOrderID and as job_order_id; send it once",
+		`{"job_order_id":"a","JobOrderID":"b"}`:   "JobOrderID is there twice, as JobOrderID and as job_order_id; send it once",
+		`{"x-a":1,"x-a":2}`:                       "x-a is there twice; send it once",
+	} {
+		err := isa95.Receive([]byte(body), new(isa95.JobOrderIDCall), "")
+		if !errors.Is(err, isa95.ErrTwice) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
 // A name that enters can be told from every other by looking at it. What is stored already keeps working.
 func TestCheckNewName(t *testing.T) {
 	for _, name := range []string{"a\u200b", "\u202ea", "a\u2028b", "\ufeffa", "a\u00ad", " a", "a ", " ", "\u00a0a", "a\u3000"} {
