@@ -34,7 +34,7 @@ type RetainedJob struct {
 	Err        error // a field or a document cannot be read, or is not of this scope: nothing to publish
 
 	Read           bool         // the documents were read: what follows says what there is
-	Job            *StoredOrder // nil: there is none
+	Job            *StoredOrder // nil: there is none. Others may have it too: it must not be changed
 	Response       *isa95.JobResponse
 	ResultRevision string // of Response
 
@@ -201,7 +201,7 @@ func (s *Store) loadDocuments(ctx context.Context, l *loader, jobs []*RetainedJo
 			response, _ := docs[i+1].AsBytes()
 			j := jobs[i/2]
 			j.Read = true
-			j.setDocuments(c.keys[i], order, c.keys[i+1], response)
+			s.setDocuments(j, order, c.keys[i+1], response)
 		}
 		return nil
 	})
@@ -225,17 +225,17 @@ func (j *RetainedJob) setDone(raw string) {
 	}
 }
 
-func (j *RetainedJob) setDocuments(orderKey string, order []byte, responseKey string, response []byte) {
+func (s *Store) setDocuments(j *RetainedJob, order []byte, responseKey string, response []byte) {
 	if !j.Listed || j.Want.Gone {
 		return // whatever is stored under the id is another order's, perhaps of another scope
 	}
 	if order != nil {
-		o, err := decodeOrder(orderKey, order)
+		o, err := s.decodeJob(j.JobOrderID, order)
 		switch {
 		case err != nil:
 			j.Err = errors.Join(j.Err, err)
 		case o.Scope != j.Scope:
-			j.Err = errors.Join(j.Err, &DocumentError{Key: orderKey, Err: fmt.Errorf("belongs to %s, not to %s", o.Scope, j.Scope)})
+			j.Err = errors.Join(j.Err, &DocumentError{Key: s.keys.JobOrder(string(j.JobOrderID)), Err: fmt.Errorf("belongs to %s, not to %s", o.Scope, j.Scope)})
 		default:
 			j.Job = o
 		}
