@@ -228,8 +228,7 @@ type IndexEntry struct {
 
 func decodeIndexEntry(key string, raw []byte) (IndexEntry, error) {
 	var e IndexEntry
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if err := d.Decode(&e); err != nil {
+	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, &DocumentError{Key: key, Err: err}
 	}
 	return e, nil
