@@ -155,8 +155,7 @@ func (w *writer) build() error {
 // expect makes the commit depend on the job order and its execution, on the mailboxes that it changes, and on the
 // facts of the acceptance checks.
 func (w *writer) expect() {
-	k := w.store.keys
-	for _, key := range []string{k.JobOrder(w.id), k.SfcExecution(w.id)} {
+	for _, key := range []string{w.snap.keys.job, w.snap.keys.execution} {
 		if doc, ok := w.snap.read[key]; ok {
 			w.c.Expect(key, doc)
 		}
@@ -219,9 +218,9 @@ func (w *writer) transition(t Transition) error {
 	} else {
 		if w.snap.Job != nil && w.snap.Job.State.IsEnd() { // the id is used again: nothing of the old order may stay
 			c.Del(k.JobResponse(responseID))
-			c.Del(k.SfcExecution(w.id))
+			c.Del(w.snap.keys.execution)
 		}
-		c.Set(k.JobOrder(w.id), doc, 0)
+		c.Set(w.snap.keys.job, doc, 0)
 		w.list()
 	}
 	if err := w.index(responseID, response); err != nil {
@@ -254,9 +253,9 @@ func (w *writer) list() {
 func (w *writer) leave(doc []byte, responseID string) {
 	k, c, keep := w.store.keys, w.c, w.store.opt.EndStateRetention
 	c.ZRem(k.JobOrderList(w.scope), w.id)
-	c.Set(k.JobOrder(w.id), doc, keep)
+	c.Set(w.snap.keys.job, doc, keep)
 	c.Expire(k.JobResponse(responseID), keep)
-	c.Expire(k.SfcExecution(w.id), keep)
+	c.Expire(w.snap.keys.execution, keep)
 	c.ZRem(k.JobResponseList(w.scope), responseID)
 	c.SRem(k.ResponsesByState(w.scope, w.snap.Job.State.String()), responseID)
 }
@@ -317,7 +316,7 @@ func (w *writer) statusEvent() error {
 func (w *writer) execution() {
 	k, c, x := w.store.keys, w.c, w.change.Execution
 	w.executionDoc = x.Encode()
-	c.Set(k.SfcExecution(w.id), w.executionDoc, 0)
+	c.Set(w.snap.keys.execution, w.executionDoc, 0)
 	if w.change.Recipe != nil {
 		c.Set(k.SfcRecipe(x.Recipe), w.change.Recipe, 0)
 	}

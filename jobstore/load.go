@@ -59,6 +59,7 @@ type Snapshot struct {
 	workMaster *workMasterRead
 	delivered  *deliveredRead
 
+	keys     orderKeys
 	read     map[string][]byte // key -> bytes; nil = absent
 	seen     seenKeys
 	typeKeys map[string]string // TypeId -> key of its mailbox
@@ -79,10 +80,11 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		s.loadSeen(&l, snap, q)
 	}
 	before := s.recall.of(q.JobOrderID)
-	if id := string(q.JobOrderID); id != "" {
+	if q.JobOrderID != "" {
+		snap.keys = s.orderKeys(q.JobOrderID)
 		l.strings = append(l.strings,
-			stringRead{s.keys.JobOrder(id), q.Running, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(snap.JobOrderID, doc); return err }},
-			stringRead{s.keys.SfcExecution(id), q.Running, func(doc []byte) (err error) {
+			stringRead{snap.keys.job, q.Running, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(snap.JobOrderID, doc); return err }},
+			stringRead{snap.keys.execution, q.Running, func(doc []byte) (err error) {
 				snap.Execution, err = s.decodeExecution(snap.JobOrderID, doc)
 				return err
 			}},
@@ -156,6 +158,7 @@ type loader struct {
 
 	strings []stringRead
 	read    map[string][]byte // what strings there are: key -> value, nil = absent
+	found   int               // of those that may be absent
 	doubt   bool              // what was not found may be there
 }
 
@@ -196,13 +199,20 @@ func (l *loader) run(ctx context.Context, rdb rueidis.Client) error {
 }
 
 func (l *loader) send(ctx context.Context, rdb rueidis.Client) error {
-	if len(l.commands) == 0 {
-		return nil
-	}
-	for i, result := range rdb.DoMulti(ctx, l.commands...) {
-		if err := l.decode[i](result); err != nil {
-			return fmt.Errorf("jobstore: load: %w", err)
+	var err error
+	switch len(l.commands) {
+	case 0:
+	case 1: // most loads, and Do allocates less
+		err = l.decode[0](rdb.Do(ctx, l.commands[0]))
+	default:
+		for i, result := range rdb.DoMulti(ctx, l.commands...) {
+			if err = l.decode[i](result); err != nil {
+				break
+			}
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("jobstore: load: %w", err)
 	}
 	return nil
 }
@@ -210,15 +220,11 @@ func (l *loader) send(ctx context.Context, rdb rueidis.Client) error {
 // addMget reads all strings with one command, which passes over keys of another type as if they were absent. So EXISTS counts those that may be absent. If
 // it finds more of them, a key of another type is there, or one was written between the two commands: GET tells.
 func (l *loader) addMget(rdb rueidis.Client) {
-	all, uncertain := make([]string, len(l.strings)), make([]string, 0, len(l.strings))
+	keys := make([]string, len(l.strings))
 	for i, r := range l.strings {
-		all[i] = r.key
-		if !r.there {
-			uncertain = append(uncertain, r.key)
-		}
+		keys[i] = r.key
 	}
-	found := 0 // of the uncertain ones
-	l.add(rdb.B().Mget().Key(all...).Build(), func(reply rueidis.RedisResult) error {
+	l.add(rdb.B().Mget().Key(keys...).Build(), func(reply rueidis.RedisResult) error {
 		values, err := reply.ToArray()
 		if err != nil {
 			return err
@@ -230,7 +236,7 @@ func (l *loader) addMget(rdb rueidis.Client) {
 				l.doubt = l.doubt || r.there
 				continue
 			case !r.there:
-				found++
+				l.found++
 			}
 			text, err := values[i].AsBytes()
 			if err == nil {
@@ -242,12 +248,18 @@ func (l *loader) addMget(rdb rueidis.Client) {
 		}
 		return nil
 	})
-	if len(uncertain) == 0 {
+	keys = keys[:0]
+	for _, r := range l.strings {
+		if !r.there {
+			keys = append(keys, r.key)
+		}
+	}
+	if len(keys) == 0 {
 		return
 	}
-	l.add(rdb.B().Exists().Key(uncertain...).Build(), func(reply rueidis.RedisResult) error {
+	l.add(rdb.B().Exists().Key(keys...).Build(), func(reply rueidis.RedisResult) error {
 		exist, err := reply.AsInt64()
-		l.doubt = l.doubt || int(exist) != found
+		l.doubt = l.doubt || int(exist) != l.found
 		return err
 	})
 }

@@ -17,6 +17,7 @@ type running struct {
 	execution *recipe.Execution
 
 	jobDoc, executionDoc []byte
+	keys                 orderKeys
 
 	alone int // commits of this process since another one changed the order, at most trusted
 }
@@ -27,7 +28,18 @@ const trusted = 2
 
 // size is about what r takes. Most of it is decoded, elements of a job order with few members above all.
 func (r *running) size() int {
-	return 4*(len(r.jobDoc)+len(r.executionDoc)) + 256*bytes.Count(r.jobDoc, []byte("{")) + 512
+	return 4*(len(r.jobDoc)+len(r.executionDoc)) + 256*bytes.Count(r.jobDoc, []byte("{")) + len(r.keys.job) + len(r.keys.execution) + 512
+}
+
+// orderKeys are the keys of a job order and of its execution.
+type orderKeys struct{ job, execution string }
+
+// orderKeys makes the keys of an order, unless it is remembered.
+func (s *Store) orderKeys(id isa95.JobOrderID) orderKeys {
+	if known := s.recall.of(id); known != nil {
+		return known.keys
+	}
+	return orderKeys{s.keys.JobOrder(string(id)), s.keys.SfcExecution(string(id))}
 }
 
 // recall remembers running job orders: they are not decoded again while their bytes stay the same, and a decision whose commit compares these bytes
@@ -57,8 +69,8 @@ func (c recall) keep(id isa95.JobOrderID, r *running) {
 
 // changed: another process wrote the order, or it is not known whether this one did.
 func (c recall) changed(id isa95.JobOrderID) {
-	if c.of(id) != nil {
-		r := &running{}
+	if known := c.of(id); known != nil {
+		r := &running{keys: known.keys}
 		c.recent.Put(id, r, r.size())
 	}
 }
@@ -73,7 +85,7 @@ func (s *Store) Recall(id isa95.JobOrderID) *Snapshot {
 	}
 	return &Snapshot{
 		JobOrderID: id, Scope: r.job.Scope, Job: r.job, Execution: r.execution, Recalled: true,
-		read: map[string][]byte{s.keys.JobOrder(string(id)): r.jobDoc, s.keys.SfcExecution(string(id)): r.executionDoc},
+		keys: r.keys, read: map[string][]byte{r.keys.job: r.jobDoc, r.keys.execution: r.executionDoc},
 	}
 }
 
@@ -86,8 +98,8 @@ func (s *Store) rememberRead(snap *Snapshot, before *running) {
 		return
 	}
 	is := &running{
-		job: snap.Job, jobDoc: snap.read[s.keys.JobOrder(string(id))],
-		execution: snap.Execution, executionDoc: snap.read[s.keys.SfcExecution(string(id))],
+		job: snap.Job, jobDoc: snap.read[snap.keys.job],
+		execution: snap.Execution, executionDoc: snap.read[snap.keys.execution], keys: snap.keys,
 	}
 	if known == nil {
 		is.alone = trusted
@@ -117,11 +129,11 @@ func (s *Store) decodeExecution(id isa95.JobOrderID, doc []byte) (*recipe.Execut
 
 // wrote remembers what a commit has made of a running job order.
 func (w *writer) wrote() {
-	id, k := w.snap.JobOrderID, w.store.keys
+	id := w.snap.JobOrderID
 	is := &running{
 		alone: trusted,
-		job:   w.snap.Job, jobDoc: w.snap.read[k.JobOrder(w.id)],
-		execution: w.snap.Execution, executionDoc: w.snap.read[k.SfcExecution(w.id)],
+		job:   w.snap.Job, jobDoc: w.snap.read[w.snap.keys.job],
+		execution: w.snap.Execution, executionDoc: w.snap.read[w.snap.keys.execution], keys: w.snap.keys,
 	}
 	if known := w.store.recall.of(id); known != nil {
 		is.alone = min(known.alone+1, trusted)

@@ -41,9 +41,8 @@ func TestRecallIsBounded(t *testing.T) {
 			held, turnover := 0, 1
 			for i := 0; i < turnover; i++ {
 				id := isa95.JobOrderID(fmt.Sprint("JO-", i))
-				snap := &Snapshot{JobOrderID: id, read: map[string][]byte{
-					s.keys.JobOrder(string(id)): slices.Clone(order), s.keys.SfcExecution(string(id)): slices.Clone(execution),
-				}}
+				keys := s.orderKeys(id)
+				snap := &Snapshot{JobOrderID: id, keys: keys, read: map[string][]byte{keys.job: slices.Clone(order), keys.execution: slices.Clone(execution)}}
 				var err error
 				if snap.Job, err = s.decodeJob(id, order); err != nil {
 					t.Fatal(err)

@@ -102,7 +102,7 @@ func (s *Store) JobsIn(ctx context.Context, scope isa95.Scope, tops ...string) (
 func (s *Store) Forget(ctx context.Context, snap *Snapshot) error {
 	id := string(snap.JobOrderID)
 	c := commit.New()
-	execution := s.keys.SfcExecution(id)
+	execution := snap.keys.execution
 	read, ok := snap.read[execution]
 	if !ok {
 		return fmt.Errorf("jobstore: forget %s: its execution was not loaded", id)
