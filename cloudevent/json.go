@@ -14,11 +14,7 @@ import (
 // data when it is JSON by its content type (or has none) and by itself, else data_base64. Delivery is left out.
 // It never fails. Through json.Marshal the text of data comes out with <, > and & escaped, as the same JSON value.
 func (e Event) MarshalJSON() ([]byte, error) {
-	size := 64 + len(e.Data)
-	for a := range e.Attributes() {
-		size += len(a.Name) + len(a.Value) + len(`"":"",`)
-	}
-	out := e.appendBody(append(make([]byte, 0, size), '{'))
+	out := e.appendBody(append(make([]byte, 0, len(e.Data)+usualAttributes), '{'))
 	for a := range e.Attributes() {
 		if len(out) > 1 {
 			out = append(out, ',')
@@ -32,6 +28,9 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}
 	return append(out, '}'), nil
 }
+
+// usualAttributes are as many bytes as the attributes of most events take in the structured form.
+const usualAttributes = 640
 
 // appendText appends s as JSON. Most texts need no escape.
 func appendText(out []byte, s string) []byte {
