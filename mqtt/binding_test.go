@@ -181,6 +181,7 @@ func TestDecode(t *testing.T) {
 			return e.CorrelationID == "" && len(e.Delivery.CorrelationData) == 65535
 		}},
 		"D1: correlationid that is no UUID": {message(UserProperty{"correlationid", "no uuid"}), func(e cloudevent.Event) bool { return e.CorrelationID == "no uuid" }},
+		"correlationid that is empty":       {with(message(UserProperty{"correlationid", ""}), func(m *Message) { m.CorrelationData = []byte{0, 255} }), func(e cloudevent.Event) bool { return e.CorrelationID == "00ff" }},
 		"largest body":                      {with(message(), func(m *Message) { m.Payload = bytes.Repeat([]byte(" "), MaxPayload) }), func(e cloudevent.Event) bool { return len(e.Data) == MaxPayload }},
 	} {
 		t.Run(name, func(t *testing.T) {
