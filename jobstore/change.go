@@ -156,7 +156,7 @@ func (w *writer) build() error {
 // facts of the acceptance checks.
 func (w *writer) expect() {
 	for _, key := range []string{w.snap.keys.job, w.snap.keys.execution} {
-		if doc, ok := w.snap.read[key]; ok {
+		if doc, ok := w.snap.doc(key); ok {
 			w.c.Expect(key, doc)
 		}
 	}
@@ -370,7 +370,7 @@ func routeTTL(c recipe.Command, now time.Time) time.Duration {
 func (w *writer) mailboxes() {
 	for typ, box := range w.change.Mailboxes {
 		key := w.snap.typeKeys[typ]
-		read := w.snap.read[key]
+		read, _ := w.snap.doc(key)
 		w.c.Expect(key, read)
 		switch {
 		case !box.Empty():

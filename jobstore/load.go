@@ -60,7 +60,7 @@ type Snapshot struct {
 	delivered  *deliveredRead
 
 	keys     orderKeys
-	read     map[string][]byte // key -> bytes; nil = absent
+	read     []stringRead
 	seen     seenKeys
 	typeKeys map[string]string // TypeId -> key of its mailbox
 }
@@ -74,8 +74,8 @@ func (snap *Snapshot) StartsAsWritten() bool {
 // Load reads all of q in one round trip, or two if Configured is asked for and the scope has nothing that the order requires, or if the Scope runs another content of the WorkMaster than this process expects. A document that cannot be read is a *DocumentError; an absent one is not
 // an error.
 func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
-	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope, read: make(map[string][]byte)}
-	l := loader{read: snap.read}
+	snap := &Snapshot{JobOrderID: q.JobOrderID, Scope: q.Scope}
+	var l loader
 	if q.ID != "" {
 		s.loadSeen(&l, snap, q)
 	}
@@ -83,8 +83,8 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	if q.JobOrderID != "" {
 		snap.keys = s.orderKeys(q.JobOrderID)
 		l.strings = append(l.strings,
-			stringRead{snap.keys.job, q.Running, func(doc []byte) (err error) { snap.Job, err = s.decodeJob(snap.JobOrderID, doc); return err }},
-			stringRead{snap.keys.execution, q.Running, func(doc []byte) (err error) {
+			stringRead{key: snap.keys.job, there: q.Running, decode: func(doc []byte) (err error) { snap.Job, err = s.decodeJob(snap.JobOrderID, doc); return err }},
+			stringRead{key: snap.keys.execution, there: q.Running, decode: func(doc []byte) (err error) {
 				snap.Execution, err = s.decodeExecution(snap.JobOrderID, doc)
 				return err
 			}},
@@ -135,6 +135,7 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, s.alarm.Note(err)
 	}
+	snap.read = l.strings
 	if q.Running && snap.Job != nil && snap.Execution != nil {
 		s.rememberRead(snap, before)
 	}
@@ -157,16 +158,26 @@ type loader struct {
 	decode   []func(rueidis.RedisResult) error
 
 	strings []stringRead
-	read    map[string][]byte // what strings there are: key -> value, nil = absent
-	found   int               // of those that may be absent
-	doubt   bool              // what was not found may be there
+	found   int  // of those that may be absent
+	doubt   bool // what was not found may be there
 }
 
-// stringRead is a string to be read. It is decoded if there is one.
+// stringRead is a string to be read, and then its value. It is decoded if there is one.
 type stringRead struct {
 	key    string
 	there  bool // it is thought to be there: if it is not, one more round trip tells
 	decode func(value []byte) error
+	value  []byte // nil = absent
+}
+
+// doc is what was read at key, nil if it is absent. ok is false if it was not asked for.
+func (snap *Snapshot) doc(key string) (doc []byte, ok bool) {
+	for i := range snap.read {
+		if snap.read[i].key == key {
+			return snap.read[i].value, true
+		}
+	}
+	return nil, false
 }
 
 func (l *loader) add(command rueidis.Completed, decode func(rueidis.RedisResult) error) {
@@ -182,16 +193,16 @@ func (l *loader) run(ctx context.Context, rdb rueidis.Client) error {
 	switch len(l.strings) {
 	case 0:
 	case 1:
-		l.addGet(rdb, l.strings[0])
+		l.addGet(rdb, &l.strings[0])
 	default:
 		l.addMget(rdb)
 	}
 	if err := l.send(ctx, rdb); err != nil || !l.doubt {
 		return err
 	}
-	again := loader{read: l.read}
-	for _, r := range l.strings {
-		if l.read[r.key] == nil {
+	var again loader
+	for i := range l.strings {
+		if r := &l.strings[i]; r.value == nil {
 			again.addGet(rdb, r)
 		}
 	}
@@ -229,10 +240,10 @@ func (l *loader) addMget(rdb rueidis.Client) {
 		if err != nil {
 			return err
 		}
-		for i, r := range l.strings {
+		for i := range l.strings {
+			r := &l.strings[i]
 			switch {
 			case values[i].IsNil():
-				l.read[r.key] = nil
 				l.doubt = l.doubt || r.there
 				continue
 			case !r.there:
@@ -240,7 +251,7 @@ func (l *loader) addMget(rdb rueidis.Client) {
 			}
 			text, err := values[i].AsBytes()
 			if err == nil {
-				err = l.got(r, text)
+				err = r.got(text)
 			}
 			if err != nil {
 				return err
@@ -265,14 +276,13 @@ func (l *loader) addMget(rdb rueidis.Client) {
 }
 
 // addGet reads one string. A key of another type is an error that names it.
-func (l *loader) addGet(rdb rueidis.Client, r stringRead) {
+func (l *loader) addGet(rdb rueidis.Client, r *stringRead) {
 	l.add(rdb.B().Get().Key(r.key).Build(), func(reply rueidis.RedisResult) error {
 		text, err := reply.AsBytes()
 		switch {
 		case err == nil:
-			return l.got(r, text)
+			return r.got(text)
 		case rueidis.IsRedisNil(err):
-			l.read[r.key] = nil
 			return nil
 		case redis.WrongType(err):
 			return fmt.Errorf("key %s: %w", r.key, err)
@@ -281,11 +291,11 @@ func (l *loader) addGet(rdb rueidis.Client, r stringRead) {
 	})
 }
 
-func (l *loader) got(r stringRead, text []byte) error {
+func (r *stringRead) got(text []byte) error {
 	if text == nil {
 		text = []byte{} // stored and empty, not absent
 	}
-	l.read[r.key] = text
+	r.value = text
 	return r.decode(text)
 }
 

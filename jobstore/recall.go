@@ -85,7 +85,7 @@ func (s *Store) Recall(id isa95.JobOrderID) *Snapshot {
 	}
 	return &Snapshot{
 		JobOrderID: id, Scope: r.job.Scope, Job: r.job, Execution: r.execution, Recalled: true,
-		keys: r.keys, read: map[string][]byte{r.keys.job: r.jobDoc, r.keys.execution: r.executionDoc},
+		keys: r.keys, read: []stringRead{{key: r.keys.job, value: r.jobDoc}, {key: r.keys.execution, value: r.executionDoc}},
 	}
 }
 
@@ -97,10 +97,9 @@ func (s *Store) rememberRead(snap *Snapshot, before *running) {
 	if same || known != before { // this process wrote it meanwhile, after it was read
 		return
 	}
-	is := &running{
-		job: snap.Job, jobDoc: snap.read[snap.keys.job],
-		execution: snap.Execution, executionDoc: snap.read[snap.keys.execution], keys: snap.keys,
-	}
+	is := &running{job: snap.Job, execution: snap.Execution, keys: snap.keys}
+	is.jobDoc, _ = snap.doc(snap.keys.job)
+	is.executionDoc, _ = snap.doc(snap.keys.execution)
 	if known == nil {
 		is.alone = trusted
 	}
@@ -130,11 +129,9 @@ func (s *Store) decodeExecution(id isa95.JobOrderID, doc []byte) (*recipe.Execut
 // wrote remembers what a commit has made of a running job order.
 func (w *writer) wrote() {
 	id := w.snap.JobOrderID
-	is := &running{
-		alone: trusted,
-		job:   w.snap.Job, jobDoc: w.snap.read[w.snap.keys.job],
-		execution: w.snap.Execution, executionDoc: w.snap.read[w.snap.keys.execution], keys: w.snap.keys,
-	}
+	is := &running{job: w.snap.Job, execution: w.snap.Execution, keys: w.snap.keys, alone: trusted}
+	is.jobDoc, _ = w.snap.doc(w.snap.keys.job)
+	is.executionDoc, _ = w.snap.doc(w.snap.keys.execution)
 	if known := w.store.recall.of(id); known != nil {
 		is.alone = min(known.alone+1, trusted)
 	}

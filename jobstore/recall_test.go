@@ -42,7 +42,7 @@ func TestRecallIsBounded(t *testing.T) {
 			for i := 0; i < turnover; i++ {
 				id := isa95.JobOrderID(fmt.Sprint("JO-", i))
 				keys := s.orderKeys(id)
-				snap := &Snapshot{JobOrderID: id, keys: keys, read: map[string][]byte{keys.job: slices.Clone(order), keys.execution: slices.Clone(execution)}}
+				snap := &Snapshot{JobOrderID: id, keys: keys, read: []stringRead{{key: keys.job, value: slices.Clone(order)}, {key: keys.execution, value: slices.Clone(execution)}}}
 				var err error
 				if snap.Job, err = s.decodeJob(id, order); err != nil {
 					t.Fatal(err)

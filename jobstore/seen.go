@@ -108,7 +108,8 @@ func (s *Store) loadSeen(l *loader, snap *Snapshot, q Query) {
 // expectSeen makes c fail with ErrConflict if the CloudEvent was handled meanwhile, by this version or an earlier one.
 func (snap *Snapshot) expectSeen(c *commit.Commit) {
 	c.Expect(snap.seen.key, nil)
-	c.Expect(snap.seen.old, snap.read[snap.seen.old])
+	old, _ := snap.doc(snap.seen.old)
+	c.Expect(snap.seen.old, old)
 }
 
 // writeSeen notes that the CloudEvent was handled.

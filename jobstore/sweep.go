@@ -103,7 +103,7 @@ func (s *Store) Forget(ctx context.Context, snap *Snapshot) error {
 	id := string(snap.JobOrderID)
 	c := commit.New()
 	execution := snap.keys.execution
-	read, ok := snap.read[execution]
+	read, ok := snap.doc(execution)
 	if !ok {
 		return fmt.Errorf("jobstore: forget %s: its execution was not loaded", id)
 	}

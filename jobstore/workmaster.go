@@ -166,7 +166,7 @@ func (s *Store) loadContent(l *loader, r *workMasterRead, sha string) {
 // did not expect.
 func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) error {
 	r := snap.workMaster
-	doc := snap.read[r.document]
+	doc, _ := snap.doc(r.document)
 	if doc == nil {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (r *workMasterRead) runs(doc []byte) (pointer, error) {
 func (s *Store) ownWorkMaster(ctx context.Context, snap *Snapshot, q Query, sha string) error {
 	r := snap.workMaster
 	if r.contents[sha] == nil {
-		l := loader{read: snap.read}
+		var l loader
 		s.loadContent(&l, r, sha)
 		if err := l.run(ctx, s.rdb); err != nil {
 			return err
@@ -224,7 +224,8 @@ func (r *workMasterRead) expect(snap *Snapshot, w *commit.Commit) {
 		w.ExpectField(r.delivered, r.scope, r.pointer)
 		return
 	}
-	w.Expect(r.document, snap.read[r.document])
+	doc, _ := snap.doc(r.document)
+	w.Expect(r.document, doc)
 	if r.scope != "" {
 		w.ExpectField(r.delivered, r.scope, r.pointer)
 		w.ExpectField(r.delivered, markField, r.mark)
@@ -385,7 +386,7 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 			p.pointers[field], used[at.content] = at, true
 		}
 	}
-	if read := snap.read[holdersKey]; read != nil {
+	if read, _ := snap.doc(holdersKey); read != nil {
 		if err := json.Unmarshal(read, &p.holders); err != nil {
 			return nil, &DocumentError{Key: holdersKey, Err: err}
 		}
@@ -396,7 +397,7 @@ func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snaps
 			p.dropped = append(p.dropped, scope)
 		}
 	}
-	doc := snap.read[s.keys.WorkMaster(id)]
+	doc, _ := snap.doc(s.keys.WorkMaster(id))
 	content, _ := unsign(doc)
 	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is no recipe
 		return used, nil
@@ -446,8 +447,10 @@ func (s *Store) configureWorkMaster(ctx context.Context, c Configuration, snap *
 		return err
 	}
 	document, holders, delivered := s.keys.WorkMaster(c.ID), s.keys.WorkMasterScopes(c.ID), s.keys.WorkMasterDelivered(c.ID)
-	w.Expect(holders, snap.read[holders])
-	w.Expect(document, snap.read[document])
+	for _, key := range []string{holders, document} {
+		doc, _ := snap.doc(key)
+		w.Expect(key, doc)
+	}
 	var mark []byte
 	if text, ok := snap.delivered.fields[markField]; ok {
 		mark = []byte(text)
