@@ -60,6 +60,9 @@ func TestFault17MemoryFull(t *testing.T) {
 		}
 		w.must("CONFIG", "SET", "maxmemory", "0")
 		full.ends(jobTTL)
+		w.Until("the topics of the order that was cleared are gone", func() bool {
+			return w.number("HEXISTS", w.Keys.PubIndex(string(rig.Scope)), "EXTRA-001") == 0
+		})
 		w.mes.Follow()
 		w.mes.Until("the next order is taken", func(l rig.Ledger) bool { return len(l.Accepted) > 0 })
 	}}.run(t)
