@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -138,6 +139,9 @@ func (p *reader) members(n *node, level int) {
 		if n.kids == nil {
 			n.kids = make([]node, 0, min(4, 1+(len(p.data)-p.pos)/16))
 		}
+		if len(n.kids) == cap(n.kids) && len(n.kids) >= 64 { // of a long list, what is to come is counted first
+			n.kids = slices.Grow(n.kids, p.rest())
+		}
 		n.kids = append(n.kids, node{})
 		kid := &n.kids[len(n.kids)-1]
 		if n.kind == '{' {
@@ -146,6 +150,32 @@ func (p *reader) members(n *node, level int) {
 			p.pos++ // the colon
 		}
 		p.value(kid, level+1)
+	}
+}
+
+// rest is how many members or elements there are from pos to the closing bracket.
+func (p *reader) rest() int {
+	n, depth := 1, 0
+	for i := p.pos; ; i++ {
+		switch p.data[i] {
+		case '"':
+			for i++; p.data[i] != '"'; i++ {
+				if p.data[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return n
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				n++
+			}
+		}
 	}
 }
 
