@@ -21,6 +21,8 @@ type Handler interface {
 	// that nothing was decided (the store is away, say): see Server for what follows.
 	//
 	// An event may come again with the same source and id, and must then get the same reply.
+	// ctx ends when the event is given up, at the latest with the Server; it need not end when Handle
+	// returns: what Handle begins with it must end by itself.
 	Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error)
 
 	// Refuse makes the answer to an event that could not be read, or was not handled, nil for
