@@ -198,6 +198,7 @@ func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
 	var b backoff
 	answers := make(chan renewal)
 	next, asked := time.Now().Add(w.ttl/3), 0
+	var last, kept time.Time // when the last try began, and the last that Redis answered
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -214,11 +215,12 @@ func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
 			switch {
 			case a.gone:
 				return
+			case a.err != nil && a.begun.Before(kept): // a later one did it
 			case a.err != nil:
 				w.log.Warn("stream: heartbeat not renewed", "error", a.err)
 				next = time.Now().Add(min(b.next(), w.ttl/3))
-			case a.begun.Add(w.ttl).After(valid):
-				valid, next = a.begun.Add(w.ttl), a.begun.Add(w.ttl/3)
+			case a.begun.After(kept):
+				kept, valid, next = a.begun, a.begun.Add(w.ttl), a.begun.Add(w.ttl/3)
 				b.reset()
 			}
 			continue
@@ -229,10 +231,10 @@ func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
 		if !now.Before(valid) {
 			return
 		}
-		if asked > 0 {
+		if asked > 0 && now.Sub(last) >= w.ttl/3 {
 			w.log.Warn("stream: heartbeat not renewed yet, asking again", "after", w.ttl/3)
 		}
-		asked, next = asked+1, now.Add(w.ttl/3)
+		asked, last, next = asked+1, now, now.Add(w.ttl/3)
 		go func(valid time.Time) {
 			select {
 			case answers <- w.renew(ctx, e, now, valid):
