@@ -24,6 +24,7 @@ type Conn struct {
 	budget   *budget
 	retained chan struct{} // capacity 1: Retained runs once at a time
 	rests    chan rest     // capacity 1
+	timers   timers
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced whenever what follows changes

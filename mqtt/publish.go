@@ -54,13 +54,13 @@ func (c *Conn) send(ctx context.Context, m *Message) error {
 	case m.QoS > l.facts.MaximumQoS:
 		return &PublishError{shown, 0x9b, reason(0x9b, "")}
 	}
-	return l.publish(ctx, m, shown, c.o.PublishTimeout)
+	late := c.timers.start(c.o.PublishTimeout)
+	defer c.timers.end(late)
+	return l.publish(ctx, m, shown, late)
 }
 
-// publish sends m and waits for the broker; errors name its topic as shown.
-func (l *link) publish(ctx context.Context, m *Message, shown string, timeout time.Duration) error {
-	late := startTimer(timeout)
-	defer endTimer(late)
+// publish sends m and waits for the broker until late fires; errors name its topic as shown.
+func (l *link) publish(ctx context.Context, m *Message, shown string, late *time.Timer) error {
 	done := make(chan packets.ControlPacket, 1)
 	if err := l.session.publish(ctx, late.C, m, done); err != nil {
 		return l.explain(err, "publish "+shown)
@@ -89,19 +89,22 @@ func (l *link) publish(ctx context.Context, m *Message, shown string, timeout ti
 	}
 }
 
-// timers are those of publishes and requests that are over.
-var timers = sync.Pool{New: func() any { return time.NewTimer(0) }}
+// timers are those of publishes and requests of one connection that are over: a timer must not leave the synctest bubble in which it was made.
+type timers struct{ over sync.Pool }
 
-// startTimer is time.NewTimer; give the timer back by endTimer.
-func startTimer(d time.Duration) *time.Timer {
-	t := timers.Get().(*time.Timer)
+// start is time.NewTimer; give the timer back by end.
+func (ts *timers) start(d time.Duration) *time.Timer {
+	t, ok := ts.over.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(d)
+	}
 	t.Reset(d) // nothing comes of what it was set to before
 	return t
 }
 
-func endTimer(t *time.Timer) {
+func (ts *timers) end(t *time.Timer) {
 	t.Stop()
-	timers.Put(t)
+	ts.over.Put(t)
 }
 
 // PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.

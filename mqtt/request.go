@@ -104,8 +104,8 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 		return cloudevent.Event{}, err
 	}
 	var last error
-	repeat := startTimer(c.o.RepeatAfter)
-	defer endTimer(repeat)
+	repeat := c.pub.timers.start(c.o.RepeatAfter)
+	defer c.pub.timers.end(repeat)
 	for {
 		c.mu.Lock()
 		reconnected := c.reconnected
