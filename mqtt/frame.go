@@ -33,9 +33,9 @@ type arrival struct {
 // errMalformed ends the connection: what follows cannot be trusted [MQTT-4.13.1-1].
 var errMalformed = errors.New("mqtt: the broker sent a malformed PUBLISH")
 
-// parsePublish reads what follows the fixed header. It keeps nothing of body: all texts share one copy of what is before the
-// payload, and the payload and the correlation data another.
-func parsePublish(flags byte, body []byte) (a arrival, err error) {
+// parsePublish reads what follows the fixed header. All texts share one copy of what is before the payload. With keep the payload is part of body; else it and the
+// correlation data share another copy, and nothing of body is kept.
+func parsePublish(flags byte, body []byte, keep bool) (a arrival, err error) {
 	a.QoS, a.Retain, a.duplicate = flags>>1&3, flags&1 == 1, flags&8 != 0
 	if a.QoS > 1 { // we never ask for 2
 		return a, errMalformed
@@ -85,6 +85,13 @@ func parsePublish(flags byte, body []byte) (a arrival, err error) {
 		return a, errMalformed
 	}
 	n := len(correlation)
+	if keep {
+		a.Payload = payload
+		if n > 0 {
+			a.CorrelationData = []byte(correlation)
+		}
+		return a, nil
+	}
 	data := append(append(make([]byte, 0, n+len(payload)), correlation...), payload...)
 	a.Payload = data[n:]
 	if n > 0 {

@@ -45,7 +45,7 @@ func (m *Message) UnmarshalBinary(packet []byte) error {
 	if length := r.varInt(); r.bad || byte(flags>>4) != packets.PUBLISH || length != len(r.rest) {
 		return errors.New("mqtt: not a PUBLISH packet")
 	}
-	a, err := parsePublish(byte(flags&0xf), r.rest)
+	a, err := parsePublish(byte(flags&0xf), r.rest, false)
 	if err != nil {
 		return err
 	}

@@ -140,8 +140,12 @@ func FuzzParsePublish(f *testing.F) {
 	f.Fuzz(func(t *testing.T, flags byte, body []byte) {
 		flags &= 0xf
 		frame := appendVarInt([]byte{0x30 | flags}, len(body))
-		ours, err := parsePublish(flags, body)
+		ours, err := parsePublish(flags, body, false)
 		p, theirErr := packets.ReadPacket(bytes.NewReader(append(frame, body...)))
+		kept, keptErr := parsePublish(flags, body, true)
+		if diff := cmp.Diff(ours, kept, cmp.AllowUnexported(arrival{})); diff != "" || (err == nil) != (keptErr == nil) {
+			t.Fatalf("as part of the body: %v, as a copy: %v %s", keptErr, err, diff)
+		}
 		if err != nil {
 			return // stricter: QoS 2 and 3, identifier 0, topic alias, properties of other packets, cut texts
 		}

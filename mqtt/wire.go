@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,7 @@ type wire struct {
 
 	in   *bufio.Reader
 	left int    // bytes the library has still to read of its packet
-	body []byte // room for the PUBLISH that is read
+	body []byte // room for a PUBLISH of up to maxBody bytes, made for the first
 
 	made  time.Time
 	heard atomic.Int64 // when the last packet came, in nanoseconds since made
@@ -78,14 +77,19 @@ func (w *wire) nextPacket() error {
 	}
 	flags := header[0] & 0xf
 	_, _ = w.in.Discard(len(header))
-	w.body = slices.Grow(w.body[:0], length)[:length]
-	if _, err := io.ReadFull(w.in, w.body); err != nil {
+	long := length > maxBody
+	body := w.body
+	if long {
+		body = make([]byte, length)
+	} else if cap(body) < length {
+		w.body = make([]byte, maxBody)
+		body = w.body
+	}
+	body = body[:length]
+	if _, err := io.ReadFull(w.in, body); err != nil {
 		return err
 	}
-	a, err := parsePublish(flags, w.body)
-	if length > maxBody {
-		w.body = nil
-	}
+	a, err := parsePublish(flags, body, long)
 	if err != nil {
 		return err
 	}
