@@ -451,9 +451,13 @@ func (c *Commit) hoist() int {
 			sets++
 		}
 	}
+	adds := 0
 	for i, w := range c.writes {
+		if w.command == "XADD" {
+			adds++ // their order is that of Result.IDs
+		}
 		k := c.keys[w.key]
-		if !w.first || k.proven || k.before == "" || k.before == typeString || k.before == typeSet && sets > 1 {
+		if !w.first || k.proven || k.before == "" || k.before == typeString || k.before == typeSet && sets > 1 || w.command == "XADD" && adds > 1 {
 			continue
 		}
 		copy(c.writes[1:i+1], c.writes[:i])

@@ -428,6 +428,28 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
+// The ids of entries are in the order of XAdd, whichever write goes first to find out about a type.
+func TestOrderOfIDs(t *testing.T) {
+	for _, s := range servers(t) {
+		t.Run(s.name, func(t *testing.T) {
+			prefix := s.env.Prefix(t)
+			if err := do(t, s.rdb, "XADD "+prefix+":b 9999999999999-5 n 0").Error(); err != nil {
+				t.Fatal(err)
+			}
+			c := commit.New()
+			c.Del(prefix + ":a")
+			a, b := c.XAdd(prefix+":a", 0, "n", "1"), c.XAdd(prefix+":b", 0, "n", "2")
+			result, err := c.Run(t.Context(), s.rdb)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := result.IDs[b]; got != "9999999999999-6" || result.IDs[a] == got {
+				t.Errorf("ids = %q, want that of b second", result.IDs)
+			}
+		})
+	}
+}
+
 // What two bytes cannot number is refused, and not sent.
 func TestTooManyKeys(t *testing.T) {
 	env := testenv.Redis(t)
