@@ -80,7 +80,7 @@ type Command struct {
 }
 
 // Outcome is a decision: what to commit, in one unit. The documents in it are new; those
-// decided on are as they were.
+// decided on are as they were. Docs.Mailboxes is the map that was decided on if none of them changed.
 type Outcome struct {
 	Docs             Docs
 	ChangedMailboxes []string // keys of Docs.Mailboxes, sorted; an Empty one is to be deleted
