@@ -273,7 +273,7 @@ func (w *writer) index(responseID string, response []byte) error {
 		c.ZAdd(k.JobResponseList(w.scope), r.StartScore(), responseID)
 		c.SAdd(k.ResponsesByState(w.scope, w.state.String()), responseID)
 	}
-	value, err := json.Marshal(entry)
+	value, err := isa95.Marshal(entry)
 	if err != nil {
 		return err
 	}

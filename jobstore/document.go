@@ -228,7 +228,7 @@ type IndexEntry struct {
 
 func decodeIndexEntry(key string, raw []byte) (IndexEntry, error) {
 	var e IndexEntry
-	if err := json.Unmarshal(raw, &e); err != nil {
+	if err := isa95.Unmarshal(raw, &e); err != nil {
 		return e, &DocumentError{Key: key, Err: err}
 	}
 	return e, nil

@@ -3,7 +3,6 @@ package jobstore
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -220,7 +219,7 @@ func (j *RetainedJob) setDone(raw string) {
 	if j.rawDone = raw; raw == "" {
 		return
 	}
-	if json.Unmarshal([]byte(raw), &j.Done) != nil {
+	if isa95.Unmarshal([]byte(raw), &j.Done) != nil {
 		j.Done = Published{Order: "?", Result: "?"}
 	}
 }

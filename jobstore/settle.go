@@ -7,7 +7,6 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,7 +103,7 @@ func (s *Store) settlement(l *Lease, settled Settlement) (call, error) {
 			gone = string(j.Job.raw)
 		}
 		if j.Published != (Published{}) && !j.Gone {
-			value, err := json.Marshal(j.Published)
+			value, err := isa95.Marshal(j.Published)
 			if err != nil {
 				return call{}, err
 			}

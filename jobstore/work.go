@@ -92,8 +92,8 @@ func (s *Store) RunOutbox(ctx context.Context, slots int, open func() bool, send
 	return s.run(ctx, &stream.Group{
 		Streams: []string{s.keys.SfcOutbox()}, Name: groupOutbox, Slots: slots, Closed: closed,
 		Handle: func(ctx context.Context, e *stream.Entry) (stream.Result, error) {
-			var command recipe.Command
-			if err := json.Unmarshal([]byte(e.Fields["command"]), &command); err != nil {
+			command, err := decodeCommand([]byte(e.Fields["command"]))
+			if err != nil {
 				return stream.Ack, fmt.Errorf("%w: %w", ErrUnusable, err)
 			}
 			switch there, err := s.entryReplicated(ctx, e); {
@@ -107,6 +107,16 @@ func (s *Store) RunOutbox(ctx context.Context, slots int, open func() bool, send
 		},
 		Transient: func(err error) bool { return !errors.Is(err, ErrUnusable) },
 	})
+}
+
+// decodeCommand reads a command of the outbox. Parameters with what equipment answered may be beyond the limits of isa95, which is the faster reader.
+func decodeCommand(text []byte) (c recipe.Command, err error) {
+	if isa95.Unmarshal(text, &c) == nil {
+		return c, nil
+	}
+	c = recipe.Command{}
+	err = json.Unmarshal(text, &c)
+	return c, err
 }
 
 // suspected makes err ErrUnusable if no repetition of the entry can mend it: Redis has answered it with the same unknown error

@@ -1,10 +1,12 @@
 package jobstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,6 +124,33 @@ func TestOutboxesLeaveNoGhosts(t *testing.T) {
 		if n != 1 {
 			t.Errorf("event %s was sent %d times", id, n)
 		}
+	}
+}
+
+// A command is sent with parameters of any length and depth, which other builds may have stored.
+func TestCommandsBeyondTheLimitsOfBodies(t *testing.T) {
+	s := newShop(t)
+	want := []string{
+		`{"program":[` + strings.Repeat("1,", 20_000) + `1]}`,
+		strings.Repeat(`{"a":`, 80) + "1" + strings.Repeat("}", 80),
+		"null",
+	}
+	for _, parameters := range want {
+		s.do("XADD", s.keys.SfcOutbox(), "*", "scope", "m42", "job_id", "JO-1", "command", `{"ID":"C-1","JobID":"JO-1","Parameters":`+parameters+`,"Deadline":"2026-03-01T08:00:00.5Z"}`)
+	}
+	var sent []string
+	s.live(func(ctx context.Context) error {
+		return s.RunOutbox(ctx, 1, nil, func(_ context.Context, c recipe.Command) error {
+			if c.ID != "C-1" || c.JobID != "JO-1" || !c.Deadline.Equal(time.Date(2026, 3, 1, 8, 0, 0, 5e8, time.UTC)) {
+				t.Errorf("%+v", c)
+			}
+			sent = append(sent, cmp.Or(string(c.Parameters), "null"))
+			return nil
+		})
+	})
+	s.wantEmpty(s.keys.SfcOutbox())
+	if !slices.Equal(sent, want) {
+		t.Errorf("%d commands are sent, want %d with their parameters", len(sent), len(want))
 	}
 }
 
