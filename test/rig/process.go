@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +48,7 @@ type Process struct {
 	err     bytes.Buffer // standard error
 	changed chan struct{}
 	killed  bool
+	left    []int // processes that it had started when it was killed
 }
 
 // Start runs takt with args.
@@ -204,6 +206,7 @@ func (p *Process) Kill() {
 	p.t.Helper()
 	p.mu.Lock()
 	p.killed = true
+	p.left = append(p.left, p.children()...)
 	p.mu.Unlock()
 	p.Signal(syscall.SIGKILL)
 	p.wait()
@@ -240,10 +243,36 @@ func (p *Process) wait() {
 	}
 }
 
-// cleanup ends what still runs, what the process left behind in its group included, and looks at what it said.
+// children are the processes that it started itself and that still run.
+func (p *Process) children() []int {
+	var all []int
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID())) // the pattern is a good one
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // an error: that thread has ended
+		for _, word := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				all = append(all, pid)
+			}
+		}
+	}
+	return all
+}
+
+// ended says that there is no such process, or that it only waits to be reaped.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " Z")
+}
+
+// cleanup ends what still runs, what the process left behind in its group included, and looks at what it said. The servers that it started end when it is killed, and
+// write what they hold: they are waited for, so that a folder of the test can be removed.
 func (p *Process) cleanup() {
+	left := append(p.children(), p.left...)
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // an error: the group is empty
 	<-p.gone
+	for _, pid := range left {
+		testenv.Eventually(p.t, fmt.Sprintf("process %d, which %s started, has ended", pid, p.name), func() bool { return ended(pid) })
+	}
 	for _, said := range []string{p.Stderr(), p.Stdout()} {
 		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
 			if i := strings.Index(said, bad); i >= 0 && (p.dies == "" || !strings.HasPrefix(said[i:], p.dies)) {
