@@ -186,19 +186,31 @@ func TestTimeout_W10(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return 0, ctx.Err()
 	}))
-	for _, opt := range []task.SubmitOption{task.Keep(time.Minute), task.RunTimeout(20 * time.Millisecond), task.Deadline(time.Now().Add(300 * time.Millisecond))} {
+	ends := func(what string, opts ...task.SubmitOption) {
+		t.Helper()
 		var failed *task.Error
-		if _, err := send(e, typ, "", opt).Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "timeout" {
-			t.Errorf("%v", err)
+		if _, err := send(e, typ, "", opts...).Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "timeout" {
+			t.Errorf("%s: %v", what, err)
 		}
+	}
+	begun := func(what string) {
+		t.Helper()
 		if cause := wait(t, "cause", causes); !errors.Is(cause, task.ErrTimeout) {
-			t.Errorf("cause %v", cause)
+			t.Errorf("%s: cause %v", what, cause)
 		}
 	}
-	var failed *task.Error
-	if _, err := send(e, typ, "", task.Deadline(time.Now().Add(-time.Second))).Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "timeout" {
-		t.Errorf("after its deadline: %v", err)
+	ends("timeout of the type")
+	begun("timeout of the type")
+	ends("timeout of the task", task.RunTimeout(20*time.Millisecond))
+	begun("timeout of the task")
+	for left := 200 * time.Millisecond; len(causes) == 0; left *= 2 { // a busy machine begins a task after its deadline, and then does not begin it
+		if left > time.Minute {
+			t.Fatal("a task with a deadline is never begun")
+		}
+		ends("deadline", task.RunTimeout(time.Hour), task.Deadline(time.Now().Add(left)))
 	}
+	begun("deadline")
+	ends("after its deadline", task.Deadline(time.Now().Add(-time.Second)))
 	if len(causes) != 0 {
 		t.Error("it was begun after its deadline")
 	}
@@ -211,11 +223,15 @@ func TestUnknownName_T10(t *testing.T) {
 	rare := task.Define[int, int]("test:Nobody", task.Small)
 	_, stop := e.start(task.WorkerOptions{ID: "old", MaxUnknown: 1}, echoing())
 	nobody := send(e, rare, 1)
-	e.eventually("put back", func() bool { return e.number("ZCARD", e.key("tasks:delayed")) == 1 })
 	var failed *task.Error
 	if _, err := nobody.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "unknown" {
 		t.Errorf("%v", err)
 	}
+	if n := e.counter(task.Unknown, rare.Name()); n != 1 {
+		t.Errorf("put back %d times, want once", n)
+	}
+	stop()
+	_, stop = e.start(task.WorkerOptions{ID: "old", MaxUnknown: 1, NoPromote: true}, echoing()) // which does not come back to what it put back
 	known := send(e, other, 1)
 	e.eventually("put back", func() bool { return e.number("ZCARD", e.key("tasks:delayed")) == 1 })
 	stop()
