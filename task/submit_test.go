@@ -170,12 +170,15 @@ func TestLostReply(t *testing.T) {
 	c, proxy := e.behind()
 	send(e, Double, double{0}, task.Key("warm")) // the script is known
 	proxy.DropReplies(true)
-	short, cancel := context.WithTimeout(e.ctx(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := Double.Submit(short, c, double{1}, task.Key("k")); err == nil {
+	waiting, giveUp := context.WithCancel(e.ctx())
+	defer giveUp()
+	end := make(chan error, 1)
+	go func() { _, err := Double.Submit(waiting, c, double{1}, task.Key("k")); end <- err }()
+	e.eventually("the command was applied", func() bool { return e.queued() == 2 })
+	giveUp()
+	if err := wait(t, "the end of the submission", end); err == nil {
 		t.Fatal("there was an answer")
 	}
-	e.eventually("the command was applied", func() bool { return e.queued() == 2 })
 	proxy.DropReplies(false)
 	proxy.Cut()
 	var h *task.Handle[int]
