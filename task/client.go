@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -64,7 +63,7 @@ type Client struct {
 	pools   pools
 	waits   *waits
 	levels  levels
-	ahead   atomic.Int64 // of the server's clock before ours, in nanoseconds; 0 until a worker has asked
+	clock   serverClock
 }
 
 // Connect is what Open needs to know of a server.

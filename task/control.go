@@ -101,7 +101,7 @@ func (c *control) read(ctx context.Context) error {
 		cmds = append(cmds, b.Zcard().Key(k.TaskDelayed()).Build())
 	}
 	replies := c.w.client.rdb.DoMulti(call, cmds...)
-	if _, err := c.w.client.setClock(sent, replies[0]); err != nil {
+	if err := c.w.client.setClock(sent, replies[0]); err != nil {
 		return err
 	}
 	fields, err := replies[1].AsStrMap()

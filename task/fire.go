@@ -102,24 +102,12 @@ func (l *leader) turn(life context.Context) (time.Duration, error) {
 	return l.idle(), nil
 }
 
-// now is the server's clock.
-func (l *leader) now() time.Time { return time.Now().Add(l.ahead).Round(0).UTC() }
-
-func (l *leader) setClock(sent time.Time, reply rueidis.RedisResult) error {
-	v, err := reply.AsIntSlice()
-	if err != nil {
-		return err
-	}
-	if len(v) != 2 {
-		return fmt.Errorf("TIME: %d values, want 2", len(v))
-	}
-	l.ahead = time.Unix(v[0], v[1]*int64(time.Microsecond)).Sub(sent.Add(time.Since(sent) / 2).Round(0))
-	return nil
-}
+// now is the server's time.
+func (l *leader) now() time.Time { return l.s.client.clock.now().UTC() }
 
 func (l *leader) clock(ctx context.Context) error {
 	sent := time.Now()
-	return l.setClock(sent, l.s.client.rdb.Do(ctx, l.s.client.rdb.B().Time().Build()))
+	return l.s.client.setClock(sent, l.s.client.rdb.Do(ctx, l.s.client.rdb.B().Time().Build()))
 }
 
 // load reads all entries. One round trip.
@@ -128,7 +116,7 @@ func (l *leader) load(ctx context.Context) error {
 	sent := time.Now()
 	k := l.s.client.keys
 	replies := l.s.client.rdb.DoMulti(ctx, b.Time().Build(), b.Hgetall().Key(k.SchedulerEntries()).Build(), b.Hget().Key(k.TaskControl()).Field(configField).Build())
-	if err := l.setClock(sent, replies[0]); err != nil {
+	if err := l.s.client.setClock(sent, replies[0]); err != nil {
 		return err
 	}
 	all, err := replies[1].AsStrMap()

@@ -33,7 +33,6 @@ type leader struct {
 	s       *Scheduler
 	term    int64
 	until   atomic.Int64 // it leads without doubt until then: nanoseconds since epoch
-	ahead   time.Duration
 	entries map[string]*tracked
 	read    time.Time // when all entries were read
 	reread  bool

@@ -35,8 +35,7 @@ const (
 type promoter struct {
 	c     *Client
 	log   *slog.Logger
-	ahead time.Duration // of the server's clock before ours
-	stand bool          // others were quicker
+	stand bool // others were quicker
 	wake  chan struct{}
 
 	metrics *Metrics // nil = nothing is counted
@@ -89,8 +88,8 @@ func (p *promoter) turn(ctx context.Context) (time.Duration, error) {
 	return 0, err
 }
 
-// now is the server's clock.
-func (p *promoter) now() time.Time { return time.Now().Add(p.ahead) }
+// now is the server's time.
+func (p *promoter) now() time.Time { return p.c.clock.now() }
 
 // firstDue is when the first delayed task is due, zero if there is none. It sets the clock, too. One round trip.
 func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
@@ -100,8 +99,7 @@ func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
 	sent := time.Now()
 	replies := p.c.rdb.DoMulti(call, b.Time().Build(), b.Zrange().Key(p.c.keys.TaskDelayed()).Min("0").Max("0").Withscores().Build(),
 		b.Zrange().Key(p.c.keys.TaskCollecting()).Min("0").Max("0").Withscores().Build())
-	var err error
-	if p.ahead, err = p.c.setClock(sent, replies[0]); err != nil {
+	if err := p.c.setClock(sent, replies[0]); err != nil {
 		return time.Time{}, err
 	}
 	var first time.Time
