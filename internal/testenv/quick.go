@@ -24,3 +24,16 @@ func OnceWithin(t testing.TB, limit time.Duration, round func(try int) time.Dura
 	}
 	t.Errorf("took %v at the least in %d tries, want less than %v", least, tries, limit)
 }
+
+// LongEnough runs round with a limit that what is measured sets itself, first at first, then twice as long and so on, until round says that the limit was long enough for this
+// machine. It fails the test if a limit of minutes is not.
+func LongEnough(t testing.TB, first time.Duration, round func(limit time.Duration) bool) {
+	t.Helper()
+	limit := first
+	for ; limit <= Patience; limit *= 2 {
+		if round(limit) || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("%v are not long enough", limit/2)
+}

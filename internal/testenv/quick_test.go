@@ -30,3 +30,29 @@ func TestOnceWithin(t *testing.T) {
 		}
 	}
 }
+
+// A limit that is too short for the machine is doubled; one of minutes is long enough for any, and a failure of the round needs no other one.
+func TestLongEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		enough time.Duration
+		fails  bool
+		want   time.Duration // of the last round
+		says   string
+	}{
+		"the first":    {time.Second, false, time.Second, ""},
+		"the third":    {3 * time.Second, false, 4 * time.Second, ""},
+		"none":         {time.Hour, false, 128 * time.Second, "2m8s are not long enough"},
+		"it is broken": {time.Hour, true, time.Second, "broken"},
+	} {
+		r, last := &recorder{TB: t}, time.Duration(0)
+		LongEnough(r, time.Second, func(limit time.Duration) bool {
+			if last = limit; c.fails {
+				r.Errorf("broken")
+			}
+			return limit >= c.enough
+		})
+		if last != c.want || strings.Join(r.errors, "\n") != c.says {
+			t.Errorf("%s: %v at last, errors %q", name, last, r.errors)
+		}
+	}
+}

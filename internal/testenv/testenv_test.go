@@ -46,6 +46,7 @@ func (r *recorder) Errorf(format string, a ...any) {
 }
 func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 func (r *recorder) Helper()          {}
+func (r *recorder) Failed() bool     { return len(r.errors) > 0 }
 func (r *recorder) end() {
 	for _, f := range slices.Backward(r.cleanups) {
 		f()

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -29,9 +31,21 @@ func TestDemoWithdrawsItsOrders(t *testing.T) {
 		}
 	}
 	s.run(ok, "job list", "(none)")
-	s.run(failed, "demo --timeout 5s --example "+slow, "gave up after 5s", "job orders of this demo were aborted and cleared")
-	s.run(ok, "job list", "(none)")
 	s.run(ok, "demo --outage 10ms --example "+quick)
+
+	testenv.LongEnough(t, 5*time.Second, func(limit time.Duration) bool {
+		s := &shell{rig.New(t, rig.Options{NoStation: true}), t}
+		r := s.Takt("demo", "--timeout", limit.String(), "--example", slow)
+		if !strings.Contains(r.Stderr, "\n6 job orders of this demo were aborted and cleared") {
+			t.Logf("within %v: %s", limit, r.Stderr)
+			return false
+		}
+		if want := fmt.Sprintf("gave up after %v; outstanding are 6 job orders\n", limit); r.Code != failed || !strings.Contains(r.Stderr, want) {
+			t.Errorf("exit status %d, want %q\n%s", r.Code, want, r.Stderr)
+		}
+		s.run(ok, "job list", "(none)")
+		return true
+	})
 }
 
 // Where nothing answers, the demo says what it leaves and how to remove it; and it does not begin while orders of its ids are there.
