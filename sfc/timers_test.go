@@ -51,17 +51,30 @@ func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
 	s := newSteps(t)
 	s.running("JO")
 	key, rdb, ctx := keys.New(s.prefix).SfcTimers(), s.redis.Client, t.Context()
-	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "JO").Build()).Error())
+	due := func() {
+		t.Helper()
+		s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "JO").Build()).Error())
+	}
 	behind := true
 	s.a.opt.Behind = func() bool { return behind }
 	for range 2 {
-		for _, e := range []*instance{s.a, s.b} {
-			if n, err := e.tickDue(ctx); err != nil || n != 0 {
-				t.Errorf("%d timers were judged, %v", n, err)
+		testenv.OnceWithin(t, time.Second, func(int) time.Duration { // for so long the process that is behind holds up the others
+			due()
+			began := time.Now()
+			judged, err := s.a.tickDue(ctx)
+			if err != nil || judged != 0 {
+				t.Errorf("the process that is behind judged %d timers, %v", judged, err)
 			}
-		}
+			judged, err = s.b.tickDue(ctx)
+			took := time.Since(began)
+			if err != nil || judged != 0 && took < time.Second {
+				t.Errorf("%d timers were judged, %v", judged, err)
+			}
+			return took
+		})
 	}
 	behind = false
+	due()
 	eventually(t, "it is judged", func() bool {
 		n, err := s.a.tickDue(ctx)
 		return err == nil && n == 1
@@ -217,23 +230,23 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 			  "Steps": [{"Name": "Wait", "Initial": true}, {"Name": "Done", "Initial": false}],
 			  "Transitions": [{"Source": "Wait", "Target": "Done", "Condition": "step.t >= 3", "Priority": 0}], "Actions": []}`))
 			p.start("a", setup{})
+			begin := time.Now()
 			p.order("JO", "WM")
 			p.order("DWELL", "WM-dwell")
 			eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") >= 1 && p.state("DWELL") == "Running" })
-			sent := time.Now()
 			// To due.lua an offset that is smaller by an hour is a clock that is ahead by an hour more.
 			rdb, key := p.redis.Client, keys.New(p.prefix).SfcClock()
 			p.must(rdb.Do(t.Context(), rdb.B().Hincrby().Key(key).Field("offset").Increment(-step.Milliseconds()).Build()).Error())
 			eventually(t, "it is sent again", func() bool { return p.cell.published("JO", "go") >= 2 })
-			if after := time.Since(sent); after < 1500*time.Millisecond {
+			if after := time.Since(begin); after < 1500*time.Millisecond {
 				t.Errorf("it was sent again after %v, a third of the time-out is 2 s", after)
 			}
 			p.await("DWELL", "End", "ResultUpdate")
-			if after := time.Since(sent); after < 2500*time.Millisecond {
+			if after := time.Since(begin); after < 2500*time.Millisecond {
 				t.Errorf("step.t >= 3 held after %v", after)
 			}
 			p.await("JO", "Abort", "ResultUpdate")
-			if after := time.Since(sent); after < 5500*time.Millisecond {
+			if after := time.Since(begin); after < 5500*time.Millisecond {
 				t.Errorf("aborted after %v, may take 6 s", after)
 			}
 			if n := p.cell.published("JO", "go"); n > 3 || n < 2 { // at each third, if the machine is quick enough: after the step it went out, so no last call is due
@@ -252,7 +265,7 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSteps(t)
-			s.workMaster("WM", impatient("1", "1"))
+			s.workMaster("WM", impatient("3", "1"))
 			s.order("JO", "WM")
 			s.a.takeWork()
 			s.sent(s.a, s.outbox()[0]) // and the answer is lost with a
@@ -266,7 +279,7 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 			called := s.b.store.InstallationTime()
 			eventually(t, "twice its round is over", func() bool {
 				tick()
-				return s.b.store.InstallationTime().Sub(called) > time.Second
+				return s.b.store.InstallationTime().Sub(called) > 2*time.Second
 			})
 			if state := s.state("JO"); state != "Running" {
 				t.Fatalf("%s, and the broker does not have the last call", state)
@@ -295,7 +308,7 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 func TestLastCallOnceThoughRedisIsFull(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
-	s.workMaster("WM", impatient("1", "1"))
+	s.workMaster("WM", impatient("3", "1"))
 	s.order("JO", "WM")
 	s.a.takeWork()
 	s.sent(s.a, s.outbox()[0]) // and the answer is lost with a
