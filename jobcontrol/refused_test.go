@@ -51,20 +51,21 @@ func TestWithdrawnRightIsNamed(t *testing.T) {
 		}
 	}
 	rights("+@all")
-	p := plantOn(t, env, jobstore.Options{URL: strings.Replace(env.URL, "redis://", "redis://takt:secret@", 1)}, jobcontrol.Options{HoldWhenAway: hold})
+	p := plantOn(t, env, jobstore.Options{URL: strings.Replace(env.URL, "redis://", "redis://takt:secret@", 1)}, jobcontrol.Options{HoldWhenAway: testenv.Patience})
+	hurried := p.hurried(hold, nil)
 	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
 	for _, right := range []string{"evalsha", "mget"} {
 		rights("-" + right)
 		events := []cloudevent.Event{call(isa95.Store, order("JO-"+right)), call(isa95.Start, "JO-0")}
 		for _, e := range events[:1] {
-			reply := p.answer(t, e)
+			reply := hurried.answer(t, e)
 			if reply.ErrorKind != cloudevent.KindServiceUnavailable || len(reply.Data) != 0 || !strings.Contains(reply.ErrorMessage, "NOPERM") || strings.Contains(reply.ErrorMessage, "secret") {
 				t.Errorf("without %s: %s %q %s", right, reply.ErrorKind, reply.ErrorMessage, reply.Data)
 			}
 		}
 		silent := events[1]
 		silent.Delivery.ResponseTopic = ""
-		if reply, err := p.Handle(t.Context(), silent); reply != nil || !jobstore.Waits(err) {
+		if reply, err := hurried.Handle(t.Context(), silent); reply != nil || !jobstore.Waits(err) {
 			t.Errorf("without %s: reply %v, err %v: nobody would repeat it, so it must not be taken for handled", right, reply, err)
 		}
 		rights("+@all")
