@@ -19,18 +19,14 @@ func TestServeNamesTheSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { hangs.Close() })
-	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nowhere.Close()
+	const nowhere = "127.0.0.1:1" // a port where nobody listens
 	redis := testenv.StartRedis(t, embedded.RedisOptions{})
 	prefix := redis.Prefix(t)
 	for name, test := range map[string]struct{ redis, mqtt, want string }{
 		"Redis hangs":        {"redis://user:secret@" + hangs.Addr().String(), "mqtt://127.0.0.1:1", "Redis does not answer yet: it is tried again, and commands are taken once it does\" redis=redis://user:***@" + hangs.Addr().String()},
-		"Redis is down":      {"redis://user:secret@" + nowhere.Addr().String(), "mqtt://127.0.0.1:1", "waiting for Redis: it is tried again until it answers\" err=\"redis: " + nowhere.Addr().String()},
+		"Redis is down":      {"redis://user:secret@" + nowhere, "mqtt://127.0.0.1:1", "waiting for Redis: it is tried again until it answers\" err=\"redis: " + nowhere},
 		"the broker hangs":   {redis.URL, "mqtt://user:secret@" + hangs.Addr().String(), "the broker does not answer yet: it is tried again, and commands are taken once it does\" mqtt=\"mqtt mqtt://" + hangs.Addr().String()},
-		"the broker is down": {redis.URL, "mqtt://user:secret@" + nowhere.Addr().String(), "the broker does not answer yet: it is tried again"},
+		"the broker is down": {redis.URL, "mqtt://user:secret@" + nowhere, "the broker does not answer yet: it is tried again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
