@@ -140,7 +140,7 @@ func writeStation(t *testing.T) string {
 // stops, and nothing changes. (D1, D6, D9, D12, D32)
 func TestBadCommands(t *testing.T) {
 	t.Parallel()
-	w := rig.New(t, rig.Options{NoStation: true})
+	w := rig.New(t, rig.Options{NoStation: true, WorkerTTL: time.Minute}) // no heartbeat runs out, which would change the store
 	serve := w.Serve("a")
 	m := w.MESOf(writeStation(t))
 	ctx := rig.Context(t)
@@ -263,7 +263,7 @@ func TestBadCommands(t *testing.T) {
 // is no other command's. (D10)
 func TestRepeatedCommands(t *testing.T) {
 	t.Parallel()
-	w := rig.New(t, rig.Options{NoStation: true})
+	w := rig.New(t, rig.Options{NoStation: true, WorkerTTL: time.Minute}) // no heartbeat runs out, which would change the store
 	w.Serve("a")
 	w.Serve("b") // whoever gets it
 	s := newStranger(t, w)
