@@ -14,6 +14,7 @@ import (
 // is retained, order/{id} of each job order and result/{id} of each with has_result.
 func (p *plant) consistent(scopes ...isa95.Scope) {
 	p.t.Helper()
+	p.hearAll()
 	p.mu.Lock()
 	heard := slices.Clone(p.heard)
 	p.mu.Unlock()

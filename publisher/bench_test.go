@@ -25,7 +25,9 @@ func BenchmarkBatch(b *testing.B) {
 			proxy.Reset()
 			n := 0
 			for b.Loop() {
+				b.StopTimer()
 				p.forget()
+				b.StartTimer()
 				p.move(scope, "JO-0000", methods[n%2])
 				n++
 				p.eventually("the index", func() error { return p.atLeast(1, "m42/state-index") })

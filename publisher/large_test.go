@@ -40,7 +40,7 @@ func TestLargeOrdersArePublishedInParts(t *testing.T) {
 	published := func(name string, want int) {
 		t.Helper()
 		p.eventually(fmt.Sprintf("%d orders %s are published", want, name), func() error {
-			if n := len(p.messages("m42/order/" + name)); n != want {
+			if n := len(p.soFar("m42/order/" + name)); n != want {
 				return fmt.Errorf("%d are", n)
 			}
 			last, err := p.store.LastChange(t.Context(), "")

@@ -41,7 +41,7 @@ func TestSameContentKeepsItsSeq(t *testing.T) {
 }
 
 func (p *plant) atLeast(n int, beginnings ...string) error {
-	if have := len(p.messages(beginnings...)); have < n {
+	if have := len(p.soFar(beginnings...)); have < n {
 		return fmt.Errorf("%d messages on %v, want %d", have, beginnings, n)
 	}
 	return nil
