@@ -3,6 +3,7 @@ package publisher_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,21 +24,19 @@ func TestCostOfAChangeIsThatOfTheChange(t *testing.T) {
 		s.redisURL, s.Lease, s.Block, s.Audit = proxy.URL, 10*time.Minute, time.Minute, 10*time.Minute
 	})
 	p.inSync()
-	bytes := make(map[isa95.Scope]int)
+	bytes := make(map[isa95.Scope]int64)
 	for _, s := range []isa95.Scope{"empty", "full"} {
 		for n := range 2 { // the second time with everything in place
-			bytes[s] = 0
-			total := make(chan int, 1)
-			total <- 0
+			var total atomic.Int64
 			proxy.Tap(func(fromClient bool, data []byte) {
 				if !fromClient {
-					total <- <-total + len(data)
+					total.Add(int64(len(data)))
 				}
 			})
 			p.move(s, isa95.JobOrderID(fmt.Sprint(strings.ToUpper(string(s)), "-", n)), isa95.Store)
 			p.inSync()
-			bytes[s] = <-total
 			proxy.Tap(nil)
+			bytes[s] = total.Load()
 		}
 	}
 	if bytes["full"] > bytes["empty"]+500 {
