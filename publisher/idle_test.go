@@ -176,7 +176,7 @@ func TestRetireMeetsAnOrder(t *testing.T) {
 	for n := range 30 {
 		s := isa95.Scope("s" + strconv.Itoa(n%5))
 		p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%d", n)), isa95.Store, isa95.Cancel)
-		if err := p.store.RetireSoon(t.Context(), s); err != nil {
+		if err := p.store.RetireSoon(t.Context(), s); err != nil && !(n >= 5 && errors.Is(err, jobstore.ErrNotFound)) { // what was asked for the time before may retire it now
 			t.Fatal(err)
 		}
 		if n%3 != 0 {
