@@ -19,7 +19,6 @@ type gate struct {
 	asked    func(filters []string) ([]mqtt.Message, bool, error) // instead of asking the broker; false: ask it
 	inFlight int
 	most     int // most in flight at once
-	count    int // messages published
 }
 
 // through makes instances publish through g.
@@ -41,7 +40,6 @@ func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry 
 	g.mu.Lock()
 	before, fail := g.before, g.fail
 	g.inFlight++
-	g.count++
 	g.most = max(g.most, g.inFlight)
 	g.mu.Unlock()
 	defer g.set(func() { g.inFlight-- })
