@@ -185,7 +185,7 @@ func TestBoardFault5ServerKilled(t *testing.T) {
 		all := w.post(names...)
 		workers := []*rig.Process{}
 		for i := range 3 {
-			workers = append(workers, w.worker(w.note("done", "$TAKT_BOARD_UUID"), "--name", fmt.Sprint("w", i), "--concurrency", "2", "--max-attempts=-1"))
+			workers = append(workers, w.worker(w.note("done", "$TAKT_BOARD_UUID"), "--name", fmt.Sprint("w", i), "--concurrency", "2", "--max-attempts=-1", "--ttl", "30s", "--session", "30s")) // nothing but the kills ends a claim
 		}
 		for round := 1; round <= 2; round++ {
 			w.wait("some is done", func() bool { return len(w.written("done")) >= round*count/4 })

@@ -160,6 +160,10 @@ func TestUpgradeKeepsWaitingAnswers(t *testing.T) {
 		}
 	}
 	commands := machine.commands(orders)
+	w.Until("the version before knows that the broker has them", func() bool { // else they are sent again
+		n, err := w.Redis.Client.Do(ctx, w.Redis.Client.B().Xlen().Key(w.Keys.SfcOutbox()).Build()).AsInt64()
+		return err == nil && n == 0
+	})
 	old.Kill()
 	for _, c := range commands {
 		machine.answer(c)
@@ -267,7 +271,7 @@ func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	w.Serve("a", "--mqtt", "mqtt://"+way.addr)
 	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
 	ctx := rig.Context(t)
-	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(3)); err != nil {
+	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(15)); err != nil {
 		t.Fatal(err)
 	}
 	machine := newMachine(t, w)

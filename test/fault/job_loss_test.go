@@ -32,6 +32,10 @@ func TestFault6PowerLoss(t *testing.T) {
 		file, safe := appendOnly(t, dir)
 		w.must("CLIENT", "UNPAUSE")
 		w.lasts(time.Second) // what is lost
+		w.Until("Redis has written something", func() bool {
+			_, size := appendOnly(t, dir)
+			return size > safe
+		})
 		failed := w.strikes("the last second of Redis is lost")
 		w.Redis.Kill(t)
 		_, size := appendOnly(t, dir)

@@ -91,7 +91,9 @@ func TestRestartWithLargeOrders(t *testing.T) {
 		count.orders.Store(0)
 		count.indexes.Store(0)
 		p := w.Serve("a")
-		w.Until("the state index is published", func() bool { return count.indexes.Load() > 0 }) // by the comparison, at its end
+		w.Until("the state index is published", func() bool { // by the comparison, at its end
+			return count.indexes.Load() > 0 && count.orders.Load() >= published // which this test hears on their own ways
+		})
 		had := largest(t, p)
 		t.Logf("%s: %d MB, %d orders published", what, had>>20, count.orders.Load())
 		if had > most {

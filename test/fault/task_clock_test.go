@@ -79,7 +79,7 @@ func TestTaskFault12WorkersAnHourWrong(t *testing.T) {
 			if wrong := now.Sub(time.Now().Add(offset)).Abs(); wrong > time.Minute {
 				t.Fatalf("the clock of Redis says %v", now)
 			}
-			workers := []*rig.Process{w.worker(taskConfig{Lease: 3 * time.Second}), w.worker(taskConfig{Lease: 3 * time.Second})}
+			workers := []*rig.Process{w.worker(taskConfig{Lease: calm}), w.worker(taskConfig{Lease: calm})}
 			w.produce(taskConfig{Count: scaled(200, 5000), Later: true, Work: taskWork{Takes: time.Millisecond}})
 			in := w.submit("in", 5, taskWork{}, task.In(700*time.Millisecond))
 			at := w.submit("at", 5, taskWork{}, task.At(now.Add(900*time.Millisecond)))

@@ -25,16 +25,17 @@ func TestTaskFault1WorkersKilled(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
 	tasks, kills := scaled(1000, 50_000), scaled(5, 20)
-	workers := []*rig.Process{w.worker(taskConfig{}), w.worker(taskConfig{}), w.worker(taskConfig{})}
+	lease := 2 * taskLease // longer than a busy machine holds up those that live
+	workers := []*rig.Process{w.worker(taskConfig{Lease: lease}), w.worker(taskConfig{Lease: lease}), w.worker(taskConfig{Lease: lease})}
 	w.produce(taskConfig{Count: tasks, Every: time.Millisecond, Later: true, Work: taskWork{Takes: 10 * time.Millisecond}})
 	for round := range kills {
 		w.until(noteStart, round*tasks/kills+1+w.rand.IntN(tasks/kills))
 		i := w.rand.IntN(len(workers))
 		w.kill(workers[i])
 		if w.rand.IntN(2) == 0 { // the same name again: it takes what it had at once
-			workers[i] = w.worker(taskConfig{ID: fmt.Sprintf("w%d", i+1)})
+			workers[i] = w.worker(taskConfig{ID: fmt.Sprintf("w%d", i+1), Lease: lease})
 		} else {
-			workers[i] = w.worker(taskConfig{})
+			workers[i] = w.worker(taskConfig{Lease: lease})
 		}
 	}
 	w.until(noteOK, tasks)
@@ -57,8 +58,8 @@ func TestTaskFault1AllWorkersKilled(t *testing.T) {
 		w.kill(p)
 	}
 	w.until(noteOK, tasks)
-	w.worker(taskConfig{})
-	w.worker(taskConfig{})
+	w.worker(taskConfig{Lease: 2 * taskLease})
+	w.worker(taskConfig{Lease: 2 * taskLease})
 	w.verify().within(t, late)
 }
 
@@ -74,7 +75,7 @@ func TestTaskFault2KilledBetweenEffectAndAck(t *testing.T) {
 			t.Fatalf("exit status %d, want SIGKILL", code)
 		}
 		w.fault(p)
-		heir := w.worker(taskConfig{})
+		heir := w.worker(taskConfig{Lease: 2 * taskLease})
 		w.quiet()
 		heir.Stop()
 	}
@@ -99,21 +100,25 @@ func TestTaskFault3WorkerPausedPastItsLease(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
 	zombie := w.worker(taskConfig{ID: "zombie"})
-	w.submit("slow", 5, taskWork{Takes: 1500 * time.Millisecond})
+	w.submit("slow", 5, taskWork{Do: doAwaitGate})
 	w.submit("lingering", 5, taskWork{Do: doLinger})
 	w.until(noteStart, 10) // all in the hands of the zombie
 	w.submit("more", 200, taskWork{Takes: time.Millisecond})
 	w.fault(zombie)
 	zombie.Pause()
-	w.worker(taskConfig{})
+	w.worker(taskConfig{Lease: calm})
 	w.until(noteStart, 20+200)
+	w.ledger.openGate()
 	zombie.Continue()
 	w.verify().within(t, late)
-	for name, l := range w.logicals() {
-		if strings.HasPrefix(name, "lingering") && l.runs[0].cause == nil {
-			t.Errorf("%s: the run of the paused worker did not hear that it was lost: %v", name, l.describe())
+	w.wait("the runs of the paused worker hear that they were lost", func() bool {
+		for name, l := range w.logicals() {
+			if strings.HasPrefix(name, "lingering") && l.runs[0].cause == nil {
+				return false
+			}
 		}
-	}
+		return true
+	})
 	zombie.Stop()
 }
 
@@ -123,13 +128,13 @@ func TestTaskFault4RollingRestart(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
 	tasks, rounds := scaled(1000, 30_000), scaled(4, 20)
-	workers := []*rig.Process{w.worker(taskConfig{Slots: 4}), w.worker(taskConfig{Slots: 4})}
+	workers := []*rig.Process{w.worker(taskConfig{Slots: 4, Lease: calm}), w.worker(taskConfig{Slots: 4, Lease: calm})}
 	w.produce(taskConfig{Count: tasks, Work: taskWork{Takes: 5 * time.Millisecond}})
 	var ends []time.Time
 	for round := range rounds {
 		w.until(noteStart, (round+1)*tasks/(rounds+1))
 		i := round % len(workers)
-		fresh := w.worker(taskConfig{Slots: 4})
+		fresh := w.worker(taskConfig{Slots: 4, Lease: calm})
 		begin := time.Now()
 		workers[i].Stop()
 		if took := time.Since(begin); took > busy {
@@ -181,7 +186,7 @@ func TestTaskFault4BrokenOffAtStop(t *testing.T) {
 	w.until(noteStart, 10)
 	w.fault(first)
 	terminate(first)
-	w.worker(taskConfig{})
+	w.worker(taskConfig{Lease: calm})
 	if code := first.Exit(); code != 0 {
 		t.Errorf("exit status %d", code)
 	}

@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -29,7 +30,8 @@ const (
 // note is one line of a ledger. The ledgers are files outside Redis, one per process.
 type taskNote struct {
 	Event string `json:"e"`
-	At    int64  `json:"t"` // Unix nanoseconds
+	At    int64  `json:"t"`           // Unix nanoseconds
+	Sent  int64  `json:"b,omitempty"` // of a submission: when it was sent, if another process did
 	PID   int    `json:"p"`
 	Work  string `json:"n,omitempty"` // the logical task: what the producer wants done once
 	Task  string `json:"id,omitempty"`
@@ -39,6 +41,9 @@ type taskNote struct {
 }
 
 func (n taskNote) time() time.Time { return time.Unix(0, n.At) }
+
+// sent is when a submission was sent, which may be long before its answer was noted.
+func (n taskNote) sent() time.Time { return time.Unix(0, cmp.Or(n.Sent, n.At)) }
 
 // taskLedger is where a process writes.
 type taskLedger struct {
@@ -76,6 +81,20 @@ func (l *taskLedger) first(name string) bool {
 	}
 	return err == nil
 }
+
+// openGate lets work go on that waits for it, in all processes, and gateIsOpen says whether it may.
+func (l *taskLedger) openGate() {
+	if err := os.WriteFile(l.gate(), nil, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+func (l *taskLedger) gateIsOpen() bool {
+	_, err := os.Stat(l.gate())
+	return err == nil
+}
+
+func (l *taskLedger) gate() string { return filepath.Join(filepath.Dir(l.to.Name()), "gate") }
 
 // taskHistory is what the ledgers of a folder say, all processes together.
 type taskHistory struct {

@@ -20,7 +20,7 @@ func TestTaskFault17OutOfMemory(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
 	victim, heir := w.worker(taskConfig{ID: "victim"}), w.worker(taskConfig{ID: "heir"})
-	w.submit("before", 800, taskWork{Takes: 50 * time.Millisecond})
+	w.submit("before", 1000, taskWork{Takes: 200 * time.Millisecond}) // not done within 10 s by both: some are left for the last worker
 	w.until(noteStart, 20)
 	w.must("CONFIG", "SET", "maxmemory", "1")
 	_, err := theWork.Submit(w.ctx(), w.client, taskWork{N: "refused"})
@@ -35,7 +35,7 @@ func TestTaskFault17OutOfMemory(t *testing.T) {
 	w.fault(heir)
 	heir.Pause() // until its lease is over, so that it needs a new one
 	w.wait("the lease is over", func() bool { return w.number("EXISTS", w.keys.Worker("heir"), w.keys.Worker("victim")) == 0 })
-	late := w.worker(taskConfig{ID: "late"})
+	late := w.worker(taskConfig{ID: "late", Lease: 2 * taskLease})
 	late.Await("out of memory")
 	w.until(noteStart, w.seen(noteStart)+20) // by it alone
 	heir.Continue()

@@ -75,7 +75,7 @@ func TestTaskFault11SlowRedis(t *testing.T) {
 		lease time.Duration
 		slow  func(w *taskWorld, workers []*testenv.Proxy)
 	}{
-		"50 ms more each way":  {2 * time.Second, delayed(50 * time.Millisecond)},
+		"50 ms more each way":  {6 * time.Second, delayed(50 * time.Millisecond)},
 		"500 ms more each way": {6 * time.Second, delayed(500 * time.Millisecond)},
 		"CLIENT PAUSE":         {16 * time.Second, func(w *taskWorld, _ []*testenv.Proxy) { w.must("CLIENT", "PAUSE", "5000") }},
 		"a slow command":       {10 * time.Second, func(w *taskWorld, _ []*testenv.Proxy) { w.must("DEBUG", "SLEEP", "3") }},

@@ -56,7 +56,7 @@ func killers(t *testing.T, do string) {
 	deaths := 0
 	for i := range 2 { // each worker is started again when it ends, as an operator's supervisor does it
 		id := fmt.Sprintf("w%d", i)
-		c := taskConfig{ID: id, Slots: 4, Hogs: do == doHog}
+		c := taskConfig{ID: id, Slots: 4, Hogs: do == doHog, Lease: calm} // it takes its own over again at once
 		p := w.worker(c)
 		watch.Go(func() {
 			for {
@@ -101,7 +101,7 @@ func killers(t *testing.T, do string) {
 func TestTaskFault15Poison(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	worker := w.worker(taskConfig{Slots: 6, Drain: 300 * time.Millisecond, Margin: 300 * time.Millisecond})
+	worker := w.worker(taskConfig{Slots: 6, Lease: 2 * taskLease, Drain: 300 * time.Millisecond, Margin: 300 * time.Millisecond})
 	hang := w.submit("hang", 2, taskWork{Do: doHang})
 	w.until(noteStart, 2)
 	panics := w.submit("panic", 3, taskWork{Do: doPanic})
@@ -129,7 +129,7 @@ func TestTaskFault15Poison(t *testing.T) {
 		t.Errorf("exit status %d: %s", code, worker.Stderr())
 	}
 	t.Logf("the process with handlers that hang ended after %v", time.Since(begin).Round(time.Millisecond))
-	w.worker(taskConfig{})
+	w.worker(taskConfig{Lease: calm})
 	for _, end := range w.ends(hang) {
 		if end != "" {
 			t.Errorf("ended with %q", end)
@@ -142,14 +142,14 @@ func TestTaskFault15Poison(t *testing.T) {
 func TestTaskFault15UnknownNameDuringDeploy(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	old := []*rig.Process{w.worker(taskConfig{}), w.worker(taskConfig{})}
+	old := []*rig.Process{w.worker(taskConfig{Lease: calm}), w.worker(taskConfig{Lease: calm})}
 	w.submitOf(rareWork, "rare", 20, taskWork{})
 	w.submit("known", 50, taskWork{})
 	w.wait("put back", func() bool { return w.number("ZCARD", w.keys.TaskDelayed()) > 0 })
-	w.worker(taskConfig{KnowsRare: true})
+	w.worker(taskConfig{KnowsRare: true, Lease: calm})
 	old[0].Stop()
 	w.submitOf(rareWork, "rarelater", 20, taskWork{}, task.In(50*time.Millisecond))
-	w.worker(taskConfig{KnowsRare: true})
+	w.worker(taskConfig{KnowsRare: true, Lease: calm})
 	w.until(noteEffect, 60)
 	old[1].Stop()
 	if v := w.verify(); v.dead != 0 || v.repeats != 0 {
@@ -161,11 +161,11 @@ func TestTaskFault15UnknownNameDuringDeploy(t *testing.T) {
 func TestTaskFault13DeliveredTwice(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	w.anyRun = true // the first to end it, whichever that is
-	first := w.worker(taskConfig{ID: "first"})
-	hs := w.submit("twice", 10, taskWork{Takes: 3 * time.Second})
+	w.anyRun = true // the first to end it
+	first := w.worker(taskConfig{ID: "first", Lease: calm})
+	hs := w.submit("twice", 10, taskWork{Do: doAwaitGate})
 	w.until(noteStart, 10)
-	second := w.worker(taskConfig{ID: "second"})
+	second := w.worker(taskConfig{ID: "second", Lease: calm})
 	w.fault(first)
 	w.fault(second)
 	claim := func(by string) {
@@ -177,6 +177,12 @@ func TestTaskFault13DeliveredTwice(t *testing.T) {
 	w.until(noteStart, 20)
 	claim("first")
 	claim("second")
+	<-time.After(2 * time.Second) // both look at what they hold meanwhile
+	second.Pause()
+	w.ledger.openGate()
+	w.quiet() // by the first
+	second.Continue()
+	w.until(noteEffect, 20)
 	if v := w.verify(); v.runs != 20 {
 		t.Errorf("%d runs", v.runs)
 	}
@@ -212,7 +218,7 @@ func TestTaskFault16GarbageAndTheFuture(t *testing.T) {
 	for _, m := range future {
 		w.must("XADD", w.workStream(), "*", "data", string(m))
 	}
-	worker := w.worker(taskConfig{})
+	worker := w.worker(taskConfig{Lease: calm})
 	w.submit("good", 50, taskWork{})
 	w.quiet()
 	if n := w.number("HLEN", w.keys.TaskDead()); n != len(garbage)+3+1 {
@@ -278,7 +284,7 @@ func TestTaskFault26VersionSkew(t *testing.T) {
 	before := task.Define[older, lean](theWork.Name(), task.Small)
 	after := task.Define[newer, rich](theWork.Name(), task.Small)
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	worker := w.worker(taskConfig{})
+	worker := w.worker(taskConfig{Lease: calm})
 	w.must("SCRIPT", "LOAD", "-- another version of the same\nreturn {'ok', 0}")
 	for i := range 20 {
 		o, err := before.Submit(w.ctx(), w.client, older{N: fmt.Sprintf("older-%d", i)})

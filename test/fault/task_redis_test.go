@@ -205,14 +205,14 @@ func TestTaskFault18DeletedWhilePending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newTaskWorld(t, embedded.RedisOptions{})
-			victim := w.worker(taskConfig{ID: "victim"})
+			victim := w.worker(taskConfig{ID: "victim", Lease: 2 * taskLease})
 			hs := w.submitQuietly("gone", 10, taskWork{Takes: time.Hour})
 			w.until(noteStart, 10)
 			for _, h := range hs {
 				remove(w, h.Entry)
 			}
 			w.kill(victim)
-			heir := w.worker(taskConfig{ID: "heir", Lease: 6 * time.Second}) // under a new lease it would not know any more what it runs
+			heir := w.worker(taskConfig{ID: "heir", Lease: 2 * taskLease}) // under a new lease it would not know any more what it runs
 			heir.Await("pending entries were deleted or trimmed by somebody")
 			living := w.submit("living", 10, taskWork{Takes: 300 * time.Millisecond})
 			w.until(noteStart, 20)
@@ -259,7 +259,7 @@ func TestTaskFault20ScriptFlush(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
 	tasks := scaled(500, 20_000)
-	worker := w.worker(taskConfig{})
+	worker := w.worker(taskConfig{Lease: calm})
 	w.produce(taskConfig{Count: tasks, Keyed: true, Later: true})
 	for w.seen(noteEffect) < tasks {
 		w.must("SCRIPT", "FLUSH")

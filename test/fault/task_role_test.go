@@ -83,6 +83,7 @@ const (
 	doFailOnce       = "fail once"
 	doLinger         = "linger" // in its first run, work until its context ends
 	doHold           = "hold"   // never end, in workers that hold
+	doAwaitGate      = "gate"   // have the effect when the gate is open
 )
 
 // taskResult says which run a result is of.
@@ -251,6 +252,10 @@ func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.J
 			return result, errors.New("on purpose")
 		case do == doLarge:
 			result.Pad = strings.Repeat("x", 10<<20)
+		case do == doAwaitGate:
+			for !ledger.gateIsOpen() && ctx.Err() == nil {
+				time.Sleep(5 * time.Millisecond)
+			}
 		}
 		select {
 		case <-time.After(j.Args.Takes):
@@ -346,8 +351,8 @@ func (c taskConfig) submit(ctx context.Context, client *task.Client, ledger *tas
 		opts = append(opts, task.Key(work.N))
 	}
 	for ctx.Err() == nil {
+		n := taskNote{Event: noteOK, Work: work.N, Sent: time.Now().UnixNano()}
 		h, err := theWork.Submit(ctx, client, work, opts...)
-		n := taskNote{Event: noteOK, Work: work.N}
 		var said *rueidis.RedisError
 		var short *task.ReplicasError
 		switch {

@@ -35,7 +35,7 @@ func (w *taskWorld) ticks() map[int64]*logical {
 func TestTaskFault23TwoSchedulers(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	w.worker(taskConfig{Lease: 6 * time.Second, Ticks: true})
+	w.worker(taskConfig{Lease: calm, Ticks: true})
 	schedulers := make(map[string]*rig.Process)
 	begin := func(id string) {
 		schedulers[id] = w.start(taskConfig{Role: "scheduler", ID: id})

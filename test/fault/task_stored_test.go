@@ -21,7 +21,7 @@ import (
 
 // Types of a stored system, beside those of all tests.
 var (
-	stubborn = task.Define[taskWork, taskResult]("fault:Stubborn", task.Small, task.Retry(task.Backoff{Base: 10 * time.Second, Retries: 3}))
+	stubborn = task.Define[taskWork, taskResult]("fault:Stubborn", task.Small, task.Retry(task.Backoff{Base: 30 * time.Second, Retries: 3}))
 	lone     = task.Define[taskWork, taskResult]("fault:Lone", task.Small, task.Exclusive())
 	bundle   = task.Define[taskWork, task.None]("fault:Bundle", task.Small, task.Aggregate[taskWork]{MaxDelay: 3 * time.Second})
 	second   = task.Define[taskWork, taskResult]("fault:Second", task.Small, task.Every(time.Second, task.Args(func(f task.Firing) taskWork { return taskWork{N: "second"} })))
@@ -74,7 +74,7 @@ func (w *taskWorld) store(file, build string) {
 	if err := w.client.PauseType(w.ctx(), rareWork.Name()); err != nil {
 		w.t.Fatal(err)
 	}
-	worker := w.worker(taskConfig{ID: "early", Lease: 6 * time.Second, Stored: true, Holds: true, Slots: 20})
+	worker := w.worker(taskConfig{ID: "early", Lease: calm, Stored: true, Holds: true, Slots: 20})
 	add(head.Ended, theWork, "done", 3, taskWork{})
 	add(head.Dead, theWork, "dead", 2, taskWork{Do: doFail})
 	w.quiet()
@@ -240,8 +240,8 @@ func runStored(t *testing.T, file string) {
 	if n, err := w.client.ResumeType(w.ctx(), rareWork.Name()); err != nil || n != 2 {
 		t.Errorf("%d parked tasks, %v", n, err)
 	}
-	w.worker(taskConfig{ID: "early", Stored: true}) // takes what it held
-	w.worker(taskConfig{Stored: true})
+	w.worker(taskConfig{ID: "early", Lease: calm, Stored: true}) // takes what it held
+	w.worker(taskConfig{Lease: calm, Stored: true})
 	w.until(noteEffect, len(head.Open))
 	if n, err := w.client.DeadLetters().Requeue(w.ctx(), sortedValues(head.Dead)...); err != nil || n != len(head.Dead) {
 		t.Errorf("%d dead letters are requeued, %v", n, err)

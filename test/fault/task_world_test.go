@@ -30,7 +30,10 @@ func scaled(short, big int) int {
 	return short
 }
 
-const taskLease = 3 * time.Second // of workers in these tests: longer than a busy machine holds up one that lives
+const (
+	taskLease = 3 * time.Second // of workers where the end of a lease is waited for
+	calm      = time.Minute     // of workers where nothing but themselves could end theirs: longer than a busy machine holds up one that lives
+)
 
 // patience bounds every wait for something that must happen.
 var patience = time.Duration(scaled(2*int(rig.Patience), int(30*time.Minute)))

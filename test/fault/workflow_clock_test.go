@@ -68,7 +68,7 @@ func TestWorkflowFault12WorkersAnHourWrong(t *testing.T) {
 			if wrong := now.Sub(time.Now().Add(offset)).Abs(); wrong > time.Minute {
 				t.Fatalf("the clock of Redis says %v", now)
 			}
-			workers, starter := w.load(flowConfig{Lease: 6 * time.Second}, scaled(15, 1000))
+			workers, starter := w.load(flowConfig{Lease: calm}, scaled(15, 1000))
 			w.begin("timed", 5, timed(700*time.Millisecond))
 			w.ended(starter)
 			if v := w.verify(); v.repeats != 0 {

@@ -64,7 +64,7 @@ func TestWorkflowFault11SlowRedis(t *testing.T) {
 		lease time.Duration
 		slow  func(w *flowWorld, workers []*testenv.Proxy)
 	}{
-		"50 ms more each way":  {2 * time.Second, slowed(50 * time.Millisecond)},
+		"50 ms more each way":  {6 * time.Second, slowed(50 * time.Millisecond)},
 		"200 ms more each way": {6 * time.Second, slowed(200 * time.Millisecond)},
 		"CLIENT PAUSE":         {12 * time.Second, func(w *flowWorld, _ []*testenv.Proxy) { w.must("CLIENT", "PAUSE", "3000") }},
 		"a slow command":       {10 * time.Second, func(w *flowWorld, _ []*testenv.Proxy) { w.must("DEBUG", "SLEEP", "2") }},

@@ -44,9 +44,10 @@ func TestWorkflowFault3WorkerPausedPastItsLease(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t, embedded.RedisOptions{})
 	zombie := w.worker(flowConfig{ID: "zombie"})
-	w.begin("slow", 5, flowPlan{Activities: 2, Takes: time.Second})
+	w.begin("slow", 5, flowPlan{Activities: 2, Held: true})
 	w.until(noteRun, 10) // all in the hands of the zombie
 	zombie.Pause()
+	w.ledger.openGate()
 	heir := w.worker(flowConfig{})
 	w.until(noteResult, 10)
 	zombie.Continue()
@@ -126,7 +127,7 @@ func (w *flowWorld) flowRollback(mark, undo func()) {
 	undo()
 	w.restartRedis()
 	back := time.Now()
-	w.mayLose = func(n taskNote) bool { return n.time().After(kept) && n.time().Before(back) }
+	w.mayLose = func(n taskNote) bool { return n.time().After(kept) && n.sent().Before(back) }
 	w.ended(starter)
 	w.history.refresh(w.t)
 	var ids []string

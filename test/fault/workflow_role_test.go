@@ -42,6 +42,7 @@ type flowConfig struct {
 type flowPlan struct {
 	Activities int           `json:",omitempty"`
 	Takes      time.Duration `json:",omitempty"` // each of them
+	Held       bool          `json:",omitempty"` // each of them, until the gate of the ledgers is open
 	Timer      time.Duration `json:",omitempty"`
 	Child      bool          `json:",omitempty"`
 	Signal     bool          `json:",omitempty"`
@@ -135,8 +136,12 @@ func startFlow(ctx context.Context, client *workflow.Client, ledger *taskLedger,
 	data, _ := json.Marshal(plan)
 	s := workflow.Start{Instance: workflow.Instance{ID: id, Execution: "x"}, Queue: flowQueue, Name: "flow", Event: flowEvent(flowStarted, 0, data)}
 	s.Event.ID = id + "-start"
-	until(ctx, ledger, id, func() error { return client.Start(ctx, s) })
-	ledger.note(taskNote{Event: noteOK, Work: id, Task: "x"})
+	var sent time.Time
+	until(ctx, ledger, id, func() error {
+		sent = time.Now()
+		return client.Start(ctx, s)
+	})
+	ledger.note(taskNote{Event: noteOK, Work: id, Task: "x", Sent: sent.UnixNano()})
 }
 
 // signalFlow signals an instance until that is accepted. Somebody may have undone its start, or the signal may have come before, and the instance be at its end.
@@ -232,6 +237,9 @@ func perform(ledger *taskLedger, log *slog.Logger, t *workflow.ActivityTask) {
 		log.Error("plan", "error", err)
 	}
 	time.Sleep(plan.Takes) // its work
+	for plan.Held && !ledger.gateIsOpen() {
+		time.Sleep(5 * time.Millisecond)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	n.Event = noteResult
