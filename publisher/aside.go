@@ -11,12 +11,14 @@ import (
 // aside are the topics that are not published until they are tried again, because the broker refused them (E-P19). Some brokers
 // close the connection as well, or instead; such a message must not keep all others from being published. So when
 // connections were lost in a row while messages were in flight, they are sent one by one, and what was alone in
-// flight twice when one was lost counts as refused.
+// flight twice when one was lost counts as refused. A message that was sent right behind a refused one is not judged: the
+// connection may be lost for the refused one, and the message comes again without it.
 type aside struct {
 	mu     sync.Mutex
 	row    int  // rounds in a row that lost the connection while they published
 	broke  bool // this round did
 	alone  bool // messages are sent one by one
+	denied bool // the broker refused the last message of this round
 	losses map[string]int
 	why    map[string]error
 }
@@ -50,6 +52,9 @@ func (a *aside) refused(topic string, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.why[topic] = why
+	if errors.As(why, new(*mqtt.PublishError)) {
+		a.denied = true
+	}
 }
 
 // lost notes that a message could not be delivered for another reason.
@@ -57,7 +62,7 @@ func (a *aside) lost(topic string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broke = a.broke || errors.Is(err, mqtt.ErrDown)
-	if !a.alone || !errors.Is(err, mqtt.ErrLost) {
+	if !a.alone || a.denied || !errors.Is(err, mqtt.ErrLost) {
 		return
 	}
 	if a.losses[topic]++; a.losses[topic] >= lossesAlone {
@@ -70,6 +75,7 @@ func (a *aside) taken(topic string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.losses, topic)
+	a.denied = false
 }
 
 // turned notes the end of a round; well: nothing failed.
@@ -81,7 +87,7 @@ func (a *aside) turned(well bool) {
 	} else if well {
 		a.row = 0
 	}
-	a.broke = false
+	a.broke, a.denied = false, false
 }
 
 // again lets everything be tried once more.
