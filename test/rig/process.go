@@ -48,7 +48,7 @@ type Process struct {
 	err     bytes.Buffer // standard error
 	changed chan struct{}
 	killed  bool
-	left    []int // processes that it had started when it was killed
+	left    []child // that it had when it was killed
 }
 
 // Start runs takt with args.
@@ -243,35 +243,57 @@ func (p *Process) wait() {
 	}
 }
 
-// children are the processes that it started itself and that still run.
-func (p *Process) children() []int {
-	var all []int
+// child is a process that a Process started itself.
+type child struct {
+	pid   int
+	began string // the time at which it began, in ticks: the system gives its pid to another process some day
+}
+
+// children are those that still run.
+func (p *Process) children() []child {
+	var all []child
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID())) // the pattern is a good one
 	for _, list := range lists {
 		text, _ := os.ReadFile(list) // an error: that thread has ended
 		for _, word := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil {
-				all = append(all, pid)
+			pid, _ := strconv.Atoi(word)
+			if began, runs := running(pid); runs {
+				all = append(all, child{pid, began})
 			}
 		}
 	}
 	return all
 }
 
-// ended says that there is no such process, or that it only waits to be reaped.
-func ended(pid int) bool {
+// running says when a process began. It does not run if it only waits to be reaped.
+func running(pid int) (began string, runs bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " Z")
+	if err != nil {
+		return "", false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on: the name of the program may be anything
+	return fields[19], fields[0] != "Z"
 }
 
-// cleanup ends what still runs, what the process left behind in its group included, and looks at what it said. The servers that it started end when it is killed, and
-// write what they hold: they are waited for, so that a folder of the test can be removed.
+// end asks a child and its group to end, and waits for it: a server writes what it holds, and a folder of the test cannot be removed meanwhile.
+func (p *Process) end(c child) {
+	runs := func() bool {
+		began, runs := running(c.pid)
+		return runs && began == c.began
+	}
+	if runs() && syscall.Kill(-c.pid, syscall.SIGTERM) != nil {
+		_ = syscall.Kill(c.pid, syscall.SIGTERM) // it leads no group; an error: it has ended
+	}
+	testenv.Eventually(p.t, fmt.Sprintf("process %d, which %s started, has ended", c.pid, p.name), func() bool { return !runs() })
+}
+
+// cleanup ends what still runs, what the process started and left behind included, and looks at what it said.
 func (p *Process) cleanup() {
 	left := append(p.children(), p.left...)
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // an error: the group is empty
 	<-p.gone
-	for _, pid := range left {
-		testenv.Eventually(p.t, fmt.Sprintf("process %d, which %s started, has ended", pid, p.name), func() bool { return ended(pid) })
+	for _, c := range left {
+		p.end(c)
 	}
 	for _, said := range []string{p.Stderr(), p.Stdout()} {
 		for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
