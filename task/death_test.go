@@ -74,6 +74,14 @@ func (s *slowInTheMiddle) ran() (n int) {
 	return n
 }
 
+// fetchedAhead fails the test if a worker fetched no more than the slow one. What it fetched and has not begun it gives back after a moment.
+func (s *slowInTheMiddle) fetchedAhead(e *env, worker string) {
+	e.t.Helper()
+	if n, back := e.held(s.typ.Queue(), worker), e.held(s.typ.Queue(), worker+":back"); n+back < 2 {
+		e.t.Fatalf("the worker holds %d entries and gave %d back, want some that it has not begun", n, back)
+	}
+}
+
 // passes lets time pass in which something is not to happen: nothing tells of that.
 func passes(d time.Duration) { <-time.After(d) }
 
@@ -83,15 +91,14 @@ func TestNothingRunsTwice_T12(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	s := newSlowInTheMiddle()
-	e.start(task.WorkerOptions{ID: "first", Lease: shortLease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
+	const lease = 3 * time.Second // long enough for a busy machine
+	e.start(task.WorkerOptions{ID: "first", Lease: lease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
 	s.submit(e)
 	wait(t, "the slow one", s.slow)
-	if n := e.held(s.typ.Queue(), "first"); n < 2 {
-		t.Fatalf("the worker holds %d entries, want some that it has not begun", n)
-	}
-	e.start(task.WorkerOptions{ID: "second", Lease: shortLease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
+	s.fetchedAhead(e, "first")
+	e.start(task.WorkerOptions{ID: "second", Lease: lease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
 	e.eventually("all others have run", func() bool { return s.ran() == slowTasks })
-	passes(3 * shortLease) // in which nobody is to take the slow one over
+	passes(3 * lease) // in which nobody is to take the slow one over
 	close(s.pass)
 	e.idle()
 	for i, n := range s.runs {
@@ -169,12 +176,14 @@ func TestDeliveryLimit_W5(t *testing.T) {
 	}()
 	deaths := 0
 	for len(ended) == 0 && deaths < 10 {
-		p := e.process(e.srv.URL, fmt.Sprint("w", deaths), 4)
+		id := fmt.Sprint("w", deaths)
+		p := e.process(e.srv.URL, id, 4)
 		e.eventually("the worker dies, or the task does", func() bool { return p.Gone() || len(ended) > 0 })
 		if p.Gone() {
 			if code := p.Exit(); code != -1 {
 				t.Fatalf("a worker ended with status %d, want a signal: %s", code, p.Stderr())
 			}
+			e.dead(id)
 			deaths++
 		}
 	}
@@ -205,6 +214,7 @@ func TestTakeOverIsTakenOver_W3(t *testing.T) {
 		"between two pages": func(e *env, first *rig.Process) {
 			second := e.process(e.srv.URL, "second", some)
 			first.Kill()
+			e.dead("first")
 			e.eventually("the second holds a page", func() bool { return e.held(queue, "second") == some })
 			second.Kill()
 		},
@@ -223,6 +233,7 @@ func TestTakeOverIsTakenOver_W3(t *testing.T) {
 			})
 			second := e.process(proxy.URL, "second", some)
 			first.Kill()
+			e.dead("first")
 			wait(e.t, "the claim", caught)
 			second.Kill()
 			close(dead)
@@ -239,10 +250,14 @@ func TestTakeOverIsTakenOver_W3(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := e.process(e.srv.URL, "first", n)
-			e.eventually("the first holds all", func() bool { return e.held(queue, "first") == n })
+			e.eventually("the first runs all", func() bool { // what it held and had not begun it would give back
+				all := e.workers()
+				return len(all) == 1 && all[0].InHand == n
+			})
 			dies(e, first)
-			if a, b := e.held(queue, "first"), e.held(queue, "second"); a == 0 || b == 0 || a+b != n {
-				t.Fatalf("the first holds %d, the second %d: it was not killed in the middle", a, b)
+			e.dead("second")
+			if a, b, back := e.held(queue, "first"), e.held(queue, "second"), e.held(queue, "second:back"); a == 0 || b+back == 0 || a+b+back != n {
+				t.Fatalf("the first holds %d, the second %d and gave %d back: it was not killed in the middle", a, b, back)
 			}
 			var mu sync.Mutex
 			runs := make(map[string]int)

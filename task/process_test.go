@@ -83,7 +83,14 @@ func (e *env) process(url, id string, slots int) *rig.Process {
 	return rig.StartCommand(e.t, rig.Command{Path: self, Env: []string{workerProcess + "=" + string(text)}})
 }
 
-const processLease = time.Second
+// processLease is long enough for a busy machine; those who die are said to be by dead, and the others look for them every third of it.
+const processLease = 6 * time.Second
+
+// dead ends the heartbeat of a worker whose process is gone.
+func (e *env) dead(worker string) {
+	e.t.Helper()
+	e.srv.Expire(e.t, e.keys().Worker(worker))
+}
 
 // held is how many entries of a queue a worker holds.
 func (e *env) held(q task.Queue, worker string) int64 {
