@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -97,7 +98,7 @@ func TestPromotionCost(t *testing.T) {
 	e.eventually("all are moved", func() bool { return e.number("XLEN", e.key("tasks:normal:small")) == n })
 	stop()
 	delayed := e.key("tasks:delayed")
-	reads, scripts, moved := 0, 0, 0
+	reads, scripts, moved, before := 0, 0, 0, 0 // before: reads before the last script; those after it are polls
 	for _, words := range g.Commands() {
 		switch {
 		case words[0] == "ZRANGE" && words[1] == delayed && slices.Contains(words, "BYSCORE"):
@@ -114,11 +115,12 @@ func TestPromotionCost(t *testing.T) {
 			if words[0] == "EVALSHA" {
 				scripts++
 				moved += items
+				before = reads
 			}
 		}
 	}
-	if moved != n || scripts != n/page || reads > n/page+1 { // the last read finds nothing
-		t.Errorf("%d tasks took %d reads and %d scripts, want %d, at most %d, and %d", moved, reads, scripts, n, n/page+1, n/page)
+	if moved != n || scripts != n/page || before > n/page {
+		t.Errorf("%d tasks took %d reads and %d scripts, want %d, at most %d, and %d", moved, before, scripts, n, n/page, n/page)
 	}
 }
 
@@ -132,14 +134,18 @@ func TestDelayedToTheMillisecond(t *testing.T) {
 	}))
 	send(e, typ, 0, task.In(time.Hour)) // not this one's business
 	for _, d := range []time.Duration{0, 30 * time.Millisecond, 100 * time.Millisecond} {
-		h := send(e, typ, 1, task.In(d))
-		at, err := h.Await(e.ctx())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if late := time.UnixMicro(at).Sub(h.Due); late < -time.Millisecond || late > 900*time.Millisecond {
-			t.Errorf("in %v: %v late", d, late)
-		}
+		testenv.OnceWithin(t, 900*time.Millisecond, func(int) time.Duration { // a poll would be late by up to three seconds
+			h := send(e, typ, 1, task.In(d))
+			at, err := h.Await(e.ctx())
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := time.UnixMicro(at).Sub(h.Due)
+			if late < -time.Millisecond {
+				t.Errorf("in %v: %v early", d, -late)
+			}
+			return late
+		})
 	}
 }
 
