@@ -63,6 +63,22 @@ func (e *env) delayedTasks() (messages []wire.Message, due []float64) {
 	return messages, due
 }
 
+// later puts off n blocked tasks, until none of them looks by itself within the next hour.
+func (e *env) later(n int) {
+	e.t.Helper()
+	e.eventually("none is to look by itself within the next hour", func() bool {
+		members, err := e.do("ZRANGE", e.keys().TaskDelayed(), "0", "-1").AsStrSlice()
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		put := int64(0) // those that were still there
+		for _, m := range members {
+			put += e.number("ZADD", e.keys().TaskDelayed(), "XX", "CH", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()/1000), m)
+		}
+		return put == int64(n)
+	})
+}
+
 // nothingWaits checks that no trace of blocked tasks is left.
 func (e *env) nothingWaits() {
 	e.t.Helper()
@@ -112,6 +128,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 		messages, _ := e.delayedTasks()
 		return len(messages) == 2 && messages[0].Meta.Blocked > 1 && messages[1].Meta.Blocked > 1
 	})
+	e.later(2)
 	if want := e.prefix + ":lock:mutex:task:B"; refused.Load().Key != want {
 		t.Errorf("refused by %q, want %q", refused.Load().Key, want)
 	}
@@ -167,16 +184,7 @@ func TestReleaseWakesInOrder(t *testing.T) {
 		e.raw(kind.Queue(), wire.Message{ID: id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Meta: wire.Meta{Blocked: 20}})
 		e.eventually(id+" is blocked", func() bool { return e.number("HEXISTS", e.prefix+":tasks:blocked", id) == 1 })
 	}
-	e.eventually("none is to look by itself within the next hour", func() bool {
-		members, err := e.do("ZRANGE", e.keys().TaskDelayed(), "0", "-1").AsStrSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range members {
-			e.do("ZADD", e.keys().TaskDelayed(), "XX", fmt.Sprint(time.Now().Add(time.Hour).Unix()), m)
-		}
-		return len(members) == n
-	})
+	e.later(n)
 	release()
 	e.eventually("all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(order) == n })
 	if !slices.Equal(order, want) {
@@ -565,7 +573,7 @@ func testBlocked(t *testing.T, e *env) {
 func TestWorkerDiesWithALock(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Dies", task.Locks(func(double) []lock.Spec {
-		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "D"}, lock.TTL(time.Second))}
+		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "D"}, lock.TTL(time.Minute))} // it outlives the heartbeat
 	}))
 	c, p := e.behind()
 	begun := make(chan struct{}, 10)
@@ -587,6 +595,8 @@ func TestWorkerDiesWithALock(t *testing.T) {
 	<-begun
 	p.Stall(true) // neither its lease nor its lock is renewed
 	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 8, nil }))
+	e.eventually("it is blocked by the lock of the dead", func() bool { return e.counter(task.Blocked, kind.Name()) > 0 })
+	e.srv.Expire(t, e.key("lock:mutex:task:D"))
 	if got, err := h.Await(e.ctx()); err != nil || got != 8 {
 		t.Errorf("Await = %d, %v, want 8", got, err)
 	}
