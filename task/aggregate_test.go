@@ -267,11 +267,11 @@ func TestAggregateSurvivesDyingWorkers(t *testing.T) {
 		return nil
 	})
 	ended := func() int64 { return e.counter(task.Done, "note:Die") }
-	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond}, handler)
+	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond, MaxDeliveries: -1}, handler)
 	const rounds, each = 4, 100
 	for i := range rounds {
 		c, proxy := e.behind()
-		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, Drain: time.Millisecond, Margin: time.Millisecond}, handler)
+		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, MaxDeliveries: -1, Drain: time.Millisecond, Margin: time.Millisecond}, handler)
 		if err != nil {
 			t.Fatal(err)
 		}

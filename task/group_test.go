@@ -241,7 +241,7 @@ func TestGroupsSurviveDyingWorkers(t *testing.T) {
 			return task.None{}, nil
 		}),
 	}
-	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond}, handlers...)
+	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond, MaxDeliveries: -1}, handlers...)
 	more, spawned := make(chan struct{}, groups), make(chan struct{})
 	go func() {
 		defer close(spawned)
@@ -257,7 +257,7 @@ func TestGroupsSurviveDyingWorkers(t *testing.T) {
 	}()
 	for i := range 4 { // workers behind a connection that breaks
 		c, proxy := e.behind()
-		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, Drain: time.Millisecond, Margin: time.Millisecond}, handlers...)
+		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, MaxDeliveries: -1, Drain: time.Millisecond, Margin: time.Millisecond}, handlers...)
 		if err != nil {
 			t.Fatal(err)
 		}
