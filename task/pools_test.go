@@ -177,7 +177,6 @@ func testPool(t *testing.T, e *env) {
 		return s.Delayed == 0 && !slices.ContainsFunc(s.Queues, func(q task.QueueStats) bool { return q.Waiting+q.Running > 0 })
 	})
 	mu.Lock()
-	defer mu.Unlock()
 	for i, id := range waits {
 		want := "gpu normal:gpu"
 		if i == 0 || i == 2 {
@@ -187,8 +186,9 @@ func testPool(t *testing.T, e *env) {
 			t.Errorf("%s ran on %q, want %q", id, ran[id], want)
 		}
 	}
-	if text := shown(reg); !strings.Contains(text, `takt_task_in_flight{size="gpu"} 0`) || !strings.Contains(text, `takt_task_fetched_total{queue="realtime:gpu"} 2`) {
-		t.Error(text)
+	mu.Unlock()
+	for _, want := range []string{`takt_task_in_flight{size="gpu"} 0`, `takt_task_fetched_total{queue="realtime:gpu"} 2`} {
+		e.eventually(want, func() bool { return strings.Contains(shown(reg), want+"\n") })
 	}
 	e.healthy(0)
 }
