@@ -23,8 +23,15 @@ var (
 // stocked is a store with tasks in each situation: waiting, running, delayed, done and dead. ended lets those that run go on.
 func stocked(e *env) (running task.Ref, release func()) {
 	e.t.Helper()
+	_, running, release = stockedBy(e)
+	return running, release
+}
+
+// stockedBy returns the worker, too.
+func stockedBy(e *env) (w *task.Worker, running task.Ref, release func()) {
+	e.t.Helper()
 	begun, gate := make(chan struct{}), make(chan struct{})
-	_, stop := e.start(task.WorkerOptions{ID: "stocked", Concurrency: map[task.Size]int{task.Small: 4}, NoPromote: true},
+	w, stop := e.start(task.WorkerOptions{ID: "stocked", Concurrency: map[task.Size]int{task.Small: 4}, NoPromote: true},
 		holding.Handle(func(context.Context, *task.Job[double]) (int, error) {
 			close(begun)
 			<-gate
@@ -40,7 +47,7 @@ func stocked(e *env) (running task.Ref, release func()) {
 	send(e, Double, double{}, task.ID("waiting-1"))
 	send(e, Double, double{}, task.ID("delayed-1"), task.In(time.Hour))
 	release = func() { close(gate); stop() }
-	return held.Ref, release
+	return w, held.Ref, release
 }
 
 // frozen is a stocked store with nobody at work who would put anything right; the worker seems to live.

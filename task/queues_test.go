@@ -96,13 +96,14 @@ func TestDrain(t *testing.T) {
 // Purge cancels all that waits, each as Cancel does, and leaves what runs.
 func TestPurge(t *testing.T) {
 	e := newEnv(t)
-	_, release := stocked(e)
+	w, _, release := stockedBy(e)
 	const q = task.Queue("normal:small")
 	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
 		t.Fatal(err)
 	}
+	e.knows(w, holding, 1)
 	held := int64(1)                               // at most
-	e.eventually("the worker knows", func() bool { // a read may be on its way: what it takes may stay with the worker until the queue is resumed
+	e.eventually("it reads no more", func() bool { // a read may be on its way: what it takes may stay with the worker until the queue is resumed
 		h := send(e, holding, double{})
 		if e.cancel(h.Ref) == task.CancelledNow {
 			return true

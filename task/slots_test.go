@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,7 @@ func TestPauseQueueWhileAWorkerWaits(t *testing.T) {
 	other := task.Define[int, task.None]("other", task.Realtime)
 	ran := make(chan int, 100)
 	var paused atomic.Bool
-	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Medium: 4}},
+	w, _ := e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Medium: 4}},
 		typ.Handle(func(_ context.Context, j *task.Job[int]) (task.None, error) {
 			if paused.Load() {
 				t.Error("a task of a paused queue was begun")
@@ -34,9 +35,7 @@ func TestPauseQueueWhileAWorkerWaits(t *testing.T) {
 		if err := e.client.PauseQueue(e.ctx(), "normal:medium"); err != nil {
 			t.Fatal(err)
 		}
-		send(e, other, 0) // what it is told by is on its way
-		wait(t, "run of another queue", ran)
-		e.settle()
+		e.knows(w, other, 1000+try)
 		paused.Store(true)
 		send(e, typ, try)
 		for range 20 {
@@ -57,8 +56,15 @@ func TestPauseQueueWhileAWorkerWaits(t *testing.T) {
 	})
 }
 
-// settle waits until workers have had time to hear what they are told: there is nothing to see of that in Redis.
-func (e *env) settle() { passes(100 * time.Millisecond) }
+// knows waits until a worker has read what operators said up to now: the nth limit of a VO without tasks, of a type that it has a handler for, comes with the same read.
+func (e *env) knows(w *task.Worker, typ task.Definition, nth int) {
+	e.t.Helper()
+	e.config(fmt.Sprintf("vo_overrides: {nobody: {%q: {concurrency_limit: %d}}}", typ.Name(), nth), typ)
+	e.eventually("the worker knows what operators said", func() bool {
+		o, ok := w.EffectiveConfig().VO["nobody"][typ.Name()]
+		return ok && *o.ConcurrencyLimit == nth
+	})
+}
 
 // A handler that ends its goroutine has failed with an error that says so; its slot, its locks and the list of what runs are as after any other failure.
 func TestGoexitInAHandler(t *testing.T) {
