@@ -275,15 +275,20 @@ func running(pid int) (began string, runs bool) {
 	return fields[19], fields[0] != "Z"
 }
 
-// end asks a child and its group to end, and waits for it: a server writes what it holds, and a folder of the test cannot be removed meanwhile.
+// end asks a child and its group to end, makes them if they do not listen, and waits for it: a server writes what it holds, and a folder of the test cannot be removed meanwhile.
 func (p *Process) end(c child) {
 	runs := func() bool {
 		began, runs := running(c.pid)
 		return runs && began == c.began
 	}
-	if runs() && syscall.Kill(-c.pid, syscall.SIGTERM) != nil {
-		_ = syscall.Kill(c.pid, syscall.SIGTERM) // it leads no group; an error: it has ended
+	signal := func(s syscall.Signal) {
+		if runs() && syscall.Kill(-c.pid, s) != nil {
+			_ = syscall.Kill(c.pid, s) // it leads no group; an error: it has ended
+		}
 	}
+	signal(syscall.SIGTERM)
+	deaf := time.AfterFunc(Patience/4, func() { signal(syscall.SIGKILL) })
+	defer deaf.Stop()
 	testenv.Eventually(p.t, fmt.Sprintf("process %d, which %s started, has ended", c.pid, p.name), func() bool { return !runs() })
 }
 
