@@ -137,6 +137,7 @@ func TestPoisonWhileNothingCanBeKept(t *testing.T) {
 			t.Errorf("%v does not say why the connection rests", err)
 		}
 		r.send(t, command("late"))
+		handedOut(t, r.peer)
 		keeper.mu.Lock()
 		keeper.away = false
 		keeper.mu.Unlock()

@@ -113,6 +113,7 @@ func TestRedelivery(t *testing.T) {
 			t.Errorf("Ack of a lost connection: %v", err)
 		}
 		publish(t, pub, mqtt.Message{Topic: "a/5", QoS: 1})
+		handedOut(t, pub)
 		proxy.Refuse(false)
 		ready(t, recv)
 		if !recv.Facts().SessionPresent {

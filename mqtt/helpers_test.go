@@ -112,6 +112,14 @@ func publish(t testing.TB, c *mqtt.Conn, m mqtt.Message) {
 	}
 }
 
+// handedOut waits until the broker has handed out all that c published before, to sessions without a connection too. The embedded broker
+// takes one message of a client after the other, but acknowledges each before it hands it out, and loses what it hands out while a
+// new connection takes the receiver's session over.
+func handedOut(t testing.TB, c *mqtt.Conn) {
+	t.Helper()
+	publish(t, c, mqtt.Message{Topic: "nobody", QoS: 1})
+}
+
 // command is a complete request.
 func command(id string) cloudevent.Event {
 	return cloudevent.Event{

@@ -70,6 +70,7 @@ func TestServerReceiverLost(t *testing.T) {
 		r := newRig(t, b, proxy.URL, b.URL, mqtt.ServerOptions{Handler: h})
 		r.send(t, command("1"))
 		r.send(t, command("2")) // waits in the lane
+		handedOut(t, r.peer)
 		<-begun
 		proxy.Refuse(true)
 		proxy.Cut()
@@ -197,6 +198,7 @@ func TestServerStops(t *testing.T) {
 		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 		r.send(t, command("1"))
 		r.send(t, command("2"))
+		handedOut(t, r.peer)
 		<-begun
 		time.AfterFunc(50*time.Millisecond, func() { close(proceed) })
 		r.stop()
@@ -206,15 +208,16 @@ func TestServerStops(t *testing.T) {
 		second := &handler{}
 		r.serve(t, b.URL, b.URL, mqtt.ServerOptions{Handler: second})
 		e := r.answer(t)
-		// The embedded broker may lose an acknowledgement just before the end of its connection, and sends the message again.
-		repeated := e.CausationID == "1" && b.Server.Kind != "mosquitto"
-		if repeated {
+		if b.Server.Kind == "mochi" && e.CausationID == "1" {
+			// The embedded broker may lose an acknowledgement just before the end of its connection, and sends the message again, in any order.
 			e = r.answer(t)
 		}
 		if e.CausationID != "2" {
 			t.Errorf("answer to %s", e.CausationID)
 		}
-		if !repeated && (second.calls() != 1 || !second.seen[0].Delivery.Duplicate && b.Server.Kind == "mosquitto") {
+		second.mu.Lock()
+		defer second.mu.Unlock()
+		if b.Server.Kind != "mochi" && (len(second.seen) != 1 || !second.seen[0].Delivery.Duplicate) {
 			t.Errorf("%+v", second.seen)
 		}
 	})

@@ -26,7 +26,8 @@ type MochiOptions struct {
 // StartMochi runs an MQTT 5 broker in this process, for trying Takt out where no mosquitto is installed. Retained
 // messages survive with their expiry when Dir is given; sessions never do. Clients should use one connection for receiving and
 // another for publishing, a receive maximum of 65535, and ask for problem information, for it mixes up the packet ids of the two directions,
-// stalls on smaller windows, and leaves user properties out for those who do not.
+// stalls on smaller windows, and leaves user properties out for those who do not. It acknowledges a message before it hands it out, and
+// loses what it hands out while a new connection takes the receiver's session over.
 func StartMochi(ctx context.Context, o MochiOptions) (*Server, error) {
 	host, port, err := "127.0.0.1", 0, error(nil)
 	if o.Addr != "" {
