@@ -278,7 +278,7 @@ func TestRetainedWithoutEnd(t *testing.T) {
 		}
 		return granting(p)
 	})
-	c := connected(t, s.url, "c", func(o *mqtt.Options) { o.PublishTimeout = time.Second })
+	c := connected(t, s.url, "c", func(o *mqtt.Options) { o.PublishTimeout = 3 * time.Second })
 	if _, err := c.Retained(within(t), "a"); !errors.Is(err, mqtt.ErrTimeout) || !strings.Contains(err.Error(), "marker") {
 		t.Errorf("err = %v, want ErrTimeout of the marker", err)
 	}

@@ -104,7 +104,7 @@ func TestFewLargeMessagesAreDecidedAtOnce(t *testing.T) {
 	}}
 	recv := newConn(t, b.URL, "recv", func(o *mqtt.Options) { o.ReceiveBytes = 2 << 20 })
 	pub := connected(t, b.URL, "pub")
-	server, err := mqtt.NewServer(recv, pub, mqtt.ServerOptions{Filters: []string{"large/#"}, Handler: h, Hold: time.Second, Log: quiet()})
+	server, err := mqtt.NewServer(recv, pub, mqtt.ServerOptions{Filters: []string{"large/#"}, Handler: h, Hold: 3 * time.Second, Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,10 @@ func TestReceiving(t *testing.T) {
 	if c.Receiving() {
 		t.Error("receives before it is connected")
 	}
+	began := time.Now()
 	run(t, c.Run)
 	ready(t, c)
-	if c.Receiving() {
+	if c.Receiving() && time.Since(began) < time.Second {
 		t.Error("receives at once: what the broker kept has not come yet")
 	}
 	eventually(t, "it receives", c.Receiving)

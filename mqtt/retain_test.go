@@ -154,7 +154,7 @@ func TestRetainedErrors(t *testing.T) {
 			go proxy.Cut()
 		}
 	})
-	proxy.Delay(20 * time.Millisecond)
+	proxy.Delay(200 * time.Millisecond) // in which it is cut
 	if _, err := c.Retained(within(t), "a"); !errors.Is(err, mqtt.ErrLost) {
 		t.Error(err)
 	}

@@ -30,7 +30,7 @@ func TestServerHold(t *testing.T) {
 		reply := e.Reply(nil, "", "urn:takt", time.Now())
 		return &reply, nil
 	}}
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Hold: 2 * time.Second})
+	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Hold: 3 * time.Second})
 	away.Store(true)
 	r.send(t, command("1"))
 	eventually(t, "two tries", func() bool { return h.calls() >= 2 })
@@ -45,7 +45,7 @@ func TestServerHold(t *testing.T) {
 	}
 	calls := h.calls()
 	publish(t, r.peer, mqtt.Encode(commands, command("3")))
-	eventually(t, "more tries than Hold has room for", func() bool { return h.calls() >= calls+7 })
+	eventually(t, "more tries than Hold has room for", func() bool { return h.calls() >= calls+9 })
 	away.Store(false)
 	r.send(t, command("4"))
 	if e := r.answer(t); e.CausationID != "4" {
@@ -294,6 +294,9 @@ func TestServerOverflow(t *testing.T) {
 	}}
 	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 	for i := range 1100 {
+		if i == 1 {
+			eventually(t, "the first at work", func() bool { return h.calls() == 1 })
+		}
 		m := mqtt.Encode(commands, command(fmt.Sprint(i)))
 		m.QoS = 0
 		publish(t, r.peer, m)
