@@ -170,7 +170,16 @@ func echo(t *testing.T) (addr string, got func() int) {
 	return l.Addr().String(), func() int { return len(lines) }
 }
 
-func dial(t *testing.T, addr string) (say func(string) (string, error)) {
+// brief is how long a test waits for an answer that must not come.
+const brief = 200 * time.Millisecond
+
+// line is a connection that says lines and hears answers.
+type line struct {
+	c net.Conn
+	r *bufio.Reader
+}
+
+func dial(t *testing.T, addr string) *line {
 	t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(t.Context(), "tcp", addr)
@@ -178,17 +187,28 @@ func dial(t *testing.T, addr string) (say func(string) (string, error)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	r := bufio.NewReader(c)
-	return func(line string) (string, error) {
-		if err := c.SetDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
-			return "", err
-		}
-		if _, err := fmt.Fprintln(c, line); err != nil {
-			return "", err
-		}
-		s, err := r.ReadString('\n')
-		return strings.TrimSpace(s), err
+	return &line{c, bufio.NewReader(c)}
+}
+
+// say sends a line and waits for its answer, for minutes.
+func (l *line) say(text string) (string, error) {
+	if err := l.send(text); err != nil {
+		return "", err
 	}
+	return l.hear(Patience)
+}
+
+func (l *line) send(text string) error {
+	_, err := fmt.Fprintln(l.c, text)
+	return err
+}
+
+func (l *line) hear(limit time.Duration) (string, error) {
+	if err := l.c.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return "", err
+	}
+	s, err := l.r.ReadString('\n')
+	return strings.TrimSpace(s), err
 }
 
 func isTimeout(err error) bool {
@@ -200,10 +220,10 @@ func TestProxyFaults(t *testing.T) {
 	addr, got := echo(t)
 	p := CountingProxy(t, addr)
 
-	say := dial(t, p.Addr)
+	c := dial(t, p.Addr)
 	for _, n := range []int{0, 1} {
 		p.Fragment(n)
-		if s, err := say("hello"); err != nil || s != "hello" {
+		if s, err := c.say("hello"); err != nil || s != "hello" {
 			t.Fatalf("pieces of %d: %q, %v", n, s, err)
 		}
 	}
@@ -212,61 +232,68 @@ func TestProxyFaults(t *testing.T) {
 	}
 
 	p.Stall(true)
-	if s, err := say("later"); !isTimeout(err) {
+	if err := c.send("later"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.hear(brief); !isTimeout(err) {
 		t.Errorf("stalled: %q, %v", s, err)
 	}
 	p.Stall(false)
-	if s, err := say("now"); err != nil || s != "later" {
+	if s, err := c.say("now"); err != nil || s != "later" {
 		t.Errorf("after the stall the held answer comes first: %q, %v", s, err)
 	}
 
 	p.Cut()
-	if s, err := say("gone"); err == nil || isTimeout(err) {
+	if s, err := c.say("gone"); err == nil || isTimeout(err) {
 		t.Errorf("cut: %q, %v", s, err)
 	}
 
-	say = dial(t, p.Addr)
+	c = dial(t, p.Addr)
 	before := got()
 	p.LoseReplies(1)
-	if s, err := say("done"); err == nil || isTimeout(err) || got() != before+1 {
+	if s, err := c.say("done"); err == nil || isTimeout(err) || got() != before+1 {
 		t.Errorf("reply lost: %q, %v, %d lines arrived", s, err, got()-before)
 	}
 
-	say = dial(t, p.Addr)
+	c = dial(t, p.Addr)
 	before = got()
 	p.LoseReplyTo("doomed")
-	if s, err := say("spared"); err != nil || s != "spared" {
+	if s, err := c.say("spared"); err != nil || s != "spared" {
 		t.Errorf("another reply: %q, %v", s, err)
 	}
-	if s, err := say("doomed"); err == nil || isTimeout(err) || got() != before+2 {
+	if s, err := c.say("doomed"); err == nil || isTimeout(err) || got() != before+2 {
 		t.Errorf("reply lost: %q, %v, %d lines arrived", s, err, got()-before)
 	}
-	say = dial(t, p.Addr)
-	if s, err := say("doomed"); err != nil || s != "doomed" {
+	c = dial(t, p.Addr)
+	if s, err := c.say("doomed"); err != nil || s != "doomed" {
 		t.Errorf("once only: %q, %v", s, err)
 	}
 
-	say = dial(t, p.Addr)
+	c = dial(t, p.Addr)
 	p.DropReplies(true)
 	before = got()
-	if s, err := say("done"); !isTimeout(err) || got() != before+1 {
-		t.Errorf("reply dropped: %q, %v, %d lines arrived", s, err, got()-before)
+	if err := c.send("done"); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "it arrives", func() bool { return got() == before+1 })
+	if s, err := c.hear(brief); !isTimeout(err) {
+		t.Errorf("reply dropped: %q, %v", s, err)
 	}
 	p.DropReplies(false)
-	if s, err := say("more"); err == nil || isTimeout(err) {
+	if s, err := c.say("more"); err == nil || isTimeout(err) {
 		t.Errorf("a connection that missed a reply goes on: %q, %v", s, err)
 	}
 
 	p.Refuse(true)
-	if c, err := net.Dial("tcp", p.Addr); err == nil { // cut at once, if not already while dialling
-		if n, err := c.Read(make([]byte, 1)); err == nil {
+	if refused, err := net.Dial("tcp", p.Addr); err == nil { // cut at once, if not already while dialling
+		if n, err := refused.Read(make([]byte, 1)); err == nil {
 			t.Errorf("refused, but %d bytes came", n)
 		}
-		c.Close()
+		refused.Close()
 	}
 	p.Refuse(false)
 	p.Delay(time.Millisecond)
-	if s, err := dial(t, p.Addr)("yes"); err != nil || s != "yes" {
+	if s, err := dial(t, p.Addr).say("yes"); err != nil || s != "yes" {
 		t.Errorf("afterwards: %q, %v", s, err)
 	}
 }
