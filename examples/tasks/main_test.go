@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
 )
@@ -19,7 +18,7 @@ func TestRun(t *testing.T) {
 		"in process": func(*testing.T) (string, string) { return "", "example-tasks" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 			defer cancel()
 			url, prefix := url(t)
 			var out bytes.Buffer
