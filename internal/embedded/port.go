@@ -11,18 +11,24 @@ import (
 // that is free for a moment (after Kill) is then not taken by somebody's dialling.
 const firstPort, lastPort = 20000, 32000
 
-// freePort finds a port of 127.0.0.1 on which nobody listens. Somebody may take it before our child does; the child then ends and another is tried.
-func freePort() (int, error) {
+// freePort finds a port of 127.0.0.1 on which nobody listens, and reserves it until release. Another program may take it before our child does; the child then ends and
+// another is tried.
+func freePort() (port int, release func(), err error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
+		release, ok := reserve(port)
+		if !ok {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
+			release()
 			continue
 		}
 		l.Close()
-		return port, nil
+		return port, release, nil
 	}
-	return 0, fmt.Errorf("no free port found between %d and %d", firstPort, lastPort)
+	return 0, nil, fmt.Errorf("no free port found between %d and %d", firstPort, lastPort)
 }
 
 // mqttURL is how a program of this machine reaches a broker that listens on host; "" and the addresses that mean all of them are 127.0.0.1.
@@ -33,19 +39,27 @@ func mqttURL(host string, port int) string {
 	return "mqtt://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// onFreePort calls start with free ports until one works; a port given by the caller is tried once.
+// onFreePort calls start with free ports until one works; a port given by the caller is tried once. A port that was found stays reserved until Stop, so that no other server of
+// ours has it when this one is killed and started again.
 func onFreePort(port int, start func(port int) (*Server, error)) (*Server, error) {
 	if port != 0 {
 		return start(port)
 	}
 	var err error
 	for range 5 {
-		if port, err = freePort(); err != nil {
-			return nil, err
+		port, release, found := freePort()
+		if found != nil {
+			return nil, found
 		}
 		var s *Server
-		if s, err = start(port); err == nil || !inUse(err) {
-			return s, err
+		if s, err = start(port); err == nil {
+			free := s.free
+			s.free = func() { free(); release() }
+			return s, nil
+		}
+		release()
+		if !inUse(err) {
+			return nil, err
 		}
 	}
 	return nil, err
