@@ -32,7 +32,10 @@ func TestMessageBehindARefusedOneIsNotJudged(t *testing.T) {
 		}
 		a.again()
 	}
-	round(func() { a.refused(refused, &mqtt.PublishError{Topic: refused, Code: 0x87}); a.taken("app/jobs/m42/order/JO-1") })
+	round(func() {
+		a.refused(refused, &mqtt.PublishError{Topic: refused, Code: 0x87})
+		a.taken("app/jobs/m42/order/JO-1")
+	})
 	round(func() {})
 	if a.refusal(behind) == nil {
 		t.Errorf("the connection was lost %d times while it was alone in flight, and it is sent again at once", lossesAlone)
