@@ -276,9 +276,8 @@ func TestWorkOfADeadProcessES5(t *testing.T) {
 	dying.live(func(ctx context.Context) error {
 		return dying.RunWork(ctx, 1, worker{work: func(context.Context, *jobstore.WorkItem) error { got <- "second"; return nil }})
 	})
-	if who := receive(t, "another", got); who != "second" {
-		t.Errorf("%s", who)
-	}
+	for who := ""; who != "second"; who = receive(t, "another", got) {
+	} // the first may have begun again before it was cut off
 	proxy.Stall(false)
 	close(block)
 	dying.wantEmpty(dying.keys.SfcWork())
