@@ -371,7 +371,7 @@ func TestWaitingToRunAloneIsNoStart_W5(t *testing.T) {
 	ran := make(chan int64, 10)
 	for try := range 3 {
 		begun := make(chan struct{}, 10)
-		m := e.joinTTL(fmt.Sprint("w", try), victimTTL, Group{Slots: 8, Handle: func(ctx context.Context, en *Entry) (Result, error) {
+		m := e.join(fmt.Sprint("w", try), Group{Slots: 8, Handle: func(ctx context.Context, en *Entry) (Result, error) {
 			if en.Fields["v"] == "killer" {
 				begun <- struct{}{}
 				<-ctx.Done()
@@ -381,7 +381,7 @@ func TestWaitingToRunAloneIsNoStart_W5(t *testing.T) {
 			return Ack, nil
 		}})
 		wait(t, "start of the killer", begun)
-		m.kill()
+		m.die()
 	}
 	e.join("last", Group{Slots: 8, Handle: func(_ context.Context, en *Entry) (Result, error) {
 		ran <- en.Deliveries
@@ -593,13 +593,13 @@ func TestBegunUnderAnotherID(t *testing.T) {
 			t.Errorf("%q, want %q", got, all)
 		}
 	}
-	victim := e.joinTTL("victim", victimTTL, group(func(ctx context.Context, _ *Entry) (Result, error) {
+	victim := e.join("victim", group(func(ctx context.Context, _ *Entry) (Result, error) {
 		<-ctx.Done()
 		return Ack, ctx.Err()
 	}))
 	want(dead, "over")
 	want(begun, "new 1", "odd 1", "often 4")
-	victim.kill()
+	victim.die()
 	e.join("survivor", group(func(context.Context, *Entry) (Result, error) { return Ack, nil }))
 	want(begun, "new 2", "odd 2", "often 5")
 	e.empty()

@@ -20,8 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines
 
 const (
 	victimTTL   = 300 * time.Millisecond // of workers that are to be declared dead
-	survivorTTL = 2 * time.Second        // of workers that are not, also on a busy machine
-	sweepingTTL = 6 * time.Second        // of workers that sweep every two seconds and must not lose their heartbeat: then they look for what they had
+	survivorTTL = 6 * time.Second        // of workers that are not, also on a busy machine; they sweep every two seconds
 	patience    = testenv.Patience       // only seen when something hangs
 )
 
@@ -108,6 +107,13 @@ func (m *member) end(c chan error) {
 func (m *member) kill() {
 	m.proxy.Refuse(true)
 	m.proxy.Cut()
+}
+
+// die is kill, and ends the heartbeat: others need not wait until it would end by itself, and so it may be that of a survivor.
+func (m *member) die() {
+	m.e.t.Helper()
+	m.kill()
+	m.e.srv.Expire(m.e.t, m.e.keys.Worker(m.worker.ID()))
 }
 
 func (e *env) do(args ...string) rueidis.RedisResult {

@@ -131,7 +131,7 @@ func TestTokenLostWhileLater(t *testing.T) {
 			handled.Add(int64(n))
 		}
 	}
-	m := e.joinGroup("w", victimTTL, p.group)
+	m := e.joinGroup("w", 2*time.Second, p.group) // long enough for a busy machine not to end it before the stall does
 	e.add("v")
 	p.ask(1)
 	en := p.take(t, 1)[0]
@@ -197,12 +197,12 @@ func TestDeathWhileLater(t *testing.T) {
 	const n = 20
 	e.fill(e.stream, n)
 	p := newTakers(Group{Slots: 2})
-	m := e.joinGroup("w", victimTTL, p.group)
+	m := e.joinGroup("w", survivorTTL, p.group)
 	p.ask(n)
 	held := p.take(t, n)
 	other := newTakers(Group{Slots: 2})
 	om := e.joinGroup("other", survivorTTL, other.group)
-	m.kill()
+	m.die()
 	seen := map[string]bool{}
 	for range n {
 		other.ask(1) // one after the other: what is taken over does not exceed what is asked for

@@ -117,7 +117,7 @@ func TestFreeSaysHowManyAreRead(t *testing.T) {
 				return n
 			}
 			p := newTakers(Group{Streams: names, Slots: 2})
-			m := e.joinGroup("w", sweepingTTL, p.group)
+			m := e.joinGroup("w", survivorTTL, p.group)
 			m.beatsNow(1) // a client that connects tries what the server knows
 			before := e.readerCalls()
 			e.beats(2) // a sweep would be due at once, and again after half to one and a quarter of a third of the time to live
@@ -245,7 +245,7 @@ func TestCounted(t *testing.T) {
 		<-pass
 		return Ack, nil
 	}}
-	m := e.joinGroup("w", sweepingTTL, g)
+	m := e.joinGroup("w", survivorTTL, g)
 	wait(t, "start", begun)
 	m.beatsNow(3)
 	if n := e.pending(); n != 1 {

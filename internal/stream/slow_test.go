@@ -19,14 +19,14 @@ func TestHeartbeatOnASlowLink(t *testing.T) {
 		e.must("PEXPIRE", heart, "1000000")
 		e.eventually(what, func() bool {
 			ttl, err := e.do("PTTL", heart).AsInt64()
-			return err == nil && ttl > 0 && ttl <= sweepingTTL.Milliseconds()
+			return err == nil && ttl > 0 && ttl <= survivorTTL.Milliseconds()
 		})
 	}
-	m := e.joinTTL("w", sweepingTTL, Group{Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }})
+	m := e.join("w", Group{Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }})
 	e.eventually("it is alive", func() bool { return m.worker.Token() != "" })
 	token := m.worker.Token()
 	renewed("a connection for heartbeats is there")
-	m.proxy.Delay(sweepingTTL/6 + 100*time.Millisecond) // each way
+	m.proxy.Delay(survivorTTL/6 + 100*time.Millisecond) // each way
 	for range 3 {
 		renewed("the heartbeat is renewed on the slow link")
 	}
