@@ -162,4 +162,20 @@ func receive[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
+// succeed takes what the owner of h loses, and says how long after that was granted the context of h ended: not at all, but on a machine that stalls just then. Use OnceWithin(noLater).
+func (e *env) succeed(t testing.TB, h *lock.Held, s lock.Spec) (next *lock.Held, late time.Duration) {
+	t.Helper()
+	ended := make(chan time.Time, 1)
+	context.AfterFunc(h.Context(), func() { ended <- time.Now() })
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	defer cancel()
+	next, err := e.Acquire(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next, receive(t, "end of the context", ended).Sub(next.At())
+}
+
+const noLater = time.Nanosecond
+
 func task(key string) lock.Object { return lock.Object{Type: lock.Task, Key: key} }
