@@ -125,7 +125,7 @@ func TestRateAcrossBoundary(t *testing.T) {
 // A refusal names the very moment: not before it, and then for certain.
 func TestRetryAfter(t *testing.T) {
 	e := newEnv(t)
-	const window = 300 * time.Millisecond
+	const window = 2 * time.Second // a busy machine must ask again within it
 	one, three := limit.Rate(site("a"), 3, window), limit.Rate(site("a"), 3, window, limit.Items(3))
 	first := e.try("", one)
 	second := e.try("", one)
@@ -250,7 +250,7 @@ func TestRateCells(t *testing.T) {
 // L9: a newcomer does not pass one who waits for quota.
 func TestRateNewcomer(t *testing.T) {
 	e := newEnv(t)
-	s := limit.Rate(site("a"), 1, 100*time.Millisecond)
+	s := limit.Rate(site("a"), 1, 2*time.Second) // a busy machine must ask again within it
 	e.try("", s)
 	if _, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{Waiter: "w"}); err == nil {
 		t.Fatal("granted twice")
