@@ -115,7 +115,7 @@ var claims = map[string]func(*world){
 
 	"only the owner finishes": func(w *world) {
 		p := w.one()
-		c := w.claim(w.b, p, "w")
+		c := w.expiring(w.b, p, "w") // it is looked after every third of its time
 		for _, finish := range finishes(w.open()) {
 			if e := as[*board.NotOwnerError](w, finish(w.ctx, p, "v")); e.Owner != c.Owner() || e.Who != "v" {
 				w.Errorf("told %+v", e)
@@ -154,7 +154,7 @@ var claims = map[string]func(*world){
 	"posting_claim_expiry, posting_state_lock_lost, board-D4, board-D7: the claim of a dead owner ends, and its context": func(w *world) {
 		p := w.one()
 		dying := w.open()
-		c := w.claim(dying, p, "w")
+		c := w.expiring(dying, p, "w")
 		begin := time.Now()
 		w.kind.Lose(w.T, dying)
 		w.done(c.Context(), "the context of a lost claim ends")
@@ -173,8 +173,8 @@ var claims = map[string]func(*world){
 
 	"board-D4: a claim is kept alive": func(w *world) {
 		p := w.one()
-		c := w.claim(w.b, p, "w")
-		late := time.After(3 * ttl) // what is tested is that time does nothing
+		c := w.expiring(w.b, p, "w")
+		late := time.After(2 * ttl) // what is tested is that time does nothing
 		select {
 		case <-c.Context().Done():
 			w.Fatalf("lost: %v", cause(c))
@@ -188,7 +188,7 @@ var claims = map[string]func(*world){
 			return // there is nothing to extend: see "the claim of a dead owner ends"
 		}
 		p := w.one()
-		c, err := w.b.Claim(w.ctx, p, "w", board.ClaimOptions{TTL: ttl, NoKeepAlive: true})
+		c, err := w.b.Claim(w.ctx, p, "w", board.ClaimOptions{TTL: time.Minute, NoKeepAlive: true})
 		w.must(err)
 		w.must(c.Extend(w.ctx, time.Hour))
 		r, err := w.b.Find(w.ctx, p.Ref)
@@ -202,7 +202,7 @@ var claims = map[string]func(*world){
 		w.done(c.Context(), "a claim that cannot be extended ends")
 		r, err = w.b.Find(w.ctx, p.Ref)
 		w.must(err)
-		if r.ExpiresIn > ttl {
+		if r.ExpiresIn > time.Minute {
 			w.Errorf("the claim of another expires in %v", r.ExpiresIn)
 		}
 		w.must(other.Consume(w.ctx))
@@ -211,7 +211,7 @@ var claims = map[string]func(*world){
 	"board-D6: a stale owner of the same name finishes nothing": func(w *world) {
 		p := w.one()
 		dying := w.open()
-		stale := w.claim(dying, p, "w")
+		stale := w.expiring(dying, p, "w")
 		w.kind.Lose(w.T, dying)
 		w.must(w.b.WaitUnclaimed(w.within()))
 		fresh := w.claim(w.b, p, "w")

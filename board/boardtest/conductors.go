@@ -117,9 +117,9 @@ var conductors = map[string]func(*world){
 	"board-D14: what is given back is not tried at once, and not for ever": func(w *world) {
 		p := w.one()
 		var ran atomic.Int32
+		begin := time.Now()
 		stop := w.conduct(w.b, func(context.Context, *board.Claim) error { ran.Add(1); return board.AbandonWith(errors.New("no book")) },
 			board.ConductorOptions{MaxAttempts: 3, Backoff: 40 * time.Millisecond})
-		begin := time.Now()
 		state, err := w.b.WaitFor(w.within(), p)
 		w.must(err)
 		stop()

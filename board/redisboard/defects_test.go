@@ -312,7 +312,7 @@ func TestFinishNeverArrived(t *testing.T) {
 	peer, _ := w.open()
 	p := w.post("a")
 	w.must(w.claim(w.b, p, board.ClaimOptions{}).Abandon(w.ctx)) // the scripts are known
-	c := w.claim(w.b, p, board.ClaimOptions{TTL: 500 * time.Millisecond})
+	c := w.claim(w.b, p, board.ClaimOptions{TTL: shortLife})
 	w.proxy.Refuse(true)
 	w.proxy.Cut()
 	finished := make(chan error, 1)

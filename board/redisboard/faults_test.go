@@ -13,6 +13,9 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
+// shortLife is a time to live that is not over before what a test does next: longer than a busy machine holds a process up.
+const shortLife = 3 * time.Second
+
 // Fault 3: an owner that hears and says nothing for longer than its claim lives. Its work is told to stop before another has the posting, and what it finishes then is refused.
 func TestStoppedOwner(t *testing.T) {
 	t.Parallel()
@@ -145,7 +148,7 @@ func TestBadNetwork(t *testing.T) {
 			w.must(err)
 			done := map[string]int{}
 			for finished := 0; finished < many; {
-				c, err := w.b.ClaimNext(w.within(patience), "w", board.ClaimOptions{TTL: 400 * time.Millisecond})
+				c, err := w.b.ClaimNext(w.within(patience), "w", board.ClaimOptions{TTL: shortLife})
 				if errors.Is(err, board.ErrNothing) { // what was claimed with a reply that got lost is free again later
 					w.must(peer.WaitUnclaimed(w.within(patience)))
 					continue
@@ -234,7 +237,7 @@ func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
-	const ttl = 2 * time.Second // longer than a busy machine holds up the owner before it is cut off
+	const ttl = shortLife
 	c := w.claim(w.b, w.post("a"), board.ClaimOptions{TTL: ttl})
 	told := w.waiting(func() error { return peer.WaitUnclaimed(w.within(patience)) })
 	w.must(c.Extend(w.ctx, ttl))
@@ -252,7 +255,7 @@ func TestHandedOver(t *testing.T) {
 func TestTrustIsLocal(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
-	const ttl = 500 * time.Millisecond
+	const ttl = shortLife // the first try to keep it alive must come before its end
 	for name, o := range map[string]board.ClaimOptions{
 		"kept alive":     {TTL: ttl},
 		"not kept alive": {TTL: ttl, NoKeepAlive: true},
@@ -280,7 +283,7 @@ func TestKeptAliveThroughOutage(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
 	p := w.post("a")
-	c := w.claim(w.b, p, board.ClaimOptions{TTL: 3 * time.Second})
+	c := w.claim(w.b, p, board.ClaimOptions{TTL: 2 * shortLife})
 	before := w.find(p).ExpiresIn
 	dials := w.proxy.Dials()
 	w.proxy.Refuse(true)
@@ -306,10 +309,10 @@ func TestExtendDecides(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
 	p := w.post("a")
-	c := w.claim(w.b, p, board.ClaimOptions{TTL: 200 * time.Millisecond})
+	c := w.claim(w.b, p, board.ClaimOptions{TTL: shortLife})
 	w.must(c.Extend(w.ctx, time.Hour))
 	w.do("CONFIG", "RESETSTAT")
-	late := time.After(300 * time.Millisecond) // what is tested is that time does nothing: a keep-alive every 66 ms would show
+	late := time.After(shortLife / 2) // what is tested is that time does nothing: a keep-alive every third would show
 	<-late
 	if r := w.find(p); r.ExpiresIn < 59*time.Minute {
 		t.Errorf("expires in %v", r.ExpiresIn)
@@ -318,7 +321,7 @@ func TestExtendDecides(t *testing.T) {
 	if ttl := w.do("PTTL", w.key(p.Ref+".owned")); ttl != "-1" {
 		t.Errorf("has %s ms", ttl)
 	}
-	w.must(c.Extend(w.ctx, 300*time.Millisecond))
+	w.must(c.Extend(w.ctx, shortLife))
 	w.soon("it is kept alive again", func() bool { return w.calls("pexpire") >= 3 })
 	w.must(c.Abandon(w.ctx))
 

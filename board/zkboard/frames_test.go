@@ -22,6 +22,7 @@ import (
 type op struct {
 	name, path, data string
 	number           int32 // flags of create, version of the others
+	watch            bool  // of reads: the next change is to be told
 }
 
 func (o op) String() string { return fmt.Sprintf("%s %s %q %d", o.name, o.path, o.data, o.number) }
@@ -98,7 +99,7 @@ func (d *decoder) op(kind int32) op {
 	case 5:
 		o.path, o.data, o.number = d.text(), d.text(), d.int()
 	case 3, 4, 8, 12:
-		o.path, _ = d.text(), d.bool()
+		o.path, o.watch = d.text(), d.bool()
 	case 9:
 		o.path = d.text()
 	default:
@@ -339,6 +340,11 @@ func TestRequestsAreThoseOfTaskFlow(t *testing.T) {
 	})
 }
 
+// looksAfter says whether a request is that for a lock which becomes old: it comes at any time, and no call waits for it.
+func looksAfter(ops []op) bool {
+	return ops[0].name == "getData" && ops[0].watch && strings.HasSuffix(ops[0].path, ".lock")
+}
+
 // Round trips, which is what boards wait for. A new lock is looked after later, and not waited for.
 func TestRequestsAreFew(t *testing.T) {
 	t.Parallel()
@@ -357,7 +363,7 @@ func TestRequestsAreFew(t *testing.T) {
 		if err := do(); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if got := wire.take(t); len(got) == 0 || len(got) > most {
+		if got := slices.DeleteFunc(wire.take(t), looksAfter); len(got) == 0 || len(got) > most {
 			t.Errorf("%s: %d requests, want at most %d: %v", what, len(got), most, got[:min(len(got), 9)])
 		}
 	}
@@ -370,10 +376,10 @@ func TestRequestsAreFew(t *testing.T) {
 	count("first listing", 2, list) // and what is to be swept
 	count("warm listing", 1, list)
 	count("claim", 1, func() (err error) { c, err = b.Claim(ctx, p, "w", board.ClaimOptions{}); return err })
-	count("listing with one owner", 2+1, list) // the lock may be looked after just then
-	count("abandon", 1+1, func() error { return c.Abandon(ctx) })
+	count("listing with one owner", 2, list)
+	count("abandon", 1, func() error { return c.Abandon(ctx) })
 	count("claim again", 1, func() (err error) { c, err = b.Claim(ctx, p, "w", board.ClaimOptions{}); return err })
-	count("consume", 1+1, func() error { return c.Consume(ctx) })
+	count("consume", 1, func() error { return c.Consume(ctx) })
 	other, err := peer.ClaimNext(ctx, "v", board.ClaimOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +397,7 @@ func TestRequestsAreFew(t *testing.T) {
 		c, err = b.Claim(ctx, other.Posting(), "w", board.ClaimOptions{})
 		return err
 	})
-	count("count", 1+1, func() error { _, err := b.Count(ctx); return err })
-	count("find", 3+1, func() error { _, err := b.Find(ctx, c.Posting().Ref); return err })
-	count("trash", 2+1, func() error { return c.Trash(ctx) })
+	count("count", 1, func() error { _, err := b.Count(ctx); return err })
+	count("find", 3, func() error { _, err := b.Find(ctx, c.Posting().Ref); return err })
+	count("trash", 2, func() error { return c.Trash(ctx) })
 }

@@ -193,7 +193,7 @@ func TestClaimEndsBeforeAnotherCanBegin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(testenv.ZooKeeper(t))
 	path := e.Path(t) + "/jobs"
-	const session = 3 * time.Second // a tenth of it is what a busy machine may be late
+	const session = 20 * time.Second // a tenth of it is what a busy machine may be late
 	b := e.board(t, path, session)
 	release, err := b.RegisterEntity(t.Context(), board.Entity{Kind: "conductor", Name: "c"})
 	if err != nil {
@@ -252,7 +252,7 @@ func TestFinishNeverArrived(t *testing.T) {
 	t.Parallel()
 	e := newEnv(testenv.ZooKeeper(t))
 	path := e.Path(t) + "/jobs"
-	b, peer := e.board(t, path, 1500*time.Millisecond), e.board(t, path, long)
+	b, peer := e.board(t, path, 4*time.Second), e.board(t, path, long)
 	p := postOne(t, b)
 	c := claimOne(t, b, p, "w")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
