@@ -57,14 +57,14 @@ func TestExtend(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	lost := make(chan workflow.Instance, 10)
-	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 2 * time.Second, ActivityLease: 2 * time.Second, Lost: func(i workflow.Instance) { lost <- i }})
+	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 4 * time.Second, ActivityLease: 4 * time.Second, Lost: func(i workflow.Instance) { lost <- i }})
 	e.begin("a")
 	task := e.task(w)
 	keep := func(extend func(context.Context) error) {
 		t.Helper()
 		tick := time.NewTicker(40 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.Now().Add(5 * time.Second / 2); time.Now().Before(end); <-tick.C {
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); <-tick.C {
 			e.ok(extend(e.ctx()))
 		}
 	}

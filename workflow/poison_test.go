@@ -77,7 +77,7 @@ func TestPoisonHandedBack(t *testing.T) {
 func TestPoisonHangs(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 150 * time.Millisecond, ActivityLease: 150 * time.Millisecond, MaxDeliveries: 2})
+	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 2 * time.Second, ActivityLease: 2 * time.Second, MaxDeliveries: 2})
 	e.begin("acts")
 	e.step(e.task(w), schedules(1))
 	e.begin("a")

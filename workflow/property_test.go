@@ -87,7 +87,7 @@ func (s *stage) must(err error) {
 
 // employ puts a new worker in the place of one.
 func (s *stage) employ(n int) {
-	w, err := s.clients[n].NewWorker(workflow.WorkerOptions{Drain: -1, Lease: 2 * time.Second})
+	w, err := s.clients[n].NewWorker(workflow.WorkerOptions{Drain: -1, Lease: mortalLease})
 	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -230,7 +230,7 @@ func TestDataGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			w, _ := e.worker(workflow.WorkerOptions{Lease: time.Second})
+			w, _ := e.worker(workflow.WorkerOptions{Lease: mortalLease})
 			e.poll(w, 2, func(task *workflow.WorkflowTask) workflow.Checkpoint {
 				if task.LastSequence == 0 {
 					return checkpoint(task, schedules(1), timer(2, 10*time.Millisecond))
@@ -255,7 +255,7 @@ func TestDataGone(t *testing.T) {
 func TestDataGoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{Lease: time.Second})
+	w, _ := e.worker(workflow.WorkerOptions{Lease: mortalLease})
 	e.begin("a")
 	e.step(e.task(w), schedules(1))
 	a := e.activity(w)

@@ -87,11 +87,11 @@ func TestRemoveEnded(t *testing.T) {
 // What has ended expires by itself, history and all, and cleaning takes it out of the indexes.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(o *workflow.Options) { o.Retention = 200 * time.Millisecond })
+	e := newEnv(t, func(o *workflow.Options) { o.Retention = 3 * time.Second })
 	w, _ := e.worker(workflow.WorkerOptions{})
 	i := e.begin("a")
 	e.step(e.task(w), finished)
-	if ms := e.int("PTTL", e.key("doc:"+i.String())); ms < 1 || ms > 200 {
+	if ms := e.int("PTTL", e.key("doc:"+i.String())); ms < 1 || ms > 3000 {
 		t.Errorf("expires in %d ms", ms)
 	}
 	e.until("it has expired", func() bool {

@@ -29,10 +29,11 @@ func TestTimer(t *testing.T) {
 			timer(i+1, time.Duration(n-i)*20*time.Millisecond)(cp)
 		}
 		timer(100, time.Hour)(cp)
+		timer(101, 2*time.Hour)(cp)
 	})
 	all, err := e.Timers(e.ctx())
 	e.ok(err)
-	if len(all) < 2 || all[len(all)-1].Ref != 100 {
+	if len(all) < 2 || all[len(all)-1].Ref != 101 {
 		t.Errorf("timers: %s", types(all))
 	}
 	for i := range all[1:] {

@@ -71,7 +71,7 @@ func TestWhoseCheckpoint(t *testing.T) {
 	entry, err := e.do("HGET", e.key("run:one"), "e").ToString()
 	e.ok(err)
 	e.do("XCLAIM", e.key("tasks:q"), "workers", "second", "0", entry, "JUSTID")
-	w, _ := e.worker(workflow.WorkerOptions{Name: "second", Lease: time.Second})
+	w, _ := e.worker(workflow.WorkerOptions{Name: "second", Lease: 30 * time.Second})
 	theirs := e.task(w)
 	first.die()
 	complete := func(k *workflow.WorkflowTask, who string) error {
