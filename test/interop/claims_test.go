@@ -7,7 +7,7 @@ import (
 	"github.com/taktworks/takt/board"
 )
 
-const ttl = 2 * time.Second // of claims that are to expire
+const ttl = 6 * time.Second // of claims that are to expire, and not before a few calls of both
 
 var claims = map[string]func(*world){
 	"posting_claim_diff_owner: a second claim is refused, and the owner named": func(w *world) {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	killTTL = 3 * time.Second // of claims whose owners are killed, or their sessions
-	// Takt takes over this long after the time of the claim at the latest.
-	takeOver = time.Second
+	killTTL = 8 * time.Second // of claims whose owners are killed, or their sessions: longer than a few calls of both on a busy machine
+	// Takt takes over this long after the time of the claim at the latest: on a quiet machine within a second, on any before the board is read although nothing was heard.
+	takeOver = unheard
 )
 
 var kills = map[string]func(*world){
