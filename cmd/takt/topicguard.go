@@ -180,11 +180,11 @@ func (g *topicGuard) meet(other heard) {
 	err := fmt.Errorf("topics: %s/# are those of another store, %s, which %s serves; this process is on store %s and takes nothing: "+
 		"give this installation another --topic-prefix, or, if its store takes the place of the other one, end all processes of the other one, then start this process again",
 		g.jobs.TopicPrefix, other.storeID, other.source, g.id)
+	g.refuse(err) // before the log says so: who reads that asks /readyz
 	if g.met != other.storeID {
 		g.log.Error("two installations on the same topics: this process is not ready and takes nothing", "err", err)
 	}
 	g.met = other.storeID
-	g.refuse(err)
 }
 
 // identify reads the id of the store again: a store that was flushed meanwhile has another one.
@@ -289,8 +289,8 @@ func (g *topicGuard) judge(ctx context.Context, h heard) {
 	case h.storeID != "": // both began at the same moment: one of the two must not announce again
 		err := fmt.Errorf("topics: %s/# are those of another store, too, %s, which %s serves and which is older than store %s of this process; each refuses the orders of the other: "+
 			"end the processes of one of them, give that installation another --topic-prefix, then start this process again", g.jobs.TopicPrefix, h.storeID, h.source, g.id)
-		g.log.Error("two installations on the same topics: both take commands", "err", err)
 		g.refuse(err)
+		g.log.Error("two installations on the same topics: both take commands", "err", err)
 		return
 	}
 	if err := g.announce(ctx); err != nil && ctx.Err() == nil {

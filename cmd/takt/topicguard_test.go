@@ -197,3 +197,25 @@ func TestAnnouncingIsDenied(t *testing.T) {
 	p.run(g.Run)
 	p.admitted(g)
 }
+
+// Who reads in the log that there are two installations, and asks /readyz then, gets that as the reason.
+func TestTwoInstallationsAreNotReadyOnceTheLogSaysSo(t *testing.T) {
+	t.Parallel()
+	g := &topicGuard{jobs: jobcontrol.Options{TopicPrefix: "plant/takt"}, id: "mine"}
+	said := 0
+	g.log = slog.New(slog.NewTextHandler(writer(func([]byte) {
+		said++
+		if err := g.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "of another store, theirs") {
+			t.Errorf("/readyz says %v", err)
+		}
+	}), nil))
+	g.meet(heard{storeID: "theirs", source: "urn:takt:b"})
+	if said != 1 {
+		t.Errorf("%d lines", said)
+	}
+}
+
+// writer is a log that hands its lines on.
+type writer func(line []byte)
+
+func (w writer) Write(line []byte) (int, error) { w(line); return len(line), nil }
