@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -294,6 +295,33 @@ func TestScriptAfterFlush_E_S20(t *testing.T) {
 	if s.Name() != "test/args" || s.Source() == "" {
 		t.Error("name or source lost")
 	}
+}
+
+// Many runs of a script that the server does not know take one round trip more than those of one that it knows. On a cluster all nodes learn it.
+func TestManyRunsOfAnUnknownScript(t *testing.T) {
+	srv := testenv.Redis(t)
+	p := testenv.CountingProxy(t, srv.URL)
+	rdb := srv.Connect(t, redis.Options{URL: p.URL})
+	s := script.New("test/many", "return {KEYS[1], ARGV[1]}")
+	run := func(rdb rueidis.Client) {
+		t.Helper()
+		var calls []script.Call
+		for i := range 100 {
+			calls = append(calls, script.Call{Keys: []string{fmt.Sprintf("{%c}", 'a'+i%3)}, Args: []string{strconv.Itoa(i)}})
+		}
+		for i, r := range s.RunMulti(t.Context(), rdb, calls) {
+			if got, err := r.AsStrSlice(); err != nil || !slices.Equal(got, []string{calls[i].Keys[0], calls[i].Args[0]}) {
+				t.Errorf("run %d: %q, %v", i, got, err)
+			}
+		}
+	}
+	for _, want := range []int{2, 1} {
+		p.Reset()
+		if run(rdb); p.Trips() != want {
+			t.Errorf("%d round trips, want %d", p.Trips(), want)
+		}
+	}
+	run(testenv.RedisCluster(t).Client) // slots 15495, 3300, 7365: one of each third
 }
 
 func TestWaitsForLoading(t *testing.T) {
