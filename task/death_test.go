@@ -91,14 +91,13 @@ func TestNothingRunsTwice_T12(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	s := newSlowInTheMiddle()
-	const lease = 3 * time.Second // long enough for a busy machine
-	e.start(task.WorkerOptions{ID: "first", Lease: lease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
+	e.start(task.WorkerOptions{ID: "first", Lease: shortLease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
 	s.submit(e)
 	wait(t, "the slow one", s.slow)
 	s.fetchedAhead(e, "first")
-	e.start(task.WorkerOptions{ID: "second", Lease: lease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
+	e.start(task.WorkerOptions{ID: "second", Lease: shortLease, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())
 	e.eventually("all others have run", func() bool { return s.ran() == slowTasks })
-	passes(3 * lease) // in which nobody is to take the slow one over
+	passes(3 * shortLease) // in which nobody is to take the slow one over
 	close(s.pass)
 	e.idle()
 	for i, n := range s.runs {

@@ -17,8 +17,7 @@ func TestStalledLeader_S6(t *testing.T) {
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(every, task.RunAll(10_000)))
 	far, proxy := e.behind()
 	var lost atomic.Int64
-	const lease = 3 * time.Second // long enough for a busy machine: no other stall than those of the proxy ends it
-	e.schedulesOn(far, task.SchedulerOptions{ID: "stalled", Lease: lease, Observe: func(ev task.ScheduleEvent) {
+	e.schedulesOn(far, task.SchedulerOptions{ID: "stalled", Observe: func(ev task.ScheduleEvent) {
 		if ev.Kind == "lost" {
 			lost.Add(1)
 		}
@@ -26,13 +25,13 @@ func TestStalledLeader_S6(t *testing.T) {
 	if id := e.leads(); id != "stalled" {
 		t.Fatalf("%s leads", id)
 	}
-	_, stop := e.schedules(task.SchedulerOptions{ID: "other", Lease: lease}, typ)
+	_, stop := e.schedules(task.SchedulerOptions{ID: "other"}, typ)
 	for round := range int64(2) {
 		e.eventually("it fires", func() bool { return len(e.slotsOf("test:Tick")) > 10 })
 		proxy.Stall(true)
 		since := time.Now()
 		e.leads("stalled")
-		t.Logf("another one leads after %v, the lease is %v", time.Since(since), lease)
+		t.Logf("another one leads after %v, the lease is %v", time.Since(since), shortLease)
 		n := len(e.slotsOf("test:Tick"))
 		e.eventually("the other fires", func() bool { return len(e.slotsOf("test:Tick")) > n+10 })
 		proxy.Stall(false)
@@ -42,7 +41,7 @@ func TestStalledLeader_S6(t *testing.T) {
 			if id := e.leads("other"); id != "stalled" {
 				t.Fatalf("%s leads", id)
 			}
-			_, stop = e.schedules(task.SchedulerOptions{ID: "other", Lease: lease}, typ)
+			_, stop = e.schedules(task.SchedulerOptions{ID: "other"}, typ)
 		}
 	}
 	evenly(t, e.slotsOf("test:Tick"), every)

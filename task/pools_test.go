@@ -215,7 +215,7 @@ func TestPoolWithoutWorkers_T16(t *testing.T) {
 	if err := e.client.PauseQueue(e.ctx(), "normal:gpu"); err != nil {
 		t.Fatal(err)
 	}
-	_, stop := e.start(task.WorkerOptions{Lease: 300 * time.Millisecond, Concurrency: map[task.Size]int{gpu: 1}}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
+	_, stop := e.start(task.WorkerOptions{Lease: shortLease, Concurrency: map[task.Size]int{gpu: 1}}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
 	e.eventually("it is served", func() bool { return len(unserved()) == 0 })
 	if q := queue(e.stats(), "normal:gpu"); !q.Paused || q.Waiting != 1 {
 		t.Errorf("%+v", q)

@@ -26,9 +26,8 @@ func (e *env) workers() []task.WorkerInfo {
 // W15: workers say who they are and what they run, and are gone from the list when they end.
 func TestWorkers(t *testing.T) {
 	e := newEnv(t)
-	const lease = 3 * time.Second // long enough for a busy machine
 	begun, gate := make(chan struct{}), make(chan struct{})
-	_, stop := e.start(task.WorkerOptions{ID: "a", Lease: lease, Concurrency: map[task.Size]int{task.Medium: 3}},
+	_, stop := e.start(task.WorkerOptions{ID: "a", Lease: shortLease, Concurrency: map[task.Size]int{task.Medium: 3}},
 		Double.Handle(func(context.Context, *task.Job[double]) (int, error) { close(begun); <-gate; return 1, nil }))
 	_, stopOther := e.start(task.WorkerOptions{ID: "b", Concurrency: map[task.Size]int{task.Large: 1}})
 	h := send(e, Double, double{})
@@ -45,7 +44,7 @@ func TestWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.ID != "a" || a.Host != host || a.PID != os.Getpid() || !a.Alive || a.Slots[task.Medium] != 3 || a.Lease != lease || a.Fetched != 1 || a.Ended != 0 || a.InHand != 1 ||
+	if a.ID != "a" || a.Host != host || a.PID != os.Getpid() || !a.Alive || a.Slots[task.Medium] != 3 || a.Lease != shortLease || a.Fetched != 1 || a.Ended != 0 || a.InHand != 1 ||
 		!slices.Contains(a.Types, "test:Double") || time.Since(a.Since) > time.Minute || a.Seen.Before(a.Since) {
 		t.Errorf("%+v", a)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-// shortLease is long enough for a busy machine.
-const shortLease = 900 * time.Millisecond
+// shortLease is long enough for a busy machine, and short enough to be waited for.
+const shortLease = 3 * time.Second
 
 // schedules runs a scheduler until the test ends, or stop is called.
 func (e *env) schedules(o task.SchedulerOptions, what ...task.Schedulable) (s *task.Scheduler, stop func()) {
