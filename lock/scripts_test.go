@@ -212,7 +212,7 @@ func TestScriptsLeaveAnEmptyLineAlone(t *testing.T) {
 // Whichever right is missing, a script does all of its work or none: no lock without an end, and no place in a line that is left.
 func TestScriptsWithoutEachRight(t *testing.T) {
 	of := func(kind, mark string, own ...string) []string {
-		return append(append([]string{"ch", "1000", "0"}, own...), kind, "60000", "3", "1000000", "1", mark)
+		return append(append([]string{"ch", "1000", "0"}, own...), kind, "60000", "3", "60000000", "1", mark) // nothing of it expires while a busy machine looks
 	}
 	const later = "99999999999999"
 	line := []string{"ZADD b 5 wother 6 rlast", "ZADD c " + later + " wother " + later + " rlast"}
@@ -221,11 +221,11 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 		"leave":            trial(leaveScript, line, "a b c d", of("mutex", "", "other")),
 		"break mutex":      trial(breakScript, append(line, "SET a other"), "a b c d", of("mutex", "")),
 		"break write":      trial(breakScript, append(line, "HSET a writer_owner other writer_until "+later), "a b c d", of("write", "")),
-		"take, tidying":    trial(takeScript, []string{"ZADD b 5 wdead", "ZADD c 5 wdead"}, "a b c d", of("mutex", "", "me", "", "1000")),
-		"take rate":        trial(takeScript, nil, "a b c", of("rate", "", "me", "", "1000")),
-		"take, refused":    trial(takeScript, []string{"HSET a r:other " + later + " readers 1"}, "a b c d", of("write", "", "me", "", "1000")),
+		"take, tidying":    trial(takeScript, []string{"ZADD b 5 wdead", "ZADD c 5 wdead"}, "a b c d", of("mutex", "", "me", "", "60000")),
+		"take rate":        trial(takeScript, nil, "a b c", of("rate", "", "me", "", "60000")),
+		"take, refused":    trial(takeScript, []string{"HSET a r:other " + later + " readers 1"}, "a b c d", of("write", "", "me", "", "60000")),
 		"give rate":        trial(giveScript, []string{"HSET a 0 5~1 first 0 next 1 used 1"}, "a b c", of("rate", "0 5", "me", "1")),
-		"take, foreigners": trial(takeScript, []string{"HSET a readers 1"}, "a b c d", of("read", "", "me", "me", "1000")),
+		"take, foreigners": trial(takeScript, []string{"HSET a readers 1"}, "a b c d", of("read", "", "me", "me", "60000")),
 	}
 	for kind, held := range map[string]string{
 		"mutex": "SET a me", "write": "HSET a writer_owner me writer_until " + later, "read": "HSET a r:me " + later + " readers 1", "conc": "ZADD a " + later + " me",
@@ -234,11 +234,11 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 		if kind == "conc" {
 			keys = "a b c" // without a fence
 		}
-		trials["take "+kind] = trial(takeScript, nil, keys, of(kind, "", "me", "", "1000"))
-		trials["take, waiting, "+kind] = trial(takeScript, nil, keys, of(kind, "", "me", "me", "1000"))
-		trials["wait "+kind] = trial(takeScript, []string{strings.ReplaceAll(held, "me", "other")}, keys, of(kind, "", "me", "me", "1000"))
+		trials["take "+kind] = trial(takeScript, nil, keys, of(kind, "", "me", "", "60000"))
+		trials["take, waiting, "+kind] = trial(takeScript, nil, keys, of(kind, "", "me", "me", "60000"))
+		trials["wait "+kind] = trial(takeScript, []string{strings.ReplaceAll(held, "me", "other")}, keys, of(kind, "", "me", "me", "60000"))
 		trials["give "+kind] = trial(giveScript, append(line, held), keys, of(kind, "", "me", "0"))
-		trials["renew "+kind] = trial(renewScript, []string{held, "PEXPIRE a 1000"}, keys, of(kind, "", "me"))
+		trials["renew "+kind] = trial(renewScript, []string{held, "PEXPIRE a 30000"}, keys, of(kind, "", "me"))
 	}
 	delete(trials, "wait conc") // there is room
 	testenv.EachRight(t, testenv.Redis(t), trials)
