@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/isa95"
@@ -16,20 +17,27 @@ import (
 func TestIndexBeyondTheBrokersLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 20000
-	w := rig.New(t, rig.Options{Mosquitto: embedded.MosquittoOptions{Config: []string{fmt.Sprintf("message_size_limit %d", limit)}}})
+	w := rig.New(t, rig.Options{
+		Mosquitto: embedded.MosquittoOptions{Config: []string{fmt.Sprintf("message_size_limit %d", limit)}},
+		WorkerTTL: time.Minute, // the publisher that was refused stays the one
+	})
 	at := base(w.Serve("a", "--http", "127.0.0.1:0"))
 	m := w.QuietMES()
-	get := func(path string) string {
-		r, err := http.Get(at + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil || r.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d %v\n%s", path, r.StatusCode, err, text)
-		}
-		return string(text)
+	get := func(path string) (text string) {
+		w.Until(path+" says yes", func() bool { // readiness has limits in seconds
+			r, err := http.Get(at + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Body.Close()
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(body)
+			return r.StatusCode == http.StatusOK
+		})
+		return text
 	}
 	index := w.TopicPrefix + "/" + string(rig.Scope) + "/state-index"
 	const gauge = "takt_publisher_waiting "

@@ -130,9 +130,10 @@ func TestTaskPoolCommands(t *testing.T) {
 	if !strings.HasPrefix(ref, "realtime:line-3/") {
 		t.Errorf("submitted: %s", ref)
 	}
-	if got := s.run(ok, "task", "stats"); strings.Count(got, alone) != 1 || !strings.Contains(got, "4 medium") {
-		t.Errorf("stats:\n%s", got)
-	}
+	s.until("it is seen to have no worker", func() bool {
+		got := s.run(ok, "task", "stats")
+		return strings.Count(got, alone) == 1 && strings.Contains(got, "4 medium")
+	})
 	if got := s.run(failed, "task", "check", "--grace", "0s"); !strings.Contains(got, "no worker has slots for pool line-3") {
 		t.Errorf("check:\n%s", got)
 	}

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -56,9 +58,7 @@ func TestMetricsOfWorkersAndSchedulers(t *testing.T) {
 	s.untilMetric(at, `takt_task_scheduled_total{result="fired"} 1`)
 	s.untilMetric(of, `takt_task_runs_total{outcome="done",task="test:Tick"} 1`)
 	for _, url := range []string{at + "/healthz", at + "/readyz", of + "/healthz", of + "/readyz"} {
-		if status, body := s.get(url); status != http.StatusOK {
-			t.Errorf("%s: %d %s", url, status, body)
-		}
+		s.until(url+" says yes", func() bool { status, _ := s.get(url); return status == http.StatusOK }) // readiness has limits in seconds
 	}
 	scheduler.Stop()
 	worker.Stop()
@@ -170,7 +170,14 @@ func TestQueueWorkerAndLockCommands(t *testing.T) {
 	for range 3 {
 		s.run(ok, "task", "submit", "test:Wait")
 	}
-	s.says(failed, []string{"normal:medium", "3 tasks are left"}, "task", "drain", "normal:medium", "--timeout", "200ms")
+	testenv.LongEnough(t, 200*time.Millisecond, func(limit time.Duration) bool { // for a look
+		r := rig.Run(t, s.flags([]string{"task", "drain", "normal:medium", "--timeout", limit.String()})...)
+		if r.Code != failed {
+			t.Errorf("exit status %d, want %d", r.Code, failed)
+		}
+		t.Logf("within %v: %s", limit, r.Stderr)
+		return strings.Contains(r.Stderr, "normal:medium") && strings.Contains(r.Stderr, "3 tasks are left")
+	})
 	s.says(usage, []string{"--yes"}, "task", "purge", "normal:medium")
 	s.says(usage, []string{`"normal:huge"`, "background:large"}, "task", "purge", "normal:huge", "--yes")
 	s.says(usage, []string{`"background:huge"`, "realtime:small"}, "task", "drain", "background:huge")
