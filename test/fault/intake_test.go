@@ -145,7 +145,7 @@ func TestUpgradeKeepsWaitingAnswers(t *testing.T) {
 	rig.Binary(t) // so that the pause between the two versions is short
 	w := rig.New(t, rig.Options{NoStation: true})
 	old := rig.StartCommand(t, rig.Command{Path: before, Args: w.Args("serve", "--data", filepath.Join(w.Dir, "a"), "--worker-ttl", "1s")})
-	old.Await("ready")
+	old.Await(rig.Ready)
 	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
 	ctx := rig.Context(t)
 	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(3*3600)); err != nil {

@@ -87,7 +87,7 @@ func TestFault31TwoInstallations(t *testing.T) {
 	third.Stop()
 	replaced := w.BeginServe("b", other...)
 	replaced.Await("none of its processes answers")
-	replaced.Await("ready: commands are taken")
+	replaced.Await(rig.Ready)
 }
 
 func notReady(t *testing.T, p *rig.Process, why string) {

@@ -129,7 +129,7 @@ func (w *jobWorld) serveAs(binary, name, redis string) *rig.Process {
 	w.t.Helper()
 	args := append(w.Args("serve", "--data", filepath.Join(w.Dir, name), "--worker-ttl", jobTTL.String()), "--redis", redis, "--mqtt", w.broker.URL)
 	p := rig.StartCommand(w.t, rig.Command{Path: binary, Args: append(args, w.f.flags...)})
-	p.Await("ready")
+	p.Await(rig.Ready)
 	w.serves[name] = p
 	return p
 }

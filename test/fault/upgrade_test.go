@@ -46,7 +46,7 @@ func TestUpgradeRunsOldRecipesOn(t *testing.T) {
 	}
 
 	old := rig.StartCommand(t, rig.Command{Path: before, Args: w.Args("serve", "--data", filepath.Join(w.Dir, "a"), "--worker-ttl", "1s")})
-	old.Await("ready")
+	old.Await(rig.Ready)
 	if r := rig.RunCommand(t, rig.Command{Path: before, Args: w.Args("station", "apply", filepath.Join(files, "station.yaml"))}); r.Code != 0 {
 		t.Fatalf("the version before does not take the recipes: %+v", r)
 	}

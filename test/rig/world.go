@@ -115,12 +115,15 @@ func (w *World) Args(args ...string) []string {
 	return append(args, "--redis", w.Redis.URL, "--mqtt", w.Broker.URL, "--prefix", w.Prefix, "--topic-prefix", w.TopicPrefix)
 }
 
+// Ready is what `takt serve` says when it takes commands. Other lines say that it is not ready.
+const Ready = "ready: commands are taken"
+
 // Serve starts `takt serve` as the instance name, with more flags, and waits until it takes commands. The same name again is
 // the same instance, after a restart.
 func (w *World) Serve(name string, flags ...string) *Process {
 	w.T.Helper()
 	p := w.BeginServe(name, flags...)
-	p.Await("ready")
+	p.Await(Ready)
 	return p
 }
 
