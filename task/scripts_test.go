@@ -29,16 +29,16 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 	}{
 		"block":   {blockScript, delivered, "a b c d e", "string stream zset hash hash", []string{"token", "g", "1", entry, "1", "f", "1", entry, "id", "0", "m"}},
 		"park":    {parkScript, delivered, "a b c d e f", "string stream zset hash hash zset", []string{"token", "g", "1", entry, "1", "f", "1", entry, "field", "", "0", "m"}},
-		"finish":  {finishScript, delivered, "a b c d e f g h", "string stream zset hash hash hash zset -", []string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "1000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}},
-		"settle":  {settleScript, delivered, "a b c d e f g h b b", "string stream hash hash hash zset zset - - -", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", "letter"}},
-		"cancel":  {cancelScript, delivered, "b c c d e f g h", "stream zset zset hash zset hash hash string", []string{"id", entry, "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}},
-		"gather":  {gatherScript, nil, "a b c d a", "zset hash stream - -", []string{"m", "col", "head", "tail", "q", "10", "1000", "0", "1000", "id", "1000", "name"}},
-		"fire":    {fireScript, []string{"SET a token", "SET b 1"}, "a b c d c", "string string hash stream -", []string{"token", "1", "name", "", "new", "", "1000", "", "id", "m"}},
-		"skip":    {fireScript, []string{"SET a token", "SET b 1", "SET e other"}, "a b c d e", "string string hash stream string", []string{"token", "1", "name", "", "new", "out", "1000", entry, "id", "m"}},
-		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", hash("letter"), "m", "1000", "1000", "0"}},
+		"finish":  {finishScript, delivered, "a b c d e f g h", "string stream zset hash hash hash zset -", []string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "60000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}},
+		"settle":  {settleScript, delivered, "a b c d e f g h b b", "string stream hash hash hash zset zset - - -", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "r", "letter"}},
+		"cancel":  {cancelScript, delivered, "b c c d e f g h", "stream zset zset hash zset hash hash string", []string{"id", entry, "m", "g", "0", "ctl", "60000", "f1", "f2", "60000", "r", "n"}},
+		"gather":  {gatherScript, nil, "a b c d a", "zset hash stream - -", []string{"m", "col", "head", "tail", "q", "10", "60000", "0", "60000", "id", "60000", "name"}},
+		"fire":    {fireScript, []string{"SET a token", "SET b 1"}, "a b c d c", "string string hash stream -", []string{"token", "1", "name", "", "new", "", "60000", "", "id", "m"}},
+		"skip":    {fireScript, []string{"SET a token", "SET b 1", "SET e other"}, "a b c d e", "string string hash stream string", []string{"token", "1", "name", "", "new", "out", "60000", entry, "id", "m"}},
+		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", hash("letter"), "m", "60000", "60000", "0"}},
 		"resume":  {resumeScript, []string{"HSET a paused x", "ZADD b 1 m"}, "a b c", "hash zset zset", []string{"paused", "10"}},
 		"unbury":  {unburyScript, []string{"HSET a id letter"}, "a b", "hash zset", []string{"id", ""}},
-		"spawn":   {spawnScript, nil, "a b c d e f g", "hash set string string zset stream stream", []string{"1", "1000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}},
+		"spawn":   {spawnScript, nil, "a b c d e f g", "hash set string string zset stream stream", []string{"1", "60000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}},
 	} {
 		keys := strings.Fields(c.keys)
 		for i, want := range strings.Fields(c.types) {
@@ -79,7 +79,7 @@ func hash(text string) string {
 func TestScriptsComeTooLate(t *testing.T) {
 	srv := testenv.Redis(t)
 	cancel := func(entry, msg string) []string {
-		return []string{"id", entry, msg, "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}
+		return []string{"id", entry, msg, "g", "0", "ctl", "60000", "f1", "f2", "60000", "r", "n"}
 	}
 	collection := "HSET b queue q n 2 head h tail t 1 m1 2 m2"
 	due, collect := []string{collection, "ZADD a 1 col"}, []string{"col", "q"}
@@ -110,33 +110,33 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"runnow: it is not delayed":                {runNowScript, []string{"ZADD a 99999999999 other"}, "a", []string{"m"}, "gone", ""},
 		"start: another's key":                     {startScript, []string{"SET a other"}, "a", []string{"id"}, "other", ""},
 		"start: a key of another type":             {startScript, []string{"RPUSH a x"}, "a", []string{"id"}, "other", ""},
-		"submit: another has the unique key":       {submitScript, []string{"SET d other"}, "a b a d", []string{"m", "id", "", "0", "1000", "q", "name"}, "duplicate other", ""},
-		"submit: known by its key":                 {submitScript, []string{"HSET c id other entry 5-1 due 7 queue q name n"}, "a b c a", []string{"m", "id", "", "1000", "0", "q", "name"}, "known other 5-1 7 q n", ""},
+		"submit: another has the unique key":       {submitScript, []string{"SET d other"}, "a b a d", []string{"m", "id", "", "0", "60000", "q", "name"}, "duplicate other", ""},
+		"submit: known by its key":                 {submitScript, []string{"HSET c id other entry 5-1 due 7 queue q name n"}, "a b c a", []string{"m", "id", "", "60000", "0", "q", "name"}, "known other 5-1 7 q n", ""},
 		"swap: it has changed":                     {swapScript, []string{"HSET a f new"}, "a", []string{"f", hash("old"), "mine", "ctl"}, "0", ""},
 		"unbury: another letter":                   {unburyScript, []string{"HSET a id new", "ZADD b 1 id"}, "a b", []string{"id", hash("old")}, "0", ""},
-		"requeue: it died again":                   {requeueScript, []string{"HSET a id new"}, "a b c d e f g c", []string{"id", hash("old"), "m", "1000", "1000", "0"}, "changed", ""},
-		"requeue: another has the unique key":      {requeueScript, []string{"HSET a id letter", "SET h other"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "1000", "1000", "0"}, "duplicate other", ""},
+		"requeue: it died again":                   {requeueScript, []string{"HSET a id new"}, "a b c d e f g c", []string{"id", hash("old"), "m", "60000", "60000", "0"}, "changed", ""},
+		"requeue: another has the unique key":      {requeueScript, []string{"HSET a id letter", "SET h other"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "60000", "60000", "0"}, "duplicate other", ""},
 		"tidy: the worker lives":                   {tidyScript, []string{"HSET a w record", "SET b token"}, "a b", []string{"w"}, "0", ""},
 		"fire: the task that holds the key ended":  {fireScript, []string{"SET a token", "SET b 1", "SET e other PX 5000000"}, "a b c d e", []string{"token", "1", "name", "", "new", "out", "900000000", entry, "id", "m"}, "skipped other", "c"},
-		"spawn: another group of this id":          {spawnScript, []string{"HSET a total 7 sent 0 ttl 1000"}, "a b c d e f", []string{"1", "1000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "other 7", ""},
-		"spawn: in another place":                  {spawnScript, []string{"HSET a total 1 sent 0 ttl 1000 outer x"}, "a b c d e f", []string{"1", "1000", "all", "rec", "cb", "1", "", "", "0", "y", "1", "1", "", "m"}, "other 1", ""},
-		"spawn: it has expired":                    {spawnScript, nil, "a b c d e f", []string{"2", "1000", "all", "", "cb", "1", "", "", "1", "", "1", "1", "", "m"}, "gone", ""},
-		"spawn: pages are missing":                 {spawnScript, []string{"HSET a total 3 sent 1 ttl 1000"}, "a b c d e f", []string{"3", "1000", "all", "", "cb", "1", "", "", "2", "", "1", "1", "", "m"}, "gap 1", ""},
-		"spawn: a page that was sent":              {spawnScript, []string{"HSET a total 2 sent 2 ttl 1000"}, "a b c d e f", []string{"2", "1000", "all", "", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "had 2", "a"},
-		"requeue: a repetition":                    {requeueScript, []string{"HSET a id letter", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", hash("letter"), "m", "1000", "1000", "0"}, "ok 9-1", "a"},
-		"requeue: a repetition, and it died again": {requeueScript, []string{"HSET a id new", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", hash("letter"), "m", "1000", "1000", "1"}, "ok 9-1", ""},
+		"spawn: another group of this id":          {spawnScript, []string{"HSET a total 7 sent 0 ttl 60000"}, "a b c d e f", []string{"1", "60000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "other 7", ""},
+		"spawn: in another place":                  {spawnScript, []string{"HSET a total 1 sent 0 ttl 60000 outer x"}, "a b c d e f", []string{"1", "60000", "all", "rec", "cb", "1", "", "", "0", "y", "1", "1", "", "m"}, "other 1", ""},
+		"spawn: it has expired":                    {spawnScript, nil, "a b c d e f", []string{"2", "60000", "all", "", "cb", "1", "", "", "1", "", "1", "1", "", "m"}, "gone", ""},
+		"spawn: pages are missing":                 {spawnScript, []string{"HSET a total 3 sent 1 ttl 60000"}, "a b c d e f", []string{"3", "60000", "all", "", "cb", "1", "", "", "2", "", "1", "1", "", "m"}, "gap 1", ""},
+		"spawn: a page that was sent":              {spawnScript, []string{"HSET a total 2 sent 2 ttl 60000"}, "a b c d e f", []string{"2", "60000", "all", "", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "had 2", "a"},
+		"requeue: a repetition":                    {requeueScript, []string{"HSET a id letter", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", hash("letter"), "m", "60000", "60000", "0"}, "ok 9-1", "a"},
+		"requeue: a repetition, and it died again": {requeueScript, []string{"HSET a id new", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", hash("letter"), "m", "60000", "60000", "1"}, "ok 9-1", ""},
 		"promote: the stream is of another type":   {promoteScript, []string{"ZADD a 1 m", "SET e x"}, "a b c d e", []string{"1", "m", "", ""}, "0 1", "a"},
-		"gather: known by its key":                 {gatherScript, []string{"HSET e id other entry 5-1 due 7 queue q name n"}, "a b c d e", []string{"m", "col", "head", "tail", "q", "10", "1000", "0", "1000", "id", "1000", "name"}, "known other 5-1 7 q n", ""},
+		"gather: known by its key":                 {gatherScript, []string{"HSET e id other entry 5-1 due 7 queue q name n"}, "a b c d e", []string{"m", "col", "head", "tail", "q", "10", "60000", "0", "60000", "id", "60000", "name"}, "known other 5-1 7 q n", ""},
 		"promote: another was quicker":             {promoteScript, nil, "a b c d e", []string{"1", "m", "", ""}, "0 0", ""},
 		"promote: put off meanwhile":               {promoteScript, []string{"ZADD a 99999999999 m"}, "a b c d e", []string{"1", "m", "", ""}, "0 0", ""},
 		"promote: another life of it is blocked":   {promoteScript, []string{"ZADD a 1 m", "HSET d id other"}, "a b c d e", []string{"1", "m", "id", ""}, "1 0", "a e"},
-		"settle: it had ended":                     {settleScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", "letter"}, "ok 0", ""},
+		"settle: it had ended":                     {settleScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "r", "letter"}, "ok 0", ""},
 		"settle: the keys are another's": {settleScript, append(slices.Clone(delivered), "SET i other", "SET j other"), "a b c d e f g h i j",
-			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", ""}, "ok 1 ", "b d"},
+			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "", ""}, "ok 1 ", "b d"},
 		"settle: the keys are of another type": {settleScript, append(slices.Clone(delivered), "RPUSH i x", "RPUSH j x"), "a b c d e f g h i j",
-			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", ""}, "ok 1 ", "b d"},
+			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "", ""}, "ok 1 ", "b d"},
 		"finish: one of two had ended": {finishScript, append(slices.Clone(delivered), "XADD b 6-1 data m", "XREADGROUP GROUP g me streams b >", "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g h",
-			[]string{"token", "g", "n", "2", entry, "6-1", "0", "1", entry, "id", "1000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}, "ok 1", "b"},
+			[]string{"token", "g", "n", "2", entry, "6-1", "0", "1", entry, "id", "60000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}, "ok 1", "b"},
 		"block: one of two had ended": {blockScript, append(slices.Clone(delivered), "XADD b 6-1 data m", "XREADGROUP GROUP g me streams b >", "XACK b g 5-1", "XDEL b 5-1"), "a b c d e",
 			[]string{"token", "g", "2", entry, "6-1", "0", entry, "id", "0", "m"}, "ok 1", "b"},
 		"finish: it had ended":  {finishScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g", []string{"token", "g", "n", "1", entry, "1", "f", "1", "0", "0", "0"}, "ok 0", ""},
@@ -144,7 +144,7 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"park: it had ended":    {parkScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f", []string{"token", "g", "1", entry, "1", "f", "1", entry, "", "", "0", "m"}, "ok 0", ""},
 		"block: another token":  {blockScript, append(slices.Clone(delivered), "SET a other"), "a b c d e", []string{"token", "g", "1", entry, "0", entry, "id", "0", "m"}, "lost", ""},
 		"park: another token":   {parkScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f", []string{"token", "g", "1", entry, "0", entry, "", "", "0", "m"}, "lost", ""},
-		"settle: another token": {settleScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", ""}, "lost", ""},
+		"settle: another token": {settleScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "r", ""}, "lost", ""},
 		"finish: another token": {finishScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g", []string{"token", "g", "n", "1", entry, "0", "0", "0", "0"}, "lost", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestScriptSettleLooksAtTheGroup(t *testing.T) {
 	srv := testenv.Redis(t)
 	const keys = "a b c d e f g h b b state done left callback result q1 q2 q3 q4 q5 q6 q7 q8 q9"
 	settle := func(done, callback, queue string) []string {
-		return []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", "", "0", done, "r", "mark", callback, queue, ""}
+		return []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "", "", "0", done, "r", "mark", callback, queue, ""}
 	}
 	const state = "HSET state ttl 5000 policy all"
 	for name, c := range map[string]struct {
@@ -208,36 +208,36 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 	group := []string{"HSET k total 2 ttl 60000 policy fast failed 0 callback cb callback~queue 1 failure f failure~queue 1", "SET m 2", "SET n rec"}
 	inGroup := func(done string) testenv.Trial {
 		return trial(settleScript, with(group...), "a b c d e f g h b b k l m n o p q r s t u v w x",
-			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "", "", "slot", done, "returned", "mark", "", "", ""})
+			[]string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "", "", "slot", done, "returned", "mark", "", "", ""})
 	}
 	testenv.EachRight(t, testenv.Redis(t), map[string]testenv.Trial{
 		"block": trial(blockScript, delivered, "a b c d e", []string{"token", "g", "1", entry, "1", "f", "1", entry, "id", "0", "m"}),
 		"park":  trial(parkScript, with("HSET d field x"), "a b c d e f", []string{"token", "g", "1", entry, "1", "f", "1", entry, "field", "", "0", "m"}),
 		"finish": trial(finishScript, with("HSET d id who"), "a b c d e f g h",
-			[]string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "1000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}),
+			[]string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "60000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}),
 		"finish, no result": trial(finishScript, delivered, "a b c d e f g", []string{"token", "g", "n", "1", entry, "1", "f", "1", "0", "0", "0"}),
-		"settle":            trial(settleScript, with("HSET c id who", "SET i id"), "a b c d e f g h i b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "1000", "r", "letter"}),
+		"settle":            trial(settleScript, with("HSET c id who", "SET i id"), "a b c d e f g h i b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "r", "letter"}),
 		"settle in a group": inGroup("1"),
 		"settle, fail fast": inGroup("0"),
-		"cancel":            trial(cancelScript, []string{"ZADD c 5 m", "HSET d id m", "HSET g id who"}, "b c c d e f g h", []string{"id", "", "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "r", "n"}),
-		"cancel, told":      trial(cancelScript, []string{"ZADD i 5 m"}, "b c i d e f g h", []string{"id", "", "m", "g", "1", "ctl", "1000", "f1", "f2", "1000", "r", "n"}),
-		"cancel, queued":    trial(cancelScript, []string{"XADD b 5-1 data m", "XGROUP CREATE b g 0"}, "b c c d e f g h", []string{"id", entry, "m", "g", "0", "ctl", "1000", "f1", "f2", "1000", "", "n"}),
+		"cancel":            trial(cancelScript, []string{"ZADD c 5 m", "HSET d id m", "HSET g id who"}, "b c c d e f g h", []string{"id", "", "m", "g", "0", "ctl", "60000", "f1", "f2", "60000", "r", "n"}),
+		"cancel, told":      trial(cancelScript, []string{"ZADD i 5 m"}, "b c i d e f g h", []string{"id", "", "m", "g", "1", "ctl", "60000", "f1", "f2", "60000", "r", "n"}),
+		"cancel, queued":    trial(cancelScript, []string{"XADD b 5-1 data m", "XGROUP CREATE b g 0"}, "b c c d e f g h", []string{"id", entry, "m", "g", "0", "ctl", "60000", "f1", "f2", "60000", "", "n"}),
 		"cancel a group":    trial(cancelGroupScript, []string{"HSET a total 1", "SET b 1"}, "a b c", []string{"mark", "ctl"}),
-		"gather":            trial(gatherScript, nil, "a b c d e", []string{"m", "col", "head", "tail", "q", "10", "1000", "0", "1000", "id", "1000", "name"}),
-		"gather the last":   trial(gatherScript, nil, "a b c d e", []string{"m", "col", "head", "tail", "q", "1", "1000", "0", "1000", "id", "1000", "name"}),
+		"gather":            trial(gatherScript, nil, "a b c d e", []string{"m", "col", "head", "tail", "q", "10", "60000", "0", "60000", "id", "60000", "name"}),
+		"gather the last":   trial(gatherScript, nil, "a b c d e", []string{"m", "col", "head", "tail", "q", "1", "60000", "0", "60000", "id", "60000", "name"}),
 		"collect":           trial(collectScript, []string{"ZADD a 5 col", "HSET b queue q n 1 head h tail t 1 m"}, "a b c", []string{"col", "q"}),
-		"fire":              trial(fireScript, []string{"SET a token", "SET b 1"}, "a b c d e", []string{"token", "1", "name", "", "new", "", "1000", "", "id", "m"}),
-		"skip":              trial(fireScript, []string{"SET a token", "SET b 1", "SET e other", "XADD d 5-1 data m"}, "a b c d e", []string{"token", "1", "name", "", "new", "out", "1000", entry, "id", "m"}),
-		"lead, take":        trial(leadScript, nil, "a b", []string{"take", "token", "1000", "3", "ch"}),
+		"fire":              trial(fireScript, []string{"SET a token", "SET b 1"}, "a b c d e", []string{"token", "1", "name", "", "new", "", "60000", "", "id", "m"}),
+		"skip":              trial(fireScript, []string{"SET a token", "SET b 1", "SET e other", "XADD d 5-1 data m"}, "a b c d e", []string{"token", "1", "name", "", "new", "out", "60000", entry, "id", "m"}),
+		"lead, take":        trial(leadScript, nil, "a b", []string{"take", "token", "60000", "3", "ch"}),
 		"lead, give":        trial(leadScript, []string{"SET a token"}, "a b", []string{"give", "token", "", "3", "ch"}),
 		"promote":           trial(promoteScript, []string{"ZADD a 5 m 6 none", "HSET d id m"}, "a b c d e", []string{"1", "m", "id", "", "0", "none", "x", "letter"}),
-		"register":          trial(registerScript, nil, "a b", []string{"w", "record", "1000", "small"}),
-		"requeue":           trial(requeueScript, []string{"HSET a id letter", "ZADD b 5 id", "HSET f entry 1-1"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "1000", "1000", "0"}),
+		"register":          trial(registerScript, nil, "a b", []string{"w", "record", "60000", "small"}),
+		"requeue":           trial(requeueScript, []string{"HSET a id letter", "ZADD b 5 id", "HSET f entry 1-1"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "60000", "60000", "0"}),
 		"resume":            trial(resumeScript, []string{"HSET a paused x", "ZADD b 1 m"}, "a b c", []string{"paused", "10"}),
 		"run now":           trial(runNowScript, []string{"ZADD a 99999999999 m"}, "a", []string{"m"}),
-		"spawn":             trial(spawnScript, nil, "a b c d e f g", []string{"2", "1000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m", "1", "+5", "m2"}),
-		"submit":            trial(submitScript, nil, "a b c d", []string{"m", "id", "", "1000", "1000", "q", "name"}),
-		"submit for later":  trial(submitScript, nil, "a b c d", []string{"m", "id", "+5", "1000", "1000", "q", "name"}),
+		"spawn":             trial(spawnScript, nil, "a b c d e f g", []string{"2", "60000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m", "1", "+5", "m2"}),
+		"submit":            trial(submitScript, nil, "a b c d", []string{"m", "id", "", "60000", "60000", "q", "name"}),
+		"submit for later":  trial(submitScript, nil, "a b c d", []string{"m", "id", "+5", "60000", "60000", "q", "name"}),
 		"unbury":            trial(unburyScript, []string{"HSET a id letter", "ZADD b 5 id"}, "a b", []string{"id", ""}),
 		"wake":              trial(wakeScript, []string{"ZADD a 99999999999 m", "HSET b id m"}, "a b", []string{"id"}),
 		"swap":              trial(swapScript, nil, "a", []string{"f", "", "new", "ch"}),
