@@ -55,7 +55,7 @@ func TestDemoSaysWhatItLeaves(t *testing.T) {
 	serve := s.Serve("a")
 	slow := rig.Cell(t, 2, "10h")
 	patient(t, filepath.Join(slow, "recipe.json"))
-	demo := rig.Start(t, s.Args("demo", "--no-serve", "--timeout", "10s", "--example", slow)...)
+	demo := rig.Start(t, s.Args("demo", "--no-serve", "--timeout", "1m", "--example", slow)...)
 	demo.Await("orders 2/2")
 	serve.Kill()
 	demo.Signal(syscall.SIGINT)
