@@ -78,6 +78,7 @@ func (s *Store) RunWork(ctx context.Context, slots int, h WorkHandler) error {
 		Transient: func(err error) bool {
 			return !errors.Is(err, ErrUnusable) && (Waits(err) || Unknown(err) || errors.Is(err, ErrConflict))
 		},
+		Expected: func(err error) bool { return errors.Is(err, ErrConflict) },
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -217,6 +218,31 @@ func TestTransientErrorsDoNotCount(t *testing.T) {
 	m.leave()
 	if n := e.pending(); n != 1 {
 		t.Errorf("%d entries handed back, want 1", n)
+	}
+}
+
+// The first error that is trouble is a warning, and one that is none is not.
+func TestExpectedErrorsAreNoWarning(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	away, conflict := errors.New("the broker is away"), errors.New("another was first")
+	errs := []error{conflict, conflict, away, away, conflict}
+	var log lines
+	e.join("w", Group{
+		Log:       slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Transient: func(error) bool { return true }, Expected: func(err error) bool { return errors.Is(err, conflict) },
+		Handle: func(context.Context, *Entry) (Result, error) {
+			if len(errs) == 0 {
+				return Ack, nil
+			}
+			err := errs[0]
+			errs = errs[1:]
+			return Ack, err
+		},
+	})
+	e.add("v")
+	e.empty()
+	if log.count("waits to be tried again") != 1 || log.count("the broker is away") != 1 {
+		t.Error("want one warning, of the broker")
 	}
 }
 

@@ -68,7 +68,10 @@ func (e *env) joinGroup(id string, ttl time.Duration, g *Group) *member {
 	if g.Streams == nil {
 		g.Streams = []string{e.stream}
 	}
-	g.Name, g.Worker, g.Log = "g", m.worker, testLog(e.t)
+	g.Name, g.Worker = "g", m.worker
+	if g.Log == nil {
+		g.Log = testLog(e.t)
+	}
 	workerCtx, stopWorker := context.WithCancel(context.Background())
 	groupCtx, stopGroup := context.WithCancel(context.Background())
 	m.stopGroup, m.stopWorker = stopGroup, stopWorker

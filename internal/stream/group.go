@@ -92,6 +92,8 @@ type Group struct {
 	MaxDeliveries int
 	// Transient says which errors of Handle are nobody's fault (the broker is away) and do not count; nil = none. Redis being away never counts.
 	Transient func(error) bool
+	// Expected says which of the Transient errors are no trouble (another decision was first): no warning says that the entry is tried again; nil = none.
+	Expected func(error) bool
 	// Hopeless says which errors of Handle no repetition can mend: the entry is dead at once; nil = none.
 	Hopeless func(error) bool
 

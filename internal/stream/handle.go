@@ -245,10 +245,10 @@ func (s *session) retry(e *Entry, err error) (again bool) {
 	}
 	s.g.observe(Retried, 1)
 	level := slog.LevelDebug
-	if !e.retried {
+	if !e.retried && (s.g.Expected == nil || !s.g.Expected(err)) {
 		level = slog.LevelWarn
+		e.retried = true
 	}
-	e.retried = true
 	s.log.Log(s.ctx, level, "stream: entry waits to be tried again", "stream", e.Stream, "id", e.ID, "error", err)
 	return true
 }
