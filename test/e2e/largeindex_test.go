@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,26 +22,18 @@ func TestIndexBeyondTheBrokersLimit(t *testing.T) {
 	})
 	at := base(w.Serve("a", "--http", "127.0.0.1:0"))
 	m := w.QuietMES()
-	get := func(path string) (text string) {
+	good := func(path string) (text string) {
 		w.Until(path+" says yes", func() bool { // readiness has limits in seconds
-			r, err := http.Get(at + path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Body.Close()
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(body)
-			return r.StatusCode == http.StatusOK
+			var status int
+			status, text = get(t, at+path)
+			return status == http.StatusOK
 		})
 		return text
 	}
 	index := w.TopicPrefix + "/" + string(rig.Scope) + "/state-index"
 	const gauge = "takt_publisher_waiting "
 	var ids []isa95.JobOrderID
-	for blind := false; !blind; blind = strings.Contains(get("/readyz"), index) {
+	for blind := false; !blind; blind = strings.Contains(good("/readyz"), index) {
 		if len(ids) > limit/50 {
 			t.Fatalf("%d orders, and their index is not too large", len(ids))
 		}
@@ -54,7 +45,7 @@ func TestIndexBeyondTheBrokersLimit(t *testing.T) {
 			ids = append(ids, id)
 		}
 	}
-	if text := get("/metrics"); strings.Contains(text, gauge+"0\n") || !strings.Contains(text, gauge) {
+	if text := good("/metrics"); strings.Contains(text, gauge+"0\n") || !strings.Contains(text, gauge) {
 		t.Errorf("/metrics does not show what waits:\n%s", text)
 	}
 	r := w.Takt("check")
@@ -68,7 +59,7 @@ func TestIndexBeyondTheBrokersLimit(t *testing.T) {
 		}
 	}
 	w.Until("nothing is refused any more", func() bool {
-		return !strings.Contains(get("/readyz"), "warnings") && strings.Contains(get("/metrics"), gauge+"0\n")
+		return !strings.Contains(good("/readyz"), "warnings") && strings.Contains(good("/metrics"), gauge+"0\n")
 	})
 	w.Check()
 }

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,18 +20,7 @@ func TestReadyOnlyWithReplicas(t *testing.T) {
 	const lack = "0 replicas acknowledge what is written within 200ms, --redis-wait wants 1: start replicas of this master"
 	p.Await("level=WARN msg=\"this process is not ready")
 	p.Await(lack)
-	readyz := func() (status int, text string) {
-		r, err := http.Get(at + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.StatusCode, string(body)
-	}
+	readyz := func() (status int, text string) { return get(t, at+"/readyz") }
 	w.Until("only replicas are missing", func() bool {
 		status, text := readyz()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, lack) && !strings.Contains(text, "mqtt") && !strings.Contains(text, "topics")

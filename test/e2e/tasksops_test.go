@@ -23,16 +23,16 @@ func base(p *rig.Process) string {
 	return "http://" + served.FindStringSubmatch(p.Stderr())[1]
 }
 
-func (s *taskShell) get(url string) (status int, body string) {
-	s.t.Helper()
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
 	r, err := http.Get(url)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return r.StatusCode, string(text)
 }
@@ -41,7 +41,7 @@ func (s *taskShell) get(url string) (status int, body string) {
 func (s *taskShell) untilMetric(base, line string) {
 	s.t.Helper()
 	s.until(line, func() bool {
-		_, text := s.get(base + "/metrics")
+		_, text := get(s.t, base+"/metrics")
 		return strings.Contains(text, line+"\n")
 	})
 }
@@ -58,7 +58,7 @@ func TestMetricsOfWorkersAndSchedulers(t *testing.T) {
 	s.untilMetric(at, `takt_task_scheduled_total{result="fired"} 1`)
 	s.untilMetric(of, `takt_task_runs_total{outcome="done",task="test:Tick"} 1`)
 	for _, url := range []string{at + "/healthz", at + "/readyz", of + "/healthz", of + "/readyz"} {
-		s.until(url+" says yes", func() bool { status, _ := s.get(url); return status == http.StatusOK }) // readiness has limits in seconds
+		s.until(url+" says yes", func() bool { status, _ := get(s.t, url); return status == http.StatusOK }) // readiness has limits in seconds
 	}
 	scheduler.Stop()
 	worker.Stop()
