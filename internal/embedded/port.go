@@ -11,7 +11,7 @@ import (
 // that is free for a moment (after Kill) is then not taken by somebody's dialling.
 const firstPort, lastPort = 20000, 32000
 
-// freePort finds a port of 127.0.0.1 on which nobody listens, and reserves it until release. Another program may take it before our child does; the child then ends and
+// freePort finds a port of 127.0.0.1 without a listener, and reserves it until release. Another program may take it before our child does; the child then ends and
 // another is tried.
 func freePort() (port int, release func(), err error) {
 	for range 100 {

@@ -3,6 +3,7 @@ package fault_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -82,16 +83,27 @@ func (l *taskLedger) first(name string) bool {
 	return err == nil
 }
 
-// openGate lets work go on that waits for it, in all processes, and gateIsOpen says whether it may.
+// openGate lets work go on that waits for it, in all processes.
 func (l *taskLedger) openGate() {
 	if err := os.WriteFile(l.gate(), nil, 0o600); err != nil {
 		panic(err)
 	}
 }
 
-func (l *taskLedger) gateIsOpen() bool {
-	_, err := os.Stat(l.gate())
-	return err == nil
+// awaitGate waits until the gate is open, or ctx ends.
+func (l *taskLedger) awaitGate(ctx context.Context) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if _, err := os.Stat(l.gate()); err == nil {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (l *taskLedger) gate() string { return filepath.Join(filepath.Dir(l.to.Name()), "gate") }

@@ -253,9 +253,7 @@ func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.J
 		case do == doLarge:
 			result.Pad = strings.Repeat("x", 10<<20)
 		case do == doAwaitGate:
-			for !ledger.gateIsOpen() && ctx.Err() == nil {
-				time.Sleep(5 * time.Millisecond)
-			}
+			ledger.awaitGate(ctx)
 		}
 		select {
 		case <-time.After(j.Args.Takes):

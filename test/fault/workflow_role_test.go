@@ -237,8 +237,8 @@ func perform(ledger *taskLedger, log *slog.Logger, t *workflow.ActivityTask) {
 		log.Error("plan", "error", err)
 	}
 	time.Sleep(plan.Takes) // its work
-	for plan.Held && !ledger.gateIsOpen() {
-		time.Sleep(5 * time.Millisecond)
+	if plan.Held {
+		ledger.awaitGate(context.Background())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
