@@ -46,6 +46,12 @@ func (e *env) proxy(b *board.Board) *testenv.Proxy {
 	return e.proxies[b]
 }
 
+func (e *env) space(b *board.Board) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.spaces[b]
+}
+
 // The contract of boards, on Redis.
 func TestBoard(t *testing.T) {
 	t.Parallel()
@@ -64,7 +70,7 @@ func TestBoard(t *testing.T) {
 		Spoil: func(t *testing.T, b *board.Board) string {
 			const field = "poison"
 			c := e.Client
-			if err := c.Do(t.Context(), c.B().Hset().Key(e.spaces[b]+":listings").FieldValue().FieldValue(field, "\x81\x01\x02").Build()).Error(); err != nil {
+			if err := c.Do(t.Context(), c.B().Hset().Key(e.space(b)+":listings").FieldValue().FieldValue(field, "\x81\x01\x02").Build()).Error(); err != nil {
 				t.Fatal(err)
 			}
 			return field
