@@ -1,10 +1,21 @@
-# Everything is run from here; .ci/run calls `make lint test test-faults test-interop verify`.
+# Everything is run from here; .ci/run calls `make gate`. docs/testing.md says what runs when.
 GO       ?= go
 FUZZTIME ?= 60s
 SOAK     ?= 30m
-TESTS    ?= TestFault|TestTaskFault
-TESTFLAGS ?= -race -timeout 60m
+TESTS    ?= TestFault|TestTaskFault|TestBoardFault|TestWorkflowFault|TestWorkflowSoak
+FLAGS    ?=
 TARGETS  ?= test
+PARTS    ?= ./internal/redis ./internal/commit ./internal/stream ./lock ./limit ./jobstore ./jobcontrol ./sfc ./publisher ./task ./board/redisboard ./workflow ./test/fault
+
+# The packages that take longest begin first. Most tests wait most of the time, so twice as many run as there are processors.
+all      := ./test/fault ./test/e2e ./task ./workflow ./cmd/takt ./jobstore ./publisher ./...
+n        := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+short    := -short -timeout 6m -p $(n) -parallel $(n)
+long     := -race -timeout 60m -p $(n) -parallel $(n)
+raced    := ./task ./workflow ./publisher ./internal/stream ./mqtt ./lock
+
+# Takt is pure Go: without cgo, lint, tests and the binary share one build cache. The race detector needs it.
+export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## Show the targets
@@ -22,49 +33,63 @@ demo: build ## Run forty job orders from MES to machine and back, with an outage
 dev: build ## The same system, left running for use by hand
 	./bin/takt dev
 
-# The three suites together run every test once; docs/testing.md says which test is where. Outcomes are kept in bin/results for `make verify`.
 .PHONY: test
-test: ## Unit, contract, golden, property and short end-to-end tests, with the race detector (5 min)
+test: ## Unit, contract, golden, property and short end-to-end tests, on servers that it installs (4 min)
 	@scripts/install-tools base
-	@CGO_ENABLED=1 $(GO) run ./internal/verify run test -- $(TESTFLAGS)
+	@TAKT_TEST_PATIENCE=45s scripts/gotest test "$(all)" $(short) $(FLAGS)
+
+.PHONY: gate
+gate: lint test ## What a change must pass: lint, test, the race detector where goroutines meet, current docs
+	@TAKT_TEST_PATIENCE=45s CGO_ENABLED=1 scripts/gotest race "$(raced)" -race $(short) $(FLAGS)
+	@$(GO) run ./cmd/takt docs --check docs/reference
+	@scripts/cover isa95 recipe
+	@[ -n "$$(git status --porcelain)" ] || git rev-parse HEAD >bin/gate-passed
+
+.PHONY: test-all
+test-all: ## All tests of the root module with the race detector, leases, kills and outages included (40 min)
+	@scripts/install-tools faults
+	@CGO_ENABLED=1 scripts/gotest all "$(all)" $(long) $(FLAGS)
 
 .PHONY: test-faults
 test-faults: ## Kills, outages, wrong clocks and bad networks, with real processes
 	@scripts/install-tools faults
-	@CGO_ENABLED=1 $(GO) run ./internal/verify run test-faults -- $(TESTFLAGS)
+	@scripts/gotest faults ./test/fault -timeout 60m $(FLAGS)
 
 .PHONY: test-interop
-test-interop: ## With ZooKeeper, TaskFlow and PostgreSQL, and the modules of go-workflows and of the benchmarks
+test-interop: ## Boards on ZooKeeper and beside TaskFlow, and the modules of go-workflows and of the benchmarks
 	@scripts/install-tools interop
-	@CGO_ENABLED=1 $(GO) run ./internal/verify run test-interop -- $(TESTFLAGS)
+	@scripts/gotest interop "./board/zkboard ./internal/embedded ./internal/testenv ./test/e2e ./test/interop" -tags interop -timeout 60m $(FLAGS)
+	@for m in $$(scripts/modules | grep -vx .); do (cd $$m && $(GO) test -tags interop -timeout 60m $(FLAGS) ./...) || exit 1; done
 
 .PHONY: test-stores
-test-stores: ## The contract and fault tests on Redis 7.0 and Valkey 8.0, fetched from Debian's packages; PARTS chooses packages, or test-faults
+test-stores: ## The contract with the store and the fault tests, on Redis 7.0 and Valkey 8.0; PARTS chooses packages
 	@scripts/install-tools faults
-	@CGO_ENABLED=1 $(GO) run ./internal/verify stores $(PARTS) -- $(TESTFLAGS)
+	@for s in redis-7.0 valkey-8.0; do \
+		server=$$(scripts/store $$s) && echo "# $$s" && \
+		TAKT_TEST_REDIS_SERVER=$$server PATH=$$(dirname $$server):$$PATH scripts/gotest $$s "$(PARTS)" -count=1 -timeout 60m $(FLAGS) || exit 1; \
+	done
 
 .PHONY: test-busy
-test-busy: ## Run TARGETS (test) again while another program keeps every processor busy
-	@$(GO) run ./internal/verify busy -- $(MAKE) $(TARGETS) TESTFLAGS='$(TESTFLAGS) -count=1'
+test-busy: ## Run TARGETS (test) without the cache of tests while another program keeps every processor busy
+	@scripts/busy $(MAKE) $(TARGETS) FLAGS='-count=1 $(FLAGS)'
 
 .PHONY: cover
 cover: ## Coverage of the words: isa95 and recipe must stay above 90 %
 	@scripts/cover isa95 recipe
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck and errorlint, in all modules
+lint: ## gofmt, vet, staticcheck and errorlint of the root module
+	@scripts/lint
+	@awk -F '|' -v old="$$(date -d '14 days ago' +%F)" '$$3 ~ /^ 20[0-9-]* $$/ && substr($$3, 2, 10) < old {print "flaky for more than 14 days:" $$2 "(docs/testing.md)"}' docs/testing.md
+
+.PHONY: lint-all
+lint-all: ## The same in all modules
 	@for m in $$(scripts/modules); do echo "# $$m"; (cd $$m && $(CURDIR)/scripts/lint) || exit 1; done
 
 # Outside CI, which reaches the module proxy alone: the database of vulnerabilities is asked over the network.
 .PHONY: vuln
 vuln: ## Known vulnerabilities in the code that is called, in all modules (govulncheck; needs vuln.go.dev)
 	@for m in $$(scripts/modules); do echo "# $$m"; (cd $$m && $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || exit 1; done
-
-.PHONY: verify
-verify: ## Generated docs are current, all suites ran on these files, and every defect number is in a test that passed
-	@$(GO) run ./cmd/takt docs --check docs/reference
-	@scripts/cover isa95 recipe
-	@$(GO) run ./internal/verify numbers
 
 .PHONY: soak
 soak: ## Run the fault tests of job orders and tasks with their large numbers, and the mixes of faults for SOAK; TESTS chooses some

@@ -18,6 +18,7 @@ import (
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
@@ -284,6 +285,7 @@ func TestFinishTooLate(t *testing.T) {
 
 // A conductor that cannot finish a posting lets go of it: it is not kept alive any more.
 func TestConductorLetsGo(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	synctest.Test(t, func(t *testing.T) {
 		f, b := fakeBoard(t)
 		defer b.Close()

@@ -16,7 +16,7 @@ import (
 const (
 	// DefaultTTL is how long a claim on Redis lives when its owner is not heard of.
 	DefaultTTL = 30 * time.Second
-	// NoTTL is the time to live of claims that end only when they are finished, as those of TaskFlow do. A killed owner keeps its posting for ever (D4).
+	// NoTTL is the time to live of claims that end only when they are finished, as those of TaskFlow do. A killed owner keeps its posting for ever.
 	NoTTL = driver.NoTTL
 
 	minTTL = 10 * time.Millisecond
@@ -31,8 +31,8 @@ type ClaimOptions struct {
 	// TTL is how long the claim lives without a sign of life; it is extended every third of that. 0 = DefaultTTL. On ZooKeeper claims live with the session (Connect.Session) instead.
 	TTL time.Duration
 
-	// ExactOwner makes who the owner's text. By default it is who/host:pid/8 hexadecimal digits, which nobody else has, so that nobody else under the same name finishes this claim
-	// (D6). Programs that finish each other's claims by name need it.
+	// ExactOwner makes who the owner's text. By default it is who/host:pid/8 hexadecimal digits, which nobody else has, so that nobody else under the same name finishes this claim.
+	// Programs that finish each other's claims by name need it.
 	ExactOwner bool
 
 	// Reclaim gives a claim again that the owner already has, and begins its TTL anew; with ExactOwner only. TaskFlow did so before 2.12.
@@ -122,7 +122,7 @@ func (e *LostError) Unwrap() []error {
 // errFinished is the cause with which the context of a claim ends that was finished.
 var errFinished = errors.New("board: the claim is finished")
 
-// Claim takes p for who. *ClaimedError: somebody has it, and nothing was changed, also if that is who (D22). ErrNotFound: it is consumed or trashed. ErrAway: unknown, and if it was claimed, then
+// Claim takes p for who. *ClaimedError: somebody has it, and nothing was changed, also if that is who. ErrNotFound: it is consumed or trashed. ErrAway: unknown, and if it was claimed, then
 // until its TTL is over. *ReplicasError: it was claimed, and given back. One round trip on Redis, two on ZooKeeper.
 func (b *Board) Claim(ctx context.Context, p *Posting, who string, o ClaimOptions) (*Claim, error) {
 	claims, _, err := b.claim(ctx, []*Posting{p}, 1, who, o)
@@ -301,7 +301,7 @@ func (c *Claim) forfeit(why error) *LostError {
 	return err
 }
 
-// Extend gives the claim ttl from now on, which the keep-alive then uses, too. Only the owner can (D5). A *LostError means that it is not ours any more; it also ends the context. After any other error nothing is known, and
+// Extend gives the claim ttl from now on, which the keep-alive then uses, too. Only the owner can. A *LostError means that it is not ours any more; it also ends the context. After any other error nothing is known, and
 // what was trusted before still is. Claims that live with a session are only looked at.
 func (c *Claim) Extend(ctx context.Context, ttl time.Duration) error {
 	o, err := (ClaimOptions{TTL: ttl}).validate()

@@ -328,7 +328,7 @@ func (c *Conductor) nextPostponed() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// postpone leaves a posting alone for a while, the longer the more often it was tried (D14).
+// postpone leaves a posting alone for a while, the longer the more often it was tried.
 func (c *Conductor) postpone(p *Posting, attempt int) {
 	d := c.o.Backoff
 	for i := 1; i < attempt && d < c.o.MaxBackoff; i++ {

@@ -9,7 +9,7 @@ import (
 	"github.com/taktworks/takt/board/driver"
 )
 
-// RegisterEntity makes e known to all users of the board until release is called or this process is gone: on ZooKeeper in the way of TaskFlow, and again after a lost session (D19); on Redis, where TaskFlow registers nothing, for Takt
+// RegisterEntity makes e known to all users of the board until release is called or this process is gone: on ZooKeeper in the way of TaskFlow, and again after a lost session; on Redis, where TaskFlow registers nothing, for Takt
 // alone. ErrUnsupported for kinds that the board does not take.
 func (b *Board) RegisterEntity(ctx context.Context, e Entity) (release func(context.Context) error, err error) {
 	for field, value := range map[string]string{"Kind": e.Kind, "Name": e.Name} {

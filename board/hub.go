@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// The board is read at most this often for all who wait, however much happens on it (D20), and in no more than every fifth moment.
+	// The board is read at most this often for all who wait, however much happens on it, and in no more than every fifth moment.
 	minInterval = 20 * time.Millisecond
 	maxInterval = 5 * time.Second
 	readShare   = 5

@@ -14,7 +14,7 @@ type ListOptions struct {
 	OnlyUnclaimed bool
 	Match         func(*Row) bool // nil = all
 
-	// AsTaskFlow gives the order in which TaskFlow has it, which is no good one (D1): on Redis the newest of each priority first, on ZooKeeper the lowest priority first.
+	// AsTaskFlow gives the order in which TaskFlow has it, which is no good one: on Redis the newest of each priority first, on ZooKeeper the lowest priority first.
 	AsTaskFlow bool
 
 	// LastModified fills in when each was claimed or abandoned last, which takes another round trip.
@@ -24,7 +24,7 @@ type ListOptions struct {
 	OnMalformed func(Malformed)
 }
 
-// List reads the whole board in one snapshot: postings with states and owners, higher priorities first, then older ones (D1). On Redis that is one round trip.
+// List reads the whole board in one snapshot: postings with states and owners, higher priorities first, then older ones. On Redis that is one round trip.
 func (b *Board) List(ctx context.Context, o ListOptions) ([]Row, error) {
 	rows, malformed, err := b.store.List(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (b *Board) State(ctx context.Context, p *Posting) (State, error) {
 	return r.State, nil
 }
 
-// FindOwner asks who has claimed a posting; ok is false if nobody has (D3). The text may be that of a claim of TaskFlow, which is a plain name.
+// FindOwner asks who has claimed a posting; ok is false if nobody has. The text may be that of a claim of TaskFlow, which is a plain name.
 func (b *Board) FindOwner(ctx context.Context, p *Posting) (owner string, ok bool, err error) {
 	r, err := b.store.Find(ctx, p.Ref)
 	if err != nil {

@@ -32,7 +32,7 @@ func (b *Board) Purge(ctx context.Context, ref string) error {
 	return b.byRef(ctx, "purge", ref, b.store.Purge)
 }
 
-// Quarantine puts a record aside that is no posting and that nobody can claim (D8). ref is that of Malformed. ErrNotFound if there is no such record; an *InvalidError if it is a posting.
+// Quarantine puts a record aside that is no posting and that nobody can claim. ref is that of Malformed. ErrNotFound if there is no such record; an *InvalidError if it is a posting.
 func (b *Board) Quarantine(ctx context.Context, ref string) error {
 	return b.byRef(ctx, "quarantine", ref, b.store.Quarantine)
 }

@@ -111,7 +111,7 @@ func sortedKeys(m map[string]string) []string {
 }
 
 // SetAttribute takes one attribute from the wire. Names that Event has a field for set the field, "" clears it; data,
-// data_base64, custommetadata and transportmetadata are refused (D1, D32); any other name becomes an extension. The
+// data_base64, custommetadata and transportmetadata are refused; any other name becomes an extension. The
 // prefix `ce-`, as the CloudEvents SDKs write it, is taken off.
 //
 // Values are at most MaxValue bytes of UTF-8 without control and non-characters, and expiryinterval is a number of

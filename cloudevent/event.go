@@ -18,7 +18,7 @@ const ContentTypeJSON = "application/json; charset=utf-8"
 type Event struct {
 	ID, Source, SpecVersion, Type, DataContentType, DataSchema, Subject string
 
-	Time, ExpiryTime, RecordedTime string // opaque text; ours are UTC RFC 3339 with Z (D21)
+	Time, ExpiryTime, RecordedTime string // opaque text; ours are UTC RFC 3339 with Z
 	TraceParent, TraceState        string
 	ExpiryInterval                 int // seconds, 0 = none
 	CorrelationID, CausationID     string

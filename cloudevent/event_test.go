@@ -337,7 +337,7 @@ func TestIsJSON(t *testing.T) {
 	}
 }
 
-// The vocabulary of spec/machinery-jobs 3.1, letter by letter (D14).
+// The vocabulary of spec/machinery-jobs 3.1, letter by letter.
 func TestErrorKindsD14(t *testing.T) {
 	const words = `CONFIGURATION_INVALID NO_MATCHING_SUBSCRIBERS TIMEOUT UNSUPPORTED_CONTENT_TYPE UNKNOWN_PAYLOAD_TYPE
 		MISSING_PROPERTY MISSING_USER_PROPERTY PROPERTY_INVALID USER_PROPERTY_INVALID PAYLOAD_INVALID STATE_INVALID CANCELLATION

@@ -161,7 +161,7 @@ func TestCapturedEnvelopes(t *testing.T) {
 		if len(e.Extensions) > 0 {
 			t.Errorf("%s: extensions %v", c.Name, e.Extensions)
 		}
-		if hasType := e.Type != ""; (e.Check() == nil) != hasType { // the metadata event has none (D19)
+		if hasType := e.Type != ""; (e.Check() == nil) != hasType { // the metadata event has none
 			t.Errorf("%s: %v", c.Name, e.Check())
 		}
 		structured, err := json.Marshal(e)

@@ -29,7 +29,7 @@ type StatusEvent struct {
 }
 
 // StartScore is the score of the response in its list: StartTime as milliseconds since 1970, and 0 when it is absent,
-// is no date-time, or r is nil. A text as score would fail the command after others were written (D7, E-S18).
+// is no date-time, or r is nil. A text as score would fail the command after others were written.
 // Text without an offset counts as UTC.
 func (r *JobResponse) StartScore() float64 {
 	if r == nil {

@@ -134,7 +134,7 @@ func stateTexts() []string {
 }
 
 // ParseState reads the array form: it joins the texts with "_", skips elements without text and ignores numbers; no
-// text at all is Initial (spec 2.1). An unknown state is a *StateError (D1).
+// text at all is Initial (spec 2.1). An unknown state is a *StateError.
 func ParseState(elements []StateElement) (State, error) {
 	switch len(elements) { // the two usual forms, without allocation
 	case 1:

@@ -44,7 +44,7 @@ func (skip Checks) reduce(order *isa95.JobOrder) *isa95.JobOrder {
 const programBytes = 16 << 20
 
 // program is the recipe of ours that snap.WorkMaster holds, compiled; nil if it holds none, or one that cannot run: then the
-// start says why (E-S25).
+// start says why.
 func (r *Receiver) program(snap *jobstore.Snapshot) *recipe.Program {
 	wm := snap.WorkMaster
 	if wm == nil || wm.DataSchema != recipe.SchemaURI {
@@ -57,7 +57,7 @@ func (r *Receiver) program(snap *jobstore.Snapshot) *recipe.Program {
 	return program
 }
 
-// limit settles which limit of job orders counts: the delivered one first, then that of the program (D12).
+// limit settles which limit of job orders counts: the delivered one first, then that of the program.
 func (o *Options) limit(a *jobstore.Acceptance) {
 	switch {
 	case o.Skip.Limit:

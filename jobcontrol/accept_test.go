@@ -83,7 +83,7 @@ func TestAcceptanceOrder(t *testing.T) {
 }
 
 // The limit that was delivered counts, also without one in the program, and before it (rows 29, 30); it counts orders that
-// live, and does not stand in the way of an Update (D12, D5).
+// live, and does not stand in the way of an Update.
 func TestLimitD12(t *testing.T) {
 	t.Run("delivered", func(t *testing.T) {
 		p := newPlant(t, jobcontrol.Options{})

@@ -12,6 +12,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -41,6 +42,7 @@ func behindProxy(t testing.TB, o jobcontrol.Options) (*plant, *testenv.Proxy) {
 
 // A command whose time is over by the broker's interval while Redis is away is not carried out; one that was carried out in time gets its reply however late it comes.
 func TestExpiresWhileHeld(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
 	done := call(isa95.Store, order("JO-0"))
 	first := p.answer(t, done)
@@ -69,8 +71,9 @@ func TestExpiresWhileHeld(t *testing.T) {
 	wantStatus(t, p.answer(t, e), isa95.NoError)
 }
 
-// While Redis is away a command is held; when it comes back in time the command is carried out, once (D15).
+// While Redis is away a command is held; when it comes back in time the command is carried out, once.
 func TestHeldWhileAwayD15(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
 	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
 	for name, away := range map[string]func(on bool){
@@ -122,8 +125,9 @@ func (p *plant) hurried(hold time.Duration, observe func(jobcontrol.Observation)
 }
 
 // When Redis stays away the answer is SERVICE_UNAVAILABLE and no ReturnStatus, for nobody knows; a repeat under the same id is
-// carried out. What nobody waits for is not given up (D15).
+// carried out. What nobody waits for is not given up.
 func TestUnavailableD15(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
 	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
 	proxy.Refuse(true)
@@ -184,6 +188,7 @@ func TestUnavailableD15(t *testing.T) {
 
 // A receiver that is stopped while it holds a command leaves it to the broker.
 func TestStoppedWhileHolding(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: time.Minute})
 	proxy.Refuse(true)
 	proxy.Cut()
@@ -210,8 +215,9 @@ func TestStoppedWhileHolding(t *testing.T) {
 }
 
 // Redis is killed under load and comes back with its file: every command is answered, what was answered with 1 is there, and the
-// scripts are loaded again (D15, E-S20).
+// scripts are loaded again.
 func TestRedisKilledES20(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	env := testenv.StartRedis(t, embedded.RedisOptions{Persist: true})
 	p := plantOn(t, env, storeOptions(), jobcontrol.Options{HoldWhenAway: time.Minute})
 	p.do(t, isa95.Store, order("JO-warm"), isa95.NoError)

@@ -47,7 +47,7 @@ func live(t testing.TB, runs ...func(context.Context) error) {
 }
 
 // Over a real broker: a Store on its topic is answered on the response topic with the correlation data as they were, the event
-// follows on the topic of the scope, the metadata is retained, and poison before and between stops nothing (D1).
+// follows on the topic of the scope, the metadata is retained, and poison before and between stops nothing.
 func TestOverTheBrokerD1(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{MessageExpiry: time.Minute})
 	broker := testenv.Mosquitto(t)

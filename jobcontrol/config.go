@@ -56,7 +56,7 @@ func (req *request) warning() string {
 }
 
 // readConfiguration reads the body of a configuration event. Of the resources only the id is kept. The limit of job
-// orders is deleted without looking at the body (D1).
+// orders is deleted without looking at the body.
 func (req *request) readConfiguration() error {
 	c := &req.apply
 	c.Kind, c.Scope = req.config, req.scope
@@ -134,7 +134,7 @@ func (req *request) readAcceptance(data []byte) error {
 }
 
 // readWorkMaster also checks a recipe of ours, so that a broken one is refused here and not found out by a job order that
-// names it (E-S25). Work masters with other data are left to other programs.
+// names it. Work masters with other data are left to other programs.
 func (req *request) readWorkMaster(data []byte) error {
 	var body isa95.WorkMaster
 	if err := isa95.Receive(data, &body, req.unknownInConfiguration()); err != nil {

@@ -36,7 +36,7 @@ func (p *plant) configure(t testing.TB, kind isa95.ConfigKind, method, body stri
 	return reply
 }
 
-// PUT and no method insert, DELETE removes, for all seven kinds (row 32), and each is answered (D14).
+// PUT and no method insert, DELETE removes, for all seven kinds (row 32), and each is answered.
 func TestConfiguration(t *testing.T) {
 	bodies := map[isa95.ConfigKind]string{
 		isa95.ConfigEquipment: `{"ID":"X-1","Description":[{"Text":"x"}]}`, isa95.ConfigMaterialClass: `{"MaterialClassID":"X-1"}`,
@@ -149,7 +149,7 @@ func TestConfigurationRefused(t *testing.T) {
 	}
 }
 
-// A recipe of ours that cannot run is refused with its findings, and nothing is stored (E-S25); data of other programs is
+// A recipe of ours that cannot run is refused with its findings, and nothing is stored; data of other programs is
 // theirs to judge.
 func TestBrokenRecipeES25(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
@@ -216,7 +216,7 @@ const linear = `{"Steps":[{"Name":"load","Initial":true},{"Name":"cut","Initial"
 "Actions":[{"Name":"clamp","Step":"load","Qualifier":"N","Interaction":"push_command","TypeId":"com.example.clamp.v1","TimeoutSeconds":60},
 {"Name":"cut_part","Step":"cut","Qualifier":"N","Interaction":"push_command","TypeId":"com.example.cut.v1","TimeoutSeconds":60}]}`
 
-// Two scopes share the document of a work master: it goes with the last of them (D29).
+// Two scopes share the document of a work master: it goes with the last of them.
 func TestSharedWorkMaster(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	at := func(subject, method string) {

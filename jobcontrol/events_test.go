@@ -44,8 +44,8 @@ func (p *plant) sender(t testing.TB, publish func(context.Context, string, cloud
 	return stop
 }
 
-// Each status event reaches the broker's topic of its scope, verbatim with its dots (D20), and leaves the outbox; what the broker
-// does not take is tried again, and what nobody can take is set aside (E-S19).
+// Each status event reaches the broker's topic of its scope, verbatim with its dots, and leaves the outbox; what the broker
+// does not take is tried again, and what nobody can take is set aside.
 func TestEventSenderES19(t *testing.T) {
 	p := plantOn(t, testenv.Redis(t), jobstore.Options{MaxDeliveries: 1}, jobcontrol.Options{})
 	var mu sync.Mutex

@@ -114,7 +114,7 @@ func metadataDiffers(c *captured) {
 	c.CorrelationData = ""
 }
 
-// timestamps stand for each other: theirs have no offset or +00:00, ours are UTC with Z (D21).
+// timestamps stand for each other: theirs have no offset or +00:00, ours are UTC with Z.
 var timestamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|\+00:00)?`)
 
 // normal is a message without what differs from run to run.
@@ -173,7 +173,7 @@ func TestCapturedMessages(t *testing.T) {
 		reply.Delivery.ResponseTopic = "app/jobs/responses/pod-1" // by mqtt.Server
 		made["reply to "+c.user("id")] = mqtt.Encode(reply.Delivery.Topic, reply)
 		if _, isConfig := isa95.ConfigByTypeID(c.user("type")); isConfig {
-			wantStatus(t, reply, isa95.NoError) // the original did not answer (D14)
+			wantStatus(t, reply, isa95.NoError) // the original did not answer
 		}
 	}
 	for _, e := range p.events(t) {

@@ -1,8 +1,13 @@
-//go:build faults
-
 package jobcontrol_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/taktworks/takt/internal/testenv/long"
+)
 
 // As TestEventsArriveInOrder, with many orders.
-func TestEventsOf5000OrdersArriveInOrder(t *testing.T) { eventsArriveInOrder(t, 5000) }
+func TestEventsOf5000OrdersArriveInOrder(t *testing.T) {
+	long.Test(t, "runs thousands of orders")
+	eventsArriveInOrder(t, 5000)
+}

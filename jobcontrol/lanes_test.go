@@ -14,7 +14,7 @@ import (
 )
 
 // The status events of an order come to an MES in the order of the changes, without gaps, and their recordedtime does not fall, over two
-// instances that take turns with the commands (find-O14).
+// instances that take turns with the commands.
 func TestEventsArriveInOrder(t *testing.T) { eventsArriveInOrder(t, 300) }
 
 func eventsArriveInOrder(t *testing.T, orders int) {

@@ -60,7 +60,7 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 		CorrelationID: req.event.CorrelationID, CausationID: req.event.ID,
 	}
 	if next.Top == isa95.AllowedToStart && before.Top != isa95.AllowedToStart {
-		change.Work = append(change.Work, jobstore.WorkStart) // Start as well as StoreAndStart (E-S4)
+		change.Work = append(change.Work, jobstore.WorkStart) // Start as well as StoreAndStart
 	}
 	req.reachRecipe(snap, installation, &change)
 	if next.Clearable() {
@@ -91,7 +91,7 @@ func (req *request) judgedBy(snap *jobstore.Snapshot, program *recipe.Program) s
 }
 
 // before is the state the method acts on. A job order belongs to the scope that stored it; for any other it does not
-// exist (D6). Its id may be used again once it is in EndState (D3).
+// exist. Its id may be used again once it is in EndState.
 func (req *request) before(job *jobstore.StoredOrder) (isa95.State, error) {
 	storing := req.method == isa95.Store || req.method == isa95.StoreAndStart
 	switch {
@@ -121,7 +121,7 @@ func possible(state isa95.State) string {
 }
 
 // reachRecipe carries a method over to the recipe that runs, so that no command is sent to the equipment for a job order that is
-// aborted, stopped or paused (E-S3). Another program may run the order: then there is no recipe of ours.
+// aborted, stopped or paused. Another program may run the order: then there is no recipe of ours.
 func (req *request) reachRecipe(snap *jobstore.Snapshot, now time.Time, change *jobstore.Change) {
 	x := snap.Execution
 	if x == nil || x.Terminal() {

@@ -143,7 +143,7 @@ func TestUpdateReplaces(t *testing.T) {
 	}
 }
 
-// The list is in ISA-95's order, higher priority first, while the stored score is the priority (D22).
+// The list is in ISA-95's order, higher priority first, while the stored score is the priority.
 func TestListOrderD22(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	for id, priority := range map[string]int{"JO-a": 1, "JO-b": 9, "JO-c": 5, "JO-d": 5, "JO-e": -2} {
@@ -163,7 +163,7 @@ func TestListOrderD22(t *testing.T) {
 	}
 }
 
-// A job order belongs to the scope that stored it: for another it does not exist, and its id is taken (D6).
+// A job order belongs to the scope that stored it: for another it does not exist, and its id is taken.
 func TestForeignScopeD6(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	p.do(t, isa95.Store, order("JO-7"), isa95.NoError)
@@ -197,7 +197,7 @@ func TestForeignScopeD6(t *testing.T) {
 	p.wantSound(t)
 }
 
-// Store with Start enqueues the recipe as StoreAndStart does, in the same commit, and again after RevokeStart (E-S4).
+// Store with Start enqueues the recipe as StoreAndStart does, in the same commit, and again after RevokeStart.
 func TestStartEnqueuesES4(t *testing.T) {
 	work := func(methods ...isa95.Method) []string {
 		p := newPlant(t, jobcontrol.Options{})
@@ -234,7 +234,7 @@ func TestStartEnqueuesES4(t *testing.T) {
 	}
 }
 
-// Every transition puts its status event into the outbox in the commit that makes it (E-S19), and no two events have one id.
+// Every transition puts its status event into the outbox in the commit that makes it, and no two events have one id.
 func TestStatusEventPerTransitionES19(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	var causes []string

@@ -26,7 +26,7 @@ type Options struct {
 	// station that may not exist.
 	AnyScope bool
 	// MaxDownloadableJobOrders is the limit of stations that were delivered none; 0 = no limit. A delivered limit
-	// counts in any case (D12).
+	// counts in any case.
 	MaxDownloadableJobOrders int64
 
 	// ScopeBytes is how many bytes of job orders and responses, as JSON, a scope may have stored; a Store, StoreAndStart or Update beyond it is refused.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 )
@@ -111,7 +112,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Names that would collide with keys or break topics are refused with the reason wherever they enter (D6, D20), and leave
+// Names that would collide with keys or break topics are refused with the reason wherever they enter, and leave
 // nothing behind.
 func TestNamesD20(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
@@ -156,7 +157,7 @@ func TestNamesD20(t *testing.T) {
 	}
 }
 
-// The scope is the subject up to the first slash; the topic may say the same or nothing, with dots verbatim (D20).
+// The scope is the subject up to the first slash; the topic may say the same or nothing, with dots verbatim.
 func TestScopeOfACommandD20(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	for i, test := range []struct {
@@ -187,7 +188,7 @@ func TestScopeOfACommandD20(t *testing.T) {
 }
 
 // What cannot be carried out as it was sent is answered with the kind, the reason and, for what returns a status, 2^32:
-// never with silence (D14).
+// never with silence.
 func TestNeverSilentD14(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	past := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
@@ -236,8 +237,9 @@ func TestNeverSilentD14(t *testing.T) {
 	})
 }
 
-// What the wire layer could not read is answered through Refuse, with the status for what has one (D14).
+// What the wire layer could not read is answered through Refuse, with the status for what has one.
 func TestRefuseD14(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	var seen []jobcontrol.Observation
 	p := newPlant(t, jobcontrol.Options{Observe: func(o jobcontrol.Observation) { seen = append(seen, o) }})
 	for _, test := range []struct {
@@ -276,6 +278,7 @@ func TestRefuseD14(t *testing.T) {
 
 // A very long reason is cut, and says so.
 func TestReasonIsCut(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t, jobcontrol.Options{})
 	reply := p.Refuse(t.Context(), call(isa95.Store, "{}"), cloudevent.Errorf(cloudevent.KindPayloadInvalid, "%s", strings.Repeat("ä", 4000)))
 	if n := len(reply.ErrorMessage); n > cloudevent.MaxValue || !strings.HasSuffix(reply.ErrorMessage, "ä ...") {

@@ -38,7 +38,7 @@ func (p *plant) receive(t testing.TB, m mqtt.Message) (mqtt.Message, cloudevent.
 	return mqtt.Encode(reply.Delivery.Topic, *reply), *reply
 }
 
-// Each of these stopped the original. Here each is answered with what is wrong, and the receiver goes on (D1, D14, D32).
+// Each of these stopped the original. Here each is answered with what is wrong, and the receiver goes on.
 func TestPoisonD1(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	p.do(t, isa95.Store, order("JO-stored"), isa95.NoError)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 )
@@ -86,7 +87,7 @@ func TestQueryByState(t *testing.T) {
 	p.do(t, isa95.Clear, "JO-1", isa95.NoError)
 	ask(scope, states("Ended", "Completed"), "JO-2")
 
-	// A response that cannot be read costs itself, not the others (D1).
+	// A response that cannot be read costs itself, not the others.
 	p.running(t, "JO-4")
 	p.do(t, isa95.Stop, "JO-4", isa95.NoError)
 	p.redis(t, "SET", p.keys.JobResponse("JO-2-response"), `{"JobState":5`)
@@ -95,6 +96,7 @@ func TestQueryByState(t *testing.T) {
 
 // An answer that has more responses than any body may hold says so instead of failing.
 func TestQueryTooLarge(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	p := newPlant(t, jobcontrol.Options{})
 	p.put(t, "JO-1", isa95.State{Top: isa95.Aborted})
 	for i := range 60 {

@@ -75,7 +75,7 @@ func (p *plant) changeTypes(t testing.TB) []string {
 }
 
 // Abort and Stop end the recipe in the commit that ends the order: nothing runs on, nothing is left that would bring it
-// back, and the response holds what there is (E-S3, E-S2, D28).
+// back, and the response holds what there is.
 func TestEndingReachesTheRecipeES3(t *testing.T) {
 	for _, test := range []struct {
 		method isa95.Method
@@ -155,7 +155,7 @@ func TestEndingReachesTheRecipeES3(t *testing.T) {
 	}
 }
 
-// Pause makes the timers stand still, Resume sets them again and wakes the engine, each in the commit of the order (E-S3).
+// Pause makes the timers stand still, Resume sets them again and wakes the engine, each in the commit of the order.
 func TestPauseReachesTheRecipeES3(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	p.running(t, "JO-7")
@@ -206,7 +206,7 @@ func TestWithoutRecipe(t *testing.T) {
 	p.wantSound(t)
 }
 
-// An engine that ends the recipe at the same time and the MES that aborts it exclude each other, whoever comes first (E-S26, D2).
+// An engine that ends the recipe at the same time and the MES that aborts it exclude each other, whoever comes first.
 func TestAbortAgainstEndES26(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	x := p.running(t, "JO-7")

@@ -8,6 +8,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -43,6 +44,7 @@ func TestFullRedisIsNamedAtOnce(t *testing.T) {
 // find-O4: a right that is withdrawn is no fault of the command. It waits; then the answer is SERVICE_UNAVAILABLE with the reason, and no
 // ReturnStatus. Once the right is back, a repeat under the same id is carried out.
 func TestWithdrawnRightIsNamed(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	const hold = time.Second
 	env := testenv.StartRedis(t, embedded.RedisOptions{})
 	rights := func(rule string) {

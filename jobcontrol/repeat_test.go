@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -227,7 +228,7 @@ func TestRepeatedAtOnce(t *testing.T) {
 }
 
 // Cancel and Abort exclude each other: of 200 pairs that come at once, exactly one of each succeeds, and the job order is in the
-// state of that one (D2, E-S26).
+// state of that one.
 func TestCancelAgainstAbortD2ES26(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	other := plantOn(t, p.env, storeOptionsOf(p), jobcontrol.Options{}) // another instance
@@ -256,8 +257,9 @@ func TestCancelAgainstAbortD2ES26(t *testing.T) {
 func storeOptionsOf(p *plant) jobstore.Options { return jobstore.Options{Prefix: p.keys.Prefix()} }
 
 // The process dies, or the connection breaks, between the commit and the reply: the command was carried out and nobody knows. The
-// repeat gets the stored reply, at another instance too (D10).
+// repeat gets the stored reply, at another instance too.
 func TestReplyLostD10(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	env := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, env.URL)
 	so := storeOptions()
@@ -284,6 +286,7 @@ func TestReplyLostD10(t *testing.T) {
 
 // The reply to the commit itself is lost.
 func TestCommitReplyLostD10(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	env := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, env.URL)
 	so := storeOptions()

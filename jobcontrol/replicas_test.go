@@ -10,14 +10,16 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 )
 
 // A command is answered 1 only when replicas have its change. Until then it is stored, the answer says so and that it is to be repeated, and a repeat
-// waits again before it gets the stored reply (find-O6). So it is with configuration.
+// waits again before it gets the stored reply. So it is with configuration.
 func TestReplicas(t *testing.T) {
+	long.Test(t, "runs several servers")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	replica := testenv.StartReplica(t, srv.Addr)
 	p := plantOn(t, srv, jobstore.Options{Replicas: 1, ReplicasWithin: 100 * time.Millisecond}, jobcontrol.Options{})
@@ -52,6 +54,7 @@ func TestReplicas(t *testing.T) {
 
 // Commands that come together share waits: a hundred need fewer than fifty.
 func TestReplicasShareAWait(t *testing.T) {
+	long.Test(t, "runs several servers")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	replica := testenv.StartReplica(t, srv.Addr)
 	p := plantOn(t, srv, jobstore.Options{Replicas: 1, ReplicasWithin: time.Minute}, jobcontrol.Options{})

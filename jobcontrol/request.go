@@ -59,7 +59,7 @@ func (r *Receiver) read(e cloudevent.Event) (request, error) {
 	return req, req.readID()
 }
 
-// readScope takes the scope from the subject; a topic may say the same, not another (D6, D32).
+// readScope takes the scope from the subject; a topic may say the same, not another.
 func (r *Receiver) readScope(req *request) error {
 	topic := topicScope(r.opt.TopicPrefix, req.event.Delivery.Topic)
 	if req.event.Subject == "" {

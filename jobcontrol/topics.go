@@ -21,7 +21,7 @@ func Filters(prefix, group string) []string {
 	return filters
 }
 
-// eventTopic is where the status events of a scope go. The scope stands in it verbatim, dots too (D20).
+// eventTopic is where the status events of a scope go. The scope stands in it verbatim, dots too.
 func eventTopic(prefix string, scope isa95.Scope) string {
 	return prefix + "/" + string(scope) + "/events"
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 )
@@ -12,6 +13,7 @@ import (
 // A command costs two round trips, one to load and one to commit, whatever it is and whatever it has to check; one when it is refused
 // or repeated. It was 12 round trips and up (spec/sfc-and-publisher F.1).
 func TestRoundTrips(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{})
 	cost := func(what string, e cloudevent.Event, want isa95.ReturnStatus, trips int) cloudevent.Event {
 		t.Helper()

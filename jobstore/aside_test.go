@@ -11,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -78,6 +79,7 @@ func (s *shop) keep(queue, kind, message string) error {
 // What is kept aside is decided, and leaves nothing behind. A message that fails, one that never comes to an end and one that panics become dead letters, and hold up
 // no other; what is undecided for a reason of others is tried until it is.
 func TestKeptAside(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 200 * time.Millisecond})
 	for i := range 50 {

@@ -246,7 +246,7 @@ func (w *writer) list() {
 	}
 }
 
-// leave takes an order that reached EndState out of every index at once; its documents expire later (D5).
+// leave takes an order that reached EndState out of every index at once; its documents expire later.
 //
 // It begins with a write that needs no memory: a full Redis refuses a script at its first write if that may need some, and
 // Clear and Cancel are what makes room.
@@ -292,7 +292,7 @@ func (w *writer) changed(changeType string) {
 }
 
 // statusEvent puts the event of a transition into the outbox, so that it is sent if and only if the change was
-// written (E-S19).
+// written.
 func (w *writer) statusEvent() error {
 	data, err := withOrder(w.text, isa95.StatusEvent{JobResponse: w.change.Response, JobState: w.state.Elements()})
 	if err != nil {

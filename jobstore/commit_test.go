@@ -15,6 +15,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -46,6 +47,7 @@ func TestLoadOfNothing(t *testing.T) {
 
 // Whatever is asked for comes in one round trip, and a commit is another.
 func TestRoundTrips(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := openShop(t, srv, jobstore.Options{URL: proxy.URL})
@@ -165,7 +167,7 @@ func TestCommitWritesAll(t *testing.T) {
 	}
 }
 
-// A commit conflicts if anything it was decided on is not so any more, and then writes nothing (E-S26, D2).
+// A commit conflicts if anything it was decided on is not so any more, and then writes nothing.
 func TestCommitConflictsES26(t *testing.T) {
 	query := jobstore.Query{
 		JobOrderID: "JO-7", Scope: "m42", Source: "src", ID: "id-1", Mailboxes: []string{pullType},
@@ -302,7 +304,7 @@ func (s *shop) wantSound() {
 	}
 }
 
-// In EndState an order leaves every index at once, and its documents expire after the retention, by themselves (D5).
+// In EndState an order leaves every index at once, and its documents expire after the retention, by themselves.
 func TestRetentionD5(t *testing.T) {
 	t.Run("default", func(t *testing.T) {
 		s := newShop(t)
@@ -381,7 +383,7 @@ func TestReplyRetention(t *testing.T) {
 	}
 }
 
-// A response is listed by its start as a number; text that is no time counts as none, and nothing fails half way (D7, E-S18).
+// A response is listed by its start as a number; text that is no time counts as none, and nothing fails half way.
 func TestResponseScoreES18(t *testing.T) {
 	s := newShop(t)
 	for id, test := range map[isa95.JobOrderID]struct {
@@ -441,6 +443,7 @@ func TestExecution(t *testing.T) {
 
 // Whichever right Takt's user loses in the life of an order: each commit is applied, or waits for the right and leaves all as it was.
 func TestAnyRightWithdrawn(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	allow := func(rights string) {
 		t.Helper()
@@ -485,7 +488,7 @@ func TestAnyRightWithdrawn(t *testing.T) {
 	}
 }
 
-// Documents that cannot be read are named, and nothing is written over them (D1).
+// Documents that cannot be read are named, and nothing is written over them.
 func TestUnreadableD1(t *testing.T) {
 	s := newShop(t)
 	q := full("m42", "JO-7")
@@ -521,6 +524,7 @@ func TestUnreadableD1(t *testing.T) {
 }
 
 func TestAway(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	snap := s.load(full("m42", "JO-7"))
 	if err := s.srv.Server.Kill(); err != nil {
@@ -540,7 +544,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// Many writers of one job order: each change is made once, on what the one before left, and each is told of (D2).
+// Many writers of one job order: each change is made once, on what the one before left, and each is told of.
 func TestConcurrentWritersD2(t *testing.T) {
 	s := newShop(t)
 	s.move("m42", "JO-7", 0, ready)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -47,6 +48,7 @@ func TestEpochChangesWithALoss(t *testing.T) {
 // A process looks whether Redis still has what it committed. A replica that lacks it gives the store another epoch when it becomes the
 // master; a replica that has it, and a change stream that was trimmed or deleted, do not.
 func TestEpochAfterFailover(t *testing.T) {
+	long.Test(t, "runs several servers")
 	for _, c := range []struct {
 		what string
 		lose func(s *shop, replica *testenv.Node)

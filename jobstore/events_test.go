@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -107,6 +108,7 @@ func (s *shop) sending(slots int, ready func(context.Context) error, send func(c
 // The events of an order leave one after the other, in the order of its changes, whichever of two instances made them and whatever the
 // broker does; those of different orders leave side by side.
 func TestEventsOfAnOrderLeaveInOrder(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	const orders = 300
 	srv := testenv.Redis(t)
@@ -170,6 +172,7 @@ func TestEventsOfAnOrderLeaveInOrder(t *testing.T) {
 // When the instance that sends is cut off from Redis, another one goes on as soon as the lease has expired. What the first one sent and
 // could not delete comes once more, under the same id, and no event after it comes before.
 func TestEventsWhenTheSenderIsCutOff(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	const orders = 50
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
@@ -202,6 +205,7 @@ func TestEventsWhenTheSenderIsCutOff(t *testing.T) {
 
 // While Redis is away nothing is sent twice by the instance that sent it: it remembers what it could not delete.
 func TestEventsAreNotRepeatedAfterAnOutage(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 300 * time.Millisecond})
@@ -230,6 +234,7 @@ func TestEventsAreNotRepeatedAfterAnOutage(t *testing.T) {
 
 // An instance without a broker leaves the role to one that has it.
 func TestEventsWhenTheBrokerIsAway(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	s := openShop(t, srv, jobstore.Options{WorkerTTL: 200 * time.Millisecond})
 	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix(), WorkerTTL: 200 * time.Millisecond})
@@ -360,6 +365,7 @@ func TestEventsOfAnOlderBuild(t *testing.T) {
 
 // Reads and deletions are shared by what waits together: 1,200 events cost at most 60 round trips, one event two.
 func TestRoundTripsOfEvents(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 10 * time.Minute})

@@ -17,6 +17,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -72,6 +73,7 @@ func receive[T any](t testing.TB, what string, from <-chan T) T {
 }
 
 func TestLeaseGoesFromHandToHand(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
 	first := holdLease(t, s, "timers", time.Hour) // the test does not wait for its end
@@ -118,6 +120,7 @@ func TestLeaseGoesFromHandToHand(t *testing.T) {
 }
 
 func TestLeaseIsHeldByOne(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
 	var holders, terms atomic.Int64
@@ -150,6 +153,7 @@ func TestLeaseIsHeldByOne(t *testing.T) {
 
 // A lease is renewed as long as it is held, also after the stop while hold finishes its work.
 func TestLeaseIsRenewed(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
 	ctx, stop := context.WithCancel(t.Context())
@@ -186,6 +190,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 
 // E-P13: who lost the lease knows it, whatever took it, and waits for it again.
 func TestLeaseIsLost(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
 	for name, lose := range map[string]func(l *jobstore.Lease){
@@ -219,6 +224,7 @@ func TestLeaseIsLost(t *testing.T) {
 
 // The lease ends here before it ends there: trust is counted from before the request was sent.
 func TestLeaseEndsHereBeforeItEndsThere(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := leaseStore(t, proxy.URL, srv.Prefix(t), "a")
@@ -245,6 +251,7 @@ func TestLeaseEndsHereBeforeItEndsThere(t *testing.T) {
 
 // A reply to the request for the lease that gets lost does not lock its sender out.
 func TestLeaseReplyLost(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := leaseStore(t, proxy.URL, srv.Prefix(t), "a")
@@ -257,6 +264,7 @@ func TestLeaseReplyLost(t *testing.T) {
 
 // D15: no state of Redis ends it.
 func TestLeaseOutlivesRedis(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
 	h := holdLease(t, s, "r", 300*time.Millisecond)
@@ -306,6 +314,7 @@ func (l *lines) String() string {
 // The clock of Redis stepped back by an hour after the last renewal. The lease of a holder that died ends after its time to live all the same, also one that an
 // older build holds. A holder that lives keeps it. The log of who asks says why.
 func TestLeaseAfterAStepBack(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
 	k := keys.New(prefix)

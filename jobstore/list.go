@@ -37,7 +37,7 @@ func (s *Store) HasScope(ctx context.Context, scope isa95.Scope) (bool, error) {
 	return has, nil
 }
 
-// List returns the job orders of a scope that are not in EndState: higher ISA-95 priority first (D22), then by id.
+// List returns the job orders of a scope that are not in EndState: higher ISA-95 priority first, then by id.
 // It is read in pages, so orders that come or go meanwhile may or may not be in it. A document that cannot be read is
 // left out and joined to the error.
 func (s *Store) List(ctx context.Context, scope isa95.Scope) ([]StoredOrder, error) {

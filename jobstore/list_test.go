@@ -22,7 +22,7 @@ func ids(orders []jobstore.StoredOrder) []string {
 	return all
 }
 
-// Higher ISA-95 priority first, then by id (D22); scopes apart; orders in EndState are not listed (D5).
+// Higher ISA-95 priority first, then by id; scopes apart; orders in EndState are not listed.
 func TestListD22(t *testing.T) {
 	s := newShop(t)
 	for id, priority := range map[isa95.JobOrderID]int{"a": 0, "b": 7, "c": -1, "d": 7, "e": 3} {
@@ -46,7 +46,7 @@ func TestListD22(t *testing.T) {
 	}
 }
 
-// A list goes over pages, and one order that cannot be read costs only itself (D1).
+// A list goes over pages, and one order that cannot be read costs only itself.
 func TestLongListD1(t *testing.T) {
 	s := newShop(t)
 	doc, err := s.do("GET", func() string { s.move("m42", "JO-0", 0, ready); return s.keys.JobOrder("JO-0") }()).ToString()

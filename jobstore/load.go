@@ -385,7 +385,7 @@ func requirements(o *isa95.JobOrder) []requirement {
 }
 
 // Refusal says why the order cannot be accepted: the first check that fails, or "" if none does. An Update of an
-// order that is already counted is not held against the limit (D12). more is how many bytes are stored in addition: see More.
+// order that is already counted is not held against the limit. more is how many bytes are stored in addition: see More.
 func (a *Acceptance) Refusal(update bool, more int64) string {
 	if c := a.configuration; !update && c != nil && !c.configured() {
 		return fmt.Sprintf("scope %s has no configuration: deliver what the station has first, with takt station apply or a configuration event", c.scope)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -57,6 +58,7 @@ func answer(id string) jobstore.Message {
 // find-O4: an unknown error belongs to the message only if it came ten times, over the whole patience, while others were committed. Then the
 // message is a dead letter, once, with its text and attributes; until then it is held.
 func TestUnknownErrorBecomesADeadLetter(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	const patience = 50 * time.Millisecond
 	s := openShop(t, testenv.Redis(t), jobstore.Options{Patience: patience})
 	odd, ctx := s.odd("ODD trouble"), t.Context()
@@ -159,6 +161,7 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 
 // The dead letters are bounded by number and by bytes; the latest is always kept.
 func TestDeadLettersAreBounded(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	s := openShop(t, testenv.Redis(t), jobstore.Options{})
 	broken := &jobstore.DocumentError{Key: "k", Err: errors.New("cut")}
@@ -189,6 +192,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 // A command that Redis answers with the same unknown error while others are handled leaves the outbox for the dead letters, and does not
 // spin.
 func TestPoisonInTheOutbox(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	s := openShop(t, testenv.Redis(t), jobstore.Options{Patience: 100 * time.Millisecond})
 	x := s.run("m42", "JO-1")

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
 
 // What is remembered of running orders stays within its memory, whatever they are made of, and none of them takes the place of many.
 func TestRecallIsBounded(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	elements := func(n int, element string) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
 	random := make([]byte, 1000)
 	for i := range random {

@@ -40,7 +40,7 @@ type Settlement struct {
 	Index bool // take the next state index, too
 
 	Epoch string // of the store from now on, if it has none, or if its seq is below Floor: then it lost something
-	Floor int64  // a seq that was seen: the next is not below, and above if it would have been (E-P4)
+	Floor int64  // a seq that was seen: the next is not below, and above if it would have been
 	Force bool   // take a new seq though nothing changed
 
 	// Last is the index taken before, nil = none. It becomes the next one, with what changed: with Read, the entries of these job orders
@@ -289,7 +289,7 @@ type ChangesQuery struct {
 // Changes are the next changes of all scopes.
 type Changes struct {
 	Entries []ChangeEntry
-	Missed  bool          // entries after ChangesQuery.After may have been trimmed unread (E-P7)
+	Missed  bool          // entries after ChangesQuery.After may have been trimmed unread
 	Epoch   string        // of the store, "" = none yet
 	Retire  []isa95.Scope // that are to be retired at once
 }
@@ -461,7 +461,7 @@ func (s *Store) commands(calls []call) []rueidis.Completed {
 	return commands
 }
 
-// orEval sends the text of the script if the server did not know it (E-S20).
+// orEval sends the text of the script if the server did not know it.
 func (s *Store) orEval(ctx context.Context, c call, r rueidis.RedisResult) rueidis.RedisResult {
 	if err, ok := rueidis.IsRedisErr(r.Error()); ok && err.IsNoScript() {
 		return c.script.Run(ctx, s.rdb, c.keys, c.args...)

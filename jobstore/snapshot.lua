@@ -11,8 +11,8 @@
 -- Reply    {"ok", seq, epoch, "1", pubidx as a list, pubdone as a list}: the whole index
 --          | {"ok", seq, epoch, "0", values of pubidx, values of pubdone}: of the ids, in their order | {"ok"} when only noted
 --          | {"lost"} the lease is somebody else's | {"type", key} holds something else; in both cases nothing was written
--- The number is taken before the content, in one step, so that a higher number always has the later content (E-P13, D26). It
--- moves only if something changed since it was taken last (E-P4). A seq below ARGV[3] says that the store lost something: the epoch
+-- The number is taken before the content, in one step, so that a higher number always has the later content. It
+-- moves only if something changed since it was taken last. A seq below ARGV[3] says that the store lost something: the epoch
 -- becomes that of ARGV[6], as it does if there is none, and the whole index is taken. A foreign key at KEYS[6] stays: then the epoch is "".
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
 local want = {[2] = 'hash', [3] = 'hash', [4] = 'string', [5] = 'set'}

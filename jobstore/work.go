@@ -31,7 +31,7 @@ type WorkHandler interface {
 	Work(ctx context.Context, item *WorkItem) error
 	// GiveUp is called before an item goes to the dead letters, so that its job order ends too.
 	GiveUp(ctx context.Context, item *WorkItem, cause error) error
-	// Lost is told that items that were handed out are gone from the stream: somebody trimmed or deleted it (E-S21).
+	// Lost is told that items that were handed out are gone from the stream: somebody trimmed or deleted it.
 	Lost(items int)
 }
 

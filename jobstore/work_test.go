@@ -15,6 +15,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -183,7 +184,7 @@ func (s *shop) enqueue(id isa95.JobOrderID) {
 }
 
 // An item is settled by the commit that names it, or when Work returns nil; it comes again, under the same id, after an error and
-// after a conflict; what is given up is told, and goes to the dead letters (E-S5, E-S8).
+// after a conflict; what is given up is told, and goes to the dead letters.
 func TestWorkES8(t *testing.T) {
 	s := openShop(t, testenv.Redis(t), jobstore.Options{MaxDeliveries: 3})
 	for _, id := range []isa95.JobOrderID{"commits", "nothing", "fails-once", "hopeless", "conflicts-once"} {
@@ -249,8 +250,9 @@ func TestWorkES8(t *testing.T) {
 	}
 }
 
-// What a process held that died is worked on by another (E-S5).
+// What a process held that died is worked on by another.
 func TestWorkOfADeadProcessES5(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	prefix := srv.Prefix(t)
 	dying := openShop(t, srv, jobstore.Options{Prefix: prefix, WorkerTTL: 300 * time.Millisecond})
@@ -330,6 +332,7 @@ func TestPutOffOnlyAsHandedOut(t *testing.T) {
 
 // A due timer is handed to one caller, and to another only when nobody set the next one in time; those not due are left.
 func TestDue(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	now := s.Now().UnixMilli()
 	for i := range 5 {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -109,6 +110,7 @@ func (o older) runs() string {
 
 // Each scope runs what was last delivered to it, whatever others get under the same id; a delivery says what it changes.
 func TestScopesRunTheirOwn(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	hash := func(text string) string { return jobstore.Hash(workMaster(text).Data) }
 	for _, step := range []struct {
@@ -154,6 +156,7 @@ func TestScopesRunTheirOwn(t *testing.T) {
 
 // A content that is delivered again before it expired stays.
 func TestContentThatComesBack(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	s.deliver("m42", "one")
 	s.deliver("m42", "two")

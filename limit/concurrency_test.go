@@ -11,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
 )
@@ -80,6 +81,7 @@ func TestServerClock(t *testing.T) {
 
 // plus-4, L11: extending tells the truth, before and after the slot is lost.
 func TestExtendSlot(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	s := limit.Concurrency(site("a"), 1)
 	key := s.Key(e.prefix)
@@ -112,6 +114,7 @@ func (e *env) score(key, owner string) time.Duration {
 
 // plus-4: the slot of one that died is free after its time to live; its context has ended by then.
 func TestDeadOwner(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	p := testenv.CountingProxy(t, e.srv.URL)
 	dying := e.other(redis.Options{URL: p.URL})

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
 )
@@ -53,6 +54,7 @@ func TestTooMany(t *testing.T) {
 
 // L5, plus-3: never more than the limit in any window, wherever it begins; and the limit is reached.
 func TestRate(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	const window = 50 * time.Millisecond
 	round := 0
@@ -124,6 +126,7 @@ func TestRateAcrossBoundary(t *testing.T) {
 
 // A refusal names the very moment: not before it, and then for certain.
 func TestRetryAfter(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	const window = 2 * time.Second // a busy machine must ask again within it
 	one, three := limit.Rate(site("a"), 3, window), limit.Rate(site("a"), 3, window, limit.Items(3))
@@ -220,6 +223,7 @@ func TestRateMemory(t *testing.T) {
 
 // Above 1024 items a grant counts as made later than it was, by less than a 1024th of the window, and never earlier.
 func TestRateCells(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	for _, most := range []int{1024, 1025} {
 		s := limit.Rate(site(fmt.Sprint(most)), most, 17*time.Minute)
@@ -249,6 +253,7 @@ func TestRateCells(t *testing.T) {
 
 // L9: a newcomer does not pass one who waits for quota.
 func TestRateNewcomer(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	s := limit.Rate(site("a"), 1, 2*time.Second) // a busy machine must ask again within it
 	e.try("", s)
@@ -296,6 +301,7 @@ func TestRateValidation(t *testing.T) {
 
 // L9: those who wait for quota get it in the order of coming, each at its time.
 func TestRateLine(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	s := limit.Rate(site("a"), 1, 150*time.Millisecond)
 	h := e.try("", s)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
-const hang = testenv.Patience // only seen when something does
+var hang = testenv.Patience // only seen when something does
 
 // env is a Locker on a server of one test.
 type env struct {

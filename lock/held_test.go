@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -34,6 +35,7 @@ func leases(name string, ttl time.Duration) []lock.Spec {
 
 // L2, plus-5: whoever takes a lock away, the work under it ends with the right cause, at the next renewal.
 func TestLost(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	type loss struct {
 		spec    lock.Spec
@@ -92,6 +94,7 @@ func TestLost(t *testing.T) {
 
 // L3: a lock is renewed every third of its time to live, also beside one with a longer, and lives as long as it is held.
 func TestRenewal(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	specs := append(leases("", 6*time.Second), lock.Mutex(task("long")))
 	h := e.try(lock.TryOptions{}, specs...)
@@ -146,6 +149,7 @@ func (e *env) left(s lock.Spec, owner string) int64 {
 // L2: where nothing is heard of Redis any more, as when the process or the network stalls, the context ends before the lease does there:
 // trust counts from before the request.
 func TestStall(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	const ttl = 4 * time.Second
 	for _, s := range leases("", ttl) {
@@ -178,6 +182,7 @@ func TestStall(t *testing.T) {
 
 // A short interruption loses nothing.
 func TestShortInterruption(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	far, p := e.behind()
 	s := lock.Mutex(task("a"), lock.TTL(30*time.Second))
@@ -197,6 +202,7 @@ func TestShortInterruption(t *testing.T) {
 
 // plus-5: when Redis dies the context ends in time; when it comes back empty, at the next renewal. Either way the lock can be had again.
 func TestRedisDies(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	e := on(t, srv, srv.Client, srv.Prefix(t)+":")
 	s := lock.Mutex(task("a"), lock.TTL(3*time.Second))
@@ -277,6 +283,7 @@ func TestReleasesAreIndependent(t *testing.T) {
 
 // task-C3, task-C7: locks are taken once and given back once around the work, also when it fails, and its error is its own.
 func TestAroundWork(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	far, p := e.behind()
 	far.release(far.try(lock.TryOptions{}, lock.Mutex(task("warm"))))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -88,6 +89,7 @@ func TestForeignRelease(t *testing.T) {
 
 // plus-1: a lock whose holder is gone is free after its time to live, and the fence goes up.
 func TestExpiry(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	dead, p := e.behind()
 	short := lock.TTL(300 * time.Millisecond)

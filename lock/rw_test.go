@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -71,6 +72,7 @@ func TestReadersAndWriters(t *testing.T) {
 
 // L1, plus-2: a reader that died lets writers in after its time to live, while readers that live stay.
 func TestDeadReader(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	dying, p := e.behind()
 	short := lock.Read(task("doc"), lock.TTL(300*time.Millisecond))
@@ -111,6 +113,7 @@ func TestReaderReleases(t *testing.T) {
 
 // L10, plus-2: a waiting writer gets in although readers come without a pause, whether it stands in the line or only tries again.
 func TestWriterIsNotStarved(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, write := range map[string]func(ctx context.Context, e *env) (*lock.Held, error){
 		"line": func(ctx context.Context, e *env) (*lock.Held, error) { return e.Acquire(ctx, writes) },
 		"intent": func(ctx context.Context, e *env) (h *lock.Held, err error) {
@@ -237,6 +240,7 @@ func TestForeignReaderAmongOurs(t *testing.T) {
 
 // Python peers count readers without a lease (foreign): they are believed in for ever, or for ForeignGrace.
 func TestForeignReaders(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	key := reads.Key(e.prefix)
 	e.do("HINCRBY", key, "readers", "1")

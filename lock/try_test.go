@@ -11,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -23,6 +24,7 @@ func five() []lock.Spec {
 
 // L15: a list costs one round trip, whatever its length; so does its release, and its renewal.
 func TestRoundTrips(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	far, p := e.behind()
 	ctx := context.Background()
@@ -78,6 +80,7 @@ func TestRoundTrips(t *testing.T) {
 
 // L4: what is sent holds no time of the caller, so that its clock does not matter.
 func TestNoTimeIsSent(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	far, p := e.behind()
 	for _, listening := range []bool{false, true} { // the first round makes the scripts known
@@ -218,6 +221,7 @@ func TestNoLimit(t *testing.T) {
 
 // A key that holds something else is named, stays as it is, and nothing else is taken.
 func TestWrongType(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	other := lock.Mutex(task("0"))
 	for _, s := range five() {
@@ -305,6 +309,7 @@ func TestServers(t *testing.T) {
 
 // On a cluster the locks of a list are taken one by one: all or none, quota given back, the same order for everybody.
 func TestCluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	srv := testenv.RedisCluster(t)
 	e := on(t, srv, srv.Client, "")
 	ctx := context.Background()

@@ -49,7 +49,7 @@ func (s *scopeFollow) fetch(ctx context.Context, ids []isa95.JobOrderID) (map[is
 	return found, nil
 }
 
-// ask is the way to a result whose topic is missing, because the broker forgot it or it ran out (E-P1, E-P8). nil without
+// ask is the way to a result whose topic is missing, because the broker forgot it or it ran out. nil without
 // an error: there is none any more.
 func (s *scopeFollow) ask(ctx context.Context, id isa95.JobOrderID) (*isa95.JobResponse, error) {
 	r, err := s.f.c.JobResponse(ctx, s.scope, id)

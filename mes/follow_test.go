@@ -17,6 +17,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/mqtt"
@@ -265,7 +266,7 @@ func (m openMemoryLater) Load(ctx context.Context, s isa95.Scope) (mes.Known, er
 	return readMemory(m.t, m.file).Load(ctx, s)
 }
 
-// TestMissingResultTopicIsAskedFor (E-P1, E-P8): has_result without a retained topic.
+// TestMissingResultTopicIsAskedFor: has_result without a retained topic.
 func TestMissingResultTopicIsAskedFor(t *testing.T) {
 	s := newStage(t)
 	s.change(func() {
@@ -302,7 +303,7 @@ func TestRepeatedIndex(t *testing.T) {
 	}
 }
 
-// TestSmallerSeqIsAResync (E-P4): Takt's store was reset; results with known ids but other content are new ones, known
+// TestSmallerSeqIsAResync: Takt's store was reset; results with known ids but other content are new ones, known
 // content is not handed over again.
 func TestSmallerSeqIsAResync(t *testing.T) {
 	s := newStage(t)
@@ -393,6 +394,7 @@ func TestFunctionFails(t *testing.T) {
 
 // TestBrokerLostAndBack: the broker dies without its retained messages and comes back; Takt publishes again.
 func TestBrokerLostAndBack(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	broker := testenv.StartMosquitto(t, embedded.MosquittoOptions{})
 	k := newFakeTakt(t, broker.URL)
 	d := newDiary()

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come.
-const patience = testenv.Patience
+var patience = testenv.Patience
 
 const scope = isa95.Scope("cell-07")
 

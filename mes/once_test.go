@@ -38,7 +38,7 @@ func (k *fakeTakt) stores() (all []string) {
 	return all
 }
 
-// TestStoreOnce (find-O21): over any number of processes an order is sent until Takt has it, made once, and never sent again: not while it
+// TestStoreOnce: over any number of processes an order is sent until Takt has it, made once, and never sent again: not while it
 // runs, not after its result, not after Clear.
 func TestStoreOnce(t *testing.T) {
 	s := newStage(t)
@@ -187,7 +187,7 @@ func TestStoreOnceWhileItIsCleared(t *testing.T) {
 	}
 }
 
-// TestLostOrder (find-O6): an accepted order that a newer index does not list is reported once, if Takt does not know it; StoreOnce sends it
+// TestLostOrder: an accepted order that a newer index does not list is reported once, if Takt does not know it; StoreOnce sends it
 // again under another command id.
 func TestLostOrder(t *testing.T) {
 	s := newStage(t)
@@ -389,7 +389,7 @@ func TestOrderEndsAgain(t *testing.T) {
 	}
 }
 
-// TestOrderRunsAgain (find-O35): an older copy of Redis is restored, orders that were cleared run again and end with another result. Those that
+// TestOrderRunsAgain: an older copy of Redis is restored, orders that were cleared run again and end with another result. Those that
 // StoreOnce stored are not handed over again, also by the next process, and are cleared.
 func TestOrderRunsAgain(t *testing.T) {
 	s := newStage(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/mqtt"
 )
 
@@ -114,6 +115,7 @@ func TestPoisonHoldsUpNoOther(t *testing.T) {
 
 // While nothing can be kept aside, the connection is closed and the broker keeps everything. Then it all comes, and is answered.
 func TestPoisonWhileNothingCanBeKept(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		const others = 100
 		h, cure := poisonous(t)

@@ -15,7 +15,7 @@ const (
 	backoffUp   = 5 * time.Second
 	recentlyFor = time.Minute
 	// calmAfter is the same where someone else may be using our client id: coming back at once
-	// would only throw him out in turn (D4, E-P14).
+	// would only throw him out in turn.
 	calmAfter = time.Minute
 )
 

@@ -63,7 +63,7 @@ func captured(t testing.TB) []Message {
 
 // What the Python system sends is read, and written again it is the same message. It leaves out
 // the content type among the user properties of its commands, and writes QoS 0 where nobody
-// answers (D10); the remaining lifetime has run on (metadata).
+// answers; the remaining lifetime has run on (metadata).
 func TestCaptured(t *testing.T) {
 	for _, m := range captured(t) {
 		t.Run(m.Topic, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestCaptured(t *testing.T) {
 			switch {
 			case len(m.User) == 0: // a retained topic, not an event
 				return
-			case strings.HasSuffix(m.Topic, "/metadata"): // has no type (D19)
+			case strings.HasSuffix(m.Topic, "/metadata"): // has no type
 				if kind(err) != cloudevent.KindMissingUserProperty {
 					t.Fatal(err)
 				}

@@ -22,7 +22,7 @@ var (
 )
 
 // A PublishError is a broker's refusal of one message (PUBACK with a reason of 0x80 or more,
-// or a limit it named in CONNACK). The message was not taken (E-P19).
+// or a limit it named in CONNACK). The message was not taken.
 type PublishError struct {
 	Topic  string // as Options.ShownTopic shows it
 	Code   byte   // reason code, MQTT 5 2.4

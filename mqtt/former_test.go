@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/mqtt"
 )
 
 // A program that moved subscriptions from one session to another loses nothing at the upgrade: what the old session holds comes, what is sent
 // meanwhile comes twice, and once the former subscriptions are taken back, what is new comes by the new session only.
 func TestFormerSubscriptions(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		const queued = 30
 		commandBox, answerBox, formerBox := newInbox(), newInbox(), newInbox()

@@ -13,7 +13,7 @@ import (
 )
 
 // A living client takes over the session of a dead one: it gets what the broker queued for it, also what a shared subscription gave
-// to it, and when all is handled the session is over, so that nothing more is queued for nobody (D10, E-S16).
+// to it, and when all is handled the session is over, so that nothing more is queued for nobody.
 func TestLeaveEmptiesAndEndsASession(t *testing.T) {
 	const window = 20 // what mosquitto's own default would let through at once
 	broker := testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{fmt.Sprint("max_inflight_messages ", window)}})

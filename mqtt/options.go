@@ -22,7 +22,7 @@ type Options struct {
 	URL string
 
 	// ClientID names the session at the broker. Two connections with one id throw each other
-	// out for ever, so every connection of every process needs its own (D4, E-P14). Keep it
+	// out for ever, so every connection of every process needs its own. Keep it
 	// over restarts when SessionExpiry is set. Empty: the broker chooses; only without a session.
 	ClientID string
 
@@ -173,7 +173,7 @@ func (o *Options) validate() (*url.URL, error) {
 }
 
 // tls reads the certificate files. It is called at every connect, so renewed files are taken
-// up without a restart (E-P15).
+// up without a restart.
 func (o *Options) tls(host string) (*tls.Config, error) {
 	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if o.CAFile != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/mqtt"
 )
 
@@ -134,6 +135,7 @@ func TestRetainedBesideSubscriptions(t *testing.T) {
 }
 
 func TestRetainedErrors(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	b := testenv.Mosquitto(t)
 	proxy := testenv.CountingProxy(t, b.URL)
 	c := newConn(t, proxy.URL, "c", withSession)

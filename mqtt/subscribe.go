@@ -18,7 +18,7 @@ import (
 // message goes to all it falls under, and some brokers send it once for each.
 type Subscription struct {
 	Filter string // may be shared: $share/{name}/{filter}
-	QoS    byte   // 0 or 1; with 0 what the broker cannot send at once is lost (D10)
+	QoS    byte   // 0 or 1; with 0 what the broker cannot send at once is lost
 
 	RetainAsPublished bool // keep the retain flag of live messages as the publisher set it
 	// RetainHandling: 0 = retained messages at every subscribe, reconnects included; 1 = only

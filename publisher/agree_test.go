@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -61,6 +62,7 @@ func (p *plant) consistent(scopes ...isa95.Scope) {
 // Index and topics agree at each message, on the way in and on the way out: 1,000 job orders in two scopes go from Store to Clear, some
 // are cancelled, some ids are used again at once, while publishers come and go.
 func TestIndexNamesOnlyTopics(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	const orders, live = 500, 40 // of each scope; at once
 	p := newPlant(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// aside are the topics that are not published until they are tried again, because the broker refused them (E-P19). Some brokers
+// aside are the topics that are not published until they are tried again, because the broker refused them. Some brokers
 // close the connection as well, or instead; such a message must not keep all others from being published. So when
 // connections were lost in a row while messages were in flight, they are sent one by one, and what was alone in
 // flight twice when one was lost counts as refused. A message that was sent right behind a refused one is not judged: the

@@ -8,8 +8,8 @@ import (
 )
 
 // batch publishes what changed: topics of job orders, then one state index for each changed scope, then the deletion of topics
-// that no index names any more. Three round trips to Redis, the read of the changes included, whatever the number of job orders
-// (E-P16, D9), unless their documents are larger than jobstore.RetainedBytes: what was deleted is noted with the next read.
+// that no index names any more. Three round trips to Redis, the read of the changes included, whatever the number of job orders,
+// unless their documents are larger than jobstore.RetainedBytes: what was deleted is noted with the next read.
 func (t *term) batch(ctx, work context.Context, l *looked) error {
 	if err := t.bury(work, l.letters...); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 }
 
 // adopt compares scopes that are new to us with the broker before anything of them is published: an earlier store may have
-// left topics and a higher seq there (E-P4).
+// left topics and a higher seq there.
 func (t *term) adopt(ctx, work context.Context, l *looked) error {
 	var fresh []isa95.Scope
 	for _, scope := range l.scopes {
@@ -110,7 +110,7 @@ type job struct {
 
 func (j *job) removes() bool { return j.order == remove || j.result == remove }
 
-// gone says that the topics shall be deleted: the order was cleared or cancelled (E-P3), or nothing is known of it.
+// gone says that the topics shall be deleted: the order was cleared or cancelled, or nothing is known of it.
 func gone(r *jobstore.RetainedJob) bool { return !r.Listed || r.Want.Gone }
 
 // plan says what is to be done for a job order, nil for nothing. has is what the broker really has, nil if it was not asked;
@@ -124,7 +124,7 @@ func (t *term) plan(r *jobstore.RetainedJob, has *found, again bool) *job {
 	case r.Err != nil:
 		j.published.Refused = j.published.Order == ""
 	case !r.Listed && r.Done == (jobstore.Published{}) && !has.any(r.JobOrderID):
-		return nil // a replay of an entry of an order that is gone (E-P12)
+		return nil // a replay of an entry of an order that is gone
 	case gone(r):
 		j.order, j.result = remove, remove
 		return j

@@ -8,7 +8,7 @@ import (
 	"github.com/taktworks/takt/jobstore"
 )
 
-// bury writes dead letters for what cannot be published (E-P9), each reason once in a term.
+// bury writes dead letters for what cannot be published, each reason once in a term.
 func (t *term) bury(work context.Context, letters ...jobstore.DeadLetter) error {
 	var fresh []jobstore.DeadLetter
 	for _, l := range letters {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -23,6 +24,7 @@ func (p *plant) counted() (*testenv.Proxy, func(*setup)) {
 
 // E-P5, D9: 25 job orders, 20 of them in EndState, 2 with a response: one change cost 61 round trips.
 func TestBatchIsThreeRoundTrips(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	proxy, through := p.counted()
 	for i := range 20 {
@@ -71,6 +73,7 @@ func TestBatchIsThreeRoundTrips(t *testing.T) {
 
 // At most four state indexes a second of more than 256 KiB leave, however fast a scope changes.
 func TestLargeIndexesRest(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	p := newPlant(t)
 	const orders = 2000
@@ -112,6 +115,7 @@ func TestLargeIndexesRest(t *testing.T) {
 
 // E-P16, D26: a burst of changes is one state index per changed scope and batch, and many publishes are in flight at once.
 func TestBurst(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	g := new(gate)
 	const coalesce = 50 * time.Millisecond

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -65,6 +66,7 @@ func nth(proxy *testenv.Proxy, n int, f func()) {
 // E-P6: the connection to Redis is cut at every command in turn, before it or after it was carried out; nothing is missing and no seq
 // is wrong afterwards.
 func TestRedisCutAtEveryCommand(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, kind := range []string{"cut", "reply lost"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -94,6 +96,7 @@ func TestRedisCutAtEveryCommand(t *testing.T) {
 
 // E-P6: a publisher dies at every message to Redis or to the broker in turn; the next one takes over.
 func TestDeathAtEveryStep(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, at := range []string{"redis", "broker"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +130,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 
 // Random cuts of everything at once, for as long as the story goes on.
 func TestWeather(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	redis, broker := testenv.CountingProxy(t, p.redis.URL), testenv.CountingProxy(t, p.broker.URL)
 	for range 2 {

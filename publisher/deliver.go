@@ -212,7 +212,7 @@ type message struct {
 
 // deliver publishes the messages, many in flight together, and waits for all acknowledgements. What the broker refused has its
 // refusal set; any other failure is returned. Each message is sent only while the lease is surely ours: a process
-// that slept past its lease publishes nothing (E-P13).
+// that slept past its lease publishes nothing.
 func (t *term) deliver(work context.Context, messages []*message) error {
 	var (
 		senders sync.WaitGroup
@@ -263,7 +263,7 @@ func (t *term) deliver(work context.Context, messages []*message) error {
 	return fatal
 }
 
-// refused says whether the broker has refused a message, or surely would, so that another may still be taken (E-P19, E-P20).
+// refused says whether the broker has refused a message, or surely would, so that another may still be taken.
 func refused(err error) bool {
 	var (
 		refusal *mqtt.PublishError

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come.
-const patience = testenv.Patience
+var patience = testenv.Patience
 
 const (
 	scope  = isa95.Scope("m42")
@@ -315,7 +315,7 @@ func entry(x isa95.StateIndex, id isa95.JobOrderID) isa95.StateIndexEntry {
 	return isa95.StateIndexEntry{}
 }
 
-// seqs checks that among the indexes of a scope a number never comes with two contents, and never goes back (E-P4, E-P6, E-P13).
+// seqs checks that among the indexes of a scope a number never comes with two contents, and never goes back.
 func (p *plant) seqs(scope isa95.Scope) {
 	p.t.Helper()
 	contents := make(map[int64]string)

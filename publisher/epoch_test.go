@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -49,6 +50,7 @@ func (p *plant) anew(before isa95.StateIndex) isa95.StateIndex {
 // The epoch of the state indexes changes when the store lost something, in all scopes, also in those that the store does not know any
 // more; it is kept over anything else.
 func TestEpoch(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, c := range []struct {
 		what string
 		do   func(p *plant, older map[string]string, restart func())
@@ -104,6 +106,7 @@ func TestEpoch(t *testing.T) {
 
 // In wire form the payload has only the members of the original: the epoch is a user property.
 func TestEpochInWireForm(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	wire := func(s *setup) { s.StateIndexKeys = isa95.Wire }
 	i := p.start(short, wire)

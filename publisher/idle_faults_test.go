@@ -1,5 +1,3 @@
-//go:build faults
-
 package publisher_test
 
 import (
@@ -7,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
 // With the shortest expiry: within twice of it, a scope that is not used any more has no retained topic and is not active.
 func TestScopeRetiresInTime(t *testing.T) {
+	long.Test(t, "waits for topics to expire")
 	p := newPlant(t)
 	p.start(func(s *setup) { s.RetainedTTL = time.Minute })
 	p.move("old", "JO-1", isa95.Store, isa95.Cancel)

@@ -25,8 +25,8 @@ func newLooked() *looked {
 
 func (l *looked) empty() bool { return l.last == "" && len(l.scopes) == 0 }
 
-// change adds one entry of the change stream. What kind of change it was does not matter (E-P1, E-P12). Names are checked again:
-// entries of other programs, and of times before the check, may hold any (E-P9, D6).
+// change adds one entry of the change stream. What kind of change it was does not matter. Names are checked again:
+// entries of other programs, and of times before the check, may hold any.
 func (l *looked) change(c jobstore.ChangeEntry) {
 	l.last = c.ID
 	bury := func(err error) {

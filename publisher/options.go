@@ -15,7 +15,7 @@ type OrderPayload string
 
 const (
 	Order          OrderPayload = "order"      // the job order, as on the MES Northbound Publishing page
-	OrderWithState OrderPayload = "with_state" // {JobOrder, State}, as MicroDCS writes it; published again when the state changes (E-P18)
+	OrderWithState OrderPayload = "with_state" // {JobOrder, State}, as MicroDCS writes it; published again when the state changes
 )
 
 // Options configure a Publisher. The zero value of a field takes the default it names.

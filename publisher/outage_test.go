@@ -13,6 +13,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -27,6 +28,7 @@ func (p *plant) fill() {
 
 // E-P8: a broker that restarts without its retained messages gets them all again, with the same seq.
 func TestBrokerForgetsEverything(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	p.start()
 	p.fill()
@@ -51,6 +53,7 @@ func TestBrokerForgetsEverything(t *testing.T) {
 
 // D15: changes made while the broker is away are published when it is back. The role is left to others meanwhile.
 func TestBrokerAway(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	i := p.start(short)
 	p.fill()
@@ -80,6 +83,7 @@ func TestBrokerAway(t *testing.T) {
 
 // D15: nor does an outage of Redis end it, short or longer than the lease, with its data or without.
 func TestRedisAway(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, persist := range []bool{true, false} {
 		t.Run(fmt.Sprint("persistent ", persist), func(t *testing.T) {
 			t.Parallel()
@@ -119,6 +123,7 @@ func TestRedisAway(t *testing.T) {
 
 // E-P7, D25: a change stream trimmed beyond the cursor, at rest and at work.
 func TestTrimmedChangeStream(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	for _, when := range []string{"stopped", "running", "deleted"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 )
 
 // wanted says what the two topics of a job order shall hold, as revisions; "" = nothing. A result is given only of a job that
-// is over: one that was written before its job ended waits for the end (E-P1), and what the change was that brought
+// is over: one that was written before its job ended waits for the end, and what the change was that brought
 // us here does not matter.
 func (o Options) wanted(j *jobstore.RetainedJob) jobstore.Published {
 	if !j.Listed || j.Want.Gone || j.Err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// Retainer is the broker as a publisher needs it. *mqtt.Conn is one; it should have a client id of its own (E-P14).
+// Retainer is the broker as a publisher needs it. *mqtt.Conn is one; it should have a client id of its own.
 type Retainer interface {
 	// Ready waits for a connection.
 	Ready(ctx context.Context) error
@@ -58,7 +58,7 @@ var errBrokerAway = errors.New("publisher: the broker is away")
 
 // Run publishes, or stands by while another process does, until ctx ends. Then it finishes the batch in hand within
 // Options.Grace, remembers how far it got, leaves the role to the next process at once and returns nil. No state of
-// Redis or of the broker ends it (D15).
+// Redis or of the broker ends it.
 func (p *Publisher) Run(ctx context.Context) error {
 	for {
 		if err := p.retainer.Ready(ctx); err != nil {
@@ -88,11 +88,11 @@ type Stats struct {
 	Changes     int64     // entries of the change stream
 	Topics      int64     // order and result topics published or deleted
 	Indexes     int64     // state indexes published
-	Refused     int64     // messages the broker refused, each time (E-P19)
+	Refused     int64     // messages the broker refused, each time
 	Waiting     int64     // topics that were refused and will be tried again
-	DeadLetters int64     // changes that cannot be published (E-P9)
+	DeadLetters int64     // changes that cannot be published
 	Reconciled  int64     // times the broker was compared with the store
-	Missed      int64     // times the change stream had been trimmed unread (E-P7)
+	Missed      int64     // times the change stream had been trimmed unread
 	Away        int64     // times Redis or the broker was away
 }
 

@@ -15,15 +15,15 @@ type extent int
 
 const (
 	all   extent = 1 << iota // every scope of the store, not only those named
-	again                    // publish also what the broker has, to renew its expiry (E-P8)
+	again                    // publish also what the broker has, to renew its expiry
 )
 
 // reconcile compares what the broker has with what it shall have and mends the difference: topics that are missing, differ or
 // will expire are published, topics of orders that are gone are deleted, and no seq is used again that the broker has seen. It
 // touches only scopes of the store: others may belong to another one.
 //
-// This is what makes the cursor an optimisation: trimmed changes (E-P7, D25), a lost cursor, a broker without its retained
-// messages (E-P8) and a publication by a process that had lost the lease are all mended here.
+// This is what makes the cursor an optimisation: trimmed changes, a lost cursor, a broker without its retained
+// messages and a publication by a process that had lost the lease are all mended here.
 func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa95.Scope) error {
 	if extent&all != 0 && t.refused.try() {
 		t.aside.again()
@@ -201,7 +201,7 @@ func (t *term) wrong(work context.Context, s jobstore.RetainedScope, has *found,
 	for _, r := range s.Jobs {
 		listed[r.JobOrderID] = true
 		if _, err := isa95.ParseJobOrderID(string(r.JobOrderID)); err != nil {
-			r.Err = errors.Join(r.Err, err) // a phantom member: nothing can be published of it (D6)
+			r.Err = errors.Join(r.Err, err) // a phantom member: nothing can be published of it
 		}
 		if err := t.buryJob(work, r); err != nil {
 			return nil, err

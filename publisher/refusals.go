@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// refusals are the topics that the broker refused (E-P19). They are tried again with growing pauses; until the broker has taken
+// refusals are the topics that the broker refused. They are tried again with growing pauses; until the broker has taken
 // them the cursor stays, while everything else is published.
 type refusals struct {
 	topics map[topicOf]Refusal

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -49,6 +50,7 @@ func (p *plant) atLeast(n int, beginnings ...string) error {
 
 // E-P4: a Redis that lost everything does not begin at 1 again, and what the lost orders left at the broker is deleted.
 func TestSeqAfterRedisWasReset(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, while := range []string{"running", "stopped", "only pubseq lost", "an older state restored"} {
 		t.Run(while, func(t *testing.T) {
 			t.Parallel()

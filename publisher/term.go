@@ -89,7 +89,7 @@ func (t *term) run(ctx context.Context) error {
 
 // turn does one round: a batch of changes, or a comparison with the broker if one is due.
 func (t *term) turn(ctx, work context.Context) error {
-	if t.connected.Swap(false) { // the broker may have forgotten everything (E-P8)
+	if t.connected.Swap(false) { // the broker may have forgotten everything
 		t.stale = true
 	}
 	if t.stale {
@@ -154,7 +154,7 @@ const (
 	auditAfterTrouble = 20 * time.Second
 )
 
-// cursor is what is to be saved: how far everything is acknowledged, "" if that is saved or something was refused (E-P19).
+// cursor is what is to be saved: how far everything is acknowledged, "" if that is saved or something was refused.
 func (t *term) cursor() string {
 	if t.pos == t.saved || !t.refused.empty() {
 		return ""

@@ -211,7 +211,7 @@ func TestResultsThatMayBeThere(t *testing.T) {
 	}
 }
 
-// Every rule finds what breaks it (E-S10, E-S14, E-S25).
+// Every rule finds what breaks it.
 func TestRules(t *testing.T) {
 	for _, c := range ruleCases {
 		t.Run(c.want[:4]+" "+c.name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestExpressions(t *testing.T) {
 		"(job.parameters.on)":                                         true,
 		"job.parameters.a ?? job.parameters.on":                       true,
 		"true && (false || actions.weld.ok)":                          true,
-		// What is missing is nil, and no error (E-S10).
+		// What is missing is nil, and no error.
 		"actions.idle.result.x.y[3].z == nil": true,
 		"actions.weld.result.none == nil":     true,
 		"actions.weld.result.note.x == nil":   true,

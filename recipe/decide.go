@@ -424,7 +424,7 @@ func (d *decision) sendAgain(i int) {
 // entry is the entry of the i-th action of the recipe.
 func (d *decision) entry(i int) *ActionEntry { return &d.x.Actions[i] }
 
-// active tells whether step is. What is not active is never touched (E-S7).
+// active tells whether step is. What is not active is never touched.
 func (d *decision) active(step string) bool { return slices.Contains(d.x.ActiveSteps, step) }
 
 // mailbox returns the mailbox of a type to read, never nil.

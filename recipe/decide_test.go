@@ -340,7 +340,7 @@ func TestMaxIterations(t *testing.T) {
 }
 
 // E-S11: the time-out is in the document and outlives any process; design 4: resend every
-// third of it under the same id (E-S12); then the job fails with action and time-out.
+// third of it under the same id; then the job fails with action and time-out.
 func TestTimeout(t *testing.T) {
 	r := begin(t, "step A*\ndo a @ A time 30", nil).wantDue(10 * time.Second)
 	id := r.last("a").ID

@@ -27,7 +27,7 @@ type Execution struct {
 	Failed        bool
 	Error         string // why Failed; "" is null
 
-	Recipe    string // SHA-256 of the recipe text that runs (E-S24)
+	Recipe    string // SHA-256 of the recipe text that runs
 	StartedAt int64
 	BegunAt   int64 // StartedAt by the wall clock; 0: StartedAt is by the wall clock
 	EndedAt   int64 // when Completed or Failed was set
@@ -126,7 +126,7 @@ func (x *Execution) Action(name string) *ActionEntry {
 }
 
 // Awaits tells whether c is still to be sent: its action is dispatched under its id, and
-// the run is neither over nor paused. An outbox asks just before it sends (E-S3); after
+// the run is neither over nor paused. An outbox asks just before it sends; after
 // Resume, commands held back are due to be sent again anyway.
 func (x *Execution) Awaits(c Command) bool {
 	a := x.Action(c.Action)

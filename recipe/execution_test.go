@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -174,7 +176,7 @@ func TestAwaits(t *testing.T) {
 }
 
 // B.9: what was left of the time-outs goes on after Resume; an unanswered command is sent
-// again under the same id (E-S12), also if only the timer looks (E-S11).
+// again under the same id, also if only the timer looks.
 func TestPauseKeepsWhatWasLeft(t *testing.T) {
 	for _, look := range []func(*Program, Order, Docs, time.Time) Outcome{(*Program).Evaluate, (*Program).Tick} {
 		r := begin(t, "step A*\ndo a @ A time 30\non e @ A type t time 60", nil)
@@ -203,6 +205,7 @@ func TestPauseKeepsWhatWasLeft(t *testing.T) {
 
 // B.9: Stop keeps what was done.
 func TestStop(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A\ndo b @ B", nil).answer("a", `{"n":1}`)
 	r.hold(r.x().Pause(r.now)).hold(r.x().Stop(r.now)).want("Completed B [B]").wantDue(-1)
 	if x := r.x(); len(x.Results()) != 1 || !x.Stopped || x.Paused || x.Actions[1].Left != 0 {

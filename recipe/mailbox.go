@@ -85,7 +85,7 @@ func (m *Mailbox) Clone() *Mailbox {
 }
 
 // Match finds the waiting action that ev is for. belongs is the active job that owns the
-// correlation id of ev, "" if none does. In this order (E-S17):
+// correlation id of ev, "" if none does. In this order:
 //   - the job with that correlation id; an event of a job that does not wait (yet) is for
 //     nobody else;
 //   - with a subject "{scope}/{asset}", an action that names this asset, else one that

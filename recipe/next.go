@@ -357,7 +357,7 @@ func (d *decision) await(i int) {
 
 // fail ends the run; nothing more is sent, not even what this decision had begun to send.
 func (d *decision) fail(why string) {
-	if d.x.Terminal() { // the first reason stands (E-S13)
+	if d.x.Terminal() { // the first reason stands
 		return
 	}
 	d.x.Failed, d.x.Error = true, why

@@ -68,7 +68,7 @@ func forget(snap *jobstore.Snapshot, job string) map[string]*recipe.Mailbox {
 }
 
 // GiveUp is called before an entry goes to the dead letters: it failed too often, for a reason that is not Redis. Its job
-// order ends, so that somebody is told (E-S5).
+// order ends, so that somebody is told.
 func (w work) GiveUp(ctx context.Context, item *jobstore.WorkItem, cause error) error {
 	reason := fmt.Sprintf("%s was given up after %d attempts: %v", item.Action, item.Deliveries, cause)
 	err := again(ctx, func() error { return w.abort(ctx, item.JobOrderID, reason, nil) })

@@ -10,7 +10,7 @@ import (
 )
 
 // An Abort or Stop reaches the recipe: nothing is sent any more, late answers and events change nothing, and there is one
-// response, with the right state (E-S3, D28).
+// response, with the right state.
 func TestEndByCommand(t *testing.T) {
 	t.Parallel()
 	for m, want := range map[isa95.Method]string{isa95.Abort: "Aborted", isa95.Stop: "Ended_Completed"} {
@@ -41,8 +41,7 @@ func TestEndByCommand(t *testing.T) {
 	}
 }
 
-// While the order is Interrupted answers are recorded, nothing is sent and no step is left; Resume goes on from there
-// (E-S3).
+// While the order is Interrupted answers are recorded, nothing is sent and no step is left; Resume goes on from there.
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -97,7 +96,7 @@ func TestCommandWaitsForResume(t *testing.T) {
 	s.settled()
 }
 
-// Whoever interrupted the order, without telling the recipe: it is recorded only (E-S3).
+// Whoever interrupted the order, without telling the recipe: it is recorded only.
 func TestInterruptedWithoutPause(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)

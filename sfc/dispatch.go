@@ -19,13 +19,13 @@ import (
 )
 
 // runOutbox sends what the outbox holds. A command leaves it once the broker has it, so a process or broker that dies
-// in between costs a repetition under the same id, and nothing else (W3, W4).
+// in between costs a repetition under the same id, and nothing else.
 func (e *Engine) runOutbox(ctx context.Context) error {
 	return e.store.RunOutbox(ctx, e.opt.Slots, e.opt.Intake, e.dispatch)
 }
 
 // dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come
-// first (E-S3).
+// first.
 func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID), Running: true})
 	if _, unreadable := errors.AsType[*jobstore.DocumentError](err); unreadable {

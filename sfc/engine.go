@@ -165,7 +165,7 @@ func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
 func (o Options) Validate() error { return o.withDefaults().validate() }
 
 // Run starts recipes, sends commands, watches times and sweeps, until ctx ends; then it lets go of what it holds, at most
-// Drain long, and returns nil. Trouble with Redis or the broker is waited out (E-S27). Answer and Event work beside it.
+// Drain long, and returns nil. Trouble with Redis or the broker is waited out. Answer and Event work beside it.
 func (e *Engine) Run(ctx context.Context) error {
 	return lifecycle.Run(ctx, e.opt.Drain,
 		lifecycle.Stage{"work": e.runWork, "timers": e.runTimers, "sweeper": e.runSweeper, "repair": e.runRepair},
@@ -197,8 +197,8 @@ func (w work) Work(ctx context.Context, item *jobstore.WorkItem) error {
 // own repetition takes over.
 const maxConflicts = 20
 
-// again calls do until it has no conflict: another writer came first, so what was decided on is no longer so
-// (E-S7, E-S26). do loads again.
+// again calls do until it has no conflict: another writer came first, so what was decided on is no longer so.
+// do loads again.
 func again(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -26,7 +27,7 @@ func (p *plant) runBracket(id string) {
 	}
 }
 
-// Replies of both protocols are read (E-S1).
+// Replies of both protocols are read.
 func TestBothProtocols(t *testing.T) {
 	t.Parallel()
 	for _, resp2 := range []bool{true, false} {
@@ -41,7 +42,7 @@ func TestBothProtocols(t *testing.T) {
 	}
 }
 
-// A server that forgot the scripts is told them again (E-S20).
+// A server that forgot the scripts is told them again.
 func TestScriptsForgotten(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -64,7 +65,7 @@ func TestScriptsForgotten(t *testing.T) {
 	s.consistent()
 }
 
-// Work entries that an operator deleted are found missing and enqueued again (E-S21, E-S4).
+// Work entries that an operator deleted are found missing and enqueued again.
 func TestWorkStreamDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -87,8 +88,9 @@ func TestWorkStreamDeleted(t *testing.T) {
 	}
 }
 
-// Entries that were trimmed while they were handled start a sweep at once, whoever has the lease (E-S21).
+// Entries that were trimmed while they were handled start a sweep at once, whoever has the lease.
 func TestPendingEntriesTrimmed(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	p := newPlant(t)
 	bracketCell(p.cell)
@@ -174,8 +176,9 @@ func TestSweepFindsWhatIsOver(t *testing.T) {
 	p.consistent()
 }
 
-// FLUSHALL while the engine runs: it lives on, and runs what comes next (E-S27).
+// FLUSHALL while the engine runs: it lives on, and runs what comes next.
 func TestEverythingDeleted(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	p := newPlant(t)
 	bracketCell(p.cell)
@@ -191,8 +194,9 @@ func TestEverythingDeleted(t *testing.T) {
 }
 
 // Redis and the broker go away and come back, one after the other, together, in both orders: the engine lives, and the
-// order is done once (E-S27, E-S5).
+// order is done once.
 func TestOutages(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for _, plan := range []string{"redis", "broker", "redis broker", "broker redis", "both"} {
 		t.Run(plan, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = testenv.Patience // only shows when something is stuck
+var patience = testenv.Patience // only shows when something is stuck
 
 // plant is a Redis, the equipment, an MES, and any number of engines.
 type plant struct {

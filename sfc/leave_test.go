@@ -9,7 +9,7 @@ import (
 )
 
 // An Abort does not know in which mailboxes the recipe waits, so the work entry that comes with it takes the job out of
-// them: no event is kept for it, and nothing is left over (E-S3, E-S17).
+// them: no event is kept for it, and nothing is left over.
 func TestAbortedJobLeavesTheMailboxes(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)

@@ -10,15 +10,15 @@ import (
 //
 // The first four are the scripts of the Persistence page (spec/sfc-and-publisher B.2). Here each is a part of a decision
 // made in Go, and one commit carries out all parts of a decision together: the action that was settled, the
-// steps that followed up to a fixed point, and the end of the job. So none can be done without those that belong to it
-// (E-S6), none is lost between two, and each is done once: the commit compares the whole documents.
+// steps that followed up to a fixed point, and the end of the job. So none can be done without those that belong to it,
+// none is lost between two, and each is done once: the commit compares the whole documents.
 type Operation string
 
 const (
 	OpActionState   Operation = "cas_action_state"   // an action was dispatched, began to wait, completed or failed
 	OpAdvanceStep   Operation = "cas_advance_step"   // current_step became another step, or a branch
 	OpBranchAdvance Operation = "cas_branch_advance" // active_steps changed within a branch
-	OpFinish        Operation = "cas_finish"         // completed or failed, once (E-S13)
+	OpFinish        Operation = "cas_finish"         // completed or failed, once
 
 	OpStart    Operation = "start"    // a work entry started a recipe
 	OpDispatch Operation = "dispatch" // a command went to the broker
@@ -35,7 +35,7 @@ type Result string
 const (
 	OK             Result = "OK"              // done, and committed
 	AlreadyHandled Result = "ALREADY_HANDLED" // nothing to do: done before, or overtaken
-	NotFound       Result = "NOT_FOUND"       // no such command, job order, recipe in execution or action (E-S15)
+	NotFound       Result = "NOT_FOUND"       // no such command, job order, recipe in execution or action
 
 	Invalid Result = "INVALID" // what came cannot be used
 	Forged  Result = "FORGED"  // an answer without the token of its command, or from a process of Takt

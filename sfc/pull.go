@@ -15,7 +15,7 @@ import (
 
 // Event takes an event of equipment, from {TopicPrefix}/equipment/{scope}/events; its subject is "scope" or
 // "scope/asset". It settles the action that waits for it, or stays in the mailbox for one that soon will. nil means
-// that it may be acknowledged: it is committed, once however often it comes (E-S17), or it is of no use to any process, or it is a dead letter.
+// that it may be acknowledged: it is committed, once however often it comes, or it is of no use to any process, or it is a dead letter.
 // An error means that it could not be decided, because Redis does not serve, say: hold the message unacknowledged, and call again.
 func (e *Engine) Event(ctx context.Context, ev cloudevent.Event) error {
 	scope, err := e.checkEvent(ev)

@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// An event counts once, however often and wherever it comes: what says so is in the commit of its effect (E-S17).
+// An event counts once, however often and wherever it comes: what says so is in the commit of its effect.
 func TestEventCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -40,7 +40,7 @@ func TestEventCountsOnce(t *testing.T) {
 	s.consistent()
 }
 
-// An event that names the correlation id of a run that is over is for nobody: it is about another workpiece (E-S17).
+// An event that names the correlation id of a run that is over is for nobody: it is about another workpiece.
 func TestEventOfARunThatIsOver(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -61,7 +61,7 @@ func TestEventOfARunThatIsOver(t *testing.T) {
 	s.consistent()
 }
 
-// An event that names a job's correlation id is for that job, also when it comes before the job waits (E-S17).
+// An event that names a job's correlation id is for that job, also when it comes before the job waits.
 func TestEventByCorrelation(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -86,7 +86,7 @@ func TestEventByCorrelation(t *testing.T) {
 	s.consistent()
 }
 
-// An event that came early, was kept, and was then taken by a recipe, is not kept again when it is repeated (E-S17).
+// An event that came early, was kept, and was then taken by a recipe, is not kept again when it is repeated.
 func TestEarlyEventCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -225,7 +225,7 @@ func TestEventsOfNoUse(t *testing.T) {
 	}
 }
 
-// A job that has ended without its mailbox being told is no candidate: the event goes on to the next (E-S17).
+// A job that has ended without its mailbox being told is no candidate: the event goes on to the next.
 func TestEventPassesOverTheDead(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)

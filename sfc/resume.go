@@ -10,7 +10,7 @@ import (
 )
 
 // resume evaluates a recipe anew: after Resume, and when the sweeper found one that nothing leads to. It sends no
-// command again that is not due, so it may be done at any time, by any number of instances (E-S12).
+// command again that is not due, so it may be done at any time, by any number of instances.
 func (e *Engine) resume(ctx context.Context, item *jobstore.WorkItem) error {
 	q, sha := e.known(item.JobOrderID)
 	ev := event{

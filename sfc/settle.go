@@ -89,7 +89,7 @@ func (e *Engine) route(ctx context.Context, commandID string) (jobstore.Route, e
 	if route, ok := e.routes.get(commandID); ok {
 		return route, nil
 	}
-	route, err := e.store.Route(ctx, commandID) // another instance sent it, perhaps one that is dead (E-S16)
+	route, err := e.store.Route(ctx, commandID) // another instance sent it, perhaps one that is dead
 	if err == nil {
 		e.routes.put(commandID, route)
 	}
@@ -183,7 +183,7 @@ func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot,
 		e.log.Info("nothing is in execution", "job", snap.JobOrderID)
 		e.count(OpActionState, NotFound)
 		return nil
-	case x.Terminal() || !inExecution(job.State): // late: only logged (E-S3)
+	case x.Terminal() || !inExecution(job.State): // late: only logged
 		e.log.Info("came too late", "job", snap.JobOrderID, "state", job.State.String())
 		e.count(OpActionState, AlreadyHandled)
 		return nil
@@ -263,7 +263,7 @@ func (e *Engine) done(job isa95.JobOrderID, before *recipe.Execution, outcomes [
 func inExecution(s isa95.State) bool { return s.Top == isa95.Running || s.Top == isa95.Interrupted }
 
 // consequence is the change that a decision about a recipe in execution asks for. When the recipe is through or has
-// failed, the job order ends in the same commit, with its response (E-S2, E-S6, E-S13, D28).
+// failed, the job order ends in the same commit, with its response.
 func consequence(snap *jobstore.Snapshot, out recipe.Outcome, now time.Time) (jobstore.Change, error) {
 	x := out.Docs.Execution
 	change := jobstore.Change{

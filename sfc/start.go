@@ -34,7 +34,7 @@ func (e *Engine) rememberStart(scope isa95.Scope, workMaster isa95.WorkMasterID,
 }
 
 // start begins the recipe of a job order that may start. Everything goes into one commit: the order is Running, its
-// execution exists, its first commands are in the outbox, its timer is set, and the work entry is gone (E-S8). So a
+// execution exists, its first commands are in the outbox, its timer is set, and the work entry is gone. So a
 // repeated entry finds an order that does not wait any more, and does nothing.
 func (e *Engine) start(ctx context.Context, item *jobstore.WorkItem) error {
 	return again(ctx, func() error {
@@ -79,7 +79,7 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 			return nothing(NotFound, "there is no such job order")
 		case job.State.Top != isa95.AllowedToStart:
 			return nothing(AlreadyHandled, "the job order is "+job.State.String())
-		case snap.Execution != nil && !snap.Execution.Terminal(): // a terminal one is of an earlier use of the id (E-S9)
+		case snap.Execution != nil && !snap.Execution.Terminal(): // a terminal one is of an earlier use of the id
 			return nothing(AlreadyHandled, "its recipe is in execution")
 		case job.WorkMaster() == "":
 			return nothing(Left, "it names no work master")
@@ -136,7 +136,7 @@ func snapJob(snap *jobstore.Snapshot) *jobstore.StoredOrder {
 }
 
 // begin commits the start. The text of the recipe is kept with the execution: whatever becomes of the work master, the
-// order goes on as it began (E-S24).
+// order goes on as it began.
 func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) error {
 	now, begin, job := e.store.Now(), e.store.InstallationTime(), p.snap.Job
 	state, ok := isa95.Next(job.State, isa95.Run)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -35,7 +36,7 @@ func pushes(n int) []byte {
 	return []byte(`{"Steps": [` + steps + `], "Transitions": [` + transitions + `], "Actions": [` + actions + `]}`)
 }
 
-// A problem at the start is told: the order is aborted with a response that says why (E-S25). What is not ours is left
+// A problem at the start is told: the order is aborted with a response that says why. What is not ours is left
 // alone.
 func TestStartProblems(t *testing.T) {
 	t.Parallel()
@@ -102,7 +103,7 @@ func TestStartProblems(t *testing.T) {
 	}
 }
 
-// Store and then Start runs as StoreAndStart does; a RevokeStart in between leaves nothing running (E-S4, D28).
+// Store and then Start runs as StoreAndStart does; a RevokeStart in between leaves nothing running.
 func TestStoreThenStart(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -122,7 +123,7 @@ func TestStoreThenStart(t *testing.T) {
 }
 
 // An id that was cleared is used again: the execution document of the first use is no obstacle, and its commands have
-// other ids (E-S9).
+// other ids.
 func TestIDIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -143,7 +144,7 @@ func TestIDIsUsedAgain(t *testing.T) {
 	}
 }
 
-// The recipe is frozen at the start: replacing or deleting the work master changes nothing for a running order (E-S24).
+// The recipe is frozen at the start: replacing or deleting the work master changes nothing for a running order.
 func TestWorkMasterChangesWhileRunning(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"replaced", "deleted"} {
@@ -168,7 +169,7 @@ func TestWorkMasterChangesWhileRunning(t *testing.T) {
 }
 
 // A recipe without actions is over when it starts; one whose first condition fails, too. Run and End, or Abort, are
-// both told (E-S10, E-S19).
+// both told.
 func TestOverAtTheStart(t *testing.T) {
 	t.Parallel()
 	steps := func(condition string) []byte {
@@ -198,8 +199,9 @@ func TestOverAtTheStart(t *testing.T) {
 }
 
 // An entry whose handling fails stays pending and is done when that is mended; one that always fails ends its order and
-// becomes a dead letter (E-S5).
+// becomes a dead letter.
 func TestHandlerFailureKeepsTheEntry(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, mended := range []bool{true, false} {
 		t.Run(fmt.Sprintf("mended=%v", mended), func(t *testing.T) {

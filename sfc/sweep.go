@@ -51,7 +51,7 @@ func (e *Engine) trySweep(ctx context.Context) {
 	}
 }
 
-// Lost asks for a sweep: entries are gone, and with them perhaps the only trace of an order (E-S21).
+// Lost asks for a sweep: entries are gone, and with them perhaps the only trace of an order.
 func (w work) Lost(items int) {
 	w.log.Warn("work entries were trimmed or deleted while they were handled, sweeping", "entries", items)
 	select {
@@ -61,7 +61,7 @@ func (w work) Lost(items int) {
 }
 
 // sweep finds what no stream and no timer leads to (spec B.10 b), and enqueues it again. There should be nothing:
-// commits write documents and entries together. But an operator may have trimmed or deleted a stream (E-S21), or a
+// commits write documents and entries together. But an operator may have trimmed or deleted a stream, or a
 // store from before a failure may be back. Nothing it does can do harm twice: an entry for a job order that goes on by
 // itself does nothing.
 func (e *Engine) sweep(ctx context.Context) error {

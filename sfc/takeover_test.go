@@ -11,13 +11,15 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
-// An instance dies just before, or just after, the broker has its n-th command (W3, W4, W5, E-S16).
+// An instance dies just before, or just after, the broker has its n-th command.
 func TestInstanceDiesAroundPublish(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	redis := testenv.Redis(t)
 	for n := 1; n <= 2; n++ {
 		for _, when := range []string{"before", "after"} {
@@ -62,8 +64,9 @@ func TestInstanceDiesAroundPublish(t *testing.T) {
 }
 
 // Two instances share the work; one stops without cleaning up, in the middle. Nothing is done twice, and the start of
-// the second replica sends nothing again (E-S12).
+// the second replica sends nothing again.
 func TestTwoInstancesShareTheWork(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	p := newPlant(t)
 	bracketCell(p.cell)
@@ -91,7 +94,7 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 	p.settled()
 }
 
-// A replica that starts sends nothing again: commands in flight stay in flight (E-S12).
+// A replica that starts sends nothing again: commands in flight stay in flight.
 func TestReplicaStartSendsNothingAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
@@ -153,7 +156,7 @@ func answerTo(command, result string) cloudevent.Event {
 }
 
 // Two completions at a convergence at once: one of them is the last, whatever the order, and the next step is commanded
-// once (E-S7).
+// once.
 func TestTwoCompletionsAtAConvergence(t *testing.T) {
 	t.Parallel()
 	redis := testenv.Redis(t)
@@ -176,8 +179,7 @@ func TestTwoCompletionsAtAConvergence(t *testing.T) {
 	}
 }
 
-// An answer counts once: at the instance that sent the command, at another, after the sender's death, and repeated
-// (E-S16, E-S15).
+// An answer counts once: at the instance that sent the command, at another, after the sender's death, and repeated.
 func TestAnswerCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -198,7 +200,7 @@ func TestAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// NOT_FOUND is a result, not an error (E-S15); bad input is counted and may be acknowledged.
+// NOT_FOUND is a result, not an error; bad input is counted and may be acknowledged.
 func TestAnswersOfNoUse(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -221,7 +223,7 @@ func TestAnswersOfNoUse(t *testing.T) {
 	}
 }
 
-// A negative answer is no success: the job order is aborted with the reason (E-S23, W8, W9). So is an answer that is no
+// A negative answer is no success: the job order is aborted with the reason. So is an answer that is no
 // JSON, or that could not be read at all.
 func TestNegativeAnswer(t *testing.T) {
 	t.Parallel()
@@ -279,8 +281,9 @@ func TestNegativeAnswer(t *testing.T) {
 	}
 }
 
-// Abort and the end of the recipe at once: one of them wins, and there is one response, its own (E-S26, E-S13).
+// Abort and the end of the recipe at once: one of them wins, and there is one response, its own.
 func TestAbortAgainstEnd(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	redis := testenv.Redis(t)
 	ends := map[string]int{}

@@ -12,7 +12,7 @@ import (
 )
 
 // runTimers looks for timers that are due: time-outs, commands to send again, conditions over time. They lie in Redis
-// and are judged by installation time, so they outlive every process (E-S11) and no outage counts.
+// and are judged by installation time, so they outlive every process and no outage counts.
 func (e *Engine) runTimers(ctx context.Context) error {
 	var said time.Time // an outage is logged once a minute: after a failure the next look is one that writes nothing, which a full Redis lets pass
 	for {

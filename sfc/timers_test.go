@@ -12,6 +12,7 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -23,8 +24,9 @@ func impatient(seconds, attempts string) []byte {
 	  {"Name": "go", "Step": "S", "Qualifier": "N", "Interaction": "push_command", "TypeId": "go.v1", "TimeoutSeconds": ` + seconds + `, "MaxAttempts": ` + attempts + `}]}`)
 }
 
-// A time-out outlives the engine and Redis: it lies in Redis, and any instance carries it out (E-S11).
+// A time-out outlives the engine and Redis: it lies in Redis, and any instance carries it out.
 func TestTimeOutOutlivesRestarts(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	p := newPlantOn(t, testenv.StartRedis(t, embedded.RedisOptions{Persist: true}))
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
@@ -47,6 +49,7 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 
 // While answers that have come wait for their decision, no timer is judged, by no process: one of them may be the answer in question. The timer is judged once they are decided.
 func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	s := newSteps(t)
 	s.running("JO")
@@ -136,8 +139,9 @@ func TestStandstillIsBounded(t *testing.T) {
 }
 
 // A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and
-// does nothing twice (E-S12, E-S16, W5).
+// does nothing twice.
 func TestUnansweredCommandIsSentAgain(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
@@ -191,6 +195,7 @@ func TestAttempts(t *testing.T) {
 
 // A timer that was handed to an instance that died is handed out again; one that nothing needs is removed.
 func TestTimersOfTheDead(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
@@ -219,6 +224,7 @@ func TestTimersOfTheDead(t *testing.T) {
 // find-O2: steps of the clock of Redis by an hour neither hurry nor stop the times of a recipe. A silent station is asked again when a third of the time-out has
 // passed by any watch, and is timed out in time, within one round of redelivery. A condition over step.t does not hold early.
 func TestClockStepsChangeNoTimes(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -260,6 +266,7 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 // A last call that waits behind other commands costs no order whose machine would answer it: its time counts from when the broker has it. A silent machine has one
 // round from then on.
 func TestLastCallCountsFromTheBroker(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for name, silent := range map[string]bool{"answered": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -306,6 +313,7 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 
 // A last call that the broker has is not sent once more because Redis, out of memory, does not take when that was: the outbox would do so without end.
 func TestLastCallOnceThoughRedisIsFull(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	s := newSteps(t)
 	s.workMaster("WM", impatient("3", "1"))

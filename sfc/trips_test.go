@@ -9,12 +9,14 @@ import (
 
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/recipe"
 )
 
 // Round trips to Redis per operation (design 6, spec F.2): from the arrival of an answer to its commit two at the
 // instance that sent the command, three elsewhere; one if no event is awaited, see TestRecalledIsWhatIsStored.
 func TestRoundTrips(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
 	p.workMaster("WM", []byte(bracket))
@@ -106,8 +108,9 @@ func startTrips(s *steps, proxy *testenv.Proxy) int {
 }
 
 // Nothing polls between two steps, and nothing sleeps: with timers and sweeper as good as switched off a recipe of 20
-// commands runs through (E-S22). Each action costs two round trips that name its job: one to send, one to settle.
+// commands runs through. Each action costs two round trips that name its job: one to send, one to settle.
 func TestNoStepWaitsForAPoll(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	p := newPlant(t)
 	const n = 20
@@ -134,8 +137,9 @@ func TestNoStepWaitsForAPoll(t *testing.T) {
 	t.Logf("%d round trips for %d actions", trips, n)
 }
 
-// An idle engine asks for due timers, waits for entries, and nothing else (E-S22).
+// An idle engine asks for due timers, waits for entries, and nothing else.
 func TestIdleCost(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	p := newPlant(t)
 	g := testenv.NewGuillotine(t, p.redis.Addr)

@@ -108,7 +108,7 @@ func TestOptions(t *testing.T) {
 	New(nil, nil, Options{})
 }
 
-// What is remembered is no piece of a document or a message: it would keep all of it in memory (find-O11).
+// What is remembered is no piece of a document or a message: it would keep all of it in memory.
 func TestRoutesKeepNoDocument(t *testing.T) {
 	const n, size = 64, 1 << 18
 	r, running := newRoutes[string](16<<20), newRoutes[isa95.JobOrderID](16<<20)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -44,6 +45,7 @@ func batches(ch chan<- string, do func([]*task.Job[note]) error) func(context.Co
 
 // Many small tasks are handed over as one by key: when they are enough, when the first has waited long enough, or when no more come.
 func TestAggregate(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	for _, c := range []struct {
 		name string
 		a    task.Aggregate[note]
@@ -249,6 +251,7 @@ func TestAggregateUnderAKey(t *testing.T) {
 
 // T5, plus-8: workers and their connections die while tasks are collected, handed over and run: each ends once and none is lost.
 func TestAggregateSurvivesDyingWorkers(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := noteType("note:Die", task.Aggregate[note]{Key: func(n note) string { return strconv.Itoa(n.N % 3) }, MaxSize: 7, MaxDelay: 50 * time.Millisecond}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: -1}))
 	var mu sync.Mutex
@@ -343,6 +346,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 }
 
 func TestAggregateOnACluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	e := newEnvOn(t, testenv.RedisCluster(t))
 	typ := noteType("note:Cluster", task.Aggregate[note]{MaxDelay: 50 * time.Millisecond})

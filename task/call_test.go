@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
@@ -17,8 +18,8 @@ var Locked = task.Define[double, int]("test:Locked", task.Exclusive(), task.Limi
 		return []lock.Spec{limit.Rate(lock.Object{Type: lock.Job, Key: "7"}, 1, time.Hour)}
 	}))
 
-// A handler has the registered name of its type (task-C1). By hand the limiters are skipped and the mutex is taken (task-C5), once, and given back once (task-C3), also
-// after an error, which comes through (task-C7). Nothing else is in Redis.
+// A handler has the registered name of its type. By hand the limiters are skipped and the mutex is taken, once, and given back once, also
+// after an error, which comes through. Nothing else is in Redis.
 func TestCallByHand(t *testing.T) {
 	e := newEnv(t)
 	key := e.prefix + ":lock:mutex:task:test%3ALocked"
@@ -57,7 +58,7 @@ func TestCallByHand(t *testing.T) {
 	}
 }
 
-// A lock that cannot be had is a HeldError, and the handler does not run (task-C4).
+// A lock that cannot be had is a HeldError, and the handler does not run.
 func TestCallIsRefused(t *testing.T) {
 	e := newEnv(t)
 	defer e.take(mutexOf("test:Locked"))()
@@ -71,7 +72,7 @@ func TestCallIsRefused(t *testing.T) {
 	}
 }
 
-// In a worker the limiters are asked (task-C6): the second task waits for the first one's hour to end.
+// In a worker the limiters are asked: the second task waits for the first one's hour to end.
 func TestLimitersInAWorker(t *testing.T) {
 	e := newEnv(t)
 	e.start(task.WorkerOptions{}, Locked.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
@@ -90,7 +91,7 @@ func TestLimitersInAWorker(t *testing.T) {
 	}
 }
 
-// Without a client nothing of the task runs (task-C2).
+// Without a client nothing of the task runs.
 func TestCallWithoutClient(t *testing.T) {
 	h := Locked.Handle(func(context.Context, *task.Job[double]) (int, error) { t.Error("ran"); return 0, nil })
 	if _, err := Locked.Call(t.Context(), nil, double{}, h); err == nil {
@@ -128,8 +129,9 @@ func TestCallJSON(t *testing.T) {
 	}
 }
 
-// The lock is renewed while the call goes on, and a lost one ends it (L2).
+// The lock is renewed while the call goes on, and a lost one ends it.
 func TestCallKeepsItsLock(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	const ttl = 5 * time.Second // renewed each third; a busy machine must not be late for it

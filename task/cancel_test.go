@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -122,6 +123,7 @@ func TestCancelOfUnique(t *testing.T) {
 
 // Members of aggregates are found, and cancelled by the worker that begins with them, each on its own.
 func TestCancelOfMembers(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 3, MaxDelay: time.Hour})
 	var handles []*task.Handle[task.None]

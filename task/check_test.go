@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -81,6 +82,7 @@ func TestCheckOfHealthyStore(t *testing.T) {
 }
 
 func TestCheckWhileTasksMove(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	again := task.Define[double, int]("test:Again", task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 3, Exact: true}))
 	e.start(task.WorkerOptions{}, again.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
@@ -153,6 +155,7 @@ func (e *env) restore(dumps map[string]string) {
 
 // Each corruption is found under its key (E-S21 T16 T17 W7).
 func TestCheckFindsCorruption(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	running, healthy := frozen(e)
 	k := e.keys()
@@ -336,6 +339,7 @@ func TestCheckCancelled(t *testing.T) {
 }
 
 func TestCheckOnCluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	e := newEnvOn(t, testenv.RedisCluster(t))
 	_, release := stocked(e)

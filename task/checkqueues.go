@@ -159,7 +159,7 @@ func (a *auditor) pending(ctx context.Context, key string, held map[string]bool,
 	}
 }
 
-// consumers lists those of the group of tasks, and reports those that are left over (W7).
+// consumers lists those of the group of tasks, and reports those that are left over.
 func (a *auditor) consumers(ctx context.Context, key string) (map[string]consumer, error) {
 	all, err := a.c.consumersOf(ctx, key)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-// results: every result expires, and only tasks that have ended have one (T17).
+// results: every result expires, and only tasks that have ended have one.
 func (a *auditor) results(ctx context.Context) error {
 	all, ids := a.each("results:{id}")
 	a.report.Results = len(all)

@@ -25,7 +25,7 @@ type Options struct {
 	LockTypes *lock.Types
 	// MaxMessage is the largest encoded message in bytes; 0 = 1 MiB.
 	MaxMessage int
-	// MaxBacklog refuses submissions to a queue that holds at least as many tasks, looked at ten times a second; 0 = no limit (T15).
+	// MaxBacklog refuses submissions to a queue that holds at least as many tasks, looked at ten times a second; 0 = no limit.
 	MaxBacklog int64
 	// KnownFor is how long a submission under a Key, or with an ID of its own, is remembered; 0 = 24 h.
 	KnownFor time.Duration

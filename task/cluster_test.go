@@ -11,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
@@ -193,7 +194,8 @@ var onCluster = map[string]func(t *testing.T, e *env){
 }
 
 // plus-24, W17: all of it on a cluster of three nodes, with nothing left that does not agree.
-func TestOnACluster_W17(t *testing.T) {
+func TestOnACluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	for name, f := range onCluster {
@@ -247,7 +249,8 @@ func locked(t *testing.T, e *env, c *task.Client) {
 }
 
 // W17: locks under the names of the Class details page are in slots of their own, which are not those of the tasks; they are taken one by one.
-func TestLocksInOtherSlots_W17(t *testing.T) {
+func TestLocksInOtherSlots(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	e := newEnvOn(t, srv)
@@ -267,7 +270,8 @@ func TestLocksInOtherSlots_W17(t *testing.T) {
 }
 
 // W17: prefixes without a hash tag are refused before anything is written, at whichever door they come in.
-func TestUntaggedOnACluster_W17(t *testing.T) {
+func TestUntaggedOnACluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	for name, c := range map[string]struct {

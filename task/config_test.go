@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -56,8 +57,8 @@ vo-overrides:
 	}
 }
 
-// An empty configuration sets nothing: enabled, no limits (task-G5). What is set for all is what holds (task-G6), a VO's own replaces it, and what the VO
-// does not set is inherited (task-G7).
+// An empty configuration sets nothing: enabled, no limits. What is set for all is what holds, a VO's own replaces it, and what the VO
+// does not set is inherited.
 func TestOverridesMerge(t *testing.T) {
 	var empty task.Config
 	if o := empty.For("X", "lhcb"); !o.IsEnabled() || o != (task.Override{}) {
@@ -95,7 +96,7 @@ vo_overrides:
 	}
 }
 
-// Unknown keys are refused by their name (plus-23), and so are names and values that are none.
+// Unknown keys are refused by their name, and so are names and values that are none.
 func TestConfigErrors(t *testing.T) {
 	known := task.Define[double, int]("KnownTask")
 	for text, want := range map[string]string{
@@ -138,7 +139,7 @@ func (e *env) config(text string, types ...task.Definition) {
 	}
 }
 
-// What is set in the configuration holds in running workers, without a restart, and is taken back (S9, plus-23).
+// What is set in the configuration holds in running workers, without a restart, and is taken back.
 func TestConfigureRunningWorkers(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("ConfiguredTask", task.Small)
@@ -383,6 +384,7 @@ func TestUnreadableConfig(t *testing.T) {
 
 // A worker's record says what is in force in it, of all its types, after it was changed, too; that of a worker with very many types does not.
 func TestWorkersSayTheirConfig(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	nothing := func(context.Context, *task.Job[double]) (int, error) { return 1, nil }
 	kind := task.Define[double, int]("SaidTask", task.Timeout(time.Minute), task.Limits(2, 0, 0))

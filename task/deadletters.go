@@ -33,7 +33,7 @@ type DeadLetters interface {
 	List(ctx context.Context, f DeadFilter) (DeadPage, error)
 	// Show is one letter; ErrNotFound: there is none.
 	Show(ctx context.Context, id string) (DeadLetter, error)
-	// Requeue gives tasks another life, with the same id, fresh counters and the history of failures that they had (T14). It returns how many it did; the error, of errors.Join,
+	// Requeue gives tasks another life, with the same id, fresh counters and the history of failures that they had. It returns how many it did; the error, of errors.Join,
 	// has one *RequeueError for each that it did not: ErrNotFound, ErrUnreadable, a *DuplicateError, or of the connection: then it is safe to repeat.
 	Requeue(ctx context.Context, ids ...string) (int, error)
 	// Delete forgets letters for good, and returns how many there were.

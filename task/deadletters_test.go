@@ -112,7 +112,7 @@ func TestDeadAgain(t *testing.T) {
 }
 
 // The reason is the type of the error, not that of what fmt.Errorf puts around it.
-func TestReasonOfAWrappedError_T14(t *testing.T) {
+func TestReasonOfAWrappedError(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Open")
 	e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (int, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/test/rig"
 )
@@ -87,7 +88,8 @@ func passes(d time.Duration) { <-time.After(d) }
 
 // T12, plus-9: a worker that fetches ahead for quick handlers and then meets a slow one: what it fetched and has not begun goes to another that has a slot, what it runs is
 // its own for many leases, and each task runs once.
-func TestNothingRunsTwice_T12(t *testing.T) {
+func TestNothingRunsTwice(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	s := newSlowInTheMiddle()
@@ -120,7 +122,8 @@ func (e *env) cutOff(o task.WorkerOptions, handlers ...task.Handler) (*testenv.P
 
 // T13, plus-5, plus-8, W4: a worker that is cut off past its lease loses its tasks; another runs them, what the first returns changes nothing, and its
 // handler's context ends with ErrLost (faults 3 and 19).
-func TestStaleWorkerChangesNothing_T13(t *testing.T) {
+func TestStaleWorkerChangesNothing(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[int, string]("test:Stale", task.Small)
 	begun, causes, pass := make(chan string, 10), make(chan error, 10), make(chan struct{})
@@ -158,7 +161,8 @@ func TestStaleWorkerChangesNothing_T13(t *testing.T) {
 
 // W5, plus-10: a task that kills its process, as often as it is begun, is dead after five deaths, with that as the reason; it is not begun again, and others are not dead
 // with it.
-func TestDeliveryLimit_W5(t *testing.T) {
+func TestDeliveryLimit(t *testing.T) {
+	long.Test(t, "starts and ends processes")
 	t.Parallel()
 	e := newEnv(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
@@ -206,7 +210,8 @@ func TestDeliveryLimit_W5(t *testing.T) {
 
 // W3, W4: a worker is killed while it takes over what another one held that was killed: it has some of it, or has been given some and never heard of it. No lock
 // is left behind that would keep others from the rest: a third worker takes over what both held, page by page, in seconds.
-func TestTakeOverIsTakenOver_W3(t *testing.T) {
+func TestTakeOverIsTakenOver(t *testing.T) {
+	long.Test(t, "starts and ends processes")
 	const n, some = 300, 20
 	const queue = task.Queue("normal:small")
 	for name, dies := range map[string]func(e *env, first *rig.Process){
@@ -285,7 +290,8 @@ func TestTakeOverIsTakenOver_W3(t *testing.T) {
 }
 
 // W8, plus-12, T11: FLUSHALL, and a restart that loses everything, are outlived; what is submitted after them runs (fault 7).
-func TestOutlivesFlushAndRestart_W8(t *testing.T) {
+func TestOutlivesFlushAndRestart(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	e := newEnvOn(t, srv)
 	e.start(task.WorkerOptions{Lease: time.Second}, echoing())
@@ -316,7 +322,8 @@ func TestOutlivesFlushAndRestart_W8(t *testing.T) {
 }
 
 // W11, task-E9, task-D6: handlers that use all of the processor do not stop the heartbeat: it is renewed while they run, and the task runs once.
-func TestBusyHandlerKeepsLease_W11(t *testing.T) {
+func TestBusyHandlerKeepsLease(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Busy", task.Small)
 	var runs atomic.Int64

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
 )
@@ -62,6 +63,7 @@ func TestDummyExecutorMutex(t *testing.T) {
 
 // task-H4, task-H5, task-H6: a periodic monitor finds jobs and submits an executor for each, in order; the executors run them through their states.
 func TestDummyJobExecutor(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	db := &jobs{states: make(map[int][]string), times: make(map[int][]time.Time)}
 	found := make(chan int, 1000)

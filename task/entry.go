@@ -46,7 +46,7 @@ type ScheduleState string
 const (
 	ScheduleActive    ScheduleState = "active"
 	ScheduleFinished  ScheduleState = "finished"  // it has no slot left
-	ScheduleFailed    ScheduleState = "failed"    // its schedule cannot be used, Error says why; others are not concerned (S4)
+	ScheduleFailed    ScheduleState = "failed"    // its schedule cannot be used, Error says why; others are not concerned
 	ScheduleDisabled  ScheduleState = "disabled"  // by the configuration, or an override; what passes meanwhile is not missed
 	ScheduleUnclaimed ScheduleState = "unclaimed" // a type declared it, and the scheduler that leads does not have that type
 )

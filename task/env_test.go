@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...)
 }
 
-const patience = testenv.Patience // only seen when something hangs
+var patience = testenv.Patience // only seen when something hangs
 
 // env is one server with one prefix.
 type env struct {

@@ -83,7 +83,7 @@ type argumentError struct{ err error }
 func (e *argumentError) Error() string { return "task: arguments: " + e.err.Error() }
 func (e *argumentError) Unwrap() error { return e.err }
 
-// resultError: what the handler returned cannot be written down, which is a failure of the task (C3).
+// resultError: what the handler returned cannot be written down, which is a failure of the task.
 type resultError struct{ err error }
 
 func (e *resultError) Error() string { return "task: result: " + e.err.Error() }

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // T13: what a worker says of a task after its heartbeat has ended reaches Redis, and changes nothing there. Each way in which a run ends is refused by a script of its own.
-func TestEachEndIsFenced_T13(t *testing.T) {
+func TestEachEndIsFenced(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, c := range map[string]struct {
 		opts []task.TypeOption
 		err  error // of the first run

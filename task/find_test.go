@@ -15,6 +15,7 @@ import (
 
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -30,6 +31,7 @@ func (e *env) find(ref task.Ref, opts ...task.FindOption) task.Task {
 
 // W15: in each state a task is found by its reference and by its id alone, with what is known of it.
 func TestFind(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	running, release := stocked(e)
 	defer release()

@@ -11,7 +11,7 @@ import (
 
 // T12: a large batch is deleted with few commands, and nothing goes with it that is somebody else's: not what is still pending in between, and not what the
 // group never delivered.
-func TestLargeBatchDeletesItsEntriesAlone_T12(t *testing.T) {
+func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 	srv := testenv.Redis(t)
 	ctx, rdb := t.Context(), srv.Client
 	const n = 100

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -214,6 +215,7 @@ func TestGroupCallbackStreamOfAnotherType(t *testing.T) {
 
 // T5, plus-8, plus-15: workers die in the middle of everything; each group calls back once.
 func TestGroupsSurviveDyingWorkers(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	const groups, size = 20, 30
 	var mu sync.Mutex
@@ -347,6 +349,7 @@ func TestGroupOfAPythonPeer(t *testing.T) {
 
 // plus-24, W17: groups on a cluster, all keys of a group in the slot of the tag.
 func TestGroupOnACluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	e := newEnvOn(t, testenv.RedisCluster(t))
 	f := newFamily(e)

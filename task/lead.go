@@ -28,7 +28,7 @@ var errNotLeader = errors.New("task: this scheduler leads no more")
 // epoch makes times comparable by the monotonic clock alone.
 var epoch = time.Now()
 
-// leader is a Scheduler from one election until it leads no more. Its entries are one goroutine's (S10).
+// leader is a Scheduler from one election until it leads no more. Its entries are one goroutine's.
 type leader struct {
 	s       *Scheduler
 	term    int64

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // S6, plus-18: a leader that is stalled past its lease is replaced; no slot fires twice, none is missed, and when it comes back it stands by, and leads again later.
-func TestStalledLeader_S6(t *testing.T) {
+func TestStalledLeader(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel() // most of the time it waits for the lease to end
 	e := newEnv(t)
 	const every = 10 * time.Millisecond
@@ -49,6 +51,7 @@ func TestStalledLeader_S6(t *testing.T) {
 
 // S6: a leader that stops lets the next one lead at once, long before its lease is over; the term grows.
 func TestHandOver(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(time.Hour))
 	_, stop := e.schedules(task.SchedulerOptions{ID: "a", Lease: time.Hour}, typ)
@@ -65,6 +68,7 @@ func TestHandOver(t *testing.T) {
 // The clock of Redis stepped back by an hour after the last renewal. Another scheduler leads within the lease of one that died all the same, also if an older build held it; one that
 // lives goes on leading.
 func TestLeadAfterAStepBack(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	lock := e.key("scheduler:lock")
 	for i, dead := range []string{"dead ttl=300", "dead"} {
@@ -96,6 +100,7 @@ func TestLeadAfterAStepBack(t *testing.T) {
 
 // plus-12: Redis forgets everything, or goes away: what code declares is registered again, and the scheduler goes on with a higher term.
 func TestFlush(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(10*time.Millisecond))
 	e.schedules(task.SchedulerOptions{}, typ)
@@ -114,6 +119,7 @@ func TestFlush(t *testing.T) {
 
 // plus-12: Redis is killed and comes back without its memory; the scheduler goes on.
 func TestRedisRestart(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(10*time.Millisecond))
 	e.schedules(task.SchedulerOptions{}, typ)
@@ -129,6 +135,7 @@ func TestRedisRestart(t *testing.T) {
 
 // A slot fires once also if the reply to its firing is lost; a lock that is deleted is an election.
 func TestLostReplies(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	const every = 10 * time.Millisecond
 	far, proxy := e.behind()

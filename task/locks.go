@@ -25,7 +25,7 @@ const (
 	slowQueue    = time.Second      // who is called has so long to come, see late
 )
 
-// Exclusive lets one task of the type run at a time, by a mutex of its name: lock:mutex:task:NAME (L13).
+// Exclusive lets one task of the type run at a time, by a mutex of its name: lock:mutex:task:NAME.
 func Exclusive() TypeOption {
 	return typeOption(func(s *spec) {
 		s.own = append(s.own, func(any) []lock.Spec { return []lock.Spec{lock.Mutex(s.object())} })
@@ -194,7 +194,7 @@ func (r *run) block(pause time.Duration, err error) *outcome {
 	return r.again(Blocked, pause, err)
 }
 
-// pause is how long a blocked task sleeps if nobody wakes it. Those who are refused together do not come back together (L9): by jitter, and by their places.
+// pause is how long a blocked task sleeps if nobody wakes it. Those who are refused together do not come back together: by jitter, and by their places.
 func (r *run) pause(e *lock.HeldError) time.Duration {
 	behind := time.Duration(e.Ahead) * pauseBehind
 	longest := min(firstPause<<min(r.msg.Meta.Blocked, 10), lastPause) + behind
@@ -214,7 +214,7 @@ func (r *run) pause(e *lock.HeldError) time.Duration {
 	return d
 }
 
-// unlock gives back what the run holds, and starts those whose turn it is. It changes nothing of what the run achieved (L8): an error is logged, and the rest expires.
+// unlock gives back what the run holds, and starts those whose turn it is. It changes nothing of what the run achieved: an error is logged, and the rest expires.
 func (r *run) unlock(ctx context.Context) {
 	if r.held == nil {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
@@ -94,9 +95,10 @@ func (e *env) nothingWaits() {
 
 func mutexOf(key string) lock.Spec { return lock.Mutex(lock.Object{Type: lock.Task, Key: key}) }
 
-// A blocked task has not ended: nothing is counted as done, no result is there, its group does not hear of it (T3, W13); it is one message in the
-// delayed set, under its id, and no attempt (task-E4, T17).
+// A blocked task has not ended: nothing is counted as done, no result is there, its group does not hear of it; it is one message in the
+// delayed set, under its id, and no attempt.
 func TestBlockedIsNoEnd(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Blocked", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
 	release := e.take(mutexOf("B"))
@@ -161,9 +163,10 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	e.nothingWaits()
 }
 
-// Blocked tasks are started by the release in the order in which they came (L9), long before they would look by themselves: whether a task or
+// Blocked tasks are started by the release in the order in which they came, long before they would look by themselves: whether a task or
 // somebody outside of tasks had the lock.
 func TestReleaseWakesInOrder(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	kind := task.Define[double, task.None]("test:Order", task.Exclusive())
 	var mu sync.Mutex
@@ -193,7 +196,7 @@ func TestReleaseWakesInOrder(t *testing.T) {
 	e.nothingWaits()
 }
 
-// 200 contenders for one lock do not come back together (L9), one runs at a time, and all end.
+// 200 contenders for one lock do not come back together, one runs at a time, and all end.
 func TestManyContenders(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, task.None]("test:Crowd", task.Small, task.Exclusive())
@@ -235,7 +238,7 @@ func TestManyContenders(t *testing.T) {
 	e.nothingWaits()
 }
 
-// A lost lock ends the context of the run with a LostError (L2, plus-5), and the run has failed. The lock of whoever has it now is not touched.
+// A lost lock ends the context of the run with a LostError, and the run has failed. The lock of whoever has it now is not touched.
 func TestLostLockEndsTheRun(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Lost", task.Locks(func(double) []lock.Spec {
@@ -271,7 +274,7 @@ func TestLostLockEndsTheRun(t *testing.T) {
 	}
 }
 
-// Each lock is released for itself, and a failure there masks no success (L8).
+// Each lock is released for itself, and a failure there masks no success.
 func TestReleaseChangesNoOutcome(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Release", task.Locks(func(double) []lock.Spec {
@@ -299,8 +302,9 @@ func TestReleaseChangesNoOutcome(t *testing.T) {
 	}
 }
 
-// A task that is refused a lock uses up no quota of its rate (L6), and one that is refused quota comes back when there is some.
+// A task that is refused a lock uses up no quota of its rate, and one that is refused quota comes back when there is some.
 func TestQuota(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	object := lock.Object{Type: lock.Task, Key: "quota"}
 	const window = 300 * time.Millisecond
@@ -364,7 +368,7 @@ func TestQuotaOfALongWindow(t *testing.T) {
 	}
 }
 
-// The locks of a type have its registered name (L13, task-B2), so that types of one Go type do not share them.
+// The locks of a type have its registered name, so that types of one Go type do not share them.
 func TestKeysOfLocks(t *testing.T) {
 	e := newEnv(t)
 	var keys []string
@@ -390,7 +394,7 @@ func TestKeysOfLocks(t *testing.T) {
 	}
 }
 
-// Two types that name the same locks in opposite orders do not get in each other's way (L15).
+// Two types that name the same locks in opposite orders do not get in each other's way.
 func TestOppositeOrders(t *testing.T) {
 	e := newEnv(t)
 	ab := task.Define[double, task.None]("test:AB", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("A"), mutexOf("B")} }))
@@ -415,8 +419,9 @@ func TestOppositeOrders(t *testing.T) {
 	e.nothingWaits()
 }
 
-// A list of locks is taken in one round trip, and given back in one (L15).
+// A list of locks is taken in one round trip, and given back in one.
 func TestListOfLocksIsOneRoundTrip(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	c, p := e.behind()
 	for n := range 6 {
@@ -441,7 +446,7 @@ func TestListOfLocksIsOneRoundTrip(t *testing.T) {
 }
 
 // Where tasks take long through the queue no lock is kept for one that would come late: it has no place in the line, who finds the lock free has it, and
-// it asks the more seldom the longer the queue is (L9).
+// it asks the more seldom the longer the queue is.
 func TestNoPlaceInASlowQueue(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("SlowQueue", task.Exclusive())
@@ -531,8 +536,9 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 	e.nothingWaits()
 }
 
-// All of it on a cluster, with a tagged prefix (W17), and on what demo and dev fall back on.
+// All of it on a cluster, with a tagged prefix, and on what demo and dev fall back on.
 func TestBlockedElsewhere(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.RedisCluster(t))) })
 	t.Run("miniredis", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.Miniredis(t))) })
@@ -571,6 +577,7 @@ func testBlocked(t *testing.T, e *env) {
 
 // A task whose worker dies with its lock runs again, when the lease has ended, and is not lost between the two.
 func TestWorkerDiesWithALock(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Dies", task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "D"}, lock.TTL(time.Minute))} // it outlives the heartbeat

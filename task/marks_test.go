@@ -118,7 +118,7 @@ func TestGroupMarkIsNoTaskID(t *testing.T) {
 	}
 }
 
-// A peer's keyword arguments are not dropped in silence: the task is dead, and its error names them (W14).
+// A peer's keyword arguments are not dropped in silence: the task is dead, and its error names them.
 func TestKeywordArgumentsAreNotDropped(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, task.None]("test:MyTask")

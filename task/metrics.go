@@ -9,7 +9,7 @@ import (
 // Metrics are what the workers of a process count, for Prometheus; one for all workers on the same prefix. Labels take values from closed sets only: the names of
 // handlers and "unknown", outcomes, queues, sizes. A nil *Metrics counts nothing.
 //
-//	takt_task_runs_total{task,outcome}     ends of runs. A blocked, snoozed, returned or parked run is counted as that, and not as done (W13)
+//	takt_task_runs_total{task,outcome}     ends of runs. A blocked, snoozed, returned or parked run is counted as that, and not as done
 //	takt_task_run_seconds{task}            time that handlers took
 //	takt_task_wait_seconds{task}           time from a task's submission, or from when it was moved to its queue because it was due, to the start of its handler
 //	takt_task_in_flight{size}              handlers that run now

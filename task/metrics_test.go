@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -21,7 +22,7 @@ func shown(reg *prometheus.Registry) string {
 }
 
 // W15: counts by type and outcome, run time, queue latency, what runs, waits and is promoted.
-func TestMetrics_W15(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	e := newEnv(t)
 	reg := prometheus.NewRegistry()
 	m := task.NewMetrics(reg)
@@ -78,6 +79,7 @@ func TestMetrics_W15(t *testing.T) {
 
 // The wait of a delayed task begins when it is due, not when it was submitted.
 func TestWaitOfADelayedTask(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	events := make(chan task.Event, 1)
 	e.start(task.WorkerOptions{Observe: func(ev task.Event) { events <- ev }}, echoing())

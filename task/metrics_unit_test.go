@@ -35,7 +35,7 @@ func unitWorker(m *Metrics) (*Worker, *run) {
 }
 
 // W13: a run that did not get its locks is counted as blocked, not as done, and its handler took no time.
-func TestBlockedIsNotCompleted_W13(t *testing.T) {
+func TestBlockedIsNotCompleted(t *testing.T) {
 	m := NewMetrics(nil)
 	w, r := unitWorker(m)
 	for _, kind := range outcomes {

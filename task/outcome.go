@@ -111,7 +111,7 @@ func (r *run) again(kind Outcome, delay time.Duration, err error) *outcome {
 	return o
 }
 
-// undecodable keeps the bytes of a message that is none (T9).
+// undecodable keeps the bytes of a message that is none.
 func (w *Worker) undecodable(r *run, err error) *outcome {
 	raw := []byte(r.entry.Data)
 	if len(raw) == 0 {
@@ -129,7 +129,7 @@ func (w *Worker) unreadable(r *run, id string, raw []byte, err error) *outcome {
 	return &outcome{kind: Dead, err: err, run: r, task: id, queue: r.queue, letter: r.letter(said, raw, false)}
 }
 
-// doom is the outcome of a task that took its worker with it too often (W5).
+// doom is the outcome of a task that took its worker with it too often.
 func (w *Worker) doom(e *stream.Entry, queue Queue, err error) *outcome {
 	r := &run{worker: w, entry: e, queue: queue, begun: time.Now()}
 	var failed error

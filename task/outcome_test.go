@@ -68,7 +68,7 @@ func TestRetryIsOneDelayedMessage(t *testing.T) {
 }
 
 // T15: nothing is ever trimmed: a queue that is full refuses, and what is in it stays.
-func TestFullQueueRefuses_T15(t *testing.T) {
+func TestFullQueueRefuses(t *testing.T) {
 	e := newEnv(t)
 	full := e.connect(task.Options{MaxBacklog: 3})
 	for i := range 3 {

@@ -112,7 +112,7 @@ func Args[T any](f func(Firing) T) PeriodicOption {
 	return periodicOption(func(p *periodic) { p.argsOf = f })
 }
 
-// Every submits a task at every d, at least a millisecond, from its anchor on. It does not drift, and a restart changes nothing (S1, S2).
+// Every submits a task at every d, at least a millisecond, from its anchor on. It does not drift, and a restart changes nothing.
 func Every(d time.Duration, opts ...PeriodicOption) TypeOption {
 	return periodicType(opts, func(with []schedule.Option) (schedule.Schedule, error) {
 		if d < schedule.MinEvery {
@@ -264,7 +264,7 @@ func textOf(v reflect.Value) *reflect.Value {
 	return &v
 }
 
-// exclusive gives a periodic type without locks the one that the page gives it: a mutex of its name (L13), per VO with the VO behind it.
+// exclusive gives a periodic type without locks the one that the page gives it: a mutex of its name, per VO with the VO behind it.
 func (t *Type[T, R]) exclusive(perVO bool) error {
 	var zero T
 	if perVO && textOf(reflect.ValueOf(&zero).Elem()) == nil {

@@ -14,7 +14,7 @@ type Policy interface {
 	order(*ageing) func() []int
 }
 
-// Strict starts nothing while something of a higher priority waits. Lower priorities may starve (W2).
+// Strict starts nothing while something of a higher priority waits. Lower priorities may starve.
 type Strict struct{}
 
 // Weighted gives each priority that has something waiting its share of starts. The zero value is 16 : 4 : 1, the default policy of a Worker.

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // W2: each priority gets its share by weight, also where the weights add up to an even number and one slot reads and starts in turn.
-func TestWeightedShares_W2(t *testing.T) {
+func TestWeightedShares(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Share", task.Small)
 	const n = 400
@@ -39,7 +41,8 @@ func TestWeightedShares_W2(t *testing.T) {
 
 // W1, plus-7: with 400 background tasks waiting, a realtime task is begun before any of them by Strict, and by Weighted{}, which workers have if nothing is said, after few: each
 // start is another's with a chance of 1 in 21.
-func TestRealtimeOvertakes_W1(t *testing.T) {
+func TestRealtimeOvertakes(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, c := range map[string]struct {
 		policy task.Policy
 		urgent int // realtime tasks, one after another
@@ -86,7 +89,8 @@ func TestRealtimeOvertakes_W1(t *testing.T) {
 
 // W2, plus-7: while there is always something of realtime, Strict never comes to what is lower; Weighted does soon, by its shares; StrictWithAgeing does not before MaxWait,
 // and then at once.
-func TestPolicies_W2(t *testing.T) {
+func TestPolicies(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	const maxWait, enough = 2 * time.Second, 300 // a busy machine ends some within maxWait
 	for name, c := range map[string]struct {
 		policy task.Policy
@@ -139,7 +143,8 @@ func TestPolicies_W2(t *testing.T) {
 }
 
 // W2: the shares hold for tasks that are so quick that many are fetched at once, while there is a backlog of each priority.
-func TestWeightedSharesOfQuickTasks_W2(t *testing.T) {
+func TestWeightedSharesOfQuickTasks(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Quick", task.Small)
 	const n = 6000

@@ -18,6 +18,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -25,7 +26,7 @@ import (
 const gpu = task.Size("gpu")
 
 // T16: a name that may be a pool's is taken wherever a size or a queue is named, any other is refused there, and says why.
-func TestPoolNames_T16(t *testing.T) {
+func TestPoolNames(t *testing.T) {
 	e := newEnv(t)
 	h := Double.Handle(nil)
 	for name, rule := range map[task.Size]string{
@@ -90,8 +91,9 @@ func (e *env) pools() (all []string) {
 	return slices.DeleteFunc(listed, func(name string) bool { return slices.Contains(task.Sizes(), task.Size(name)) })
 }
 
-// Tasks of a pool run on workers with slots for it and nowhere else, by whichever way they come; so on a cluster (W17), and on what demo and dev fall back on.
+// Tasks of a pool run on workers with slots for it and nowhere else, by whichever way they come; so on a cluster, and on what demo and dev fall back on.
 func TestPool(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) { testPool(t, newEnv(t)) })
 	t.Run("cluster", func(t *testing.T) { testPool(t, newEnvOn(t, testenv.RedisCluster(t))) })
@@ -194,7 +196,8 @@ func testPool(t *testing.T, e *env) {
 }
 
 // T16: of a pool in which something waits and that no living worker serves, Stats and Check tell, and of no other queue.
-func TestPoolWithoutWorkers_T16(t *testing.T) {
+func TestPoolWithoutWorkers(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	h := send(e, Double, double{}, gpu)
 	unserved := func() (all []task.Queue) {
@@ -288,7 +291,7 @@ func TestPoolRoundTrips(t *testing.T) {
 }
 
 // A pool that is not listed, for the list was lost, is found by Check, and listed by the next client or worker that meets it.
-func TestPoolListIsMadeAnew_T16(t *testing.T) {
+func TestPoolListIsMadeAnew(t *testing.T) {
 	e := newEnv(t)
 	send(e, Double, double{}, gpu)
 	send(e, Double, double{}, gpu, task.In(time.Hour))
@@ -365,7 +368,7 @@ func TestPoolListOfAnotherType(t *testing.T) {
 }
 
 // What cannot be listed, for Redis does not answer, is not written.
-func TestPoolIsListedFirst_T16(t *testing.T) {
+func TestPoolIsListedFirst(t *testing.T) {
 	e := newEnv(t)
 	broken := task.Define[double, int]("pool:Broken", gpu)
 	dead := send(e, broken, double{})

@@ -7,8 +7,8 @@ import (
 	"github.com/taktworks/takt/internal/lifecycle"
 )
 
-// A pool is listed at first, and again after a minute, so that a list that was lost comes back (T16).
-func TestPoolIsListedAgain_T16(t *testing.T) {
+// A pool is listed at first, and again after a minute, so that a list that was lost comes back.
+func TestPoolIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pools
 		if !p.due("gpu") {

@@ -30,7 +30,7 @@ const (
 	promoteStand = 100 * time.Millisecond // how much later those look that found others to be quicker
 )
 
-// promoter moves delayed tasks to their streams when they are due. Any number of processes do it (S7): all learn when the first is due, and those who
+// promoter moves delayed tasks to their streams when they are due. Any number of processes do it: all learn when the first is due, and those who
 // find it moved already stand by a little, so that usually one asks.
 type promoter struct {
 	c     *Client
@@ -167,7 +167,7 @@ func (p *promoter) page(ctx context.Context) (moved int64, full bool, err error)
 	return reply[0], len(members) == promotePage, nil
 }
 
-// route says where a delayed message goes, in the words of promote.lua: to the stream of its labels, or to the dead letters if it has none (T8, T16).
+// route says where a delayed message goes, in the words of promote.lua: to the stream of its labels, or to the dead letters if it has none.
 func (t *targets) route(ctx context.Context, member string) ([]string, error) {
 	m, err := wire.Decode([]byte(member))
 	q := queueOfMessage(&m)

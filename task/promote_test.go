@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // T8: a queue that is a key of another type puts its own delayed tasks off, and not those of others.
-func TestPromoteIntoAnotherType_T8(t *testing.T) {
+func TestPromoteIntoAnotherType(t *testing.T) {
 	e := newEnv(t)
 	e.must("SET", e.key("tasks:realtime:large"), "x")
 	stuck := send(e, echo, "stuck", task.Realtime, task.Large, task.In(time.Millisecond))
@@ -30,7 +31,7 @@ func TestPromoteIntoAnotherType_T8(t *testing.T) {
 }
 
 // T11, plus-13: what was submitted before there was any worker, or group, is delivered.
-func TestSubmittedBeforeAnyGroup_T11(t *testing.T) {
+func TestSubmittedBeforeAnyGroup(t *testing.T) {
 	e := newEnv(t)
 	h := send(e, echo, "early")
 	e.start(task.WorkerOptions{}, echoing())
@@ -40,7 +41,7 @@ func TestSubmittedBeforeAnyGroup_T11(t *testing.T) {
 }
 
 // T8, S7, plus-14: delayed tasks with any content reach their own queues when due; what is no message is a dead letter; ten thousand due at once all run.
-func TestPromotion_T8(t *testing.T) {
+func TestPromotion(t *testing.T) {
 	e := newEnv(t)
 	type anything struct {
 		At time.Time
@@ -82,6 +83,7 @@ func TestPromotion_T8(t *testing.T) {
 
 // plus-14, S7: ten thousand tasks due at once are moved in 20 scripts of 500, which is what keeps that short and holds up nobody else for long: one read and one script for each page, and nothing more.
 func TestPromotionCost(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	const n, page = 10_000, 500
 	e := newEnv(t)
 	typ := task.Define[int, task.None]("test:Due", task.Small)
@@ -126,6 +128,7 @@ func TestPromotionCost(t *testing.T) {
 
 // A delayed task is not early, by the server's clock, and late by no poll.
 func TestDelayedToTheMillisecond(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[int, int64]("test:When", task.Small)
 	e.start(task.WorkerOptions{}, typ.Handle(func(ctx context.Context, j *task.Job[int]) (int64, error) {

@@ -17,7 +17,7 @@ type Provider struct {
 
 // Provide says how a D is made. It is called at most once in a run, by the first Get of it, with a context of the run that has the other dependencies. cleanup, which may
 // be nil, is called after the handler, in the reverse order of making, with what the run came to: nil if it succeeded, which is the moment to commit; else its error, also
-// that of a panic (T2). If cleanup fails, the run has failed. It is called before the locks are given back.
+// that of a panic. If cleanup fails, the run has failed. It is called before the locks are given back.
 func Provide[D any](f func(context.Context) (d D, cleanup func(error) error, err error)) Provider {
 	return Provider{reflect.TypeFor[D](), func(ctx context.Context) (any, func(error) error, error) {
 		d, cleanup, err := f(ctx)

@@ -31,7 +31,7 @@ func (x *fakeTx) provide(commit error) task.Provider {
 	})
 }
 
-// A failing handler rolls its transaction back, also by a panic, and a commit that fails makes the run fail (T2, plus-17).
+// A failing handler rolls its transaction back, also by a panic, and a commit that fails makes the run fail.
 func TestCleanupKnowsHowTheRunEnded(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct {
@@ -72,7 +72,7 @@ func TestCleanupKnowsHowTheRunEnded(t *testing.T) {
 	}
 }
 
-// What cannot be kept is not committed (T2).
+// What cannot be kept is not committed.
 func TestResultTooLargeRollsBack(t *testing.T) {
 	e := newEnv(t)
 	x := newFakeTx()
@@ -173,7 +173,7 @@ type stoppedClock struct{ at time.Time }
 
 func (s stoppedClock) Now() time.Time { return s.at }
 
-// A handler's function can be called directly with fakes; it returns its value, and its errors (task-B4). The last provider of a type wins, so tests
+// A handler's function can be called directly with fakes; it returns its value, and its errors. The last provider of a type wins, so tests
 // override what the program provides.
 func TestHandlerWithFakes(t *testing.T) {
 	execute := func(ctx context.Context, j *task.Job[double]) (time.Time, error) {

@@ -159,7 +159,7 @@ type QueueStats struct {
 	Paused  bool          `json:"paused,omitempty"`
 	Rate    float64       `json:"rate,omitempty"` // tasks per second, 0 = no bound
 
-	// Unserved says that tasks wait and no worker that lives has slots for the size (T16). It is told at once of a pool without workers, and about a lease after the last one ended.
+	// Unserved says that tasks wait and no worker that lives has slots for the size. It is told at once of a pool without workers, and about a lease after the last one ended.
 	Unserved bool `json:"unserved,omitempty"`
 }
 

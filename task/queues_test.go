@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // Nothing is taken from a paused queue, and everything once it is resumed.
 func TestPauseQueue(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
 	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
@@ -76,6 +78,7 @@ func TestSetRate(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
 	send(e, Double, double{})
@@ -95,6 +98,7 @@ func TestDrain(t *testing.T) {
 
 // Purge cancels all that waits, each as Cancel does, and leaves what runs.
 func TestPurge(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	w, _, release := stockedBy(e)
 	const q = task.Queue("normal:small")

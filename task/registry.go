@@ -166,7 +166,7 @@ func (w *Worker) evictions(reply rueidis.RedisResult) {
 	}
 }
 
-// tidy deletes the records of dead workers. What they held, and their names in the streams, is the business of those who read these (W7). Two round trips.
+// tidy deletes the records of dead workers. What they held, and their names in the streams, is the business of those who read these. Two round trips.
 func (w *Worker) tidy(ctx context.Context) error {
 	k := w.client.keys
 	ids, err := w.client.rdb.Do(ctx, w.client.rdb.B().Hkeys().Key(k.TaskWorkers()).Build()).AsStrSlice()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -44,6 +45,7 @@ func submissions(e *env, c *task.Client) map[string]func() error {
 
 // Every submission waits for the replica, says so when that does not answer, and may then be repeated: nothing of it is there twice, and the repetition waits, too.
 func TestReplicas(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	e := newEnv(t)
 	replica := testenv.StartReplica(t, e.srv.Addr)
@@ -97,6 +99,7 @@ func TestReplicas(t *testing.T) {
 
 // Too few replicas is an error that counts them; a server that cannot say is one with the reason; what was refused is told as what it is.
 func TestReplicasRefused(t *testing.T) {
+	long.Test(t, "runs several servers")
 	e := newEnv(t)
 	testenv.StartReplica(t, e.srv.Addr)
 	var short *task.ReplicasError
@@ -127,6 +130,7 @@ func TestReplicasRefused(t *testing.T) {
 
 // Nothing more than before is sent when nobody asks for replicas, and one pipeline for a batch when somebody does.
 func TestReplicasCommands(t *testing.T) {
+	long.Test(t, "runs several servers")
 	for want, replicas := range []int{0, 1} {
 		e := newEnv(t)
 		testenv.StartReplica(t, e.srv.Addr)
@@ -149,6 +153,7 @@ func TestReplicasCommands(t *testing.T) {
 
 // A master dies whose replica had been cut off, and the replica takes over: what was acknowledged under Replicas is there, all of it; of what was not waited for some is lost.
 func TestReplicasLoseNothing(t *testing.T) {
+	long.Test(t, "runs several servers")
 	e := newEnv(t)
 	link := testenv.CountingProxy(t, e.srv.URL)
 	replica := testenv.StartReplica(t, strings.TrimPrefix(link.URL, "redis://"))

@@ -34,7 +34,7 @@ type Backoff struct {
 	Exact   bool          // no jitter. With it the delay is drawn from its upper half, so that those who failed together do not come back together
 }
 
-// Delay implements RetryPolicy: MaxRetries = retries, so that a task runs at most 1 + Retries times (W12).
+// Delay implements RetryPolicy: MaxRetries = retries, so that a task runs at most 1 + Retries times.
 func (b Backoff) Delay(attempt int, _ error) (time.Duration, bool) {
 	if n := b.retries(); n >= 0 && attempt > n {
 		return 0, false

@@ -194,7 +194,7 @@ func (r *run) stopped(ctx context.Context) *outcome {
 
 const firstUnknown = 100 * time.Millisecond // before a task whose name a worker does not know is looked at again; it doubles
 
-// unknown puts a task back for workers that know it (T10).
+// unknown puts a task back for workers that know it.
 func (r *run) unknown() *outcome {
 	n := r.msg.Meta.Unknown
 	if n >= int64(r.worker.opts.MaxUnknown) {
@@ -243,7 +243,7 @@ func (r *run) conclude(parent context.Context, value []byte, err error) *outcome
 	return r.judge(value, err, cause)
 }
 
-// base ends with the parent, or with the first lock that is lost (L2).
+// base ends with the parent, or with the first lock that is lost.
 func (r *run) base(parent context.Context) (base context.Context, end func()) {
 	if r.held == nil {
 		return parent, func() {}

@@ -153,7 +153,7 @@ func (s *Scheduler) complete() error {
 func (s *Scheduler) ID() string { return s.opts.ID }
 
 // Run stands by, or leads and submits what is due, until ctx ends; then it lets another one lead at once, and returns nil. It outlives every error of Redis,
-// and the loss of its leadership (S6). While it is at work, a second Run is refused with an error.
+// and the loss of its leadership. While it is at work, a second Run is refused with an error.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if !s.busy.CompareAndSwap(false, true) {
 		return fmt.Errorf("task: Scheduler.Run: scheduler %s runs already: make another one with Client.Scheduler", s.opts.ID)
@@ -223,7 +223,7 @@ func checkVOs(vos []string) error {
 	return nil
 }
 
-// watchVOs asks the sources of VOs, until ctx ends (S8).
+// watchVOs asks the sources of VOs, until ctx ends.
 func (s *Scheduler) watchVOs(ctx context.Context) {
 	tick := time.NewTicker(s.opts.VOPoll)
 	defer tick.Stop()

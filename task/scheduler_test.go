@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/task"
 )
@@ -46,7 +47,7 @@ func TestPeriodic(t *testing.T) {
 }
 
 // S5, plus-20: without a worker there is one pending copy, however many periods pass; when it begins, the next slot fires.
-func TestSkipIfPending_S5(t *testing.T) {
+func TestSkipIfPending(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Pile", task.Every(2*time.Millisecond))
 	_, stop := e.schedules(task.SchedulerOptions{}, typ)
@@ -109,7 +110,7 @@ func TestPeriodicUnique(t *testing.T) {
 }
 
 // S1, S3, plus-19: slots follow from what is stored: a scheduler that starts again keeps the anchor and makes up for what passed, as the entry says.
-func TestRestartKeepsAnchor_S1(t *testing.T) {
+func TestRestartKeepsAnchor(t *testing.T) {
 	e := newEnv(t)
 	const every = 50 * time.Millisecond
 	once := task.Define[struct{}, task.None]("test:Once", task.Every(every, task.QueueUp))
@@ -153,7 +154,7 @@ func TestRestartKeepsAnchor_S1(t *testing.T) {
 }
 
 // S3, S4, plus-19: COUNT runs out once, over a restart: each of its slots fires, then the entry is finished and no trouble to others.
-func TestCountEnds_S4(t *testing.T) {
+func TestCountEnds(t *testing.T) {
 	e := newEnv(t)
 	count := task.Define[struct{}, task.None]("test:Count", task.RRule("FREQ=SECONDLY;COUNT=3", task.RunAll(10)))
 	tick := task.Define[struct{}, task.None]("test:Tick", task.Every(20*time.Millisecond))
@@ -193,7 +194,7 @@ func (broken) Next(time.Time) (time.Time, bool) { panic("a mistake") }
 func (broken) String() string { return "broken" }
 
 // S4: what cannot be used is reported, and the others fire.
-func TestBadEntriesAreIsolated_S4(t *testing.T) {
+func TestBadEntriesAreIsolated(t *testing.T) {
 	e := newEnv(t)
 	bad := task.Define[struct{}, task.None]("test:Broken", task.Periodic(broken{}))
 	panics := task.Define[int, task.None]("test:Args", task.Every(5*time.Millisecond, task.QueueUp, task.Args(func(f task.Firing) int {
@@ -268,6 +269,7 @@ func TestSchedulerPromotes(t *testing.T) {
 }
 
 func TestSchedulerOptions(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	for want, o := range map[string]task.SchedulerOptions{"Lease": {Lease: time.Millisecond}, "VOPoll": {VOPoll: -1}, "ID": {ID: "a\nb"}} {
 		if _, err := e.client.Scheduler(o); err == nil || !strings.Contains(err.Error(), want) {

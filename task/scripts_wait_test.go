@@ -78,7 +78,7 @@ func (e *waitEnv) left(waiting, delayed, blocked int64) {
 	}
 }
 
-// Every answer of block.lua and park.lua: lost, a key of another type, done; and a repetition does nothing, also if the task was moved on meanwhile (T7).
+// Every answer of block.lua and park.lua: lost, a key of another type, done; and a repetition does nothing, also if the task was moved on meanwhile.
 func TestPuttingBackBearsRepetition(t *testing.T) {
 	for name, finish := range map[string]func(e *waitEnv) error{
 		"block.lua": func(e *waitEnv) error { return e.finishBlocked(t.Context(), e.batch, e.batch.Entries) },

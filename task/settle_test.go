@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // A unique key is free again when its task has ended, in the same step and however it ended.
 func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	boom := errors.New("boom")
 	for _, c := range []struct {
@@ -120,6 +122,7 @@ func TestCancelledRunEnds(t *testing.T) {
 
 // A worker that was cut off, and whose task another one ended, changes nothing when it comes back.
 func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	cut, proxy := e.behind()
 	typ := task.Define[double, string]("lost:Unique", task.Unique(time.Hour))
@@ -159,6 +162,7 @@ func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
 
 // A start key is free once its task begins, or at its end if it never does; a copy that waits for its retry does not take it again.
 func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	started, goOn := make(chan string), make(chan error)
 	typ := task.Define[double, task.None]("start:Key", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))

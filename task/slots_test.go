@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // A worker that waits for tasks of a queue begins none of them once it is paused, and goes on at once when it is resumed.
 func TestPauseQueueWhileAWorkerWaits(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[int, task.None]("paused")
 	other := task.Define[int, task.None]("other", task.Realtime)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -28,6 +29,7 @@ func TestGroupWithoutChildren(t *testing.T) {
 
 // C2, T5: Spawn whose answer was lost is repeated, and nothing is there twice.
 func TestSpawnAgainAfterALostReply(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	f := newFamily(e)
 	const n = 700 // three pages
@@ -63,6 +65,7 @@ func TestSpawnAgainAfterALostReply(t *testing.T) {
 
 // C2: a crash after the first of several pages leaves a group that does not fire; the same Spawn completes it, also when all that was there has ended.
 func TestSpawnAgainAfterTheFirstPage(t *testing.T) {
+	long.Test(t, "starts and ends processes")
 	e := newEnv(t)
 	f := newFamily(e)
 	const n = 600

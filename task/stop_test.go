@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // W9, plus-21: at the stop, what runs may finish; what is not begun goes to others at once; what does not finish in time is broken off, handed
 // back, and no failure (fault 4).
-func TestStop_W9(t *testing.T) {
+func TestStop(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	typ := task.Define[string, string]("test:Stop", task.Small)
 	begun, pass := make(chan string, 100), make(chan struct{})
@@ -59,7 +61,8 @@ func TestStop_W9(t *testing.T) {
 }
 
 // W9, plus-21: what a stopping worker has fetched and not begun begins elsewhere at once, while what it runs still goes on.
-func TestStopHandsBack_W9(t *testing.T) {
+func TestStopHandsBack(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	s := newSlowInTheMiddle()
 	_, stop := e.start(task.WorkerOptions{ID: "first", Drain: patience, Concurrency: map[task.Size]int{task.Small: 1}}, s.handler())

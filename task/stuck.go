@@ -14,7 +14,7 @@ type stuckRun struct {
 	cause error
 }
 
-// look reports the runs whose context ended more than Margin ago, each once (W10). It is called about once a second, so that runs need no timers for it.
+// look reports the runs whose context ended more than Margin ago, each once. It is called about once a second, so that runs need no timers for it.
 func (w *Worker) look() {
 	for _, s := range w.newlyStuck(time.Now()) {
 		w.log.Error("task: a handler ignores the end of its context, its slot is lost until it returns",

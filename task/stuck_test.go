@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -39,7 +40,8 @@ type stuckReport struct {
 }
 
 // W10: a handler that ignores the end of its context is reported, once; the other slots go on, and so does its own when it returns.
-func TestStuckIsReportedOnce_W10(t *testing.T) {
+func TestStuckIsReportedOnce(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[string, int]("test:Deaf", task.Small, task.Timeout(20*time.Millisecond))
 	release := make(chan struct{})
@@ -95,7 +97,7 @@ func TestWithinMarginIsNotStuck(t *testing.T) {
 }
 
 // W10: a handler that ignores the end of its context does not keep the process; Run names it.
-func TestStuckHandler_W10(t *testing.T) {
+func TestStuckHandler(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Stuck")
 	begun, pass := make(chan struct{}), make(chan struct{})
@@ -121,7 +123,8 @@ func TestStuckHandler_W10(t *testing.T) {
 }
 
 // W9, W10: a handler that has returned is not stuck, though what it has done cannot be written while Redis hangs.
-func TestNobodyIsStuckWhenRedisHangs_W9(t *testing.T) {
+func TestNobodyIsStuckWhenRedisHangs(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Obeys")
 	client, proxy := e.behind()

@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // T1, plus-6: a task waits where its type says, however it is submitted, and where the submission says otherwise.
-func TestSubmitKeepsQueue_T1(t *testing.T) {
+func TestSubmitKeepsQueue(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, int]("test:T", task.Realtime, task.Large)
 	send(e, typ, double{1})
@@ -54,7 +55,7 @@ func TestSubmitWire(t *testing.T) {
 }
 
 // T16, W14: bad submissions are refused with the field and the rule, and change nothing.
-func TestSubmitRefuses_T16(t *testing.T) {
+func TestSubmitRefuses(t *testing.T) {
 	e := newEnv(t)
 	c := e.connect(task.Options{MaxMessage: 500})
 	for want, opts := range map[string][]task.SubmitOption{
@@ -95,7 +96,7 @@ func TestSubmitRefuses_T16(t *testing.T) {
 }
 
 // T9, plus-22: what a message cannot carry fails at submission; what it can comes back as it was.
-func TestArgumentsSurvive_T9(t *testing.T) {
+func TestArgumentsSurvive(t *testing.T) {
 	e := newEnv(t)
 	type all struct {
 		I    int64
@@ -166,6 +167,7 @@ func TestKeyRetryStorm(t *testing.T) {
 
 // A reply that is lost leaves the outcome unknown; the repeat with the key makes no second task (fault 10).
 func TestLostReply(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	c, proxy := e.behind()
 	send(e, Double, double{0}, task.Key("warm")) // the script is known
@@ -215,6 +217,7 @@ func TestUnique(t *testing.T) {
 
 // Each submission is one round trip, whatever it needs; a batch of 256 is one, too.
 func TestSubmitRoundTrips(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	c, proxy := e.behind()
 	if _, err := Double.Submit(e.ctx(), c, double{}, task.Key("warm")); err != nil {

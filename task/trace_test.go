@@ -54,7 +54,7 @@ func attributes(s sdktrace.ReadOnlySpan) map[string]any {
 }
 
 // W15: each run is a span in the trace of whoever submitted its task, over retries too, with what came of it.
-func TestTraceAcrossEnqueue_W15(t *testing.T) {
+func TestTraceAcrossEnqueue(t *testing.T) {
 	e := newEnv(t)
 	s := newSpans(t)
 	typ := task.Define[string, int]("test:Traced", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
@@ -98,7 +98,7 @@ func TestTraceAcrossEnqueue_W15(t *testing.T) {
 }
 
 // W15: a task that a task submits is in the same trace, also where a worker without a tracer stands between; one that was submitted outside of all spans begins a new one.
-func TestTraceOfChildren_W15(t *testing.T) {
+func TestTraceOfChildren(t *testing.T) {
 	e := newEnv(t)
 	s := newSpans(t)
 	parent := task.Define[string, string]("test:Parent", task.Small)
@@ -141,7 +141,7 @@ func TestTraceOfChildren_W15(t *testing.T) {
 }
 
 // W15: a slot is submitted in a span of the scheduler, and the run of its task is in the same trace. A slot that is kept out says so.
-func TestTraceOfSlots_W15(t *testing.T) {
+func TestTraceOfSlots(t *testing.T) {
 	e := newEnv(t)
 	s := newSpans(t)
 	typ := task.Define[struct{}, task.None]("test:Slot", task.Every(time.Hour, task.RunOnStart()))

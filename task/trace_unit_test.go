@@ -7,7 +7,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-// Without a tracer, and outside of spans, tracing allocates nothing (W15).
+// Without a tracer, and outside of spans, tracing allocates nothing.
 func TestNoTracerAllocatesNothing(t *testing.T) {
 	_, r := unitWorker(nil)
 	c, m, ctx, o := new(Client), new(wire.Meta), context.Background(), &outcome{kind: Done, run: r}

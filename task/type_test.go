@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
 )
@@ -23,7 +24,7 @@ func TestQueues(t *testing.T) {
 }
 
 // task-B6: what a type says of itself, and what it says if it was told nothing. T1: its queue is that of its own priority and size.
-func TestProperties_B6(t *testing.T) {
+func TestProperties(t *testing.T) {
 	retry := task.Backoff{Base: time.Second, Retries: 3}
 	typ := task.Define[double, int]("test:T", task.Realtime, task.Large, task.Retry(retry), task.Timeout(time.Minute), task.Retention(time.Hour), task.Discard(),
 		task.Every(time.Hour, task.QueueUp), task.Cron("0 6 * * *", task.EntryName("mornings")), task.Every(time.Minute, task.EntryName("off"), task.Disabled()))
@@ -133,6 +134,7 @@ func TestClientOptions(t *testing.T) {
 }
 
 func TestWorkerOptions(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	h := Double.Handle(nil)
 	many := make(map[task.Size]int)
@@ -169,7 +171,7 @@ func TestWorkerOptions(t *testing.T) {
 }
 
 // task-B1, task-B5: arguments go as the fields of the struct, none for none; and only a client submits, so there is nothing that is not bound.
-func TestArgumentsAreFields_B1(t *testing.T) {
+func TestArgumentsAreFields(t *testing.T) {
 	e := newEnv(t)
 	for want, submit := range map[string]func() error{
 		"\x90": func() error {
@@ -197,7 +199,7 @@ func TestArgumentsAreFields_B1(t *testing.T) {
 }
 
 // task-B7, task-A5: object types of an extension are usable in the locks of tasks, and unknown ones refused.
-func TestLockTypesOfExtensions_B7(t *testing.T) {
+func TestLockTypesOfExtensions(t *testing.T) {
 	e := newEnv(t)
 	types := lock.NewTypes()
 	if err := types.Add("lollygag"); err != nil {

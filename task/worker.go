@@ -34,9 +34,9 @@ type WorkerOptions struct {
 	Drain time.Duration
 	// Margin is how long handlers may take to return after their context has ended; then they are stuck: reported, and at the end of Run left behind. 0 = 5 s.
 	Margin time.Duration
-	// MaxDeliveries is how often a task may take its worker with it before it is dead; 0 = 5, negative = any number (W5).
+	// MaxDeliveries is how often a task may take its worker with it before it is dead; 0 = 5, negative = any number.
 	MaxDeliveries int
-	// MaxUnknown is how often a task whose name no handler has is put back, with growing pauses of up to a minute, before it is dead; 0 = 20 (T10).
+	// MaxUnknown is how often a task whose name no handler has is put back, with growing pauses of up to a minute, before it is dead; 0 = 20.
 	MaxUnknown int
 	// Middleware runs around every handler, the first outermost.
 	Middleware []Middleware
@@ -44,7 +44,7 @@ type WorkerOptions struct {
 	Providers []Provider
 	// Observe is told of the end of every run, before it is in Redis. It must not block. nil = nobody is.
 	Observe func(Event)
-	// Stuck is told, once, of every run whose handler has not returned Margin after its context ended, which was at since. It must not block. nil = only the log is (W10).
+	// Stuck is told, once, of every run whose handler has not returned Margin after its context ended, which was at since. It must not block. nil = only the log is.
 	Stuck func(i Info, since time.Time)
 	// Metrics counts what happens; several workers may share it. nil = nothing does.
 	Metrics *Metrics

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -49,7 +50,7 @@ func TestDone(t *testing.T) {
 
 // T7, T17, W12, plus-6, plus-16: a retry is the same task, under the same id and in its own queue; it runs 1 + Retries times, the policy is asked with the
 // handler's own error, and the id has the final result, which is there only then.
-func TestRetryKeepsID_T7(t *testing.T) {
+func TestRetryKeepsID(t *testing.T) {
 	e := newEnv(t)
 	asked := make(policyAsked, 10)
 	typ := task.Define[int, string]("test:Retry", task.Realtime, task.Large, task.Retry(asked))
@@ -114,6 +115,7 @@ func (p policyAsked) Delay(attempt int, err error) (time.Duration, bool) {
 
 // What a handler says wins over the policy: Cancel, RetryAfter, Snooze.
 func TestVerdicts(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[string, string]("test:Verdict", task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
 	boom := errors.New("boom")
@@ -174,7 +176,8 @@ func TestPanic(t *testing.T) {
 }
 
 // W10: a run ends at its timeout, or the task's deadline, with that as the cause.
-func TestTimeout_W10(t *testing.T) {
+func TestTimeout(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	typ := task.Define[string, int]("test:Timeout", task.Timeout(30*time.Millisecond))
 	causes := make(chan error, 10)
@@ -217,7 +220,8 @@ func TestTimeout_W10(t *testing.T) {
 }
 
 // T10, task-E7: a task whose name this worker does not know waits for one that does, and is dead after a while.
-func TestUnknownName_T10(t *testing.T) {
+func TestUnknownName(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	other := task.Define[int, int]("test:Other", task.Small)
 	rare := task.Define[int, int]("test:Nobody", task.Small)
@@ -247,7 +251,7 @@ func TestUnknownName_T10(t *testing.T) {
 }
 
 // T9, task-E8, plus-22: what is no message becomes a dead letter with its bytes; what comes after it runs.
-func TestUndecodable_T9(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	e := newEnv(t)
 	stream := e.key("tasks:normal:small")
 	e.must("XADD", stream, "*", "data", "\xc1garbage")
@@ -275,7 +279,7 @@ func TestWrongArguments(t *testing.T) {
 }
 
 // C3: a result that cannot be written down is a failure of the task.
-func TestUnfitResult_C3(t *testing.T) {
+func TestUnfitResult(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, any]("test:Any")
 	e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (any, error) { return make(chan int), nil }))
@@ -290,7 +294,7 @@ func TestUnfitResult_C3(t *testing.T) {
 }
 
 // W16: what a task costs, counted: one command to submit it, and of the rest hardly any.
-func TestCommandsPerTask_W16(t *testing.T) {
+func TestCommandsPerTask(t *testing.T) {
 	e := newEnv(t)
 	const n = 5000
 	var ran atomic.Int64

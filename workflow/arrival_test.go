@@ -10,11 +10,13 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A child is there for its parent as soon as the parent's task is recorded, also while its start is on its way to another shard: a signal waits for it.
 func TestSignalBeforeStartArrives(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, shards(2))
 	g := testenv.NewGuillotine(t, e.srv.Addr)
@@ -58,6 +60,7 @@ func TestSignalBeforeStartArrives(t *testing.T) {
 
 // A signal for an instance that is nowhere costs as many round trips with many shards as with two.
 func TestSignalForNobody(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, shards(8))
 	far, p := e.far()

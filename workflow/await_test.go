@@ -10,11 +10,13 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // Await answers before, at and after the end, to all who wait, of the execution that was meant.
 func TestAwait(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -60,6 +62,7 @@ func TestAwait(t *testing.T) {
 
 // One that is removed while somebody waits, or whose wait ends, says so.
 func TestAwaitEnds(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -88,6 +91,7 @@ func TestAwaitEnds(t *testing.T) {
 
 // Without the push, the end is found by looking: the subscription is cut, and comes again.
 func TestAwaitWithoutPush(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

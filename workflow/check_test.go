@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // Each invariant that is broken by hand is found, and nothing before.
 func TestCheck(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil []string // a command; keys begin with K:, ids of entries are made of E: and the key, I: is the instance and X: its execution

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // workflow-D13: on a cluster the shards are on several nodes. Families, gates, timers, activities, pushes, pauses and pages reach over all of them.
 func TestCluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	o := workflow.Options{Prefix: "wf", Shards: 6}

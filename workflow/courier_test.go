@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -148,6 +149,7 @@ func TestCourierPastUnknownShard(t *testing.T) {
 
 // Messages to an instance that cannot take them, more than are on their way at once, keep none from others of its shard. They come once when it can, by the worker that has them or by the next.
 func TestCourierPastABrokenInstance(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, next := range []bool{false, true} {
 		t.Run(fmt.Sprint("next worker ", next), func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
 )
@@ -221,6 +222,7 @@ func rrule(first time.Time, n int) string {
 
 // Slots that were missed are started however long that takes, and others do not wait until the last of them is.
 func TestScheduleOnASlowServer(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	const n = 50
@@ -249,6 +251,7 @@ func TestScheduleOnASlowServer(t *testing.T) {
 
 // Slots that are less than a second apart have instances of their own; those on a second have it in their name alone.
 func TestScheduleOfManySlotsASecond(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -267,6 +270,7 @@ func TestScheduleOfManySlotsASecond(t *testing.T) {
 
 // A schedule that is removed, or paused, after a worker has found it to be due and before it has recorded the start, stays so.
 func TestScheduleRemovedWhileDue(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for _, exclusive := range []bool{true, false} {
 		for _, paused := range []bool{true, false} {
@@ -322,6 +326,7 @@ func TestScheduleRemovedWhileDue(t *testing.T) {
 
 // What others have recorded while a process was between the clock and the document is not undone by it: each slot that is skipped is counted once.
 func TestScheduleBesideASlowProcess(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	const every = 100 * time.Millisecond
 	one := nightly(func(s *workflow.Schedule) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -173,6 +174,7 @@ func (f writer) Write(p []byte) (int, error) {
 
 // workflow-D7, workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
 func TestActivitiesOfTheGone(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	expired := make(chan struct{}, 10)
 	e := newEnv(t, func(o *workflow.Options) {

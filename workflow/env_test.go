@@ -20,9 +20,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
+var hang = testenv.Patience // only seen when something hangs
+
 const (
-	hang  = testenv.Patience // only seen when something does
-	grace = time.Hour        // what Check takes for work in hand: all that a test leaves in the queues, however long it takes
+	grace = time.Hour // what Check takes for work in hand: all that a test leaves in the queues, however long it takes
 )
 
 // env is a Client on a server of one test, and who works for it.

@@ -3,11 +3,13 @@ package workflow_test
 import (
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A worker that Redis does not answer is told that its task is lost when its lease is over, and not when the connection is given up: by then another has it.
 func TestExtendWhileRedisHangs(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	hangs := e.mortal(workflow.WorkerOptions{})

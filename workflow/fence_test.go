@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A zombie that does not know that its heartbeat has ended speaks between the take-over of its task and the first checkpoint of its heir, so that nothing of the
 // instance has changed yet. It is refused.
 func TestZombieBeforeTheHeirsCheckpoint(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	slow, _ := e.worker(workflow.WorkerOptions{Name: "slow", Lease: time.Hour})
@@ -39,6 +41,7 @@ func TestZombieBeforeTheHeirsCheckpoint(t *testing.T) {
 
 // Each fact by which a script knows that a task is its worker's suffices to refuse the task: the token of the worker, the entry in the queue, the execution.
 func TestEachFenceAlone(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	takes := map[string]func(e *env, worker, run, field string){
 		"another token":     func(e *env, worker, _, _ string) { e.ok(e.do("SET", worker, "of another").Error()) },

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -50,6 +51,7 @@ func (e *env) finds(key, problem string) bool {
 
 // A key of one instance that somebody wrote in his own way stops that instance, and no other: timers of others fire, and what they miss in the queues is put right.
 func TestForeignKeys(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, foreign := range []string{"run:a", "in:a", "tasks:odd", "held:tasks:odd", "activities:odd"} {
 		t.Run(foreign, func(t *testing.T) {
@@ -157,6 +159,7 @@ func TestForeignKeyGone(t *testing.T) {
 
 // While a queue is of another type, what is to be queued there is recorded all the same, once, and queued when the key is gone.
 func TestForeignQueue(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for name, run := range map[string]func(e *env, w *workflow.Worker, foreign func(queue string) (gone func())){
 		"start": func(e *env, w *workflow.Worker, foreign func(string) func()) {

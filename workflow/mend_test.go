@@ -7,11 +7,13 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // An instance with very many activities does not keep Redis busy for long: it is looked at in parts, and each activity that is gone fails once.
 func TestMendInParts(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, stop := e.worker(workflow.WorkerOptions{})

@@ -11,11 +11,13 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A paused instance gets no task, whether one waits, runs or comes; what it has is completed, and Resume brings the rest.
 func TestPauseInstance(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -69,6 +71,7 @@ func TestPauseInstance(t *testing.T) {
 
 // The task of a worker that died is not handed out while its instance is paused.
 func TestPauseWhileWorkerDies(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	dying := e.mortal(workflow.WorkerOptions{})
@@ -94,6 +97,7 @@ func TestPauseWhileWorkerDies(t *testing.T) {
 
 // A paused queue gives out neither tasks nor activities; who has one completes it; after that all is in the queue again, in its order.
 func TestPauseQueue(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, stop := e.worker(workflow.WorkerOptions{})
@@ -225,6 +229,7 @@ func TestPauseManyQueued(t *testing.T) {
 
 // Whoever pauses or resumes a queue may die between two pages of its entries. A worker does the rest.
 func TestPauseQueueHalfDone(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, what := range []string{"pause", "resume"} {
 		t.Run(what, func(t *testing.T) {

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A task that kills worker after worker pauses its instance, which runs again once it is resumed.
 func TestPoisonTask(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	e.begin("a")
@@ -46,6 +48,7 @@ func TestPoisonTask(t *testing.T) {
 
 // A poison task that somebody hands back between two that it kills is given up all the same: the hand-over is not counted, and forgets nothing.
 func TestPoisonHandedBack(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{MaxDeliveries: 2})
@@ -75,6 +78,7 @@ func TestPoisonHandedBack(t *testing.T) {
 
 // What each worker keeps beyond its lease is given up like what kills it.
 func TestPoisonHangs(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{WorkflowLease: 2 * time.Second, ActivityLease: 2 * time.Second, MaxDeliveries: 2})
@@ -115,6 +119,7 @@ func (e *env) givenUp(w *workflow.Worker) {
 
 // An activity that kills worker after worker has failed, in the words of the authoring library or in Takt's own.
 func TestPoisonActivity(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for name, failure := range map[string]func(*workflow.ActivityTask, error) workflow.Event{
 		"own":    nil,
@@ -157,6 +162,7 @@ func TestPoisonActivity(t *testing.T) {
 
 // A worker that lost its heartbeat, and has not noticed, gives no task up: it is somebody else's by now.
 func TestLostHeartbeatIsNoPoison(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{Name: "w", Lease: 15 * time.Second})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -30,6 +31,7 @@ type heldActivity struct {
 
 // Several clients and workers do what they like, workers die, and all shows and answers what the model says; each execution ends once, and saw each event once.
 func TestAnyOperations(t *testing.T) {
+	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	rapid.Check(t, func(r *rapid.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -167,6 +168,7 @@ func idsOf(list []workflow.Info) (ids []string) {
 
 // Pages of any size show all, each once, in one order; also of many that were created at the same time.
 func TestListPages(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, n := range []int{1, 4} {
 		t.Run(fmt.Sprint("shards ", n), func(t *testing.T) {

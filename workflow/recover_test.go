@@ -14,6 +14,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -68,6 +69,7 @@ func (m *mortal) revive() { m.proxy.Refuse(false) }
 
 // workflow-D1: what a worker had of several queues when it died is recovered from all of them, tasks and activities.
 func TestRecoverAllQueues(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	dying := e.mortal(workflow.WorkerOptions{})
@@ -97,6 +99,7 @@ func TestRecoverAllQueues(t *testing.T) {
 
 // workflow-D2: activities that take long, and are extended, do not hide one whose worker died.
 func TestLongOnesHideNothing(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{ActivityLease: 20 * time.Second})
@@ -152,6 +155,7 @@ func TestLongOnesHideNothing(t *testing.T) {
 
 // workflow-D4, workflow-D9: a worker that only slept finds its task gone: Complete, Extend and Release say so and change nothing, its context ends, Lost is told. It works on after that.
 func TestZombie(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	lost := make(chan workflow.Instance, 10)
@@ -191,6 +195,7 @@ func TestZombie(t *testing.T) {
 
 // A worker that is cut off from Redis tells who has a task of it, as soon as others may have it.
 func TestLostByWorker(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	lost := make(chan workflow.Instance, 10)
@@ -217,6 +222,7 @@ func TestLostByWorker(t *testing.T) {
 
 // workflow-D11: with all data gone, or only the groups, workers that wait go on with what is started then.
 func TestDataGone(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for name, destroy := range map[string]func(*env){
 		"everything": func(e *env) { e.ok(e.do("FLUSHALL").Error()) },
@@ -253,6 +259,7 @@ func TestDataGone(t *testing.T) {
 
 // A task that was handed out when the data went is refused, and there is no panic over what is not there.
 func TestDataGoneMeanwhile(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{Lease: mortalLease})
@@ -294,6 +301,7 @@ func TestForeignEntries(t *testing.T) {
 
 // Pollers of several processes and a queue that is read by fetching only: nothing is handed out twice, whatever is cut meanwhile.
 func TestCutConnections(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	var cuts []*mortal

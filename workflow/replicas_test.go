@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -23,6 +24,7 @@ func (e *env) waitingFor(replicas int, within time.Duration) *env {
 
 // What is written waits for the replica, says so when that does not answer, and is there all the same: a repetition changes nothing, and tasks go on.
 func TestReplicas(t *testing.T) {
+	long.Test(t, "runs several servers")
 	e := newEnv(t)
 	replica := testenv.StartReplica(t, e.srv.Addr)
 	const within = 100 * time.Millisecond

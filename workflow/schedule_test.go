@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
 )
@@ -202,6 +203,7 @@ func TestScheduleUnreadable(t *testing.T) {
 
 // What passed while no worker ran is made up for as the schedule says, also if it is put again before one runs; with another rule it counts from then on.
 func TestScheduleMissed(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	const slots = 20
 	type rule func(first time.Time) string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -30,6 +31,7 @@ func (e *env) onShard(n int, name string) string {
 
 // workflow-D13: all keys of an instance have the tag of its shard, and those of its queues, too.
 func TestShards(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, shards(4))
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -82,6 +84,7 @@ func TestShards(t *testing.T) {
 
 // A parent and its children on other shards: each starts once, each result comes once, whatever replies of whatever command are lost.
 func TestFamilyOverShards(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for _, lose := range []bool{false, true} {
 		t.Run(fmt.Sprint("lost replies ", lose), func(t *testing.T) {

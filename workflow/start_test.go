@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -82,6 +83,7 @@ func TestStartAtOnce(t *testing.T) {
 
 // What cannot be stored is refused with field, value and rule, and changes nothing.
 func TestRefused(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, func(o *workflow.Options) { o.MaxEvent = 1000 })
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -188,6 +190,7 @@ func attributes(n int) map[string]string {
 }
 
 func TestOptions(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	for want, o := range map[string]workflow.Options{
@@ -250,6 +253,7 @@ func TestOpen(t *testing.T) {
 
 // An error says whether an instance is unknown, or known and not active.
 func TestErrorsSayWhatIsNotThere(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A timer fires when it is due and not before, once, whatever the number of workers; Timers lists it until then.
 func TestTimer(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -65,6 +67,7 @@ func TestTimer(t *testing.T) {
 
 // A timer is cancelled before it fires, also by the checkpoint that sets it; cancelling it after that does nothing.
 func TestTimerCanceled(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -150,6 +153,7 @@ func (e *env) again(w *workflow.Worker, i workflow.Instance) *workflow.WorkflowT
 
 // workflow-D12: 2000 timers of one instance that are due make few tasks.
 func TestManyTimersOfOne(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, stop := e.worker(workflow.WorkerOptions{})
@@ -194,6 +198,7 @@ func TestManyTimersOfOne(t *testing.T) {
 
 // 10,000 timers of many instances that are due at once all arrive, each once, with several workers.
 func TestManyTimers(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -253,6 +258,7 @@ func (e *env) allDue() {
 
 // A timer outlives the worker that set it, and the queue of its instance being read by nobody for a while.
 func TestTimerOutlivesWorker(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	dying := e.mortal(workflow.WorkerOptions{})
@@ -269,6 +275,7 @@ func TestTimerOutlivesWorker(t *testing.T) {
 
 // A timer that another process sets is not late at a worker that knew of none, or only of later ones.
 func TestTimerIsTold(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -289,6 +296,7 @@ func TestTimerIsTold(t *testing.T) {
 
 // An hour that the clock of a process is off moves no timer: due times are counted from the checkpoint.
 func TestTimerOfAnotherClock(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

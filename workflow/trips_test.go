@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // What a caller waits for is one round trip.
 func TestRoundTrips(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	warm(e)
@@ -54,6 +56,7 @@ type wire struct {
 
 // A process that runs an instance of ten activities alone, one after the other, reads once: each completion brings the next task along. 2A + 3 round trips.
 func TestHandOver(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	warm(e)

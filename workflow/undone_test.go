@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -64,6 +65,7 @@ func TestExecutorKnowsMore(t *testing.T) {
 // Two have the same task, and the answer to the first is lost until the second has completed it: the first is not told that its own outcome was recorded, though the events that it handled are
 // in the history.
 func TestWhoseCheckpoint(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	i := e.begin("one")
 	first := e.mortal(workflow.WorkerOptions{Lease: 30 * time.Second, Name: "first"})
@@ -157,6 +159,7 @@ func (l lines) Write(b []byte) (int, error) {
 
 // Whichever right is missing, what is on every way is done or leaves all as it was: their scripts check only the rights that they need there.
 func TestAnyRightWithdrawn(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	said := make(chan string, 100)
 	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
 	w, _ := e.worker(workflow.WorkerOptions{Lease: time.Hour}) // its heartbeat needs some of the rights, too
@@ -250,6 +253,7 @@ func TestSetAsideAtTheStop(t *testing.T) {
 
 // A right that loading a task needs is withdrawn: its instance is not paused for that, whatever WorkerOptions.MaxDeliveries says, and goes on once the right is given back.
 func TestRightToLoadWithdrawn(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	log := &notes{}
 	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })

@@ -8,11 +8,13 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // One shard under a prefix without a hash tag is refused on a cluster before anything is written, and what to do is said.
 func TestUntaggedOnACluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	srv := testenv.RedisCluster(t)
 	for _, prefix := range []string{"", "flows", "flows{}"} {
 		o := workflow.Options{Prefix: prefix}
@@ -41,6 +43,7 @@ func TestUntaggedOnACluster(t *testing.T) {
 
 // One prefix serves tasks, which need a tag on a cluster, and workflows of many shards, each with a tag of its own: {flows} and flows are the same for those.
 func TestTaggedWithShards(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	srv := testenv.RedisCluster(t)
 	srv.Own("{flows-0}", "{flows-1}", "{flows-2}")

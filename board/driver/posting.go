@@ -127,7 +127,7 @@ type Row struct {
 	LastModified time.Time     // when it was claimed or abandoned last, or posted; zero in listings that were not asked for it
 }
 
-// Malformed is a record that is no posting. It is reported and skipped, never deleted (D8).
+// Malformed is a record that is no posting. It is reported and skipped, never deleted.
 type Malformed struct {
 	Ref string
 	Err error
@@ -190,7 +190,7 @@ func (e *InvalidError) Error() string {
 // Invalid makes an *InvalidError.
 func Invalid(field, value, rule string) error { return &InvalidError{field, value, rule} }
 
-// ClaimedError says that the posting has an owner, maybe the caller under the same name. Nothing was changed (D22).
+// ClaimedError says that the posting has an owner, maybe the caller under the same name. Nothing was changed.
 type ClaimedError struct{ Ref, Owner string }
 
 func (e *ClaimedError) Error() string {

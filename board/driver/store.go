@@ -17,7 +17,7 @@ import (
 // ErrNotFound, ErrUnowned or *NotOwnerError, has an error that is a *ReplicasError beside as long as replicas do not have that.
 type Store interface {
 	// Post stores postings whose fields but CreatedOn, Sequence and Ref are filled and checked, and fills these, in the order given. A posting that is there already with this UUID
-	// is left as it is, and its fields are filled from there; chosen says that the caller has chosen some of the UUIDs, else that cannot be but for repetitions. call is another text for each call but its repetitions, so that a repetition after a lost reply posts nothing twice (D16).
+	// is left as it is, and its fields are filled from there; chosen says that the caller has chosen some of the UUIDs, else that cannot be but for repetitions. call is another text for each call but its repetitions, so that a repetition after a lost reply posts nothing twice.
 	Post(ctx context.Context, call string, all []*Posting, chosen bool) error
 
 	// List reads everything in one snapshot, in no particular order.

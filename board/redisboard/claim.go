@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-// Claim implements driver.Store, in one round trip however many candidates there are. The time to live is set in the same command as the owner, so that nothing leaves a claim for ever by accident (D18).
+// Claim implements driver.Store, in one round trip however many candidates there are. The time to live is set in the same command as the owner, so that nothing leaves a claim for ever by accident.
 func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, error) {
 	ms, err := milliseconds(r.TTL)
 	if err != nil {
@@ -115,7 +115,7 @@ func index(m *rueidis.RedisMessage, n int) (int, error) {
 	return int(i - 1), err
 }
 
-// milliseconds is a time to live as Redis takes it: whole, and not so large that PX refuses it (D18).
+// milliseconds is a time to live as Redis takes it: whole, and not so large that PX refuses it.
 func milliseconds(ttl time.Duration) (string, error) {
 	if ttl == driver.NoTTL {
 		return "", nil

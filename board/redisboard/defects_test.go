@@ -11,10 +11,12 @@ import (
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/board/redisboard"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // board-D11: with the comparing of fingerprints switched off, everything that ends a wait is told over the channel.
 func TestWaitersAreTold(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	store := w.store()
@@ -76,6 +78,7 @@ func (w *bench) looks() (seen func(want string)) {
 
 // board-D11: what TaskFlow does is told to nobody, and found all the same: also when it comes between the first reading and the first fingerprint.
 func TestForeignWritesAreSeen(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	w := newBench(t)
 	const uuid = "0b7da2c7-1235-4ade-86b0-1a569887709b"
@@ -117,6 +120,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 
 // board-D16: the reply to a post is lost, and it is posted once: also when it is consumed before it is sent again.
 func TestPostOnceAfterLostReply(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
@@ -166,6 +170,7 @@ func (w *bench) first() *board.Posting {
 
 // board-D16: a batch goes out in one pipeline, without waiting for replies between its scripts, and is posted once although all of them are lost.
 func TestBatchOncePipelined(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	const many = 10_000
@@ -201,6 +206,7 @@ func drafts(n int) []board.Draft {
 
 // board-D16: the reply to a finish is lost; it is done once and no error.
 func TestFinishAfterLostReply(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	for name, step := range map[string]struct {
@@ -229,6 +235,7 @@ func TestFinishAfterLostReply(t *testing.T) {
 
 // board-D16: a finish that was held up until the claim had run out was refused by the server; that nobody heard of that makes no success of it.
 func TestLateFinishIsNoSuccess(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
@@ -307,6 +314,7 @@ func TestKilledEntitiesAreRemoved(t *testing.T) {
 
 // board-D16: a finish never arrives, and another has finished the posting before the network is back: only one of the two is told that it did.
 func TestFinishNeverArrived(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
@@ -329,6 +337,7 @@ func TestFinishNeverArrived(t *testing.T) {
 
 // board-D16: the reply to a claim is lost; that is an error, and the posting is free again after its time.
 func TestClaimAfterLostReply(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	p := w.post("a")
@@ -434,6 +443,7 @@ func TestClaimInOneCommand(t *testing.T) {
 
 // board-D21: on a cluster the namespace must have a hash tag, and the error says how.
 func TestCluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	t.Parallel()
 	c := testenv.RedisCluster(t)
 	for _, namespace := range []string{"", "?namespace=", "?namespace=jobs"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-const patience = testenv.Patience
+var patience = testenv.Patience
 
 // bench is one namespace on a server, with a board behind a proxy.
 type bench struct {

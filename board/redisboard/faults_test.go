@@ -11,6 +11,7 @@ import (
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // shortLife is a time to live that is not over before what a test does next: longer than a busy machine holds a process up.
@@ -18,6 +19,7 @@ const shortLife = 3 * time.Second
 
 // Fault 3: an owner that hears and says nothing for longer than its claim lives. Its work is told to stop before another has the posting, and what it finishes then is refused.
 func TestStoppedOwner(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
@@ -55,6 +57,7 @@ func TestStoppedOwner(t *testing.T) {
 
 // Fault 5: Redis is killed and comes back with all it had acknowledged, and boards go on by themselves.
 func TestRedisKilled(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	server := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"appendfsync always"}})
 	w := benchOn(t, server, "")
@@ -91,6 +94,7 @@ func TestRedisKilled(t *testing.T) {
 
 // Fault 7: everything is deleted under a board in use. Claims end, and the board goes on empty.
 func TestFlushed(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	p := w.post("a")
@@ -115,6 +119,7 @@ func TestFlushed(t *testing.T) {
 
 // Fault 10: the network hands on a byte at a time, slowly, or breaks off again and again: every operation does what it does otherwise.
 func TestBadNetwork(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for name, spoil := range map[string]func(*bench) (stop func()){
 		"a byte at a time": func(w *bench) func() { w.proxy.Fragment(1); return func() {} },
@@ -234,6 +239,7 @@ func TestManyClaimOne(t *testing.T) {
 
 // Fault 25: the network of an owner breaks after its claim, and who waits has the posting soon after its time is over.
 func TestHandedOver(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
@@ -253,6 +259,7 @@ func TestHandedOver(t *testing.T) {
 
 // What is trusted is counted by our own clock from before each request, so that a claim ends here first although the server is away, or its clock is set.
 func TestTrustIsLocal(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	const ttl = shortLife // the first try to keep it alive must come before its end
@@ -280,6 +287,7 @@ func TestTrustIsLocal(t *testing.T) {
 
 // A claim lives through an outage that is shorter than its time.
 func TestKeptAliveThroughOutage(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	p := w.post("a")
@@ -306,6 +314,7 @@ func TestKeptAliveThroughOutage(t *testing.T) {
 
 // Extend says how long from then on: the keep-alive follows, whether there was a time to live before or not, and the end does.
 func TestExtendDecides(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	p := w.post("a")

@@ -1,4 +1,4 @@
--- heal.lua: raise the counter of sequence numbers, if it was lost or set back (D17), and forget the attempts of postings that others consumed.
+-- heal.lua: raise the counter of sequence numbers, if it was lost or set back, and forget the attempts of postings that others consumed.
 -- KEYS[1] sequence   KEYS[2] listings (hash)   KEYS[3] attempts (hash)
 -- ARGV[1] the highest sequence number in use
 -- Reply: 'ok'

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // As many claim from one board as there are postings: each has one, although all share one line.
@@ -45,6 +46,7 @@ func TestClaimNextShares(t *testing.T) {
 
 // What is posted while others claim is claimed in its order: within a priority none is overtaken by a younger one that one claimer got before, and what is urgent comes within a second.
 func TestClaimNextOrder(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()

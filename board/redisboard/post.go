@@ -23,7 +23,7 @@ const (
 var errCounter = errors.New("redisboard: the counter of sequence numbers is lost")
 
 // Post implements driver.Store: a script for up to 500 records, all scripts in one pipeline. A repetition within a minute is known although what was posted is consumed already; a later one only
-// by what is still there. Where the counter of sequence numbers was deleted, the board is listed first, which finds the highest number in use (D17).
+// by what is still there. Where the counter of sequence numbers was deleted, the board is listed first, which finds the highest number in use.
 func (s *Store) Post(ctx context.Context, call string, all []*driver.Posting, _ bool) error {
 	err := s.post(ctx, call, all, true)
 	if !errors.Is(err, errCounter) {

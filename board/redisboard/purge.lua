@@ -1,4 +1,4 @@
--- purge.lua: delete what was put aside, and the time of its last change, which TaskFlow leaves behind (D13).
+-- purge.lua: delete what was put aside, and the time of its last change, which TaskFlow leaves behind.
 -- KEYS[1] listings (hash)   KEYS[2] trash (hash)   KEYS[3] last_modified
 -- ARGV[1] field
 -- Reply: 'ok' | 'not_found'

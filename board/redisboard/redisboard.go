@@ -54,7 +54,7 @@ type Store struct {
 
 var _ driver.Store = (*Store)(nil)
 
-// Open connects. The namespace is part of the URL; on a cluster it must have a hash tag, such as {taskflow}, and users of TaskFlow must name the same (D21).
+// Open connects. The namespace is part of the URL; on a cluster it must have a hash tag, such as {taskflow}, and users of TaskFlow must name the same.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	server, namespace, err := split(o.URL)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Store) heard(micros int64) {
 	s.clock.Store(&reading{server: time.UnixMicro(micros).UTC(), at: time.Now()})
 }
 
-// now is the server's time as far as known, which is what goes into records (D23). It is counted on from the last reading, so that it stays right when our own clock is set.
+// now is the server's time as far as known, which is what goes into records. It is counted on from the last reading, so that it stays right when our own clock is set.
 func (s *Store) now() time.Time {
 	r := s.clock.Load()
 	return r.server.Add(time.Since(r.at)).Truncate(time.Microsecond)
@@ -179,7 +179,7 @@ func (s *Store) failed(err error) error {
 	return err
 }
 
-// Compare orders postings as TaskFlow iterates them on Redis: higher priority first, newest first within it (D1).
+// Compare orders postings as TaskFlow iterates them on Redis: higher priority first, newest first within it.
 func (s *Store) Compare(a, b *driver.Posting) int {
 	if a.Priority != b.Priority {
 		return int(b.Priority) - int(a.Priority)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // lasting opens the board with a wait for one replica.
@@ -33,6 +34,7 @@ func (w *bench) short(what string, err error) {
 
 // Who posts, claims and finishes has an answer only when the replica has it. A repetition changes nothing and waits again.
 func TestReplicas(t *testing.T) {
+	long.Test(t, "runs several servers")
 	w := newBench(t)
 	replica := testenv.StartReplica(t, w.Addr)
 	hasty, patient := w.lasting(50*time.Millisecond), w.lasting(patience)
@@ -111,6 +113,7 @@ func TestReplicas(t *testing.T) {
 
 // A conductor works on nothing whose claim the replica does not have, and goes on as soon as that answers.
 func TestReplicasConductor(t *testing.T) {
+	long.Test(t, "runs several servers")
 	w := newBench(t)
 	replica := testenv.StartReplica(t, w.Addr)
 	refused := make(chan struct{}, 100)
@@ -145,6 +148,7 @@ func TestReplicasConductor(t *testing.T) {
 
 // A conductor whose end of a posting the replica does not have goes on: nothing is done twice but after a failover.
 func TestReplicasConductorFinishes(t *testing.T) {
+	long.Test(t, "runs several servers")
 	w := newBench(t)
 	replica := testenv.StartReplica(t, w.Addr)
 	b := w.lasting(time.Second)
@@ -162,6 +166,7 @@ func TestReplicasConductorFinishes(t *testing.T) {
 
 // Two commands more in the pipeline of each call that waits, none in the others, and none without the setting.
 func TestReplicasCommands(t *testing.T) {
+	long.Test(t, "runs several servers")
 	w := newBench(t)
 	testenv.StartReplica(t, w.Addr)
 	b := w.lasting(patience)

@@ -14,6 +14,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/msgpack"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // calls is how often the server was asked for a command since CONFIG RESETSTAT, from scripts, too.
@@ -31,6 +32,7 @@ func (w *bench) calls(command string) int {
 
 // board-D2: each operation is one round trip, however many postings there are, and nothing is watched.
 func TestRoundTrips(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	w := newBench(t)
 	const there = 3000
@@ -85,6 +87,7 @@ func TestRoundTrips(t *testing.T) {
 
 // ClaimNext is one round trip for each posting, and a listing now and then.
 func TestClaimNextRoundTrips(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := newBench(t)
 	const many = 200
@@ -149,6 +152,7 @@ func fits(pattern, key string) bool {
 
 // After each operation there are the keys that TaskFlow has then, a few of our own, and no others (spec/jobboard 2.1).
 func TestKeys(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	server := testenv.Redis(t)
 	for name, namespace := range map[string]string{"default": server.Prefix(t), "with a colon": server.Prefix(t) + ":b", "tagged": server.TaggedPrefix(t)} {
@@ -162,6 +166,7 @@ func TestKeys(t *testing.T) {
 
 // The namespace "" has keys that begin with a colon, as in TaskFlow.
 func TestKeysWithoutNamespace(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := &bench{T: t, RedisServer: testenv.Redis(t), ctx: t.Context()}
 	w.b, w.proxy = w.open()

@@ -183,7 +183,7 @@ func TestEndOfAnotherClaim(t *testing.T) {
 	}
 }
 
-// Owners of TaskFlow are seen, named (board-D9), and can be helped.
+// Owners of TaskFlow are seen, named, and can be helped.
 func TestClaimOfTaskFlow(t *testing.T) {
 	t.Parallel()
 	e := shared(t)

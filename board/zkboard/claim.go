@@ -97,7 +97,7 @@ func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, er
 	return []driver.Grant{g}, nil
 }
 
-// claimOrTell finds out whose p is (D9), and tries again should its owner have gone meanwhile.
+// claimOrTell finds out whose p is, and tries again should its owner have gone meanwhile.
 func (s *Store) claimOrTell(ctx context.Context, index int, p *driver.Posting, owner string) (driver.Grant, error) {
 	for range maxTries {
 		n, err := s.node(ctx, s.lock(p.Ref))

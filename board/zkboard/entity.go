@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/board/driver"
 )
 
-// Register implements driver.Store, in the way of TaskFlow: a node that ends with the session. TaskFlow never makes it again; here that is done in the next session (D19), and when somebody else who was there under the same name has gone.
+// Register implements driver.Store, in the way of TaskFlow: a node that ends with the session. TaskFlow never makes it again; here that is done in the next session, and when somebody else who was there under the same name has gone.
 func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(context.Context) error, err error) {
 	if e.Kind != driver.ConductorKind {
 		return nil, fmt.Errorf("%w: entity of kind %.64q, want %q", driver.ErrUnsupported, e.Kind, driver.ConductorKind)

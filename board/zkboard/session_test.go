@@ -16,7 +16,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-const patience = testenv.Patience
+var patience = testenv.Patience
 
 func done(t *testing.T, ctx context.Context, what string) {
 	t.Helper()

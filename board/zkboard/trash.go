@@ -19,7 +19,7 @@ import (
 // mark is the node that says that a name in the trash is of this board: TaskFlow puts what all boards in one folder trash into the same place.
 func (s *Store) mark(name string) string { return s.own + "/trash/" + name }
 
-// putAside copies a record into the trash byte for byte, and does the rest in the same transaction. Where another has its name already, of a sibling board for example, it becomes name-uuid (D10).
+// putAside copies a record into the trash byte for byte, and does the rest in the same transaction. Where another has its name already, of a sibling board for example, it becomes name-uuid.
 func (s *Store) putAside(c *zk.Conn, ref, id string, data []byte, rest []any) error {
 	if limit := maxRequest - overhead; len(data) > limit {
 		return fmt.Errorf("node %s has %d bytes: it cannot be trashed without moving it in one request, which may have %d (jute.maxbuffer)", s.posting(ref), len(data), limit)

@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/internal/lifecycle"
 )
 
-// While somebody watches, the names on a board are read at most this often, however much happens on it (D20).
+// While somebody watches, the names on a board are read at most this often, however much happens on it.
 const atMostEvery = 50 * time.Millisecond
 
 const rewatch = time.Second // after an error

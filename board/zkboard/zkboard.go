@@ -11,9 +11,9 @@
 //	/taskflow/.takt/jobs/calls/<session>-<n>           last call of Post, ephemeral             Takt
 //
 // Every change is one transaction, and one round trip where nobody else is in the way. What Takt writes into a lock is written in two steps of one transaction: a lock of Takt has version 1, one of TaskFlow has version 0, and with the
-// version of the attempts no two claims look the same to the transaction that ends one (D6).
+// version of the attempts no two claims look the same to the transaction that ends one.
 //
-// When the session ends, by the word of the server or because nothing was heard for nine tenths of its time, all claims are lost, and another session begins (D19).
+// When the session ends, by the word of the server or because nothing was heard for nine tenths of its time, all claims are lost, and another session begins.
 package zkboard
 
 import (
@@ -191,7 +191,7 @@ func address(host string) (string, error) {
 	return net.JoinHostPort(name, port), nil
 }
 
-// setPath derives the folders from that of the board, as TaskFlow does: it replaces the text of the last part wherever that occurs (D10). /a/jobs/jobs has its trash in /a/.trash/.trash.
+// setPath derives the folders from that of the board, as TaskFlow does: it replaces the text of the last part wherever that occurs. /a/jobs/jobs has its trash in /a/.trash/.trash.
 func (s *Store) setPath(folder string) error {
 	invalid := func(rule string) error { return driver.Invalid("path", fmt.Sprintf("%.64q", folder), rule) }
 	switch {
@@ -291,7 +291,7 @@ func away(err error) bool {
 	return errors.As(err, &n) || errors.Is(err, net.ErrClosed)
 }
 
-// Compare orders postings as TaskFlow iterates them on ZooKeeper: lowest priority first, oldest first within it (D1).
+// Compare orders postings as TaskFlow iterates them on ZooKeeper: lowest priority first, oldest first within it.
 func (s *Store) Compare(a, b *driver.Posting) int {
 	if a.Priority != b.Priority {
 		return int(a.Priority) - int(b.Priority)

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/test/rig"
 )
 
 // A result that the MES forgets is a lost one, and the demo fails.
 func TestDemoSeesALostResult(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	const forgotten = "JO-002"
 	cell := rig.Cell(t, 8, "5ms..20ms")
@@ -70,7 +72,7 @@ func runDemo(t *testing.T, args ...string) (code int, r report, errOut string) {
 }
 
 // The demo names each refusal when it happens, and waits for accepted orders alone: with none it ends at once, long before
-// the outage and the limit are over (find-O22).
+// the outage and the limit are over.
 func TestDemoOrdersRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -116,6 +118,7 @@ func TestDemoOrdersRefused(t *testing.T) {
 
 // A demo that gives up names the orders that are outstanding and what they wait for. The report is printed all the same.
 func TestDemoGivesUp(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	dir := rig.Cell(t, 2, "5ms..20ms")
 	edit(t, filepath.Join(dir, "equipment.yaml"), "press.v1\n    takes: 5ms..20ms", "press.v1\n    takes: 10h", 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -49,6 +50,7 @@ func silent(t *testing.T) (address string) {
 
 // Whatever is down, the other is judged, each trouble is a row, and nothing is logged.
 func TestDoctorJudgesWhatIsThere(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	redis, broker := testenv.StartRedis(t, embedded.RedisOptions{Persist: true}), testenv.Mosquitto(t)
 	closed, hung := "127.0.0.1:1", silent(t)
@@ -125,6 +127,7 @@ func TestDoctorProbesMessageSizes(t *testing.T) {
 
 // The table names both servers in its head, without passwords, and one that is not named is said not to be looked at.
 func TestDoctorTable(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	redis := testenv.StartRedis(t, embedded.RedisOptions{Persist: true})
 	code, out, errOut := takt("doctor", "--redis", redis.URL, "--data", t.TempDir(), "--timeout", "2m")
@@ -136,6 +139,7 @@ func TestDoctorTable(t *testing.T) {
 
 // A command whose broker is down says so in one line, within --connect-timeout or --timeout, whichever is shorter. One whose broker is there says nothing of it.
 func TestOneShotCommandsAreQuiet(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	order := write(t, t.TempDir(), "order.json", `{"JobOrderID":"A"}`)
 	for _, args := range [][]string{

@@ -89,7 +89,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	}
 	defer store.Close()
 
-	// Three connections, each with its own client id (D4, E-P14): acknowledgements of one never wait for those of another.
+	// Three connections, each with its own client id: acknowledgements of one never wait for those of another.
 	commands, answersOf := jobstore.Session{Instance: instance, Name: commandSession}, jobstore.Session{Instance: instance, Name: answerSession}
 	receive, err := mqtt.New(cfg.intakeOptions(commands, sc, log))
 	if err != nil {

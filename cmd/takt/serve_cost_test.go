@@ -1,5 +1,3 @@
-//go:build faults
-
 package main
 
 import (
@@ -18,12 +16,14 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/mes"
 )
 
 // The memory of a process that serves does not grow with the orders that it has done, however large their results: Takt, the
-// MES and equipment with results of 16 KiB in one process, whose heap after a collection is compared (find-O11).
+// MES and equipment with results of 16 KiB in one process, whose heap after a collection is compared.
 func TestServeMemoryStaysFlat(t *testing.T) {
+	long.Test(t, "runs thousands of orders")
 	const (
 		warm, orders = 1000, 3000 // caches and buffers have their size after some hundred
 		span         = 8000       // over so many orders the heap may grow by a tenth in all, and by less than perOrder bytes for each
@@ -66,10 +66,11 @@ func TestServeMemoryStaysFlat(t *testing.T) {
 	})
 }
 
-// A job order of four actions, from StoreAndStart to Clear, costs Redis at most 150 commands, those inside scripts included
-// (find-O18). Reading, acknowledging and publishing are shared by what waits together: 15 an order with 256 orders under way,
+// A job order of four actions, from StoreAndStart to Clear, costs Redis at most 150 commands, those inside scripts included.
+// Reading, acknowledging and publishing are shared by what waits together: 15 an order with 256 orders under way,
 // more when the machine is busy, so they are not in the count here.
 func TestCommandsPerOrder(t *testing.T) {
+	long.Test(t, "runs hundreds of orders")
 	const (
 		orders  = 600
 		atMost  = 150 - 15
@@ -103,8 +104,9 @@ func TestCommandsPerOrder(t *testing.T) {
 }
 
 // What a cleared job order of four actions leaves in Redis until --reply-retention, --end-state-retention and the routes' 24 h
-// have passed, by kind of key: the table of docs/operations/run.md (find-O18).
+// have passed, by kind of key: the table of docs/operations/run.md.
 func TestRedisMemoryPerOrder(t *testing.T) {
+	long.Test(t, "runs thousands of orders")
 	const (
 		orders = 500
 		atMost = 8000 // bytes, as MEMORY USAGE counts them; Redis 7.0 has 6,300

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 const readme = "../../README.md"
@@ -38,6 +39,7 @@ func TestReadme(t *testing.T) {
 
 // TestRun: it prints what the README says, on a server of the test.
 func TestRun(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	program, err := os.ReadFile("main.go")
 	if err != nil {

@@ -257,7 +257,7 @@ func (c *Commit) Expire(key string, ttl time.Duration) {
 	c.write("PEXPIRE", key, "", milliseconds(ttl))
 }
 
-// ZAdd adds or moves a member of a sorted set. With a score that is not a number, Run fails (E-S18).
+// ZAdd adds or moves a member of a sorted set. With a score that is not a number, Run fails.
 func (c *Commit) ZAdd(key string, score float64, member string) {
 	if math.IsNaN(score) {
 		c.fail("ZADD %s: the score of %q is not a number", key, member)
@@ -299,7 +299,7 @@ func (c *Commit) add(command, key string, args ...string) {
 }
 
 // XAdd appends an entry of fields and values. maxLen keeps about so many entries; 0 never trims, as work
-// must not be lost (E-S21). The entry's id is in Result.IDs, at the place that XAdd returns.
+// must not be lost. The entry's id is in Result.IDs, at the place that XAdd returns.
 func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) int {
 	if n := len(fieldsAndValues); n == 0 || n%2 != 0 {
 		c.fail("XADD %s: %d fields and values, want pairs", key, n)

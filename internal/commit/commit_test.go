@@ -15,6 +15,7 @@ import (
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // server is one way to reach a store that commits have to work on.
@@ -195,6 +196,7 @@ func TestEmptyDocument(t *testing.T) {
 }
 
 func TestWrites(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, s := range servers(t) {
 		t.Run(s.name, func(t *testing.T) {
 			prefix := s.env.Prefix(t)
@@ -293,7 +295,7 @@ func TestWrites(t *testing.T) {
 }
 
 // Whatever Redis would refuse in the middle of the script is found before the first write, for Redis does not take back
-// what a failing script wrote (E-S18).
+// what a failing script wrote.
 func TestRefusedBeforeTheFirstWrite(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -466,7 +468,7 @@ func TestTooManyKeys(t *testing.T) {
 	}
 }
 
-// After a restart the server does not know the script, and says so; nothing fails (E-S20).
+// After a restart the server does not know the script, and says so; nothing fails.
 func TestScriptIsLoadedAgain(t *testing.T) {
 	env := testenv.Redis(t)
 	key := env.Prefix(t) + ":n"

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // In the role of a parent that is killed, the test program starts a server and waits.
@@ -101,6 +103,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestRedisKeepsItsData(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	dir := filepath.Join(t.TempDir(), "a dir", `with "signs`)
 	var said syncBuffer
 	s, err := StartRedis(t.Context(), RedisOptions{Dir: dir, Persist: true, Stdout: &said, Config: []string{"appendfsync always"}})
@@ -168,6 +171,7 @@ func TestRedisPassword(t *testing.T) {
 }
 
 func TestRedisSocket(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	s, err := StartRedis(t.Context(), RedisOptions{Socket: true})
 	stopAtEnd(t, s, err)
 	path := strings.TrimPrefix(s.URL(), "unix://")
@@ -249,6 +253,7 @@ func TestMissingPrograms(t *testing.T) {
 
 // When the parent is killed, its child ends by itself, and the data can be used again.
 func TestChildDiesWithItsParent(t *testing.T) {
+	long.Test(t, "starts and ends processes")
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {

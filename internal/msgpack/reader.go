@@ -255,7 +255,7 @@ func (r *Reader) Int() (int64, error) {
 	return t.Int(), err
 }
 
-// Key reads a map key. Keys of other kinds are what the Python decoder refuses (T9).
+// Key reads a map key. Keys of other kinds are what the Python decoder refuses.
 func (r *Reader) Key() (Token, error) {
 	t, err := r.Next()
 	if err == nil && t.Kind != KindString && t.Kind != KindBytes {

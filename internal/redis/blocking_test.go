@@ -8,10 +8,12 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // A pipeline that blocks says so when the slot of its keys is just being moved, and is served when it has moved.
 func TestBlockingAsked(t *testing.T) {
+	long.Test(t, "runs several servers")
 	c := testenv.StartCluster(t)
 	prefix := c.Prefix(t)
 	slot, owner := c.Slot(t, prefix), c.Owner(t, prefix)

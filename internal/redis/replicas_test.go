@@ -11,11 +11,13 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // A server that cannot wait for its disk is refused before anything is written. One that can (Valkey, Redis 7.2) acknowledges what the append-only files of the master and
 // of its replicas have; a replica without such a file never does.
 func TestWaitForDisk(t *testing.T) {
+	long.Test(t, "runs several servers")
 	const within = 50 * time.Millisecond
 	local := redis.Wait{ForDisk: true, Within: within}
 	both := redis.Wait{ForDisk: true, Replicas: 1, Within: within}

@@ -22,10 +22,12 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // Sentinels may ask for a name and a password of their own.
 func TestSentinelCredentials(t *testing.T) {
+	long.Test(t, "runs several servers")
 	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	_, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
@@ -58,6 +60,7 @@ func TestSentinelCredentials(t *testing.T) {
 
 // Each sentinel and each node has a certificate for its own address alone, and the client follows a failover from one to the next.
 func TestSentinelTLSNames(t *testing.T) {
+	long.Test(t, "runs several servers")
 	a := newAuthority(t)
 	master, replica := a.server(t, "127.0.0.2"), a.server(t, "127.0.0.3")
 	replica.do(t, "REPLICAOF", master.host, master.port)

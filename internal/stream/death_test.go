@@ -16,11 +16,13 @@ import (
 
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // Property: producers add, workers handle, some are cut off in the middle of it. Every entry is handled at least once and
 // settled exactly once, and nothing is left: no entry, nothing pending, no consumer of the dead.
 func TestNothingIsLostWhenWorkersDie(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	seeds := []uint64{1, 2, 3, uint64(time.Now().UnixNano())}
 	if testing.Short() {
 		seeds = seeds[:1]
@@ -123,7 +125,8 @@ func (e *env) deadLetters() (letters []map[string]string) {
 
 // E-S5: an entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares.
 // A panic counts and ends nothing.
-func TestPoison_E_S5(t *testing.T) {
+func TestPoison(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	for name, c := range map[string]struct {
 		fail   func() error
 		reason string
@@ -195,6 +198,7 @@ func TestPoison_E_S5(t *testing.T) {
 
 // An error that is nobody's fault is tried again without counting, and the loop can be stopped meanwhile.
 func TestTransientErrorsDoNotCount(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	away := errors.New("the broker is away")
 	var tries atomic.Int32
@@ -348,7 +352,8 @@ func TestDeadFails(t *testing.T) {
 }
 
 // E-S22: all pages of a dead worker's entries are taken over, its consumer goes, and an idle loop waits in the read and nowhere else.
-func TestPagesAndLatency_E_S22(t *testing.T) {
+func TestPagesAndLatency(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	const n = 2*ownPage + 88
@@ -388,7 +393,8 @@ func TestPagesAndLatency_E_S22(t *testing.T) {
 
 // An entry that waits until it may run alone has not begun: the deaths that others cause meanwhile do not count for it. While it runs alone nobody else does, until
 // it is settled. W5.
-func TestWaitingToRunAloneIsNoStart_W5(t *testing.T) {
+func TestWaitingToRunAloneIsNoStart(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	ids := e.add("killer", "innocent", "innocent")
@@ -425,7 +431,7 @@ func TestWaitingToRunAloneIsNoStart_W5(t *testing.T) {
 }
 
 // Suspects that wait until they may run alone take no slot, and no room, from others.
-func TestWaitingSuspectsTakeNoSlot_W5(t *testing.T) {
+func TestWaitingSuspectsTakeNoSlot(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	ids := e.add("suspect", "suspect", "suspect", "suspect")
@@ -459,7 +465,7 @@ func TestWaitingSuspectsTakeNoSlot_W5(t *testing.T) {
 }
 
 // Nor do suspects that failed and are to be tried again, while another of them runs.
-func TestFailedSuspectsTakeNoSlot_W5(t *testing.T) {
+func TestFailedSuspectsTakeNoSlot(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	ids := e.add("fails", "fails", "long")
@@ -556,6 +562,7 @@ func TestPanicsAreTriedAgain(t *testing.T) {
 
 // Another server becomes the master while the old one lives on: what is there is read, and not what the old one still gives out.
 func TestOldMasterLivesOn(t *testing.T) {
+	long.Test(t, "runs several servers")
 	s := testenv.StartSentinels(t)
 	e := newEnv(t, s.RedisServer)
 	w := NewWorker(s.Client, e.keys, "w", survivorTTL, testLog(t))
@@ -590,6 +597,7 @@ func TestOldMasterLivesOn(t *testing.T) {
 
 // Starts under an ID that an entry had before count with its own, also those that no process survived.
 func TestBegunUnderAnotherID(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, testenv.Redis(t))
 	e.add("new")

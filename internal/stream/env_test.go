@@ -18,10 +18,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
 
+var patience = testenv.Patience // only seen when something hangs
+
 const (
 	victimTTL   = 300 * time.Millisecond // of workers that are to be declared dead
 	survivorTTL = 6 * time.Second        // of workers that are not, also on a busy machine; they sweep every two seconds
-	patience    = testenv.Patience       // only seen when something hangs
 )
 
 // env is one server with one stream.

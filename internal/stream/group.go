@@ -78,7 +78,7 @@ type Group struct {
 	// Dead is called before an entry becomes a dead letter, with the last error, to tell those who wait for it; nil = nobody. It does not settle
 	// the entry, and is called again if the process dies in between. Its own error is tried again if Transient, and recorded with the dead letter otherwise.
 	Dead func(context.Context, *Entry, error) error
-	// Lost is told of pending entries whose data somebody deleted or trimmed; nil = only the log is (E-S21). They are acknowledged away.
+	// Lost is told of pending entries whose data somebody deleted or trimmed; nil = only the log is. They are acknowledged away.
 	Lost func(ctx context.Context, stream string, ids []string)
 
 	// Finish settles handled entries in the place of ack.lua: in one script that looks at Batch.Token first, acknowledges and deletes the entries, and does what
@@ -149,7 +149,7 @@ func (g *Group) observe(o Outcome, n int) {
 
 // Run handles entries until ctx ends. Then it stops reading, gives running handlers, and those who have an entry for Later, Drain to finish, and returns nil when what it held is settled
 // or handed back; others get that when the worker's Run has ended, but what was never begun at once if the group reads by Ahead. No error of Redis or of a
-// handler ends it (E-S27): it returns an error only if g is filled in wrongly.
+// handler ends it: it returns an error only if g is filled in wrongly.
 func (g *Group) Run(ctx context.Context) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (l *loop) listen(ctx context.Context) {
 	}
 }
 
-// leave deletes this consumer from the groups where nothing is pending for it, so that names of the past do not pile up (E-S22).
+// leave deletes this consumer from the groups where nothing is pending for it, so that names of the past do not pile up.
 func (l *loop) leave(ctx context.Context) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestBlock)
 	defer cancel()

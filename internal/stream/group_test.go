@@ -18,10 +18,11 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // E-S1: replies of both protocol versions, and of the embedded store, are understood.
-func TestHandlesEverything_E_S1(t *testing.T) {
+func TestHandlesEverything(t *testing.T) {
 	for name, c := range map[string]struct {
 		start func(testing.TB) *testenv.RedisServer
 		resp2 bool
@@ -163,6 +164,7 @@ func TestEarlierStreamsFirst(t *testing.T) {
 
 // A worker whose handler sleeps through a take-over is a zombie: its context ends, and its commit conflicts.
 func TestZombieSettlesNothing(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	begun, ended, proceed, result := make(chan *Entry, 1), make(chan error, 1), make(chan struct{}), make(chan error, 1)
 	counter := e.keys.PubSeq("settled")
@@ -225,6 +227,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 
 // E 19: entries given to this worker by a read whose reply it never saw are found and handled.
 func TestGhostsAreFound(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 10)
 	m := e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -261,6 +264,7 @@ func TestGhostsAreFound(t *testing.T) {
 
 // FLUSHALL takes the groups and the heartbeats; entries added later are not lost, nor are those added before the group is made again.
 func TestFlushAll(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 1000)
 	e.join("w", Group{Slots: 4, Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -278,7 +282,7 @@ func TestFlushAll(t *testing.T) {
 }
 
 // E-S20: scripts that the server has forgotten are sent again.
-func TestScriptFlush_E_S20(t *testing.T) {
+func TestScriptFlush(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 10)
 	e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -296,7 +300,8 @@ func TestScriptFlush_E_S20(t *testing.T) {
 }
 
 // E-S27: Redis goes and comes back, kill -9 and append-only file; the loop goes on and nothing is lost.
-func TestRedisKilled_E_S27(t *testing.T) {
+func TestRedisKilled(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	// With everysec the server may answer before it has written: it holds back writes while a flush runs.
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"appendfsync always"}})
 	e := newEnv(t, srv)
@@ -332,7 +337,7 @@ func TestRedisKilled_E_S27(t *testing.T) {
 }
 
 // E-S21: the data of pending entries is deleted underneath; that is told, and cleaned up.
-func TestDeletedWhilePending_E_S21(t *testing.T) {
+func TestDeletedWhilePending(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	ids := e.add("of the dead", "of my own", "stays")
@@ -387,7 +392,8 @@ func (c lateConn) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 }
 
 // W9: a stop ends also a read that was on its way at that moment, and so waits in Redis after it was told to end.
-func TestStopWhileTheReadIsOnItsWay_W9(t *testing.T) {
+func TestStopWhileTheReadIsOnItsWay(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	testenv.OnceWithin(t, longestBlock/2, func(int) time.Duration {
 		ctx, stop := context.WithCancel(t.Context())
@@ -413,6 +419,7 @@ func TestStopWhileTheReadIsOnItsWay_W9(t *testing.T) {
 
 // The time to drain begins with the stop, though the reader waits for a Redis that hangs.
 func TestDrainWhileRedisHangs(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	begun, hangs, answers, cause := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	hang := sync.OnceFunc(func() { close(hangs) })
@@ -511,6 +518,7 @@ func TestRunningHandlerFinishes(t *testing.T) {
 
 // A worker that comes back under its name resumes what it held, without waiting for its heartbeat to expire.
 func TestSameNameResumes(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	begun := make(chan struct{}, 1)
 	first := e.join("w", Group{Handle: func(ctx context.Context, _ *Entry) (Result, error) {
@@ -535,6 +543,7 @@ func TestSameNameResumes(t *testing.T) {
 
 // Two processes under one name: the later takes it over, the earlier drops everything, waits, and does not take it back.
 func TestTwoUnderOneName(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	lost := make(chan error, 1)
 	begun := make(chan struct{}, 10)
@@ -569,6 +578,7 @@ func TestTwoUnderOneName(t *testing.T) {
 
 // On a cluster all keys of the loop share the slot of the prefix.
 func TestOnACluster(t *testing.T) {
+	long.Test(t, "runs several servers")
 	e := newEnv(t, testenv.RedisCluster(t))
 	got := make(chan string, 10)
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
@@ -604,7 +614,8 @@ func TestOnACluster(t *testing.T) {
 }
 
 // E-S27: while Redis is away there is no busy loop.
-func TestNoBusyLoopWhileAway_E_S27(t *testing.T) {
+func TestNoBusyLoopWhileAway(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	begun := make(chan struct{}, 100)
 	m := e.join("w", Group{Slots: 4, Handle: func(ctx context.Context, en *Entry) (Result, error) {

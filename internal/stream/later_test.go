@@ -10,6 +10,7 @@ import (
 
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // Entries in the hands of others take no slot, with and without Free, and are settled by their own commits.
@@ -70,6 +71,7 @@ func TestLaterTakesNoSlot(t *testing.T) {
 
 // What ends without being settled is delivered again, at once.
 func TestEndUnsettledIsDeliveredAgain(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, c := range map[string]struct {
 		start       func(testing.TB) *testenv.RedisServer
 		pull, early bool
@@ -123,6 +125,7 @@ func TestEndUnsettledIsDeliveredAgain(t *testing.T) {
 
 // A worker that loses its token while others have its entries: they are told, somebody else gets them, and their End does nothing.
 func TestTokenLostWhileLater(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	p := newTakers(Group{Slots: 2})
 	var handled atomic.Int64
@@ -169,6 +172,7 @@ func TestTokenLostWhileLater(t *testing.T) {
 
 // What a worker had when it lost its token, and nobody else took over, comes again although nobody asks: while it lives, no other worker would look for it.
 func TestAstrayEntriesComeUnasked(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	p := newTakers(Group{})
 	m := e.joinGroup("w", victimTTL, p.group)
@@ -193,6 +197,7 @@ func TestAstrayEntriesComeUnasked(t *testing.T) {
 
 // A process dies while others have its entries: another worker gets all of them.
 func TestDeathWhileLater(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	const n = 20
 	e.fill(e.stream, n)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // three are the streams of a test, high to low.
@@ -69,7 +70,7 @@ func (g *gate) handle(ctx context.Context, en *Entry) (Result, error) {
 }
 
 // W1, W2: an entry of an earlier stream is begun as soon as one slot is free, however much of later streams waits, in Redis or already fetched.
-func TestEarlierStreamOvertakes_W1(t *testing.T) {
+func TestEarlierStreamOvertakes(t *testing.T) {
 	for _, ready := range []int{-1, 64} {
 		t.Run(fmt.Sprintf("ready %d", ready), func(t *testing.T) {
 			e := newEnv(t, testenv.Redis(t))
@@ -93,7 +94,8 @@ func TestEarlierStreamOvertakes_W1(t *testing.T) {
 }
 
 // W1: so it is while reads are plain, amid entries that are handled as quickly as they are read.
-func TestEarlierStreamOvertakesPlainReads_W1(t *testing.T) {
+func TestEarlierStreamOvertakesPlainReads(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	streams := e.three()
 	e.fill(streams[2], 3000)
@@ -121,7 +123,7 @@ func TestEarlierStreamOvertakesPlainReads_W1(t *testing.T) {
 }
 
 // T12: with Ready below 0 nothing is held beside what is handled.
-func TestFetchesFreeSlotsOnly_T12(t *testing.T) {
+func TestFetchesFreeSlotsOnly(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.fill(e.stream, 50)
 	g := newGate()
@@ -211,7 +213,7 @@ func TestHoardIsGivenBack(t *testing.T) {
 }
 
 // W2: Order decides which stream is looked at first.
-func TestOrderSharesSlots_W2(t *testing.T) {
+func TestOrderSharesSlots(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	streams := e.three()
 	for _, s := range streams {
@@ -309,6 +311,7 @@ func TestClosedHoldsAtOnce(t *testing.T) {
 
 // What Changed tells ends the wait for new entries: the next one is for the streams that are open now.
 func TestChangedEndsTheWait(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	streams := e.three()
 	var closed atomic.Int32
@@ -338,6 +341,7 @@ func TestChangedEndsTheWait(t *testing.T) {
 
 // The rate of a stream holds for all workers together.
 func TestRateIsShared(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	const rate, n = 100, 60
 	e.fill(e.stream, n)

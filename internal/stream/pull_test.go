@@ -13,6 +13,7 @@ import (
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // takers take what they asked for and keep it until they end it.
@@ -99,6 +100,7 @@ func (m *member) beatsNow(n int) {
 }
 
 func TestFreeSaysHowManyAreRead(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	for name, streams := range map[string]int{"one stream": 1, "three streams": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -235,6 +237,7 @@ func (e *env) blocked() (n int) {
 
 // What Handle does for long counts until it says that Free knows.
 func TestCounted(t *testing.T) {
+	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	e.add("a", "b", "c")
 	begun, say, pass := make(chan string, 3), make(chan struct{}), make(chan struct{})

@@ -26,7 +26,7 @@ const (
 // errStale says that the session's token was lost, as a script noticed first.
 var errStale = errors.New("stream: the token was lost")
 
-// read is the one loop that reads: it takes entries in until run ends or the token is lost. It outlives every error (E-S27).
+// read is the one loop that reads: it takes entries in until run ends or the token is lost. It outlives every error.
 func (s *session) read(run context.Context) {
 	defer context.AfterFunc(run, func() { s.held.close() })()
 	defer context.AfterFunc(s.epoch.ctx, func() { s.held.close() })()
@@ -430,7 +430,7 @@ func (s *session) claimed(stream int, m rueidis.RedisMessage) (*Entry, error) {
 	return e, nil
 }
 
-// tellLost reports entries whose data is gone (E-S21).
+// tellLost reports entries whose data is gone.
 func (s *session) tellLost(stream string, ids []string) {
 	if len(ids) == 0 {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // A heartbeat that lasts for longer than its worker can have set ends after its time to live; no other is changed. Here the step of the clock is a time to live
@@ -83,6 +84,7 @@ func TestScriptsShorten(t *testing.T) {
 // The clock of Redis steps back by an hour after two workers died: others take their entries over all the same, a worker that
 // lives keeps its heartbeat and goes on with what it has in hand.
 func TestTheDeadStayDeadAfterAStepBack(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	e.add("1", "2")

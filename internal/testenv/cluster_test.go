@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // A key is found wherever it is, after its slot has moved and after its master has died, too.
 func TestCluster(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	c := StartCluster(t)
 	c.nodeTimeout(t, calmTimeout)
@@ -44,6 +46,7 @@ func TestCluster(t *testing.T) {
 
 // The client finds the replica when the master hangs.
 func TestSentinels(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	s := StartSentinels(t)
 	key := s.Prefix(t) + ":k"

@@ -4,10 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // One quick round is enough; without one the least is named.
 func TestOnceWithin(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, c := range map[string]struct {
 		quick int // the try that is; the others are slow
 		want  int // rounds
@@ -31,8 +34,12 @@ func TestOnceWithin(t *testing.T) {
 	}
 }
 
-// A limit that is too short for the machine is doubled; one of minutes is long enough for any, and a failure of the round needs no other one.
+// A limit that is too short for the machine is doubled up to Patience; one of minutes is long enough for any, and a failure of the round needs no other one.
 func TestLongEnough(t *testing.T) {
+	most := time.Second
+	for most*2 <= Patience {
+		most *= 2
+	}
 	for name, c := range map[string]struct {
 		enough time.Duration
 		fails  bool
@@ -41,7 +48,7 @@ func TestLongEnough(t *testing.T) {
 	}{
 		"the first":    {time.Second, false, time.Second, ""},
 		"the third":    {3 * time.Second, false, 4 * time.Second, ""},
-		"none":         {time.Hour, false, 128 * time.Second, "2m8s are not long enough"},
+		"none":         {time.Hour, false, most, most.String() + " are not long enough"},
 		"it is broken": {time.Hour, true, time.Second, "broken"},
 	} {
 		r, last := &recorder{TB: t}, time.Duration(0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 func TestRedisIsPrivate(t *testing.T) {
@@ -69,6 +70,7 @@ func TestForeignKeyFailsTheTest(t *testing.T) {
 }
 
 func TestRestartKeepsAppendOnlyFile(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := StartRedis(t, embedded.RedisOptions{Persist: true})
 	key := srv.Prefix(t) + ":k"
 	if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
@@ -86,6 +88,7 @@ func TestRestartKeepsAppendOnlyFile(t *testing.T) {
 
 // A kill in the middle of writing loses nothing that was answered, also when the disk is so slow that flushes overlap.
 func TestKillKeepsWhatWasAnswered(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := StartRedis(t, embedded.RedisOptions{Persist: true})
 	key := srv.Prefix(t) + ":n"
 	for round := range 5 {
@@ -217,6 +220,7 @@ func isTimeout(err error) bool {
 }
 
 func TestProxyFaults(t *testing.T) {
+	long.Test(t, "waits for a lease, a delay or a broken link")
 	addr, got := echo(t)
 	p := CountingProxy(t, addr)
 

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = testenv.Patience // only seen when something hangs
+var patience = testenv.Patience // only seen when something hangs
 
 type args struct{ N int }
 

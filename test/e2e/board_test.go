@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -149,6 +150,7 @@ func testBoardCommands(t *testing.T, s *boardShell, expires bool) {
 
 // A board that is not there, or is named wrongly, ends a command with an exit status of its own.
 func TestBoardAway(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := &boardShell{t: t, dir: t.TempDir()}
 	for board, code := range map[string]int{

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/test/rig"
 )
 
 // While the broker refuses a state index for its size, an MES is blind for that station: /readyz, /metrics and takt check say so, and stop when it is published again.
 func TestIndexBeyondTheBrokersLimit(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	const limit = 20000
 	w := rig.New(t, rig.Options{

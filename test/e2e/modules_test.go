@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -18,6 +19,7 @@ const modules = 3
 
 // scripts/modules lists the modules that there are, and lint runs in each; internal/verify has the tests of which suite runs them.
 func TestModulesAreCounted(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	root := rig.Root(t)
 	var found []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -1,5 +1,3 @@
-//go:build faults
-
 package e2e_test
 
 import (
@@ -17,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/test/rig"
@@ -111,8 +110,9 @@ func dieAt(n int) {
 }
 
 // The MES program of README.md is killed at each of its statements, and started ten times in all, each time to be killed at another one or
-// after the order has left Takt: one part is made, and its result is printed at least once (find-O21).
+// after the order has left Takt: one part is made, and its result is printed at least once.
 func TestReadmeMESKilledAtEachLine(t *testing.T) {
+	long.Test(t, "kills a process at each line")
 	t.Parallel()
 	dir := t.TempDir()
 	_, port := startDev(t, dir)

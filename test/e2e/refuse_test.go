@@ -137,7 +137,7 @@ func writeStation(t *testing.T) string {
 }
 
 // A command that cannot be done as it was sent is answered with the status and the reason, whatever is wrong with it; nothing
-// stops, and nothing changes. (D1, D6, D9, D12, D32)
+// stops, and nothing changes.
 func TestBadCommands(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{NoStation: true, WorkerTTL: time.Minute}) // no heartbeat runs out, which would change the store
@@ -260,7 +260,7 @@ func TestBadCommands(t *testing.T) {
 }
 
 // A command that is repeated gets the reply that it got, and is not done again, also when it would be possible again; its id
-// is no other command's. (D10)
+// is no other command's.
 func TestRepeatedCommands(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{NoStation: true, WorkerTTL: time.Minute}) // no heartbeat runs out, which would change the store

@@ -8,11 +8,13 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
 
 // While fewer replicas are connected than --redis-wait wants, an instance is not ready and says how many there are; it is ready once they are connected, and not any more when they are gone.
 func TestReadyOnlyWithReplicas(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	w := rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}, NoStation: true})
 	p := w.BeginServe("a", "--http", "127.0.0.1:0", "--redis-wait", "1", "--redis-wait-within", "200ms")

@@ -7,11 +7,13 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
 
 // Every command that opens Redis by sentinels with a password of their own takes it from the environment, and names the setting without it.
 func TestSentinelPassword(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	master.Own("takt", "taskflow")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -53,7 +54,8 @@ func TestTaskCommands(t *testing.T) {
 }
 
 // W17: all of that on a cluster of three nodes; a prefix that does not fit one is refused with what to do.
-func TestTaskCommandsOnACluster_W17(t *testing.T) {
+func TestTaskCommandsOnACluster(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := newTaskShellOn(t, testenv.RedisCluster(t))
 	testTaskCommands(t, s)
@@ -122,6 +124,7 @@ func testTaskCommands(t *testing.T, s *taskShell) {
 
 // T16: a pool by the command line alone. Its tasks wait for a worker of their own, and are seen to.
 func TestTaskPoolCommands(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := newTaskShell(t)
 	const alone = "no worker has slots for it"
@@ -159,6 +162,7 @@ func TestTaskPoolCommands(t *testing.T) {
 
 // A submission that waits for a replica succeeds with one, by flag and by file; without, it says that the task is there, and under its key it can be repeated.
 func TestTaskSubmitRedisWait(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	s := newTaskShellOn(t, srv)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 	"github.com/taktworks/takt/workflow"
 )
@@ -153,6 +154,7 @@ func TestWorkflowCommands(t *testing.T) {
 
 // The same on a cluster of three nodes, spread over three shards.
 func TestWorkflowCommandsOnACluster(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := newShardedShell(t, testenv.RedisCluster(t), 3)
 	testWorkflowCommands(t, newWorkflowShellOn(t, s, 3))
@@ -352,6 +354,7 @@ func testEnds(t *testing.T, s *workflowShell) {
 
 // Many executions are removed in batches, and who waits sees how far it is.
 func TestWorkflowRemoveMany(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := newWorkflowShell(t)
 	const n = 2100
@@ -380,6 +383,7 @@ func TestWorkflowRemoveMany(t *testing.T) {
 
 // Whoever looks at a prefix with another number of shards is told so, and does not decide it where nobody has.
 func TestWorkflowShards(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := newShardedShell(t, testenv.Redis(t), 2)
 	s.run(ok, "workflow", "list", "--shards", "7")
@@ -398,6 +402,7 @@ func TestWorkflowShards(t *testing.T) {
 
 // A server that is not there ends a command with an exit status of its own, and a signal can be repeated.
 func TestWorkflowAway(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := &taskShell{t: t, url: "redis://127.0.0.1:1", prefix: "takt", dir: t.TempDir()}
 	for _, args := range [][]string{{"list"}, {"show", "a"}, {"history", "a"}, {"signal", "a", "b"}, {"cancel", "a"}, {"terminate", "a"}, {"remove", "a", "--yes"}, {"pause", "a"}, {"stats"}, {"watch"}, {"check"}} {
@@ -407,6 +412,7 @@ func TestWorkflowAway(t *testing.T) {
 
 // An instance that continues as new between the look of a command at it and what the command does is meant all the same, unless an execution was named.
 func TestWorkflowEndsThoughItContinues(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	s := newWorkflowShell(t)
 	next := 1
@@ -451,6 +457,7 @@ func TestWorkflowEndsThoughItContinues(t *testing.T) {
 
 // What must not be is listed with what to do about it, and says so by the exit status.
 func TestWorkflowCheck(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	s := newWorkflowShellOn(t, newTaskShellOn(t, srv), 1)
@@ -486,12 +493,14 @@ func TestWorkflowCheck(t *testing.T) {
 
 // Schedules that a program has put: listed, shown, paused, run and removed; what is wrong with one is shown.
 func TestWorkflowScheduleCommands(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	testWorkflowSchedules(t, newWorkflowShell(t))
 }
 
 // The same where they are spread over three shards.
 func TestWorkflowScheduleCommandsOnACluster(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	testWorkflowSchedules(t, newWorkflowShellOn(t, newShardedShell(t, testenv.RedisCluster(t), 3), 3))
 }
@@ -563,6 +572,7 @@ func testWorkflowSchedules(t *testing.T, s *workflowShell) {
 
 // On a cluster one file of settings serves tasks, whose prefix needs a tag there, and workflows of many shards.
 func TestOneFileForTasksAndWorkflows(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	on := newShardedShell(t, testenv.RedisCluster(t), 3)
 	s := newWorkflowShellOn(t, on, 3)
@@ -579,6 +589,7 @@ func TestOneFileForTasksAndWorkflows(t *testing.T) {
 
 // Commands that are to outlive a failover say so when no replica has what they did, which is done all the same.
 func TestWorkflowRedisWait(t *testing.T) {
+	long.Test(t, "runs whole processes")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	s := newWorkflowShellOn(t, newTaskShellOn(t, srv), 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -37,6 +38,7 @@ func boardWorlds(t *testing.T, test func(w *boardWorld)) {
 		w.run(test)
 	})
 	t.Run("zookeeper", func(t *testing.T) {
+		long.Test(t, "needs ZooKeeper")
 		t.Parallel()
 		srv := testenv.ZooKeeper(t)
 		w := &boardWorld{t: t, url: "zookeeper://" + srv.Addr + srv.Path(t) + "/jobs", restart: func() { restart(t, srv.Server) }}

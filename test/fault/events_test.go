@@ -109,7 +109,7 @@ func (o *observer) verify(t *testing.T) {
 }
 
 // Fault 1: the instance that sends the status events is killed with orders under way, three times. Another one goes on
-// when its lease has expired. No event is lost, events come twice at most under the same id, and those of an order in the order of its changes (find-O14).
+// when its lease has expired. No event is lost, events come twice at most under the same id, and those of an order in the order of its changes.
 func TestFault1EventSenderKilled(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{WorkerTTL: 10 * time.Second})

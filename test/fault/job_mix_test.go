@@ -71,7 +71,7 @@ func (w *jobWorld) mix(d time.Duration) {
 	brief := func(most time.Duration) { w.lasts(time.Duration(w.Rand.Int64N(int64(most)))) }
 	either := func() string { return []string{"a", "b"}[w.Rand.IntN(2)] }
 	pausing := jobTTL / 3
-	if long {
+	if large {
 		pausing = 2 * jobTTL // past its heartbeat
 	}
 	faults := []struct {

@@ -19,12 +19,12 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// long says whether the big numbers are wanted: `make soak` sets TAKT_TEST_LONG.
-var long = os.Getenv("TAKT_TEST_LONG") != ""
+// large says whether the big numbers are wanted: `make soak` sets TAKT_TEST_LONG.
+var large = os.Getenv("TAKT_TEST_LONG") != ""
 
-// scaled is the number of a run: the short one unless long.
+// scaled is the number of a run: the short one unless large.
 func scaled(short, big int) int {
-	if long {
+	if large {
 		return big
 	}
 	return short

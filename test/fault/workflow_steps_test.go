@@ -64,7 +64,7 @@ func TestWorkflowFault24KilledAtEveryStep(t *testing.T) {
 	t.Logf("an instance takes %d scripts and reads of its worker", total)
 	for at := 1; at <= total; at++ {
 		for _, lose := range []bool{false, true} {
-			if long || lose == (w.rand.IntN(2) == 0) {
+			if large || lose == (w.rand.IntN(2) == 0) {
 				round(at, lose)
 			}
 		}

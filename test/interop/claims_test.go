@@ -117,7 +117,7 @@ func (w *world) refused(p *board.Posting, who, owner string) {
 	w.raises(w.py.finish("claim", p, who), "UnclaimableJob", w.named(owner))
 }
 
-// named is what TaskFlow says of the owner when it refuses something: nothing on ZooKeeper (D9).
+// named is what TaskFlow says of the owner when it refuses something: nothing on ZooKeeper.
 func (w *world) named(owner string) string {
 	if w.json {
 		return ""

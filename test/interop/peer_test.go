@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds what is awaited; it only shows when something hangs.
-const patience = testenv.Patience
+var patience = testenv.Patience
 
 // debian is the Python that has TaskFlow; another one may come first on PATH.
 const debian = "/usr/bin/python3"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(ownerRole) != "" { // a process that a test started to kill it
 		os.Exit(runOwner())
+	}
+	if flag.Parse(); testing.Short() {
+		return // other languages and servers are for `make test-interop`
 	}
 	goleak.VerifyTestMain(testenv.WithShared(m), testenv.LibraryGoroutines()...)
 }

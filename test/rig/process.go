@@ -20,7 +20,7 @@ import (
 )
 
 // Patience bounds every wait for something that must happen.
-const Patience = testenv.Patience
+var Patience = testenv.Patience
 
 // Command is a process to be started. Only Args is required.
 type Command struct {
@@ -239,7 +239,7 @@ func (p *Process) wait() {
 	select {
 	case <-p.gone:
 	case <-time.After(3 * Patience):
-		p.t.Fatalf("%s: has not ended within %v\n%s", p.name, 3*Patience, p.tail())
+		p.t.Fatalf("%s: has not ended within %v\n%s", p.name, Patience, p.tail())
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
 
-const heardWithin = testenv.Patience // only used up when something hangs
+var heardWithin = testenv.Patience // only used up when something hangs
 
 func greet(_ gowf.Context, name string) (string, error) { return "hello " + name, nil }
 

@@ -59,7 +59,7 @@ func create(t testing.TB, c *client.Client, id string, workflow any, args ...any
 	return i
 }
 
-const patience = testenv.Patience
+var patience = testenv.Patience
 
 // The library's cache closes executors at work when it is full: with 16 places and 100 instances of 10 activities most of them fail or end without a result.
 func TestFullCacheHarmsNobody(t *testing.T) {

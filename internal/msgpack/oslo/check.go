@@ -7,7 +7,7 @@ import "github.com/taktworks/takt/internal/msgpack"
 const maxSets = 32
 
 // Check says whether every Python that reads raw makes the same of it, so that no reader of a board takes it for broken, and deletes it, or
-// dies (board-D8). Beyond what Decode asks: map keys are text; extension codes are 0 to 127, and those of oslo mean something; datetimes
+// dies. Beyond what Decode asks: map keys are text; extension codes are 0 to 127, and those of oslo mean something; datetimes
 // are naive and have no members that oslo does not know; members of sets can be compared, which arrays, maps and sets cannot, and sets
 // are at most 32 deep. The error, a *msgpack.FormatError, names the first part that is none of that.
 func Check(raw []byte, l Limits) error {

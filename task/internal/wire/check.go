@@ -8,7 +8,7 @@ const MaxDepth = 32
 // MaxValueDepth is the same for arguments, results and labels alone, as they stand in the map of a message or result.
 const MaxValueDepth = MaxDepth - 1
 
-// Check says whether raw is one well-formed msgpack value that every reader takes: map keys are text or bytes (T9), text
+// Check says whether raw is one well-formed msgpack value that every reader takes: map keys are text or bytes, text
 // is UTF-8, timestamps are timestamps, containers are at most maxDepth deep ([] is 1 deep), nothing follows. It keeps nothing of raw and
 // allocates nothing but its error, a *FormatError.
 func Check(raw []byte, maxDepth int) error {

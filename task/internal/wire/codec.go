@@ -44,7 +44,7 @@ func NewCodec[T any]() (*Codec[T], error) {
 }
 
 // AppendArgs appends v as the array of arguments: of its fields if T is a struct, none for struct{}, else of v alone. The error,
-// a *ValueError, names what cannot travel: text that is not UTF-8, a value in an `any` (T9), deeper nesting than
+// a *ValueError, names what cannot travel: text that is not UTF-8, a value in an `any`, deeper nesting than
 // MaxValueDepth; dst is then returned as it was given.
 func (c *Codec[T]) AppendArgs(dst []byte, v T) ([]byte, error) {
 	if c.list {

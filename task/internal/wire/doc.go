@@ -6,7 +6,7 @@
 //	                   │                                     └─► args ──ToJSON─► JSON (console)
 //	labels, Meta ──────┘
 //
-// It promises: what Append wrote, Decode reads, so a task that cannot arrive is refused where it is submitted (T9); what Decode
+// It promises: what Append wrote, Decode reads, so a task that cannot arrive is refused where it is submitted; what Decode
 // read, Append writes again with all it did not know, so a retry by an older worker loses nothing of a newer one.
 //
 // Readers are strict, for they read what anybody may have written: lengths are believed only as far as there are bytes, text
