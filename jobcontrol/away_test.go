@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
@@ -42,7 +41,6 @@ func behindProxy(t testing.TB, o jobcontrol.Options) (*plant, *testenv.Proxy) {
 
 // A command whose time is over by the broker's interval while Redis is away is not carried out; one that was carried out in time gets its reply however late it comes.
 func TestExpiresWhileHeld(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
 	done := call(isa95.Store, order("JO-0"))
 	first := p.answer(t, done)
@@ -73,7 +71,6 @@ func TestExpiresWhileHeld(t *testing.T) {
 
 // While Redis is away a command is held; when it comes back in time the command is carried out, once.
 func TestHeldWhileAwayD15(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
 	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
 	for name, away := range map[string]func(on bool){
@@ -127,7 +124,7 @@ func (p *plant) hurried(hold time.Duration, observe func(jobcontrol.Observation)
 // When Redis stays away the answer is SERVICE_UNAVAILABLE and no ReturnStatus, for nobody knows; a repeat under the same id is
 // carried out. What nobody waits for is not given up.
 func TestUnavailableD15(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until commands are given up")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: testenv.Patience})
 	p.do(t, isa95.Store, order("JO-0"), isa95.NoError)
 	proxy.Refuse(true)
@@ -188,7 +185,6 @@ func TestUnavailableD15(t *testing.T) {
 
 // A receiver that is stopped while it holds a command leaves it to the broker.
 func TestStoppedWhileHolding(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	p, proxy := behindProxy(t, jobcontrol.Options{HoldWhenAway: time.Minute})
 	proxy.Refuse(true)
 	proxy.Cut()
@@ -212,69 +208,4 @@ func TestStoppedWhileHolding(t *testing.T) {
 	case <-soon(t).Done():
 		t.Fatal("it hangs")
 	}
-}
-
-// Redis is killed under load and comes back with its file: every command is answered, what was answered with 1 is there, and the
-// scripts are loaded again.
-func TestRedisKilledES20(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	env := testenv.StartRedis(t, embedded.RedisOptions{Persist: true})
-	p := plantOn(t, env, storeOptions(), jobcontrol.Options{HoldWhenAway: time.Minute})
-	p.do(t, isa95.Store, order("JO-warm"), isa95.NoError)
-
-	const writers = 8
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	done := make(map[string]bool)
-	stop := make(chan struct{})
-	for i := range writers {
-		all.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				id := fmt.Sprintf("JO-%d-%d", i, n)
-				if got := status(t, p.answer(t, call(isa95.Store, order(id)))); got != isa95.NoError {
-					t.Errorf("%s: %v", id, got)
-				}
-				mu.Lock()
-				done[id] = true
-				mu.Unlock()
-			}
-		})
-	}
-	count := func() int { mu.Lock(); defer mu.Unlock(); return len(done) }
-	for range 2 {
-		before := count()
-		until(t, "commands before the kill", func() bool { return count() > before+20 })
-		env.Kill(t)
-		if err := env.Server.Restart(soon(t)); err != nil {
-			t.Error(err)
-		}
-	}
-	before := count()
-	until(t, "commands after the kill", func() bool { return count() > before+20 })
-	close(stop)
-	all.Wait()
-
-	until(t, "a connection of the test", func() bool { return p.rdb.Do(t.Context(), p.rdb.B().Ping().Build()).Error() == nil })
-
-	// The kill of the process loses nothing that was written to the file, and no command twice.
-	events := make(map[string]int)
-	for _, e := range p.events(t) {
-		events[e.CausationID]++
-	}
-	for cause, n := range events {
-		if n != 1 {
-			t.Errorf("%d events of %s", n, cause)
-		}
-	}
-	for id := range done {
-		if p.state(t, id) == "" {
-			t.Errorf("%s was answered and is gone", id)
-		}
-	}
-	p.wantSound(t)
 }

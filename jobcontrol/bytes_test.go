@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -108,7 +107,6 @@ func TestScopeBytesAreExact(t *testing.T) {
 // Orders of a version that does not count: those that it stored are not counted and end as ever. Of those that it ended or changed the sum is too high, until an
 // order would be refused for it: then it is counted anew.
 func TestScopeBytesBesideAnEarlierVersion(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t, jobcontrol.Options{ScopeBytes: 10_000})
 	forget := func(id string) { // what an earlier version leaves out when it changes an order
 		t.Helper()

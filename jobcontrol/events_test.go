@@ -2,7 +2,6 @@ package jobcontrol_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -87,50 +86,6 @@ func TestEventSenderES19(t *testing.T) {
 		if sent[cause] != topic {
 			t.Errorf("%s went to %q, want %q", cause, sent[cause], topic)
 		}
-	}
-}
-
-// Events wait in the outbox while nobody sends, and are sent once somebody does.
-func TestEventsWait(t *testing.T) {
-	p := newPlant(t, jobcontrol.Options{})
-	p.do(t, isa95.Store, order("JO-7"), isa95.NoError)
-	p.do(t, isa95.Abort, "JO-7", isa95.NoError)
-	down := make(chan struct{})
-	var once sync.Once
-	stop := p.sender(t, func(context.Context, string, cloudevent.Event) error {
-		once.Do(func() { close(down) })
-		return mqtt.ErrDown
-	})
-	select {
-	case <-down:
-	case <-soon(t).Done():
-		t.Fatal("nothing was tried")
-	}
-	stop()
-	if got := len(p.events(t)); got != 2 {
-		t.Fatalf("%d events wait, want 2", got)
-	}
-	q := plantOn(t, p.env, storeOptionsOf(p), jobcontrol.Options{})
-	got := make(chan string, 2)
-	q.sender(t, func(_ context.Context, _ string, e cloudevent.Event) error {
-		var told isa95.StatusEvent
-		err := isa95.Unmarshal(e.Data, &told)
-		state, stateErr := isa95.ParseState(told.JobState)
-		got <- state.String()
-		return errors.Join(err, stateErr)
-	})
-	var states []string
-	for range 2 {
-		select {
-		case s := <-got:
-			states = append(states, s)
-		case <-soon(t).Done():
-			t.Fatal("not sent")
-		}
-	}
-	slices.Sort(states)
-	if want := []string{"Aborted", "NotAllowedToStart_Ready"}; !slices.Equal(states, want) {
-		t.Errorf("told %v", states)
 	}
 }
 

@@ -15,9 +15,8 @@ import (
 
 // The status events of an order come to an MES in the order of the changes, without gaps, and their recordedtime does not fall, over two
 // instances that take turns with the commands.
-func TestEventsArriveInOrder(t *testing.T) { eventsArriveInOrder(t, 300) }
-
-func eventsArriveInOrder(t *testing.T, orders int) {
+func TestEventsArriveInOrder(t *testing.T) {
+	const orders = 300
 	env, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	one := plantOn(t, env, jobstore.Options{}, jobcontrol.Options{})
 	other := plantOn(t, env, storeOptionsOf(one), jobcontrol.Options{})

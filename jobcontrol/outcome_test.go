@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 )
@@ -239,7 +238,6 @@ func TestNeverSilentD14(t *testing.T) {
 
 // What the wire layer could not read is answered through Refuse, with the status for what has one.
 func TestRefuseD14(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	var seen []jobcontrol.Observation
 	p := newPlant(t, jobcontrol.Options{Observe: func(o jobcontrol.Observation) { seen = append(seen, o) }})
 	for _, test := range []struct {
@@ -278,7 +276,6 @@ func TestRefuseD14(t *testing.T) {
 
 // A very long reason is cut, and says so.
 func TestReasonIsCut(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t, jobcontrol.Options{})
 	reply := p.Refuse(t.Context(), call(isa95.Store, "{}"), cloudevent.Errorf(cloudevent.KindPayloadInvalid, "%s", strings.Repeat("ä", 4000)))
 	if n := len(reply.ErrorMessage); n > cloudevent.MaxValue || !strings.HasSuffix(reply.ErrorMessage, "ä ...") {

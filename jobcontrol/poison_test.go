@@ -118,34 +118,6 @@ func TestPoisonD1(t *testing.T) {
 	}
 }
 
-// A key of another type is reported, and nothing is half done.
-func TestForeignKeyD1(t *testing.T) {
-	p := newPlant(t, jobcontrol.Options{})
-	p.redis(t, "RPUSH", p.keys.JobOrderList(scope), "x")
-	reply := p.answer(t, call(isa95.Start, "JO-1"))
-	wantStatus(t, reply, isa95.UnknownJobOrder)
-	for _, e := range []cloudevent.Event{call(isa95.Store, order("JO-1"))} {
-		reply := p.answer(t, e)
-		wantStatus(t, reply, isa95.UnableToAccept)
-		if reply.ErrorKind != cloudevent.KindInternalLogicError {
-			t.Errorf("%s %q", reply.ErrorKind, reply.ErrorMessage)
-		}
-	}
-	for key := range p.snapshot(t) {
-		if key != "joborder:list:m42" {
-			t.Errorf("%s was written", key)
-		}
-	}
-	p.redis(t, "DEL", p.keys.JobOrderList(scope))
-	p.redis(t, "RPUSH", p.keys.PubIndex(scope), "x")
-	wantStatus(t, p.answer(t, call(isa95.Store, order("JO-1"))), isa95.UnableToAccept)
-	for key := range p.snapshot(t) {
-		if key != "pubidx:m42" {
-			t.Errorf("%s was written", key)
-		}
-	}
-}
-
 func without(user []mqtt.UserProperty, name string) []mqtt.UserProperty {
 	var kept []mqtt.UserProperty
 	for _, u := range user {

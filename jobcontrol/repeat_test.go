@@ -1,7 +1,6 @@
 package jobcontrol_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -259,7 +257,6 @@ func storeOptionsOf(p *plant) jobstore.Options { return jobstore.Options{Prefix:
 // The process dies, or the connection breaks, between the commit and the reply: the command was carried out and nobody knows. The
 // repeat gets the stored reply, at another instance too.
 func TestReplyLostD10(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	env := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, env.URL)
 	so := storeOptions()
@@ -282,34 +279,4 @@ func TestReplyLostD10(t *testing.T) {
 		t.Errorf("%d events, want 21", got)
 	}
 	p.wantSound(t)
-}
-
-// The reply to the commit itself is lost.
-func TestCommitReplyLostD10(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	env := testenv.Redis(t)
-	proxy := testenv.CountingProxy(t, env.URL)
-	so := storeOptions()
-	so.URL = proxy.URL
-	p := plantOn(t, env, so, jobcontrol.Options{})
-	p.do(t, isa95.Store, order("JO-warm"), isa95.NoError)
-
-	snap, err := p.store.Load(t.Context(), jobstore.Query{JobOrderID: "JO-7", Scope: scope, Source: source, ID: "req-x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := call(isa95.Store, order("JO-7"))
-	e.ID = "req-x"
-	reply := e.Reply([]byte(`{"ReturnStatus":1}`), isa95.Store.ResponseSchema(), "urn:example:dcs", p.store.Now())
-	proxy.LoseReplies(1)
-	err = p.store.Commit(t.Context(), snap, jobstore.Change{
-		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-7"}, State: isa95.State{Top: isa95.NotAllowedToStart, Sub: isa95.Ready}},
-		Seen:       &jobstore.Seen{Body: e.Data, Reply: &reply}, Now: p.store.Now(),
-	})
-	if !jobstore.Away(err) || errors.Is(err, jobstore.ErrConflict) {
-		t.Fatalf("err = %v, want one that leaves the outcome open", err)
-	}
-	if got := p.answer(t, e); got.ID != reply.ID {
-		t.Errorf("reply %s %s, want the stored one", got.ID, got.Data)
-	}
 }

@@ -1,16 +1,13 @@
 package jobcontrol_test
 
 import (
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
@@ -19,7 +16,6 @@ import (
 // A command is answered 1 only when replicas have its change. Until then it is stored, the answer says so and that it is to be repeated, and a repeat
 // waits again before it gets the stored reply. So it is with configuration.
 func TestReplicas(t *testing.T) {
-	long.Test(t, "runs several servers")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	replica := testenv.StartReplica(t, srv.Addr)
 	p := plantOn(t, srv, jobstore.Options{Replicas: 1, ReplicasWithin: 100 * time.Millisecond}, jobcontrol.Options{})
@@ -49,42 +45,5 @@ func TestReplicas(t *testing.T) {
 	}
 	if n := number(t, p, "XLEN", p.keys.SfcWork()); n != 1 {
 		t.Errorf("%d entries of work for one StoreAndStart", n)
-	}
-}
-
-// Commands that come together share waits: a hundred need fewer than fifty.
-func TestReplicasShareAWait(t *testing.T) {
-	long.Test(t, "runs several servers")
-	srv := testenv.StartRedis(t, embedded.RedisOptions{})
-	replica := testenv.StartReplica(t, srv.Addr)
-	p := plantOn(t, srv, jobstore.Options{Replicas: 1, ReplicasWithin: time.Minute}, jobcontrol.Options{})
-	wantStatus(t, p.answer(t, call(isa95.Store, order("JO-0"))), isa95.NoError) // the server knows the script from now on
-	calls := func(command string) int64 {
-		t.Helper()
-		stats, err := p.redis(t, "INFO", "commandstats").ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, rest, _ := strings.Cut(stats, "cmdstat_"+command+":calls=")
-		text, _, _ := strings.Cut(rest, ",")
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v in %s", command, err, stats)
-		}
-		return n
-	}
-	replica.Pause(t)
-	var all sync.WaitGroup
-	const orders = 100
-	loads, waits := calls("mget"), calls("wait")
-	for range orders {
-		e := call(isa95.Store, order(cloudevent.NewID()))
-		all.Go(func() { wantStatus(t, p.answer(t, e), isa95.NoError) })
-	}
-	until(t, "each has read its order, and is to be written", func() bool { return calls("mget") >= loads+orders })
-	replica.Continue(t)
-	all.Wait()
-	if n := calls("wait") - waits; n == 0 || n >= 50 {
-		t.Errorf("WAIT was called %d times for %d commands", n, orders)
 	}
 }

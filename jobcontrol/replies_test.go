@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 )
@@ -13,7 +12,6 @@ import (
 // A reply is published with Takt's rights on a topic that the sender chooses. So a command that asks for one where replies do not belong is not carried out: no order, no
 // reply, no refusal, but counted.
 func TestReplyTopics(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	var seen []jobcontrol.Observation
 	observe := func(o jobcontrol.Observation) { seen = append(seen, o) }
 	p := newPlant(t, jobcontrol.Options{Observe: observe})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -79,10 +78,9 @@ func (s *shop) keep(queue, kind, message string) error {
 // What is kept aside is decided, and leaves nothing behind. A message that fails, one that never comes to an end and one that panics become dead letters, and hold up
 // no other; what is undecided for a reason of others is tried until it is.
 func TestKeptAside(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
-	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 200 * time.Millisecond})
-	for i := range 50 {
+	s := openShop(t, testenv.Redis(t), jobstore.Options{AsideTime: 500 * time.Millisecond, MaxDeliveries: 2})
+	for i := range 10 {
 		if err := s.keep(jobstore.AsideCommands, "command", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +93,7 @@ func TestKeptAside(t *testing.T) {
 		"slow":   func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() },
 		"panics": func(context.Context, int) error { panic("oh") },
 		"undecided": func(_ context.Context, try int) error {
-			if try <= 7 {
+			if try <= 4 { // more than MaxDeliveries
 				return fmt.Errorf("%w: the broker is away", jobstore.ErrUndecided)
 			}
 			return nil
@@ -107,7 +105,7 @@ func TestKeptAside(t *testing.T) {
 		}
 	}
 	s.aside(d)
-	eventually(t, "all that can be is decided", func() bool { return d.count() == 51 })
+	eventually(t, "all that can be is decided", func() bool { return d.count() == 11 })
 	eventually(t, "the others are dead letters", func() bool { return len(s.intakeDead()) == 4 })
 	for _, letter := range s.intakeDead() {
 		want := map[string]string{"fails": "no rule", "stuck": "in time", "slow": "in time", "panics": "oh"}[letter["kind"]]

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -128,7 +127,6 @@ func TestCheckJudgesWhatEachStationRuns(t *testing.T) {
 
 // Each corruption is found under its key; no key that cannot be read hides what else is wrong.
 func TestCheckFindsCorruption(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	s := stocked(t)
 	healthy := s.dumps()
 	for _, c := range []struct {

@@ -157,7 +157,7 @@ func TestLateProcessStopsTimeForAll(t *testing.T) {
 
 // A Redis that answers so late that answers of equipment cannot be committed in time is like none: its time does not count.
 func TestSlowRedisMovesNoTime(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "delays the answers of Redis")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := openShop(t, srv, jobstore.Options{URL: proxy.URL})
@@ -178,7 +178,7 @@ func TestSlowRedisMovesNoTime(t *testing.T) {
 
 // A Redis that hangs puts no time ahead: neither dates, by which commands expire, nor installation time, by which recipes wait.
 func TestHungRedisPutsNoTimeAhead(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "lets Redis hang for 1.5 s")
 	srv := testenv.Redis(t)
 	s := openShop(t, srv, jobstore.Options{})
 	s.due(jobstore.FullIntake)

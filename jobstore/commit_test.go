@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -42,30 +40,6 @@ func TestLoadOfNothing(t *testing.T) {
 	}
 	if n := len(s.stored()); n != 0 {
 		t.Errorf("a load wrote %d keys", n)
-	}
-}
-
-// Whatever is asked for comes in one round trip, and a commit is another.
-func TestRoundTrips(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
-	srv := testenv.Redis(t)
-	proxy := testenv.CountingProxy(t, srv.URL)
-	s := openShop(t, srv, jobstore.Options{URL: proxy.URL})
-	for i := range 3 {
-		id := isa95.JobOrderID(fmt.Sprintf("JO-%d", i))
-		proxy.Reset()
-		snap := s.load(full("m42", id))
-		if got := proxy.Trips(); got != 1 {
-			t.Errorf("load: %d round trips", got)
-		}
-		proxy.Reset()
-		s.commit(snap, jobstore.Change{
-			Transition: &jobstore.Transition{Method: isa95.StoreAndStart, Order: &isa95.JobOrder{JobOrderID: string(id)}, State: released},
-			Work:       []string{jobstore.WorkStart}, Seen: &jobstore.Seen{},
-		})
-		if got := proxy.Trips(); got != 1 && i > 0 {
-			t.Errorf("commit: %d round trips", got)
-		}
 	}
 }
 
@@ -441,53 +415,6 @@ func TestExecution(t *testing.T) {
 	within(t, "early events", s.number("PTTL", s.keys.SfcMailbox("m42", pullType)), 25*time.Hour)
 }
 
-// Whichever right Takt's user loses in the life of an order: each commit is applied, or waits for the right and leaves all as it was.
-func TestAnyRightWithdrawn(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
-	srv := testenv.Redis(t)
-	allow := func(rights string) {
-		t.Helper()
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary(strings.Fields("ACL SETUSER writer on >secret ~* &* +@all "+rights)...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	allow("")
-	s := openShop(t, srv, jobstore.Options{Username: "writer", Password: "secret"})
-	var lacking string
-	refused := map[string]int{}
-	s.tries = func(commit func() error) error {
-		before := s.dumps()
-		allow("-" + lacking)
-		err := commit()
-		allow("")
-		if err == nil {
-			return nil
-		}
-		refused[lacking]++
-		if !jobstore.Waits(err) {
-			t.Errorf("without %s: %v, want an error that waits", lacking, err)
-		}
-		if diff := cmp.Diff(before, s.dumps()); diff != "" {
-			t.Errorf("without %s, half a commit:\n%s", lacking, diff)
-		}
-		return commit()
-	}
-	writes := strings.Fields("set del pexpire zadd zrem sadd srem hset incrby xadd")
-	for _, lacking = range append(strings.Fields("mget exists xread sinter type zcard sismember hget"), writes...) {
-		for range 2 { // the id is used again
-			id := isa95.JobOrderID("JO-" + lacking)
-			s.run("m42", id)
-			s.finish("m42", id)
-			s.move("m42", id, 0, isa95.State{Top: isa95.EndState})
-		}
-	}
-	for _, lacking = range writes {
-		if refused[lacking] == 0 {
-			t.Errorf("no commit was refused without %s", lacking)
-		}
-	}
-}
-
 // Documents that cannot be read are named, and nothing is written over them.
 func TestUnreadableD1(t *testing.T) {
 	s := newShop(t)
@@ -524,7 +451,6 @@ func TestUnreadableD1(t *testing.T) {
 }
 
 func TestAway(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	snap := s.load(full("m42", "JO-7"))
 	if err := s.srv.Server.Kill(); err != nil {
@@ -542,46 +468,6 @@ func TestAway(t *testing.T) {
 	if jobstore.Away(nil) || jobstore.Away(jobstore.ErrConflict) || jobstore.Away(jobstore.ErrNotFound) {
 		t.Error("what was decided is not Away")
 	}
-}
-
-// Many writers of one job order: each change is made once, on what the one before left, and each is told of.
-func TestConcurrentWritersD2(t *testing.T) {
-	s := newShop(t)
-	s.move("m42", "JO-7", 0, ready)
-	const writers, each = 8, 10
-	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() {
-			for range each {
-				for {
-					snap, err := s.Load(t.Context(), jobstore.Query{JobOrderID: "JO-7", Scope: "m42"})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					next := snap.Job.JobOrder.PriorityOr0() + 1
-					err = s.Commit(t.Context(), snap, jobstore.Change{
-						Transition: &jobstore.Transition{Method: isa95.Update, Order: &isa95.JobOrder{JobOrderID: "JO-7", Priority: &next}, State: ready}, Now: s.Now(),
-					})
-					if err == nil {
-						break
-					}
-					if !isConflict(err) {
-						t.Error(err)
-						return
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	if got := s.load(jobstore.Query{JobOrderID: "JO-7"}).Job.JobOrder.PriorityOr0(); got != writers*each {
-		t.Errorf("%d updates are in the document, want %d", got, writers*each)
-	}
-	if got := s.number("XLEN", s.keys.Changes("m42")); got != writers*each+1 {
-		t.Errorf("%d changes, want %d", got, writers*each+1)
-	}
-	s.wantSound()
 }
 
 func TestOptions(t *testing.T) {

@@ -33,8 +33,6 @@ type shop struct {
 	t    testing.TB
 	srv  *testenv.RedisServer
 	keys keys.Keys
-
-	tries func(commit func() error) error // runs each commit
 }
 
 // openShop opens a store on srv; o.URL "" is srv, o.Prefix "" a new one.
@@ -52,7 +50,7 @@ func openShop(t testing.TB, srv *testenv.RedisServer, o jobstore.Options) *shop 
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return &shop{Store: s, t: t, srv: srv, keys: keys.New(o.Prefix), tries: func(commit func() error) error { return commit() }}
+	return &shop{Store: s, t: t, srv: srv, keys: keys.New(o.Prefix)}
 }
 
 var shops atomic.Int64
@@ -128,7 +126,7 @@ func (s *shop) commit(snap *jobstore.Snapshot, c jobstore.Change) {
 	if c.Now.IsZero() {
 		c.Now = s.Now()
 	}
-	if err := s.tries(func() error { return s.Commit(s.t.Context(), snap, c) }); err != nil {
+	if err := s.Commit(s.t.Context(), snap, c); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -187,7 +185,7 @@ func (s *shop) finish(scope isa95.Scope, id isa95.JobOrderID) {
 // within fails the test if n is not just below what it was set to.
 func within(t testing.TB, what string, ms int64, want time.Duration) {
 	t.Helper()
-	if got := time.Duration(ms) * time.Millisecond; got <= want-10*time.Second || got > want {
+	if got := time.Duration(ms) * time.Millisecond; got <= want-testenv.Patience || got > want {
 		t.Errorf("%s expires in %v, want %v", what, got, want)
 	}
 }

@@ -48,7 +48,7 @@ func TestEpochChangesWithALoss(t *testing.T) {
 // A process looks whether Redis still has what it committed. A replica that lacks it gives the store another epoch when it becomes the
 // master; a replica that has it, and a change stream that was trimmed or deleted, do not.
 func TestEpochAfterFailover(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a failover")
 	for _, c := range []struct {
 		what string
 		lose func(s *shop, replica *testenv.Node)

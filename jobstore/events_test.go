@@ -108,12 +108,11 @@ func (s *shop) sending(slots int, ready func(context.Context) error, send func(c
 // The events of an order leave one after the other, in the order of its changes, whichever of two instances made them and whatever the
 // broker does; those of different orders leave side by side.
 func TestEventsOfAnOrderLeaveInOrder(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	const orders = 300
 	srv := testenv.Redis(t)
-	one := openShop(t, srv, jobstore.Options{})
-	other := openShop(t, srv, jobstore.Options{Prefix: one.keys.Prefix()})
+	one := openShop(t, srv, jobstore.Options{WorkerTTL: time.Minute})
+	other := openShop(t, srv, jobstore.Options{Prefix: one.keys.Prefix(), WorkerTTL: time.Minute})
 	const together = 8 // lives changes so many orders at once
 	var (
 		came   = newArrivals()
@@ -169,43 +168,9 @@ func TestEventsOfAnOrderLeaveInOrder(t *testing.T) {
 	}
 }
 
-// When the instance that sends is cut off from Redis, another one goes on as soon as the lease has expired. What the first one sent and
-// could not delete comes once more, under the same id, and no event after it comes before.
-func TestEventsWhenTheSenderIsCutOff(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	const orders = 50
-	srv := testenv.Redis(t)
-	proxy := testenv.CountingProxy(t, srv.URL)
-	first := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 500 * time.Millisecond})
-	other := openShop(t, srv, jobstore.Options{Prefix: first.keys.Prefix(), WorkerTTL: 500 * time.Millisecond})
-	came := newArrivals()
-	sent := make(chan struct{})
-	var once sync.Once
-	firstStops := first.sending(8, nil, func(_ context.Context, e cloudevent.Event) error {
-		came.take(e)
-		if came.number() >= 20 { // several are sent at once: one may not see exactly 20
-			once.Do(func() {
-				proxy.Stall(true)
-				close(sent)
-			})
-		}
-		return nil
-	})
-	lives(orders, other)
-	receive(t, "events by the first instance", sent)
-	other.sending(8, nil, func(_ context.Context, e cloudevent.Event) error { came.take(e); return nil })
-	other.wantEmpty(other.keys.EventReceiver())
-	proxy.Stall(false)
-	came.check(t, orders, len(life))
-	if repeats := came.times - came.all; repeats > 40 {
-		t.Errorf("%d of %d events came twice", repeats, came.all)
-	}
-	firstStops()
-}
-
 // While Redis is away nothing is sent twice by the instance that sent it: it remembers what it could not delete.
 func TestEventsAreNotRepeatedAfterAnOutage(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a lease to end")
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 300 * time.Millisecond})
@@ -234,10 +199,10 @@ func TestEventsAreNotRepeatedAfterAnOutage(t *testing.T) {
 
 // An instance without a broker leaves the role to one that has it.
 func TestEventsWhenTheBrokerIsAway(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until an instance without a broker gives its role back")
 	srv := testenv.Redis(t)
-	s := openShop(t, srv, jobstore.Options{WorkerTTL: 200 * time.Millisecond})
-	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix(), WorkerTTL: 200 * time.Millisecond})
+	s := openShop(t, srv, jobstore.Options{WorkerTTL: time.Second})
+	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix(), WorkerTTL: time.Second})
 	var away sync.Once
 	down := make(chan struct{})
 	came := newArrivals()
@@ -361,33 +326,4 @@ func TestEventsOfAnOlderBuild(t *testing.T) {
 		groups, err := s.do("XINFO", "GROUPS", s.keys.EventReceiver()).ToArray()
 		return err == nil && len(groups) == 0
 	})
-}
-
-// Reads and deletions are shared by what waits together: 1,200 events cost at most 60 round trips, one event two.
-func TestRoundTripsOfEvents(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	srv := testenv.Redis(t)
-	proxy := testenv.CountingProxy(t, srv.URL)
-	s := openShop(t, srv, jobstore.Options{URL: proxy.URL, WorkerTTL: 10 * time.Minute})
-	other := openShop(t, srv, jobstore.Options{Prefix: s.keys.Prefix()})
-	lives(300, other)
-	came := newArrivals()
-	ctx, stop := context.WithCancel(t.Context())
-	var runs sync.WaitGroup
-	proxy.Reset()
-	runs.Go(func() {
-		err := s.RunEvents(ctx, 64, nil, func(_ context.Context, _ isa95.Scope, e cloudevent.Event) error { came.take(e); return nil })
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	other.wantEmpty(other.keys.EventReceiver())
-	trips := proxy.Trips()
-	if trips > 60 {
-		t.Errorf("%d events in %d round trips", came.number(), trips)
-	}
-	stop()
-	runs.Wait()
-	came.check(t, 300, len(life))
-	t.Logf("1,200 events in %d round trips", trips)
 }

@@ -83,6 +83,7 @@ const (
 // suspects are the messages that failed for unknown reasons.
 type suspects struct {
 	patience time.Duration
+	tries    int // failures before a message is given up
 	mu       sync.Mutex
 	m        map[string]*suspect
 }
@@ -110,7 +111,7 @@ func (s *suspects) failed(key string, now time.Time, commits int64) (tries int, 
 		s.m[key] = x
 	}
 	x.tries, x.last = x.tries+1, now
-	return x.tries, x.tries >= poisonTries && now.Sub(x.since) >= s.patience && commits > x.commits
+	return x.tries, x.tries >= s.tries && now.Sub(x.since) >= s.patience && commits > x.commits
 }
 
 // forget makes room: those that did not come again lately, else all; they begin anew.
@@ -146,6 +147,9 @@ const (
 	maxLetterText    = 512 << 10 // of one message, beyond it is cut
 )
 
+// letterBounds are bounds of dead letters.
+type letterBounds struct{ number, bytes int }
+
 //go:embed intakedead.lua
 var intakeDeadLua string
 
@@ -166,7 +170,7 @@ func (s *Store) buryMessage(ctx context.Context, m Message, cause error, tries i
 		"kind", m.Kind, "topic", m.Event.Delivery.Topic, "type", m.Event.Type, "source", m.Event.Source, "id", m.Event.ID, "subject", m.Event.Subject,
 		"job_id", string(m.JobOrderID), "bytes", strconv.Itoa(len(text)), "event", clip(string(text), maxLetterText),
 	}
-	args := append([]string{strconv.Itoa(maxIntakeLetters), strconv.Itoa(maxIntakeBytes)}, fields...)
+	args := append([]string{strconv.Itoa(s.letters.number), strconv.Itoa(s.letters.bytes)}, fields...)
 	return intakeDead.Run(ctx, s.rdb, []string{s.keys.IntakeDead()}, args...).Error()
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -58,7 +57,6 @@ func answer(id string) jobstore.Message {
 // find-O4: an unknown error belongs to the message only if it came ten times, over the whole patience, while others were committed. Then the
 // message is a dead letter, once, with its text and attributes; until then it is held.
 func TestUnknownErrorBecomesADeadLetter(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	const patience = 50 * time.Millisecond
 	s := openShop(t, testenv.Redis(t), jobstore.Options{Patience: patience})
 	odd, ctx := s.odd("ODD trouble"), t.Context()
@@ -161,40 +159,42 @@ func TestDeadLetterThatCannotBeWritten(t *testing.T) {
 
 // The dead letters are bounded by number and by bytes; the latest is always kept.
 func TestDeadLettersAreBounded(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
 	t.Parallel()
+	const number, bytes = 8, 2 << 20
 	s := openShop(t, testenv.Redis(t), jobstore.Options{})
+	s.BoundLetters(number, bytes)
 	broken := &jobstore.DocumentError{Key: "k", Err: errors.New("cut")}
-	for i := range 260 {
+	for i := range number + 4 {
 		if err := s.Failed(t.Context(), answer(fmt.Sprint(i)), broken); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := s.number("XLEN", s.keys.IntakeDead()); n != 256 {
+	if n := s.number("XLEN", s.keys.IntakeDead()); n != number {
 		t.Errorf("%d letters", n)
 	}
-	for i := range 40 {
+	for i := range number {
 		m := answer(fmt.Sprint("large-", i))
 		m.Event.Data = []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
 		if err := s.Failed(t.Context(), m, broken); err != nil {
 			t.Fatal(err)
 		}
 	}
-	bytes, letters := 0, s.intakeDead()
+	held, letters := 0, s.intakeDead()
 	for _, l := range letters {
-		bytes += len(l["event"])
+		held += len(l["event"])
 	}
-	if bytes > 16<<20 || bytes < 15<<20 || letters[len(letters)-1]["id"] != "large-39" || letters[len(letters)-1]["bytes"] == fmt.Sprint(512<<10) {
-		t.Errorf("%d letters of %d bytes, the last %s of %s", len(letters), bytes, letters[len(letters)-1]["id"], letters[len(letters)-1]["bytes"])
+	if held > bytes || held < bytes/2 || letters[len(letters)-1]["id"] != fmt.Sprint("large-", number-1) || letters[len(letters)-1]["bytes"] == fmt.Sprint(512<<10) {
+		t.Errorf("%d letters of %d bytes, the last %s of %s", len(letters), held, letters[len(letters)-1]["id"], letters[len(letters)-1]["bytes"])
 	}
 }
 
 // A command that Redis answers with the same unknown error while others are handled leaves the outbox for the dead letters, and does not
 // spin.
 func TestPoisonInTheOutbox(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
 	t.Parallel()
+	const giveUp = 3
 	s := openShop(t, testenv.Redis(t), jobstore.Options{Patience: 100 * time.Millisecond})
+	s.GiveUpAfter(giveUp)
 	x := s.run("m42", "JO-1")
 	odd := s.odd("ODD trouble")
 	tries := 0
@@ -209,7 +209,7 @@ func TestPoisonInTheOutbox(t *testing.T) {
 		})
 	})
 	eventually(t, "the outbox is empty", func() bool { return s.number("XLEN", s.keys.SfcOutbox()) == 0 })
-	if n := s.number("XLEN", s.keys.DeadLetter(s.keys.SfcOutbox())); n != 1 || tries < 10 {
+	if n := s.number("XLEN", s.keys.DeadLetter(s.keys.SfcOutbox())); n != 1 || tries < giveUp {
 		t.Errorf("%d dead letters after %d tries", n, tries)
 	}
 }

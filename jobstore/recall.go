@@ -46,10 +46,11 @@ func (s *Store) orderKeys(id isa95.JobOrderID) orderKeys {
 // need not read them at all.
 type recall struct {
 	recent *recent.Cache[isa95.JobOrderID, *running]
+	limit  int // of all, in bytes
 }
 
-func newRecall() recall {
-	return recall{recent.New[isa95.JobOrderID, *running](recallBytes)}
+func newRecall(limit int) recall {
+	return recall{recent.New[isa95.JobOrderID, *running](limit), limit}
 }
 
 func (c recall) of(id isa95.JobOrderID) *running {
@@ -60,7 +61,7 @@ func (c recall) of(id isa95.JobOrderID) *running {
 // keep remembers r, or forgets the order if nothing was started, or it is cleared, or is so large that it would take the place of many.
 func (c recall) keep(id isa95.JobOrderID, r *running) {
 	size := r.size()
-	if r.job == nil || r.execution == nil || r.job.State.IsEnd() || size > recallBytes/16 {
+	if r.job == nil || r.execution == nil || r.job.State.IsEnd() || size > c.limit/16 {
 		c.recent.Drop(id)
 		return
 	}

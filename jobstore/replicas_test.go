@@ -9,14 +9,12 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
 // An equipment command is handed out only when replicas have the change that it belongs to; one that is gone by then is not.
 func TestOutboxWaitsForReplicas(t *testing.T) {
-	long.Test(t, "runs several servers")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	replica := testenv.StartReplica(t, srv.Addr)
 	s := openShop(t, srv, jobstore.Options{Prefix: srv.Prefix(t), Replicas: 1, ReplicasWithin: 50 * time.Millisecond})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -84,7 +83,6 @@ func TestSequenceOfStatusEvents(t *testing.T) {
 
 // A build that does not know the number leaves it out of the document. Then numbers go on from the Unix time, above all before.
 func TestSequenceAfterAnOlderBuild(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	s.move("m42", "JO-1", 0, released)
 	s.move("m42", "JO-1", 0, running)

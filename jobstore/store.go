@@ -135,6 +135,7 @@ type Store struct {
 
 	commits  atomic.Int64 // changes that were written, for suspects
 	suspects suspects
+	letters  letterBounds
 	witness  witness // of losses
 }
 
@@ -154,7 +155,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), recall: newRecall(), suspects: suspects{patience: opt.Patience}}
+	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), recall: newRecall(recallBytes), suspects: suspects{patience: opt.Patience, tries: poisonTries}, letters: letterBounds{maxIntakeLetters, maxIntakeBytes}}
 	s.safe = opt.wait().On(rdb, k.Replicated())
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	err = s.Ping(ctx)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -250,41 +249,6 @@ func TestWorkES8(t *testing.T) {
 	}
 }
 
-// What a process held that died is worked on by another.
-func TestWorkOfADeadProcessES5(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	srv := testenv.Redis(t)
-	prefix := srv.Prefix(t)
-	dying := openShop(t, srv, jobstore.Options{Prefix: prefix, WorkerTTL: 300 * time.Millisecond})
-	dying.enqueue("JO-7")
-	proxy := testenv.CountingProxy(t, srv.URL)
-	cut := openShop(t, srv, jobstore.Options{URL: proxy.URL, Prefix: prefix, WorkerTTL: 300 * time.Millisecond})
-	got := make(chan string, 10)
-	block := make(chan struct{})
-	cut.live(func(ctx context.Context) error {
-		return cut.RunWork(ctx, 1, worker{work: func(ctx context.Context, item *jobstore.WorkItem) error {
-			got <- "first"
-			select {
-			case <-block:
-			case <-ctx.Done():
-			}
-			return ctx.Err()
-		}, giveUp: nil})
-	})
-	if who := receive(t, "the first", got); who != "first" {
-		t.Fatal(who)
-	}
-	proxy.Stall(true) // as good as dead
-	dying.live(func(ctx context.Context) error {
-		return dying.RunWork(ctx, 1, worker{work: func(context.Context, *jobstore.WorkItem) error { got <- "second"; return nil }})
-	})
-	for who := ""; who != "second"; who = receive(t, "another", got) {
-	} // the first may have begun again before it was cut off
-	proxy.Stall(false)
-	close(block)
-	dying.wantEmpty(dying.keys.SfcWork())
-}
-
 // A timer that was handed out is put off only while it stands as it was handed out: another process may have done what was due, ended the recipe, or got the timer itself.
 func TestPutOffOnlyAsHandedOut(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -332,7 +296,6 @@ func TestPutOffOnlyAsHandedOut(t *testing.T) {
 
 // A due timer is handed to one caller, and to another only when nobody set the next one in time; those not due are left.
 func TestDue(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	now := s.Now().UnixMilli()
 	for i := range 5 {

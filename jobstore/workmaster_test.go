@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -110,7 +107,6 @@ func (o older) runs() string {
 
 // Each scope runs what was last delivered to it, whatever others get under the same id; a delivery says what it changes.
 func TestScopesRunTheirOwn(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	hash := func(text string) string { return jobstore.Hash(workMaster(text).Data) }
 	for _, step := range []struct {
@@ -156,7 +152,6 @@ func TestScopesRunTheirOwn(t *testing.T) {
 
 // A content that is delivered again before it expired stays.
 func TestContentThatComesBack(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s := newShop(t)
 	s.deliver("m42", "one")
 	s.deliver("m42", "two")
@@ -189,40 +184,6 @@ func TestWorkMastersOfOlderBuild(t *testing.T) {
 	if got := old.runs(); got != "three" {
 		t.Errorf("the older build runs %q", got)
 	}
-}
-
-// before is what build 9de04d9 does with work masters: it has documents and pointers as this one does, and no references. Its pointers do not say so.
-type before struct{ *shop }
-
-func (b before) deliver(scope isa95.Scope, text string) {
-	b.t.Helper()
-	fields, err := b.do("HGETALL", b.keys.WorkMasterDelivered("WM-1")).AsStrMap()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	mark := append(strings.Fields(fields[""]), "0", "")
-	seq, err := strconv.Atoi(mark[0])
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	deliver := func(scope, text string) {
-		content := contentOf(text)
-		b.do("SET", b.keys.WorkMasterContent(jobstore.Hash(content)), string(content))
-		b.do("HSET", b.keys.WorkMasterDelivered("WM-1"), scope, fmt.Sprintf("%d %s %s", seq, jobstore.Hash(content), jobstore.Hash(workMaster(text).Data)))
-	}
-	if doc, err := b.do("GET", b.keys.WorkMaster("WM-1")).AsBytes(); err == nil && jobstore.Hash(doc) != mark[1] { // an older build's
-		seq++
-		for _, scope := range older(b).holders() {
-			deliver(scope, older(b).runs())
-		}
-	}
-	seq++
-	older(b).deliver(string(scope), text)
-	deliver(string(scope), text)
-	content := contentOf(text)
-	doc := fmt.Sprintf(`%s,"_content":"%s"}`, content[:len(content)-1], jobstore.Hash(content))
-	b.do("SET", b.keys.WorkMaster("WM-1"), doc)
-	b.do("HSET", b.keys.WorkMasterDelivered("WM-1"), "", fmt.Sprintf("%d %s ", seq, jobstore.Hash([]byte(doc))))
 }
 
 // contentOf is WM-1 as it is stored.
@@ -267,56 +228,6 @@ func TestReferencesBeginWithADelivery(t *testing.T) {
 	s.wantFound()
 }
 
-// What build 9de04d9 delivered has pointers, and no references: to several scopes, over a document of version c91e236, and beside this build. The bytes
-// are those that it wrote.
-func TestReferencesOfTheBuildBeforeThem(t *testing.T) {
-	s := newShop(t)
-	b := before{s}
-	b.deliver("m42", "one")
-	b.deliver("m43", "two")
-	s.wantReferences()
-	older{s}.deliver("m43", "three")
-	s.wantReferences()
-	b.deliver("m44", "two")
-	fields, err := s.do("HGETALL", s.keys.WorkMasterDelivered("WM-1")).AsStrMap()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const (
-		two   = "c2ca7d81a99258edc67eb8c409025bac86a91ee0f7d3d65deed368d070dced6a"
-		three = "37850dca9f467426958b1b4094b056a5c365c5fc599e5f0a9ecb31e6f1472da6 413cb144ccbef363ae3c1e51b0829d35688134072e134959941ba5fcc264317a"
-	)
-	if diff := cmp.Diff(map[string]string{
-		"m42": "3 " + three, "m43": "3 " + three, "m44": "4 " + two + " 4e98dbfc7b4a6429fbe7260f3a62e1ea3efcf17f2c85ab1fa96159a498248012",
-		"": "4 f80c86f40518e734a4f0775b660d96b6c31e99a34c0d9ed3eeb4d78553a244da ",
-	}, fields); diff != "" {
-		t.Errorf("not what 9de04d9 wrote:\n%s", diff)
-	}
-	const doc = `{"ID":"WM-1","data":{"Steps":["two"]},"dataschema":"urn:x",` +
-		`"_dataschema":"https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/ConfigWorkMaster/","_content":"` + two + `"}`
-	if got, _ := s.do("GET", s.keys.WorkMaster("WM-1")).ToString(); got != doc {
-		t.Errorf("not what 9de04d9 wrote: %s", got)
-	}
-	s.wantRuns(map[isa95.Scope]string{"m42": "three", "m43": "three", "m44": "two"})
-	s.wantReferences()
-	s.wantFound()
-
-	if d := s.deliver("m42", "three"); d.Change != "unchanged" {
-		t.Errorf("%+v", d)
-	}
-	s.wantReferences("m42", "m45")
-	b.deliver("m43", "three") // beside this build
-	s.wantReferences("m42")
-	s.deliver("m44", "two")
-	s.wantReferences("m42", "m44", "m45")
-	s.deliver("m44", "") // the last delivery is that of 9de04d9 again
-	s.wantReferences("m42")
-	b.deliver("m42", "three")
-	s.wantReferences()
-	s.wantRuns(map[isa95.Scope]string{"m42": "three", "m43": "three"})
-	s.wantFound()
-}
-
 // A delivery of what an older build had delivered leaves the orders alone that such a build accepted: it does not judge them, and they were
 // made for the recipe as it is written. One that changes the recipe is meant for all orders.
 func TestDeliveredAgainForReferences(t *testing.T) {
@@ -333,23 +244,17 @@ func TestDeliveredAgainForReferences(t *testing.T) {
 			}
 		}
 	}
-	for name, old := range map[string]func(scope, text string){
-		"c91e236": older{s}.deliver,
-		"9de04d9": func(scope, text string) { before{s}.deliver(isa95.Scope(scope), text) },
-	} {
-		t.Log(name)
-		old("m42", "one")
-		wantAsWritten(true, true)
+	older{s}.deliver("m42", "one")
+	wantAsWritten(true, true)
+	for range 2 {
 		s.deliver("m42", "one")
 		wantAsWritten(true, false)
-		s.deliver("m42", "one")
-		wantAsWritten(true, false)
-		s.deliver("m42", "two")
-		wantAsWritten(false, false)
-		s.deliver("m42", "two")
-		wantAsWritten(false, false)
-		s.wantFound()
 	}
+	for range 2 {
+		s.deliver("m42", "two")
+		wantAsWritten(false, false)
+	}
+	s.wantFound()
 }
 
 // An older build beside this one writes the shared document alone. It counts for each scope, as it does for the older build,
@@ -480,25 +385,6 @@ func TestContentLost(t *testing.T) {
 	}
 }
 
-// What a scope runs is read in one round trip; once in a process two, if it is not the last delivery to any scope.
-func TestRoundTripsOfWorkMasters(t *testing.T) {
-	srv := testenv.Redis(t)
-	proxy := testenv.CountingProxy(t, srv.URL)
-	s := openShop(t, srv, jobstore.Options{URL: proxy.URL})
-	s.deliver("m42", "one")
-	s.deliver("m43", "two")
-	for i, want := range []struct {
-		scope isa95.Scope
-		trips int
-	}{{"m43", 1}, {"m42", 2}, {"m42", 1}, {"m43", 1}, {"m42", 1}} {
-		proxy.Reset()
-		s.runs(want.scope)
-		if got := proxy.Trips(); got != want.trips {
-			t.Errorf("load %d, %s: %d round trips, want %d", i, want.scope, got, want.trips)
-		}
-	}
-}
-
 // A decision that was made on a work master conflicts with a delivery to its scope, and with no delivery to another.
 func TestCommitDependsOnWorkMaster(t *testing.T) {
 	for _, test := range []struct {
@@ -512,8 +398,6 @@ func TestCommitDependsOnWorkMaster(t *testing.T) {
 		{"removal", func(s *shop) { s.deliver("m42", "one") }, func(s *shop) { s.deliver("m42", "") }, true},
 		{"first delivery", func(*shop) {}, func(s *shop) { s.deliver("m42", "one") }, true},
 		{"delivery after an older build's", func(s *shop) { older{s}.deliver("m42", "one") }, func(s *shop) { s.deliver("m42", "two") }, true},
-		{"delivery of the same by a build before references", func(s *shop) { s.deliver("m42", "one") }, func(s *shop) { before{s}.deliver("m42", "one") }, true},
-		{"the same, of what only another scope has", func(s *shop) { s.deliver("m43", "one") }, func(s *shop) { before{s}.deliver("m43", "one") }, true},
 		{"older build's delivery after an older build's", func(s *shop) { older{s}.deliver("m42", "one") }, func(s *shop) { older{s}.deliver("m42", "two") }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

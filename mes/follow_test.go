@@ -394,7 +394,7 @@ func TestFunctionFails(t *testing.T) {
 
 // TestBrokerLostAndBack: the broker dies without its retained messages and comes back; Takt publishes again.
 func TestBrokerLostAndBack(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "kills the broker")
 	broker := testenv.StartMosquitto(t, embedded.MosquittoOptions{})
 	k := newFakeTakt(t, broker.URL)
 	d := newDiary()

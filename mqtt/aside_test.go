@@ -115,7 +115,7 @@ func TestPoisonHoldsUpNoOther(t *testing.T) {
 
 // While nothing can be kept aside, the connection is closed and the broker keeps everything. Then it all comes, and is answered.
 func TestPoisonWhileNothingCanBeKept(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits until a message is put aside")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		const others = 100
 		h, cure := poisonous(t)

@@ -82,7 +82,7 @@ func TestReceiveBytes(t *testing.T) {
 // A decision takes several times the bytes of its message, so a handler is asked about few large messages at once. One that waits for longer than Hold is
 // answered that it may come again; small ones do not wait.
 func TestFewLargeMessagesAreDecidedAtOnce(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits until messages are given up")
 	const large = 100 << 10 // more than half of what is decided at once
 	b := testenv.Mosquitto(t)
 	var now, most atomic.Int64

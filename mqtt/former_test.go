@@ -14,7 +14,7 @@ import (
 // A program that moved subscriptions from one session to another loses nothing at the upgrade: what the old session holds comes, what is sent
 // meanwhile comes twice, and once the former subscriptions are taken back, what is new comes by the new session only.
 func TestFormerSubscriptions(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "meets a broker that may lose a message when a session is taken over")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		const queued = 30
 		commandBox, answerBox, formerBox := newInbox(), newInbox(), newInbox()

@@ -13,7 +13,7 @@ import (
 // find-O2: a connection receives only while the broker is heard: not before it is there, not once it is cut, and not while it swallows everything, of which
 // only silence tells.
 func TestReceiving(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until silence is noticed")
 	b := testenv.Mosquitto(t)
 	proxy := testenv.CountingProxy(t, b.URL)
 	c := newConn(t, proxy.URL, "recv", withSession, func(o *mqtt.Options) { o.KeepAlive = time.Second })
@@ -43,7 +43,7 @@ func TestReceiving(t *testing.T) {
 
 // A connection is behind while messages wait for one that is not decided, and not while that one is alone.
 func TestBehind(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a message is late")
 	b := testenv.Mosquitto(t)
 	c := newConn(t, b.URL, "recv", withSession)
 	decide, came := make(chan struct{}), make(chan struct{}, 2)

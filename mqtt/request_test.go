@@ -34,7 +34,6 @@ func newClient(t testing.TB, recvURL, pubURL string, o mqtt.ClientOptions) (c *m
 }
 
 func TestRequest(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: &handler{}, Lane: func(m mqtt.Message) string { return string(m.CorrelationData) }})
 		c, _, _ := newClient(t, b.URL, b.URL, mqtt.ClientOptions{Expiry: time.Minute, RepeatAfter: patience})
@@ -108,7 +107,7 @@ func TestRequestRepeats(t *testing.T) {
 // The broker goes away and comes back: what is under way is sent again at once, not after
 // RepeatAfter.
 func TestRequestReconnect(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		for _, which := range []string{"receiving", "publishing"} {
 			t.Run(which, func(t *testing.T) {
@@ -145,7 +144,6 @@ func TestRequestReconnect(t *testing.T) {
 
 // A request made while the broker is away waits for it.
 func TestRequestWhileDown(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	b := testenv.Mosquitto(t)
 	newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: &handler{}})
 	proxy := testenv.CountingProxy(t, b.URL)

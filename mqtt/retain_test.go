@@ -135,7 +135,7 @@ func TestRetainedBesideSubscriptions(t *testing.T) {
 }
 
 func TestRetainedErrors(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	b := testenv.Mosquitto(t)
 	proxy := testenv.CountingProxy(t, b.URL)
 	c := newConn(t, proxy.URL, "c", withSession)

@@ -22,7 +22,7 @@ import (
 // The handler's store is away: the command is held, and decided when the store is back; or
 // answered with SERVICE_UNAVAILABLE when it takes too long. What nobody waits for is held on.
 func TestServerHold(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits until a command is given up")
 	b := testenv.Mosquitto(t)
 	var away atomic.Bool
 	h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -60,7 +60,7 @@ func TestServerHold(t *testing.T) {
 // command comes again, and there is one answer, the handler's stored one. Repeats are acknowledged as all are, so that they do
 // not fill the window. D10, E-S30.
 func TestServerReceiverLost(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		proceed, begun := make(chan struct{}), make(chan struct{}, 10)
 		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -98,7 +98,6 @@ func TestServerReceiverLost(t *testing.T) {
 
 // The publishing connection breaks before the reply is out: it goes out on the next one.
 func TestServerPublisherLost(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		h := &handler{}
 		proxy := testenv.CountingProxy(t, b.URL)
@@ -124,7 +123,7 @@ func TestServerPublisherLost(t *testing.T) {
 // The broker is killed and forgets everything, the session too: nobody sends the command again,
 // so the server sends the reply it has.
 func TestServerBrokerForgot(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "kills the broker")
 	b := testenv.Mosquitto(t)
 	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
 	h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -152,7 +151,7 @@ func TestServerBrokerForgot(t *testing.T) {
 
 // The broker is killed with a command at work and remembers: the command comes again.
 func TestServerBrokerKilled(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "kills the broker")
 	b := testenv.StartMosquitto(t, embedded.MosquittoOptions{Dir: t.TempDir()})
 	h := &handler{}
 	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
@@ -193,7 +192,7 @@ func TestServerBrokerKilled(t *testing.T) {
 
 // At the end, what is at work may finish; what was not begun is left to the next process.
 func TestServerStops(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "stops a server that is at work")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		proceed, begun := make(chan struct{}), make(chan struct{}, 10)
 		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -293,7 +292,7 @@ func TestServerReplyQuota(t *testing.T) {
 
 // QoS 0 has no flow control: beyond what a lane holds it is dropped and counted, QoS 1 never.
 func TestServerOverflow(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "floods a broker, which may drop messages")
 	b := testenv.Mosquitto(t)
 	block := make(chan struct{})
 	h := &handler{handle: func(context.Context, cloudevent.Event) (*cloudevent.Event, error) {

@@ -196,7 +196,6 @@ func TestServer(t *testing.T) {
 
 // What is left of a message's MessageExpiryInterval when it comes is counted from then on.
 func TestServerCountsExpiryFromTheArrival(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		h := &handler{}
 		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
@@ -384,7 +383,7 @@ func TestServerBadResponseTopic(t *testing.T) {
 
 // D32: a retained command says so, live and when it comes back later; it comes back once.
 func TestServerRetained(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		pub := connected(t, b.URL, "early")
 		m := mqtt.Encode(commands, command("early"))
@@ -503,7 +502,6 @@ func TestServerReplyRefused(t *testing.T) {
 
 // A command typed by hand: mosquitto_pub alone is enough. And what it misses is named.
 func TestServerByHand(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	tool, err := exec.LookPath("mosquitto_pub")
 	if err != nil {
 		t.Fatal("mosquitto_pub is missing: install it with apt-get install mosquitto-clients")

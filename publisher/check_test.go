@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/publisher"
@@ -26,7 +25,6 @@ func has(retained []mqtt.Message) publisher.Retained {
 
 // Each difference between store, publisher and broker is told with its topic and key.
 func TestCheck(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	i := p.start()
 	p.fill()

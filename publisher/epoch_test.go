@@ -50,7 +50,7 @@ func (p *plant) anew(before isa95.StateIndex) isa95.StateIndex {
 // The epoch of the state indexes changes when the store lost something, in all scopes, also in those that the store does not know any
 // more; it is kept over anything else.
 func TestEpoch(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a lease is missed")
 	for _, c := range []struct {
 		what string
 		do   func(p *plant, older map[string]string, restart func())
@@ -106,7 +106,7 @@ func TestEpoch(t *testing.T) {
 
 // In wire form the payload has only the members of the original: the epoch is a user property.
 func TestEpochInWireForm(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a lease is missed")
 	p := newPlant(t)
 	wire := func(s *setup) { s.StateIndexKeys = isa95.Wire }
 	i := p.start(short, wire)

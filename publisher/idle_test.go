@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -172,7 +171,6 @@ func TestRetireAtOnce(t *testing.T) {
 
 // Scopes that retire and get orders at the same time end with all that they shall have.
 func TestRetireMeetsAnOrder(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	p.start(func(s *setup) { s.Audit, s.Block = 5*time.Millisecond, 10*time.Millisecond })
 	for n := range 30 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -32,7 +31,6 @@ func (p *plant) large(name string, n, size int) {
 // Documents that are together larger than what is read at once are read and published in parts: 18 of 600 kB, at the start and in one batch. One
 // that cannot be read is a dead letter in whichever part it comes; the state index names it.
 func TestLargeOrdersArePublishedInParts(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	const (
 		orders = 18
 		size   = 600_000

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -184,7 +183,6 @@ func TestReplayOfOldChanges(t *testing.T) {
 
 // An id that another scope uses after its order was cancelled here: the topics here are deleted all the same.
 func TestIDMovesToAnotherScope(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	i := p.start()
 	p.move(scope, "JO-1", isa95.Store)

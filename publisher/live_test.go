@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
 // A change costs Redis what it is, however many job orders of its scope are live: their entries are neither read nor sent again.
 func TestCostOfAChangeIsThatOfTheChange(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	const orders = 1000
 	for n := range orders {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -21,7 +20,6 @@ import (
 // E-P19: a broker whose access list denies a scope. Its topics are tried again until the list is mended; the cursor stays;
 // all other scopes are published.
 func TestBrokerRefuses(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Run("with a reason", func(t *testing.T) { brokerRefuses(t, "max_queued_messages 100000") })
 	t.Run("by closing the connection", func(t *testing.T) { brokerRefuses(t, "max_queued_messages 0") }) // as mosquitto 2.0.11 does then
 }
@@ -147,7 +145,6 @@ func TestRefusedOneByOne(t *testing.T) {
 
 // A job order whose order topic the broker refuses stands in the index, without a result, until the broker takes it; Check reports it.
 func TestIndexNamesRefusedOrders(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	g := new(gate)
 	g.fail = func(topic string, _ []byte) error {

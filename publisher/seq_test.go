@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -46,49 +45,6 @@ func (p *plant) atLeast(n int, beginnings ...string) error {
 		return fmt.Errorf("%d messages on %v, want %d", have, beginnings, n)
 	}
 	return nil
-}
-
-// E-P4: a Redis that lost everything does not begin at 1 again, and what the lost orders left at the broker is deleted.
-func TestSeqAfterRedisWasReset(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	for _, while := range []string{"running", "stopped", "only pubseq lost", "an older state restored"} {
-		t.Run(while, func(t *testing.T) {
-			t.Parallel()
-			p := newPlant(t)
-			i := p.start(short)
-			for n := range 5 {
-				p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", n)), isa95.StoreAndStart, isa95.Run, isa95.End)
-				p.inSync()
-			}
-			before := p.index(scope).Seq
-			if while == "stopped" {
-				i.stop()
-			}
-			switch while {
-			case "only pubseq lost":
-				p.redisDo("DEL", p.keys.PubSeq("m42"))
-			case "an older state restored":
-				p.redisDo("SET", p.keys.PubSeq("m42"), fmt.Sprint(before-1)) // the next change would take the same number
-			default:
-				p.redisDo("FLUSHALL")
-			}
-			if while == "stopped" {
-				p.start(short)
-			}
-			p.move(scope, "NEW", isa95.Store)
-			p.inSync()
-			x := p.index(scope)
-			if x.Seq <= before {
-				t.Errorf("seq %d, %d was seen before", x.Seq, before)
-			}
-			if while == "running" || while == "stopped" {
-				if has := topics(p.retained()); len(has) != 2 || has[0] != "m42/order/NEW" {
-					t.Errorf("left over: %v", has)
-				}
-			}
-			p.seqs(scope)
-		})
-	}
 }
 
 // short gives leases of half a second.

@@ -16,7 +16,7 @@ import (
 // E-P13, D26: two publishers at once, and one of them is paused past its lease between taking a seq and publishing it. There is one
 // writer of the index; a higher seq has a later content.
 func TestPausedPublisher(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a lease to end")
 	p := newPlant(t)
 	proxy := testenv.CountingProxy(t, p.redis.URL)
 	g := new(gate)
@@ -114,7 +114,6 @@ func TestManyPublishers(t *testing.T) {
 
 // A stop finishes the batch in hand, saves the cursor and leaves the role.
 func TestStopFinishesTheBatch(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	p := newPlant(t)
 	g := new(gate)
 	i := p.start(g.through, func(s *setup) { s.Lease = time.Minute })
@@ -152,7 +151,6 @@ func TestStopFinishesTheBatch(t *testing.T) {
 
 // A stop does not wait for a broker that never answers longer than Grace.
 func TestStopWithoutBroker(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	p := newPlant(t)
 	g := new(gate)
 	i := p.start(g.through, func(s *setup) { s.Grace = 100 * time.Millisecond })

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -205,7 +203,6 @@ func TestPauseKeepsWhatWasLeft(t *testing.T) {
 
 // B.9: Stop keeps what was done.
 func TestStop(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A\ndo b @ B", nil).answer("a", `{"n":1}`)
 	r.hold(r.x().Pause(r.now)).hold(r.x().Stop(r.now)).want("Completed B [B]").wantDue(-1)
 	if x := r.x(); len(x.Results()) != 1 || !x.Stopped || x.Paused || x.Actions[1].Left != 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/programs"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
@@ -19,7 +18,6 @@ import (
 // Whatever comes in whatever order, at whichever instance, as often as it likes: after each step no invariant is
 // broken, and in the end the order has ended once, with one response in its state.
 func TestAnyOrderOfThings(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	redis := testenv.Redis(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -16,7 +15,6 @@ import (
 // What can never be handled is acknowledged, and kept as a dead letter: held, it would keep back every acknowledgement after it, and with
 // them all that the broker has for this instance.
 func TestWhatCannotBeHandledIsLetGo(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	s := newSteps(t)
 	drill := s.running("JO")

@@ -16,7 +16,7 @@ import (
 
 // The values of an order reach the machine as they were sent, and the same with each repetition of the command.
 func TestReferencesReachTheMachine(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits until a command is sent again")
 	t.Parallel()
 	p := newPlant(t)
 	p.workMaster("WM", []byte(strings.Replace(strings.Replace(string(pushes(2)), `"TimeoutSeconds": 600}`, `"TimeoutSeconds": 6, "MaxAttempts": 9, "Parameters": {"torque_nm": {"$value": "job.parameters.torque"}}}`, 1),

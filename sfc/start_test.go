@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -201,7 +200,6 @@ func TestOverAtTheStart(t *testing.T) {
 // An entry whose handling fails stays pending and is done when that is mended; one that always fails ends its order and
 // becomes a dead letter.
 func TestHandlerFailureKeepsTheEntry(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, mended := range []bool{true, false} {
 		t.Run(fmt.Sprintf("mended=%v", mended), func(t *testing.T) {

@@ -2,97 +2,16 @@ package sfc
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
-
-// An instance dies just before, or just after, the broker has its n-th command.
-func TestInstanceDiesAroundPublish(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	redis := testenv.Redis(t)
-	for n := 1; n <= 2; n++ {
-		for _, when := range []string{"before", "after"} {
-			t.Run(fmt.Sprintf("%s-%d", when, n), func(t *testing.T) {
-				t.Parallel()
-				p := newPlantOn(t, redis)
-				bracketCell(p.cell)
-				p.workMaster("WM", []byte(bracket))
-				g := testenv.NewGuillotine(t, redis.Addr)
-				fall := make(chan struct{})
-				die := func(instance string, nth int) error {
-					if instance != "a" || nth != n {
-						return nil
-					}
-					g.Kill()
-					p.cell.leave("a")
-					close(fall)
-					return errDead
-				}
-				if when == "before" {
-					p.cell.before = die
-				} else {
-					p.cell.after = die
-				}
-				p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
-				p.order("JO", "WM")
-				p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
-				<-fall
-				p.died("a")
-				p.start("b", setup{})
-				p.finished("JO")
-				want := 1
-				if when == "after" { // sent again under the same id, done once: finished has looked
-					want = 2
-				}
-				if got := p.cell.published("JO", []string{"", "drill", "release"}[n]); got < 1 || got > want {
-					t.Errorf("sent %d times, want at most %d", got, want)
-				}
-			})
-		}
-	}
-}
-
-// Two instances share the work; one stops without cleaning up, in the middle. Nothing is done twice, and the start of
-// the second replica sends nothing again.
-func TestTwoInstancesShareTheWork(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	t.Parallel()
-	p := newPlant(t)
-	bracketCell(p.cell)
-	p.workMaster("WM", []byte(bracket))
-	g := testenv.NewGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
-	p.start("b", setup{})
-	const orders = 40
-	id := func(i int) string { return fmt.Sprintf("JO-%02d", i) }
-	for i := range orders {
-		p.order(id(i), "WM")
-		p.cell.emit(event07("part.v1", "cell-07", "", fmt.Sprintf(`{"n":1,"of":%d}`, i)))
-		if i == orders/2 {
-			p.cell.leave("a")
-			g.Kill()
-			p.died("a")
-		}
-	}
-	for i := range orders {
-		p.await(id(i), "End", "ResultUpdate")
-		if done := p.cell.done(id(i)); len(done) != 2 {
-			t.Errorf("%s: the equipment did %v", id(i), done)
-		}
-	}
-	p.settled()
-}
 
 // A replica that starts sends nothing again: commands in flight stay in flight.
 func TestReplicaStartSendsNothingAgain(t *testing.T) {
@@ -279,52 +198,4 @@ func TestNegativeAnswer(t *testing.T) {
 			s.consistent()
 		})
 	}
-}
-
-// Abort and the end of the recipe at once: one of them wins, and there is one response, its own.
-func TestAbortAgainstEnd(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
-	t.Parallel()
-	redis := testenv.Redis(t)
-	ends := map[string]int{}
-	for range 25 {
-		p := newPlantOn(t, redis)
-		p.cell.react = func(request) reaction { return reaction{silent: true} }
-		s := &steps{p, p.start("a", setup{idle: true}), nil}
-		drill, ctx := s.running("JO"), t.Context()
-		s.must(s.a.Answer(ctx, answerTo(drill, "{}")))
-		s.must(s.a.Event(ctx, event07("probe.v1", "cell-07", "", `{}`)))
-		last := s.command("JO", "release")
-		errs := make(chan error, 2)
-		go func() { errs <- s.a.Answer(ctx, answerTo(last, "{}")) }()
-		go func() { errs <- againUntilDecided(ctx, s.plant, "JO", isa95.Abort) }()
-		if err := errors.Join(<-errs, <-errs); err != nil {
-			t.Fatal(err)
-		}
-		snap, history := s.load("JO"), s.history("JO")
-		if len(history) != 4 || history[3] != "ResultUpdate" {
-			t.Errorf("history %v", history)
-		}
-		state, err := isa95.ParseState(snap.Response.JobState)
-		if err != nil || state != snap.Job.State {
-			t.Errorf("the response says %s, the order is %s, %v", state, snap.Job.State, err)
-		}
-		if x := snap.Execution; x.Failed == x.Completed || x.Failed != (state.Top == isa95.Aborted) {
-			t.Errorf("%s with %+v", state, x)
-		}
-		ends[state.String()]++
-		p.consistent()
-	}
-	t.Log(ends)
-}
-
-// againUntilDecided calls a method until it is done, or no longer allowed.
-func againUntilDecided(ctx context.Context, p *plant, id string, m isa95.Method) error {
-	return again(ctx, func() error {
-		err := p.try(ctx, id, m, nil)
-		if err != nil && !errors.Is(err, jobstore.ErrConflict) {
-			return nil
-		}
-		return err
-	})
 }

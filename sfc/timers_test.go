@@ -14,7 +14,6 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -26,7 +25,7 @@ func impatient(seconds, attempts string) []byte {
 
 // A time-out outlives the engine and Redis: it lies in Redis, and any instance carries it out.
 func TestTimeOutOutlivesRestarts(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "restarts Redis, and waits for a time-out")
 	t.Parallel()
 	p := newPlantOn(t, testenv.StartRedis(t, embedded.RedisOptions{Persist: true}))
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
@@ -49,7 +48,7 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 
 // While answers that have come wait for their decision, no timer is judged, by no process: one of them may be the answer in question. The timer is judged once they are decided.
 func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "compares times of the machine")
 	t.Parallel()
 	s := newSteps(t)
 	s.running("JO")
@@ -138,35 +137,6 @@ func TestStandstillIsBounded(t *testing.T) {
 	}
 }
 
-// A command that is not answered is sent again under the same id, by whoever lives; the equipment answers again and
-// does nothing twice.
-func TestUnansweredCommandIsSentAgain(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
-	p.workMaster("WM", impatient("9", "1"))
-	g := testenv.NewGuillotine(t, p.redis.Addr)
-	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
-	p.order("JO", "WM")
-	eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") >= 1 })
-	g.Kill()
-	p.cell.leave("a")
-	before := p.cell.published("JO", "go")
-	p.cell.mu.Lock()
-	for id := range p.cell.answers {
-		p.cell.answers[id] = reaction{result: `{"done":1}`} // it was done, but the answer was lost
-	}
-	p.cell.mu.Unlock()
-	p.died("a")
-	p.start("b", setup{})
-	p.await("JO", "End", "ResultUpdate")
-	if n, done := p.cell.published("JO", "go"), p.cell.done("JO"); n != before+1 || len(done) != 1 {
-		t.Errorf("sent %d times, %d of them by the dead, done %v", n, before, done)
-	}
-	p.settled()
-}
-
 // Each attempt has an id of its own, and a refusal counts as one.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
@@ -193,38 +163,23 @@ func TestAttempts(t *testing.T) {
 	p.settled()
 }
 
-// A timer that was handed to an instance that died is handed out again; one that nothing needs is removed.
-func TestTimersOfTheDead(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+// A timer that nothing needs is removed.
+func TestTimerOfNoOrderIsRemoved(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
-	p.workMaster("WM", impatient("1", "1"))
-	p.order("JO", "WM")
-	p.start("a", setup{idle: true}).takeWork()
-	rdb, key := p.redis.Client, keys.New(p.prefix).SfcTimers()
-	p.must(rdb.Do(t.Context(), rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "ghost").Build()).Error())
-	taken := map[isa95.JobOrderID]bool{}
-	eventually(t, "the dead took both", func() bool {
-		timers, err := p.mes.Due(t.Context(), 10, 50*time.Millisecond, jobstore.FullIntake)
-		p.must(err)
-		for _, timer := range timers {
-			taken[timer.JobOrderID] = true
-		}
-		return len(taken) == 2
-	})
-	b := p.start("b", setup{})
-	p.await("JO", "Abort", "ResultUpdate")
-	p.settled()
-	if n := b.counts.of(OpTimer, Dropped); n != 1 {
-		t.Errorf("dropped %d timers", n)
+	s := newSteps(t)
+	rdb, key, ctx := s.redis.Client, keys.New(s.prefix).SfcTimers(), t.Context()
+	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "ghost").Build()).Error())
+	_, err := s.a.tickDue(ctx)
+	s.must(err)
+	if n, err := rdb.Do(ctx, rdb.B().Zcard().Key(key).Build()).AsInt64(); n != 0 || err != nil || s.a.counts.of(OpTimer, Dropped) != 1 {
+		t.Errorf("%d timers, %v; dropped %d", n, err, s.a.counts.of(OpTimer, Dropped))
 	}
 }
 
 // find-O2: steps of the clock of Redis by an hour neither hurry nor stop the times of a recipe. A silent station is asked again when a third of the time-out has
 // passed by any watch, and is timed out in time, within one round of redelivery. A condition over step.t does not hold early.
 func TestClockStepsChangeNoTimes(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for time-outs")
 	t.Parallel()
 	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -266,7 +221,7 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 // A last call that waits behind other commands costs no order whose machine would answer it: its time counts from when the broker has it. A silent machine has one
 // round from then on.
 func TestLastCallCountsFromTheBroker(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for a time-out")
 	t.Parallel()
 	for name, silent := range map[string]bool{"answered": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -313,7 +268,7 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 
 // A last call that the broker has is not sent once more because Redis, out of memory, does not take when that was: the outbox would do so without end.
 func TestLastCallOnceThoughRedisIsFull(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for a time-out")
 	t.Parallel()
 	s := newSteps(t)
 	s.workMaster("WM", impatient("3", "1"))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -141,7 +140,6 @@ func TestForgedAnswers(t *testing.T) {
 
 // A source that looks like a process of ours and is none may answer; what is learned of it is asked once.
 func TestSourceOfAnswer(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	s := newRandomSteps(t)
 	command, c := s.commanded(s.a)

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // gearboxCell plays the equipment of spec G.4: torque is ok at the tries-th time.
@@ -30,7 +29,6 @@ func gearboxCell(c *cell, tries int) {
 
 // The whole recipe of spec G.4, with torque not ok twice: `tighten_cover` iteration 3.
 func TestGearboxRunsWhole(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	for _, tc := range []struct{ mark, last string }{{"laser", "laser_mark"}, {"label", "print_label"}} {
 		t.Run(tc.mark, func(t *testing.T) {
 			t.Parallel()

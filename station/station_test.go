@@ -139,7 +139,6 @@ func TestRepeatedCommand(t *testing.T) {
 
 // TestUnanswered: so many deliveries meet silence, the work is done all the same.
 func TestUnanswered(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	b := newBench(t)
 	b.start(simple)
 	c := command("c-1", "press", "JO-mute", "press_bearings", 1, "")
@@ -194,7 +193,6 @@ func TestOpenBeforeConnected(t *testing.T) {
 // TestMemoryOverRestart: a new station with the same log file answers what was answered, does what was not done, and
 // sends what was not sent, each once.
 func TestMemoryOverRestart(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	b := newBench(t)
 	file := filepath.Join(t.TempDir(), "station.jsonl")
 	withLog := func(o *station.Options) { o.LogFile = file }
@@ -353,7 +351,7 @@ commands:
 
 // TestBrokerLostAndBack: answers and events wait for the broker.
 func TestBrokerLostAndBack(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "kills the broker")
 	broker := testenv.StartMosquitto(t, embedded.MosquittoOptions{Dir: t.TempDir()})
 	e, err := station.ParseEquipment("equipment.yaml", []byte("scope: cell-07\nsources: [{type: pallet, every: 1ms, limit: 20000}]"))
 	if err != nil {
