@@ -18,7 +18,6 @@ import (
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
@@ -260,6 +259,10 @@ func TestFinishUnknown(t *testing.T) {
 				if c.success != (err == nil) || err != nil && !errors.Is(err, ErrClaimLost) {
 					t.Errorf("got %v", err)
 				}
+				var lost *LostError
+				if doubt := strings.HasPrefix(name, "another may"); doubt != (errors.As(err, &lost) && lost.Err != nil) {
+					t.Errorf("%v: says that it is unknown: %v, want %v", err, !doubt, doubt)
+				}
 				if claim.Context().Err() == nil {
 					t.Error("the context has not ended")
 				}
@@ -285,7 +288,6 @@ func TestFinishTooLate(t *testing.T) {
 
 // A conductor that cannot finish a posting lets go of it: it is not kept alive any more.
 func TestConductorLetsGo(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	synctest.Test(t, func(t *testing.T) {
 		f, b := fakeBoard(t)
 		defer b.Close()

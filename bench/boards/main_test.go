@@ -53,22 +53,3 @@ func TestRatiosAreTimesBetter(t *testing.T) {
 		}
 	}
 }
-
-func TestArgumentsAreChecked(t *testing.T) {
-	for _, args := range []string{"--n 5", "--workers 0", "--rounds 0", "--loop 1ms", "more"} {
-		if _, err := parse(strings.Fields(args), io.Discard); err == nil {
-			t.Errorf("%s is taken", args)
-		}
-	}
-}
-
-func TestGoals(t *testing.T) {
-	good := figures{"post_batch_per_s": {60_000}, "claim_consume_per_s": {30_000}, "list_ms": {40}, "hand_over_ms": {5}}
-	if err := goals(good); err != nil {
-		t.Error(err)
-	}
-	good["list_ms"] = []float64{61}
-	if err := goals(good); err == nil || !strings.Contains(err.Error(), "list_ms is 61.0") {
-		t.Errorf("got %v", err)
-	}
-}

@@ -1,25 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 )
-
-func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0.00", 0.123: "0.12", 9.876: "9.88", 12.34: "12.3", 123.4: "123", 1234: "1,230", 12345: "12,300", 153456: "153,500", 1234567: "1,234,600", -7.5: "-7.50", -12345: "-12,300",
-	} {
-		if got := number(v); got != want {
-			t.Errorf("number(%v) = %s, want %s", v, got, want)
-		}
-	}
-	if number(math.NaN()) != "-" || times(math.NaN()) != "-" {
-		t.Error("what is not known looks like a number")
-	}
-}
 
 // Takt runs right before each other library, so that the two that are compared meet the same machine.
 func TestOrderOfARound(t *testing.T) {
@@ -90,28 +76,6 @@ func TestFloors(t *testing.T) {
 	}
 	if missed := (report{bench: &bench{found: newFound()}}).missed(); len(missed) != 2 {
 		t.Errorf("what was not measured passes: %q", missed)
-	}
-}
-
-func TestObject(t *testing.T) {
-	var text strings.Builder
-	if err := example(t, 100_000, 150_000).json(&text); err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]any
-	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
-		t.Fatal(err)
-	}
-	for key, want := range map[string]float64{
-		"takt_process_per_s": 125_000, "asynq_process_per_s": 9000, "asynq_tuned_process_per_s": 11_250, "river_process_per_s": 2000, "river_tuned_process_per_s": 22_500,
-		"ratio_asynq": 11, "ratio_river_tuned": 5.5, "ratio_river_process_per_s": 62.5, "n": 1000, "rounds": 2,
-	} {
-		if got[key] != want {
-			t.Errorf("%s is %v, want %v", key, got[key], want)
-		}
-	}
-	if v, ok := got["ratio_takt_process_per_s"]; ok {
-		t.Errorf("Takt is compared with itself: %v", v)
 	}
 }
 

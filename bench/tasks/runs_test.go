@@ -121,13 +121,6 @@ func TestMeasuresOfAFake(t *testing.T) {
 	}
 }
 
-func TestMemoryOfAFake(t *testing.T) {
-	mem, err := memoryRun(t.Context(), fakeEntry, newFake(), 100)
-	if want := (memory{waiting: 200, message: 50}); err != nil || mem != want {
-		t.Errorf("%+v, %v, want %+v", mem, err, want)
-	}
-}
-
 // A run with a task lost or run twice is invalid, whatever is measured.
 func TestWrongRunsAreInvalid(t *testing.T) {
 	for name, f := range map[string]*fake{"lost": {come: make(chan struct{}, 1), lose: 7}, "twice": {come: make(chan struct{}, 1), twice: 7}} {
@@ -159,21 +152,6 @@ func TestRateDoesNotWaitForTheWorker(t *testing.T) {
 		t.Errorf("the longest wait is %v: the clock of a task starts later than it is due", longest)
 	}
 }
-
-func TestWorkerThatEndsEarlyEndsTheRun(t *testing.T) {
-	broken := errors.New("broken")
-	_, err := processRun(t.Context(), fakeEntry, &lame{fake: newFake(), err: broken}, 100)
-	if !errors.Is(err, broken) {
-		t.Errorf("%v, want %v", err, broken)
-	}
-}
-
-type lame struct {
-	*fake
-	err error
-}
-
-func (l *lame) Work(context.Context, bool, func(string)) error { return l.err }
 
 func TestTally(t *testing.T) {
 	other, tl := newTally(3, payloadBytes), newTally(3, payloadBytes)

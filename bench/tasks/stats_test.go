@@ -66,12 +66,3 @@ func TestAdvantage(t *testing.T) {
 		}
 	}
 }
-
-func TestPerTask(t *testing.T) {
-	if got := perTask(time.Second, 100_000); got != 10 {
-		t.Errorf("a second for 100,000 tasks is %v µs each", got)
-	}
-	if !math.IsNaN(perTask(-1, 10)) || !math.IsNaN(perTask(time.Second, 0)) {
-		t.Error("what is not known became a number")
-	}
-}

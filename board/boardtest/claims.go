@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 var claims = map[string]func(*world){
@@ -115,7 +116,7 @@ var claims = map[string]func(*world){
 
 	"only the owner finishes": func(w *world) {
 		p := w.one()
-		c := w.expiring(w.b, p, "w") // it is looked after every third of its time
+		c := w.claim(w.b, p, "w")
 		for _, finish := range finishes(w.open()) {
 			if e := as[*board.NotOwnerError](w, finish(w.ctx, p, "v")); e.Owner != c.Owner() || e.Who != "v" {
 				w.Errorf("told %+v", e)
@@ -124,8 +125,15 @@ var claims = map[string]func(*world){
 		}
 		w.state(p, board.Claimed)
 		w.must(w.open().Consume(w.ctx, p, c.Owner())) // by the name alone: an operator, for example
-		w.done(c.Context(), "a claim that somebody else finished ends")
 		w.is(c.Consume(w.ctx), board.ErrClaimLost)
+	},
+
+	"a claim that somebody else finished ends": func(w *world) {
+		long.Test(w, "waits until a claim is looked after")
+		p := w.one()
+		c := w.expiring(w.b, p, "w") // every third of its time
+		w.must(w.open().Consume(w.ctx, p, c.Owner()))
+		w.done(c.Context(), "the context of the claim ends")
 	},
 
 	"board-D18: who and time to live are checked before anything is sent": func(w *world) {
@@ -152,6 +160,7 @@ var claims = map[string]func(*world){
 	},
 
 	"posting_claim_expiry, posting_state_lock_lost, board-D4, board-D7: the claim of a dead owner ends, and its context": func(w *world) {
+		long.Test(w, "waits for a claim to end")
 		p := w.one()
 		dying := w.open()
 		c := w.expiring(dying, p, "w")
@@ -172,6 +181,7 @@ var claims = map[string]func(*world){
 	},
 
 	"board-D4: a claim is kept alive": func(w *world) {
+		long.Test(w, "waits longer than a claim lives")
 		p := w.one()
 		c := w.expiring(w.b, p, "w")
 		late := time.After(2 * ttl) // what is tested is that time does nothing
@@ -209,6 +219,7 @@ var claims = map[string]func(*world){
 	},
 
 	"board-D6: a stale owner of the same name finishes nothing": func(w *world) {
+		long.Test(w, "waits for a claim to end")
 		p := w.one()
 		dying := w.open()
 		stale := w.expiring(dying, p, "w")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // conduct runs a conductor in the background; stop ends it and waits.
@@ -159,6 +160,7 @@ var conductors = map[string]func(*world){
 	},
 
 	"board-D7: a handler whose claim is lost is told, and finishes nothing": func(w *world) {
+		long.Test(w, "waits for a claim to end")
 		p := w.one()
 		dying := w.open()
 		outcome := make(chan board.ConductorEvent, 10)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // Kind is a kind of board.
@@ -26,10 +27,9 @@ type Kind struct {
 	Entities bool
 }
 
-const (
-	patience = 3 * time.Minute // only seen when something hangs
-	ttl      = 3 * time.Second // of claims that are to expire, and must not while they are kept alive: longer than a busy machine holds a process up
-)
+var patience = testenv.Patience
+
+const ttl = 3 * time.Second // of claims that are to expire, and must not while they are kept alive: longer than a busy machine holds a process up
 
 // Run runs the suite.
 func Run(t *testing.T, k Kind) {

@@ -44,9 +44,8 @@ func TestClaimNextShares(t *testing.T) {
 	}
 }
 
-// What is posted while others claim is claimed in its order: within a priority none is overtaken by a younger one that one claimer got before, and what is urgent comes within a second.
+// What is posted while others claim is claimed in its order: within a priority none is overtaken by a younger one that one claimer got before.
 func TestClaimNextOrder(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	w := newBench(t)
 	peer, _ := w.open()
@@ -86,7 +85,14 @@ func TestClaimNextOrder(t *testing.T) {
 			t.Errorf("%v: order is %d", priority, numbers)
 		}
 	}
+}
 
+// What is urgent does not wait until all that was listed before it is claimed.
+func TestUrgentIsSeen(t *testing.T) {
+	long.Test(t, "compares times of the machine")
+	t.Parallel()
+	w := newBench(t)
+	peer, _ := w.open()
 	_, err := w.b.PostBatch(w.ctx, drafts(5000))
 	w.must(err)
 	_, err = peer.ClaimNext(w.ctx, "w", board.ClaimOptions{})

@@ -14,7 +14,6 @@ import (
 
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // modelled is a posting as the model has it.
@@ -42,7 +41,6 @@ func (m whole) rows() (names []string) {
 
 // Three boards do what they like, and show and answer what the model says; every posting ends once.
 func TestAnyOrder(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	server := testenv.Redis(t)
 	prefix := server.Prefix(t)

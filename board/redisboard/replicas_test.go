@@ -3,8 +3,8 @@ package redisboard_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +34,7 @@ func (w *bench) short(what string, err error) {
 
 // Who posts, claims and finishes has an answer only when the replica has it. A repetition changes nothing and waits again.
 func TestReplicas(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a replica")
 	w := newBench(t)
 	replica := testenv.StartReplica(t, w.Addr)
 	hasty, patient := w.lasting(50*time.Millisecond), w.lasting(patience)
@@ -111,13 +111,14 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// A conductor works on nothing whose claim the replica does not have, and goes on as soon as that answers.
+// A conductor works on nothing whose claim the replica does not have, and goes on as soon as that answers. When the replica does not have the end of a posting, nothing is done twice.
 func TestReplicasConductor(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a replica")
 	w := newBench(t)
 	replica := testenv.StartReplica(t, w.Addr)
 	refused := make(chan struct{}, 100)
-	o := board.ConductorOptions{MaxDispatches: 1, Log: slog.New(slog.NewTextHandler(lines(func(line string) {
+	var outcomes []board.Outcome
+	o := board.ConductorOptions{MaxDispatches: 1, Observe: func(e board.ConductorEvent) { outcomes = append(outcomes, e.Outcome) }, Log: slog.New(slog.NewTextHandler(lines(func(line string) {
 		if strings.Contains(line, "cannot claim") && strings.Contains(line, "0 of 1 replicas") {
 			refused <- struct{}{}
 		}
@@ -126,7 +127,11 @@ func TestReplicasConductor(t *testing.T) {
 	w.post("one")
 	replica.Pause(t)
 	started := make(chan int, 1)
-	c, err := b.Conductor(func(_ context.Context, claim *board.Claim) error { started <- claim.Attempt(); return nil }, o)
+	c, err := b.Conductor(func(_ context.Context, claim *board.Claim) error {
+		replica.Pause(t)
+		started <- claim.Attempt()
+		return nil
+	}, o)
 	w.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(w.ctx) }()
@@ -143,70 +148,10 @@ func TestReplicasConductor(t *testing.T) {
 		t.Errorf("it is attempt %d", attempt)
 	}
 	w.must(<-ended)
-	w.soon("it is consumed", func() bool { return w.count() == 0 })
-}
-
-// A conductor whose end of a posting the replica does not have goes on: nothing is done twice but after a failover.
-func TestReplicasConductorFinishes(t *testing.T) {
-	long.Test(t, "runs several servers")
-	w := newBench(t)
-	replica := testenv.StartReplica(t, w.Addr)
-	b := w.lasting(time.Second)
-	w.post("one")
-	var outcomes []board.Outcome
-	c, err := b.Conductor(func(context.Context, *board.Claim) error { replica.Pause(t); return nil },
-		board.ConductorOptions{MaxDispatches: 1, Observe: func(e board.ConductorEvent) { outcomes = append(outcomes, e.Outcome) }})
-	w.must(err)
-	w.must(c.Run(w.ctx))
-	if got := fmt.Sprint(outcomes); got != fmt.Sprint([]board.Outcome{board.Started, board.Consumed}) {
-		t.Errorf("it went %s", got)
+	if want := []board.Outcome{board.Started, board.Consumed}; !slices.Equal(outcomes, want) || w.count() != 0 {
+		t.Errorf("it went %s, %d are left", outcomes, w.count())
 	}
 	replica.Continue(t)
-}
-
-// Two commands more in the pipeline of each call that waits, none in the others, and none without the setting.
-func TestReplicasCommands(t *testing.T) {
-	long.Test(t, "runs several servers")
-	w := newBench(t)
-	testenv.StartReplica(t, w.Addr)
-	b := w.lasting(patience)
-	calls := func(do func()) (waits, marks string) {
-		w.do("CONFIG", "RESETSTAT")
-		do()
-		stats := w.do("INFO", "commandstats")
-		for line := range strings.Lines(stats) {
-			name, rest, _ := strings.Cut(line, ":calls=")
-			n, _, _ := strings.Cut(rest, ",")
-			switch name {
-			case "cmdstat_wait":
-				waits = n
-			case "cmdstat_set":
-				marks = n
-			}
-		}
-		return waits, marks
-	}
-	post := func(b *board.Board) func() {
-		return func() {
-			_, err := b.PostBatch(w.ctx, []board.Draft{{Name: "a"}, {Name: "b"}})
-			w.must(err)
-		}
-	}
-	post(w.b)()
-	post(b)() // the script is known
-	if waits, marks := calls(post(w.b)); waits != "" || marks != "1" {
-		t.Errorf("without the setting: %q times WAIT, %q times SET", waits, marks)
-	}
-	if waits, marks := calls(post(b)); waits != "1" || marks != "2" {
-		t.Errorf("with it: %q times WAIT, %q times SET instead of 1, 2", waits, marks)
-	}
-	if waits, _ := calls(func() {
-		if _, err := b.List(w.ctx, board.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}); waits != "" {
-		t.Errorf("a listing waits %s times", waits)
-	}
 }
 
 func TestReplicasOptions(t *testing.T) {

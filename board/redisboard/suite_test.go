@@ -10,7 +10,6 @@ import (
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/board/boardtest"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...) }
@@ -55,7 +54,6 @@ func (e *env) space(b *board.Board) string {
 
 // The contract of boards, on Redis.
 func TestBoard(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	boardtest.Run(t, boardtest.Kind{

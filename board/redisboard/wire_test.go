@@ -14,7 +14,6 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/msgpack"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // calls is how often the server was asked for a command since CONFIG RESETSTAT, from scripts, too.
@@ -32,7 +31,6 @@ func (w *bench) calls(command string) int {
 
 // board-D2: each operation is one round trip, however many postings there are, and nothing is watched.
 func TestRoundTrips(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	w := newBench(t)
 	const there = 3000
@@ -42,7 +40,7 @@ func TestRoundTrips(t *testing.T) {
 	free := func() *board.Posting { next++; return all[len(all)-next] }
 	var c *board.Claim
 	var ref string
-	claimed := func() { c = w.claim(w.b, free(), board.ClaimOptions{}) }
+	claimed := func() { c = w.claim(w.b, free(), board.ClaimOptions{TTL: time.Hour}) }
 	trashed := func() { claimed(); ref = c.Posting().Ref; w.must(c.Trash(w.ctx)) }
 	for _, op := range []struct {
 		name   string
@@ -57,7 +55,10 @@ func TestRoundTrips(t *testing.T) {
 		{"state", nil, func() error { _, err := w.b.State(w.ctx, all[0]); return err }},
 		{"owner", nil, func() error { _, _, err := w.b.FindOwner(w.ctx, all[0]); return err }},
 		{"count", nil, func() error { _, err := w.b.Count(w.ctx); return err }},
-		{"claim", nil, func() (err error) { c, err = w.b.Claim(w.ctx, free(), "w", board.ClaimOptions{}); return err }},
+		{"claim", nil, func() (err error) {
+			c, err = w.b.Claim(w.ctx, free(), "w", board.ClaimOptions{TTL: time.Hour})
+			return err
+		}},
 		{"extend", claimed, func() error { return c.Extend(w.ctx, time.Minute) }},
 		{"consume", claimed, func() error { return c.Consume(w.ctx) }},
 		{"abandon", claimed, func() error { return c.Abandon(w.ctx) }},
@@ -82,30 +83,6 @@ func TestRoundTrips(t *testing.T) {
 		if n := w.calls(command); n != 0 {
 			t.Errorf("%s was sent %d times", command, n)
 		}
-	}
-}
-
-// ClaimNext is one round trip for each posting, and a listing now and then.
-func TestClaimNextRoundTrips(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	t.Parallel()
-	w := newBench(t)
-	const many = 200
-	_, err := w.b.PostBatch(w.ctx, drafts(many))
-	w.must(err)
-	w.do("CONFIG", "RESETSTAT")
-	w.proxy.Reset()
-	begin := time.Now()
-	for range many {
-		_, err := w.b.ClaimNext(w.ctx, "w", board.ClaimOptions{TTL: time.Hour})
-		w.must(err)
-	}
-	lists := w.calls("hgetall")
-	if most := 1 + int(time.Since(begin)/(50*time.Millisecond)); lists > most {
-		t.Errorf("%d listings, want at most %d", lists, most)
-	}
-	if n, most := w.proxy.Trips(), many+lists+2; n > most { // scripts that are not known yet: two
-		t.Errorf("%d round trips for %d claims and %d listings", n, many, lists)
 	}
 }
 
@@ -152,7 +129,6 @@ func fits(pattern, key string) bool {
 
 // After each operation there are the keys that TaskFlow has then, a few of our own, and no others (spec/jobboard 2.1).
 func TestKeys(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	server := testenv.Redis(t)
 	for name, namespace := range map[string]string{"default": server.Prefix(t), "with a colon": server.Prefix(t) + ":b", "tagged": server.TaggedPrefix(t)} {
@@ -166,7 +142,6 @@ func TestKeys(t *testing.T) {
 
 // The namespace "" has keys that begin with a colon, as in TaskFlow.
 func TestKeysWithoutNamespace(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	w := &bench{T: t, RedisServer: testenv.Redis(t), ctx: t.Context()}
 	w.b, w.proxy = w.open()

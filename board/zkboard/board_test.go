@@ -84,18 +84,6 @@ func TestAsTaskFlowsTests(t *testing.T) {
 				t.Errorf("trashed as %s, was %s", after, before)
 			}
 		},
-		"board_iter": func(t *testing.T, b *board.Board, _ string) {
-			claimOne(t, b, postOne(t, b), "w")
-			n := 0
-			for r, err := range b.Iterate(t.Context(), board.ListOptions{}) { // by default claimed ones, too
-				if n++; err != nil || r.State != board.Claimed {
-					t.Errorf("%+v, %v", r, err)
-				}
-			}
-			if n != 1 {
-				t.Errorf("%d postings", n)
-			}
-		},
 		"register_entity": func(t *testing.T, b *board.Board, path string) {
 			_, err := b.RegisterEntity(t.Context(), board.Entity{Kind: "conductor", Name: "c1@host:123", Metadata: map[string]any{"hostname": "host", "pid": 123}})
 			if err != nil {

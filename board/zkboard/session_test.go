@@ -247,30 +247,6 @@ func TestClaimEndsBeforeAnotherCanBegin(t *testing.T) {
 	}
 }
 
-// board-D16: a finish never arrives, the session ends, and another has finished the posting before the network is back: only one of the two is told that it did.
-func TestFinishNeverArrived(t *testing.T) {
-	t.Parallel()
-	e := newEnv(testenv.ZooKeeper(t))
-	path := e.Path(t) + "/jobs"
-	b, peer := e.board(t, path, 4*time.Second), e.board(t, path, long)
-	p := postOne(t, b)
-	c := claimOne(t, b, p, "w")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	e.proxy(b).Refuse(true)
-	e.proxy(b).Cut()
-	consumed := make(chan error, 1)
-	go func() { consumed <- c.Consume(ctx) }()
-	if err := peer.WaitUnclaimed(ctx); err != nil {
-		t.Fatal(err)
-	}
-	finished(t, claimOne(t, peer, p, "v"))
-	e.proxy(b).Refuse(false)
-	if err := <-consumed; !errors.Is(err, board.ErrClaimLost) {
-		t.Errorf("the former owner consumes: %v", err)
-	}
-}
-
 func TestAwayIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	e := shared(t)

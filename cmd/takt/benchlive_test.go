@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // takt bench jobs --live measures a Store in an empty scope and in one with live job orders, and leaves nothing behind.
 func TestBenchLive(t *testing.T) {
+	long.Test(t, "measures for 15 s")
 	t.Parallel()
 	redis, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	prefix := redis.Prefix(t)
@@ -35,8 +37,12 @@ func TestBenchLive(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v %v", left, err)
 	}
+}
+
+func TestBenchLiveRefuses(t *testing.T) {
+	t.Parallel()
 	for _, wrong := range [][]string{{"--live=-1"}, {"--live", "5", "--stations", "1"}} {
-		code, _, errOut := takt(append([]string{"bench", "jobs", "--redis", redis.URL, "--mqtt", broker.URL}, wrong...)...)
+		code, _, errOut := takt(append([]string{"bench", "jobs", "--redis", "redis://127.0.0.1:1", "--mqtt", "mqtt://127.0.0.1:1"}, wrong...)...)
 		if code != exitUsage || !strings.Contains(errOut, "must be 0 to 100000") && !strings.Contains(errOut, "--live needs 2") {
 			t.Errorf("%v: exit status %d\n%s", wrong, code, errOut)
 		}

@@ -19,7 +19,7 @@ import (
 
 // A result that the MES forgets is a lost one, and the demo fails.
 func TestDemoSeesALostResult(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a demo gives up")
 	t.Parallel()
 	const forgotten = "JO-002"
 	cell := rig.Cell(t, 8, "5ms..20ms")
@@ -118,7 +118,7 @@ func TestDemoOrdersRefused(t *testing.T) {
 
 // A demo that gives up names the orders that are outstanding and what they wait for. The report is printed all the same.
 func TestDemoGivesUp(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a demo gives up")
 	t.Parallel()
 	dir := rig.Cell(t, 2, "5ms..20ms")
 	edit(t, filepath.Join(dir, "equipment.yaml"), "press.v1\n    takes: 5ms..20ms", "press.v1\n    takes: 10h", 1)

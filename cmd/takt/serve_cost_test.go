@@ -183,6 +183,10 @@ type replaced struct{ mes.Memory }
 // withOrders runs Takt, an MES and equipment that gives result at once in this process, and do, with a function that runs
 // orders from StoreAndStart to Clear.
 func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer, run func(orders int))) {
+	t.Helper()
+	if testenv.RaceDetector {
+		t.Skip("costs are not measured with the race detector")
+	}
 	redis, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	var out bytes.Buffer
 	var errOut shared

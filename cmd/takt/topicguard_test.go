@@ -10,7 +10,6 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -128,7 +127,6 @@ func (p *plant) id() string {
 // A process that serves the topics announces its store again when something else stands there: a deletion, a version that names no store, a store that is younger.
 // So it does when the broker has kept what an older store said. A process of an older store that lives wins the topic: this one is not ready, says what to do, and goes on.
 func TestTopicsAreThoseOfTheOlderStore(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	p := newPlant(t)
 	g := p.guard("a")
@@ -192,7 +190,6 @@ func TestFlushedStoreKeepsItsTopics(t *testing.T) {
 
 // A broker that does not let Takt announce its store holds nothing up: earlier versions did without.
 func TestAnnouncingIsDenied(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	acl := write(t, t.TempDir(), "acl", "topic readwrite plant/takt/private/#\ntopic read plant/takt/metadata\n")
 	p := newPlant(t, "acl_file "+acl)

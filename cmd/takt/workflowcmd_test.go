@@ -206,24 +206,3 @@ func TestWorkflowErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// The number of shards is a setting like others.
-func TestShardsSetting(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, want := range []setting{{"shards", "1", "default"}, {"workflow-retention", "168h0m0s", "default"}} {
-		if got := settingsOf(t)[want.Name]; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	}
-	t.Setenv("TAKT_SHARDS", "4")
-	if got, want := settingsOf(t)["shards"], (setting{"shards", "4", "environment TAKT_SHARDS"}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got := settingsOf(t, "--shards", "2")["shards"]; got != (setting{"shards", "2", "flag"}) {
-		t.Errorf("%+v", got)
-	}
-	write(t, ".", "takt.yaml", "workflow-retention: 0s\n")
-	if got := settingsOf(t)["workflow-retention"]; got != (setting{"workflow-retention", "0s", "file takt.yaml"}) {
-		t.Errorf("%+v", got)
-	}
-}

@@ -39,7 +39,7 @@ func TestReadme(t *testing.T) {
 
 // TestRun: it prints what the README says, on a server of the test.
 func TestRun(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "compiles a program")
 	srv := testenv.Redis(t)
 	program, err := os.ReadFile("main.go")
 	if err != nil {

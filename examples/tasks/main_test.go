@@ -9,12 +9,10 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // TestRun: the whole program, on the Redis of a user and on its own, prints what its README says.
 func TestRun(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	for name, url := range map[string]func(*testing.T) (url, prefix string){
 		"redis":      func(t *testing.T) (string, string) { srv := testenv.Redis(t); return srv.URL, srv.Prefix(t) },
 		"in process": func(*testing.T) (string, string) { return "", "example-tasks" },

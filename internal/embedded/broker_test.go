@@ -12,14 +12,12 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
-
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // client connects to the broker and puts what it receives into the channel.
 func client(t *testing.T, s *Server, id string, session uint32) (*paho.Client, <-chan *paho.Publish) {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(s.URL(), "mqtt://"), 5*time.Second)
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(s.URL(), "mqtt://"), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +95,7 @@ func TestBrokersKeepRetainedMessages(t *testing.T) {
 		"mochi":     func(dir string) (*Server, error) { return StartMochi(t.Context(), MochiOptions{Dir: dir}) },
 	} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // both wait until a message expires
 			dir := t.TempDir()
 			s, err := start(dir)
 			stopAtEnd(t, s, err)
@@ -140,7 +139,6 @@ func TestBrokersKeepRetainedMessages(t *testing.T) {
 
 // A killed in-process broker has lost no retained message, and no connection outlives it.
 func TestMochiKilled(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s, err := StartMochi(t.Context(), MochiOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
 	stopAtEnd(t, s, err)
 	c, _ := client(t, s, "writer", 0)
@@ -210,7 +208,6 @@ func endWhileLeaving(t *testing.T, s *Server, end func(*Server) error) {
 // Shared subscriptions reach one of the group. With mosquitto, everything for a client that was away arrives, in order: no limit drops any.
 // mochi promises neither: it resends in any order and may lose what is published while a client is going.
 func TestBrokersShareAndQueue(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	for kind, start := range map[string]func() (*Server, error){
 		"mosquitto": func() (*Server, error) { return StartMosquitto(t.Context(), MosquittoOptions{}) },
 		"mochi":     func() (*Server, error) { return StartMochi(t.Context(), MochiOptions{}) },

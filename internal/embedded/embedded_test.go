@@ -61,12 +61,12 @@ func redisDo(t *testing.T, s *Server, args ...string) (string, error) {
 	if path, ok := strings.CutPrefix(s.URL(), "unix://"); ok {
 		network, addr = "unix", path
 	}
-	c, err := net.DialTimeout(network, addr, 5*time.Second)
+	c, err := net.DialTimeout(network, addr, patience)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
 	fmt.Fprintf(c, "*%d\r\n", len(args))
@@ -103,7 +103,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestRedisKeepsItsData(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	dir := filepath.Join(t.TempDir(), "a dir", `with "signs`)
 	var said syncBuffer
 	s, err := StartRedis(t.Context(), RedisOptions{Dir: dir, Persist: true, Stdout: &said, Config: []string{"appendfsync always"}})
@@ -171,7 +170,6 @@ func TestRedisPassword(t *testing.T) {
 }
 
 func TestRedisSocket(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s, err := StartRedis(t.Context(), RedisOptions{Socket: true})
 	stopAtEnd(t, s, err)
 	path := strings.TrimPrefix(s.URL(), "unix://")
@@ -253,7 +251,7 @@ func TestMissingPrograms(t *testing.T) {
 
 // When the parent is killed, its child ends by itself, and the data can be used again.
 func TestChildDiesWithItsParent(t *testing.T) {
-	long.Test(t, "starts and ends processes")
+	long.Test(t, "kills a process")
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {

@@ -3,13 +3,10 @@ package embedded
 import (
 	"strconv"
 	"testing"
-
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // The port of a server that was killed is no other server's until Stop: clients that try again would reach that one, and the server could not start again.
 func TestPortIsKeptWhileDown(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	s, err := StartRedis(t.Context(), RedisOptions{})
 	stopAtEnd(t, s, err)
 	port, err := strconv.Atoi(s.URL()[len("redis://127.0.0.1:"):])

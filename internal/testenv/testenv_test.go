@@ -2,19 +2,15 @@ package testenv
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/redis"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 func TestRedisIsPrivate(t *testing.T) {
@@ -66,57 +62,6 @@ func TestForeignKeyFailsTheTest(t *testing.T) {
 	r.end()
 	if len(r.errors) != 1 || !strings.Contains(r.errors[0], `"stray"`) {
 		t.Errorf("errors %q, want one about the stray key", r.errors)
-	}
-}
-
-func TestRestartKeepsAppendOnlyFile(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	srv := StartRedis(t, embedded.RedisOptions{Persist: true})
-	key := srv.Prefix(t) + ":k"
-	if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	srv.Kill(t)
-	if err := srv.Server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	rdb := srv.Connect(t, redis.Options{})
-	if v, err := rdb.Do(t.Context(), rdb.B().Get().Key(key).Build()).ToString(); err != nil || v != "v" {
-		t.Errorf("after kill and restart: %q, %v", v, err)
-	}
-}
-
-// A kill in the middle of writing loses nothing that was answered, also when the disk is so slow that flushes overlap.
-func TestKillKeepsWhatWasAnswered(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	srv := StartRedis(t, embedded.RedisOptions{Persist: true})
-	key := srv.Prefix(t) + ":n"
-	for round := range 5 {
-		var answered atomic.Int64
-		enough, ended := make(chan struct{}), make(chan struct{})
-		rdb := srv.Connect(t, redis.Options{})
-		go func() {
-			defer close(ended)
-			for {
-				n, err := rdb.Do(t.Context(), rdb.B().Incr().Key(key).Build()).AsInt64()
-				if err != nil {
-					return
-				}
-				if answered.Store(n); n == int64(round+1)*5000 {
-					close(enough)
-				}
-			}
-		}()
-		<-enough
-		srv.Kill(t)
-		<-ended
-		if err := srv.Server.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		after := srv.Connect(t, redis.Options{})
-		if n, err := after.Do(t.Context(), after.B().Get().Key(key).Build()).AsInt64(); err != nil || n < answered.Load() {
-			t.Errorf("%d, %v, but %d was answered", n, err, answered.Load())
-		}
 	}
 }
 
@@ -220,7 +165,6 @@ func isTimeout(err error) bool {
 }
 
 func TestProxyFaults(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	addr, got := echo(t)
 	p := CountingProxy(t, addr)
 
@@ -299,22 +243,5 @@ func TestProxyFaults(t *testing.T) {
 	p.Delay(time.Millisecond)
 	if s, err := dial(t, p.Addr).say("yes"); err != nil || s != "yes" {
 		t.Errorf("afterwards: %q, %v", s, err)
-	}
-}
-
-func TestBrokersListen(t *testing.T) {
-	for _, b := range []*Broker{Mosquitto(t), Mochi(t, embedded.MochiOptions{})} {
-		var d net.Dialer
-		ctx, cancel := context.WithTimeout(t.Context(), Patience)
-		defer cancel()
-		c, err := d.DialContext(ctx, "tcp", b.Addr)
-		if err != nil {
-			t.Errorf("%s: %v", b.Server.Kind, err)
-			continue
-		}
-		c.Close()
-	}
-	if r := Miniredis(t); r.Server.Kind != "miniredis" || r.Server.Durable {
-		t.Errorf("%+v", r.Server)
 	}
 }
