@@ -150,7 +150,7 @@ func testBoardCommands(t *testing.T, s *boardShell, expires bool) {
 
 // A board that is not there, or is named wrongly, ends a command with an exit status of its own.
 func TestBoardAway(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a command for each address that is wrong")
 	t.Parallel()
 	s := &boardShell{t: t, dir: t.TempDir()}
 	for board, code := range map[string]int{

@@ -258,7 +258,7 @@ func TestLookingAtOrders(t *testing.T) {
 
 // While orders run a check reports nothing of what is just being done, and finds what is broken all the same.
 func TestCheckWhileOrdersRun(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs whole checks under load")
 	t.Parallel()
 	s := &shell{rig.New(t, rig.Options{Takes: "1ms..5ms"}), t}
 	s.Serve("a")
@@ -291,7 +291,7 @@ func TestCheckWhileOrdersRun(t *testing.T) {
 
 // What looks at the system: check, doctor.
 func TestLookingAtTheSystem(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs many commands")
 	t.Parallel()
 	s := &shell{rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}}), t}
 	s.Serve("a")

@@ -189,7 +189,7 @@ func (f *figures) compare(t *testing.T, want count) {
 
 // The table is for people: every order, and what is behind the figures.
 func TestDemoTable(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a whole demo")
 	t.Parallel()
 	r := rig.Run(t, "demo", "--example", rig.Cell(t, 4, "1ms..5ms"), "--outage", "100ms")
 	if r.Code != 0 {
@@ -207,7 +207,7 @@ func TestDemoTable(t *testing.T) {
 
 // The demo beside processes that serve, of which one dies, and a station of its own.
 func TestDemoBesideServe(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "kills a process")
 	t.Parallel()
 	w := rig.New(t, rig.Options{})
 	a, _ := w.Serve("a"), w.Serve("b")

@@ -15,7 +15,7 @@ import (
 
 // A demo on a store that stays, interrupted or out of time while all its orders run: it removes them, so that the next one begins as the first did.
 func TestDemoWithdrawsItsOrders(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for a demo that gives up")
 	t.Parallel()
 	s := &shell{rig.New(t, rig.Options{NoStation: true}), t}
 	slow, quick := rig.Cell(t, 6, "10h"), rig.Cell(t, 6, "5ms..20ms")
@@ -52,7 +52,7 @@ func TestDemoWithdrawsItsOrders(t *testing.T) {
 
 // Where nothing answers, the demo says what it leaves and how to remove it; and it does not begin while orders of its ids are there.
 func TestDemoSaysWhatItLeaves(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "kills a process")
 	t.Parallel()
 	s := &shell{rig.New(t, rig.Options{NoStation: true}), t}
 	serve := s.Serve("a")

@@ -117,7 +117,7 @@ func untilHeard(t *testing.T, sh *rig.Process, text string, command func(n int) 
 
 // takt dev with nothing installed: the same, but in memory, which it says.
 func TestDevInProcess(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a whole takt dev")
 	t.Parallel()
 	dir := t.TempDir()
 	dev, _ := startDev(t, dir, "--in-process", "--prefix", "{dev}")
@@ -147,7 +147,7 @@ func TestDevInProcess(t *testing.T) {
 
 // No other user of the machine reaches the store of takt dev: it is a socket for this user alone, or, where the folder does not do for one, asks for a password.
 func TestDevStoreIsPrivate(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a whole takt dev three times")
 	t.Parallel()
 	url := regexp.MustCompile(`store    (\S+)  (\S+)`)
 	for name, c := range map[string]struct {

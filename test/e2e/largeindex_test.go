@@ -15,7 +15,7 @@ import (
 
 // While the broker refuses a state index for its size, an MES is blind for that station: /readyz, /metrics and takt check say so, and stop when it is published again.
 func TestIndexBeyondTheBrokersLimit(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "stores orders until the broker refuses their index")
 	t.Parallel()
 	const limit = 20000
 	w := rig.New(t, rig.Options{

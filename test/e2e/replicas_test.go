@@ -14,7 +14,7 @@ import (
 
 // While fewer replicas are connected than --redis-wait wants, an instance is not ready and says how many there are; it is ready once they are connected, and not any more when they are gone.
 func TestReadyOnlyWithReplicas(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a replica and pauses it")
 	t.Parallel()
 	w := rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}, NoStation: true})
 	p := w.BeginServe("a", "--http", "127.0.0.1:0", "--redis-wait", "1", "--redis-wait-within", "200ms")

@@ -13,7 +13,7 @@ import (
 
 // Every command that opens Redis by sentinels with a password of their own takes it from the environment, and names the setting without it.
 func TestSentinelPassword(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a sentinel")
 	t.Parallel()
 	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	master.Own("takt", "taskflow")

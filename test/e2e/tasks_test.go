@@ -50,22 +50,7 @@ func (s *taskShell) worker(args ...string) *rig.Process {
 // A task by the command line alone: submitted, run by a command, its result awaited; failures, dead letters, cancel, pause, locks.
 func TestTaskCommands(t *testing.T) {
 	t.Parallel()
-	testTaskCommands(t, newTaskShell(t))
-}
-
-// W17: all of that on a cluster of three nodes; a prefix that does not fit one is refused with what to do.
-func TestTaskCommandsOnACluster(t *testing.T) {
-	long.Test(t, "runs whole processes")
-	t.Parallel()
-	s := newTaskShellOn(t, testenv.RedisCluster(t))
-	testTaskCommands(t, s)
-	r := rig.Run(t, "task", "list", "--redis", s.url, "--data", s.dir)
-	if r.Code != noAnswer || !strings.Contains(r.Stderr, "--prefix {takt}") {
-		t.Errorf("without a tagged prefix: exit status %d, %s", r.Code, r.Stderr)
-	}
-}
-
-func testTaskCommands(t *testing.T, s *taskShell) {
+	s := newTaskShell(t)
 	s.run(ok, "task", "list")
 	if got := s.run(ok, "task", "stats"); !strings.Contains(got, "no workers") {
 		t.Errorf("stats: %s", got)
@@ -124,7 +109,7 @@ func testTaskCommands(t *testing.T, s *taskShell) {
 
 // T16: a pool by the command line alone. Its tasks wait for a worker of their own, and are seen to.
 func TestTaskPoolCommands(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs many commands")
 	t.Parallel()
 	s := newTaskShell(t)
 	const alone = "no worker has slots for it"
@@ -162,7 +147,7 @@ func TestTaskPoolCommands(t *testing.T) {
 
 // A submission that waits for a replica succeeds with one, by flag and by file; without, it says that the task is there, and under its key it can be repeated.
 func TestTaskSubmitRedisWait(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for a replica")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	s := newTaskShellOn(t, srv)

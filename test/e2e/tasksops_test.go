@@ -49,7 +49,7 @@ func (s *taskShell) untilMetric(base, line string) {
 
 // A worker and a scheduler show what they do: slots that were submitted, tasks that ran, and whether they are ready.
 func TestMetricsOfWorkersAndSchedulers(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for metrics of other processes")
 	t.Parallel()
 	s := newTaskShell(t)
 	scheduler := rig.Start(t, s.flags([]string{"schedule", "serve", "--http", "127.0.0.1:0"})...)
@@ -166,7 +166,7 @@ func TestTaskConfigCommands(t *testing.T) {
 
 // Queues are waited for and emptied, workers and single locks are looked at.
 func TestQueueWorkerAndLockCommands(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs many commands")
 	t.Parallel()
 	s := newTaskShell(t)
 	s.run(ok, "task", "workers")
@@ -224,7 +224,7 @@ func TestQueueWorkerAndLockCommands(t *testing.T) {
 
 // Commands that change something say with --json what they changed, one object for each thing (7.4 of the task system's description).
 func TestChangesAsJSON(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs many commands")
 	t.Parallel()
 	s := newTaskShell(t)
 	says := func(code int, want string, args ...string) {

@@ -24,7 +24,7 @@ func awaitSpan(t *testing.T, c *otlp.Collector, name string) (s otlp.Span) {
 
 // W15: whoever called takt task submit, the submission, the run in another process, and the command that it runs are in one trace.
 func TestOneTraceAcrossProcesses(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for the spans of other processes")
 	t.Parallel()
 	s := newTaskShell(t)
 	c := otlp.NewCollector(t)
@@ -49,7 +49,7 @@ func TestOneTraceAcrossProcesses(t *testing.T) {
 
 // The slots of a scheduler and the commands that takt serve takes are spans, too.
 func TestSpansOfSchedulesAndCommands(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for the spans of other processes")
 	t.Parallel()
 	c := otlp.NewCollector(t)
 	s := newTaskShell(t)
@@ -72,7 +72,7 @@ func TestSpansOfSchedulesAndCommands(t *testing.T) {
 
 // A collector that is not there costs nothing but a line in the log; an endpoint that is none is said at once.
 func TestNoCollector(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for a collector that is not there")
 	t.Parallel()
 	s := newTaskShell(t)
 	worker := s.worker("--name", "test:Cat", "--exec", "cat", "--trace-endpoint", "http://127.0.0.1:1")

@@ -154,7 +154,7 @@ func TestWorkflowCommands(t *testing.T) {
 
 // The same on a cluster of three nodes, spread over three shards.
 func TestWorkflowCommandsOnACluster(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a cluster")
 	t.Parallel()
 	s := newShardedShell(t, testenv.RedisCluster(t), 3)
 	testWorkflowCommands(t, newWorkflowShellOn(t, s, 3))
@@ -354,7 +354,7 @@ func testEnds(t *testing.T, s *workflowShell) {
 
 // Many executions are removed in batches, and who waits sees how far it is.
 func TestWorkflowRemoveMany(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "starts thousands of instances")
 	t.Parallel()
 	s := newWorkflowShell(t)
 	const n = 2100
@@ -383,7 +383,7 @@ func TestWorkflowRemoveMany(t *testing.T) {
 
 // Whoever looks at a prefix with another number of shards is told so, and does not decide it where nobody has.
 func TestWorkflowShards(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs many commands")
 	t.Parallel()
 	s := newShardedShell(t, testenv.Redis(t), 2)
 	s.run(ok, "workflow", "list", "--shards", "7")
@@ -402,7 +402,7 @@ func TestWorkflowShards(t *testing.T) {
 
 // A server that is not there ends a command with an exit status of its own, and a signal can be repeated.
 func TestWorkflowAway(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs each command without a server")
 	t.Parallel()
 	s := &taskShell{t: t, url: "redis://127.0.0.1:1", prefix: "takt", dir: t.TempDir()}
 	for _, args := range [][]string{{"list"}, {"show", "a"}, {"history", "a"}, {"signal", "a", "b"}, {"cancel", "a"}, {"terminate", "a"}, {"remove", "a", "--yes"}, {"pause", "a"}, {"stats"}, {"watch"}, {"check"}} {
@@ -412,7 +412,7 @@ func TestWorkflowAway(t *testing.T) {
 
 // An instance that continues as new between the look of a command at it and what the command does is meant all the same, unless an execution was named.
 func TestWorkflowEndsThoughItContinues(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "holds commands up on their way")
 	t.Parallel()
 	s := newWorkflowShell(t)
 	next := 1
@@ -457,7 +457,7 @@ func TestWorkflowEndsThoughItContinues(t *testing.T) {
 
 // What must not be is listed with what to do about it, and says so by the exit status.
 func TestWorkflowCheck(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs many commands")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	s := newWorkflowShellOn(t, newTaskShellOn(t, srv), 1)
@@ -493,19 +493,9 @@ func TestWorkflowCheck(t *testing.T) {
 
 // Schedules that a program has put: listed, shown, paused, run and removed; what is wrong with one is shown.
 func TestWorkflowScheduleCommands(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "waits for a schedule that is due")
 	t.Parallel()
-	testWorkflowSchedules(t, newWorkflowShell(t))
-}
-
-// The same where they are spread over three shards.
-func TestWorkflowScheduleCommandsOnACluster(t *testing.T) {
-	long.Test(t, "runs whole processes")
-	t.Parallel()
-	testWorkflowSchedules(t, newWorkflowShellOn(t, newShardedShell(t, testenv.RedisCluster(t), 3), 3))
-}
-
-func testWorkflowSchedules(t *testing.T, s *workflowShell) {
+	s := newWorkflowShell(t)
 	schedule := func(args ...string) []string { return append([]string{"schedule"}, args...) }
 	says := func(code int, parts []string, args ...string) {
 		t.Helper()
@@ -570,9 +560,9 @@ func testWorkflowSchedules(t *testing.T, s *workflowShell) {
 	}
 }
 
-// On a cluster one file of settings serves tasks, whose prefix needs a tag there, and workflows of many shards.
+// On a cluster one file of settings serves tasks, whose prefix needs a tag there, and workflows of many shards; without a tag the tasks are refused with what to do.
 func TestOneFileForTasksAndWorkflows(t *testing.T) {
-	long.Test(t, "runs whole processes")
+	long.Test(t, "runs a cluster")
 	t.Parallel()
 	on := newShardedShell(t, testenv.RedisCluster(t), 3)
 	s := newWorkflowShellOn(t, on, 3)
@@ -585,28 +575,7 @@ func TestOneFileForTasksAndWorkflows(t *testing.T) {
 			t.Errorf("takt %q: exit status %d\n%s%s", args, r.Code, r.Stdout, r.Stderr)
 		}
 	}
-}
-
-// Commands that are to outlive a failover say so when no replica has what they did, which is done all the same.
-func TestWorkflowRedisWait(t *testing.T) {
-	long.Test(t, "runs whole processes")
-	t.Parallel()
-	srv := testenv.Redis(t)
-	s := newWorkflowShellOn(t, newTaskShellOn(t, srv), 1)
-	s.begin("order-1", nil)
-	wait := []string{"--redis-wait", "1", "--redis-wait-within", "50ms"}
-	for range 2 { // one signal
-		s.says(noAnswer, []string{"0 of 1 replicas", "repeat the command with --id key-1"}, append([]string{"workflow", "signal", "order-1", "go", "--id", "key-1"}, wait...)...)
-	}
-	s.says(noAnswer, []string{"0 of 1 replicas"}, append([]string{"workflow", "cancel", "order-1"}, wait...)...)
-	if all := s.steps(3, "presses", nil); len(all) != 3 || all[1].Type != workflow.EventSignal || all[2].Type != workflow.EventCanceled {
-		t.Errorf("it got %+v", all)
-	}
-	s.says(noAnswer, []string{"0 of 1 replicas"}, append([]string{"workflow", "terminate", "order-1"}, wait...)...)
-	testenv.StartReplica(t, srv.Addr)
-	s.begin("order-2", nil)
-	long := []string{"--redis-wait", "1", "--redis-wait-within", "20s"}
-	for _, args := range [][]string{{"signal", "order-2", "go"}, {"cancel", "order-2"}, {"terminate", "order-2"}} {
-		s.takt(ok, append(args, long...)...)
+	if r := rig.Run(t, "task", "list", "--redis", on.url, "--data", on.dir); r.Code != noAnswer || !strings.Contains(r.Stderr, "--prefix {takt}") {
+		t.Errorf("without a tagged prefix: exit status %d, %s", r.Code, r.Stderr)
 	}
 }

@@ -41,7 +41,7 @@ type failover struct {
 // beginFailover starts two instances on the store, which forgets what it took or not, and sends so many orders. It returns when some are under way.
 func beginFailover(t *testing.T, store *testenv.RedisServer, orders int, forgets bool, flags ...string) *failover {
 	t.Helper()
-	w := rig.New(t, rig.Options{Store: store, WorkerTTL: 10 * time.Second, Takes: "5ms..20ms", Commands: forgets})
+	w := rig.New(t, rig.Options{Store: store, WorkerTTL: 10 * time.Second, Takes: "5ms..20ms", Commands: forgets, Plain: true})
 	w.Forgets = forgets
 	f := &failover{World: w, t: t}
 	for _, instance := range []string{"a", "b"} {

@@ -53,44 +53,6 @@ func TestFault10BadConnections(t *testing.T) {
 	}
 }
 
-// Fault 11: Redis is slow. No heartbeat is lost, no order is aborted, and two seconds later everything goes as before.
-func TestFault11SlowRedis(t *testing.T) {
-	t.Parallel()
-	for name, slow := range map[string]func(w *jobWorld){
-		"50 ms more each way": func(w *jobWorld) {
-			w.redis.Delay(50 * time.Millisecond)
-			w.lasts(10 * time.Second)
-			w.redis.Delay(0)
-		},
-		"500 ms more each way": func(w *jobWorld) {
-			w.redis.Delay(500 * time.Millisecond)
-			w.lasts(15 * time.Second)
-			w.redis.Delay(0)
-		},
-		"CLIENT PAUSE 5 s, three times": func(w *jobWorld) {
-			for range 3 {
-				w.must("CLIENT", "PAUSE", "5000")
-				w.must("PING") // answered when the pause is over
-				w.lasts(500 * time.Millisecond)
-			}
-		},
-		"a command of 3 s": func(w *jobWorld) { w.must("DEBUG", "SLEEP", "3") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			redis := always("enable-debug-command yes")
-			jobFault{redis: redis, do: func(w *jobWorld) {
-				slower := w.strikes(name)
-				slow(w)
-				slower.ends(2 * time.Second)
-				if n := w.said("the heartbeat was lost"); n != 0 {
-					t.Errorf("%d times a heartbeat was lost", n)
-				}
-			}}.run(t)
-		})
-	}
-}
-
 // Fault 19: answers that give an instance work are lost on their way, again and again. The instance finds the work among what it holds, or others do.
 func TestFault19ReadCutOff(t *testing.T) {
 	t.Parallel()

@@ -109,25 +109,6 @@ func TestFault20ScriptFlush(t *testing.T) {
 	}}.run(t)
 }
 
-// Fault 18: streams of work are deleted with entries in hand. The commands of the orders come at the next third of their time, and an order that has not begun is found by a
-// sweep. Status events that were waiting are lost.
-func TestFault18StreamsDeleted(t *testing.T) {
-	t.Parallel()
-	for _, stream := range []string{"sfc:outbox", "sfc:work", "event:receiver:list"} {
-		t.Run(stream, func(t *testing.T) {
-			t.Parallel()
-			jobFault{do: func(w *jobWorld) {
-				for range 5 {
-					deleted := w.strikes(stream + " is deleted")
-					w.must("DEL", w.Prefix+":"+stream)
-					deleted.ends(0)
-					w.more()
-				}
-			}}.run(t)
-		})
-	}
-}
-
 // Fault 14: one order is stored a thousand times under one id, and Redis is killed meanwhile. It is one order, and all get the same answer.
 func TestFault14RetryStorm(t *testing.T) {
 	t.Parallel()

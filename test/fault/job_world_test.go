@@ -33,7 +33,6 @@ type jobFault struct {
 	takes    string            // how long a command takes; default 5ms..20ms
 	bulk     int               // bytes of each answer of the machine beside what it says
 	flags    []string          // of the instances
-	race     bool              // the instances have the race detector if the test has it
 	commands bool              // the recipe has commands alone, see rig.Options
 	forgets  bool              // Redis is set back: orders may be lost and ordered again, or be run again
 	do       func(w *jobWorld) // begins when some orders are under way
@@ -89,7 +88,7 @@ func (f jobFault) run(t *testing.T) {
 		f.judge = (*jobWorld).verify
 	}
 	w := &jobWorld{
-		World: rig.New(t, rig.Options{Redis: f.redis, Mosquitto: f.broker, WorkerTTL: jobTTL, Takes: f.takes, Commands: f.commands, Bulk: f.bulk, Plain: !f.race}), t: t, f: f, serves: map[string]*rig.Process{},
+		World: rig.New(t, rig.Options{Redis: f.redis, Mosquitto: f.broker, WorkerTTL: jobTTL, Takes: f.takes, Commands: f.commands, Bulk: f.bulk, Plain: true}), t: t, f: f, serves: map[string]*rig.Process{},
 	}
 	w.Forgets = f.forgets
 	w.redis, w.broker = testenv.CountingProxy(t, w.Redis.URL), testenv.CountingProxy(t, w.Broker.URL)
@@ -117,11 +116,7 @@ func (w *jobWorld) more() {
 // serve starts an instance, also again.
 func (w *jobWorld) serve(name string) *rig.Process {
 	w.t.Helper()
-	binary := rig.PlainBinary
-	if w.f.race {
-		binary = rig.Binary
-	}
-	return w.serveAs(binary(w.t), name, w.redis.URL)
+	return w.serveAs(rig.PlainBinary(w.t), name, w.redis.URL)
 }
 
 // serveAs starts an instance of any build and with any way to Redis.

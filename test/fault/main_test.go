@@ -13,8 +13,6 @@ const kills = "^(TestFault1ServeKilled|TestTaskFault1WorkersKilled|TestWorkflowF
 
 func TestMain(m *testing.M) {
 	switch { // a process that a test started to kill it
-	case os.Getenv(mesRole) != "":
-		os.Exit(runMES())
 	case os.Getenv(taskRole) != "":
 		os.Exit(runTaskRole())
 	case os.Getenv(flowRole) != "":

@@ -7,29 +7,6 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// Fault 5: Redis is killed with orders under way, and started again on its append-only file, twice.
-func TestFault5RedisKilled(t *testing.T) {
-	t.Parallel()
-	for _, fsync := range []string{"everysec", "always"} {
-		t.Run(fsync, func(t *testing.T) {
-			t.Parallel()
-			w := rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true, Config: []string{"appendfsync " + fsync}}})
-			a, b := w.Serve("a"), w.Serve("b")
-			m := w.MES()
-			const orders = 40
-			go m.Order(rig.Orders("JO", orders))
-			for i := range 2 {
-				w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
-				w.Redis.Kill(t)
-				restart(t, w.Redis.Server)
-			}
-			m.UntilDone(orders)
-			w.Verify(m)
-			stillUp(t, a, b, w.Station())
-		})
-	}
-}
-
 // Fault 7: everything in Redis is deleted with orders under way. Those are lost, as everything is, and the MES is told so. The processes stay up, and make
 // their groups and indexes anew. Once they know again what the station has, all orders run that are ordered again, and new ones.
 func TestFault7FlushAll(t *testing.T) {

@@ -2,7 +2,6 @@ package fault_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -116,37 +115,4 @@ func killed(t *testing.T, n *testenv.Node) (again func()) {
 func hangs(t *testing.T, n *testenv.Node) (again func()) {
 	n.Pause(t)
 	return func() { n.Continue(t) }
-}
-
-// Fault 9, W17: the slot with all keys of the tasks moves to another master and back, key by key, under load. Nothing is lost, nothing is done twice but by workers
-// who lost their lease.
-func TestTaskFault9SlotMigration(t *testing.T) {
-	t.Parallel()
-	c := testenv.StartCluster(t)
-	w := newTaskWorldOn(t, c.RedisServer)
-	tasks := scaled(400, 20_000)
-	workers := []*rig.Process{w.worker(taskConfig{}), w.worker(taskConfig{})}
-	load := taskConfig{Name: "plain", Count: tasks, Every: 5 * time.Millisecond, Later: true, Work: taskWork{Takes: 5 * time.Millisecond}}
-	w.produce(load)
-	load.Name, load.Keyed, load.Replicas = "keyed", true, 1
-	w.produce(load)
-	slot, at := c.Slot(t, w.prefix), c.Owner(t, w.prefix)
-	moves := scaled(3, 30)
-	for n := range moves {
-		w.until(noteEffect, (n+1)*tasks/moves/2)
-		for _, p := range workers {
-			w.fault(p)
-		}
-		next := (at + 1 + w.rand.IntN(2)) % 3
-		c.Move(t, slot, c.Nodes[at], c.Nodes[next])
-		moved := time.Now()
-		t.Logf("a task is submitted and done %v after its slot had moved", w.probe(fmt.Sprint("probe", n), moved).Round(time.Millisecond))
-		at = next
-	}
-	w.wait("everything submitted", func() bool {
-		w.history.refresh(t)
-		return len(w.accepted("keyed")) == tasks && len(w.accepted("plain"))+w.history.tried("plain") == tasks
-	})
-	w.verify()
-	stillUp(t, workers...)
 }

@@ -46,23 +46,6 @@ func TestTaskFault1WorkersKilled(t *testing.T) {
 	}
 }
 
-// Fault 1: nobody is left for a while.
-func TestTaskFault1AllWorkersKilled(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, embedded.RedisOptions{})
-	tasks := scaled(500, 20_000)
-	workers := []*rig.Process{w.worker(taskConfig{}), w.worker(taskConfig{})}
-	w.produce(taskConfig{Count: tasks, Work: taskWork{Takes: 5 * time.Millisecond}})
-	w.until(noteStart, 1+w.rand.IntN(tasks/2))
-	for _, p := range workers {
-		w.kill(p)
-	}
-	w.until(noteOK, tasks)
-	w.worker(taskConfig{Lease: 2 * taskLease})
-	w.worker(taskConfig{Lease: 2 * taskLease})
-	w.verify().within(t, late)
-}
-
 // Fault 2: the process dies after the effect of a task and before Redis knows. Exactly one more run, with a greater fence, by which the effect can tell.
 func TestTaskFault2KilledBetweenEffectAndAck(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,6 @@
 package fault_test
 
 import (
-	"fmt"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,90 +108,10 @@ func TestTaskFault11SlowRedis(t *testing.T) {
 	}
 }
 
-// Fault 11: Redis answers nobody for two seconds, under load. How long after that do tasks take as long as before?
-func TestTaskFault11QuickAgain(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, embedded.RedisOptions{})
-	worker := w.worker(taskConfig{Lease: 16 * time.Second, Slots: 20})
-	n := scaled(50, 500)
-	w.roundTrips(n) // connections, scripts
-	before := w.roundTrips(4 * n)
-	producer := w.produce(taskConfig{Count: scaled(1000, 10_000), Every: 4 * time.Millisecond})
-	w.until(noteEffect, w.seen(noteEffect)+20)
-	w.must("CLIENT", "PAUSE", "2000")
-	w.must("PING") // answered when the pause is over
-	again := time.Now()
-	quick := max(2*before, 50*time.Millisecond) // of a machine that others use, too
-	var now time.Duration
-	for rounds := 1; ; rounds++ {
-		if now = w.roundTrips(n); now <= quick {
-			break
-		}
-		if time.Since(again) > 2*busy {
-			t.Fatalf("I6: two minutes after the pause the slowest of %d tasks takes %v, before it was %v", n, now, before)
-		}
-	}
-	t.Logf("the slowest of %d tasks took %v before the pause, and %v within %v after it", n, before.Round(time.Millisecond), now.Round(time.Millisecond),
-		time.Since(again).Round(time.Millisecond))
-	w.ended(producer)
-	if v := w.verify(); v.repeats != 0 {
-		t.Errorf("%d repetitions", v.repeats)
-	}
-	stillUp(t, worker)
-}
-
-// roundTrips submits n tasks, one after the other, and returns how long the slowest took until its result was here, but for one in a hundred.
-func (w *taskWorld) roundTrips(n int) time.Duration {
-	w.t.Helper()
-	took := make([]time.Duration, n)
-	for i := range took {
-		begin := time.Now()
-		if _, err := w.submit(fmt.Sprintf("trip-%d", begin.UnixNano()), 1, taskWork{})[0].Await(w.ctx()); err != nil {
-			w.t.Fatal(err)
-		}
-		took[i] = time.Since(begin)
-	}
-	slices.Sort(took)
-	return took[n-1-n/100]
-}
-
 func delayed(d time.Duration) func(*taskWorld, []*testenv.Proxy) {
 	return func(_ *taskWorld, workers []*testenv.Proxy) {
 		for _, p := range workers {
 			p.Delay(d)
 		}
 	}
-}
-
-// Fault 19: the answer that gives a worker a task is lost on its way, again and again. The worker finds it among what it holds; nobody else has to.
-func TestTaskFault19ReadCutOff(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, embedded.RedisOptions{})
-	p := w.through()
-	worker := w.worker(taskConfig{URL: p.URL, Lease: 6 * time.Second, Slots: 2})
-	var lost atomic.Int64
-	rounds := scaled(20, 500)
-	var slowest time.Duration
-	for range rounds {
-		dials := p.Dials()
-		p.LoseReplies(1) // the worker waits: what comes next is, mostly, the task
-		begin := time.Now()
-		h := w.submit("ghost", 1, taskWork{N: ""})[0]
-		if _, err := h.Await(w.ctx()); err != nil {
-			t.Fatal(err)
-		}
-		slowest = max(slowest, time.Since(begin))
-		lost.Add(int64(min(p.Dials()-dials, 1)))
-		p.LoseReplies(0)
-	}
-	t.Logf("%d of %d times a connection was lost with the answer, a task took up to %v", lost.Load(), rounds, slowest.Round(time.Millisecond))
-	if lost.Load() == 0 {
-		t.Error("no answer was lost")
-	}
-	if slowest > time.Minute {
-		t.Errorf("I6: %v", slowest)
-	}
-	w.quiet()
-	w.verifyRest()
-	stillUp(t, worker)
 }

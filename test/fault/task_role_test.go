@@ -32,20 +32,15 @@ type taskConfig struct {
 	Ledger string // folder
 	ID     string // of a worker
 
-	Slots      int           // of a worker; 0 = 10
-	Lease      time.Duration // 0 = taskLease, of a scheduler 1 s
-	Drain      time.Duration // 0 = 5 s
-	Margin     time.Duration // 0 = 1 s
-	Timeout    time.Duration // of each run of rare; 0 = none
-	KnowsRare  bool          // it has a handler for rare
-	Ticks      bool          // it has one for tick
-	Idle       bool          // it has one for idle, and notes nothing
-	Gauge      bool          // it counts its goroutines all the time
-	Hogs       bool          // its memory is limited
-	MaxUnknown int
-	Stored     bool // it has the types of a stored system, too
-	Holds      bool // what is to hold its worker does; otherwise that is work like any other
-	Prefixes   int  // so many workers, each with a prefix of its own, PREFIX:0 and so on; 0 = one, with PREFIX
+	Slots    int           // of a worker; 0 = 10
+	Lease    time.Duration // 0 = taskLease, of a scheduler 1 s
+	Drain    time.Duration // 0 = 5 s
+	Margin   time.Duration // 0 = 1 s
+	Ticks    bool          // it has one for tick
+	Idle     bool          // it has one for idle, and notes nothing
+	Gauge    bool          // it counts its goroutines all the time
+	Hogs     bool          // its memory is limited
+	Prefixes int           // so many workers, each with a prefix of its own, PREFIX:0 and so on; 0 = one, with PREFIX
 
 	Name  string        // of a producer: what its works are called
 	Count int           // how many works
@@ -82,7 +77,6 @@ const (
 	doFail           = "fail"
 	doFailOnce       = "fail once"
 	doLinger         = "linger" // in its first run, work until its context ends
-	doHold           = "hold"   // never end, in workers that hold
 	doAwaitGate      = "gate"   // have the effect when the gate is open
 )
 
@@ -97,7 +91,6 @@ var (
 	taskRetry = task.Retry(task.Backoff{Base: 50 * time.Millisecond, Retries: 3})
 	theWork   = task.Define[taskWork, taskResult]("fault:Work", task.Small, taskRetry)
 	tally     = task.Define[taskWork, taskResult]("fault:Tally", task.Small, taskRetry) // the callback of groups of theWork
-	rareWork  = task.Define[taskWork, taskResult]("fault:Rare", task.Small, taskRetry)  // not every worker has it
 )
 
 // runTaskRole is main of such a process.
@@ -148,14 +141,8 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 		slots = 10
 	}
 	handlers := []task.Handler{theWork.Handle(c.handleWork(ledger)), tally.Handle(c.handleTally(ledger))}
-	if c.KnowsRare {
-		handlers = append(handlers, rareWork.Handle(c.handleWork(ledger)))
-	}
 	if c.Ticks {
 		handlers = append(handlers, tick.Handle(c.handleWork(ledger)))
-	}
-	if c.Stored {
-		handlers = append(handlers, c.storedHandlers(ledger)...)
 	}
 	observe := func(e task.Event) {
 		ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
@@ -166,8 +153,7 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 	}
 	w, err := client.Worker(task.WorkerOptions{
 		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: c.or(c.Lease, taskLease), Drain: c.or(c.Drain, 5*time.Second),
-		Margin: c.or(c.Margin, time.Second), MaxUnknown: c.MaxUnknown,
-		Observe: observe,
+		Margin: c.or(c.Margin, time.Second), Observe: observe,
 	}, handlers...)
 	if err != nil {
 		return err
@@ -217,11 +203,7 @@ func (c taskConfig) workMany(ctx context.Context, ledger *taskLedger) error {
 func manyPrefix(prefix string, i int) string { return fmt.Sprintf("%s:%d", prefix, i) }
 
 func (c taskConfig) schedule(ctx context.Context, client *task.Client) error {
-	var periodic task.Schedulable = tick
-	if c.Stored {
-		periodic = second
-	}
-	s, err := client.Scheduler(task.SchedulerOptions{ID: c.ID, Lease: c.or(c.Lease, time.Second)}, periodic)
+	s, err := client.Scheduler(task.SchedulerOptions{ID: c.ID, Lease: c.or(c.Lease, time.Second)}, tick)
 	if err != nil {
 		return err
 	}
@@ -240,8 +222,6 @@ func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.J
 			os.Exit(3)
 		case do == doHog:
 			hog()
-		case do == doHold && c.Holds:
-			select {}
 		case do == doPanic:
 			panic("on purpose")
 		case do == doHang && ledger.first(j.ID): // its first run
@@ -371,4 +351,9 @@ func (c taskConfig) submit(ctx context.Context, client *task.Client, ledger *tas
 		}
 		time.Sleep(20 * time.Millisecond) // a producer that repeats does not do it at once
 	}
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
 }

@@ -205,50 +205,6 @@ func TestWorkflowFault7OldSnapshot(t *testing.T) {
 	w.flowRollback(func() { w.must("SAVE") }, func() {}) // without an append-only file, a restart begins with the snapshot
 }
 
-// Fault 13: entries are delivered a second time behind the back of the worker that has them. Outcomes are recorded once.
-func TestWorkflowFault13DeliveredTwice(t *testing.T) {
-	t.Parallel()
-	w := newFlowWorld(t, embedded.RedisOptions{})
-	n := scaled(60, 5000)
-	plan := everything
-	plan.Takes = 20 * time.Millisecond
-	workers := []*rig.Process{w.worker(flowConfig{ID: "a"}), w.worker(flowConfig{ID: "b"})}
-	starter := w.starter(flowConfig{Name: "load", Count: n, Every: 5 * time.Millisecond, Plan: plan})
-	stolen := 0
-	for !starter.Gone() || stolen < 20 {
-		for _, kind := range []string{"tasks", "activities"} {
-			stream := w.shards[0].Queue(kind, flowQueue)
-			pending, err := w.do("XPENDING", stream, "workers", "-", "+", "10").ToArray()
-			if err != nil { // no group yet
-				continue
-			}
-			for _, p := range pending {
-				part, err := p.ToArray()
-				if err != nil {
-					t.Fatal(err)
-				}
-				id, _ := part[0].ToString()
-				thief := "a"
-				if owner, _ := part[1].ToString(); owner == "a" {
-					thief = "b"
-				}
-				got, err := w.must("XCLAIM", stream, "workers", thief, "0", id, "JUSTID").AsStrSlice()
-				if err != nil {
-					t.Fatal(err)
-				}
-				stolen += len(got)
-			}
-		}
-		if starter.Gone() && w.flowsActive() == 0 {
-			w.begin(fmt.Sprint("more-", stolen), 1, plan)
-		}
-	}
-	w.ended(starter)
-	w.verify()
-	t.Logf("%d entries were given to the other worker", stolen)
-	stillUp(t, workers...)
-}
-
 func (w *flowWorld) flowsActive() int64 {
 	st, err := w.flows.Stats(w.ctx())
 	if err != nil {
@@ -303,21 +259,6 @@ func TestWorkflowFault18DeletedFromTheQueues(t *testing.T) {
 			stillUp(t, heir)
 		})
 	}
-}
-
-// Fault 20: scripts are forgotten by the server again and again.
-func TestWorkflowFault20ScriptFlush(t *testing.T) {
-	t.Parallel()
-	w := newFlowWorld(t, embedded.RedisOptions{})
-	workers, starter := w.load(flowConfig{Lease: calm}, scaled(40, 5000))
-	for !starter.Gone() || w.flowsActive() > 0 {
-		w.must("SCRIPT", "FLUSH")
-	}
-	w.ended(starter)
-	if v := w.verify(); v.repeats != 0 {
-		t.Errorf("%d repetitions", v.repeats)
-	}
-	stillUp(t, workers...)
 }
 
 // Fault 20: a right is withdrawn while instances run. The log says which, and work goes on when it is back.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // built is a binary that the first test that asks builds.
@@ -35,7 +37,7 @@ func Main(m *testing.M) {
 // Binary is the path of takt, built by the first test that asks, with the race detector if the test has it.
 func Binary(t testing.TB) string {
 	t.Helper()
-	return withRace.get(t, raceDetector)
+	return withRace.get(t, testenv.RaceDetector)
 }
 
 // PlainBinary is the path of takt as users have it.

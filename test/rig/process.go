@@ -239,7 +239,7 @@ func (p *Process) wait() {
 	select {
 	case <-p.gone:
 	case <-time.After(3 * Patience):
-		p.t.Fatalf("%s: has not ended within %v\n%s", p.name, Patience, p.tail())
+		p.t.Fatalf("%s: has not ended within %v\n%s", p.name, 3*Patience, p.tail())
 	}
 }
 
