@@ -51,9 +51,9 @@ test-all: ## All tests of the root module with the race detector, leases, kills 
 	@CGO_ENABLED=1 scripts/gotest all "$(all)" $(long) $(FLAGS)
 
 .PHONY: test-faults
-test-faults: ## Kills, outages, wrong clocks and bad networks, with real processes
+test-faults: ## Kills, outages, wrong clocks and bad networks, with real processes; memory and commands per order
 	@scripts/install-tools faults
-	@scripts/gotest faults ./test/fault -timeout 60m $(FLAGS)
+	@scripts/gotest faults "./test/fault ./cmd/takt" -timeout 60m $(FLAGS)
 
 .PHONY: test-interop
 test-interop: ## Boards on ZooKeeper and beside TaskFlow, and the modules of go-workflows and of the benchmarks
