@@ -10,13 +10,11 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
 // A child is there for its parent as soon as the parent's task is recorded, also while its start is on its way to another shard: a signal waits for it.
 func TestSignalBeforeStartArrives(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, shards(2))
 	g := testenv.NewGuillotine(t, e.srv.Addr)
@@ -56,20 +54,6 @@ func TestSignalBeforeStartArrives(t *testing.T) {
 		ended++
 	}
 	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "parent"}, ""))
-}
-
-// A signal for an instance that is nowhere costs as many round trips with many shards as with two.
-func TestSignalForNobody(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	t.Parallel()
-	e := newEnv(t, shards(8))
-	far, p := e.far()
-	e.is(far.Signal(e.ctx(), "nobody", event("S", 0)), workflow.ErrNotFound) // connects, and brings the script
-	p.Reset()
-	e.is(far.Signal(e.ctx(), "nobody", event("S", 0)), workflow.ErrNotFound)
-	if trips := p.Trips(); trips > 3 {
-		t.Errorf("%d round trips, want 3: the signal, the outboxes, the signal", trips)
-	}
 }
 
 // A start that is on its way is found behind many other messages.

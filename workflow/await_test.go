@@ -16,7 +16,6 @@ import (
 
 // Await answers before, at and after the end, to all who wait, of the execution that was meant.
 func TestAwait(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -37,6 +36,20 @@ func TestAwait(t *testing.T) {
 			t.Errorf("told: %+v", got)
 		}
 	}
+	e.begin("a") // another is active now
+	if info, last := e.ended(i); info.Instance != i || last.Type != "Started" {
+		t.Errorf("after the end: %+v, %+v", info, last)
+	}
+	e.step(e.task(w), finished)
+}
+
+// Who waits is told at once, also in other processes.
+func TestAwaitIsTold(t *testing.T) {
+	long.Test(t, "compares times of the machine")
+	t.Parallel()
+	e := newEnv(t)
+	w, _ := e.worker(workflow.WorkerOptions{})
+	far := e.other()
 	testenv.OnceWithin(t, 800*time.Millisecond, func(try int) time.Duration { // else they look every second
 		i := e.begin(fmt.Sprint("quick", try))
 		waits := []<-chan told{e.await(far, i), e.await(e.other(), i)}
@@ -53,16 +66,10 @@ func TestAwait(t *testing.T) {
 		}
 		return time.Since(begun)
 	})
-	e.begin("a") // another is active now
-	if info, last := e.ended(i); info.Instance != i || last.Type != "Started" {
-		t.Errorf("after the end: %+v, %+v", info, last)
-	}
-	e.step(e.task(w), finished)
 }
 
 // One that is removed while somebody waits, or whose wait ends, says so.
 func TestAwaitEnds(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -91,7 +98,7 @@ func TestAwaitEnds(t *testing.T) {
 
 // Without the push, the end is found by looking: the subscription is cut, and comes again.
 func TestAwaitWithoutPush(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks links")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

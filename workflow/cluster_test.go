@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,11 +11,21 @@ import (
 	"github.com/taktworks/takt/workflow"
 )
 
-// workflow-D13: on a cluster the shards are on several nodes. Families, gates, timers, activities, pushes, pauses and pages reach over all of them.
+// On a cluster the shards are on several nodes. Families, gates, timers, activities, pushes, pauses and pages reach over all of them. One shard under a prefix without a hash tag is refused before
+// anything is written, and what to do is said.
 func TestCluster(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	t.Parallel()
 	srv := testenv.RedisCluster(t)
+	for _, prefix := range []string{"", "flows", "flows{}"} {
+		_, made := workflow.New(srv.Client, workflow.Options{Prefix: prefix})
+		_, opened := workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: prefix})
+		for _, err := range []error{made, opened} {
+			if err == nil || !strings.Contains(err.Error(), "Options.Shards") || !strings.Contains(err.Error(), "Options.Prefix {") {
+				t.Errorf("%q: %v", prefix, err)
+			}
+		}
+	}
 	o := workflow.Options{Prefix: "wf", Shards: 6}
 	for n := range o.Shards {
 		srv.Own(shardPrefix(o.Prefix, n))

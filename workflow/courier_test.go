@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -145,61 +144,4 @@ func TestCourierPastUnknownShard(t *testing.T) {
 		t.Errorf("%d messages are left, want %d", got, n)
 	}
 	e.ok(e.do("DEL", out).Error())
-}
-
-// Messages to an instance that cannot take them, more than are on their way at once, keep none from others of its shard. They come once when it can, by the worker that has them or by the next.
-func TestCourierPastABrokenInstance(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
-	t.Parallel()
-	for _, next := range []bool{false, true} {
-		t.Run(fmt.Sprint("next worker ", next), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, shards(2))
-			from, odd, other := e.onShard(0, "from"), e.onShard(1, "odd"), e.onShard(1, "other")
-			w, stop := e.worker(workflow.WorkerOptions{})
-			broken := e.begin(odd, func(s *workflow.Start) { s.Queue = "odd" })
-			e.step(e.task(w, "odd"))
-			good := e.begin(other)
-			e.step(e.task(w))
-			inbox := shardPrefix(e.opts.Prefix, 1) + ":workflow:in:" + odd
-			e.ok(e.do("SET", inbox, "mine").Error())
-			e.begin(from, func(s *workflow.Start) { s.Queue = "sender" })
-			const n = 200
-			e.step(e.task(w, "sender"), func(cp *workflow.Checkpoint) {
-				for k := range n {
-					tells(broken, event(fmt.Sprint("E", k), 0))(cp)
-				}
-			})
-			e.ok(e.Signal(e.ctx(), from, event("go", 0)))
-			e.step(e.task(w, "sender"), tells(good, event("E", 1)))
-			task := e.task(w)
-			if types(task.Events) != "E/1" {
-				t.Fatalf("events: %s", types(task.Events))
-			}
-			e.step(task)
-			e.until("only the others are left", func() bool { return e.stats().Outbox == n })
-			if next {
-				stop()
-				if got := e.stats().Outbox; got != n {
-					t.Errorf("%d messages are left for the next worker, want %d", got, n)
-				}
-				w, _ = e.worker(workflow.WorkerOptions{})
-			}
-			e.ok(e.do("DEL", inbox).Error())
-			got := map[string]int{}
-			for len(got) < n {
-				task := e.task(w, "odd")
-				for _, event := range task.Events {
-					got[event.Type]++
-				}
-				e.step(task)
-			}
-			e.until("the outbox is empty", func() bool { return e.stats().Outbox == 0 })
-			for what, times := range got {
-				if times != 1 {
-					t.Errorf("%s came %d times", what, times)
-				}
-			}
-		})
-	}
 }

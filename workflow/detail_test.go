@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -24,7 +23,6 @@ func (e *env) detail(i workflow.Instance) workflow.Detail {
 
 // What is going on in an instance is seen at each step of it, and only looked at.
 func TestDetail(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	i := e.begin("order-1")
 	d := e.detail(workflow.Instance{ID: "order-1"})
@@ -84,7 +82,6 @@ func TestDetail(t *testing.T) {
 
 // A paused instance, a paused queue and a gate are told from one that waits for its worker.
 func TestDetailOfOneThatIsHeldBack(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
 	gate := func(s *workflow.Start) { s.Gate = &workflow.Gate{Key: "press", Max: 1} }
@@ -205,7 +202,6 @@ func TestRemoveEndedAndStartedAgain(t *testing.T) {
 
 // Watchers are told of starts and of all kinds of ends, from the moment that they are ready.
 func TestWatch(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
 	e.begin("before")
@@ -305,4 +301,5 @@ func TestShardsAreCompared(t *testing.T) {
 	refused(open(many, 1, true), "1 here, 3 in Redis", "{"+many+"-0}:workflow:shards")
 	refused(open("{"+many+"}", 1, true), "1 here, 3 in Redis")
 	refused(open(many, 2, false), "2 here, 3 in Redis")
+	refused(open("{"+many+"}", 2, false), "2 here, 3 in Redis") // the tag of tasks under the same prefix
 }

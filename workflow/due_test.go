@@ -137,7 +137,7 @@ func (e *env) dies(at int, lose bool, done func() bool) {
 	})
 	g.Arm(at, lose, func() {})
 	rdb := e.srv.Connect(e.t, redis.Options{URL: g.URL})
-	_, stop := on(e.t, e.srv, rdb, e.opts).worker(workflow.WorkerOptions{Lease: time.Second, Drain: -1})
+	_, stop := on(e.t, e.srv, rdb, e.opts).worker(workflow.WorkerOptions{Drain: -1})
 	e.until("the worker is dead", func() bool {
 		select {
 		case <-g.Fell:
@@ -166,6 +166,7 @@ func deaths(t *testing.T, commands int, test func(t *testing.T, at int, lose boo
 
 // Whenever a worker is killed, an exclusive schedule has one instance: that of the first slot, and the second is skipped, or that of the second if the first was not begun.
 func TestScheduleExclusiveKilled(t *testing.T) {
+	long.Test(t, "waits for slots of a schedule")
 	deaths(t, 9, func(t *testing.T, at int, lose bool) {
 		e := newEnv(t)
 		first := time.Now().UTC().Truncate(time.Second)
@@ -222,7 +223,7 @@ func rrule(first time.Time, n int) string {
 
 // Slots that were missed are started however long that takes, and others do not wait until the last of them is.
 func TestScheduleOnASlowServer(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "delays each answer of Redis")
 	t.Parallel()
 	e := newEnv(t)
 	const n = 50
@@ -251,7 +252,7 @@ func TestScheduleOnASlowServer(t *testing.T) {
 
 // Slots that are less than a second apart have instances of their own; those on a second have it in their name alone.
 func TestScheduleOfManySlotsASecond(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for slots of a schedule")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -270,7 +271,7 @@ func TestScheduleOfManySlotsASecond(t *testing.T) {
 
 // A schedule that is removed, or paused, after a worker has found it to be due and before it has recorded the start, stays so.
 func TestScheduleRemovedWhileDue(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "delays each answer of Redis")
 	t.Parallel()
 	for _, exclusive := range []bool{true, false} {
 		for _, paused := range []bool{true, false} {
@@ -326,7 +327,7 @@ func TestScheduleRemovedWhileDue(t *testing.T) {
 
 // What others have recorded while a process was between the clock and the document is not undone by it: each slot that is skipped is counted once.
 func TestScheduleBesideASlowProcess(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for slots of a schedule")
 	t.Parallel()
 	const every = 100 * time.Millisecond
 	one := nightly(func(s *workflow.Schedule) {
@@ -409,26 +410,4 @@ func TestScheduleClaimedAndRefused(t *testing.T) {
 		s := e.schedule("nightly")
 		return s.Paused && s.Starting.IsZero() && s.Started.Equal(slot) && s.LastError == "" && s.Retry.IsZero() && s.Next.IsZero()
 	})
-}
-
-// A schedule that is paused after it was found to be due, and before it was read, starts nothing.
-func TestSchedulePausedWhileDue(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule = rrule(time.Now().UTC().Add(-time.Minute), 3) })))
-	e.missed("nightly")
-	e.ok(e.PauseSchedule(e.ctx(), "nightly"))
-	e.ok(e.do("ZADD", e.key("schedules"), "0", "nightly").Error()) // as the worker saw it
-	e.worker(workflow.WorkerOptions{})
-	e.until("it is put aside", func() bool {
-		score, err := e.do("ZSCORE", e.key("schedules"), "nightly").AsFloat64()
-		e.ok(err)
-		return score > 2.5e14
-	})
-	if n := e.stats().Counters["started"]; n != 0 {
-		t.Errorf("%d were started", n)
-	}
-	if s := e.schedule("nightly"); !s.Paused || !s.Next.IsZero() {
-		t.Errorf("%+v", s)
-	}
 }

@@ -1,18 +1,15 @@
 package workflow_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
-// workflow-D3: removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
+// Removing the execution that continued as new removes nothing of the one that goes on: it can be signalled, and there is no second one.
 func TestRemoveContinued(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -163,46 +160,4 @@ func TestNamesWithColons(t *testing.T) {
 		e.step(e.task(w), finished)
 	}
 	e.ok(e.Remove(e.ctx(), first))
-}
-
-type writer func([]byte)
-
-func (f writer) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
-}
-
-// workflow-D7, workflow-D6: activities of an instance that was terminated, removed or started anew are dropped, those that run are refused once, and nothing stays pending.
-func TestActivitiesOfTheGone(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	t.Parallel()
-	expired := make(chan struct{}, 10)
-	e := newEnv(t, func(o *workflow.Options) {
-		o.Log = slog.New(slog.NewTextHandler(writer(func(line []byte) {
-			if bytes.Contains(line, []byte("neither completed nor extended")) {
-				expired <- struct{}{}
-			}
-		}), nil))
-	})
-	w, _ := e.worker(workflow.WorkerOptions{})
-	slow, _ := e.other().worker(workflow.WorkerOptions{ActivityLease: 500 * time.Millisecond})
-	i := e.begin("a")
-	e.step(e.task(w), schedules(1, 2, 3, 4))
-	runs, hangs, fails := e.activity(w), e.activity(slow), e.activity(w)
-	e.ok(e.Terminate(e.ctx(), i, ""))
-	e.ok(e.Remove(e.ctx(), i))
-	e.begin("a")
-	e.step(e.task(w), schedules(1)) // the same refs, and none of the old results counts
-	e.is(runs.Complete(e.ctx(), event("Old", 1)), workflow.ErrLost)
-	e.is(fails.Release(e.ctx()), workflow.ErrLost)
-	<-expired
-	e.is(hangs.Release(e.ctx()), workflow.ErrLost)
-	a := e.activity(w)
-	e.ok(a.Complete(e.ctx(), event("New", 1)))
-	if task := e.task(w); types(task.Events) != "New/1" {
-		t.Errorf("events: %s", types(task.Events))
-	} else {
-		e.step(task, finished)
-	}
-	e.idle("q")
 }

@@ -244,6 +244,7 @@ func (e *env) other() *env {
 func (e *env) worker(o workflow.WorkerOptions) (w *workflow.Worker, stop func()) {
 	e.t.Helper()
 	o.Drain = cmp.Or(o.Drain, 200*time.Millisecond)
+	o.Lease = cmp.Or(o.Lease, time.Minute)
 	w, err := e.NewWorker(o)
 	if err != nil {
 		e.t.Fatal(err)

@@ -44,14 +44,3 @@ func SetAside(w *Worker, queue string) error {
 	_, err := w.newQueue(w.c.shards[0], tasks, queue).setAside(&stream.Entry{Fields: map[string]string{"i": "a"}}, errVersion)
 	return err
 }
-
-// CompleteAndFetch is Complete with those who wait for a task of queue, whether or not somebody does; what it fetched is given back to nobody.
-func CompleteAndFetch(ctx context.Context, t *WorkflowTask, cp Checkpoint, queue string) error {
-	args, err := t.checkpoint(cp)
-	if err != nil {
-		return err
-	}
-	k := t.q.s.keys
-	keys := []string{t.entry.Heartbeat(), k.Run(t.ID), k.Document(t.ID, t.Execution), k.History(t.ID, t.Execution), k.Inbox(t.ID)}
-	return completeScript.Run(ctx, t.q.s.c.rdb, keys, append(args, "1", tasks, queue, "9")...).Error()
-}

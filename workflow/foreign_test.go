@@ -51,7 +51,7 @@ func (e *env) finds(key, problem string) bool {
 
 // A key of one instance that somebody wrote in his own way stops that instance, and no other: timers of others fire, and what they miss in the queues is put right.
 func TestForeignKeys(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits until a worker looks at all instances")
 	t.Parallel()
 	for _, foreign := range []string{"run:a", "in:a", "tasks:odd", "held:tasks:odd", "activities:odd"} {
 		t.Run(foreign, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestForeignKeys(t *testing.T) {
 			e.ok(e.do("DEL", e.key(foreign)).Error())
 			e.ok(e.do("SET", e.key(foreign), "mine").Error())
 			e.ok(e.do("DEL", e.key("tasks:q")).Error())
-			w, _ = e.worker(workflow.WorkerOptions{})
+			w, _ = e.worker(workflow.WorkerOptions{Lease: 10 * time.Second}) // the first look comes after it
 			for want := map[string]bool{"b": true, "c": true}; len(want) > 0; {
 				task := e.task(w)
 				if !want[task.ID] {
@@ -137,6 +137,7 @@ func TestForeignInboxPauses(t *testing.T) {
 
 // What was set aside for a key of another type goes on when that is gone.
 func TestForeignKeyGone(t *testing.T) {
+	long.Test(t, "waits until a timer is tried again")
 	t.Parallel()
 	e := newEnv(t)
 	w, stop := e.worker(workflow.WorkerOptions{})
@@ -154,73 +155,6 @@ func TestForeignKeyGone(t *testing.T) {
 	w, _ = e.worker(workflow.WorkerOptions{})
 	if task := e.task(w); types(task.Events) != "TimerFired/1" {
 		t.Errorf("events: %s", types(task.Events))
-	}
-}
-
-// While a queue is of another type, what is to be queued there is recorded all the same, once, and queued when the key is gone.
-func TestForeignQueue(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
-	t.Parallel()
-	for name, run := range map[string]func(e *env, w *workflow.Worker, foreign func(queue string) (gone func())){
-		"start": func(e *env, w *workflow.Worker, foreign func(string) func()) {
-			gone, one := foreign("tasks:q"), starting("one")
-			for range 2 {
-				e.ok(e.Start(e.ctx(), one))
-			}
-			gone()
-			e.step(e.task(w), finished)
-		},
-		"signal": func(e *env, w *workflow.Worker, foreign func(string) func()) {
-			e.begin("one")
-			e.step(e.task(w))
-			gone := foreign("tasks:q")
-			signal := event(workflow.EventSignal, 0)
-			for range 4 {
-				e.ok(e.Signal(e.ctx(), "one", signal))
-			}
-			gone()
-			k := e.task(w)
-			if types(k.Events) != "SignalReceived" {
-				e.t.Errorf("it got %s", types(k.Events))
-			}
-			e.step(k, finished)
-		},
-		"result": func(e *env, w *workflow.Worker, foreign func(string) func()) {
-			e.begin("one")
-			e.step(e.task(w), schedules(1))
-			a := e.activity(w)
-			gone := foreign("tasks:q")
-			e.ok(a.Complete(e.ctx(), event("ActivityCompleted", 1)))
-			gone()
-			k := e.task(w)
-			if types(k.Events) != "ActivityCompleted/1" {
-				e.t.Errorf("it got %s", types(k.Events))
-			}
-			e.step(k, finished)
-		},
-		"checkpoint": func(e *env, w *workflow.Worker, foreign func(string) func()) {
-			e.begin("one")
-			k := e.task(w)
-			gone := foreign("activities:q")
-			e.step(k, schedules(1), timer(2, time.Hour))
-			gone()
-			k = e.task(w) // the activity is gone, like one that somebody has deleted
-			if types(k.Events) != "ActivityFailed/1" {
-				e.t.Errorf("it got %s", types(k.Events))
-			}
-			e.step(k, finished)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			w, _ := e.worker(workflow.WorkerOptions{})
-			run(e, w, func(queue string) func() {
-				e.ok(e.do("DEL", e.key(queue)).Error())
-				e.ok(e.do("SET", e.key(queue), "mine").Error())
-				return func() { e.ok(e.do("DEL", e.key(queue)).Error()) }
-			})
-		})
 	}
 }
 
@@ -252,21 +186,4 @@ func TestCheckTypes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// What another instance lacks does not fail a checkpoint that is written when that one is fetched with it.
-func TestForeignKeyFetched(t *testing.T) {
-	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{})
-	i := e.begin("one")
-	k := e.task(w)
-	e.begin("odd")
-	e.ok(e.do("DEL", e.key("in:odd")).Error())
-	e.ok(e.do("SET", e.key("in:odd"), "mine").Error())
-	e.ok(workflow.CompleteAndFetch(e.ctx(), k, checkpoint(k, finished), "q"))
-	if info := e.info(i); info.Outcome != workflow.Completed {
-		t.Errorf("%+v", info)
-	}
-	e.ok(e.do("DEL", e.key("in:odd")).Error())
-	e.ok(e.Terminate(e.ctx(), workflow.Instance{ID: "odd"}, "odd"))
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -18,7 +17,6 @@ func gate(key string, most int) func(*workflow.Start) {
 
 // No more than two of ten are through a gate at a time, in the order they came; an end of any kind lets the next in.
 func TestGate(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

@@ -67,7 +67,7 @@ func sized(typ string, ref int64, bytes int) workflow.Event {
 
 // Events wait that take longer on their way than one call may: they come in several tasks, each no larger than a call carries.
 func TestLargeBacklog(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "slows a link down")
 	t.Parallel()
 	e := newEnv(t)
 	i := e.begin("a")
@@ -106,7 +106,7 @@ func TestLargeBacklog(t *testing.T) {
 
 // Tasks that are handed out with something else take no longer on their way than a call may, either: those that are too large in all are loaded one by one.
 func TestLargeTasksTogether(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "counts bytes on a connection that heartbeats share")
 	t.Parallel()
 	e := newEnv(t)
 	far, p := e.far()
@@ -144,7 +144,7 @@ func TestLargeTasksTogether(t *testing.T) {
 
 // What a worker has to say takes longer on its way than a call may that says little.
 func TestLargeOutcomes(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "slows a link down")
 	t.Parallel()
 	e := newEnv(t, func(o *workflow.Options) { o.MaxEvent = 8 * mib })
 	warm(e)

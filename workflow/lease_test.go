@@ -15,7 +15,7 @@ import (
 
 // A task that nobody completes nor extends goes to another poller, and who had it is told, and refused.
 func TestLeaseEnds(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a lease to end")
 	t.Parallel()
 	e := newEnv(t)
 	lost := make(chan workflow.Instance, 10)
@@ -56,7 +56,7 @@ func TestLeaseEnds(t *testing.T) {
 
 // Extended again and again a task stays, for longer than its lease; Lost is not told of one that was completed.
 func TestExtend(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits longer than a lease")
 	t.Parallel()
 	e := newEnv(t)
 	lost := make(chan workflow.Instance, 10)
@@ -123,7 +123,6 @@ func TestPollersComeAndGo(t *testing.T) {
 
 // A worker that stops brings nothing more along: what its last checkpoint could have fetched is another's at once.
 func TestStop(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, err := e.NewWorker(workflow.WorkerOptions{Drain: hang})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -23,7 +22,6 @@ func (e *env) far() (*env, *testenv.Proxy) {
 
 // The reply of a script is lost after it was carried out: nothing is lost with it, and nothing is done twice.
 func TestLostReplies(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	type ground struct {
 		*env                  // undisturbed

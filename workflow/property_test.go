@@ -12,7 +12,6 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -31,7 +30,6 @@ type heldActivity struct {
 
 // Several clients and workers do what they like, workers die, and all shows and answers what the model says; each execution ends once, and saw each event once.
 func TestAnyOperations(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
 	t.Parallel()
 	srv := testenv.Redis(t)
 	rapid.Check(t, func(r *rapid.T) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -168,7 +167,6 @@ func idsOf(list []workflow.Info) (ids []string) {
 
 // Pages of any size show all, each once, in one order; also of many that were created at the same time.
 func TestListPages(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	for _, n := range []int{1, 4} {
 		t.Run(fmt.Sprint("shards ", n), func(t *testing.T) {
@@ -219,7 +217,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// workflow-D10: sub-workflows and continuations are listed by when they were created, among all others.
+// Sub-workflows and continuations are listed by when they were created, among all others.
 func TestListOrder(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

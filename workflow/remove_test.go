@@ -42,7 +42,6 @@ func TestRemove(t *testing.T) {
 
 // RemoveEnded takes the oldest first, in pages, as many as it may, and leaves what is active or younger.
 func TestRemoveEnded(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprint("shards ", n), func(t *testing.T) {
@@ -88,7 +87,7 @@ func TestRemoveEnded(t *testing.T) {
 
 // What has ended expires by itself, history and all, and cleaning takes it out of the indexes.
 func TestRetention(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for a retention to end")
 	t.Parallel()
 	e := newEnv(t, func(o *workflow.Options) { o.Retention = 3 * time.Second })
 	w, _ := e.worker(workflow.WorkerOptions{})

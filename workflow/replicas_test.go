@@ -24,7 +24,7 @@ func (e *env) waitingFor(replicas int, within time.Duration) *env {
 
 // What is written waits for the replica, says so when that does not answer, and is there all the same: a repetition changes nothing, and tasks go on.
 func TestReplicas(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "waits for a replica that hangs")
 	e := newEnv(t)
 	replica := testenv.StartReplica(t, e.srv.Addr)
 	const within = 100 * time.Millisecond
@@ -147,24 +147,5 @@ func TestReplicasAndSchedules(t *testing.T) {
 				t.Errorf("run by hand: %+v", s)
 			}
 		})
-	}
-}
-
-// A server that cannot say how many replicas there are is an error with the reason, and nonsense is refused.
-func TestReplicasRefused(t *testing.T) {
-	e := newEnv(t)
-	e.ok(e.srv.Client.Do(t.Context(), e.srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "-wait").Build()).Error())
-	err := e.waitingFor(1, 0).Start(e.ctx(), workflow.Start{Instance: workflow.Instance{ID: "one", Execution: "x"}, Queue: "q", Event: event("Started", 0)})
-	var short *workflow.ReplicasError
-	if !errors.As(err, &short) || short.Within != time.Second || !strings.Contains(err.Error(), "not known") || !strings.Contains(err.Error(), "wait") {
-		t.Errorf("WAIT is denied: %v", err)
-	}
-	if _, err := workflow.Open(e.ctx(), e.srv.URL, workflow.Options{WaitForDisk: true}); err == nil || !strings.Contains(err.Error(), "Options.WaitForDisk") {
-		t.Errorf("a server without an append-only file: %v", err)
-	}
-	for _, o := range []workflow.Options{{Replicas: -1}, {ReplicasWithin: -1}} {
-		if _, err := workflow.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), "Options.Replicas") {
-			t.Errorf("%+v: %v", o, err)
-		}
 	}
 }

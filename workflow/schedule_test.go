@@ -134,6 +134,7 @@ func large(s *workflow.Schedule) {
 
 // A schedule whose start the worker refuses holds up no other, says why, and starts once a worker accepts it.
 func TestScheduleRefused(t *testing.T) {
+	long.Test(t, "waits until a schedule is tried again")
 	t.Parallel()
 	e := newEnv(t)
 	e.ok(e.PutSchedule(e.ctx(), nightly(large)))
@@ -171,6 +172,7 @@ func TestScheduleRefused(t *testing.T) {
 
 // What is no schedule, or one of a rule that nobody knows, is listed with what is wrong, holds up no other, and can be removed.
 func TestScheduleUnreadable(t *testing.T) {
+	long.Test(t, "waits until a schedule is tried again")
 	t.Parallel()
 	e := newEnv(t)
 	for _, name := range []string{"broken", "ruleless", "foreign"} {
@@ -203,7 +205,6 @@ func TestScheduleUnreadable(t *testing.T) {
 
 // What passed while no worker ran is made up for as the schedule says, also if it is put again before one runs; with another rule it counts from then on.
 func TestScheduleMissed(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	const slots = 20
 	type rule func(first time.Time) string

@@ -1,16 +1,11 @@
 package workflow_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
-	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -29,9 +24,8 @@ func (e *env) onShard(n int, name string) string {
 	}
 }
 
-// workflow-D13: all keys of an instance have the tag of its shard, and those of its queues, too.
+// All keys of an instance have the tag of its shard, and those of its queues, too.
 func TestShards(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, shards(4))
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -82,95 +76,49 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// A parent and its children on other shards: each starts once, each result comes once, whatever replies of whatever command are lost.
+// A parent and its children on other shards: each starts once, each result comes once.
 func TestFamilyOverShards(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
-	for _, lose := range []bool{false, true} {
-		t.Run(fmt.Sprint("lost replies ", lose), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, shards(3))
-			const parents, children = 10, 6
-			do := func(task *workflow.WorkflowTask) workflow.Checkpoint {
-				if task.Parent != nil {
-					return checkpoint(task, finished, tells(*task.Parent, workflow.Event{ID: task.Execution + "r", Type: "SubCompleted", Ref: task.ParentEvent, Time: time.Now()}))
-				}
-				var change []func(*workflow.Checkpoint)
-				if task.LastSequence == 0 {
-					for k := range children {
-						change = append(change, child(task, starting(fmt.Sprint(task.ID, "-", k)), int64(k+1)))
-					}
-				}
-				if task.LastSequence+int64(len(task.Events)) == children+1 {
-					change = append(change, finished)
-				}
-				return checkpoint(task, change...)
+	e := newEnv(t, shards(3))
+	const parents, children = 10, 6
+	for range 2 {
+		w, _ := e.other().worker(workflow.WorkerOptions{})
+		e.poll(w, 3, func(task *workflow.WorkflowTask) workflow.Checkpoint {
+			if task.Parent != nil {
+				return checkpoint(task, finished, tells(*task.Parent, workflow.Event{ID: task.Execution + "r", Type: "SubCompleted", Ref: task.ParentEvent, Time: time.Now()}))
 			}
-			for range 2 {
-				o := e
-				if lose {
-					p := testenv.CountingProxy(t, e.srv.URL)
-					o = on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
-					ctx, cancel := context.WithCancel(context.Background())
-					var loser sync.WaitGroup
-					loser.Go(func() {
-						tick := time.NewTicker(150 * time.Millisecond)
-						defer tick.Stop()
-						for {
-							select {
-							case <-tick.C:
-								p.LoseReplies(1)
-							case <-ctx.Done():
-								p.LoseReplies(0)
-								return
-							}
-						}
-					})
-					t.Cleanup(func() { cancel(); loser.Wait() })
-				}
-				w, _ := o.worker(workflow.WorkerOptions{Lease: 2 * time.Second})
-				o.pollAnyway(w, 3, do)
-			}
-			var all []workflow.Instance
-			for k := range parents {
-				all = append(all, e.begin(fmt.Sprint("p", k)))
-			}
-			for _, i := range all {
-				e.ended(i)
-				h, err := e.History(e.ctx(), i, 0)
-				e.ok(err)
-				refs := map[int64]int{}
-				for _, ev := range h {
-					refs[ev.Ref]++
-				}
-				if len(h) != children+1 || len(refs) != children+1 {
-					t.Errorf("history of %s: %s", i, types(h))
+			var change []func(*workflow.Checkpoint)
+			if task.LastSequence == 0 {
+				for k := range children {
+					change = append(change, child(task, starting(fmt.Sprint(task.ID, "-", k)), int64(k+1)))
 				}
 			}
-			e.until("the outboxes are empty", func() bool { return e.stats().Outbox == 0 })
-			if st := e.stats(); st.Counters["started"] != parents*(children+1) || st.Counters["completed"] != parents*(children+1) {
-				t.Errorf("counters: %v", st.Counters)
+			if task.LastSequence+int64(len(task.Events)) == children+1 {
+				change = append(change, finished)
 			}
+			return checkpoint(task, change...)
 		})
 	}
-}
-
-// pollAnyway is poll for those whose Redis is not always there.
-func (e *env) pollAnyway(w *workflow.Worker, pollers int, f func(*workflow.WorkflowTask) workflow.Checkpoint) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	for range pollers {
-		all.Go(func() {
-			for {
-				task, err := w.WorkflowTask(ctx, []string{"q"})
-				if err != nil {
-					return
-				}
-				_ = task.Complete(ctx, f(task)) // if it is not recorded, it is done again
-			}
-		})
+	var all []workflow.Instance
+	for k := range parents {
+		all = append(all, e.begin(fmt.Sprint("p", k)))
 	}
-	e.t.Cleanup(func() { cancel(); all.Wait() })
+	for _, i := range all {
+		e.ended(i)
+		h, err := e.History(e.ctx(), i, 0)
+		e.ok(err)
+		refs := map[int64]int{}
+		for _, ev := range h {
+			refs[ev.Ref]++
+		}
+		if len(h) != children+1 || len(refs) != children+1 {
+			t.Errorf("history of %s: %s", i, types(h))
+		}
+	}
+	e.until("the outboxes are empty", func() bool { return e.stats().Outbox == 0 })
+	if st := e.stats(); st.Counters["started"] != parents*(children+1) || st.Counters["completed"] != parents*(children+1) {
+		t.Errorf("counters: %v", st.Counters)
+	}
 }
 
 // A sub-workflow whose id is active already is refused, on this shard and on another; the parent gets what it wanted to get then, once.

@@ -87,7 +87,7 @@ func TestSignalForgotten(t *testing.T) {
 	e.step(e.task(w), finished)
 }
 
-// workflow-D5: a signal that comes with the checkpoint that continues as new goes to one of the two executions, never to none.
+// A signal that comes with the checkpoint that continues as new goes to one of the two executions, never to none.
 func TestSignalRacesContinuation(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -83,7 +82,6 @@ func TestStartAtOnce(t *testing.T) {
 
 // What cannot be stored is refused with field, value and rule, and changes nothing.
 func TestRefused(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t, func(o *workflow.Options) { o.MaxEvent = 1000 })
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -190,7 +188,6 @@ func attributes(n int) map[string]string {
 }
 
 func TestOptions(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	for want, o := range map[string]workflow.Options{
@@ -200,6 +197,8 @@ func TestOptions(t *testing.T) {
 		`Options.Prefix "a{b}": want no b`: {Prefix: "a{b}", Shards: 2},
 		`Options.KnownFor -1s: must not`:   {KnownFor: -time.Second},
 		`Options.MaxEvent -1: want bytes`:  {MaxEvent: -1},
+		`Options.Replicas`:                 {Replicas: -1},
+		`Options.ReplicasWithin`:           {ReplicasWithin: -1},
 	} {
 		if _, err := workflow.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
@@ -253,7 +252,6 @@ func TestOpen(t *testing.T) {
 
 // An error says whether an instance is unknown, or known and not active.
 func TestErrorsSayWhatIsNotThere(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

@@ -206,19 +206,3 @@ func TestWorkerElsewhere(t *testing.T) {
 	e.step(e.task(w, "q", "new"), finished)
 	e.idle("far", "new")
 }
-
-// A second activity with the number of one that is open is dropped, and leaves nothing behind.
-func TestSameRef(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{})
-	e.begin("a")
-	e.step(e.task(w), schedules(1, 1))
-	e.ok(e.Signal(e.ctx(), "a", event("S", 0)))
-	e.step(e.task(w), schedules(1))
-	e.ok(e.activity(w).Complete(e.ctx(), event("Done", 1)))
-	e.step(e.task(w), schedules(1)) // it may be used again
-	e.ok(e.activity(w).Complete(e.ctx(), event("Done", 1)))
-	e.step(e.task(w), finished)
-	e.idle("q")
-}

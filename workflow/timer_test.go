@@ -15,7 +15,6 @@ import (
 
 // A timer fires when it is due and not before, once, whatever the number of workers; Timers lists it until then.
 func TestTimer(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -67,7 +66,6 @@ func TestTimer(t *testing.T) {
 
 // A timer is cancelled before it fires, also by the checkpoint that sets it; cancelling it after that does nothing.
 func TestTimerCanceled(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -103,7 +101,7 @@ func TestTimerCanceled(t *testing.T) {
 	}
 }
 
-// workflow-D8: what an instance set, scheduled and had in its inbox goes with it, however it ends.
+// What an instance set, scheduled and had in its inbox goes with it, however it ends.
 func TestEndTakesAllAlong(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*env, *workflow.Worker, workflow.Instance){
@@ -151,9 +149,8 @@ func (e *env) again(w *workflow.Worker, i workflow.Instance) *workflow.WorkflowT
 	return e.task(w)
 }
 
-// workflow-D12: 2000 timers of one instance that are due make few tasks.
+// 2000 timers of one instance that are due make few tasks.
 func TestManyTimersOfOne(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, stop := e.worker(workflow.WorkerOptions{})
@@ -198,7 +195,6 @@ func TestManyTimersOfOne(t *testing.T) {
 
 // 10,000 timers of many instances that are due at once all arrive, each once, with several workers.
 func TestManyTimers(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -256,26 +252,9 @@ func (e *env) allDue() {
 	e.ok(e.do("EVAL", "for _, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, m) end return 1", "1", e.key("timers")).Error())
 }
 
-// A timer outlives the worker that set it, and the queue of its instance being read by nobody for a while.
-func TestTimerOutlivesWorker(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	t.Parallel()
-	e := newEnv(t)
-	dying := e.mortal(workflow.WorkerOptions{})
-	e.begin("a")
-	e.step(e.task(dying.Worker), timer(1, 200*time.Millisecond))
-	dying.die()
-	w, _ := e.worker(workflow.WorkerOptions{})
-	if task := e.task(w); types(task.Events) != "TimerFired/1" {
-		t.Errorf("events: %s", types(task.Events))
-	} else {
-		e.step(task, finished)
-	}
-}
-
 // A timer that another process sets is not late at a worker that knew of none, or only of later ones.
 func TestTimerIsTold(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "compares times of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
@@ -296,7 +275,6 @@ func TestTimerIsTold(t *testing.T) {
 
 // An hour that the clock of a process is off moves no timer: due times are counted from the checkpoint.
 func TestTimerOfAnotherClock(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	t.Parallel()
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/backend/history"
-	"github.com/cschleiden/go-workflows/client"
 	"github.com/cschleiden/go-workflows/core"
 	gowf "github.com/cschleiden/go-workflows/workflow"
 	"github.com/google/uuid"
@@ -40,71 +39,6 @@ func take(t testing.TB, b *goworkflows.Backend) *backend.WorkflowTask {
 		t.Fatal(task, err)
 	}
 	return task
-}
-
-func TestTerminate(t *testing.T) {
-	srv := testenv.Redis(t)
-	b := open(t, srv, quiet)
-	reached := make(chan struct{}, 1)
-	child := func(ctx gowf.Context) error {
-		reached <- struct{}{}
-		gowf.NewSignalChannel[int](ctx, "never").Receive(ctx)
-		return nil
-	}
-	parent := func(ctx gowf.Context) (string, error) {
-		_, err := gowf.CreateSubWorkflowInstance[any](ctx, gowf.SubWorkflowOptions{InstanceID: "child"}, child).Get(ctx)
-		return err.Error(), nil
-	}
-	work(t, goworkflows.NewWorker(b, nil), []any{child, parent}, nil)
-	c := client.New(b)
-	p := create(t, c, "parent", parent)
-	<-reached
-	tree, err := b.GetWorkflowTree(t.Context(), p)
-	if err != nil || len(tree.Children) != 1 || tree.Children[0].Instance.InstanceID != "child" {
-		t.Errorf("tree: %+v, %v", tree, err)
-	}
-	if err := b.Client().Terminate(t.Context(), workflow.Instance{ID: "child"}, "not needed"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.GetWorkflowResult[any](t.Context(), c, core.NewWorkflowInstance("child", tree.Children[0].Instance.ExecutionID), patience); !errors.Is(err, client.ErrWorkflowTerminated) {
-		t.Errorf("child: %v", err)
-	}
-	if got, err := client.GetWorkflowResult[string](t.Context(), c, p, patience); err != nil || !strings.Contains(got, "terminated: not needed") {
-		t.Errorf("parent: %q, %v", got, err)
-	}
-}
-
-// A task that is neither completed nor extended is another's, and the first hears of it.
-func TestLostTask(t *testing.T) {
-	srv := testenv.Redis(t)
-	prefix := "?prefix=" + srv.Prefix(t)
-	var two [2]*goworkflows.Backend
-	for n, lock := range []time.Duration{200 * time.Millisecond, patience} {
-		b, err := goworkflows.Open(t.Context(), srv.URL+prefix, quiet, backend.WithWorkflowLockTimeout(lock))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { shut(t, b) })
-		two[n] = b
-	}
-	start(t, two[0], "order-7")
-	first := take(t, two[0])
-	second := take(t, two[1])
-	if first.WorkflowInstance.InstanceID != second.WorkflowInstance.InstanceID {
-		t.Fatal(first, second)
-	}
-	if err := two[0].ExtendWorkflowTask(t.Context(), first); !errors.Is(err, workflow.ErrLost) {
-		t.Errorf("extend: %v", err)
-	}
-	if err := two[0].CompleteWorkflowTask(t.Context(), first, core.WorkflowInstanceStateFinished, nil, nil, nil, nil); !errors.Is(err, workflow.ErrLost) {
-		t.Errorf("complete: %v", err)
-	}
-	if err := two[1].ExtendWorkflowTask(t.Context(), second); err != nil {
-		t.Errorf("extend the second: %v", err)
-	}
-	if err := two[1].CompleteWorkflowTask(t.Context(), second, core.WorkflowInstanceStateFinished, nil, nil, nil, nil); err != nil {
-		t.Errorf("complete the second: %v", err)
-	}
 }
 
 func TestWaitForTasks(t *testing.T) {

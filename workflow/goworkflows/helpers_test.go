@@ -16,8 +16,6 @@ import (
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
 
-var heardWithin = testenv.Patience // only used up when something hangs
-
 func greet(_ gowf.Context, name string) (string, error) { return "hello " + name, nil }
 
 func refuse(gowf.Context) (string, error) { return "", errors.New("no") }
@@ -56,7 +54,7 @@ func helped(t *testing.T) (*goworkflows.Backend, context.Context) {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), heardWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return b, ctx
 }
@@ -97,26 +95,6 @@ func TestStartAndResult(t *testing.T) {
 	}
 }
 
-func TestSignalWithStart(t *testing.T) {
-	b, ctx := helped(t)
-	started, err := b.SignalWithStart(ctx, "text", "first", named("a"), heard)
-	if err != nil || !started {
-		t.Fatalf("started %v, %v", started, err)
-	}
-	if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "a"}); got != "first" || err != nil {
-		t.Errorf("result %q, %v", got, err)
-	}
-	if _, err := b.Start(ctx, named("b"), heard); err != nil {
-		t.Fatal(err)
-	}
-	if started, err = b.SignalWithStart(ctx, "text", "second", named("b"), heard); err != nil || started {
-		t.Fatalf("started %v, %v", started, err)
-	}
-	if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "b"}); got != "second" || err != nil {
-		t.Errorf("result %q, %v", got, err)
-	}
-}
-
 // both returns the first two signals.
 func both(ctx gowf.Context) (string, error) {
 	texts := gowf.NewSignalChannel[string](ctx, "text")
@@ -125,19 +103,27 @@ func both(ctx gowf.Context) (string, error) {
 	return first + ", " + second, nil
 }
 
-func TestSignalOnce(t *testing.T) {
+// A signal with an id counts once, and one that starts an instance if none is active says whether it did.
+func TestSignals(t *testing.T) {
 	b, ctx := helped(t)
-	i, err := b.Start(ctx, named("a"), both)
-	if err != nil {
+	if _, err := b.Start(ctx, named("a"), both); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"one", "one", "two"} {
-		if err := b.SignalOnce(ctx, "event-"+text, "a", "text", text); err != nil {
+	for range 2 {
+		if err := b.SignalOnce(ctx, "event-one", "a", "text", "one"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := goworkflows.Result[string](ctx, b, i); got != "one, two" || err != nil {
-		t.Errorf("result %q, %v", got, err)
+	if started, err := b.SignalWithStart(ctx, "text", "two", named("a"), both); err != nil || started {
+		t.Fatalf("started %v, %v", started, err)
+	}
+	if started, err := b.SignalWithStart(ctx, "text", "first", named("b"), heard); err != nil || !started {
+		t.Fatalf("started %v, %v", started, err)
+	}
+	for id, want := range map[string]string{"a": "one, two", "b": "first"} {
+		if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: id}); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", id, got, err, want)
+		}
 	}
 	if err := b.SignalOnce(ctx, "event-three", "a", "text", "three"); !errors.Is(err, backend.ErrInstanceNotFound) {
 		t.Errorf("to one that has ended: %v", err)
@@ -147,39 +133,8 @@ func TestSignalOnce(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
-	b, ctx := helped(t)
-	o := named("")
-	o.Gate = &workflow.Gate{Key: "press", Max: 1}
-	for _, id := range []string{"a", "b"} {
-		o.InstanceID = id
-		if _, err := b.Start(ctx, o, heard); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := client.New(b)
-	for _, id := range []string{"b", "a"} { // b has its signal, and does not run before a has ended
-		if err := c.SignalWorkflow(ctx, id, "text", id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var ended [2]workflow.Info
-	for n, id := range []string{"a", "b"} {
-		if err := b.Wait(ctx, &gowf.Instance{InstanceID: id}); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if ended[n], err = b.Client().Info(ctx, workflow.Instance{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if ended[1].Ended.Before(*ended[0].Ended) {
-		t.Errorf("b ended at %v, before a at %v", ended[1].Ended, ended[0].Ended)
-	}
-}
-
-// What continues as new keeps its attributes and its place at the gate.
-func TestGateOverContinuation(t *testing.T) {
+// What continues as new keeps its attributes and its gate; the library's client knows one that was terminated.
+func TestContinuedAndTerminated(t *testing.T) {
 	b, ctx := helped(t)
 	o := named("a")
 	o.Gate, o.Attributes = &workflow.Gate{Key: "press", Max: 1}, map[string]string{"customer": "7"}
@@ -194,31 +149,24 @@ func TestGateOverContinuation(t *testing.T) {
 	if err != nil || now.Execution == first.ExecutionID || now.Gate == nil || now.Gate.Key != "press" || now.Attributes["customer"] != "7" {
 		t.Fatalf("continued as %+v, %v", now, err)
 	}
-	o.InstanceID = "b"
-	if _, err := b.Start(ctx, o, greet, "world"); err != nil {
+	if err := b.Client().Terminate(ctx, now.Instance, "not needed"); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := b.Client().Detail(ctx, workflow.Instance{ID: "b"}); err != nil || !d.AtGate {
-		t.Errorf("b does not wait at the gate: %+v, %v", d, err)
-	}
-	if err := client.New(b).SignalWorkflow(ctx, "a", "text", "go"); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "b"}); got != "hello world" || err != nil {
-		t.Errorf("result %q, %v", got, err)
+	if _, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "a"}); !errors.Is(err, client.ErrWorkflowTerminated) {
+		t.Errorf("terminated: %v", err)
 	}
 }
 
 func TestSchedule(t *testing.T) {
 	b, ctx := helped(t)
-	if err := b.Schedule(ctx, schedule.Every(time.Second).String(), goworkflows.ScheduleOptions{StartOptions: named("hourly")}, greet, "again"); err != nil {
+	o := goworkflows.ScheduleOptions{StartOptions: named("hourly"), Missed: schedule.Skip, Exclusive: true}
+	if err := b.Schedule(ctx, schedule.Every(time.Second).String(), o, greet, "again"); err != nil {
 		t.Fatal(err)
 	}
-	ended := map[string]bool{}
-	for len(ended) < 2 {
-		if ctx.Err() != nil {
-			t.Fatal("the schedule starts nothing")
-		}
+	if s, err := b.Client().Schedule(ctx, "hourly"); err != nil || s.Missed != schedule.Skip || !s.Exclusive {
+		t.Errorf("%+v, %v", s, err)
+	}
+	until(t, "two of them have ended", func() bool {
 		list, err := b.Client().List(ctx, workflow.Filter{Outcome: workflow.Completed})
 		if err != nil {
 			t.Fatal(err)
@@ -227,36 +175,10 @@ func TestSchedule(t *testing.T) {
 			if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: i.ID, ExecutionID: i.Execution}); got != "hello again" || err != nil {
 				t.Errorf("result of %s: %q, %v", i.ID, got, err)
 			}
-			ended[i.ID] = true
 		}
-	}
+		return len(list) > 1
+	})
 	if err := b.Client().RemoveSchedule(ctx, "hourly"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// An exclusive schedule starts nothing beside a program that has continued as new.
-func TestScheduleExclusive(t *testing.T) {
-	b, ctx := helped(t)
-	o := goworkflows.ScheduleOptions{StartOptions: named("alone"), Missed: schedule.Skip, Exclusive: true}
-	if err := b.Schedule(ctx, schedule.Every(200*time.Millisecond).String(), o, onceMore, 0); err != nil {
-		t.Fatal(err)
-	}
-	var s workflow.Schedule
-	for s.Skipped < 5 {
-		all, err := b.Client().Schedules(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s = all[0]
-	}
-	if s.Missed != schedule.Skip || !s.Exclusive {
-		t.Errorf("%+v", s)
-	}
-	if st, err := b.Client().Stats(ctx); err != nil || st.Active != 1 || st.Counters["started"] != 2 {
-		t.Errorf("%+v, %v: want one that has continued as new", st, err)
-	}
-	if err := b.Client().RemoveSchedule(ctx, "alone"); err != nil {
 		t.Fatal(err)
 	}
 }

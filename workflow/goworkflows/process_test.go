@@ -18,7 +18,6 @@ import (
 
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/worker"
-	gowf "github.com/cschleiden/go-workflows/workflow"
 
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
@@ -38,12 +37,10 @@ func TestMain(m *testing.M) {
 const workerRole = "TAKT_TEST_WORKFLOW_WORKER"
 
 type workerConfig struct {
-	URL     string // of Redis, or of what stands before it
-	Prefix  string
-	Name    string // of the worker; "" = made up
-	Lease   time.Duration
-	Pollers int // of each kind; 0 = the library's default
-	Queues  []gowf.Queue
+	URL    string // of Redis, or of what stands before it
+	Prefix string
+	Name   string // of the worker; "" = made up
+	Lease  time.Duration
 }
 
 // beWorker runs such a worker until SIGTERM.
@@ -64,12 +61,8 @@ func beWorker(text string) error {
 	}
 	o := worker.DefaultOptions
 	o.WorkflowHeartbeatInterval, o.ActivityHeartbeatInterval = c.Lease/5, c.Lease/5
-	o.WorkflowQueues, o.ActivityQueues = c.Queues, c.Queues
-	if c.Pollers > 0 {
-		o.WorkflowPollers, o.ActivityPollers = c.Pollers, c.Pollers
-	}
 	w := goworkflows.NewWorker(b, &o)
-	err = errors.Join(w.RegisterWorkflow(sale), w.RegisterWorkflow(pack), w.RegisterWorkflow(tour), w.RegisterActivity(books), w.RegisterActivity(flaky), w.RegisterActivity(double), w.RegisterActivity(hopeless))
+	err = errors.Join(w.RegisterWorkflow(sale), w.RegisterWorkflow(pack), w.RegisterActivity(books), w.RegisterActivity(flaky), w.RegisterActivity(double), w.RegisterActivity(hopeless))
 	if err != nil {
 		return err
 	}

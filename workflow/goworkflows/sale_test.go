@@ -125,16 +125,3 @@ func pack(ctx gowf.Context, parent string, amount int) (int, error) {
 	}
 	return gowf.ExecuteActivity[int](ctx, again, books.Enter, parent+" packed", amount).Get(ctx)
 }
-
-// tour enters stops, one after the other.
-func tour(ctx gowf.Context, stops int) (int, error) {
-	sum := 0
-	for n := range stops {
-		v, err := gowf.ExecuteActivity[int](ctx, again, books.Enter, fmt.Sprintf("%s %d", gowf.WorkflowInstance(ctx).InstanceID, n), n*n).Get(ctx)
-		if err != nil {
-			return 0, err
-		}
-		sum += v
-	}
-	return sum, nil
-}

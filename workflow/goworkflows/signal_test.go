@@ -122,7 +122,10 @@ func received(t *testing.T, b *goworkflows.Backend, id string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := outcomeOf[[]int](ctx, b, id)
+	if err := untilFinished(ctx, b, id); err != nil {
+		t.Fatal(err)
+	}
+	got, err := goworkflows.Result[[]int](ctx, b, &gowf.Instance{InstanceID: id})
 	for k := range max(n, len(got)) {
 		if k >= len(got) || got[k] != k {
 			t.Fatalf("received %v of %d, %v", got, n, err)

@@ -2,6 +2,7 @@ package goworkflows_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -15,6 +16,27 @@ import (
 	"github.com/taktworks/takt/workflow"
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
+
+// overheard is a logger whose errors can be waited for.
+type overheard struct {
+	slog.Handler
+	errors chan error
+}
+
+func overhear() overheard { return overheard{slog.DiscardHandler, make(chan error, 1000)} }
+
+func (o overheard) Enabled(context.Context, slog.Level) bool { return true }
+func (o overheard) WithAttrs([]slog.Attr) slog.Handler       { return o }
+func (o overheard) WithGroup(string) slog.Handler            { return o }
+func (o overheard) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok {
+			o.errors <- fmt.Errorf("%s: %w", r.Message, err)
+		}
+		return true
+	})
+	return nil
+}
 
 // A worker of an older version does not know a workflow or an activity: they fail, once, with the library's own words.
 func TestUnknownNames(t *testing.T) {
