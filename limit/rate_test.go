@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,7 +53,6 @@ func TestTooMany(t *testing.T) {
 
 // L5, plus-3: never more than the limit in any window, wherever it begins; and the limit is reached.
 func TestRate(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	const window = 50 * time.Millisecond
 	round := 0
@@ -118,7 +116,7 @@ func TestRateAcrossBoundary(t *testing.T) {
 		t.Error(bad)
 	}
 	for i := 10; i < 30; i++ {
-		if late := grants[i].at.Sub(grants[i-10].at) - 500*time.Millisecond; late > 5*time.Second {
+		if late := grants[i].at.Sub(grants[i-10].at) - 500*time.Millisecond; late > hang {
 			t.Errorf("grant %d came %v after its quota was back", i, late)
 		}
 	}
@@ -126,7 +124,7 @@ func TestRateAcrossBoundary(t *testing.T) {
 
 // A refusal names the very moment: not before it, and then for certain.
 func TestRetryAfter(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for quota to come back")
 	e := newEnv(t)
 	const window = 2 * time.Second // a busy machine must ask again within it
 	one, three := limit.Rate(site("a"), 3, window), limit.Rate(site("a"), 3, window, limit.Items(3))
@@ -157,54 +155,6 @@ func TestRetryAfter(t *testing.T) {
 	e.refused(one)
 }
 
-// plus-3, L6: quota of work that did not begin comes back; that of other work does not, and nobody else's.
-func TestRefund(t *testing.T) {
-	e := newEnv(t)
-	for _, most := range []int{5, 5000} {
-		s := limit.Rate(site(fmt.Sprint(most)), most, time.Minute, limit.Items(most/5*2))
-		a, b := e.try("", s), e.try("", s)
-		e.refused(s)
-		if _, err := a.Refund(t.Context()); err != nil {
-			t.Error(err)
-		}
-		c := e.try("", s)
-		e.release(b)
-		if _, err := b.Refund(t.Context()); err != nil { // too late
-			t.Error(err)
-		}
-		e.refused(s)
-		if _, err := c.Refund(t.Context()); err != nil {
-			t.Error(err)
-		}
-		e.try("", s)
-		e.refused(s)
-	}
-	// One that is refused by a second rate gives back the first.
-	wide, narrow := limit.Rate(site("a"), 2, time.Minute), limit.Rate(site("b"), 1, time.Minute)
-	e.release(e.try("", narrow))
-	for range 3 {
-		e.refused(wide, narrow)
-	}
-	for range 2 {
-		e.release(e.try("", wide))
-	}
-}
-
-// A refund after its window has passed, or after the key began anew, takes nothing from others.
-func TestLateRefund(t *testing.T) {
-	e := newEnv(t)
-	s := limit.Rate(site("a"), 1, 100*time.Millisecond)
-	key := s.Key(e.prefix)
-	old := e.try("", s)
-	until(t, "the end of the window", func() bool { return e.number("EXISTS", key) == 0 })
-	long := limit.Rate(site("a"), 1, time.Minute)
-	e.try("", long)
-	if _, err := old.Refund(t.Context()); err != nil {
-		t.Error(err)
-	}
-	e.refused(long)
-}
-
 // The memory of a rate is bounded by its cells, whatever the limit and the load.
 func TestRateMemory(t *testing.T) {
 	e := newEnv(t)
@@ -223,7 +173,6 @@ func TestRateMemory(t *testing.T) {
 
 // Above 1024 items a grant counts as made later than it was, by less than a 1024th of the window, and never earlier.
 func TestRateCells(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	for _, most := range []int{1024, 1025} {
 		s := limit.Rate(site(fmt.Sprint(most)), most, 17*time.Minute)
@@ -251,26 +200,6 @@ func TestRateCells(t *testing.T) {
 	}
 }
 
-// L9: a newcomer does not pass one who waits for quota.
-func TestRateNewcomer(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
-	e := newEnv(t)
-	s := limit.Rate(site("a"), 1, 2*time.Second) // a busy machine must ask again within it
-	e.try("", s)
-	if _, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{Waiter: "w"}); err == nil {
-		t.Fatal("granted twice")
-	}
-	until(t, "the quota", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 0 })
-	if r := e.refused(s); r.Ahead != 1 || !slices.Equal(r.Woken, []string{"w"}) {
-		t.Errorf("refused: %+v", r)
-	}
-	h, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{Waiter: "w"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.release(h)
-}
-
 // Quota of the past does not come back when the clock is set back a little, and is forgotten when it is set back by more than a window.
 func TestRateClockSetBack(t *testing.T) {
 	e := newEnv(t)
@@ -288,20 +217,9 @@ func TestRateClockSetBack(t *testing.T) {
 	}
 }
 
-// L7, plus-3: what can never be granted is refused where it is declared.
-func TestRateValidation(t *testing.T) {
-	err := limit.Rate(site("a"), 3, time.Minute, limit.Items(4)).Validate()
-	if err == nil || !strings.Contains(err.Error(), "items 4: must be at most the limit 3") {
-		t.Error(err)
-	}
-	if err := limit.Rate(site("a"), 4, time.Minute, limit.Items(4)).Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 // L9: those who wait for quota get it in the order of coming, each at its time.
 func TestRateLine(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for quota to come back")
 	e := newEnv(t)
 	s := limit.Rate(site("a"), 1, 150*time.Millisecond)
 	h := e.try("", s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +34,7 @@ func leases(name string, ttl time.Duration) []lock.Spec {
 
 // L2, plus-5: whoever takes a lock away, the work under it ends with the right cause, at the next renewal.
 func TestLost(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for a renewal")
 	e := newEnv(t)
 	type loss struct {
 		spec    lock.Spec
@@ -94,7 +93,7 @@ func TestLost(t *testing.T) {
 
 // L3: a lock is renewed every third of its time to live, also beside one with a longer, and lives as long as it is held.
 func TestRenewal(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for renewals")
 	e := newEnv(t)
 	specs := append(leases("", 6*time.Second), lock.Mutex(task("long")))
 	h := e.try(lock.TryOptions{}, specs...)
@@ -149,7 +148,7 @@ func (e *env) left(s lock.Spec, owner string) int64 {
 // L2: where nothing is heard of Redis any more, as when the process or the network stalls, the context ends before the lease does there:
 // trust counts from before the request.
 func TestStall(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for leases to end")
 	e := newEnv(t)
 	const ttl = 4 * time.Second
 	for _, s := range leases("", ttl) {
@@ -182,7 +181,7 @@ func TestStall(t *testing.T) {
 
 // A short interruption loses nothing.
 func TestShortInterruption(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	e := newEnv(t)
 	far, p := e.behind()
 	s := lock.Mutex(task("a"), lock.TTL(30*time.Second))
@@ -202,7 +201,7 @@ func TestShortInterruption(t *testing.T) {
 
 // plus-5: when Redis dies the context ends in time; when it comes back empty, at the next renewal. Either way the lock can be had again.
 func TestRedisDies(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "kills Redis")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
 	e := on(t, srv, srv.Client, srv.Prefix(t)+":")
 	s := lock.Mutex(task("a"), lock.TTL(3*time.Second))
@@ -278,35 +277,5 @@ func TestReleasesAreIndependent(t *testing.T) {
 		}
 		e.do("DEL", broken.Key(e.prefix))
 		e.release(e.try(lock.TryOptions{}, specs...))
-	}
-}
-
-// task-C3, task-C7: locks are taken once and given back once around the work, also when it fails, and its error is its own.
-func TestAroundWork(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	far, p := e.behind()
-	far.release(far.try(lock.TryOptions{}, lock.Mutex(task("warm"))))
-	var scripts atomic.Int32
-	p.Tap(func(fromClient bool, data []byte) {
-		if fromClient {
-			scripts.Add(int32(strings.Count(string(data), "EVALSHA")))
-		}
-	})
-	broken := errors.New("the task failed")
-	for _, want := range []error{nil, broken} {
-		scripts.Store(0)
-		err := func() error {
-			h, err := far.Try(t.Context(), leases("", 30*time.Second), lock.TryOptions{})
-			if err != nil {
-				return err
-			}
-			defer h.Release(t.Context())
-			defer h.Release(t.Context())
-			return want
-		}()
-		if !errors.Is(err, want) || scripts.Load() != 2 {
-			t.Errorf("%v after %d scripts, want %v after 2", err, scripts.Load(), want)
-		}
 	}
 }

@@ -74,7 +74,7 @@ func (e *env) noLine(s lock.Spec) {
 
 // L9: a newcomer does not pass those who wait; the one whose turn it is has a second, then the next is called.
 func TestTurn(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for turns to pass")
 	e := newEnv(t)
 	for _, s := range []lock.Spec{lock.Mutex(task("m")), lock.Write(task("w")), lock.Slots(task("c"), 1)} {
 		have := e.try(lock.TryOptions{}, s)
@@ -112,35 +112,9 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// L9: a waiter that died in front does not hold up those behind for longer than its second, nor leaves anything.
-func TestDeadWaiter(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	s := lock.Mutex(task("a"))
-	have := e.try(lock.TryOptions{}, s)
-	e.refused(lock.TryOptions{Waiter: "dead", WaitFor: time.Hour}, s)
-	got := make(chan *lock.Held, 1)
-	go func() {
-		h, err := e.Acquire(context.Background(), s)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- h
-	}()
-	until(t, "a place", func() bool { return e.waiters(s) == 2 })
-	began := time.Now()
-	e.release(have)
-	h := receive(t, "the lock", got)
-	if d := time.Since(began); d < 900*time.Millisecond { // and its place were kept for an hour
-		t.Errorf("the dead waiter held it up for %v", d)
-	}
-	e.release(h)
-	e.noLine(s)
-}
-
 // L9: several that died one behind the other cost a second each, and those behind are told when to look: they need not find out by themselves.
 func TestDeadWaitersInARow(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for turns to pass")
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
 	messages, heard := make(chan string, 10), make(chan struct{})
@@ -333,7 +307,7 @@ func TestLeave(t *testing.T) {
 
 // Who gives up before the answer to the first try has got a place in the line, too.
 func TestLeaveUnanswered(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "delays a link")
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
 	e.try(lock.TryOptions{}, s)
@@ -393,7 +367,7 @@ func TestLineAfterClockSetBack(t *testing.T) {
 
 // Who waits hears of a release also after the connection was cut.
 func TestWakeAfterCut(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
 	far, p := e.behind()
@@ -426,7 +400,7 @@ func TestWakeAfterCut(t *testing.T) {
 
 // A reply that gets lost does not lock the waiter out of its own lock, not even if it cannot be given back at once.
 func TestReplyLost(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	e := newEnv(t)
 	s := lock.Mutex(task("a"), lock.TTL(time.Hour)) // so long it would be locked out
 	p := testenv.CountingProxy(t, e.srv.URL)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 )
@@ -70,36 +69,6 @@ func TestReadersAndWriters(t *testing.T) {
 	e.release(w)
 }
 
-// L1, plus-2: a reader that died lets writers in after its time to live, while readers that live stay.
-func TestDeadReader(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	dying, p := e.behind()
-	short := lock.Read(task("doc"), lock.TTL(300*time.Millisecond))
-	h := dying.try(lock.TryOptions{}, short)
-	alive := e.try(lock.TryOptions{Owner: "alive"}, reads)
-	p.Stall(true)
-	defer p.Stall(false)
-	receive(t, "end of the stalled reader's context", h.Context().Done())
-	until(t, "the dead reader's lease to be cleared away by the next taker", func() bool {
-		third := e.try(lock.TryOptions{}, reads) // for longer: it is not to lose it, too
-		defer e.release(third)
-		return e.number("HGET", reads.Key(e.prefix), "readers") == 2
-	})
-	e.refused(lock.TryOptions{}, writes)
-	e.release(alive)
-	e.release(e.try(lock.TryOptions{}, writes))
-
-	testenv.OnceWithin(t, noLater, func(int) time.Duration { // else a writer is in under a reader who believes in its lock
-		p.Stall(false)
-		h = dying.try(lock.TryOptions{}, short)
-		p.Stall(true)
-		w, late := e.succeed(t, h, writes)
-		e.release(w)
-		return late
-	})
-}
-
 // L1: releasing twice, or what one never had, lets no writer in under a reader.
 func TestReaderReleases(t *testing.T) {
 	e := newEnv(t)
@@ -113,7 +82,6 @@ func TestReaderReleases(t *testing.T) {
 
 // L10, plus-2: a waiting writer gets in although readers come without a pause, whether it stands in the line or only tries again.
 func TestWriterIsNotStarved(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, write := range map[string]func(ctx context.Context, e *env) (*lock.Held, error){
 		"line": func(ctx context.Context, e *env) (*lock.Held, error) { return e.Acquire(ctx, writes) },
 		"intent": func(ctx context.Context, e *env) (h *lock.Held, err error) {
@@ -240,7 +208,7 @@ func TestForeignReaderAmongOurs(t *testing.T) {
 
 // Python peers count readers without a lease (foreign): they are believed in for ever, or for ForeignGrace.
 func TestForeignReaders(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a grace to end")
 	e := newEnv(t)
 	key := reads.Key(e.prefix)
 	e.do("HINCRBY", key, "readers", "1")

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // counting counts how often a schedule is asked.
@@ -58,7 +56,6 @@ func TestDue(t *testing.T) {
 
 // Due gives what a walk over all slots gives.
 func TestDueAgreesWithAWalk(t *testing.T) {
-	long.Test(t, "takes more than 10 s")
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawText(t)
 		if text == "" {

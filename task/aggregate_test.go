@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
@@ -45,7 +43,7 @@ func batches(ch chan<- string, do func([]*task.Job[note]) error) func(context.Co
 
 // Many small tasks are handed over as one by key: when they are enough, when the first has waited long enough, or when no more come.
 func TestAggregate(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits until tasks are handed over")
 	for _, c := range []struct {
 		name string
 		a    task.Aggregate[note]
@@ -249,73 +247,6 @@ func TestAggregateUnderAKey(t *testing.T) {
 	}
 }
 
-// T5, plus-8: workers and their connections die while tasks are collected, handed over and run: each ends once and none is lost.
-func TestAggregateSurvivesDyingWorkers(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	typ := noteType("note:Die", task.Aggregate[note]{Key: func(n note) string { return strconv.Itoa(n.N % 3) }, MaxSize: 7, MaxDelay: 50 * time.Millisecond}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: -1}))
-	var mu sync.Mutex
-	ran := make(map[int]bool)
-	handler := typ.HandleBatch(func(_ context.Context, jobs []*task.Job[note]) error {
-		mu.Lock()
-		defer mu.Unlock()
-		some := &task.BatchError{Errs: map[int]error{}}
-		for i, j := range jobs {
-			if ran[j.Args.N] = true; j.Args.N%10 == 0 && j.Attempt == 1 {
-				some.Errs[i] = errors.New("again")
-			}
-		}
-		if len(some.Errs) > 0 {
-			return some
-		}
-		return nil
-	})
-	ended := func() int64 { return e.counter(task.Done, "note:Die") }
-	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond, MaxDeliveries: -1}, handler)
-	const rounds, each = 4, 100
-	for i := range rounds {
-		c, proxy := e.behind()
-		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, MaxDeliveries: -1, Drain: time.Millisecond, Margin: time.Millisecond}, handler)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, kill := context.WithCancel(e.ctx())
-		dead := make(chan struct{})
-		go func() {
-			defer close(dead)
-			var stuck *task.StuckError // its time is too short for what it holds, on purpose
-			if err := w.Run(ctx); err != nil && !errors.As(err, &stuck) {
-				t.Errorf("Run: %v", err)
-			}
-		}()
-		before := ended()
-		for n := range each {
-			if _, err := typ.Submit(e.ctx(), e.client, note{"", i*each + n}); err != nil {
-				t.Fatal(err)
-			}
-			if n == each/2 {
-				proxy.DropReplies(true) // what it writes still arrives
-			}
-		}
-		e.eventually("some have ended", func() bool { return ended() > before+each/4 })
-		proxy.Refuse(true)
-		proxy.Cut()
-		kill()
-		<-dead
-	}
-	e.eventually("all have ended", func() bool {
-		return e.left() == 0 && e.number("ZCARD", e.key("tasks:collecting")) == 0 && ended() >= rounds*each
-	})
-	if n := ended(); n != rounds*each {
-		t.Errorf("%d ended, want %d", n, rounds*each)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(ran) != rounds*each {
-		t.Errorf("%d ran, want %d", len(ran), rounds*each)
-	}
-}
-
 // What is not a collection is put off and named in the log; delayed tasks and other collections go on.
 func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	e := newEnv(t)
@@ -342,21 +273,6 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	wait(t, "the delayed task", ch)
 	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 1}); err == nil {
 		t.Error("Submit into a key of another type")
-	}
-}
-
-func TestAggregateOnACluster(t *testing.T) {
-	long.Test(t, "runs several servers")
-	t.Parallel()
-	e := newEnvOn(t, testenv.RedisCluster(t))
-	typ := noteType("note:Cluster", task.Aggregate[note]{MaxDelay: 50 * time.Millisecond})
-	ch := make(chan string, 10)
-	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
-	if _, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 1}, {"a", 2}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := wait(t, "a batch", ch); got != "a 1 2" {
-		t.Errorf("it got %q", got)
 	}
 }
 

@@ -22,12 +22,13 @@ import (
 )
 
 // everyEnd has one task of each end, and what it takes to get there: done with a result that is awaited, done at its second run, dead, two children of a group
-// with their callback, and one with a lock and a unique key.
+// with their callback, one with a lock and a unique key, and two that are collected and handed over together.
 type everyEnd struct {
 	e        *env
 	handlers []task.Handler
 	locked   *task.Type[double, int]
 	handles  map[string]*task.Handle[int]
+	notes    []*task.Handle[task.None]
 }
 
 var theLock = lock.Mutex(lock.Object{Type: lock.Task, Key: "any"})
@@ -41,8 +42,9 @@ func newEveryEnd(e *env) *everyEnd {
 	child := task.Define[double, int]("any:Child", task.Small)
 	after := task.Define[double, int]("any:After", task.Small)
 	locked := task.Define[double, int]("any:Locked", task.Small, task.Unique(0), task.Locks(func(double) []lock.Spec { return []lock.Spec{theLock} }))
+	notes := noteType("any:Notes", task.Aggregate[note]{MaxDelay: time.Millisecond}, task.Small)
 	v := &everyEnd{e: e, locked: locked, handlers: []task.Handler{
-		good.Handle(twice), child.Handle(twice), locked.Handle(twice),
+		notes.HandleBatch(func(context.Context, []*task.Job[note]) error { return nil }), good.Handle(twice), child.Handle(twice), locked.Handle(twice),
 		again.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
 			if j.Attempt == 1 {
 				return 0, errors.New("once more")
@@ -62,6 +64,9 @@ func newEveryEnd(e *env) *everyEnd {
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	if v.notes, err = notes.SubmitMany(e.ctx(), e.client, make([]note, 2), task.Keep(time.Hour)); err != nil {
+		e.t.Fatal(err)
+	}
 	v.handles = map[string]*task.Handle[int]{
 		"good": send(e, good, double{21}), "again": send(e, again, double{21}), "bad": send(e, bad, double{21}), "locked": send(e, locked, double{21}),
 		"callback": after.HandleOf(e.client, g.CallbackID()),
@@ -79,6 +84,11 @@ func (v *everyEnd) await() {
 			v.e.t.Errorf("%s: %d, %v, want %d", what, got, err, want)
 		}
 	}
+	for i, h := range v.notes {
+		if _, err := h.Await(v.e.ctx()); err != nil {
+			v.e.t.Errorf("note %d: %v", i, err)
+		}
+	}
 }
 
 // once fails the test if one of the ends came twice, or something is left behind.
@@ -88,7 +98,7 @@ func (v *everyEnd) once() {
 	e.idle()
 	for name, want := range map[string]map[task.Outcome]int64{
 		"any:Good": {task.Done: 1}, "any:Again": {task.Retried: 1, task.Done: 1}, "any:Bad": {task.Dead: 1},
-		"any:Child": {task.Done: 2}, "any:After": {task.Done: 1}, "any:Locked": {task.Done: 1},
+		"any:Child": {task.Done: 2}, "any:After": {task.Done: 1}, "any:Locked": {task.Done: 1}, "any:Notes": {task.Done: 2},
 	} {
 		for _, kind := range []task.Outcome{task.Done, task.Dead, task.Retried, task.Cancelled} {
 			if n := e.counter(kind, name); n != want[kind] {
@@ -170,8 +180,11 @@ func scriptNames(t *testing.T) map[string]string {
 		}
 		for _, file := range files {
 			parts := []string{file}
-			if folder == "../lock" {
+			switch {
+			case folder == "../lock":
 				parts = []string{"../lock/common.lua", "../lock/line.lua", file}
+			case file == "collect.lua":
+				parts = []string{"flush.lua", file}
 			}
 			var text []byte
 			for _, part := range parts {
@@ -192,7 +205,7 @@ func scriptNames(t *testing.T) map[string]string {
 // plus-8, T5, T6, T7, W7: a worker dies before, or right after, any of its commands that change something in Redis: each task ends once, however it ends, is counted once, and leaves one
 // result, one dead letter, one callback and no lock (faults 1 and 10). For every kind of command, the first one, the second and so on, until a worker does all its work without coming to it.
 func TestWorkerDiesAtAnyCommand(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "kills a worker at each of its commands")
 	srv := testenv.Redis(t)
 	scripts := scriptNames(t)
 	whole := make(map[string]int) // of a run that nobody cuts
@@ -234,7 +247,7 @@ func TestWorkerDiesAtAnyCommand(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("deaths: %v", died)
-	for _, name := range []string{"worker_acquire", "XGROUP", "claim", "read", "take", "give", "finish", "settle", "promote"} {
+	for _, name := range []string{"worker_acquire", "XGROUP", "claim", "read", "take", "give", "finish", "settle", "promote", "collect"} {
 		if died[name] < 2 { // before and after
 			t.Errorf("%d workers died at a %s", died[name], name)
 		}

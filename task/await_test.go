@@ -10,20 +10,6 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// A key of another type in the place of one that tasks need stops nobody else, and loses nothing: it is a clear error until somebody removes it.
-func TestAwaitedOfAnotherType(t *testing.T) {
-	e := newEnv(t)
-	e.must("SET", e.key("tasks:awaited"), "x")
-	e.start(task.WorkerOptions{}, echoing())
-	h := send(e, echo, "a")
-	e.eventually("it runs", func() bool { return e.number("XLEN", e.key("tasks:normal:small")) == 1 })
-	e.must("DEL", e.key("tasks:awaited"))
-	if got, err := h.Await(e.ctx()); err != nil || got != "a" {
-		t.Errorf("%q, %v", got, err)
-	}
-	e.idle()
-}
-
 // After Close an Await still ends, and leaves nothing behind.
 func TestAwaitAfterClose(t *testing.T) {
 	e := newEnv(t)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -102,6 +101,9 @@ func TestCancelRunning(t *testing.T) {
 	if out := e.cancel(h.Ref); out != task.CancelTooLate {
 		t.Errorf("again: %s", out)
 	}
+	if n := e.counter(task.Cancelled, "test:Double"); n != 1 || e.number("ZCARD", e.key("tasks:cancelled")) != 0 {
+		t.Errorf("%d are counted as cancelled, want 1, or its mark is left", n)
+	}
 }
 
 // One whose end concerns others is marked, made due, and ended by the worker that takes it, without being run.
@@ -123,7 +125,6 @@ func TestCancelOfUnique(t *testing.T) {
 
 // Members of aggregates are found, and cancelled by the worker that begins with them, each on its own.
 func TestCancelOfMembers(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 3, MaxDelay: time.Hour})
 	var handles []*task.Handle[task.None]

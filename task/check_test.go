@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -82,7 +81,6 @@ func TestCheckOfHealthyStore(t *testing.T) {
 }
 
 func TestCheckWhileTasksMove(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	again := task.Define[double, int]("test:Again", task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 3, Exact: true}))
 	e.start(task.WorkerOptions{}, again.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
@@ -155,7 +153,6 @@ func (e *env) restore(dumps map[string]string) {
 
 // Each corruption is found under its key (E-S21 T16 T17 W7).
 func TestCheckFindsCorruption(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	running, healthy := frozen(e)
 	k := e.keys()
@@ -336,19 +333,6 @@ func TestCheckCancelled(t *testing.T) {
 	if found, err := task.Check(ctx, e.client, 0); err == nil {
 		t.Errorf("cancelled: %v", found)
 	}
-}
-
-func TestCheckOnCluster(t *testing.T) {
-	long.Test(t, "runs several servers")
-	t.Parallel()
-	e := newEnvOn(t, testenv.RedisCluster(t))
-	_, release := stocked(e)
-	e.do("SET", e.prefix+":tasks:junk", "1")
-	e.do("HSET", e.keys().TaskAwaited(), "lost", "nobody")
-	if r, found := e.check(0); len(found) != 2 || r.Waiting != 1 || r.Running != 1 {
-		t.Errorf("%+v %v", r, found)
-	}
-	release()
 }
 
 func TestCheckOnMiniredis(t *testing.T) {

@@ -384,7 +384,7 @@ func TestUnreadableConfig(t *testing.T) {
 
 // A worker's record says what is in force in it, of all its types, after it was changed, too; that of a worker with very many types does not.
 func TestWorkersSayTheirConfig(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for workers to renew their records")
 	e := newEnv(t)
 	nothing := func(context.Context, *task.Job[double]) (int, error) { return 1, nil }
 	kind := task.Define[double, int]("SaidTask", task.Timeout(time.Minute), task.Limits(2, 0, 0))

@@ -53,8 +53,9 @@ func (f *flaky) dead(e *env, opts []task.SubmitOption, numbers ...int) (handles 
 }
 
 // T14: a dead letter says what happened, and its requeued task has the same id, its history and all attempts.
-func TestDeadLetterLives(t *testing.T) {
-	e := newEnv(t)
+func TestDeadLetterLives(t *testing.T) { testDeadLetterLives(t, newEnv(t)) }
+
+func testDeadLetterLives(t *testing.T, e *env) {
 	f := newFlaky()
 	e.start(task.WorkerOptions{ID: "w"}, f.handler())
 	before, err := e.client.Now(e.ctx())
@@ -293,27 +294,6 @@ func TestRequeueOfUnique(t *testing.T) {
 	}
 	if got.State != task.StateWaiting || !got.Deadline.IsZero() || got.Snoozes != 0 || got.Unknown != 0 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// A script that fails writes nothing.
-func TestRequeueWithBrokenKeys(t *testing.T) {
-	e := newEnv(t)
-	k := e.keys()
-	e.bury(wire.Message{ID: "a", Name: "n"})
-	for _, key := range []string{k.TaskDeadIndex(), k.TaskStream("normal:medium"), k.TaskCancelled()} {
-		dump, _ := e.do("DUMP", key).ToString()
-		e.do("SET", key, "1")
-		if n, err := e.client.DeadLetters().Requeue(e.ctx(), "a"); n != 0 || err == nil {
-			t.Errorf("%s: %d %v", key, n, err)
-		}
-		e.do("DEL", key)
-		if dump != "" {
-			e.do("RESTORE", key, "0", dump)
-		}
-	}
-	if r := e.healthy(0); r.Dead != 1 || r.Waiting != 0 {
-		t.Errorf("%+v", r)
 	}
 }
 

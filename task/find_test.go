@@ -15,7 +15,6 @@ import (
 
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -31,7 +30,6 @@ func (e *env) find(ref task.Ref, opts ...task.FindOption) task.Task {
 
 // W15: in each state a task is found by its reference and by its id alone, with what is known of it.
 func TestFind(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	running, release := stocked(e)
 	defer release()
@@ -236,27 +234,23 @@ func TestListOfManyPages(t *testing.T) {
 	}
 }
 
-func TestInspectOnOtherServers(t *testing.T) {
-	t.Parallel()
-	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvOn(t, srv(t))
-			running, release := stocked(e)
-			if got := e.find(task.Ref{ID: running.ID}); got.State != task.StateRunning || got.Worker != "stocked" {
-				t.Errorf("%+v", got)
-			}
-			want := []string{"running running-1", "waiting waiting-1", "delayed delayed-1", "dead dead-1"}
-			if got := e.all(task.Filter{}); !slices.Equal(got, want) {
-				t.Errorf("%q", got)
-			}
-			for id, want := range map[string]task.CancelOutcome{"waiting-1": task.CancelledNow, "delayed-1": task.CancelledNow, "dead-1": task.CancelTooLate, "running-1": task.CancelTold} {
-				if got, err := e.client.Cancel(e.ctx(), task.Ref{ID: id}); err != nil || got != want {
-					t.Errorf("%s: %s %v", id, got, err)
-				}
-			}
-			release()
-		})
+func TestInspectOnMiniredis(t *testing.T) { testInspect(t, newEnvOn(t, testenv.Miniredis(t))) }
+
+func testInspect(t *testing.T, e *env) {
+	running, release := stocked(e)
+	if got := e.find(task.Ref{ID: running.ID}); got.State != task.StateRunning || got.Worker != "stocked" {
+		t.Errorf("%+v", got)
 	}
+	want := []string{"running running-1", "waiting waiting-1", "delayed delayed-1", "dead dead-1"}
+	if got := e.all(task.Filter{}); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for id, want := range map[string]task.CancelOutcome{"waiting-1": task.CancelledNow, "delayed-1": task.CancelledNow, "dead-1": task.CancelTooLate, "running-1": task.CancelTold} {
+		if got, err := e.client.Cancel(e.ctx(), task.Ref{ID: id}); err != nil || got != want {
+			t.Errorf("%s: %s %v", id, got, err)
+		}
+	}
+	release()
 }
 
 // What a worker gave back waits for any worker, whoever asks, and is cancelled with what waits.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -88,38 +87,6 @@ func TestGroupFiresWithTheLastChild(t *testing.T) {
 	}
 }
 
-// T4, T5, plus-15: a child that is delivered again after its end changes nothing, however often.
-func TestGroupChildDeliveredAgain(t *testing.T) {
-	e := newEnv(t)
-	f := newFamily(e)
-	g := f.spawn(3)
-	stream := e.key("tasks:normal:small")
-	entries, err := e.do("XRANGE", stream, "-", "+").AsXRange()
-	if err != nil || len(entries) != 3 {
-		t.Fatal(entries, err)
-	}
-	for range 2 {
-		for _, x := range entries[:2] {
-			e.do("XADD", stream, "*", "data", x.FieldValues["data"])
-		}
-	}
-	f.start(nil)
-	if got := show(wait(t, "the callback", f.fired)); got != "0 2 4" {
-		t.Errorf("results %s", got)
-	}
-	f.quiet()
-	for _, x := range entries { // and after it has fired
-		e.do("XADD", stream, "*", "data", x.FieldValues["data"])
-	}
-	e.eventually("they ran", func() bool { return f.runs.Load() == 10 })
-	if fired, _ := f.quiet(); fired != 0 {
-		t.Errorf("%d more callbacks", fired)
-	}
-	if info := f.info(g); info.OK != 3 || info.Remaining != 0 {
-		t.Errorf("info %+v", info)
-	}
-}
-
 // T3, plus-15: a child that is retried, or snoozes, or whose worker stops has not ended; the group waits for its end.
 func TestGroupWaitsForRetries(t *testing.T) {
 	e := newEnv(t)
@@ -175,137 +142,6 @@ func TestGroupHasExpired(t *testing.T) {
 	}
 }
 
-// Keys of a group that are of other types: the child ends as it does, nothing of them is changed.
-func TestGroupWithKeysOfOtherTypes(t *testing.T) {
-	for _, part := range []string{"state", "done", "remaining"} {
-		t.Run(part, func(t *testing.T) {
-			e := newEnv(t)
-			f := newFamily(e)
-			g := f.spawn(1)
-			key := e.key("groups:" + g.ID + ":" + part)
-			e.do("DEL", key)
-			e.do("LPUSH", key, "foreign")
-			f.start(nil)
-			e.eventually("it has ended", func() bool { return e.counter(task.Done, "group:Child") == 1 })
-			if fired, failed := f.quiet(); fired+failed != 0 {
-				t.Error("something was fired")
-			}
-			if e.text("LINDEX", key, "0") != "foreign" {
-				t.Error("the foreign key was changed")
-			}
-		})
-	}
-}
-
-// The stream of the callback is of another type: the last child does not end before it can fire, and nothing is lost.
-func TestGroupCallbackStreamOfAnotherType(t *testing.T) {
-	e := newEnv(t)
-	f := newFamily(e)
-	g := f.spawn(2)
-	large := e.key("tasks:realtime:large")
-	e.do("LPUSH", large, "foreign")
-	_, stop := e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 2}, Drain: time.Millisecond}, f.handlers(nil)...)
-	e.eventually("one has ended", func() bool { return f.runs.Load() == 2 && f.info(g).Remaining == 1 })
-	e.do("DEL", large)
-	e.eventually("the other has ended", func() bool { return f.info(g).Remaining == 0 })
-	stop()
-	f.start(nil)
-	wait(t, "the callback", f.fired)
-}
-
-// T5, plus-8, plus-15: workers die in the middle of everything; each group calls back once.
-func TestGroupsSurviveDyingWorkers(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	const groups, size = 20, 30
-	var mu sync.Mutex
-	fired := make(map[string]int)
-	child := task.Define[double, int]("group:Child")
-	callback := task.Define[double, task.None]("group:Once", task.Retry(task.Backoff{Base: time.Millisecond}))
-	handlers := []task.Handler{
-		child.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }),
-		callback.Handle(func(ctx context.Context, j *task.Job[double]) (task.None, error) {
-			results, err := task.GroupResults[int](ctx)
-			if err != nil { // the connection is cut, on purpose
-				return task.None{}, err
-			}
-			if len(results) != size {
-				t.Errorf("%d results", len(results))
-			}
-			for i, r := range results {
-				if r.Err != nil || r.Value != i {
-					t.Errorf("result %d of %s is %v", i, j.ID, r)
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			fired[j.Labels["callback_group_id"]]++
-			return task.None{}, nil
-		}),
-	}
-	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond, MaxDeliveries: -1}, handlers...)
-	more, spawned := make(chan struct{}, groups), make(chan struct{})
-	go func() {
-		defer close(spawned)
-		for range more {
-			var children []task.Pending
-			for i := range size {
-				children = append(children, child.With(double{i}))
-			}
-			if _, err := task.Spawn(e.ctx(), e.client, children, callback.With(double{})); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	for i := range 4 { // workers behind a connection that breaks
-		c, proxy := e.behind()
-		w, err := c.Worker(task.WorkerOptions{ID: fmt.Sprintf("mortal-%d", i), Lease: 300 * time.Millisecond, MaxDeliveries: -1, Drain: time.Millisecond, Margin: time.Millisecond}, handlers...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := func() int64 { return e.counter(task.Done, "group:Child") }
-		ctx, kill := context.WithCancel(e.ctx())
-		dead := make(chan struct{})
-		go func() {
-			defer close(dead)
-			var stuck *task.StuckError // its time is too short for what it holds, on purpose
-			if err := w.Run(ctx); err != nil && !errors.As(err, &stuck) {
-				t.Errorf("Run: %v", err)
-			}
-		}()
-		before := ended()
-		for range groups / 4 {
-			more <- struct{}{}
-		}
-		e.eventually("some have ended", func() bool { return ended() > before+size })
-		proxy.DropReplies(true) // what it writes still arrives
-		e.eventually("more have ended", func() bool { return ended() > before+2*size })
-		proxy.Refuse(true)
-		proxy.Cut()
-		kill()
-		<-dead
-	}
-	close(more)
-	<-spawned
-	e.eventually("all have called back", func() bool { return e.left() == 0 })
-	mu.Lock()
-	defer mu.Unlock()
-	if len(fired) != groups {
-		t.Errorf("%d groups called back, want %d", len(fired), groups)
-	}
-	for gid := range fired { // a callback may run twice, as any task; it is submitted and ends once
-		if n := e.number("HGET", e.key("groups:"+gid+":state"), "ok"); n != size {
-			t.Errorf("%s counts %d", gid, n)
-		}
-	}
-	if n := e.counter(task.Done, "group:Once"); n != groups {
-		t.Errorf("%d callbacks ended, want %d", n, groups)
-	}
-	if n := e.counter(task.Done, "group:Child"); n != groups*size {
-		t.Errorf("%d children ended, want %d", n, groups*size)
-	}
-}
-
 // task-G3, task-G4: the children of a group that a Python peer made, by its record; once, though they are delivered twice. Without the record nothing is fired and nothing fails.
 func TestGroupOfAPythonPeer(t *testing.T) {
 	for _, record := range []bool{true, false} {
@@ -345,21 +181,6 @@ func TestGroupOfAPythonPeer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// plus-24, W17: groups on a cluster, all keys of a group in the slot of the tag.
-func TestGroupOnACluster(t *testing.T) {
-	long.Test(t, "runs several servers")
-	t.Parallel()
-	e := newEnvOn(t, testenv.RedisCluster(t))
-	f := newFamily(e)
-	f.start(nil)
-	f.spawn(300)
-	if got := wait(t, "the callback", f.fired); len(got) != 300 || got[299].Value != 598 {
-		t.Errorf("it saw %d results", len(got))
-	}
-	f.spawn(2, task.FailFast)
-	wait(t, "the callback", f.fired)
 }
 
 // The in-process look-alike does for groups and aggregates, too.

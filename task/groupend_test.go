@@ -3,7 +3,6 @@ package task_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/taktworks/takt/task"
@@ -62,33 +61,10 @@ func TestGroupAfterFailures(t *testing.T) {
 	}
 }
 
-// C3: a result that cannot be encoded, or is too large, is a failure of the child; the group ends.
-func TestGroupChildWithUnfitResult(t *testing.T) {
-	e := newEnv(t)
-	odd := task.Define[double, string]("group:Odd")
-	f := newFamily(e)
-	e.start(task.WorkerOptions{}, append(f.handlers(nil), odd.Handle(func(_ context.Context, j *task.Job[double]) (string, error) {
-		return []string{"fits", "\xff is not UTF-8", strings.Repeat("x", 1<<20+1)}[j.Args.N], nil
-	}))...)
-	var children []task.Pending
-	for i := range 3 {
-		children = append(children, odd.With(double{i}))
-	}
-	g, err := task.Spawn(e.ctx(), e.client, children, f.callback.With(double{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.eventually("all have ended", func() bool { return f.info(g).Remaining == 0 })
-	results, err := task.GroupResultsOf[string](e.ctx(), e.client, g.ID)
-	if err != nil || results[0].Value != "fits" || results[1].Err == nil || results[2].Err == nil {
-		t.Errorf("results %v, %v", results, err)
-	}
-	f.quiet()
-}
-
 // FailFast: the first failure has the others cancelled, those that run and those that wait, and the OnFailure task run without waiting for them.
-func TestGroupFailFast(t *testing.T) {
-	e := newEnv(t)
+func TestGroupFailFast(t *testing.T) { testGroupFailFast(t, newEnv(t)) }
+
+func testGroupFailFast(t *testing.T, e *env) {
 	f := newFamily(e)
 	cancelled := make(chan struct{}, 10)
 	hold := make(chan struct{})

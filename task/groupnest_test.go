@@ -14,8 +14,9 @@ import (
 )
 
 // C5: a child that makes a group of its own hands its place on, to any depth: the outer callback runs after the inner one has ended.
-func TestGroupsNest(t *testing.T) {
-	e := newEnv(t)
+func TestGroupsNest(t *testing.T) { testGroupsNest(t, newEnv(t)) }
+
+func testGroupsNest(t *testing.T, e *env) {
 	f := newFamily(e)
 	tree := task.Define[double, int]("group:Tree", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 2}))
 	sum := task.Define[double, int]("group:Sum")

@@ -28,7 +28,7 @@ func (e *env) pass(d time.Duration) {
 
 // W16: who has nothing to do hardly asks.
 func TestIdleCommands(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "counts the commands of some seconds")
 	// The pauses of what is due now and then have jitter: most leaves room for the shortest of them.
 	one, all := map[task.Size]int{task.Small: 10}, map[task.Size]int{task.Small: 10, task.Medium: 2, task.Large: 1}
 	for _, c := range []struct {

@@ -12,14 +12,14 @@ import (
 
 // S6, plus-18: a leader that is stalled past its lease is replaced; no slot fires twice, none is missed, and when it comes back it stands by, and leads again later.
 func TestStalledLeader(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for leases to end")
 	t.Parallel() // most of the time it waits for the lease to end
 	e := newEnv(t)
 	const every = 10 * time.Millisecond
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(every, task.RunAll(10_000)))
 	far, proxy := e.behind()
 	var lost atomic.Int64
-	e.schedulesOn(far, task.SchedulerOptions{ID: "stalled", Observe: func(ev task.ScheduleEvent) {
+	e.schedulesOn(far, task.SchedulerOptions{ID: "stalled", Lease: shortLease, Observe: func(ev task.ScheduleEvent) {
 		if ev.Kind == "lost" {
 			lost.Add(1)
 		}
@@ -27,7 +27,7 @@ func TestStalledLeader(t *testing.T) {
 	if id := e.leads(); id != "stalled" {
 		t.Fatalf("%s leads", id)
 	}
-	_, stop := e.schedules(task.SchedulerOptions{ID: "other"}, typ)
+	_, stop := e.schedules(task.SchedulerOptions{ID: "other", Lease: shortLease}, typ)
 	for round := range int64(2) {
 		e.eventually("it fires", func() bool { return len(e.slotsOf("test:Tick")) > 10 })
 		proxy.Stall(true)
@@ -43,7 +43,7 @@ func TestStalledLeader(t *testing.T) {
 			if id := e.leads("other"); id != "stalled" {
 				t.Fatalf("%s leads", id)
 			}
-			_, stop = e.schedules(task.SchedulerOptions{ID: "other"}, typ)
+			_, stop = e.schedules(task.SchedulerOptions{ID: "other", Lease: shortLease}, typ)
 		}
 	}
 	evenly(t, e.slotsOf("test:Tick"), every)
@@ -51,7 +51,6 @@ func TestStalledLeader(t *testing.T) {
 
 // S6: a leader that stops lets the next one lead at once, long before its lease is over; the term grows.
 func TestHandOver(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(time.Hour))
 	_, stop := e.schedules(task.SchedulerOptions{ID: "a", Lease: time.Hour}, typ)
@@ -68,7 +67,7 @@ func TestHandOver(t *testing.T) {
 // The clock of Redis stepped back by an hour after the last renewal. Another scheduler leads within the lease of one that died all the same, also if an older build held it; one that
 // lives goes on leading.
 func TestLeadAfterAStepBack(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a lease to end")
 	e := newEnv(t)
 	lock := e.key("scheduler:lock")
 	for i, dead := range []string{"dead ttl=300", "dead"} {
@@ -84,7 +83,7 @@ func TestLeadAfterAStepBack(t *testing.T) {
 	e.leads()
 	_, before, _ := e.client.SchedulerLeader(e.ctx())
 	e.must("PEXPIRE", lock, "3600000")
-	e.schedules(task.SchedulerOptions{ID: "candidate"})
+	e.schedules(task.SchedulerOptions{ID: "candidate", Lease: shortLease})
 	left := func() int64 {
 		n, err := e.do("PTTL", lock).AsInt64()
 		if err != nil {
@@ -100,10 +99,9 @@ func TestLeadAfterAStepBack(t *testing.T) {
 
 // plus-12: Redis forgets everything, or goes away: what code declares is registered again, and the scheduler goes on with a higher term.
 func TestFlush(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(10*time.Millisecond))
-	e.schedules(task.SchedulerOptions{}, typ)
+	e.schedules(task.SchedulerOptions{Lease: shortLease}, typ)
 	e.eventually("it fires", func() bool { return e.queued() > 0 })
 	_, before, _ := e.client.SchedulerLeader(e.ctx())
 	for range 3 {
@@ -117,30 +115,14 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// plus-12: Redis is killed and comes back without its memory; the scheduler goes on.
-func TestRedisRestart(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(10*time.Millisecond))
-	e.schedules(task.SchedulerOptions{}, typ)
-	e.eventually("it fires", func() bool { return e.queued() > 0 })
-	if err := e.srv.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.srv.Server.Restart(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
-	e.eventually("it fires again", func() bool { return e.do("XLEN", e.key("tasks:normal:medium")).Error() == nil && e.queued() > 0 })
-}
-
 // A slot fires once also if the reply to its firing is lost; a lock that is deleted is an election.
 func TestLostReplies(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "loses replies again and again")
 	e := newEnv(t)
 	const every = 10 * time.Millisecond
 	far, proxy := e.behind()
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(every, task.RunAll(10_000)))
-	e.schedulesOn(far, task.SchedulerOptions{}, typ)
+	e.schedulesOn(far, task.SchedulerOptions{Lease: shortLease}, typ)
 	for range 5 {
 		n := len(e.slotsOf("test:Tick"))
 		e.eventually("it fires", func() bool { return len(e.slotsOf("test:Tick")) > n+3 })

@@ -98,7 +98,7 @@ func mutexOf(key string) lock.Spec { return lock.Mutex(lock.Object{Type: lock.Ta
 // A blocked task has not ended: nothing is counted as done, no result is there, its group does not hear of it; it is one message in the
 // delayed set, under its id, and no attempt.
 func TestBlockedIsNoEnd(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for blocked tasks to look again")
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Blocked", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
 	release := e.take(mutexOf("B"))
@@ -166,7 +166,6 @@ func TestBlockedIsNoEnd(t *testing.T) {
 // Blocked tasks are started by the release in the order in which they came, long before they would look by themselves: whether a task or
 // somebody outside of tasks had the lock.
 func TestReleaseWakesInOrder(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	kind := task.Define[double, task.None]("test:Order", task.Exclusive())
 	var mu sync.Mutex
@@ -304,7 +303,7 @@ func TestReleaseChangesNoOutcome(t *testing.T) {
 
 // A task that is refused a lock uses up no quota of its rate, and one that is refused quota comes back when there is some.
 func TestQuota(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for quota to come back")
 	e := newEnv(t)
 	object := lock.Object{Type: lock.Task, Key: "quota"}
 	const window = 300 * time.Millisecond
@@ -390,57 +389,6 @@ func TestKeysOfLocks(t *testing.T) {
 		keys = nil
 		if _, err := c.kind.Call(e.ctx(), e.client, double{99}, c.kind.Handle(look)); err != nil || !slices.Equal(keys, []string{c.want}) {
 			t.Errorf("%s holds %v, %v, want %s", c.kind.Name(), keys, err, c.want)
-		}
-	}
-}
-
-// Two types that name the same locks in opposite orders do not get in each other's way.
-func TestOppositeOrders(t *testing.T) {
-	e := newEnv(t)
-	ab := task.Define[double, task.None]("test:AB", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("A"), mutexOf("B")} }))
-	ba := task.Define[double, task.None]("test:BA", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B"), mutexOf("A")} }))
-	var now, ran atomic.Int64
-	f := func(context.Context, *task.Job[double]) (task.None, error) {
-		if now.Add(1) != 1 {
-			t.Error("two at once")
-		}
-		now.Add(-1)
-		ran.Add(1)
-		return task.None{}, nil
-	}
-	e.start(task.WorkerOptions{}, ab.Handle(f), ba.Handle(f))
-	const n = 20
-	for _, kind := range []*task.Type[double, task.None]{ab, ba} {
-		if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.eventually("all have run", func() bool { return ran.Load() == 2*n })
-	e.nothingWaits()
-}
-
-// A list of locks is taken in one round trip, and given back in one.
-func TestListOfLocksIsOneRoundTrip(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	c, p := e.behind()
-	for n := range 6 {
-		kind := task.Define[double, int](fmt.Sprintf("test:L%d", n), task.Locks(func(double) (all []lock.Spec) {
-			for i := range n {
-				all = append(all, mutexOf(fmt.Sprint(i)))
-			}
-			return all
-		}))
-		h := kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil })
-		if _, err := kind.Call(e.ctx(), c, double{}, h); err != nil { // the server learns the scripts
-			t.Fatal(err)
-		}
-		p.Reset()
-		if _, err := kind.Call(e.ctx(), c, double{}, h); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := p.Trips(), 2*min(n, 1); got != want {
-			t.Errorf("%d locks take %d round trips, want %d", n, got, want)
 		}
 	}
 }
@@ -536,16 +484,11 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 	e.nothingWaits()
 }
 
-// All of it on a cluster, with a tagged prefix, and on what demo and dev fall back on.
-func TestBlockedElsewhere(t *testing.T) {
-	long.Test(t, "runs several servers")
-	t.Parallel()
-	t.Run("cluster", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.RedisCluster(t))) })
-	t.Run("miniredis", func(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.Miniredis(t))) })
-}
+// All of it on what demo and dev fall back on.
+func TestBlockedOnMiniredis(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.Miniredis(t))) }
 
 func testBlocked(t *testing.T, e *env) {
-	kind := task.Define[double, int]("ClusterTask", task.Exclusive(), task.Limits(3, 1000, time.Second))
+	kind := task.Define[double, int]("MiniTask", task.Exclusive(), task.Limits(3, 1000, time.Second))
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	release := e.take(mutexOf(kind.Name()))
 	h, err := kind.Submit(e.ctx(), e.client, double{5})
@@ -567,50 +510,10 @@ func testBlocked(t *testing.T, e *env) {
 	if _, err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
 		t.Fatal(err)
 	}
-	e.config("common: {ClusterTask: {concurrency_limit: 2}}", kind)
+	e.config("common: {MiniTask: {concurrency_limit: 2}}", kind)
 	if got, err := h.Await(e.ctx()); err != nil || got != 6 {
 		t.Errorf("Await = %d, %v, want 6", got, err)
 	}
 	e.eventually("all have run", func() bool { return e.number("XLEN", e.prefix+":tasks:"+string(kind.Queue())) == 0 })
-	e.nothingWaits()
-}
-
-// A task whose worker dies with its lock runs again, when the lease has ended, and is not lost between the two.
-func TestWorkerDiesWithALock(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	kind := task.Define[double, int]("test:Dies", task.Locks(func(double) []lock.Spec {
-		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "D"}, lock.TTL(time.Minute))} // it outlives the heartbeat
-	}))
-	c, p := e.behind()
-	begun := make(chan struct{}, 10)
-	ended := make(chan error, 10)
-	dies, err := c.Worker(task.WorkerOptions{Lease: 300 * time.Millisecond, Drain: time.Millisecond, NoPromote: true}, kind.Handle(func(ctx context.Context, _ *task.Job[double]) (int, error) {
-		begun <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return 0, ctx.Err()
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := e.run(dies)
-	h, err := kind.Submit(e.ctx(), e.client, double{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-begun
-	p.Stall(true) // neither its lease nor its lock is renewed
-	e.start(task.WorkerOptions{Lease: 300 * time.Millisecond}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 8, nil }))
-	e.eventually("it is blocked by the lock of the dead", func() bool { return e.counter(task.Blocked, kind.Name()) > 0 })
-	e.srv.Expire(t, e.key("lock:mutex:task:D"))
-	if got, err := h.Await(e.ctx()); err != nil || got != 8 {
-		t.Errorf("Await = %d, %v, want 8", got, err)
-	}
-	if cause := <-ended; !errors.Is(cause, task.ErrLost) {
-		t.Errorf("the run that was lost ended with %v, want ErrLost", cause)
-	}
-	p.Stall(false)
-	stop()
 	e.nothingWaits()
 }

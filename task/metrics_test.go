@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 
 // The wait of a delayed task begins when it is due, not when it was submitted.
 func TestWaitOfADelayedTask(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "compares times of the machine")
 	e := newEnv(t)
 	events := make(chan task.Event, 1)
 	e.start(task.WorkerOptions{Observe: func(ev task.Event) { events <- ev }}, echoing())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/taktworks/takt/task"
@@ -76,28 +75,6 @@ func TestPauseType(t *testing.T) {
 	if n := e.number("EXISTS", e.prefix+":tasks:parked:"+one.Name(), e.prefix+":tasks:control"); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
-}
-
-// Whoever is resumed while workers still think that it is paused is not forgotten among the parked.
-func TestPauseAndResumeInTurns(t *testing.T) {
-	e := newEnv(t)
-	kind := task.Define[double, task.None]("test:Turns", task.Small)
-	var ran atomic.Int64
-	handle := func(context.Context, *task.Job[double]) (task.None, error) { ran.Add(1); return task.None{}, nil }
-	e.start(task.WorkerOptions{}, kind.Handle(handle))
-	e.start(task.WorkerOptions{}, kind.Handle(handle))
-	const turns, n = 10, 20
-	for range turns {
-		e.pause(kind)
-		if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.eventually("all have run", func() bool { return ran.Load() == turns*n })
-	e.nothingWaits()
 }
 
 func TestPauseOfABadName(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // W2: each priority gets its share by weight, also where the weights add up to an even number and one slot reads and starts in turn.
 func TestWeightedShares(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "depends on how long handlers take")
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Share", task.Small)
 	const n = 400
@@ -42,7 +42,7 @@ func TestWeightedShares(t *testing.T) {
 // W1, plus-7: with 400 background tasks waiting, a realtime task is begun before any of them by Strict, and by Weighted{}, which workers have if nothing is said, after few: each
 // start is another's with a chance of 1 in 21.
 func TestRealtimeOvertakes(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "depends on how long handlers take")
 	for name, c := range map[string]struct {
 		policy task.Policy
 		urgent int // realtime tasks, one after another
@@ -90,7 +90,7 @@ func TestRealtimeOvertakes(t *testing.T) {
 // W2, plus-7: while there is always something of realtime, Strict never comes to what is lower; Weighted does soon, by its shares; StrictWithAgeing does not before MaxWait,
 // and then at once.
 func TestPolicies(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a task to grow old")
 	const maxWait, enough = 2 * time.Second, 300 // a busy machine ends some within maxWait
 	for name, c := range map[string]struct {
 		policy task.Policy
@@ -144,7 +144,7 @@ func TestPolicies(t *testing.T) {
 
 // W2: the shares hold for tasks that are so quick that many are fetched at once, while there is a backlog of each priority.
 func TestWeightedSharesOfQuickTasks(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "depends on how quickly tasks run")
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Quick", task.Small)
 	const n = 6000

@@ -16,7 +16,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
@@ -91,12 +90,10 @@ func (e *env) pools() (all []string) {
 	return slices.DeleteFunc(listed, func(name string) bool { return slices.Contains(task.Sizes(), task.Size(name)) })
 }
 
-// Tasks of a pool run on workers with slots for it and nowhere else, by whichever way they come; so on a cluster, and on what demo and dev fall back on.
+// Tasks of a pool run on workers with slots for it and nowhere else, by whichever way they come; so on what demo and dev fall back on.
 func TestPool(t *testing.T) {
-	long.Test(t, "runs several servers")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) { testPool(t, newEnv(t)) })
-	t.Run("cluster", func(t *testing.T) { testPool(t, newEnvOn(t, testenv.RedisCluster(t))) })
 	t.Run("miniredis", func(t *testing.T) { testPool(t, newEnvOn(t, testenv.Miniredis(t))) })
 }
 
@@ -197,7 +194,7 @@ func testPool(t *testing.T, e *env) {
 
 // T16: of a pool in which something waits and that no living worker serves, Stats and Check tell, and of no other queue.
 func TestPoolWithoutWorkers(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a lease to end")
 	e := newEnv(t)
 	h := send(e, Double, double{}, gpu)
 	unserved := func() (all []task.Queue) {
@@ -257,39 +254,6 @@ func TestPausedPoolIsSeen(t *testing.T) {
 	}
 }
 
-// Listing a pool costs one round trip with its first task, and no task after it costs more than one of a built-in size.
-func TestPoolRoundTrips(t *testing.T) {
-	e := newEnv(t)
-	proxy := testenv.CountingProxy(t, e.srv.URL)
-	c, err := task.New(e.srv.Connect(t, redis.Options{URL: proxy.URL}), task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := Double.Submit(e.ctx(), c, double{}, task.Key("warm")); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int64{2, 1, 1} {
-		before := proxy.Trips()
-		if _, err := Double.Submit(e.ctx(), c, double{}, gpu, task.Priorities()[i]); err != nil {
-			t.Fatal(err)
-		}
-		if n := int64(proxy.Trips() - before); n != want {
-			t.Errorf("submission %d: %d round trips, want %d", i, n, want)
-		}
-	}
-	before := proxy.Trips()
-	if _, err := Double.SubmitMany(e.ctx(), c, make([]double, 256), gpu); err != nil {
-		t.Fatal(err)
-	}
-	if n := proxy.Trips() - before; n != 1 {
-		t.Errorf("a batch: %d round trips", n)
-	}
-	if got := e.pools(); !slices.Equal(got, []string{"gpu"}) {
-		t.Errorf("listed: %v", got)
-	}
-}
-
 // A pool that is not listed, for the list was lost, is found by Check, and listed by the next client or worker that meets it.
 func TestPoolListIsMadeAnew(t *testing.T) {
 	e := newEnv(t)
@@ -329,41 +293,6 @@ func TestPoolListIsMadeAnew(t *testing.T) {
 			t.Errorf("after a %s: %v", what, got)
 		}
 		lose()
-	}
-}
-
-// A list that is a key of another type holds no task up; Stats and Check say what is wrong. What is no name in the list is passed over, and reported.
-func TestPoolListOfAnotherType(t *testing.T) {
-	e := newEnv(t)
-	e.must("SET", e.keys().TaskPools(), "junk")
-	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{gpu: 1}}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 3, nil }))
-	for _, opts := range [][]task.SubmitOption{{gpu}, {gpu, task.In(time.Millisecond)}, {gpu, task.Key("k")}} {
-		if got, err := send(e, Double, double{}, opts...).Await(e.ctx()); got != 3 || err != nil {
-			t.Errorf("%v: %d, %v", opts, got, err)
-		}
-	}
-	if _, err := e.client.Stats(e.ctx()); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		t.Errorf("Stats: %v", err)
-	}
-	if _, err := e.client.List(e.ctx(), task.Filter{}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		t.Errorf("List: %v", err)
-	}
-	if _, err := e.client.Find(e.ctx(), task.Ref{ID: "nobody"}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		t.Errorf("Find: %v", err)
-	}
-	if _, err := e.client.RunAll(e.ctx(), task.WorkerOptions{}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		t.Errorf("RunAll: %v", err)
-	}
-	if _, found := e.check(time.Hour); contains(found, e.keys().TaskPools(), "is a string, should be a zset") != 1 {
-		t.Errorf("%v", found)
-	}
-	e.must("DEL", e.keys().TaskPools())
-	e.must("ZADD", e.keys().TaskPools(), "0", "No Pool")
-	if s := e.stats(); len(s.Queues) > 12 {
-		t.Errorf("%+v", s.Queues)
-	}
-	if _, found := e.check(time.Hour); contains(found, e.keys().TaskPools(), `size "No Pool"`) != 1 {
-		t.Errorf("%v", found)
 	}
 }
 

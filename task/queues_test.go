@@ -17,7 +17,6 @@ import (
 
 // Nothing is taken from a paused queue, and everything once it is resumed.
 func TestPauseQueue(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
 	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
@@ -78,7 +77,7 @@ func TestSetRate(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for a time-out")
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
 	send(e, Double, double{})
@@ -98,7 +97,6 @@ func TestDrain(t *testing.T) {
 
 // Purge cancels all that waits, each as Cancel does, and leaves what runs.
 func TestPurge(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	w, _, release := stockedBy(e)
 	const q = task.Queue("normal:small")
@@ -156,40 +154,40 @@ func queue(s task.Stats, q task.Queue) task.QueueStats {
 
 // W15: how much waits, runs and is delayed, how old it is, and how tasks ended.
 func TestStats(t *testing.T) {
-	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"redis": testenv.Redis, "cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvOn(t, srv(t))
-			if s := e.stats(); len(s.Queues) != 9 || s.Delayed != 0 || len(s.ByType) != 0 || !s.NextDue.IsZero() {
-				t.Errorf("of nothing: %+v", s)
-			}
-			_, release := stocked(e)
-			k := e.keys()
-			e.do("HSET", k.TaskControl(), "pause type x:Z", "1")
-			e.do("ZADD", k.TaskParked("x:Z"), "5000", message(t, wire.Message{ID: "parked-1", Name: "x:Z"}))
-			s := e.stats()
-			small, medium := queue(s, "normal:small"), queue(s, "normal:medium")
-			if small.Running != 1 || small.Waiting != 0 || medium.Running != 0 || medium.Waiting != 1 {
-				t.Errorf("%+v", s.Queues)
-			}
-			for _, q := range s.Queues {
-				full := q.Waiting+q.Running > 0
-				if full != (q.Oldest > 0) || q.Oldest > time.Minute {
-					t.Errorf("%s: oldest %v", q.Queue, q.Oldest)
-				}
-			}
-			if s.Delayed != 1 || s.Dead != 1 || s.Parked["x:Z"] != 1 || s.Blocked != 0 {
-				t.Errorf("%+v", s)
-			}
-			if left := s.NextDue.Sub(s.At); left < 50*time.Minute || left > time.Hour+time.Second {
-				t.Errorf("due in %v", left)
-			}
-			if s.ByType["test:Failing"][task.Dead] != 1 || s.ByQueue["normal:small"][task.Dead] != 1 {
-				t.Errorf("%v %v", s.ByType, s.ByQueue)
-			}
-			release()
-			if s := e.stats(); s.ByType["test:Holding"][task.Done] != 1 {
-				t.Errorf("%v", s.ByType)
-			}
-		})
+	t.Run("redis", func(t *testing.T) { testStats(t, newEnv(t)) })
+	t.Run("miniredis", func(t *testing.T) { testStats(t, newEnvOn(t, testenv.Miniredis(t))) })
+}
+
+func testStats(t *testing.T, e *env) {
+	if s := e.stats(); len(s.Queues) != 9 || s.Delayed != 0 || len(s.ByType) != 0 || !s.NextDue.IsZero() {
+		t.Errorf("of nothing: %+v", s)
+	}
+	_, release := stocked(e)
+	k := e.keys()
+	e.do("HSET", k.TaskControl(), "pause type x:Z", "1")
+	e.do("ZADD", k.TaskParked("x:Z"), "5000", message(t, wire.Message{ID: "parked-1", Name: "x:Z"}))
+	s := e.stats()
+	small, medium := queue(s, "normal:small"), queue(s, "normal:medium")
+	if small.Running != 1 || small.Waiting != 0 || medium.Running != 0 || medium.Waiting != 1 {
+		t.Errorf("%+v", s.Queues)
+	}
+	for _, q := range s.Queues {
+		full := q.Waiting+q.Running > 0
+		if full != (q.Oldest > 0) || q.Oldest > time.Minute {
+			t.Errorf("%s: oldest %v", q.Queue, q.Oldest)
+		}
+	}
+	if s.Delayed != 1 || s.Dead != 1 || s.Parked["x:Z"] != 1 || s.Blocked != 0 {
+		t.Errorf("%+v", s)
+	}
+	if left := s.NextDue.Sub(s.At); left < 50*time.Minute || left > time.Hour+time.Second {
+		t.Errorf("due in %v", left)
+	}
+	if s.ByType["test:Failing"][task.Dead] != 1 || s.ByQueue["normal:small"][task.Dead] != 1 {
+		t.Errorf("%v %v", s.ByType, s.ByQueue)
+	}
+	release()
+	if s := e.stats(); s.ByType["test:Holding"][task.Done] != 1 {
+		t.Errorf("%v", s.ByType)
 	}
 }

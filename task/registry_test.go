@@ -26,7 +26,7 @@ func (e *env) workers() []task.WorkerInfo {
 
 // W15: workers say who they are and what they run, and are gone from the list when they end.
 func TestWorkers(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for workers to renew their records")
 	e := newEnv(t)
 	begun, gate := make(chan struct{}), make(chan struct{})
 	_, stop := e.start(task.WorkerOptions{ID: "a", Lease: shortLease, Concurrency: map[task.Size]int{task.Medium: 3}},
@@ -72,7 +72,7 @@ func TestWorkers(t *testing.T) {
 
 // W7: neither the record of a worker that died nor its name in the streams is left, if another lives.
 func TestDeadWorkersAreForgotten(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a worker looks for the dead")
 	e := newEnv(t)
 	k := e.keys()
 	for _, q := range []string{"normal:medium", "background:medium"} {
@@ -99,7 +99,6 @@ func TestDeadWorkersAreForgotten(t *testing.T) {
 
 // W15: probes see whether Redis answers, when the worker last fetched, what it has in hand, and how long tasks wait.
 func TestHealth(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	begun, gate := make(chan struct{}), make(chan struct{})
 	w, err := e.client.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Medium: 1}},

@@ -16,7 +16,6 @@ import (
 
 // Entries are added, changed, paused, resumed and removed at run time, also for types that no program here knows.
 func TestDynamicSchedules(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	ctx := e.ctx()
 	e.schedules(task.SchedulerOptions{Lease: time.Minute})
@@ -88,7 +87,7 @@ func TestDynamicSchedules(t *testing.T) {
 
 // task-F6: an entry is added with an exact time: an anchor to the millisecond, from which on it repeats, or a rule that has that one slot. It fires at that time and not before.
 func TestAddScheduleAtAnExactTime(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a time")
 	t.Parallel() // most of the time it waits for that time
 	e := newEnv(t)
 	now, err := e.client.Now(e.ctx())
@@ -196,7 +195,6 @@ func TestDeclaredSchedules(t *testing.T) {
 
 // plus-23, S9: overrides apply without restart; an unknown name or a bad spec changes nothing.
 func TestScheduleOverrides(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Tenant", task.Every(time.Hour, task.PerVO("a", "b")))
 	s, _ := e.schedules(task.SchedulerOptions{Lease: time.Minute}, typ)

@@ -9,40 +9,39 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/task"
 )
 
 // task-F1, task-F7, S2, plus-6: one entry of the type's name; each slot is one message with the right name, labels, queue and id, at times that do not drift.
 func TestPeriodic(t *testing.T) {
+	t.Run("redis", func(t *testing.T) { testPeriodic(t, newEnv(t)) })
+	t.Run("miniredis", func(t *testing.T) { testPeriodic(t, newEnvOn(t, testenv.Miniredis(t))) })
+}
+
+func testPeriodic(t *testing.T, e *env) {
 	const every = 20 * time.Millisecond
-	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"redis": testenv.Redis, "cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvOn(t, srv(t))
-			typ := task.Define[struct{}, task.None]("test:Tick", task.Realtime, task.Large, task.Every(every, task.QueueUp, task.RunAll(1000)))
-			e.schedules(task.SchedulerOptions{}, typ)
-			e.eventually("ten slots", func() bool { return e.queued() >= 10 })
-			if got := e.names(); !slices.Equal(got, []string{"test:Tick"}) {
-				t.Errorf("entries %q", got)
-			}
-			m := e.messages()[0]
-			if m.Name != "test:Tick" || m.Labels.String("priority") != "realtime" || m.Labels.String("size") != "large" {
-				t.Errorf("message %+v", m)
-			}
-			if v, ok := m.Labels.Get("periodic"); !ok || v != true {
-				t.Errorf("label periodic = %v", v)
-			}
-			slots := e.slotsOf("test:Tick")
-			evenly(t, slots, every)
-			info := e.schedule("test:Tick")
-			if first := info.Anchor.Add(every).UnixMilli(); slots[0] != first {
-				t.Errorf("the first slot is %d, want the anchor and one interval: %d", slots[0], first)
-			}
-			if info.Fired < 10 || info.State != task.ScheduleActive || info.Spec != "every 20ms" || !info.Declared {
-				t.Errorf("%+v", info)
-			}
-		})
+	typ := task.Define[struct{}, task.None]("test:Tick", task.Realtime, task.Large, task.Every(every, task.QueueUp, task.RunAll(1000)))
+	e.schedules(task.SchedulerOptions{}, typ)
+	e.eventually("ten slots", func() bool { return e.queued() >= 10 })
+	if got := e.names(); !slices.Equal(got, []string{"test:Tick"}) {
+		t.Errorf("entries %q", got)
+	}
+	m := e.messages()[0]
+	if m.Name != "test:Tick" || m.Labels.String("priority") != "realtime" || m.Labels.String("size") != "large" {
+		t.Errorf("message %+v", m)
+	}
+	if v, ok := m.Labels.Get("periodic"); !ok || v != true {
+		t.Errorf("label periodic = %v", v)
+	}
+	slots := e.slotsOf("test:Tick")
+	evenly(t, slots, every)
+	info := e.schedule("test:Tick")
+	if first := info.Anchor.Add(every).UnixMilli(); slots[0] != first {
+		t.Errorf("the first slot is %d, want the anchor and one interval: %d", slots[0], first)
+	}
+	if info.Fired < 10 || info.State != task.ScheduleActive || info.Spec != "every 20ms" || !info.Declared {
+		t.Errorf("%+v", info)
 	}
 }
 
@@ -248,7 +247,7 @@ func TestRunOnStart(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Warm", task.Every(time.Hour, task.RunOnStart(), task.QueueUp))
 	for n := range int64(2) {
-		_, stop := e.schedules(task.SchedulerOptions{}, typ)
+		_, stop := e.schedules(task.SchedulerOptions{Lease: shortLease}, typ)
 		e.eventually("it fires", func() bool { return e.queued() == n+1 })
 		e.must("DEL", e.key("scheduler:lock")) // one more election is no start
 		e.leads()
@@ -269,7 +268,6 @@ func TestSchedulerPromotes(t *testing.T) {
 }
 
 func TestSchedulerOptions(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	for want, o := range map[string]task.SchedulerOptions{"Lease": {Lease: time.Millisecond}, "VOPoll": {VOPoll: -1}, "ID": {ID: "a\nb"}} {
 		if _, err := e.client.Scheduler(o); err == nil || !strings.Contains(err.Error(), want) {

@@ -16,7 +16,7 @@ import (
 // shortLease is long enough for a busy machine, and short enough to be waited for.
 const shortLease = 3 * time.Second
 
-// schedules runs a scheduler until the test ends, or stop is called.
+// schedules runs a scheduler until the test ends, or stop is called. Its lease is a minute if nothing is said: it leads on however busy the machine is.
 func (e *env) schedules(o task.SchedulerOptions, what ...task.Schedulable) (s *task.Scheduler, stop func()) {
 	e.t.Helper()
 	return e.schedulesOn(e.client, o, what...)
@@ -25,7 +25,7 @@ func (e *env) schedules(o task.SchedulerOptions, what ...task.Schedulable) (s *t
 func (e *env) schedulesOn(c *task.Client, o task.SchedulerOptions, what ...task.Schedulable) (s *task.Scheduler, stop func()) {
 	e.t.Helper()
 	if o.Lease == 0 {
-		o.Lease = shortLease
+		o.Lease = time.Minute
 	}
 	s, err := c.Scheduler(o, what...)
 	if err != nil {

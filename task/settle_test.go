@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
 // A unique key is free again when its task has ended, in the same step and however it ended.
 func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	boom := errors.New("boom")
 	for _, c := range []struct {
@@ -67,102 +65,8 @@ func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
 	}
 }
 
-// A key that went to another task meanwhile, or is of a type that Takt does not write, stays.
-func TestUniqueKeyOfAnotherStays(t *testing.T) {
-	e := newEnv(t)
-	started, goOn := make(chan string), make(chan struct{})
-	typ := task.Define[double, int]("unique:Other")
-	e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
-		started <- j.ID
-		<-goOn
-		return 1, nil
-	}))
-	for _, foreign := range [][]string{{"SET", e.key("tasks:unique:k"), "another"}, {"LPUSH", e.key("tasks:unique:k"), "x"}} {
-		h, err := typ.Submit(e.ctx(), e.client, double{}, task.UniqueKey("k", time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		wait(t, "it runs", started)
-		e.do("DEL", e.key("tasks:unique:k"))
-		e.do(foreign...)
-		goOn <- struct{}{}
-		if _, err := h.Await(e.ctx()); err != nil {
-			t.Error(err)
-		}
-		if e.number("DEL", e.key("tasks:unique:k")) != 1 {
-			t.Errorf("after %q: the key is gone", foreign)
-		}
-	}
-}
-
-// A cancelled task ends once, its mark goes with it, and whoever waits is told.
-func TestCancelledRunEnds(t *testing.T) {
-	e := newEnv(t)
-	started := make(chan string, 1)
-	typ := task.Define[double, int]("cancel:Run")
-	e.start(task.WorkerOptions{}, typ.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
-		started <- j.ID
-		<-ctx.Done()
-		return 0, context.Cause(ctx)
-	}))
-	h, err := typ.Submit(e.ctx(), e.client, double{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.mark(wait(t, "it runs", started))
-	var failed *task.Error
-	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
-		t.Errorf("Await: %v, want cancelled", err)
-	}
-	e.eventually("nothing is left", func() bool { return e.left() == 0 && e.number("ZCARD", e.key("tasks:cancelled")) == 0 })
-	if n := e.counter(task.Cancelled, "cancel:Run"); n != 1 {
-		t.Errorf("%d are counted as cancelled, want 1", n)
-	}
-}
-
-// A worker that was cut off, and whose task another one ended, changes nothing when it comes back.
-func TestSettleOfALostWorkerDoesNothing(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	cut, proxy := e.behind()
-	typ := task.Define[double, string]("lost:Unique", task.Unique(time.Hour))
-	started, goOn, returned := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
-	slow, err := cut.Worker(task.WorkerOptions{ID: "slow", Lease: 300 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[double]) (string, error) {
-		started <- struct{}{}
-		<-goOn
-		returned <- struct{}{}
-		return "slow", nil
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := e.run(slow)
-	h, err := typ.Submit(e.ctx(), e.client, double{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, "the slow worker has it", started)
-	proxy.Refuse(true)
-	proxy.Cut()
-	e.start(task.WorkerOptions{ID: "quick", Lease: 300 * time.Millisecond}, typ.Handle(func(context.Context, *task.Job[double]) (string, error) { return "quick", nil }))
-	if got, err := h.Await(e.ctx()); got != "quick" || err != nil {
-		t.Errorf("Await = %q, %v, want quick", got, err)
-	}
-	proxy.Refuse(false)
-	close(goOn)
-	wait(t, "the slow worker is done", returned)
-	stop()
-	if result, err := h.Result(e.ctx()); err != nil || result.Value != "quick" {
-		t.Errorf("the result is %v, %v now", result.Value, err)
-	}
-	if n := e.counter(task.Done, "lost:Unique"); n != 1 {
-		t.Errorf("it is counted %d times, want once", n)
-	}
-}
-
 // A start key is free once its task begins, or at its end if it never does; a copy that waits for its retry does not take it again.
 func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	started, goOn := make(chan string), make(chan error)
 	typ := task.Define[double, task.None]("start:Key", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))

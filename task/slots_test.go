@@ -9,54 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
-
-// A worker that waits for tasks of a queue begins none of them once it is paused, and goes on at once when it is resumed.
-func TestPauseQueueWhileAWorkerWaits(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	typ := task.Define[int, task.None]("paused")
-	other := task.Define[int, task.None]("other", task.Realtime)
-	ran := make(chan int, 100)
-	var paused atomic.Bool
-	w, _ := e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Medium: 4}},
-		typ.Handle(func(_ context.Context, j *task.Job[int]) (task.None, error) {
-			if paused.Load() {
-				t.Error("a task of a paused queue was begun")
-			}
-			ran <- j.Args
-			return task.None{}, nil
-		}),
-		other.Handle(func(context.Context, *task.Job[int]) (task.None, error) { ran <- -1; return task.None{}, nil }))
-	send(e, typ, 0)
-	wait(t, "run", ran)
-	testenv.OnceWithin(t, 700*time.Millisecond, func(try int) time.Duration { // else it is looked at every second
-		if err := e.client.PauseQueue(e.ctx(), "normal:medium"); err != nil {
-			t.Fatal(err)
-		}
-		e.knows(w, other, 1000+try)
-		paused.Store(true)
-		send(e, typ, try)
-		for range 20 {
-			send(e, other, 0)
-			if v := wait(t, "run of another queue", ran); v != -1 {
-				t.Fatal("a task of a paused queue was begun")
-			}
-		}
-		paused.Store(false)
-		begun := time.Now()
-		if err := e.client.ResumeQueue(e.ctx(), "normal:medium"); err != nil {
-			t.Fatal(err)
-		}
-		if v := wait(t, "run", ran); v != try {
-			t.Errorf("got %d, want %d", v, try)
-		}
-		return time.Since(begun)
-	})
-}
 
 // knows waits until a worker has read what operators said up to now: the nth limit of a VO without tasks, of a type that it has a handler for, comes with the same read.
 func (e *env) knows(w *task.Worker, typ task.Definition, nth int) {

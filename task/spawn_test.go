@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -29,7 +28,6 @@ func TestGroupWithoutChildren(t *testing.T) {
 
 // C2, T5: Spawn whose answer was lost is repeated, and nothing is there twice.
 func TestSpawnAgainAfterALostReply(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	f := newFamily(e)
 	const n = 700 // three pages
@@ -64,9 +62,9 @@ func TestSpawnAgainAfterALostReply(t *testing.T) {
 }
 
 // C2: a crash after the first of several pages leaves a group that does not fire; the same Spawn completes it, also when all that was there has ended.
-func TestSpawnAgainAfterTheFirstPage(t *testing.T) {
-	long.Test(t, "starts and ends processes")
-	e := newEnv(t)
+func TestSpawnAgainAfterTheFirstPage(t *testing.T) { testSpawnAgainAfterTheFirstPage(t, newEnv(t)) }
+
+func testSpawnAgainAfterTheFirstPage(t *testing.T, e *env) {
 	f := newFamily(e)
 	const n = 600
 	f.spawn(n, task.GroupID("g"))

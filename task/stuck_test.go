@@ -41,7 +41,6 @@ type stuckReport struct {
 
 // W10: a handler that ignores the end of its context is reported, once; the other slots go on, and so does its own when it returns.
 func TestStuckIsReportedOnce(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[string, int]("test:Deaf", task.Small, task.Timeout(20*time.Millisecond))
 	release := make(chan struct{})
@@ -124,7 +123,7 @@ func TestStuckHandler(t *testing.T) {
 
 // W9, W10: a handler that has returned is not stuck, though what it has done cannot be written while Redis hangs.
 func TestNobodyIsStuckWhenRedisHangs(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits while Redis hangs")
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Obeys")
 	client, proxy := e.behind()

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -125,8 +122,9 @@ func TestArgumentsSurvive(t *testing.T) {
 }
 
 // A repeat with the same key, or id, is one task; the answer is the same.
-func TestKeyMakesOneTask(t *testing.T) {
-	e := newEnv(t)
+func TestKeyMakesOneTask(t *testing.T) { testKeyMakesOneTask(t, newEnv(t)) }
+
+func testKeyMakesOneTask(t *testing.T, e *env) {
 	first := send(e, Double, double{1}, task.Key("order-7"))
 	again := send(e, Double, double{1}, task.Key("order-7"))
 	if again.Ref != first.Ref || !again.Existing || first.Existing {
@@ -142,61 +140,10 @@ func TestKeyMakesOneTask(t *testing.T) {
 	}
 }
 
-// A thousand at once with one key: one task (fault 14).
-func TestKeyRetryStorm(t *testing.T) {
-	e := newEnv(t)
-	const callers = 1000
-	ids := make([]string, callers)
-	var all sync.WaitGroup
-	for i := range callers {
-		all.Go(func() {
-			h, err := Double.Submit(e.ctx(), e.client, double{1}, task.Key("storm"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			ids[i] = h.ID
-		})
-	}
-	all.Wait()
-	slices.Sort(ids)
-	if n := len(slices.Compact(ids)); n != 1 || e.queued() != 1 {
-		t.Errorf("%d ids, %d tasks", n, e.queued())
-	}
-}
-
-// A reply that is lost leaves the outcome unknown; the repeat with the key makes no second task (fault 10).
-func TestLostReply(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t)
-	c, proxy := e.behind()
-	send(e, Double, double{0}, task.Key("warm")) // the script is known
-	proxy.DropReplies(true)
-	waiting, giveUp := context.WithCancel(e.ctx())
-	defer giveUp()
-	end := make(chan error, 1)
-	go func() { _, err := Double.Submit(waiting, c, double{1}, task.Key("k")); end <- err }()
-	e.eventually("the command was applied", func() bool { return e.queued() == 2 })
-	giveUp()
-	if err := wait(t, "the end of the submission", end); err == nil {
-		t.Fatal("there was an answer")
-	}
-	proxy.DropReplies(false)
-	proxy.Cut()
-	var h *task.Handle[int]
-	e.eventually("connected again", func() bool {
-		var err error
-		h, err = Double.Submit(e.ctx(), c, double{1}, task.Key("k"))
-		return err == nil
-	})
-	if !h.Existing || e.queued() != 2 {
-		t.Errorf("existing %v, %d tasks", h.Existing, e.queued())
-	}
-}
-
 // Unique: one at a time with the same arguments, until it has ended.
-func TestUnique(t *testing.T) {
-	e := newEnv(t)
+func TestUnique(t *testing.T) { testUnique(t, newEnv(t)) }
+
+func testUnique(t *testing.T, e *env) {
 	typ := task.Define[double, int]("test:Unique", task.Unique(time.Hour))
 	by := task.Define[double, int]("test:By", task.UniqueBy(0, func(d double) string { return "same" }))
 	first := send(e, typ, double{1})
@@ -217,7 +164,6 @@ func TestUnique(t *testing.T) {
 
 // Each submission is one round trip, whatever it needs; a batch of 256 is one, too.
 func TestSubmitRoundTrips(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	c, proxy := e.behind()
 	if _, err := Double.Submit(e.ctx(), c, double{}, task.Key("warm")); err != nil {

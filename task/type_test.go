@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task"
 )
@@ -134,7 +133,6 @@ func TestClientOptions(t *testing.T) {
 }
 
 func TestWorkerOptions(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	h := Double.Handle(nil)
 	many := make(map[task.Size]int)

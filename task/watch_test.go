@@ -46,81 +46,35 @@ func (e *env) told(ends <-chan task.Ended) {
 
 // W15: whoever watches is told of the end of every run, on every kind of server.
 func TestWatch(t *testing.T) {
-	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"redis": testenv.Redis, "cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvOn(t, srv(t))
-			typ := task.Define[string, int]("test:Watched", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
-			e.start(task.WorkerOptions{}, echoing(), typ.Handle(func(_ context.Context, j *task.Job[string]) (int, error) {
-				if j.Args == "bad" {
-					return 0, errors.New("boom " + strings.Repeat("x", 1000))
-				}
-				return 1, nil
-			}))
-			ends, _ := e.watch(e.connect(task.Options{}))
-			e.told(ends)
-			bad, good := send(e, typ, "bad"), send(e, typ, "good")
-			got := map[string][]task.Ended{}
-			for len(got[bad.ID]) < 2 || len(got[good.ID]) < 1 {
-				end := wait(t, "an end", ends)
-				got[end.ID] = append(got[end.ID], end)
-			}
-			slices.SortFunc(got[bad.ID], func(a, b task.Ended) int { return a.Attempt - b.Attempt }) // those of one task may change places
-			if end := got[good.ID][0]; end.Outcome != task.Done || !end.Final() || end.Name != "test:Watched" || end.Queue != "normal:medium" || end.Attempt != 1 || end.Error != "" || end.Took <= 0 {
-				t.Errorf("%+v", end)
-			}
-			for i, want := range []task.Outcome{task.Retried, task.Dead} {
-				if end := got[bad.ID][i]; end.Outcome != want || end.Final() != (want == task.Dead) || end.Attempt != i+1 || !strings.HasPrefix(end.Error, "boom") || len(end.Error) > 512 {
-					t.Errorf("run %d: %+v", i+1, end)
-				}
-			}
-		})
-	}
+	t.Run("redis", func(t *testing.T) { testWatch(t, newEnv(t)) })
+	t.Run("miniredis", func(t *testing.T) { testWatch(t, newEnvOn(t, testenv.Miniredis(t))) })
 }
 
-// A batch is one message, and nobody is told anything while nobody watches.
-func TestPublishOncePerBatch(t *testing.T) {
-	e := newEnv(t)
-	e.start(task.WorkerOptions{}, echoing())
-	published := func() int64 {
-		text, err := e.must("INFO", "commandstats").ToString()
-		if err != nil {
-			t.Fatal(err)
+func testWatch(t *testing.T, e *env) {
+	typ := task.Define[string, int]("test:Watched", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
+	e.start(task.WorkerOptions{}, echoing(), typ.Handle(func(_ context.Context, j *task.Job[string]) (int, error) {
+		if j.Args == "bad" {
+			return 0, errors.New("boom " + strings.Repeat("x", 1000))
 		}
-		for line := range strings.Lines(text) {
-			if rest, ok := strings.CutPrefix(line, "cmdstat_publish:calls="); ok {
-				var n int64
-				if err := json.Unmarshal([]byte(strings.Split(rest, ",")[0]), &n); err != nil {
-					t.Fatal(err)
-				}
-				return n
-			}
-		}
-		return 0
-	}
-	many := make([]string, 2000)
-	run := func() int64 {
-		before := published()
-		if _, err := echo.SubmitMany(e.ctx(), e.client, many); err != nil {
-			t.Fatal(err)
-		}
-		e.idle()
-		return published() - before
-	}
-	if n := run(); n != 0 {
-		t.Errorf("%d messages, and nobody watches", n)
-	}
-	ends, stop := e.watch(e.client)
+		return 1, nil
+	}))
+	ends, _ := e.watch(e.connect(task.Options{}))
 	e.told(ends)
-	if n := run(); n == 0 || n > 1000 {
-		t.Errorf("%d messages of the ends of 2000 tasks", n)
+	bad, good := send(e, typ, "bad"), send(e, typ, "good")
+	got := map[string][]task.Ended{}
+	for len(got[bad.ID]) < 2 || len(got[good.ID]) < 1 {
+		end := wait(t, "an end", ends)
+		got[end.ID] = append(got[end.ID], end)
 	}
-	stop()
-	if ttl := e.number("PTTL", e.key("tasks:watched")); ttl <= 0 || ttl > 10_000 {
-		t.Errorf("the mark of watchers lives for %d ms", ttl)
+	slices.SortFunc(got[bad.ID], func(a, b task.Ended) int { return a.Attempt - b.Attempt }) // those of one task may change places
+	if end := got[good.ID][0]; end.Outcome != task.Done || !end.Final() || end.Name != "test:Watched" || end.Queue != "normal:medium" || end.Attempt != 1 || end.Error != "" || end.Took <= 0 {
+		t.Errorf("%+v", end)
 	}
-	e.must("DEL", e.key("tasks:watched"))
-	e.must("PUBLISH", e.key("tasks:control"), "look")
-	e.eventually("nobody is told any more", func() bool { return run() == 0 })
+	for i, want := range []task.Outcome{task.Retried, task.Dead} {
+		if end := got[bad.ID][i]; end.Outcome != want || end.Final() != (want == task.Dead) || end.Attempt != i+1 || !strings.HasPrefix(end.Error, "boom") || len(end.Error) > 512 {
+			t.Errorf("run %d: %+v", i+1, end)
+		}
+	}
 }
 
 func TestEndedJSON(t *testing.T) {

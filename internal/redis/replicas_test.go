@@ -17,7 +17,7 @@ import (
 // A server that cannot wait for its disk is refused before anything is written. One that can (Valkey, Redis 7.2) acknowledges what the append-only files of the master and
 // of its replicas have; a replica without such a file never does.
 func TestWaitForDisk(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a replica")
 	const within = 50 * time.Millisecond
 	local := redis.Wait{ForDisk: true, Within: within}
 	both := redis.Wait{ForDisk: true, Replicas: 1, Within: within}

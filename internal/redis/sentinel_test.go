@@ -27,7 +27,7 @@ import (
 
 // Sentinels may ask for a name and a password of their own.
 func TestSentinelCredentials(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a sentinel")
 	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	_, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
@@ -45,13 +45,16 @@ func TestSentinelCredentials(t *testing.T) {
 		"that of another":   {redis.Options{SentinelUsername: "observer", SentinelPassword: "swordfish"}, false},
 	} {
 		c.o.URL = "redis+sentinel://:hunter2@" + addr + "/plant"
-		_, err := connect(t, c.o)
+		rdb, err := connect(t, c.o)
 		switch {
-		case c.ok && err != nil:
+		case c.ok && (err != nil || rdb.Mode() != rueidis.ClientModeSentinel):
 			t.Errorf("%s: %v", name, err)
 		case !c.ok && (err == nil || !strings.Contains(err.Error(), "--redis-sentinel-password") || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "swordfish")):
 			t.Errorf("%s: error is %v, want one that names the setting and no password", name, err)
 		}
+	}
+	if _, err := connect(t, redis.Options{URL: "redis+sentinel://:hunter2@" + addr + "/office", SentinelPassword: "swordfish"}); err == nil || !strings.Contains(err.Error(), "master set of that name") {
+		t.Errorf("a master set nobody knows: %v", err)
 	}
 	if _, err := connect(t, redis.Options{URL: "redis+sentinel://:wrong@" + addr + "/plant", SentinelPassword: "swordfish"}); err == nil || !strings.Contains(err.Error(), "refuses the user name or password") {
 		t.Errorf("a wrong password of the nodes: %v", err)
@@ -60,7 +63,7 @@ func TestSentinelCredentials(t *testing.T) {
 
 // Each sentinel and each node has a certificate for its own address alone, and the client follows a failover from one to the next.
 func TestSentinelTLSNames(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a sentinel")
 	a := newAuthority(t)
 	master, replica := a.server(t, "127.0.0.2"), a.server(t, "127.0.0.3")
 	replica.do(t, "REPLICAOF", master.host, master.port)

@@ -22,12 +22,8 @@ import (
 // Property: producers add, workers handle, some are cut off in the middle of it. Every entry is handled at least once and
 // settled exactly once, and nothing is left: no entry, nothing pending, no consumer of the dead.
 func TestNothingIsLostWhenWorkersDie(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	seeds := []uint64{1, 2, 3, uint64(time.Now().UnixNano())}
-	if testing.Short() {
-		seeds = seeds[:1]
-	}
-	for _, seed := range seeds {
+	long.Test(t, "waits for leases to end")
+	for _, seed := range []uint64{1, 2, 3, uint64(time.Now().UnixNano())} {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			var (
@@ -126,7 +122,6 @@ func (e *env) deadLetters() (letters []map[string]string) {
 // E-S5: an entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares.
 // A panic counts and ends nothing.
 func TestPoison(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	for name, c := range map[string]struct {
 		fail   func() error
 		reason string
@@ -198,7 +193,6 @@ func TestPoison(t *testing.T) {
 
 // An error that is nobody's fault is tried again without counting, and the loop can be stopped meanwhile.
 func TestTransientErrorsDoNotCount(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	away := errors.New("the broker is away")
 	var tries atomic.Int32
@@ -353,7 +347,6 @@ func TestDeadFails(t *testing.T) {
 
 // E-S22: all pages of a dead worker's entries are taken over, its consumer goes, and an idle loop waits in the read and nowhere else.
 func TestPagesAndLatency(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	const n = 2*ownPage + 88
@@ -394,7 +387,7 @@ func TestPagesAndLatency(t *testing.T) {
 // An entry that waits until it may run alone has not begun: the deaths that others cause meanwhile do not count for it. While it runs alone nobody else does, until
 // it is settled. W5.
 func TestWaitingToRunAloneIsNoStart(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a worker looks for the dead")
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	ids := e.add("killer", "innocent", "innocent")
@@ -562,7 +555,7 @@ func TestPanicsAreTriedAgain(t *testing.T) {
 
 // Another server becomes the master while the old one lives on: what is there is read, and not what the old one still gives out.
 func TestOldMasterLivesOn(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "replaces a master")
 	s := testenv.StartSentinels(t)
 	e := newEnv(t, s.RedisServer)
 	w := NewWorker(s.Client, e.keys, "w", survivorTTL, testLog(t))
@@ -597,7 +590,7 @@ func TestOldMasterLivesOn(t *testing.T) {
 
 // Starts under an ID that an entry had before count with its own, also those that no process survived.
 func TestBegunUnderAnotherID(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits until a worker looks for the dead")
 	t.Parallel()
 	e := newEnv(t, testenv.Redis(t))
 	e.add("new")

@@ -33,7 +33,7 @@ func (l *lines) count(text string) int {
 
 // find-O32: a heartbeat that is evicted each time it is written is lost again and again: that is one line of the log, and no hot loop.
 func TestEvictedHeartbeat(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits between heartbeats")
 	e := newEnv(t, testenv.Redis(t))
 	rdb := e.srv.Client
 	var warned lines

@@ -101,11 +101,13 @@ func TestGroupIsChecked(t *testing.T) {
 	w := NewWorker(nil, keys.New("p"), "w", 0, nil)
 	h := func(context.Context, *Entry) (Result, error) { return Ack, nil }
 	for says, g := range map[string]*Group{
-		"Worker":  {Streams: []string{"s"}, Name: "g", Handle: h},
-		"Streams": {Worker: w, Name: "g", Handle: h},
-		"Name":    {Worker: w, Streams: []string{"s"}, Handle: h},
-		"Handle":  {Worker: w, Streams: []string{"s"}, Name: "g"},
-		"Slots":   {Worker: w, Streams: []string{"s"}, Name: "g", Handle: h, Slots: -1},
+		"Worker":   {Streams: []string{"s"}, Name: "g", Handle: h},
+		"Streams":  {Worker: w, Name: "g", Handle: h},
+		"Name":     {Worker: w, Streams: []string{"s"}, Handle: h},
+		"Handle":   {Worker: w, Streams: []string{"s"}, Name: "g"},
+		"Slots":    {Worker: w, Streams: []string{"s"}, Name: "g", Handle: h, Slots: -1},
+		"together": {Worker: w, Streams: []string{"s"}, Name: "g", Handle: h, Finish: func(context.Context, Batch) error { return nil }},
+		"Ahead 1s": {Worker: w, Streams: []string{"s"}, Name: "g", Handle: h, Ahead: time.Second, Free: func() int { return 1 }},
 	} {
 		if err := g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
@@ -140,31 +142,9 @@ func TestOneSlotKeepsTheOrder(t *testing.T) {
 	e.empty()
 }
 
-func TestEarlierStreamsFirst(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	high, low := e.stream+"-high", e.stream+"-low"
-	for i := range 20 {
-		e.must("XADD", low, "*", "v", "low")
-		if i < 10 {
-			e.must("XADD", high, "*", "v", "high")
-		}
-	}
-	got := make(chan string, 30)
-	e.join("w", Group{Streams: []string{high, low}, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
-	for i := range 30 {
-		if v := wait(t, "entry", got); (v == "high") != (i < 10) {
-			t.Fatalf("entry %d is of %s", i, v)
-		}
-	}
-	e.eventually("both empty", func() bool { return e.number("XLEN", high)+e.number("XLEN", low) == 0 })
-}
-
 // A worker whose handler sleeps through a take-over is a zombie: its context ends, and its commit conflicts.
 func TestZombieSettlesNothing(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for a lease to end")
 	e := newEnv(t, testenv.Redis(t))
 	begun, ended, proceed, result := make(chan *Entry, 1), make(chan error, 1), make(chan struct{}), make(chan error, 1)
 	counter := e.keys.PubSeq("settled")
@@ -227,7 +207,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 
 // E 19: entries given to this worker by a read whose reply it never saw are found and handled.
 func TestGhostsAreFound(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 10)
 	m := e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -264,7 +244,6 @@ func TestGhostsAreFound(t *testing.T) {
 
 // FLUSHALL takes the groups and the heartbeats; entries added later are not lost, nor are those added before the group is made again.
 func TestFlushAll(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 1000)
 	e.join("w", Group{Slots: 4, Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -281,27 +260,9 @@ func TestFlushAll(t *testing.T) {
 	e.empty()
 }
 
-// E-S20: scripts that the server has forgotten are sent again.
-func TestScriptFlush(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	got := make(chan string, 10)
-	e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
-	for _, v := range []string{"a", "b", "c"} {
-		e.must("SCRIPT", "FLUSH")
-		e.add(v)
-		if g := wait(t, v, got); g != v {
-			t.Errorf("got %s, want %s", g, v)
-		}
-		e.empty()
-	}
-}
-
 // E-S27: Redis goes and comes back, kill -9 and append-only file; the loop goes on and nothing is lost.
 func TestRedisKilled(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "kills Redis")
 	// With everysec the server may answer before it has written: it holds back writes while a flush runs.
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"appendfsync always"}})
 	e := newEnv(t, srv)
@@ -393,7 +354,7 @@ func (c lateConn) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 
 // W9: a stop ends also a read that was on its way at that moment, and so waits in Redis after it was told to end.
 func TestStopWhileTheReadIsOnItsWay(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "compares times of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	testenv.OnceWithin(t, longestBlock/2, func(int) time.Duration {
 		ctx, stop := context.WithCancel(t.Context())
@@ -419,7 +380,6 @@ func TestStopWhileTheReadIsOnItsWay(t *testing.T) {
 
 // The time to drain begins with the stop, though the reader waits for a Redis that hangs.
 func TestDrainWhileRedisHangs(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	begun, hangs, answers, cause := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	hang := sync.OnceFunc(func() { close(hangs) })
@@ -516,38 +476,13 @@ func TestRunningHandlerFinishes(t *testing.T) {
 	}
 }
 
-// A worker that comes back under its name resumes what it held, without waiting for its heartbeat to expire.
-func TestSameNameResumes(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
-	e := newEnv(t, testenv.Redis(t))
-	begun := make(chan struct{}, 1)
-	first := e.join("w", Group{Handle: func(ctx context.Context, _ *Entry) (Result, error) {
-		begun <- struct{}{}
-		<-ctx.Done()
-		return Ack, ctx.Err()
-	}})
-	e.add("v")
-	wait(t, "start", begun)
-	first.kill()
-	e.must("PEXPIRE", e.keys.Worker("w"), "600000")
-	got := make(chan int64, 1)
-	e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Deliveries
-		return Ack, nil
-	}})
-	if n := wait(t, "resumed", got); n != 2 {
-		t.Errorf("delivery %d, want 2", n)
-	}
-	e.empty()
-}
-
 // Two processes under one name: the later takes it over, the earlier drops everything, waits, and does not take it back.
 func TestTwoUnderOneName(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for heartbeats")
 	e := newEnv(t, testenv.Redis(t))
 	lost := make(chan error, 1)
 	begun := make(chan struct{}, 10)
-	first := e.joinTTL("w", victimTTL, Group{Handle: func(ctx context.Context, _ *Entry) (Result, error) {
+	first := e.join("w", Group{Handle: func(ctx context.Context, _ *Entry) (Result, error) {
 		begun <- struct{}{}
 		<-ctx.Done()
 		lost <- context.Cause(ctx)
@@ -578,7 +513,7 @@ func TestTwoUnderOneName(t *testing.T) {
 
 // On a cluster all keys of the loop share the slot of the prefix.
 func TestOnACluster(t *testing.T) {
-	long.Test(t, "runs several servers")
+	long.Test(t, "runs a cluster")
 	e := newEnv(t, testenv.RedisCluster(t))
 	got := make(chan string, 10)
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
@@ -615,7 +550,7 @@ func TestOnACluster(t *testing.T) {
 
 // E-S27: while Redis is away there is no busy loop.
 func TestNoBusyLoopWhileAway(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "breaks a link")
 	e := newEnv(t, testenv.Redis(t))
 	begun := make(chan struct{}, 100)
 	m := e.join("w", Group{Slots: 4, Handle: func(ctx context.Context, en *Entry) (Result, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // hung is a worker whose Redis hangs: its heartbeat has expired, and three tries to get another one had no answer.
@@ -22,6 +23,7 @@ type hung struct {
 }
 
 func newHung(t *testing.T) *hung {
+	long.Test(t, "waits for a heartbeat to expire")
 	h := &hung{env: newEnv(t, testenv.Redis(t))}
 	rdb := h.srv.Connect(t, redis.Options{})
 	h.worker = NewWorker(rdb, h.keys, "w", time.Second, slog.New(slog.NewTextHandler(&h.log, nil)))

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 )
@@ -95,7 +94,7 @@ func TestEarlierStreamOvertakes(t *testing.T) {
 
 // W1: so it is while reads are plain, amid entries that are handled as quickly as they are read.
 func TestEarlierStreamOvertakesPlainReads(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "depends on how quickly entries are handled")
 	e := newEnv(t, testenv.Redis(t))
 	streams := e.three()
 	e.fill(streams[2], 3000)
@@ -311,7 +310,7 @@ func TestClosedHoldsAtOnce(t *testing.T) {
 
 // What Changed tells ends the wait for new entries: the next one is for the streams that are open now.
 func TestChangedEndsTheWait(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "compares times of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	streams := e.three()
 	var closed atomic.Int32
@@ -341,7 +340,7 @@ func TestChangedEndsTheWait(t *testing.T) {
 
 // The rate of a stream holds for all workers together.
 func TestRateIsShared(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for the rate of a stream")
 	e := newEnv(t, testenv.Redis(t))
 	const rate, n = 100, 60
 	e.fill(e.stream, n)
@@ -436,22 +435,6 @@ func TestFinishLost(t *testing.T) {
 	e.empty()
 	if n := handled.Load(); n != 2 {
 		t.Errorf("handled %d times, want 2", n)
-	}
-}
-
-func TestGroupCheck(t *testing.T) {
-	w := NewWorker(nil, keys.New("t"), "w", 0, nil)
-	handle := func(context.Context, *Entry) (Result, error) { return Ack, nil }
-	for want, g := range map[string]*Group{
-		"Worker":   {Streams: []string{"s"}, Name: "g", Handle: handle},
-		"Streams":  {Worker: w, Name: "g", Handle: handle},
-		"Handle":   {Worker: w, Streams: []string{"s"}, Name: "g"},
-		"negative": {Worker: w, Streams: []string{"s"}, Name: "g", Handle: handle, Slots: -1},
-		"together": {Worker: w, Streams: []string{"s"}, Name: "g", Handle: handle, Finish: func(context.Context, Batch) error { return nil }},
-	} {
-		if err := g.Check(); err == nil {
-			t.Errorf("%s: accepted", want)
-		}
 	}
 }
 

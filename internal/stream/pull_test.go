@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/commit"
-	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 )
@@ -100,7 +99,7 @@ func (m *member) beatsNow(n int) {
 }
 
 func TestFreeSaysHowManyAreRead(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
+	long.Test(t, "waits for heartbeats")
 	for name, streams := range map[string]int{"one stream": 1, "three streams": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +236,6 @@ func (e *env) blocked() (n int) {
 
 // What Handle does for long counts until it says that Free knows.
 func TestCounted(t *testing.T) {
-	long.Test(t, "depends on the speed of the machine")
 	e := newEnv(t, testenv.Redis(t))
 	e.add("a", "b", "c")
 	begun, say, pass := make(chan string, 3), make(chan struct{}), make(chan struct{})
@@ -259,14 +257,6 @@ func TestCounted(t *testing.T) {
 	wait(t, "start", begun)
 	close(pass)
 	e.empty()
-}
-
-func TestFreeIsChecked(t *testing.T) {
-	g := &Group{Worker: NewWorker(nil, keys.New("p"), "w", 0, nil), Streams: []string{"s"}, Name: "g", Ahead: time.Second, Free: func() int { return 1 },
-		Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }}
-	if err := g.Check(); err == nil || !strings.Contains(err.Error(), "Ahead 1s") {
-		t.Errorf("%v", err)
-	}
 }
 
 // handOver settles an entry and reads the next one, as a script of a taker does. "" = there is none.

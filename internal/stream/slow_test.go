@@ -12,7 +12,7 @@ import (
 // On a link on which an answer takes longer than a third of the heartbeat's life, the heartbeat lives on: the answer to a try that was given up as slow counts, and is
 // not asked for on a connection that must be made first, which is slower still.
 func TestHeartbeatOnASlowLink(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits on a slow link")
 	t.Parallel()
 	e := newEnv(t, testenv.Redis(t))
 	heart := e.keys.Worker("w")

@@ -84,7 +84,7 @@ func TestScriptsShorten(t *testing.T) {
 // The clock of Redis steps back by an hour after two workers died: others take their entries over all the same, a worker that
 // lives keeps its heartbeat and goes on with what it has in hand.
 func TestTheDeadStayDeadAfterAStepBack(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
+	long.Test(t, "waits for leases to end")
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
 	e.add("1", "2")

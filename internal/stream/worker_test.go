@@ -10,12 +10,10 @@ import (
 
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // The heartbeat is deleted again and again while entries are handled: none is forgotten.
 func TestHeartbeatLostAgainAndAgain(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	for name, start := range map[string]func(testing.TB) *testenv.RedisServer{"redis": testenv.Redis, "miniredis": testenv.Miniredis} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, start(t))

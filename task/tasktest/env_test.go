@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/tasktest"
 )
@@ -257,7 +256,6 @@ func TestOthersSubmitMeanwhile(t *testing.T) {
 
 // Await, too, lets time pass.
 func TestAwait(t *testing.T) {
-	long.Test(t, "waits for a lease, a delay or a broken link")
 	typ := task.Define[string, int]("test:Await")
 	synctest.Test(t, func(t *testing.T) {
 		env, begin := tasktest.New(t, task.Options{}), time.Now()
