@@ -78,7 +78,7 @@ type ConductorOptions struct {
 	Name          string        // of the owner of its claims; "" = host:pid
 	MaxConcurrent int           // postings at once; 0 = 1
 	TTL           time.Duration // of claims; 0 = DefaultTTL
-	MaxDispatches int           // Run ends after as many (D15: exactly); 0 = never
+	MaxDispatches int           // Run ends after as many (exactly); 0 = never
 
 	MaxAttempts         int           // a posting that was claimed as often is put aside; 0 = 25, -1 = never. On a claim of an owner that died, too.
 	Backoff, MaxBackoff time.Duration // until a posting that was given back is claimed again by this conductor; doubles with each attempt, with jitter; 0 = 1 s and 5 min

@@ -32,7 +32,7 @@ func request() Event {
 	}
 }
 
-// G3: the envelope of a reply; D1: a correlation id is opaque; D21: times in UTC, trace context goes on.
+// G3: the envelope of a reply; a correlation id is opaque; D21: times in UTC, trace context goes on.
 func TestReplyD1D21(t *testing.T) {
 	got := request().Reply([]byte(`{"ReturnStatus":1}`), "urn:schema", "urn:example:dcs", now)
 	want := Event{
@@ -52,7 +52,7 @@ func TestReplyD1D21(t *testing.T) {
 	}
 }
 
-// D14: a request that fails is answered with a kind, a message and a context.
+// A request that fails is answered with a kind, a message and a context.
 func TestRefusalD14(t *testing.T) {
 	why := &Error{KindPropertyInvalid, "JobOrderID must not be empty", map[string]string{"pointer": "/JobOrder/JobOrderID"}}
 	got := request().Refusal(why, "urn:example:dcs", now)
@@ -148,8 +148,8 @@ func TestAttributesInOrder(t *testing.T) {
 	}
 }
 
-// D1, D32: the names data, custommetadata and transportmetadata as user properties stopped the process or replaced the
-// body. D14: what is wrong with an attribute has a kind and says what it must be.
+// The names data, custommetadata and transportmetadata as user properties stopped the process or replaced the
+// body. What is wrong with an attribute has a kind and says what it must be.
 func TestSetAttributeRefusesD1D14D32(t *testing.T) {
 	for _, tc := range []struct {
 		name, value string

@@ -89,7 +89,7 @@ func TestUnmarshalJSON(t *testing.T) {
 	}
 }
 
-// D1, D14: whatever is wrong is an *Error, and what could be read is there to answer it.
+// Whatever is wrong is an *Error, and what could be read is there to answer it.
 func TestUnmarshalJSONErrorsD1D14(t *testing.T) {
 	for _, tc := range []struct {
 		name, in string

@@ -113,8 +113,8 @@ func TestUnmarshalOtherTypes(t *testing.T) {
 	}
 }
 
-// D1: whatever is wrong with a body is an error value that names the place, the value and the rule.
-// D14: it is fit to be sent back.
+// Whatever is wrong with a body is an error value that names the place, the value and the rule.
+// It is fit to be sent back.
 func TestUnmarshalErrorsD1D14(t *testing.T) {
 	deep := strings.Repeat(`[`, 65)
 	for _, tc := range []struct {

@@ -93,7 +93,7 @@ func TestNextRefusesStatesThatDoNotExist(t *testing.T) {
 	}
 }
 
-// Lifecycles of spec/machinery-jobs 8, row 24, and that of a recipe (D28: End is a transition of the machine).
+// Lifecycles of spec/machinery-jobs 8, row 24, and that of a recipe (End is a transition of the machine).
 func TestLifecyclesD28(t *testing.T) {
 	for _, steps := range [][]Method{
 		{Store, Start, Run, Pause, Resume, Stop, Clear},

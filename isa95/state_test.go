@@ -75,7 +75,7 @@ func TestParseState(t *testing.T) {
 	}
 }
 
-// D1: an unknown state text in a stored document stopped the whole process. Here it is an error value.
+// An unknown state text in a stored document stopped the whole process. Here it is an error value.
 func TestUnknownStateTextIsAnErrorD1(t *testing.T) {
 	for _, document := range []string{
 		`{"State":[{"StateText":{"Text":"Exploded"},"StateNumber":9}]}`,

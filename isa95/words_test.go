@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// D6, D20, E-P9: names that would name another key, or break a topic, are refused; E-P9 also because one such name
-// stopped the publisher at every start. E-S14: names with dots, blanks and quotes are harmless, for nothing here is
+// Names that would name another key, or break a topic, are refused; E-P9 also because one such name
+// stopped the publisher at every start. Names with dots, blanks and quotes are harmless, for nothing here is
 // made by pasting text; they pass and come back as they were.
 func TestNamesD6D20EP9ES14(t *testing.T) {
 	good := []string{
@@ -83,7 +83,7 @@ func TestNamesD6D20EP9ES14(t *testing.T) {
 	}
 }
 
-// D22: upstream worked on the lowest priority first. ISA-95: higher first; equal ones by id.
+// Upstream worked on the lowest priority first. ISA-95: higher first; equal ones by id.
 func TestPriorityHigherFirstD22(t *testing.T) {
 	order := func(id string, priority ...int) *JobOrder {
 		o := &JobOrder{JobOrderID: id}
@@ -107,7 +107,7 @@ func TestPriorityHigherFirstD22(t *testing.T) {
 	}
 }
 
-// D7, E-S18: a text as score fails the command after others were written, so the score is a number whatever the text.
+// A text as score fails the command after others were written, so the score is a number whatever the text.
 func TestStartScoreD7ES18(t *testing.T) {
 	for text, want := range map[string]float64{
 		"":                                 0,

@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/jobstore"
 )
 
-// find-O42: a full Redis is named to the MES at once, without waiting for HoldWhenAway. Clear and Cancel make room, so they are
+// A full Redis is named to the MES at once, without waiting for HoldWhenAway. Clear and Cancel make room, so they are
 // carried out; a refused Store is carried out under the same id when there is room.
 func TestFullRedisIsNamedAtOnce(t *testing.T) {
 	const hold = 10 * time.Minute // longer than the test may take
@@ -41,7 +41,7 @@ func TestFullRedisIsNamedAtOnce(t *testing.T) {
 	p.wantSound(t)
 }
 
-// find-O4: a right that is withdrawn is no fault of the command. It waits; then the answer is SERVICE_UNAVAILABLE with the reason, and no
+// A right that is withdrawn is no fault of the command. It waits; then the answer is SERVICE_UNAVAILABLE with the reason, and no
 // ReturnStatus. Once the right is back, a repeat under the same id is carried out.
 func TestWithdrawnRightIsNamed(t *testing.T) {
 	long.Test(t, "waits until a command is given up")

@@ -48,7 +48,7 @@ func (s *shop) serverTime() int64 {
 	return at[0]*1000 + at[1]/1000
 }
 
-// find-O2: a break in which no process looked for timers, and a step of the server's clock in either direction, let no timer be due: installation time
+// A break in which no process looked for timers, and a step of the server's clock in either direction, let no timer be due: installation time
 // stands still, and one offset has it for all processes. Each process that comes then finds the same time.
 func TestInstallationTimeStandsStill(t *testing.T) {
 	for name, ago := range map[string]time.Duration{

@@ -185,7 +185,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// E-P13: who lost the lease knows it, whatever took it, and waits for it again.
+// Who lost the lease knows it, whatever took it, and waits for it again.
 func TestLeaseIsLost(t *testing.T) {
 	long.Test(t, "waits for a lease to be missed")
 	srv := testenv.Redis(t)

@@ -54,7 +54,7 @@ func answer(id string) jobstore.Message {
 	}}
 }
 
-// find-O4: an unknown error belongs to the message only if it came ten times, over the whole patience, while others were committed. Then the
+// An unknown error belongs to the message only if it came ten times, over the whole patience, while others were committed. Then the
 // message is a dead letter, once, with its text and attributes; until then it is held.
 func TestUnknownErrorBecomesADeadLetter(t *testing.T) {
 	const patience = 50 * time.Millisecond

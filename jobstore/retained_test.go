@@ -141,7 +141,7 @@ func TestRetainedReadsOneJobOrder(t *testing.T) {
 	}
 }
 
-// E-P4, E-P13, D26: each rule of seq.
+// Each rule of seq.
 func TestSeqMovesOnlyWhenSomethingChanged(t *testing.T) {
 	s := newTopicStore(t)
 	s.commit("m42", "JO-1", ready, nil)
@@ -258,7 +258,7 @@ func TestIndexForgetsEndedOrders(t *testing.T) {
 	(*jobstore.ScopeIndex)(nil).Forget(settled)
 }
 
-// E-P13: who lost the lease is told so by each call, and buries nothing. What else the scripts leave alone is shown by TestScriptsRefuse.
+// Who lost the lease is told so by each call, and buries nothing. What else the scripts leave alone is shown by TestScriptsRefuse.
 func TestLostLeaseIsSaid(t *testing.T) {
 	s := newTopicStore(t)
 	s.do("SET", s.lease.Key, "another")
@@ -277,7 +277,7 @@ func TestLostLeaseIsSaid(t *testing.T) {
 	}
 }
 
-// E-P7, D25: a trimmed change stream is noticed.
+// A trimmed change stream is noticed.
 func TestChangesSayWhatWasMissed(t *testing.T) {
 	s := newTopicStore(t)
 	read := func(after string) ([]jobstore.ChangeEntry, bool) {
@@ -322,7 +322,7 @@ func TestChangesSayWhatWasMissed(t *testing.T) {
 	}
 }
 
-// D9, E-P5: the cost does not depend on the number of job orders or scopes.
+// The cost does not depend on the number of job orders or scopes.
 func TestRetainedRoundTrips(t *testing.T) {
 	s := newTopicStore(t)
 	var queries []jobstore.RetainedQuery

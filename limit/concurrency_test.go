@@ -11,7 +11,7 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-// plus-4: never more than the limit have a slot, and all get one.
+// Never more than the limit have a slot, and all get one.
 func TestConcurrency(t *testing.T) {
 	e := newEnv(t)
 	lockers := []*lock.Locker{e.Locker, e.other(redis.Options{}), e.other(redis.Options{RESP2: true})}

@@ -51,7 +51,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// L5, plus-3: never more than the limit in any window, wherever it begins; and the limit is reached.
+// Never more than the limit in any window, wherever it begins; and the limit is reached.
 func TestRate(t *testing.T) {
 	e := newEnv(t)
 	const window = 50 * time.Millisecond
@@ -99,7 +99,7 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// L5: where a fixed window lets twice the limit through in a moment, here it is the limit; a burst of it passes at once.
+// Where a fixed window lets twice the limit through in a moment, here it is the limit; a burst of it passes at once.
 func TestRateAcrossBoundary(t *testing.T) {
 	e := newEnv(t)
 	s := limit.Rate(site("a"), 10, 500*time.Millisecond)
@@ -217,7 +217,7 @@ func TestRateClockSetBack(t *testing.T) {
 	}
 }
 
-// L9: those who wait for quota get it in the order of coming, each at its time.
+// Those who wait for quota get it in the order of coming, each at its time.
 func TestRateLine(t *testing.T) {
 	long.Test(t, "waits for quota to come back")
 	e := newEnv(t)

@@ -32,7 +32,7 @@ func leases(name string, ttl time.Duration) []lock.Spec {
 	return []lock.Spec{lock.Mutex(task(name+"m"), d), lock.Write(task(name+"w"), d), lock.Read(task(name+"r"), d), lock.Slots(task(name+"c"), 1, d)}
 }
 
-// L2, plus-5: whoever takes a lock away, the work under it ends with the right cause, at the next renewal.
+// Whoever takes a lock away, the work under it ends with the right cause, at the next renewal.
 func TestLost(t *testing.T) {
 	long.Test(t, "waits for a renewal")
 	e := newEnv(t)
@@ -91,7 +91,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// L3: a lock is renewed every third of its time to live, also beside one with a longer, and lives as long as it is held.
+// A lock is renewed every third of its time to live, also beside one with a longer, and lives as long as it is held.
 func TestRenewal(t *testing.T) {
 	long.Test(t, "waits for renewals")
 	e := newEnv(t)
@@ -145,7 +145,7 @@ func (e *env) left(s lock.Spec, owner string) int64 {
 	return e.number("PTTL", key)
 }
 
-// L2: where nothing is heard of Redis any more, as when the process or the network stalls, the context ends before the lease does there:
+// Where nothing is heard of Redis any more, as when the process or the network stalls, the context ends before the lease does there:
 // trust counts from before the request.
 func TestStall(t *testing.T) {
 	long.Test(t, "waits for leases to end")
@@ -199,7 +199,7 @@ func TestShortInterruption(t *testing.T) {
 	e.release(h)
 }
 
-// plus-5: when Redis dies the context ends in time; when it comes back empty, at the next renewal. Either way the lock can be had again.
+// When Redis dies the context ends in time; when it comes back empty, at the next renewal. Either way the lock can be had again.
 func TestRedisDies(t *testing.T) {
 	long.Test(t, "kills Redis")
 	srv := testenv.StartRedis(t, embedded.RedisOptions{})
@@ -245,7 +245,7 @@ func TestRedisDies(t *testing.T) {
 	}
 }
 
-// L8: what ends the work does not hinder the release.
+// What ends the work does not hinder the release.
 func TestReleaseAfterTheEnd(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -263,7 +263,7 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 	e.release(e.try(lock.TryOptions{}, lock.Mutex(task("a"))))
 }
 
-// L8: one lock that cannot be given back hinders none of the others.
+// One lock that cannot be given back hinders none of the others.
 func TestReleasesAreIndependent(t *testing.T) {
 	e := newEnv(t)
 	specs := leases("", 30*time.Second)

@@ -20,7 +20,7 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-// L9: who waits gets the lock in the order of coming, woken by the release and not by a poll.
+// Who waits gets the lock in the order of coming, woken by the release and not by a poll.
 func TestFirstComeFirstServed(t *testing.T) {
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
@@ -72,7 +72,7 @@ func (e *env) noLine(s lock.Spec) {
 	}
 }
 
-// L9: a newcomer does not pass those who wait; the one whose turn it is has a second, then the next is called.
+// A newcomer does not pass those who wait; the one whose turn it is has a second, then the next is called.
 func TestTurn(t *testing.T) {
 	long.Test(t, "waits for turns to pass")
 	e := newEnv(t)
@@ -112,7 +112,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// L9: several that died one behind the other cost a second each, and those behind are told when to look: they need not find out by themselves.
+// Several that died one behind the other cost a second each, and those behind are told when to look: they need not find out by themselves.
 func TestDeadWaitersInARow(t *testing.T) {
 	long.Test(t, "waits for turns to pass")
 	e := newEnv(t)
@@ -329,7 +329,7 @@ func TestLeaveUnanswered(t *testing.T) {
 	e.noLine(s)
 }
 
-// L14: the line goes with the last place in it.
+// The line goes with the last place in it.
 func TestLineExpires(t *testing.T) {
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))

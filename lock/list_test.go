@@ -73,7 +73,7 @@ func TestListMany(t *testing.T) {
 	}
 }
 
-// plus-1: an operator's Break frees a lock whoever has it, calls who waits, and the fence goes up.
+// An operator's Break frees a lock whoever has it, calls who waits, and the fence goes up.
 func TestBreak(t *testing.T) {
 	e := newEnv(t)
 	for i, s := range five() {

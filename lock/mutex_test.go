@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-// plus-1, L15: of 50 contenders for two locks, named in opposite orders, one has them at a time; all get them; fences rise.
+// Of 50 contenders for two locks, named in opposite orders, one has them at a time; all get them; fences rise.
 func TestContenders(t *testing.T) {
 	e := newEnv(t)
 	lockers := []*env{e, e.other(), e.other(), e.other(), e.other()}
@@ -65,7 +65,7 @@ func TestContenders(t *testing.T) {
 	}
 }
 
-// plus-1: a lock whose holder is gone is free after its time to live, and the fence goes up.
+// A lock whose holder is gone is free after its time to live, and the fence goes up.
 func TestExpiry(t *testing.T) {
 	long.Test(t, "waits for a lease to end")
 	e := newEnv(t)
@@ -87,7 +87,7 @@ func TestExpiry(t *testing.T) {
 	p.Stall(false)
 }
 
-// plus-1: fences rise also when the clock went back, and when the counter is gone.
+// Fences rise also when the clock went back, and when the counter is gone.
 func TestFenceRises(t *testing.T) {
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
@@ -124,7 +124,7 @@ func TestNotReentrant(t *testing.T) {
 	}
 }
 
-// task-C4: a refusal says who has the lock, under which key, until when, and when to try again.
+// A refusal says who has the lock, under which key, until when, and when to try again.
 func TestRefusal(t *testing.T) {
 	e := newEnv(t)
 	s := lock.Mutex(task("a"), lock.TTL(10*time.Second))
@@ -147,7 +147,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// L8: a second release is harmless, also at once and after another took the lock.
+// A second release is harmless, also at once and after another took the lock.
 func TestDoubleRelease(t *testing.T) {
 	e := newEnv(t)
 	for _, s := range []lock.Spec{lock.Mutex(task("m")), lock.Write(task("w")), lock.Read(task("r")), lock.Slots(task("c"), 1)} {

@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-// task-A6, task-A7, task-A8, task-A9, L12, L13: the keys of the peers' page.
+// The keys of the peers' page.
 func TestKeys(t *testing.T) {
 	wide := lock.Object{Type: lock.Transformation, Key: "123", Extra: []string{"extra"}}
 	for _, c := range []struct {
@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// L12: two objects have one key only if they are the same, and the keys beside a lock are those of no other lock.
+// Two objects have one key only if they are the same, and the keys beside a lock are those of no other lock.
 func FuzzKeysAreInjective(f *testing.F) {
 	f.Add("a:b", "c", "", "a", "b:c", "")
 	f.Add("a%3Ab", "c", "d", "a:b", "c", "d")
@@ -62,7 +62,7 @@ func FuzzKeysAreInjective(f *testing.F) {
 	})
 }
 
-// L7: what can never be had is refused where it is declared, by field, value and rule.
+// What can never be had is refused where it is declared, by field, value and rule.
 func TestValidate(t *testing.T) {
 	long := strings.Repeat("x", 129)
 	minute := time.Minute
@@ -129,7 +129,7 @@ func TestSpecForPeople(t *testing.T) {
 	}
 }
 
-// task-A3, task-A4, task-A5: the built-in types are there, an unknown one is refused, and one that is registered at run time is usable.
+// The built-in types are there, an unknown one is refused, and one that is registered at run time is usable.
 func TestTypes(t *testing.T) {
 	types := lock.NewTypes()
 	// A3: the built-in types are there.

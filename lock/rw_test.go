@@ -17,7 +17,7 @@ var (
 	writes = lock.Write(task("doc"))
 )
 
-// plus-2: many read at once, or one writes.
+// Many read at once, or one writes.
 func TestReadersAndWriters(t *testing.T) {
 	e := newEnv(t)
 	lockers := []*env{e, e.other(), e.other()}
@@ -69,7 +69,7 @@ func TestReadersAndWriters(t *testing.T) {
 	e.release(w)
 }
 
-// L1: releasing twice, or what one never had, lets no writer in under a reader.
+// Releasing twice, or what one never had, lets no writer in under a reader.
 func TestReaderReleases(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.try(lock.TryOptions{}, reads), e.try(lock.TryOptions{}, reads)
@@ -80,7 +80,7 @@ func TestReaderReleases(t *testing.T) {
 	e.release(e.try(lock.TryOptions{}, writes))
 }
 
-// L10, plus-2: a waiting writer gets in although readers come without a pause, whether it stands in the line or only tries again.
+// A waiting writer gets in although readers come without a pause, whether it stands in the line or only tries again.
 func TestWriterIsNotStarved(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, e *env) (*lock.Held, error){
 		"line": func(ctx context.Context, e *env) (*lock.Held, error) { return e.Acquire(ctx, writes) },

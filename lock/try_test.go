@@ -22,7 +22,7 @@ func five() []lock.Spec {
 	}
 }
 
-// L15: a list costs one round trip, whatever its length; so does its release, and its renewal.
+// A list costs one round trip, whatever its length; so does its release, and its renewal.
 func TestRoundTrips(t *testing.T) {
 	e := newEnv(t)
 	far, p := e.behind()
@@ -68,7 +68,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// L4: what is sent holds no time of the caller, so that its clock does not matter.
+// What is sent holds no time of the caller, so that its clock does not matter.
 func TestNoTimeIsSent(t *testing.T) {
 	e := newEnv(t)
 	far, p := e.behind()
@@ -104,7 +104,7 @@ func TestNoTimeIsSent(t *testing.T) {
 	}
 }
 
-// L6: a list that is refused costs no quota; neither does work that did not begin.
+// A list that is refused costs no quota; neither does work that did not begin.
 func TestQuotaOfRefused(t *testing.T) {
 	e := newEnv(t)
 	specs := five()
@@ -138,7 +138,7 @@ func TestQuotaOfRefused(t *testing.T) {
 	}
 }
 
-// L7: lists that make no sense are refused, and cost nothing.
+// Lists that make no sense are refused, and cost nothing.
 func TestBadLists(t *testing.T) {
 	e := newEnv(t)
 	a := lock.Mutex(task("a"))
@@ -293,7 +293,7 @@ func TestCluster(t *testing.T) {
 		}
 	}()
 	specs := five()
-	for range 3 { // L6: the rate of 2 a minute would not last
+	for range 3 { // the rate of 2 a minute would not last
 		h := e.try(lock.TryOptions{}, specs...)
 		if len(h.Fences()) != 3 {
 			t.Errorf("fences %v", h.Fences())

@@ -77,7 +77,7 @@ func lastDigit(m mqtt.Message) string {
 	return "7"
 }
 
-// find-O12: a message whose decision never ends holds up none of 2,000 others, at a broker that sends 512 without acknowledgements, though some of them are
+// A message whose decision never ends holds up none of 2,000 others, at a broker that sends 512 without acknowledgements, though some of them are
 // in its lane. It is kept aside, once, and answered when it can be decided.
 func TestPoisonHoldsUpNoOther(t *testing.T) {
 	const others, window = 2000, 512

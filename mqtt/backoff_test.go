@@ -19,13 +19,13 @@ func TestBackoff(t *testing.T) {
 	if d := b.next(); d < backoffUp/2 || d >= backoffUp {
 		t.Errorf("after half a second of connection: %v, want no reset, and %v at most", d, backoffUp)
 	}
-	b.ended(stableAfter, broken) // E-P15: the originals never reset
+	b.ended(stableAfter, broken) // the originals never reset
 	if d := b.next(); d >= backoffFirst {
 		t.Errorf("after a stable connection: %v, want a reset", d)
 	}
 }
 
-// find-O33: while a link flaps, attempts are at most 5 s apart; once the broker has not been there for a minute, up to 30 s.
+// While a link flaps, attempts are at most 5 s apart; once the broker has not been there for a minute, up to 30 s.
 func TestBackoffWhileTheLinkFlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b backoff
@@ -42,7 +42,7 @@ func TestBackoffWhileTheLinkFlaps(t *testing.T) {
 	})
 }
 
-// D4, E-P14: two processes with one client id must not throw each other out at full speed.
+// Two processes with one client id must not throw each other out at full speed.
 func TestBackoffTakeOver(t *testing.T) {
 	for name, how := range map[string]ending{"said": taken, "silent": closed} {
 		t.Run(name, func(t *testing.T) {

@@ -139,7 +139,7 @@ func TestReplyGolden(t *testing.T) {
 			{"id", "41592ae6-2aed-401e-92b6-d7a5efa25c2a"}, {"source", "urn:example:dcs"}, {"specversion", "1.0"},
 			{"type", "org.opcfoundation.ISA95-JOBCONTROL_V2.Store.v2"}, {"datacontenttype", "application/json; charset=utf-8"},
 			{"dataschema", "J#StoreResponse"}, {"subject", "m42"}, {"expiryinterval", "60"},
-			{"recordedtime", "2026-11-21T00:29:34.191354Z"}, // D21: UTC
+			{"recordedtime", "2026-11-21T00:29:34.191354Z"}, // UTC
 			{"correlationid", "aaaaaaaa-0000-4000-8000-000000000001"}, {"causationid", "req-1"},
 		},
 	}
@@ -198,7 +198,7 @@ func with(m Message, change func(*Message)) Message {
 	return m
 }
 
-// D14: what cannot be taken is answered, so the error has a kind and the event what an answer needs.
+// What cannot be taken is answered, so the error has a kind and the event what an answer needs.
 func TestDecodeRefuses(t *testing.T) {
 	many := make([]UserProperty, 200)
 	for i := range many {
@@ -250,7 +250,7 @@ func TestContentTypes(t *testing.T) {
 			t.Errorf("%q: %t", contentType, got)
 		}
 	}
-	for contentType, want := range map[string]bool{"text/plain": true, "application/cloudevents+json": true, "application/msgpack": false, "application/octet-stream": false, "": false} { // D34
+	for contentType, want := range map[string]bool{"text/plain": true, "application/cloudevents+json": true, "application/msgpack": false, "application/octet-stream": false, "": false} {
 		m := Encode("t", cloudevent.Event{DataContentType: contentType, Data: []byte("x")})
 		if m.UTF8 != want {
 			t.Errorf("%q: payload format %t", contentType, m.UTF8)

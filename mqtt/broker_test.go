@@ -74,7 +74,7 @@ func TestFactsQoS0(t *testing.T) {
 	}
 }
 
-// E-P19: PUBACK has a reason code. 0x80 and more is a failure, less is none.
+// PUBACK has a reason code. 0x80 and more is a failure, less is none.
 func TestPublishReasons(t *testing.T) {
 	codes := map[byte]bool{0x00: true, 0x10: true, 0x80: false, 0x87: false, 0x90: false, 0x97: false, 0x99: false, 0xfe: false}
 	s := newScript(t, &packets.Connack{}, func(p *packets.ControlPacket) []packets.Packet {

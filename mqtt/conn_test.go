@@ -77,7 +77,7 @@ func TestSubscribeWhileConnected(t *testing.T) {
 	})
 }
 
-// D10: subscriptions are QoS 1 and the session is kept. What was not acknowledged comes again,
+// Subscriptions are QoS 1 and the session is kept. What was not acknowledged comes again,
 // what was acknowledged does not, what came while we were away comes too: over a cut connection
 // and over the death of our process.
 func TestRedelivery(t *testing.T) {
@@ -350,7 +350,7 @@ func TestPublishInFlight(t *testing.T) {
 	})
 }
 
-// D4, E-P14, E-S30: receiver and publisher of one process have ids of their own and live side by
+// Receiver and publisher of one process have ids of their own and live side by
 // side; two Conns with one id do not, which is said and does not become a fight.
 func TestClientIDs(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {

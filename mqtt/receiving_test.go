@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// find-O2: a connection receives only while the broker is heard: not before it is there, not once it is cut, and not while it swallows everything, of which
+// A connection receives only while the broker is heard: not before it is there, not once it is cut, and not while it swallows everything, of which
 // only silence tells.
 func TestReceiving(t *testing.T) {
 	long.Test(t, "waits until silence is noticed")

@@ -217,7 +217,7 @@ func TestServerCountsExpiryFromTheArrival(t *testing.T) {
 	})
 }
 
-// D1, D14: one bad message is answered and stops nothing.
+// One bad message is answered and stops nothing.
 func TestServerRefuses(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -341,7 +341,7 @@ func (broken) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *clou
 }
 
 // A response topic nobody can be answered on: the handler sees it and decides what follows, it is counted, and the
-// server goes on. D1: a wildcard there stopped the original.
+// server goes on. A wildcard there stopped the original.
 func TestServerBadResponseTopic(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		h := &handler{}
@@ -381,7 +381,7 @@ func TestServerBadResponseTopic(t *testing.T) {
 	})
 }
 
-// D32: a retained command says so, live and when it comes back later; it comes back once.
+// A retained command says so, live and when it comes back later; it comes back once.
 func TestServerRetained(t *testing.T) {
 	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {

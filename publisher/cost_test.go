@@ -64,7 +64,7 @@ func TestLargeIndexesRest(t *testing.T) {
 	}
 }
 
-// E-P16, D26: a burst of changes is one state index per changed scope and batch, and many publishes are in flight at once.
+// A burst of changes is one state index per changed scope and batch, and many publishes are in flight at once.
 func TestBurst(t *testing.T) {
 	long.Test(t, "counts the batches of a time")
 	p := newPlant(t)

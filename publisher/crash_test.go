@@ -63,7 +63,7 @@ func nth(proxy *testenv.Proxy, n int, f func()) {
 	})
 }
 
-// E-P6: the connection to Redis is cut at every command in turn, before it or after it was carried out; nothing is missing and no seq
+// The connection to Redis is cut at every command in turn, before it or after it was carried out; nothing is missing and no seq
 // is wrong afterwards.
 func TestRedisCutAtEveryCommand(t *testing.T) {
 	long.Test(t, "cuts publishers off")
@@ -94,7 +94,7 @@ func TestRedisCutAtEveryCommand(t *testing.T) {
 	}
 }
 
-// E-P6: a publisher dies at every message to Redis or to the broker in turn; the next one takes over.
+// A publisher dies at every message to Redis or to the broker in turn; the next one takes over.
 func TestDeathAtEveryStep(t *testing.T) {
 	long.Test(t, "kills publishers")
 	for _, at := range []string{"redis", "broker"} {

@@ -178,7 +178,7 @@ func TestPageForms(t *testing.T) {
 	}
 }
 
-// E-P18, D8: with the state in the payload, the payload follows the state. And a change of the options changes what is retained, with
+// With the state in the payload, the payload follows the state. And a change of the options changes what is retained, with
 // the next start.
 func TestFormsFollowStateAndOptions(t *testing.T) {
 	p := newPlant(t)

@@ -17,7 +17,7 @@ import (
 func TestLifecycles(t *testing.T) {
 	for _, path := range [][]isa95.Method{
 		{isa95.Store, isa95.Start, isa95.Run, isa95.Stop, isa95.Clear},
-		{isa95.Store, isa95.Update, isa95.Start, isa95.Update, isa95.RevokeStart, isa95.Cancel}, // E-P3
+		{isa95.Store, isa95.Update, isa95.Start, isa95.Update, isa95.RevokeStart, isa95.Cancel},
 		{isa95.StoreAndStart, isa95.Run, isa95.Pause, isa95.Resume, isa95.End, isa95.Clear},
 		{isa95.StoreAndStart, isa95.Cancel, isa95.StoreAndStart, isa95.Abort, isa95.Clear}, // the id is used again
 		{isa95.Store, isa95.Abort, isa95.Clear, isa95.Store, isa95.Cancel},
@@ -85,7 +85,7 @@ func TestLifecycles(t *testing.T) {
 	}
 }
 
-// E-P2: the index says has_result only after the broker has the result.
+// The index says has_result only after the broker has the result.
 func TestResultComesBeforeTheIndexThatNamesIt(t *testing.T) {
 	p := newPlant(t)
 	p.start()
@@ -120,7 +120,7 @@ func TestResultComesBeforeTheIndexThatNamesIt(t *testing.T) {
 	}
 }
 
-// E-P1, D8: a response that was stored before its job ended is published with the end, whatever the change is called.
+// A response that was stored before its job ended is published with the end, whatever the change is called.
 func TestResultStoredBeforeTheEnd(t *testing.T) {
 	p := newPlant(t)
 	p.start()
@@ -151,7 +151,7 @@ func TestResultStoredBeforeTheEnd(t *testing.T) {
 	p.seqs(scope)
 }
 
-// E-P12: entries that are read again publish what is, not what was.
+// Entries that are read again publish what is, not what was.
 func TestReplayOfOldChanges(t *testing.T) {
 	p := newPlant(t)
 	i := p.start()
@@ -205,7 +205,7 @@ func TestIDMovesToAnotherScope(t *testing.T) {
 	}
 }
 
-// D20: a scope stands verbatim in its topics, and so does every id.
+// A scope stands verbatim in its topics, and so does every id.
 func TestNames(t *testing.T) {
 	p := newPlant(t)
 	p.start()

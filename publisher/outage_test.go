@@ -24,7 +24,7 @@ func (p *plant) fill() {
 	p.move(scope, "OVER", isa95.StoreAndStart, isa95.Run, isa95.End)
 }
 
-// D15: changes made while the broker is away are published when it is back. The role is left to others meanwhile.
+// Changes made while the broker is away are published when it is back. The role is left to others meanwhile.
 func TestBrokerAway(t *testing.T) {
 	long.Test(t, "kills the broker")
 	p := newPlant(t)
@@ -54,7 +54,7 @@ func TestBrokerAway(t *testing.T) {
 	}
 }
 
-// E-P7, D25: a change stream trimmed beyond the cursor, at rest and at work.
+// A change stream trimmed beyond the cursor, at rest and at work.
 func TestTrimmedChangeStream(t *testing.T) {
 	for _, when := range []string{"stopped", "running", "deleted"} {
 		t.Run(when, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestTrimmedChangeStream(t *testing.T) {
 	}
 }
 
-// E-P8: what would expire is published again, by the clock and at every start.
+// What would expire is published again, by the clock and at every start.
 func TestExpiryIsRenewed(t *testing.T) {
 	p := newPlant(t)
 	minute := func(s *setup) { s.RetainedTTL = time.Minute }

@@ -9,7 +9,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// E-P9, D6: names that cannot be in a topic and documents that cannot be read, in the index, in the change stream and among the
+// Names that cannot be in a topic and documents that cannot be read, in the index, in the change stream and among the
 // scopes. They become dead letters; everything else is published, now and after a restart.
 func TestPoison(t *testing.T) {
 	p := newPlant(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// E-P19: a broker whose access list denies a scope. Its topics are tried again until the list is mended; the cursor stays;
+// A broker whose access list denies a scope. Its topics are tried again until the list is mended; the cursor stays;
 // all other scopes are published.
 func TestBrokerRefuses(t *testing.T) {
 	t.Run("with a reason", func(t *testing.T) { brokerRefuses(t, "max_queued_messages 100000") })
@@ -81,7 +81,7 @@ func brokerRefuses(t *testing.T, config string) {
 	p.seqs(scope)
 }
 
-// E-P19, E-P20: each message may be refused by itself, also one too large; has_result follows what was acknowledged.
+// Each message may be refused by itself, also one too large; has_result follows what was acknowledged.
 func TestRefusedOneByOne(t *testing.T) {
 	for _, c := range []struct {
 		topic string

@@ -11,7 +11,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// E-P4: what is published again keeps its seq: at start, by a replay, by a refresh.
+// What is published again keeps its seq: at start, by a replay, by a refresh.
 func TestSameContentKeepsItsSeq(t *testing.T) {
 	p := newPlant(t)
 	i := p.start()
@@ -26,7 +26,7 @@ func TestSameContentKeepsItsSeq(t *testing.T) {
 		p.eventually("the index at start", func() error { return p.atLeast(1, "m42/state-index") })
 	}
 	i.stop()
-	p.redisDo("DEL", p.keys.Cursors()) // D25: a lost cursor replayed everything
+	p.redisDo("DEL", p.keys.Cursors()) // a lost cursor replayed everything
 	p.start(func(s *setup) { s.Refresh = 100 * time.Millisecond })
 	p.forget()
 	p.eventually("some refreshes", func() error { return p.atLeast(4, "m42/state-index") })

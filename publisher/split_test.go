@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// E-P13, D26: two publishers at once, and one of them is paused past its lease between taking a seq and publishing it. There is one
+// Two publishers at once, and one of them is paused past its lease between taking a seq and publishing it. There is one
 // writer of the index; a higher seq has a later content.
 func TestPausedPublisher(t *testing.T) {
 	long.Test(t, "waits for a lease to end")
@@ -74,7 +74,7 @@ func (p *plant) rising(scope isa95.Scope) {
 	}
 }
 
-// E-P13: whatever comes and goes, one publishes.
+// Whatever comes and goes, one publishes.
 func TestManyPublishers(t *testing.T) {
 	p := newPlant(t)
 	var all []*instance

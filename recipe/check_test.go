@@ -343,7 +343,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// E-S25: what is wrong with a recipe reaches whoever asks for it, with line and pointer,
+// What is wrong with a recipe reaches whoever asks for it, with line and pointer,
 // all at once, in the order of the text and in the spelling of the text.
 func TestFindingsSayWhere(t *testing.T) {
 	findings := Check([]byte(`{
@@ -381,7 +381,7 @@ func TestFindingsSayWhere(t *testing.T) {
 	}
 }
 
-// E-S25: the error of Compile names findings, but not thousands of them.
+// The error of Compile names findings, but not thousands of them.
 func TestInvalidErrorIsShort(t *testing.T) {
 	_, err := Compile(text("step A*\n" + many(300, "A > X%d")))
 	if err == nil || len(err.Error()) > 3000 || !strings.Contains(err.Error(), "R009") || !strings.Contains(err.Error(), "more") {

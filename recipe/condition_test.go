@@ -41,7 +41,7 @@ func conditionScope() scope {
 
 var conditionActions = map[string]bool{"weld": true, "scan-2": true, "idle": true, "unmade": true}
 
-// A.5.4 (E-S10: conditions decide): what expressions give.
+// A.5.4 (conditions decide): what expressions give.
 func TestExpressions(t *testing.T) {
 	for text, want := range map[string]bool{
 		"actions.weld.ok":                                             true,

@@ -14,7 +14,7 @@ import (
 
 const gearbox = "com.acme.cell."
 
-// G.4: the golden recipe with torque not ok twice and mark = label (E-S10: conditions and
+// G.4: the golden recipe with torque not ok twice and mark = label (conditions and
 // loops), and in the end the results in the order of the recipe.
 func TestGoldenRun(t *testing.T) {
 	r := begin(t, string(testdata(t, "gearbox.json")), map[string]any{"mark": "label"})
@@ -126,7 +126,7 @@ func TestCommandID(t *testing.T) {
 	}
 }
 
-// E-S2: the last answer completes the run in its own decision, and the phase says so.
+// The last answer completes the run in its own decision, and the phase says so.
 func TestCompletionPhase(t *testing.T) {
 	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A\ndo b @ B", nil)
 	r.answer("a", "{}")
@@ -141,7 +141,7 @@ func TestCompletionPhase(t *testing.T) {
 	}
 }
 
-// E-S10: steps without actions, first, in the middle and last, alone and in paths.
+// Steps without actions, first, in the middle and last, alone and in paths.
 func TestActionFreeSteps(t *testing.T) {
 	for name, c := range map[string]struct{ recipe, where string }{
 		"alone":            {"step A*", "Completed A []"},
@@ -170,7 +170,7 @@ func TestSimultaneousBranch(t *testing.T) {
 	r.answer("z", "").want("Completed Z []")
 }
 
-// E-S7: the answer of a step that is not active changes nothing, even where the document
+// The answer of a step that is not active changes nothing, even where the document
 // says the action is dispatched; a step of a path is never taken for a linear one.
 func TestInactiveStepsNeverAdvance(t *testing.T) {
 	const recipe = "step A*\nstep B\nstep C\nstep D\nA > X\nX > D\nsim X: B | C\ndo a @ A\ndo b @ B\ndo c @ C\ndo d @ D"
@@ -304,7 +304,7 @@ func TestQualifiersRunAsN(t *testing.T) {
 	}
 }
 
-// E-S7: two last answers at a convergence, decided on one document. The second commit finds
+// Two last answers at a convergence, decided on one document. The second commit finds
 // the document changed, decides again, and the branch is left once.
 func TestConvergenceRace(t *testing.T) {
 	r := begin(t, "step A*\nstep B\nstep C\nstep D\nA > X\nX > D\nsim X: B | C\ndo b @ B\ndo c @ C\ndo d @ D", nil)
@@ -339,7 +339,7 @@ func TestMaxIterations(t *testing.T) {
 	r.wantError("does not rest", "1000 steps at once")
 }
 
-// E-S11: the time-out is in the document and outlives any process; design 4: resend every
+// The time-out is in the document and outlives any process; design 4: resend every
 // third of it under the same id; then the job fails with action and time-out.
 func TestTimeout(t *testing.T) {
 	r := begin(t, "step A*\ndo a @ A time 30", nil).wantDue(10 * time.Second)
@@ -364,7 +364,7 @@ func TestTimeoutNamesTheAsset(t *testing.T) {
 	r.wait(60 * time.Second).wantError("action e timed out: no event t of cam-1 within 60 s")
 }
 
-// E-S12: what is sent again has the id and deadline of the first time.
+// What is sent again has the id and deadline of the first time.
 func TestResendKeepsTheID(t *testing.T) {
 	r := begin(t, "step A*\ndo a @ A time 30", nil)
 	first := r.sent[0]
@@ -441,7 +441,7 @@ func manyMembers(n int) string {
 	return b.String()
 }
 
-// E-S23: a refusal is no success; the results so far are kept.
+// A refusal is no success; the results so far are kept.
 func TestNegativeAnswer(t *testing.T) {
 	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A\ndo b @ B", nil)
 	r.answer("a", `{"n": 1}`).refuse("b", "JAMMED", `the "tool" is stuck`).want("Failed B [B]").wantError(`action b was refused: JAMMED: the "tool" is stuck`)
@@ -460,7 +460,7 @@ func TestNegativeAnswer(t *testing.T) {
 	}
 }
 
-// E-S23: an answer whose result cannot be kept is no success either.
+// An answer whose result cannot be kept is no success either.
 func TestUnusableResult(t *testing.T) {
 	for name, c := range map[string]struct{ result, reason string }{
 		"not JSON":     {`{"a":`, "not JSON"},
@@ -482,7 +482,7 @@ func TestUnusableResult(t *testing.T) {
 	}
 }
 
-// E-S13: a run that is over changes no more, whatever comes; completed and failed are
+// A run that is over changes no more, whatever comes; completed and failed are
 // never both true.
 func TestTerminalRunsDoNotChange(t *testing.T) {
 	done := begin(t, "step A*\ndo a @ A", nil).answer("a", "")
@@ -529,7 +529,7 @@ func TestUnfitDocuments(t *testing.T) {
 	r := begin(t, "step A*\ndo a @ A", nil)
 	r.take(r.p.Tick(r.o, Docs{}, r.now)).wantStale()
 	other := compile(t, string(text("step A*\ndo a @ A time 11")))
-	r.take(other.Answer(r.o, r.docs(), Answer{CommandID: r.last("a").ID}, r.now)).wantStale() // E-S24: only the recipe of the start
+	r.take(other.Answer(r.o, r.docs(), Answer{CommandID: r.last("a").ID}, r.now)).wantStale() // only the recipe of the start
 	r.take(r.p.Answer(r.o, r.docs(), Answer{CommandID: "unknown"}, r.now)).wantStale()
 	r.take(r.p.Pulled(r.o, r.docs(), "a", PullEvent{}, r.now)).wantStale()
 	r.take(r.p.Pulled(r.o, r.docs(), "unknown", PullEvent{}, r.now)).wantStale()

@@ -125,7 +125,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// E-S3: after Abort and while paused no command is sent. Answers and events are recorded
+// After Abort and while paused no command is sent. Answers and events are recorded
 // while paused, and take effect on Resume.
 func TestAbortAndPauseSendNothing(t *testing.T) {
 	const recipe = "step A*\nstep B\nA > B\ndo a @ A time 30\non e @ A type t time 60\ndo b @ B"
@@ -155,7 +155,7 @@ func TestAbortAndPauseSendNothing(t *testing.T) {
 	r.hold(r.x().Resume(r.now)).take(r.p.Evaluate(r.o, r.docs(), r.now)).want("Running B [B]").wantSent("b/1/1")
 }
 
-// E-S3: an outbox entry that a later decision made pointless is not sent.
+// An outbox entry that a later decision made pointless is not sent.
 func TestAwaits(t *testing.T) {
 	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A attempts 2\ndo b @ B", nil)
 	first, x := r.sent[0], r.x()

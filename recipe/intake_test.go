@@ -35,7 +35,7 @@ func resumed(after time.Duration) Intake { return Intake{Resumed: epoch.Add(afte
 
 func unseen() Intake { return Intake{Sent: func(string) bool { return false }} }
 
-// find-O2: before an action is aborted whose answer may be on its way, its command goes out once more under its id, and there is one round of redelivery
+// Before an action is aborted whose answer may be on its way, its command goes out once more under its id, and there is one round of redelivery
 // (a third of the time-out, at most 5 s) to answer it.
 func TestLastCall(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// find-O5: an event that came early is there for every run that had begun by then, however late its action waits; for others until its time is over. One
+// An event that came early is there for every run that had begun by then, however late its action waits; for others until its time is over. One
 // that an earlier version kept has its time only.
 func TestEarlyEventLivesAsLongAsARun(t *testing.T) {
 	at := func(d time.Duration) int64 { return epoch.Add(d).UnixMilli() }

@@ -43,7 +43,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// E-S17: an event that comes before the action waits is kept with its payload, and taken
+// An event that comes before the action waits is kept with its payload, and taken
 // when the action begins to wait.
 func TestEarlyEvent(t *testing.T) {
 	const recipe = "step A*\nstep B\nstep C\nA > B\nB > C\ndo a @ A\non e @ B type t time 30\ndo c @ C"
@@ -74,7 +74,7 @@ func TestEarlyEvent(t *testing.T) {
 	r.take(r.p.Tick(r.o, r.docs(), r.now)).wantStale()
 }
 
-// E-S17: which of several early events an action takes.
+// Which of several early events an action takes.
 func TestEarlyEventMatching(t *testing.T) {
 	r := newRun(t, "step A*\nstep B\nA > B\ndo a @ A\non e @ B type t with {\"asset_id\":\"cam-1\"}", nil)
 	corr := CorrelationID("JO-1", "1-0")

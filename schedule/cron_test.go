@@ -12,7 +12,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// task-A14: the next slot of */5 lies in (now, now+5min1s].
+// The next slot of */5 lies in (now, now+5min1s].
 func TestCronA14(t *testing.T) {
 	s := mustParse(t, "cron */5 * * * *")
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,7 +69,7 @@ func TestCron(t *testing.T) {
 	}
 }
 
-// S4: what can never run is refused when it is made; it does not fail later, in the scheduler.
+// What can never run is refused when it is made; it does not fail later, in the scheduler.
 func TestCronRefusesS4(t *testing.T) {
 	for _, c := range []struct{ expr, field, value string }{
 		{"0 0 30 2 *", "cron", "0 0 30 2 *"},

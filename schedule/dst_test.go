@@ -122,7 +122,7 @@ func TestClockChanges(t *testing.T) {
 	}
 }
 
-// plus-19: on the days around every kind of clock change, the slots are those that a walk over all minutes gives.
+// On the days around every kind of clock change, the slots are those that a walk over all minutes gives.
 func TestClockChangesByMinutes(t *testing.T) {
 	changes := []string{ // noon UTC of a day on which one zone changes
 		"2026-03-29T12:00:00Z", "2026-10-25T12:00:00Z", "2026-03-08T12:00:00Z", "2026-11-01T12:00:00Z", "2026-04-04T12:00:00Z",

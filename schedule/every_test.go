@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// task-A13: the next slot of a 300 s interval lies in (now, now+301s]. S2: it lies on the grid of the anchor, so it does not drift.
+// The next slot of a 300 s interval lies in (now, now+301s]. It lies on the grid of the anchor, so it does not drift.
 func TestEveryA13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := drawTime(t, "now").Add(time.Duration(rapid.IntRange(0, 999_999_999).Draw(t, "ns")))
@@ -29,7 +29,7 @@ func TestEveryA13(t *testing.T) {
 	})
 }
 
-// S2: the slot follows from the slot before: however late each look is, the slots are the same.
+// The slot follows from the slot before: however late each look is, the slots are the same.
 func TestEveryDoesNotDriftS2(t *testing.T) {
 	s := Every(5*time.Second, Anchor(instant(t, "2026-01-01T00:00:01Z")))
 	var late []time.Time

@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// S4: a bad text is an error that says which part, what stood there and what should; nothing panics later.
+// A bad text is an error that says which part, what stood there and what should; nothing panics later.
 func TestParseRefusesS4(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", `schedule: text "": is empty; want every, cron or rrule and what belongs to it`},

@@ -41,7 +41,7 @@ func drawText(t *rapid.T) string {
 	return text
 }
 
-// S2, S3: slots strictly increase, and from every time between two of them the sequence goes on the same: a restart, or a look
+// Slots strictly increase, and from every time between two of them the sequence goes on the same: a restart, or a look
 // at any moment, changes nothing. Parse of the text gives the same slots.
 func TestScheduleIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,7 +88,7 @@ func TestScheduleIsPure(t *testing.T) {
 	})
 }
 
-// plus-19: COUNT gives exactly so many slots, the first of the rule without it, and then ends; UNTIL gives those up to it.
+// COUNT gives exactly so many slots, the first of the rule without it, and then ends; UNTIL gives those up to it.
 func TestCountAndUntilEndCleanly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawRule(t)

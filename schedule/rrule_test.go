@@ -153,7 +153,7 @@ func TestRRule(t *testing.T) {
 	}
 }
 
-// S3, plus-19: a rule without DTSTART is counted from the anchor, so that its week and its COUNT survive every restart.
+// A rule without DTSTART is counted from the anchor, so that its week and its COUNT survive every restart.
 func TestAnchorKeepsParityS3(t *testing.T) {
 	const text = "rrule FREQ=WEEKLY;INTERVAL=2;COUNT=6"
 	anchor := instant(t, "2026-03-02T08:30:15.7Z")

@@ -109,7 +109,7 @@ func TestEarlyEventCountsOnce(t *testing.T) {
 	s.consistent()
 }
 
-// find-O5: an event that came early is heard when its action begins to wait, long after the retention of the mailbox: whether equipment repeats it under its
+// An event that came early is heard when its action begins to wait, long after the retention of the mailbox: whether equipment repeats it under its
 // id, or sent it once. It is taken once.
 func TestEarlyEventIsHeardLater(t *testing.T) {
 	t.Parallel()

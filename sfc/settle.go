@@ -39,7 +39,7 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 		return nil
 	}
 	answer := recipe.Answer{CommandID: id, Result: ev.Data}
-	if refusal := ev.Err(); refusal != nil { // E-S23
+	if refusal := ev.Err(); refusal != nil {
 		answer.Error = &recipe.ActionError{Kind: string(refusal.Kind), Message: refusal.Message}
 	}
 	if why := ev.Delivery.Unreadable; why != nil {

@@ -43,7 +43,7 @@ func (e *Engine) start(ctx context.Context, item *jobstore.WorkItem) error {
 			return err
 		}
 		switch {
-		case plan.problem != "": // E-S25
+		case plan.problem != "":
 			return e.abort(ctx, item.JobOrderID, plan.problem, item)
 		case plan.program == nil:
 			e.log.Debug("not started", "job", item.JobOrderID, "why", plan.why)

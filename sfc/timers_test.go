@@ -176,7 +176,7 @@ func TestTimerOfNoOrderIsRemoved(t *testing.T) {
 	}
 }
 
-// find-O2: steps of the clock of Redis by an hour neither hurry nor stop the times of a recipe. A silent station is asked again when a third of the time-out has
+// Steps of the clock of Redis by an hour neither hurry nor stop the times of a recipe. A silent station is asked again when a third of the time-out has
 // passed by any watch, and is timed out in time, within one round of redelivery. A condition over step.t does not hold early.
 func TestClockStepsChangeNoTimes(t *testing.T) {
 	long.Test(t, "waits for time-outs")

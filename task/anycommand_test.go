@@ -202,7 +202,7 @@ func scriptNames(t *testing.T) map[string]string {
 	return names
 }
 
-// plus-8, T5, T6, T7, W7: a worker dies before, or right after, any of its commands that change something in Redis: each task ends once, however it ends, is counted once, and leaves one
+// A worker dies before, or right after, any of its commands that change something in Redis: each task ends once, however it ends, is counted once, and leaves one
 // result, one dead letter, one callback and no lock (faults 1 and 10). For every kind of command, the first one, the second and so on, until a worker does all its work without coming to it.
 func TestWorkerDiesAtAnyCommand(t *testing.T) {
 	long.Test(t, "kills a worker at each of its commands")

@@ -48,7 +48,7 @@ var onCluster = map[string]func(t *testing.T, e *env){
 	},
 }
 
-// plus-24, W17: all of it on a cluster of three nodes, with nothing left that does not agree.
+// All of it on a cluster of three nodes, with nothing left that does not agree.
 func TestOnACluster(t *testing.T) {
 	long.Test(t, "runs a cluster")
 	t.Parallel()
@@ -103,7 +103,7 @@ func locked(t *testing.T, e *env, c *task.Client) {
 	}
 }
 
-// W17: locks under the names of the Class details page are in slots of their own, which are not those of the tasks; they are taken one by one.
+// Locks under the names of the Class details page are in slots of their own, which are not those of the tasks; they are taken one by one.
 func TestLocksInOtherSlots(t *testing.T) {
 	long.Test(t, "runs a cluster")
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestLocksInOtherSlots(t *testing.T) {
 	locked(t, e, c)
 }
 
-// W17: prefixes without a hash tag are refused before anything is written, at whichever door they come in.
+// Prefixes without a hash tag are refused before anything is written, at whichever door they come in.
 func TestUntaggedOnACluster(t *testing.T) {
 	long.Test(t, "runs a cluster")
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-// T3, plus-15: only what has ended reaches a group, a unique key or a cancel mark: never a child that met a lock, that is retried, or that
+// Only what has ended reaches a group, a unique key or a cancel mark: never a child that met a lock, that is retried, or that
 // puts itself back.
 func TestOnlyEndsConcernOthers(t *testing.T) {
 	w := &Worker{client: &Client{}}

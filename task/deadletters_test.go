@@ -52,7 +52,7 @@ func (f *flaky) dead(e *env, opts []task.SubmitOption, numbers ...int) (handles 
 	return handles
 }
 
-// T14: a dead letter says what happened, and its requeued task has the same id, its history and all attempts.
+// A dead letter says what happened, and its requeued task has the same id, its history and all attempts.
 func TestDeadLetterLives(t *testing.T) { testDeadLetterLives(t, newEnv(t)) }
 
 func testDeadLetterLives(t *testing.T, e *env) {
@@ -93,7 +93,7 @@ func testDeadLetterLives(t *testing.T, e *env) {
 	}
 }
 
-// T14: a task that dies again keeps the failures of both lives, and each life has all its attempts.
+// A task that dies again keeps the failures of both lives, and each life has all its attempts.
 func TestDeadAgain(t *testing.T) {
 	e := newEnv(t)
 	f := newFlaky()
@@ -129,7 +129,7 @@ func TestReasonOfAWrappedError(t *testing.T) {
 	}
 }
 
-// T14: many operators, one requeue: each letter is claimed once.
+// Many operators, one requeue: each letter is claimed once.
 func TestRequeueByMany(t *testing.T) {
 	e := newEnv(t)
 	f := newFlaky()

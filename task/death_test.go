@@ -15,7 +15,7 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// W3, W4: a worker is killed while it takes over what another one held that was killed: it has some of it, or has been given some and never heard of it. No lock
+// A worker is killed while it takes over what another one held that was killed: it has some of it, or has been given some and never heard of it. No lock
 // is left behind that would keep others from the rest: a third worker takes over what both held, page by page, in seconds.
 func TestTakeOverIsTakenOver(t *testing.T) {
 	long.Test(t, "kills processes")
@@ -96,7 +96,7 @@ func TestTakeOverIsTakenOver(t *testing.T) {
 	}
 }
 
-// W11, task-E9, task-D6: handlers that use all of the processor do not stop the heartbeat: it is renewed while they run, and the task runs once.
+// Handlers that use all of the processor do not stop the heartbeat: it is renewed while they run, and the task runs once.
 func TestBusyHandlerKeepsLease(t *testing.T) {
 	long.Test(t, "keeps all processors busy")
 	e := newEnv(t)

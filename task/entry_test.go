@@ -14,7 +14,7 @@ var (
 	every = func(d time.Duration) schedule.Schedule { return schedule.Every(d, schedule.Anchor(noon)) }
 )
 
-// S1, S2, task-F6: which slots are due follows from the last slot and the clock alone.
+// Which slots are due follows from the last slot and the clock alone.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry    ScheduleEntry
@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 
 func rule(text string) schedule.Schedule { return must(schedule.RRule(text, schedule.Anchor(noon))) }
 
-// plus-18, plus-19: however often and whenever somebody looks, every slot fires once and in order, none before its jitter is over.
+// However often and whenever somebody looks, every slot fires once and in order, none before its jitter is over.
 func TestDecideFiresEachSlotOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		step := time.Duration(rapid.IntRange(1, 5000).Draw(t, "interval in ms")) * time.Millisecond

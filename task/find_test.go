@@ -28,7 +28,7 @@ func (e *env) find(ref task.Ref, opts ...task.FindOption) task.Task {
 	return t
 }
 
-// W15: in each state a task is found by its reference and by its id alone, with what is known of it.
+// In each state a task is found by its reference and by its id alone, with what is known of it.
 func TestFind(t *testing.T) {
 	e := newEnv(t)
 	running, release := stocked(e)

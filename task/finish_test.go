@@ -9,7 +9,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-// T12: a large batch is deleted with few commands, and nothing goes with it that is somebody else's: not what is still pending in between, and not what the
+// A large batch is deleted with few commands, and nothing goes with it that is somebody else's: not what is still pending in between, and not what the
 // group never delivered.
 func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 	srv := testenv.Redis(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// C5, task-E10, task-G3, plus-6: the callback gets the results in the order of the children, is labelled with its group, has its own
+// The callback gets the results in the order of the children, is labelled with its group, has its own
 // priority and size, and its result can be awaited. A child finds the Client in its context.
 func TestGroupCallsBack(t *testing.T) {
 	e := newEnv(t)
@@ -45,7 +45,7 @@ func TestGroupCallsBack(t *testing.T) {
 	}
 }
 
-// task-E5, task-E6, task-G1, task-G2: nothing is fired while children remain; the last one fires once. A child's result is where the page says, and its own one is
+// Nothing is fired while children remain; the last one fires once. A child's result is where the page says, and its own one is
 // not kept beside it.
 func TestGroupFiresWithTheLastChild(t *testing.T) {
 	e := newEnv(t)
@@ -87,7 +87,7 @@ func TestGroupFiresWithTheLastChild(t *testing.T) {
 	}
 }
 
-// T3, plus-15: a child that is retried, or snoozes, or whose worker stops has not ended; the group waits for its end.
+// A child that is retried, or snoozes, or whose worker stops has not ended; the group waits for its end.
 func TestGroupWaitsForRetries(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 3}))
@@ -114,7 +114,7 @@ func TestGroupWaitsForRetries(t *testing.T) {
 	}
 }
 
-// C4: a child of a group that has expired ends as it does, and leaves no keys of the group behind.
+// A child of a group that has expired ends as it does, and leaves no keys of the group behind.
 func TestGroupHasExpired(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
@@ -142,7 +142,7 @@ func TestGroupHasExpired(t *testing.T) {
 	}
 }
 
-// task-G3, task-G4: the children of a group that a Python peer made, by its record; once, though they are delivered twice. Without the record nothing is fired and nothing fails.
+// The children of a group that a Python peer made, by its record; once, though they are delivered twice. Without the record nothing is fired and nothing fails.
 func TestGroupOfAPythonPeer(t *testing.T) {
 	for _, record := range []bool{true, false} {
 		t.Run(fmt.Sprint("record ", record), func(t *testing.T) {

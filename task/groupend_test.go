@@ -8,7 +8,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// C1, C3, plus-15: what follows a child that failed for good: dead, cancelled, or with a result that cannot be written.
+// What follows a child that failed for good: dead, cancelled, or with a result that cannot be written.
 func TestGroupAfterFailures(t *testing.T) {
 	fail := func(_ context.Context, j *task.Job[double]) (int, error) {
 		if j.Args.N == 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// C5: a child that makes a group of its own hands its place on, to any depth: the outer callback runs after the inner one has ended.
+// A child that makes a group of its own hands its place on, to any depth: the outer callback runs after the inner one has ended.
 func TestGroupsNest(t *testing.T) { testGroupsNest(t, newEnv(t)) }
 
 func testGroupsNest(t *testing.T, e *env) {
@@ -82,7 +82,7 @@ func TestGroupTakesOnePlace(t *testing.T) {
 	}
 }
 
-// C5: an inner group that fails is a child that failed, with an OnFailure task of its own or without.
+// An inner group that fails is a child that failed, with an OnFailure task of its own or without.
 func TestNestedGroupFails(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		t.Run(fmt.Sprint("OnFailure ", own), func(t *testing.T) {

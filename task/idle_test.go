@@ -26,7 +26,7 @@ func (e *env) pass(d time.Duration) {
 	e.eventually("time passes", func() bool { return time.Since(begin) > d })
 }
 
-// W16: who has nothing to do hardly asks.
+// Who has nothing to do hardly asks.
 func TestIdleCommands(t *testing.T) {
 	long.Test(t, "counts the commands of some seconds")
 	// The pauses of what is due now and then have jitter: most leaves room for the shortest of them.

@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// S6, plus-18: a leader that is stalled past its lease is replaced; no slot fires twice, none is missed, and when it comes back it stands by, and leads again later.
+// A leader that is stalled past its lease is replaced; no slot fires twice, none is missed, and when it comes back it stands by, and leads again later.
 func TestStalledLeader(t *testing.T) {
 	long.Test(t, "waits for leases to end")
 	t.Parallel() // most of the time it waits for the lease to end
@@ -49,7 +49,7 @@ func TestStalledLeader(t *testing.T) {
 	evenly(t, e.slotsOf("test:Tick"), every)
 }
 
-// S6: a leader that stops lets the next one lead at once, long before its lease is over; the term grows.
+// A leader that stops lets the next one lead at once, long before its lease is over; the term grows.
 func TestHandOver(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(time.Hour))
@@ -97,7 +97,7 @@ func TestLeadAfterAStepBack(t *testing.T) {
 	}
 }
 
-// plus-12: Redis forgets everything, or goes away: what code declares is registered again, and the scheduler goes on with a higher term.
+// Redis forgets everything, or goes away: what code declares is registered again, and the scheduler goes on with a higher term.
 func TestFlush(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Every(10*time.Millisecond))

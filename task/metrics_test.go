@@ -21,7 +21,7 @@ func shown(reg *prometheus.Registry) string {
 	return w.Body.String()
 }
 
-// W15: counts by type and outcome, run time, queue latency, what runs, waits and is promoted.
+// Counts by type and outcome, run time, queue latency, what runs, waits and is promoted.
 func TestMetrics(t *testing.T) {
 	e := newEnv(t)
 	reg := prometheus.NewRegistry()

@@ -34,7 +34,7 @@ func unitWorker(m *Metrics) (*Worker, *run) {
 	return w, r
 }
 
-// W13: a run that did not get its locks is counted as blocked, not as done, and its handler took no time.
+// A run that did not get its locks is counted as blocked, not as done, and its handler took no time.
 func TestBlockedIsNotCompleted(t *testing.T) {
 	m := NewMetrics(nil)
 	w, r := unitWorker(m)

@@ -9,7 +9,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// T6: a retry or a dead letter that cannot be written is not the end of the task: its entry stays with the worker until it can be.
+// A retry or a dead letter that cannot be written is not the end of the task: its entry stays with the worker until it can be.
 func TestUnwrittenOutcomeIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		key   func(e *env) string
@@ -46,7 +46,7 @@ func TestUnwrittenOutcomeIsKept(t *testing.T) {
 	}
 }
 
-// task-E2: a task that fails with retries left is put into the delayed set exactly once, as itself. T17: until it ends there is no result.
+// A task that fails with retries left is put into the delayed set exactly once, as itself. Until it ends there is no result.
 func TestRetryIsOneDelayedMessage(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, int]("test:E2", task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
@@ -67,7 +67,7 @@ func TestRetryIsOneDelayedMessage(t *testing.T) {
 	}
 }
 
-// T15: nothing is ever trimmed: a queue that is full refuses, and what is in it stays.
+// Nothing is ever trimmed: a queue that is full refuses, and what is in it stays.
 func TestFullQueueRefuses(t *testing.T) {
 	e := newEnv(t)
 	full := e.connect(task.Options{MaxBacklog: 3})

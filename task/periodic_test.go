@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// task-F2, task-H1: a disabled schedule has no entry, and one that it had goes; enabled again, it has.
+// A disabled schedule has no entry, and one that it had goes; enabled again, it has.
 func TestDisabled(t *testing.T) {
 	e := newEnv(t)
 	define := func(on bool, every time.Duration) *task.Type[struct{}, task.None] {
@@ -41,7 +41,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// task-H2, task-F6, task-A13: what cannot be a schedule is refused when the type is defined, with an error that says why.
+// What cannot be a schedule is refused when the type is defined, with an error that says why.
 func TestDefinePeriodicRefuses(t *testing.T) {
 	type args struct{ N int }
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestDefinePeriodicRefuses(t *testing.T) {
 	}
 }
 
-// task-B3, L13: a periodic type has a mutex of its registered name, or of its name and the VO; a type with Locks has those.
+// A periodic type has a mutex of its registered name, or of its name and the VO; a type with Locks has those.
 func TestPeriodicMutex(t *testing.T) {
 	type forVO struct {
 		VO string
@@ -100,7 +100,7 @@ func TestPeriodicMutex(t *testing.T) {
 	}
 }
 
-// task-F3, task-F4, task-F5, task-F8, S8, S10: one entry per VO, with label and argument; VOs that come and go at run time do so in Redis, and one that went does not come back.
+// One entry per VO, with label and argument; VOs that come and go at run time do so in Redis, and one that went does not come back.
 func TestPerVO(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Tenant", task.Every(10*time.Millisecond, task.PerVO(), task.QueueUp))

@@ -11,7 +11,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// W2: each priority gets its share by weight, also where the weights add up to an even number and one slot reads and starts in turn.
+// Each priority gets its share by weight, also where the weights add up to an even number and one slot reads and starts in turn.
 func TestWeightedShares(t *testing.T) {
 	long.Test(t, "depends on how long handlers take")
 	e := newEnv(t)
@@ -39,7 +39,7 @@ func TestWeightedShares(t *testing.T) {
 	}
 }
 
-// W1, plus-7: with 400 background tasks waiting, a realtime task is begun before any of them by Strict, and by Weighted{}, which workers have if nothing is said, after few: each
+// With 400 background tasks waiting, a realtime task is begun before any of them by Strict, and by Weighted{}, which workers have if nothing is said, after few: each
 // start is another's with a chance of 1 in 21.
 func TestRealtimeOvertakes(t *testing.T) {
 	long.Test(t, "depends on how long handlers take")
@@ -87,7 +87,7 @@ func TestRealtimeOvertakes(t *testing.T) {
 	}
 }
 
-// W2, plus-7: while there is always something of realtime, Strict never comes to what is lower; Weighted does soon, by its shares; StrictWithAgeing does not before MaxWait,
+// While there is always something of realtime, Strict never comes to what is lower; Weighted does soon, by its shares; StrictWithAgeing does not before MaxWait,
 // and then at once.
 func TestPolicies(t *testing.T) {
 	long.Test(t, "waits for a task to grow old")
@@ -142,7 +142,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// W2: the shares hold for tasks that are so quick that many are fetched at once, while there is a backlog of each priority.
+// The shares hold for tasks that are so quick that many are fetched at once, while there is a backlog of each priority.
 func TestWeightedSharesOfQuickTasks(t *testing.T) {
 	long.Test(t, "depends on how quickly tasks run")
 	e := newEnv(t)

@@ -24,7 +24,7 @@ import (
 
 const gpu = task.Size("gpu")
 
-// T16: a name that may be a pool's is taken wherever a size or a queue is named, any other is refused there, and says why.
+// A name that may be a pool's is taken wherever a size or a queue is named, any other is refused there, and says why.
 func TestPoolNames(t *testing.T) {
 	e := newEnv(t)
 	h := Double.Handle(nil)
@@ -192,7 +192,7 @@ func testPool(t *testing.T, e *env) {
 	e.healthy(0)
 }
 
-// T16: of a pool in which something waits and that no living worker serves, Stats and Check tell, and of no other queue.
+// Of a pool in which something waits and that no living worker serves, Stats and Check tell, and of no other queue.
 func TestPoolWithoutWorkers(t *testing.T) {
 	long.Test(t, "waits for a lease to end")
 	e := newEnv(t)

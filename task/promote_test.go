@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// T8, S7, plus-14: delayed tasks with any content reach their own queues when due; what is no message is a dead letter; ten thousand due at once all run.
+// Delayed tasks with any content reach their own queues when due; what is no message is a dead letter; ten thousand due at once all run.
 func TestPromotion(t *testing.T) {
 	e := newEnv(t)
 	type anything struct {
@@ -55,7 +55,7 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// plus-14, S7: ten thousand tasks due at once are moved in 20 scripts of 500, which is what keeps that short and holds up nobody else for long: one read and one script for each page, and nothing more.
+// Ten thousand tasks due at once are moved in 20 scripts of 500, which is what keeps that short and holds up nobody else for long: one read and one script for each page, and nothing more.
 func TestPromotionCost(t *testing.T) {
 	const n, page = 10_000, 500
 	e := newEnv(t)

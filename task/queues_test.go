@@ -152,7 +152,7 @@ func queue(s task.Stats, q task.Queue) task.QueueStats {
 	return task.QueueStats{}
 }
 
-// W15: how much waits, runs and is delayed, how old it is, and how tasks ended.
+// How much waits, runs and is delayed, how old it is, and how tasks ended.
 func TestStats(t *testing.T) {
 	t.Run("redis", func(t *testing.T) { testStats(t, newEnv(t)) })
 	t.Run("miniredis", func(t *testing.T) { testStats(t, newEnvOn(t, testenv.Miniredis(t))) })

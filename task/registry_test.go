@@ -24,7 +24,7 @@ func (e *env) workers() []task.WorkerInfo {
 	return all
 }
 
-// W15: workers say who they are and what they run, and are gone from the list when they end.
+// Workers say who they are and what they run, and are gone from the list when they end.
 func TestWorkers(t *testing.T) {
 	long.Test(t, "waits for workers to renew their records")
 	e := newEnv(t)
@@ -70,7 +70,7 @@ func TestWorkers(t *testing.T) {
 	e.healthy(0)
 }
 
-// W7: neither the record of a worker that died nor its name in the streams is left, if another lives.
+// Neither the record of a worker that died nor its name in the streams is left, if another lives.
 func TestDeadWorkersAreForgotten(t *testing.T) {
 	long.Test(t, "waits until a worker looks for the dead")
 	e := newEnv(t)
@@ -97,7 +97,7 @@ func TestDeadWorkersAreForgotten(t *testing.T) {
 	}
 }
 
-// W15: probes see whether Redis answers, when the worker last fetched, what it has in hand, and how long tasks wait.
+// Probes see whether Redis answers, when the worker last fetched, what it has in hand, and how long tasks wait.
 func TestHealth(t *testing.T) {
 	e := newEnv(t)
 	begun, gate := make(chan struct{}), make(chan struct{})

@@ -85,7 +85,7 @@ func TestDynamicSchedules(t *testing.T) {
 	}
 }
 
-// task-F6: an entry is added with an exact time: an anchor to the millisecond, from which on it repeats, or a rule that has that one slot. It fires at that time and not before.
+// An entry is added with an exact time: an anchor to the millisecond, from which on it repeats, or a rule that has that one slot. It fires at that time and not before.
 func TestAddScheduleAtAnExactTime(t *testing.T) {
 	long.Test(t, "waits for a time")
 	t.Parallel() // most of the time it waits for that time
@@ -193,7 +193,7 @@ func TestDeclaredSchedules(t *testing.T) {
 	}
 }
 
-// plus-23, S9: overrides apply without restart; an unknown name or a bad spec changes nothing.
+// Overrides apply without restart; an unknown name or a bad spec changes nothing.
 func TestScheduleOverrides(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Tenant", task.Every(time.Hour, task.PerVO("a", "b")))

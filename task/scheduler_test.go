@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// task-F1, task-F7, S2, plus-6: one entry of the type's name; each slot is one message with the right name, labels, queue and id, at times that do not drift.
+// One entry of the type's name; each slot is one message with the right name, labels, queue and id, at times that do not drift.
 func TestPeriodic(t *testing.T) {
 	t.Run("redis", func(t *testing.T) { testPeriodic(t, newEnv(t)) })
 	t.Run("miniredis", func(t *testing.T) { testPeriodic(t, newEnvOn(t, testenv.Miniredis(t))) })
@@ -45,7 +45,7 @@ func testPeriodic(t *testing.T, e *env) {
 	}
 }
 
-// S5, plus-20: without a worker there is one pending copy, however many periods pass; when it begins, the next slot fires.
+// Without a worker there is one pending copy, however many periods pass; when it begins, the next slot fires.
 func TestSkipIfPending(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[struct{}, task.None]("test:Pile", task.Every(2*time.Millisecond))
@@ -108,7 +108,7 @@ func TestPeriodicUnique(t *testing.T) {
 	}
 }
 
-// S1, S3, plus-19: slots follow from what is stored: a scheduler that starts again keeps the anchor and makes up for what passed, as the entry says.
+// Slots follow from what is stored: a scheduler that starts again keeps the anchor and makes up for what passed, as the entry says.
 func TestRestartKeepsAnchor(t *testing.T) {
 	e := newEnv(t)
 	const every = 50 * time.Millisecond
@@ -152,7 +152,7 @@ func TestRestartKeepsAnchor(t *testing.T) {
 	}
 }
 
-// S3, S4, plus-19: COUNT runs out once, over a restart: each of its slots fires, then the entry is finished and no trouble to others.
+// COUNT runs out once, over a restart: each of its slots fires, then the entry is finished and no trouble to others.
 func TestCountEnds(t *testing.T) {
 	e := newEnv(t)
 	count := task.Define[struct{}, task.None]("test:Count", task.RRule("FREQ=SECONDLY;COUNT=3", task.RunAll(10)))
@@ -192,7 +192,7 @@ func (broken) Next(time.Time) (time.Time, bool) { panic("a mistake") }
 
 func (broken) String() string { return "broken" }
 
-// S4: what cannot be used is reported, and the others fire.
+// What cannot be used is reported, and the others fire.
 func TestBadEntriesAreIsolated(t *testing.T) {
 	e := newEnv(t)
 	bad := task.Define[struct{}, task.None]("test:Broken", task.Periodic(broken{}))
@@ -258,7 +258,7 @@ func TestRunOnStart(t *testing.T) {
 	}
 }
 
-// S7: a scheduler moves delayed tasks, too, also while it stands by: here another one leads that never lets go.
+// A scheduler moves delayed tasks, too, also while it stands by: here another one leads that never lets go.
 func TestSchedulerPromotes(t *testing.T) {
 	e := newEnv(t)
 	e.must("SET", e.key("scheduler:lock"), "somebody")

@@ -57,7 +57,7 @@ func (s *scripts) run(sc *script.Script, keys []string, args ...string) (words [
 	return words, nil
 }
 
-// S6: the lock has one holder, each election a higher term, and only the holder keeps it or gives it back.
+// The lock has one holder, each election a higher term, and only the holder keeps it or gives it back.
 func TestLeadScript(t *testing.T) {
 	s := newScripts(t)
 	ks := []string{s.k.SchedulerLock(), s.k.SchedulerTerm()}
@@ -97,7 +97,7 @@ func TestLeadScript(t *testing.T) {
 	}
 }
 
-// S6, plus-18: what an older leader wants, or one who decided on an older entry, is not written.
+// What an older leader wants, or one who decided on an older entry, is not written.
 func TestFireScript(t *testing.T) {
 	s := newScripts(t)
 	entries, stream, key := s.k.SchedulerEntries(), s.k.TaskStream("normal:medium"), s.k.TaskUnique("schedule:n")

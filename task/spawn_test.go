@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// C2: a group without children fires at once, and once.
+// A group without children fires at once, and once.
 func TestGroupWithoutChildren(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
@@ -26,7 +26,7 @@ func TestGroupWithoutChildren(t *testing.T) {
 	}
 }
 
-// C2, T5: Spawn whose answer was lost is repeated, and nothing is there twice.
+// Spawn whose answer was lost is repeated, and nothing is there twice.
 func TestSpawnAgainAfterALostReply(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
@@ -61,7 +61,7 @@ func TestSpawnAgainAfterALostReply(t *testing.T) {
 	}
 }
 
-// C2: a crash after the first of several pages leaves a group that does not fire; the same Spawn completes it, also when all that was there has ended.
+// A crash after the first of several pages leaves a group that does not fire; the same Spawn completes it, also when all that was there has ended.
 func TestSpawnAgainAfterTheFirstPage(t *testing.T) { testSpawnAgainAfterTheFirstPage(t, newEnv(t)) }
 
 func testSpawnAgainAfterTheFirstPage(t *testing.T, e *env) {

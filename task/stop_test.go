@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// W9, plus-21: at the stop, what runs may finish; what is not begun goes to others at once; what does not finish in time is broken off, handed
+// At the stop, what runs may finish; what is not begun goes to others at once; what does not finish in time is broken off, handed
 // back, and no failure (fault 4).
 func TestStop(t *testing.T) {
 	long.Test(t, "waits for the end of a drain")

@@ -39,7 +39,7 @@ type stuckReport struct {
 	since time.Time
 }
 
-// W10: a handler that ignores the end of its context is reported, once; the other slots go on, and so does its own when it returns.
+// A handler that ignores the end of its context is reported, once; the other slots go on, and so does its own when it returns.
 func TestStuckIsReportedOnce(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[string, int]("test:Deaf", task.Small, task.Timeout(20*time.Millisecond))
@@ -95,7 +95,7 @@ func TestWithinMarginIsNotStuck(t *testing.T) {
 	}
 }
 
-// W10: a handler that ignores the end of its context does not keep the process; Run names it.
+// A handler that ignores the end of its context does not keep the process; Run names it.
 func TestStuckHandler(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, int]("test:Stuck")
@@ -121,7 +121,7 @@ func TestStuckHandler(t *testing.T) {
 	close(pass)
 }
 
-// W9, W10: a handler that has returned is not stuck, though what it has done cannot be written while Redis hangs.
+// A handler that has returned is not stuck, though what it has done cannot be written while Redis hangs.
 func TestNobodyIsStuckWhenRedisHangs(t *testing.T) {
 	long.Test(t, "waits while Redis hangs")
 	e := newEnv(t)

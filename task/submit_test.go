@@ -13,7 +13,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// T1, plus-6: a task waits where its type says, however it is submitted, and where the submission says otherwise.
+// A task waits where its type says, however it is submitted, and where the submission says otherwise.
 func TestSubmitKeepsQueue(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, int]("test:T", task.Realtime, task.Large)
@@ -51,7 +51,7 @@ func TestSubmitWire(t *testing.T) {
 	}
 }
 
-// T16, W14: bad submissions are refused with the field and the rule, and change nothing.
+// Bad submissions are refused with the field and the rule, and change nothing.
 func TestSubmitRefuses(t *testing.T) {
 	e := newEnv(t)
 	c := e.connect(task.Options{MaxMessage: 500})
@@ -92,7 +92,7 @@ func TestSubmitRefuses(t *testing.T) {
 	}
 }
 
-// T9, plus-22: what a message cannot carry fails at submission; what it can comes back as it was.
+// What a message cannot carry fails at submission; what it can comes back as it was.
 func TestArgumentsSurvive(t *testing.T) {
 	e := newEnv(t)
 	type all struct {

@@ -53,7 +53,7 @@ func attributes(s sdktrace.ReadOnlySpan) map[string]any {
 	return all
 }
 
-// W15: each run is a span in the trace of whoever submitted its task, over retries too, with what came of it.
+// Each run is a span in the trace of whoever submitted its task, over retries too, with what came of it.
 func TestTraceAcrossEnqueue(t *testing.T) {
 	e := newEnv(t)
 	s := newSpans(t)
@@ -97,7 +97,7 @@ func TestTraceAcrossEnqueue(t *testing.T) {
 	}
 }
 
-// W15: a task that a task submits is in the same trace, also where a worker without a tracer stands between; one that was submitted outside of all spans begins a new one.
+// A task that a task submits is in the same trace, also where a worker without a tracer stands between; one that was submitted outside of all spans begins a new one.
 func TestTraceOfChildren(t *testing.T) {
 	e := newEnv(t)
 	s := newSpans(t)
@@ -140,7 +140,7 @@ func TestTraceOfChildren(t *testing.T) {
 	}
 }
 
-// W15: a slot is submitted in a span of the scheduler, and the run of its task is in the same trace. A slot that is kept out says so.
+// A slot is submitted in a span of the scheduler, and the run of its task is in the same trace. A slot that is kept out says so.
 func TestTraceOfSlots(t *testing.T) {
 	e := newEnv(t)
 	s := newSpans(t)

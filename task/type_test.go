@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// task-A1, task-A2, task-D5: the words on the wire, and the nine streams.
+// The words on the wire, and the nine streams.
 func TestQueues(t *testing.T) {
 	want := "realtime:small realtime:medium realtime:large normal:small normal:medium normal:large background:small background:medium background:large"
 	if got := strings.Trim(fmt.Sprint(task.Queues()), "[]"); got != want {
@@ -22,7 +22,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// task-B6: what a type says of itself, and what it says if it was told nothing. T1: its queue is that of its own priority and size.
+// What a type says of itself, and what it says if it was told nothing. Its queue is that of its own priority and size.
 func TestProperties(t *testing.T) {
 	retry := task.Backoff{Base: time.Second, Retries: 3}
 	typ := task.Define[double, int]("test:T", task.Realtime, task.Large, task.Retry(retry), task.Timeout(time.Minute), task.Retention(time.Hour), task.Discard(),
@@ -54,7 +54,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// T9, T16: what cannot work is refused when the program starts, with the reason.
+// What cannot work is refused when the program starts, with the reason.
 func TestDefineRefuses(t *testing.T) {
 	for want, define := range map[string]func(){
 		`name ""`:       func() { task.Define[double, int]("") },
@@ -79,7 +79,7 @@ func TestDefineRefuses(t *testing.T) {
 	}
 }
 
-// task-A10, task-A11, task-A12, W12: retries are what is said, the first delay is Base, and growth ends at Max.
+// Retries are what is said, the first delay is Base, and growth ends at Max.
 func TestRetryPolicies(t *testing.T) {
 	if _, ok := (task.NoRetry{}).Delay(1, nil); ok {
 		t.Error("NoRetry retries")
@@ -168,7 +168,7 @@ func TestWorkerOptions(t *testing.T) {
 	}
 }
 
-// task-B1, task-B5: arguments go as the fields of the struct, none for none; and only a client submits, so there is nothing that is not bound.
+// Arguments go as the fields of the struct, none for none; and only a client submits, so there is nothing that is not bound.
 func TestArgumentsAreFields(t *testing.T) {
 	e := newEnv(t)
 	for want, submit := range map[string]func() error{
@@ -196,7 +196,7 @@ func TestArgumentsAreFields(t *testing.T) {
 	}
 }
 
-// task-B7, task-A5: object types of an extension are usable in the locks of tasks, and unknown ones refused.
+// Object types of an extension are usable in the locks of tasks, and unknown ones refused.
 func TestLockTypesOfExtensions(t *testing.T) {
 	e := newEnv(t)
 	types := lock.NewTypes()

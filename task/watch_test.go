@@ -44,7 +44,7 @@ func (e *env) told(ends <-chan task.Ended) {
 	e.idle()
 }
 
-// W15: whoever watches is told of the end of every run, on every kind of server.
+// Whoever watches is told of the end of every run, on every kind of server.
 func TestWatch(t *testing.T) {
 	t.Run("redis", func(t *testing.T) { testWatch(t, newEnv(t)) })
 	t.Run("miniredis", func(t *testing.T) { testWatch(t, newEnvOn(t, testenv.Miniredis(t))) })

@@ -23,7 +23,7 @@ func echoing() task.Handler {
 	return echo.Handle(func(_ context.Context, j *task.Job[string]) (string, error) { return j.Args, nil })
 }
 
-// task-E1, W6, W17, plus-11, plus-24: a task runs and its value comes back, on every kind of server; nothing stays in the streams.
+// A task runs and its value comes back, on every kind of server; nothing stays in the streams.
 func TestDone(t *testing.T) {
 	t.Run("redis", func(t *testing.T) { testDone(t, newEnv(t)) })
 	t.Run("miniredis", func(t *testing.T) { testDone(t, newEnvOn(t, testenv.Miniredis(t))) })
@@ -47,7 +47,7 @@ func testDone(t *testing.T, e *env) {
 	}
 }
 
-// T7, T17, W12, plus-6, plus-16: a retry is the same task, under the same id and in its own queue; it runs 1 + Retries times, the policy is asked with the
+// A retry is the same task, under the same id and in its own queue; it runs 1 + Retries times, the policy is asked with the
 // handler's own error, and the id has the final result, which is there only then.
 func TestRetryKeepsID(t *testing.T) {
 	e := newEnv(t)
@@ -138,7 +138,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// task-A10, task-E3: without a retry policy the first failure is the last, and a dead letter; Discard leaves none.
+// Without a retry policy the first failure is the last, and a dead letter; Discard leaves none.
 func TestNoRetry(t *testing.T) {
 	e := newEnv(t)
 	dead := task.Define[int, int]("test:Dead")
@@ -173,7 +173,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// W10: a run ends at its timeout, or the task's deadline, with that as the cause.
+// A run ends at its timeout, or the task's deadline, with that as the cause.
 func TestTimeout(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[string, int]("test:Timeout", task.Timeout(30*time.Millisecond))
@@ -216,7 +216,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// T10, task-E7: a task whose name this worker does not know waits for one that does, and is dead after a while.
+// A task whose name this worker does not know waits for one that does, and is dead after a while.
 func TestUnknownName(t *testing.T) {
 	e := newEnv(t)
 	other := task.Define[int, int]("test:Other", task.Small)
@@ -246,7 +246,7 @@ func TestUnknownName(t *testing.T) {
 	}
 }
 
-// T9, task-E8, plus-22: what is no message becomes a dead letter with its bytes; what comes after it runs.
+// What is no message becomes a dead letter with its bytes; what comes after it runs.
 func TestUndecodable(t *testing.T) {
 	e := newEnv(t)
 	stream := e.key("tasks:normal:small")
@@ -274,7 +274,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// C3: a result that cannot be written down is a failure of the task.
+// A result that cannot be written down is a failure of the task.
 func TestUnfitResult(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, any]("test:Any")
@@ -289,7 +289,7 @@ func TestUnfitResult(t *testing.T) {
 	}
 }
 
-// W16: what a task costs, counted: one command to submit it, and of the rest hardly any.
+// What a task costs, counted: one command to submit it, and of the rest hardly any.
 func TestCommandsPerTask(t *testing.T) {
 	e := newEnv(t)
 	const n = 5000

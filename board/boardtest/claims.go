@@ -61,7 +61,7 @@ var claims = map[string]func(*world){
 		w.must(again.Consume(w.ctx))
 	},
 
-	"posting_claim_diff_owner, board-D9: the second is told who has it": func(w *world) {
+	"posting_claim_diff_owner: the second is told who has it": func(w *world) {
 		p := w.one()
 		c := w.claim(w.b, p, "w")
 		peer := w.open()
@@ -77,7 +77,7 @@ var claims = map[string]func(*world){
 		w.must(c.Consume(w.ctx))
 	},
 
-	"posting_claim_same_owner, board-D22: the same owner is refused, and changes nothing": func(w *world) {
+	"posting_claim_same_owner: the same owner is refused, and changes nothing": func(w *world) {
 		p := w.one()
 		exact := board.ClaimOptions{TTL: time.Minute, ExactOwner: true}
 		c, err := w.b.Claim(w.ctx, p, "w", exact)
@@ -136,7 +136,7 @@ var claims = map[string]func(*world){
 		w.done(c.Context(), "the context of the claim ends")
 	},
 
-	"board-D18: who and time to live are checked before anything is sent": func(w *world) {
+	"who and time to live are checked before anything is sent": func(w *world) {
 		p := w.one()
 		for _, bad := range []struct {
 			who string
@@ -152,14 +152,14 @@ var claims = map[string]func(*world){
 		w.state(p, board.Unclaimed)
 	},
 
-	"board-D3: nobody owns what is not claimed": func(w *world) {
+	"nobody owns what is not claimed": func(w *world) {
 		p := w.one()
 		if owner, ok, err := w.b.FindOwner(w.ctx, p); ok || owner != "" || err != nil {
 			w.Errorf("owner %q, %v, %v", owner, ok, err)
 		}
 	},
 
-	"posting_claim_expiry, posting_state_lock_lost, board-D4, board-D7: the claim of a dead owner ends, and its context": func(w *world) {
+	"posting_claim_expiry, posting_state_lock_lost: the claim of a dead owner ends, and its context": func(w *world) {
 		long.Test(w, "waits for a claim to end")
 		p := w.one()
 		dying := w.open()
@@ -180,7 +180,7 @@ var claims = map[string]func(*world){
 		w.must(again.Consume(w.ctx))
 	},
 
-	"board-D4: a claim is kept alive": func(w *world) {
+	"a claim is kept alive": func(w *world) {
 		long.Test(w, "waits longer than a claim lives")
 		p := w.one()
 		c := w.expiring(w.b, p, "w")
@@ -193,7 +193,7 @@ var claims = map[string]func(*world){
 		w.must(c.Consume(w.ctx))
 	},
 
-	"board-D5: only the owner extends": func(w *world) {
+	"only the owner extends": func(w *world) {
 		if !w.kind.Expires {
 			return // there is nothing to extend: see "the claim of a dead owner ends"
 		}
@@ -218,7 +218,7 @@ var claims = map[string]func(*world){
 		w.must(other.Consume(w.ctx))
 	},
 
-	"board-D6: a stale owner of the same name finishes nothing": func(w *world) {
+	"a stale owner of the same name finishes nothing": func(w *world) {
 		long.Test(w, "waits for a claim to end")
 		p := w.one()
 		dying := w.open()

@@ -99,7 +99,7 @@ var conductors = map[string]func(*world){
 		}
 	},
 
-	"run_max_dispatches, board-D15: exactly as many as asked, and then again": func(w *world) {
+	"run_max_dispatches: exactly as many as asked, and then again": func(w *world) {
 		w.post("a", "b", "c", "d", "e")
 		var ran atomic.Int32
 		c, err := w.b.Conductor(func(context.Context, *board.Claim) error { ran.Add(1); return nil }, board.ConductorOptions{MaxDispatches: 2, MaxConcurrent: 3})
@@ -115,7 +115,7 @@ var conductors = map[string]func(*world){
 		}
 	},
 
-	"board-D14: what is given back is not tried at once, and not for ever": func(w *world) {
+	"what is given back is not tried at once, and not for ever": func(w *world) {
 		p := w.one()
 		var ran atomic.Int32
 		begin := time.Now()
@@ -159,7 +159,7 @@ var conductors = map[string]func(*world){
 		w.state(p, board.Complete)
 	},
 
-	"board-D7: a handler whose claim is lost is told, and finishes nothing": func(w *world) {
+	"a handler whose claim is lost is told, and finishes nothing": func(w *world) {
 		long.Test(w, "waits for a claim to end")
 		p := w.one()
 		dying := w.open()

@@ -28,7 +28,7 @@ var postings = map[string]func(*world){
 		}
 	},
 
-	"posting_with_book, posting_received_raw, board-D23: a posting comes back as it was posted": func(w *world) {
+	"posting_with_book, posting_received_raw: a posting comes back as it was posted": func(w *world) {
 		before := time.Now()
 		p, err := w.b.Post(w.ctx, board.Draft{
 			Name: "wörk ✓", Priority: board.High, Book: &board.Book{Name: "log", UUID: "11111111-2222-3333-4444-555555555555"},
@@ -55,7 +55,7 @@ var postings = map[string]func(*world){
 		}
 	},
 
-	"board-D1: higher priority first, then older first": func(w *world) {
+	"higher priority first, then older first": func(w *world) {
 		_, err := w.b.PostBatch(w.ctx, []board.Draft{
 			{Name: "low", Priority: board.Low}, {Name: "n1"}, {Name: "urgent", Priority: board.VeryHigh}, {Name: "n2"}, {Name: "last", Priority: board.VeryLow}, {Name: "high", Priority: board.High}, {Name: "n3"},
 		})
@@ -80,7 +80,7 @@ var postings = map[string]func(*world){
 		}
 	},
 
-	"board-D2: a listing has the states and owners of one moment": func(w *world) {
+	"a listing has the states and owners of one moment": func(w *world) {
 		all := w.post("a", "b", "c")
 		c := w.claim(w.b, all[1], "w")
 		rows, err := w.open().List(w.ctx, board.ListOptions{})
@@ -100,7 +100,7 @@ var postings = map[string]func(*world){
 		w.must(c.Abandon(w.ctx))
 	},
 
-	"board-D8: a record that is no posting is reported and left": func(w *world) {
+	"a record that is no posting is reported and left": func(w *world) {
 		w.spoil = true
 		p := w.one()
 		ref := w.kind.Spoil(w.T, w.b)
@@ -132,7 +132,7 @@ var postings = map[string]func(*world){
 		w.is(w.b.Quarantine(w.ctx, ref), board.ErrNotFound)
 	},
 
-	"board-D8: what TaskFlow could not read is not posted": func(w *world) {
+	"what TaskFlow could not read is not posted": func(w *world) {
 		deep := any("x")
 		for range 200 {
 			deep = []any{deep}
@@ -165,7 +165,7 @@ var postings = map[string]func(*world){
 		}
 	},
 
-	"board-D16: what is there under its UUID is not posted again": func(w *world) {
+	"what is there under its UUID is not posted again": func(w *world) {
 		d := board.Draft{Name: "once", UUID: "0b7da2c7-1235-4ade-86b0-1a569887709b"}
 		first, err := w.b.Post(w.ctx, d)
 		w.must(err)

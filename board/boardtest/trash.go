@@ -14,7 +14,7 @@ func finishes(b *board.Board) []func(context.Context, *board.Posting, string) er
 func cause(c *board.Claim) error { return context.Cause(c.Context()) }
 
 var trash = map[string]func(*world){
-	"trashing_claimed_job, board-D13: what was put aside can be listed, restored and purged": func(w *world) {
+	"trashing_claimed_job: what was put aside can be listed, restored and purged": func(w *world) {
 		p, err := w.b.Post(w.ctx, board.Draft{Name: "bad", Priority: board.Low, Details: map[string]any{"n": 1}})
 		w.must(err)
 		w.must(w.claim(w.b, p, "w").Trash(w.ctx))
@@ -51,7 +51,7 @@ var trash = map[string]func(*world){
 		as[*board.InvalidError](w, peer.Purge(w.ctx, ""))
 	},
 
-	"board-D10: what has a place in the trash already is put aside beside it": func(w *world) {
+	"what has a place in the trash already is put aside beside it": func(w *world) {
 		d := board.Draft{Name: "twice", UUID: "0b7da2c7-1235-4ade-86b0-1a569887709b"}
 		for range 2 {
 			p, err := w.b.Post(w.ctx, d)

@@ -15,7 +15,7 @@ var waiting = map[string]func(*world){
 		w.is(w.b.Wait(ctx), context.DeadlineExceeded)
 	},
 
-	"wait_arrival, board-D11: who waits is told": func(w *world) {
+	"wait_arrival: who waits is told": func(w *world) {
 		peer := w.open()
 		told := make(chan error, 1)
 		begin := time.Now()
@@ -25,7 +25,7 @@ var waiting = map[string]func(*world){
 		w.Logf("told after %v", time.Since(begin))
 	},
 
-	"board-D12: who waits for work is not woken by what is claimed": func(w *world) {
+	"who waits for work is not woken by what is claimed": func(w *world) {
 		c := w.claim(w.b, w.one(), "w")
 		peer := w.open()
 		w.must(peer.Wait(w.within())) // as TaskFlow

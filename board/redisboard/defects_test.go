@@ -14,7 +14,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv/long"
 )
 
-// board-D11: with the comparing of fingerprints switched off, everything that ends a wait is told over the channel.
+// With the comparing of fingerprints switched off, everything that ends a wait is told over the channel.
 func TestWaitersAreTold(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -75,7 +75,7 @@ func (w *bench) looks() (seen func(want string)) {
 	}
 }
 
-// board-D11: what TaskFlow does is told to nobody, and found all the same: also when it comes between the first reading and the first fingerprint.
+// What TaskFlow does is told to nobody, and found all the same: also when it comes between the first reading and the first fingerprint.
 func TestForeignWritesAreSeen(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -103,7 +103,7 @@ func TestForeignWritesAreSeen(t *testing.T) {
 	}
 }
 
-// board-D16: the reply to a post is lost, and it is posted once: also when it is consumed before it is sent again.
+// The reply to a post is lost, and it is posted once: also when it is consumed before it is sent again.
 func TestPostOnceAfterLostReply(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -152,7 +152,7 @@ func (w *bench) first() *board.Posting {
 	return rows[0].Posting
 }
 
-// board-D16: a batch goes out in one pipeline, without waiting for replies between its scripts, and is posted once although all of them are lost.
+// A batch goes out in one pipeline, without waiting for replies between its scripts, and is posted once although all of them are lost.
 func TestBatchOncePipelined(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -187,7 +187,7 @@ func drafts(n int) []board.Draft {
 	return all
 }
 
-// board-D16: the reply to a finish is lost; it is done once and no error.
+// The reply to a finish is lost; it is done once and no error.
 func TestFinishAfterLostReply(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -215,7 +215,7 @@ func TestFinishAfterLostReply(t *testing.T) {
 	}
 }
 
-// board-D16: a finish that was held up until the claim had run out was refused by the server; that nobody heard of that makes no success of it.
+// A finish that was held up until the claim had run out was refused by the server; that nobody heard of that makes no success of it.
 func TestLateFinishIsNoSuccess(t *testing.T) {
 	long.Test(t, "waits for a claim to end")
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestKilledEntitiesAreRemoved(t *testing.T) {
 	w.must(release(w.ctx))
 }
 
-// board-D16: the reply to a claim is lost; that is an error, and who waits has the posting soon after the time of the claim is over.
+// The reply to a claim is lost; that is an error, and who waits has the posting soon after the time of the claim is over.
 func TestClaimAfterLostReply(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -313,7 +313,7 @@ func TestClaimAfterLostReply(t *testing.T) {
 	seen("want by the first that differs")
 }
 
-// board-D17: the counter of sequence numbers is lost, and numbers go on above the highest in use: at once with a post, and after a listing for posts of TaskFlow.
+// The counter of sequence numbers is lost, and numbers go on above the highest in use: at once with a post, and after a listing for posts of TaskFlow.
 func TestSequenceIsHealed(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -363,7 +363,7 @@ func TestSequenceIsHealed(t *testing.T) {
 	}
 }
 
-// board-D18: owner and time to live are set by one command, and no time to live leaves a claim for ever.
+// Owner and time to live are set by one command, and no time to live leaves a claim for ever.
 func TestClaimInOneCommand(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)
@@ -401,7 +401,7 @@ func TestClaimInOneCommand(t *testing.T) {
 	w.must(c.Consume(w.ctx))
 }
 
-// board-D21: on a cluster the namespace must have a hash tag, and the error says how.
+// On a cluster the namespace must have a hash tag, and the error says how.
 func TestCluster(t *testing.T) {
 	long.Test(t, "runs a cluster")
 	t.Parallel()
@@ -441,7 +441,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// board-D23: times in records are the server's, also when our own clock is wrong.
+// Times in records are the server's, also when our own clock is wrong.
 func TestTimesAreTheServers(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)

@@ -29,7 +29,7 @@ func (w *bench) calls(command string) int {
 	return 0
 }
 
-// board-D2: each operation is one round trip, however many postings there are, and nothing is watched.
+// Each operation is one round trip, however many postings there are, and nothing is watched.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	w := newBench(t)

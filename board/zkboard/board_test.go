@@ -31,7 +31,7 @@ func TestAsTaskFlowsTests(t *testing.T) {
 				t.Errorf("stored %s, want %s", data, want)
 			}
 		},
-		"posting_dates": func(t *testing.T, b *board.Board, path string) { // board-D23
+		"posting_dates": func(t *testing.T, b *board.Board, path string) {
 			p := postOne(t, b)
 			_, stat := e.data(t, path+"/"+p.Ref)
 			want := time.UnixMilli(stat.Ctime).UTC()
@@ -138,7 +138,7 @@ func TestClaimThatNobodyWaitsFor(t *testing.T) {
 	finished(t, claimOne(t, b, p, "w"))
 }
 
-// board-D6: an end that was meant for one claim does not hit the next, though it has the same owner.
+// An end that was meant for one claim does not hit the next, though it has the same owner.
 func TestEndOfAnotherClaim(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
@@ -217,7 +217,7 @@ func TestPostingThatWasChanged(t *testing.T) {
 	}
 }
 
-// board-D16: what was posted without an answer is posted once, though it may be consumed already when that is found out, or the session over.
+// What was posted without an answer is posted once, though it may be consumed already when that is found out, or the session over.
 func TestPostWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
@@ -313,7 +313,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// board-D10: boards in one folder share their trash.
+// Boards in one folder share their trash.
 func TestTrashOfSiblings(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
@@ -429,7 +429,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// board-D20: in TaskFlow each board reads all names after each change of anybody. 100 postings consumed elsewhere are 400 changes.
+// In TaskFlow each board reads all names after each change of anybody. 100 postings consumed elsewhere are 400 changes.
 func TestNoHerd(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
@@ -511,7 +511,7 @@ func TestBoardIsMadeAgain(t *testing.T) {
 	}
 }
 
-// board-D1: the order of TaskFlow, for those who must have it.
+// The order of TaskFlow, for those who must have it.
 func TestOrderOfTaskFlow(t *testing.T) {
 	t.Parallel()
 	e := shared(t)

@@ -83,7 +83,7 @@ func TestGoldenPostingWithEverything(t *testing.T) {
 	if p.Name != "jöb-2" || p.Priority != driver.High || p.Book.Name != "my-book" || p.Sequence != 7 || p.Details["when"] != "2026-11-21T00:15:03.092269" {
 		t.Errorf("read as %+v", p)
 	}
-	if p.CreatedOn != time.Date(2026, 11, 21, 0, 5, 3, 92e6, time.UTC) { // board-D23
+	if p.CreatedOn != time.Date(2026, 11, 21, 0, 5, 3, 92e6, time.UTC) {
 		t.Errorf("created %v", p.CreatedOn)
 	}
 }
@@ -132,7 +132,7 @@ func TestReadingIsLenient(t *testing.T) {
 	}
 }
 
-func TestMalformedNodes(t *testing.T) { // board-D8
+func TestMalformedNodes(t *testing.T) {
 	const fine = `{"uuid": "u", "name": "n"}`
 	for _, bad := range []struct{ ref, raw, why string }{
 		{"jobx", fine, "not job and a number"}, {"job", fine, "number"}, {"job+5", fine, "number"}, {"job99999999999999999999", fine, "number"}, {"other", fine, "number"},

@@ -75,7 +75,7 @@ func finished(t *testing.T, c *board.Claim) {
 	}
 }
 
-// board-D19: TaskFlow notices nothing, and its entities are gone for good.
+// TaskFlow notices nothing, and its entities are gone for good.
 func TestAfterTheSessionAnotherBegins(t *testing.T) {
 	t.Parallel()
 	e := shared(t)

@@ -42,7 +42,7 @@ func TestURLs(t *testing.T) {
 func TestBadURLs(t *testing.T) {
 	for _, o := range []Options{
 		{URL: "h:2181"}, {URL: "zookeeper://"}, {URL: "zookeeper://h:0"}, {URL: "zookeeper://h:x/p"}, {URL: "zookeeper://h,/p"}, {URL: "zookeeper://h/p?x=1"}, {URL: "zookeeper://h/p%zz"}, {URL: "zookeeper://u%zz@h"},
-		{URL: "zookeeper://h/a/"}, {URL: "zookeeper://h//a"}, {URL: "zookeeper://h/a/../b"}, {URL: "zookeeper://h/a%00"}, {URL: "zookeeper://:p@h"}, // board-D10: TaskFlow takes a slash at the end, and its trash is garbage then
+		{URL: "zookeeper://h/a/"}, {URL: "zookeeper://h//a"}, {URL: "zookeeper://h/a/../b"}, {URL: "zookeeper://h/a%00"}, {URL: "zookeeper://:p@h"}, // TaskFlow takes a slash at the end, and its trash is garbage then
 		{URL: "zookeeper://h", Session: time.Millisecond}, {URL: "zookeeper://h", Session: 2 * time.Hour},
 	} {
 		if _, err := parse(o); err == nil {
@@ -53,7 +53,7 @@ func TestBadURLs(t *testing.T) {
 	}
 }
 
-// board-D10: as TaskFlow derives them, wherever the last part of the path occurs.
+// As TaskFlow derives them, wherever the last part of the path occurs.
 func TestFolders(t *testing.T) {
 	for path, want := range map[string][3]string{
 		"/taskflow/jobs": {"/taskflow/.trash", "/taskflow/.entities", "/taskflow/.takt/jobs"},

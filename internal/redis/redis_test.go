@@ -257,7 +257,7 @@ func TestClusterWithTag(t *testing.T) {
 	}
 }
 
-// W17: any one node is enough to find the one that has the keys of a prefix.
+// Any one node is enough to find the one that has the keys of a prefix.
 func TestClusterOfThree(t *testing.T) {
 	long.Test(t, "runs a cluster")
 	c := testenv.RedisCluster(t)
@@ -274,7 +274,7 @@ func TestClusterOfThree(t *testing.T) {
 	}
 }
 
-// E-S20: a script the server has forgotten is sent again.
+// A script the server has forgotten is sent again.
 func TestScriptAfterFlush(t *testing.T) {
 	srv := testenv.Redis(t)
 	p := testenv.CountingProxy(t, srv.URL)

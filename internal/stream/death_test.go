@@ -119,7 +119,7 @@ func (e *env) deadLetters() (letters []map[string]string) {
 	return letters
 }
 
-// E-S5: an entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares.
+// An entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares.
 // A panic counts and ends nothing.
 func TestPoison(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -345,7 +345,7 @@ func TestDeadFails(t *testing.T) {
 	}
 }
 
-// E-S22: all pages of a dead worker's entries are taken over, its consumer goes, and an idle loop waits in the read and nowhere else.
+// All pages of a dead worker's entries are taken over, its consumer goes, and an idle loop waits in the read and nowhere else.
 func TestPagesAndLatency(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")

@@ -31,7 +31,7 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.out.String(), text)
 }
 
-// find-O32: a heartbeat that is evicted each time it is written is lost again and again: that is one line of the log, and no hot loop.
+// A heartbeat that is evicted each time it is written is lost again and again: that is one line of the log, and no hot loop.
 func TestEvictedHeartbeat(t *testing.T) {
 	long.Test(t, "waits between heartbeats")
 	e := newEnv(t, testenv.Redis(t))

@@ -21,7 +21,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv/long"
 )
 
-// E-S1: replies of both protocol versions, and of the embedded store, are understood.
+// Replies of both protocol versions, and of the embedded store, are understood.
 func TestHandlesEverything(t *testing.T) {
 	for name, c := range map[string]struct {
 		start func(testing.TB) *testenv.RedisServer
@@ -260,7 +260,7 @@ func TestFlushAll(t *testing.T) {
 	e.empty()
 }
 
-// E-S27: Redis goes and comes back, kill -9 and append-only file; the loop goes on and nothing is lost.
+// Redis goes and comes back, kill -9 and append-only file; the loop goes on and nothing is lost.
 func TestRedisKilled(t *testing.T) {
 	long.Test(t, "kills Redis")
 	// With everysec the server may answer before it has written: it holds back writes while a flush runs.
@@ -297,7 +297,7 @@ func TestRedisKilled(t *testing.T) {
 	e.empty()
 }
 
-// E-S21: the data of pending entries is deleted underneath; that is told, and cleaned up.
+// The data of pending entries is deleted underneath; that is told, and cleaned up.
 func TestDeletedWhilePending(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
@@ -352,7 +352,7 @@ func (c lateConn) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	return c.DedicatedClient.Do(ctx, cmd)
 }
 
-// W9: a stop ends also a read that was on its way at that moment, and so waits in Redis after it was told to end.
+// A stop ends also a read that was on its way at that moment, and so waits in Redis after it was told to end.
 func TestStopWhileTheReadIsOnItsWay(t *testing.T) {
 	long.Test(t, "compares times of the machine")
 	e := newEnv(t, testenv.Redis(t))
@@ -548,7 +548,7 @@ func TestOnACluster(t *testing.T) {
 	}
 }
 
-// E-S27: while Redis is away there is no busy loop.
+// While Redis is away there is no busy loop.
 func TestNoBusyLoopWhileAway(t *testing.T) {
 	long.Test(t, "breaks a link")
 	e := newEnv(t, testenv.Redis(t))

@@ -339,7 +339,7 @@ func letter(e *Entry, told error) []string {
 	return fields
 }
 
-// guard makes a panic an error (E-S5: one bad entry must not end the process, nor be forgotten).
+// guard makes a panic an error (one bad entry must not end the process, nor be forgotten).
 func guard(f func() (Result, error)) (result Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {

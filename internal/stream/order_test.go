@@ -68,7 +68,7 @@ func (g *gate) handle(ctx context.Context, en *Entry) (Result, error) {
 	}
 }
 
-// W1, W2: an entry of an earlier stream is begun as soon as one slot is free, however much of later streams waits, in Redis or already fetched.
+// An entry of an earlier stream is begun as soon as one slot is free, however much of later streams waits, in Redis or already fetched.
 func TestEarlierStreamOvertakes(t *testing.T) {
 	for _, ready := range []int{-1, 64} {
 		t.Run(fmt.Sprintf("ready %d", ready), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestEarlierStreamOvertakes(t *testing.T) {
 	}
 }
 
-// W1: so it is while reads are plain, amid entries that are handled as quickly as they are read.
+// So it is while reads are plain, amid entries that are handled as quickly as they are read.
 func TestEarlierStreamOvertakesPlainReads(t *testing.T) {
 	long.Test(t, "depends on how quickly entries are handled")
 	e := newEnv(t, testenv.Redis(t))
@@ -121,7 +121,7 @@ func TestEarlierStreamOvertakesPlainReads(t *testing.T) {
 	close(g.pass)
 }
 
-// T12: with Ready below 0 nothing is held beside what is handled.
+// With Ready below 0 nothing is held beside what is handled.
 func TestFetchesFreeSlotsOnly(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	e.fill(e.stream, 50)
@@ -211,7 +211,7 @@ func TestHoardIsGivenBack(t *testing.T) {
 	e.eventually("no consumer has what was given back", func() bool { return len(e.consumerNames()) <= 2 })
 }
 
-// W2: Order decides which stream is looked at first.
+// Order decides which stream is looked at first.
 func TestOrderSharesSlots(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	streams := e.three()

@@ -174,7 +174,7 @@ func (e *env) check() task.Report {
 	return r
 }
 
-// T14: letters move into the table as they are, and a requeued one runs with the same id.
+// Letters move into the table as they are, and a requeued one runs with the same id.
 func TestMoveAndRequeue(t *testing.T) {
 	e := newEnv(t)
 	handles := e.dead(3)
@@ -252,7 +252,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// T14: of many operators at many stores one requeues each letter.
+// Of many operators at many stores one requeues each letter.
 func TestRequeueByMany(t *testing.T) {
 	e := newEnv(t)
 	handles := e.dead(6)

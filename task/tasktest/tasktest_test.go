@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var look = task.Define[string, int]("test:Look", task.Realtime, task.Small, task.Timeout(time.Hour), task.Retry(task.Backoff{Base: time.Second, Exact: true, Retries: 4}))
 
-// What the options say is what the handler finds. task-B4: a handler can be called directly; its value and its errors come back.
+// What the options say is what the handler finds. A handler can be called directly; its value and its errors come back.
 func TestJob(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_123)
 	var got task.Info

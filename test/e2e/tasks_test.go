@@ -107,7 +107,7 @@ func TestTaskCommands(t *testing.T) {
 	})
 }
 
-// T16: a pool by the command line alone. Its tasks wait for a worker of their own, and are seen to.
+// A pool by the command line alone. Its tasks wait for a worker of their own, and are seen to.
 func TestTaskPoolCommands(t *testing.T) {
 	long.Test(t, "runs many commands")
 	t.Parallel()

@@ -22,7 +22,7 @@ func awaitSpan(t *testing.T, c *otlp.Collector, name string) (s otlp.Span) {
 	return s
 }
 
-// W15: whoever called takt task submit, the submission, the run in another process, and the command that it runs are in one trace.
+// Whoever called takt task submit, the submission, the run in another process, and the command that it runs are in one trace.
 func TestOneTraceAcrossProcesses(t *testing.T) {
 	long.Test(t, "waits for the spans of other processes")
 	t.Parallel()

@@ -119,7 +119,7 @@ func (w *boardWorld) empty() {
 	})
 }
 
-// Faults 1 and 25, board-D4: the owner is killed in the middle; another has the posting when the claim's time is over, with a higher fence.
+// Faults 1 and 25, the owner is killed in the middle; another has the posting when the claim's time is over, with a higher fence.
 func TestBoardFault1OwnerKilled(t *testing.T) {
 	boardWorlds(t, func(w *boardWorld) {
 		w.post("one")
@@ -147,7 +147,7 @@ func number(t *testing.T, text string) (n uint64) {
 	return n
 }
 
-// Fault 3, board-D6, board-D7: the owner is stopped past the time of its claim and goes on. It cannot consume what another has, or has consumed.
+// Fault 3, the owner is stopped past the time of its claim and goes on. It cannot consume what another has, or has consumed.
 func TestBoardFault3OwnerStopped(t *testing.T) {
 	boardWorlds(t, func(w *boardWorld) {
 		w.post("one")

@@ -261,7 +261,7 @@ func sortBy(t *testing.T, ways map[string]*testenv.Proxy) *sorted {
 	return &sorted{addr: listener.Addr().String()}
 }
 
-// find-O12: answers have a connection of their own. While commands cannot be taken, answers are: an order ends, and one whose machine is silent is timed
+// Answers have a connection of their own. While commands cannot be taken, answers are: an order ends, and one whose machine is silent is timed
 // out. While answers cannot be taken, installation time stands still, though commands are.
 func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	t.Parallel()
@@ -318,7 +318,7 @@ func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	w.Until("installation time lacks the break", func() bool { return ledger("offset") > 2500 })
 }
 
-// find-O12: what a process has kept aside is decided by any process: a command is carried out and answered where its requester asked, also when it is kept twice,
+// What a process has kept aside is decided by any process: a command is carried out and answered where its requester asked, also when it is kept twice,
 // and an answer of equipment lets its order go on.
 func TestKeptAsideIsDecidedByAnyProcess(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func TestFault17MemoryFull(t *testing.T) {
 	}}.run(t)
 }
 
-// Fault 17, find-O32: Redis throws away keys that expire: heartbeats, replies, mailboxes, ids that were seen. All orders end, and the log can be read.
+// Fault 17, Redis throws away keys that expire: heartbeats, replies, mailboxes, ids that were seen. All orders end, and the log can be read.
 func TestFault17KeysEvicted(t *testing.T) {
 	t.Parallel()
 	jobFault{commands: true, redis: always("maxmemory 1gb", "maxmemory-policy volatile-lru"), do: func(w *jobWorld) {

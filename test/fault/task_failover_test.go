@@ -63,7 +63,7 @@ func (w *taskWorld) probe(name string, begin time.Time) time.Duration {
 	return time.Since(begin)
 }
 
-// Fault 8, plus-12: Sentinel makes a replica the master, since the master is killed, or hangs and comes back, or although it lives.
+// Fault 8, Sentinel makes a replica the master, since the master is killed, or hangs and comes back, or although it lives.
 func TestTaskFault8SentinelFailover(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]func(*testing.T, *testenv.Sentinels) (again func()){
@@ -84,7 +84,7 @@ func TestTaskFault8SentinelFailover(t *testing.T) {
 	}
 }
 
-// Fault 9, plus-12: the master that has the queue is killed, or hangs and comes back; its replica takes over.
+// Fault 9, the master that has the queue is killed, or hangs and comes back; its replica takes over.
 func TestTaskFault9ClusterFailover(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]func(*testing.T, *testenv.Node) (again func()){"killed": killed, "hangs": hangs} {

@@ -77,7 +77,7 @@ func TestTaskFault2KilledBetweenEffectAndAck(t *testing.T) {
 	}
 }
 
-// Fault 3, T13, plus-5: a worker is stopped past its lease and goes on with what it believes. Others took over; what it still says changes nothing, and its
+// Fault 3, a worker is stopped past its lease and goes on with what it believes. Others took over; what it still says changes nothing, and its
 // runs hear of it.
 func TestTaskFault3WorkerPausedPastItsLease(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestTaskFault3WorkerPausedPastItsLease(t *testing.T) {
 	zombie.Stop()
 }
 
-// Fault 4, W9, plus-21: all workers are replaced one by one under load. Nothing runs twice that was allowed to finish, and what was not begun is handed back
+// Fault 4, all workers are replaced one by one under load. Nothing runs twice that was allowed to finish, and what was not begun is handed back
 // at once.
 func TestTaskFault4RollingRestart(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func (w *taskWorld) ends(hs []*task.Handle[taskResult]) (ends []string) {
 	return ends
 }
 
-// Fault 15, W5, plus-10: tasks that end the process that runs them, or take all its memory, are dead after five, all others run: none of them is dead with them.
+// Fault 15, tasks that end the process that runs them, or take all its memory, are dead after five, all others run: none of them is dead with them.
 func TestTaskFault15TasksThatKillTheirWorker(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]string{"exit": doExit, "memory": doHog} {
@@ -95,7 +95,7 @@ func killers(t *testing.T, do string) {
 	w.verify()
 }
 
-// Fault 15, W10: tasks that panic, that fail, whose result is too large, or that never return harm nobody else.
+// Fault 15, tasks that panic, that fail, whose result is too large, or that never return harm nobody else.
 func TestTaskFault15Poison(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})

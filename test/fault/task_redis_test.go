@@ -40,7 +40,7 @@ func cpu(t *testing.T, p *rig.Process) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// Fault 5, W8, plus-12: Redis is killed with tasks under way, and started again on its append-only file, twice. Nothing is lost; nobody turns in circles
+// Fault 5, Redis is killed with tasks under way, and started again on its append-only file, twice. Nothing is lost; nobody turns in circles
 // while it is away.
 func TestTaskFault5RedisKilled(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func (w *taskWorld) idleWhileAway(p *rig.Process) {
 	}
 }
 
-// Fault 7, T11, W8: Redis loses everything with tasks under way. Those are gone; the workers stay, make their groups again and run what is submitted after.
+// Fault 7, Redis loses everything with tasks under way. Those are gone; the workers stay, make their groups again and run what is submitted after.
 func TestTaskFault7EverythingLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *taskWorld){

@@ -77,7 +77,7 @@ func (w *taskWorld) done(n int) {
 	}
 }
 
-// Fault 22, S7, plus-14: a large backlog, and many delayed tasks due in the same millisecond.
+// Fault 22, a large backlog, and many delayed tasks due in the same millisecond.
 func TestTaskFault22Backlog(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{Config: []string{"slowlog-log-slower-than 1000", "slowlog-max-len 10000"}})

@@ -30,7 +30,7 @@ func (w *taskWorld) ticks() map[int64]*logical {
 	return slots
 }
 
-// Fault 23, S1, S6, plus-18: the leader of two schedulers is stopped past its lease and goes on later, and is killed. Each slot is submitted once, and none is
+// Fault 23, the leader of two schedulers is stopped past its lease and goes on later, and is killed. Each slot is submitted once, and none is
 // missed.
 func TestTaskFault23TwoSchedulers(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ var claims = map[string]func(*world){
 		}
 	},
 
-	"board-D4: what one claimed under an agreed name the other finishes": func(w *world) {
+	"what one claimed under an agreed name the other finishes": func(w *world) {
 		const name = "agreed"
 		for what, after := range map[string]board.State{"consume": board.Complete, "abandon": board.Unclaimed, "trash": board.Trashed} {
 			p := w.post("claimed by Takt")
@@ -126,7 +126,7 @@ func (w *world) named(owner string) string {
 }
 
 var expiry = map[string]func(*world){
-	"posting_claim_expiry, board-D6: TaskFlow gets what Takt's claim leaves": func(w *world) {
+	"posting_claim_expiry: TaskFlow gets what Takt's claim leaves": func(w *world) {
 		p := w.post("one")
 		c := w.claim(p, "takt", board.ClaimOptions{TTL: ttl, NoKeepAlive: true})
 		w.refused(p, "python", c.Owner())
@@ -138,7 +138,7 @@ var expiry = map[string]func(*world){
 		w.must(w.py.finish("consume", p, "python"))
 	},
 
-	"posting_claim_expiry, board-D6: Takt gets what TaskFlow's claim leaves": func(w *world) {
+	"posting_claim_expiry: Takt gets what TaskFlow's claim leaves": func(w *world) {
 		p := w.posted("one")
 		w.must(w.py.do("claim", map[string]any{"uuid": p.UUID, "who": "python", "expiry": ttl.Seconds()}, nil))
 		if r := w.find(p.UUID); r.ExpiresIn <= 0 || r.ExpiresIn > ttl {
@@ -152,7 +152,7 @@ var expiry = map[string]func(*world){
 		w.must(c.Consume(w.ctx))
 	},
 
-	"board-D4: what TaskFlow claimed without an expiry stays until somebody gives it back": func(w *world) {
+	"what TaskFlow claimed without an expiry stays until somebody gives it back": func(w *world) {
 		p := w.posted("one")
 		w.py.claim(p, "gone")
 		r := w.find(p.UUID)
@@ -164,7 +164,7 @@ var expiry = map[string]func(*world){
 		w.must(w.claim(p, "takt", board.ClaimOptions{}).Consume(w.ctx))
 	},
 
-	"board-D22: a claim under its owner's name is not given again, and not prolonged by Takt": func(w *world) {
+	"a claim under its owner's name is not given again, and not prolonged by Takt": func(w *world) {
 		p := w.posted("one")
 		w.must(w.py.do("claim", map[string]any{"uuid": p.UUID, "who": "w", "expiry": 60}, nil))
 		before := w.find(p.UUID)

@@ -106,7 +106,7 @@ var postings = map[string]func(*world){
 		}
 	},
 
-	"board-D1: states, owners and order are the same for both": func(w *world) {
+	"states, owners and order are the same for both": func(w *world) {
 		priorities := []board.Priority{board.Low, board.VeryHigh, board.Normal, board.VeryHigh, board.VeryLow, board.Normal, board.High, board.Low}
 		for i, p := range priorities {
 			name := fmt.Sprint("job ", i)
@@ -167,7 +167,7 @@ var postings = map[string]func(*world){
 		}
 	},
 
-	"board-D8: what is no posting is skipped and left": func(w *world) {
+	"what is no posting is skipped and left": func(w *world) {
 		good := w.post("good")
 		var ref string
 		if w.json {

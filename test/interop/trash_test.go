@@ -7,7 +7,7 @@ import (
 )
 
 var trash = map[string]func(*world){
-	"trashing_claimed_job, board-D13: what TaskFlow trashes Takt lists, restores and purges": func(w *world) {
+	"trashing_claimed_job: what TaskFlow trashes Takt lists, restores and purges": func(w *world) {
 		details := map[string]any{"n": int64(1)}
 		j := w.py.post(draft{Name: "bad", Priority: "HIGH", Details: details, Book: book})
 		p := w.find(j.UUID).Posting

@@ -22,7 +22,7 @@ func TestZooKeeperShared(t *testing.T) {
 }
 
 var siblings = map[string]func(*world){
-	"board-D10: boards beside each other share their trash": func(w *world) {
+	"boards beside each other share their trash": func(w *world) {
 		sibling := *w
 		sibling.place = place{url: strings.Replace(w.url, "/jobs", "/others", 1), conf: maps.Clone(w.conf)}
 		sibling.conf["path"] = strings.Replace(w.conf["path"].(string), "/jobs", "/others", 1)

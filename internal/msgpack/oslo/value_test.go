@@ -262,7 +262,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// board-D8: what a Python reader would take for broken, and delete, is found before it is written.
+// What a Python reader would take for broken, and delete, is found before it is written.
 func TestCheck(t *testing.T) {
 	set := func(code int8, members ...any) Ext { return Ext{code, encode(t, members)} }
 	sets := func(n int) any {

@@ -233,7 +233,7 @@ type (
 	withMethod struct{ E encoding.TextMarshaler }
 )
 
-// T9: a type whose values could not arrive is refused before the first is sent.
+// A type whose values could not arrive is refused before the first is sent.
 func TestNewCodecRefuses(t *testing.T) {
 	refused[outer](t, "outer.Items[][].Done: chan int: a chan cannot travel")
 	refused[struct{ F func() }](t, "value.F: func(): a func cannot travel")
@@ -254,7 +254,7 @@ func TestNewCodecRefuses(t *testing.T) {
 	refused[pointer](t, "a nil pointer and a pointer to nil")
 }
 
-// plus-22, T9: maps with integer keys, tuples, big integers and NaN go through as they are or fail at submit.
+// Maps with integer keys, tuples, big integers and NaN go through as they are or fail at submit.
 func TestPlus22(t *testing.T) {
 	c := codec[struct{ V any }](t)
 	loop := map[string]any{}

@@ -74,7 +74,7 @@ func same(t testing.TB, got any, err error, want any) {
 	}
 }
 
-// task-D1: a message goes through with id, name, arguments of every kind and labels, byte for byte.
+// A message goes through with id, name, arguments of every kind and labels, byte for byte.
 func TestGoldenMessage(t *testing.T) {
 	args, err := codec[goldenArgs](t).AppendArgs(nil, goldenValues())
 	if err != nil {
@@ -107,7 +107,7 @@ func TestGoldenMessageFromAny(t *testing.T) {
 	expect(t, b, err, m.Args)
 }
 
-// task-D2: a success is no error, has its value, its duration and no error map.
+// A success is no error, has its value, its duration and no error map.
 func TestGoldenResult(t *testing.T) {
 	value, err := codec[int](t).AppendValue(nil, 42)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestGoldenResult(t *testing.T) {
 	same(t, n, err, 42)
 }
 
-// task-D3: a failure has its flag, no value, and type, message and traceback.
+// A failure has its flag, no value, and type, message and traceback.
 func TestGoldenError(t *testing.T) {
 	want := Result{
 		IsErr: true, Seconds: 0.25,
@@ -135,7 +135,7 @@ func TestGoldenError(t *testing.T) {
 	same(t, got, err, want)
 }
 
-// task-D4: a success raises nothing; a failure raises "[RuntimeError] boom".
+// A success raises nothing; a failure raises "[RuntimeError] boom".
 func TestFailure(t *testing.T) {
 	if err := (&Result{}).Failure(); err != nil {
 		t.Error(err)

@@ -136,7 +136,7 @@ func TestHistoryKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// T9: what a reader would refuse is refused by Decode with the field and the offset, never dropped, never a panic.
+// What a reader would refuse is refused by Decode with the field and the offset, never dropped, never a panic.
 func TestDecodeRefuses(t *testing.T) {
 	id, name := pack("task_id", "i"), pack("task_name", "n")
 	with := func(parts ...any) []byte { return mapOf(3, id, name, pack(parts...)) }
@@ -187,7 +187,7 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 	}
 }
 
-// T9: a message that could not be read is refused where it is written, and dst stays as it was.
+// A message that could not be read is refused where it is written, and dst stays as it was.
 func TestAppendRefuses(t *testing.T) {
 	valid := Message{ID: "i", Name: "n"}
 	for text, change := range map[string]func(*Message){
@@ -300,8 +300,6 @@ func TestCallbackRefuses(t *testing.T) {
 		}
 	}
 }
-
-// T9
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		raw   []byte

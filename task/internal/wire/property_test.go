@@ -48,7 +48,7 @@ func times() *rapid.Generator[time.Time] {
 	})
 }
 
-// T9, plus-22: whatever is taken passes Check and arrives as it was; so does its JSON.
+// Whatever is taken passes Check and arrives as it was; so does its JSON.
 func TestAnyRoundTrips(t *testing.T) {
 	c := codec[any](t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,8 +122,6 @@ func metas() *rapid.Generator[Meta] {
 		return m
 	})
 }
-
-// task-D1
 func TestMessagesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := messages().Draw(t, "message")

@@ -176,7 +176,7 @@ func (b *builder) elements(s *shape, t reflect.Type, path string) error {
 
 func (b *builder) pairs(s *shape, t reflect.Type, path string) error {
 	if t.Key().Kind() != reflect.String {
-		return msgpack.Unfit(path, "%v: keys must be text, for readers refuse others", t) // T9
+		return msgpack.Unfit(path, "%v: keys must be text, for readers refuse others", t)
 	}
 	value, err := b.shape(t.Elem(), path+"[]")
 	if err != nil {
