@@ -41,6 +41,7 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"finish: another owns it":                 {finishScript, []string{"HSET a f r", "SET d other"}, "a b c d e", []string{"consume", "m", "ch", "f", "me"}, "not_owner other", ""},
 		"finish: it has no owner":                 {finishScript, []string{"HSET a f r"}, "a b c d e", []string{"consume", "m", "ch", "f", "me"}, "unowned ", ""},
 		"claim: another owns it":                  {claimScript, []string{"HSET a f r", "SET e other"}, "a b c d e f", []string{"me", "", "m", "0", "1", "f"}, "claimed 1 other", ""},
+		"claim: another owns it, with Reclaim":    {claimScript, []string{"HSET a f r", "SET e other"}, "a b c d e f", []string{"me", "", "m", "1", "1", "f"}, "claimed 1 other", ""},
 		"claim: the posting is gone":              {claimScript, nil, "a b c d e f", []string{"me", "", "m", "0", "1", "f"}, "not_found", ""},
 		"claim: its owner is a key of other type": {claimScript, []string{"HSET a f r", "RPUSH e x"}, "a b c d e f", []string{"me", "", "m", "0", "1", "f"}, "claimed 1 a key that is no text", "b c"},
 	} {
