@@ -185,7 +185,7 @@ func (s *shop) finish(scope isa95.Scope, id isa95.JobOrderID) {
 // within fails the test if n is not just below what it was set to.
 func within(t testing.TB, what string, ms int64, want time.Duration) {
 	t.Helper()
-	if got := time.Duration(ms) * time.Millisecond; got <= want-testenv.Patience || got > want {
+	if got := time.Duration(ms) * time.Millisecond; got <= want-testenv.Patience || got > want+time.Second { // the clocks of Takt and Redis differ
 		t.Errorf("%s expires in %v, want %v", what, got, want)
 	}
 }

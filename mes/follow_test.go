@@ -481,11 +481,16 @@ func TestAllScopes(t *testing.T) {
 		_, err := s.c.Follow(ctx, nil, o)
 		return err
 	})
-	publish := func(topic, payload string) {
-		if err := s.conn.Publish(within(t), mqtt.Message{Topic: topic, Payload: []byte(payload), QoS: 1}); err != nil {
+	send := func(m mqtt.Message) {
+		if err := s.conn.Publish(within(t), m); err != nil {
 			t.Fatal(err)
 		}
 	}
+	send(mqtt.Message{Topic: "takt/cell-07/state-index", Payload: []byte(`{"seq":3,"scope":"cell-07","published_at":"x","jobs":[]}`), QoS: 1, Retain: true})
+	if g := take(t, "subscription", gaps); g != (mes.Gap{Scope: "cell-07", After: 3}) { // it comes with the subscription, whenever that is made
+		t.Errorf("%+v", g)
+	}
+	publish := func(topic, payload string) { send(mqtt.Message{Topic: topic, Payload: []byte(payload), QoS: 1}) }
 	publish("takt/equipment/state-index", `{"seq":1,"scope":"equipment","published_at":"x","jobs":[]}`)
 	publish("takt/cell-08/state-index", `{`)
 	publish("takt/cell-08/state-index", ``)
