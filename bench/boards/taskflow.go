@@ -98,7 +98,7 @@ func peers(ctx context.Context, server, namespace, work string, n int, arg func(
 	}
 	for _, p := range all {
 		if line, err := p.out.ReadString('\n'); err != nil || line != "ready\n" {
-			return 0, 0, fmt.Errorf("%s says %q: is TaskFlow installed (make tools)? %w", python, line, err)
+			return 0, 0, fmt.Errorf("%s says %q: is TaskFlow installed (scripts/install-tools interop)? %w", python, line, err)
 		}
 	}
 	begin := time.Now()

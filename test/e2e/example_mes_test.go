@@ -21,20 +21,16 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// killable is the MES program of README.md for the broker at port, which kills itself before the statement whose number is in KILL_AT, and takes the
+// killable is examples/mes for the broker at port, which kills itself before the statement whose number is in KILL_AT, and takes the
 // name of order and client from NAME. It says which statements it comes to. points is how many it has, last is the last one of main.
 func killable(t *testing.T, port string) (binary string, points, last int) {
 	t.Helper()
 	root := rig.Root(t)
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, "examples", "mes", "main.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(text), "<!-- MES program: test/e2e kills it at each line -->\n```go\n")
-	program, _, closed := strings.Cut(after, "```\n")
-	if !found || !closed {
-		t.Fatal("README.md has no block of the MES program")
-	}
+	program := string(text)
 	for old, new := range map[string]string{
 		`"mqtt://127.0.0.1:1883"`: `"mqtt://127.0.0.1:` + port + `"`,
 		`ClientID: "my-mes"`:      `ClientID: "mes-" + os.Getenv("NAME")`,
@@ -90,7 +86,7 @@ func dieAt(n int) {
 }
 `
 	dir := t.TempDir()
-	folder := filepath.Join(root, "test", "e2e", "readme-mes") // there only for the build
+	folder := filepath.Join(root, "test", "e2e", "killable-mes") // there only for the build
 	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		filepath.Join(folder, "main.go"): filepath.Join(dir, "main.go"), filepath.Join(folder, "die.go"): filepath.Join(dir, "die.go"),
 	}})
@@ -101,7 +97,7 @@ func dieAt(n int) {
 	rig.Write(t, filepath.Join(dir, "die.go"), die)
 	rig.Write(t, filepath.Join(dir, "overlay.json"), string(replace))
 	binary = filepath.Join(dir, "mes")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./test/e2e/readme-mes")
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./test/e2e/killable-mes")
 	build.Dir = root
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, text, out.String())
@@ -109,9 +105,9 @@ func dieAt(n int) {
 	return binary, points, last
 }
 
-// The MES program of README.md is killed at each of its statements, and started ten times in all, each time to be killed at another one or
+// examples/mes is killed at each of its statements, and started ten times in all, each time to be killed at another one or
 // after the order has left Takt: one part is made, and its result is printed at least once.
-func TestReadmeMESKilledAtEachLine(t *testing.T) {
+func TestExampleMESKilledAtEachLine(t *testing.T) {
 	long.Test(t, "kills a process at each line")
 	t.Parallel()
 	dir := t.TempDir()
