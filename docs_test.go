@@ -3,7 +3,9 @@ package takt_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,4 +37,27 @@ func TestNamedTestsExist(t *testing.T) {
 			t.Errorf("%s names %s, which is no test", path, name)
 		}
 	})
+}
+
+// docs/adr/README.md lists each decision, and no other.
+func TestDecisionsAreListed(t *testing.T) {
+	text, err := os.ReadFile("docs/adr/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/adr/0*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, page := range pages {
+		pages[i] = filepath.Base(page)
+	}
+	var listed []string
+	for _, m := range regexp.MustCompile(`(?m)^- \[\d+\]\(([^)]+)\): `).FindAllStringSubmatch(string(text), -1) {
+		listed = append(listed, m[1])
+	}
+	slices.Sort(listed)
+	if !slices.Equal(listed, pages) {
+		t.Errorf("listed are\n%q, the pages are\n%q", listed, pages)
+	}
 }
