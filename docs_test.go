@@ -61,3 +61,35 @@ func TestDecisionsAreListed(t *testing.T) {
 		t.Errorf("listed are\n%q, the pages are\n%q", listed, pages)
 	}
 }
+
+// ARCHITECTURE.md names paths that exist, and in the tables of flows symbols that their file has.
+func TestArchitectureIsCurrent(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	isPath := regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+$|^\w+\.(go|md)$`)
+	for line := range strings.Lines(read("ARCHITECTURE.md")) {
+		cells := strings.Split(line, "|")
+		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+			path := isPath.MatchString(m[1]) && m[1] != "application/json" ||
+				len(cells) == 4 && strings.Contains(cells[1], m[0]) // a row of the rooms
+			if _, err := os.Stat(m[1]); path && err != nil {
+				t.Errorf("ARCHITECTURE.md: %v", err)
+			}
+		}
+		if len(cells) != 5 || !strings.Contains(cells[1], ".go`") {
+			continue
+		}
+		text := read(strings.Trim(strings.Split(cells[1], ",")[0], " `"))
+		for _, m := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			if !regexp.MustCompile(`(?m)^(func|type) (\([^)]*\) )?` + m[1] + `\b`).MatchString(text) {
+				t.Errorf("ARCHITECTURE.md: no %s in%s", m[1], cells[1])
+			}
+		}
+	}
+}
