@@ -152,9 +152,9 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 	}
 	var subs []Subscription
 	for _, f := range o.Filters {
-		// Live messages keep their retain flag, so that a command published with it is refused at
-		// once and not only when it comes back after a restart. Old ones come once.
-		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 1, Former: o.Former, Handle: s.take})
+		// Retained messages are old: they never come with the subscription, though mosquitto before 2.0.21 sends them to new shared ones. Live messages keep
+		// their retain flag, so that the Handler can refuse them.
+		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 2, Former: o.Former, Handle: s.take})
 	}
 	if err := recv.Subscribe(context.Background(), subs...); err != nil {
 		return nil, err

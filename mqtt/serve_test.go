@@ -381,27 +381,21 @@ func TestServerBadResponseTopic(t *testing.T) {
 	})
 }
 
-// A retained command says so, live and when it comes back later; it comes back once.
+// Old retained messages do not come with a subscription, shared or not; a live one carries its flag.
 func TestServerRetained(t *testing.T) {
-	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		pub := connected(t, b.URL, "early")
-		m := mqtt.Encode(commands, command("early"))
-		m.Retain = true
-		publish(t, pub, m)
+		retained := func(topic, id string) {
+			m := mqtt.Encode(topic, command(id))
+			m.Retain = true
+			publish(t, pub, m)
+		}
+		retained(commands, "early")
+		retained("shared/m42/commands", "early, shared")
 		h := &handler{}
-		proxy := testenv.CountingProxy(t, b.URL)
-		acks := countAcks(proxy)
-		r := newRig(t, b, proxy.URL, b.URL, mqtt.ServerOptions{Handler: h})
-		eventually(t, "the old one", func() bool { return h.calls() == 1 && acks.Load() > 0 })
-		fence(t, r.recv)
-		proxy.Cut()
-		eventually(t, "reconnect", func() bool { return r.recv.Facts().Connects == 2 })
-		ready(t, r.recv)
-		m = mqtt.Encode(commands, command("live"))
-		m.Retain = true
-		publish(t, pub, m)
-		eventually(t, "the live one", func() bool { return h.calls() == 2 }) // mochi acknowledges before it delivers
+		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
+		retained(commands, "live")
+		eventually(t, "the live one", func() bool { return h.calls() >= 1 })
 		r.send(t, command("last"))
 		r.answer(t)
 		var got []string
@@ -410,7 +404,7 @@ func TestServerRetained(t *testing.T) {
 		for _, e := range h.seen {
 			got = append(got, fmt.Sprint(e.ID, " ", e.Delivery.Retained))
 		}
-		if diff := cmp.Diff([]string{"early true", "live true", "last false"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"live true", "last false"}, got); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -27,10 +27,16 @@ func (e *Engine) Event(ctx context.Context, ev cloudevent.Event) error {
 	return e.handle(ctx, "event", ev, func() error { return e.pull(ctx, scope, ev) })
 }
 
+// A retained message may be hours old, and must not move a machine.
+var errRetained = errors.New("it is retained, so it may be of an earlier run; send it without the retain flag")
+
 // checkEvent returns the scope that an event belongs to, or what is wrong with it.
 func (e *Engine) checkEvent(ev cloudevent.Event) (isa95.Scope, error) {
 	if why := ev.Delivery.Unreadable; why != nil {
 		return "", why
+	}
+	if ev.Delivery.Retained {
+		return "", errRetained
 	}
 	if ev.ID == "" || ev.Source == "" || ev.Type == "" {
 		return "", errors.New("id, source and type are needed")

@@ -211,6 +211,7 @@ func TestEventsOfNoUse(t *testing.T) {
 		"no type":     edit(func(e *cloudevent.Event) { e.Type = "" }),
 		"no JSON":     edit(func(e *cloudevent.Event) { e.Data = []byte("8,001") }),
 		"too big":     edit(func(e *cloudevent.Event) { e.Data = big }),
+		"retained":    edit(func(e *cloudevent.Event) { e.Delivery.Retained = true }),
 	} {
 		before := s.a.counts.of(OpActionState, Invalid)
 		if err := s.a.Event(t.Context(), ev); err != nil {

@@ -38,6 +38,11 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 		e.count(OpActionState, Invalid)
 		return nil
 	}
+	if ev.Delivery.Retained {
+		e.log.Warn("answer refused", "command", id, "id", ev.ID, "source", ev.Source, "err", errRetained)
+		e.count(OpActionState, Invalid)
+		return nil
+	}
 	answer := recipe.Answer{CommandID: id, Result: ev.Data}
 	if refusal := ev.Err(); refusal != nil {
 		answer.Error = &recipe.ActionError{Kind: string(refusal.Kind), Message: refusal.Message}

@@ -132,6 +132,13 @@ func TestForgedAnswers(t *testing.T) {
 			}
 		}
 	}
+	retained := on(topic, c.ID, `{"depth":1}`)
+	retained.Delivery.Retained = true
+	invalid := s.a.counts.of(OpActionState, Invalid)
+	s.must(s.a.Answer(t.Context(), retained))
+	if n := s.a.counts.of(OpActionState, Invalid) - invalid; n != 1 || s.document("JO") != before {
+		t.Errorf("a retained answer is counted %d times, or changes the execution", n)
+	}
 	s.must(s.b.Answer(t.Context(), on("plant/responses/b/"+token, c.ID, `{"depth":7}`)))
 	if got := string(s.load("JO").Execution.Action("drill").Result); got != `{"depth":7}` {
 		t.Errorf("result %s, want that of the equipment", got)
