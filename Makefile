@@ -25,6 +25,10 @@ help: ## Show the targets
 build: ## Build bin/takt
 	$(GO) build -trimpath -ldflags '-s -w' -o bin/takt ./cmd/takt
 
+.PHONY: cross
+cross: ## Compile all packages for the systems that Takt runs on
+	@for s in linux/amd64 linux/arm64 linux/arm linux/386 darwin/arm64 windows/amd64; do echo "# $$s" && GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./... || exit 1; done
+
 .PHONY: demo
 demo: build ## Run forty job orders from MES to machine and back, with an outage in the middle
 	./bin/takt demo --example examples/gearbox-cover
@@ -42,6 +46,8 @@ test: ## Unit, contract, golden, property and short end-to-end tests, on servers
 gate: lint test ## What a change must pass: lint, test, the race detector where goroutines meet, current docs
 	@TAKT_TEST_PATIENCE=45s CGO_ENABLED=1 scripts/gotest race "$(raced)" -race $(short) $(FLAGS)
 	@$(GO) run ./cmd/takt docs --check docs/reference
+	@GOOS=linux GOARCH=386 $(GO) build -o /dev/null ./cmd/takt
+	@GOOS=windows $(GO) build -o /dev/null ./cmd/takt
 	@scripts/cover isa95 recipe
 	@[ -n "$$(git status --porcelain)" ] || git rev-parse HEAD >bin/gate-passed
 

@@ -175,7 +175,7 @@ func (e *Event) Check() error {
 		return invalid(KindUnsupportedVersion, "specversion", e.SpecVersion, "must be "+SpecVersion)
 	}
 	if e.ExpiryInterval < 0 || e.ExpiryInterval > maxExpiryInterval {
-		return invalid(KindUserPropertyInvalid, "expiryinterval", strconv.Itoa(e.ExpiryInterval), expiryRule)
+		return invalid(KindUserPropertyInvalid, "expiryinterval", strconv.FormatInt(e.ExpiryInterval, 10), expiryRule)
 	}
 	if len(e.Extensions) > MaxExtensions {
 		return invalid(KindResourceExhausted, "extensions", "", fmt.Sprintf("must not be more than %d", MaxExtensions))
@@ -248,7 +248,7 @@ func (e *Event) expiryInterval() string {
 	if e.ExpiryInterval <= 0 {
 		return ""
 	}
-	return strconv.Itoa(e.ExpiryInterval)
+	return strconv.FormatInt(e.ExpiryInterval, 10)
 }
 
 func (e *Event) setExpiryInterval(value string) *Error {
@@ -256,7 +256,7 @@ func (e *Event) setExpiryInterval(value string) *Error {
 	if err != nil && value != "" {
 		return invalid(KindUserPropertyInvalid, "expiryinterval", value, expiryRule)
 	}
-	e.ExpiryInterval = int(n)
+	e.ExpiryInterval = int64(n)
 	return nil
 }
 

@@ -20,7 +20,7 @@ type Event struct {
 
 	Time, ExpiryTime, RecordedTime string // opaque text; ours are UTC RFC 3339 with Z
 	TraceParent, TraceState        string
-	ExpiryInterval                 int // seconds, 0 = none
+	ExpiryInterval                 int64 // seconds, 0 = none
 	CorrelationID, CausationID     string
 	Method                         string // DELETE deletes, anything else is PUT (configuration events)
 

@@ -21,7 +21,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		}
 		out = append(appendText(out, a.Name), ':')
 		if a.Name == "expiryinterval" && e.ExpiryInterval > 0 {
-			out = strconv.AppendInt(out, int64(e.ExpiryInterval), 10)
+			out = strconv.AppendInt(out, e.ExpiryInterval, 10)
 		} else {
 			out = appendText(out, a.Value)
 		}

@@ -19,7 +19,7 @@ func TestPlainEventsAreReadAsAllOthers(t *testing.T) {
 		data := rapid.SampledFrom([]string{`{"a":1}`, `[1,{"b":"x,y}"}]`, `{"q":"\"\\"}`, `{"s": 1}`, `null`, `"text"`, `12`, `true`, `{}`, ``, `no JSON`, `{"a":"ü"}`, "{\"a\":\"\x80\"}"})
 		e := Event{
 			ID: word.Draw(t, "id"), Source: "urn:x", SpecVersion: "1.0", Type: word.Draw(t, "type"), Subject: word.Draw(t, "subject"), DataContentType: ContentTypeJSON,
-			Data: []byte(data.Draw(t, "data")), ExpiryInterval: rapid.IntRange(0, 3).Draw(t, "expiry"), CorrelationID: word.Draw(t, "correlation"),
+			Data: []byte(data.Draw(t, "data")), ExpiryInterval: rapid.Int64Range(0, 3).Draw(t, "expiry"), CorrelationID: word.Draw(t, "correlation"),
 		}
 		if name := rapid.SampledFrom([]string{"", "sequence", "other", "data", "id"}).Draw(t, "extension"); name != "" {
 			e.Extensions = map[string]string{name: word.Draw(t, "value")}

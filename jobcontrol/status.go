@@ -116,7 +116,7 @@ func (r *Receiver) replyWith(req *request, body []byte, now time.Time) cloudeven
 	if len(body) == 0 {
 		reply.DataSchema, reply.DataContentType = "", ""
 	}
-	reply.ExpiryInterval = int(max(r.opt.MessageExpiry, 0) / time.Second)
+	reply.ExpiryInterval = int64(max(r.opt.MessageExpiry, 0) / time.Second)
 	return reply
 }
 

@@ -302,7 +302,7 @@ func (w *writer) statusEvent() error {
 		ID: cloudevent.NewID(), Source: w.store.opt.Source, SpecVersion: "1.0",
 		Type: isa95.StatusEventType, DataSchema: isa95.StatusEventSchema, DataContentType: cloudevent.ContentTypeJSON,
 		Subject: w.scope, RecordedTime: w.event.RecordedTime, Extensions: map[string]string{"sequence": fmt.Sprintf("%010d", w.event.Sequence)},
-		ExpiryInterval: int(w.store.opt.EventExpiry / time.Second),
+		ExpiryInterval: int64(w.store.opt.EventExpiry / time.Second),
 		CorrelationID:  w.change.CorrelationID, CausationID: w.change.CausationID, Data: data,
 	}
 	text, err := event.MarshalJSON()

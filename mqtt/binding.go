@@ -63,7 +63,7 @@ func Decode(m Message) (cloudevent.Event, error) {
 	e := cloudevent.Event{
 		DataContentType: m.ContentType,
 		Data:            m.Payload,
-		ExpiryInterval:  int(m.Expiry / time.Second),
+		ExpiryInterval:  int64(m.Expiry / time.Second),
 		Delivery: cloudevent.Delivery{
 			Topic: m.Topic, ResponseTopic: m.ResponseTopic, CorrelationData: m.CorrelationData,
 			Retained: m.Retain, QoS: m.QoS,
@@ -81,6 +81,9 @@ func Decode(m Message) (cloudevent.Event, error) {
 	}
 	if e.DataContentType == "" {
 		e.DataContentType = cloudevent.ContentTypeJSON
+	}
+	if err == nil && len(m.User) == 0 {
+		err = cloudevent.Errorf(cloudevent.KindMissingUserProperty, "the message has no user properties, so no id, source and type: publish with MQTT 5, for MQTT 3.1.1 has none")
 	}
 	if err == nil {
 		err = e.Check()

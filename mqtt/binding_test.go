@@ -287,7 +287,7 @@ func TestEncodeIsAlwaysSendable(t *testing.T) {
 			ErrorKind: cloudevent.KindUnknownError, ErrorMessage: text.Draw(t, "message"),
 			ErrorContext:   map[string]string{text.Draw(t, "key"): text.Draw(t, "value")},
 			Extensions:     map[string]string{text.Draw(t, "name"): text.Draw(t, "value")},
-			ExpiryInterval: rapid.Int().Draw(t, "expiry"),
+			ExpiryInterval: rapid.Int64().Draw(t, "expiry"),
 		}
 		m := Encode("t", e)
 		if err := m.check(); err != nil {
@@ -306,7 +306,7 @@ func TestBindingRoundTrip(t *testing.T) {
 			DataContentType: cloudevent.ContentTypeJSON, DataSchema: text.Draw(t, "schema"), Subject: text.Draw(t, "subject"),
 			Time: text.Draw(t, "time"), ExpiryTime: text.Draw(t, "expiry time"), RecordedTime: text.Draw(t, "recorded time"),
 			TraceParent: text.Draw(t, "traceparent"), TraceState: text.Draw(t, "tracestate"),
-			ExpiryInterval: rapid.IntRange(0, 1<<32-1).Draw(t, "expiry"),
+			ExpiryInterval: rapid.Int64Range(0, 1<<32-1).Draw(t, "expiry"),
 			CorrelationID:  must.Draw(t, "correlation"), CausationID: text.Draw(t, "causation"), Method: text.Draw(t, "method"),
 			Data: []byte(rapid.StringMatching(`\{[a-zä]*\}`).Draw(t, "data")),
 		}

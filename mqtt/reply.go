@@ -17,7 +17,7 @@ func (s *Server) replyMessage(request, reply cloudevent.Event) Message {
 		CorrelationData: request.Delivery.CorrelationData,
 	}
 	if reply.ExpiryInterval == 0 {
-		reply.ExpiryInterval = int(seconds(s.o.Expiry))
+		reply.ExpiryInterval = int64(seconds(s.o.Expiry))
 	}
 	return Encode(request.Delivery.ResponseTopic, reply)
 }

@@ -92,7 +92,7 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 		e.DataContentType = cloudevent.ContentTypeJSON
 	}
 	if e.ExpiryInterval == 0 {
-		e.ExpiryInterval = int(seconds(c.o.Expiry))
+		e.ExpiryInterval = int64(seconds(c.o.Expiry))
 	}
 	e.Delivery.ResponseTopic = c.o.ResponseTopic
 	m := Encode(topic, e)

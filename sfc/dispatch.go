@@ -148,7 +148,7 @@ func (e *Engine) command(c recipe.Command, body []byte, recorded, now time.Time)
 		ev.Delivery.CorrelationData = id[:]
 	}
 	if !c.Deadline.IsZero() { // after it nobody waits for the answer
-		ev.ExpiryInterval = max(int((c.Deadline.Sub(now)+time.Second-1)/time.Second), 1)
+		ev.ExpiryInterval = max(int64((c.Deadline.Sub(now)+time.Second-1)/time.Second), 1)
 	}
 	return ev
 }

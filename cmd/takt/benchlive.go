@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/taktworks/takt/internal/lifecycle"
@@ -115,11 +114,11 @@ func (b *jobsRun) spent(ctx context.Context) (costs, error) {
 	if err != nil {
 		return costs{}, err
 	}
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	takt, err := processorTime()
+	if err != nil {
 		return costs{}, fmt.Errorf("processor time of this process: %w", err)
 	}
-	return costs{redis, time.Duration(u.Utime.Nano() + u.Stime.Nano())}, nil
+	return costs{redis, takt}, nil
 }
 
 // stores stores n job orders in each scope, one after the other; without a scope it takes as long and stores none.

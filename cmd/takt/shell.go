@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -31,20 +30,18 @@ func (e *shellError) Unwrap() error { return e.Err }
 // errOutput says that a command printed too much.
 var errOutput = fmt.Errorf("the command printed more than %d bytes", maxOutput)
 
-// shell runs a command line with /bin/sh and returns its standard output. env is added to the environment of this process. When ctx ends, the command and its children get SIGTERM, and SIGKILL after
+// shell runs a command line with /bin/sh, on Windows with cmd, and returns its standard output. env is added to the environment of this process. When ctx ends, the command and its children get SIGTERM, and SIGKILL after
 // 5 s; children that it leaves behind are killed, after 5 s if they hold its output open. Errors: *shellError, errOutput, in both cases with the first of its output.
 func shell(ctx context.Context, line string, env []string, stdin []byte) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd := shellCommand(ctx, line)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	out, errText := &capped{limit: maxOutput}, &tail{limit: maxErrText}
 	cmd.Stdout, cmd.Stderr = out, errText
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // children that it left behind; usually there are none
+		killGroup(cmd) // children that it left behind; usually there are none
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, a child held its output open
 		err = nil

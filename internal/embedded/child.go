@@ -34,7 +34,7 @@ type child struct {
 
 // process is one run of a child.
 type process struct {
-	pid  int
+	os   *os.Process
 	gone chan struct{} // closed when the process has ended and its output is read
 
 	mu   sync.Mutex
@@ -55,7 +55,7 @@ func (c *child) start(ctx context.Context) error {
 	c.mu.Unlock()
 	err := p.await(ctx, ready)
 	if err == nil && c.verify != nil {
-		err = c.verify(ctx, p.pid)
+		err = c.verify(ctx, p.os.Pid)
 	}
 	if err != nil {
 		return errors.Join(err, c.kill())
@@ -111,7 +111,7 @@ func (c *child) run(p *process, ready chan<- struct{}, started chan<- error) {
 		started <- err
 		return
 	}
-	p.pid = cmd.Process.Pid
+	p.os = cmd.Process
 	started <- nil
 	read := make(chan struct{})
 	go func() {
@@ -155,7 +155,7 @@ func (c *child) current() *process {
 
 func (c *child) pid() int {
 	if p := c.current(); p != nil {
-		return p.pid
+		return p.os.Pid
 	}
 	return 0
 }
@@ -171,25 +171,25 @@ func (c *child) stop() error { return c.end(syscall.SIGTERM) }
 
 func (c *child) kill() error { return c.end(syscall.SIGKILL) }
 
-func (c *child) end(sig syscall.Signal) error {
+func (c *child) end(sig os.Signal) error {
 	p := c.current()
 	if p == nil {
 		return nil
 	}
 	select {
-	case <-p.gone: // its id may belong to somebody else by now
+	case <-p.gone:
 		return nil
 	default:
 	}
-	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal %v to process %d: %w", sig, p.pid, err)
+	if err := p.os.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %v to process %d: %w", sig, p.os.Pid, err)
 	}
 	select {
 	case <-p.gone:
 		return nil
 	case <-time.After(stopGrace):
 	}
-	_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	_ = p.os.Kill()
 	<-p.gone
 	return nil
 }

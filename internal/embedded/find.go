@@ -4,12 +4,16 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
 
 // find looks for the programs on PATH and where Debian keeps servers, in the order given.
 func find(programs ...string) (path, name string, ok bool) {
+	if runtime.GOOS == "windows" {
+		return "", "", false // no signals, no locks that a child inherits: store and broker run inside the process
+	}
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, name, true
