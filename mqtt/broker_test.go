@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -243,6 +245,42 @@ func TestConnectRefused(t *testing.T) {
 	}
 	if p := s.packets(packets.CONNECT)[0].(*packets.Connect); p.Username != "user" || string(p.Password) != "s3cr3t" || !p.CleanStart {
 		t.Errorf("%+v", p)
+	}
+}
+
+// A server that speaks no MQTT 5 is named as such, whether it refuses the version as MQTT 3.1.1 says or closes the connection.
+func TestNoMQTT5(t *testing.T) {
+	for name, answer := range map[string]string{"MQTT 3.1.1 refuses the version": "\x20\x02\x00\x01", "MQTT 3.1.1 accepts": "\x20\x02\x00\x00", "closed": ""} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = packets.ReadPacket(c)
+					_, _ = io.WriteString(c, answer)
+					c.Close()
+				}
+			}()
+			c := newConn(t, "mqtt://"+l.Addr().String(), "c")
+			run(t, c.Run)
+			var refused *mqtt.ConnectError
+			eventually(t, "a reason", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				err = c.Ready(ctx)
+				return errors.Is(err, mqtt.ErrNoMQTT5) || errors.As(err, &refused)
+			})
+			if (refused != nil && refused.Code == 0x84) != (answer != "") {
+				t.Error(err)
+			}
+		})
 	}
 }
 

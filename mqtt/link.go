@@ -68,6 +68,10 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	ack, err := l.client.Connect(ctx, c.connectPacket())
 	switch {
 	case err == nil:
+	case l.wire.old.Load():
+		return nil, &ConnectError{codeUnsupportedProtocol, ErrNoMQTT5.Error()}
+	case l.wire.heard.Load() == 0 && ctx.Err() == nil:
+		return nil, fmt.Errorf("mqtt: connect %s: the connection is closed at once: %w", c.broker, ErrNoMQTT5)
 	case ack != nil && ack.ReasonCode >= 0x80:
 		return nil, &ConnectError{ack.ReasonCode, reason(ack.ReasonCode, ack.Properties.ReasonString)}
 	default:

@@ -31,6 +31,7 @@ type wire struct {
 
 	made  time.Time
 	heard atomic.Int64 // when the last packet came, in nanoseconds since made
+	old   atomic.Bool  // CONNACK was none of MQTT 5
 
 	out     *bufio.Writer
 	mu      sync.Mutex
@@ -67,6 +68,9 @@ func (w *wire) nextPacket() error {
 	}
 	w.heard.Store(int64(time.Since(w.made)))
 	switch {
+	case header[0] == packets.CONNACK<<4 && length == 2: // as MQTT 3.1.1 has it, 3.2.1: flags and code; MQTT 5 adds the length of the properties
+		w.old.Store(true)
+		return fmt.Errorf("CONNACK of an earlier MQTT: %w", ErrNoMQTT5)
 	case length > maxPacket: // we told the broker in CONNECT
 		return fmt.Errorf("mqtt: the broker sent a packet of %d bytes", length)
 	case header[0] == packets.PUBACK<<4 && length >= 2 && length <= 4:
