@@ -73,7 +73,7 @@ func TestCommandOnTheWire(t *testing.T) {
 // A command expires with its action, never before a second has passed; without deadline it does not expire.
 func TestCommandExpires(t *testing.T) {
 	e, now := unitEngine(t), time.Now()
-	for left, want := range map[time.Duration]int{
+	for left, want := range map[time.Duration]int64{
 		time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2, 20 * time.Second: 20, -time.Second: 1,
 	} {
 		if got := e.command(recipe.Command{Deadline: now.Add(left)}, nil, now, now).ExpiryInterval; got != want {
