@@ -18,7 +18,6 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/mqtt"
 )
 
