@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,49 @@ func TestTLS(t *testing.T) {
 		})
 		if bad.Facts().Connected {
 			t.Errorf("%s: connected", name)
+		}
+	}
+}
+
+// The configuration under deploy/mosquitto starts without a warning of mosquitto, and lets packets of any size through.
+func TestShippedConfiguration(t *testing.T) {
+	a := newAuthority(t)
+	a.make(t, "server", []net.IP{net.IPv4(127, 0, 0, 1)})
+	const files = "/etc/mosquitto/takt/"
+	acl, err := os.ReadFile("../deploy/mosquitto/acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, a.dir+"/acl", string(acl))
+	writeFile(t, a.dir+"/passwords", "")
+	if out, err := exec.CommandContext(t.Context(), "mosquitto_passwd", "-b", a.dir+"/passwords", "takt", "secret").CombinedOutput(); err != nil {
+		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
+	}
+	text, err := os.ReadFile("../deploy/mosquitto/mosquitto.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	general, listener, found := strings.Cut(strings.NewReplacer(files+"ca.crt", a.file("ca"), files+"server.crt", a.file("server"),
+		files+"server.key", a.file("server-key"), files, a.dir+"/", "/var/lib/mosquitto", a.dir).Replace(string(text)), "listener 8883\n")
+	if !found {
+		t.Fatal("no listener 8883")
+	}
+	var log bytes.Buffer
+	b := testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{general}, Listen: []string{listener}, Stdout: &log})
+	c := connected(t, "mqtts://takt:secret@"+b.Addr, "takt", func(o *mqtt.Options) { o.CAFile = a.file("ca") })
+	if limit := c.Facts().MaximumPacketSize; limit != 268435455 {
+		t.Errorf("the largest packet is of %d bytes", limit)
+	}
+	if err := b.Server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "running") {
+		t.Errorf("mosquitto has no log: %s", &log)
+	}
+	for line := range strings.Lines(log.String()) {
+		said := strings.ToLower(line)
+		if !strings.Contains(said, "run as root") && (strings.Contains(said, "warning") || strings.Contains(said, "deprecated") || strings.Contains(said, "error")) {
+			t.Error(line)
 		}
 	}
 }

@@ -109,9 +109,9 @@ func TestDoctorProbesMessageSizes(t *testing.T) {
 		grade  jobstore.Grade
 		found  string
 	}{
-		{"no limit", testenv.Mosquitto(t).URL, jobstore.Good, "takes 1048576 bytes, it names no limit"},
+		{"no limit", testenv.Mosquitto(t).URL, jobstore.Good, "takes 1048576 bytes, it names a limit of 268435455 bytes"},
 		{"message_size_limit", testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{"message_size_limit 65530", "max_inflight_messages 20"}}).URL,
-			jobstore.Unsafe, "takes at most 65530 bytes, it names no limit"},
+			jobstore.Unsafe, "takes at most 65530 bytes, it names a limit of 268435455 bytes"},
 		{"max_packet_size", testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{"max_packet_size 300000"}}).URL,
 			jobstore.Good, "it names a limit of 300000 bytes"},
 	} {

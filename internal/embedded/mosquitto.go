@@ -20,7 +20,7 @@ type MosquittoOptions struct {
 }
 
 // StartMosquitto runs mosquitto 2 as a child and waits until it listens or ctx ends. It lets everybody in, who can only
-// be a program of this machine. It never drops a queued message silently, and has no Nagle delay. What is kept is written
+// be a program of this machine. It never drops a queued message silently, takes packets of any size, and has no Nagle delay. What is kept is written
 // every second or two and at a clean end; a kill may lose that much. A missing program is a *NotFoundError.
 func StartMosquitto(ctx context.Context, o MosquittoOptions) (*Server, error) {
 	path, _, ok := find("mosquitto")
@@ -47,7 +47,7 @@ func startMosquitto(ctx context.Context, o MosquittoOptions, path string, port i
 func mosquittoConfig(o MosquittoOptions, dir string, port int) string {
 	lines := []string{
 		"allow_anonymous true",
-		"max_queued_messages 0", "max_queued_bytes 0", "max_inflight_messages 0",
+		"max_queued_messages 0", "max_queued_bytes 0", "max_inflight_messages 0", "max_packet_size 268435455",
 		"set_tcp_nodelay true", "sys_interval 0",
 		"log_dest stderr", "log_type error", "log_type warning", "log_type notice", "log_type information", "connection_messages false",
 	}
