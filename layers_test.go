@@ -26,6 +26,7 @@ var layers = [][]string{
 var only = map[string][]string{
 	"github.com/eclipse/paho.golang": {"mqtt"},
 	"github.com/go-zookeeper/zk":     {"internal", "board"},
+	"github.com/gorilla/websocket":   {"mqtt"},
 	"github.com/mochi-mqtt/server":   {"internal"},
 	"github.com/redis/rueidis":       {"internal", "lock", "limit", "jobstore", "task", "board", "workflow"},
 }

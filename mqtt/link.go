@@ -100,17 +100,23 @@ func (l *link) end() {
 }
 
 func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
-	if c.broker.Scheme != "mqtts" {
+	var cfg *tls.Config // nil: without TLS
+	if secure(c.broker) {
+		var err error
+		if cfg, err = c.o.tls(c.broker.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	if c.broker.Scheme == "ws" || c.broker.Scheme == "wss" {
+		return c.dialWebSocket(ctx, cfg)
+	}
+	if cfg == nil {
 		var d net.Dialer
 		network, err := d.DialContext(ctx, "tcp", c.broker.Host)
 		if err != nil {
 			return nil, fmt.Errorf("mqtt: %w", err)
 		}
 		return network, nil
-	}
-	cfg, err := c.o.tls(c.broker.Hostname())
-	if err != nil {
-		return nil, err
 	}
 	d := tls.Dialer{Config: cfg}
 	network, err := d.DialContext(ctx, "tcp", c.broker.Host)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/internal/topics"
@@ -17,8 +18,8 @@ import (
 
 // Options of one connection. The zero value of a field means its default.
 type Options struct {
-	// URL of the broker: mqtt:// or tcp:// (port 1883), mqtts://, tls:// or ssl:// (port 8883).
-	// A user and a password may stand in it; Username and Password win.
+	// URL of the broker: mqtt:// or tcp:// (port 1883), mqtts://, tls:// or ssl:// (port 8883); over
+	// WebSocket ws:// (port 80) or wss:// (port 443), with the path that the broker wants. A user and a password may stand in it; Username and Password win.
 	URL string
 
 	// ClientID names the session at the broker. Two connections with one id throw each other
@@ -73,27 +74,39 @@ func CheckURL(raw string) error {
 	return err
 }
 
-// parseURL gives the URL of a broker its port, and mqtt or mqtts as its scheme.
+const urlForm = "expected mqtt://localhost:1883, in full mqtt://[user:password@]host[:port], or mqtts://..., or over WebSocket ws://[user:password@]host[:port][/path] or wss://...; percent-encode special characters of the password"
+
+// parseURL gives the URL of a broker its port, and mqtt, mqtts, ws or wss as its scheme.
 func parseURL(raw string) (*url.URL, error) {
 	// No part of the text is quoted when it does not parse: it may hold a password.
 	u, err := url.Parse(raw)
-	if err != nil || u.Hostname() == "" {
-		return nil, errors.New("mqtt: the URL of the broker cannot be read: expected mqtt://localhost:1883, in full mqtt://[user:password@]host[:port], or mqtts://host:port")
+	if err != nil || u.Hostname() == "" || u.User == nil && strings.Contains(raw, "@") { // the last: an unescaped / ? or # in the password
+		return nil, errors.New("mqtt: the URL of the broker cannot be read: " + urlForm)
 	}
-	port := "1883"
+	port := ""
 	switch u.Scheme {
 	case "mqtt", "tcp":
-		u.Scheme = "mqtt"
+		u.Scheme, port = "mqtt", "1883"
 	case "mqtts", "tls", "ssl":
 		u.Scheme, port = "mqtts", "8883"
+	case "ws":
+		port = "80"
+	case "wss":
+		port = "443"
 	default:
-		return nil, fmt.Errorf("mqtt: the URL of the broker has the unknown scheme %q: expected mqtt://host:port or mqtts://host:port", u.Scheme)
+		return nil, fmt.Errorf("mqtt: the URL of the broker has the unknown scheme %q: %s", u.Scheme, urlForm)
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("mqtt: the URL of the broker has a query or a fragment, after ? or #: " + urlForm)
 	}
 	if u.Port() == "" {
 		u.Host = net.JoinHostPort(u.Hostname(), port)
 	}
 	return u, nil
 }
+
+// secure says whether a broker is reached by TLS.
+func secure(u *url.URL) bool { return u.Scheme == "mqtts" || u.Scheme == "wss" }
 
 // validate fills defaults in and names field, value and floor of what cannot be.
 func (o *Options) validate() (*url.URL, error) {
@@ -109,7 +122,10 @@ func (o *Options) validate() (*url.URL, error) {
 			o.Password, _ = u.User.Password()
 		}
 	}
-	u = &url.URL{Scheme: u.Scheme, Host: u.Host} // from here on without user and password
+	u.User = nil // from here on without user and password
+	if u.Scheme == "mqtt" || u.Scheme == "mqtts" {
+		u.Path = ""
+	}
 
 	if rule := textRule(o.ClientID); rule != "" {
 		return nil, fmt.Errorf("mqtt: ClientID %.64q: %s", o.ClientID, rule)
@@ -123,8 +139,8 @@ func (o *Options) validate() (*url.URL, error) {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return nil, errors.New("mqtt: CertFile and KeyFile: give both or none")
 	}
-	if u.Scheme == "mqtt" && (o.CAFile != "" || o.CertFile != "") {
-		return nil, fmt.Errorf("mqtt: CAFile and CertFile need mqtts://, not %s", u)
+	if !secure(u) && (o.CAFile != "" || o.CertFile != "") {
+		return nil, fmt.Errorf("mqtt: CAFile and CertFile need mqtts:// or wss://, not %s", u)
 	}
 	if o.ReceiveBytes < 0 {
 		return nil, fmt.Errorf("mqtt: ReceiveBytes %d: want 0 or more", o.ReceiveBytes)
@@ -164,7 +180,7 @@ func (o *Options) validate() (*url.URL, error) {
 	if o.ShownTopic == nil {
 		o.ShownTopic = func(topic string) string { return topic }
 	}
-	if u.Scheme == "mqtts" {
+	if secure(u) {
 		if _, err := o.tls(u.Hostname()); err != nil {
 			return nil, err
 		}
@@ -199,7 +215,7 @@ func (o *Options) tls(host string) (*tls.Config, error) {
 // String leaves user and password out, so that options may be printed.
 func (o Options) String() string {
 	host := "?"
-	if u, err := url.Parse(o.URL); err == nil {
+	if u, err := parseURL(o.URL); err == nil {
 		host = u.Scheme + "://" + u.Host
 	}
 	return fmt.Sprintf("mqtt %s as %q", host, o.ClientID)

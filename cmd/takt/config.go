@@ -52,7 +52,7 @@ type Config struct {
 
 	WorkflowRetention time.Duration `help:"How long executions of workflows are kept that takt workflow terminate ends; 0 = for ever. Programs say it for those that they end." default:"168h" group:"store"`
 
-	MQTT         string `name:"mqtt" help:"MQTT 5 broker: mqtt://host:port or mqtts://host:port." placeholder:"URL" group:"broker"`
+	MQTT         string `name:"mqtt" help:"MQTT 5 broker: mqtt://[user:password@]host:port, mqtts://host:port, or over WebSocket ws://host:port/path or wss://host:port/path." placeholder:"URL" group:"broker"`
 	MQTTUsername string `name:"mqtt-username" help:"User name for the broker." group:"broker"`
 	MQTTPassword string `name:"mqtt-password" help:"Password for the broker." group:"broker" secret:""`
 	MQTTCA       string `name:"mqtt-ca" type:"path" help:"PEM file of the authority of the broker's certificate." placeholder:"FILE" group:"broker"`

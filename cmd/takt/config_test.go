@@ -108,7 +108,7 @@ func TestConfigBadValues(t *testing.T) {
 		{"redis by environment", "", "TAKT_REDIS=redis://localhost:port", "", []string{"--redis", "cannot be read", "redis://localhost:6379"}},
 		{"redis by file", "", "", "redis: http://localhost\n", []string{"--redis", `"http" is unknown`, "redis://localhost:6379"}},
 		{"broker without scheme", "--mqtt=localhost", "", "", []string{"--mqtt", "cannot be read", "mqtt://localhost:1883"}},
-		{"broker with another scheme", "--mqtt=http://localhost", "", "", []string{"--mqtt", `unknown scheme "http"`, "mqtt://host:port"}},
+		{"broker with another scheme", "--mqtt=http://localhost", "", "", []string{"--mqtt", `unknown scheme "http"`, "mqtts://", "wss://"}},
 		{"topic prefix", "--topic-prefix=a/+/b", "", "", []string{"--topic-prefix", `"a/+/b"`, "must not hold + # or NUL"}},
 		{"topic prefix of the system", "--topic-prefix=$SYS", "", "", []string{"--topic-prefix", `"$SYS"`, "nor begin with $"}},
 		{"empty level", "--topic-prefix=a//b", "", "", []string{"--topic-prefix", `"a//b"`, "empty level"}},

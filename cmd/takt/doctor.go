@@ -177,5 +177,5 @@ func brokerAddress(raw string) string {
 	if err != nil || u.Host == "" {
 		return "(a URL that cannot be read)"
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -62,7 +62,7 @@ func brokerTrouble(address string, err error, after time.Duration) (found, next 
 	case errors.As(err, &refused) && refused.Code == 0x84:
 		return address + " does not speak MQTT 5", "use a broker for MQTT 5"
 	case errors.Is(err, mqtt.ErrNoMQTT5):
-		return address + " speaks no MQTT 5, or port or TLS is wrong", "use a broker for MQTT 5, and check the port, and mqtt:// or mqtts://, in --mqtt"
+		return address + " speaks no MQTT 5, or port or TLS is wrong", "use a broker for MQTT 5, and check the port, and mqtt://, mqtts://, ws:// or wss://, in --mqtt"
 	case errors.As(err, &refused):
 		return fmt.Sprintf("%s refuses this user: %s", address, refused.Reason), "check --mqtt-username and --mqtt-password, and which client ids the user may have"
 	}
