@@ -134,7 +134,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		return nil
 	}
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", nearOnly(err.Error()), commandOf(parser.Model.Node, args))}
+		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", nearOnly(hideSecrets(parser.Model, err.Error(), args)), commandOf(parser.Model.Node, args))}
 	}
 	if err := c.validate(); err != nil {
 		return &exitError{exitUsage, err}

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
 
 	"github.com/taktworks/takt/internal/filelock"
 	"github.com/taktworks/takt/internal/nearest"
@@ -225,7 +224,7 @@ func (c *ServeConfig) validate(topicPrefix string) error {
 
 // settings is where values come from beside the command line: the file and the environment.
 type settings struct {
-	file   map[string]any // of the YAML file, by flag name
+	file   map[string]any // of the YAML file, by flag name; see parseConfig
 	path   string
 	getenv func(string) (string, bool)
 	flags  map[string]bool // of all commands, after Validate
@@ -250,8 +249,8 @@ func loadSettings(args []string, getenv func(string) (string, bool)) (*settings,
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
-	if err := yaml.Unmarshal(text, &s.file); err != nil {
-		return nil, fmt.Errorf("configuration file %s: %s", s.path, yaml.FormatError(err, false, true))
+	if s.file, err = parseConfig(text); err != nil {
+		return nil, fmt.Errorf("configuration file %s: %w", s.path, err)
 	}
 	return s, nil
 }
@@ -268,23 +267,38 @@ func flagValue(args []string, name string) string {
 	return ""
 }
 
+// flagsOf are the names of the flags of all commands; true: a secret.
+func flagsOf(app *kong.Application) map[string]bool {
+	flags := make(map[string]bool)
+	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			flags[flag.Name] = flag.Tag.Has("secret")
+		}
+		return next(nil)
+	})
+	return flags
+}
+
+// hideSecrets leaves the secrets of a command line out of an error about it, which quotes what it cannot read.
+func hideSecrets(app *kong.Application, problem string, args []string) string {
+	for name, secret := range flagsOf(app) {
+		if value := flagValue(args, name); secret && value != "" {
+			problem = strings.ReplaceAll(problem, strconv.Quote(value), `"(hidden)"`)
+		}
+	}
+	return problem
+}
+
 func envName(flag string) string {
 	return "TAKT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // Validate is part of kong.Resolver. It refuses names in the file that are no flags of any command.
 func (s *settings) Validate(app *kong.Application) error {
-	known := make(map[string]bool)
-	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok {
-			known[flag.Name] = true
-		}
-		return next(nil)
-	})
-	s.flags = known
+	s.flags = flagsOf(app)
 	for name := range s.file {
-		if !known[name] || name == "config" {
-			return fmt.Errorf("configuration file %s: %q is no setting; see takt config", s.path, name)
+		if _, ok := s.flags[name]; !ok || name == "config" {
+			return fmt.Errorf("configuration file %s: %s is no setting; see takt config", s.path, settingName(name))
 		}
 	}
 	return nil
@@ -323,8 +337,23 @@ func (s *settings) strays(environ []string) map[string]string {
 // Resolve is part of kong.Resolver: the value of a flag that is not on the command line.
 func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, _ := s.lookup(flag.Name)
-	if _, members := value.(map[string]any); members && !flag.IsMap() {
-		return nil, fmt.Errorf("configuration file %s: %s has members: must be a text or a number; a text in braces needs quotes, such as \"{takt}\"", s.path, flag.Name)
+	switch value := value.(type) {
+	case map[string]any:
+		if !flag.IsMap() {
+			return nil, fmt.Errorf("configuration file %s: %s has members: must be a text or a number; a text in braces needs quotes, such as \"{takt}\"", s.path, flag.Name)
+		}
+	case []string:
+		if !flag.IsSlice() {
+			return nil, fmt.Errorf("configuration file %s: %s is a list: must be a text or a number", s.path, flag.Name)
+		}
+		if flag.Tag.Sep == -1 { // the flag is repeated
+			elements := make([]any, len(value))
+			for i, text := range value {
+				elements[i] = text
+			}
+			return elements, nil
+		}
+		return kong.JoinEscaped(value, flag.Tag.Sep), nil
 	}
 	return value, nil
 }

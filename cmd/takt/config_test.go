@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -131,7 +132,15 @@ func TestConfigBadValues(t *testing.T) {
 		{"by file", "", "", "worker-ttl: 1ms\n", []string{"--worker-ttl", "1ms", "at least 100ms"}},
 		{"no setting", "", "", "gizmos: 5\n", []string{"takt.yaml", `"gizmos" is no setting`}},
 		{"the file itself", "", "", "config: other.yaml\n", []string{"takt.yaml", `"config" is no setting`}},
-		{"braces without quotes", "", "", "prefix: {takt}\n", []string{"takt.yaml", "prefix has members", `quotes, such as "{takt}"`}},
+		{"duration without unit by file", "", "", "session-expiry: 3600\n", []string{"--session-expiry", `"3600"`, "duration"}},
+		{"fraction by file", "", "", "shards: 1.9\n", []string{"--shards", `"1.9"`, "int"}},
+		{"list", "", "", "redis: [a, b]\n", []string{"takt.yaml", "redis is a list", "a text or a number"}},
+		{"tag", "", "", "prefix: !!str 5\n", []string{"takt.yaml: line 1", "prefix", "without tags"}},
+		{"alias", "", "", "prefix: &a b\ntopic-prefix: *a\n", []string{"takt.yaml: line 1", "prefix", "anchors"}},
+		{"two documents", "", "", "prefix: a\n---\nprefix: b\n", []string{"takt.yaml: line 3", "one YAML document"}},
+		{"no settings", "", "", "- a\n", []string{"takt.yaml: line 1", "NAME: VALUE"}},
+		{"twice", "", "", "prefix: a\nprefix: b\n", []string{"takt.yaml: line 2", `"prefix" already defined`}},
+		{"braces without quotes", "", "", "prefix: {takt}\n", []string{"takt.yaml", `"prefix" has members`, `quotes, such as "{takt}"`}},
 		{"no YAML", "", "", "slots: [\n", []string{"takt.yaml", "1"}},
 		{"missing file", "--config=nowhere.yaml", "", "", []string{"nowhere.yaml", "no such file"}},
 		{"unknown flag", "--gizmos=2", "", "", []string{"--gizmos"}},
@@ -158,6 +167,83 @@ func TestConfigBadValues(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A value is read alike from a flag, the environment and the file: it is accepted with the same outcome, or refused with the same words.
+func TestConfigReadsAlike(t *testing.T) {
+	for setting, values := range map[string][]string{
+		"session-expiry":  {"3600", "3600s", "1h", "1e3", "0", "0s", "-1s", "014", "true", "~h", "1_0s", ".5h"},
+		"shards":          {"1.9", "2", "2.0", "0x10", "010", "008", "1e1", "1_6", "+3", "true", ".inf"},
+		"trace-ratio":     {"0.5", "1", "1e-1", "2", ".5", "NaN", ".nan", "0x1p-1"},
+		"redis-wait-disk": {"true", "false", "yes", "no", "1", "0", "on", "True", "5"},
+		"redis-password":  {"123456", "007", "1e3", "0x1F", "true", "1.50", "swordfish", "2026-01-02", "1_000", "-5"},
+		"prefix":          {"123", "007", "1.0", "0o7", "true", "2026-01-02"},
+		"roles":           {"receiver", "receiver,engine", "5"},
+		"reply-topics":    {"mes/#", "a/1,b/2"},
+	} {
+		for _, value := range values {
+			t.Run(setting+"="+value, func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				outcome := func(args ...string) string {
+					code, out, errOut := takt(append([]string{"config", "--json", "--redis-wait=1", "--worker-ttl=20s", "--redis-wait-within=1s"}, args...)...)
+					var all []struct{ Name, Value string }
+					_ = json.Unmarshal([]byte(out), &all)
+					for _, s := range all {
+						if s.Name == setting {
+							out = s.Value
+						}
+					}
+					return fmt.Sprint(code, out, errOut)
+				}
+				flag := outcome("--" + setting + "=" + value)
+				t.Setenv(envName(setting), value)
+				environment := outcome()
+				t.Setenv(envName(setting), "")
+				write(t, ".", "takt.yaml", setting+": "+value+"\n")
+				if file := outcome(); file != flag || environment != flag {
+					t.Errorf("flag %s, environment %s, file %s", flag, environment, file)
+				}
+				write(t, ".", "takt.yaml", setting+": \""+value+"\"\n")
+				if file := outcome(); file != flag {
+					t.Errorf("flag %s, file with quotes %s", flag, file)
+				}
+			})
+		}
+	}
+}
+
+// No error shows a password, however wrong the file, the environment or the command line is.
+func TestConfigErrorsHideSecrets(t *testing.T) {
+	const secret = "-swordfish"
+	for _, file := range []string{
+		"redis-password: %s\nslots: [\n", "slots: [\nredis-password: %s\n", "redis-password: \"%s\nslots: 5\n", "redis-password: [%s]\n", "redis-password: {%s: 1}\n",
+		"redis-password: {a: %s}\n", "redis-password:%s\n", "redis-password:%s\nslots: 5\n", "slots: 5\nredis-password:%s\n", "{redis-password:%s}\n", "redis-password: !!str %s\n",
+		"redis-password: &a %s\n", "redis-password: *%s\n", "redis-password: a: %s\n", "redis-password %s: x\n", "redis-password: |\n%s\n", "- redis-password: %s\n",
+		"redis-password: !%s\n", "redis-password: \"\\%s\"\n", "redis-password: %s\nredis-password: %s\n", "redis: redis://:%s@h:x\n", "mqtt: mqtt://u:%s/x@h\n",
+		"trace-endpoint: http://u:%s@h:x\n", "redis-password: @%s\n", "\tredis-password: %s\n", "%%TAG %s\nslots: 5\n",
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			write(t, ".", "takt.yaml", strings.ReplaceAll(file, "%s", secret))
+			if _, out, errOut := takt("config"); strings.Contains(out+errOut, secret[1:]) {
+				t.Errorf("%s%s", out, errOut)
+			}
+		})
+	}
+	t.Chdir(t.TempDir())
+	t.Run("environment", func(t *testing.T) {
+		for _, name := range []string{"TAKT_REDIS_PASSWORD", "TAKT_MQTT_PASSWORD"} {
+			t.Setenv(name, secret)
+		}
+		if _, out, errOut := takt("config", "--slots=x"); strings.Contains(out+errOut, secret[1:]) {
+			t.Errorf("%s%s", out, errOut)
+		}
+	})
+	for _, args := range [][]string{{"--redis-password", secret}, {"--mqtt-password", secret, "--slots=x"}, {"--redis-password=" + secret, "--slots=x"}} {
+		if _, out, errOut := takt(append([]string{"config"}, args...)...); strings.Contains(out+errOut, secret[1:]) {
+			t.Errorf("%q: %s%s", args, out, errOut)
+		}
 	}
 }
 

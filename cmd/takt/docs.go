@@ -146,7 +146,7 @@ func keysPage() string {
 func configPage(model *kong.Application) string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\n" + generated)
-	b.WriteString("Flags beat environment beats file; an empty variable counts as not set. The file is YAML with the names of the flags, given by `--config` or `TAKT_CONFIG`, else `takt.yaml` in the working folder. `takt config` shows what is in force and from where.\n\n")
+	b.WriteString("Flags beat environment beats file; an empty variable counts as not set. The file is YAML with the names of the flags, given by `--config` or `TAKT_CONFIG`, else `takt.yaml` in the working folder. Its values are read as the texts of flags are: a duration has a unit, as in `90s`, a whole number has no fraction, and a password of digits needs no quotes. `takt config` shows what is in force and from where.\n\n")
 	table := func(flags []*kong.Flag) {
 		b.WriteString(head("Flag and member of the file", "Environment", "Default", "Meaning"))
 		for _, f := range flags {
