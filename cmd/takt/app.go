@@ -94,11 +94,11 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 		return exitOK
 	case errors.As(err, &exit):
 		if exit.Err != nil {
-			fmt.Fprintf(errOut, "takt: %v\n", exit.Err)
+			fmt.Fprintf(errOut, "takt: %s\n", shownLines(exit.Err.Error()))
 		}
 		return exit.Code
 	}
-	fmt.Fprintf(errOut, "takt: %v\n", err)
+	fmt.Fprintf(errOut, "takt: %s\n", shownLines(err.Error()))
 	return exitFailed
 }
 

@@ -209,6 +209,6 @@ func (b *jobsRun) printLive() error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(b.out, "\nState indexes of more than 256 KiB: at most %.0f in a second; the largest had %d bytes.\n", f.LargePerSecond, f.IndexBytes)
+	_, err := printf(b.out, "\nState indexes of more than 256 KiB: at most %.0f in a second; the largest had %d bytes.\n", f.LargePerSecond, f.IndexBytes)
 	return err
 }

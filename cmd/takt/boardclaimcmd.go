@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -85,7 +84,7 @@ func (c *boardClaimCmd) claim(ctx context.Context, b *board.Board) (*board.Claim
 
 func (c *boardClaimCmd) print(a *app, claim *board.Claim) error {
 	if !c.JSON {
-		_, err := fmt.Fprintf(a.out, "%s\t%s\n", claim.Posting().UUID, claim.Owner())
+		_, err := printf(a.out, "%s\t%s\n", claim.Posting().UUID, claim.Owner())
 		return err
 	}
 	v := viewOf(&board.Row{Posting: claim.Posting(), State: board.Claimed, Owner: claim.Owner()})

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/taktworks/takt/board"
 )
@@ -189,20 +188,12 @@ func postingTable(a *app) *table {
 	return newTable(a.out, "UUID", "NAME", "PRIORITY", "STATE", "OWNER", "CREATED", "SEQUENCE")
 }
 
-// shown is a text that anybody may have posted for a terminal: quoted if it holds line ends, escape sequences and the like.
-func shown(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(text)
-	}
-	return text
-}
-
 func postingRow(t *table, r *board.Row) {
 	created := ""
 	if !r.CreatedOn.IsZero() {
 		created = r.CreatedOn.Format(time.RFC3339)
 	}
-	t.row(shown(r.UUID), shown(r.Name), r.Priority.String(), r.State.String(), cmp.Or(shown(r.Owner), "-"), created, strconv.FormatInt(r.Sequence, 10))
+	t.row(r.UUID, r.Name, r.Priority.String(), r.State.String(), cmp.Or(r.Owner, "-"), created, strconv.FormatInt(r.Sequence, 10))
 }
 
 type boardListCmd struct {
@@ -288,11 +279,11 @@ func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
 			return printJSON(a.out, v)
 		}
 		t := newTable(a.out, "FIELD", "VALUE")
-		t.row("uuid", shown(v.UUID))
-		t.row("name", shown(v.Name))
+		t.row("uuid", v.UUID)
+		t.row("name", v.Name)
 		t.row("priority", v.Priority.String())
 		t.row("state", v.State.String())
-		t.row("owner", cmp.Or(shown(v.Owner), "nobody"))
+		t.row("owner", cmp.Or(v.Owner, "nobody"))
 		if r.ExpiresIn > 0 {
 			t.row("claim ends in", r.ExpiresIn.Round(time.Millisecond).String()+", unless it is extended")
 		}
@@ -303,14 +294,14 @@ func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
 		}
 		t.row("sequence", strconv.FormatInt(v.Sequence, 10))
 		if v.Book != nil {
-			t.row("book", shown(v.Book.Name+":"+v.Book.UUID))
+			t.row("book", v.Book.Name+":"+v.Book.UUID)
 		}
 		details, err := json.Marshal(v.Details)
 		if err != nil {
 			return err
 		}
 		t.row("details", string(details))
-		t.row("ref", shown(v.Ref))
+		t.row("ref", v.Ref)
 		return t.flush()
 	})
 }
@@ -339,7 +330,7 @@ func (c *boardWatchCmd) Run(ctx context.Context, a *app) error {
 				v.Event = string(e.Kind)
 				err = printJSON(a.out, v)
 			} else {
-				_, err = fmt.Fprintf(a.out, "%s  %-8s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), e.Kind, shown(e.Row.UUID), shown(e.Row.Name), shown(e.Row.Owner))
+				_, err = printf(a.out, "%s  %-8s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), e.Kind, e.Row.UUID, e.Row.Name, e.Row.Owner)
 			}
 			if err != nil {
 				return err
@@ -382,7 +373,7 @@ func (c *boardEntitiesCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			t.row(shown(e.Kind), shown(e.Name), string(text))
+			t.row(e.Kind, e.Name, string(text))
 		}
 		if c.JSON {
 			return nil
@@ -494,7 +485,7 @@ func (c *boardCheckCmd) Run(ctx context.Context, a *app) error {
 			if c.JSON {
 				err = printJSON(a.out, map[string]string{"problem": p})
 			} else {
-				_, err = fmt.Fprintln(a.out, p)
+				_, err = printf(a.out, "%v\n", p)
 			}
 			if err != nil {
 				return err

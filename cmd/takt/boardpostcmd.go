@@ -129,7 +129,7 @@ func (c *boardPostCmd) print(a *app, all ...*board.Posting) error {
 			if err := printJSON(a.out, viewOf(&board.Row{Posting: p, State: board.Unclaimed, LastModified: p.CreatedOn})); err != nil {
 				return err
 			}
-		} else if _, err := fmt.Fprintln(a.out, p.UUID); err != nil {
+		} else if _, err := printf(a.out, "%v\n", p.UUID); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) (er
 		if asJSON {
 			err = printJSON(a.out, v)
 		} else {
-			_, err = fmt.Fprintln(a.out, v)
+			_, err = printf(a.out, "%v\n", v)
 		}
 		if err != nil {
 			return err

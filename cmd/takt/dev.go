@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -105,7 +104,7 @@ func (c *devCmd) welcome(a *app, in *infra, ex *example) {
 	for _, s := range ex.configuration.Scopes {
 		scopes = append(scopes, string(s))
 	}
-	fmt.Fprintf(a.out, `Takt is up.
+	printf(a.out, `Takt is up.
   store    %s  %s
   broker   %s  %s
   station  %s%s

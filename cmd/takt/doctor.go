@@ -133,7 +133,7 @@ func redisTrouble(subject string, err error) examined {
 func (c *doctorCmd) print(a *app, found examined) error {
 	t := newTable(a.out, "", "WHAT", "FOUND", "NEXT")
 	if !c.JSON {
-		fmt.Fprintf(a.out, "Redis %s, key prefix %s; broker %s, topic prefix %s\n\n", named(redis.Redact, a.Redis), a.Prefix, named(brokerAddress, a.MQTT), a.TopicPrefix)
+		printf(a.out, "Redis %s, key prefix %s; broker %s, topic prefix %s\n\n", named(redis.Redact, a.Redis), a.Prefix, named(brokerAddress, a.MQTT), a.TopicPrefix)
 	}
 	bad := 0
 	for _, d := range found.rows {

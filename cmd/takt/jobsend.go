@@ -132,7 +132,7 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 			return err
 		}
 	} else if refused == nil {
-		fmt.Fprintf(a.out, "%s %s\n", s.JobOrderID, doneWord[call.Method])
+		printf(a.out, "%s %s\n", s.JobOrderID, doneWord[call.Method])
 	}
 	if refused != nil {
 		return &exitError{exitRefused, errors.New(refusedText(s, status))}

@@ -220,20 +220,20 @@ func (c *jobShowCmd) printJSON(a *app, snap *jobstore.Snapshot, used *usedRecipe
 
 func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) error {
 	o := snap.Job.JobOrder
-	fmt.Fprintf(a.out, "%s  %s  at %s, priority %d\n", o.JobOrderID, snap.Job.State, snap.Job.Scope, o.PriorityOr0())
+	printf(a.out, "%s  %s  at %s, priority %d\n", o.JobOrderID, snap.Job.State, snap.Job.Scope, o.PriorityOr0())
 	if snap.Job.State.IsEnd() {
 		fmt.Fprintln(a.out, "  cleared or canceled: only its documents are left, for --end-state-retention of takt serve; the id can be used again")
 	}
 	for _, p := range o.JobOrderParameters {
-		fmt.Fprintf(a.out, "  parameter %s = %s\n", p.ID, p.Value)
+		printf(a.out, "  parameter %s = %s\n", p.ID, p.Value)
 	}
 	if x := snap.Execution; x != nil {
-		fmt.Fprintf(a.out, "\nrecipe of %s, at %s %v", used, x.CurrentStep, x.ActiveSteps)
+		printf(a.out, "\nrecipe of %s, at %s %v", used, x.CurrentStep, x.ActiveSteps)
 		if x.Paused {
 			fmt.Fprint(a.out, ", paused")
 		}
 		if x.Error != "" {
-			fmt.Fprintf(a.out, ", failed: %s", x.Error)
+			printf(a.out, ", failed: %s", x.Error)
 		}
 		fmt.Fprintln(a.out)
 		t := newTable(a.out, "  ACTION", "STATE", "ITERATION", "ATTEMPT", "RESULT")
@@ -249,18 +249,18 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 		}
 		for _, e := range x.Actions {
 			if e.Parameters != nil {
-				fmt.Fprintf(a.out, "  %s is under way with %s\n", e.Name, e.Parameters)
+				printf(a.out, "  %s is under way with %s\n", e.Name, e.Parameters)
 			}
 		}
 	} else if used != nil && used.Foreign {
-		fmt.Fprintf(a.out, "\nTakt carries nothing out: work master %s has no recipe of Takt, by its dataschema\n", used)
+		printf(a.out, "\nTakt carries nothing out: work master %s has no recipe of Takt, by its dataschema\n", used)
 	} else if used != nil {
-		fmt.Fprintf(a.out, "\nwould run the recipe of %s\n", used)
+		printf(a.out, "\nwould run the recipe of %s\n", used)
 	}
 	if r := snap.Response; r != nil {
-		fmt.Fprintf(a.out, "\nresponse %s, %s\n", r.JobResponseID, shownSpan(r.StartTime, r.EndTime))
+		printf(a.out, "\nresponse %s, %s\n", r.JobResponseID, shownSpan(r.StartTime, r.EndTime))
 		for _, p := range r.JobResponseData {
-			fmt.Fprintf(a.out, "  %s = %s\n", p.ID, p.Value)
+			printf(a.out, "  %s = %s\n", p.ID, p.Value)
 		}
 	}
 	return nil
@@ -330,6 +330,6 @@ func (c *jobWatchCmd) print(a *app, change jobstore.ChangeEntry) error {
 			"id": change.ID, "change_type": change.Type, "job_order_id": string(change.JobOrderID), "scope": string(change.Scope), "ts": change.Time,
 		})
 	}
-	_, err := fmt.Fprintf(a.out, "%s  %-14s %-16s %s\n", shownTime(change.Time), change.Type, change.Scope, change.JobOrderID)
+	_, err := printf(a.out, "%s  %-14s %-16s %s\n", shownTime(change.Time), change.Type, change.Scope, change.JobOrderID)
 	return err
 }

@@ -155,7 +155,7 @@ func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
 		if c.JSON {
 			return printJSON(a.out, l)
 		}
-		_, err = fmt.Fprintf(a.out, "%s: broken, it was held by %s\n", l.Key, holders(&l))
+		_, err = printf(a.out, "%s: broken, it was held by %s\n", l.Key, holders(&l))
 		return err
 	})
 }

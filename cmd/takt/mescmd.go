@@ -94,11 +94,11 @@ func (c *mesFollowCmd) print(a *app, scope isa95.Scope, r isa95.JobResponse) err
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.out, "%s  %-12s %-16s %s\n", state, scope, r.JobOrderID, shownSpan(r.StartTime, r.EndTime)); err != nil {
+	if _, err := printf(a.out, "%s  %-12s %-16s %s\n", state, scope, r.JobOrderID, shownSpan(r.StartTime, r.EndTime)); err != nil {
 		return err
 	}
 	for _, p := range r.JobResponseData {
-		if _, err := fmt.Fprintf(a.out, "    %s = %s\n", p.ID, p.Value); err != nil {
+		if _, err := printf(a.out, "    %s = %s\n", p.ID, p.Value); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -20,6 +26,42 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// shown is a text as a terminal may get it: quoted if it holds line ends, escape sequences and the like. Texts in the store are written by programs and people
+// of whom the reader knows nothing.
+func shown(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// shownLines is a text of several lines, each of them shown.
+func shownLines(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = shown(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// printf is fmt.Fprintf with all texts among args shown.
+func printf(w io.Writer, format string, args ...any) (int, error) {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		switch v := reflect.ValueOf(arg); v.Kind() {
+		case reflect.String, reflect.Struct, reflect.Pointer, reflect.Interface, reflect.Map, reflect.Array:
+			args[i] = shown(fmt.Sprint(arg))
+		case reflect.Slice:
+			if v.Type().Elem().Kind() == reflect.Uint8 {
+				args[i] = shown(fmt.Sprintf("%s", arg))
+			} else {
+				args[i] = shown(fmt.Sprint(arg))
+			}
+		}
+	}
+	return fmt.Fprintf(w, format, args...)
 }
 
 // table is rows of cells under a header, aligned for people.
@@ -37,10 +79,14 @@ func newTable(out io.Writer, header ...string) *table {
 	return t
 }
 
-// row adds a line. Empty cells at its end keep the columns of the lines around it aligned.
+// row adds a line; the texts of its cells are shown. Empty cells at its end keep the columns of the lines around it aligned.
 func (t *table) row(cells ...string) {
 	t.lines++
-	_, _ = io.WriteString(t.w, strings.Join(cells, "\t")+"\n") // to a buffer
+	line := make([]string, len(cells))
+	for i, cell := range cells {
+		line[i] = shown(cell)
+	}
+	_, _ = io.WriteString(t.w, strings.Join(line, "\t")+"\n") // to a buffer
 }
 
 // flush prints the table. One without rows says so.

@@ -99,16 +99,16 @@ func (c *recipeCheckCmd) print(out io.Writer, file string, f recipe.Finding) err
 	if f.Line > 0 {
 		where = fmt.Sprintf("%s:%d", file, f.Line)
 	}
-	_, err := fmt.Fprintf(out, "%s: %s %s: %s\n", where, f.Code, f.Severity, f.Message)
+	_, err := printf(out, "%s: %s %s: %s\n", where, f.Code, f.Severity, f.Message)
 	if err == nil {
 		pointer := f.Pointer
 		if pointer == "" {
 			pointer = "(the whole recipe)"
 		}
-		_, err = fmt.Fprintf(out, "    at %s\n", pointer)
+		_, err = printf(out, "    at %s\n", pointer)
 	}
 	if err == nil && f.Fix != "" {
-		_, err = fmt.Fprintf(out, "    %s\n", f.Fix)
+		_, err = printf(out, "    %s\n", f.Fix)
 	}
 	return err
 }

@@ -303,7 +303,7 @@ func (r *report) print(out io.Writer) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, `
+	_, err := printf(out, `
 ordered      %4d  accepted by Takt (%d refused)
 done         %4d  ended, %d aborted
 given back   %4d  results, %d cleared
@@ -316,11 +316,11 @@ outage       %6.1f s of the MES; its index went from seq %d to %d, gaps seen and
 		return err
 	}
 	for _, v := range r.Violations {
-		if _, err := fmt.Fprintf(out, "broken       %s\n", v); err != nil {
+		if _, err := printf(out, "broken       %s\n", v); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "store %s, broker %s, %.1f s\n", r.Store, r.Broker, r.Seconds)
+	_, err = printf(out, "store %s, broker %s, %.1f s\n", r.Store, r.Broker, r.Seconds)
 	return err
 }
 

@@ -64,7 +64,7 @@ func (c *scheduleListCmd) Run(ctx context.Context, a *app) error {
 		if leader == "" {
 			_, err = fmt.Fprintln(a.out, "\nno scheduler runs: nothing fires until one does, for example takt schedule serve")
 		} else {
-			_, err = fmt.Fprintf(a.out, "\nscheduler %s, term %d\n", leader, term)
+			_, err = printf(a.out, "\nscheduler %s, term %d\n", leader, term)
 		}
 		return err
 	})
@@ -197,7 +197,7 @@ func (c *scheduleRunCmd) Run(ctx context.Context, a *app) error {
 				ID   string `json:"id"`
 			}{c.Name, id})
 		}
-		_, err = fmt.Fprintln(a.out, id)
+		_, err = printf(a.out, "%v\n", id)
 		return err
 	})
 }

@@ -54,11 +54,11 @@ func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
 		return printJSON(a.out, map[string]any{"applied": sent, "scopes": conf.Scopes, "work_masters": deliveries})
 	}
 	for _, d := range deliveries {
-		if _, err := fmt.Fprintln(a.out, d); err != nil {
+		if _, err := printf(a.out, "%v\n", d); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.out, "%d configuration events applied to %v\n", sent, conf.Scopes)
+	_, err = printf(a.out, "%d configuration events applied to %v\n", sent, conf.Scopes)
 	return err
 }
 
@@ -150,7 +150,7 @@ func (c *stationSimulateCmd) Run(ctx context.Context, a *app) error {
 				_ = printJSON(a.out, e)                      // as below, what is not seen stops no machine
 				return
 			}
-			fmt.Fprintf(a.out, "%s  %-9s %-12s %-12s %s %s\n", e.Time.Format("15:04:05.000"), e.Kind, e.Scope, e.Order, e.Action, e.Type)
+			printf(a.out, "%s  %-9s %-12s %-12s %s %s\n", e.Time.Format("15:04:05.000"), e.Kind, e.Scope, e.Order, e.Action, e.Type)
 		},
 	})
 	if err != nil {

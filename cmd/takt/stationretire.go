@@ -55,7 +55,7 @@ func (c *stationRetireCmd) Run(ctx context.Context, a *app) error {
 	}
 	if !c.JSON {
 		for _, topic := range r.Topics {
-			fmt.Fprintln(a.err, topic)
+			printf(a.err, "%v\n", topic)
 		}
 	}
 	if err := a.confirm(c.Yes, what); err != nil {
@@ -78,7 +78,7 @@ func (c *stationRetireCmd) Run(ctx context.Context, a *app) error {
 	if c.JSON {
 		return printJSON(a.out, r)
 	}
-	_, err = fmt.Fprintf(a.out, "%s retired: %d job orders cleared, %d retained topics deleted\n", scope, len(r.Cleared), len(r.Topics))
+	_, err = printf(a.out, "%s retired: %d job orders cleared, %d retained topics deleted\n", scope, len(r.Cleared), len(r.Topics))
 	return err
 }
 

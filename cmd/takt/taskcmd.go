@@ -106,7 +106,7 @@ func (c *taskListCmd) Run(ctx context.Context, a *app) error {
 			if n++; c.Limit > 0 && n > c.Limit {
 				if !c.JSON {
 					_ = t.flush()
-					fmt.Fprintf(a.err, "takt: more than %d, see --limit\n", c.Limit)
+					printf(a.err, "takt: more than %d, see --limit\n", c.Limit)
 					return nil
 				}
 				break
@@ -223,7 +223,7 @@ func (a *app) showTask(t *task.Task) error {
 	if err := out.flush(); err != nil || t.Error == nil || t.Error.Traceback == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s\n", t.Error.Traceback)
+	_, err := fmt.Fprintf(a.out, "\n%s\n", shownLines(t.Error.Traceback))
 	return err
 }
 
@@ -334,7 +334,7 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 					Existing bool `json:"existing"`
 				}{ref, existing})
 			}
-			_, err = fmt.Fprintln(a.out, ref)
+			_, err = printf(a.out, "%v\n", ref)
 			return err
 		}
 		r, err := client.AwaitJSON(ctx, ref.ID)
@@ -431,7 +431,7 @@ func (a *app) eachTask(ctx context.Context, tasks []string, asJSON bool, do func
 			case asJSON:
 				err = printJSON(a.out, changed{ID: ref.ID, Outcome: done})
 			default:
-				_, err = fmt.Fprintf(a.out, "%s: %s\n", tasks[i], done)
+				_, err = printf(a.out, "%s: %s\n", tasks[i], done)
 			}
 			errs = append(errs, err)
 		}

@@ -85,10 +85,10 @@ func (c *taskConfigShowCmd) effective(ctx context.Context, a *app, client *task.
 		config, err := task.ParseConfig(w.Config)
 		switch {
 		case w.Config == nil:
-			fmt.Fprintf(a.err, "takt: worker %s does not say what is in force: it is of an older build, or has more than 1000 types\n", w.ID)
+			printf(a.err, "takt: worker %s does not say what is in force: it is of an older build, or has more than 1000 types\n", w.ID)
 			continue
 		case err != nil: // of a newer build
-			fmt.Fprintf(a.err, "takt: worker %s: %v\n", w.ID, err)
+			printf(a.err, "takt: worker %s: %v\n", w.ID, err)
 			continue
 		}
 		config = c.only(config)

@@ -56,7 +56,7 @@ func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
 			for _, l := range page.Letters {
 				if n++; c.Limit > 0 && n > c.Limit {
 					page.Next = ""
-					fmt.Fprintf(a.err, "takt: more than %d, see --limit\n", c.Limit)
+					printf(a.err, "takt: more than %d, see --limit\n", c.Limit)
 					break
 				}
 				if c.JSON {
@@ -160,7 +160,7 @@ func (a *app) someDead(ctx context.Context, word string, ids []string, all, asJS
 			n, err = some(letters, ctx, ids...)
 		}
 		if !asJSON {
-			fmt.Fprintf(a.out, "%d %s\n", n, word)
+			printf(a.out, "%d %s\n", n, word)
 		}
 		if err != nil {
 			return err

@@ -94,7 +94,7 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 		case c.JSON:
 			return printJSON(a.out, ordered{Name: c.Type, Paused: new(false), Moved: &n})
 		}
-		_, err = fmt.Fprintf(a.out, "%d tasks are due again\n", n)
+		_, err = printf(a.out, "%d tasks are due again\n", n)
 		return err
 	})
 }
@@ -155,9 +155,9 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 	if !s.NextDue.IsZero() {
 		due = ", the next due " + s.NextDue.Local().Format(time.DateTime)
 	}
-	fmt.Fprintf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
+	printf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
 	for _, name := range slices.Sorted(maps.Keys(s.Parked)) {
-		fmt.Fprintf(a.out, "type %s is paused or not enabled: %d set aside\n", name, s.Parked[name])
+		printf(a.out, "type %s is paused or not enabled: %d set aside\n", name, s.Parked[name])
 	}
 	if len(s.ByType) > 0 {
 		t = newTable(a.out, "\nTYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
@@ -229,7 +229,7 @@ func (c *taskWatchCmd) Run(ctx context.Context, a *app) error {
 					}
 					clear(counts)
 					mu.Unlock()
-					fmt.Fprintf(a.err, "%s%s\n", time.Now().Format(time.TimeOnly), line)
+					printf(a.err, "%s%s\n", time.Now().Format(time.TimeOnly), line)
 				}
 			}()
 		}
@@ -244,7 +244,7 @@ func (c *taskWatchCmd) Run(ctx context.Context, a *app) error {
 				_ = printJSON(a.out, e) // if nobody reads any more, the signal that ends us is on its way
 				return
 			}
-			fmt.Fprintf(a.out, "%s  %-9s  %s  %s  %v  %s\n", time.Now().Format("15:04:05.000"), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
+			printf(a.out, "%s  %-9s  %s  %s  %v  %s\n", time.Now().Format("15:04:05.000"), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
 		})
 	})
 }
@@ -275,7 +275,7 @@ func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 		if c.JSON {
 			return printJSON(a.out, g)
 		}
-		_, err = fmt.Fprintf(a.out, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
+		_, err = printf(a.out, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
 		return err
 	})
 }

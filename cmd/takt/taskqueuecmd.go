@@ -59,7 +59,7 @@ func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
 				Empty bool  `json:"empty"`
 			}{c.Queue, true})
 		}
-		_, err = fmt.Fprintf(a.out, "%s is empty\n", c.Queue)
+		_, err = printf(a.out, "%s is empty\n", c.Queue)
 		return err
 	})
 }
@@ -108,7 +108,7 @@ func (c *taskPurgeCmd) Run(ctx context.Context, a *app) error {
 				Cancelled int   `json:"cancelled"`
 			}{c.Queue, n}))
 		}
-		fmt.Fprintf(a.out, "%d cancelled\n", n)
+		printf(a.out, "%d cancelled\n", n)
 		return err
 	})
 }

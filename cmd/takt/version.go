@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 )
@@ -52,6 +51,6 @@ func (c *versionCmd) Run(a *app) error {
 	if c.JSON {
 		return printJSON(a.out, b)
 	}
-	_, err := fmt.Fprintf(a.out, "takt %s %s %s\n", b.Version, b.Go, b.Platform)
+	_, err := printf(a.out, "takt %s %s %s\n", b.Version, b.Go, b.Platform)
 	return err
 }

@@ -210,7 +210,7 @@ func (c *workflowListCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 			if n++; c.Limit > 0 && n > c.Limit {
-				defer fmt.Fprintf(a.err, "takt: more than %d; the next page: --after %s\n", c.Limit, shown(last.String()))
+				defer printf(a.err, "takt: more than %d; the next page: --after %s\n", c.Limit, last.String())
 				break
 			}
 			last = i.Instance
@@ -220,7 +220,7 @@ func (c *workflowListCmd) Run(ctx context.Context, a *app) error {
 				}
 				continue
 			}
-			t.row(shown(i.ID), i.Execution, cmp.Or(shown(i.Name), "-"), i.Queue, string(i.State), cmp.Or(string(i.Outcome), "-"), instant(i.Created), endOf(&i))
+			t.row(i.ID, i.Execution, cmp.Or(i.Name, "-"), i.Queue, string(i.State), cmp.Or(string(i.Outcome), "-"), instant(i.Created), endOf(&i))
 		}
 		if c.JSON {
 			return nil
@@ -291,9 +291,9 @@ func (a *app) showWorkflow(v *workflowView) error {
 			t.row(name, value)
 		}
 	}
-	row("id", shown(v.ID))
+	row("id", v.ID)
 	row("execution", v.Execution)
-	row("name", shown(v.Name))
+	row("name", v.Name)
 	row("queue", v.Queue)
 	row("state", strings.TrimSpace(string(v.State)+" "+string(v.Outcome)))
 	row("now", standing(&v.Detail))
@@ -301,20 +301,20 @@ func (a *app) showWorkflow(v *workflowView) error {
 		row("events not handled", strconv.FormatInt(v.Pending, 10))
 	}
 	if v.Gate != nil {
-		row("gate", fmt.Sprintf("%s, at most %d at once", shown(v.Gate.Key), v.Gate.Max))
+		row("gate", fmt.Sprintf("%s, at most %d at once", v.Gate.Key, v.Gate.Max))
 	}
 	row("created", toMillisecond(v.Created))
 	if v.Ended != nil {
 		row("ended", toMillisecond(*v.Ended))
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Attributes)) {
-		row("attribute", shown(name)+"="+shown(v.Attributes[name]))
+		row("attribute", name+"="+v.Attributes[name])
 	}
 	if v.Parent != nil {
-		row("parent", shown(v.Parent.String()))
+		row("parent", v.Parent.String())
 	}
 	for _, child := range v.Children {
-		row("child", shown(child.String()))
+		row("child", child.String())
 	}
 	if string(v.Metadata) != "{}" { // go-workflows says that of programs that use none
 		row("metadata", oneLine(string(v.Metadata), 200))
@@ -339,7 +339,7 @@ func (a *app) showOpen(d *workflow.Detail) error {
 	if len(d.Activities) > 0 {
 		t := newTable(a.out, "\nACTIVITY", "QUEUE", "PLACE", "WORKER", "DELIVERIES", "SINCE", "DATA")
 		for _, o := range d.Activities {
-			t.row(strconv.FormatInt(o.Ref, 10), o.Queue, string(o.Place), cmp.Or(shown(o.Worker), "-"), strconv.FormatInt(o.Deliveries, 10), age(o.Event.Time), shortData(o.Event.Data))
+			t.row(strconv.FormatInt(o.Ref, 10), o.Queue, string(o.Place), cmp.Or(o.Worker, "-"), strconv.FormatInt(o.Deliveries, 10), age(o.Event.Time), shortData(o.Event.Data))
 		}
 		if err := t.flush(); err != nil {
 			return err
@@ -365,7 +365,7 @@ func (a *app) showOpen(d *workflow.Detail) error {
 
 func (a *app) more(shown, all int64, what string) {
 	if all > shown {
-		fmt.Fprintf(a.out, "and %d more %s\n", all-shown, what)
+		printf(a.out, "and %d more %s\n", all-shown, what)
 	}
 }
 

@@ -112,11 +112,11 @@ func (c *workflowHistoryCmd) print(a *app, events []workflow.Event, head bool) e
 func (a *app) eventLines(events []workflow.Event, head bool) error {
 	const format = "%-8s  %-23s  %-30s  %-4s  %s\n"
 	if head {
-		fmt.Fprintf(a.out, format, eventHead...)
+		printf(a.out, format, eventHead...)
 	}
 	for i := range events {
 		cells := eventCells(&events[i])
-		if _, err := fmt.Fprintf(a.out, format, cells...); err != nil {
+		if _, err := printf(a.out, format, cells...); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 				Outcome  string     `json:"outcome"`
 			}{c.ID, c.Name, c.Key, "signaled"})
 		}
-		_, err = fmt.Fprintf(a.out, "%s: signal %s is in its inbox\n", shown(string(c.ID)), shown(c.Name))
+		_, err = printf(a.out, "%s: signal %s is in its inbox\n", string(c.ID), c.Name)
 		return err
 	})
 }
@@ -178,7 +178,7 @@ func (a *app) onExecution(ctx context.Context, o workflow.Options, e execution, 
 		if i.Execution != "" {
 			name = i.String()
 		}
-		_, err = fmt.Fprintf(a.out, "%s: %s\n", shown(name), said)
+		_, err = printf(a.out, "%s: %s\n", name, said)
 		return err
 	})
 }
@@ -238,7 +238,7 @@ func (c *workflowRemoveCmd) many(ctx context.Context, a *app, client *workflow.C
 			Removed int `json:"removed"`
 		}{removed}))
 	}
-	_, printing := fmt.Fprintf(a.out, "%d removed\n", removed)
+	_, printing := printf(a.out, "%d removed\n", removed)
 	return errors.Join(err, printing)
 }
 
@@ -268,7 +268,7 @@ func (a *app) confirm(yes bool, what string) error {
 
 // ask reads y or yes, or fails.
 func (a *app) ask(what string) error {
-	fmt.Fprintf(a.err, "%s. Do it? [y/N] ", what)
+	printf(a.err, "%s. Do it? [y/N] ", what)
 	line, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is no
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":

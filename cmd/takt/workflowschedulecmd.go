@@ -60,7 +60,7 @@ func (c *workflowScheduleListCmd) Run(ctx context.Context, a *app) error {
 				}
 				continue
 			}
-			t.row(shown(s.Name), cmp.Or(shown(s.Start.Name), "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(shown(s.Rule), "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), strconv.FormatInt(s.Skipped, 10))
+			t.row(s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), strconv.FormatInt(s.Skipped, 10))
 		}
 		if c.JSON {
 			return nil
@@ -122,11 +122,11 @@ func (a *app) showWorkflowSchedule(s *workflow.Schedule) error {
 			t.row(name, value)
 		}
 	}
-	row("name", shown(s.Name))
+	row("name", s.Name)
 	row("state", standingOf(s))
-	row("error", oneLine(shown(s.LastError), 500))
+	row("error", oneLine(s.LastError, 500))
 	row("tried again", instant(s.Retry))
-	row("rule", shown(s.Rule))
+	row("rule", s.Rule)
 	row("missed slots", whenMissed[s.Missed])
 	if s.Exclusive {
 		row("exclusive", fmt.Sprintf("starts nothing while what it started last is active; %d slots were skipped", s.Skipped))
@@ -135,10 +135,10 @@ func (a *app) showWorkflowSchedule(s *workflow.Schedule) error {
 	row("starting", instant(s.Starting))
 	row("last", instant(s.Last))
 	if !s.Started.IsZero() {
-		row("last instance", shown(s.Instance(s.Started).ID))
+		row("last instance", s.Instance(s.Started).ID)
 	}
 	row("created", instant(s.Created))
-	row("workflow", shown(s.Start.Name))
+	row("workflow", s.Start.Name)
 	row("queue", s.Start.Queue)
 	row("event", s.Start.Event.Type)
 	row("data", shortData(s.Start.Event.Data))
@@ -237,7 +237,7 @@ func (c *workflowScheduleRunCmd) Run(ctx context.Context, a *app) error {
 				Execution string `json:"execution"`
 			}{c.Name, i.ID, i.Execution})
 		}
-		_, err = fmt.Fprintln(a.out, shown(i.ID))
+		_, err = printf(a.out, "%v\n", i.ID)
 		return err
 	})
 }

@@ -59,7 +59,7 @@ func (a *app) showWorkflowStats(s *workflow.Stats, paused []string) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "\nactive %d; ended and kept %d; timers %d; between shards %d\n", s.Active, s.Ended, s.Timers, s.Outbox)
+	_, err := printf(a.out, "\nactive %d; ended and kept %d; timers %d; between shards %d\n", s.Active, s.Ended, s.Timers, s.Outbox)
 	if err != nil || len(s.Counters) == 0 {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *workflowWatchCmd) Run(ctx context.Context, a *app) error {
 				_ = printJSON(a.out, ch) // if nobody reads any more, the signal that ends us is on its way
 				return
 			}
-			fmt.Fprintf(a.out, "%s  %-7s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), ch.Kind, shown(ch.Instance.String()), cmp.Or(shown(ch.Name), "-"), howEnded(&ch.Info))
+			printf(a.out, "%s  %-7s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), ch.Kind, ch.Instance.String(), cmp.Or(ch.Name, "-"), howEnded(&ch.Info))
 		})
 	})
 }
