@@ -30,7 +30,7 @@ type demoCmd struct {
 	Logs       string        `type:"path" help:"Keep the logs of the MES and the station in this folder." placeholder:"DIR"`
 	StationLog string        `type:"path" help:"Log of a station that another process simulates." placeholder:"FILE"`
 	MQTTListen string        `name:"mqtt-listen" help:"Where a broker that takt starts listens; a free port of 127.0.0.1 if not given." placeholder:"ADDR"`
-	InProcess  bool          `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed."`
+	InProcess  bool          `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed. This broker may lose acknowledged messages when a client takes its session over from an earlier connection."`
 	JSON       bool          `name:"json" help:"End with one JSON object instead of a table."`
 
 	drop func(isa95.JobResponse) bool // tests: the MES forgets these results

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ type devCmd struct {
 	ServeConfig
 	Example    string `type:"path" help:"Folder of the station to simulate, with recipe.json, station.yaml and equipment.yaml; the built-in example if not given." placeholder:"DIR"`
 	MQTTListen string `name:"mqtt-listen" help:"Where a broker that takt starts listens." default:"127.0.0.1:1883" placeholder:"ADDR"`
-	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed."`
+	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed. For trials only: the store forgets all when the process ends, and the broker may lose acknowledged messages when a client takes its session over from an earlier connection."`
 	NoStation  bool   `help:"Do not simulate the station: yours does."`
 }
 
@@ -104,15 +105,19 @@ func (c *devCmd) welcome(a *app, in *infra, ex *example) {
 	for _, s := range ex.configuration.Scopes {
 		scopes = append(scopes, string(s))
 	}
-	printf(a.out, `Takt is up.
+	weak := ""
+	if in.Broker == "mochi" {
+		weak = "\n           may lose acknowledged messages when a client takes its session over from an earlier connection: install mosquitto, or name a broker with --mqtt"
+	}
+	fmt.Fprintf(a.out, `Takt is up.
   store    %s  %s
-  broker   %s  %s
+  broker   %s  %s%s
   station  %s%s
 
 Send an order:    mosquitto_pub ... -t %s/%s/commands    (docs/dev.md has the exact lines)
                   takt job store-and-start order.json --scope %s
 Watch it:         takt job watch
 Stop:             Ctrl-C
-`, in.Store, telemetry.Hide(a.Redis), in.Broker, telemetry.Hide(a.MQTT), strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation],
+`, in.Store, telemetry.Hide(a.Redis), in.Broker, telemetry.Hide(a.MQTT), weak, strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation],
 		a.TopicPrefix, scopes[0], scopes[0])
 }
