@@ -464,12 +464,15 @@ func (c *Config) needMQTT() error {
 // release gives it back.
 func (c *Config) claimInstance() (name string, release func(), err error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return "", nil, fmt.Errorf("data folder: %w", err)
+		return "", nil, c.dataError(err)
 	}
 	if c.Instance != "" {
 		file, err := filelock.Open(c.dataFile("instance-" + sanitize(c.Instance) + ".lock"))
-		if err != nil {
+		if errors.Is(err, filelock.ErrHeld) {
 			return "", nil, fmt.Errorf("--instance %s: another process of %s has this name: %w", c.Instance, c.Data, err)
+		}
+		if err != nil {
+			return "", nil, c.dataError(err)
 		}
 		return c.Instance, func() { file.Close() }, nil
 	}
@@ -479,15 +482,20 @@ func (c *Config) claimInstance() (name string, release func(), err error) {
 			continue // another process has this name
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("data folder: %w", err)
+			return "", nil, c.dataError(err)
 		}
 		name, err := readOrMakeName(file)
 		if err != nil {
 			file.Close()
-			return "", nil, fmt.Errorf("data folder: %s cannot be kept in %s: %w", "the name of this process", file.Name(), err)
+			return "", nil, c.dataError(fmt.Errorf("the name of this process cannot be kept in %s: %w", file.Name(), err))
 		}
 		return name, func() { file.Close() }, nil
 	}
+}
+
+// dataError says that the data folder cannot be written, and what to do.
+func (c *Config) dataError(err error) error {
+	return fmt.Errorf("--data is %q: this process cannot write there: %w; name a folder that it may write to with --data or TAKT_DATA", c.Data, err)
 }
 
 // nameFile is a file with the name of a process.

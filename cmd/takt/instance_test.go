@@ -48,8 +48,18 @@ func TestClaimInstance(t *testing.T) {
 	release()
 	claim(c)
 
-	if _, _, err := (&Config{Data: write(t, t.TempDir(), "file", "")}).claimInstance(); err == nil {
-		t.Error("no error for a data folder that is a file")
+	unwritable := t.TempDir()
+	for _, name := range []string{"instance-1", "instance-press-7.lock"} {
+		if err := os.Mkdir(unwritable+"/"+name, 0o700); err != nil { // in the place of the file, for root may write anywhere
+			t.Fatal(err)
+		}
+	}
+	file := write(t, t.TempDir(), "file", "")
+	for _, c := range []Config{{Data: file}, {Data: file + "/below", Instance: "press-7"}, {Data: unwritable}, {Data: unwritable, Instance: "press-7"}} {
+		_, _, err := c.claimInstance()
+		if err == nil || !strings.Contains(err.Error(), "--data is \""+c.Data) || !strings.Contains(err.Error(), "TAKT_DATA") || strings.Contains(err.Error(), "another process") {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 
