@@ -198,21 +198,22 @@ func TestNeverSilentD14(t *testing.T) {
 		kind  cloudevent.ErrorKind
 		want  isa95.ReturnStatus
 	}{
-		"unknown type":              {command("org.example.Unknown.v1", "{}"), cloudevent.KindUnknownPayloadType, 0},
-		"other version":             {command("org.opcfoundation.ISA95-JOBCONTROL_V2.Store.v1", "{}"), cloudevent.KindUnknownPayloadType, 0},
-		"not JSON":                  {command(isa95.Store.TypeID(), "{"), cloudevent.KindPayloadInvalid, isa95.InvalidRequest},
-		"wrong type":                {command(isa95.Store.TypeID(), `{"JobOrder":{"JobOrderID":"JO-7","Priority":"high"}}`), cloudevent.KindPayloadInvalid, isa95.InvalidRequest},
-		"config not JSON":           {command(isa95.ConfigEquipment.TypeID(), "{"), cloudevent.KindPayloadInvalid, isa95.InvalidRequest},
-		"retained":                  {change(store, func(e *cloudevent.Event) { e.Delivery.Retained = true }), cloudevent.KindPropertyInvalid, isa95.InvalidRequest},
-		"expired":                   {change(store, func(e *cloudevent.Event) { e.Time, e.ExpiryInterval = past, 60 }), cloudevent.KindTimeout, isa95.InvalidRequest},
-		"expired by its expirytime": {change(store, func(e *cloudevent.Event) { e.ExpiryTime = past }), cloudevent.KindTimeout, isa95.InvalidRequest},
-		"query expired":             {change(call(isa95.RequestJobResponseByJobOrderID, "JO-7"), func(e *cloudevent.Event) { e.ExpiryTime = past }), cloudevent.KindTimeout, isa95.InvalidRequest},
-		"expirytime is no time":     {change(store, func(e *cloudevent.Event) { e.ExpiryTime = "tomorrow" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
-		"expirytime has no zone":    {change(store, func(e *cloudevent.Event) { e.ExpiryTime = "2999-01-01T00:00:00" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
-		"expires after no time":     {change(store, func(e *cloudevent.Event) { e.Time, e.ExpiryInterval = "2999-01-01 00:00:00", 60 }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
-		"query, expirytime is none": {change(call(isa95.RequestJobResponseByJobOrderID, "JO-7"), func(e *cloudevent.Event) { e.ExpiryTime = "0" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
-		"without id":                {change(store, func(e *cloudevent.Event) { e.ID = "" }), cloudevent.KindMissingUserProperty, isa95.InvalidRequest},
-		"without source":            {change(store, func(e *cloudevent.Event) { e.Source = "" }), cloudevent.KindMissingUserProperty, isa95.InvalidRequest},
+		"unknown type":               {command("org.example.Unknown.v1", "{}"), cloudevent.KindUnknownPayloadType, 0},
+		"other version":              {command("org.opcfoundation.ISA95-JOBCONTROL_V2.Store.v1", "{}"), cloudevent.KindUnknownPayloadType, 0},
+		"not JSON":                   {command(isa95.Store.TypeID(), "{"), cloudevent.KindPayloadInvalid, isa95.InvalidRequest},
+		"wrong type":                 {command(isa95.Store.TypeID(), `{"JobOrder":{"JobOrderID":"JO-7","Priority":"high"}}`), cloudevent.KindPayloadInvalid, isa95.InvalidRequest},
+		"config not JSON":            {command(isa95.ConfigEquipment.TypeID(), "{"), cloudevent.KindPayloadInvalid, isa95.InvalidRequest},
+		"retained":                   {change(store, func(e *cloudevent.Event) { e.Delivery.Retained = true }), cloudevent.KindPropertyInvalid, isa95.InvalidRequest},
+		"expired":                    {change(store, func(e *cloudevent.Event) { e.Time, e.ExpiryInterval = past, 60 }), cloudevent.KindTimeout, isa95.InvalidRequest},
+		"expired by its expirytime":  {change(store, func(e *cloudevent.Event) { e.ExpiryTime = past }), cloudevent.KindTimeout, isa95.InvalidRequest},
+		"query expired":              {change(call(isa95.RequestJobResponseByJobOrderID, "JO-7"), func(e *cloudevent.Event) { e.ExpiryTime = past }), cloudevent.KindTimeout, isa95.InvalidRequest},
+		"expirytime is no time":      {change(store, func(e *cloudevent.Event) { e.ExpiryTime = "tomorrow" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
+		"expirytime has no zone":     {change(store, func(e *cloudevent.Event) { e.ExpiryTime = "2999-01-01T00:00:00" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
+		"expires after no time":      {change(store, func(e *cloudevent.Event) { e.Time, e.ExpiryInterval = "2999-01-01 00:00:00", 60 }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
+		"expirytime, offset of 24 h": {change(store, func(e *cloudevent.Event) { e.ExpiryTime = "2999-01-01T00:00:00+24:00" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
+		"query, expirytime is none":  {change(call(isa95.RequestJobResponseByJobOrderID, "JO-7"), func(e *cloudevent.Event) { e.ExpiryTime = "0" }), cloudevent.KindUserPropertyInvalid, isa95.InvalidRequest},
+		"without id":                 {change(store, func(e *cloudevent.Event) { e.ID = "" }), cloudevent.KindMissingUserProperty, isa95.InvalidRequest},
+		"without source":             {change(store, func(e *cloudevent.Event) { e.Source = "" }), cloudevent.KindMissingUserProperty, isa95.InvalidRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reply := p.answer(t, test.event)

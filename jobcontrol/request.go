@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/rfc3339"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -169,14 +170,14 @@ func expired(e cloudevent.Event, now time.Time) error {
 	}
 	end := time.Time{}
 	if e.ExpiryInterval > 0 && e.Time != "" {
-		t, err := time.Parse(time.RFC3339Nano, e.Time)
+		t, err := rfc3339.Parse(e.Time)
 		if err != nil {
 			return noTime("time, from which expiryinterval counts,", e.Time)
 		}
 		end = t.Add(time.Duration(e.ExpiryInterval) * time.Second)
 	}
 	if e.ExpiryTime != "" {
-		t, err := time.Parse(time.RFC3339Nano, e.ExpiryTime)
+		t, err := rfc3339.Parse(e.ExpiryTime)
 		if err != nil {
 			return noTime("expirytime", e.ExpiryTime)
 		}

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"strings"
 	"time"
+
+	"github.com/taktworks/takt/internal/rfc3339"
 )
 
 // MinEvery is the shortest interval that Every takes.
@@ -97,9 +99,9 @@ func parseEvery(words []string) (Schedule, error) {
 	if len(words) == 1 {
 		return Every(d), nil
 	}
-	anchor, err := time.Parse(time.RFC3339Nano, words[2])
+	anchor, err := rfc3339.Parse(words[2])
 	if err != nil {
-		return nil, refuse("every from", words[2], "want a time such as 2026-01-02T03:04:05Z")
+		return nil, refuse("every from", words[2], "%v", err)
 	}
 	return Every(d, Anchor(anchorAt(anchor))), nil
 }

@@ -10,14 +10,17 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/taktworks/takt/internal/nearest"
+	"github.com/taktworks/takt/internal/rfc3339"
 )
 
 // cli is the whole command line.
@@ -116,7 +119,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	left := -1 // exit code of --help
 	parser, err := kong.New(&c,
 		kong.Name("takt"), kong.Description(description), kong.Writers(out, errOut),
-		kong.Resolvers(s), kong.Exit(func(code int) { left = code }),
+		kong.Resolvers(s), kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(readTime)), kong.Exit(func(code int) { left = code }),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "config", Title: "Configuration"}, {Key: "store", Title: "Store"}, {Key: "broker", Title: "Broker"},
@@ -203,4 +206,18 @@ func sanitize(name string) string {
 		}
 		return '-'
 	}, name)
+}
+
+// readTime reads a flag that is a time.
+func readTime(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("time", &text); err != nil {
+		return err
+	}
+	t, err := rfc3339.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%q: %w", text, err)
+	}
+	target.Set(reflect.ValueOf(t))
+	return nil
 }

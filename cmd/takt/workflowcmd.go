@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/rfc3339"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -147,9 +148,9 @@ func (m *moment) UnmarshalText(text []byte) error {
 		m.Time = time.Now().Add(-d)
 		return nil
 	}
-	at, err := time.Parse(time.RFC3339, string(text))
+	at, err := rfc3339.Parse(string(text))
 	if err != nil {
-		return fmt.Errorf("%q: must be how long ago, for example 48h, or a time, for example 2026-11-01T00:00:00Z", text)
+		return fmt.Errorf("%q: must be how long ago, for example 48h, or a time: %w", text, err)
 	}
 	m.Time = at
 	return nil

@@ -101,6 +101,21 @@ func TestMoment(t *testing.T) {
 	if err := m.UnmarshalText([]byte("2026-11-01T00:00:00Z")); err != nil || m.Format(time.DateOnly) != "2026-11-01" {
 		t.Errorf("%v, %v", m, err)
 	}
+	if err := m.UnmarshalText([]byte("2026-11-01T00:00:00+24:00")); err == nil {
+		t.Errorf("an offset of a day was taken: %v", m)
+	}
+}
+
+// Flags that are times read RFC 3339, not the layout of time.Parse.
+func TestTimesOnTheCommandLine(t *testing.T) {
+	for _, text := range []string{"2026-11-01T00:00:00+24:00", "2026-11-01T0:00:00Z", "2026-11-01T00:00:00,5Z"} {
+		for _, args := range [][]string{{"task", "submit", "x:Y", "--at", text}, {"schedule", "add", "n", "x:Y", "every 1h", "--anchor", text}, {"task", "dead", "list", "--since", text}} {
+			code, _, errOut := takt(append(args, "--redis", "redis://127.0.0.1:1")...)
+			if code != exitUsage || !strings.Contains(errOut, "want an RFC 3339 time") || !strings.Contains(errOut, text) {
+				t.Errorf("%q: %d %s", args, code, errOut)
+			}
+		}
+	}
 }
 
 // People see what a payload holds; what is not one stays as it is.

@@ -7,10 +7,10 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/taktworks/takt/internal/msgpack"
+	"github.com/taktworks/takt/internal/rfc3339"
 )
 
 // FromJSON returns JSON as msgpack: what ToJSON wrote, or a person. Numbers without point and exponent are integers of at most 64
@@ -143,9 +143,9 @@ func special(out []byte, key string, value []byte) ([]byte, error) {
 		}
 		return msgpack.AppendBytes(out, b), nil
 	case jsonTime:
-		t, err := time.Parse(time.RFC3339Nano, s)
+		t, err := rfc3339.Parse(s)
 		if err != nil {
-			return nil, msgpack.Unfit("", "is no time like 2026-01-02T03:04:05Z: %v", err)
+			return nil, msgpack.Unfit("", "%v", err)
 		}
 		return msgpack.AppendTimestamp(out, t), nil
 	}
