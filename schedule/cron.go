@@ -100,24 +100,24 @@ func (c *cronDays) fits(day int64, dom, monthLen int) bool {
 	return byMonth || byWeek
 }
 
-// parseCron reads what follows the word "cron".
-func parseCron(words []string) (Schedule, error) {
-	zone, words, err := leadingZone("cron time zone", words)
+// parseCron reads what follows the word "cron". CRON_TZ= is how other schedulers write TZ=.
+func parseCron(text string) (Schedule, error) {
+	zone, expr, err := leadingZone("cron time zone", text, "TZ=", "CRON_TZ=")
 	if err != nil {
 		return nil, err
 	}
-	return Cron(strings.Join(words, " "), TimeZone(zone))
+	return Cron(expr, TimeZone(zone))
 }
 
 // leadingZone takes TZ=name off the front; zone is nil if there is none.
-func leadingZone(field string, words []string) (zone *time.Location, rest []string, err error) {
-	if len(words) == 0 {
-		return nil, words, nil
+func leadingZone(field, text string, prefixes ...string) (zone *time.Location, rest string, err error) {
+	text = strings.TrimSpace(text)
+	word := firstWord(text)
+	for _, prefix := range prefixes {
+		if name, ok := strings.CutPrefix(word, prefix); ok {
+			zone, err = loadZone(field, name)
+			return zone, text[len(word):], err
+		}
 	}
-	name, ok := strings.CutPrefix(words[0], "TZ=")
-	if !ok {
-		return nil, words, nil
-	}
-	zone, err = loadZone(field, name)
-	return zone, words[1:], err
+	return nil, text, nil
 }

@@ -20,8 +20,9 @@
 //	rrule FREQ=WEEKLY;INTERVAL=2;BYDAY=MO         RFC 5545, counted from the anchor
 //	rrule TZ=Europe/Berlin DTSTART:20260102T050000Z FREQ=DAILY;COUNT=5 RDATE:20260301T120000Z EXDATE:20260103T050000Z
 //
-// The lines of an iCalendar text (DTSTART;TZID=…, RRULE:, RDATE, EXDATE) are taken as they are, set apart by spaces or
-// line breaks.
+// The lines DTSTART, RRULE, RDATE and EXDATE of an iCalendar text are taken as RFC 5545 writes them (3.1 to 3.3, 3.8), folded or not; spaces
+// may stand in place of line breaks. What is not taken is refused with the clause. After a line break, one blank or tab continues the line, unless
+// one of these four names follows. CRON_TZ= is TZ=.
 //
 // # Anchors
 //
@@ -52,8 +53,9 @@
 // # RRULE
 //
 // As in RFC 5545, except that a skipped local time is made up for, as above (3.3.10 drops it), that UNTIL may be a
-// date whatever DTSTART is (its day is included), and that DTSTART counts as a slot only if it fits the rule. One RRULE per schedule; no EXRULE,
-// no dates without time in RDATE and EXDATE, no second 60. EXDATE removes a slot but COUNT has counted it.
+// date whatever DTSTART is (its day is included), and that DTSTART counts as a slot only if it fits the rule. One RRULE per schedule; no EXRULE, no PERIOD,
+// no BYSECOND=60; dates without time in RDATE and EXDATE go with a DTSTART that is a date. A time without zone is read in the zone of the
+// rule. EXDATE removes a slot but COUNT has counted it.
 //
 // # Bounds
 //

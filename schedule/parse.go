@@ -15,13 +15,14 @@ func Parse(text string) (Schedule, error) {
 	if len(words) == 0 {
 		return nil, refuse("text", text, "is empty; want every, cron or rrule and what belongs to it")
 	}
+	_, rest, _ := strings.Cut(strings.TrimSpace(text), words[0])
 	switch words[0] {
 	case "every":
 		return parseEvery(words[1:])
 	case "cron":
-		return parseCron(words[1:])
+		return parseCron(rest)
 	case "rrule":
-		return RRule(strings.Join(words[1:], " "))
+		return RRule(rest)
 	}
 	return nil, refuse("kind", words[0], "want every, cron or rrule, as in \"every 5m\" or \"cron 0 6 * * MON-FRI\"")
 }

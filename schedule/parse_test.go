@@ -21,6 +21,7 @@ func TestParse(t *testing.T) {
 		{"cron  0 6 * *   mon-fri 0", "cron 0 6 * * MON-FRI"},
 		{"cron TZ=Europe/Berlin 0 6 * * * 30", "cron TZ=Europe/Berlin 0 6 * * * 30"},
 		{"cron TZ=UTC @daily", "cron 0 0 * * *"},
+		{"cron CRON_TZ=Europe/Berlin 0 6 * * *", "cron TZ=Europe/Berlin 0 6 * * *"},
 		{"rrule FREQ=WEEKLY;INTERVAL=2", "rrule FREQ=WEEKLY;INTERVAL=2"},
 		{"rrule RRULE:interval=1;byday=fr,MO,+1MO,MO;freq=monthly;WKST=MO", "rrule FREQ=MONTHLY;BYDAY=MO,FR,1MO"},
 		{"rrule DTSTART;TZID=America/New_York:20260102T030405 RRULE:FREQ=YEARLY;BYMONTH=3,1;BYSETPOS=-1,1;UNTIL=20270101",
@@ -54,6 +55,7 @@ func TestParseRefusesS4(t *testing.T) {
 		{"every 1h from 2026-01-02T3:04:05,5Z", `schedule: every from "2026-01-02T3:04:05,5Z": want an RFC 3339 time with its offset, such as 2026-01-02T03:04:05Z or 2026-01-02T04:04:05.5+01:00`},
 		{"cron 61 * * * *", `schedule: cron minute "61": want numbers of 0 to 59, ranges, steps and lists of them`},
 		{"cron TZ= 0 6 * * *", `schedule: cron time zone "": want a name of the time zone database, such as Europe/Berlin`},
+		{"cron CRON_TZ=Local 0 6 * * *", `schedule: cron time zone "Local": want a name of the time zone database, such as Europe/Berlin`},
 		{"cron TZ=Local 0 6 * * *", `schedule: cron time zone "Local": want a name of the time zone database, such as Europe/Berlin`},
 		{"rrule FREQ=DAILY;BYHOUR=25", `schedule: rrule BYHOUR "25": want a number of 0 to 23`},
 		{"rrule FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30", `schedule: rrule "FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30": fits no time`},
@@ -77,6 +79,8 @@ func FuzzParse(f *testing.F) {
 		"rrule FREQ=YEARLY;BYWEEKNO=-53,53;BYSETPOS=-366", "rrule FREQ=HOURLY;BYMINUTE=0,59;BYSECOND=0,59;BYSETPOS=4;COUNT=10000",
 		"rrule TZ=Europe/Berlin DTSTART:20261025T013000Z FREQ=MINUTELY;INTERVAL=99999999 RDATE:20260101T000000Z EXDATE:20260102T000000",
 		"rrule DTSTART;VALUE=DATE:00010101 FREQ=DAILY;UNTIL=99991231", "rrule FREQ=MONTHLY;BYDAY=5MO;BYMONTHDAY=-31",
+		"rrule DTSTART;X-A=\"b:c\";TZID=\"Europe/Berlin\":20260105T0800\r\n 00\r\nRRULE:FREQ=WEEKLY\r\nEXDATE;TZID=W. Europe Standard Time:20260112T080060,2\n\t0260119T080000\n RDATE;VALUE=PERIOD:",
+		"cron CRON_TZ=Asia/Tokyo 0 6 * * *",
 		"rrule TZ=Europe/Berlin FREQ=SECONDLY;INTERVAL=7200;BYHOUR=2;BYMINUTE=1;BYSETPOS=1",
 	} {
 		f.Add(text, int64(1767225600))

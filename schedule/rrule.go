@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,7 @@ type rrule struct {
 	wall       wall  // its days and times, defaults of the anchor filled in
 	anchor     int64 // instant, or 0 if the schedule has none yet
 	anchored   bool
+	allDay     bool    // DTSTART is a date
 	rdate      []int64 // instants, ascending
 	exdate     []int64
 	day0       int64 // the anchor's day in the zone
@@ -55,7 +57,7 @@ func RRule(text string, opts ...Option) (Schedule, error) {
 		return nil, err
 	}
 	if !r.fitsAny() {
-		return nil, refuse("rrule", text, "fits no time")
+		return nil, refuse("rrule", strings.TrimSpace(text), "fits no time")
 	}
 	r.bind()
 	return r, nil

@@ -19,19 +19,14 @@ var (
 	weekdays    = []string{"SU", "MO", "TU", "WE", "TH", "FR", "SA"}
 )
 
-// ruleLine is one line of an iCalendar text: NAME;PARAM=value:value.
-type ruleLine struct{ name, params, value string }
-
-// field is how errors name a line.
-func (l ruleLine) field() string { return "rrule " + l.name }
-
 // readRRule reads a text of lines, all of them but RRULE optional. The result is not bound yet.
 func readRRule(text string, o options) (*rrule, error) {
-	zone, words, err := leadingZone("rrule time zone", strings.Fields(text))
+	text = strings.TrimSpace(unfold(text))
+	zone, rest, err := leadingZone("rrule time zone", text, "TZ=")
 	if err != nil {
 		return nil, err
 	}
-	lines, err := ruleLines(words)
+	lines, err := ruleLines(rest)
 	if err != nil {
 		return nil, err
 	}
@@ -57,34 +52,21 @@ func readRRule(text string, o options) (*rrule, error) {
 		return nil, err
 	}
 	if len(lines["RRULE"]) != 1 {
-		return nil, refuse("rrule", text, "want one rule, such as FREQ=WEEKLY;INTERVAL=2; there are %d", len(lines["RRULE"]))
+		return nil, refuse("rrule", text, "want one rule, such as FREQ=WEEKLY;INTERVAL=2 (RFC 5545, 3.8.5.3); there are %d", len(lines["RRULE"]))
 	}
-	r.rule, err = readRule(lines["RRULE"][0].value)
-	return r, err
-}
-
-func ruleLines(words []string) (map[string][]ruleLine, error) {
-	lines := map[string][]ruleLine{}
-	for _, word := range words {
-		head, value, ok := strings.Cut(word, ":")
-		if !ok {
-			head, value = "RRULE", word
-		}
-		name, params, _ := strings.Cut(head, ";")
-		switch name = strings.ToUpper(name); name {
-		case "DTSTART", "RDATE", "EXDATE", "RRULE":
-			lines[name] = append(lines[name], ruleLine{name, params, value})
-		default:
-			return nil, refuse("rrule", word, "want a rule such as FREQ=DAILY, or a line of DTSTART, RRULE, RDATE or EXDATE")
-		}
+	if r.rule, err = readRule(lines["RRULE"][0].value); err != nil {
+		return nil, err
 	}
-	return lines, nil
+	if r.allDay && r.rule.hour|r.rule.minute|r.rule.sec != 0 {
+		return nil, refuse("rrule", text, "BYHOUR, BYMINUTE and BYSECOND do not go with a DTSTART that is a date (RFC 5545, 3.3.10): give DTSTART a time")
+	}
+	return r, nil
 }
 
 // readStart reads DTSTART and settles the zone.
 func (r *rrule) readStart(lines []ruleLine, zone *time.Location) error {
 	if len(lines) > 1 {
-		return refuse("rrule DTSTART", lines[1].value, "is given twice")
+		return refuse("rrule DTSTART", lines[1].value, "is given twice (RFC 5545, 3.8.2.4)")
 	}
 	r.wall.zone = zone
 	if len(lines) == 1 {
@@ -93,7 +75,7 @@ func (r *rrule) readStart(lines []ruleLine, zone *time.Location) error {
 			return err
 		}
 		if zone != nil && lineZone != nil && zone.String() != lineZone.String() {
-			return refuse("rrule DTSTART", lines[0].params, "the time zone is given as %s already", zone)
+			return refuse("rrule DTSTART", "TZID="+lines[0].tzid, "the time zone is given as %s already", zone)
 		}
 		if zone == nil {
 			r.wall.zone = lineZone
@@ -105,7 +87,7 @@ func (r *rrule) readStart(lines []ruleLine, zone *time.Location) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	kind, value, err := readTime("rrule DTSTART", lines[0].value)
+	kind, value, err := lines[0].readTime(lines[0].value)
 	if err != nil {
 		return err
 	}
@@ -114,35 +96,11 @@ func (r *rrule) readStart(lines []ruleLine, zone *time.Location) error {
 		in := newSearch()
 		value = r.wall.instant(reading, in)
 		if offset, _, _ := in.segment(r.wall.zone, value); value+offset != reading {
-			return refuse("rrule DTSTART", lines[0].value, "clocks in %s skip this time", r.wall.zone)
+			return refuse("rrule DTSTART", lines[0].value, "clocks in %s skip this time (RFC 5545, 3.3.5): write the time that the clock shows instead", r.wall.zone)
 		}
 	}
-	r.anchor, r.anchored = anchorAt(at(value)).Unix(), true
+	r.anchor, r.anchored, r.allDay = anchorAt(at(value)).Unix(), true, kind == localDate
 	return nil
-}
-
-// zone reads the parameters of a line; nil: no TZID.
-func (l ruleLine) zone() (zone *time.Location, err error) {
-	if l.params == "" {
-		return nil, nil
-	}
-	for param := range strings.SplitSeq(l.params, ";") {
-		name, value, _ := strings.Cut(param, "=")
-		switch strings.ToUpper(name) {
-		case "TZID":
-			if zone, err = loadZone(l.field()+" TZID", value); err != nil {
-				return nil, err
-			}
-		case "VALUE":
-			if value = strings.ToUpper(value); value == "DATE-TIME" || value == "DATE" && l.name == "DTSTART" {
-				continue
-			}
-			fallthrough
-		default:
-			return nil, refuse(l.field(), param, "want TZID=zone or VALUE=DATE-TIME")
-		}
-	}
-	return zone, nil
 }
 
 // dates reads the instants of RDATE or EXDATE, ascending.
@@ -157,14 +115,14 @@ func (r *rrule) dates(lines []ruleLine) ([]int64, error) {
 			zone = r.wall.zone
 		}
 		for text := range strings.SplitSeq(l.value, ",") {
-			kind, value, err := readTime(l.field(), text)
+			kind, value, err := l.readTime(text)
 			if err != nil {
 				return nil, err
 			}
-			switch kind {
-			case localDate:
-				return nil, refuse(l.field(), text, "want a date with a time")
-			case localTime:
+			if kind == localDate && !r.allDay {
+				return nil, refuse(l.field(), text, "a date goes with a DTSTART that is one (RFC 5545, 3.8.5): write date and time, such as %sT030405", text)
+			}
+			if kind != utcTime {
 				value = (&wall{zone: zone}).instant(value, newSearch())
 			}
 			if dates = append(dates, value); len(dates) > maxDates {
@@ -191,6 +149,9 @@ var timeLayouts = [...]string{utcTime: "20060102T150405Z", localTime: "20060102T
 // readTime returns an instant for utcTime, else a reading.
 func readTime(field, text string) (timeKind, int64, error) {
 	upper := strings.ToUpper(text)
+	if len(upper) >= len(timeLayouts[localTime]) && upper[13:15] == "60" {
+		upper = upper[:13] + "59" + upper[15:] // clocks without leap seconds take them so (RFC 5545, 3.3.12)
+	}
 	for kind := utcTime; kind <= localDate; kind++ {
 		if len(upper) != len(timeLayouts[kind]) {
 			continue
@@ -200,7 +161,7 @@ func readTime(field, text string) (timeKind, int64, error) {
 			return kind, t.Unix(), nil
 		}
 	}
-	return noTime, 0, refuse(field, text, "want a time such as 20260102T030405Z (UTC), 20260102T030405 (local) or 20260102")
+	return noTime, 0, refuse(field, text, "want a time such as 20260102T030405Z (UTC), 20260102T030405 (local) or 20260102 (RFC 5545, 3.3.4 and 3.3.5)")
 }
 
 func timeText(kind timeKind, value int64) string { return at(value).Format(timeLayouts[kind]) }
@@ -247,6 +208,9 @@ func (r *rule) readPart(name, value string) (err error) {
 	case "BYMINUTE":
 		r.minute, err = readMask(field, value, 0, 59)
 	case "BYSECOND":
+		if slices.Contains(strings.Split(value, ","), "60") {
+			return refuse(field, value, "60 is a leap second, which clocks here do not show (RFC 5545, 3.3.12): want numbers of 0 to 59")
+		}
 		r.sec, err = readMask(field, value, 0, 59)
 	case "BYWEEKNO":
 		r.weekNo, err = readEnds(field, value, 53)
