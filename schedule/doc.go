@@ -42,7 +42,8 @@
 // allows all 24 hours (*, */1, 0-23), and for FREQ=HOURLY, MINUTELY and SECONDLY, whose INTERVAL counts hours, minutes and
 // seconds of real time. Where clocks change by half an hour (Australia/Lord_Howe) two hourly slots may lie 30 or 90 minutes apart.
 //
-// The days come from the time zone data of the process: all schedulers of an installation should have the same.
+// The days come from the time zone files of the host, and behind them from those in the program: all schedulers of an installation should have
+// the same release. takt doctor shows it.
 //
 // # Cron
 //

@@ -54,9 +54,9 @@ func TestParseRefusesS4(t *testing.T) {
 		{"every 1h from 2026-01-02T03:04:05+24:00", `schedule: every from "2026-01-02T03:04:05+24:00": want an RFC 3339 time with its offset, such as 2026-01-02T03:04:05Z or 2026-01-02T04:04:05.5+01:00`},
 		{"every 1h from 2026-01-02T3:04:05,5Z", `schedule: every from "2026-01-02T3:04:05,5Z": want an RFC 3339 time with its offset, such as 2026-01-02T03:04:05Z or 2026-01-02T04:04:05.5+01:00`},
 		{"cron 61 * * * *", `schedule: cron minute "61": want numbers of 0 to 59, ranges, steps and lists of them`},
-		{"cron TZ= 0 6 * * *", `schedule: cron time zone "": want a name of the time zone database, such as Europe/Berlin`},
-		{"cron CRON_TZ=Local 0 6 * * *", `schedule: cron time zone "Local": want a name of the time zone database, such as Europe/Berlin`},
-		{"cron TZ=Local 0 6 * * *", `schedule: cron time zone "Local": want a name of the time zone database, such as Europe/Berlin`},
+		{"cron TZ= 0 6 * * *", `schedule: cron time zone "": unknown time zone: want a name of the time zone database, such as Europe/Berlin; takt doctor shows which release this host has`},
+		{"cron CRON_TZ=Local 0 6 * * *", `schedule: cron time zone "Local": unknown time zone: want a name of the time zone database, such as Europe/Berlin; takt doctor shows which release this host has`},
+		{"cron TZ=Local 0 6 * * *", `schedule: cron time zone "Local": unknown time zone: want a name of the time zone database, such as Europe/Berlin; takt doctor shows which release this host has`},
 		{"rrule FREQ=DAILY;BYHOUR=25", `schedule: rrule BYHOUR "25": want a number of 0 to 23`},
 		{"rrule FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30", `schedule: rrule "FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30": fits no time`},
 	} {

@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"time"
+
+	"github.com/taktworks/takt/internal/zones"
 )
 
 // A Schedule yields slots. It is a pure function of the slot before, the anchor and the rule; any number of goroutines may
@@ -92,15 +94,9 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
 // loadZone returns the zone of a name; it must be one that every process finds by this name.
 func loadZone(field, name string) (*time.Location, error) {
-	if name == "" || name == "Local" {
-		return nil, refuse(field, name, "want a name of the time zone database, such as Europe/Berlin")
-	}
-	if name == "UTC" {
-		return time.UTC, nil
-	}
-	loc, err := time.LoadLocation(name)
+	loc, err := zones.Load(name)
 	if err != nil {
-		return nil, refuse(field, name, "want a name of the time zone database, such as Europe/Berlin: %v", err)
+		return nil, refuse(field, name, "unknown time zone: want a name of the time zone database, such as Europe/Berlin; takt doctor shows which release this host has")
 	}
 	return loc, nil
 }

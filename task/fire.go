@@ -304,9 +304,13 @@ func (l *leader) unclaimed(t *tracked) *write {
 	}
 	next := t.doc
 	if !next.Declared {
-		if t.err != nil {
-			next.State, next.Error = ScheduleFailed, clip(t.err.Error(), maxEntryError)
-			l.report(t.name, "failed", t.err)
+		switch {
+		case t.err != nil: // another scheduler may know its time zone, or is newer: its slots stay for that one
+			next.State, next.Error = ScheduleUnclaimed, clip(fmt.Sprintf("task: scheduler %s cannot read it: %v", l.s.opts.ID, t.err), maxEntryError)
+			l.report(t.name, "unclaimed", t.err)
+			return l.write(t, next)
+		case next.State == ScheduleUnclaimed:
+			next.State, next.Error = ScheduleActive, ""
 		}
 		next.enable(l.config.For(next.Task, next.VO).IsEnabled(), l.now())
 		l.refresh(&next, t.plan, l.now())

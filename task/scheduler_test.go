@@ -218,7 +218,7 @@ func TestBadEntriesAreIsolated(t *testing.T) {
 		}
 	}}, bad, panics, tick)
 	e.eventually("the good one fires", func() bool { return e.number("XLEN", e.key("tasks:normal:small")) >= 10 })
-	for name, want := range map[string]task.ScheduleState{"test:Broken": task.ScheduleFailed, "garbage": task.ScheduleFailed, "zone": task.ScheduleFailed,
+	for name, want := range map[string]task.ScheduleState{"test:Broken": task.ScheduleFailed, "garbage": task.ScheduleFailed, "zone": task.ScheduleUnclaimed,
 		"foreign": task.ScheduleUnclaimed, "test:Args": task.ScheduleActive, "test:Tick": task.ScheduleActive} {
 		all, err := e.client.Schedules(e.ctx())
 		if err != nil {
@@ -234,12 +234,41 @@ func TestBadEntriesAreIsolated(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for name, kind := range map[string]string{"test:Broken": "failed", "garbage": "failed", "zone": "failed", "foreign": "unclaimed", "wrong": "refused"} {
+	for name, kind := range map[string]string{"test:Broken": "failed", "garbage": "failed", "zone": "unclaimed", "foreign": "unclaimed", "wrong": "refused"} {
 		if said[name] != kind {
 			t.Errorf("%s was reported as %q, want %q", name, said[name], kind)
 		}
 	}
 	e.must("DEL", e.key("tasks:realtime:large"))
+}
+
+// An entry whose time zone a leader does not know is left as it is, and the next leader that knows it goes on with what is due and what was asked for.
+func TestUnreadableEntriesAreLeftToOthers(t *testing.T) {
+	e := newEnv(t)
+	entries := e.key("scheduler:entries")
+	e.must("HSET", entries, "zone", `{"name":"zone","task":"x","spec":"cron TZ=Mars/Olympus 0 6 1 1 *","state":"active","since":"2020-01-01T12:00:00Z",`+
+		`"next_slot":"2021-01-01T05:00:00Z","fired":3,"asked":[{"id":"zone@now1","at":"2021-01-01T00:00:00Z"}]}`)
+	s, stop := e.schedules(task.SchedulerOptions{})
+	e.eventually("it is left", func() bool { return e.schedule("zone").State == task.ScheduleUnclaimed })
+	d := e.schedule("zone")
+	if !strings.Contains(d.Error, s.ID()) || !strings.Contains(d.Error, "Mars/Olympus") || d.Fired != 3 || !d.Last.IsZero() || d.Next.Year() != 2021 || d.Since.Year() != 2020 {
+		t.Errorf("%+v", d)
+	}
+	if n := e.queued(); n != 0 {
+		t.Errorf("%d tasks", n)
+	}
+	stop()
+
+	raw, err := e.must("HGET", entries, "zone").ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.must("HSET", entries, "zone", strings.Replace(raw, "Mars/Olympus", "Europe/Berlin", 1)) // for a leader that knows the name
+	e.schedules(task.SchedulerOptions{})
+	e.eventually("both fire", func() bool { return e.queued() == 2 })
+	if d := e.schedule("zone"); d.State != task.ScheduleActive || d.Error != "" || d.Fired != 5 {
+		t.Errorf("%+v", d)
+	}
 }
 
 // RunOnStart fires once with each start of a scheduler, and waits for nothing.

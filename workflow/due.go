@@ -21,7 +21,11 @@ const (
 	slotPage     = 16              // slots of a schedule that are started before it is stored, and others have their turn
 	refusedPause = 5 * time.Second // before a schedule is tried again whose start was refused
 	claimPause   = 2 * time.Second // after which others start what a worker has claimed
+	unreadPause  = 5 * time.Second // for a worker that can read a rule, before one that cannot notes that
 )
+
+// errUnread: this worker cannot read the rule. Another one may know its time zone, or is newer.
+var errUnread = errors.New("workflow: the rule is left to other workers")
 
 // keeper starts what is scheduled on a shard. Every worker has one for each; an instance of a slot has an id of its own, so it is started once.
 type keeper struct {
@@ -49,13 +53,20 @@ func (k *keeper) startDue(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	k.seen = now
+	left := 0
 	for _, name := range names {
-		if err := k.s.startSlots(ctx, name, now); err != nil {
+		switch err := k.s.startSlots(ctx, name, now); {
+		case errors.Is(err, errUnread):
+			left++
+		case err != nil:
 			return 0, err
 		}
 	}
-	if len(names) > 0 {
+	switch {
+	case len(names) > left:
 		return 0, nil // when they are due next
+	case left > 0:
+		return schedulePoll, nil
 	}
 	return wait, nil
 }
@@ -84,7 +95,8 @@ func (s *shard) due(ctx context.Context, most int, before time.Time) (now time.T
 	return now, reply[3:], wait, nil
 }
 
-// startSlots starts the instances of the slots of one schedule that are due, slotPage at most, and moves it on. Each call to Redis has callTimeout of its own. An error says that Redis does not answer as it should.
+// startSlots starts the instances of the slots of one schedule that are due, slotPage at most, and moves it on. Each call to Redis has callTimeout of its own. errUnread: they are left to other workers.
+// Any other error says that Redis does not answer as it should.
 func (s *shard) startSlots(ctx context.Context, name string, now time.Time) error {
 	one, raw, err := s.schedule(ctx, name)
 	if err != nil {
@@ -95,6 +107,9 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	}
 	rule, err := schedule.Parse(one.Rule)
 	if err != nil {
+		if due := one.due(); due != never && now.UnixMilli()-int64(due) < unreadPause.Milliseconds() {
+			return errUnread
+		}
 		return s.refuse(ctx, one, raw, now, err)
 	}
 	if one.Last.After(now) || one.Created.After(now) { // somebody was quicker since now was read, unless the clock was ahead

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/stream"
@@ -18,6 +19,11 @@ func Clean(ctx context.Context, c *Client) error {
 		}
 	}
 	return nil
+}
+
+// StartDue starts what is due on the first shard, and says how long a worker would wait then.
+func StartDue(ctx context.Context, c *Client) (time.Duration, error) {
+	return (&keeper{s: c.shards[0]}).startDue(ctx)
 }
 
 // Fire fires what is due on the first shard, as far as one script does, and says how many those were.

@@ -203,6 +203,35 @@ func TestScheduleUnreadable(t *testing.T) {
 	})
 }
 
+// A rule whose time zone a worker does not know is left to others, as it is; only when none has taken it for a while, the worker notes why.
+func TestScheduleOfAnUnknownZone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.ok(e.PutSchedule(e.ctx(), nightly()))
+	due := func(at time.Time) (stored string) {
+		s := e.schedule("nightly")
+		s.Rule, s.Next = "cron TZ=Mars/Olympus 0 2 * * *", at
+		text, err := json.Marshal(s)
+		e.ok(err)
+		e.ok(e.do("SET", e.key("schedule:nightly"), string(text)).Error())
+		e.ok(e.do("ZADD", e.key("schedules"), "0", "nightly").Error())
+		return string(text)
+	}
+	before := due(time.Now().Add(time.Hour)) // however long this test takes
+	wait, err := workflow.StartDue(e.ctx(), e.Client)
+	e.ok(err)
+	if after, err := e.do("GET", e.key("schedule:nightly")).ToString(); err != nil || after != before || wait <= 0 {
+		t.Errorf("%s\nwas %s\n%v, waits %v", after, before, err, wait)
+	}
+	due(time.Now().Add(-time.Hour))
+	_, err = workflow.StartDue(e.ctx(), e.Client)
+	e.ok(err)
+	if s := e.schedule("nightly"); !strings.Contains(s.LastError, "Mars/Olympus") || s.Retry.IsZero() || !s.Last.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	e.ok(e.RemoveSchedule(e.ctx(), "nightly"))
+}
+
 // What passed while no worker ran is made up for as the schedule says, also if it is put again before one runs; with another rule it counts from then on.
 func TestScheduleMissed(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/zones"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -18,7 +19,7 @@ type doctorCmd struct {
 }
 
 func (doctorCmd) Help() string {
-	return `Looks at the version, eviction, persistence and replication of Redis, and at the broker: MQTT 5, retained messages, shared subscriptions, and the largest message that it takes, found by sending messages up to 1 MiB to itself. Both are looked at, also if one of them does not answer.
+	return `Looks at the version, eviction, persistence and replication of Redis, and at the broker: MQTT 5, retained messages, shared subscriptions, and the largest message that it takes, found by sending messages up to 1 MiB to itself. Both are looked at, also if one of them does not answer. Of this host it looks at where the time zones of schedules come from, and at their release.
 
 The exit status is 4 if Redis or the broker does not answer, 1 if anything else is bad, and 0 if it is only unsafe.
 
@@ -41,7 +42,26 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	if found.looked && other.looked {
 		found.rows = append(found.rows, diagnoseTopics(a.TopicPrefix, found.storeID, other))
 	}
+	found.rows = append(found.rows, diagnoseZones(zones.Find()))
 	return c.print(a, found)
+}
+
+// diagnoseZones judges where the time zones of schedules come from, on this host.
+func diagnoseZones(from zones.Source) jobstore.Diagnosis {
+	d := jobstore.Diagnosis{Subject: "time zones", Grade: jobstore.Good}
+	switch {
+	case from.Path == "":
+		d.Found = "this host has none; those of takt are taken, release " + zones.Embedded
+	case from.Release == "":
+		d.Found = from.Path + " of this host, release unknown; those of takt are of " + zones.Embedded
+	default:
+		d.Found = from.Path + " of this host, release " + from.Release
+	}
+	if from.Older() {
+		d.Grade, d.Found = jobstore.Unsafe, d.Found+", older than that of takt, "+zones.Embedded
+		d.Next = "schedules may run an hour off where rules have changed: update the tzdata of each host with a scheduler or a worker, or set ZONEINFO to a folder of newer files"
+	}
+	return d
 }
 
 // examined is what was found out about one server.

@@ -11,6 +11,7 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
+	"github.com/taktworks/takt/internal/zones"
 	"github.com/taktworks/takt/jobstore"
 )
 
@@ -125,13 +126,32 @@ func TestDoctorProbesMessageSizes(t *testing.T) {
 	}
 }
 
+// Doctor says where the zones of this host come from, and warns if those in the program are newer.
+func TestDoctorNamesTimeZones(t *testing.T) {
+	for _, c := range []struct {
+		from  zones.Source
+		grade jobstore.Grade
+		found string
+	}{
+		{zones.Source{Release: zones.Embedded}, jobstore.Good, "this host has none; those of takt are taken, release " + zones.Embedded},
+		{zones.Source{Path: "/z", Release: "2999a"}, jobstore.Good, "/z of this host, release 2999a"},
+		{zones.Source{Path: "/z", Release: zones.Embedded}, jobstore.Good, "/z of this host, release " + zones.Embedded},
+		{zones.Source{Path: "/z.zip"}, jobstore.Good, "/z.zip of this host, release unknown; those of takt are of " + zones.Embedded},
+		{zones.Source{Path: "/z", Release: "2020a"}, jobstore.Unsafe, "/z of this host, release 2020a, older than that of takt, " + zones.Embedded},
+	} {
+		if d := diagnoseZones(c.from); d.Grade != c.grade || d.Found != c.found || (d.Next == "") != (c.grade == jobstore.Good) {
+			t.Errorf("%+v: %+v", c.from, d)
+		}
+	}
+}
+
 // The table names both servers in its head, without passwords, and one that is not named is said not to be looked at.
 func TestDoctorTable(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, embedded.RedisOptions{Persist: true})
 	code, out, errOut := takt("doctor", "--redis", redis.URL, "--data", t.TempDir(), "--timeout", "2m")
 	head, _, _ := strings.Cut(out, "\n")
-	if code != exitOK || !strings.Contains(head, redis.URL) || !strings.Contains(head, "broker (none named)") || !strings.Contains(out, "--mqtt URL") {
+	if code != exitOK || !strings.Contains(head, redis.URL) || !strings.Contains(head, "broker (none named)") || !strings.Contains(out, "--mqtt URL") || !strings.Contains(out, "time zones") {
 		t.Errorf("exit status %d\n%s%s", code, out, errOut)
 	}
 }

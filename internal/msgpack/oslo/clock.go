@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/msgpack"
+	"github.com/taktworks/takt/internal/zones"
 )
 
 // FromTime returns t as a naive datetime in UTC, cut to microseconds. It has no time outside the years 1 to 9999, which Python has not either: a
@@ -197,8 +198,8 @@ func (c *clock) time(e Ext, need uint8) (time.Time, error) {
 	if c.at == 0 || need == dateParts {
 		return t, nil
 	}
-	zone, err := time.LoadLocation(c.zone)
-	if err != nil || c.zone == "" || zone == time.Local {
+	zone, err := zones.Load(c.zone)
+	if err != nil {
 		return time.Time{}, msgpack.Within("tz", r.Fail(c.at, "is no known zone: %.40q", c.zone))
 	}
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone), nil

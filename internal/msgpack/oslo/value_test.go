@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the same zones on every machine
 
 	"github.com/google/uuid"
 
