@@ -1,7 +1,8 @@
 package recipe
 
 import (
-	"encoding/json"
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -12,48 +13,29 @@ import (
 // The expression library calculates as Go does: a sum that is too large for an int comes out negative, and a division by
 // zero is infinite, which is more than any limit. Here each of them is an error. Their names cannot be written in an expression.
 const (
-	addFunction      = "$add"
-	subtractFunction = "$subtract"
-	multiplyFunction = "$multiply"
-	divideFunction   = "$divide"
-	powerFunction    = "$power"
-	negateFunction   = "$negate"
-	wholeFunction    = "$whole"
+	addFunction       = "$add"
+	subtractFunction  = "$subtract"
+	multiplyFunction  = "$multiply"
+	divideFunction    = "$divide"
+	remainderFunction = "$remainder"
+	powerFunction     = "$power"
+	negateFunction    = "$negate"
 )
 
-// calculations are the functions that stand for operators of two operands. % is the library's: what it gives is never
-// larger than its operands.
+// calculations are the functions that stand for operators of two operands.
 var calculations = map[string]string{
-	"+": addFunction, "-": subtractFunction, "*": multiplyFunction, "/": divideFunction, "**": powerFunction, "^": powerFunction,
+	"+": addFunction, "-": subtractFunction, "*": multiplyFunction, "/": divideFunction, "%": remainderFunction, "**": powerFunction, "^": powerFunction,
 }
 
 // arithmetic are the options that give an expression these functions.
 var arithmetic = []expr.Option{
-	calculation(addFunction, "+", func(a, b int) (int, bool) { c := a + b; return c, (c > a) == (b > 0) }, func(a, b float64) float64 { return a + b }),
-	calculation(subtractFunction, "-", func(a, b int) (int, bool) { c := a - b; return c, (c < a) == (b > 0) }, func(a, b float64) float64 { return a - b }),
-	calculation(multiplyFunction, "*", multiplied, func(a, b float64) float64 { return a * b }),
-	calculation(divideFunction, "/", nil, func(a, b float64) float64 { return a / b }),
-	calculation(powerFunction, "**", nil, math.Pow),
+	calculation(addFunction, "+", true, func(a, b int) (int, bool) { c := a + b; return c, (c > a) == (b > 0) }, func(a, b float64) float64 { return a + b }),
+	calculation(subtractFunction, "-", true, func(a, b int) (int, bool) { c := a - b; return c, (c < a) == (b > 0) }, func(a, b float64) float64 { return a - b }),
+	calculation(multiplyFunction, "*", true, multiplied, func(a, b float64) float64 { return a * b }),
+	calculation(divideFunction, "/", false, divided, func(a, b float64) float64 { return a / b }),
+	calculation(powerFunction, "**", false, power, math.Pow),
+	expr.Function(remainderFunction, remainder, new(func(any, any) any)),
 	expr.Function(negateFunction, negate, new(func(any) any)),
-	expr.Function(wholeFunction, whole, new(func(string, any) any)),
-}
-
-// lenientArithmetic is for executions that are not Strict: the library calculates, but for the concatenation of strings and
-// arrays.
-var lenientArithmetic = []expr.Option{expr.Function(addFunction, lenientAdd, new(func(any, any) any))}
-
-func lenientAdd(args ...any) (any, error) {
-	a, aInt := args[0].(int)
-	b, bInt := args[1].(int)
-	if aInt && bInt {
-		return a + b, nil
-	}
-	x, okX := number(args[0])
-	y, okY := number(args[1])
-	if !okX || !okY {
-		return nil, fmt.Errorf("cannot add %s and %s", describeValue(args[0]), describeValue(args[1]))
-	}
-	return x + y, nil
 }
 
 func multiplied(a, b int) (int, bool) {
@@ -64,30 +46,70 @@ func multiplied(a, b int) (int, bool) {
 	return c, c/b == a && (a != -1 || b != math.MinInt) && (b != -1 || a != math.MinInt)
 }
 
-// calculation makes the function of an operator. whole is what it does with two ints, and whether the result is one; nil:
-// the same as with other numbers.
-func calculation(name, operator string, whole func(a, b int) (int, bool), fractional func(a, b float64) float64) expr.Option {
-	var result any = new(func(any, any) float64)
-	if whole != nil {
-		result = new(func(any, any) any)
+func divided(a, b int) (int, bool) {
+	if b == 0 || a%b != 0 || a == math.MinInt && b == -1 {
+		return 0, false
 	}
+	return a / b, true
+}
+
+func power(a, b int) (c int, ok bool) {
+	if b < 0 {
+		return 0, false
+	}
+	if a >= -1 && a <= 1 {
+		b = min(b, 2+b%2) // the same result, soon
+	}
+	for c, ok = 1, true; b > 0 && ok; b-- {
+		c, ok = multiplied(c, a)
+	}
+	return c, ok
+}
+
+// remainder is the operator %.
+func remainder(args ...any) (any, error) {
+	a, aInt := args[0].(int)
+	b, bInt := args[1].(int)
+	switch {
+	case aInt && bInt && b != 0:
+		return a % b, nil
+	case bInt && b == 0:
+		return nil, errors.New("the right operand of % is 0")
+	}
+	_, okA, errA := number(args[0])
+	_, okB, errB := number(args[1])
+	switch {
+	case errA != nil || errB != nil:
+		return nil, cmp.Or(errA, errB)
+	case okA && okB:
+		return nil, fmt.Errorf("the operands of %% must be whole numbers, and are %v and %v", args[0], args[1])
+	}
+	return nil, fmt.Errorf("invalid operation: %T %% %T", args[0], args[1]) // plainWords knows these
+}
+
+// calculation makes the function of an operator. whole is what it does with two ints, and whether the result is one; if it is
+// not, that is an error if must is true, else they are calculated with as other numbers are.
+func calculation(name, operator string, must bool, whole func(a, b int) (int, bool), fractional func(a, b float64) float64) expr.Option {
 	return expr.Function(name, func(args ...any) (any, error) {
 		a, aInt := args[0].(int)
 		b, bInt := args[1].(int)
-		if aInt && bInt && whole != nil {
-			c, ok := whole(a, b)
-			if !ok {
+		if aInt && bInt {
+			if c, ok := whole(a, b); ok {
+				return c, nil
+			}
+			if must {
 				return nil, fmt.Errorf("%d %s %d is out of the range of whole numbers", a, operator, b)
 			}
-			return c, nil
 		}
-		x, okX := number(args[0])
-		y, okY := number(args[1])
+		x, okX, errX := number(args[0])
+		y, okY, errY := number(args[1])
 		switch {
 		case (!okX || !okY) && operator == "+": // not the concatenation of strings and arrays, which could use much memory
 			return nil, fmt.Errorf("cannot add %s and %s", describeValue(args[0]), describeValue(args[1]))
 		case !okX || !okY:
 			return nil, fmt.Errorf("invalid operation: %T %s %T", args[0], operator, args[1]) // plainWords knows these
+		case errX != nil || errY != nil:
+			return nil, cmp.Or(errX, errY)
 		case operator == "/" && y == 0:
 			return nil, fmt.Errorf("%v / %v is a division by zero", args[0], args[1])
 		}
@@ -95,8 +117,8 @@ func calculation(name, operator string, whole func(a, b int) (int, bool), fracti
 		if math.IsInf(z, 0) || math.IsNaN(z) {
 			return nil, fmt.Errorf("%v %s %v is out of the range of numbers", args[0], operator, args[1])
 		}
-		return z, nil
-	}, result)
+		return wholeOr(z), nil
+	}, new(func(any, any) any))
 }
 
 func negate(args ...any) (any, error) {
@@ -106,48 +128,12 @@ func negate(args ...any) (any, error) {
 			return nil, fmt.Errorf("-(%d) is out of the range of whole numbers", v)
 		}
 		return -v, nil
-	case float64:
-		return -v, nil
+	default:
+		if f, ok, err := number(v); ok {
+			return -f, err
+		}
 	}
 	return nil, fmt.Errorf("invalid operation: - %T", args[0])
-}
-
-// whole is its second argument, the one of int or abs, unless that has no int for it.
-func whole(args ...any) (any, error) {
-	i, isInt := args[1].(int)
-	f, isFloat := args[1].(float64)
-	if args[0] == "abs" && isInt && i == math.MinInt || args[0] == "int" && isFloat && (f < math.MinInt || f >= -math.MinInt) {
-		return nil, fmt.Errorf("%s(%v) is out of the range of whole numbers", args...)
-	}
-	return args[1], nil
-}
-
-// tooLarge is a number of JSON that is larger than a float64, as it is written. It can be passed on, and neither compared
-// by size nor calculated with.
-type tooLarge struct{ text string }
-
-func (n tooLarge) String() string { return n.text }
-
-// MarshalJSON gives the number as it came.
-func (n tooLarge) MarshalJSON() ([]byte, error) { return []byte(n.text), nil }
-
-// infinite is v with infinity for numbers that are too large, as executions that are not Strict have it.
-func infinite(v any) any {
-	if n, ok := v.(tooLarge); ok {
-		f, _ := json.Number(n.text).Float64()
-		return f
-	}
-	return inside(v, infinite)
-}
-
-func number(v any) (float64, bool) {
-	switch v := v.(type) {
-	case int:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
 }
 
 // constantFault evaluates the parts of an expression, as written, that have no names in them. The error says which of them

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -50,8 +49,7 @@ type condition struct {
 
 	patterns *patterns // of matches; nil for a constant
 
-	lenient *condition // for executions that are not Strict; nil: the same
-	ahead   *condition // for what is decided before the run; nil: nothing is
+	ahead *condition // for what is decided before the run; nil: nothing is
 }
 
 // reference is a value that a condition looks at: variable is its name in the program.
@@ -79,17 +77,6 @@ func compileCondition(text string, actions map[string]bool) (*condition, error) 
 	}
 	b := &builder{actions: actions}
 	written, err := b.compile(text, false)
-	if b.guarded {
-		l := &builder{actions: actions, lenient: true}
-		switch _, lenient := l.compile(text, false); {
-		case lenient != nil: // no version without Execution.Strict could compile it either
-		case err != nil: // an order may run it: kinds that ?: mixes were not seen
-			l.condition.fault = err
-			return l.condition, nil
-		default:
-			b.condition.lenient = l.condition
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -137,17 +124,18 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 	} {
 		option(config)
 	}
-	functions := arithmetic
-	if b.lenient {
-		functions = lenientArithmetic
-	}
-	for _, option := range functions {
+	for _, option := range slices.Concat(arithmetic, exact) {
 		option(config)
+	}
+	numbers, err := literals(text)
+	if err != nil {
+		return nil, err
 	}
 	tree, err := parser.ParseWithConfig(text, config)
 	if err != nil {
 		return nil, firstLine(err)
 	}
+	ast.Walk(&tree.Node, literal(numbers))
 	written = tree.Node
 	b.condition.shape, b.condition.needs = shapeOf(written), needsOf(written, value)
 	if value {
@@ -158,6 +146,10 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 	if b.err != nil {
 		return nil, b.err
 	}
+	if _, err := checker.Check(tree, config); err != nil {
+		return nil, firstLine(err)
+	}
+	ast.Walk(&tree.Node, exactly{})
 	if _, err := checker.Check(tree, config); err != nil {
 		return nil, firstLine(err)
 	}
@@ -173,7 +165,6 @@ type scope struct {
 	execution *Execution
 	elapsed   float64 // step.t, in seconds
 	cache     *cache  // of the decision
-	lenient   bool    // the execution is not Strict
 }
 
 // holds evaluates a condition.
@@ -201,15 +192,9 @@ func (c *condition) foresee(s scope) (holds, known bool, err error) {
 // evaluate gives the value of an expression. An error is one of the author, the order or the
 // equipment (a comparison of a string with a number, of something missing with a number).
 func (c *condition) evaluate(s scope) (any, error) {
-	if s.lenient && c.lenient != nil {
-		c = c.lenient
-	}
 	env := make(map[string]any, len(c.refs))
 	for _, r := range c.refs {
 		env[r.variable] = r.value(s)
-		if s.lenient {
-			env[r.variable] = infinite(env[r.variable])
-		}
 	}
 	machine := vm.VM{MemoryBudget: conditionMemory}
 	v, err := machine.Run(c.program, env)
@@ -222,12 +207,15 @@ func (c *condition) evaluate(s scope) (any, error) {
 	if part := (*partError)(nil); errors.As(err, &part) {
 		return nil, part
 	}
-	err = firstLine(err)
-	for _, r := range c.refs {
-		if n, ok := r.value(s).(tooLarge); ok && strings.Contains(plainWords(err).Error(), typeWords[goTooLarge]) {
-			return nil, fmt.Errorf("%s is %s, which is out of the range of numbers", r.text, n)
+	if far := (*rangeError)(nil); errors.As(err, &far) {
+		for _, r := range c.refs {
+			if r.value(s) == far.number {
+				return nil, fmt.Errorf("%s is %s, which is out of the range of %s", r.text, far.number, far.kind)
+			}
 		}
+		return nil, far
 	}
+	err = firstLine(err)
 	if lacks := c.lacks(s); lacks != "" {
 		if ofNothing.MatchString(err.Error()) {
 			return nil, errors.New(strings.TrimPrefix(lacks, ": "))
@@ -314,7 +302,7 @@ func member(v, key any) any {
 }
 
 // plain turns a decoded or raw JSON value into what expressions work on: nil, bool, int,
-// float64, string, []any, map[string]any. A number is an int if it is written as one.
+// float64, long, string, []any, map[string]any.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.RawMessage:
@@ -326,14 +314,9 @@ func plain(v any) any {
 		}
 		return plain(decoded)
 	case json.Number:
-		if i, err := strconv.Atoi(string(v)); err == nil {
-			return i
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return tooLarge{string(v)}
-		}
-		return f
+		return numberOf(string(v))
+	case float64:
+		return wholeOr(v)
 	}
 	return inside(v, plain)
 }
@@ -403,10 +386,8 @@ func describeValue(v any) string {
 		return "true or false"
 	case string:
 		return "a string"
-	case int, float64:
+	case int, float64, long:
 		return "a number"
-	case tooLarge:
-		return "a number out of range"
 	case []any:
 		return "an array"
 	}
@@ -420,6 +401,7 @@ func firstLine(err error) error {
 	if placed := (*file.Error)(nil); errors.As(err, &placed) {
 		text = placed.Message
 	}
+	text = strings.ReplaceAll(text, "%!s(<nil>)", "nil")
 	text = strings.ReplaceAll(text, "unexpected token EOF", "unexpected end")
 	text = token.ReplaceAllString(text, `unexpected $1`)
 	if strings.HasSuffix(text, `unexpected "="`) {
@@ -433,23 +415,18 @@ func firstLine(err error) error {
 var (
 	ofNothing  = regexp.MustCompile(`<nil>|on zero Value$|^cannot add (?:missing|.* and missing)|\(type invalid|interface \{\} is nil\b`)
 	ofLibrary  = regexp.MustCompile(`^(?:invalid (?:operation|argument)|interface conversion|operator |cannot (?:fetch|get|use|slice)|reflect\.)`)
-	goTypes    = regexp.MustCompile(`map\[string\]interface \{\}|\[\]interface \{\}|<nil>|recipe\.tooLarge|\b(?:float64|int|string|bool)\b`)
+	goTypes    = regexp.MustCompile(`map\[string\]interface \{\}|\[\]interface \{\}|<nil>|recipe\.long|\b(?:float64|int|string|bool)\b`)
 	conversion = regexp.MustCompile(`interface conversion: interface \{\} is (.+), not (.+)`)
 	noKey      = regexp.MustCompile(`^reflect\.Value\.MapIndex: value of type (.+) is not assignable to type string`)
 	typeWords  = map[string]string{
 		"map[string]interface {}": "an object", "[]interface {}": "an array", "<nil>": "nothing",
-		goTooLarge: "a number out of range", "float64": "a number", "int": "a number", "string": "a string", "bool": "true or false",
+		"recipe.long": "a number", "float64": "a number", "int": "a number", "string": "a string", "bool": "true or false",
 	}
 )
-
-// goTooLarge is the name of that type in errors.
-const goTooLarge = "recipe.tooLarge"
 
 // plainWords says the same in words of JSON. A name before a bracket is a function.
 func plainWords(err error) error {
 	switch {
-	case strings.HasPrefix(err.Error(), "runtime error: integer divide by zero"):
-		return errors.New("the right operand of % is 0")
 	case strings.HasSuffix(err.Error(), "on zero Value"):
 		return errors.New("an argument of a function is nothing")
 	case !ofLibrary.MatchString(err.Error()):

@@ -26,15 +26,7 @@ type builder struct {
 	actions   map[string]bool
 	condition *condition
 	ahead     bool  // of what is not known before the run, makes errLater
-	lenient   bool  // leaves to the library what it can do, as versions without Execution.Strict did
-	guarded   bool  // something was built that lenient leaves to the library
 	err       error // the first
-}
-
-// guards tells whether what the library can do itself is to be built in a way that can fail.
-func (b *builder) guards() bool {
-	b.guarded = true
-	return !b.lenient
 }
 
 func (b *builder) fail(format string, args ...any) ast.Node {
@@ -67,7 +59,7 @@ func (b *builder) node(n ast.Node) ast.Node {
 		if n.Operator == "not" || n.Operator == "!" {
 			return placed(&ast.UnaryNode{Operator: n.Operator, Node: b.truth(n.Node)}, n)
 		}
-		if n.Operator == "-" && !isLiteral(n.Node) && b.guards() {
+		if n.Operator == "-" && !isLiteral(n.Node) {
 			return call(n, negateFunction, b.node(n.Node))
 		}
 		return placed(&ast.UnaryNode{Operator: n.Operator, Node: b.node(n.Node)}, n)
@@ -81,11 +73,7 @@ func (b *builder) node(n ast.Node) ast.Node {
 		if !slices.Contains(functions, n.Name) {
 			return b.fail("the function %s cannot be used", n.Name)
 		}
-		arguments := b.nodes(n.Arguments)
-		if (n.Name == "int" || n.Name == "abs") && len(arguments) == 1 && b.guards() {
-			arguments[0] = call(n, wholeFunction, placed(&ast.StringNode{Value: n.Name}, n), arguments[0])
-		}
-		return placed(&ast.BuiltinNode{Name: n.Name, Arguments: arguments, Throws: n.Throws}, n)
+		return placed(&ast.BuiltinNode{Name: n.Name, Arguments: b.nodes(n.Arguments), Throws: n.Throws}, n)
 	case *ast.CallNode:
 		return b.fail("unknown function %s", n.Callee)
 	}
@@ -106,7 +94,7 @@ func (b *builder) binary(n *ast.BinaryNode) ast.Node {
 		return b.fail("the operator %s cannot be used", n.Operator)
 	case isLogical(n.Operator):
 		return placed(&ast.BinaryNode{Operator: n.Operator, Left: b.truth(n.Left), Right: b.truth(n.Right)}, n)
-	case calculations[n.Operator] != "" && (b.guards() || n.Operator == "+"): // see lenientAdd
+	case calculations[n.Operator] != "":
 		return call(n, calculations[n.Operator], b.node(n.Left), b.node(n.Right))
 	case n.Operator == "matches":
 		pattern, ok := n.Right.(*ast.StringNode)
@@ -115,9 +103,6 @@ func (b *builder) binary(n *ast.BinaryNode) ast.Node {
 		}
 		if err := b.condition.patterns.add(pattern.Value); err != nil {
 			return b.fail("%v", err)
-		}
-		if !b.guards() {
-			break
 		}
 		return call(n, matchFunction, b.node(n.Left), pattern, placed(&ast.StringNode{Value: n.Left.String()}, n))
 	}

@@ -26,9 +26,6 @@ type Order struct {
 	Scope        string
 	Parameters   map[string]any
 	WorkMasterID string
-
-	// Lenient: a version without Execution.Strict accepted the order, so Start begins its run without it.
-	Lenient bool
 }
 
 // Docs is what a decision reads and changes: the execution, and the mailbox of each event
@@ -117,7 +114,7 @@ func (p *Program) Start(o Order, workMasterID, startKey string, mail map[string]
 	x := &Execution{
 		JobID: o.ID, Scope: o.Scope, WorkMasterID: workMasterID, CurrentStep: p.initial,
 		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(),
-		References: p.References(), Strict: !o.Lenient,
+		References: p.References(),
 	}
 	d := p.decide(&o, Docs{Execution: x, Mailboxes: mail}, now)
 	d.enter(p.initial)
@@ -160,7 +157,7 @@ func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault
 		return nil, "was answered, but the answer cannot be read: " + a.Unreadable
 	}
 	a, _ = a.Read()
-	result, err := a.body.result(d.x.Strict)
+	result, err := a.body.result()
 	if err == nil {
 		err = d.resultFits(e, result)
 	}

@@ -51,7 +51,10 @@
 // nil, counts as false where a truth value is needed, and ?? gives it a value; to order it
 // or calculate with it is an error, which fails the job, for to go on with an unknown
 // torque would be worse. So it is with a result that is out of the range of numbers, as that of
-// a division by zero is, in an execution that is Strict.
+// a division by zero is.
+//
+// Numbers are compared exactly, however many digits they have, and 3, 3.0 and 3e0 are one number. Fractions of at most 17
+// digits are float64s. A whole number beyond 64 bits can be compared and passed on; to calculate with it is an error.
 //
 // # Parameters of a command
 //

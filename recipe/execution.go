@@ -41,10 +41,6 @@ type Execution struct {
 	// references, which began the run with Parameters as they are written.
 	References bool
 
-	// Strict: an expression fails whose numbers are out of range, and so does an action whose answer has a member twice. It is
-	// false in the document of a version without these rules, and in that of an order that such a version accepted.
-	Strict bool
-
 	Other []Kept // members of a newer version
 }
 

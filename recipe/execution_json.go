@@ -46,7 +46,6 @@ func (x *Execution) Encode() []byte {
 	w.buf = strconv.AppendInt(w.buf, x.StartedAt, 10)
 	w.number("begun_at", x.BegunAt)
 	w.flag("references", x.References)
-	w.flag("strict", x.Strict)
 	w.number("ended_at", x.EndedAt)
 	w.flag("paused", x.Paused)
 	w.number("paused_at", x.PausedAt)
@@ -237,7 +236,6 @@ func (d *documentReader) execution(n *node) *Execution {
 		StartedAt:     d.number(n, "started_at"),
 		BegunAt:       d.number(n, "begun_at"),
 		References:    d.boolean(n, "references"),
-		Strict:        d.boolean(n, "strict"),
 		EndedAt:       d.number(n, "ended_at"),
 		Paused:        d.boolean(n, "paused"),
 		PausedAt:      d.number(n, "paused_at"),

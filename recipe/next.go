@@ -163,7 +163,7 @@ func (d *decision) choose(from *place, edges []edge) *edge {
 			}
 		case conditionExpression:
 			timed = timed || e.condition.timed
-			holds, err := e.condition.holds(scope{order: d.o, execution: d.x, elapsed: d.elapsed(from), cache: &d.cache, lenient: !d.x.Strict})
+			holds, err := e.condition.holds(scope{order: d.o, execution: d.x, elapsed: d.elapsed(from), cache: &d.cache})
 			if err != nil {
 				d.fail(e.fault(err))
 				return nil

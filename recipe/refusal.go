@@ -160,7 +160,7 @@ func (w *walk) misfit(c judged) string {
 			continue
 		}
 		v := w.s.cache.below(w.s.order, n.path)
-		if _, ok := v.(tooLarge); ok && n.kind == numberKind {
+		if tooLarge(v) && n.kind == numberKind {
 			return fmt.Sprintf("parameter %s is %s, which is out of the range of numbers", n.name, v)
 		}
 		if v != nil && describeValue(v) != string(n.kind) {

@@ -33,24 +33,23 @@ type body struct {
 	twice   error           // which member is there twice, nil = none: readers take different ones of the two
 }
 
-// result is the payload as the result of an answer. In an execution that is strict no
-// member may be there twice. What is stored, and events, are read without that rule.
-func (b *body) result(strict bool) (json.RawMessage, error) {
-	if strict && b.twice != nil {
+// result is the payload as the result of an answer. No member may be there twice. What is
+// stored, and events, are read without that rule.
+func (b *body) result() (json.RawMessage, error) {
+	if b.twice != nil {
 		return nil, b.twice
 	}
 	return b.payload, b.err
 }
 
 // Read reads the body of a, so that the decisions about what it returns do not read it
-// again. The error says why it cannot be a result: Program.Answer then fails the action. In
-// an execution that is not Strict, a member may be there twice.
+// again. The error says why it cannot be a result: Program.Answer then fails the action.
 func (a Answer) Read() (Answer, error) {
 	if a.body == nil {
 		b := readBody(a.Result)
 		a.body = &b
 	}
-	_, err := a.body.result(true)
+	_, err := a.body.result()
 	return a, err
 }
 

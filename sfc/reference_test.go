@@ -158,30 +158,3 @@ func TestStartJudgesAChangedWorkMaster(t *testing.T) {
 		})
 	}
 }
-
-// An order that an earlier version accepted runs by its rules, whichever build starts it: a division by zero is no error,
-// and of two members in an answer the last one counts.
-func TestOrdersOfOlderBuildsAreNotStrict(t *testing.T) {
-	t.Parallel()
-	text := strings.Replace(string(pushes(2)), `"Condition": "always"`, `"Condition": "actions.a0.result.good / actions.a0.result.total > 2"`, 1)
-	for judgedBy, want := range map[string]string{"": "Ended_Completed", jobstore.JudgedByNone: "Aborted"} {
-		for _, answer := range []string{`{"good":1,"total":0}`, `{"good":1,"total":1,"good":3}`} {
-			t.Run(want, func(t *testing.T) {
-				t.Parallel()
-				p := newPlant(t)
-				p.workMaster("WM", []byte(text))
-				p.judged(judgedBy, "JO")
-				p.cell.react = func(request) reaction { return reaction{result: answer} }
-				p.start("a", setup{})
-				if want == "Aborted" {
-					p.await("JO", "Abort", "ResultUpdate")
-				} else {
-					p.await("JO", "End", "ResultUpdate")
-				}
-				if got := p.state("JO"); got != want {
-					t.Errorf("the order is %s, want %s: %s", got, want, responseError(t, p.load("JO").Response))
-				}
-			})
-		}
-	}
-}

@@ -145,7 +145,6 @@ func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) err
 	}
 	seed := e.draw()
 	order := job.RecipeOrder()
-	order.Lenient = job.JudgedBy == ""
 	out := p.program.Start(order, string(job.WorkMaster()), item.ID, p.snap.Mailboxes, begin)
 	x := out.Docs.Execution
 	x.BegunAt = now.UnixMilli()
