@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -57,7 +58,11 @@ func LoadOrders(file string) ([]OrderList, error) {
 
 // ParseOrders is LoadOrders of a text; file is for messages.
 func ParseOrders(file string, data []byte) ([]OrderList, error) {
+	data, wrong := utf8text.Of(data)
 	p := &orderParser{file: file, data: data, seen: map[string]bool{}}
+	if wrong != nil {
+		return nil, p.fail(0, "", "%v", wrong)
+	}
 	lists, err := p.parse()
 	if err != nil {
 		return nil, err

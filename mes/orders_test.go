@@ -30,6 +30,7 @@ func TestParseOrders(t *testing.T) {
 		"without a scope":  {`{"JobOrders":[` + oneText + `]}`, []mes.OrderList{{"", []isa95.JobOrder{one}}}},
 		"several stations": {` [{"Scope":"a","JobOrders":[` + oneText + `]},{"Scope":"b","JobOrders":[` + twoText + `]}]`, []mes.OrderList{{"a", []isa95.JobOrder{one}}, {"b", []isa95.JobOrder{two}}}},
 		"an order":         {oneText, []mes.OrderList{{"", []isa95.JobOrder{one}}}},
+		"byte order mark":  {"\xef\xbb\xbf" + oneText, []mes.OrderList{{"", []isa95.JobOrder{one}}}},
 		"orders":           {"\n[" + oneText + "," + twoText + "]\n", []mes.OrderList{{"", []isa95.JobOrder{one, two}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,6 +49,7 @@ func TestParseOrdersErrors(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
 		"empty":          {"", `orders.json:1: must be JSON: unexpected end of JSON input`},
 		"syntax":         {"{\n\"Scope\": \"a\",\n\"JobOrders\": [}\n", `orders.json:3: must be JSON: invalid character '}' looking for beginning of value`},
+		"UTF-16":         {"\xff\xfe{\x00}\x00", `orders.json:1: the text is UTF-16, must be UTF-8: save or send it as UTF-8`},
 		"a number":       {"5", `orders.json:1: must be an object or an array of objects`},
 		"a text":         {`"[x]"`, `orders.json:1: must be an object or an array of objects`},
 		"nothing":        {`[]`, `orders.json:1: must have at least one job order`},

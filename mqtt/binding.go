@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/utf8text"
 )
 
 // MaxPayload is the largest body Decode takes, in bytes.
@@ -56,7 +57,7 @@ func Encode(topic string, e cloudevent.Event) Message {
 // User properties win over native properties, the last of several with one name wins, and the
 // prefix "ce-" of other libraries is taken off. A missing content type means JSON and a missing
 // specversion 1.0, so that mosquitto_pub is enough for a command; id, source and type are
-// required. Correlation data may be any bytes: they stand verbatim in Delivery, and when no
+// required. A byte order mark before the body is taken off. Correlation data may be any bytes: they stand verbatim in Delivery, and when no
 // user property gives one CorrelationID is their UUID text when they are 16, else their hex text,
 // or nothing when that would be too long (spec/machinery-jobs A13).
 func Decode(m Message) (cloudevent.Event, error) {
@@ -121,6 +122,10 @@ func checkBody(e *cloudevent.Event) error {
 	}
 	if !isJSON(e.DataContentType) {
 		return cloudevent.Errorf(cloudevent.KindUnsupportedContentType, "content type %.64q: want application/json", e.DataContentType)
+	}
+	var err error
+	if e.Data, err = utf8text.Of(e.Data); err != nil {
+		return cloudevent.Errorf(cloudevent.KindPayloadInvalid, "payload: %v", err)
 	}
 	if !utf8.Valid(e.Data) {
 		return cloudevent.Errorf(cloudevent.KindPayloadInvalid, "payload is not UTF-8")

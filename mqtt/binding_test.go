@@ -182,6 +182,7 @@ func TestDecode(t *testing.T) {
 		}},
 		"D1: correlationid that is no UUID": {message(UserProperty{"correlationid", "no uuid"}), func(e cloudevent.Event) bool { return e.CorrelationID == "no uuid" }},
 		"correlationid that is empty":       {with(message(UserProperty{"correlationid", ""}), func(m *Message) { m.CorrelationData = []byte{0, 255} }), func(e cloudevent.Event) bool { return e.CorrelationID == "00ff" }},
+		"byte order mark":                   {with(message(), func(m *Message) { m.Payload = []byte("\xef\xbb\xbf{}") }), func(e cloudevent.Event) bool { return string(e.Data) == "{}" }},
 		"largest body":                      {with(message(), func(m *Message) { m.Payload = bytes.Repeat([]byte(" "), MaxPayload) }), func(e cloudevent.Event) bool { return len(e.Data) == MaxPayload }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,6 +227,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"many properties":           {message(many...), cloudevent.KindResourceExhausted, "128"},
 		"big properties":            {message(UserProperty{"subject", strings.Repeat("x", 65000)}, UserProperty{"x", strings.Repeat("x", 65000)}), cloudevent.KindUserPropertyInvalid, ""},
 		"big body":                  {with(message(), func(m *Message) { m.Payload = make([]byte, MaxPayload+1) }), cloudevent.KindPayloadInvalid, "1048577"},
+		"UTF-16":                    {with(message(), func(m *Message) { m.Payload = []byte("{\x00}\x00") }), cloudevent.KindPayloadInvalid, "UTF-16"},
 		"body not UTF-8":            {with(message(), func(m *Message) { m.Payload = []byte{'"', 0xff, '"'} }), cloudevent.KindPayloadInvalid, "UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {

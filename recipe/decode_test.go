@@ -206,3 +206,21 @@ func TestVersion(t *testing.T) {
 		}
 	}
 }
+
+// A byte order mark is passed over, in recipes and in answers, and UTF-16 is named.
+func TestByteOrderMarks(t *testing.T) {
+	const mark = "\xef\xbb\xbf"
+	good := text("step A*\ndo a @ A")
+	if f := Check(append([]byte(mark), good...), Options{}); HasErrors(f) {
+		t.Error(f)
+	}
+	if f := Check([]byte("\xff\xfe{\x00}\x00"), Options{}); len(f) != 1 || f[0].Code != "R001" || !strings.Contains(f[0].Message, "UTF-16") {
+		t.Error(f)
+	}
+	if got, err := payload([]byte(mark + ` {"n": 1}`)); err != nil || string(got) != `{"n":1}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	if _, err := payload([]byte("{\x00}\x00")); err == nil || !strings.Contains(err.Error(), "UTF-16") {
+		t.Error(err)
+	}
+}

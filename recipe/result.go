@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/taktworks/takt/internal/utf8text"
 )
 
 // MaxResultBytes is the size of one result or event payload in bytes. The execution
@@ -55,8 +57,11 @@ func (a Answer) Read() (Answer, error) {
 
 // readBody parses what equipment sent.
 func readBody(data []byte) (b body) {
+	data, err := utf8text.Of(data)
 	data = bytes.TrimSpace(data)
 	switch {
+	case err != nil:
+		return body{err: fmt.Errorf("the payload cannot be read: %w", err)}
 	case len(data) == 0 || string(data) == "null":
 		return body{}
 	case len(data) > MaxResultBytes:
@@ -64,9 +69,9 @@ func readBody(data []byte) (b body) {
 	case !utf8.Valid(data):
 		return body{err: fmt.Errorf("the payload is not valid UTF-8")}
 	}
-	src, err := parse(data, maxDepth)
-	if err != nil {
-		return body{err: fmt.Errorf("the payload is not JSON of ours: %w", err)}
+	src, syntax := parse(data, maxDepth)
+	if syntax != nil {
+		return body{err: fmt.Errorf("the payload is not JSON of ours: %w", syntax)}
 	}
 	if path, kid := src.root.doubled(); kid != nil {
 		b.twice = fmt.Errorf("the member %.200q of the payload is there twice, and may be there once", path)

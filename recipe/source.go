@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/taktworks/takt/internal/utf8text"
 )
 
 // maxDepth is how deep a document may nest. What is stored is put into other documents
@@ -42,8 +44,12 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.err.Error() }
 
-// parse reads data, which must be UTF-8 and one JSON value of at most depth levels.
+// parse reads data, which must be UTF-8 and one JSON value of at most depth levels. A byte order mark is passed over.
 func parse(data []byte, depth int) (source, *syntaxError) {
+	data, err := utf8text.Of(data)
+	if err != nil {
+		return source{}, &syntaxError{err: err}
+	}
 	if !utf8.Valid(data) {
 		return source{}, &syntaxError{offset: invalidUTF8(data), err: errors.New("the text is not valid UTF-8")}
 	}

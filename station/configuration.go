@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
@@ -178,6 +179,10 @@ func (c *Configuration) recipe(f field, files fs.FS, check recipe.Options) json.
 		if errors.As(err, &path) {
 			err = path.Err
 		}
+		f.fault("must be the file of a recipe: %v", err)
+		return nil
+	}
+	if data, err = utf8text.Of(data); err != nil {
 		f.fault("must be the file of a recipe: %v", err)
 		return nil
 	}

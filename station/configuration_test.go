@@ -1,6 +1,7 @@
 package station_test
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -87,6 +88,7 @@ func TestConfigurationScopes(t *testing.T) {
 func TestConfigurationFaults(t *testing.T) {
 	files := fstest.MapFS{
 		"good.json":    {Data: []byte(goodRecipe)},
+		"utf16.json":   {Data: []byte("{\x00}\x00")},
 		"broken.json":  {Data: []byte("{\n\"Steps\": [")},
 		"unknown.json": {Data: []byte(strings.Replace(goodRecipe, `"Step": "Press"`, `"Step": "Push"`, 1))},
 	}
@@ -95,6 +97,8 @@ func TestConfigurationFaults(t *testing.T) {
 		want []string // beginnings of the lines
 	}{
 		"empty":      {"", []string{"s.yaml:1: must not be empty"}},
+		"UTF-16":     {"\xff\xfes\x00", []string{"s.yaml:1: must be YAML: the text is UTF-16"}},
+		"recipe 16":  {"scope: a\nwork_masters:\n  - {id: x, recipe: utf16.json}", []string{`s.yaml:3: work_masters[0].recipe "utf16.json" must be the file of a recipe: the text is UTF-16`}},
 		"unknown":    {"scope: a\nequipmnt: []", []string{"s.yaml:2: equipmnt is not known here; known are scope"}},
 		"limit":      {"scope: a\nmax_job_orders: -1", []string{`s.yaml:2: max_job_orders "-1" must be a whole number from 0`}},
 		"twice":      {"scope: a\nequipment:\n  - press\n  - {id: press}", []string{`s.yaml:4: equipment[1].id "press" must not stand here twice`}},
@@ -125,6 +129,19 @@ func TestConfigurationFaults(t *testing.T) {
 	}
 	if _, err := station.LoadConfiguration("none.yaml", recipe.Options{}); err == nil {
 		t.Error("no file")
+	}
+}
+
+// The recipe in an event has no byte order mark, for the event is JSON.
+func TestConfigurationWithByteOrderMarks(t *testing.T) {
+	const mark = "\xef\xbb\xbf"
+	files := fstest.MapFS{"recipe.json": {Data: []byte(mark + goodRecipe)}}
+	c, err := station.ParseConfiguration("station.yaml", []byte(mark+"scope: a\nwork_masters: [{id: x, recipe: recipe.json}]"), files, recipe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(c.WorkMasters[0].Data) {
+		t.Errorf("%q", c.WorkMasters[0].Data)
 	}
 }
 

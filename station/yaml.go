@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/taktworks/takt/internal/utf8text"
 )
 
 const (
@@ -38,6 +40,11 @@ func parseYAML(file string, data []byte) (root field) {
 	root = field{d: &document{file: file}, line: 1}
 	if len(data) > maxFile {
 		root.fault("must not be larger than %d bytes (it has %d)", maxFile, len(data))
+		return root
+	}
+	data, err := utf8text.Of(data)
+	if err != nil {
+		root.fault("must be YAML: %v", err)
 		return root
 	}
 	defer func() {

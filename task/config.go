@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/schedule"
 )
@@ -113,7 +114,11 @@ type yamlPeriodic struct {
 // not checked.
 func ParseConfig(text []byte, types ...Definition) (Config, error) {
 	var y yamlConfig
-	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&y)
+	text, err := utf8text.Of(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("task: configuration: %w", err)
+	}
+	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&y)
 	if err != nil && !errors.Is(err, io.EOF) { // empty text
 		return Config{}, fmt.Errorf("task: configuration: %s", yaml.FormatError(err, false, true))
 	}

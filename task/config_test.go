@@ -101,6 +101,7 @@ func TestConfigErrors(t *testing.T) {
 	known := task.Define[double, int]("KnownTask")
 	for text, want := range map[string]string{
 		"common: {KnownTask: {rate_limits: 3}}":                                      "rate_limits",
+		"c\x00o\x00":                                                                 "UTF-16",
 		"commons: {}":                                                                "commons",
 		"common: {OtherTask: {enabled: true}}":                                       `"OtherTask"`,
 		"vo_overrides: {lhcb: {OtherTask: {enabled: true}}}":                         "vo_overrides.lhcb",
@@ -136,6 +137,13 @@ func (e *env) config(text string, types ...task.Definition) {
 	}
 	if err := e.client.SetConfig(e.ctx(), c, types...); err != nil {
 		e.t.Fatal(err)
+	}
+}
+
+func TestConfigWithAByteOrderMark(t *testing.T) {
+	c, err := task.ParseConfig([]byte("\xef\xbb\xbfcommon: {x: {enabled: true}}"))
+	if err != nil || c.Common["x"].Enabled == nil || !*c.Common["x"].Enabled {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/utf8text"
 )
 
 type boardPostCmd struct {
@@ -99,14 +100,19 @@ func (c *boardPostCmd) draft(a *app) (board.Draft, error) {
 }
 
 // textOf is an argument, the content of the file after an @, or standard input for -.
-func (a *app) textOf(arg string) ([]byte, error) {
+func (a *app) textOf(arg string) (text []byte, err error) {
 	switch name, file := strings.CutPrefix(arg, "@"); {
 	case arg == "-":
-		return io.ReadAll(io.LimitReader(a.in, maxLine))
+		text, err = io.ReadAll(io.LimitReader(a.in, maxLine))
 	case file:
-		return os.ReadFile(name)
+		text, err = os.ReadFile(name)
+	default:
+		text = []byte(arg)
 	}
-	return []byte(arg), nil
+	if err != nil {
+		return nil, err
+	}
+	return utf8text.Of(text)
 }
 
 // readDetails reads a JSON object; numbers stay as they are written until the board takes them.
@@ -149,14 +155,17 @@ func (c *boardPostCmd) postLines(ctx context.Context, a *app, b *board.Board) er
 		return errors.Join(c.print(a, all...), err) // what is posted is named, though a failover may lose it
 	}
 	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+		text, err := utf8text.Of(lines.Bytes())
+		if err == nil && len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
 		var line draftLine
-		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
-		d.UseNumber()
-		d.DisallowUnknownFields()
-		err := d.Decode(&line)
+		if err == nil {
+			d := json.NewDecoder(bytes.NewReader(text))
+			d.UseNumber()
+			d.DisallowUnknownFields()
+			err = d.Decode(&line)
+		}
 		var draft board.Draft
 		if err == nil {
 			draft, err = line.draft()

@@ -23,6 +23,7 @@ import (
 	"github.com/taktworks/takt/internal/nearest"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/telemetry"
+	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/mqtt"
@@ -249,7 +250,10 @@ func loadSettings(args []string, getenv func(string) (string, bool)) (*settings,
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
-	if s.file, err = parseConfig(text); err != nil {
+	if text, err = utf8text.Of(text); err == nil {
+		s.file, err = parseConfig(text)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("configuration file %s: %w", s.path, err)
 	}
 	return s, nil

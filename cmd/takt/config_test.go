@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -293,5 +296,34 @@ func TestNearNames(t *testing.T) {
 		if code, _, errOut := takt(strings.Fields(args)...); code != exitUsage || !strings.Contains(errOut, "takt: "+want) {
 			t.Errorf("takt %s: exit status %d, %q, want %q", args, code, errOut, want)
 		}
+	}
+}
+
+// Files as editors and PowerShell of Windows write them: a byte order mark is passed over, UTF-16 is named.
+func TestFilesOfWindows(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		text string
+		args []string
+	}{
+		{"prefix: plant", []string{"config", "--config"}},
+		{`{"Steps": [{"Name": "A", "Initial": true}], "Transitions": [], "Actions": []}`, []string{"recipe", "draw"}},
+		{"common: {x: {enabled: true}}", []string{"task", "config", "set", "--redis", "redis://127.0.0.1:1", "--connect-timeout", "1ms", "--file"}},
+		{`{"JobOrderID":"B-1"}`, []string{"job", "store", "--scope", "a", "--mqtt", "mqtt://127.0.0.1:1", "--connect-timeout", "1ms"}},
+	} {
+		for encoding, content := range map[string]string{"mark": "\xef\xbb\xbf" + tc.text, "UTF-16": strings.Join(strings.Split(tc.text, ""), "\x00") + "\x00"} {
+			file := filepath.Join(dir, encoding)
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _, errOut := takt(append(slices.Clone(tc.args), file)...)
+			if got := strings.Contains(errOut, "UTF-16"); got != (encoding == "UTF-16") || strings.Contains(errOut, "invalid character") || strings.Contains(errOut, "unknown flag") {
+				t.Errorf("%s of %q: %s", encoding, tc.args, errOut)
+			}
+		}
+	}
+	a := &app{in: strings.NewReader("\xef\xbb\xbf{}")}
+	if text, err := a.textOf("-"); err != nil || string(text) != "{}" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -343,7 +343,7 @@ func recipePage() string {
 func filesPage() string {
 	var b strings.Builder
 	b.WriteString("# Files of an example or a station\n\n" + generated)
-	b.WriteString("[examples/gearbox-cover](../../examples/gearbox-cover/README.md) has one of each. `orders.json` and `recipe.json` are described there and in [recipes](../concepts/recipes.md). An unknown member is an error, with its file and line.\n")
+	b.WriteString("[examples/gearbox-cover](../../examples/gearbox-cover/README.md) has one of each. `orders.json` and `recipe.json` are described there and in [recipes](../concepts/recipes.md). An unknown member is an error, with its file and line. Files are UTF-8, with or without a byte order mark.\n")
 	b.WriteString("\n## station.yaml\n\nWhat stations have, for `takt station apply`:\n\n```yaml\n" + station.ConfigurationFormat + "```\n")
 	b.WriteString("\n## equipment.yaml\n\nHow simulated equipment behaves, for `takt station simulate`:\n\n```yaml\n" + station.EquipmentFormat + "```\n")
 	return b.String()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
@@ -22,7 +23,7 @@ func (a *app) recipeOptions() recipe.Options {
 // maxRecipe is how much of a file is read: more than recipe.Check accepts, so that it can say so.
 const maxRecipe = 2 << 20
 
-// readInput reads a file, or standard input if it is "-".
+// readInput reads a file, or standard input if it is "-". A byte order mark is passed over.
 func (a *app) readInput(file string, limit int64) ([]byte, error) {
 	in := a.in
 	if file != "-" {
@@ -36,6 +37,12 @@ func (a *app) readInput(file string, limit int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(text)) > limit {
 		err = fmt.Errorf("%s is larger than %d bytes", file, limit)
+	}
+	if err != nil {
+		return text, err
+	}
+	if text, err = utf8text.Of(text); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
 	}
 	return text, err
 }
