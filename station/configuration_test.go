@@ -146,11 +146,11 @@ func TestConfigurationWithByteOrderMarks(t *testing.T) {
 }
 
 func TestConfigurationParameters(t *testing.T) {
-	c, err := station.ParseConfiguration("s.yaml", []byte("scope: a\nwork_masters: [{id: x, parameters: {speed: 10.50, list: [a, {b: ~}]}}]"), fstest.MapFS{}, recipe.Options{})
+	c, err := station.ParseConfiguration("s.yaml", []byte("scope: a\nwork_masters: [{id: x, parameters: {speed: 10.50, rate: 1e3, serial: 89490200001234567890, hex: 0x1f, yes: True, list: [a, {b: ~}]}}]"), fstest.MapFS{}, recipe.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []isa95.WorkMaster{{ID: "x", Parameters: []isa95.Parameter{{ID: "speed", Value: []byte("10.50")}, {ID: "list", Value: []byte(`["a",{"b":null}]`)}}}}
+	want := []isa95.WorkMaster{{ID: "x", Parameters: []isa95.Parameter{{ID: "speed", Value: []byte("10.50")}, {ID: "rate", Value: []byte("1e3")}, {ID: "serial", Value: []byte("89490200001234567890")}, {ID: "hex", Value: []byte(`"0x1f"`)}, {ID: "yes", Value: []byte(`"True"`)}, {ID: "list", Value: []byte(`["a",{"b":null}]`)}}}}
 	if diff := cmp.Diff(want, c.WorkMasters); diff != "" {
 		t.Error(diff)
 	}

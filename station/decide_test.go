@@ -3,6 +3,9 @@ package station
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +33,23 @@ func TestTemplates(t *testing.T) {
 		`''`:                                     `""`,
 		`12`:                                     `12`,
 		`12.50`:                                  `12.50`,
-		`0x1f`:                                   `31`,
+		`0x1f`:                                   `"0x1f"`,
+		`1e3`:                                    `1e3`,
+		`1_000`:                                  `"1_000"`,
+		`+5`:                                     `"+5"`,
+		`.5`:                                     `".5"`,
+		`5.`:                                     `"5."`,
+		`0o17`:                                   `"0o17"`,
+		`89490200001234567890`:                   `89490200001234567890`,
+		`-0.0`:                                   `-0.0`,
+		`"014"`:                                  `"014"`,
+		`'1e3'`:                                  `"1e3"`,
+		`'true'`:                                 `"true"`,
+		`True`:                                   `"True"`,
+		`NULL`:                                   `"NULL"`,
+		`yes`:                                    `"yes"`,
+		`00:15`:                                  `"00:15"`,
+		`2026-01-02`:                             `"2026-01-02"`,
 		`true`:                                   `true`,
 		`~`:                                      `null`,
 		`[]`:                                     `[]`,
@@ -62,6 +81,39 @@ func TestTemplates(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// A plain scalar is what JSON writes so, digits with a leading zero are refused, and every other scalar is text.
+func TestPlainScalars(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 8))
+	const alphabet = "00112789eE+-.._xobnultrfa"
+	zeros := regexp.MustCompile(`^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
+	for range 20_000 {
+		s := ""
+		for range 1 + r.IntN(6) {
+			s += string(alphabet[r.IntN(len(alphabet))])
+		}
+		e, err := ParseEquipment("e.yaml", []byte("scope: a\ncommands:\n  - type: a\n    result: "+s))
+		if zeros.MatchString(s) {
+			if err == nil || !strings.Contains(err.Error(), "quote it") {
+				t.Fatalf("%s: %v", s, err)
+			}
+			continue
+		}
+		if s == "-" || strings.EqualFold(s, ".inf") || strings.EqualFold(s, ".nan") {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		want := strconv.Quote(s)
+		if json.Valid([]byte(s)) {
+			want = s
+		}
+		if got := string(e.decide(&command{ID: "c", Type: "a", Scope: "a"}).result); got != want {
+			t.Fatalf("%s: got %s, want %s", s, got, want)
+		}
 	}
 }
 

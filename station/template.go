@@ -3,14 +3,14 @@ package station
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/taktworks/takt/internal/jsonscalar"
 )
 
 // template is a JSON value with holes. A text of the file may hold references:
@@ -54,9 +54,7 @@ type scene struct {
 	dice                 *rand.Rand
 }
 
-var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-
-// template reads any value; absent is nil. may lists the references allowed here.
+// template reads any value, plain scalars as JSON does; absent is nil. may lists the references allowed here.
 func (f field) template(may ...string) *template {
 	if f.node == nil {
 		return nil
@@ -66,28 +64,24 @@ func (f field) template(may ...string) *template {
 }
 
 func (f field) value(may []string) template {
-	switch n := f.node.(type) {
-	case *ast.NullNode:
-		return template{literal: json.RawMessage("null")}
-	case *ast.BoolNode:
-		return template{literal: json.RawMessage(strconv.FormatBool(n.Value))}
-	case *ast.IntegerNode:
-		if s := f.scalar(); number.MatchString(s) {
+	if s, plain := f.plain(); plain {
+		switch {
+		case s == "null" || s == "~" || s == "":
+			return template{literal: json.RawMessage("null")}
+		case s == "true" || s == "false" || jsonscalar.IsNumber(s):
 			return template{literal: json.RawMessage(s)}
+		case jsonscalar.HasLeadingZero(s):
+			f.fault("must not begin with a zero: quote it if it is text, else leave the zero out")
+			return template{literal: json.RawMessage("null")}
 		}
-		return template{literal: json.RawMessage(fmt.Sprint(n.Value))}
-	case *ast.FloatNode:
-		if s := f.scalar(); number.MatchString(s) {
-			return template{literal: json.RawMessage(s)}
+		switch f.node.(type) {
+		case *ast.InfinityNode, *ast.NanNode:
+			f.fault("must be a number that JSON has, or be quoted")
+			return template{literal: json.RawMessage("null")}
 		}
-		if !math.IsInf(n.Value, 0) && !math.IsNaN(n.Value) {
-			return template{literal: json.RawMessage(strconv.FormatFloat(n.Value, 'g', -1, 64))}
-		}
-		f.fault("must be a number that JSON has")
-		return template{literal: json.RawMessage("null")}
-	case *ast.InfinityNode, *ast.NanNode:
-		f.fault("must be a number that JSON has")
-		return template{literal: json.RawMessage("null")}
+		return f.textTemplate(s, may)
+	}
+	switch f.node.(type) {
 	case *ast.StringNode, *ast.LiteralNode:
 		return f.textTemplate(f.scalar(), may)
 	case *ast.SequenceNode:
@@ -169,7 +163,7 @@ func (f field) random(low, high string) part {
 	}
 	decimals := 0
 	for _, s := range [...]string{low, high} {
-		if !number.MatchString(s) || strings.ContainsAny(s, "eE") {
+		if !jsonscalar.IsNumber(s) || strings.ContainsAny(s, "eE") {
 			return bad()
 		}
 		if _, after, ok := strings.Cut(s, "."); ok {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
+	"github.com/taktworks/takt/internal/jsonscalar"
 	"github.com/taktworks/takt/internal/utf8text"
 )
 
@@ -292,13 +293,27 @@ func (f field) scalar() string {
 	return ""
 }
 
+// plain is the text of a scalar without quotes, as it is written.
+func (f field) plain() (text string, ok bool) {
+	switch f.node.(type) {
+	case *ast.NullNode, *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+	case *ast.StringNode:
+		if f.node.GetToken().Type != token.StringType {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	return f.node.GetToken().Value, true
+}
+
 // integer reads a whole number from low to high; absent is the default.
 func (f field) integer(byDefault, low, high int64) int64 {
 	if f.absent() {
 		return byDefault
 	}
-	if _, ok := f.node.(*ast.IntegerNode); ok {
-		n, err := strconv.ParseInt(strings.ReplaceAll(f.scalar(), "_", ""), 0, 64)
+	if s, ok := f.plain(); ok && jsonscalar.IsWhole(s) {
+		n, err := strconv.ParseInt(s, 10, 64)
 		if err == nil && n >= low && n <= high {
 			return n
 		}
@@ -312,8 +327,9 @@ func (f field) fraction(byDefault float64) float64 {
 	if f.absent() {
 		return byDefault
 	}
-	n, err := strconv.ParseFloat(f.scalar(), 64)
-	if err != nil || math.IsNaN(n) || n < 0 || n > 1 {
+	s, ok := f.plain()
+	n, err := strconv.ParseFloat(s, 64)
+	if !ok || !jsonscalar.IsNumber(s) || err != nil || n < 0 || n > 1 {
 		f.fault("must be a number from 0 to 1")
 		return byDefault
 	}

@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	tokens "github.com/goccy/go-yaml/token"
 
+	"github.com/taktworks/takt/internal/jsonscalar"
 	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/schedule"
@@ -110,12 +114,15 @@ type yamlPeriodic struct {
 //	    jobs:CleanSandboxStore:
 //	      concurrency_limit: 2
 //
-// All of it may be left out. A field that there is not, a name that is not among types and a value that is none are errors that name it. Without types, names are
+// All of it may be left out. Numbers are written as in JSON. A field that there is not, a name that is not among types and a value that is none are errors that name it. Without types, names are
 // not checked.
 func ParseConfig(text []byte, types ...Definition) (Config, error) {
 	var y yamlConfig
 	text, err := utf8text.Of(text)
 	if err != nil {
+		return Config{}, fmt.Errorf("task: configuration: %w", err)
+	}
+	if err := checkNumbers(text); err != nil {
 		return Config{}, fmt.Errorf("task: configuration: %w", err)
 	}
 	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&y)
@@ -141,6 +148,59 @@ func ParseConfig(text []byte, types ...Definition) (Config, error) {
 		}
 	}
 	return c, c.Check(types...)
+}
+
+// wholeFields are the fields of an override that are whole numbers.
+var wholeFields = []string{"rate_limit", "concurrency_limit", "max_retries"}
+
+// checkNumbers refuses numbers that are not written as in JSON, and fractions in wholeFields: the library reads 014 as 12 and 2.7 as 2.
+func checkNumbers(text []byte) error {
+	parsed, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil // the decoder says the same
+	}
+	var w numbersWalk
+	for _, doc := range parsed.Docs {
+		if doc.Body != nil {
+			ast.Walk(&w, doc.Body)
+		}
+	}
+	return w.err
+}
+
+type numbersWalk struct{ err error } // the first
+
+// Visit is part of ast.Visitor.
+func (w *numbersWalk) Visit(n ast.Node) ast.Visitor {
+	pair, ok := n.(*ast.MappingValueNode)
+	if !ok || w.err != nil {
+		return w
+	}
+	value := pair.Value
+	if anchor, ok := value.(*ast.AnchorNode); ok {
+		value = anchor.Value
+	}
+	switch value.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
+	default:
+		return w
+	}
+	token, key := value.GetToken(), pair.Key.GetToken().Value
+	_, isText := value.(*ast.StringNode)
+	isQuoted := isText && token.Type != tokens.StringType
+	rule := ""
+	switch whole := slices.Contains(wholeFields, key); {
+	case whole && (isQuoted || !jsonscalar.IsWhole(token.Value)):
+		rule = "must be a whole number, such as 3, without quotes"
+	case jsonscalar.HasLeadingZero(token.Value) && !isQuoted:
+		rule = "must not begin with a zero: quote it if it is text, else leave the zero out"
+	case !isText && !jsonscalar.IsNumber(token.Value):
+		rule = "must be a number as JSON writes it: quote it if it is text"
+	default:
+		return w
+	}
+	w.err = fmt.Errorf("line %d: %s %q %s", token.Position.Line, key, token.Value, rule)
+	return w
 }
 
 func overrides(y map[string]yamlOverride, where string) (map[string]Override, error) {

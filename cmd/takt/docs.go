@@ -343,7 +343,7 @@ func recipePage() string {
 func filesPage() string {
 	var b strings.Builder
 	b.WriteString("# Files of an example or a station\n\n" + generated)
-	b.WriteString("[examples/gearbox-cover](../../examples/gearbox-cover/README.md) has one of each. `orders.json` and `recipe.json` are described there and in [recipes](../concepts/recipes.md). An unknown member is an error, with its file and line. Files are UTF-8, with or without a byte order mark.\n")
+	b.WriteString("[examples/gearbox-cover](../../examples/gearbox-cover/README.md) has one of each. `orders.json` and `recipe.json` are described there and in [recipes](../concepts/recipes.md). An unknown member is an error, with its file and line. Files are UTF-8, with or without a byte order mark. In YAML a value without quotes is a number, true, false or null if JSON writes it so (`~` or nothing is null, too); everything else is text, such as 0x1f, 1_000 or yes. Numbers that begin with a zero, such as 014, are refused as values: quote them if they are text. Ids are text as written.\n")
 	b.WriteString("\n## station.yaml\n\nWhat stations have, for `takt station apply`:\n\n```yaml\n" + station.ConfigurationFormat + "```\n")
 	b.WriteString("\n## equipment.yaml\n\nHow simulated equipment behaves, for `takt station simulate`:\n\n```yaml\n" + station.EquipmentFormat + "```\n")
 	return b.String()
