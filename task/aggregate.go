@@ -122,9 +122,9 @@ func (c *Client) gatherCall(ctx context.Context, t *spec, s *submission) (script
 		return script.Call{}, err
 	}
 	queue := queueOf(s.priority, s.size)
-	id := s.id + ":batch"
+	id := ownName + s.id + ":batch"
 	if len(id) > maxName {
-		id = digest([]byte(s.id)) + ":batch"
+		id = ownName + digest([]byte(s.id)) + ":batch"
 	}
 	aggregate := wire.Message{ID: id, Name: t.name, Labels: t.labels.Set(batchLabel, true), Meta: wire.Meta{Enqueued: s.meta.Enqueued}}
 	around, err := aggregate.Append(nil)

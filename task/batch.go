@@ -74,7 +74,7 @@ func (r *run) open() error {
 		m := &run{worker: r.worker, handler: r.handler, entry: r.entry, queue: r.queue, begun: r.begun}
 		r.members[i] = m
 		if m.msg, err = wire.Decode(b); err != nil {
-			m.out = r.worker.unreadable(m, "raw:"+string(r.queue)+":"+r.entry.ID+":"+strconv.Itoa(i), b, err)
+			m.out = r.worker.unreadable(m, ownName+"raw:"+string(r.queue)+":"+r.entry.ID+":"+strconv.Itoa(i), b, err)
 			continue
 		}
 		if r.handler != nil {

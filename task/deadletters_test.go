@@ -229,7 +229,7 @@ func TestDeadUnreadable(t *testing.T) {
 	e.do("XADD", e.keys().TaskStream("normal:small"), "1-1", "data", "junk")
 	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1}})
 	dead := e.client.DeadLetters()
-	const id = "raw:normal:small:1-1"
+	const id = "_raw:normal:small:1-1"
 	var l task.DeadLetter
 	e.eventually("it is a dead letter", func() (ok bool) {
 		var err error

@@ -14,7 +14,7 @@ import (
 // ScheduleEntry says what is submitted when. Types make theirs with Every, Cron, RRule and Periodic; others are added at run time, also for types that the
 // program does not know.
 type ScheduleEntry struct {
-	// Name of the entry, 1-112 bytes. The tasks of its slots have the id NAME@SLOT, the slot in Unix milliseconds.
+	// Name of the entry, 1-112 bytes. The tasks of its slots have the id _NAME@SLOT, the slot in Unix milliseconds.
 	Name string `json:"name"`
 	// Task is the name of the type.
 	Task string `json:"task"`
@@ -264,7 +264,7 @@ func (d *scheduleDoc) wake(next time.Time) time.Time {
 
 // taskID is the id of the task of a slot.
 func (d *scheduleDoc) taskID(slot time.Time) string {
-	return fmt.Sprintf("%s@%d", d.Name, slot.UnixMilli())
+	return fmt.Sprintf(ownName+"%s@%d", d.Name, slot.UnixMilli())
 }
 
 func (d *scheduleDoc) encode() (string, error) {

@@ -263,7 +263,7 @@ func (l *leader) claim(name string, c *claim, now time.Time) *write {
 	t.plan = schedule.WithAnchor(c.plan, next.Anchor)
 	start := c.by.onStart && !l.s.started[name] && !next.Paused && !c.disabled
 	if start {
-		next.Asked = append(slices.Clone(next.Asked), asked{ID: fmt.Sprintf("%s@start-%d", name, l.term), At: now, Yield: true})
+		next.Asked = append(slices.Clone(next.Asked), asked{ID: fmt.Sprintf(ownName+"%s@start-%d", name, l.term), At: now, Yield: true})
 	}
 	l.refresh(&next, t.plan, now)
 	w := l.write(t, next)
@@ -479,9 +479,9 @@ func (l *leader) message(ctx context.Context, t *tracked, id string, slot time.T
 		}
 	case !yield || d.Overlap == QueueUp:
 	case d.Overlap == SkipIfRunning:
-		s.meta.Unique, key, hold = "schedule:"+d.Name, "schedule:"+d.Name, holdAtMost
+		s.meta.Unique, key, hold = ownName+"schedule:"+d.Name, ownName+"schedule:"+d.Name, holdAtMost
 	default:
-		s.meta.Start, key, hold = "schedule:"+d.Name, "schedule:"+d.Name, holdAtMost
+		s.meta.Start, key, hold = ownName+"schedule:"+d.Name, ownName+"schedule:"+d.Name, holdAtMost
 	}
 	l.s.client.injectTrace(ctx, &s.meta)
 	b, err = l.s.client.encode(of, s)

@@ -63,7 +63,7 @@ func GroupID(id string) GroupOption {
 // ends as it does, and the callback never runs.
 func GroupTTL(d time.Duration) GroupOption { return groupOption(func(g *grouping) { g.ttl = d }) }
 
-// OnFailure is the task that runs in the callback's place after a failure. Its id is GROUP:failure; it has GroupResults, too.
+// OnFailure is the task that runs in the callback's place after a failure. Its id is _GROUP:failure; it has GroupResults, too.
 func OnFailure(p Pending) GroupOption { return groupOption(func(g *grouping) { g.failure = &p }) }
 
 // Inherit, used by a child of a group for a group of its own, hands its place in the outer group on: the child does not count as ended when its handler
@@ -81,9 +81,9 @@ const (
 	spawnPages      = 16  // scripts of one pipeline
 )
 
-func childID(gid string, slot int) string { return gid + ":" + strconv.Itoa(slot) }
-func callbackID(gid string) string        { return gid + ":callback" }
-func failureID(gid string) string         { return gid + ":failure" }
+func childID(gid string, slot int) string { return ownName + gid + ":" + strconv.Itoa(slot) }
+func callbackID(gid string) string        { return ownName + gid + ":callback" }
+func failureID(gid string) string         { return ownName + gid + ":failure" }
 
 // grouping is one group on its way in.
 type grouping struct {
@@ -131,7 +131,7 @@ func (e *GroupExistsError) Error() string {
 var ErrGroupGone = errors.New("task: the group expired while its children were added")
 
 // Spawn submits children that belong together, and a callback that runs once, when all of them are done (see GroupPolicy); it finds their results with GroupResults. The ids of
-// the children are GROUP:0, GROUP:1 and so on, that of the callback is GROUP:callback. A group without children calls back at once. c may be nil in a handler: it is that
+// the children are _GROUP:0, _GROUP:1 and so on, that of the callback is _GROUP:callback. A group without children calls back at once. c may be nil in a handler: it is that
 // of the worker. The group is written first, then the children in pages, one round trip for up to 256 and one more for each 4096: after an error
 // of the connection some may be missing, and Spawn with the same GroupID and children adds them. Nothing is written if any of them is unfit.
 // A group has seen each child's end once and for all: a dead child that is requeued later runs for itself, and one that is deleted while it waits leaves the group

@@ -33,7 +33,7 @@ func TestGroupCallsBack(t *testing.T) {
 		t.Errorf("results %s, want 0 2 4 6 8", got)
 	}
 	info := <-f.infos
-	if info.ID != g.ID+":callback" || info.Labels["callback_group_id"] != g.ID || info.Queue != "realtime:large" {
+	if info.ID != "_"+g.ID+":callback" || info.Labels["callback_group_id"] != g.ID || info.Queue != "realtime:large" {
 		t.Errorf("the callback was %s in %s with labels %v", info.ID, info.Queue, info.Labels)
 	}
 	got := f.info(g)
@@ -160,7 +160,7 @@ func TestGroupOfAPythonPeer(t *testing.T) {
 			}
 			e.start(task.WorkerOptions{}, f.child.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return 2 * j.Args.N, nil }),
 				f.callback.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
-					if j.Args.N != 5 || j.Labels["callback_group_id"] != "py" || j.Queue != "realtime:large" || j.ID != "py:callback" {
+					if j.Args.N != 5 || j.Labels["callback_group_id"] != "py" || j.Queue != "realtime:large" || j.ID != "_py:callback" {
 						t.Errorf("the callback is %+v", j)
 					}
 					f.fired <- nil

@@ -73,7 +73,7 @@ func TestGroupTakesOnePlace(t *testing.T) {
 	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{outer.With(double{}), outer.With(double{})}, f.callback.With(double{}), task.OnAllDone, task.GroupID("outer")); err != nil {
 		t.Fatal(err)
 	}
-	for wait(t, "the outer callback", f.infos).ID != "outer:callback" {
+	for wait(t, "the outer callback", f.infos).ID != "_outer:callback" {
 	}
 	results, err := task.GroupResultsOf[int](e.ctx(), e.client, "outer")
 	got := strings.Fields(show(results))

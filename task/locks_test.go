@@ -124,7 +124,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.raw(kind.Queue(), wire.Message{ID: "g1:0", Name: kind.Name(), Args: []byte{0x91, 0x01},
+	e.raw(kind.Queue(), wire.Message{ID: "_g1:0", Name: kind.Name(), Args: []byte{0x91, 0x01},
 		Labels: wire.Labels{{Key: "priority", Value: "normal"}, {Key: "size", Value: "medium"}, {Key: "group_id", Value: "g1"}}})
 	e.eventually("both tasks are blocked twice", func() bool {
 		messages, _ := e.delayedTasks()
@@ -148,7 +148,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	}
 	messages, _ := e.delayedTasks()
 	for _, m := range messages {
-		if m.ID != h.ID && m.ID != "g1:0" || m.Labels.Int("_retry_attempt") != 0 || m.Meta.Enqueued == 0 {
+		if m.ID != h.ID && m.ID != "_g1:0" || m.Labels.Int("_retry_attempt") != 0 || m.Meta.Enqueued == 0 {
 			t.Errorf("delayed: %+v", m)
 		}
 	}

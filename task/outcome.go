@@ -117,7 +117,7 @@ func (w *Worker) undecodable(r *run, err error) *outcome {
 	if len(raw) == 0 {
 		raw = fmt.Append(nil, r.entry.Fields)
 	}
-	o := w.unreadable(r, "raw:"+string(r.queue)+":"+r.entry.ID, raw, err)
+	o := w.unreadable(r, ownName+"raw:"+string(r.queue)+":"+r.entry.ID, raw, err)
 	w.observe(r, o)
 	return o
 }

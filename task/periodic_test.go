@@ -123,7 +123,7 @@ func TestPerVO(t *testing.T) {
 	e.eventually("two entries", func() bool { return slices.Equal(e.names(), []string{"test:Tenant@atlas", "test:Tenant@lhcb"}) })
 	e.eventually("both fire", func() bool { return len(e.slotsOf("test:Tenant@atlas")) > 1 && len(e.slotsOf("test:Tenant@lhcb")) > 1 })
 	for _, m := range e.messages() {
-		if vo := m.Labels.String("vo"); !strings.HasPrefix(m.ID, "test:Tenant@"+vo+"@") || string(m.Args) != "\x91"+string([]byte{byte(0xa0 | len(vo))})+vo {
+		if vo := m.Labels.String("vo"); !strings.HasPrefix(m.ID, "_test:Tenant@"+vo+"@") || string(m.Args) != "\x91"+string([]byte{byte(0xa0 | len(vo))})+vo {
 			t.Errorf("message %q has label vo %q and arguments %x", m.ID, vo, m.Args)
 		}
 	}

@@ -175,7 +175,7 @@ func (t *targets) route(ctx context.Context, member string) ([]string, error) {
 		err = q.validate()
 	}
 	if err != nil {
-		id := "raw:delayed:" + digest([]byte(member))
+		id := ownName + "raw:delayed:" + digest([]byte(member))
 		return []string{"0", member, id, rueidis.BinaryString(rawLetter(err, []byte(member)))}, nil
 	}
 	if err := t.add(ctx, q); err != nil {

@@ -97,7 +97,7 @@ func TestReplicas(t *testing.T) {
 		}
 		ids[one.ID] = true
 	}
-	if !ids["own"] || !ids["g:0"] {
+	if !ids["own"] || !ids["_g:0"] {
 		t.Errorf("the task of the id, or that of the group, is missing among %d", len(ids))
 	}
 }

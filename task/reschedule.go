@@ -191,7 +191,7 @@ func (c *Client) RunScheduleNow(ctx context.Context, name string) (id string, er
 	if len(name) > maxEntryName {
 		return "", fmt.Errorf("%w: %q", ErrNoSchedule, name)
 	}
-	id = fmt.Sprintf("%s@now%08x", name, rand.Uint32())
+	id = fmt.Sprintf(ownName+"%s@now%08x", name, rand.Uint32())
 	return id, c.changeSchedule(ctx, name, func(d *scheduleDoc) error {
 		if len(d.Asked) >= maxAsked {
 			return fmt.Errorf("task: schedule %q: %d tasks were asked for already, and no scheduler has submitted them", name, len(d.Asked))

@@ -60,7 +60,7 @@ func TestSkipIfPending(t *testing.T) {
 	if d := e.schedule("test:Pile"); d.Fired != 1 || d.LastTask != e.messages()[0].ID {
 		t.Errorf("%+v, want one fired", d)
 	}
-	key := e.key("tasks:unique:schedule:test:Pile")
+	key := e.key("tasks:unique:_schedule:test:Pile")
 	if holder, _ := e.must("GET", key).ToString(); holder != e.messages()[0].ID {
 		t.Errorf("the key is %q's", holder)
 	}
@@ -82,7 +82,7 @@ func TestSkipIfRunning(t *testing.T) {
 		return len(all) == 1 && all[0].Skipped >= 10
 	})
 	all := e.messages()
-	if len(all) != 1 || all[0].Meta.Unique != "schedule:test:Long" || all[0].Meta.Start != "" {
+	if len(all) != 1 || all[0].Meta.Unique != "_schedule:test:Long" || all[0].Meta.Start != "" {
 		t.Errorf("messages %+v", all)
 	}
 }

@@ -67,7 +67,7 @@ func (e *env) messages() (all []wire.Message) {
 func (e *env) slotsOf(entry string) (slots []int64) {
 	e.t.Helper()
 	for _, m := range e.messages() {
-		if text, ok := strings.CutPrefix(m.ID, entry+"@"); ok {
+		if text, ok := strings.CutPrefix(m.ID, "_"+entry+"@"); ok {
 			slot, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				e.t.Fatalf("id %q: %v", m.ID, err)

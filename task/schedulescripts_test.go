@@ -100,7 +100,7 @@ func TestLeadScript(t *testing.T) {
 // What an older leader wants, or one who decided on an older entry, is not written.
 func TestFireScript(t *testing.T) {
 	s := newScripts(t)
-	entries, stream, key := s.k.SchedulerEntries(), s.k.TaskStream("normal:medium"), s.k.TaskUnique("schedule:n")
+	entries, stream, key := s.k.SchedulerEntries(), s.k.TaskStream("normal:medium"), s.k.TaskUnique("_schedule:n")
 	ks := []string{s.k.SchedulerLock(), s.k.SchedulerTerm(), entries, stream, key}
 	plain := []string{ks[0], ks[1], entries, entries, entries}
 	s.do("SET", ks[0], "a")

@@ -55,7 +55,7 @@ func At(t time.Time) SubmitOption {
 	})
 }
 
-// ID gives the task its id, 1-128 bytes. A second submission with the id is answered with the first, for Options.KnownFor. An id that a task of another type has is refused.
+// ID gives the task its id, 1-128 bytes; those that begin with "_" are Takt's own, of children of groups and of schedules. A second submission with the id is answered with the first, for Options.KnownFor. An id that a task of another type has is refused.
 func ID(id string) SubmitOption {
 	return submitOption(func(s *submission) {
 		if s.key != "" {
@@ -109,7 +109,7 @@ func RunTimeout(d time.Duration) SubmitOption {
 	})
 }
 
-// UniqueKey is Unique for one task, with a key of the caller's.
+// UniqueKey is Unique for one task, with a key of the caller's, which must not begin with "_".
 func UniqueKey(key string, ttl time.Duration) SubmitOption {
 	return submitOption(func(s *submission) {
 		if s.unique, s.uniqueFor = key, ttl; key == "" {
@@ -388,7 +388,7 @@ func (s *submission) validate() error {
 		return s.bad
 	}
 	if s.id != "" {
-		if err := checkName("id", s.id); err != nil {
+		if err := checkChosen("id", s.id); err != nil {
 			return err
 		}
 	}
@@ -398,7 +398,7 @@ func (s *submission) validate() error {
 		}
 	}
 	if s.unique != "" {
-		if err := checkName("unique key", s.unique); err != nil {
+		if err := checkChosen("unique key", s.unique); err != nil {
 			return err
 		}
 	}
@@ -432,7 +432,7 @@ func reserved(label string) bool {
 	case "priority", "size", "periodic", "vo", "group_id", "callback_group_id":
 		return true
 	}
-	return strings.HasPrefix(label, "_")
+	return strings.HasPrefix(label, ownName)
 }
 
 // scripted says whether submit.lua is needed, or XADD does.

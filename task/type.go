@@ -262,6 +262,17 @@ func checkName(field, s string) error {
 	return nil
 }
 
+// ownName begins the ids, unique keys and labels that Takt makes, so that none of them is one that a caller chose.
+const ownName = "_"
+
+// checkChosen is checkName for what a caller may choose.
+func checkChosen(field, s string) error {
+	if strings.HasPrefix(s, ownName) {
+		return fmt.Errorf("task: %s %q: those that begin with %q are made by Takt, choose another", field, s, ownName)
+	}
+	return checkName(field, s)
+}
+
 // Handler is a Type with the function that does the work, for a Worker.
 type Handler struct {
 	spec *spec

@@ -100,7 +100,7 @@ type scheduleAddCmd struct {
 }
 
 func (scheduleAddCmd) Help() string {
-	return `The schedule is kept in Redis and fires while any scheduler runs: one of a program, or takt schedule serve. Each slot is one task with the id NAME@SLOT, whatever number of schedulers there are.
+	return `The schedule is kept in Redis and fires while any scheduler runs: one of a program, or takt schedule serve. Each slot is one task with the id _NAME@SLOT, whatever number of schedulers there are.
 
 Examples:
   takt schedule add nightly report:Nightly 'cron TZ=Europe/Berlin 0 2 * * *' --queue background:large

@@ -377,7 +377,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := e.work()
-	const id = "raw:normal:medium:1-1"
+	const id = "_raw:normal:medium:1-1"
 	e.eventually("it is dead", func() bool {
 		_, err := e.client.DeadLetters().Show(e.ctx(), id)
 		return err == nil

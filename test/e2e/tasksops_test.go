@@ -276,7 +276,7 @@ func TestChangesAsJSON(t *testing.T) {
 	schedule(true, "schedule", "pause", "tick")
 	schedule(false, "schedule", "resume", "tick")
 	var asked struct{ Name, ID string }
-	if err := json.Unmarshal([]byte(s.run(ok, "schedule", "run", "tick", "--json")), &asked); err != nil || asked.Name != "tick" || !strings.HasPrefix(asked.ID, "tick@") {
+	if err := json.Unmarshal([]byte(s.run(ok, "schedule", "run", "tick", "--json")), &asked); err != nil || asked.Name != "tick" || !strings.HasPrefix(asked.ID, "_tick@") {
 		t.Errorf("%+v, %v", asked, err)
 	}
 	says(ok, `{"name":"tick","outcome":"removed"}`, "schedule", "remove", "tick")

@@ -63,7 +63,7 @@ func (w *taskWorld) spawn(name string, n int) {
 		if _, err := task.Spawn(w.ctx(), w.client, children, tally.With(taskWork{N: gid}), task.GroupID(gid)); err != nil {
 			w.t.Fatal(err)
 		}
-		w.ledger.note(taskNote{Event: noteOK, Work: gid, Task: gid + ":callback"})
+		w.ledger.note(taskNote{Event: noteOK, Work: gid, Task: "_" + gid + ":callback"})
 	}
 }
 

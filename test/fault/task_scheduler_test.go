@@ -80,7 +80,7 @@ func TestTaskFault23TwoSchedulers(t *testing.T) {
 	first, last := int64(1<<62), int64(0)
 	for slot, l := range slots {
 		first, last = min(first, slot), max(last, slot)
-		if ids := l.tasks(); len(ids) != 1 || len(l.runs) != 1 || !strings.HasPrefix(ids[0], tick.Name()+"@") {
+		if ids := l.tasks(); len(ids) != 1 || len(l.runs) != 1 || !strings.HasPrefix(ids[0], "_"+tick.Name()+"@") {
 			t.Errorf("I2: slot %d: %v", slot, l.describe())
 		}
 	}
