@@ -98,6 +98,9 @@ type Connect struct {
 	// It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without. It must be false on ZooKeeper, which always does so.
 	WaitForDisk bool
 
+	// Looks says that the program only reads: rights to read are enough, and folders of ZooKeeper that are missing are not made.
+	Looks bool
+
 	// Session is how long ZooKeeper keeps the claims of a process that it does not hear of; 0 = 10 s. Others kinds ignore it.
 	Session time.Duration
 
@@ -119,14 +122,14 @@ func (c Connect) Open(ctx context.Context) (*Board, error) {
 		store, err = redisboard.Open(ctx, redisboard.Options{
 			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile,
 			SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword, ServerName: c.ServerName,
-			Wait: redis.Wait{Replicas: c.Replicas, ForDisk: c.WaitForDisk, Within: c.ReplicasWithin}, Log: log,
+			Wait: redis.Wait{Replicas: c.Replicas, ForDisk: c.WaitForDisk, Within: c.ReplicasWithin}, Looks: c.Looks, Log: log,
 		})
 	case scheme == "zookeeper" && c.WaitForDisk:
 		return nil, driver.Invalid("WaitForDisk", "true", "must be false on ZooKeeper, which acknowledges only what is on disk")
 	case scheme == "zookeeper" && c.Replicas != 0:
 		return nil, driver.Invalid("Replicas", strconv.Itoa(c.Replicas), "must be 0 on ZooKeeper, which acknowledges only what most of its servers have")
 	case scheme == "zookeeper":
-		store, err = zkboard.Open(ctx, zkboard.Options{URL: c.URL, Username: c.Username, Password: c.Password, Session: c.Session, Log: log})
+		store, err = zkboard.Open(ctx, zkboard.Options{URL: c.URL, Username: c.Username, Password: c.Password, Session: c.Session, Looks: c.Looks, Log: log})
 	default:
 		return nil, driver.Invalid("URL", fmt.Sprintf("with scheme %q", scheme), "must begin with redis://, rediss://, redis+sentinel://, unix:// or zookeeper://")
 	}

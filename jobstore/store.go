@@ -26,6 +26,7 @@ type Options struct {
 	ServerName                string // name in the certificates of all servers; "" = the one by which each is reached
 	SentinelUsername          string // of the sentinels themselves; "" = none
 	SentinelPassword          string
+	Looks                     bool          // the program only reads, so rights to read are enough
 	Embedded                  bool          // the in-process store of `takt demo`, which knows fewer commands
 	RESP2                     bool          // speak RESP2 although the server offers RESP3
 	Prefix                    string        // of every key; default "takt"
@@ -150,7 +151,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 		URL: opt.URL, Username: opt.Username, Password: opt.Password,
 		CAFile: opt.CAFile, CertFile: opt.CertFile, KeyFile: opt.KeyFile, ServerName: opt.ServerName,
 		SentinelUsername: opt.SentinelUsername, SentinelPassword: opt.SentinelPassword,
-		Embedded: opt.Embedded, RESP2: opt.RESP2, Prefix: opt.Prefix, Log: opt.Log,
+		Embedded: opt.Embedded, Looks: opt.Looks, RESP2: opt.RESP2, Prefix: opt.Prefix, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err

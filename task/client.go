@@ -78,6 +78,8 @@ type Connect struct {
 	ServerName string
 	// Embedded says that the server is the in-process one of takt demo and takt dev, or another miniredis.
 	Embedded bool
+	// Looks says that the program only reads, so rights to read are enough.
+	Looks bool
 }
 
 // Open connects to a server and returns a Client on it, which Close closes. It blocks until the server has answered or ctx ends.
@@ -88,7 +90,7 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 // Open is the function Open with more to say about the connection.
 func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, ServerName: s.ServerName,
-		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, Embedded: s.Embedded, Prefix: o.prefix(), Log: o.Log})
+		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, Embedded: s.Embedded, Looks: s.Looks, Prefix: o.prefix(), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ type Connect struct {
 	Embedded bool
 	// LookOn compares Options.Shards with what is stored, but does not store it where nothing is: for programs that look at and steer what others start.
 	LookOn bool
+	// Looks says that the program only reads, so rights to read are enough.
+	Looks bool
 }
 
 // Open connects to a server and returns a Client on it, which Close closes. It blocks until the server has answered or ctx ends. ErrShards: o.Shards is not what others use.
@@ -44,7 +46,7 @@ func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	rdb, err := redis.Connect(ctx, redis.Options{URL: s.URL, Username: s.Username, Password: s.Password, CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, ServerName: s.ServerName,
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword,
-		Embedded: s.Embedded, Prefix: prefix, Untagged: untagged(o.Prefix), Log: o.Log})
+		Embedded: s.Embedded, Looks: s.Looks, Prefix: prefix, Untagged: untagged(o.Prefix), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

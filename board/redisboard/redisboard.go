@@ -35,8 +35,9 @@ type Options struct {
 
 	SentinelUsername, SentinelPassword, ServerName string
 
-	Wait redis.Wait
-	Log  *slog.Logger // not nil
+	Wait  redis.Wait
+	Looks bool         // only reads
+	Log   *slog.Logger // not nil
 }
 
 // Store is one board in Redis. It is a driver.Store.
@@ -66,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	rdb, err := redis.Connect(ctx, redis.Options{
 		URL: server, Username: o.Username, Password: o.Password, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, ServerName: o.ServerName,
-		Prefix: namespace, PrefixOption: "?namespace=", Log: o.Log, ClientName: "takt-board",
+		Prefix: namespace, PrefixOption: "?namespace=", Looks: o.Looks, Log: o.Log, ClientName: "takt-board",
 	})
 	if err != nil {
 		return nil, err

@@ -478,6 +478,27 @@ func TestNoHerd(t *testing.T) {
 	}
 }
 
+// A board that is only looked at makes no node, and needs no right to write.
+func TestLooking(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	folder := e.Path(t)
+	if _, err := e.Client.Create(folder, nil, zk.FlagPersistent, zk.WorldACL(zk.PermRead)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		t.Fatal(err)
+	}
+	b, err := board.Connect{URL: "zookeeper://" + e.Addr + folder + "/jobs", Looks: true}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if n, err := b.Count(t.Context()); n != 0 || err != nil {
+		t.Errorf("count is %d, %v", n, err)
+	}
+	if there, _, err := e.Client.Exists(folder + "/jobs"); there || err != nil {
+		t.Errorf("there is a node now: %v, %v", there, err)
+	}
+}
+
 // Somebody deletes the board while it is in use.
 func TestBoardIsMadeAgain(t *testing.T) {
 	t.Parallel()

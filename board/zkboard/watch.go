@@ -73,6 +73,9 @@ type children struct {
 // children reads the names of the nodes on the board.
 func (s *Store) children(ctx context.Context) ([]string, *zk.Stat, error) {
 	c, err := ask(ctx, s, s.readNames)
+	if s.looks && errors.Is(err, zk.ErrNoNode) {
+		return nil, new(zk.Stat), nil
+	}
 	if errors.Is(err, zk.ErrNoNode) { // somebody has deleted the board
 		if err = s.ensure(ctx); err == nil {
 			c, err = ask(ctx, s, s.readNames)

@@ -56,6 +56,7 @@ type Options struct {
 	URL                string        // zookeeper://[user:password@]host[:port][,host[:port]]...[/path]; path is /taskflow/jobs by default
 	Username, Password string        // win over those in URL; "" = those in URL
 	Session            time.Duration // how long claims outlive the last word of this process; 0 = 10 s. The server has limits of its own
+	Looks              bool          // only reads: no folder is made
 	Log                *slog.Logger  // not nil
 }
 
@@ -69,6 +70,7 @@ type Store struct {
 	auth     string // user:password; "" = none
 	session  time.Duration
 	log      *slog.Logger
+	looks    bool // no folder is made
 
 	ctx    context.Context // of all that goes on in the background
 	cancel context.CancelFunc
@@ -108,6 +110,9 @@ func (s *Store) begin(ctx context.Context) error {
 	for {
 		_, turned, err := s.link()
 		if err == nil {
+			if s.looks {
+				return nil
+			}
 			return s.ensure(ctx)
 		}
 		if refused := s.refused(); refused != nil {
@@ -130,7 +135,7 @@ func parse(o Options) (*Store, error) {
 	if strings.ContainsAny(rest, "?#") {
 		return nil, driver.Invalid("URL", "with parameters", "must be like zookeeper://host:2181/taskflow/jobs, without ? and #")
 	}
-	s := &Store{log: o.Log, session: cmp.Or(o.Session, DefaultSession)}
+	s := &Store{log: o.Log, looks: o.Looks, session: cmp.Or(o.Session, DefaultSession)}
 	if s.session < minSession || s.session > maxSession {
 		return nil, driver.Invalid("Session", o.Session.String(), fmt.Sprintf("must be %v to %v, or 0 for %v", minSession, maxSession, DefaultSession))
 	}

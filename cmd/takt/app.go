@@ -145,6 +145,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	c.looks = slices.Contains([]string{"list", "show", "stats"}, parsed.Selected().Name)
 	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
 	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
 	for name, meant := range s.strays(os.Environ()) {

@@ -72,6 +72,7 @@ type Config struct {
 	TraceEndpoint   string  `help:"OpenTelemetry collector that gets the traces of serve, dev, task run, task submit and schedule serve, by OTLP over HTTP: http://host:4318; none are made if empty. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and so on." placeholder:"URL" group:"process"`
 	TraceRatio      float64 `help:"Part of the traces that begin here that is kept: 0 to 1." default:"1" group:"process"`
 	inProcessBroker bool    // MQTT is the broker inside this process
+	looks           bool    // the command only reads
 
 	TraceService string `help:"Name of this program in traces." default:"takt" group:"process"`
 }

@@ -21,7 +21,7 @@ func (c *Config) storeOptions(embedded bool, log *slog.Logger) jobstore.Options 
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
 		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword,
-		Embedded: embedded, Prefix: c.Prefix, Log: log,
+		Embedded: embedded, Looks: c.looks, Prefix: c.Prefix, Log: log,
 	}
 }
 
@@ -51,7 +51,7 @@ func (c *Config) taskClient(ctx context.Context, embedded bool, o task.Options) 
 	return task.Connect{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
 		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
-		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded,
+		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded, Looks: c.looks,
 	}.Open(ctx, o)
 }
 
@@ -64,7 +64,7 @@ func (c *Config) workflowClient(ctx context.Context, embedded bool, o workflow.O
 	return workflow.Connect{
 		URL: c.Redis, Username: c.RedisUsername, Password: c.RedisPassword,
 		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
-		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded, LookOn: true,
+		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded, LookOn: true, Looks: c.looks,
 	}.Open(ctx, o)
 }
 

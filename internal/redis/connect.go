@@ -174,6 +174,9 @@ func (o Options) fit(ctx context.Context, t target, opt rueidis.ClientOption, rd
 			}
 		}
 	}
+	if o.Looks {
+		return rdb, nil
+	}
 	if err := probe(ctx, t, rdb, o.Prefix); err != nil {
 		return nil, err
 	}

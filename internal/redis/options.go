@@ -48,6 +48,9 @@ type Options struct {
 	// pub/sub on RESP3.
 	Embedded bool
 
+	// Looks says that the program only reads: the server is not asked whether it takes writes.
+	Looks bool
+
 	// Dial makes connections in the place of the network, for embedded.Pipe; URL must be a valid one all the same. They are not pinged. nil = the network.
 	Dial func() (net.Conn, error)
 
