@@ -310,7 +310,7 @@ func TestAggregateRefusesWhatIsUnfit(t *testing.T) {
 		{"Grace", func() { noteType("x", task.Aggregate[note]{Grace: -1}) }},
 		{"not Unique", func() { noteType("x", task.Aggregate[note]{}, task.Unique(0)) }},
 		{"no result", func() { task.Define[note, int]("x", task.Aggregate[note]{}) }},
-		{"Aggregate is of a", func() { task.Define[double, task.None]("x", task.Aggregate[note]{}) }},
+		{"Aggregate is of a", func() { task.Define[double, task.None]("x", task.Positional(), task.Aggregate[note]{}) }},
 	} {
 		func() {
 			defer func() {

@@ -36,12 +36,12 @@ var theLock = lock.Mutex(lock.Object{Type: lock.Task, Key: "any"})
 func newEveryEnd(e *env) *everyEnd {
 	e.t.Helper()
 	twice := func(_ context.Context, j *task.Job[double]) (int, error) { return 2 * j.Args.N, nil }
-	good := task.Define[double, int]("any:Good", task.Small)
-	again := task.Define[double, int]("any:Again", task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1, Exact: true}))
-	bad := task.Define[double, int]("any:Bad", task.Small)
-	child := task.Define[double, int]("any:Child", task.Small)
-	after := task.Define[double, int]("any:After", task.Small)
-	locked := task.Define[double, int]("any:Locked", task.Small, task.Unique(0), task.Locks(func(double) []lock.Spec { return []lock.Spec{theLock} }))
+	good := task.Define[double, int]("any:Good", task.Positional(), task.Small)
+	again := task.Define[double, int]("any:Again", task.Positional(), task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1, Exact: true}))
+	bad := task.Define[double, int]("any:Bad", task.Positional(), task.Small)
+	child := task.Define[double, int]("any:Child", task.Positional(), task.Small)
+	after := task.Define[double, int]("any:After", task.Positional(), task.Small)
+	locked := task.Define[double, int]("any:Locked", task.Positional(), task.Small, task.Unique(0), task.Locks(func(double) []lock.Spec { return []lock.Spec{theLock} }))
 	notes := noteType("any:Notes", task.Aggregate[note]{MaxDelay: time.Millisecond}, task.Small)
 	v := &everyEnd{e: e, locked: locked, handlers: []task.Handler{
 		notes.HandleBatch(func(context.Context, []*task.Job[note]) error { return nil }), good.Handle(twice), child.Handle(twice), locked.Handle(twice),

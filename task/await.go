@@ -44,7 +44,7 @@ func (r Result[R]) Unwrap() (R, error) {
 const awaitPoll = time.Second // in case that a push got lost
 
 // Await blocks until the task has ended, and returns what it returned, or an *Error if it is dead or cancelled. It is pushed, in one round trip and one message; should the
-// connection break, it looks once a second. ErrNotKept: nothing is kept of such tasks. Should the result have expired before, it waits until ctx ends.
+// connection break, it looks once a second. ErrNotKept: nothing is kept of such tasks. ErrLayout: a worker with another version of R made the result. Should the result have expired before, it waits until ctx ends.
 func (h *Handle[R]) Await(ctx context.Context) (R, error) {
 	var none R
 	if !h.kept {
@@ -92,7 +92,7 @@ func (h *Handle[R]) decode(raw []byte) (r Result[R], err error) {
 		return r, nil
 	}
 	if r.Value, err = h.out.DecodeValue(w.Value); err != nil {
-		return r, fmt.Errorf("task: result of %s: %w", h.ID, err)
+		return r, fmt.Errorf("task: result of %s: %w", h.ID, unfit(err))
 	}
 	return r, nil
 }

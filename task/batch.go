@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-var membersCodec = must(wire.NewCodec[[][]byte]())
+var membersCodec = must(wire.NewCodec[[][]byte](wire.ByPosition))
 
 // HandleBatch is Handle for a type with Aggregate: f gets the tasks that were collected, in the order of their submission, one at least. Each of them ends on its own, with its
 // own result (if it was submitted with Keep), dead letter and count:
@@ -27,7 +27,7 @@ func (t *Type[T, R]) HandleBatch(f func(ctx context.Context, jobs []*Job[T]) err
 		if r.members == nil {
 			args, err := t.args.DecodeArgs(r.msg.Args)
 			if err != nil {
-				return nil, &argumentError{err}
+				return nil, &argumentError{unfit(err)}
 			}
 			err = f(ctx, []*Job[T]{{Info: r.info(), Args: args}})
 			var some *BatchError
@@ -43,7 +43,7 @@ func (t *Type[T, R]) HandleBatch(f func(ctx context.Context, jobs []*Job[T]) err
 			}
 			args, err := t.args.DecodeArgs(m.msg.Args)
 			if err != nil {
-				m.out = m.end(Dead, &argumentError{err})
+				m.out = m.failed(&argumentError{unfit(err)}, nil)
 				continue
 			}
 			m.until = r.until

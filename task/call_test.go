@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-var Locked = task.Define[double, int]("test:Locked", task.Exclusive(), task.Limits(1, 1, time.Hour),
+var Locked = task.Define[double, int]("test:Locked", task.Positional(), task.Exclusive(), task.Limits(1, 1, time.Hour),
 	task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{limit.Rate(lock.Object{Type: lock.Job, Key: "7"}, 1, time.Hour)}
 	}))
@@ -111,12 +111,12 @@ func TestCallJSON(t *testing.T) {
 	h := kind.Handle(func(_ context.Context, j *task.Job[order]) (map[string]int, error) {
 		return map[string]int{j.Args.ID: len(j.Args.Parts)}, nil
 	})
-	for args, want := range map[string]string{`["a", ["x", "y"]]`: `{"a":2}`, `[]`: `{"":0}`, ``: `{"":0}`} {
+	for args, want := range map[string]string{`[{"ID": "a", "Parts": ["x", "y"]}]`: `{"a":2}`, `[]`: `{"":0}`, ``: `{"":0}`} {
 		if got, err := task.CallJSON(e.ctx(), e.client, h, []byte(args)); err != nil || string(got) != want {
 			t.Errorf("CallJSON(%s) = %s, %v, want %s", args, got, err, want)
 		}
 	}
-	for _, bad := range []string{`{"ID": "a"}`, `[`, `["a", 3]`} {
+	for _, bad := range []string{`["a", ["x"]]`, `[`, `[{"ID": "a", "Parts": 3}]`} {
 		if got, err := task.CallJSON(e.ctx(), e.client, h, []byte(bad)); err == nil || !strings.Contains(err.Error(), "test:Count") {
 			t.Errorf("CallJSON(%s) = %s, %v, want an error that names the task", bad, got, err)
 		}
@@ -131,7 +131,7 @@ func TestCallJSON(t *testing.T) {
 // A lock that is lost ends the call.
 func TestCallLosesItsLock(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("test:Long", task.Locks(func(double) []lock.Spec {
+	kind := task.Define[double, int]("test:Long", task.Positional(), task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "long"}, lock.TTL(300*time.Millisecond))}
 	}))
 	key := e.prefix + ":lock:mutex:task:long"

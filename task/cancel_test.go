@@ -126,7 +126,7 @@ func TestCancelOfUnique(t *testing.T) {
 // Members of aggregates are found, and cancelled by the worker that begins with them, each on its own.
 func TestCancelOfMembers(t *testing.T) {
 	e := newEnv(t)
-	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 3, MaxDelay: time.Hour})
+	many := task.Define[double, task.None]("test:Many", task.Positional(), task.Aggregate[double]{MaxSize: 3, MaxDelay: time.Hour})
 	var handles []*task.Handle[task.None]
 	for i := range 3 {
 		h := send(e, many, double{i}, task.Keep(time.Hour))
@@ -164,7 +164,7 @@ func TestCancelOfMembers(t *testing.T) {
 // An aggregate that is purged ends each of its members.
 func TestPurgeOfAggregates(t *testing.T) {
 	e := newEnv(t)
-	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxSize: 2, MaxDelay: time.Hour})
+	many := task.Define[double, task.None]("test:Many", task.Positional(), task.Aggregate[double]{MaxSize: 2, MaxDelay: time.Hour})
 	var handles []*task.Handle[task.None]
 	for i := range 2 {
 		handles = append(handles, send(e, many, double{i}, task.Keep(time.Hour)))

@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	failing = task.Define[double, int]("test:Failing", task.Small)
-	holding = task.Define[double, int]("test:Holding", task.Small)
+	failing = task.Define[double, int]("test:Failing", task.Positional(), task.Small)
+	holding = task.Define[double, int]("test:Holding", task.Positional(), task.Small)
 )
 
 // stocked is a store with tasks in each situation: waiting, running, delayed, done and dead. ended lets those that run go on.
@@ -82,7 +82,7 @@ func TestCheckOfHealthyStore(t *testing.T) {
 
 func TestCheckWhileTasksMove(t *testing.T) {
 	e := newEnv(t)
-	again := task.Define[double, int]("test:Again", task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 3, Exact: true}))
+	again := task.Define[double, int]("test:Again", task.Positional(), task.Small, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 3, Exact: true}))
 	e.start(task.WorkerOptions{}, again.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
 		if j.Attempt < 3 {
 			return 0, errors.New("again")
@@ -302,7 +302,7 @@ func TestCheckOfLostChild(t *testing.T) {
 func TestCheckOfCollections(t *testing.T) {
 	e := newEnv(t)
 	k := e.keys()
-	many := task.Define[double, task.None]("test:Many", task.Aggregate[double]{MaxDelay: time.Hour})
+	many := task.Define[double, task.None]("test:Many", task.Positional(), task.Aggregate[double]{MaxDelay: time.Hour})
 	send(e, many, double{1})
 	send(e, many, double{2})
 	if r := e.healthy(0); r.Collected != 2 || r.Unfinished() != 2 {

@@ -98,7 +98,7 @@ vo_overrides:
 
 // Unknown keys are refused by their name, and so are names and values that are none.
 func TestConfigErrors(t *testing.T) {
-	known := task.Define[double, int]("KnownTask")
+	known := task.Define[double, int]("KnownTask", task.Positional())
 	for text, want := range map[string]string{
 		"common: {KnownTask: {rate_limits: 3}}":                    "rate_limits",
 		"common: {KnownTask: {max_retries: 2.7}}":                  `max_retries "2.7" must be a whole number`,
@@ -164,7 +164,7 @@ func TestConfigWithAByteOrderMark(t *testing.T) {
 // What is set in the configuration holds in running workers, without a restart, and is taken back.
 func TestConfigureRunningWorkers(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("ConfiguredTask", task.Small)
+	kind := task.Define[double, int]("ConfiguredTask", task.Positional(), task.Small)
 	var now, most atomic.Int64
 	var fails atomic.Bool
 	begin, end := make(chan int64, 100), make(chan struct{})
@@ -226,7 +226,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 // A type that is not enabled is set aside, for one VO or all, and runs when it is enabled again.
 func TestDisable(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, task.None]("DisabledTask", task.Small)
+	kind := task.Define[double, task.None]("DisabledTask", task.Positional(), task.Small)
 	var lhcb, atlas atomic.Int64
 	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
 		map[string]*atomic.Int64{"lhcb": &lhcb, "atlas": &atlas}[j.Labels["vo"]].Add(1)
@@ -268,7 +268,7 @@ func TestDisable(t *testing.T) {
 // A limit that is set for a VO counts its tasks alone; a worker's own configuration gives way to that of all.
 func TestLimitsOfAVO(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, task.None]("VOTask", task.Small, task.Limits(0, 5, time.Hour))
+	kind := task.Define[double, task.None]("VOTask", task.Positional(), task.Small, task.Limits(0, 5, time.Hour))
 	w, err := e.client.Worker(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) { return task.None{}, nil }))
 	if err != nil {
 		t.Fatal(err)
@@ -359,8 +359,8 @@ func TestChangeConfigTogether(t *testing.T) {
 
 	// What was set aside is due when an edit of what was read takes back that its type is not enabled.
 	e.config("common: {C: {enabled: false}}")
-	e.start(task.WorkerOptions{}, task.Define[double, int]("C").Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
-	h := send(e, task.Define[double, int]("C"), double{})
+	e.start(task.WorkerOptions{}, task.Define[double, int]("C", task.Positional()).Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
+	h := send(e, task.Define[double, int]("C", task.Positional()), double{})
 	e.eventually("it is set aside", func() bool { return e.parked("C") == 1 })
 	if err := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) { delete(c.Common, "C"); return c, nil }); err != nil {
 		t.Fatal(err)
@@ -373,7 +373,7 @@ func TestChangeConfigTogether(t *testing.T) {
 // A worker keeps the configuration that it has when it meets one that it cannot read.
 func TestUnreadableConfig(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("StayTask")
+	kind := task.Define[double, int]("StayTask", task.Positional())
 	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
 	e.config("common: {StayTask: {concurrency_limit: 3}}", kind)
 	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 3 })
@@ -382,7 +382,7 @@ func TestUnreadableConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gone := task.Define[double, int]("test:Gone")
+	gone := task.Define[double, int]("test:Gone", task.Positional())
 	if _, err := gone.Submit(e.ctx(), e.client, double{}); err != nil {
 		t.Fatal(err)
 	}
@@ -409,11 +409,11 @@ func TestWorkersSayTheirConfig(t *testing.T) {
 	long.Test(t, "waits for workers to renew their records")
 	e := newEnv(t)
 	nothing := func(context.Context, *task.Job[double]) (int, error) { return 1, nil }
-	kind := task.Define[double, int]("SaidTask", task.Timeout(time.Minute), task.Limits(2, 0, 0))
+	kind := task.Define[double, int]("SaidTask", task.Positional(), task.Timeout(time.Minute), task.Limits(2, 0, 0))
 	w, _ := e.start(task.WorkerOptions{ID: "few", Lease: 300 * time.Millisecond}, kind.Handle(nothing))
 	var many []task.Handler
 	for i := range 1001 {
-		many = append(many, task.Define[double, int]("Many"+strconv.Itoa(i)).Handle(nothing))
+		many = append(many, task.Define[double, int]("Many"+strconv.Itoa(i), task.Positional()).Handle(nothing))
 	}
 	e.start(task.WorkerOptions{ID: "many", Lease: 300 * time.Millisecond}, many...)
 	said := func(want int) {

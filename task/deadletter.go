@@ -20,7 +20,7 @@ type letter struct {
 	Readable   bool   // Message is a TaskMessage
 }
 
-var letterCodec = must(wire.NewCodec[letter]())
+var letterCodec = must(wire.NewCodec[letter](wire.ByPosition))
 
 func must[T any](v T, err error) T {
 	if err != nil {

@@ -24,7 +24,7 @@ type flaky struct {
 }
 
 func newFlaky(opts ...task.TypeOption) *flaky {
-	return &flaky{typ: task.Define[double, int]("test:Mend", append([]task.TypeOption{task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1, Exact: true})}, opts...)...)}
+	return &flaky{typ: task.Define[double, int]("test:Mend", append([]task.TypeOption{task.Positional(), task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1, Exact: true})}, opts...)...)}
 }
 
 func (f *flaky) handler() task.Handler {
@@ -156,7 +156,7 @@ func TestRequeueByMany(t *testing.T) {
 
 func TestDeadLettersList(t *testing.T) {
 	e := newEnv(t)
-	f, other := newFlaky(), task.Define[double, int]("test:Other", task.Large)
+	f, other := newFlaky(), task.Define[double, int]("test:Other", task.Positional(), task.Large)
 	e.start(task.WorkerOptions{}, f.handler(), other.Handle(func(context.Context, *task.Job[double]) (int, error) { panic("other") }))
 	f.dead(e, nil, 1, 2, 3, 4, 5)
 	h := send(e, other, double{9})

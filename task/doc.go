@@ -18,6 +18,8 @@
 // What runs again goes through the delayed set. A finish is one script that does all of it, or nothing: the end of the entry, the result, the retry or
 // dead letter, the counters, the group, the unique key.
 //
+// Arguments and results travel by the names of their fields; types that programs in Python share are defined with Positional.
+//
 // # What it promises
 //
 // Once Submit has returned nil, the task ends exactly once: as done, dead or cancelled. Its id is the same over all runs.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // Causes with which a handler's context ends, see context.Cause.
@@ -28,6 +29,9 @@ var (
 	ErrNotKept = errors.New("task: no result is kept of this task; give its type a result, or submit it with task.Keep")
 	// ErrUnknownTask: a worker has no handler for the name. The task waits for one that has, and is dead after a while.
 	ErrUnknownTask = errors.New("task: no handler for this name")
+	// ErrLayout: a struct was written for another version of its type: it has a member that the type lacks, and lacks a field that the type has. A task waits for a worker that knows
+	// it, and is dead after a while.
+	ErrLayout = errors.New("task: a value of another version of its type")
 	// ErrNotFound: no task of that id waits, runs, has a result or is dead.
 	ErrNotFound = errors.New("task: no such task")
 	// ErrTooLarge: the message is larger than Options.MaxMessage.
@@ -77,6 +81,15 @@ func (v *verdict) Error() string {
 
 func (v *verdict) Unwrap() error { return v.err }
 
+// unfit makes an error of a codec one for callers.
+func unfit(err error) error {
+	var f *wire.FormatError
+	if errors.As(err, &f) && f.Layout {
+		return fmt.Errorf("%w: %w", ErrLayout, err)
+	}
+	return err
+}
+
 // argumentError: the message's arguments do not fit the handler's type. No repetition mends it.
 type argumentError struct{ err error }
 
@@ -99,7 +112,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Error is how a task ended that did not succeed.
 type Error struct {
-	Type      string `json:"type"` // Go type of the handler's error, or one of "cancelled", "deliveries", "unknown", "undecodable"
+	Type      string `json:"type"` // Go type of the handler's error, or one of "cancelled", "deliveries", "unknown", "layout", "undecodable"
 	Message   string `json:"message"`
 	Traceback string `json:"traceback,omitempty"` // of a panic
 }

@@ -81,12 +81,12 @@ func TestFind(t *testing.T) {
 // What Find shows of a task can be read as its type reads it; what is of another type, or does not fit, is refused.
 func TestArgsOf(t *testing.T) {
 	e := newEnv(t)
-	typ, other := task.Define[double, int]("test:Args"), task.Define[[]string, int]("test:Args")
+	typ, other := task.Define[double, int]("test:Args", task.Positional()), task.Define[[]string, int]("test:Args")
 	found := e.find(send(e, typ, double{7}, task.In(time.Hour)).Ref)
 	if args, err := typ.ArgsOf(found); err != nil || args != (double{7}) {
 		t.Errorf("%+v, %v", args, err)
 	}
-	if _, err := task.Define[double, int]("test:Different").ArgsOf(found); err == nil || !strings.Contains(err.Error(), `"test:Args", want "test:Different"`) {
+	if _, err := task.Define[double, int]("test:Different", task.Positional()).ArgsOf(found); err == nil || !strings.Contains(err.Error(), `"test:Args", want "test:Different"`) {
 		t.Errorf("of another type: %v", err)
 	}
 	if _, err := other.ArgsOf(found); err == nil || !strings.Contains(err.Error(), found.ID) {

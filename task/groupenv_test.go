@@ -24,9 +24,9 @@ type family struct {
 func newFamily(e *env, opts ...task.TypeOption) *family {
 	return &family{
 		e:        e,
-		child:    task.Define[double, int]("group:Child", append([]task.TypeOption{task.Small}, opts...)...),
-		callback: task.Define[double, int]("group:Callback", task.Realtime, task.Large),
-		failure:  task.Define[double, int]("group:Failure", task.Background, task.Small),
+		child:    task.Define[double, int]("group:Child", append([]task.TypeOption{task.Positional(), task.Small}, opts...)...),
+		callback: task.Define[double, int]("group:Callback", task.Positional(), task.Realtime, task.Large),
+		failure:  task.Define[double, int]("group:Failure", task.Positional(), task.Background, task.Small),
 		fired:    make(chan []task.Result[int], 100), failed: make(chan []task.Result[int], 100), infos: make(chan task.Info, 100),
 	}
 }

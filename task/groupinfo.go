@@ -115,7 +115,7 @@ const resultPage = 500 // children of one round trip
 
 // GroupResultsOf is GroupResults for a group by its id, from anywhere and at any time. ErrNotFound: there is none of that id, or not any more.
 func GroupResultsOf[R any](ctx context.Context, c *Client, id string) ([]Result[R], error) {
-	codec, err := wire.NewCodec[R]()
+	codec, err := wire.NewCodec[R](wire.EitherForm)
 	if err != nil {
 		return nil, fmt.Errorf("task: results of group %s: %w", id, err)
 	}
@@ -144,7 +144,7 @@ func GroupResultsOf[R any](ctx context.Context, c *Client, id string) ([]Result[
 			case len(raw) == 1 && raw[0] == 0xc0: // nil
 			default:
 				if page[i].Value, err = codec.DecodeValue(raw); err != nil {
-					return nil, fmt.Errorf("task: result of %s: %w", childID(id, from+i), err)
+					return nil, fmt.Errorf("task: result of %s: %w", childID(id, from+i), unfit(err))
 				}
 			}
 		}

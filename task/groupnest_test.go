@@ -18,8 +18,8 @@ func TestGroupsNest(t *testing.T) { testGroupsNest(t, newEnv(t)) }
 
 func testGroupsNest(t *testing.T, e *env) {
 	f := newFamily(e)
-	tree := task.Define[double, int]("group:Tree", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 2}))
-	sum := task.Define[double, int]("group:Sum")
+	tree := task.Define[double, int]("group:Tree", task.Positional(), task.Retry(task.Backoff{Base: time.Millisecond, Retries: 2}))
+	sum := task.Define[double, int]("group:Sum", task.Positional())
 	var again sync.Map
 	f.e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 4, task.Medium: 4, task.Large: 1}}, append(f.handlers(nil),
 		tree.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
@@ -65,7 +65,7 @@ func testGroupsNest(t *testing.T, e *env) {
 func TestGroupTakesOnePlace(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
-	outer := task.Define[double, int]("group:Outer")
+	outer := task.Define[double, int]("group:Outer", task.Positional())
 	e.start(task.WorkerOptions{}, append(f.handlers(nil), outer.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
 		_, err := task.Spawn(ctx, nil, f.children(1), f.callback.With(double{}), task.Inherit(), task.GroupID("same"))
 		return 0, err
@@ -88,8 +88,8 @@ func TestNestedGroupFails(t *testing.T) {
 		t.Run(fmt.Sprint("OnFailure ", own), func(t *testing.T) {
 			e := newEnv(t)
 			f := newFamily(e)
-			outer := task.Define[double, int]("group:Outer")
-			mend := task.Define[double, int]("group:Mend")
+			outer := task.Define[double, int]("group:Outer", task.Positional())
+			mend := task.Define[double, int]("group:Mend", task.Positional())
 			e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 4, task.Medium: 4, task.Large: 1}}, append(f.handlers(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("boom") }),
 				outer.Handle(func(ctx context.Context, j *task.Job[double]) (int, error) {
 					opts := []task.GroupOption{task.Inherit()}

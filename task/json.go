@@ -21,8 +21,8 @@ func DefineJSON(name string, opts ...TypeOption) (*JSONType, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	if s.locks != nil || len(s.keyed) > 0 || s.unique != nil && s.unique.key != nil || s.aggregate != nil || len(s.periodic) > 0 {
-		return nil, fmt.Errorf("task: DefineJSON(%q): Locks, ExclusiveBy, UniqueBy, Aggregate and schedules need Go types", name)
+	if s.locks != nil || len(s.keyed) > 0 || s.unique != nil && s.unique.key != nil || s.aggregate != nil || s.positional || len(s.periodic) > 0 {
+		return nil, fmt.Errorf("task: DefineJSON(%q): Locks, ExclusiveBy, UniqueBy, Aggregate, Positional and schedules need Go types", name)
 	}
 	if s.timeout == 0 {
 		s.timeout = DefaultTimeout

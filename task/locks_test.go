@@ -100,7 +100,7 @@ func mutexOf(key string) lock.Spec { return lock.Mutex(lock.Object{Type: lock.Ta
 func TestBlockedIsNoEnd(t *testing.T) {
 	long.Test(t, "waits for blocked tasks to look again")
 	e := newEnv(t)
-	kind := task.Define[double, int]("test:Blocked", task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
+	kind := task.Define[double, int]("test:Blocked", task.Positional(), task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
 	release := e.take(mutexOf("B"))
 	if err := e.do("SET", e.prefix+":groups:g1:remaining", "2").Error(); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 // somebody outside of tasks had the lock.
 func TestReleaseWakesInOrder(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, task.None]("test:Order", task.Exclusive())
+	kind := task.Define[double, task.None]("test:Order", task.Positional(), task.Exclusive())
 	var mu sync.Mutex
 	var order []string
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
@@ -198,7 +198,7 @@ func TestReleaseWakesInOrder(t *testing.T) {
 // 200 contenders for one lock do not come back together, one runs at a time, and all end.
 func TestManyContenders(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, task.None]("test:Crowd", task.Small, task.Exclusive())
+	kind := task.Define[double, task.None]("test:Crowd", task.Positional(), task.Small, task.Exclusive())
 	const n = 200
 	var now, most, ran atomic.Int64
 	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) {
@@ -240,7 +240,7 @@ func TestManyContenders(t *testing.T) {
 // A lost lock ends the context of the run with a LostError, and the run has failed. The lock of whoever has it now is not touched.
 func TestLostLockEndsTheRun(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("test:Lost", task.Locks(func(double) []lock.Spec {
+	kind := task.Define[double, int]("test:Lost", task.Positional(), task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "L"}, lock.TTL(300*time.Millisecond))}
 	}))
 	causes := make(chan error, 1)
@@ -276,7 +276,7 @@ func TestLostLockEndsTheRun(t *testing.T) {
 // Each lock is released for itself, and a failure there masks no success.
 func TestReleaseChangesNoOutcome(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("test:Release", task.Locks(func(double) []lock.Spec {
+	kind := task.Define[double, int]("test:Release", task.Positional(), task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{mutexOf("a"), mutexOf("b"), mutexOf("c")}
 	}))
 	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) {
@@ -307,7 +307,7 @@ func TestQuota(t *testing.T) {
 	e := newEnv(t)
 	object := lock.Object{Type: lock.Task, Key: "quota"}
 	const window = 300 * time.Millisecond
-	kind := task.Define[double, task.None]("test:Quota", task.Small, task.Locks(func(double) []lock.Spec {
+	kind := task.Define[double, task.None]("test:Quota", task.Positional(), task.Small, task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{mutexOf("M"), limit.Rate(object, 1, window)}
 	}))
 	var mu sync.Mutex
@@ -346,7 +346,7 @@ func TestQuota(t *testing.T) {
 // Quota that comes back later than any pause is not asked for in between.
 func TestQuotaOfALongWindow(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, task.None]("test:Hourly", task.Limits(0, 1, time.Hour))
+	kind := task.Define[double, task.None]("test:Hourly", task.Positional(), task.Limits(0, 1, time.Hour))
 	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) { return task.None{}, nil }))
 	for range 2 {
 		if _, err := kind.Submit(e.ctx(), e.client, double{}); err != nil {
@@ -381,10 +381,10 @@ func TestKeysOfLocks(t *testing.T) {
 		kind *task.Type[double, int]
 		want string
 	}{
-		{task.Define[double, int]("DataclassTask", task.ExclusiveBy(func(d double) []string { return []string{fmt.Sprint(d.N)} })), "lock:mutex:task:DataclassTask:99"},
-		{task.Define[double, int]("MyTask", task.Exclusive()), "lock:mutex:task:MyTask"},
-		{task.Define[double, int]("a:Same", task.Exclusive()), "lock:mutex:task:a%3ASame"},
-		{task.Define[double, int]("b:Same", task.Exclusive()), "lock:mutex:task:b%3ASame"},
+		{task.Define[double, int]("DataclassTask", task.Positional(), task.ExclusiveBy(func(d double) []string { return []string{fmt.Sprint(d.N)} })), "lock:mutex:task:DataclassTask:99"},
+		{task.Define[double, int]("MyTask", task.Positional(), task.Exclusive()), "lock:mutex:task:MyTask"},
+		{task.Define[double, int]("a:Same", task.Positional(), task.Exclusive()), "lock:mutex:task:a%3ASame"},
+		{task.Define[double, int]("b:Same", task.Positional(), task.Exclusive()), "lock:mutex:task:b%3ASame"},
 	} {
 		keys = nil
 		if _, err := c.kind.Call(e.ctx(), e.client, double{99}, c.kind.Handle(look)); err != nil || !slices.Equal(keys, []string{c.want}) {
@@ -397,7 +397,7 @@ func TestKeysOfLocks(t *testing.T) {
 // it asks the more seldom the longer the queue is.
 func TestNoPlaceInASlowQueue(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("SlowQueue", task.Exclusive())
+	kind := task.Define[double, int]("SlowQueue", task.Positional(), task.Exclusive())
 	release := e.take(mutexOf(kind.Name()))
 	late := wire.Message{ID: "late", Name: kind.Name(), Args: []byte{0x91, 0x01}, Meta: wire.Meta{Blocked: 1}}
 	b, err := late.Append(nil)
@@ -434,10 +434,10 @@ func TestNoPlaceInASlowQueue(t *testing.T) {
 // A mistake in the locks is a dead letter at once; a panic in the function that names them is a failure as any other.
 func TestLocksThatCannotBe(t *testing.T) {
 	e := newEnv(t)
-	unknown := task.Define[double, int]("test:Unknown", task.Retry(task.Backoff{}), task.Locks(func(double) []lock.Spec {
+	unknown := task.Define[double, int]("test:Unknown", task.Positional(), task.Retry(task.Backoff{}), task.Locks(func(double) []lock.Spec {
 		return []lock.Spec{lock.Mutex(lock.Object{Type: "dataset", Key: "1"})}
 	}))
-	panics := task.Define[double, int]("test:Panics", task.Locks(func(double) []lock.Spec { panic("no locks today") }))
+	panics := task.Define[double, int]("test:Panics", task.Positional(), task.Locks(func(double) []lock.Spec { panic("no locks today") }))
 	f := func(context.Context, *task.Job[double]) (int, error) { t.Error("ran"); return 0, nil }
 	e.start(task.WorkerOptions{}, unknown.Handle(f), panics.Handle(f))
 	for kind, want := range map[*task.Type[double, int]]string{unknown: `"dataset": unknown`, panics: "no locks today"} {
@@ -454,7 +454,7 @@ func TestLocksThatCannotBe(t *testing.T) {
 // A blocked task that is cancelled leaves the line: who waits behind it runs at once, and nothing is left.
 func TestCancelledTaskLeavesTheLine(t *testing.T) {
 	e := newEnv(t)
-	kind := task.Define[double, int]("test:Leave", task.Exclusive())
+	kind := task.Define[double, int]("test:Leave", task.Positional(), task.Exclusive())
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	release := e.take(mutexOf(kind.Name()))
 	first, err := kind.Submit(e.ctx(), e.client, double{1})
@@ -488,7 +488,7 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 func TestBlockedOnMiniredis(t *testing.T) { testBlocked(t, newEnvOn(t, testenv.Miniredis(t))) }
 
 func testBlocked(t *testing.T, e *env) {
-	kind := task.Define[double, int]("MiniTask", task.Exclusive(), task.Limits(3, 1000, time.Second))
+	kind := task.Define[double, int]("MiniTask", task.Positional(), task.Exclusive(), task.Limits(3, 1000, time.Second))
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	release := e.take(mutexOf(kind.Name()))
 	h, err := kind.Submit(e.ctx(), e.client, double{5})

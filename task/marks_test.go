@@ -24,7 +24,7 @@ func TestEveryCancelMarkCounts(t *testing.T) {
 	t.Parallel()
 	const many = 12_000
 	e := newEnv(t)
-	typ := task.Define[double, task.None]("marks:Many")
+	typ := task.Define[double, task.None]("marks:Many", task.Positional())
 	mark := func(from, to int, at int64) {
 		args := []string{"ZADD", e.key("tasks:cancelled")}
 		for i := from; i < to; i++ {
@@ -67,7 +67,7 @@ func TestEveryCancelMarkCounts(t *testing.T) {
 // A child of a group that was cancelled does not run, though the mark of the group is gone.
 func TestCancelledGroupOutlivesItsMark(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, task.None]("marks:Child")
+	typ := task.Define[double, task.None]("marks:Child", task.Positional())
 	callback := task.Define[task.None, task.None]("marks:Callback")
 	spawn := func(id string) *task.Group {
 		g, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(double{1}, task.In(50*time.Millisecond))}, callback.With(task.None{}), task.GroupID(id))
@@ -102,7 +102,7 @@ func TestCancelledGroupOutlivesItsMark(t *testing.T) {
 // The mark of a group is that of no task, whatever its id.
 func TestGroupMarkIsNoTaskID(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, task.None]("marks:Group")
+	typ := task.Define[double, task.None]("marks:Group", task.Positional())
 	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(double{1}), typ.With(double{2})}, typ.With(double{3}), task.GroupID("g")); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestGroupMarkIsNoTaskID(t *testing.T) {
 // A peer's keyword arguments are not dropped in silence: the task is dead, and its error names them.
 func TestKeywordArgumentsAreNotDropped(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, task.None]("test:MyTask")
+	typ := task.Define[double, task.None]("test:MyTask", task.Positional())
 	body := "\x85\xa7task_id\xa6abc123\xa9task_name\xabtest:MyTask\xa6labels\x80\xa9task_args\x91\x01\xabtask_kwargs\x81\xa5force\xc3"
 	e.must("XADD", e.key("tasks:normal:medium"), "*", "data", rueidis.BinaryString([]byte(body)))
 	var ran atomic.Int64
@@ -140,8 +140,8 @@ func TestKeywordArgumentsAreNotDropped(t *testing.T) {
 // The answer to a repeated submission says where the first one went, and a key of one type is none of another.
 func TestKnownSubmissionKeepsItsQueueAndType(t *testing.T) {
 	e := newEnv(t)
-	a, b := task.Define[double, task.None]("marks:A"), task.Define[double, task.None]("marks:B")
-	agg := task.Define[double, task.None]("marks:Agg", task.Aggregate[double]{MaxDelay: time.Hour})
+	a, b := task.Define[double, task.None]("marks:A", task.Positional()), task.Define[double, task.None]("marks:B", task.Positional())
+	agg := task.Define[double, task.None]("marks:Agg", task.Positional(), task.Aggregate[double]{MaxDelay: time.Hour})
 	for _, opt := range []task.SubmitOption{task.Key("order-17"), task.ID("order-18")} {
 		first := send(e, a, double{1}, opt, task.Realtime)
 		again := send(e, a, double{1}, opt)
@@ -166,7 +166,7 @@ func TestKnownSubmissionKeepsItsQueueAndType(t *testing.T) {
 
 func TestRunTwiceIsRefused(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, task.None]("marks:Twice")
+	typ := task.Define[double, task.None]("marks:Twice", task.Positional())
 	var ran atomic.Int64
 	w, stop := e.start(task.WorkerOptions{}, quick(typ, &ran))
 	send(e, typ, double{1})
@@ -238,7 +238,7 @@ func (l *lone) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 // Tasks that need a script go in pipelines too, in their order, and each has its own answer.
 func TestSubmitManyPipelinesScripts(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, task.None]("marks:Unique", task.Unique(time.Minute))
+	typ := task.Define[double, task.None]("marks:Unique", task.Positional(), task.Unique(time.Minute))
 	args := make([]double, 600)
 	for i := range args {
 		args[i].N = i

@@ -166,6 +166,8 @@ func errorType(err error) string {
 		return "deliveries"
 	case errors.Is(err, ErrUnknownTask):
 		return "unknown"
+	case errors.Is(err, ErrLayout):
+		return "layout"
 	case errors.Is(err, ErrTimeout):
 		return "timeout"
 	}

@@ -21,7 +21,7 @@ func TestUnwrittenOutcomeIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			typ := task.Define[double, int]("test:T6", task.Retry(c.retry))
+			typ := task.Define[double, int]("test:T6", task.Positional(), task.Retry(c.retry))
 			e.do("SET", c.key(e), "broken")
 			ran := make(chan struct{}, 100)
 			_, stop := e.start(task.WorkerOptions{NoPromote: true}, typ.Handle(func(context.Context, *task.Job[double]) (int, error) {
@@ -49,7 +49,7 @@ func TestUnwrittenOutcomeIsKept(t *testing.T) {
 // A task that fails with retries left is put into the delayed set exactly once, as itself. Until it ends there is no result.
 func TestRetryIsOneDelayedMessage(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, int]("test:E2", task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
+	typ := task.Define[double, int]("test:E2", task.Positional(), task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
 	e.start(task.WorkerOptions{NoPromote: true}, typ.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("boom") }))
 	h := send(e, typ, double{5})
 	e.eventually("it is delayed", func() bool { return e.number("ZCARD", e.keys().TaskDelayed()) > 0 })

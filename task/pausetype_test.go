@@ -25,8 +25,8 @@ func (e *env) pause(kind *task.Type[double, task.None]) {
 
 func TestPauseType(t *testing.T) {
 	e := newEnv(t)
-	one := task.Define[double, task.None]("test:One", task.Small)
-	other := task.Define[double, int]("test:Other", task.Small)
+	one := task.Define[double, task.None]("test:One", task.Positional(), task.Small)
+	other := task.Define[double, int]("test:Other", task.Positional(), task.Small)
 	var mu sync.Mutex
 	var ran []int
 	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1}}, one.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {

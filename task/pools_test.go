@@ -114,7 +114,7 @@ func testPool(t *testing.T, e *env) {
 		}
 		return nil
 	}
-	typ := task.Define[double, int]("pool:Render", gpu, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
+	typ := task.Define[double, int]("pool:Render", task.Positional(), gpu, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
 	notes := noteType("pool:Notes", task.Aggregate[note]{MaxSize: 2, MaxDelay: time.Hour}, gpu)
 	late := noteType("pool:Late", task.Aggregate[note]{MaxDelay: 50 * time.Millisecond}, gpu)
 	handlers := []task.Handler{
@@ -299,7 +299,7 @@ func TestPoolListIsMadeAnew(t *testing.T) {
 // What cannot be listed, for Redis does not answer, is not written.
 func TestPoolIsListedFirst(t *testing.T) {
 	e := newEnv(t)
-	broken := task.Define[double, int]("pool:Broken", gpu)
+	broken := task.Define[double, int]("pool:Broken", task.Positional(), gpu)
 	dead := send(e, broken, double{})
 	if _, err := e.client.RunAll(e.ctx(), task.WorkerOptions{}, broken.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("broken") })); err != nil {
 		t.Fatal(err)
@@ -399,8 +399,8 @@ func TestGroupWithAnUnfitQueue(t *testing.T) {
 func TestGroupOfAPeerCallsBackInAPool(t *testing.T) {
 	e := newEnv(t)
 	fired := make(chan task.Queue, 1)
-	over := task.Define[double, task.None]("peer:Over", gpu)
-	one := task.Define[double, int]("peer:One", task.Small)
+	over := task.Define[double, task.None]("peer:Over", task.Positional(), gpu)
+	one := task.Define[double, int]("peer:One", task.Positional(), task.Small)
 	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1, gpu: 1}},
 		one.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }),
 		over.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
@@ -424,7 +424,7 @@ func TestGroupOfAPeerCallsBackInAPool(t *testing.T) {
 func TestPoolRequeueAndRunAll(t *testing.T) {
 	e := newEnv(t)
 	broken := true
-	typ := task.Define[double, int]("pool:Flaky", task.Size("line-3"))
+	typ := task.Define[double, int]("pool:Flaky", task.Positional(), task.Size("line-3"))
 	h := typ.Handle(func(context.Context, *task.Job[double]) (int, error) {
 		if broken {
 			return 0, errors.New("broken")

@@ -49,7 +49,7 @@ func TestCleanupKnowsHowTheRunEnded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newFakeTx()
-			kind := task.Define[double, int]("test:" + c.name)
+			kind := task.Define[double, int]("test:"+c.name, task.Positional())
 			_, stop := e.start(task.WorkerOptions{Providers: []task.Provider{x.provide(c.commit)}}, kind.Handle(func(ctx context.Context, _ *task.Job[double]) (int, error) {
 				if _, err := task.Get[*fakeTx](ctx); err != nil {
 					return 0, err
@@ -76,7 +76,7 @@ func TestCleanupKnowsHowTheRunEnded(t *testing.T) {
 func TestResultTooLargeRollsBack(t *testing.T) {
 	e := newEnv(t)
 	x := newFakeTx()
-	kind := task.Define[double, string]("test:Large")
+	kind := task.Define[double, string]("test:Large", task.Positional())
 	e.start(task.WorkerOptions{}, kind.Handle(func(ctx context.Context, _ *task.Job[double]) (string, error) {
 		_, err := task.Get[*fakeTx](ctx)
 		return strings.Repeat("x", 2<<20), err
@@ -196,7 +196,7 @@ func TestHandlerWithFakes(t *testing.T) {
 		t.Error("the error is lost")
 	}
 	e := newEnv(t)
-	kind := task.Define[double, time.Time]("test:Clock")
+	kind := task.Define[double, time.Time]("test:Clock", task.Positional())
 	h := kind.Handle(execute).With(task.Supply[wallClock](stoppedClock{}))
 	if got, err := kind.Call(e.ctx(), e.client, double{1}, h, task.Supply[wallClock](stoppedClock{at})); err != nil || !got.Equal(at.Add(1)) {
 		t.Errorf("Call = %v, %v, want %v", got, err, at.Add(1))

@@ -23,7 +23,7 @@ func TestPauseQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ran atomic.Int64
-	other := task.Define[double, int]("test:Bystander", task.Background)
+	other := task.Define[double, int]("test:Bystander", task.Positional(), task.Background)
 	run := func(context.Context, *task.Job[double]) (int, error) { ran.Add(1); return 0, nil }
 	e.start(task.WorkerOptions{}, Double.Handle(run), other.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
 	if _, err := send(e, other, double{}).Await(e.ctx()); err != nil { // the worker knows of the pause

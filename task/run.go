@@ -157,7 +157,7 @@ func (r *run) refuse(ctx context.Context) *outcome {
 	case !r.set().IsEnabled():
 		return r.disabled()
 	case r.handler == nil:
-		return r.unknown()
+		return r.unknown(fmt.Errorf("%w: %q", ErrUnknownTask, r.msg.Name))
 	case r.msg.Kwargs != nil:
 		return r.failed(keywords(&r.msg), nil)
 	case r.grouped():
@@ -192,16 +192,16 @@ func (r *run) stopped(ctx context.Context) *outcome {
 	return r.again(Returned, jitter(time.Second), fmt.Errorf("task: state of group %s: %w", r.msg.Labels.String(groupLabel), err))
 }
 
-const firstUnknown = 100 * time.Millisecond // before a task whose name a worker does not know is looked at again; it doubles
+const firstUnknown = 100 * time.Millisecond // before a task whose name or layout a worker does not know is looked at again; it doubles
 
 // unknown puts a task back for workers that know it.
-func (r *run) unknown() *outcome {
+func (r *run) unknown(err error) *outcome {
 	n := r.msg.Meta.Unknown
 	if n >= int64(r.worker.opts.MaxUnknown) {
-		return r.end(Dead, fmt.Errorf("%w: %q, put back %d times", ErrUnknownTask, r.msg.Name, n))
+		return r.end(Dead, fmt.Errorf("%w, put back %d times", err, n))
 	}
 	r.msg.Meta.Unknown++
-	return r.again(Unknown, jitter(min(firstUnknown<<min(n, 10), time.Minute)), ErrUnknownTask)
+	return r.again(Unknown, jitter(min(firstUnknown<<min(n, 10), time.Minute)), err)
 }
 
 // execute takes the locks, calls the handler and judges what it returned.
@@ -329,10 +329,13 @@ func (r *run) judgeError(err, cause error) *outcome {
 
 // failed asks the retry policy.
 func (r *run) failed(err error, v *verdict) *outcome {
+	var args *argumentError
+	if errors.As(err, &args) && errors.Is(args, ErrLayout) {
+		return r.unknown(args)
+	}
 	attempt := r.attempt()
 	r.msg.Meta.History = append(r.msg.Meta.History, wire.Failure{Attempt: int64(attempt), At: time.Now().UnixMilli(), Error: clip(err.Error(), maxHistoryText)})
-	var args *argumentError
-	if errors.As(err, &args) || v != nil && v.final {
+	if args != nil || v != nil && v.final {
 		return r.end(Dead, err)
 	}
 	if n := r.msg.Meta.Retries; n > 0 && int64(attempt) >= n {

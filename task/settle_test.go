@@ -29,7 +29,7 @@ func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
 			if c.runs < 2 {
 				retry = task.Retry(task.NoRetry{})
 			}
-			typ := task.Define[double, int]("unique:"+c.name, task.Unique(time.Hour), retry)
+			typ := task.Define[double, int]("unique:"+c.name, task.Positional(), task.Unique(time.Hour), retry)
 			h, err := typ.Submit(e.ctx(), e.client, double{1})
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
 func TestStartKeyIsReleasedAtTheStart(t *testing.T) {
 	e := newEnv(t)
 	started, goOn := make(chan string), make(chan error)
-	typ := task.Define[double, task.None]("start:Key", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
+	typ := task.Define[double, task.None]("start:Key", task.Positional(), task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
 	key := e.key("tasks:unique:start")
 	submit := func(id string) {
 		e.do("SET", key, id, "EX", "1000")

@@ -95,7 +95,7 @@ func testSpawnAgainAfterTheFirstPage(t *testing.T, e *env) {
 func TestSpawnRefusesWhatIsUnfit(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
-	unique := task.Define[double, int]("group:Unique", task.Unique(0))
+	unique := task.Define[double, int]("group:Unique", task.Positional(), task.Unique(0))
 	child, callback := f.child.With(double{}), f.callback.With(double{})
 	for _, c := range []struct {
 		want     string

@@ -16,7 +16,7 @@ import (
 // A task waits where its type says, however it is submitted, and where the submission says otherwise.
 func TestSubmitKeepsQueue(t *testing.T) {
 	e := newEnv(t)
-	typ := task.Define[double, int]("test:T", task.Realtime, task.Large)
+	typ := task.Define[double, int]("test:T", task.Positional(), task.Realtime, task.Large)
 	send(e, typ, double{1})
 	if _, err := typ.SubmitMany(e.ctx(), e.client, []double{{1}, {2}}); err != nil {
 		t.Fatal(err)
@@ -144,8 +144,8 @@ func testKeyMakesOneTask(t *testing.T, e *env) {
 func TestUnique(t *testing.T) { testUnique(t, newEnv(t)) }
 
 func testUnique(t *testing.T, e *env) {
-	typ := task.Define[double, int]("test:Unique", task.Unique(time.Hour))
-	by := task.Define[double, int]("test:By", task.UniqueBy(0, func(d double) string { return "same" }))
+	typ := task.Define[double, int]("test:Unique", task.Positional(), task.Unique(time.Hour))
+	by := task.Define[double, int]("test:By", task.Positional(), task.UniqueBy(0, func(d double) string { return "same" }))
 	first := send(e, typ, double{1})
 	_, err := typ.Submit(e.ctx(), e.client, double{1})
 	var d *task.DuplicateError

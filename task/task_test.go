@@ -9,7 +9,7 @@ import (
 
 type double struct{ N int }
 
-var Double = task.Define[double, int]("test:Double")
+var Double = task.Define[double, int]("test:Double", task.Positional())
 
 func TestSubmitRunAwait(t *testing.T) {
 	e := newEnv(t)

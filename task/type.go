@@ -103,22 +103,23 @@ const (
 
 // spec is what is the same for all tasks of a type.
 type spec struct {
-	name      string
-	priority  Priority
-	size      Size
-	retry     RetryPolicy
-	timeout   time.Duration // <= 0 = none
-	retention time.Duration // of results; <= 0 = not kept
-	discard   bool          // no dead letter
-	unique    *uniqueness
-	aggregate *aggregation
-	locks     any // func(T) []lock.Spec
-	lockSpecs func(args any) []lock.Spec
-	keyed     []any // func(T) []string
-	own       []func(args any) []lock.Spec
-	limits    limits
-	labels    wire.Labels
-	periodic  []*periodic
+	name       string
+	priority   Priority
+	size       Size
+	retry      RetryPolicy
+	timeout    time.Duration // <= 0 = none
+	retention  time.Duration // of results; <= 0 = not kept
+	discard    bool          // no dead letter
+	unique     *uniqueness
+	aggregate  *aggregation
+	locks      any // func(T) []lock.Spec
+	lockSpecs  func(args any) []lock.Spec
+	keyed      []any // func(T) []string
+	own        []func(args any) []lock.Spec
+	limits     limits
+	labels     wire.Labels
+	periodic   []*periodic
+	positional bool // structs travel as arrays
 }
 
 // Type is a kind of task with arguments T and a result R: what those who submit it and those who handle it must agree on. Make one with Define.
@@ -160,8 +161,23 @@ func Locks[T any](f func(args T) []lock.Spec) TypeOption {
 	})
 }
 
-// Define makes a Type. name is what stands in messages: 1-128 bytes, by convention "category:Name"; T is a struct whose exported fields in their order
-// are the arguments, or any other type that msgpack carries, as the one argument. It panics if name, T, R or an option is unfit: a Type is
+// Positional lets the structs of arguments and results travel as arrays, in the order of their exported fields, as Python reads and writes them; the fields of T are the
+// arguments. Each program must have the same fields in the same order, and may add some only at the end: two fields that change places change their values, too. Use it only for types that
+// programs in Python share.
+//
+// Without it structs travel by name: fields may be moved, added and removed. A task that has a member that T lacks while it lacks a field of T is of another version of T: it waits for a worker
+// that knows it, as one whose name is unknown, and is dead after WorkerOptions.MaxUnknown tries (ErrLayout).
+func Positional() TypeOption { return typeOption(func(s *spec) { s.positional = true }) }
+
+func (s *spec) form() wire.Form {
+	if s.positional {
+		return wire.ByPosition
+	}
+	return wire.ByName
+}
+
+// Define makes a Type. name is what stands in messages: 1-128 bytes, by convention "category:Name"; T is any type that msgpack carries. The structs
+// of T and R travel by the names of their exported fields, see Positional. It panics if name, T, R or an option is unfit: a Type is
 // made when the program starts.
 func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 	t := &Type[T, R]{spec: spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}}}
@@ -181,10 +197,10 @@ func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 		err = a.complete(&t.spec, (*T)(nil), none)
 	}
 	if err == nil {
-		t.args, err = wire.NewCodec[T]()
+		t.args, err = wire.NewCodec[T](t.form())
 	}
 	if err == nil {
-		t.out, err = wire.NewCodec[R]()
+		t.out, err = wire.NewCodec[R](t.form())
 	}
 	if _, ok := t.locks.(func(T) []lock.Spec); err == nil && t.locks != nil && !ok {
 		err = fmt.Errorf("task: type %q: Locks is a %T, want func(%T) []lock.Spec", name, t.locks, *new(T))
@@ -294,7 +310,7 @@ func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler
 	h.call = func(ctx context.Context, r *run) ([]byte, error) {
 		args, err := t.args.DecodeArgs(r.msg.Args)
 		if err != nil {
-			return nil, &argumentError{err}
+			return nil, &argumentError{unfit(err)}
 		}
 		result, err := f(ctx, &Job[T]{Info: r.info(), Args: args})
 		if err != nil || r.keep <= 0 && !r.grouped() {
@@ -310,7 +326,7 @@ func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler
 		h.lock = func(r *run) ([]lock.Spec, error) {
 			args, err := t.args.DecodeArgs(r.msg.Args)
 			if err != nil {
-				return nil, &argumentError{err}
+				return nil, &argumentError{unfit(err)}
 			}
 			var all []lock.Spec
 			if t.lockSpecs != nil {

@@ -25,7 +25,7 @@ func TestQueues(t *testing.T) {
 // What a type says of itself, and what it says if it was told nothing. Its queue is that of its own priority and size.
 func TestProperties(t *testing.T) {
 	retry := task.Backoff{Base: time.Second, Retries: 3}
-	typ := task.Define[double, int]("test:T", task.Realtime, task.Large, task.Retry(retry), task.Timeout(time.Minute), task.Retention(time.Hour), task.Discard(),
+	typ := task.Define[double, int]("test:T", task.Positional(), task.Realtime, task.Large, task.Retry(retry), task.Timeout(time.Minute), task.Retention(time.Hour), task.Discard(),
 		task.Every(time.Hour, task.QueueUp), task.Cron("0 6 * * *", task.EntryName("mornings")), task.Every(time.Minute, task.EntryName("off"), task.Disabled()))
 	want := task.Properties{
 		Name: "test:T", Priority: task.Realtime, Size: task.Large, Retry: retry, MaxAttempts: 4, Timeout: time.Minute, Retention: time.Hour, Discard: true,
@@ -40,15 +40,15 @@ func TestProperties(t *testing.T) {
 	if typ.Name() != want.Name || typ.Queue() != "realtime:large" {
 		t.Errorf("%s in %s", typ.Name(), typ.Queue())
 	}
-	plain := task.Define[double, int]("test:U")
+	plain := task.Define[double, int]("test:U", task.Positional())
 	want = task.Properties{Name: "test:U", Priority: task.Normal, Size: task.Medium, Retry: task.NoRetry{}, MaxAttempts: 1, Timeout: task.DefaultTimeout, Retention: task.DefaultRetention}
 	if diff := cmp.Diff(want, plain.Properties()); diff != "" || plain.Queue() != "normal:medium" {
 		t.Error(plain.Queue(), diff)
 	}
-	if keep := task.Define[double, task.None]("test:V").Properties().Retention; keep != 0 {
+	if keep := task.Define[double, task.None]("test:V", task.Positional()).Properties().Retention; keep != 0 {
 		t.Errorf("nothing is kept for %v", keep)
 	}
-	endless := task.Define[double, int]("test:W", task.Retry(task.Backoff{Retries: -1}), task.Timeout(-1)).Properties()
+	endless := task.Define[double, int]("test:W", task.Positional(), task.Retry(task.Backoff{Retries: -1}), task.Timeout(-1)).Properties()
 	if endless.MaxAttempts != 0 || endless.Timeout >= 0 {
 		t.Errorf("%+v", endless)
 	}
@@ -57,15 +57,15 @@ func TestProperties(t *testing.T) {
 // What cannot work is refused when the program starts, with the reason.
 func TestDefineRefuses(t *testing.T) {
 	for want, define := range map[string]func(){
-		`name ""`:       func() { task.Define[double, int]("") },
+		`name ""`:       func() { task.Define[double, int]("", task.Positional()) },
 		"128 bytes":     func() { task.Define[double, int](strings.Repeat("x", 129)) },
-		"control":       func() { task.Define[double, int]("a\nb") },
-		"UTF-8":         func() { task.Define[double, int]("a\xff") },
-		`"urgent:small`: func() { task.Define[double, int]("x", task.Priority("urgent"), task.Small) },
-		`:Tiny"`:        func() { task.Define[double, int]("x", task.Size("Tiny")) },
+		"control":       func() { task.Define[double, int]("a\nb", task.Positional()) },
+		"UTF-8":         func() { task.Define[double, int]("a\xff", task.Positional()) },
+		`"urgent:small`: func() { task.Define[double, int]("x", task.Positional(), task.Priority("urgent"), task.Small) },
+		`:Tiny"`:        func() { task.Define[double, int]("x", task.Positional(), task.Size("Tiny")) },
 		"map":           func() { task.Define[struct{ M map[int]string }, int]("x") },
 		"chan":          func() { task.Define[struct{ C chan int }, int]("x") },
-		"NoRetry{}":     func() { task.Define[double, int]("x", task.Retry(nil)) },
+		"NoRetry{}":     func() { task.Define[double, int]("x", task.Positional(), task.Retry(nil)) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {
@@ -177,7 +177,7 @@ func TestArgumentsAreFields(t *testing.T) {
 			return err
 		},
 		"\x91\x2a": func() error {
-			_, err := task.Define[double, task.None]("test:One").Submit(e.ctx(), e.client, double{42})
+			_, err := task.Define[double, task.None]("test:One", task.Positional()).Submit(e.ctx(), e.client, double{42})
 			return err
 		},
 		"\x91\xa5alice": func() error {

@@ -119,7 +119,7 @@ func (t *Type[T, R]) ArgsOf(of Task) (args T, err error) {
 		return args, fmt.Errorf("task: arguments of %s: it is a %q, want %q", of.ID, of.Name, t.name)
 	}
 	if args, err = t.args.DecodeArgs(of.msg.Args); err != nil {
-		return args, fmt.Errorf("task: arguments of %s: %w", of.ID, err)
+		return args, fmt.Errorf("task: arguments of %s: %w", of.ID, unfit(err))
 	}
 	return args, nil
 }

@@ -36,7 +36,7 @@ type WorkerOptions struct {
 	Margin time.Duration
 	// MaxDeliveries is how often a task may take its worker with it before it is dead; 0 = 5, negative = any number.
 	MaxDeliveries int
-	// MaxUnknown is how often a task whose name no handler has is put back, with growing pauses of up to a minute, before it is dead; 0 = 20.
+	// MaxUnknown is how often a task whose name no handler has, or of another version of its type (ErrLayout), is put back, with growing pauses of up to a minute, before it is dead; 0 = 20.
 	MaxUnknown int
 	// Middleware runs around every handler, the first outermost.
 	Middleware []Middleware
@@ -69,7 +69,7 @@ const (
 	Retried   Outcome = "retried"  // failed, and runs again
 	Snoozed   Outcome = "snoozed"  // put itself back
 	Blocked   Outcome = "blocked"  // did not get its locks
-	Unknown   Outcome = "unknown"  // no handler for its name
+	Unknown   Outcome = "unknown"  // no handler for its name, or another version of its type
 	Returned  Outcome = "returned" // broken off because the worker stops, or lost its lease
 	Parked    Outcome = "parked"   // its type is paused
 )

@@ -229,7 +229,7 @@ func (a *app) showTask(t *task.Task) error {
 
 type taskSubmitCmd struct {
 	Name     string            `arg:"" help:"Name of the task's type."`
-	Args     string            `arg:"" optional:"" help:"JSON array of the arguments, or one value." default:"[]"`
+	Args     string            `arg:"" optional:"" help:"The argument as JSON: an object with the fields of a struct, or one value; an array is the list of arguments." default:"[]"`
 	Priority string            `help:"realtime, normal or background." default:"normal" enum:"realtime,normal,background"`
 	Size     string            `help:"small, medium, large, or the name of a pool." default:"medium"`
 	In       time.Duration     `help:"Start no earlier than so long from now." placeholder:"DURATION"`
@@ -249,7 +249,7 @@ func (taskSubmitCmd) Help() string {
 	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it. The task belongs to the trace of TRACEPARENT in the environment, if that is set.
 
 Examples:
-  takt task submit mail:Send '["ada@example.org"]'
+  takt task submit mail:Send '{"To": "ada@example.org", "Text": "hello"}'
   takt task submit report:Nightly --size large --priority background --in 1h
   takt task submit press:Calibrate --size line-3
   takt task submit test:Double 21 --key order-7 --wait

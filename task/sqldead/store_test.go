@@ -39,7 +39,7 @@ type env struct {
 
 func newEnv(t *testing.T) *env {
 	srv := testenv.Redis(t)
-	e := &env{t: t, srv: srv, prefix: srv.Prefix(t), file: filepath.Join(t.TempDir(), "dead.db"), typ: task.Define[args, int]("test:Fail")}
+	e := &env{t: t, srv: srv, prefix: srv.Prefix(t), file: filepath.Join(t.TempDir(), "dead.db"), typ: task.Define[args, int]("test:Fail", task.Positional())}
 	var err error
 	if e.client, err = task.New(srv.Client, task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"}); err != nil {
 		t.Fatal(err)

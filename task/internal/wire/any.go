@@ -14,7 +14,7 @@ type dynamic struct{ known sync.Map }
 func (d *dynamic) shape(t reflect.Type) (*shape, error) {
 	found, ok := d.known.Load(t)
 	if !ok {
-		s, err := newBuilder(true).shape(t, "")
+		s, err := newBuilder(ByPosition, true).shape(t, "")
 		found = s
 		if err != nil {
 			found = err

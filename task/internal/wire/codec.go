@@ -7,43 +7,58 @@ import (
 	"github.com/taktworks/takt/internal/msgpack"
 )
 
+// Form says how structs travel, at any depth.
+type Form int
+
+// Forms of structs.
+const (
+	ByName     Form = iota // the map of their fields
+	ByPosition             // the array of their fields, as Python reads and writes them
+	EitherForm             // read in the form that the bytes have, written by name
+)
+
 // Codec writes and reads values of T as arguments and as results. It is made once for a type and may be used by many goroutines.
 //
 // What travels: bools, all integers and floats (NaN and infinities, too), text, []byte and [n]byte as bytes, slices, arrays, maps
-// with text keys, structs as arrays of their exported fields, pointers (nil or what they point to), time.Time as an instant without
+// with text keys, structs as maps or arrays of their exported fields (Form), pointers (nil or what they point to), time.Time as an instant without
 // its zone, whatever implements encoding.TextMarshaler and TextUnmarshaler as its text, and `any` with such values but structs. Nil slices
 // and maps stay nil, empty ones stay empty. In an `any` arrive int64, or uint64 above it, float64, string, []byte, []any, map[string]any, bool,
 // time.Time and nil. Maps are written in the order of their keys, so equal values have equal bytes.
 //
 // What is read may differ from T where nothing is lost: any integer form that fits, an integer for a float, nil for what can be nil,
-// structs with fewer or more elements than fields (the missing stay zero, the surplus is dropped).
+// structs with fewer or more members than fields (the missing stay zero, the surplus is dropped). A map that lacks a field and has a member that is none is refused, with
+// FormatError.Layout.
 type Codec[T any] struct {
 	name    string
 	shape   *shape
 	dynamic *dynamic
-	list    bool // T is a struct whose fields are the arguments
+	list    bool // the fields of T are the arguments
 	nothing bool // T is struct{}
 }
 
 // NewCodec looks T over. The error, a *ValueError, names the first part that cannot travel: "Order.Items[].Done: a chan ...".
-func NewCodec[T any]() (*Codec[T], error) {
+func NewCodec[T any](form Form) (*Codec[T], error) {
 	t := reflect.TypeFor[T]()
 	name := t.Name()
 	if name == "" {
 		name = "value"
 	}
-	s, err := newBuilder(false).shape(t, name)
+	nothing := t.Kind() == reflect.Struct && t.NumField() == 0
+	if nothing {
+		form = ByPosition // without fields the forms are one
+	}
+	s, err := newBuilder(form, false).shape(t, name)
 	if err != nil {
 		return nil, err
 	}
 	return &Codec[T]{
 		name: name, shape: s, dynamic: new(dynamic),
-		list:    s.fields != nil,
-		nothing: s.fields != nil && t.NumField() == 0,
+		list:    s.fields != nil && form == ByPosition,
+		nothing: s.fields != nil && nothing,
 	}, nil
 }
 
-// AppendArgs appends v as the array of arguments: of its fields if T is a struct, none for struct{}, else of v alone. The error,
+// AppendArgs appends v as the array of arguments: of its fields if T is a struct that travels by position, none for struct{}, else of v alone. The error,
 // a *ValueError, names what cannot travel: text that is not UTF-8, a value in an `any`, deeper nesting than
 // MaxValueDepth; dst is then returned as it was given.
 func (c *Codec[T]) AppendArgs(dst []byte, v T) ([]byte, error) {

@@ -214,7 +214,7 @@ func TestDecodeArgsNamesTheField(t *testing.T) {
 
 func refused[T any](t *testing.T, want string) {
 	t.Helper()
-	_, err := NewCodec[T]()
+	_, err := NewCodec[T](ByPosition)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v: got %v\nwant %s", reflect.TypeFor[T](), err, want)
 	}

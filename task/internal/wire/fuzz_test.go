@@ -113,7 +113,7 @@ func FuzzFromJSON(f *testing.F) {
 
 func FuzzDecodeArgs(f *testing.F) {
 	seed(f)
-	all, err := NewCodec[every]()
+	all, err := NewCodec[every](ByPosition)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func FuzzDecodeArgs(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	golden, err := NewCodec[goldenArgs]()
+	golden, err := NewCodec[goldenArgs](ByPosition)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func unhex(t testing.TB, s string) []byte {
 
 func codec[T any](t testing.TB) *Codec[T] {
 	t.Helper()
-	c, err := NewCodec[T]()
+	c, err := NewCodec[T](ByPosition)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,11 +79,11 @@ func texts() *rapid.Generator[string] { return rapid.StringN(1, 40, -1) }
 
 func messages() *rapid.Generator[Message] {
 	return rapid.Custom(func(t *rapid.T) Message {
-		list, err := NewCodec[[]any]()
+		list, err := NewCodec[[]any](ByPosition)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pairs, err := NewCodec[map[string]any]()
+		pairs, err := NewCodec[map[string]any](ByPosition)
 		if err != nil {
 			t.Fatal(err)
 		}

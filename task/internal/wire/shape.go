@@ -16,9 +16,10 @@ type shape struct {
 	fields []field // not nil only for a struct
 }
 
-// field is one exported field of a struct, at its place in the array.
+// field is one exported field of a struct.
 type field struct {
 	name  string
+	key   []byte // the name as a map has it
 	index int
 	shape *shape
 }
@@ -38,11 +39,12 @@ var (
 // builder makes the shapes of a type and of those it is made of. A type that holds itself finds its own shape, still to be filled.
 type builder struct {
 	known   map[reflect.Type]*shape
+	form    Form
 	dynamic bool // the type was met within an interface
 }
 
-func newBuilder(dynamic bool) *builder {
-	return &builder{known: make(map[reflect.Type]*shape), dynamic: dynamic}
+func newBuilder(form Form, dynamic bool) *builder {
+	return &builder{known: make(map[reflect.Type]*shape), form: form, dynamic: dynamic}
 }
 
 func (b *builder) shape(t reflect.Type, path string) (*shape, error) {
@@ -203,11 +205,18 @@ func (b *builder) structure(s *shape, t reflect.Type, path string) error {
 		if err != nil {
 			return err
 		}
-		s.fields = append(s.fields, field{f.Name, i, of})
+		s.fields = append(s.fields, field{f.Name, msgpack.AppendString(nil, f.Name), i, of})
 	}
 	if len(s.fields) == 0 && t.NumField() > 0 {
 		return msgpack.Unfit(path, "%v has no exported field", t)
 	}
-	s.write, s.read = s.writeStruct, s.readStruct
+	switch b.form {
+	case ByPosition:
+		s.write, s.read = s.writeStruct, s.readStruct
+	case EitherForm:
+		s.write, s.read = s.writeNamed, s.readEither
+	default:
+		s.write, s.read = s.writeNamed, s.readNamed
+	}
 	return nil
 }

@@ -371,6 +371,87 @@ func (s *shape) writeStruct(w *writer, v reflect.Value, levels int) error {
 	return nil
 }
 
+func (s *shape) writeNamed(w *writer, v reflect.Value, levels int) error {
+	if err := w.open(levels); err != nil {
+		return err
+	}
+	w.out = msgpack.AppendMapLen(w.out, len(s.fields))
+	for i := range s.fields {
+		f := &s.fields[i]
+		w.out = append(w.out, f.key...)
+		if err := f.shape.write(w, v.Field(f.index), levels-1); err != nil {
+			return msgpack.Within(f.name, err)
+		}
+	}
+	return nil
+}
+
+// readNamed leaves fields zero that the map lacks, and drops members that the struct lacks, but refuses a map that has both: a field that was renamed would
+// lose its value.
+func (s *shape) readNamed(r *reader, v reflect.Value, levels int) error {
+	head, err := r.open(msgpack.KindMap, levels)
+	if err != nil {
+		return err
+	}
+	var few [32]bool
+	seen := few[:]
+	if len(s.fields) > len(few) {
+		seen = make([]bool, len(s.fields))
+	}
+	found, unknown, foreign := 0, "", false
+	for n := range head.N() {
+		name, err := r.Name()
+		if err != nil {
+			return err
+		}
+		i := s.find(name, n)
+		if i < 0 {
+			if !foreign {
+				unknown, foreign = string(name), true
+			}
+			if err := r.Skip(levels - 1); err != nil {
+				return err
+			}
+			continue
+		}
+		f := &s.fields[i]
+		if to := v.Field(f.index); seen[i] {
+			to.SetZero()
+		} else {
+			seen[i] = true
+			found++
+		}
+		if err := f.shape.read(r, v.Field(f.index), levels-1); err != nil {
+			return msgpack.Within(f.name, err)
+		}
+	}
+	if foreign && found < len(s.fields) {
+		missing := s.fields[slices.Index(seen, false)].name
+		return &FormatError{Offset: head.At, Layout: true, Reason: "has the member " + strconv.Quote(msgpack.Clean(clipped(unknown))) + ", which " + v.Type().String() + " lacks, and not its field " +
+			missing + ": it was written for another version of the type"}
+	}
+	return nil
+}
+
+// find is the field of that name, most likely the one at place n, or -1.
+func (s *shape) find(name []byte, n int) int {
+	if n < len(s.fields) && s.fields[n].name == string(name) {
+		return n
+	}
+	return slices.IndexFunc(s.fields, func(f field) bool { return f.name == string(name) })
+}
+
+func clipped(s string) string { return s[:min(len(s), 64)] }
+
+// readEither reads the form that the bytes have.
+func (s *shape) readEither(r *reader, v reflect.Value, levels int) error {
+	ahead := *r
+	if t, err := ahead.Next(); err == nil && t.Kind == msgpack.KindArray {
+		return s.readStruct(r, v, levels)
+	}
+	return s.readNamed(r, v, levels)
+}
+
 // readStruct leaves the fields of missing elements zero, which an older writer did not know, and drops surplus ones of a newer.
 func (s *shape) readStruct(r *reader, v reflect.Value, levels int) error {
 	head, err := r.open(msgpack.KindArray, levels)
