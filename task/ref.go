@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,12 +28,12 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s/%s/%s", r.Queue, r.Entry, r.ID)
 }
 
-// ParseRef reads what String wrote. Text without slashes is an id whose place is not known.
+// ParseRef reads what String wrote. Text that does not begin with a queue and a slash is an id whose place is not known; ids may have slashes.
 func ParseRef(text string) (Ref, error) {
-	parts := strings.SplitN(text, "/", 3)
-	if len(parts) == 1 {
+	if !begunByQueue(text) {
 		return Ref{ID: text}, checkName("id", text)
 	}
+	parts := strings.SplitN(text, "/", 3)
 	if len(parts) != 3 {
 		return Ref{}, fmt.Errorf("task: %q: want ID or QUEUE/ENTRY/ID", text)
 	}
@@ -50,6 +51,13 @@ func ParseRef(text string) (Ref, error) {
 		}
 	}
 	return r, errors.Join(r.Queue.validate(), checkName("id", r.ID))
+}
+
+// begunByQueue says whether text begins as a Ref with a place does, as no id of a caller does.
+func begunByQueue(text string) bool {
+	queue, _, slash := strings.Cut(text, "/")
+	p, _, colon := strings.Cut(queue, ":")
+	return slash && colon && slices.Contains(Priorities(), Priority(p))
 }
 
 // checkEntry says whether id can be one of a stream.

@@ -391,6 +391,9 @@ func (s *submission) validate() error {
 		if err := checkChosen("id", s.id); err != nil {
 			return err
 		}
+		if begunByQueue(s.id) {
+			return fmt.Errorf("task: id %q: begins with a queue and a slash, as the place of a task, QUEUE/ENTRY/ID, does; choose another", s.id)
+		}
 	}
 	if kind, key, ok := strings.Cut(s.key, ":"); ok {
 		if err := checkName(kind, key); err != nil {

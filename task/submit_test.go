@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/taktworks/takt/task"
 )
 
@@ -195,6 +197,7 @@ func TestRef(t *testing.T) {
 		{ID: "a/b", Queue: "normal:medium", Entry: "1-2"},
 		{ID: "a", Queue: "realtime:small", Due: time.UnixMilli(1234567890123)},
 		{ID: "abc"},
+		{ID: "order/2026/0042"}, {ID: "../x"}, {ID: "a:b/1-1/c"}, {ID: "/"}, {ID: "order/17", Queue: "background:line-3", Entry: "1-2"},
 	} {
 		text := r.String()
 		got, err := task.ParseRef(text)
@@ -205,11 +208,36 @@ func TestRef(t *testing.T) {
 	if text := (task.Ref{ID: "parked", Queue: "normal:medium"}).String(); text != "parked" {
 		t.Errorf("a task that is in no queue and due at no time: %s", text)
 	}
-	for _, text := range []string{"", "a/b", "x:y/1-1/a", "normal:medium/@x/a", "normal:medium/1-1/"} {
+	for _, text := range []string{"", "normal:medium/@x/a", "normal:medium/1-1/", "normal:medium/a"} {
 		if _, err := task.ParseRef(text); err == nil {
 			t.Errorf("%q: accepted", text)
 		}
 	}
+}
+
+// Each id is accepted and found by itself, or refused.
+func TestAcceptedIDsAreFound(t *testing.T) {
+	e := newEnv(t)
+	typ := task.Define[string, string]("test:IDs")
+	rapid.Check(t, func(rt *rapid.T) {
+		id := rapid.StringOfN(rapid.SampledFrom([]rune("/:@-_.ab10 é")), 1, 20, -1).Draw(rt, "id")
+		if rapid.Bool().Draw(rt, "like a place") {
+			id = "normal:small/" + id
+		}
+		h, err := typ.Submit(e.ctx(), e.client, "x", task.ID(id))
+		if err != nil {
+			return
+		}
+		for _, text := range []string{id, h.String()} {
+			ref, err := task.ParseRef(text)
+			if err != nil {
+				rt.Fatalf("id %q is accepted, but %v", id, err)
+			}
+			if ref.ID != id {
+				rt.Fatalf("%q is the id %q, want %q", text, ref.ID, id)
+			}
+		}
+	})
 }
 
 // Times below a millisecond are one: 0 would be a time to live that Redis refuses after half of a script is done.
