@@ -96,9 +96,10 @@ func TestTaskCommands(t *testing.T) {
 	s.run(ok, "lock", "list")
 	s.run(refused, "lock", "break", "lock:mutex:job:42", "--yes")
 	s.run(usage, "lock", "break", "lock:mutex:job:42")
+	s.run(refused, "task", "show", "a/b")
 	for _, bad := range [][]string{
 		{"task", "submit", "test:Cat", "{"}, {"task", "submit", ""}, {"task", "submit", "x", "--in", "1s", "--at", "2030-01-01T00:00:00Z"}, {"task", "pause"},
-		{"task", "dead", "requeue"}, {"task", "show", "a/b"}, {"task", "run", "--name", "x", "--exec", "true", "--concurrency", "0"},
+		{"task", "dead", "requeue"}, {"task", "run", "--name", "x", "--exec", "true", "--concurrency", "0"},
 	} {
 		s.run(usage, bad...)
 	}
