@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -32,7 +33,8 @@ func (c *Conn) dialWebSocket(ctx context.Context, cfg *tls.Config) (net.Conn, er
 // webSocket is the stream of bytes in the binary messages of a WebSocket. It has one reader and one writer.
 type webSocket struct {
 	*websocket.Conn
-	message io.Reader // what is left of it is read next; nil before the first
+	message io.Reader  // what is left of it is read next; nil before the first
+	writing sync.Mutex // the library does not guard its write deadline
 }
 
 // Read passes over the limits of messages, which are not those of packets [MQTT-6.0.0-2].
@@ -65,6 +67,8 @@ func ended(err error) error {
 }
 
 func (w *webSocket) Write(p []byte) (int, error) {
+	w.writing.Lock()
+	defer w.writing.Unlock()
 	if err := w.WriteMessage(websocket.BinaryMessage, p); err != nil {
 		return 0, err
 	}
@@ -72,5 +76,7 @@ func (w *webSocket) Write(p []byte) (int, error) {
 }
 
 func (w *webSocket) SetDeadline(t time.Time) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
 	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
 }
