@@ -37,7 +37,7 @@ type orders struct {
 	rates     map[Queue]float64
 	cancelled map[string]bool
 	settings  *settings // nil = none
-	watched   bool      // somebody wants to be told what ends
+	watched   string    // database of those who watch what ends, "" = none
 }
 
 const (
@@ -58,7 +58,7 @@ func newControl(w *Worker) *control {
 func (c *control) paused(q Queue) bool         { return c.current.Load().queues[q] }
 func (c *control) rate(q Queue) float64        { return c.current.Load().rates[q] }
 func (c *control) typePaused(name string) bool { return c.current.Load().types[name] }
-func (c *control) watched() bool               { return c.current.Load().watched }
+func (c *control) watched() string             { return c.current.Load().watched }
 func (c *control) isCancelled(id string) bool  { return c.current.Load().cancelled[id] }
 
 // run keeps the copy until ctx ends.
@@ -96,7 +96,7 @@ func (c *control) read(ctx context.Context) error {
 	k, b := c.w.client.keys, c.w.client.rdb.B()
 	sent := time.Now()
 	cmds := rueidis.Commands{b.Time().Build(), b.Hgetall().Key(k.TaskControl()).Build(), b.Zcard().Key(k.TaskCancelled()).Build(), c.marks.news(b, k.TaskCancelled()),
-		b.Exists().Key(k.TaskWatched()).Build()}
+		b.Get().Key(k.TaskWatched()).Build()}
 	if c.w.opts.Metrics != nil {
 		cmds = append(cmds, b.Zcard().Key(k.TaskDelayed()).Build())
 	}
@@ -113,9 +113,7 @@ func (c *control) read(ctx context.Context) error {
 	if next.cancelled, err = c.marks.read(ctx, c.w.client.rdb, k.TaskCancelled(), replies[2], replies[3]); err != nil {
 		return err
 	}
-	if n, err := replies[4].AsInt64(); err == nil {
-		next.watched = n > 0
-	}
+	next.watched, _ = replies[4].ToString() // an error: there is no watcher
 	if m := c.w.opts.Metrics; m != nil {
 		if n, err := replies[5].AsInt64(); err == nil {
 			m.delayed.Set(float64(n))

@@ -388,7 +388,7 @@ func (w *Worker) leave(r *run) {
 
 func (w *Worker) observe(r *run, o *outcome) {
 	r.endSpan(o)
-	if w.opts.Observe == nil && w.meters == nil && !w.control.watched() {
+	if w.opts.Observe == nil && w.meters == nil && w.control.watched() == "" {
 		return
 	}
 	if o.members != nil {

@@ -68,8 +68,9 @@ func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 	var missed atomic.Int64
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
+	db := redis.Database(ctx, c.rdb)
 	helpers.Go(func() {
-		redis.Subscribe(ctx, c.rdb, c.keys.TaskEvents(), func() { poke(subscribed) }, func(batch string) {
+		redis.Subscribe(ctx, c.rdb, c.keys.TaskEvents(db), func() { poke(subscribed) }, func(batch string) {
 			select {
 			case batches <- batch:
 			default:
@@ -77,7 +78,7 @@ func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 			}
 		}, c.log)
 	})
-	helpers.Go(func() { c.keepWatched(ctx, subscribed) })
+	helpers.Go(func() { c.keepWatched(ctx, subscribed, db) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,7 +106,7 @@ func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
 }
 
 // keepWatched tells workers that somebody watches, again and again until ctx ends. They look every few seconds; after each subscription they are told at once.
-func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}) {
+func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string) {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()
 	for {
@@ -117,18 +118,18 @@ func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}) {
 			first = true
 		case <-tick.C:
 		}
-		if err := c.markWatched(ctx, first); err != nil && ctx.Err() == nil {
+		if err := c.markWatched(ctx, first, db); err != nil && ctx.Err() == nil {
 			c.log.Debug("task: workers do not know yet that somebody watches", "error", err)
 		}
 	}
 }
 
 // markWatched is one round trip, and one more if workers are to look at once.
-func (c *Client) markWatched(ctx context.Context, now bool) error {
+func (c *Client) markWatched(ctx context.Context, now bool, db string) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	b := c.rdb.B()
-	err := c.rdb.Do(call, b.Set().Key(c.keys.TaskWatched()).Value("1").Px(watchedFor).Build()).Error()
+	err := c.rdb.Do(call, b.Set().Key(c.keys.TaskWatched()).Value(db).Px(watchedFor).Build()).Error()
 	if err != nil || !now {
 		return err
 	}
@@ -140,14 +141,14 @@ func (w *Worker) finishAndTell(ctx context.Context, b stream.Batch) error {
 	if err := w.finish(ctx, b); err != nil {
 		return err
 	}
-	if w.control.watched() {
-		w.tell(ctx, b)
+	if db := w.control.watched(); db != "" {
+		w.tell(ctx, b, db)
 	}
 	return nil
 }
 
 // tell is one round trip for a batch. It fails in silence: the tasks have ended, told or not.
-func (w *Worker) tell(ctx context.Context, b stream.Batch) {
+func (w *Worker) tell(ctx context.Context, b stream.Batch, db string) {
 	all := make([]Ended, len(b.Entries))
 	for i, e := range b.Entries {
 		all[i] = effect(e).ended()
@@ -156,7 +157,7 @@ func (w *Worker) tell(ctx context.Context, b stream.Batch) {
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		err = w.client.rdb.Do(call, w.client.rdb.B().Publish().Channel(w.client.keys.TaskEvents()).Message(string(text)).Build()).Error()
+		err = w.client.rdb.Do(call, w.client.rdb.B().Publish().Channel(w.client.keys.TaskEvents(db)).Message(string(text)).Build()).Error()
 	}
 	if err != nil {
 		w.log.Debug("task: watchers were not told", "error", err)

@@ -50,6 +50,34 @@ func TestWatch(t *testing.T) {
 	t.Run("miniredis", func(t *testing.T) { testWatch(t, newEnvOn(t, testenv.Miniredis(t))) })
 }
 
+// A watcher hears of its own database alone, though channels of Redis know no databases.
+func TestWatchersOfOneDatabase(t *testing.T) {
+	e := newEnv(t)
+	other := &env{t: t, srv: e.srv, prefix: e.prefix, client: e.reach(e.srv.URL + "/1")}
+	e.start(task.WorkerOptions{}, echoing())
+	other.start(task.WorkerOptions{}, echoing())
+	here, _ := e.watch(e.connect(task.Options{}))
+	there, _ := other.watch(e.reach(e.srv.URL + "/1"))
+	submitted := map[string]bool{}
+	hears := func() {
+		e.eventually("the watcher of database 1 hears of it", func() bool {
+			submitted[send(other, echo, "there").ID] = true
+			select {
+			case end := <-there:
+				if !submitted[end.ID] {
+					t.Errorf("the watcher of database 1 hears of %s, which is not in it", end.ID)
+				}
+				return true
+			case <-time.After(20 * time.Millisecond):
+				return false
+			}
+		})
+	}
+	hears()
+	e.told(here)
+	hears()
+}
+
 func testWatch(t *testing.T, e *env) {
 	typ := task.Define[string, int]("test:Watched", task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
 	e.start(task.WorkerOptions{}, echoing(), typ.Handle(func(_ context.Context, j *task.Job[string]) (int, error) {
@@ -110,16 +138,16 @@ func TestSlowWatcher(t *testing.T) {
 		})
 	}()
 	one := `[{"id":"1"}]`
-	e.eventually("the watcher is there", func() bool { return e.number("PUBLISH", e.key("tasks:events"), one) > 0 })
+	e.eventually("the watcher is there", func() bool { return e.number("PUBLISH", e.key("tasks:events:0"), one) > 0 })
 	wait(t, "the first", told)
 	for range 1000 {
-		e.must("PUBLISH", e.key("tasks:events"), one)
+		e.must("PUBLISH", e.key("tasks:events:0"), one)
 	}
-	e.must("PUBLISH", e.key("tasks:events"), "no JSON")
+	e.must("PUBLISH", e.key("tasks:events:0"), "no JSON")
 	close(block)
 	e.eventually("the log says so", func() bool { return text.count("too slow") > 0 })
 	e.eventually("and goes on", func() bool {
-		e.must("PUBLISH", e.key("tasks:events"), "no JSON")
+		e.must("PUBLISH", e.key("tasks:events:0"), "no JSON")
 		return text.count("cannot be read") > 0
 	})
 	cancel()

@@ -13,7 +13,7 @@ local GROUP = 'workers'
 local function lacks(names)
   local key = B .. 'x'
   names = names or {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'SREM', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH',
-    'GET', 'EXISTS', 'HGET', 'HMGET', 'HGETALL', 'HEXISTS', 'XLEN', 'XRANGE', 'LRANGE', 'LINDEX', 'ZRANGE', 'ZSCORE', 'ZCOUNT', 'SISMEMBER', 'TIME'}
+    'GET', 'MGET', 'EXISTS', 'HGET', 'HMGET', 'HGETALL', 'HEXISTS', 'XLEN', 'XRANGE', 'LRANGE', 'LINDEX', 'ZRANGE', 'ZSCORE', 'ZCOUNT', 'SISMEMBER', 'TIME'}
   for _, name in ipairs(names) do
     local no = denied(name, key)
     if no then return no end

@@ -18,7 +18,7 @@ local timers = at + 2 + n + 3 * ARGV[at + 1 + n]
 local no
 if ARGV[timers] == '0' and ARGV[timers + 1] == '0' and ARGV[timers + 2] == '0' and ARGV[15] == '' then -- history and activities, or the end: nearly all are
   no = lacks(active and {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'SADD', 'XADD', 'HSETNX', 'HSET', 'SISMEMBER'}
-    or {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'ZREM', 'ZADD', 'PEXPIREAT', 'HINCRBY', 'PUBLISH', 'HGETALL', 'EXISTS', 'LINDEX'})
+    or {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'ZREM', 'ZADD', 'PEXPIREAT', 'HINCRBY', 'PUBLISH', 'HGETALL', 'MGET', 'EXISTS', 'LINDEX'})
 else no = lacks() end
 if no then return no end
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end

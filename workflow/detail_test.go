@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
@@ -256,6 +257,38 @@ func TestWatch(t *testing.T) {
 	if err := watcher.Watch(e.ctx(), nil, nil); err == nil {
 		t.Error("a watcher without a function")
 	}
+}
+
+// A watcher hears of its own database alone, though channels of Redis know no databases.
+func TestWatchersOfOneDatabase(t *testing.T) {
+	here := newEnv(t)
+	there := on(t, here.srv, here.srv.Connect(t, redis.Options{URL: here.srv.URL + "/1"}), here.opts)
+	watch := func(e *env) <-chan workflow.Change {
+		ready, changes := make(chan struct{}), make(chan workflow.Change, 16)
+		go func() { _ = e.Watch(e.ctx(), func() { close(ready) }, func(c workflow.Change) { changes <- c }) }()
+		select {
+		case <-ready:
+		case <-time.After(hang):
+			t.Fatal("not ready")
+		}
+		return changes
+	}
+	first := func(changes <-chan workflow.Change, want string) {
+		t.Helper()
+		select {
+		case c := <-changes:
+			if c.ID != want {
+				t.Errorf("hears first of %s, want %s", c.ID, want)
+			}
+		case <-time.After(hang):
+			t.Fatalf("hears nothing of %s", want)
+		}
+	}
+	changes, elsewhere := watch(here), watch(there)
+	here.begin("a")
+	first(changes, "a")
+	there.begin("b")
+	first(elsewhere, "b")
 }
 
 // One shard and many have prefixes of their own, and yet whoever comes with another number is refused; who looks on decides nothing.

@@ -43,10 +43,11 @@ func (c *Client) Watch(ctx context.Context, ready func(), f func(Change)) error 
 	var missed atomic.Int64
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
+	db := redis.Database(ctx, c.rdb)
 	for _, s := range c.shards {
 		subscribed := make(chan struct{}, 1)
 		helpers.Go(func() {
-			redis.Subscribe(ctx, c.rdb, s.keys.WatchChannel(), func() { poke(subscribed) }, func(text string) {
+			redis.Subscribe(ctx, c.rdb, s.keys.WatchChannel(db), func() { poke(subscribed) }, func(text string) {
 				select {
 				case changes <- text:
 				default:
@@ -54,7 +55,7 @@ func (c *Client) Watch(ctx context.Context, ready func(), f func(Change)) error 
 				}
 			}, c.log)
 		})
-		helpers.Go(func() { s.keepWatched(ctx, subscribed, func() { all <- struct{}{} }) })
+		helpers.Go(func() { s.keepWatched(ctx, subscribed, db, func() { all <- struct{}{} }) })
 	}
 	for left := len(c.shards); ; {
 		select {
@@ -88,7 +89,7 @@ func decodeChange(text string) (Change, error) {
 }
 
 // keepWatched tells the scripts of a shard that somebody watches, again and again until ctx ends. first is called once, when that is so and the subscription is there.
-func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, first func()) {
+func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string, first func()) {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()
 	there, told := false, false
@@ -101,7 +102,7 @@ func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, fir
 		case <-tick.C:
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := s.c.rdb.Do(call, s.c.rdb.B().Set().Key(s.keys.Watched()).Value("1").Px(watchedFor).Build()).Error()
+		err := s.c.rdb.Do(call, s.c.rdb.B().Set().Key(s.keys.Watched()).Value(db).Px(watchedFor).Build()).Error()
 		cancel()
 		switch {
 		case err != nil && ctx.Err() == nil:

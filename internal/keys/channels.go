@@ -9,5 +9,5 @@ func (k Keys) TaskGroup() string { return k.key("tasks:workers") }
 // TaskAwaitChannel tells one process of results that it waits for.
 func (k Keys) TaskAwaitChannel(who string) string { return k.key("tasks:await", who) }
 
-// TaskEvents tells those who watch what has ended.
-func (k Keys) TaskEvents() string { return k.key("tasks:events") }
+// TaskEvents is the channel of the ends of tasks, for watchers of one database of Redis.
+func (k Keys) TaskEvents(database string) string { return k.key("tasks:events", database) }

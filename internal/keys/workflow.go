@@ -35,7 +35,10 @@ func (w Workflow) Mended() string                 { return w.base + "mended" }
 func (w Workflow) Clock() string                  { return w.base + "clock" }
 func (w Workflow) AwaitChannel(who string) string { return w.base + "await:" + who }
 func (w Workflow) Watched() string                { return w.base + "watched" }
-func (w Workflow) WatchChannel() string           { return w.base + "watch" }
-func (w Workflow) Group() string                  { return "workers" }
-func (w Workflow) Schedule(name string) string    { return w.base + "schedule:" + name }
-func (w Workflow) Schedules() string              { return w.base + "schedules" }
+
+// WatchChannel is the channel of the starts and ends of executions, for watchers of one database of Redis.
+func (w Workflow) WatchChannel(database string) string { return w.base + "watch:" + database }
+
+func (w Workflow) Group() string               { return "workers" }
+func (w Workflow) Schedule(name string) string { return w.base + "schedule:" + name }
+func (w Workflow) Schedules() string           { return w.base + "schedules" }
