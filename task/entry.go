@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/schedule"
-	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // ScheduleEntry says what is submitted when. Types make theirs with Every, Cron, RRule and Periodic; others are added at run time, also for types that the
@@ -24,7 +23,7 @@ type ScheduleEntry struct {
 	Spec string `json:"spec"`
 	// Anchor is what "every" and "rrule" count from if Spec does not say; zero = the time at which the spec was registered.
 	Anchor time.Time `json:"anchor,omitzero"`
-	// Args are the arguments, a JSON array; nil = none. Those of an entry that a type declares are made by the type.
+	// Args are the arguments: a JSON array, or one value that is not an array and then the only argument; nil = none. Those of an entry that a type declares are made by the type.
 	Args json.RawMessage `json:"args,omitempty"`
 	// VO is the tenant whose entry it is, for the label vo; "" = nobody's.
 	VO string `json:"vo,omitempty"`
@@ -144,7 +143,7 @@ func (e *ScheduleEntry) validate() error {
 		return refuse("Args", fmt.Sprintf("of %d bytes", len(e.Args)), fmt.Sprintf("at most %d", maxEntryArgs))
 	}
 	if _, err := e.args(); err != nil {
-		return refuse("Args", clip(string(e.Args), 80), "a JSON array: "+err.Error())
+		return refuse("Args", clip(string(e.Args), 80), "JSON: "+err.Error())
 	}
 	return nil
 }
@@ -158,13 +157,10 @@ func checkEntryName(name string) error {
 
 // args are the arguments in msgpack, nil = none.
 func (e *ScheduleEntry) args() ([]byte, error) {
-	if len(e.Args) == 0 || string(e.Args) == "null" {
+	if string(e.Args) == "null" {
 		return nil, nil
 	}
-	if strings.TrimLeft(string(e.Args), " \t\r\n")[0] != '[' {
-		return nil, errors.New("it is none")
-	}
-	return wire.FromJSON(e.Args)
+	return argsFromJSON(e.Args)
 }
 
 // schedule reads the spec. Its anchor is the entry's, unless it has its own.

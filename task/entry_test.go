@@ -138,3 +138,13 @@ func FuzzDecodeSchedule(f *testing.F) {
 		}
 	})
 }
+
+// The arguments of an entry are read as those of a submission in JSON: one value that is not an array is the only argument.
+func TestArgumentsOfEntries(t *testing.T) {
+	for text, want := range map[string]string{"": "", "null": "", `[]`: "\x90", `{"a":1}`: "\x91\x81\xa1a\x01", `[{"a":1},2]`: "\x92\x81\xa1a\x01\x02"} {
+		e := ScheduleEntry{Args: []byte(text)}
+		if got, err := e.args(); err != nil || string(got) != want {
+			t.Errorf("%s: %x, %v, want %x", text, got, err, want)
+		}
+	}
+}

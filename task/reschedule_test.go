@@ -139,7 +139,7 @@ func TestAddScheduleRefuses(t *testing.T) {
 		"queue":     func(s *task.ScheduleEntry) { s.Queue = "urgent:tiny" },
 		"kind":      func(s *task.ScheduleEntry) { s.Spec = "sometimes" },
 		"UNTIL":     func(s *task.ScheduleEntry) { s.Spec = "rrule FREQ=DAILY;UNTIL=20200101T000000Z" },
-		"Args":      func(s *task.ScheduleEntry) { s.Args = json.RawMessage(`{"a":1}`) },
+		"Args":      func(s *task.ScheduleEntry) { s.Args = json.RawMessage(`{"a":1} 2`) },
 		"JSON":      func(s *task.ScheduleEntry) { s.Args = json.RawMessage(`[`) },
 		"Jitter":    func(s *task.ScheduleEntry) { s.Jitter = 48 * time.Hour },
 		"Overlap":   func(s *task.ScheduleEntry) { s.Overlap = "maybe" },

@@ -89,7 +89,7 @@ type scheduleAddCmd struct {
 	Name    string        `arg:"" help:"Name of the schedule."`
 	Task    string        `arg:"" help:"Name of the task's type."`
 	Rule    string        `arg:"" help:"'every 5m', 'cron 0 6 * * *', 'cron TZ=Europe/Berlin 0 6 * * *' or 'rrule FREQ=WEEKLY;INTERVAL=2'."`
-	Args    string        `help:"JSON array of the arguments." default:"[]"`
+	Args    string        `help:"Arguments: a JSON array, or one value that is not an array and then the only argument." default:"[]"`
 	Queue   queue         `help:"Queue of the tasks." default:"normal:medium" placeholder:"PRIORITY:SIZE"`
 	Anchor  time.Time     `help:"What every and rrule count from, RFC 3339; now if not given." placeholder:"TIME"`
 	Overlap string        `help:"If the task before has not begun (pending) or ended (running), or never mind (queue): pending, running or queue." default:"pending" enum:"pending,running,queue"`
