@@ -165,7 +165,7 @@ func Locks[T any](f func(args T) []lock.Spec) TypeOption {
 // arguments. Each program must have the same fields in the same order, and may add some only at the end: two fields that change places change their values, too. Use it only for types that
 // programs in Python share.
 //
-// Without it structs travel by name: fields may be moved, added and removed. A task that has a member that T lacks while it lacks a field of T is of another version of T: it waits for a worker
+// Without it structs travel by name: fields may be moved, and a change may add some or remove some, but not both. A task that has a member that T lacks while it lacks a field of T is of another version of T: it waits for a worker
 // that knows it, as one whose name is unknown, and is dead after WorkerOptions.MaxUnknown tries (ErrLayout).
 func Positional() TypeOption { return typeOption(func(s *spec) { s.positional = true }) }
 

@@ -184,9 +184,7 @@ type replaced struct{ mes.Memory }
 // orders from StoreAndStart to Clear.
 func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer, run func(orders int))) {
 	t.Helper()
-	if testenv.RaceDetector {
-		t.Skip("costs are not measured with the race detector")
-	}
+	testenv.Measures(t, "memory and commands")
 	redis, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	var out bytes.Buffer
 	var errOut shared

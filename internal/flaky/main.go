@@ -1,5 +1,5 @@
-// Command flaky reads the record that gotestsum writes with --jsonfile, on standard input. It lists the tests that passed when they ran again, and fails where gotestsum
-// forgives a fault: a package that fails without a failed test, a crash of a child process, a failed test that did not run again, a test skipped for want of a tool.
+// Command flaky reads the record of gotestsum --jsonfile on standard input. It lists tests that passed when they ran again, and fails where gotestsum forgives a fault: a package that
+// fails without a failed test, a crash of a child process, a failed test that did not run again, a test skipped for want of a tool.
 package main
 
 import (
@@ -13,7 +13,8 @@ import (
 
 var (
 	crash = regexp.MustCompile(`(?m)^ *(err\| )?(panic: |fatal error: |WARNING: DATA RACE).*`)
-	first = regexp.MustCompile(`(?m)^ +\S+\.go:\d+: .*`) // message of a test, or ""
+	left  = regexp.MustCompile(`not (under -short|with -race): `) // out on purpose: packages long and testenv
+	first = regexp.MustCompile(`(?m)^ +\S+\.go:\d+: .*`)          // message of a test, or ""
 )
 
 // judge returns the tests that failed and then passed, and the faults, each with a message.
@@ -30,7 +31,7 @@ func judge(record io.Reader) (flaky, faults []string) {
 			output[name], failures[name] = "", 0
 		case e.Action == "output":
 			output[name] += e.Output
-		case e.Action == "skip" && e.Test != "" && !strings.Contains(output[name], "not under -short: "):
+		case e.Action == "skip" && e.Test != "" && !left.MatchString(output[name]):
 			faults = append(faults, "SKIPPED "+name+first.FindString(output[name]))
 		case e.Action == "fail" && e.Test == "" && failures[name] == 0:
 			faults = append(faults, "FAILED "+name+" without a failed test: "+output[name])
@@ -53,8 +54,6 @@ func judge(record io.Reader) (flaky, faults []string) {
 
 func main() {
 	flaky, faults := judge(os.Stdin)
-	for _, line := range append(flaky, faults...) {
-		fmt.Println(line)
-	}
+	fmt.Print(strings.Join(append(append(flaky, faults...), ""), "\n"))
 	os.Exit(min(1, len(faults)))
 }

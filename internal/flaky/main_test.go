@@ -36,7 +36,8 @@ func TestJudge(t *testing.T) {
 		func TestA(*testing.T) {}`, true, nil, []string{"FAILED m without a failed test: "}},
 		{"child", once + `func TestA(t *testing.T) { once(t, "takt: process 7, exit status 2\n    err| panic: boom") }`, true, []string{"FLAKY m TestA    m_test.go:14: takt: process 7, exit status 2"}, []string{"CRASHED m TestA            err| panic: boom"}},
 		{"skipped", `func TestA(t *testing.T) { t.Skip("no redis-server") }
-		func TestB(t *testing.T) { t.Skip("not under -short: it waits") }`, true, nil, []string{"SKIPPED m TestA    m_test.go:11: no redis-server"}},
+		func TestB(t *testing.T) { t.Skip("not under -short: it waits") }
+		func TestC(t *testing.T) { t.Skip("not with -race: it measures memory") }`, true, nil, []string{"SKIPPED m TestA    m_test.go:11: no redis-server"}},
 	}
 	gotestsum := filepath.Join(t.TempDir(), "gotestsum")
 	if out, err := exec.Command("go", "build", "-modfile=../../tools.mod", "-o", gotestsum, "gotest.tools/gotestsum").CombinedOutput(); err != nil {

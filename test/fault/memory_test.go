@@ -21,14 +21,6 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// notWithRaceDetector skips a test that measures memory: this binary, which is the MES, slows down what it measures.
-func notWithRaceDetector(t *testing.T) {
-	t.Helper()
-	if testenv.RaceDetector {
-		t.Skip("memory is not measured with the race detector")
-	}
-}
-
 // largest is the most memory that a process has had resident since it began, in bytes, as Linux counts it.
 func largest(t *testing.T, p *rig.Process) int {
 	t.Helper()
@@ -64,7 +56,7 @@ func (c *retainedCount) take(_ context.Context, in *mqtt.Inbound) {
 // 300 orders with documents of 500 kB, 150 MB in all. A publisher that begins, on a broker that has all of their topics or none, has at most a part of
 // them in memory.
 func TestRestartWithLargeOrders(t *testing.T) {
-	notWithRaceDetector(t)
+	testenv.Measures(t, "memory")
 	t.Parallel()
 	const (
 		orders = 300
@@ -126,7 +118,7 @@ func TestRestartWithLargeOrders(t *testing.T) {
 // Redis hangs, and one MES sends 600 commands of 0.9 MB. The process holds what it is allowed to, the broker keeps the rest. When Redis goes on, each command is
 // answered: some as long as there is room in the scope, the others with the reason.
 func TestLargeCommandsWhileRedisHangs(t *testing.T) {
-	notWithRaceDetector(t)
+	testenv.Measures(t, "memory")
 	t.Parallel()
 	const (
 		commands = 600
