@@ -70,7 +70,7 @@ func (f *fake) Claim(ctx context.Context, r driver.Request) (all []driver.Grant,
 	return all, err
 }
 
-func (f *fake) Extend(_ context.Context, _ *Posting, _ string, ttl time.Duration) error {
+func (f *fake) Extend(_ context.Context, _ *Posting, _ string, ttl time.Duration, _ bool) error {
 	return f.do(func() error {
 		f.extends = append(f.extends, ttl)
 		return f.extend

@@ -10,7 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/lease"
 )
 
 const (
@@ -90,13 +93,11 @@ type Claim struct {
 	stop chan struct{} // closed when it need not be kept alive any more
 	once sync.Once
 
-	extending chan struct{} // full while a request to extend is under way: the last that was sent decides
-	moved     chan struct{} // full when until was changed
+	trust     *lease.Lease
+	extending *semaphore.Weighted // whole for Extend: no keep-alive with the former TTL may come after it
 
-	mu    sync.Mutex
-	done  string        // how it was finished without replicas that have it, for what is repeated
-	ttl   time.Duration // that was asked for last; 0 = as long as the session, or for ever
-	until time.Time     // trusted until then; zero = as long
+	mu   sync.Mutex
+	done string // how it was finished without replicas that have it, for what is repeated
 }
 
 // LostError says that a claim was lost, or may have been: the work on it must stop, for somebody else may have it. It wraps ErrClaimLost.
@@ -149,13 +150,13 @@ func (b *Board) claim(ctx context.Context, candidates []*Posting, most int, who 
 	for _, g := range grants {
 		c := &Claim{
 			b: b, posting: candidates[g.Index], owner: owner, grant: g,
-			stop: make(chan struct{}), extending: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+			stop: make(chan struct{}), extending: semaphore.NewWeighted(extends),
 		}
 		c.ctx, c.lose = context.WithCancelCause(context.WithoutCancel(ctx))
 		if g.Lost != nil {
 			o.TTL = NoTTL
 		}
-		c.trust(sent, o.TTL)
+		c.trust = lease.New(sent, o.TTL)
 		go c.keep(!o.NoKeepAlive)
 		claims = append(claims, c)
 	}
@@ -192,29 +193,6 @@ func (c *Claim) Guard(ctx context.Context) (guarded context.Context, cancel cont
 	}
 }
 
-// trust notes that the claim was given ttl by a request that was sent then.
-func (c *Claim) trust(sent time.Time, ttl time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ttl, c.until = max(ttl, 0), (time.Time{}); ttl > 0 {
-		c.until = sent.Add(ttl - ttl/10)
-	}
-	select {
-	case c.moved <- struct{}{}:
-	default:
-	}
-}
-
-// left is how long the claim is trusted from now on; forever if nothing but the session ends it.
-func (c *Claim) left() (d time.Duration, forever bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.until.IsZero() {
-		return 0, true
-	}
-	return time.Until(c.until), false
-}
-
 // trusted says that nobody else can have it now.
 func (c *Claim) trusted() bool { return c.inTime() && c.ctx.Err() == nil }
 
@@ -225,66 +203,31 @@ func (c *Claim) inTime() bool {
 		return false
 	default: // also if it is nil
 	}
-	left, forever := c.left()
-	return left > 0 || forever
+	return c.trust.Valid()
 }
 
 // keep extends the claim, and ends its context when it is lost.
 func (c *Claim) keep(extend bool) {
-	var last error
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		timer.Stop()
-		if left, forever := c.left(); !forever {
-			if extend {
-				left = min(left, c.pause(last))
-			}
-			timer.Reset(max(left, 0))
-		}
+	var ask func(context.Context, time.Duration, bool) error
+	if extend {
+		ask = c.extend
+	}
+	defer context.AfterFunc(c.b.hub.ctx, func() { c.forfeit(driver.ErrClosed) })()
+	if c.grant.Lost != nil {
 		select {
-		case <-c.stop:
-			return
-		case <-c.grant.Lost: // never, if nil
+		case <-c.ctx.Done():
+		case <-c.grant.Lost:
 			c.forfeit(nil)
-			return
-		case <-c.b.hub.ctx.Done():
-			c.forfeit(driver.ErrClosed)
-			return
-		case <-c.moved:
-			last = nil
-			continue
-		case <-timer.C:
 		}
-		if left, _ := c.left(); extend && left > 0 {
-			attempt, cancel := context.WithTimeout(c.ctx, left)
-			last = c.extend(attempt, nil)
-			cancel()
-			if errors.Is(last, driver.ErrClaimLost) {
-				return
-			}
-		}
-		if left, forever := c.left(); left <= 0 && !forever {
-			if last == nil && extend {
-				last = errors.New("this process was stopped for too long")
-			}
-			if last != nil {
-				last = fmt.Errorf("it could not be kept alive in time: %w", last)
-			}
-			c.forfeit(last)
-			return
-		}
+		return
 	}
-}
-
-// pause is how long to wait until the claim is extended, after the last attempt.
-func (c *Claim) pause(last error) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if last != nil {
-		return max(c.ttl/24, time.Millisecond)
+	switch err := c.trust.Keep(c.ctx, ask); {
+	case err == nil: // the context has ended
+	case !extend || errors.Is(err, lease.ErrGone):
+		c.forfeit(nil)
+	default:
+		c.forfeit(fmt.Errorf("it could not be kept alive in time: %w", err))
 	}
-	return c.ttl / 3
 }
 
 // forfeit ends the context of a claim that is lost.
@@ -308,35 +251,39 @@ func (c *Claim) Extend(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return c.extend(ctx, &o.TTL)
-}
-
-// extend is Extend; nil is what was asked for last.
-func (c *Claim) extend(ctx context.Context, asked *time.Duration) error {
-	select {
-	case c.extending <- struct{}{}:
-		defer func() { <-c.extending }()
-	case <-ctx.Done():
+	if err := c.extending.Acquire(ctx, extends); err != nil {
 		return fmt.Errorf("board: extend %s: %w", c.posting.Ref, context.Cause(ctx))
 	}
-	c.mu.Lock()
-	ttl := c.ttl
-	c.mu.Unlock()
-	if asked != nil {
-		ttl = *asked
-	}
+	defer c.extending.Release(extends)
 	sent := time.Now()
-	err := c.b.store.Extend(ctx, c.posting, c.owner, ttl)
-	if errors.Is(err, driver.ErrClaimLost) {
+	if err := c.b.store.Extend(ctx, c.posting, c.owner, o.TTL, false); errors.Is(err, driver.ErrClaimLost) {
 		return c.forfeit(nil)
-	}
-	if err != nil {
+	} else if err != nil {
 		return fmt.Errorf("board: extend %s: %w", c.posting.Ref, err)
 	}
 	if c.grant.Lost == nil {
-		c.trust(sent, ttl)
+		c.trust.Given(sent, o.TTL)
 	}
 	return nil
+}
+
+// extends is more than the keep-alives that can be under way at once.
+const extends = 100
+
+// extend is one keep-alive.
+func (c *Claim) extend(ctx context.Context, ttl time.Duration, again bool) error {
+	if err := c.extending.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer c.extending.Release(1)
+	if c.trust.TTL() != ttl {
+		return errors.New("Extend came first")
+	}
+	err := c.b.store.Extend(ctx, c.posting, c.owner, ttl, again)
+	if errors.Is(err, driver.ErrClaimLost) {
+		return lease.ErrGone
+	}
+	return err
 }
 
 // Consume removes the posting: its work is done, whether it succeeded or not. The server refuses it unless the claim is still ours: then the error is a *LostError. After an outage it tries again until

@@ -1,16 +1,17 @@
 package jobstore
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/taktworks/takt/internal/lease"
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -31,25 +32,15 @@ type Lease struct {
 	Key, Token string
 
 	ctx   context.Context
-	until atomic.Int64 // trusted until then: nanoseconds since epoch
+	trust *lease.Lease
 }
 
-// epoch makes times comparable by the monotonic clock alone.
-var epoch = time.Now()
-
-// Valid says whether the lease is ours without doubt. It asks the clock, not a timer, so it is right also in the first
-// instant after a pause of the process.
-func (l *Lease) Valid() bool {
-	return l.ctx.Err() == nil && time.Since(epoch) < time.Duration(l.until.Load())
-}
+// Valid reports whether the lease is this process' without doubt. It is right also in the first instant after a pause of the process.
+func (l *Lease) Valid() bool { return l.ctx.Err() == nil && l.trust.Valid() }
 
 // Context ends when the lease is lost; it outlives the context that hold got when that ends because the process stops, so
 // that hold can finish what it has in hand. After hold has returned it is over.
 func (l *Lease) Context() context.Context { return l.ctx }
-
-func (l *Lease) trust(from time.Time, ttl time.Duration) {
-	l.until.Store(int64(from.Sub(epoch) + ttl - ttl/10)) // the rest is for clocks that run apart
-}
 
 func (s *Store) leaseKey(role string) string {
 	if role == RolePublisher {
@@ -81,9 +72,6 @@ func (s *Store) Lease(ctx context.Context, role string, ttl time.Duration, hold 
 		case !lost:
 			return err
 		}
-		if err == nil {
-			err = errors.New("it was not renewed in time, or another process has it")
-		}
 		s.log.Warn("jobstore: lease lost", "role", role, "err", err)
 	}
 }
@@ -95,10 +83,10 @@ func (s *Store) take(ctx context.Context, role string, ttl time.Duration) (*Leas
 	away := false
 	for {
 		sent := time.Now()
-		got, err := s.lease(ctx, "take", l, ttl)
+		got, err := s.ask(ctx, "take", l, ttl)
 		switch {
 		case got:
-			l.trust(sent, ttl)
+			l.trust = lease.New(sent, ttl)
 			return l, nil
 		case ctx.Err() != nil:
 			s.give(ctx, l) // the answer may have been lost
@@ -127,10 +115,23 @@ func (s *Store) hold(ctx context.Context, l *Lease, ttl time.Duration, f func(co
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.keep(l, ttl, lose)
+		err := l.trust.Keep(l.ctx, func(ctx context.Context, ttl time.Duration, _ bool) error {
+			kept, err := s.ask(ctx, "keep", l, ttl)
+			if err == nil && !kept {
+				err = lease.ErrGone
+			}
+			return err
+		})
+		if err != nil {
+			lose(fmt.Errorf("%w: %w", ErrLeaseLost, err))
+		}
 	}()
 	err = f(inner, l)
-	lost = errors.Is(context.Cause(l.ctx), ErrLeaseLost) || errors.Is(err, ErrLeaseLost)
+	if cause := context.Cause(l.ctx); errors.Is(cause, ErrLeaseLost) {
+		lost = true
+		err = cmp.Or(err, cause)
+	}
+	lost = lost || errors.Is(err, ErrLeaseLost)
 	lose(nil)
 	<-ended
 	if !lost {
@@ -139,42 +140,16 @@ func (s *Store) hold(ctx context.Context, l *Lease, ttl time.Duration, f func(co
 	return lost, err
 }
 
-// keep renews the lease until l.ctx ends, or ends that when it could not.
-func (s *Store) keep(l *Lease, ttl time.Duration, lose context.CancelCauseFunc) {
-	left := func() time.Duration { return time.Duration(l.until.Load()) - time.Since(epoch) }
-	pause := ttl / 3
-	for sleep(l.ctx, min(pause, left())) == nil {
-		if left() <= 0 {
-			lose(ErrLeaseLost)
-			return
-		}
-		attempt, cancel := context.WithTimeout(l.ctx, left())
-		sent := time.Now()
-		kept, err := s.lease(attempt, "keep", l, ttl)
-		cancel()
-		switch {
-		case kept:
-			l.trust(sent, ttl)
-			pause = ttl / 3
-		case err == nil:
-			lose(ErrLeaseLost)
-			return
-		default:
-			pause = max(ttl/20, time.Millisecond)
-		}
-	}
-}
-
 // give lets the next one have the role; if it fails, the lease expires by itself.
 func (s *Store) give(ctx context.Context, l *Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if _, err := s.lease(ctx, "give", l, 0); err != nil {
+	if _, err := s.ask(ctx, "give", l, 0); err != nil {
 		s.log.Warn("jobstore: cannot give a lease back; it expires", "key", l.Key, "err", err)
 	}
 }
 
-func (s *Store) lease(ctx context.Context, action string, l *Lease, ttl time.Duration) (bool, error) {
+func (s *Store) ask(ctx context.Context, action string, l *Lease, ttl time.Duration) (bool, error) {
 	run := leaseScript.Run
 	if action == "keep" { // it must not wait behind large documents
 		run = leaseScript.RunApart

@@ -78,7 +78,7 @@ func (l *Locker) disown(ctx context.Context, specs []Spec, owner string) {
 	}
 	h := newHeld(ctx, l, owner)
 	for _, p := range parts {
-		h.leases = append(h.leases, &lease{part: p})
+		h.leases = append(h.leases, &taken{part: p})
 	}
 	h.rollBack(ctx, errors.New("its reply was lost"))
 }

@@ -2,8 +2,11 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/lease"
 )
 
 // Held is a list of locks that are held, all by one owner. Its methods are safe for concurrent use.
@@ -11,7 +14,12 @@ type Held struct {
 	l      *Locker
 	owner  string
 	at     time.Time
-	leases []*lease // in the order they were taken
+	sent   time.Time    // of the first request that took one
+	leases []*taken     // in the order they were taken
+	trust  *lease.Lease // in all of them, by the shortest time to live; nil = nothing expires
+
+	mu   sync.Mutex
+	lost map[*taken]bool
 
 	ctx  context.Context
 	lose context.CancelCauseFunc
@@ -21,15 +29,11 @@ type Held struct {
 	once  sync.Once          // the release
 }
 
-// lease is one lock that is held.
-type lease struct {
+// taken is one lock that is held.
+type taken struct {
 	part
 	mark  string // what take.lua replied: the fence, or where a rate counted it
 	fence uint64
-
-	mu    sync.Mutex
-	until time.Time // trusted until then
-	lost  bool
 }
 
 func newHeld(ctx context.Context, l *Locker, owner string) *Held {
@@ -84,30 +88,25 @@ func (h *Held) Fences() map[string]uint64 {
 	return all
 }
 
-// trust notes that the lease was given or renewed by a request that was sent then; the last tenth is for clocks that run apart.
-func (s *lease) trust(sent time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until := sent.Add(s.spec.ttl - s.spec.ttl/10); until.After(s.until) {
-		s.until = until
-	}
+// living are the locks that expire and are not lost.
+func (h *Held) living() []*taken {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(h.leases), func(s *taken) bool { return s.spec.kind == kindRate || h.lost[s] })
 }
 
-// left is how long the lease is trusted from now on; ok is false if it is lost, or none that ends.
-func (s *lease) left() (d time.Duration, ok bool) {
-	if s.spec.kind == kindRate {
-		return 0, false
+// forfeit marks a lock as lost, which ends the context. The rest is kept until the release, for the work may still be on its way out.
+func (h *Held) forfeit(s *taken, why error) {
+	h.mu.Lock()
+	before := h.lost[s]
+	if h.lost == nil {
+		h.lost = make(map[*taken]bool)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Until(s.until), !s.lost
-}
-
-// forfeit marks the lease as lost; false if it was already.
-func (s *lease) forfeit() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first := !s.lost
-	s.lost = true
-	return first
+	h.lost[s] = true
+	h.mu.Unlock()
+	if !before {
+		err := &LostError{Key: s.key(), Err: why}
+		h.l.log.Warn("lock: lost", "key", s.key(), "owner", h.owner, "err", err)
+		h.lose(err)
+	}
 }

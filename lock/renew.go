@@ -6,90 +6,42 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lease"
 )
 
-// start begins the renewal, if there is something that expires.
+// start begins the renewal of all that expires, in one step.
 func (h *Held) start() {
 	var loop context.Context
 	loop, h.stop = context.WithCancel(context.Background())
 	h.ended = make(chan struct{})
-	period := h.period()
-	if period == 0 {
-		close(h.ended)
-		return
-	}
-	go func() {
-		defer close(h.ended)
-		h.keep(loop, period)
-	}()
-}
-
-// period is a third of the shortest time to live; all are renewed then, in one step.
-func (h *Held) period() time.Duration {
 	var shortest time.Duration
-	for _, s := range h.leases {
-		if ttl := s.spec.ttl; ttl > 0 && (shortest == 0 || ttl < shortest) {
+	for _, s := range h.living() {
+		if ttl := s.spec.ttl; shortest == 0 || ttl < shortest {
 			shortest = ttl
 		}
 	}
-	return shortest / 3
-}
-
-// keep renews what is held until loop ends or all is lost. What is lost ends the context; the rest is kept until the release, for the work may still
-// be on its way out.
-func (h *Held) keep(loop context.Context, period time.Duration) {
-	pause := period
-	var last error
-	for {
-		left, ok := h.left()
-		if !ok || !lifecycle.Sleep(loop, min(pause, left)) {
-			return
-		}
-		if left, ok = h.left(); ok && left > 0 {
-			attempt, cancel := context.WithTimeout(loop, left)
-			last = h.renew(attempt)
-			cancel()
-		}
-		if loop.Err() != nil {
-			return
-		}
-		h.expire(last)
-		pause = period
-		if last != nil {
-			pause = max(period/8, time.Millisecond)
-		}
+	if shortest == 0 {
+		close(h.ended)
+		return
 	}
-}
-
-// left is how long all that is not lost yet is trusted.
-func (h *Held) left() (shortest time.Duration, ok bool) {
-	for _, s := range h.leases {
-		if d, living := s.left(); living && (!ok || d < shortest) {
-			shortest, ok = d, true
+	h.trust = lease.New(h.sent, shortest)
+	go func() {
+		defer close(h.ended)
+		err := h.trust.Keep(loop, func(ctx context.Context, _ time.Duration, again bool) error {
+			run := renewScript.Run
+			if again { // the answer may wait behind a large reply
+				run = renewScript.RunApart
+			}
+			return h.renew(ctx, run)
+		})
+		if err != nil {
+			for _, s := range h.living() {
+				h.forfeit(s, err)
+			}
 		}
-	}
-	return shortest, ok
-}
-
-// expire gives up what is not trusted any more.
-func (h *Held) expire(why error) {
-	if why == nil {
-		why = errors.New("this process was stopped for too long")
-	}
-	for _, s := range h.leases {
-		if left, living := s.left(); living && left <= 0 {
-			h.forfeit(s, why)
-		}
-	}
-}
-
-func (h *Held) forfeit(s *lease, why error) {
-	if s.forfeit() {
-		err := &LostError{Key: s.key(), Err: why}
-		h.l.log.Warn("lock: lost", "key", s.key(), "owner", h.owner, "err", err)
-		h.lose(err)
-	}
+	}()
 }
 
 // Extend renews all locks now, for their full time from now. A *LostError means that one is not ours any more, which also ends the context; after any
@@ -98,31 +50,30 @@ func (h *Held) Extend(ctx context.Context) error {
 	if errors.Is(context.Cause(h.ctx), ErrReleased) {
 		return ErrReleased
 	}
-	if err := h.renew(ctx); err != nil {
-		return err
-	}
+	sent := time.Now()
+	err := h.renew(ctx, renewScript.Run)
 	var lost *LostError
-	if errors.As(context.Cause(h.ctx), &lost) {
+	switch {
+	case errors.As(context.Cause(h.ctx), &lost):
 		return lost
+	case err == nil && h.trust != nil:
+		h.trust.Given(sent, h.trust.TTL())
 	}
-	return nil
+	return err
 }
 
-// renew asks for more time for all that is not lost, and notes what is.
-func (h *Held) renew(ctx context.Context) error {
-	byKey := make(map[string]*lease, len(h.leases))
+// renew asks for more time for all that is not lost, and notes what is. It returns lease.ErrGone when nothing is left.
+func (h *Held) renew(ctx context.Context, run func(context.Context, rueidis.Client, []string, ...string) rueidis.RedisResult) error {
+	byKey := make(map[string]*taken, len(h.leases))
 	var parts []part
-	for _, s := range h.leases {
-		if _, living := s.left(); living {
-			byKey[s.key()] = s
-			parts = append(parts, s.part)
-		}
+	for _, s := range h.living() {
+		byKey[s.key()] = s
+		parts = append(parts, s.part)
 	}
 	var errs []error
 	for _, group := range h.l.groups(parts) {
 		keys, args := h.l.call(group, nil, h.owner)
-		sent := time.Now()
-		reply, err := renewScript.Run(ctx, h.l.rdb, keys, args...).AsStrSlice()
+		reply, err := run(ctx, h.l.rdb, keys, args...).AsStrSlice()
 		if err == nil && len(reply) != len(group) {
 			err = fmt.Errorf("script replied %q", reply)
 		}
@@ -131,14 +82,17 @@ func (h *Held) renew(ctx context.Context) error {
 			continue
 		}
 		for i, p := range group {
-			if s := byKey[p.key()]; reply[i] == "ok" {
-				s.trust(sent)
-			} else if errors.Is(context.Cause(h.ctx), ErrReleased) {
+			switch {
+			case reply[i] == "ok":
+			case errors.Is(context.Cause(h.ctx), ErrReleased):
 				return ErrReleased // given back while this was under way
-			} else {
-				h.forfeit(s, nil)
+			default:
+				h.forfeit(byKey[p.key()], nil)
 			}
 		}
+	}
+	if len(errs) == 0 && len(parts) > 0 && len(h.living()) == 0 {
+		return lease.ErrGone
 	}
 	return errors.Join(errs...)
 }

@@ -106,7 +106,7 @@ func (h *Held) take(ctx context.Context, group []part, o TryOptions) error {
 		return err
 	}
 	for _, p := range group {
-		h.leases = append(h.leases, &lease{part: p})
+		h.leases = append(h.leases, &taken{part: p})
 	}
 	return fmt.Errorf("lock: try %s: %w", names(group), err)
 }
@@ -118,14 +118,16 @@ func (h *Held) add(group []part, sent time.Time, micros string, marks []string) 
 		return fmt.Errorf("lock: script replied %q as its time", micros)
 	}
 	h.at = time.UnixMicro(us)
+	if h.sent.IsZero() {
+		h.sent = sent
+	}
 	for i, p := range group {
-		s := &lease{part: p, mark: marks[i]}
+		s := &taken{part: p, mark: marks[i]}
 		if !p.spec.Limiter() {
 			if s.fence, err = strconv.ParseUint(marks[i], 10, 64); err != nil {
 				return fmt.Errorf("lock: script replied %q as a fence", marks[i])
 			}
 		}
-		s.trust(sent)
 		h.leases = append(h.leases, s)
 	}
 	return nil

@@ -74,9 +74,9 @@ func (l *leader) run(life context.Context) error {
 
 // turn does what is to be done now, and says how long nothing more will be.
 func (l *leader) turn(life context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(life, min(callTimeout, l.left()))
+	ctx, cancel := context.WithTimeout(life, min(callTimeout, l.trust.Left()))
 	defer cancel()
-	if l.left() <= 0 {
+	if !l.trust.Valid() {
 		return 0, errNotLeader
 	}
 	if l.reread || time.Since(l.read) > scheduleReread {
@@ -520,7 +520,7 @@ type reply struct {
 
 // call is one fire.lua.
 func (l *leader) call(ctx context.Context, w *write) (r reply) {
-	if l.left() <= 0 {
+	if !l.trust.Valid() {
 		return reply{err: errNotLeader}
 	}
 	if !w.remove {

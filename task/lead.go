@@ -8,12 +8,11 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/lease"
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -25,14 +24,11 @@ var leadScript = script.New("task/lead", leadLua)
 // errNotLeader: another scheduler leads by now, or may; nothing was written.
 var errNotLeader = errors.New("task: this scheduler leads no more")
 
-// epoch makes times comparable by the monotonic clock alone.
-var epoch = time.Now()
-
 // leader is a Scheduler from one election until it leads no more. Its entries are one goroutine's.
 type leader struct {
 	s       *Scheduler
 	term    int64
-	until   atomic.Int64 // it leads without doubt until then: nanoseconds since epoch
+	trust   *lease.Lease
 	entries map[string]*tracked
 	read    time.Time // when all entries were read
 	reread  bool
@@ -55,7 +51,7 @@ func (s *Scheduler) take(ctx context.Context) (l *leader, wait time.Duration) {
 		return nil, candidatePoll/2 + rand.N(candidatePoll/2)
 	case ok:
 		s.election, l.term = n, n
-		l.trust(sent)
+		l.trust = lease.New(sent, s.opts.Lease)
 		return l, 0
 	case n < 0:
 		return nil, candidatePoll
@@ -63,19 +59,15 @@ func (s *Scheduler) take(ctx context.Context) (l *leader, wait time.Duration) {
 	return nil, min(time.Duration(n)*time.Millisecond+rand.N(20*time.Millisecond)+time.Millisecond, candidatePoll)
 }
 
-// trust sets how long the leader believes in its lease. It asks the clock, not a timer, so it is right also in the first instant after a pause of the process.
-func (l *leader) trust(sent time.Time) {
-	ttl := l.s.opts.Lease
-	l.until.Store(int64(sent.Sub(epoch) + ttl - ttl/10)) // the rest is for clocks that run apart
-}
-
-func (l *leader) left() time.Duration { return time.Duration(l.until.Load()) - time.Since(epoch) }
-
 // lead submits what is due until ctx ends, or the lease is lost, and says why. In the first case it resigns.
 func (l *leader) lead(ctx context.Context) error {
 	life, lose := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup
-	keeping.Go(func() { l.keep(life, lose) })
+	keeping.Go(func() {
+		if err := l.trust.Keep(life, l.keep); err != nil {
+			lose(fmt.Errorf("%w: %w", errNotLeader, err))
+		}
+	})
 	err := l.run(life)
 	if cause := context.Cause(life); errors.Is(cause, errNotLeader) {
 		err = cause
@@ -88,29 +80,13 @@ func (l *leader) lead(ctx context.Context) error {
 	return err
 }
 
-// keep renews the lease every third of it, or ends life when it could not.
-func (l *leader) keep(life context.Context, lose context.CancelCauseFunc) {
-	ttl := l.s.opts.Lease
-	for pause := ttl / 3; lifecycle.Sleep(life, min(pause, l.left())); {
-		if l.left() <= 0 {
-			lose(errNotLeader)
-			return
-		}
-		call, cancel := context.WithTimeout(life, l.left())
-		sent := time.Now()
-		_, kept, err := l.s.leadCall(call, "keep", l.term)
-		cancel()
-		switch {
-		case kept:
-			l.trust(sent)
-			pause = ttl / 3
-		case err == nil:
-			lose(errNotLeader)
-			return
-		default:
-			pause = max(ttl/20, time.Millisecond)
-		}
+// keep asks for more of the lease.
+func (l *leader) keep(ctx context.Context, _ time.Duration, _ bool) error {
+	_, kept, err := l.s.leadCall(ctx, "keep", l.term)
+	if err == nil && !kept {
+		err = lease.ErrGone
 	}
+	return err
 }
 
 // give lets the next one lead. Should that fail, the lease expires by itself.
@@ -126,7 +102,11 @@ func (s *Scheduler) leadCall(ctx context.Context, action string, term int64) (n 
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	k := s.client.keys
-	reply, err := leadScript.Run(call, s.client.rdb, []string{k.SchedulerLock(), k.SchedulerTerm()},
+	run := leadScript.Run
+	if action == "keep" { // it must not wait behind large replies
+		run = leadScript.RunApart
+	}
+	reply, err := run(call, s.client.rdb, []string{k.SchedulerLock(), k.SchedulerTerm()},
 		action, s.token(), ms(s.opts.Lease), strconv.FormatInt(term, 10), k.SchedulerEntries()).AsIntSlice()
 	if err != nil {
 		return 0, false, err

@@ -154,6 +154,9 @@ func Discard() TypeOption { return typeOption(func(s *spec) { s.discard = true }
 
 // Locks says which locks and limiters a task needs while it runs, by its arguments: all of them or it does not start. f must be a pure function.
 // A type has one such function; T is that of the Type.
+//
+// The context of a handler ends before a lock that is not renewed belongs to the next holder. A process that was stopped for longer goes on for an instant beside that
+// holder: what the handler writes elsewhere carries Info.Fence, and the receiver refuses a lower one.
 func Locks[T any](f func(args T) []lock.Spec) TypeOption {
 	return typeOption(func(s *spec) {
 		s.locks = f

@@ -31,8 +31,8 @@ type Store interface {
 
 	// Claim takes the first candidates that are still there and unclaimed, up to r.Max, in their order. None: a *ClaimedError about the first that is claimed, or ErrNotFound.
 	Claim(ctx context.Context, r Request) ([]Grant, error)
-	// Extend gives owner's claim ttl from now. ErrClaimLost: it is not owner's any more.
-	Extend(ctx context.Context, p *Posting, owner string, ttl time.Duration) error
+	// Extend gives owner's claim ttl from now. apart says that an earlier request has no answer: where requests share a connection, it takes another one. ErrClaimLost: the claim is not owner's any more.
+	Extend(ctx context.Context, p *Posting, owner string, ttl time.Duration, apart bool) error
 
 	// Consume removes a posting that is done, Abandon gives it back, Trash puts it aside. All are refused unless owner has it: ErrNotFound, ErrUnowned, *NotOwnerError.
 	Consume(ctx context.Context, p *Posting, owner string) error

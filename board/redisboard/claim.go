@@ -130,12 +130,16 @@ func milliseconds(ttl time.Duration) (string, error) {
 func (s *Store) modified() string { return rueidis.BinaryString(appendTime(nil, s.now())) }
 
 // Extend implements driver.Store.
-func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, ttl time.Duration) error {
+func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, ttl time.Duration, apart bool) error {
 	ms, err := milliseconds(ttl)
 	if err != nil {
 		return err
 	}
-	text, err := extendScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Owner(p.Ref)}, owner, ms, p.Ref).ToString()
+	run := extendScript.Run
+	if apart {
+		run = extendScript.RunApart
+	}
+	text, err := run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Owner(p.Ref)}, owner, ms, p.Ref).ToString()
 	switch {
 	case err != nil:
 		return s.failed(err)

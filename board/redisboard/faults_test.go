@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -274,4 +275,30 @@ func TestExtendDecides(t *testing.T) {
 	w.must(b.Close())
 	w.done(c.Context(), "the context of a claim ends with its board")
 	w.is(context.Cause(c.Context()), board.ErrClosed)
+}
+
+// A reply that fills the shared connection for longer than a claim lives does not end it: it is extended on another one.
+func TestClaimOutlivesALargeReply(t *testing.T) {
+	long.Test(t, "waits for claims to be extended")
+	t.Parallel()
+	w := newBench(t)
+	b, proxy := w.open()
+	p := w.post("a")
+	for range 16 {
+		_, err := w.b.Post(w.ctx, board.Draft{Name: "large", Details: map[string]any{"x": strings.Repeat("x", 512<<10)}})
+		w.must(err)
+	}
+	c := w.claim(b, p, board.ClaimOptions{TTL: shortLife})
+	begun := time.Now()
+	proxy.Throttle(1 << 20)
+	_, err := b.List(w.ctx, board.ListOptions{})
+	proxy.Throttle(0)
+	w.must(err)
+	if took := time.Since(begun); took < shortLife {
+		t.Fatalf("the reply took %v only", took)
+	}
+	if c.Context().Err() != nil {
+		t.Errorf("lost: %v", context.Cause(c.Context()))
+	}
+	w.must(c.Consume(w.ctx))
 }

@@ -343,7 +343,7 @@ func (h *claim) loseUnlessDone() {
 }
 
 // Extend implements driver.Store. Claims live with the session: there is nothing to extend, but the lock is looked at.
-func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, _ time.Duration) error {
+func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, _ time.Duration, _ bool) error {
 	n, err := s.node(ctx, s.lock(p.Ref))
 	if errors.Is(err, zk.ErrNoNode) {
 		return driver.ErrClaimLost

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/lease"
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -46,7 +47,6 @@ type Worker struct {
 	mu      sync.Mutex
 	current *epoch        // nil = not alive
 	changed chan struct{} // closed and renewed when current changes
-	doubts  chan struct{} // holds one when somebody found the token gone
 
 	warned atomic.Pointer[time.Time] // of a step back of the server's clock
 }
@@ -57,6 +57,7 @@ type epoch struct {
 	token string
 	ctx   context.Context // ends with the token; cause ErrLost or ErrStopped
 	end   context.CancelCauseFunc
+	trust *lease.Lease
 }
 
 // NewWorker makes the worker of this process. id is its name in Redis (heartbeat and consumer): unique among the processes that share
@@ -68,7 +69,7 @@ func NewWorker(rdb rueidis.Client, k keys.Keys, id string, ttl time.Duration, lo
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{rdb: rdb, keys: k, id: id, ttl: ttl, log: log.With("worker", id), changed: make(chan struct{}), doubts: make(chan struct{}, 1)}
+	return &Worker{rdb: rdb, keys: k, id: id, ttl: ttl, log: log.With("worker", id), changed: make(chan struct{})}
 }
 
 // ID is the worker's name: consumer in every group, and in its heartbeat key.
@@ -90,13 +91,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	before, losses := "", 0
 	var again backoff
 	for first := true; ctx.Err() == nil; first = false {
-		e, valid := w.acquire(ctx, first, before)
+		e := w.acquire(ctx, first, before)
 		if e == nil {
 			break
 		}
 		before = e.token
 		begun := time.Now()
-		w.keep(ctx, e, valid)
+		err := w.keep(ctx, e)
 		if ctx.Err() != nil {
 			w.release(ctx, e)
 			w.finish(e, ErrStopped)
@@ -111,7 +112,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		if losses++; losses == 1 {
 			level = slog.LevelWarn
 		}
-		w.log.Log(ctx, level, "stream: the heartbeat was lost, what was held is dropped", "losses", losses)
+		w.log.Log(ctx, level, "stream: the heartbeat was lost, what was held is dropped", "losses", losses, "error", err)
 		w.finish(e, ErrLost)
 		if losses > 1 {
 			pause(again.next(), ctx)
@@ -120,11 +121,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// acquire takes a new token after the one before and says until when it is certainly ours. nil = ctx ended first.
+// acquire takes a new token after the one before. nil = ctx ended first.
 //
 // Redis may execute a try after the worker gave up waiting for its answer. All tries have the same token, so that such a try is not taken
 // for another process, and each is valid only while the worker waits for it: until a time by the server's clock, which the first try asks for.
-func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch, time.Time) {
+func (w *Worker) acquire(ctx context.Context, first bool, before string) *epoch {
 	var b backoff
 	force := "0"
 	if first {
@@ -141,11 +142,12 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch
 		switch {
 		case answer == "ok":
 			e.ctx, e.end = context.WithCancelCause(context.WithoutCancel(ctx))
+			e.trust = lease.New(begun, w.ttl)
 			w.set(e)
-			return e, begun.Add(w.ttl)
+			return e
 		case ctx.Err() != nil:
 			w.release(ctx, e) // the answer may have been lost, and the heartbeat be there
-			return nil, time.Time{}
+			return nil
 		case answer == "late":
 			late = now + patience.Milliseconds()
 			continue
@@ -158,7 +160,7 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) (*epoch
 			w.log.Warn("stream: no heartbeat yet", "error", err)
 		}
 		if !pause(min(b.next(), w.ttl/3), ctx) {
-			return nil, time.Time{}
+			return nil
 		}
 	}
 }
@@ -180,83 +182,23 @@ func acquired(r rueidis.RedisResult) (answer string, now int64, err error) {
 	return reply[0], now, nil
 }
 
-// renewal is what came of one try to renew the token. gone: Redis says that the token is not, or no longer, this worker's.
-type renewal struct {
-	begun time.Time
-	gone  bool
-	err   error
-}
-
-// keep renews the token until it is lost or ctx ends. Without an answer it is given up when it may have expired, by this
-// process' monotonic clock.
-//
-// After a third of ttl without an answer it asks again, on another connection. The answer to the earlier try still counts when it comes: on a slow link, making
-// that connection takes longer than the answer.
-func (w *Worker) keep(ctx context.Context, e *epoch, valid time.Time) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var b backoff
-	answers := make(chan renewal)
-	next, asked := time.Now().Add(w.ttl/3), 0
-	var last, kept time.Time // when the last try began, and the last that Redis answered
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		doubts := w.doubts
-		if asked > 0 {
-			doubts = nil // it is being looked at
+// keep renews the token until it is lost or ctx ends.
+func (w *Worker) keep(ctx context.Context, e *epoch) error {
+	return e.trust.Keep(ctx, func(ctx context.Context, ttl time.Duration, _ bool) error {
+		reply, err := renewScript.RunApart(ctx, w.rdb, []string{w.key()}, e.token, milliseconds(ttl)).AsStrSlice()
+		if err == nil && (len(reply) != 1 || reply[0] != "ok") {
+			err = lease.ErrGone
 		}
-		timer.Reset(min(time.Until(next), time.Until(valid)))
-		select {
-		case <-ctx.Done():
-			return
-		case a := <-answers:
-			asked--
-			switch {
-			case a.gone:
-				return
-			case a.err != nil && a.begun.Before(kept): // a later one did it
-			case a.err != nil:
-				w.log.Warn("stream: heartbeat not renewed", "error", a.err)
-				next = time.Now().Add(min(b.next(), w.ttl/3))
-			case a.begun.After(kept):
-				kept, valid, next = a.begun, a.begun.Add(w.ttl), a.begun.Add(w.ttl/3)
-				b.reset()
-			}
-			continue
-		case <-timer.C:
-		case <-doubts:
-		}
-		now := time.Now()
-		if !now.Before(valid) {
-			return
-		}
-		if asked > 0 && now.Sub(last) >= w.ttl/3 {
-			w.log.Warn("stream: heartbeat not renewed yet, asking again", "after", w.ttl/3)
-		}
-		asked, last, next = asked+1, now, now.Add(w.ttl/3)
-		go func(valid time.Time) {
-			select {
-			case answers <- w.renew(ctx, e, now, valid):
-			case <-ctx.Done():
-			}
-		}(valid)
-	}
-}
-
-// renew asks Redis once to let the token live on, and waits for its answer until valid.
-func (w *Worker) renew(ctx context.Context, e *epoch, begun, valid time.Time) renewal {
-	ctx, cancel := context.WithDeadline(ctx, valid)
-	defer cancel()
-	reply, err := renewScript.RunApart(ctx, w.rdb, []string{w.key()}, e.token, milliseconds(w.ttl)).AsStrSlice()
-	return renewal{begun: begun, gone: err == nil && (len(reply) != 1 || reply[0] != "ok"), err: err}
+		return err
+	})
 }
 
 // doubt lets the heartbeat be looked at now: a script found the token gone, or everything else.
 func (w *Worker) doubt() {
-	select {
-	case w.doubts <- struct{}{}:
-	default:
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.current != nil {
+		w.current.trust.Doubt()
 	}
 }
 
