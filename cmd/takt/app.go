@@ -27,25 +27,29 @@ import (
 type cli struct {
 	Config
 
-	Demo     demoCmd     `cmd:"" help:"Run job orders from an MES to a machine and back, with an outage of the MES in the middle."`
-	Dev      devCmd      `cmd:"" help:"Start a store, a broker, Takt and a simulated station, and stay up for use by hand."`
-	Serve    serveCmd    `cmd:"" help:"Run Takt on your Redis and your broker."`
-	Job      jobCmd      `cmd:"" help:"Send job order commands as an MES does, and look at job orders."`
-	Station  stationCmd  `cmd:"" help:"Configure stations, or simulate one."`
-	Recipe   recipeCmd   `cmd:"" help:"Check and draw recipes."`
-	Task     taskCmd     `cmd:"" help:"Submit, run, look at and steer tasks."`
-	Schedule scheduleCmd `cmd:"" help:"Look at, add, run and pause schedules of tasks."`
-	Lock     lockCmd     `cmd:"" help:"Look at locks and limiters, and break them."`
-	Board    boardCmd    `cmd:"" help:"Post, list, claim and work on the postings of a job board, also of TaskFlow."`
-	Workflow workflowCmd `cmd:"" help:"Look at, signal, end, pause and remove workflow instances."`
-	MES      mesCmd      `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
-	Check    checkCmd    `cmd:"" help:"List broken invariants of store, streams and retained topics."`
-	Doctor   doctorCmd   `cmd:"" help:"Check that Redis and the broker are fit for Takt."`
-	Bench    benchCmd    `cmd:"" help:"Measure Takt on your Redis and your broker."`
-	ACL      aclCmd      `cmd:"" name:"acl" help:"Print the rights that your users need at the broker."`
-	Conf     configCmd   `cmd:"" name:"config" help:"Show the settings in force and where they come from."`
-	Version  versionCmd  `cmd:"" help:"Show the version."`
-	Docs     docsCmd     `cmd:"" hidden:"" help:"Write the reference pages."`
+	Demo demoCmd `cmd:"" group:"start" help:"Run job orders from an MES to a machine and back, with an outage of the MES in the middle."`
+	Dev  devCmd  `cmd:"" group:"start" help:"Start a store, a broker, Takt and a simulated station, and stay up for use by hand."`
+
+	Serve   serveCmd   `cmd:"" group:"orders" help:"Run Takt on your Redis and your broker."`
+	Job     jobCmd     `cmd:"" group:"orders" help:"Send job order commands as an MES does, and look at job orders."`
+	Station stationCmd `cmd:"" group:"orders" help:"Configure stations, or simulate one."`
+	Recipe  recipeCmd  `cmd:"" group:"orders" help:"Check and draw recipes."`
+	MES     mesCmd     `cmd:"" group:"orders" name:"mes" help:"Follow the results of a station as an MES does."`
+	ACL     aclCmd     `cmd:"" group:"orders" name:"acl" help:"Print the rights that your users need at the broker."`
+
+	Task     taskCmd     `cmd:"" group:"software" help:"Submit, run, look at and steer tasks."`
+	Schedule scheduleCmd `cmd:"" group:"software" help:"Look at, add, run and pause schedules of tasks."`
+	Lock     lockCmd     `cmd:"" group:"software" help:"Look at locks and limiters, and break them."`
+	Board    boardCmd    `cmd:"" group:"software" help:"Post, list, claim and work on the postings of a job board, also of TaskFlow."`
+	Workflow workflowCmd `cmd:"" group:"software" help:"Look at, signal, end, pause and remove workflow instances."`
+
+	Doctor  doctorCmd  `cmd:"" group:"operation" help:"Check that Redis and the broker are fit for Takt."`
+	Check   checkCmd   `cmd:"" group:"operation" help:"List broken invariants of store, streams and retained topics."`
+	Bench   benchCmd   `cmd:"" group:"operation" help:"Measure Takt on your Redis and your broker."`
+	Conf    configCmd  `cmd:"" group:"operation" name:"config" help:"Show the settings in force and where they come from."`
+	Version versionCmd `cmd:"" group:"operation" help:"Show the version."`
+	Help    helpCmd    `cmd:"" group:"operation" help:"Show the help of a command, or the flags that all commands have: takt help connection."`
+	Docs    docsCmd    `cmd:"" hidden:"" help:"Write the reference pages."`
 }
 
 // app is what commands work with beside their own flags.
@@ -84,9 +88,14 @@ func (e *exitError) Unwrap() error { return e.Err }
 
 const description = `Takt coordinates work that must not be lost: job orders from an MES, run on machines by recipe, results handed back across any outage.
 
-Start with:   takt demo      or      takt dev
+Start with:   takt demo      or      takt dev`
 
-Each flag --some-name is also the environment variable TAKT_SOME_NAME and the member some-name of the YAML file given by --config (default takt.yaml). Flags beat environment beats file.`
+// groups are the parts of commands and flags.
+var groups = kong.ExplicitGroups([]kong.Group{
+	{Key: "start", Title: "Start"}, {Key: "orders", Title: "Job orders"}, {Key: "software", Title: "Tasks, boards and workflows"}, {Key: "operation", Title: "Operation"},
+	{Key: "config", Title: "Configuration"}, {Key: "store", Title: "Store"}, {Key: "broker", Title: "Broker"},
+	{Key: "process", Title: "Process"}, {Key: "serve", Title: "Work"},
+})
 
 // run is the program: it returns the exit code.
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
@@ -120,11 +129,9 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	parser, err := kong.New(&c,
 		kong.Name("takt"), kong.Description(description), kong.Writers(out, errOut),
 		kong.Resolvers(s), kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(readTime)), kong.Exit(func(code int) { left = code }),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
-		kong.ExplicitGroups([]kong.Group{
-			{Key: "config", Title: "Configuration"}, {Key: "store", Title: "Store"}, {Key: "broker", Title: "Broker"},
-			{Key: "process", Title: "Process"}, {Key: "serve", Title: "Work"},
-		}),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
+		kong.Help(helpOf),
+		groups,
 	)
 	if err != nil {
 		return err

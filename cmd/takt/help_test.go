@@ -66,6 +66,36 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// Help begins with the commands. The flags that all commands have are a line there, and whole under takt help connection.
+func TestHelpBeginsWithCommands(t *testing.T) {
+	for _, c := range []struct {
+		args, begins string
+		all          bool // flags of connections
+	}{
+		{"", "Commands:\n\nStart\n  demo ", false},
+		{"--help", "Commands:\n\nStart\n  demo ", false},
+		{"job --help", "Job orders\n  job store ", false},
+		{"help job", "Job orders\n  job store ", false},
+		{"help job show", "Shows a job order with its state", false},
+		{"help connection", "Configuration\n  --config=FILE", true},
+	} {
+		code, out, errOut := takt(strings.Fields(c.args)...)
+		if code != 0 || errOut != "" {
+			t.Fatalf("%q: exit status %d: %s", c.args, code, errOut)
+		}
+		at := strings.Index(out, c.begins)
+		if lines := strings.Count(out[:max(at, 0)], "\n"); at < 0 || lines > 8 {
+			t.Errorf("%q: want %q in the first lines:\n%s", c.args, c.begins, out)
+		}
+		if strings.Contains(out, "--redis-ca") != c.all || strings.Contains(out, "takt help connection") == c.all {
+			t.Errorf("%q: flags of connections:\n%s", c.args, out)
+		}
+	}
+	if code, _, errOut := takt("help", "jbo"); code != exitUsage || !strings.Contains(errOut, "job") {
+		t.Errorf("help of a command that is missing: exit status %d: %s", code, errOut)
+	}
+}
+
 // examplesOf returns the lines of a help text under Examples.
 func examplesOf(help string) (examples []string) {
 	_, rest, found := strings.Cut(help, "Examples:")

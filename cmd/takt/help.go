@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/alecthomas/kong"
+)
+
+// helpCmd is takt help.
+type helpCmd struct {
+	Words []string `arg:"" optional:"" name:"command" help:"A command, or connection."`
+}
+
+func (*helpCmd) Help() string {
+	return `Examples:
+  takt help connection
+  takt help task submit`
+}
+
+// connection is the word for the flags that all commands have.
+const connection = "connection"
+
+func (c *helpCmd) Run(a *app) error {
+	if len(c.Words) != 1 || c.Words[0] != connection {
+		return command(append(c.Words, "--help"), a.in, a.out, a.err)
+	}
+	fmt.Fprintln(a.out, "Flags that all commands have. Each flag --some-name is also the environment variable TAKT_SOME_NAME and the\nmember some-name of the YAML file given by --config (default takt.yaml). Flags beat environment beats file.")
+	flags, err := kong.New(&Config{}, kong.Name("takt"), kong.Writers(a.out, a.err), kong.Exit(func(int) {}), groups,
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppSummary: true, WrapUpperBound: 110}))
+	if err == nil {
+		_, err = flags.Parse([]string{"--help"})
+	}
+	return err
+}
+
+// helpOf prints the help of a command: its commands by part, then its own flags, then where the flags are that all commands have.
+func helpOf(o kong.HelpOptions, ctx *kong.Context) error {
+	for _, f := range ctx.Model.Flags {
+		f.Hidden = f.Hidden || f.Name != "help"
+	}
+	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(ctx.Stdout, "\nFlags of Redis, broker, process and log (--redis, --mqtt, --prefix, TLS, ...), also by\nenvironment and file: takt help %s\n", connection)
+	return err
+}
