@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/board/redisboard"
 	"github.com/taktworks/takt/board/zkboard"
-	"github.com/taktworks/takt/internal/redis"
 )
 
 // What boards deal with; see package board/driver.
@@ -29,7 +27,6 @@ type (
 	InvalidError  = driver.InvalidError
 	ClaimedError  = driver.ClaimedError
 	NotOwnerError = driver.NotOwnerError
-	ReplicasError = driver.ReplicasError
 )
 
 // Priorities, high to low.
@@ -88,16 +85,6 @@ type Connect struct {
 	SentinelUsername, SentinelPassword string // of the sentinels of Redis themselves; "" = none
 	ServerName                         string // name in the certificates of all servers of Redis; "" = the one by which each is reached
 
-	// Replicas is how many replicas of Redis must have acknowledged (WAIT) a posting, a claim and its end before Post, Claim, Consume, Abandon, Trash and their like
-	// return without an error; 0 = none, and what a failover then loses is gone, or is done twice. If they have not within ReplicasWithin (0 = 1 s), the error is a
-	// *ReplicasError. What is repeated waits again: a posting under its UUID, which posts it a second time if it was consumed meanwhile, and the end of a Claim. A claim is given
-	// back, so that it may be tried again. ZooKeeper acknowledges only what most of its servers have; Replicas must be 0 there.
-	Replicas       int
-	ReplicasWithin time.Duration
-	// WaitForDisk has the append-only files of the master and of Replicas replicas acknowledge all that (WAITAOF), not their memories: then it outlives a loss of power, too.
-	// It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without. It must be false on ZooKeeper, which always does so.
-	WaitForDisk bool
-
 	// Looks says that the program only reads: rights to read are enough, and folders of ZooKeeper that are missing are not made.
 	Looks bool
 
@@ -122,12 +109,8 @@ func (c Connect) Open(ctx context.Context) (*Board, error) {
 		store, err = redisboard.Open(ctx, redisboard.Options{
 			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile,
 			SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword, ServerName: c.ServerName,
-			Wait: redis.Wait{Replicas: c.Replicas, ForDisk: c.WaitForDisk, Within: c.ReplicasWithin}, Looks: c.Looks, Log: log,
+			Looks: c.Looks, Log: log,
 		})
-	case scheme == "zookeeper" && c.WaitForDisk:
-		return nil, driver.Invalid("WaitForDisk", "true", "must be false on ZooKeeper, which acknowledges only what is on disk")
-	case scheme == "zookeeper" && c.Replicas != 0:
-		return nil, driver.Invalid("Replicas", strconv.Itoa(c.Replicas), "must be 0 on ZooKeeper, which acknowledges only what most of its servers have")
 	case scheme == "zookeeper":
 		store, err = zkboard.Open(ctx, zkboard.Options{URL: c.URL, Username: c.Username, Password: c.Password, Session: c.Session, Looks: c.Looks, Log: log})
 	default:

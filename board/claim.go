@@ -95,9 +95,6 @@ type Claim struct {
 
 	trust     *lease.Lease
 	extending *semaphore.Weighted // whole for Extend: no keep-alive with the former TTL may come after it
-
-	mu   sync.Mutex
-	done string // how it was finished without replicas that have it, for what is repeated
 }
 
 // LostError says that a claim was lost, or may have been: the work on it must stop, for somebody else may have it. It wraps ErrClaimLost.
@@ -124,7 +121,7 @@ func (e *LostError) Unwrap() []error {
 var errFinished = errors.New("board: the claim is finished")
 
 // Claim takes p for who. *ClaimedError: somebody has it, and nothing was changed, also if that is who. ErrNotFound: it is consumed or trashed. ErrAway: unknown, and if it was claimed, then
-// until its TTL is over. *ReplicasError: it was claimed, and given back. One round trip on Redis, two on ZooKeeper.
+// until its TTL is over. One round trip on Redis, two on ZooKeeper.
 func (b *Board) Claim(ctx context.Context, p *Posting, who string, o ClaimOptions) (*Claim, error) {
 	claims, _, err := b.claim(ctx, []*Posting{p}, 1, who, o)
 	if err != nil {
@@ -288,7 +285,6 @@ func (c *Claim) extend(ctx context.Context, ttl time.Duration, again bool) error
 
 // Consume removes the posting: its work is done, whether it succeeded or not. The server refuses it unless the claim is still ours: then the error is a *LostError. After an outage it tries again until
 // ctx ends, and knows its own first try, unless the outage was longer than the claim and the posting is gone: then another may have finished it, and the error is a *LostError, too. Finishing twice is an error, too.
-// *ReplicasError: it is done, and Connect.Replicas do not have it yet; only then it may be called again, which waits again. Work may go on without that: a posting whose end a failover undoes is handed out again.
 func (c *Claim) Consume(ctx context.Context) error {
 	return c.finish(ctx, "consume", c.b.store.Consume)
 }
@@ -329,29 +325,20 @@ func thenAsk(first, do func(context.Context, *Posting, string) error) func(conte
 }
 
 func (c *Claim) finish(ctx context.Context, what string, do func(context.Context, *Posting, string) error) error {
-	c.mu.Lock()
-	ours := c.done == what // a call before did it
-	c.mu.Unlock()
 	unknown := false // a try may have worked: when it had failed the claim was still trusted
 	var doubt error  // it may have been that try, or else what another did after us
 	err := repeat(ctx, func() error {
 		err := do(ctx, c.posting, c.owner)
-		if (ours || unknown) && (errors.Is(err, driver.ErrNotFound) || what == "abandon" && gone(err)) {
-			if ours || what == "abandon" || c.inTime() { // no other process can have had it
-				return lasting(err)
+		if unknown && (errors.Is(err, driver.ErrNotFound) || what == "abandon" && gone(err)) {
+			if what == "abandon" || c.inTime() { // no other process can have had it
+				return nil
 			}
 			doubt = fmt.Errorf("its time passed during an outage, and it is unknown whether we finished the posting or another: %w", err)
 		}
 		unknown = unknown || errors.Is(err, driver.ErrAway) && c.trusted()
 		return err
 	})
-	short := lasting(err) != nil && !gone(err)
-	if short {
-		c.mu.Lock()
-		c.done = what
-		c.mu.Unlock()
-	}
-	if err == nil || short || gone(err) {
+	if err == nil || gone(err) {
 		c.end()
 	}
 	switch {
@@ -361,15 +348,6 @@ func (c *Claim) finish(ctx context.Context, what string, do func(context.Context
 		return fmt.Errorf("board: %s %s: %w", what, c.posting.Ref, &LostError{Ref: c.posting.Ref, Err: doubt})
 	}
 	return fmt.Errorf("board: %s %s: %w", what, c.posting.Ref, err)
-}
-
-// lasting is the *driver.ReplicasError in err, nil without one.
-func lasting(err error) error {
-	var short *driver.ReplicasError
-	if errors.As(err, &short) {
-		return short
-	}
-	return nil
 }
 
 // gone says that a posting is not its former owner's any more.

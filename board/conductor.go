@@ -390,10 +390,6 @@ func (c *Conductor) finish(claim *Claim, outcome Outcome, err error, took time.D
 	ctx, cancel := context.WithTimeout(context.Background(), max(c.o.TTL, 0)+timeToFinish)
 	defer cancel()
 	e := do(ctx)
-	if lasting(e) != nil && !errors.Is(e, driver.ErrClaimLost) {
-		c.o.Log.Warn("board: posting is finished, and a failover of Redis now may undo that; then it is handed out again", "ref", claim.Posting().Ref, "outcome", outcome, "err", e)
-		e = nil
-	}
 	if e != nil {
 		c.o.Log.Warn("board: posting not finished, others will work on it again", "ref", claim.Posting().Ref, "outcome", outcome, "err", e)
 		claim.end() // else it would be kept alive although nobody works on it

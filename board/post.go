@@ -35,7 +35,7 @@ type Draft struct {
 }
 
 // Post posts d and returns the posting as it is stored. After an outage it tries again until ctx ends, and posts once all the same. An *InvalidError says what TaskFlow would
-// not be able to read. With a *ReplicasError the posting is there, see Connect.Replicas, and is returned with it. One round trip on Redis.
+// not be able to read. One round trip on Redis.
 func (b *Board) Post(ctx context.Context, d Draft) (*Posting, error) {
 	all, err := b.PostBatch(ctx, []Draft{d})
 	if len(all) == 0 {
@@ -46,7 +46,6 @@ func (b *Board) Post(ctx context.Context, d Draft) (*Posting, error) {
 
 // PostBatch posts drafts in their order, many in one round trip; on Redis up to 500 become visible at once, so that after an error the first of them may be posted and the others not. Posting the same again, with the
 // UUIDs set, posts those that are missing. Errors name the draft by its index, and bad ones are found before anything is sent.
-// With a *ReplicasError they are posted, and are returned with it.
 func (b *Board) PostBatch(ctx context.Context, drafts []Draft) ([]*Posting, error) {
 	if len(drafts) > MaxBatch {
 		return nil, driver.Invalid("drafts", fmt.Sprint(len(drafts), " drafts"), fmt.Sprintf("must be at most %d", MaxBatch))
@@ -74,14 +73,10 @@ func (b *Board) PostBatch(ctx context.Context, drafts []Draft) ([]*Posting, erro
 	}
 	call := uuid.NewString()
 	chosen := slices.ContainsFunc(drafts, func(d Draft) bool { return d.UUID != "" })
-	err := repeat(ctx, func() error { return b.store.Post(ctx, call, all, chosen) })
-	switch {
-	case err == nil:
-		return all, nil
-	case lasting(err) != nil:
-		return all, fmt.Errorf("board: post: %w", err)
+	if err := repeat(ctx, func() error { return b.store.Post(ctx, call, all, chosen) }); err != nil {
+		return nil, fmt.Errorf("board: post: %w", err)
 	}
-	return nil, fmt.Errorf("board: post: %w", err)
+	return all, nil
 }
 
 // posting checks d and makes a posting of it that shares nothing with d.

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/redis"
 )
 
 var (
@@ -58,14 +57,6 @@ type Options struct {
 	Retention time.Duration
 	// KnownFor is how long the id of a signal is remembered, so that it is delivered once; 0 = 15 min.
 	KnownFor time.Duration
-	// Replicas is how many replicas of Redis must have acknowledged what Start, Signal, Cancel, Terminate and Complete write (WAIT) before they return without an error; 0 = none, and
-	// what a failover loses then is gone. If they have not within ReplicasWithin, 0 = 1 s, the error is a *ReplicasError. Messages between shards leave their shard only when replicas of the other
-	// have them. It takes two commands more, a connection for each call that is under way, and the way to the replicas and back.
-	Replicas       int
-	ReplicasWithin time.Duration
-	// WaitForDisk has the append-only files of the master and of Replicas replicas acknowledge all that (WAITAOF), not their memories: then it outlives a loss of power, too.
-	// It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without.
-	WaitForDisk bool
 	// MaxEvent is the largest event in bytes, as JSON, when it is accepted; 0 = 1 MiB. In the history it is larger by its number.
 	MaxEvent int
 	// Log may be nil.
@@ -104,9 +95,6 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("workflow: Options.KnownFor %s: must not be negative", o.KnownFor)
 	case o.MaxEvent < 0:
 		return o, fmt.Errorf("workflow: Options.MaxEvent %d: want bytes, 0 for %d", o.MaxEvent, defaultMaxEvent)
-	}
-	if err := o.wait().Check(); err != nil {
-		return o, fmt.Errorf("workflow: %w", err)
 	}
 	return o, nil
 }
@@ -147,7 +135,6 @@ type shard struct {
 	all  keys.Keys
 	keys keys.Workflow
 	base string
-	safe *redis.Replicated // nil = nothing waits for replicas
 }
 
 // name is what a shard is called by another one, "" by itself.
@@ -184,7 +171,6 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 		}
 		all := keys.New(prefix)
 		s := &shard{c: c, n: n, all: all, keys: all.Workflow(), base: all.Workflow().Base()}
-		s.safe = o.wait().On(rdb, s.keys.Replicated())
 		c.shards = append(c.shards, s)
 	}
 	c.waits = newWaits(c)
@@ -217,3 +203,12 @@ func (c *Client) of(name string) *shard {
 }
 
 func newID() string { return uuid.NewString() }
+
+// callTimeoutFor is callTimeout for a call that carries these words: a second more for each MiB.
+func callTimeoutFor(words []string) time.Duration {
+	bytes := 0
+	for _, w := range words {
+		bytes += len(w)
+	}
+	return callTimeout + time.Duration(bytes)*time.Second>>20
+}

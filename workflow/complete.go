@@ -14,7 +14,7 @@ import (
 )
 
 // Complete records what came of the task, all or nothing, and ends it. ErrLost: it was not this worker's any more, and nothing was recorded. It is repeated while Redis is away or denies it
-// until ctx ends; *ReplicasError: it is recorded. After any other error it is unknown whether it was recorded, and the task is done again if not.
+// until ctx ends; after any other error it is unknown whether it was recorded, and the task is done again if not.
 func (t *WorkflowTask) Complete(ctx context.Context, cp Checkpoint) error {
 	args, err := t.checkpoint(cp)
 	if err != nil {
@@ -26,8 +26,8 @@ func (t *WorkflowTask) Complete(ctx context.Context, cp Checkpoint) error {
 	s := t.q.s
 	t.q.w.warm(s, t.Queue, cp.Activities)
 	keys := []string{t.entry.Heartbeat(), s.keys.Run(t.ID), s.keys.Document(t.ID, t.Execution), s.keys.History(t.ID, t.Execution), s.keys.Inbox(t.ID)}
-	err = t.q.settle(ctx, t.entry, s.c.callTimeoutFor(args), func(ctx context.Context) (rueidis.RedisResult, *ReplicasError) {
-		return s.write(ctx, completeScript, keys, append(args, t.q.w.wanted(s, nil)...)...)
+	err = t.q.settle(ctx, t.entry, callTimeoutFor(args), func(ctx context.Context) rueidis.RedisResult {
+		return completeScript.Run(ctx, s.c.rdb, keys, append(args, t.q.w.wanted(s, nil)...)...)
 	}, func(ctx context.Context, _ string) (bool, error) { return t.recorded(ctx, cp) })
 	if err != nil {
 		return fmt.Errorf("workflow: complete a task of %s: %w", t.Instance, err)
@@ -60,7 +60,7 @@ func (t *WorkflowTask) recorded(ctx context.Context, cp Checkpoint) (bool, error
 }
 
 // Complete records the result of the activity and ends it. ErrLost: it was not this worker's any more, another has completed it, or nobody waits for it; nothing was
-// recorded. It is repeated while Redis is away or denies it until ctx ends; *ReplicasError: it is recorded. After any other error it is unknown whether it was recorded.
+// recorded. It is repeated while Redis is away or denies it until ctx ends; after any other error it is unknown whether it was recorded.
 func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 	text, err := t.q.s.c.encode("result", result)
 	if err != nil {
@@ -71,8 +71,8 @@ func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 	}
 	s := t.q.s
 	args := []string{s.base, t.entry.Token(), t.entry.Consumer(), t.entry.ID, t.Instance.ID, t.Instance.Execution, t.Queue, t.ref(), text}
-	err = t.q.settle(ctx, t.entry, s.c.callTimeoutFor(args), func(ctx context.Context) (rueidis.RedisResult, *ReplicasError) {
-		return s.write(ctx, settleScript, []string{t.entry.Heartbeat(), s.keys.Run(t.Instance.ID)}, append(args, t.q.w.wanted(s, nil)...)...)
+	err = t.q.settle(ctx, t.entry, callTimeoutFor(args), func(ctx context.Context) rueidis.RedisResult {
+		return settleScript.Run(ctx, s.c.rdb, []string{t.entry.Heartbeat(), s.keys.Run(t.Instance.ID)}, append(args, t.q.w.wanted(s, nil)...)...)
 	}, func(_ context.Context, word string) (bool, error) {
 		return word == "gone", nil // with the result, or with its instance, and with nothing else while the token is ours
 	})
@@ -83,18 +83,14 @@ func (t *ActivityTask) Complete(ctx context.Context, result Event) error {
 }
 
 // settle runs a script that ends an entry, within that time for each try, and takes in what it read. After a lost answer recorded says whether it had been done, when a repetition is refused with a word.
-func (q *queue) settle(ctx context.Context, e *stream.Entry, within time.Duration, run func(context.Context) (rueidis.RedisResult, *ReplicasError), recorded func(context.Context, string) (bool, error)) error {
+func (q *queue) settle(ctx context.Context, e *stream.Entry, within time.Duration, run func(context.Context) rueidis.RedisResult, recorded func(context.Context, string) (bool, error)) error {
 	unknown := false
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		call, cancel := context.WithTimeout(ctx, within)
-		result, short := run(call)
-		reply, err := result.ToArray()
+		reply, err := run(call).ToArray()
 		cancel()
 		if err == nil {
-			if err = q.settled(ctx, e, reply, unknown, recorded); err == nil && short != nil {
-				return short
-			}
-			return err
+			return q.settled(ctx, e, reply, unknown, recorded)
 		}
 		unknown = true
 		if redis.Denied(err) { // it was not done, and may be soon: who reads the log sees to that

@@ -52,11 +52,6 @@ func (s Connect) Open(ctx context.Context, o Options) (*Client, error) {
 	}
 	c, err := New(rdb, o)
 	if err == nil {
-		if err = o.wait().Probe(ctx, rdb); err != nil {
-			err = fmt.Errorf("workflow: %w", err)
-		}
-	}
-	if err == nil {
 		err = c.checkShards(ctx, !s.LookOn)
 	}
 	if err != nil {

@@ -119,7 +119,7 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 	}
 	one.notAfter(now)
 	if !one.Starting.IsZero() { // whether its instance was started only its claimer knows, who may be dead
-		if err := s.startSlot(ctx, one, one.Starting); err != nil {
+		if err := s.startNow(ctx, one, one.Starting); err != nil {
 			return s.refuse(ctx, one, raw, now, err)
 		}
 	}
@@ -140,7 +140,7 @@ func (s *shard) startSlots(ctx context.Context, name string, now time.Time) erro
 			}
 		}
 		if err == nil && !skip {
-			err = s.startSlot(ctx, one, slot)
+			err = s.startNow(ctx, one, slot)
 		}
 		if err != nil {
 			return s.refuse(ctx, one, raw, now, err)
@@ -233,28 +233,17 @@ func (s *shard) claim(ctx context.Context, one *Schedule, read []byte, slot, las
 	return stored, nil
 }
 
-// startSlot is startNow for a worker: that too few replicas have the start is in the log, and no error, for there is nobody to tell, and a repeat would not bring them back.
-func (s *shard) startSlot(ctx context.Context, one *Schedule, slot time.Time) error {
-	err := s.startNow(ctx, one, slot)
-	if short := (*ReplicasError)(nil); errors.As(err, &short) {
-		s.c.log.Warn("workflow: a failover may lose what a schedule has started, too few replicas have it", "schedule", one.Name, "instance", one.Instance(slot).ID, "error", short)
-		return nil
-	}
-	return err
-}
-
 // startNow starts the instance of a slot, and notes in one that it was. It may be repeated: the instance of a slot is started once within Options.KnownFor, also if it has ended and was removed.
-// *ReplicasError: it is started. After any other error one is as it was.
+// After an error one is as it was.
 func (s *shard) startNow(ctx context.Context, one *Schedule, slot time.Time) error {
 	start := one.at(slot)
 	err := s.c.start(ctx, once(start.Instance.ID, start.Event), start)
-	var short *ReplicasError
 	if errors.Is(err, ErrExists) {
 		err = nil
 	}
-	if err != nil && !errors.As(err, &short) {
+	if err != nil {
 		return err
 	}
 	one.Started, one.Starting, one.LastError, one.Retry = slot, time.Time{}, "", time.Time{}
-	return err
+	return nil
 }

@@ -164,7 +164,7 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 }
 
 // RunSchedule starts what a schedule starts, now and beside its slots, also if it is paused. The instance has the time in the place of the slot, to the microsecond. ErrNotFound: there is none of that name.
-// ErrExists: it is Exclusive, and what it started last is active, or about to be. *ReplicasError: the instance that is returned was started; a repeat starts another one. After any other error it is unknown whether it was started; that of an
+// ErrExists: it is Exclusive, and what it started last is active, or about to be. After any other error it is unknown whether it was started; that of an
 // exclusive schedule may be, by a worker.
 func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error) {
 	if err := checkName("schedule", name); err != nil {
@@ -194,7 +194,7 @@ func (c *Client) RunSchedule(ctx context.Context, name string) (Instance, error)
 		if err == nil {
 			err = s.startNow(ctx, one, slot)
 		}
-		if short := (*ReplicasError)(nil); err != nil && !errors.As(err, &short) {
+		if err != nil {
 			return Instance{}, err
 		}
 		if one.Exclusive { // after a conflict somebody saw the claim, and has recorded the start

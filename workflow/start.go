@@ -117,22 +117,17 @@ func (c *Client) SignalWithStart(ctx context.Context, e Event, s Start) (started
 
 const mostPause = 200 * time.Millisecond // before a call is repeated while Redis is away
 
-// act runs words of act on this shard, once in Options.KnownFor if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout. With a
-// *ReplicasError there is a word, too.
+// act runs words of act on this shard, once in Options.KnownFor if id is given. It is repeated while Redis is away and the words bear that, for as long as ctx allows, at most callTimeout.
 func (s *shard) act(ctx context.Context, id, key string, words ...string) (string, error) {
 	return s.actOnce(ctx, id, s.c.opts.KnownFor, key, words...)
 }
 
 func (s *shard) actOnce(ctx context.Context, id string, known time.Duration, key string, words ...string) (string, error) {
 	args := append([]string{s.base, id, milliseconds(known)}, words...)
-	ctx, cancel := context.WithTimeout(ctx, s.c.callTimeout())
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, mostPause) {
-		result, short := s.write(ctx, actScript, []string{key}, args...)
-		reply, err := result.AsStrSlice()
-		if err == nil && len(reply) == 1 && short != nil {
-			return reply[0], short
-		}
+		reply, err := actScript.Run(ctx, s.c.rdb, []string{key}, args...).AsStrSlice()
 		if err == nil && len(reply) == 1 {
 			return reply[0], nil
 		}
@@ -202,13 +197,9 @@ func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason 
 		}
 		args[10], args[11], args[12], args[13] = c.of(info.Parent.ID).name(home), info.Parent.ID, info.Parent.Execution, told
 	}
-	result, short := home.write(ctx, terminateScript, []string{home.keys.Run(info.ID), home.keys.Document(info.ID, info.Execution), home.keys.History(info.ID, info.Execution)}, args...)
-	reply, err := result.AsStrSlice()
-	switch {
-	case err != nil || len(reply) != 1:
+	reply, err := terminateScript.Run(ctx, c.rdb, []string{home.keys.Run(info.ID), home.keys.Document(info.ID, info.Execution), home.keys.History(info.ID, info.Execution)}, args...).AsStrSlice()
+	if err != nil || len(reply) != 1 {
 		return "", errors.Join(err, fmt.Errorf("terminate.lua replied %q", reply))
-	case short != nil && reply[0] == "ok":
-		return "", short
 	}
 	return reply[0], nil
 }

@@ -197,8 +197,6 @@ func TestOptions(t *testing.T) {
 		`Options.Prefix "a{b}": want no b`: {Prefix: "a{b}", Shards: 2},
 		`Options.KnownFor -1s: must not`:   {KnownFor: -time.Second},
 		`Options.MaxEvent -1: want bytes`:  {MaxEvent: -1},
-		`Options.Replicas`:                 {Replicas: -1},
-		`Options.ReplicasWithin`:           {ReplicasWithin: -1},
 	} {
 		if _, err := workflow.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)

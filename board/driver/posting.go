@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/taktworks/takt/internal/redis"
 )
 
 // Priority says which posting is taken first. The zero value is Normal, which is what a posting without one has.
@@ -175,10 +173,6 @@ var (
 	// ErrUnsupported: this kind of board cannot do that.
 	ErrUnsupported = errors.New("not supported by this kind of board")
 )
-
-// ReplicasError says that something was done, and that fewer replicas of Redis than were asked for have acknowledged it: a failover now may undo it. Acknowledged and
-// Want are numbers of replicas, Within is how long was waited; Err is why nothing is known of replicas, nil if the time was over.
-type ReplicasError = redis.ReplicasError
 
 // InvalidError is a mistake in a call: Value of Field breaks Rule. Nothing was sent.
 type InvalidError struct{ Field, Value, Rule string }

@@ -11,10 +11,6 @@ import (
 //
 // Errors wrap those of this package; everything that is the server's or the network's fault wraps ErrAway. A method that fails has changed nothing,
 // unless the error is ErrAway: then it may have. Post, Extend, Consume, Abandon, Trash, Restore and Purge may then be repeated.
-//
-// A store that waits for replicas returns a *ReplicasError when too few have acknowledged what was done. After one of Post the postings are filled. After one of
-// Claim nothing is claimed, but a claim that Reclaim asks for stays. A repetition waits again, and that of Consume, Abandon or Trash that finds its work done, as
-// ErrNotFound, ErrUnowned or *NotOwnerError, has an error that is a *ReplicasError beside as long as replicas do not have that.
 type Store interface {
 	// Post stores postings whose fields but CreatedOn, Sequence and Ref are filled and checked, and fills these, in the order given. A posting that is there already with this UUID
 	// is left as it is, and its fields are filled from there; chosen says that the caller has chosen some of the UUIDs, else that cannot be but for repetitions. call is another text for each call but its repetitions, so that a repetition after a lost reply posts nothing twice.

@@ -34,8 +34,7 @@ func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, er
 	for _, p := range r.Candidates {
 		names = append(names, s.keys.LastModified(p.Ref))
 	}
-	rdb, short := s.lasting()
-	reply, err := claimScript.Run(ctx, rdb, names, args...).ToArray()
+	reply, err := claimScript.Run(ctx, s.rdb, names, args...).ToArray()
 	if err != nil {
 		return nil, s.failed(err)
 	}
@@ -53,30 +52,10 @@ func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, er
 		}
 	case "ok":
 		if len(reply) > 2 && len(reply)%3 == 2 {
-			all, err := grants(reply, len(r.Candidates))
-			if err == nil && short() != nil {
-				return nil, s.takeBack(ctx, r, all, short())
-			}
-			return all, err
+			return grants(reply, len(r.Candidates))
 		}
 	}
 	return nil, fmt.Errorf("redisboard: claim replied %v", reply)
-}
-
-// takeBack undoes claims that replicas did not acknowledge, so that they do not count as attempts, and others need not wait until they expire. The error is short, or
-// says of both.
-func (s *Store) takeBack(ctx context.Context, r driver.Request, all []driver.Grant, short error) error {
-	if r.Reclaim { // it may be an older claim, which lasts
-		return short
-	}
-	held := make([]driver.Held, len(all))
-	for i, g := range all {
-		held[i] = driver.Held{Posting: r.Candidates[g.Index], Owner: r.Owner}
-	}
-	if err := errors.Join(s.finishAll(ctx, s.rdb, unclaimed, held)...); err != nil {
-		return fmt.Errorf("%w; and the claim ends only with its time to live: %w", short, err)
-	}
-	return short
 }
 
 // grants reads what claim.lua replied.
@@ -150,7 +129,7 @@ func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, ttl
 }
 
 // What finish.lua is to do, and tells on the channel of events.
-const consumed, abandoned, trashed, unclaimed = "consume", "abandon", "trash", "unclaim"
+const consumed, abandoned, trashed = "consume", "abandon", "trash"
 
 // Consume implements driver.Store.
 func (s *Store) Consume(ctx context.Context, p *driver.Posting, owner string) error {
@@ -168,34 +147,15 @@ func (s *Store) Trash(ctx context.Context, p *driver.Posting, owner string) erro
 }
 
 func (s *Store) finish(ctx context.Context, what string, p *driver.Posting, owner string) error {
-	return s.finishLasting(ctx, what, []driver.Held{{Posting: p, Owner: owner}})[0]
+	return s.finishAll(ctx, what, []driver.Held{{Posting: p, Owner: owner}})[0]
 }
 
 // ConsumeBatch implements driver.Store: a script for up to 500 postings, all scripts in one pipeline.
 func (s *Store) ConsumeBatch(ctx context.Context, all []driver.Held) []error {
-	return s.finishLasting(ctx, consumed, all)
+	return s.finishAll(ctx, consumed, all)
 }
 
-// finishLasting is finishAll with the wait for replicas.
-func (s *Store) finishLasting(ctx context.Context, what string, all []driver.Held) []error {
-	rdb, short := s.lasting()
-	errs := s.finishAll(ctx, rdb, what, all)
-	if short() == nil {
-		return errs
-	}
-	for i, err := range errs {
-		var other *driver.NotOwnerError
-		switch {
-		case err == nil:
-			errs[i] = short()
-		case errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrUnowned), errors.As(err, &other):
-			errs[i] = &refusal{err, short()}
-		}
-	}
-	return errs
-}
-
-func (s *Store) finishAll(ctx context.Context, rdb rueidis.Client, what string, all []driver.Held) []error {
+func (s *Store) finishAll(ctx context.Context, what string, all []driver.Held) []error {
 	var calls []script.Call
 	for some := range slices.Chunk(all, perScript) {
 		names := []string{s.keys.Listings(), s.keys.Trash(), s.keys.Attempts()}
@@ -207,7 +167,7 @@ func (s *Store) finishAll(ctx context.Context, rdb rueidis.Client, what string, 
 		calls = append(calls, script.Call{Keys: names, Args: args})
 	}
 	errs := make([]error, 0, len(all))
-	for i, r := range finishScript.RunMulti(ctx, rdb, calls) {
+	for i, r := range finishScript.RunMulti(ctx, s.rdb, calls) {
 		for _, h := range all[i*perScript : min((i+1)*perScript, len(all))] {
 			errs = append(errs, s.finished(what, h, r, 2*(len(errs)-i*perScript)))
 		}

@@ -1,6 +1,6 @@
--- finish.lua: consume, abandon or trash postings, or undo their claim, each if it is the owner's.
+-- finish.lua: consume, abandon or trash postings, each if it is the owner's.
 -- KEYS[1] listings (hash)   KEYS[2] trash (hash)   KEYS[3] attempts (hash)   KEYS[4...] per posting: owner, last_modified
--- ARGV[1] consume, abandon, trash, or unclaim = abandon that is no attempt   ARGV[2] record for last_modified   ARGV[3] channel of events   ARGV[4...] per posting: field, owner
+-- ARGV[1] consume, abandon or trash   ARGV[2] record for last_modified   ARGV[3] channel of events   ARGV[4...] per posting: field, owner
 -- Reply: per posting: 'ok', '' | 'not_found', '' | 'unowned', '' | 'not_owner', who is
 local owned, reply = {}, {}
 for i = 4, #ARGV, 2 do owned[#owned + 1] = KEYS[i] end
@@ -24,15 +24,12 @@ for i = 4, #ARGV, 2 do
   reply[#reply + 1] = other
 end
 if #fields == 0 then return reply end
-local no = denied('HDEL', KEYS[1]) or denied('HINCRBY', KEYS[3]) or denied('DEL', KEYS[4]) or denied('HSET', KEYS[2]) or denied('HGET', KEYS[1])
+local no = denied('HDEL', KEYS[1]) or denied('DEL', KEYS[4]) or denied('HSET', KEYS[2]) or denied('HGET', KEYS[1])
   or denied('SET', KEYS[4]) or denied('PUBLISH', ARGV[3])
 if no then return no end
 -- What fails on keys of another type comes first, for what was written before would stay.
-local stays = ARGV[1] == 'abandon' or ARGV[1] == 'unclaim'
+local stays = ARGV[1] == 'abandon'
 if not stays then redis.call('HDEL', KEYS[3], unpack(fields)) end
-if ARGV[1] == 'unclaim' then
-  for _, field in ipairs(fields) do redis.call('HINCRBY', KEYS[3], field, -1) end
-end
 if ARGV[1] == 'consume' then
   redis.call('DEL', unpack(keys))
 else

@@ -47,8 +47,7 @@ func (s *Store) post(ctx context.Context, call string, all []*driver.Posting, co
 		calls, counts = append(calls, c), append(counts, n)
 		from += n
 	}
-	rdb, short := s.lasting()
-	results := postScript.RunMulti(ctx, rdb, calls)
+	results := postScript.RunMulti(ctx, s.rdb, calls)
 	for _, r := range results { // before anything is filled in: a repetition must make the same calls
 		if err := r.Error(); err != nil {
 			return s.failed(err)
@@ -61,7 +60,7 @@ func (s *Store) post(ctx context.Context, call string, all []*driver.Posting, co
 		}
 		at += counts[i]
 	}
-	return short()
+	return nil
 }
 
 // postCall makes the call for the first n postings.

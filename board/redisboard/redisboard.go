@@ -35,7 +35,6 @@ type Options struct {
 
 	SentinelUsername, SentinelPassword, ServerName string
 
-	Wait  redis.Wait
 	Looks bool         // only reads
 	Log   *slog.Logger // not nil
 }
@@ -43,7 +42,6 @@ type Options struct {
 // Store is one board in Redis. It is a driver.Store.
 type Store struct {
 	rdb    rueidis.Client
-	safe   *redis.Replicated // nil: nothing waits for replicas
 	keys   keys.Board
 	log    *slog.Logger
 	clock  atomic.Pointer[reading]
@@ -61,9 +59,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Wait.Check(); err != nil {
-		return nil, fmt.Errorf("board: %w", err)
-	}
 	rdb, err := redis.Connect(ctx, redis.Options{
 		URL: server, Username: o.Username, Password: o.Password, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, ServerName: o.ServerName,
@@ -73,12 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, done: make(chan struct{}), lookEvery: lookEvery}
-	s.safe = o.Wait.On(rdb, s.keys.Replicated())
-	_, err = s.Now(ctx)
-	if err == nil {
-		err = o.Wait.Probe(ctx, rdb)
-	}
-	if err != nil {
+	if _, err := s.Now(ctx); err != nil {
 		rdb.Close()
 		return nil, fmt.Errorf("board: %w", err)
 	}
@@ -110,26 +100,6 @@ func split(raw string) (server, namespace string, err error) {
 	}
 	return server, namespace, nil
 }
-
-// lasting is the connection for what must outlive a failover. short says, after that was done, whether replicas have it: nil or a *driver.ReplicasError.
-func (s *Store) lasting() (rdb rueidis.Client, short func() error) {
-	if s.safe == nil {
-		return s.rdb, func() error { return nil }
-	}
-	n := &redis.Noting{Replicated: s.safe}
-	return n, func() error {
-		if n.Short == nil {
-			return nil
-		}
-		return n.Short
-	}
-}
-
-// refusal is an error that may be the work of the same caller before, which replicas do not have yet.
-type refusal struct{ refused, short error }
-
-func (r *refusal) Error() string   { return r.refused.Error() }
-func (r *refusal) Unwrap() []error { return []error{r.refused, r.short} }
 
 // Close ends the connection.
 func (s *Store) Close() error {

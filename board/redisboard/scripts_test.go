@@ -68,7 +68,6 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 		"claim":      trial(claimScript, []string{"HSET a f r g s", "SET b 7"}, "a b c d e f g h", []string{"me", "1000", "m", "0", "2", "f", "g"}),
 		"consume":    trial(finishScript, owned, "a b c d e", []string{"consume", "m", "ch", "f", "me"}),
 		"abandon":    trial(finishScript, owned, "a b c d e", []string{"abandon", "m", "ch", "f", "me"}),
-		"unclaim":    trial(finishScript, owned, "a b c d e", []string{"unclaim", "m", "ch", "f", "me"}),
 		"trash":      trial(finishScript, owned, "a b c d e", []string{"trash", "m", "ch", "f", "me"}),
 		"purge":      trial(purgeScript, []string{"HSET b f r", "SET c modified"}, "a b c", []string{"f"}),
 		"quarantine": trial(quarantineScript, []string{"HSET a f old", "SET c me", "SET d modified"}, "a b c d", []string{"f", hex.EncodeToString(sum[:]), "ch"}),

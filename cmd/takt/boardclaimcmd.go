@@ -10,7 +10,7 @@ import (
 )
 
 type boardClaimCmd struct {
-	boardWriteFlags
+	boardFlags
 	ID    string        `arg:"" optional:"" help:"UUID of the posting, or its name in the store (ref)."`
 	Next  bool          `help:"The next unclaimed posting."`
 	Wait  bool          `help:"With --next: wait until there is one."`
@@ -98,7 +98,7 @@ type boardOwner struct {
 }
 
 // finish finishes a claim by its owner's text.
-func (f *boardWriteFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board) func(context.Context, *board.Posting, string) error) error {
+func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board) func(context.Context, *board.Posting, string) error) error {
 	return f.with(ctx, a, func(b *board.Board) error {
 		ctx, cancel := once(ctx)
 		defer cancel()
@@ -111,7 +111,7 @@ func (f *boardWriteFlags) finish(ctx context.Context, a *app, id, owner string, 
 }
 
 type boardConsumeCmd struct {
-	boardWriteFlags
+	boardFlags
 	boardID
 	boardOwner
 }
@@ -128,7 +128,7 @@ func (c *boardConsumeCmd) Run(ctx context.Context, a *app) error {
 }
 
 type boardAbandonCmd struct {
-	boardWriteFlags
+	boardFlags
 	boardID
 	boardOwner
 }
@@ -145,7 +145,7 @@ func (c *boardAbandonCmd) Run(ctx context.Context, a *app) error {
 }
 
 type boardTrashCmd struct {
-	boardWriteFlags
+	boardFlags
 	boardID
 	Owner     string `help:"Text of the owner, as takt board claim and list print it."`
 	Malformed bool   `help:"The record is no posting, so that nobody can claim it."`

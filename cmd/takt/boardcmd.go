@@ -39,20 +39,6 @@ type boardFlags struct {
 
 // with opens the board for do.
 func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
-	return f.withReplicas(ctx, a, replicasFlags{RedisWaitWithin: time.Second}, do)
-}
-
-// boardWriteFlags are those of commands that post, claim and finish.
-type boardWriteFlags struct {
-	boardFlags
-	replicasFlags
-}
-
-func (f *boardWriteFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
-	return f.withReplicas(ctx, a, f.replicasFlags, do)
-}
-
-func (f *boardFlags) withReplicas(ctx context.Context, a *app, replicas replicasFlags, do func(*board.Board) error) error {
 	url := f.Board
 	if url == "" {
 		a.useEndpoints()
@@ -65,10 +51,6 @@ func (f *boardFlags) withReplicas(ctx context.Context, a *app, replicas replicas
 	if !onZooKeeper(url) {
 		c.Username, c.Password, c.CAFile, c.CertFile, c.KeyFile = a.RedisUsername, a.RedisPassword, a.RedisCA, a.RedisCert, a.RedisKey
 		c.SentinelUsername, c.SentinelPassword, c.ServerName = a.RedisSentinelUsername, a.RedisSentinelPassword, a.RedisServerName
-		var err error
-		if c, err = replicas.board(c); err != nil {
-			return err
-		}
 	}
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	b, err := c.Open(opening)
@@ -105,8 +87,6 @@ func boardError(err error) error {
 	case errors.As(err, &claimed), errors.As(err, &other), errors.Is(err, board.ErrNotFound), errors.Is(err, board.ErrUnowned), errors.Is(err, board.ErrExists),
 		errors.Is(err, board.ErrClaimLost), errors.Is(err, board.ErrNothing):
 		return &exitError{exitRefused, err}
-	case isShort(err):
-		return &exitError{exitNoAnswer, err}
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 )
 
 type boardPostCmd struct {
-	boardWriteFlags
+	boardFlags
 	Name     string `arg:"" optional:"" help:"Name of the posting."`
 	Details  string `help:"JSON object that whoever claims it gets, @FILE, or - for standard input." default:"{}" placeholder:"JSON"`
 	Priority string `help:"VERY_HIGH, HIGH, NORMAL, LOW or VERY_LOW." default:"NORMAL"`
@@ -70,9 +70,6 @@ func (c *boardPostCmd) Run(ctx context.Context, a *app) error {
 		ctx, cancel := once(ctx)
 		defer cancel()
 		p, err := b.Post(ctx, d)
-		if isShort(err) {
-			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --uuid %s, then it is one posting", err, p.UUID)}
-		}
 		if err != nil {
 			return err
 		}
@@ -148,11 +145,11 @@ func (c *boardPostCmd) postLines(ctx context.Context, a *app, b *board.Board) er
 	var drafts []board.Draft
 	flush := func() error {
 		all, err := b.PostBatch(ctx, drafts)
-		if err != nil && !isShort(err) {
+		if err != nil {
 			return err
 		}
 		drafts = drafts[:0]
-		return errors.Join(c.print(a, all...), err) // what is posted is named, though a failover may lose it
+		return c.print(a, all...)
 	}
 	for n := 1; lines.Scan(); n++ {
 		text, err := utf8text.Of(lines.Bytes())

@@ -11,7 +11,7 @@ import (
 )
 
 type boardWorkCmd struct {
-	boardWriteFlags
+	boardFlags
 	Exec           string        `required:"" help:"Command line for /bin/sh: the posting on standard input as JSON."`
 	Name           string        `help:"Name of the owner of the claims; host:pid if not given."`
 	Concurrency    int           `help:"How many run at once." default:"1"`

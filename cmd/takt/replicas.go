@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/workflow"
 )
 
 // replicasFlags are those of commands that write what a failover must not undo.
@@ -29,13 +27,6 @@ func (f replicasFlags) check() error {
 	return errors.Join(errs...)
 }
 
-func (f replicasFlags) workflow() (workflow.Options, error) {
-	if err := f.check(); err != nil {
-		return workflow.Options{}, &exitError{exitUsage, err}
-	}
-	return workflow.Options{Replicas: f.RedisWait, WaitForDisk: f.RedisWaitDisk, ReplicasWithin: f.RedisWaitWithin}, nil
-}
-
 func (f replicasFlags) task() (task.Options, error) {
 	if err := f.check(); err != nil {
 		return task.Options{}, &exitError{exitUsage, err}
@@ -43,16 +34,8 @@ func (f replicasFlags) task() (task.Options, error) {
 	return task.Options{Replicas: f.RedisWait, WaitForDisk: f.RedisWaitDisk, ReplicasWithin: f.RedisWaitWithin}, nil
 }
 
-func (f replicasFlags) board(c board.Connect) (board.Connect, error) {
-	if err := f.check(); err != nil {
-		return c, &exitError{exitUsage, err}
-	}
-	c.Replicas, c.WaitForDisk, c.ReplicasWithin = f.RedisWait, f.RedisWaitDisk, f.RedisWaitWithin
-	return c, nil
-}
-
 // isShort says that something is done, and that too few replicas have it.
 func isShort(err error) bool {
-	var short *board.ReplicasError // that of the other packages is the same type
+	var short *task.ReplicasError // that of jobstore is the same type
 	return errors.As(err, &short)
 }

@@ -5,78 +5,47 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/jobstore"
 )
 
-// How often the replicas are asked whether they acknowledge what is written: while they do, and while they do not.
-const (
-	replicasEvery = 5 * time.Second
-	replicasAgain = time.Second
-)
+// replicasEvery is how often the replicas are asked whether they acknowledge what is written.
+const replicasEvery = 2 * time.Second
 
 // replicasWatch knows whether as many replicas of Redis acknowledge writes as --redis-wait wants. While fewer do, each command is stored and answered
 // SERVICE_UNAVAILABLE, and no equipment command leaves.
 type replicasWatch struct {
-	ask func(context.Context) error
-	log *slog.Logger
-
-	mu     sync.Mutex
-	lack   error         // nil = enough
-	enough chan struct{} // closed once they were enough
-}
-
-func newReplicasWatch(store *jobstore.Store, log *slog.Logger) *replicasWatch {
-	return &replicasWatch{ask: store.AskReplicas, log: log, lack: errors.New("not yet known whether replicas acknowledge what is written"), enough: make(chan struct{})}
+	ask  func(context.Context) error
+	log  *slog.Logger
+	lack atomic.Pointer[error] // *nil = enough; nil = not yet known
 }
 
 // Ready is part of /readyz.
 func (w *replicasWatch) Ready(context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lack
-}
-
-// Await waits until replicas were enough once; false: ctx ended.
-func (w *replicasWatch) Await(ctx context.Context) bool {
-	select {
-	case <-w.enough:
-		return true
-	case <-ctx.Done():
-		return false
+	if lack := w.lack.Load(); lack != nil {
+		return *lack
 	}
+	return errors.New("not yet known whether replicas acknowledge what is written")
 }
 
 // Run asks until ctx ends, and logs each change of the answer.
 func (w *replicasWatch) Run(ctx context.Context) error {
 	said := ""
-	for pause := replicasEvery; ctx.Err() == nil; lifecycle.Sleep(ctx, pause) {
+	for first := true; first || lifecycle.Sleep(ctx, replicasEvery); first = false {
 		lack := replicasLack(w.ask(ctx))
 		if ctx.Err() != nil {
 			break
 		}
-		w.mu.Lock()
-		w.lack = lack
-		w.mu.Unlock()
-		if lack == nil {
-			pause = replicasEvery
-			if said != "" {
-				w.log.Info("enough replicas acknowledge what is written")
-			}
-			said = ""
-			select {
-			case <-w.enough:
-			default:
-				close(w.enough)
-			}
-			continue
-		}
-		pause = replicasAgain
+		w.lack.Store(&lack)
 		var short *jobstore.ReplicasError
-		if errors.As(lack, &short) && short.Err == nil && lack.Error() != said { // that Redis does not answer is told elsewhere
+		switch {
+		case lack == nil && said != "":
+			said = ""
+			w.log.Info("enough replicas acknowledge what is written")
+		case errors.As(lack, &short) && short.Err == nil && lack.Error() != said: // that Redis does not answer is told elsewhere
 			said = lack.Error()
 			w.log.Warn("this process is not ready: commands are stored, but answered SERVICE_UNAVAILABLE, and none goes to equipment", "err", lack)
 		}

@@ -109,7 +109,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 		cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish,
 		metrics: metrics, traces: traces, warn: make(map[string]func() string), log: log,
 	}
-	p.replicas = newReplicasWatch(store, log)
+	p.replicas = &replicasWatch{ask: store.AskReplicas, log: log}
 	p.guard = newTopicGuard(store, publish, p.receiverOptions(), embedded, log)
 	stages, err := p.build()
 	if err != nil {
@@ -117,8 +117,12 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	}
 	if ready != nil {
 		stages[len(stages)-1]["ready"] = func(ctx context.Context) error {
-			if receive.Ready(ctx) == nil && answers.Ready(ctx) == nil && publish.Ready(ctx) == nil && p.replicas.Await(ctx) {
-				ready()
+			for receive.Ready(ctx) == nil && answers.Ready(ctx) == nil && publish.Ready(ctx) == nil && ctx.Err() == nil {
+				if p.replicas.Ready(ctx) == nil {
+					ready()
+					break
+				}
+				lifecycle.Sleep(ctx, replicasEvery/20)
 			}
 			<-ctx.Done()
 			return nil

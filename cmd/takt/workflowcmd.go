@@ -34,18 +34,12 @@ type workflowCmd struct {
 
 // withWorkflows connects and calls f. Errors get their exit codes.
 func (a *app) withWorkflows(ctx context.Context, f func(*workflow.Client) error) error {
-	return a.withWorkflowsAs(ctx, workflow.Options{}, f)
-}
-
-// withWorkflowsAs is withWorkflows with options that no setting has.
-func (a *app) withWorkflowsAs(ctx context.Context, o workflow.Options, f func(*workflow.Client) error) error {
 	embedded := a.useEndpoints()
 	if err := a.needRedis(); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	dial, cancel := context.WithTimeout(ctx, openTimeout)
-	o.Log = a.log
-	client, err := a.workflowClient(dial, embedded, o)
+	client, err := a.workflowClient(dial, embedded, workflow.Options{Log: a.log})
 	cancel()
 	if errors.Is(err, workflow.ErrShards) {
 		return &exitError{exitUsage, fmt.Errorf("%w: --shards, TAKT_SHARDS, or shards in the file", err)}
@@ -73,7 +67,7 @@ func workflowError(err error) error {
 		return &exitError{exitRefused, fmt.Errorf("%w: end it with takt workflow cancel or terminate", err)}
 	case errors.Is(err, workflow.ErrNotFound):
 		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow list", err)}
-	case isShort(err), redis.Away(err):
+	case redis.Away(err):
 		return &exitError{exitNoAnswer, err}
 	}
 	return err

@@ -52,9 +52,6 @@ func TestWorkflowNamesThatAreNone(t *testing.T) {
 		{"list\t--shards\t0", `--shards is "0": must be 1 to 256`},
 		{"list\t--shards\t257", `--shards is "257": must be 1 to 256`},
 		{"list\t--workflow-retention\t1ms", "--workflow-retention"},
-		{"signal\torder-1\tgo\t--redis-wait=-1", "--redis-wait is -1: must be 0 (the master is enough) or more"},
-		{"cancel\torder-1\t--redis-wait\t1\t--redis-wait-within\t0s", "--redis-wait-within is 0s: must be at least 1ms"},
-		{"terminate\torder-1\t--redis-wait=-1", "--redis-wait is -1"},
 		{"check\t--grace=-1s", "--grace is -1s"},
 		{"stats", "no Redis is named"},
 	} {

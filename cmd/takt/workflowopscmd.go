@@ -23,7 +23,6 @@ type workflowSignalCmd struct {
 	Arg  string     `name:"arg" help:"What comes with it: JSON, @FILE, or - for standard input." default:"null" placeholder:"JSON"`
 	Key  string     `name:"id" help:"Identity of the signal: within 15 minutes the same one is delivered once. A new one if not given." placeholder:"KEY"`
 	JSON bool       `name:"json" help:"One JSON object: instance, signal, id and outcome."`
-	replicasFlags
 }
 
 func (workflowSignalCmd) Help() string {
@@ -32,8 +31,7 @@ func (workflowSignalCmd) Help() string {
 Examples:
   takt workflow signal order-17 approve
   takt workflow signal order-17 approve --arg '{"by": "ada", "until": "2026-12-01"}' --id approval-4711
-  takt workflow signal order-17 parts --arg - < parts.json
-  takt workflow signal order-17 approve --redis-wait 1`
+  takt workflow signal order-17 parts --arg - < parts.json`
 }
 
 const (
@@ -79,13 +77,9 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.workflow()
-	if err != nil {
-		return err
-	}
-	return a.withWorkflowsAs(ctx, o, func(client *workflow.Client) error {
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
 		err := client.Signal(ctx, string(c.ID), event)
-		if isShort(err) || redis.Away(err) {
+		if redis.Away(err) {
 			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --id %s, then it is one signal", err, c.Key)}
 		}
 		if err != nil {
@@ -107,7 +101,6 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 type workflowCancelCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION, for one that is no longer meant if another has begun."`
 	JSON     bool      `name:"json" help:"One JSON object: instance, execution if you named one, and outcome."`
-	replicasFlags
 }
 
 func (workflowCancelCmd) Help() string {
@@ -118,11 +111,7 @@ Examples:
 }
 
 func (c *workflowCancelCmd) Run(ctx context.Context, a *app) error {
-	o, err := c.workflow()
-	if err != nil {
-		return err
-	}
-	return a.onExecution(ctx, o, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
+	return a.onExecution(ctx, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
 		return i, client.Cancel(ctx, i, workflow.Event{ID: uuid.NewString(), Type: workflow.EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")})
 	})
 }
@@ -131,7 +120,6 @@ type workflowTerminateCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION, for one that is no longer meant if another has begun."`
 	Reason   string    `help:"Why; it is the last event of the history." default:"terminated by an operator" placeholder:"TEXT"`
 	JSON     bool      `name:"json" help:"One JSON object: instance, execution if you named one, and outcome."`
-	replicasFlags
 }
 
 func (workflowTerminateCmd) Help() string {
@@ -145,11 +133,7 @@ func (c *workflowTerminateCmd) Run(ctx context.Context, a *app) error {
 	if err := sized("--reason", c.Reason, maxReason); err != nil {
 		return err
 	}
-	o, err := c.workflow()
-	if err != nil {
-		return err
-	}
-	return a.onExecution(ctx, o, c.Instance, c.JSON, "terminated", "terminated", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
+	return a.onExecution(ctx, c.Instance, c.JSON, "terminated", "terminated", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
 		return i, client.Terminate(ctx, i, c.Reason)
 	})
 }
@@ -162,8 +146,8 @@ type outcomeOf struct {
 }
 
 // onExecution does something to what is meant, with Execution "" if no execution was named, and says so. do returns what it did it to.
-func (a *app) onExecution(ctx context.Context, o workflow.Options, e execution, asJSON bool, said, outcome string, do func(*workflow.Client, workflow.Instance) (workflow.Instance, error)) error {
-	return a.withWorkflowsAs(ctx, o, func(client *workflow.Client) error {
+func (a *app) onExecution(ctx context.Context, e execution, asJSON bool, said, outcome string, do func(*workflow.Client, workflow.Instance) (workflow.Instance, error)) error {
+	return a.withWorkflows(ctx, func(client *workflow.Client) error {
 		i, err := e.meant(ctx, client)
 		if err != nil {
 			return err
@@ -205,7 +189,7 @@ func (c *workflowRemoveCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("name an instance, or say --ended-before and a time")}
 	}
 	if !many {
-		return a.onExecution(ctx, workflow.Options{}, c.Instance, c.JSON, "removed", "removed", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
+		return a.onExecution(ctx, c.Instance, c.JSON, "removed", "removed", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
 			info, err := client.Info(ctx, i)
 			if err != nil {
 				return i, err

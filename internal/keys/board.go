@@ -31,7 +31,6 @@ func (b Board) Fence() string         { return b.key("fence") }
 func (b Board) Attempts() string      { return b.key("attempts") }
 func (b Board) Entities() string      { return b.key("entities") }
 func (b Board) Call(id string) string { return b.key("call." + id) }
-func (b Board) Replicated() string    { return b.key("replicated") }
 
 // Events is a channel, which says that something has changed.
 func (b Board) Events() string { return b.key("events") }
@@ -48,6 +47,5 @@ func BoardKeys() []Pattern {
 		{"attempts", "hash", "board", "field leaves with its posting", "field = that of the posting, value = claims so far"},
 		{"entities", "hash", "board", "field leaves when its owner was not heard of for 30 s", "field = kind/name, value = ms since 1970 until which it counts, JSON"},
 		{"call.{id}", "string", "board", "60 s", "what one call of Post gave, for repetitions after a lost reply"},
-		{"replicated", "string", "board", "60 s", "empty: the last write of a pipeline that waits for replicas"},
 	}
 }

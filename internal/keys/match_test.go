@@ -119,7 +119,6 @@ func TestMatch(t *testing.T) {
 		"workflow:counters":                  "workflow:counters",
 		"workflow:schedule:nightly":          "workflow:schedule:{name}",
 		"workflow:schedules":                 "workflow:schedules",
-		"workflow:replicated":                "workflow:replicated",
 		"workflow:mended":                    "workflow:mended",
 		"workflow:clock":                     "workflow:clock",
 		"workflow:shards":                    "workflow:shards",

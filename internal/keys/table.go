@@ -113,7 +113,6 @@ func All() []Pattern {
 		{"workflow:schedule:{name}", "string", "workflow", "until removed", "schedule that starts instances, JSON"},
 		{"workflow:schedules", "zset", "workflow", "member leaves when removed", "names of schedules, score = next slot in epoch milliseconds"},
 		{"workflow:watched", "string", "workflow", "10 s after the last watcher", "database of the watchers of what starts and ends"},
-		{"workflow:replicated", "string", "workflow", "1 min after the last write", "written after writes that wait for replicas"},
 		{"workflow:mended", "string", "workflow", "6 leases of the worker that wrote it", "worker that last looked for tasks that were deleted from the queues"},
 		{"workflow:clock", "string", "workflow", "stays", "the server's clock when timers were last set or looked at, or schedules, in epoch milliseconds"},
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},

@@ -30,7 +30,6 @@ func (w Workflow) Gate(key string) string         { return w.base + "gate:" + ke
 func (w Workflow) Gates() string                  { return w.base + "gates" }
 func (w Workflow) Counters() string               { return w.base + "counters" }
 func (w Workflow) Shards() string                 { return w.base + "shards" }
-func (w Workflow) Replicated() string             { return w.base + "replicated" }
 func (w Workflow) Mended() string                 { return w.base + "mended" }
 func (w Workflow) Clock() string                  { return w.base + "clock" }
 func (w Workflow) AwaitChannel(who string) string { return w.base + "await:" + who }

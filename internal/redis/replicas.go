@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,8 +13,6 @@ import (
 const (
 	replicatedFor = time.Minute     // how long the mark of a Replicated stays
 	replicaCall   = 5 * time.Second // of a call, beside the wait for replicas
-	replicaRounds = 4               // waits under way at once
-	replicaBatch  = 256             // calls that share a wait, at most
 )
 
 // WaitWithin is how long a Wait waits by default.
@@ -62,29 +59,15 @@ func (w Wait) On(rdb rueidis.Client, mark string) *Replicated {
 	return &Replicated{Client: rdb, mark: mark, want: w.Replicas, disk: w.ForDisk, within: cmp.Or(w.Within, WaitWithin)}
 }
 
-// Replicated is a connection for writes that must outlive a failover. WAIT counts the replicas that have what was written on the same connection, so each pipeline has
-// one of its own while it takes, and its last write is one of Takt's own: replies may tell of what others wrote before, such as a name that is taken. Calls that come
-// while others wait share the next pipeline and its WAIT. Redirections of a cluster are not followed, for the WAIT would stay behind; they are errors of the kind Away.
-// It is safe for concurrent use.
+// Replicated is a connection for writes that must outlive a failover. WAIT counts the replicas that have what was written on the same connection, so each call has
+// one of its own meanwhile, and its last write is one of Takt's own: replies may tell of what others wrote before, such as a name that is taken. Redirections of a
+// cluster are not followed, for the WAIT would stay behind; they are errors of the kind Away. It is safe for concurrent use.
 type Replicated struct {
 	rueidis.Client
 	mark   string        // key of the last write
 	want   int           // replicas
 	disk   bool          // not only their memories, and the master's disk, too
 	within time.Duration // how long is waited for them
-
-	mu     sync.Mutex
-	queue  []*replicatedCall
-	rounds int // under way
-}
-
-// replicatedCall is one call of Ask. Its reply is read after done is closed.
-type replicatedCall struct {
-	ctx     context.Context
-	cmds    []rueidis.Completed
-	done    chan struct{}
-	replies []rueidis.RedisResult
-	short   *ReplicasError
 }
 
 // ReplicasError says that something was written, and that too few replicas have acknowledged it: a failover now may lose it.
@@ -119,101 +102,29 @@ func (r *Replicated) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redi
 
 // DoMulti is Do for a pipeline.
 func (r *Replicated) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	replies, short := r.Ask(ctx, cmds...)
+	if len(cmds) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.within+replicaCall)
+	defer cancel()
+	all := append(slices.Clone(cmds), r.B().Set().Key(r.mark).Value("").Px(replicatedFor).Build(), r.barrier())
+	conn, release := r.Dedicate()
+	defer release()
+	replies := conn.DoMulti(ctx, all...)
+	if slices.ContainsFunc(replies, func(reply rueidis.RedisResult) bool { return reply.NonRedisError() != nil }) {
+		conn.Close() // what is still to come on it would be taken for the answer to something else
+	}
+	replies, last := replies[:len(cmds)], replies[len(cmds):]
+	short := r.short(last[1])
+	if marked := last[0].Error(); marked != nil {
+		short = &ReplicasError{Want: r.want, OnDisk: r.disk, Within: r.within, Err: marked}
+	}
 	for i := range replies {
 		if short != nil && replies[i].Error() == nil {
 			replies[i] = rueidis.NewErrorResult(short)
 		}
 	}
 	return replies
-}
-
-// Ask is DoMulti for those who want the replies whatever the replicas say; nil = enough of them have it.
-func (r *Replicated) Ask(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, *ReplicasError) {
-	if len(cmds) == 0 {
-		return nil, nil
-	}
-	call := &replicatedCall{ctx: ctx, cmds: cmds, done: make(chan struct{})}
-	r.mu.Lock()
-	r.queue = append(r.queue, call)
-	if r.rounds < replicaRounds {
-		r.rounds++
-		go r.work()
-	}
-	r.mu.Unlock()
-	select {
-	case <-call.done:
-		return call.replies, call.short
-	case <-ctx.Done(): // the commands may be carried out all the same, as with any call that is given up
-		return repeated(ctx.Err(), len(cmds)), &ReplicasError{Want: r.want, OnDisk: r.disk, Within: r.within, Err: ctx.Err()}
-	}
-}
-
-// Noting is a connection for one script or pipeline whose replies are wanted whatever the replicas say. It is not for concurrent use.
-type Noting struct {
-	*Replicated
-	Short *ReplicasError // of the first round that was short; nil = replicas have all that was replied to
-}
-
-// Do is that of Replicated, without its *ReplicasError.
-func (n *Noting) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	return n.DoMulti(ctx, cmd)[0]
-}
-
-// DoMulti is Do for a pipeline.
-func (n *Noting) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	replies, short := n.Ask(ctx, cmds...)
-	n.Short = cmp.Or(n.Short, short)
-	return replies
-}
-
-func repeated(err error, n int) []rueidis.RedisResult {
-	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
-}
-
-// work makes rounds until no call waits for one.
-func (r *Replicated) work() {
-	for {
-		r.mu.Lock()
-		calls := r.queue[:min(len(r.queue), replicaBatch)]
-		r.queue = slices.Clone(r.queue[len(calls):])
-		if len(calls) == 0 {
-			r.rounds--
-			r.mu.Unlock()
-			return
-		}
-		r.mu.Unlock()
-		r.round(slices.DeleteFunc(calls, func(c *replicatedCall) bool { return c.ctx.Err() != nil }))
-	}
-}
-
-// round sends the commands of all calls, waits for replicas once, and answers each call.
-func (r *Replicated) round(calls []*replicatedCall) {
-	if len(calls) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.within+replicaCall)
-	defer cancel()
-	var all []rueidis.Completed
-	for _, c := range calls {
-		all = append(all, c.cmds...)
-	}
-	all = append(all, r.B().Set().Key(r.mark).Value("").Px(replicatedFor).Build(), r.barrier())
-	conn, release := r.Dedicate()
-	replies := conn.DoMulti(ctx, all...)
-	if slices.ContainsFunc(replies, func(reply rueidis.RedisResult) bool { return reply.NonRedisError() != nil }) {
-		conn.Close() // what is still to come on it would be taken for the answer to something else
-	}
-	release()
-	replies, last := replies[:len(replies)-2], replies[len(replies)-2:]
-	short := r.short(last[1])
-	if marked := last[0].Error(); marked != nil {
-		short = &ReplicasError{Want: r.want, OnDisk: r.disk, Within: r.within, Err: marked}
-	}
-	for _, c := range calls {
-		c.replies, replies, c.short = replies[:len(c.cmds):len(c.cmds)], replies[len(c.cmds):], short
-		close(c.done)
-	}
 }
 
 // barrier waits for the replicas.

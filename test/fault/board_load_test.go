@@ -2,9 +2,12 @@ package fault_test
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/embedded"
@@ -85,7 +88,7 @@ func TestBoardFaultsUnderLoad(t *testing.T) {
 				var acknowledged []string
 				for range posters {
 					posted.Go(func() {
-						ids := w.postSafely(0, each)
+						ids := w.postSafely(each)
 						mu.Lock()
 						defer mu.Unlock()
 						acknowledged = append(acknowledged, ids...)
@@ -137,4 +140,45 @@ func TestBoardFault14RetryStorm(t *testing.T) {
 			t.Errorf("done: %q", done)
 		}
 	})
+}
+
+// postSafely posts so many, each until it is acknowledged, and returns their UUIDs.
+func (w *boardWorld) postSafely(count int) (all []string) {
+	b, err := board.Open(w.t.Context(), w.url)
+	if err != nil {
+		w.t.Error(err)
+		return nil
+	}
+	defer b.Close()
+	for range count {
+		d := board.Draft{Name: "n", UUID: uuid.NewString()}
+		w.wait("it is acknowledged", func() bool { _, err := b.Post(rig.Context(w.t), d); return err == nil })
+		all = append(all, d.UUID)
+	}
+	return all
+}
+
+// judge compares what was acknowledged as posted with what was done, and under which fences.
+func (w *boardWorld) judge(acknowledged []string) {
+	w.t.Helper()
+	var done, fences []string
+	for _, line := range w.written("done") {
+		id, fence, _ := strings.Cut(line, ":")
+		done, fences = append(done, id), append(fences, fence)
+	}
+	slices.Sort(done)
+	slices.Sort(fences)
+	lost := 0
+	for _, id := range acknowledged {
+		if _, there := slices.BinarySearch(done, id); !there {
+			lost++
+		}
+	}
+	if lost > 0 {
+		w.t.Errorf("I1: %d of %d acknowledged postings were lost", lost, len(acknowledged))
+	}
+	if unique := len(slices.Compact(slices.Clone(fences))); unique != len(fences) {
+		w.t.Errorf("I3: %d claims had the fence of another", len(fences)-unique)
+	}
+	w.t.Logf("%d acknowledged, %d done again", len(acknowledged), len(done)-len(slices.Compact(done)))
 }

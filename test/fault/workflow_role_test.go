@@ -29,8 +29,7 @@ type flowConfig struct {
 	Ledger string // folder
 	ID     string // of a worker
 
-	Lease    time.Duration // of a worker; 0 = 1 s
-	Replicas int           // that acknowledge what is written
+	Lease time.Duration // of a worker; 0 = 1 s
 
 	Name  string // of a starter: what its instances are called
 	Count int    // how many
@@ -85,7 +84,7 @@ func runFlowRole() int {
 	if err != nil {
 		return fail(err)
 	}
-	client, err := workflow.Open(ctx, c.URL, workflow.Options{Prefix: c.Prefix, Shards: c.Shards, Replicas: c.Replicas, Log: log})
+	client, err := workflow.Open(ctx, c.URL, workflow.Options{Prefix: c.Prefix, Shards: c.Shards, Log: log})
 	if err != nil {
 		return fail(err)
 	}
@@ -165,9 +164,8 @@ func until(ctx context.Context, ledger *taskLedger, id string, call func() error
 		if err == nil {
 			return
 		}
-		var short *workflow.ReplicasError
 		says := err.Error()
-		if !redis.Away(err) && !errors.As(err, &short) {
+		if !redis.Away(err) {
 			says = "unforeseen: " + says
 		}
 		ledger.note(taskNote{Event: noteUnknown, Work: id, Says: says})
@@ -248,10 +246,7 @@ func perform(ledger *taskLedger, log *slog.Logger, t *workflow.ActivityTask) {
 
 // settledAs notes what became of a task.
 func settledAs(ledger *taskLedger, log *slog.Logger, n taskNote, err error) {
-	var short *workflow.ReplicasError
 	switch {
-	case errors.As(err, &short):
-		n.Says = "short"
 	case errors.Is(err, workflow.ErrLost):
 		n.Event = noteLost
 	case err != nil:

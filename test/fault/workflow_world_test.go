@@ -18,8 +18,7 @@ import (
 // flowWorld is a Redis with workflows, their ledgers, and the processes that use it.
 type flowWorld struct {
 	*taskWorld
-	flows   *workflow.Client // of the test itself, without any proxy, which waits for replicas if the workers do
-	hasty   *workflow.Client // the same, which does not
+	flows   *workflow.Client // of the test itself, without any proxy
 	options workflow.Options
 	shards  []keys.Workflow
 	rolled  bool                  // Redis forgot something that it had said: what was accepted may be accepted once more
@@ -31,32 +30,15 @@ type flowWorld struct {
 
 func newFlowWorld(t *testing.T, o embedded.RedisOptions) *flowWorld {
 	t.Helper()
-	return newFlowWorldOn(t, testenv.StartRedis(t, o), 1, 0)
-}
-
-func newFlowWorldOn(t *testing.T, srv *testenv.RedisServer, shards, replicas int) *flowWorld {
-	t.Helper()
+	srv := testenv.StartRedis(t, o)
 	w := &flowWorld{taskWorld: newTaskWorldOn(t, srv)}
-	w.options = workflow.Options{Prefix: w.prefix, Shards: shards, Replicas: replicas}
-	if shards > 1 {
-		w.options.Prefix = "flows"
-		for n := range shards {
-			prefix := fmt.Sprintf("{flows-%d}", n)
-			srv.Own(prefix)
-			w.shards = append(w.shards, keys.New(prefix).Workflow())
-		}
-	} else {
-		w.shards = []keys.Workflow{w.keys.Workflow()}
+	w.options = workflow.Options{Prefix: w.prefix}
+	w.shards = []keys.Workflow{w.keys.Workflow()}
+	var err error
+	if w.flows, err = workflow.New(srv.Client, w.options); err != nil {
+		t.Fatal(err)
 	}
-	connect := func(o workflow.Options) *workflow.Client {
-		c, err := workflow.New(srv.Client, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
-	w.flows, w.hasty = connect(w.options), connect(workflow.Options{Prefix: w.options.Prefix, Shards: shards})
+	t.Cleanup(w.flows.Close)
 	return w
 }
 
@@ -66,7 +48,7 @@ func (w *flowWorld) start(c flowConfig) *rig.Process {
 	if c.URL == "" {
 		c.URL = w.srv.URL
 	}
-	c.Prefix, c.Shards, c.Replicas, c.Ledger = w.options.Prefix, w.options.Shards, w.options.Replicas, w.history.dir
+	c.Prefix, c.Shards, c.Ledger = w.options.Prefix, w.options.Shards, w.history.dir
 	text, err := json.Marshal(c)
 	if err != nil {
 		w.t.Fatal(err)
@@ -325,7 +307,7 @@ func (w *flowWorld) verifyLedger() {
 	}
 	first := make(map[string]taskNote)
 	for _, n := range w.history.notes {
-		if n.Event != noteCheckpoint && n.Event != noteResult || n.Says == "short" {
+		if n.Event != noteCheckpoint && n.Event != noteResult {
 			continue
 		}
 		what := fmt.Sprint(n.Event, " ", n.Work, " ", n.Task, " ", n.Try)

@@ -90,7 +90,6 @@ func (b *Backend) ExtendActivityTask(ctx context.Context, task *backend.Activity
 
 // CompleteActivityTask delivers the result of an activity to its instance. One that is too large is delivered as a failure. An error that wraps workflow.ErrLost means that there is one already, or that the instance has ended.
 // A failure after an extension has failed is not delivered, for the activity failed because it was stopped: it is handed back, and the error wraps workflow.ErrLost.
-// That replicas have not acknowledged a result is in the log, and no error.
 func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.ActivityTask, result *history.Event) error {
 	t, err := b.kept(task)
 	if err != nil {
@@ -107,11 +106,11 @@ func (b *Backend) CompleteActivityTask(ctx context.Context, task *backend.Activi
 		}
 		return fmt.Errorf("goworkflows: activity task %s: was stopped when its lease could not be extended, its failure is not recorded: %w", task.ID, workflow.ErrLost)
 	}
-	err = b.stands(ctx, t.Instance.String(), t.Complete(ctx, e))
+	err = t.Complete(ctx, e)
 	if refused(err) {
 		b.options.Logger.ErrorContext(ctx, "goworkflows: the result of an activity cannot be recorded, it has failed", "instance", t.Instance.String(), "error", err)
 		if e, err = failedActivity(result, err); err == nil {
-			err = b.stands(ctx, t.Instance.String(), t.Complete(ctx, e))
+			err = t.Complete(ctx, e)
 		}
 	}
 	return translate(err)

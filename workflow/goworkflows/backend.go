@@ -49,8 +49,8 @@ type Backend struct {
 //	redis://user:password@127.0.0.1:6379/0?prefix=takt&shards=1&retention=168h&lease=15s
 //
 // where prefix is that of all keys ("takt" if it is left out), shards the number of parts that instances are spread over (1), retention how long ended instances are kept
-// (7 days; "forever"), and lease how long a worker counts as alive without a sign of life (10 s). With replicas=2&replicas-within=1s&wait-for-disk=true, what is started, signalled, cancelled and recorded
-// waits until two replicas of Redis have it, at most for a second: see workflow.Options.Replicas. rediss, unix and redis+sentinel work as in Takt's other parts. An unknown parameter is an error.
+// (7 days; "forever"), and lease how long a worker counts as alive without a sign of life (10 s).
+// rediss, unix and redis+sentinel work as in Takt's other parts. An unknown parameter is an error.
 //
 // opts are the library's own. Of them WithWorkflowLockTimeout (1 min) and WithActivityLockTimeout (2 min) say when a task that is neither completed nor extended goes to another worker,
 // WithWorkerName, which must be unique among all processes that share the prefix, lets a process go on with what it held before a restart, and WithStickyTimeout has no effect.

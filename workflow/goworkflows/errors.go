@@ -29,17 +29,6 @@ func translate(err error) error {
 	return fmt.Errorf("goworkflows: %w", err)
 }
 
-// stands is err, or nil if err only says that too few replicas have acknowledged what is recorded. That is no failure of the task, and to say so would undo nothing: if a failover undoes it, the
-// task is handed out again.
-func (b *Backend) stands(ctx context.Context, instance string, err error) error {
-	var short *workflow.ReplicasError
-	if !errors.As(err, &short) {
-		return err
-	}
-	b.options.Logger.WarnContext(ctx, "goworkflows: what came of a task is recorded, and a failover now may undo it; then it is done again", "instance", instance, "error", err)
-	return nil
-}
-
 // Calls are repeated so long, which bridges a restart of Redis and most take-overs by a replica.
 const (
 	patience   = 5 * time.Second

@@ -52,8 +52,7 @@ func (b *Backend) CancelWorkflowInstance(ctx context.Context, instance *gowf.Ins
 }
 
 // SignalWorkflow delivers a signal to the active execution, or to the one that takes over from it. ErrInstanceNotFound: none is active. The same event again is not delivered again,
-// nor is the signal of a workflow when the activity that sends it runs again. That replicas have not acknowledged it is an error for who signals from outside, who may signal again; for a workflow
-// it is in the log.
+// nor is the signal of a workflow when the activity that sends it runs again.
 func (b *Backend) SignalWorkflow(ctx context.Context, instanceID string, event *history.Event) error {
 	e, err := toEvent(event)
 	if err != nil {
@@ -61,7 +60,6 @@ func (b *Backend) SignalWorkflow(ctx context.Context, instanceID string, event *
 	}
 	if id := signalID(ctx); id != "" {
 		e.ID = id
-		return translate(b.stands(ctx, instanceID, b.core.Signal(ctx, instanceID, e)))
 	}
 	return translate(b.core.Signal(ctx, instanceID, e))
 }

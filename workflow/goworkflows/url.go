@@ -51,22 +51,6 @@ var parameters = map[string]func(*settings, string) error{
 		s.lease, err = duration(v)
 		return err
 	},
-	"replicas": func(s *settings, v string) (err error) {
-		if s.core.Replicas, err = strconv.Atoi(v); err != nil || s.core.Replicas < 0 {
-			return errors.New("must be a whole number from 0, which is none")
-		}
-		return nil
-	},
-	"wait-for-disk": func(s *settings, v string) (err error) {
-		if s.core.WaitForDisk, err = strconv.ParseBool(v); err != nil {
-			return errors.New("must be true or false")
-		}
-		return nil
-	},
-	"replicas-within": func(s *settings, v string) (err error) {
-		s.core.ReplicasWithin, err = duration(v)
-		return err
-	},
 }
 
 // parseURL separates what is Takt's in the query from what is Redis'. No error shows a part of the URL that may hold a password.

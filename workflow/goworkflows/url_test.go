@@ -17,9 +17,6 @@ func TestParseURL(t *testing.T) {
 		{where, settings{redis: where}},
 		{where + "?", settings{redis: where}},
 		{where + "?prefix=plant%3A1&shards=4&retention=168h&lease=15s", settings{redis: where, core: workflow.Options{Prefix: "plant:1", Shards: 4, Retention: 168 * time.Hour}, lease: 15 * time.Second}},
-		{where + "?replicas=2&replicas-within=500ms", settings{redis: where, core: workflow.Options{Replicas: 2, ReplicasWithin: 500 * time.Millisecond}}},
-		{where + "?wait-for-disk=true", settings{redis: where, core: workflow.Options{WaitForDisk: true}}},
-		{where + "?replicas=0", settings{redis: where}},
 		{where + "?retention=forever", settings{redis: where, core: workflow.Options{Retention: -1}}},
 		{"unix:///run/redis.sock?db=2&prefix=p", settings{redis: "unix:///run/redis.sock?db=2", core: workflow.Options{Prefix: "p"}}},
 	} {
@@ -32,7 +29,7 @@ func TestParseURL(t *testing.T) {
 func TestURLErrors(t *testing.T) {
 	const where = "redis://me:secret@10.0.0.1:6379/3"
 	for url, says := range map[string][]string{
-		where + "?shard=4":                       {`"shard"`, "db, lease, prefix, replicas, replicas-within, retention, shards, wait-for-disk"},
+		where + "?shard=4":                       {`"shard"`, "db, lease, prefix, retention, shards"},
 		where + "?prefix=":                       {"prefix", "empty"},
 		where + "?prefix=a&prefix=b":             {"prefix", "2 times"},
 		where + "?shards=0":                      {"shards", `"0"`, "from 1"},
@@ -40,10 +37,6 @@ func TestURLErrors(t *testing.T) {
 		where + "?retention=0":                   {"retention", `"0"`, "above 0", "or forever"},
 		where + "?retention=-1h":                 {"retention", `"-1h"`},
 		where + "?lease=15":                      {"lease", `"15"`, "15s"},
-		where + "?replicas=-1":                   {"replicas", `"-1"`, "from 0"},
-		where + "?replicas=all":                  {"replicas", `"all"`},
-		where + "?wait-for-disk=2":               {"wait-for-disk", `"2"`, "true or false"},
-		where + "?replicas-within=0":             {"replicas-within", `"0"`, "above 0"},
 		where + "?prefix=%zz":                    {"parameters"},
 		"redis://me:sec?ret@10.0.0.1/3?prefix=p": {"%3F"},
 	} {

@@ -91,8 +91,7 @@ func (b *Backend) ExtendWorkflowTask(ctx context.Context, task *backend.Workflow
 	return translate(repeat(ctx, func() error { return h.task.Extend(ctx) }))
 }
 
-// CompleteWorkflowTask records what came of a task, all of it or nothing. If it can never be recorded, since an event is too large or a name is not allowed, the execution fails instead. An error that wraps workflow.ErrLost means that it is not, or no longer, this process's. That
-// replicas have not acknowledged it (workflow.ReplicasError) is in the log, and no error.
+// CompleteWorkflowTask records what came of a task, all of it or nothing. If it can never be recorded, since an event is too large or a name is not allowed, the execution fails instead. An error that wraps workflow.ErrLost means that it is not, or no longer, this process's.
 func (b *Backend) CompleteWorkflowTask(
 	ctx context.Context, task *backend.WorkflowTask, state core.WorkflowInstanceState,
 	executed, activities, timers []*history.Event, messages []*history.WorkflowEvent,
@@ -107,7 +106,7 @@ func (b *Backend) CompleteWorkflowTask(
 	}
 	cp, err := b.checkpoint(task, state, executed, activities, timers, messages)
 	if err == nil {
-		err = b.stands(ctx, task.ID, h.task.Complete(ctx, cp))
+		err = h.task.Complete(ctx, cp)
 	}
 	at := point{h.task.LastSequence, h.task.LastEvent}
 	if n := len(executed); n > 0 {
@@ -117,7 +116,7 @@ func (b *Backend) CompleteWorkflowTask(
 	if refused(err) {
 		b.options.Logger.ErrorContext(ctx, "goworkflows: what a workflow did cannot be recorded, it has failed", "instance", task.ID, "error", err)
 		if cp, err = b.failedExecution(task, executed, err); err == nil {
-			err = b.stands(ctx, task.ID, h.task.Complete(ctx, cp))
+			err = h.task.Complete(ctx, cp)
 		}
 	}
 	return translate(err)
