@@ -5,8 +5,6 @@
 local held = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
 if redis.call('TYPE', KEYS[1]).ok == 'none' or redis.call('XLEN', KEYS[1]) == 0 then held = 0 end
 if held > 0 and held + #ARGV[4] > tonumber(ARGV[2]) then return {'full'} end
-local no = denied('XADD', KEYS[1]) or denied('HSET', KEYS[2])
-if no then return no end
 -- Nothing above this line writes.
 redis.call('XADD', KEYS[1], '*', 'kind', ARGV[3], 'message', ARGV[4])
 redis.call('HSET', KEYS[2], ARGV[1], held + #ARGV[4])

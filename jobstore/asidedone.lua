@@ -13,8 +13,6 @@ for i = 4, #ARGV do
   end
 end
 local held = tonumber(redis.call('HGET', KEYS[3], ARGV[3]) or '0')
-local no = denied('XACK', KEYS[2]) or denied('XDEL', KEYS[2]) or denied('HSET', KEYS[3]) or denied('HDEL', KEYS[3])
-if no then return no end
 -- Nothing above this line writes.
 redis.call('XACK', KEYS[2], ARGV[2], unpack(ARGV, 4))
 redis.call('XDEL', KEYS[2], unpack(ARGV, 4))

@@ -22,8 +22,6 @@ if ARGV[3] == '0' then
   if last and (standing or now < last or now - last > tonumber(ARGV[4])) then now = last end
   return {text(server), text(now), text(resumed)}
 end
-local no = denied('HSET', KEYS[2]) or denied('ZRANGEBYSCORE', KEYS[1]) or denied('ZADD', KEYS[1])
-if no then return no end
 -- Nothing above this line writes.
 if last then
   local most = tonumber(ARGV[5])

@@ -4,8 +4,6 @@
 -- Reply    number of letters, this one included
 local t = redis.call('TYPE', KEYS[1]).ok
 if t ~= 'none' and t ~= 'stream' then return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is a ' .. t) end
-local no = denied('XADD', KEYS[1]) or denied('XREVRANGE', KEYS[1]) or denied('XTRIM', KEYS[1])
-if no then return no end
 -- Nothing above this line writes.
 redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[1], '*', unpack(ARGV, 3))
 local keep, bytes = 0, 0

@@ -11,8 +11,6 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
   return 'used'
 end
 if redis.call('EXISTS', KEYS[5], KEYS[6]) > 0 or redis.call('SISMEMBER', KEYS[7], ARGV[2]) == 1 then return 'later' end
-local no = denied('SREM', KEYS[2]) or denied('ZREM', KEYS[3]) or denied('DEL', KEYS[8])
-if no then return no end
 redis.call('SREM', KEYS[2], ARGV[2])
 redis.call('ZREM', KEYS[3], ARGV[2])
 redis.call('DEL', KEYS[8])

@@ -112,22 +112,3 @@ func TestScriptSnapshotGoesOnAbove(t *testing.T) {
 	}
 }
 
-// Whichever right is missing, a script does all of its work or none.
-func TestScriptsWithoutEachRight(t *testing.T) {
-	kept := []string{"SET a token", "XADD b 5-1 kind command message m", "XGROUP CREATE b g 0", "XREADGROUP GROUP g me streams b >", "HSET c commands 9"}
-	given := []string{"SET a token", "SET d 3", "SET f epoch", "HSET b JO-1 old JO-2 topics", "HSET c JO-1 done", "SADD e cell-07"}
-	trial := testenv.NewTrial
-	testenv.EachRight(t, testenv.Redis(t), map[string]testenv.Trial{
-		"aside":           trial(asideScript, nil, "a b", []string{"commands", "100", "command", "m"}),
-		"aside done":      trial(asideDoneScript, kept, "a b c", []string{"token", "g", "commands", "5-1"}),
-		"aside all done":  trial(asideDoneScript, append(kept, "HSET c commands 1"), "a b c", []string{"token", "g", "commands", "5-1"}),
-		"due":             trial(due, []string{"ZADD a 1 JO-1 2 JO-2"}, "a b", []string{"10", "1000", "1", "5000", "", "1000"}),
-		"due, late":       trial(due, []string{"ZADD a 1 JO-1 2 JO-2"}, "a b", []string{"10", "1000", "late", "5000", "", "1000"}),
-		"dead letter":     trial(intakeDead, []string{"XADD a 5-1 event abc", "XADD a 6-1 event abc"}, "a", []string{"10", "5", "event", "abc"}),
-		"sent":            trial(sentScript, []string{"SET a token", "XADD b 5-1 event e", "XADD c 6-1 event e"}, "a b c", []string{"token", "1", "5-1", "6-1"}),
-		"retire":          trial(retireScript, []string{"SET a token", "SADD b cell-07", "ZADD c 5 cell-07", "SET h 0"}, "a b c d e f g h", []string{"token", "cell-07"}),
-		"snapshot, noted": trial(snapshotScript, given, "a b c d e f", []string{"token", "cell-07", "0", "0", "0", "epoch", "0", "1", "JO-1", "new", "1", "old"}),
-		"snapshot, some":  trial(snapshotScript, given, "a b c d e f", []string{"token", "cell-07", "0", "1", "1", "epoch", "0", "1", "JO-1", "", "1", "old", "JO-2"}),
-		"snapshot, all":   trial(snapshotScript, given, "a b c d e f", []string{"token", "cell-07", "9", "0", "1", "after", "1", "1", "JO-1", "", "1", "old"}),
-	})
-}

@@ -23,10 +23,6 @@ end
 local seq = redis.call('GET', KEYS[4]) or '0'
 if #seq > 15 or not string.match(seq, '^%d+$') then return {'type', KEYS[4]} end
 seq = tonumber(seq)
-local no = denied('HGET', KEYS[3]) or denied('HSET', KEYS[3]) or denied('HDEL', KEYS[3]) or denied('SADD', KEYS[5]) or denied('SREM', KEYS[5])
-  or denied('SET', KEYS[4])
-  or denied('HGETALL', KEYS[2]) or denied('HMGET', KEYS[2])
-if no then return no end
 
 -- Nothing above this line writes.
 local new = ARGV[4] == '1' or seq < 1

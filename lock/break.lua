@@ -4,8 +4,6 @@
 local s = locks(4)[1]
 local before = info(s)
 if before[1] == '0' then return before end
-local no = lacks(s, true)
-if no then return no end
 if s.bad then redis.call('DEL', s.bad[1]) end -- a key of another type: nothing here could do anything with it
 redis.call('DEL', s.lock)
 if s.fence then fence(s) end

@@ -57,27 +57,6 @@ local function look(s)
   return s.bad
 end
 
--- lacks is the error of a user who may not run what a lock of this kind, or its line, may need from here on; to be returned before the first write. waits: somebody
--- may be put into the line, or taken out of it.
-local function lacks(s, waits)
-  local k, no = s.lock, nil
-  if s.kind == 'mutex' then
-    no = denied('GET', k) or denied('SET', k) or denied('DEL', k) or denied('PEXPIRE', k)
-  elseif s.kind == 'conc' then
-    no = denied('ZADD', k) or denied('ZREM', k) or denied('ZSCORE', k) or denied('ZREMRANGEBYSCORE', k) or denied('ZRANGE', k) or denied('PEXPIREAT', k)
-  elseif s.kind == 'rate' then
-    no = denied('HGET', k) or denied('HSET', k) or denied('HDEL', k) or denied('HINCRBY', k) or denied('PEXPIRE', k)
-  else
-    no = denied('HGET', k) or denied('HMGET', k) or denied('HLEN', k) or denied('HSET', k) or denied('HDEL', k) or denied('HINCRBY', k) or denied('GET', k) or denied('SET', k)
-      or denied('DEL', k) or denied('PTTL', k) or denied('PEXPIRE', k) or denied('PEXPIREAT', k) or denied('PERSIST', k)
-  end
-  if no or not (waits or s.queued) then return no end
-  return denied('ZADD', k) or denied('ZREM', k) or denied('ZCARD', k) or denied('ZRANK', k) or denied('ZSCORE', k) or denied('ZRANGE', k) or denied('ZRANGEBYSCORE', k) or denied('ZCOUNT', k)
-    or denied('EXISTS', k) or denied('DEL', k) or denied('PEXPIREAT', k) or denied('GET', k) or denied('PTTL', k) or denied('HGET', k) or denied('HMGET', k)
-    or denied('HGETALL', k)
-    or denied('HSET', k) or denied('PEXPIRE', k)
-end
-
 -- Readers of peers have no lease that would keep the key: while there are some, it does not expire. In a few steps, whatever their number.
 local function keep_foreign(s)
   if foreign_grace > 0 then return end

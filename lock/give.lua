@@ -46,8 +46,6 @@ end
 local all, reply = locks(6), {}
 for _, s in ipairs(all) do
   look(s)
-  local no = lacks(s)
-  if no then return no end
 end
 for _, s in ipairs(all) do
   local ours = s.kind == 'rate' and not s.there

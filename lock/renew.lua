@@ -43,8 +43,6 @@ end
 local all, reply = locks(5), {}
 for _, s in ipairs(all) do
   look(s)
-  local no = lacks(s)
-  if no then return no end
 end
 for _, s in ipairs(all) do
   reply[#reply + 1] = s.there and renew[s.kind](s) and 'ok' or 'gone'

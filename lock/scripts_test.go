@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
 )
@@ -209,83 +208,3 @@ func TestScriptsLeaveAnEmptyLineAlone(t *testing.T) {
 	}
 }
 
-// Whichever right is missing, a script does all of its work or none: no lock without an end, and no place in a line that is left.
-func TestScriptsWithoutEachRight(t *testing.T) {
-	of := func(kind, mark string, own ...string) []string {
-		return append(append([]string{"ch", "1000", "0"}, own...), kind, "60000", "3", "60000000", "1", mark) // nothing of it expires while a busy machine looks
-	}
-	const later = "99999999999999"
-	line := []string{"ZADD b 5 wother 6 rlast", "ZADD c " + later + " wother " + later + " rlast"}
-	trial := testenv.NewTrial
-	trials := map[string]testenv.Trial{
-		"leave":            trial(leaveScript, line, "a b c d", of("mutex", "", "other")),
-		"break mutex":      trial(breakScript, append(line, "SET a other"), "a b c d", of("mutex", "")),
-		"break write":      trial(breakScript, append(line, "HSET a writer_owner other writer_until "+later), "a b c d", of("write", "")),
-		"take, tidying":    trial(takeScript, []string{"ZADD b 5 wdead", "ZADD c 5 wdead"}, "a b c d", of("mutex", "", "me", "", "60000")),
-		"take rate":        trial(takeScript, nil, "a b c", of("rate", "", "me", "", "60000")),
-		"take, refused":    trial(takeScript, []string{"HSET a r:other " + later + " readers 1"}, "a b c d", of("write", "", "me", "", "60000")),
-		"give rate":        trial(giveScript, []string{"HSET a 0 5~1 first 0 next 1 used 1"}, "a b c", of("rate", "0 5", "me", "1")),
-		"take, foreigners": trial(takeScript, []string{"HSET a readers 1"}, "a b c d", of("read", "", "me", "me", "60000")),
-	}
-	for kind, held := range map[string]string{
-		"mutex": "SET a me", "write": "HSET a writer_owner me writer_until " + later, "read": "HSET a r:me " + later + " readers 1", "conc": "ZADD a " + later + " me",
-	} {
-		keys := "a b c d"
-		if kind == "conc" {
-			keys = "a b c" // without a fence
-		}
-		trials["take "+kind] = trial(takeScript, nil, keys, of(kind, "", "me", "", "60000"))
-		trials["take, waiting, "+kind] = trial(takeScript, nil, keys, of(kind, "", "me", "me", "60000"))
-		trials["wait "+kind] = trial(takeScript, []string{strings.ReplaceAll(held, "me", "other")}, keys, of(kind, "", "me", "me", "60000"))
-		trials["give "+kind] = trial(giveScript, append(line, held), keys, of(kind, "", "me", "0"))
-		trials["renew "+kind] = trial(renewScript, []string{held, "PEXPIRE a 30000"}, keys, of(kind, "", "me"))
-	}
-	delete(trials, "wait conc") // there is room
-	testenv.EachRight(t, testenv.Redis(t), trials)
-}
-
-// A user who takes locks and never waits needs no rights to lines: they are asked for where a waiter stands, or the caller may wait.
-func TestScriptsNeedNoRightsToAnEmptyLine(t *testing.T) {
-	srv := testenv.Redis(t)
-	rights := func(lacking string) {
-		t.Helper()
-		words := strings.Fields("ACL SETUSER hasty on >secret ~* &* +@all " + lacking)
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary(words...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rights("")
-	hasty := srv.Connect(t, redis.Options{Username: "hasty", Password: "secret"})
-	rights("-zadd -zrem -zcard -zrank -zscore -zrange -zrangebyscore -zcount")
-	for name, c := range map[string]struct {
-		script *script.Script
-		given  []string
-		own    []string
-		waits  bool
-	}{
-		"take":                     {takeScript, nil, []string{"me", "", "1000"}, false},
-		"take, and wait otherwise": {takeScript, nil, []string{"me", "me", "1000"}, true},
-		"take, another waits":      {takeScript, []string{"ZADD b 5 wother", "ZADD c 99999999999999 wother"}, []string{"me", "", "1000"}, true},
-		"give":                     {giveScript, []string{"SET a me"}, []string{"me", "0"}, false},
-		"give, another waits":      {giveScript, []string{"SET a me", "ZADD b 5 wother", "ZADD c 99999999999999 wother"}, []string{"me", "0"}, true},
-		"renew":                    {renewScript, []string{"SET a me"}, []string{"me"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := testenv.NewBed(t, srv, c.given...)
-			var keys []string
-			for _, k := range []string{"a", "b", "c", "d"} {
-				keys = append(keys, b.Prefix()+k)
-			}
-			args := append(append([]string{"ch", "1000", "0"}, c.own...), "mutex", "60000", "3", "1000000", "1", "")
-			before := b.Dump()
-			err := c.script.Run(t.Context(), hasty, keys, args...).Error()
-			changed := testenv.Changed(before, b.Dump())
-			if c.waits && (!redis.Waits(err) || len(changed) > 0) {
-				t.Errorf("%v, changed %q; want an error that waits", err, changed)
-			}
-			if !c.waits && (err != nil || len(changed) == 0) {
-				t.Errorf("%v, changed %q; want the lock changed", err, changed)
-			}
-		})
-	}
-}

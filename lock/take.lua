@@ -184,8 +184,6 @@ local all, states = locks(7), {}
 for _, s in ipairs(all) do
   local bad = look(s)
   if bad then return {'type', bad[1], bad[2], bad[3]} end
-  local no = lacks(s, waiter ~= '')
-  if no then return no end
 end
 for i, s in ipairs(all) do
   tidy(s)

@@ -13,9 +13,6 @@ end
 local n = tonumber(ARGV[3])
 local counters = 4 + n
 local items = counters + 1 + 2 * tonumber(ARGV[counters])
-local no = denied('TIME') or denied('XACK', KEYS[2]) or denied('XRANGE', KEYS[2]) or denied('XDEL', KEYS[2]) or denied('ZRANGE', KEYS[3])
-  or denied('ZADD', KEYS[3]) or denied('PUBLISH', KEYS[3]) or denied('HSET', KEYS[4]) or denied('HINCRBY', KEYS[5])
-if no then return no end
 -- Nothing above this line writes. Below: XACK, ZADD delayed, HSET blocked, HINCRBY counters, XDEL.
 local acked = redis.call('XACK', KEYS[2], ARGV[2], unpack(ARGV, 4, 3 + n))
 local t = redis.call('TIME')

@@ -19,10 +19,6 @@ if ARGV[2] ~= '' then
 elseif not redis.call('ZSCORE', KEYS[3], ARGV[3]) then
   return {'gone'}
 end
-local no = denied('ZADD', KEYS[5]) or denied('ZREM', KEYS[3]) or denied('ZREMRANGEBYSCORE', KEYS[5]) or denied('XDEL', KEYS[1]) or denied('HGET', KEYS[4])
-  or denied('HDEL', KEYS[4]) or denied('HINCRBY', KEYS[6]) or denied('SET', KEYS[8]) or denied('PUBLISH', KEYS[2]) or denied('PUBLISH', ARGV[6])
-  or denied('XPENDING', KEYS[1])
-if no then return no end
 -- Nothing above this line writes.
 if tell then
   redis.call('ZADD', KEYS[5], string.format('%.0f', now * 1000), ARGV[1])

@@ -8,8 +8,6 @@ if redis.call('EXISTS', KEYS[1]) == 0 or not left then return {'none'} end
 if tonumber(left) <= 0 then return {'ended'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local no = denied('ZREMRANGEBYSCORE', KEYS[3]) or denied('HSET', KEYS[1]) or denied('ZADD', KEYS[3]) or denied('PUBLISH', ARGV[2])
-if no then return no end
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - 86400000))
 redis.call('HSET', KEYS[1], 'stopped', 1)
 redis.call('ZADD', KEYS[3], string.format('%.0f', now), ARGV[1])

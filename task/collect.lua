@@ -20,7 +20,5 @@ if c[1] ~= ARGV[2] or not tonumber(c[2]) or not c[3] or not c[4] then return bro
 for i = 1, tonumber(c[2]) do
   if redis.call('HEXISTS', KEYS[2], i) == 0 then return broken() end
 end
-local no = denied('XADD', KEYS[3]) or denied('DEL', KEYS[2]) or denied('ZREM', KEYS[1])
-if no then return no end
 flush(KEYS[1], KEYS[2], ARGV[1], KEYS[3])
 return {'ok'}

@@ -24,11 +24,6 @@ local wrong = tonumber(ARGV[again]) > 0 and refuse(KEYS[3], 'zset') or tonumber(
   or tonumber(ARGV[counters]) > 0 and refuse(KEYS[5], 'hash') or tonumber(ARGV[results]) > 0 and refuse(KEYS[4], 'hash')
 if wrong then return wrong end
 local stream = KEYS[2]
-local no = denied('XACK', stream) or denied('XRANGE', stream) or denied('XDEL', stream) or n >= 64 and (denied('XPENDING', stream) or denied('XTRIM', stream))
-  or tonumber(ARGV[counters]) > 0 and denied('HINCRBY', KEYS[5])
-  or tonumber(ARGV[results]) > 0 and (denied('SET', stream) or denied('EXISTS', stream) or denied('HGET', stream) or denied('HDEL', stream) or denied('PUBLISH', ARGV[3]))
-  or tonumber(ARGV[again]) + tonumber(ARGV[dead]) > 0 and (denied('TIME') or denied('ZRANGE', stream) or denied('ZADD', stream) or denied('HSET', stream) or denied('PUBLISH', KEYS[3]))
-if no then return no end
 local acked = redis.call('XACK', KEYS[2], ARGV[2], unpack(ARGV, 5, 4 + n))
 local function before(a, b)
   local ams, anumber = string.match(a, '(%d+)-(%d+)')

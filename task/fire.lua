@@ -12,9 +12,6 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2
 local stored = redis.call('HGET', KEYS[3], ARGV[3])
 if (stored and redis.sha1hex(stored) or '') ~= ARGV[4] then return {'conflict'} end
 local keyed, entry = KEYS[5] ~= KEYS[3], ''
-local no = denied('HSET', KEYS[3]) or denied('HDEL', KEYS[3]) or denied('XADD', KEYS[4]) or denied('XRANGE', KEYS[4]) or denied('SET', KEYS[5])
-  or denied('PEXPIRE', KEYS[5])
-if no then return no end
 if #ARGV >= 10 then
   local t = redis.call('TYPE', KEYS[4]).ok
   if t ~= 'none' and t ~= 'stream' then return redis.error_reply('WRONGTYPE ' .. KEYS[4] .. ' is a ' .. t) end

@@ -16,9 +16,6 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local c = redis.call('HMGET', KEYS[2], 'n', 'since', 'bytes') -- refuses a key of another type, before the first write
 local n, since, bytes = tonumber(c[1] or '0'), tonumber(c[2] or '0'), tonumber(c[3] or '0')
-local no = denied('HMGET', KEYS[2]) or denied('HGET', KEYS[2]) or denied('HSET', KEYS[2]) or denied('XADD', KEYS[3]) or denied('DEL', KEYS[2])
-  or denied('ZADD', KEYS[1]) or denied('ZREM', KEYS[1]) or denied('ZRANGE', KEYS[1]) or denied('PEXPIRE', KEYS[5]) or denied('PUBLISH', KEYS[4])
-if no then return no end
 if n > 0 and bytes + #ARGV[1] > tonumber(ARGV[9]) then
   flush(KEYS[1], KEYS[2], ARGV[2], KEYS[3])
   n, bytes = 0, 0

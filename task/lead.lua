@@ -21,8 +21,6 @@ if ARGV[1] == 'keep' then
   if redis.call('GET', KEYS[2]) ~= ARGV[4] then return {0, 0} end
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
 else
-  local no = denied('DEL', KEYS[1]) or denied('PUBLISH', ARGV[5])
-  if no then return no end
   redis.call('DEL', KEYS[1])
   redis.call('PUBLISH', ARGV[5], 'resigned')
 end

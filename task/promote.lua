@@ -5,9 +5,6 @@
 -- Reply: {how many were moved, how many were put off for a minute since their stream is a key of another type}. One that another process moved before,
 -- or that was put off meanwhile, is left alone.
 -- What is moved is added before it is removed: a failure in the middle may repeat a task, and never loses one.
-local no = denied('ZSCORE', KEYS[1]) or denied('TYPE', KEYS[1]) or denied('ZADD', KEYS[1]) or denied('ZREM', KEYS[1]) or denied('HSET', KEYS[2])
-  or denied('HGET', KEYS[4]) or denied('HDEL', KEYS[4]) or denied('XADD', KEYS[1])
-if no then return no end
 local t = redis.call('TIME')
 local now = t[1] + t[2] / 1000000
 local moved, late, fit = 0, 0, {}

@@ -13,9 +13,6 @@ end
 local letter = redis.call('HGET', KEYS[1], ARGV[1])
 local this = letter and redis.sha1hex(letter) == ARGV[2]
 if ARGV[6] ~= '1' and not this then return {letter and 'changed' or 'gone'} end
-local no = denied('XADD', KEYS[3]) or denied('HSET', KEYS[7]) or denied('PEXPIRE', KEYS[7]) or denied('DEL', KEYS[4]) or denied('ZREM', KEYS[5])
-  or denied('SET', KEYS[8]) or denied('EXISTS', KEYS[6]) or denied('HDEL', KEYS[1])
-if no then return no end
 local entry = redis.call('HGET', KEYS[7], 'entry')
 if not entry then
   if unique then

@@ -6,9 +6,6 @@ for i, want in ipairs({'hash', 'zset', 'zset'}) do
   local have = redis.call('TYPE', KEYS[i]).ok
   if have ~= 'none' and have ~= want then return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' is a ' .. have) end
 end
-local no = denied('HDEL', KEYS[1]) or denied('PUBLISH', KEYS[1]) or denied('TIME') or denied('ZRANGE', KEYS[2]) or denied('ZADD', KEYS[3])
-  or denied('ZREM', KEYS[2]) or denied('PUBLISH', KEYS[3])
-if no then return no end
 if ARGV[1] ~= '' and redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then redis.call('PUBLISH', KEYS[1], '') end
 local t = redis.call('TIME')
 local now = t[1] + t[2] / 1000000

@@ -33,15 +33,6 @@ local function follow(queue, message)
   local index = tonumber(queue) or queue == ARGV[18] and 10
   if index then fire = {index, message} else elsewhere = queue end
 end
-local no = denied('ZREM', stream) or denied('XACK', stream) or denied('XRANGE', stream) or denied('XDEL', stream) or denied('HINCRBY', stream)
-  or ARGV[10] ~= '' and (denied('SET', stream) or denied('HGET', stream) or denied('HDEL', stream) or denied('PUBLISH', ARGV[5]))
-  or ARGV[11] ~= '' and (denied('TIME') or denied('HSET', stream) or denied('ZADD', stream))
-  or KEYS[9] ~= KEYS[10] and (denied('TYPE', stream) or denied('GET', stream) or denied('DEL', stream))
-  or #KEYS > 10 and (denied('TIME') or denied('GET', stream) or denied('SISMEMBER', stream) or denied('HMGET', stream) or denied('HEXISTS', stream) or denied('PTTL', stream)
-    or denied('SADD', stream) or denied('DECR', stream) or denied('SET', stream) or denied('HSET', stream) or denied('ZADD', stream)
-    or denied('ZREMRANGEBYSCORE', stream)
-    or denied('PEXPIRE', stream) or denied('XADD', stream) or denied('PUBLISH', ARGV[6]))
-if no then return no end
 if #KEYS > 10 then
   left = redis.pcall('GET', KEYS[13]) -- pcall: keys of other types
   local had = redis.pcall('SISMEMBER', KEYS[12], ARGV[12])

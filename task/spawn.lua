@@ -31,9 +31,6 @@ elseif ARGV[4] == '' then
   return {'gone'}
 end
 if first > sent then return {'gap', sent} end
-local no = denied('DEL', KEYS[2]) or denied('HSET', KEYS[1]) or denied('SET', KEYS[3]) or denied('XADD', KEYS[5]) or denied('ZRANGE', KEYS[5])
-  or denied('ZADD', KEYS[5]) or denied('PEXPIRE', KEYS[1]) or denied('PUBLISH', KEYS[5])
-if no then return no end
 local t = redis.call('TIME')
 local now = t[1] + t[2] / 1000000
 if not state[1] then

@@ -13,10 +13,6 @@ if unique then
   local holder = redis.call('GET', KEYS[4])
   if holder and holder ~= ARGV[2] then return {'duplicate', holder} end
 end
-local no = ARGV[3] == '' and denied('XADD', KEYS[1])
-  or ARGV[3] ~= '' and (denied('TIME') or denied('ZRANGE', KEYS[2]) or denied('ZADD', KEYS[2]) or denied('PUBLISH', KEYS[2]))
-  or known and (denied('HSET', KEYS[3]) or denied('PEXPIRE', KEYS[3])) or unique and denied('SET', KEYS[4])
-if no then return no end
 local when, entry, due = ARGV[3], '', ''
 if when == '' then
   entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])

@@ -4,8 +4,6 @@
 -- Reply: 1 done | 0 it has changed: read and decide again
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 if (stored and redis.sha1hex(stored) or '') ~= ARGV[2] then return 0 end
-local no = denied('HDEL', KEYS[1]) or denied('HSET', KEYS[1]) or denied('PUBLISH', ARGV[4])
-if no then return no end
 if ARGV[3] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])
 else

@@ -6,8 +6,6 @@ for i, want in ipairs({'hash', 'zset'}) do
   local have = redis.call('TYPE', KEYS[i]).ok
   if have ~= 'none' and have ~= want then return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' is a ' .. have) end
 end
-local no = denied('HDEL', KEYS[1]) or denied('ZREM', KEYS[2]) or denied('HGET', KEYS[1])
-if no then return no end
 local n = 0
 for i = 1, #ARGV, 2 do
   local letter = redis.call('HGET', KEYS[1], ARGV[i])

@@ -8,18 +8,6 @@ local B = ARGV[1]
 local call = redis.call
 local GROUP = 'workers'
 
--- lacks is the error of a user who may not run one of the commands that a script writes with, or reads with after it has begun to write, to be returned before that: a script that fails keeps
--- its writes. names are those that it may need on its way, nil = all that any needs. A check costs something, so those that are on every way name theirs.
-local function lacks(names)
-  local key = B .. 'x'
-  names = names or {'SET', 'RPUSH', 'DEL', 'XADD', 'XDEL', 'XACK', 'SADD', 'SREM', 'HSET', 'HSETNX', 'HDEL', 'ZADD', 'ZREM', 'HINCRBY', 'PEXPIRE', 'PEXPIREAT', 'PUBLISH',
-    'GET', 'MGET', 'EXISTS', 'HGET', 'HMGET', 'HGETALL', 'HEXISTS', 'XLEN', 'XRANGE', 'LRANGE', 'LINDEX', 'ZRANGE', 'ZSCORE', 'ZCOUNT', 'SISMEMBER', 'TIME'}
-  for _, name in ipairs(names) do
-    local no = denied(name, key)
-    if no then return no end
-  end
-end
-
 local function clock() local t = call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end
 
 -- push appends an entry to a queue, or to what is held for it while it is paused, and returns where it is.

@@ -14,13 +14,6 @@
 local active = ARGV[9] == 'active'
 local at = 18 -- where the next list begins
 local n = tonumber(ARGV[at])
-local timers = at + 2 + n + 3 * ARGV[at + 1 + n]
-local no
-if ARGV[timers] == '0' and ARGV[timers + 1] == '0' and ARGV[timers + 2] == '0' and ARGV[15] == '' then -- history and activities, or the end: nearly all are
-  no = lacks(active and {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'SADD', 'XADD', 'HSETNX', 'HSET', 'SISMEMBER'}
-    or {'RPUSH', 'SET', 'DEL', 'XDEL', 'XACK', 'ZREM', 'ZADD', 'PEXPIREAT', 'HINCRBY', 'PUBLISH', 'HGETALL', 'MGET', 'EXISTS', 'LINDEX'})
-else no = lacks() end
-if no then return no end
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end
 local id, x, queue = ARGV[5], ARGV[6], ARGV[7]
 local r = call('HMGET', KEYS[2], 'x', 'e')

@@ -1,8 +1,6 @@
 -- due.lua: which schedules are due, and what time it is; notices a clock that was set back.
 -- KEYS[1] schedules   ARGV[2] most schedules to name, 0 = only the time   ARGV[3] the time that the caller was told last, in ms, 0 = none
 -- Reply: {seconds, microseconds, ms until the first that is not named is due, -1 = there is none, names of those that are due...}, all of them strings
-local no = lacks()
-if no then return no end
 local t, most = call('TIME'), tonumber(ARGV[2])
 if most > 0 and call('EXISTS', KEYS[1]) == 0 then return {t[1], t[2], '-1'} end
 local now = tick()

@@ -1,8 +1,6 @@
 -- fire.lua: give the events of timers that are due to their instances.
 -- KEYS[1] timers   ARGV[2] most timers to fire   ARGV[3] ms after which one is tried again that met a key of another type
 -- Reply: {fired or tried, ms until the next is due, -1 = there is none, key of another type...}
-local no = lacks()
-if no then return no end
 if call('EXISTS', KEYS[1]) == 0 then return {0, -1} end
 local now = tick()
 local due = call('ZRANGE', KEYS[1], '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[2])

@@ -5,8 +5,6 @@
 -- Reply: {how many were looked at to their end, cursor into the next one, finding...}; a finding is
 -- {id, execution, "", queue}: its task is queued again | {id, execution, ref, queue, entry}: what the activity was to do is gone, and left to gone.lua
 -- | {id, execution, key}: nothing was done for it, the key is of another type
-local no = lacks()
-if no then return no end
 local out = {}
 local function there(kind, queue, entry)
   local stream = B .. kind .. ':' .. queue

@@ -1,8 +1,6 @@
 -- pause.lua: pause or resume an instance or a queue.
 -- KEYS[1] run:{id}, or the set of paused queues   ARGV[2] instance | queue   ARGV[3] pause | resume | finish: what was begun with a queue   ARGV[4] id, or name of the queue   ARGV[5] most entries to move
 -- Reply: {"ok"} | {"none"}: no such instance is active | {"more"}: call again, entries are left to be moved
-local no = lacks()
-if no then return no end
 local name = ARGV[4]
 if ARGV[2] == 'instance' then
   if call('EXISTS', KEYS[1]) == 0 then return {'none'} end

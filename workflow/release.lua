@@ -3,8 +3,6 @@
 -- ARGV[2] token   ARGV[3] entry   ARGV[4] id   ARGV[5] execution, "" = whichever is active   ARGV[6] queue   ARGV[7] ref of an activity, "" = a workflow task
 -- ARGV[8] 1 = pause the instance   ARGV[9] how often the task was begun, which its new entry keeps as field n
 -- Reply: {"ok"} | {"lost"}: not this worker's
-local no = lacks()
-if no then return no end
 if call('GET', KEYS[1]) ~= ARGV[2] then return {'lost'} end
 local kind, field = 'tasks', 'e'
 if ARGV[7] ~= '' then kind, field = 'activities', 'a:' .. ARGV[7] end

@@ -4,8 +4,6 @@
 -- ARGV[7] ms to keep it, 0 = for ever   ARGV[8] gate   ARGV[9] its shard   ARGV[10] this shard, as others call it
 -- ARGV[11] shard of the parent   ARGV[12] parent, "" = none   ARGV[13] its execution   ARGV[14] event for it
 -- Reply: {"ok"} | {"none"}: it is not active | {"conflict"}: it has changed since
-local no = lacks()
-if no then return no end
 local r = call('HMGET', KEYS[1], 'x', 'q', 'e')
 if r[1] ~= ARGV[3] then return {'none'} end
 if redis.sha1hex(call('GET', KEYS[2]) or '') ~= ARGV[4] then return {'conflict'} end

@@ -2,7 +2,6 @@ package workflow_test
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -107,47 +106,6 @@ func TestDocumentWithMore(t *testing.T) {
 	if doc, err = e.do("GET", key).ToString(); err != nil || !strings.Contains(doc, `"priority":12345678901234567890`) {
 		t.Errorf("document %s, %v", doc, err)
 	}
-}
-
-// A right that a script needs is withdrawn: it says so before it writes anything, Complete waits for it to be given back, and nothing is there by half.
-func TestRightWithdrawn(t *testing.T) {
-	said := make(chan string, 100)
-	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
-	w, _ := e.worker(workflow.WorkerOptions{})
-	i := e.begin("one")
-	e.step(e.task(w))
-	for n, right := range []string{"set", "rpush", "xadd", "hset", "xack", "zadd", "publish"} {
-		e.ok(e.Signal(e.ctx(), "one", event(workflow.EventSignal, 0)))
-		k, ctx, told := e.task(w), e.ctx(), make(chan error, 1)
-		e.do("ACL", "SETUSER", "default", "-"+right)
-		go func() { told <- k.Complete(ctx, checkpoint(k, schedules(int64(n)+1), timer(int64(n)+100, time.Hour))) }()
-		for line := ""; !strings.Contains(line, "an outcome waits") || !strings.Contains(line, strings.ToUpper(right)); {
-			select {
-			case line = <-said:
-			case err := <-told:
-				t.Fatalf("%s: %v", right, err)
-			case <-ctx.Done():
-				t.Fatalf("%s: nothing is said", right)
-			}
-		}
-		if have := e.int("LLEN", e.key("his:"+i.String())); have != k.LastSequence {
-			t.Errorf("%s: %d events in the history, %d before", right, have, k.LastSequence)
-		}
-		e.do("ACL", "SETUSER", "default", "+"+right)
-		e.ok(<-told)
-	}
-	e.ok(e.Terminate(e.ctx(), i, "enough"))
-}
-
-// lines passes on what is written, as long as there is room.
-type lines chan string
-
-func (l lines) Write(b []byte) (int, error) {
-	select {
-	case l <- string(b):
-	default:
-	}
-	return len(b), nil
 }
 
 // A task of a later version that comes when the worker has stopped to read is left alone as well.

@@ -4,8 +4,6 @@
 -- ARGV[4] '1' = a claim that the owner has already is given again   ARGV[5] how many claims   ARGV[6...] fields of the candidates
 -- Reply: {'ok', sequence, per claim: index of the candidate from 1, fence, attempt} | {'claimed', index of the first that is, its owner} | {'not_found'}
 -- Nobody is told of a claim: it is no news to who waits for work, and who watches finds it.
-local no = denied('HEXISTS', KEYS[1]) or denied('INCRBY', KEYS[2]) or denied('HINCRBY', KEYS[3]) or denied('SET', KEYS[4]) or denied('MSET', KEYS[4])
-if no then return no end
 local n, most = #ARGV - 5, tonumber(ARGV[5])
 local owners = redis.call('MGET', unpack(KEYS, 4, n + 4)) -- the sequence, then owners; what is no text is missing
 local reply, claimed, fence = {'ok', tonumber(owners[1] or 0)}, nil, nil

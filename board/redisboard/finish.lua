@@ -24,9 +24,6 @@ for i = 4, #ARGV, 2 do
   reply[#reply + 1] = other
 end
 if #fields == 0 then return reply end
-local no = denied('HDEL', KEYS[1]) or denied('DEL', KEYS[4]) or denied('HSET', KEYS[2]) or denied('HGET', KEYS[1])
-  or denied('SET', KEYS[4]) or denied('PUBLISH', ARGV[3])
-if no then return no end
 -- What fails on keys of another type comes first, for what was written before would stay.
 local stays = ARGV[1] == 'abandon'
 if not stays then redis.call('HDEL', KEYS[3], unpack(fields)) end

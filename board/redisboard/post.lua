@@ -21,8 +21,6 @@ for i = 4, #ARGV, 2 do
   if not seen[ARGV[i]] and redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then fresh = fresh + 1 end
   seen[ARGV[i]] = true
 end
-local no = denied('INCRBY', KEYS[2]) or denied('HSETNX', KEYS[1]) or denied('HGET', KEYS[1]) or denied('SET', KEYS[3]) or denied('PUBLISH', ARGV[2])
-if no then return no end
 local last = 0
 if fresh > 0 then last = redis.call('INCRBY', KEYS[2], fresh) - fresh end
 for i = 4, #ARGV, 2 do

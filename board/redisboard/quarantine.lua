@@ -4,8 +4,6 @@
 -- Reply: 'ok' | 'not_found' if it is gone or another one
 local record = redis.call('HGET', KEYS[1], ARGV[1])
 if not record or redis.sha1hex(record) ~= ARGV[2] then return 'not_found' end
-local no = denied('HSET', KEYS[2]) or denied('DEL', KEYS[3]) or denied('HDEL', KEYS[1]) or denied('PUBLISH', ARGV[3])
-if no then return no end
 redis.call('HSET', KEYS[2], ARGV[1], record)
 redis.call('DEL', KEYS[3], KEYS[4])
 redis.call('HDEL', KEYS[1], ARGV[1])

@@ -4,8 +4,6 @@
 -- Reply: 'ok' | 'not_found' | 'exists'
 local record = redis.call('HGET', KEYS[2], ARGV[1])
 if not record then return 'not_found' end
-local no = denied('HSETNX', KEYS[1]) or denied('HDEL', KEYS[2]) or denied('DEL', KEYS[3]) or denied('PUBLISH', ARGV[2])
-if no then return no end
 if redis.call('HSETNX', KEYS[1], ARGV[1], record) == 0 then return 'exists' end
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('DEL', KEYS[3])

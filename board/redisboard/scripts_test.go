@@ -58,20 +58,3 @@ func TestScriptsComeTooLate(t *testing.T) {
 	}
 }
 
-// Whichever right is missing, a script does all of its work or none.
-func TestScriptsWithoutEachRight(t *testing.T) {
-	sum := sha1.Sum([]byte("old"))
-	owned := []string{"HSET a f r g s", "HSET c f 2", "SET d me", "SET e before"}
-	trial := testenv.NewTrial
-	testenv.EachRight(t, testenv.Redis(t), map[string]testenv.Trial{
-		"post":       trial(postScript, []string{"HSET a f stored", "SET b 7"}, "a b c", []string{"1000", "ch", "0", "f", "new", "g", "new"}),
-		"claim":      trial(claimScript, []string{"HSET a f r g s", "SET b 7"}, "a b c d e f g h", []string{"me", "1000", "m", "0", "2", "f", "g"}),
-		"consume":    trial(finishScript, owned, "a b c d e", []string{"consume", "m", "ch", "f", "me"}),
-		"abandon":    trial(finishScript, owned, "a b c d e", []string{"abandon", "m", "ch", "f", "me"}),
-		"trash":      trial(finishScript, owned, "a b c d e", []string{"trash", "m", "ch", "f", "me"}),
-		"purge":      trial(purgeScript, []string{"HSET b f r", "SET c modified"}, "a b c", []string{"f"}),
-		"quarantine": trial(quarantineScript, []string{"HSET a f old", "SET c me", "SET d modified"}, "a b c d", []string{"f", hex.EncodeToString(sum[:]), "ch"}),
-		"restore":    trial(restoreScript, []string{"HSET b f old", "SET c modified"}, "a b c", []string{"f", "ch"}),
-		"extend":     trial(extendScript, []string{"HSET a f r", "SET b me"}, "a b", []string{"me", "1000", "f"}),
-	})
-}

@@ -24,6 +24,13 @@
 -- Reply    {"ok", id of each XADD ...} | {"conflict", key} | {"type", key, wanted type, found type}
 -- Redis does not roll back what a failing script wrote, so everything that can fail is checked before the second write: the
 -- types of strings and of sets by one command each (ADR 0027), and this user's right to each command.
+-- denied is the error of a user who may not run a command on a key, nil if the user may. It runs nothing. The server has asked for the right to all of KEYS before the
+-- script began, so one key for each command is enough. A server without this function (before Redis 7.0, the embedded store) is not asked.
+local allows = redis.acl_check_cmd
+local function denied(command, key)
+  if not allows or allows(command, key) then return nil end
+  return redis.error_reply('NOPERM this user may not run ' .. command .. ' on ' .. key .. ', nothing was done')
+end
 local KEYS, ARGV, call, pcall = KEYS, ARGV, redis.call, redis.pcall
 local function bytes(text)
   if #text < 1000 then return {string.byte(text, 1, -1)} end

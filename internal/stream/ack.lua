@@ -3,8 +3,6 @@
 -- ARGV[1] token under which they were delivered   ARGV[2] group   ARGV[3...] ids, 256 at most
 -- Reply: {"ok"} (also if they are settled already) | {"lost"}
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
-local no = denied('XACK', KEYS[2]) or denied('XDEL', KEYS[2])
-if no then return no end
 redis.call('XACK', KEYS[2], ARGV[2], unpack(ARGV, 3))
 redis.call('XDEL', KEYS[2], unpack(ARGV, 3))
 return {'ok'}

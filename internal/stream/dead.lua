@@ -6,8 +6,6 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
 if #redis.call('XPENDING', KEYS[2], ARGV[2], ARGV[4], ARGV[4], 1, ARGV[3]) == 0 then return {'gone'} end
 local t = redis.call('TYPE', KEYS[3]).ok
 if t ~= 'none' and t ~= 'stream' then return redis.error_reply('WRONGTYPE ' .. KEYS[3] .. ' is a ' .. t) end
-local no = denied('XADD', KEYS[3]) or denied('XACK', KEYS[2]) or denied('XDEL', KEYS[2])
-if no then return no end
 redis.call('XADD', KEYS[3], '*', unpack(ARGV, 5))
 redis.call('XACK', KEYS[2], ARGV[2], ARGV[4])
 redis.call('XDEL', KEYS[2], ARGV[4])

@@ -127,18 +127,3 @@ func TestScriptClaimLeavesTheRest(t *testing.T) {
 	}
 }
 
-// Whichever right is missing, a script does all of its work or none.
-func TestScriptsWithoutEachRight(t *testing.T) {
-	held := []string{"SET a token", "XADD b 5-1 a b", "XADD b 6-1 a b", "XGROUP CREATE b g 0", "XREADGROUP GROUP g me streams b >"}
-	others := []string{"SET a token", "XADD c 5-1 a b", "XADD c 6-1 a b", "XGROUP CREATE c g 0", "XREADGROUP GROUP g other streams c >", "XDEL c 6-1"}
-	trial := testenv.NewTrial
-	testenv.EachRight(t, testenv.Redis(t), map[string]testenv.Trial{
-		"ack":      trial(ackScript, held, "a b", []string{"token", "g", "5-1", "6-1"}),
-		"dead":     trial(deadScript, held, "a b c", []string{"token", "g", "me", "5-1", "why", "poison"}),
-		"claim":    trial(claimScript, others, "a b c", []string{"token", "g", "me", "other", takeoverMark, "60000", "-", "10"}),
-		"giveback": trial(giveBackScript, held, "a b", []string{"token", "g", "me", "me" + backMark, "5-1", "0", "6-1", "0"}),
-		"acquire":  trial(acquireScript, []string{"SET a before"}, "a", []string{"new", "60000", "1", takeoverMark, "", never}),
-		"read": trial(readScript, []string{"XADD a 5-1 a b", "XGROUP CREATE a g 0", "XADD b 5-1 a b", "XGROUP CREATE b g 0"}, "a b c",
-			[]string{"g", "me", "10", "0", "10", "1000"}),
-	})
-}

@@ -13,8 +13,6 @@ local held = redis.call('GET', KEYS[1])
 if held and ARGV[3] ~= '1' and held ~= ARGV[1] and held ~= ARGV[5] and string.sub(held, 1, #ARGV[4]) ~= ARGV[4] then
   return {shorten(KEYS[1], held, ARGV[2]) and 'shortened' or 'taken', held}
 end
-local no = denied('DEL', KEYS[1]) or denied('SET', KEYS[1])
-if no then return no end
 redis.call('DEL', KEYS[1]) -- a full server refuses SET as the first write of a script, and without a worker it stays full
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {'ok'}

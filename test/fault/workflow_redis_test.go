@@ -264,7 +264,7 @@ func TestWorkflowFault18DeletedFromTheQueues(t *testing.T) {
 // Fault 20: a right is withdrawn while instances run. The log says which, and work goes on when it is back.
 func TestWorkflowFault20RightWithdrawn(t *testing.T) {
 	t.Parallel()
-	for _, right := range []string{"evalsha", "xreadgroup", "xack", "rpush"} {
+	for _, right := range []string{"evalsha", "xreadgroup"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			w := newFlowWorld(t, embedded.RedisOptions{})

@@ -14,12 +14,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Redis checks the user's rights at each command of a script, and keeps what was written before it refused one. So a script that writes more
-// than once calls denied for all of its writes before the first. The function stands before each script that names it.
-//
-//go:embed denied.lua
-var deniedLua string
-
 // A key that expires tells whether its holder lives, unless the server's clock stepped back. shorten stands before each script that calls it.
 //
 //go:embed shorten.lua
@@ -53,13 +47,10 @@ type Script struct {
 }
 
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
-// KEYS, ARGV and reply. It may call what denied.lua and shorten.lua define.
+// KEYS, ARGV and reply. It may call what shorten.lua defines.
 func New(name, src string) *Script {
 	if strings.Contains(src, "shorten(") {
 		src = shortenLua + src
-	}
-	if strings.Contains(src, "denied(") {
-		src = deniedLua + src
 	}
 	sum := sha1.Sum([]byte(src))
 	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
@@ -68,7 +59,7 @@ func New(name, src string) *Script {
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
-// Source is the text that the server runs: that given to New, and before it those of denied.lua and shorten.lua that it uses.
+// Source is the text that the server runs: that given to New, and before it shorten.lua if it uses that.
 func (s *Script) Source() string { return s.src }
 
 // ErrCrossSlot is a script whose keys fall on more than one slot of a cluster; it was not sent.
