@@ -58,16 +58,16 @@ func (s *Store) Dead(ctx context.Context) (map[Session]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobstore: instances: %w", err)
 	}
-	dead, left := make(map[Session]string, len(all)), make(map[string]int64, len(all))
+	dead := make(map[Session]string, len(all))
 	var l loader
 	for field, roles := range all {
 		session := sessionOf(field)
 		if session.Instance == s.opt.Instance {
 			continue
 		}
-		l.add(s.rdb.B().Pttl().Key(s.keys.Worker(session.Instance)).Build(), func(r rueidis.RedisResult) error {
-			ms, err := r.AsInt64()
-			if left[session.Instance] = ms; ms == -2 { // no such key
+		l.add(s.rdb.B().Exists().Key(s.keys.Worker(session.Instance)).Build(), func(r rueidis.RedisResult) error {
+			lives, err := r.AsBool()
+			if err == nil && !lives {
 				dead[session] = roles
 			}
 			return err
@@ -75,9 +75,6 @@ func (s *Store) Dead(ctx context.Context) (map[Session]string, error) {
 	}
 	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, err
-	}
-	if err := s.worker.Shorten(ctx, left); err != nil {
-		return nil, fmt.Errorf("jobstore: instances: %w", err)
 	}
 	return dead, nil
 }

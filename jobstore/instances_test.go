@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -102,34 +101,4 @@ func TestIsProcess(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-}
-
-// The clock of Redis stepped back by an hour after a process died: its sessions are taken over after its time to live, as if the clock were right.
-func TestDeadInstanceAfterAStepBack(t *testing.T) {
-	srv := testenv.Redis(t)
-	prefix := srv.Prefix(t)
-	s, err := jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: prefix, Instance: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	dead, err := jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: prefix, Instance: "dead"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(dead.Close)
-	if err := dead.Enlist(t.Context(), map[string]string{"": "receiver", "answers": "engine,answers"}); err != nil {
-		t.Fatal(err)
-	}
-	set := srv.Client.B().Set().Key(keys.New(prefix).Worker("dead")).Value("token ttl=300").PxMilliseconds(3_600_000).Build()
-	if err := srv.Client.Do(t.Context(), set).Error(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the process to be dead", func() bool {
-		sessions, err := s.Dead(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(sessions) == 2
-	})
 }

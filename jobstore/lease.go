@@ -78,7 +78,7 @@ func (s *Store) Lease(ctx context.Context, role string, ttl time.Duration, hold 
 
 // take asks for the lease until it has it, or ctx ends.
 func (s *Store) take(ctx context.Context, role string, ttl time.Duration) (*Lease, error) {
-	l := &Lease{Key: s.leaseKey(role), Token: script.WithTTL(s.opt.Instance+" "+uuid.NewString(), ttl)} // the name is for people
+	l := &Lease{Key: s.leaseKey(role), Token: s.opt.Instance + " " + uuid.NewString()} // the name is for people
 	pause := min(max(ttl/20, 10*time.Millisecond), 250*time.Millisecond)
 	away := false
 	for {
@@ -155,9 +155,6 @@ func (s *Store) ask(ctx context.Context, action string, l *Lease, ttl time.Durat
 		run = leaseScript.RunApart
 	}
 	n, err := run(ctx, s.rdb, []string{l.Key}, action, l.Token, strconv.FormatInt(ttl.Milliseconds(), 10)).AsInt64()
-	if n < 0 {
-		s.worker.SteppedBack(l.Key)
-	}
 	return n == 1, err
 }
 

@@ -1,7 +1,7 @@
 -- lease.lua: take, keep or give back the lease of a role.
 -- KEYS[1]  lease
 -- ARGV[1]  "take", "keep" or "give"   ARGV[2]  token of the caller   ARGV[3]  milliseconds until it expires ("give": unused)
--- Reply    1 done | 0 it is another holder's, or ("keep", "give") has none | -1 ("take") it is another holder's, and was shortened
+-- Reply    1 done | 0 it is another holder's, or ("keep", "give") has none
 -- A repeated "take" with one token is done once: its first reply may have been lost.
 local holder = redis.call('GET', KEYS[1])
 if ARGV[1] == 'take' and not holder then
@@ -9,7 +9,7 @@ if ARGV[1] == 'take' and not holder then
   return 1
 end
 if holder ~= ARGV[2] then
-  return ARGV[1] == 'take' and shorten(KEYS[1], holder, ARGV[3]) and -1 or 0
+  return 0
 end
 if ARGV[1] == 'give' then
   redis.call('DEL', KEYS[1])

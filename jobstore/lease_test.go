@@ -13,8 +13,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/jobstore"
@@ -283,54 +281,4 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.out.String()
-}
-
-// The clock of Redis stepped back by an hour after the last renewal. The lease of a holder that died ends after its time to live all the same, also one that an
-// older build holds. A holder that lives keeps it. The log of who asks says why.
-func TestLeaseAfterAStepBack(t *testing.T) {
-	long.Test(t, "waits for leases to end")
-	srv := testenv.Redis(t)
-	prefix := srv.Prefix(t)
-	k := keys.New(prefix)
-	var log lines
-	asker, err := jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: prefix, Instance: "asker", Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(asker.Close)
-	do := func(words ...string) int64 {
-		t.Helper()
-		n, err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary(words...).Build()).AsInt64()
-		if err != nil {
-			t.Fatal(words, err)
-		}
-		return n
-	}
-	for role, token := range map[string]string{"dead": "other 0190 ttl=300", "older": "other 0190"} {
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(k.Lease(role)).Value(token).PxMilliseconds(3_600_000).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-		h := holdLease(t, asker, role, 300*time.Millisecond)
-		receive(t, "lease of a holder that died: "+role, h.got)
-		h.stop()
-		receive(t, "end", h.done)
-	}
-
-	const ttl = time.Minute // no renewal while the test runs
-	holder := holdLease(t, leaseStore(t, srv.URL, prefix, "holder"), "living", ttl)
-	l := receive(t, "lease", holder.got)
-	do("PEXPIRE", l.Key, "3600000")
-	second := holdLease(t, asker, "living", time.Second)
-	eventually(t, "the lease lasts for its time to live", func() bool { return do("PTTL", l.Key) <= ttl.Milliseconds() })
-	if left := do("PTTL", l.Key); !l.Valid() || left < ttl.Milliseconds()/2 {
-		t.Errorf("the holder that lives: valid %v, %d ms left", l.Valid(), left)
-	}
-	select {
-	case <-second.got:
-		t.Error("the lease of a holder that lives was given to another")
-	default:
-	}
-	if !strings.Contains(log.String(), script.SteppedBack) {
-		t.Errorf("no line says that the clock stepped back:\n%s", log.String())
-	}
 }

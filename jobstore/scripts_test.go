@@ -111,4 +111,3 @@ func TestScriptSnapshotGoesOnAbove(t *testing.T) {
 		t.Errorf("changed: %q, want d and f, number and epoch", got)
 	}
 }
-

@@ -207,4 +207,3 @@ func TestScriptsLeaveAnEmptyLineAlone(t *testing.T) {
 		}
 	}
 }
-

@@ -534,7 +534,7 @@ func (l *leader) call(ctx context.Context, w *write) (r reply) {
 	c := l.s.client
 	entries := c.keys.SchedulerEntries()
 	keys := []string{c.keys.SchedulerLock(), c.keys.SchedulerTerm(), entries, entries, entries}
-	args := []string{l.s.token(), fmt.Sprint(l.term), w.t.name, "", r.stored, r.skipped, ms(w.hold), w.skipped.Entry, w.first}
+	args := []string{l.s.opts.ID, fmt.Sprint(l.term), w.t.name, "", r.stored, r.skipped, ms(w.hold), w.skipped.Entry, w.first}
 	if w.t.raw != "" {
 		args[3] = sha1hex(w.t.raw)
 	}

@@ -107,21 +107,15 @@ func (s *Scheduler) leadCall(ctx context.Context, action string, term int64) (n 
 		run = leadScript.RunApart
 	}
 	reply, err := run(call, s.client.rdb, []string{k.SchedulerLock(), k.SchedulerTerm()},
-		action, s.token(), ms(s.opts.Lease), strconv.FormatInt(term, 10), k.SchedulerEntries()).AsIntSlice()
+		action, s.opts.ID, ms(s.opts.Lease), strconv.FormatInt(term, 10), k.SchedulerEntries()).AsIntSlice()
 	if err != nil {
 		return 0, false, err
 	}
 	if len(reply) != 2 {
 		return 0, false, fmt.Errorf("task: lead.lua replied %v", reply)
 	}
-	if reply[0] < 0 {
-		s.log.Warn(script.SteppedBack, "key", k.SchedulerLock())
-	}
 	return reply[1], reply[0] == 1, nil
 }
-
-// token is what the scheduler lock holds while s leads.
-func (s *Scheduler) token() string { return script.WithTTL(s.opts.ID, s.opts.Lease) }
 
 // SchedulerLeader is who submits periodic tasks now: the ID of the Scheduler, "" if nobody does, and the number of its election. One round trip.
 func (c *Client) SchedulerLeader(ctx context.Context) (id string, term int64, err error) {
@@ -134,5 +128,5 @@ func (c *Client) SchedulerLeader(ctx context.Context) (id string, term int64, er
 	if term, err = replies[1].AsInt64(); err != nil && !rueidis.IsRedisNil(err) {
 		return "", 0, fmt.Errorf("task: scheduler: %w", err)
 	}
-	return script.WithoutTTL(token), term, nil
+	return token, term, nil
 }

@@ -200,4 +200,3 @@ func TestScriptSettleLooksAtTheGroup(t *testing.T) {
 		})
 	}
 }
-

@@ -57,4 +57,3 @@ func TestScriptsComeTooLate(t *testing.T) {
 		})
 	}
 }
-

@@ -77,7 +77,6 @@ type session struct {
 	mixed   bool          // several streams may have more than fits: a plain read would take as much of each, so that Order counted for nothing
 	empty   bool          // the last wait for new entries was for all streams and ended with none: there is nothing to be read before the next
 	sweep   time.Time
-	timed   time.Time // when it was last looked whether heartbeats of others last for too long
 	woken   time.Time // when the slots were last told to look again for what may begin
 }
 

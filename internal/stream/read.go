@@ -528,8 +528,7 @@ func (s *session) consumers(run context.Context) ([]consumer, error) {
 	return all, nil
 }
 
-// deadOf returns those whose heartbeat is missing, or marked as being taken over. One round trip, none if there are no others. As often as heartbeats are renewed
-// it also looks whether one lasts for too long, for the server's clock stepped back.
+// deadOf returns those whose heartbeat is missing, or marked as being taken over. One round trip, none if there are no others.
 func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, error) {
 	if len(others) == 0 {
 		return nil, nil
@@ -537,19 +536,12 @@ func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, er
 	ctx, cancel := call(run, 0)
 	defer cancel()
 	w := s.g.Worker
-	cmds := make(rueidis.Commands, 0, 2*len(others))
+	cmds := make(rueidis.Commands, 0, len(others))
 	for _, c := range others {
 		cmds = append(cmds, w.rdb.B().Get().Key(w.keys.Worker(c.name)).Build())
 	}
-	if time.Since(s.timed) >= w.ttl/3 {
-		for _, c := range others {
-			cmds = append(cmds, w.rdb.B().Pttl().Key(w.keys.Worker(c.name)).Build())
-		}
-	}
-	replies := w.rdb.DoMulti(ctx, cmds...)
-	tokens, times := replies[:len(others)], replies[len(others):]
 	var dead []consumer
-	for i, r := range tokens {
+	for i, r := range w.rdb.DoMulti(ctx, cmds...) {
 		token, err := r.ToString()
 		if err != nil && !rueidis.IsRedisNil(err) {
 			return nil, err
@@ -558,21 +550,6 @@ func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, er
 			dead = append(dead, others[i])
 		}
 	}
-	if len(times) == 0 {
-		return dead, nil
-	}
-	left := make(map[string]int64, len(others))
-	for i, r := range times {
-		ms, err := r.AsInt64()
-		if err != nil {
-			return nil, err
-		}
-		left[others[i].name] = ms
-	}
-	if err := w.Shorten(ctx, left); err != nil {
-		return nil, err
-	}
-	s.timed = time.Now()
 	return dead, nil
 }
 

@@ -13,8 +13,6 @@ var (
 	renewLua string
 	//go:embed worker_release.lua
 	releaseLua string
-	//go:embed worker_shorten.lua
-	workerShortenLua string
 	//go:embed ack.lua
 	ackLua string
 	//go:embed begin.lua
@@ -35,7 +33,6 @@ var (
 	acquireScript  = script.New("stream/worker_acquire", acquireLua)
 	renewScript    = script.New("stream/worker_renew", renewLua)
 	releaseScript  = script.New("stream/worker_release", releaseLua)
-	shortenScript  = script.New("stream/worker_shorten", workerShortenLua)
 	ackScript      = script.New("stream/ack", ackLua)
 	beginScript    = script.New("stream/begin", beginLua)
 	claimScript    = script.New("stream/claim", claimLua)

@@ -126,4 +126,3 @@ func TestScriptClaimLeavesTheRest(t *testing.T) {
 		}
 	}
 }
-

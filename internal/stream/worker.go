@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/lease"
-	"github.com/taktworks/takt/internal/redis/script"
 )
 
 // DefaultTTL is the time after which a worker that shows no sign of life is dead.
@@ -47,8 +45,6 @@ type Worker struct {
 	mu      sync.Mutex
 	current *epoch        // nil = not alive
 	changed chan struct{} // closed and renewed when current changes
-
-	warned atomic.Pointer[time.Time] // of a step back of the server's clock
 }
 
 // epoch is the time under one token.
@@ -131,7 +127,7 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) *epoch 
 	if first {
 		force = "1"
 	}
-	e := &epoch{key: w.key(), token: script.WithTTL(uuid.NewString(), w.ttl)}
+	e := &epoch{key: w.key(), token: uuid.NewString()}
 	patience := max(w.ttl, time.Second)
 	for late := int64(0); ; {
 		begun := time.Now()
@@ -151,10 +147,7 @@ func (w *Worker) acquire(ctx context.Context, first bool, before string) *epoch 
 		case answer == "late":
 			late = now + patience.Milliseconds()
 			continue
-		case answer == "taken", answer == "shortened":
-			if answer == "shortened" {
-				w.SteppedBack(w.key())
-			}
+		case answer == "taken":
 			w.log.Error("stream: another process runs under this worker id, waiting until it ends; give every process its own id")
 		default:
 			w.log.Warn("stream: no heartbeat yet", "error", err)

@@ -4,39 +4,13 @@ package script
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 )
-
-// A key that expires tells whether its holder lives, unless the server's clock stepped back. shorten stands before each script that calls it.
-//
-//go:embed shorten.lua
-var shortenLua string
-
-// SteppedBack is what a caller logs, at level WARN, when a script says that shorten was needed.
-const SteppedBack = "the clock of Redis stepped back: a lease or heartbeat would have outlived its time to live, and now ends after it; look at the time service of that machine"
-
-const ttlMark = " ttl=" // as in shorten.lua
-
-// WithTTL adds to a token, which is the value of a key that expires, its time to live: shorten reads it there.
-func WithTTL(token string, ttl time.Duration) string {
-	return token + ttlMark + strconv.FormatInt(ttl.Milliseconds(), 10)
-}
-
-// WithoutTTL is the token that WithTTL was given, or that an older build wrote without one.
-func WithoutTTL(value string) string {
-	i := strings.LastIndex(value, ttlMark)
-	if i < 0 || strings.Trim(value[i+len(ttlMark):], "0123456789") != "" {
-		return value
-	}
-	return value[:i]
-}
 
 // Script is one embedded .lua file. It is safe for concurrent use.
 type Script struct {
@@ -47,11 +21,8 @@ type Script struct {
 }
 
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
-// KEYS, ARGV and reply. It may call what shorten.lua defines.
+// KEYS, ARGV and reply.
 func New(name, src string) *Script {
-	if strings.Contains(src, "shorten(") {
-		src = shortenLua + src
-	}
 	sum := sha1.Sum([]byte(src))
 	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
 }
@@ -59,7 +30,7 @@ func New(name, src string) *Script {
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
-// Source is the text that the server runs: that given to New, and before it shorten.lua if it uses that.
+// Source is the text given to New.
 func (s *Script) Source() string { return s.src }
 
 // ErrCrossSlot is a script whose keys fall on more than one slot of a cluster; it was not sent.
