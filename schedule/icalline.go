@@ -64,7 +64,10 @@ func ruleLines(text string) (map[string][]ruleLine, error) {
 		}
 		l.value = firstWord(text)
 		text = text[len(l.value):]
+		colon := strings.LastIndexByte(l.value, ':') // of a parameter, for no value has one
 		switch {
+		case params != "" && colon >= 0:
+			return nil, refuse(l.field(), params[1:]+":"+l.value[:colon], "a parameter with a colon stands in quotes (RFC 5545, 3.1), and a time zone has none: want a name of the time zone database, such as TZID=Europe/Berlin")
 		case l.name == "EXRULE":
 			return nil, refuse("rrule", l.name, "is not a line of RFC 5545 any more (A.3): write the dates as EXDATE")
 		case lineValues[l.name] == nil:

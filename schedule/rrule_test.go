@@ -220,6 +220,8 @@ func TestRRuleRefuses(t *testing.T) {
 		{"DTSTART;TZID=Europe/Berlin:20260329T023000 FREQ=DAILY", "rrule DTSTART"},
 		{"TZ=Europe/Berlin DTSTART;TZID=Europe/Paris:20260329T063000 FREQ=DAILY", "rrule DTSTART"},
 		{"DTSTART;TZID=Nowhere/Else:20260101T000000 FREQ=DAILY", "rrule DTSTART TZID"},
+		{"DTSTART;TZID=+02:00:20260101T000000 FREQ=DAILY", "rrule DTSTART"},
+		{"DTSTART;TZID=\"+02:00\":20260101T000000 FREQ=DAILY", "rrule DTSTART TZID"},
 		{"DTSTART;X=1:20260101T000000 FREQ=DAILY", "rrule DTSTART"},
 		{"TZ=Local FREQ=DAILY", "rrule time zone"},
 		{"TZ=../../etc/passwd FREQ=DAILY", "rrule time zone"},
@@ -254,6 +256,10 @@ func TestRRuleRefuses(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Field != c.field || refused.Rule == "" || len(refused.Value) > 80 {
 			t.Errorf("%.80q: %v %v, want one of field %q", c.text, s, err, c.field)
 		}
+	}
+	var offset *Error
+	if _, err := RRule("DTSTART;TZID=+02:00:20260101T000000 FREQ=DAILY"); !errors.As(err, &offset) || offset.Value != "TZID=+02:00" {
+		t.Errorf("an offset as time zone: %v", err)
 	}
 	berlin := TimeZone(zone(t, "Europe/Berlin"))
 	if _, err := RRule("TZ=Europe/Paris FREQ=DAILY", berlin); err == nil {
