@@ -35,7 +35,7 @@ func ParseRef(text string) (Ref, error) {
 	}
 	parts := strings.SplitN(text, "/", 3)
 	if len(parts) != 3 {
-		return Ref{}, fmt.Errorf("task: %q: want ID or QUEUE/ENTRY/ID", text)
+		return Ref{}, fmt.Errorf("task: task %q: with its queue it is QUEUE/ENTRY/ID, or QUEUE/@DUE/ID if it is delayed: copy it from takt task list, or write the id alone, as in %q", text, parts[1])
 	}
 	r := Ref{ID: parts[2], Queue: Queue(parts[0])}
 	if due, ok := strings.CutPrefix(parts[1], "@"); ok {

@@ -208,9 +208,12 @@ func TestRef(t *testing.T) {
 	if text := (task.Ref{ID: "parked", Queue: "normal:medium"}).String(); text != "parked" {
 		t.Errorf("a task that is in no queue and due at no time: %s", text)
 	}
-	for _, text := range []string{"", "normal:medium/@x/a", "normal:medium/1-1/", "normal:medium/a"} {
-		if _, err := task.ParseRef(text); err == nil {
-			t.Errorf("%q: accepted", text)
+	for text, want := range map[string]string{
+		"": "id", "normal:medium/@x/a": "the due time", "normal:medium/1-1/": "id",
+		"normal:medium/17": `task "normal:medium/17": with its queue it is QUEUE/ENTRY/ID, or QUEUE/@DUE/ID if it is delayed: copy it from takt task list, or write the id alone, as in "17"`,
+	} {
+		if _, err := task.ParseRef(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }
