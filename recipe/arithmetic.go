@@ -173,7 +173,7 @@ func constantFault(n ast.Node) error {
 		return constantFaults(operands)
 	}
 	if _, _, err := constant(n); err != nil {
-		return fmt.Errorf("%s fails for each order: %w", n, err)
+		return &placedError{fmt.Errorf("%s fails for each order: %w", clipped(n.String(), 0), err), n.Location().From}
 	}
 	return nil
 }

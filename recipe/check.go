@@ -375,14 +375,14 @@ func (c *review) conditions() {
 		}
 		c.compiled = append(c.compiled, cond)
 		if c.delivery && cond.patterns != nil && cond.patterns.instructions > MaxPatternInstructions {
-			c.error("R040", fmt.Sprintf("the patterns of condition %q compile to %d instructions", t.Condition, cond.patterns.instructions),
+			c.error("R040", fmt.Sprintf("the patterns of condition %q compile to %d instructions", clipped(cond.text, 0), cond.patterns.instructions),
 				fmt.Sprintf("keep them at most %d: shorten repeats such as {0,1000}", MaxPatternInstructions), "Transitions", i, "Condition")
 		}
 		if c.delivery && cond.fault != nil {
-			c.error("R041", fmt.Sprintf("condition %q: %v", t.Condition, cond.fault), "mend that part", "Transitions", i, "Condition")
+			c.error("R041", fmt.Sprintf("condition %q: %v", clipped(cond.text, placeOf(cond.fault)), cond.fault), "mend that part", "Transitions", i, "Condition")
 		}
 		if err := failed[t.Condition]; err != nil {
-			c.error("R026", fmt.Sprintf("condition %q: %v", t.Condition, err),
+			c.error("R026", fmt.Sprintf("condition %q: %v", clipped(strings.TrimSpace(t.Condition), placeOf(err)), err),
 				"write always, never, otherwise, or an expression over actions.<name>.ok, actions.<name>.result, job.parameters.<id>, job.id, step.t; a name with - is written actions[\"a-b\"].ok",
 				"Transitions", i, "Condition")
 		}

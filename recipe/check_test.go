@@ -305,6 +305,23 @@ func TestFixesAreInWordsOfTheFormat(t *testing.T) {
 	}
 }
 
+// A finding shows what is around the fault of a long condition, and no more.
+func TestLongConditionsAreClipped(t *testing.T) {
+	before, after := strings.Repeat("job.id == 'ö' or ", 20), strings.Repeat(" or job.id == 'c'", 20)
+	for condition, want := range map[string]string{
+		before + "job.id = 'b'" + after: `R026 condition "…ö' or job.id == 'ö' or job.id = 'b' or job.id == 'c' or job.…": unexpected "=", write == to compare`,
+		before + "torque_ok" + after:    `R026 condition "…id == 'ö' or job.id == 'ö' or torque_ok or job.id == 'c' or …": unknown name "torque_ok"`,
+		"torque_ok" + after:             `R026 condition "torque_ok or job.id == 'c' or job.id == 'c' or job.id == 'c'…": unknown name "torque_ok"`,
+		before + "1 / 0 > 5":            `R041 condition "…job.id == 'ö' or job.id == 'ö' or job.id == 'ö' or 1 / 0 > 5": 1 / 0 > 5 fails for each order: 1 / 0 is a division by zero`,
+		"(" + before + "true) + 1":      `R026 condition "…job.id == 'ö' or job.id == 'ö' or job.id == 'ö' or true) + 1": (job.id == "ö" or job.id == "ö" or job.id == "ö" or job.id =… is not true or false`,
+	} {
+		findings := Check([]byte(strings.ReplaceAll(string(text("step A*\nstep B\nA > B: CONDITION\nA > B: otherwise ! 1\ndo a @ A")), "CONDITION", condition)), Options{})
+		if len(findings) != 1 || findings[0].Code+" "+findings[0].Message != want {
+			t.Errorf("%v, want %s", findings, want)
+		}
+	}
+}
+
 // What must not be found: recipes near the edge of a rule.
 func TestNoFalseAlarm(t *testing.T) {
 	for name, c := range map[string]struct {

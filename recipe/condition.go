@@ -398,8 +398,9 @@ func describeValue(v any) string {
 // words for tokens.
 func firstLine(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
+	at := 0
 	if placed := (*file.Error)(nil); errors.As(err, &placed) {
-		text = placed.Message
+		text, at = placed.Message, placed.From
 	}
 	text = strings.ReplaceAll(text, "%!s(<nil>)", "nil")
 	text = strings.ReplaceAll(text, "unexpected token EOF", "unexpected end")
@@ -407,7 +408,41 @@ func firstLine(err error) error {
 	if strings.HasSuffix(text, `unexpected "="`) {
 		text += ", write == to compare"
 	}
-	return errors.New(text)
+	return &placedError{errors.New(text), at}
+}
+
+// placedError is a fault with its place in the text of an expression, in characters.
+type placedError struct {
+	error
+	at int
+}
+
+func (e *placedError) Unwrap() error { return e.error }
+
+// placeOf is where err is, 0 if that is not known.
+func placeOf(err error) int {
+	if placed := (*placedError)(nil); errors.As(err, &placed) {
+		return placed.at
+	}
+	return 0
+}
+
+// clipped is text, or, of a long one, what is around character at.
+func clipped(text string, at int) string {
+	const most = 60
+	all := []rune(text)
+	if len(all) <= most {
+		return text
+	}
+	from := max(0, min(at-most/2, len(all)-most))
+	text = string(all[from : from+most])
+	if from > 0 {
+		text = "…" + text
+	}
+	if from+most < len(all) {
+		text += "…"
+	}
+	return text
 }
 
 // The errors of the expression library at run time name types of Go: "invalid operation: float64 >= <nil>",

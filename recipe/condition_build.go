@@ -26,12 +26,18 @@ type builder struct {
 	actions   map[string]bool
 	condition *condition
 	ahead     bool  // of what is not known before the run, makes errLater
+	at        int   // place of the node that is built
 	err       error // the first
 }
 
 func (b *builder) fail(format string, args ...any) ast.Node {
+	for i, a := range args {
+		if n, ok := a.(ast.Node); ok {
+			args[i] = clipped(n.String(), 0)
+		}
+	}
 	if b.err == nil {
-		b.err = fmt.Errorf(format, args...)
+		b.err = &placedError{fmt.Errorf(format, args...), b.at}
 	}
 	return &ast.NilNode{}
 }
@@ -48,6 +54,7 @@ func call(like ast.Node, function string, args ...ast.Node) ast.Node {
 }
 
 func (b *builder) node(n ast.Node) ast.Node {
+	b.at = n.Location().From
 	switch n := n.(type) {
 	case *ast.NilNode, *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
 		return n
@@ -111,6 +118,7 @@ func (b *builder) binary(n *ast.BinaryNode) ast.Node {
 
 // truth is n where true or false is needed.
 func (b *builder) truth(n ast.Node) ast.Node {
+	b.at = n.Location().From
 	switch n := n.(type) {
 	case *ast.BoolNode:
 		return n
