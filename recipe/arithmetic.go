@@ -164,8 +164,25 @@ func constantFault(n ast.Node) error {
 	case *ast.BuiltinNode:
 		operands = n.Arguments
 	case *ast.MemberNode:
-		_, operands = flatten(n)
-		return constantFaults(operands)
+		root, members := flatten(n)
+		names := len(constantPath(members))
+		for i, m := range members {
+			list, element := root.(*ast.ArrayNode)
+			if element = element && i == 0; i < names && !element {
+				continue
+			}
+			key, ok, err := constant(m)
+			if !ok || err != nil {
+				continue
+			}
+			if err = keyFault(key); err == nil && element {
+				err = indexFault(key, len(list.Nodes))
+			}
+			if err != nil {
+				return failsAlways(n, err)
+			}
+		}
+		operands = append(members, root)
 	default:
 		return nil
 	}
@@ -173,9 +190,13 @@ func constantFault(n ast.Node) error {
 		return constantFaults(operands)
 	}
 	if _, _, err := constant(n); err != nil {
-		return &placedError{fmt.Errorf("%s fails for each order: %w", clipped(n.String(), 0), err), n.Location().From}
+		return failsAlways(n, err)
 	}
 	return nil
+}
+
+func failsAlways(n ast.Node, err error) error {
+	return &placedError{fmt.Errorf("%s fails for each order: %w", clipped(n.String(), 0), err), n.Location().From}
 }
 
 func constantFaults(nodes []ast.Node) error {

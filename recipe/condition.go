@@ -118,7 +118,7 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 		expr.Env(map[string]any{}), expr.AllowUndefinedVariables(), // the builder checks names
 		expr.MaxNodes(maxConditionNodes), expr.AsAny(),
 		expr.Function(truthFunction, truth, new(func(any, string) bool)),
-		expr.Function(memberFunction, dynamicMember, new(func(any, any) any)),
+		expr.Function(memberFunction, dynamicMember, new(func(any, any, bool) any)),
 		expr.Function(laterFunction, later, new(func() any), new(func(any) any)),
 		expr.Function(matchFunction, b.condition.patterns.match, new(func(any, string, string) bool)),
 	} {
@@ -376,7 +376,44 @@ func later(args ...any) (any, error) {
 	return nil, errLater
 }
 
-func dynamicMember(args ...any) (any, error) { return member(args[0], args[1]), nil }
+// dynamicMember is a member of a value that is no name followed by constants alone. What is missing is nil, but for an element of
+// a list that stands in the expression: then the index is wrong. The third argument says that the first is such a list.
+func dynamicMember(args ...any) (any, error) {
+	v, key := args[0], args[1]
+	if err := keyFault(key); err != nil {
+		return nil, err
+	}
+	if list, ok := v.([]any); ok && args[2] == true {
+		if err := indexFault(key, len(list)); err != nil {
+			return nil, err
+		}
+	}
+	return member(v, key), nil
+}
+
+// keyFault says that key finds no member, whatever is looked in.
+func keyFault(key any) error {
+	switch key.(type) {
+	case nil, string, int:
+		return nil
+	case float64, long:
+		return &partError{fmt.Sprintf("an index must be a whole number or a name, and is %v", key)}
+	}
+	return &partError{"an index must be a whole number or a name, and is " + describeValue(key)}
+}
+
+// indexFault says that key is no index of a list of so many elements.
+func indexFault(key any, length int) error {
+	switch i, ok := key.(int); {
+	case key == nil:
+		return errors.New("the index is missing")
+	case !ok:
+		return &partError{"the index of a list must be a whole number, and is " + describeValue(key)}
+	case i < -length || i >= length:
+		return &partError{fmt.Sprintf("the list has no element %d: its elements are 0 to %d", i, length-1)}
+	}
+	return nil
+}
 
 func describeValue(v any) string {
 	switch v.(type) {

@@ -158,8 +158,12 @@ func (b *builder) reference(n ast.Node) ast.Node {
 	} else {
 		value = b.node(root)
 	}
-	for _, m := range below {
-		value = call(n, memberFunction, value, b.node(m))
+	if isLiteral(root) {
+		return b.fail("%s has no members", root)
+	}
+	_, list := root.(*ast.ArrayNode)
+	for i, m := range below {
+		value = call(n, memberFunction, value, b.node(m), placed(&ast.BoolNode{Value: list && i == 0}, n))
 	}
 	return value
 }

@@ -238,8 +238,9 @@ func (w *needsWalk) reference(n ast.Node, d demand) {
 		w.walk(root, d.as(d.strict, anyKind))
 	}
 	path := constantPath(members)
-	for _, m := range members[len(path):] {
-		w.walk(m, d.as(d.strict, anyKind))
+	_, list := root.(*ast.ArrayNode)
+	for i, m := range members[len(path):] {
+		w.walk(m, d.as(d.strict || list && len(path)+i == 0, anyKind))
 	}
 	needed, ok := parameterOf(n)
 	if !ok {

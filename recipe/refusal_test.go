@@ -68,6 +68,7 @@ func TestRefusalFollowsTheOrder(t *testing.T) {
 		{"step A*\nstep B\nA > B: job.parameters.mode == 'manual' or job.parameters.force > 5\ndo b @ B", `{"mode":"manual"}`, ""},
 		{"step A*\nstep B\nA > B: job.parameters.mode == 'manual' or job.parameters.force > 5\ndo b @ B", `{"mode":"auto"}`, "parameter force is missing"},
 		{"step A*\nstep B\nA > B: job.parameters.mark contains 'x'\ndo b @ B", `{}`, "parameter mark is missing"}, // perhaps misspelt
+		{"step A*\nstep B\nA > B: ['x', 'y'][job.parameters.i] == actions.a.result.n\ndo a @ A\ndo b @ B", `{}`, "parameter i is missing"},
 		// It is evaluated from left to right, as in the run, as far as the order alone decides it.
 		{guarded, `{"mode":"manual"}`, ""},
 		{guarded, `{"mode":"auto","force":7}`, "parameter limit is missing"},
