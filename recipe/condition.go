@@ -124,7 +124,7 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 	} {
 		option(config)
 	}
-	for _, option := range slices.Concat(arithmetic, exact) {
+	for _, option := range slices.Concat(arithmetic, comparisons) {
 		option(config)
 	}
 	numbers, err := literals(text)
