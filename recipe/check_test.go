@@ -312,6 +312,7 @@ func TestLongConditionsAreClipped(t *testing.T) {
 		before + "job.id = 'b'" + after: `R026 condition "…ö' or job.id == 'ö' or job.id = 'b' or job.id == 'c' or job.…": unexpected "=", write == to compare`,
 		before + "torque_ok" + after:    `R026 condition "…id == 'ö' or job.id == 'ö' or torque_ok or job.id == 'c' or …": unknown name "torque_ok"`,
 		"torque_ok" + after:             `R026 condition "torque_ok or job.id == 'c' or job.id == 'c' or job.id == 'c'…": unknown name "torque_ok"`,
+		before + "job.id == 014":        `R026 condition "…id == 'ö' or job.id == 'ö' or job.id == 'ö' or job.id == 014": 014 is a number with a leading zero: write it without, or in quotes if it is text`,
 		before + "1 / 0 > 5":            `R041 condition "…job.id == 'ö' or job.id == 'ö' or job.id == 'ö' or 1 / 0 > 5": 1 / 0 > 5 fails for each order: 1 / 0 is a division by zero`,
 		"(" + before + "true) + 1":      `R026 condition "…job.id == 'ö' or job.id == 'ö' or job.id == 'ö' or true) + 1": (job.id == "ö" or job.id == "ö" or job.id == "ö" or job.id =… is not true or false`,
 	} {

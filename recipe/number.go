@@ -154,6 +154,8 @@ func literals(text string) (map[int]int, error) {
 		}
 		v := numberOf(written)
 		switch i, ok := v.(int); {
+		case len(written) > 1 && written[0] == '0' && written[1] >= '0' && written[1] <= '9':
+			err = fmt.Errorf("%s is a number with a leading zero: write it without, or in quotes if it is text", clipped(t.Value, 0))
 		case tooLarge(v):
 			err = fmt.Errorf("the number %s is out of the range of numbers", clipped(t.Value, 0))
 		case isLong(v) || !ok && !strings.ContainsAny(written, ".e"):
