@@ -236,15 +236,5 @@ func constant(n ast.Node) (value any, ok bool, err error) {
 
 // named tells whether there is a name in n.
 func named(n ast.Node) bool {
-	v := &nameVisitor{}
-	ast.Walk(&n, v)
-	return v.found
-}
-
-type nameVisitor struct{ found bool }
-
-func (v *nameVisitor) Visit(n *ast.Node) {
-	if _, ok := (*n).(*ast.IdentifierNode); ok {
-		v.found = true
-	}
+	return ast.Find(n, func(n ast.Node) bool { _, ok := n.(*ast.IdentifierNode); return ok }) != nil
 }

@@ -438,6 +438,8 @@ func TestExclusive(t *testing.T) {
 		{"job.id == 'a'", "job.id == 'b'", true},
 		{"job.id == 'a'", "job.id == 'a'", false},
 		{"job.parameters.n == 1", "job.parameters.n == 2", true},
+		{"job.parameters.n == 1.5", "job.parameters.n == 2.5", true},
+		{"job.parameters.n == 1.50", "job.parameters.n == 1.5", false},
 		{"job.parameters.b == true", "job.parameters.b == false", true},
 		{"job.parameters.n == 1", "job.parameters.m == 2", false},
 		{"job.parameters.n < 5", "job.parameters.n >= 5", true},

@@ -63,7 +63,7 @@ func (b *builder) node(n ast.Node) ast.Node {
 	case *ast.IdentifierNode, *ast.MemberNode:
 		return b.reference(n)
 	case *ast.UnaryNode:
-		if n.Operator == "not" || n.Operator == "!" {
+		if isNot(n) {
 			return placed(&ast.UnaryNode{Operator: n.Operator, Node: b.truth(n.Node)}, n)
 		}
 		if n.Operator == "-" && !isLiteral(n.Node) {
@@ -123,7 +123,7 @@ func (b *builder) truth(n ast.Node) ast.Node {
 	case *ast.BoolNode:
 		return n
 	case *ast.UnaryNode:
-		if n.Operator == "not" || n.Operator == "!" {
+		if isNot(n) {
 			return b.node(n)
 		}
 		return b.fail("%s is not true or false", n)

@@ -18,19 +18,11 @@ func shapeOf(n ast.Node) shape {
 	s := shape{whole: n.String()}
 	switch n := n.(type) {
 	case *ast.UnaryNode:
-		if n.Operator == "not" || n.Operator == "!" {
+		if isNot(n) {
 			s.negated = n.Node.String()
 		}
 	case *ast.BinaryNode:
-		s.left, s.operator, s.right = n.Left.String(), n.Operator, n.Right.String()
-		switch right := n.Right.(type) {
-		case *ast.StringNode:
-			s.literal = right.Value
-		case *ast.IntegerNode:
-			s.literal = right.Value
-		case *ast.BoolNode:
-			s.literal = right.Value
-		}
+		s.left, s.operator, s.right, s.literal = n.Left.String(), n.Operator, n.Right.String(), literalValue(n.Right)
 	}
 	return s
 }

@@ -296,7 +296,7 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 var (
 	executionMembers = []string{
 		"job_id", "scope", "work_master_id", "current_step", "correlation_id", "active_steps", "actions", "completed", "failed", "error",
-		"recipe", "started_at", "begun_at", "references", "strict", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
+		"recipe", "started_at", "begun_at", "references", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
 	}
 	actionMembers = []string{
 		"name", "state", "type_id", "command_ce_id", "correlation_id", "attempt", "result", "error", "iteration", "first_attempt",

@@ -339,13 +339,7 @@ func memberOfParameters(n *ast.BinaryNode) (string, bool) {
 	return name.Value, true
 }
 
-func isLiteral(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
-		return true
-	}
-	return false
-}
+func isLiteral(n ast.Node) bool { return literalValue(n) != nil }
 
 // parameterOf is the job order parameter that n names, with its constant members.
 func parameterOf(n ast.Node) (need, bool) {

@@ -194,6 +194,7 @@ func operands(n ast.Node, actions map[string]bool) ([]operand, error) {
 	return nil, fmt.Errorf("%s", want)
 }
 
+// literalValue is the value of a literal, nil if n is none.
 func literalValue(n ast.Node) any {
 	switch n := n.(type) {
 	case *ast.BoolNode:
