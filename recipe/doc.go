@@ -53,8 +53,11 @@
 // torque would be worse. So it is with a result that is out of the range of numbers, as that of
 // a division by zero is.
 //
-// Numbers are compared exactly, however many digits they have, and 3, 3.0 and 3e0 are one number. Fractions of at most 17
-// digits are float64s. A whole number beyond 64 bits can be compared and passed on; to calculate with it is an error.
+// An index that is no whole number or name is an error, and so is one that a list in the expression does not have; beyond the
+// end of any other list is nil. A number with a leading zero, such as 014, does not compile.
+//
+// Numbers are compared exactly, and 3, 3.0 and 3e0 are one number. Two of more than 1000 characters, or with an exponent beyond
+// 1000, are unequal if they differ as float64s; else to compare them is an error. Fractions of at most 17 digits are float64s. A whole number beyond 64 bits can be compared and passed on; to calculate with it is an error.
 //
 // # Parameters of a command
 //
