@@ -18,15 +18,11 @@ func (s *shop) ledger() (offset, last, resumed int64) {
 	return field("offset"), field("last"), field("resumed")
 }
 
-func (s *shop) due(intake jobstore.Intake) []isa95.JobOrderID {
+func (s *shop) due(intake bool) []isa95.JobOrderID {
 	s.t.Helper()
-	timers, err := s.Due(s.t.Context(), 10, time.Minute, intake)
+	ids, err := s.Due(s.t.Context(), 10, time.Minute, intake)
 	if err != nil {
 		s.t.Fatal(err)
-	}
-	ids := make([]isa95.JobOrderID, len(timers))
-	for i, timer := range timers {
-		ids[i] = timer.JobOrderID
 	}
 	return ids
 }
@@ -62,7 +58,7 @@ func TestInstallationTimeStandsStill(t *testing.T) {
 			a.do("ZADD", a.keys.SfcTimers(), fmt.Sprint(last+12_000), "JO-1") // in 12 s
 			b := openShop(t, srv, jobstore.Options{Prefix: prefix})
 			for _, s := range []*shop{a, b} {
-				if due := s.due(jobstore.FullIntake); len(due) != 0 {
+				if due := s.due(true); len(due) != 0 {
 					t.Errorf("due: %v", due)
 				}
 				offset, at, resumed := s.ledger()
@@ -81,7 +77,7 @@ func TestInstallationTimeStandsStill(t *testing.T) {
 			}
 			// The rest of the 12 s is left, and no more.
 			a.do("ZADD", a.keys.SfcTimers(), fmt.Sprint(last), "JO-1")
-			if due := b.due(jobstore.FullIntake); len(due) != 1 {
+			if due := b.due(true); len(due) != 1 {
 				t.Errorf("due after the break: %v", due)
 			}
 		})
@@ -92,7 +88,7 @@ func TestInstallationTimeStandsStill(t *testing.T) {
 func TestInstallationTimeRuns(t *testing.T) {
 	s := newShop(t)
 	for range 20 {
-		s.due(jobstore.FullIntake)
+		s.due(true)
 	}
 	offset, last, _ := s.ledger()
 	if now := s.serverTime(); offset != 0 || last > now {
@@ -100,7 +96,7 @@ func TestInstallationTimeRuns(t *testing.T) {
 	}
 	timer := s.serverTime()
 	s.do("ZADD", s.keys.SfcTimers(), fmt.Sprint(timer), "JO-1")
-	if due := s.due(jobstore.FullIntake); len(due) != 1 {
+	if due := s.due(true); len(due) != 1 {
 		t.Errorf("a timer that is due by the server's clock: %v", due)
 	}
 }
@@ -111,7 +107,7 @@ func TestWhoTakesNoAnswersMovesNoTime(t *testing.T) {
 	last := s.lastLookWas(15 * time.Second)
 	s.do("ZADD", s.keys.SfcTimers(), fmt.Sprint(last-1), "JO-1")
 	for range 3 {
-		if due := s.due(jobstore.NoIntake); len(due) != 0 {
+		if due := s.due(false); len(due) != 0 {
 			t.Errorf("due: %v", due)
 		}
 	}
@@ -121,37 +117,8 @@ func TestWhoTakesNoAnswersMovesNoTime(t *testing.T) {
 	if got := s.InstallationTime().UnixMilli(); got-last > 2100 {
 		t.Errorf("installation time ran on by %d ms", got-last)
 	}
-	if due := s.due(jobstore.FullIntake); len(due) != 1 {
+	if due := s.due(true); len(due) != 1 {
 		t.Errorf("due: %v", due)
-	}
-}
-
-// Answers that wait at one process may be for what another would time out: while one is late, time stands still for all. That is no break, for no answer is
-// missing: nothing is sent once more for it. A process that dies while it is late stops time no longer.
-func TestLateProcessStopsTimeForAll(t *testing.T) {
-	srv := testenv.Redis(t)
-	late := openShop(t, srv, jobstore.Options{})
-	other := openShop(t, srv, jobstore.Options{Prefix: late.keys.Prefix()})
-	other.due(jobstore.FullIntake)
-	late.due(jobstore.LateIntake)
-	_, before, _ := late.ledger()
-	late.do("ZADD", late.keys.SfcTimers(), fmt.Sprint(before-1), "JO-1")
-	began := late.serverTime()
-	for late.serverTime()-began < 2500 { // longer than a break
-		late.due(jobstore.LateIntake)
-		if due := other.due(jobstore.FullIntake); len(due) != 0 {
-			t.Fatalf("due: %v", due)
-		}
-	}
-	if _, after, resumed := late.ledger(); after != before || resumed != 0 {
-		t.Errorf("installation time ran on by %d ms, resumed is %d", after-before, resumed)
-	}
-	if at := other.InstallationTime().UnixMilli(); at-before > 2000 {
-		t.Errorf("the other process believes that it ran on by %d ms", at-before)
-	}
-	eventually(t, "time goes on", func() bool { return len(other.due(jobstore.FullIntake)) == 1 })
-	if _, after, resumed := late.ledger(); after-before > 60_000 || resumed != 0 {
-		t.Errorf("installation time is %d ms later, resumed is %d", after-before, resumed)
 	}
 }
 
@@ -161,19 +128,19 @@ func TestSlowRedisMovesNoTime(t *testing.T) {
 	srv := testenv.Redis(t)
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := openShop(t, srv, jobstore.Options{URL: proxy.URL})
-	s.due(jobstore.FullIntake)
+	s.due(true)
 	proxy.Delay(600 * time.Millisecond)
-	s.due(jobstore.FullIntake) // finds out
+	s.due(true) // finds out
 	_, before, _ := s.ledger()
 	s.do("ZADD", s.keys.SfcTimers(), "1", "JO-1")
-	if due := s.due(jobstore.FullIntake); len(due) != 0 {
+	if due := s.due(true); len(due) != 0 {
 		t.Errorf("due: %v", due)
 	}
 	if _, after, _ := s.ledger(); after != before {
 		t.Errorf("installation time ran on by %d ms", after-before)
 	}
 	proxy.Delay(0)
-	eventually(t, "time goes on", func() bool { return len(s.due(jobstore.FullIntake)) == 1 })
+	eventually(t, "time goes on", func() bool { return len(s.due(true)) == 1 })
 }
 
 // A Redis that hangs puts no time ahead: neither dates, by which commands expire, nor installation time, by which recipes wait.
@@ -181,11 +148,11 @@ func TestHungRedisPutsNoTimeAhead(t *testing.T) {
 	long.Test(t, "lets Redis hang for 1.5 s")
 	srv := testenv.Redis(t)
 	s := openShop(t, srv, jobstore.Options{})
-	s.due(jobstore.FullIntake)
+	s.due(true)
 	srv.Pause(t)
 	hung, looked := time.Now(), make(chan error, 1)
 	go func() {
-		_, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake)
+		_, err := s.Due(t.Context(), 10, time.Minute, true)
 		looked <- err
 	}()
 	testenv.Eventually(t, "it hangs for long", func() bool { return time.Since(hung) > 1500*time.Millisecond })
@@ -205,14 +172,14 @@ func TestHungRedisPutsNoTimeAhead(t *testing.T) {
 	}
 }
 
-// What an earlier version wrote is by the server's clock: with no ledger installation time is that.
+// With no ledger installation time is that.
 func TestWithoutLedgerItIsTheServersClock(t *testing.T) {
 	s := newShop(t)
 	if got := s.InstallationTime().UnixMilli() - s.serverTime(); got < -60_000 || got > 60_000 {
 		t.Errorf("installation time is %d ms off", got)
 	}
 	s.do("ZADD", s.keys.SfcTimers(), fmt.Sprint(s.serverTime()), "JO-1", fmt.Sprint(s.serverTime()+60_000), "later")
-	if due := s.due(jobstore.FullIntake); len(due) != 1 || due[0] != "JO-1" {
+	if due := s.due(true); len(due) != 1 || due[0] != "JO-1" {
 		t.Errorf("due: %v", due)
 	}
 }
@@ -221,12 +188,12 @@ func TestWithoutLedgerItIsTheServersClock(t *testing.T) {
 func TestInstallationTimeOfAnotherStore(t *testing.T) {
 	s := newShop(t)
 	s.lastLookWas(-time.Hour) // the server's clock went back an hour: installation time is ahead of it
-	s.due(jobstore.FullIntake)
+	s.due(true)
 	if got := s.InstallationTime().UnixMilli() - s.serverTime(); got < 3_500_000 {
 		t.Fatalf("installation time is %d ms ahead", got)
 	}
 	s.do("DEL", s.keys.SfcClock())
-	s.due(jobstore.FullIntake)
+	s.due(true)
 	if got := s.InstallationTime().UnixMilli() - s.serverTime(); got > 60_000 {
 		t.Errorf("installation time is still %d ms ahead", got)
 	}

@@ -1,43 +1,26 @@
 -- due.lua: carry installation time on, and hand out the job orders whose timer is due, each to one caller.
 -- KEYS[1]  sfc:timers, zset: job order id -> installation time in milliseconds
--- KEYS[2]  sfc:clock, hash: offset, last, resumed, late (absent: 0, never, never, never)
+-- KEYS[2]  sfc:clock, hash: offset, last, resumed (absent: 0, never, never)
 -- ARGV[1]  how many at most   ARGV[2]  for how many milliseconds they are the caller's
--- ARGV[3]  "1": the caller takes answers; "late": it does, and has not decided some that came; "0": it does not, and nothing is written or handed out
+-- ARGV[3]  "1": the caller takes answers; "0": it does not, and nothing is written or handed out
 -- ARGV[4]  a break is longer than so many milliseconds
--- ARGV[5]  installation time that this cannot have passed, by the monotonic clock of the caller; "" = unknown
--- ARGV[6]  a caller that was late stops time for so many milliseconds
 -- Reply    {server time, installation time, resumed (all in milliseconds), job order id, ...}
--- Installation time is the server's time less offset. It stands still while no process that takes answers calls, and while one that does is late,
--- and does not follow the steps of the server's clock: a break and a step forward look the same, and neither may let a time-out run. A timer that was handed out is put
--- off, not removed: the caller's commit sets the next one, and if the caller dies before that, it is handed out again.
-local clock = redis.call('HMGET', KEYS[2], 'offset', 'last', 'resumed', 'late')
+-- Installation time is the server's time less offset. It stands still while no process that takes answers calls, and does not follow the steps of the server's clock that are longer than a break: a
+-- break and a step forward look the same, and neither may let a time-out run. A timer that was handed out is put off, not removed: the caller's commit sets the next one, and if the caller dies
+-- before that, it is handed out again.
+local clock = redis.call('HMGET', KEYS[2], 'offset', 'last', 'resumed')
 local offset, last, resumed = tonumber(clock[1]) or 0, tonumber(clock[2]), tonumber(clock[3]) or 0
 local t = redis.call('TIME')
 local server = t[1] * 1000 + math.floor(t[2] / 1000)
 local now = server - offset
-local late = tonumber(clock[4])
-local standing = ARGV[3] == 'late' or late and server >= late and server - late < tonumber(ARGV[6])
+local broke = last and (now < last or now - last > tonumber(ARGV[4]))
 local function text(n) return string.format('%.0f', n) end
-if ARGV[3] == '0' then
-  if last and (standing or now < last or now - last > tonumber(ARGV[4])) then now = last end
-  return {text(server), text(now), text(resumed)}
-end
+if ARGV[3] == '0' then return {text(server), text(broke and last or now), text(resumed)} end
 -- Nothing above this line writes.
-if last then
-  local most = tonumber(ARGV[5])
-  if now < last or now - last > tonumber(ARGV[4]) then
-    now, resumed = last, last
-  elseif standing then
-    now = last
-  elseif most and now > most then
-    now = math.max(last, most)
-  end
-end
-if now ~= server - offset or not last or now ~= last then
+if broke then now, resumed = last, last end
+if broke or not last or now ~= last then
   redis.call('HSET', KEYS[2], 'offset', text(server - now), 'last', text(now), 'resumed', text(resumed))
 end
-if ARGV[3] == 'late' then redis.call('HSET', KEYS[2], 'late', text(server)) end
-if standing then return {text(server), text(now), text(resumed)} end
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
 for _, id in ipairs(due) do
   redis.call('ZADD', KEYS[1], now + ARGV[2], id)

@@ -18,7 +18,7 @@ import (
 
 // Message is something to be handled that may turn out to be poison: what equipment or an MES sent, or a timer.
 type Message struct {
-	Kind       string           // "answer", "event", "command" or "timer"
+	Kind       string           // "answer", "event" or "command"
 	Event      cloudevent.Event // as it came; empty for a timer
 	JobOrderID isa95.JobOrderID // of a timer
 }

@@ -130,9 +130,7 @@ type Store struct {
 
 	wall         clock.Wall         // what the server's clock says
 	installation clock.Installation // what due times are judged by
-	dueMu        sync.Mutex
-	dueAt        moment        // of the last call of Due
-	dueTrip      time.Duration // its round trip
+	dueTrip      atomic.Int64       // round trip of the last call of Due, in ns
 
 	commits  atomic.Int64 // changes that were written, for suspects
 	suspects suspects
@@ -191,12 +189,11 @@ func (s *Store) RunWorker(ctx context.Context) error {
 
 // Ping says whether Redis answers.
 func (s *Store) Ping(ctx context.Context) error {
-	sent := time.Now()
 	server, err := redis.ServerTime(ctx, s.rdb)
 	if err != nil {
 		return fmt.Errorf("jobstore: read the server's clock: %w", err)
 	}
-	s.wall.Learn(server, sent, time.Now())
+	s.wall.Learn(server, time.Now())
 	return nil
 }
 

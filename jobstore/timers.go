@@ -19,105 +19,66 @@ var dueLua string
 
 var due = script.New("jobstore/due", dueLua)
 
-//go:embed putoff.lua
-var putOffLua string
-
-var putOff = script.New("jobstore/putoff", putOffLua)
-
 const (
 	// intakeBreak is how long no process that takes answers may look for timers before that counts as a break, in which installation
 	// time stands still.
 	intakeBreak = clock.Lead
-	// lateStops is how long installation time stands still after a process said LateIntake: some times as long as the pause between two looks.
-	lateStops = time.Second
 	// slowTrip is a round trip to Redis during which a process does not count as taking answers: it cannot commit them in time.
 	slowTrip = time.Second
-	// clockSlack is how far the clock of Redis may be ahead of the caller's before that counts as a step.
-	clockSlack = 250 * time.Millisecond
 )
 
-// Intake says of a caller of Due whether it can take the answers of equipment.
-type Intake string
-
-const (
-	NoIntake   Intake = "0"    // they cannot reach it, or it cannot commit them: its time does not count
-	LateIntake Intake = "late" // it has answers that are not decided in time: for a second installation time stands still, for all processes
-	FullIntake Intake = "1"
-)
-
-// Timer is the timer of a job order as Due handed it out.
-type Timer struct {
-	JobOrderID isa95.JobOrderID
-
-	again int64 // due time in sfc:timers since then, in milliseconds of installation time
-}
-
-// Due returns at most limit timers of recipes that are due by installation time. Each is handed to one
+// Due returns at most limit job orders with a timer that is due by installation time. Each is handed to one
 // caller, and to another if no commit has set its next due time after hold.
 //
 // It also carries installation time on, so it is to be called often, a few times a second, by the process that takes the answers of
-// equipment. A Redis so slow that answers cannot be committed in time makes any intake NoIntake. Nothing is due but with FullIntake.
-func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake Intake) ([]Timer, error) {
-	s.dueMu.Lock()
-	before, trip := s.dueAt, s.dueTrip
-	s.dueMu.Unlock()
+// equipment. intake says whether it can: whether they reach it, and it can commit them. Without, and with a Redis so slow that answers cannot be committed in time, nothing is due
+// and no time passes.
+func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake bool) ([]isa95.JobOrderID, error) {
 	sent := time.Now()
-	most := ""
-	if !before.sent.IsZero() {
-		most = strconv.FormatInt(before.installation.Add(sent.Sub(before.sent)+clockSlack).UnixMilli(), 10)
-	}
-	if trip > slowTrip {
-		intake = NoIntake
-	}
-	reply, err := s.tick(ctx, limit, hold, intake, most)
-	s.dueMu.Lock()
-	defer s.dueMu.Unlock()
-	s.dueTrip = time.Since(sent)
+	due, err := s.tick(ctx, limit, hold, intake && time.Duration(s.dueTrip.Load()) <= slowTrip)
+	trip := time.Since(sent)
 	if err != nil {
-		s.dueTrip = max(s.dueTrip, 2*slowTrip) // what was on its way may come back as slowly
+		trip = max(trip, 2*slowTrip) // what was on its way may come back as slowly
+	}
+	s.dueTrip.Store(int64(trip))
+	if err != nil {
 		return nil, fmt.Errorf("jobstore: due timers: %w", s.alarm.Note(err))
 	}
-	s.dueAt = moment{sent: sent, installation: reply.installation}
-	return reply.due, nil
+	return due, nil
 }
 
-// moment is what Due learned at sent, by the process' monotonic clock.
-type moment struct{ sent, installation time.Time }
-
 // tick is one call of due.lua.
-func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake Intake, most string) (tick, error) {
-	sent := time.Now()
+func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake bool) ([]isa95.JobOrderID, error) {
+	takes := "0"
+	if intake {
+		takes = "1"
+	}
 	reply, err := due.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
-		string(intake), strconv.FormatInt(intakeBreak.Milliseconds(), 10), most, strconv.FormatInt(lateStops.Milliseconds(), 10)).AsStrSlice()
+		takes, strconv.FormatInt(intakeBreak.Milliseconds(), 10)).AsStrSlice()
 	if err != nil {
-		return tick{}, err
+		return nil, err
 	}
 	var ms [3]int64
 	for i := range ms {
 		if len(reply) < len(ms) {
-			return tick{}, fmt.Errorf("script replied %q", reply)
+			return nil, fmt.Errorf("script replied %q", reply)
 		}
 		if ms[i], err = strconv.ParseInt(reply[i], 10, 64); err != nil {
-			return tick{}, fmt.Errorf("time %q: %w", reply[i], err)
+			return nil, fmt.Errorf("time %q: %w", reply[i], err)
 		}
 	}
-	t := tick{installation: time.UnixMilli(ms[1]), due: make([]Timer, len(reply)-len(ms))}
 	var resumed time.Time
 	if ms[2] != 0 {
 		resumed = time.UnixMilli(ms[2])
 	}
 	received := time.Now()
-	s.wall.Learn(time.UnixMilli(ms[0]), sent, received)
-	s.installation.Learn(t.installation, resumed, received)
-	for i, id := range reply[len(ms):] {
-		t.due[i] = Timer{JobOrderID: isa95.JobOrderID(id), again: ms[1] + hold.Milliseconds()}
+	s.wall.Learn(time.UnixMilli(ms[0]), received)
+	s.installation.Learn(time.UnixMilli(ms[1]), resumed, received)
+	all := make([]isa95.JobOrderID, 0, len(reply)-len(ms))
+	for _, id := range reply[len(ms):] {
+		all = append(all, isa95.JobOrderID(id))
 	}
-	return t, nil
-}
-
-type tick struct {
-	installation time.Time
-	due          []Timer
+	return all, nil
 }
 
 // InstallationTime is the time by which recipes are decided: due times, step.t and the repetition of commands. It is the clock
@@ -133,7 +94,7 @@ func (s *Store) SyncInstallationTime(ctx context.Context) error {
 	if age, known := s.installation.Age(time.Now()); known && age < time.Second {
 		return nil
 	}
-	if _, err := s.tick(ctx, 0, 0, "0", ""); err != nil {
+	if _, err := s.tick(ctx, 0, 0, false); err != nil {
 		return fmt.Errorf("jobstore: read installation time: %w", s.alarm.Note(err))
 	}
 	return nil
@@ -146,15 +107,4 @@ func (s *Store) clockOffset(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("jobstore: %s: %w", s.keys.SfcClock(), err)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
-}
-
-// PutOff lets a timer be due after d: what is due cannot be done for now. done is false, and nothing is changed, if its due time has been set anew since Due handed
-// it out, or it was removed or handed out again.
-func (s *Store) PutOff(ctx context.Context, t Timer, d time.Duration) (done bool, err error) {
-	at := s.InstallationTime().Add(d).UnixMilli()
-	done, err = putOff.Run(ctx, s.rdb, []string{s.keys.SfcTimers()}, string(t.JobOrderID), strconv.FormatInt(t.again, 10), strconv.FormatInt(at, 10)).AsBool()
-	if err != nil {
-		return false, fmt.Errorf("jobstore: put off the timer of %s: %w", t.JobOrderID, err)
-	}
-	return done, nil
 }

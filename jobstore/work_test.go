@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
@@ -249,51 +247,6 @@ func TestWorkES8(t *testing.T) {
 	}
 }
 
-// A timer that was handed out is put off only while it stands as it was handed out: another process may have done what was due, ended the recipe, or got the timer itself.
-func TestPutOffOnlyAsHandedOut(t *testing.T) {
-	for name, c := range map[string]struct {
-		meanwhile []string // arguments of a command on sfc:timers, without the key
-		handOut   bool     // once more
-		want      bool
-	}{
-		"nothing happened":            {want: true},
-		"it is due at another time":   {meanwhile: []string{"ZADD", "5000", "JO-1"}},
-		"it is removed":               {meanwhile: []string{"ZREM", "JO-1"}},
-		"it was handed out once more": {meanwhile: []string{"ZADD", "1", "JO-1"}, handOut: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newShop(t)
-			score := func() string {
-				text, err := s.do("ZSCORE", s.keys.SfcTimers(), "JO-1").ToString()
-				if err != nil && !rueidis.IsRedisNil(err) {
-					t.Fatal(err)
-				}
-				return text
-			}
-			s.do("ZADD", s.keys.SfcTimers(), "1", "JO-1")
-			handed, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake)
-			if err != nil || len(handed) != 1 {
-				t.Fatalf("%v, %v", handed, err)
-			}
-			if c.meanwhile != nil {
-				s.do(append([]string{c.meanwhile[0], s.keys.SfcTimers()}, c.meanwhile[1:]...)...)
-			}
-			if c.handOut {
-				if again, err := s.Due(t.Context(), 10, 2*time.Minute, jobstore.FullIntake); err != nil || len(again) != 1 {
-					t.Fatalf("%v, %v", again, err)
-				}
-			}
-			before := score()
-			if done, err := s.PutOff(t.Context(), handed[0], 10*time.Minute); err != nil || done != c.want {
-				t.Errorf("%t, %v, want %t", done, err, c.want)
-			}
-			if changed := score() != before; changed != c.want {
-				t.Errorf("due at %q, before at %q", score(), before)
-			}
-		})
-	}
-}
-
 // A due timer is handed to one caller, and to another only when nobody set the next one in time; those not due are left.
 func TestDue(t *testing.T) {
 	s := newShop(t)
@@ -308,13 +261,13 @@ func TestDue(t *testing.T) {
 	for range 4 {
 		callers.Go(func() {
 			for range 3 {
-				got, err := s.Due(t.Context(), 2, time.Minute, jobstore.FullIntake)
+				got, err := s.Due(t.Context(), 2, time.Minute, true)
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
-				for _, timer := range got {
-					all = append(all, string(timer.JobOrderID))
+				for _, id := range got {
+					all = append(all, string(id))
 				}
 				mu.Unlock()
 			}
@@ -325,16 +278,16 @@ func TestDue(t *testing.T) {
 	if want := []string{"JO-0", "JO-1", "JO-2", "JO-3", "JO-4"}; !slices.Equal(all, want) {
 		t.Errorf("handed out %v, want each once", all)
 	}
-	if got, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake); err != nil || len(got) != 0 {
+	if got, err := s.Due(t.Context(), 10, time.Minute, true); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 	s.do("ZADD", s.keys.SfcTimers(), fmt.Sprint(now), "JO-9")
-	if got, err := s.Due(t.Context(), 10, time.Millisecond, jobstore.FullIntake); err != nil || len(got) != 1 {
+	if got, err := s.Due(t.Context(), 10, time.Millisecond, true); err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	eventually(t, "it is handed out again", func() bool {
-		got, err := s.Due(t.Context(), 10, time.Minute, jobstore.FullIntake)
-		return err == nil && len(got) == 1 && got[0].JobOrderID == "JO-9"
+		got, err := s.Due(t.Context(), 10, time.Minute, true)
+		return err == nil && len(got) == 1 && got[0] == "JO-9"
 	})
 	if n := s.number("ZCARD", s.keys.SfcTimers()); n != 7 {
 		t.Errorf("%d timers, want 7", n)

@@ -248,16 +248,6 @@ func (c *Conn) Receiving() bool {
 	return c.link.wire.silence() < c.link.facts.KeepAlive*3/2
 }
 
-// late is how long messages may have waited for each other before a connection is Behind.
-const late = 2 * time.Second
-
-// Behind says whether what came is not handled in time: the first message that is not decided has been here for two seconds, with others behind it. What
-// the others say is not known yet. A message that cannot be decided is kept aside (ServerOptions.Aside), so it does not stay true for one. It does not block.
-func (c *Conn) Behind() bool {
-	l, err := c.current()
-	return err == nil && l.session.behind() > late
-}
-
 // connected waits until there is a connection, with all subscriptions or not.
 func (c *Conn) connected(ctx context.Context) error {
 	return c.await(ctx, func() bool { return true })

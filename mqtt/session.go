@@ -53,7 +53,6 @@ type session struct {
 
 // unacked is a delivery that was not acknowledged.
 type unacked struct {
-	since    time.Time // when it arrived
 	settled  bool      // may be acknowledged
 	delivery *delivery // nil until it was dispatched, and when it is settled
 }
@@ -228,7 +227,7 @@ func (s *session) arrived(id uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.unacked[id]; !known {
-		s.unacked[id] = unacked{since: time.Now()}
+		s.unacked[id] = unacked{}
 		s.order = append(s.order, id)
 		s.came++
 	}
@@ -264,20 +263,6 @@ func (s *session) first() holdup {
 	return holdup{delivery: u.delivery, behind: len(s.order) - 1, done: s.done}
 }
 
-// behind is how long the first delivery that is not settled has been here while others wait behind it; 0 if none does.
-func (s *session) behind() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.order) < 2 || s.wire == nil {
-		return 0
-	}
-	first := s.unacked[s.order[0]]
-	if first.settled {
-		return 0
-	}
-	return time.Since(first.since)
-}
-
 // settle allows the acknowledgement of a delivery. It is sent, with others, once all that
 // arrived earlier are settled too: PUBACKs follow the order of arrival [MQTT-4.6.0-2].
 // false: the connection the delivery came on is over.
@@ -289,7 +274,7 @@ func (s *session) settle(id uint16) bool {
 		return false
 	}
 	if !u.settled {
-		s.unacked[id] = unacked{since: u.since, settled: true} // without the delivery: its bytes are given back: it may wait for others for long
+		s.unacked[id] = unacked{settled: true} // without the delivery: its bytes are given back: it may wait for others for long
 		s.done++
 	}
 	if s.order[0] == id && !s.due {

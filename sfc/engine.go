@@ -48,10 +48,6 @@ type Options struct {
 	// timers, and lets no time pass for them. It must not block. nil = they always can.
 	Intake func() bool
 
-	// Behind says whether answers of equipment that have reached this process wait for their decision. While it says true, no process judges timers or
-	// lets time pass for them, for a minute in all: an answer that came in time is not timed out. It must not block. nil = they never wait.
-	Behind func() bool
-
 	// Count is called for everything that was done or refused; see Counted. nil = nobody counts. It must not block.
 	Count func(Counted)
 	Log   *slog.Logger // default slog.Default()
@@ -126,8 +122,6 @@ type Engine struct {
 	commander Commander
 	opt       Options
 	log       *slog.Logger
-
-	standstill standstill // of runTimers alone
 
 	programs *programs.Cache
 	routes   *routes[string]                       // command id -> what it belongs to; unanswered commands

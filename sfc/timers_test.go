@@ -13,7 +13,6 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
-	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -44,97 +43,6 @@ func TestTimeOutOutlivesRestarts(t *testing.T) {
 		t.Errorf("the response says %q", text)
 	}
 	p.settled()
-}
-
-// While answers that have come wait for their decision, no timer is judged, by no process: one of them may be the answer in question. The timer is judged once they are decided.
-func TestNoTimerIsJudgedBehindAnswers(t *testing.T) {
-	long.Test(t, "compares times of the machine")
-	t.Parallel()
-	s := newSteps(t)
-	s.running("JO")
-	key, rdb, ctx := keys.New(s.prefix).SfcTimers(), s.redis.Client, t.Context()
-	due := func() {
-		t.Helper()
-		s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "JO").Build()).Error())
-	}
-	behind := true
-	s.a.opt.Behind = func() bool { return behind }
-	for range 2 {
-		testenv.OnceWithin(t, time.Second, func(int) time.Duration { // for so long the process that is behind holds up the others
-			due()
-			began := time.Now()
-			judged, err := s.a.tickDue(ctx)
-			if err != nil || judged != 0 {
-				t.Errorf("the process that is behind judged %d timers, %v", judged, err)
-			}
-			judged, err = s.b.tickDue(ctx)
-			took := time.Since(began)
-			if err != nil || judged != 0 && took < time.Second {
-				t.Errorf("%d timers were judged, %v", judged, err)
-			}
-			return took
-		})
-	}
-	behind = false
-	due()
-	eventually(t, "it is judged", func() bool {
-		n, err := s.a.tickDue(ctx)
-		return err == nil && n == 1
-	})
-	s.call("JO", isa95.Abort, nil)
-}
-
-// One process stops time for a minute in all, however often it is behind. Then time runs until it was in time for as long. What it did not see does not count.
-func TestStandstillIsBounded(t *testing.T) {
-	t.Parallel()
-	const every = 200 * time.Millisecond
-	for name, behind := range map[string]func(look int) bool{
-		"always":             func(int) bool { return true },
-		"nine looks of ten":  func(i int) bool { return i%10 != 0 },
-		"each second minute": func(i int) bool { return i/300%2 == 0 },
-		"a minute of ten":    func(i int) bool { return i%3000 < 300 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var s standstill
-			var stood, longest, row time.Duration
-			ends, now := 0, time.Unix(0, 0)
-			const looks = 5 * 60 * 60 // an hour
-			for i := range looks {
-				late, ended := s.look(behind(i), now)
-				now = now.Add(every)
-				if ended {
-					ends++
-				}
-				if row += every; !late {
-					row = 0
-				} else {
-					stood += every
-				}
-				longest = max(longest, row)
-			}
-			all := looks * every
-			t.Logf("stood %v of %v, %v in a row, said so %d times", stood, all, longest, ends)
-			if longest > longestStandstill+every || stood > all/2+longestStandstill {
-				t.Error("that is more than a minute in a row, or more than half of the time")
-			}
-			switch name {
-			case "always":
-				if ends != 1 || stood > longestStandstill+every {
-					t.Error("want one end, after a minute")
-				}
-			case "a minute of ten":
-				if want := all / 10; stood < want-time.Minute {
-					t.Errorf("want %v", want)
-				}
-			}
-		})
-	}
-	var hung standstill
-	hung.look(true, time.Unix(0, 0))
-	if late, ended := hung.look(true, time.Unix(3600, 0)); !late || ended {
-		t.Errorf("late %t, ended %t after a process hung for an hour, want it to count for a second", late, ended)
-	}
 }
 
 // Each attempt has an id of its own, and a refusal counts as one.

@@ -215,7 +215,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	if has(roleEngine) {
 		p.engine = sfc.New(p.store, p.publish, sfc.Options{
-			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.takesAnswers, Behind: p.answers.Behind, MailboxRetention: p.sc.MailboxRetention,
+			TopicPrefix: p.cfg.TopicPrefix, Instance: p.instance, Source: p.source, Slots: p.sc.Slots, Drain: p.sc.Drain, Intake: p.takesAnswers, MailboxRetention: p.sc.MailboxRetention,
 			Count: func(c sfc.Counted) { p.metrics.Recipe(string(c.Operation), string(c.Result)) }, Log: p.log,
 		})
 		work["recipes"] = p.engine.Run

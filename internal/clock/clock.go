@@ -19,34 +19,13 @@ type Wall struct {
 	last  time.Time // the latest that Now returned
 }
 
-// Learn takes the server's time from a reply whose request was sent at sent and which came at received, by the own clock. The
-// reply was made between the two, so at received the server's time is in [server, server + round trip]: what was known stays
-// while it lies in there, and else moves to the nearer end. A server that is ahead is followed at once, one that is behind by
-// running at half speed until it has caught up: Now does not step back. The first reply counts as made at received, since a
-// server that is ahead of that shows at the next one.
-func (w *Wall) Learn(server, sent, received time.Time) {
+// Learn takes the server's time from a reply that came at received, by the own clock. The reply counts as made then, so Now is behind by at most its way.
+func (w *Wall) Learn(server, received time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.known {
+	if !w.known || !received.Before(w.own) { // replies may be learned in another order than they came
 		w.at, w.own, w.known = server, received, true
-		return
 	}
-	own := received
-	if own.Before(w.own) { // replies may be learned in another order than they came
-		own = w.own
-	}
-	run := own.Sub(w.own)
-	now, least := w.at.Add(run), server.Add(own.Sub(received))
-	most := least.Add(max(received.Sub(sent), 0))
-	switch slow := w.at.Add(run / 2); {
-	case now.Before(least):
-		now = least
-	case now.After(most) && most.Before(slow):
-		now = slow
-	case now.After(most):
-		now = most
-	}
-	w.at, w.own = now, own
 }
 
 // Now is the server's time at own, the caller's time.Now(). It never returns less than before.

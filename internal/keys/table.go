@@ -39,7 +39,7 @@ func All() []Pattern {
 		{"sfc:work", "stream", "jobstore", "entry leaves with its effect", "work for the recipe engine: action, job_id, scope"},
 		{"sfc:outbox", "stream", "jobstore", "entry leaves once the broker has it", "equipment commands to send"},
 		{"sfc:timers", "zset", "jobstore", "member leaves when the recipe ends", "job order ids, score = next time-out in installation time, milliseconds"},
-		{"sfc:clock", "hash", "jobstore", "stays", "installation time, milliseconds: offset (of the server's clock against it), last (when an instance that takes answers last looked for timers), resumed (since when there was no break), late (server time at which an instance last had answers that it had not decided in time)"},
+		{"sfc:clock", "hash", "jobstore", "stays", "installation time, milliseconds: offset (of the server's clock against it), last (when an instance that takes answers last looked for timers), resumed (since when there was no break)"},
 		{"sfc:active-jobs", "set", "jobstore", "member leaves when the recipe ends", "job order ids with a running recipe"},
 		{"sfc:execution:{job}", "string", "jobstore", "expires end_state_retention after EndState", "execution document of one recipe"},
 		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to, and the token that its answer must carry: a secret"},
