@@ -102,10 +102,6 @@ soak: ## Run the fault tests of job orders and tasks with their large numbers, a
 	@scripts/install-tools faults
 	TAKT_TEST_LONG=1 TAKT_TEST_SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 4h -v -run '$(TESTS)' ./test/fault
 
-.PHONY: mutate
-mutate: ## Remove each guard of the Lua scripts alone and name the test that fails (hours the first time); MUTANTS chooses files or folders
-	@nice -n 10 $(GO) run ./internal/mutate $(MUTANTS)
-
 .PHONY: fuzz
 fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
