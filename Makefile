@@ -107,7 +107,7 @@ fuzz: ## Run the fuzzers, FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: bench
-bench: build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq, river and bare streams, boards beside TaskFlow, workflows beside go-workflows' backend (45 min)
+bench: build ## Go benchmarks, job orders, tasks and boards, tasks beside asynq and bare streams, boards beside TaskFlow, workflows beside go-workflows' backend (25 min)
 	@scripts/install-tools interop
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	./bin/takt bench jobs --n 5000

@@ -10,9 +10,8 @@ type Run struct {
 	Tasks     int
 	Elapsed   time.Duration
 	GoCPU     time.Duration // of this process: library, handlers, and the little that the measuring takes
-	ServerCPU time.Duration // of Redis or PostgreSQL
+	ServerCPU time.Duration // of Redis
 	Commands  int64         // of Redis, those inside scripts included
-	Foreign   float64       // part of the machine's CPU that went to others
 }
 
 // meter measures from its start to its stop.
@@ -21,8 +20,6 @@ type meter struct {
 	began  time.Time
 	own    time.Duration
 	server Usage
-	busy   time.Duration
-	told   bool
 }
 
 func startMeter(ctx context.Context, p Peer) (*meter, error) {
@@ -31,7 +28,6 @@ func startMeter(ctx context.Context, p Peer) (*meter, error) {
 	if m.server, err = p.Usage(ctx); err != nil {
 		return nil, err
 	}
-	m.busy, m.told = machineBusy()
 	if m.own, err = ownCPU(); err != nil {
 		return nil, err
 	}
@@ -46,7 +42,6 @@ func (m *meter) stop(ctx context.Context, tasks int) (Run, error) {
 	if err != nil {
 		return r, err
 	}
-	busy, _ := machineBusy()
 	server, err := m.p.Usage(ctx)
 	if err != nil {
 		return r, err
@@ -57,9 +52,6 @@ func (m *meter) stop(ctx context.Context, tasks int) (Run, error) {
 	}
 	if server.Commands >= 0 {
 		r.Commands = server.Commands - m.server.Commands
-	}
-	if m.told && r.ServerCPU >= 0 {
-		r.Foreign = foreignShare(busy-m.busy, r.GoCPU+r.ServerCPU, r.Elapsed)
 	}
 	return r, nil
 }

@@ -2,15 +2,7 @@
 
 package main
 
-import (
-	"syscall"
-	"time"
-)
-
-// childAttr: run as owner if not nil, in an own process group. Without Linux' parent death signal a killed benchmark leaves its PostgreSQL.
-func childAttr(owner *syscall.Credential) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Credential: owner}
-}
+import "time"
 
 func sleepUntil(due time.Time) { time.Sleep(time.Until(due)) }
 

@@ -52,8 +52,6 @@ type entry struct {
 	Text int
 	// Batches says that the library has a call that submits many tasks.
 	Batches bool
-	// Throughput leaves out everything else, and the comparison with Takt: the setting gives something up.
-	Throughput bool
 
 	open func(ctx context.Context, s servers) (Peer, error)
 }
@@ -72,18 +70,6 @@ var roster = []entry{
 	{
 		Name: "asynq_tuned", Library: "asynq", About: "concurrency 50, pool of 100 connections, polls every 10 ms",
 		Share: 4, Text: payloadBytes, open: openAsynq(asynqTuned),
-	},
-	{
-		Name: "river", Library: "river", About: "as it comes, 100 workers, InsertMany",
-		Share: 20, Text: riverText, Batches: true, open: openRiver(riverDefault),
-	},
-	{
-		Name: "river_tuned", Library: "river", About: "2000 workers, cooldown 2 ms, poll 20 ms, InsertManyFast, pool of 20 connections",
-		Share: 4, Text: riverText, Batches: true, open: openRiver(riverTuned),
-	},
-	{
-		Name: "river_async", Library: "river", About: "river_tuned with synchronous_commit off",
-		Share: 4, Text: riverText, Batches: true, Throughput: true, open: openRiver(riverAsync),
 	},
 }
 

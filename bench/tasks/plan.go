@@ -19,7 +19,6 @@ type plan struct {
 	Idle     int           // tasks of a round whose latency at idle is measured
 	IdleMax  time.Duration // longest pause between them
 	Rate     int           // tasks per second whose latency is measured
-	Again    int           // repetitions of a run that others disturbed
 	Seconds  float64       // of that rate that count; two thirds as many before do not
 	Measures []measure
 }
@@ -42,7 +41,7 @@ type measure struct {
 	Paired bool
 	// Of says which peers it is for; nil = all.
 	Of  func(entry) bool
-	run func(ctx context.Context, pl plan, e entry, p Peer) (figures, float64, error) // with the foreign share
+	run func(ctx context.Context, pl plan, e entry, p Peer) (figures, error)
 }
 
 var measures = []measure{
@@ -68,32 +67,30 @@ var measures = []measure{
 	{Name: "end_to_end_results", Paired: true, run: throughput("end_to_end_results", func(ctx context.Context, pl plan, e entry, p Peer) (Run, error) {
 		return endToEndRun(ctx, e, p, pl.share(e), fastest(e, true))
 	})},
-	{Name: "latency_idle", Of: whole, run: func(ctx context.Context, pl plan, e entry, p Peer) (figures, float64, error) {
+	{Name: "latency_idle", run: func(ctx context.Context, pl plan, e entry, p Peer) (figures, error) {
 		took, err := idleRun(ctx, e, p, pl.Idle, pl.IdleMax)
-		return latencies("latency_idle", took), 0, err
+		return latencies("latency_idle", took), err
 	}},
-	{Name: "latency_rate", Of: whole, run: func(ctx context.Context, pl plan, e entry, p Peer) (figures, float64, error) {
+	{Name: "latency_rate", run: func(ctx context.Context, pl plan, e entry, p Peer) (figures, error) {
 		s, err := rateRun(ctx, e, p, pl.load())
 		f := latencies("latency_rate", s.took)
 		f["latency_rate_reached_per_s"] = s.reached
-		return f, s.foreign, err
+		return f, err
 	}},
-	{Name: "memory", Of: func(e entry) bool { return e.Name == e.Library }, run: func(ctx context.Context, pl plan, e entry, p Peer) (figures, float64, error) {
+	{Name: "memory", Of: func(e entry) bool { return e.Name == e.Library }, run: func(ctx context.Context, pl plan, e entry, p Peer) (figures, error) {
 		m, err := memoryRun(ctx, e, p, pl.share(e))
 		return figures{
 			"memory_waiting_bytes": m.waiting, "memory_message_bytes": m.message, "memory_overhead_bytes": m.waiting - m.message, "memory_left_bytes": m.left,
-		}, 0, err
+		}, err
 	}},
 }
 
-func whole(e entry) bool { return !e.Throughput }
-
 // throughput makes figures of a run.
-func throughput(key string, run func(context.Context, plan, entry, Peer) (Run, error)) func(context.Context, plan, entry, Peer) (figures, float64, error) {
-	return func(ctx context.Context, pl plan, e entry, p Peer) (figures, float64, error) {
+func throughput(key string, run func(context.Context, plan, entry, Peer) (Run, error)) func(context.Context, plan, entry, Peer) (figures, error) {
+	return func(ctx context.Context, pl plan, e entry, p Peer) (figures, error) {
 		r, err := run(ctx, pl, e, p)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		f := figures{
 			key + "_per_s":         float64(r.Tasks) / r.Elapsed.Seconds(),
@@ -103,7 +100,7 @@ func throughput(key string, run func(context.Context, plan, entry, Peer) (Run, e
 		if r.Commands >= 0 {
 			f[key+"_commands"] = float64(r.Commands) / float64(r.Tasks)
 		}
-		return f, r.Foreign, nil
+		return f, nil
 	}
 }
 
@@ -139,9 +136,8 @@ func chooseMeasures(names string) ([]measure, error) {
 
 // found is everything that was measured: by peer and figure, one value per run.
 type found struct {
-	values  map[string]map[string][]float64
-	ratios  map[string]map[string][]float64 // how many times better Takt's run right before was; not for Takt
-	foreign []float64                       // per run
+	values map[string]map[string][]float64
+	ratios map[string]map[string][]float64 // how many times better Takt's run right before was; not for Takt
 }
 
 func newFound() *found {
@@ -246,40 +242,14 @@ func order(entries []entry, m measure) []entry {
 	return all
 }
 
-// A run during which others used more than this part of the machine is done again, plan.Again times at most; the least disturbed counts.
-// Long runs are not repeated.
-const (
-	tooForeign = 0.25
-	longRun    = 10 * time.Second
-)
-
 // one runs a measure once for one peer.
-func (b *bench) one(ctx context.Context, m measure, round int, e entry) (best figures, err error) {
-	least, began := math.Inf(1), time.Now()
-	for tries := 0; ; tries++ {
-		f, foreign, err := b.attempt(ctx, m, e)
-		if err != nil {
-			return nil, err
-		}
-		if foreign < least {
-			best, least = f, foreign
-		}
-		note := ""
-		again := foreign > tooForeign && tries < b.Again && time.Since(began) < longRun
-		if again {
-			note = fmt.Sprintf("  (others used %.0f %% of the machine: once more)", 100*foreign)
-		}
-		fmt.Fprintf(b.said, "round %d of %d  %-19s %-12s %s%s\n", round+1, b.Rounds, m.Name, e.Name, brief(m.Name, f), note)
-		if !again {
-			b.found.foreign = append(b.found.foreign, least)
-			return best, nil
-		}
-	}
-}
-
-func (b *bench) attempt(ctx context.Context, m measure, e entry) (figures, float64, error) {
+func (b *bench) one(ctx context.Context, m measure, round int, e entry) (figures, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runPatience, fmt.Errorf("not done in %v", runPatience))
 	defer cancel()
 	runtime.GC() // what the run before left is not this one's
-	return m.run(ctx, b.plan, e, b.peers[e.Name])
+	f, err := m.run(ctx, b.plan, e, b.peers[e.Name])
+	if err == nil {
+		fmt.Fprintf(b.said, "round %d of %d  %-19s %-12s %s\n", round+1, b.Rounds, m.Name, e.Name, brief(m.Name, f))
+	}
+	return f, err
 }

@@ -21,11 +21,11 @@ var rows = []row{
 	{"submit_batch_per_s", "submit, batches of 256, tasks/s"},
 	{"process_per_s", "process, tasks/s"},
 	{"process_go_cpu_us", "  CPU of the Go process, µs/task"},
-	{"process_server_cpu_us", "  CPU of Redis or PostgreSQL, µs/task"},
+	{"process_server_cpu_us", "  CPU of Redis, µs/task"},
 	{"process_commands", "  Redis commands per task"},
 	{"end_to_end_per_s", "end to end, batch submit, tasks/s"},
 	{"end_to_end_go_cpu_us", "  CPU of the Go process, µs/task"},
-	{"end_to_end_server_cpu_us", "  CPU of Redis or PostgreSQL, µs/task"},
+	{"end_to_end_server_cpu_us", "  CPU of Redis, µs/task"},
 	{"end_to_end_commands", "  Redis commands per task"},
 	{"end_to_end_single_per_s", "end to end, 64 goroutines, tasks/s"},
 	{"end_to_end_results_per_s", "end to end, results kept, tasks/s"},
@@ -139,12 +139,11 @@ func (r report) rivals() []string {
 	return all
 }
 
-// best is the setting of a library with which a figure comes out best, and how many times better Takt's is. A setting that
-// gives up durability is not taken.
+// best is the setting of a library with which a figure comes out best, and how many times better Takt's is.
 func (r report) best(library, key string) (peer string, ratio float64) {
 	ratio = math.NaN()
 	for _, e := range r.entries {
-		if e.Library != library || e.Throughput {
+		if e.Library != library {
 			continue
 		}
 		if v := r.found.ratio(e.Name, key); !math.IsNaN(v) && !(v >= ratio) {
@@ -193,7 +192,7 @@ func (r report) notes() []string {
 		fmt.Sprintf("Medians of %d rounds of up to %s tasks with a payload of %d bytes and a handler that does nothing.", r.Rounds, thousands(float64(r.N)), payloadBytes),
 	}
 	if len(r.rivals()) > 0 {
-		notes = append(notes, "Takt : x says how many times better Takt is than the best setting of x that is as durable as x by default, by the runs next to each other.")
+		notes = append(notes, "Takt : x says how many times better Takt is than the best setting of x, by the runs next to each other.")
 	}
 	if uses(r.entries, taktName) && uses(r.entries, bareName) {
 		notes = append(notes, "Takt : bare is the share of what Redis and its client can do here that is left to a task that is safe.")
@@ -214,16 +213,8 @@ func (r report) machine() string {
 		}
 		parts = append(parts, s.version+" ("+kept+")")
 	}
-	if s := r.servers.postgres; s != nil {
-		parts = append(parts, s.version)
-	}
-	for _, library := range []string{"asynq", "river"} {
-		if v := moduleVersion(library); v != "" && uses(r.entries, library) {
-			parts = append(parts, library+" "+v)
-		}
-	}
-	if len(r.found.foreign) > 0 {
-		parts = append(parts, fmt.Sprintf("others used up to %.0f %% of the machine during a run", 100*slices.Max(r.found.foreign)))
+	if v := moduleVersion("asynq"); v != "" && uses(r.entries, "asynq") {
+		parts = append(parts, "asynq "+v)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -242,7 +233,7 @@ func moduleVersion(library string) string {
 	return ""
 }
 
-// object is all figures by name: <peer>_<figure>, ratio_<peer>_<figure> with Takt before that peer, and the two that the floor is about.
+// object is all figures by name: <peer>_<figure>, and ratio_<peer>_<figure> with Takt before that peer.
 func (r report) object() map[string]any {
 	o := map[string]any{
 		"n": r.N, "rounds": r.Rounds, "rate_per_s": r.Rate, "aof": r.AOF,
@@ -262,18 +253,8 @@ func (r report) object() map[string]any {
 			o[e.Library] = v
 		}
 	}
-	for _, f := range floors {
-		put(f.Key, f.ratio(r))
-	}
-	if len(r.found.foreign) > 0 {
-		put("foreign_cpu_max", slices.Max(r.found.foreign))
-		put("foreign_cpu_median", median(r.found.foreign))
-	}
 	if s := r.servers.redis; s != nil {
 		o["redis"] = s.version
-	}
-	if s := r.servers.postgres; s != nil {
-		o["postgres"] = s.version
 	}
 	return o
 }
@@ -282,26 +263,4 @@ func (r report) json(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r.object())
-}
-
-// floor is what Takt has to reach beside a library: so many times its rate of processing.
-type floor struct {
-	Key   string
-	Times float64
-	ratio func(report) float64
-}
-
-var floors = []floor{
-	{"ratio_asynq", 5, func(r report) float64 { _, v := r.best("asynq", "process_per_s"); return v }},
-	{"ratio_river_tuned", 3, func(r report) float64 { return r.found.ratio("river_tuned", "process_per_s") }},
-}
-
-// missed says which floors were not reached or not measured.
-func (r report) missed() (all []string) {
-	for _, f := range floors {
-		if v := f.ratio(r); !(v >= f.Times) {
-			all = append(all, fmt.Sprintf("%s is %s, at least %gx is wanted", f.Key, times(v), f.Times))
-		}
-	}
-	return all
 }

@@ -261,7 +261,6 @@ type load struct {
 type steady struct {
 	took    []time.Duration // from the time each task was due to the call of its handler
 	reached float64         // tasks handled per second
-	foreign float64         // part of the machine's CPU that went to others
 }
 
 // rateRun submits single tasks at their due times, whether or not those before are stored: a submit that has to wait counts as
@@ -272,10 +271,6 @@ func rateRun(ctx context.Context, e entry, p Peer, l load) (s steady, err error)
 	}
 	t := newTally(l.warm+l.n, e.Text)
 	due := make([]time.Duration, l.warm+l.n)
-	m, err := startMeter(ctx, p)
-	if err != nil {
-		return s, err
-	}
 	err = whileWorking(ctx, p, false, t, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -295,9 +290,7 @@ func rateRun(ctx context.Context, e entry, p Peer, l load) (s steady, err error)
 		if err := done(ctx, p, t); err != nil {
 			return err
 		}
-		r, err := m.stop(ctx, len(due))
-		s.foreign = r.Foreign
-		return err
+		return nil
 	})
 	if err = finish(ctx, p, t, err); err != nil {
 		return s, err

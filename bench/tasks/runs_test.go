@@ -106,7 +106,7 @@ var fakePlan = plan{N: 500, Rounds: 1, Idle: 5, IdleMax: time.Millisecond, Rate:
 // Every measure finds all its figures.
 func TestMeasuresOfAFake(t *testing.T) {
 	for _, m := range measures {
-		f, _, err := m.run(t.Context(), fakePlan, fakeEntry, newFake())
+		f, err := m.run(t.Context(), fakePlan, fakeEntry, newFake())
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
@@ -129,7 +129,7 @@ func TestWrongRunsAreInvalid(t *testing.T) {
 				continue
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			if _, _, err := m.run(ctx, fakePlan, fakeEntry, f); !errors.Is(err, errInvalid) {
+			if _, err := m.run(ctx, fakePlan, fakeEntry, f); !errors.Is(err, errInvalid) {
 				t.Errorf("%s, a task %s: %v, want %v", m.Name, name, err, errInvalid)
 			}
 			cancel()

@@ -29,7 +29,6 @@ type benchJobsCmd struct {
 	Rate     int  `help:"Commands per second whose latency is measured." default:"500"`
 	Stations int  `help:"Stations that the orders are spread over." default:"8"`
 	InFlight int  `help:"Orders under way at once." default:"256"`
-	Live     int  `help:"Measure what a Store costs in a scope with so many live job orders, against one in an empty scope, and nothing else; 0 = not." default:"0" placeholder:"N"`
 	JSON     bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
@@ -38,11 +37,8 @@ func (benchJobsCmd) Help() string {
 
 Latency: Store commands at --rate, from the MES' publish to its reply, then Cancel for each. Whole orders: StoreAndStart, a recipe of four actions one after the other, the result fetched from its retained topic, Clear. Round trips are counted by a proxy on the wire, one operation at a time: a command from its arrival to its reply, an action from the arrival of its answer to the commit; reading outboxes and renewing leases is not in them. Commands are those that the server counts, those inside scripts and for outboxes and topics included.
 
-With --live: processor time of Redis and of this process, without what they take when nothing is stored; Stores 50 ms apart, in five rounds, at most 100 in each. The redis-server must do nothing else.
-
 Examples:
   takt bench jobs
-  takt bench jobs --live 10000
   takt bench jobs --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883 --n 5000 --json`
 }
 
@@ -89,13 +85,6 @@ func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Live > 0 {
-		b.liveFound.Store, b.liveFound.Broker, b.liveFound.Seconds = in.Store, in.Broker, time.Since(started).Seconds()
-		if c.JSON {
-			return printJSON(a.out, b.liveFound)
-		}
-		return b.printLive()
-	}
 	b.found.Store, b.found.Broker = in.Store, in.Broker
 	b.found.Orders, b.found.Seconds = c.N, time.Since(started).Seconds()
 	if c.JSON {
@@ -123,13 +112,10 @@ func (c *benchJobsCmd) check() error {
 	for _, n := range []struct {
 		name             string
 		value, low, high int
-	}{{"n", c.N, 1, 1_000_000}, {"rate", c.Rate, 1, 20_000}, {"stations", c.Stations, 1, 1000}, {"in-flight", c.InFlight, 1, 10_000}, {"live", c.Live, 0, 100_000}} {
+	}{{"n", c.N, 1, 1_000_000}, {"rate", c.Rate, 1, 20_000}, {"stations", c.Stations, 1, 1000}, {"in-flight", c.InFlight, 1, 10_000}} {
 		if n.value < n.low || n.value > n.high {
 			return fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
 		}
-	}
-	if c.Live > 0 && c.Stations < 2 {
-		return fmt.Errorf("--stations is %d: --live needs 2, one without job orders", c.Stations)
 	}
 	return nil
 }
@@ -147,9 +133,6 @@ type jobsRun struct {
 	first    int         // number of the first order
 	done     chan string // ids of orders that were cleared
 	found    jobsBench
-
-	liveFound liveBench
-	stored    []mes.Call // that take back what --live stored
 }
 
 const benchWorkMaster = "WM-BENCH"
@@ -176,16 +159,12 @@ func (b *jobsRun) run(ctx context.Context) error {
 	if err := b.start(parts); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{b.configure, b.latency, b.wholeOrders}
-	if b.Live > 0 {
-		steps = []func(context.Context) error{b.configure, b.live}
-	}
-	for _, step := range steps {
+	for _, step := range []func(context.Context) error{b.configure, b.latency, b.wholeOrders} {
 		if err := step(parts.ctx); err != nil {
 			return errors.Join(parts.failed(), err)
 		}
 	}
-	if err := parts.stop(); err != nil || b.Live > 0 {
+	if err := parts.stop(); err != nil {
 		return err
 	}
 	b.progress.say("counting round trips")
