@@ -18,7 +18,7 @@
 // What runs again goes through the delayed set. A finish is one script that does all of it, or nothing: the end of the entry, the result, the retry or
 // dead letter, the counters, the group, the unique key.
 //
-// Arguments and results travel by the names of their fields; types that programs in Python share are defined with Positional.
+// Arguments and results travel by the names of their fields, or those of their json tags; types that programs in Python share are defined with Positional.
 //
 // # What it promises
 //

@@ -168,7 +168,7 @@ func Locks[T any](f func(args T) []lock.Spec) TypeOption {
 // arguments. Each program must have the same fields in the same order, and may add some only at the end: two fields that change places change their values, too. Use it only for types that
 // programs in Python share.
 //
-// Without it structs travel by name: fields may be moved, and a change may add some or remove some, but not both. A task that has a member that T lacks while it lacks a field of T is of another version of T: it waits for a worker
+// Without it structs travel by name, that of the field or of its json tag: fields may be moved, and a change may add some or remove some, but not both. A task that has a member that T lacks while it lacks a field of T is of another version of T: it waits for a worker
 // that knows it, as one whose name is unknown, and is dead after WorkerOptions.MaxUnknown tries (ErrLayout).
 func Positional() TypeOption { return typeOption(func(s *spec) { s.positional = true }) }
 
@@ -180,7 +180,9 @@ func (s *spec) form() wire.Form {
 }
 
 // Define makes a Type. name is what stands in messages: 1-128 bytes, by convention "category:Name"; T is any type that msgpack carries. The structs
-// of T and R travel by the names of their exported fields, see Positional. It panics if name, T, R or an option is unfit: a Type is
+// of T and R travel by the names of their exported fields, see Positional. A json tag renames a field (`json:"to"`) or leaves it out (`json:"-"`); its options, such as omitempty, have no
+// effect: a message has all members. An embedded struct is one member with the name of its type. As in JSON, members that a message lacks are zero values, and all are if it was submitted without
+// arguments: a handler checks what it requires. It panics if name, T, R or an option is unfit: a Type is
 // made when the program starts.
 func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 	t := &Type[T, R]{spec: spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}}}

@@ -13,7 +13,7 @@
 // is UTF-8, map keys are text or bytes, nothing follows the value, and containers are nested at most MaxDepth deep, the map of the message
 // included. Of a member that is there twice the last one counts, as in Python.
 //
-// Structs travel by name, as the map of their exported fields: fields may change places, be added or be removed. A map that lacks a field while it has a member that
+// Structs travel by name, as the map of their exported fields, named by their json tags if they have one: fields may change places, be added or be removed. A map that lacks a field while it has a member that
 // is none is of another version of the type, and refused. Types that are shared with Python travel by position: a struct is the array of its exported fields, and new
 // fields are added at the end. No number is ever cut: one that does not fit its field is an error that names the field.
 //

@@ -91,6 +91,54 @@ func TestVersionsByName(t *testing.T) {
 	}
 }
 
+func decodeArgs[T any](form Form, raw []byte) error {
+	c, err := NewCodec[T](form)
+	if err == nil {
+		_, err = c.DecodeArgs(raw)
+	}
+	return err
+}
+
+// The json tag of a field names its member, at any depth; a field with the tag "-" stays out, in both forms.
+func TestJSONTagsNameMembers(t *testing.T) {
+	type part struct {
+		Code string `json:"code"`
+	}
+	type tagged struct {
+		To    string   `json:"to"`
+		Done  chan int `json:"-"`
+		Dash  int      `json:"-,"`
+		Empty string   `json:",omitempty"`
+		Parts []part   `json:"parts,omitempty"`
+	}
+	type twice struct {
+		A int `json:"B"`
+		B int
+	}
+	type broken struct {
+		A int `json:"\xff"`
+	}
+	v := tagged{To: "ada", Parts: []part{{"x"}}}
+	for form, want := range map[Form][]byte{
+		ByName:     mapOf(4, "to", "ada", "-", 0, "Empty", "", "parts", arrayOf(1, mapOf(1, "code", "x"))),
+		ByPosition: arrayOf(4, "ada", 0, "", arrayOf(1, arrayOf(1, "x"))),
+	} {
+		c := codecOf[tagged](t, form)
+		b, err := c.AppendValue(nil, v)
+		expect(t, b, err, want)
+		got, err := c.DecodeValue(b)
+		same(t, got, err, v)
+	}
+	if err := decodeArgs[tagged](ByName, arrayOf(1, mapOf(1, "To", "ada"))); err == nil || !strings.Contains(err.Error(), `has the member "To", which wire.tagged lacks, and not its field to`) {
+		t.Errorf("the name of the field: %v", err)
+	}
+	refused[twice](t, `twice.B: its name in messages, "B", is that of another field, too`)
+	refused[broken](t, `broken.A: its name in messages, "\xff", is not UTF-8`)
+	refused[struct {
+		A int `json:"-"`
+	}](t, "has no exported field that travels")
+}
+
 func codecOf[T any](t *testing.T, form Form) *Codec[T] {
 	t.Helper()
 	c, err := NewCodec[T](form)

@@ -3,7 +3,10 @@ package wire
 import (
 	"encoding"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/taktworks/takt/internal/msgpack"
 )
@@ -16,9 +19,9 @@ type shape struct {
 	fields []field // not nil only for a struct
 }
 
-// field is one exported field of a struct.
+// field is one member of a struct.
 type field struct {
-	name  string
+	name  string // in messages, see members
 	key   []byte // the name as a map has it
 	index int
 	shape *shape
@@ -192,23 +195,16 @@ func (b *builder) structure(s *shape, t reflect.Type, path string) error {
 	if b.dynamic {
 		return msgpack.Unfit(path, "%v: a struct within an interface would arrive without its names; give a map", t)
 	}
-	s.fields = make([]field, 0, t.NumField())
-	for i := range t.NumField() {
-		f := t.Field(i)
-		switch {
-		case !f.IsExported() && !f.Anonymous:
-			continue
-		case !f.IsExported():
-			return msgpack.Unfit(path+"."+f.Name, "is embedded but not exported: give it a name, or export it")
-		}
-		of, err := b.shape(f.Type, path+"."+f.Name)
-		if err != nil {
+	fields, err := members(t, path)
+	if err != nil {
+		return err
+	}
+	s.fields = fields
+	for i := range fields {
+		f := t.Field(fields[i].index)
+		if fields[i].shape, err = b.shape(f.Type, path+"."+f.Name); err != nil {
 			return err
 		}
-		s.fields = append(s.fields, field{f.Name, msgpack.AppendString(nil, f.Name), i, of})
-	}
-	if len(s.fields) == 0 && t.NumField() > 0 {
-		return msgpack.Unfit(path, "%v has no exported field", t)
 	}
 	switch b.form {
 	case ByPosition:
@@ -219,4 +215,33 @@ func (b *builder) structure(s *shape, t reflect.Type, path string) error {
 		s.write, s.read = s.writeNamed, s.readNamed
 	}
 	return nil
+}
+
+// members are the fields of a struct that travel, without their shapes: the exported ones but those with the tag `json:"-"`. The name of a member is that of its json
+// tag, else that of its field. Options behind the name, such as omitempty, have no effect: a message has all members, or readers could not tell another version of the type.
+func members(t reflect.Type, path string) ([]field, error) {
+	fields := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, _, _ := strings.Cut(tag, ",")
+		if name == "" {
+			name = f.Name
+		}
+		switch at := path + "." + f.Name; {
+		case tag == "-", !f.IsExported() && !f.Anonymous:
+			continue
+		case !f.IsExported():
+			return nil, msgpack.Unfit(at, "is embedded but not exported: give it a name, or export it")
+		case !utf8.ValidString(name):
+			return nil, msgpack.Unfit(at, "its name in messages, %q, is not UTF-8: change its json tag", name)
+		case slices.ContainsFunc(fields, func(other field) bool { return other.name == name }):
+			return nil, msgpack.Unfit(at, "its name in messages, %q, is that of another field, too: change a json tag", name)
+		}
+		fields = append(fields, field{name: name, key: msgpack.AppendString(nil, name), index: i})
+	}
+	if len(fields) == 0 && t.NumField() > 0 {
+		return nil, msgpack.Unfit(path, "%v has no exported field that travels", t)
+	}
+	return fields, nil
 }
