@@ -187,7 +187,7 @@ func (a *auditor) unreadable(key string) bool {
 
 func (a *auditor) letter(key, id, raw string) {
 	a.place(id, spot{key: key})
-	l, err := letterCodec.DecodeArgs([]byte(raw))
+	l, err := letterCodec.DecodeValue([]byte(raw))
 	if err != nil {
 		a.violation(key, nextReport, "the letter of task %s cannot be read: %v", id, err)
 		return

@@ -52,7 +52,7 @@ func rawLetter(err error, raw []byte) []byte {
 }
 
 func encodeLetter(l letter) []byte {
-	b, err := letterCodec.AppendArgs(nil, l)
+	b, err := letterCodec.AppendValue(nil, l)
 	if err != nil { // its texts are clipped to UTF-8, and its other fields always fit
 		panic(err)
 	}

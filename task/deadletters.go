@@ -201,7 +201,7 @@ func deadError(what string, err error) error {
 
 // ReadDeadLetter reads DeadLetter.Stored again, for stores of dead letters. What cannot be read is shown in hex.
 func ReadDeadLetter(id string, stored []byte) DeadLetter {
-	l, err := letterCodec.DecodeArgs(stored)
+	l, err := letterCodec.DecodeValue(stored)
 	if err != nil {
 		l = letter{ErrType: "undecodable", ErrMessage: err.Error(), Message: stored}
 	}

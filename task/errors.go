@@ -29,8 +29,8 @@ var (
 	ErrNotKept = errors.New("task: no result is kept of this task; give its type a result, or submit it with task.Keep")
 	// ErrUnknownTask: a worker has no handler for the name. The task waits for one that has, and is dead after a while.
 	ErrUnknownTask = errors.New("task: no handler for this name")
-	// ErrLayout: a struct was written for another version of its type: it has a member that the type lacks, and lacks a field that the type has. A task waits for a worker that knows
-	// it, and is dead after a while.
+	// ErrLayout: a struct was written for another version of its type: it has a member that the type lacks, and lacks a field that the type has; or it came by position where its type
+	// travels by name, or the other way round (Positional); or there are more arguments than the type takes. A task waits for a worker that knows it, and is dead after a while.
 	ErrLayout = errors.New("task: a value of another version of its type")
 	// ErrNotFound: no task of that id waits, runs, has a result or is dead.
 	ErrNotFound = errors.New("task: no such task")

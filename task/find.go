@@ -174,7 +174,7 @@ func (f *finder) indexed(ctx context.Context) (*Task, error) {
 	}
 	switch {
 	case raw[0] != nil:
-		l, err := letterCodec.DecodeArgs(raw[0])
+		l, err := letterCodec.DecodeValue(raw[0])
 		if err != nil {
 			return nil, err
 		}

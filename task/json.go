@@ -12,7 +12,7 @@ import (
 )
 
 // DefineJSON makes a type by its name alone, for programs that do not know its Go types: arguments are a JSON array, or one value that is not an array and then
-// the only argument; results are JSON. Bytes are {"$bin": base64} and times {"$time": RFC 3339} in both directions. Unlike Define it returns an error.
+// the only argument, for a struct the object of its members: {"to": "ada"}; results are JSON. Bytes are {"$bin": base64} and times {"$time": RFC 3339} in both directions. Unlike Define it returns an error.
 func DefineJSON(name string, opts ...TypeOption) (*JSONType, error) {
 	s := spec{name: name, priority: Normal, size: Medium, retry: NoRetry{}}
 	for _, o := range opts {

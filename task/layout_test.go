@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -80,6 +81,67 @@ func TestAnotherLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := r.Await(e.ctx()); !errors.Is(err, task.ErrLayout) {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// Arguments in the other form, and more of them than the type takes, wait for a worker that takes them, and are dead with a reason that names the form. Fields of missing
+// arguments and members are zero.
+func TestFormsOfArguments(t *testing.T) {
+	type letter struct {
+		To   string `json:"to"`
+		Text string `json:"text,omitempty"`
+		Sent func() `json:"-"`
+	}
+	e := newEnv(t)
+	handle := func(_ context.Context, j *task.Job[letter]) (letter, error) { return j.Args, nil }
+	byName, byPosition := task.Define[letter, letter]("form:ByName"), task.Define[letter, letter]("form:ByPosition", task.Positional())
+	one := task.Define[int, int]("form:One").Handle(func(_ context.Context, j *task.Job[int]) (int, error) { return j.Args, nil })
+	_, stop := e.start(task.WorkerOptions{MaxUnknown: 1}, byName.Handle(handle), byPosition.Handle(handle), one)
+	const named, listed = `task_test.letter travels by name, {"to": ..., "text": ...}: submit it so, or register the type with task.Positional()`,
+		`task_test.letter travels by position, [to, text]: submit it so, or register the type without task.Positional()`
+	for _, c := range []struct{ name, args, result, reason string }{
+		{"form:ByName", `{"to": "ada", "text": "hello"}`, `{"to":"ada","text":"hello"}`, ""},
+		{"form:ByName", `[{"text": "hello"}]`, `{"to":"","text":"hello"}`, ""},
+		{"form:ByName", `{}`, `{"to":"","text":""}`, ""},
+		{"form:ByName", `[]`, `{"to":"","text":""}`, ""},
+		{"form:ByName", ``, `{"to":"","text":""}`, ""},
+		{"form:ByName", `["ada", "hello"]`, "", "has arguments by position, and " + named},
+		{"form:ByName", `"ada"`, "", "has arguments by position, and " + named},
+		{"form:ByName", `{"To": "ada"}`, "", `has the member "To", which task_test.letter lacks, and not its field to`},
+		{"form:ByPosition", `["ada", "hello"]`, `["ada","hello"]`, ""},
+		{"form:ByPosition", `"ada"`, `["ada",""]`, ""},
+		{"form:ByPosition", `[]`, `["",""]`, ""},
+		{"form:ByPosition", `{"to": "ada", "text": "hello"}`, "", "has arguments by name, and " + listed},
+		{"form:ByPosition", `["ada", "hello", 1]`, "", "arguments given: 3, taken by task_test.letter: 2 at most"},
+		{"form:One", `[1, 2]`, "", "arguments given: 2, taken by int: 1 at most"},
+	} {
+		ref, _, err := defineJSON(t, c.name).Submit(e.ctx(), e.client, json.RawMessage(c.args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.client.AwaitJSON(e.ctx(), ref.ID)
+		switch {
+		case err != nil:
+			t.Errorf("%s %s: %v", c.name, c.args, err)
+		case c.reason == "" && (r.Err != nil || string(r.Value) != c.result):
+			t.Errorf("%s %s: %s %v, want %s", c.name, c.args, r.Value, r.Err, c.result)
+		case c.reason != "" && (r.Err == nil || r.Err.Type != "layout" || !strings.Contains(r.Err.Message, c.reason) || !strings.Contains(r.Err.Message, "put back 1 times")):
+			t.Errorf("%s %s: %s %v, want %s", c.name, c.args, r.Value, r.Err, c.reason)
+		}
+	}
+	stop()
+
+	// A worker that knows the form comes while the task is put back.
+	h, err := task.Define[letter, letter]("form:ByName", task.Positional()).Submit(e.ctx(), e.client, letter{To: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stop = e.start(task.WorkerOptions{}, byName.Handle(handle))
+	e.eventually("it is put back", func() bool { return e.find(h.Ref).Unknown > 0 })
+	stop()
+	e.start(task.WorkerOptions{}, task.Define[letter, letter]("form:ByName", task.Positional()).Handle(handle))
+	if got, err := h.Await(e.ctx()); err != nil || got.To != "ada" {
 		t.Errorf("%+v %v", got, err)
 	}
 }

@@ -354,7 +354,7 @@ func (l *lister) dead(ctx context.Context, page []rueidis.ZScore) ([]Task, error
 		if raw == "" {
 			continue
 		}
-		d, err := letterCodec.DecodeArgs([]byte(raw))
+		d, err := letterCodec.DecodeValue([]byte(raw))
 		if err != nil {
 			d = letter{ErrType: "undecodable", ErrMessage: err.Error(), Message: []byte(raw)}
 		}

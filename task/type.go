@@ -166,10 +166,11 @@ func Locks[T any](f func(args T) []lock.Spec) TypeOption {
 
 // Positional lets the structs of arguments and results travel as arrays, in the order of their exported fields, as Python reads and writes them; the fields of T are the
 // arguments. Each program must have the same fields in the same order, and may add some only at the end: two fields that change places change their values, too. Use it only for types that
-// programs in Python share.
+// programs in Python share. Of missing arguments the fields are zero; with more arguments than fields the task is of a newer version, see below.
 //
 // Without it structs travel by name, that of the field or of its json tag: fields may be moved, and a change may add some or remove some, but not both. A task that has a member that T lacks while it lacks a field of T is of another version of T: it waits for a worker
 // that knows it, as one whose name is unknown, and is dead after WorkerOptions.MaxUnknown tries (ErrLayout).
+// The same holds of arguments by position for a type by name, and the other way round.
 func Positional() TypeOption { return typeOption(func(s *spec) { s.positional = true }) }
 
 func (s *spec) form() wire.Form {

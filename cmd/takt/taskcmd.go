@@ -229,7 +229,7 @@ func (a *app) showTask(t *task.Task) error {
 
 type taskSubmitCmd struct {
 	Name     string            `arg:"" help:"Name of the task's type."`
-	Args     string            `arg:"" optional:"" help:"The argument as JSON: an object with the fields of a struct, or one value; an array is the list of arguments." default:"[]"`
+	Args     string            `arg:"" optional:"" help:"The argument as JSON: an object with the members of a struct, {\"To\": ...}, or one value; an array is the list of arguments, which types with task.Positional() take." default:"[]"`
 	Priority string            `help:"realtime, normal or background." default:"normal" enum:"realtime,normal,background"`
 	Size     string            `help:"small, medium, large, or the name of a pool." default:"medium"`
 	In       time.Duration     `help:"Start no earlier than so long from now." placeholder:"DURATION"`
@@ -246,7 +246,11 @@ type taskSubmitCmd struct {
 }
 
 func (taskSubmitCmd) Help() string {
-	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it. The task belongs to the trace of TRACEPARENT in the environment, if that is set.
+	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it.
+
+The worker knows the arguments of the type, this command does not: members that are not given, and all if there is no argument, are zero values. A type whose argument is a struct takes one object, {"To": ..., "Text": ...}, with the names of its fields or of their json tags; one with task.Positional() takes an array of them. Arguments in the other form, or more than the type takes, wait for a worker that takes them; then the task is dead with the form in its reason. One list as the argument is [[...]].
+
+The task belongs to the trace of TRACEPARENT in the environment, if that is set.
 
 Examples:
   takt task submit mail:Send '{"To": "ada@example.org", "Text": "hello"}'

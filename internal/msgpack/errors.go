@@ -11,7 +11,7 @@ type FormatError struct {
 	Path   string // "meta.q", "Order.Items[2].Price"; "" = the value itself
 	Offset int    // into the bytes that were given to read
 	Reason string
-	Layout bool // a struct has a field that the bytes lack, and they have a member that it lacks: it is another version of the type
+	Layout bool // a struct has a field that the bytes lack, and they have a member that it lacks, or they are in another form: it is another version of the type
 }
 
 func (e *FormatError) Error() string {

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/taktworks/takt/internal/msgpack"
 )
@@ -26,14 +28,18 @@ const (
 // time.Time and nil. Maps are written in the order of their keys, so equal values have equal bytes.
 //
 // What is read may differ from T where nothing is lost: any integer form that fits, an integer for a float, nil for what can be nil,
-// structs with fewer or more members than fields (the missing stay zero, the surplus is dropped). A map that lacks a field and has a member that is none is refused, with
-// FormatError.Layout.
+// structs with fewer or more members than fields (the missing stay zero, the surplus is dropped). A map that lacks a field and has a member that is none is refused with
+// FormatError.Layout, and so is a struct in the other form.
 type Codec[T any] struct {
 	name    string
 	shape   *shape
 	dynamic *dynamic
-	list    bool // the fields of T are the arguments
-	nothing bool // T is struct{}
+	typ     reflect.Type
+	fields  []field // of T, or of what it points to, if that is a struct
+	list    bool    // the fields of T are the arguments
+	most    int     // how many arguments there may be
+	named   bool    // T, or what it points to, is a struct by name
+	nothing bool    // T is struct{}
 }
 
 // NewCodec looks T over. The error, a *ValueError, names the first part that cannot travel: "Order.Items[].Done: a chan ...".
@@ -47,13 +53,26 @@ func NewCodec[T any](form Form) (*Codec[T], error) {
 	if nothing {
 		form = ByPosition // without fields the forms are one
 	}
-	s, err := newBuilder(form, false).shape(t, name)
+	b := newBuilder(form, false)
+	s, err := b.shape(t, name)
 	if err != nil {
 		return nil, err
 	}
+	of := t
+	if t.Kind() == reflect.Pointer {
+		of = t.Elem()
+	}
+	fields, most := b.known[of].fields, 1
+	list := s.fields != nil && form == ByPosition
+	if list {
+		most = len(fields)
+	}
 	return &Codec[T]{
-		name: name, shape: s, dynamic: new(dynamic),
-		list:    s.fields != nil && form == ByPosition,
+		name: name, shape: s, dynamic: new(dynamic), typ: of,
+		fields:  fields,
+		named:   fields != nil && form == ByName,
+		list:    list,
+		most:    most,
 		nothing: s.fields != nil && nothing,
 	}, nil
 }
@@ -92,32 +111,57 @@ func (c *Codec[T]) append(dst []byte, v T, levels int) ([]byte, error) {
 }
 
 // DecodeArgs reads what AppendArgs wrote, here or in Python; nil is no arguments. Of missing arguments the values are zero, surplus ones
-// are dropped. Nothing of raw is kept. The error, a *FormatError, names the field: "Order.Items[2].Price"; the same bytes give it again.
-func (c *Codec[T]) DecodeArgs(raw []byte) (T, error) {
+// are refused. Nothing of raw is kept. The error, a *FormatError, names the field: "Order.Items[2].Price"; the same bytes give it again. Its Layout is set for surplus arguments and
+// for those that come by position where T takes them by name, or the other way round.
+func (c *Codec[T]) DecodeArgs(raw []byte) (v T, err error) {
 	r := newReader(orElse(raw, emptyArray))
-	if c.list {
-		return c.read(&r, MaxValueDepth)
-	}
-	var zero T
-	t, err := r.Want(msgpack.KindArray)
+	ahead := r
+	head, err := ahead.Want(msgpack.KindArray)
 	if err != nil {
-		return zero, msgpack.Within(c.name, err)
+		return v, msgpack.Within(c.name, err)
 	}
-	v := zero
-	if t.N() > 0 {
-		if v, err = c.readOne(&r, MaxValueDepth-1); err != nil {
-			return zero, err
+	if head.N() > c.most {
+		if err := c.unsuited(nil, ahead, head.N()); err != nil {
+			return v, err
 		}
 	}
-	for range t.N() - 1 {
-		if err := r.Skip(MaxValueDepth - 1); err != nil {
-			return zero, err
+	levels := MaxValueDepth
+	if !c.list {
+		if head.N() == 0 {
+			return v, ahead.End()
 		}
+		r, levels = ahead, levels-1
 	}
-	if err := r.End(); err != nil {
-		return zero, err
+	if v, err = c.read(&r, levels); err != nil {
+		err = c.unsuited(err, ahead, head.N())
 	}
-	return v, nil
+	return v, err
+}
+
+// unsuited is the error of n arguments, the first of which follows in ahead: that of reading them, or, without one, that there are too many; but if they have the form that T
+// has not, then that.
+func (c *Codec[T]) unsuited(err error, ahead reader, n int) error {
+	first, bad := ahead.Next()
+	var f *FormatError
+	surplus := err == nil
+	atFirst := errors.As(err, &f) && f.Offset == first.At
+	isMap := first.Kind == msgpack.KindMap
+	switch {
+	case bad != nil && surplus:
+		return msgpack.Within(c.name, bad)
+	case bad != nil, n == 1 && c.nothing && isMap: // of a version that has members, which are dropped
+		return err
+	case c.named && (surplus || atFirst && !isMap):
+		err = otherForm(first.At, "has arguments", c.typ, c.fields, ByName)
+	case surplus:
+		err = &FormatError{Offset: first.At, Layout: true, Reason: "arguments given: " + strconv.Itoa(n) + ", taken by " + c.typ.String() + ": " + strconv.Itoa(c.most) +
+			" at most; give fewer, or start a worker that takes them"}
+	case c.list && n == 1 && atFirst && isMap:
+		err = otherForm(first.At, "has arguments", c.typ, c.fields, ByPosition)
+	default:
+		return err
+	}
+	return msgpack.Within(c.name, err)
 }
 
 // DecodeValue reads what AppendValue wrote; nil bytes are nil, and for struct{} any value will do. Nothing of raw is kept. Its errors are

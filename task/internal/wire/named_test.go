@@ -60,7 +60,6 @@ func TestVersionsByName(t *testing.T) {
 		}
 	}
 
-	// The forms are never taken for each other.
 	byName, byPosition := codecOf[old](t, ByName), codecOf[old](t, ByPosition)
 	named, err := byName.AppendArgs(nil, v)
 	if err != nil || string(named) != "\x91\x82\xa2To\xa3ada\xa4Text\xa5hello" {
@@ -69,12 +68,6 @@ func TestVersionsByName(t *testing.T) {
 	positional, err := byPosition.AppendArgs(nil, v)
 	if err != nil || string(positional) != "\x92\xa3ada\xa5hello" {
 		t.Errorf("%x %v", positional, err)
-	}
-	if got, err := byName.DecodeArgs(positional); err == nil {
-		t.Errorf("by name from an array: %+v", got)
-	}
-	if got, err := byPosition.DecodeArgs(named); err == nil {
-		t.Errorf("by position from a map: %+v", got)
 	}
 	either := codecOf[old](t, EitherForm)
 	for _, from := range []*Codec[old]{byName, byPosition} {
@@ -91,10 +84,72 @@ func TestVersionsByName(t *testing.T) {
 	}
 }
 
+// A struct in the form that its type does not have, and more arguments than a type takes, are a mismatch of layouts: an error with the form to give. Of missing arguments the values are zero.
+func TestOtherFormsAndNumbersOfArguments(t *testing.T) {
+	type letter struct{ To, Text string }
+	type parcel struct {
+		N      int
+		Letter letter
+	}
+	type long struct{ A, B, C, D, E, F, G, H, I int }
+	const (
+		asList = "wire.letter travels by position, [To, Text]: submit it so, or register the type without task.Positional()"
+		byName = `wire.letter travels by name, {"To": ..., "Text": ...}: submit it so, or register the type with task.Positional()`
+	)
+	named := mapOf(2, "To", "ada", "Text", "hello")
+	null := []byte{0xc0}
+	for _, c := range []struct {
+		name string
+		err  error
+		says string // "" = no error
+	}{
+		{"two texts, by name", decodeArgs[letter](ByName, arrayOf(2, "ada", "hello")), "letter, byte 1: has arguments by position, and " + byName},
+		{"one text, by name", decodeArgs[letter](ByName, arrayOf(1, "ada")), "has arguments by position, and " + byName},
+		{"nil, by name", decodeArgs[letter](ByName, arrayOf(1, null)), "has arguments by position, and " + byName},
+		{"a struct by position, by name", decodeArgs[letter](ByName, arrayOf(1, arrayOf(2, "ada", "hello"))), "has arguments by position, and " + byName},
+		{"a map and more, by name", decodeArgs[letter](ByName, arrayOf(2, named, 1)), "has arguments by position, and " + byName},
+		{"two texts, pointer by name", decodeArgs[*letter](ByName, arrayOf(2, "ada", "hello")), "has arguments by position, and " + byName},
+		{"nil, pointer by name", decodeArgs[*letter](ByName, arrayOf(1, null)), ""},
+		{"many fields", decodeArgs[long](ByName, arrayOf(1, 1)), `"H": ..., ...}: submit`},
+		{"nested, by name", decodeArgs[parcel](ByName, arrayOf(1, mapOf(2, "N", 1, "Letter", arrayOf(2, "ada", "hello")))), "parcel.Letter, byte 12: is a struct by position, and " + byName},
+		{"result, by name", decodeValue[letter](ByName, arrayOf(2, "ada", "hello")), "letter, byte 0: is a struct by position, and " + byName},
+
+		{"a map, by position", decodeArgs[letter](ByPosition, arrayOf(1, named)), "letter, byte 1: has arguments by name, and " + asList},
+		{"a map first, by position", decodeArgs[parcel](ByPosition, arrayOf(1, mapOf(1, "N", 1))), "has arguments by name, and wire.parcel travels by position, [N, Letter]"},
+		{"a map, pointer by position", decodeArgs[*letter](ByPosition, arrayOf(1, named)), "is a struct by name, and " + asList},
+		{"nested, by position", decodeArgs[parcel](ByPosition, arrayOf(2, 1, named)), "parcel.Letter, byte 2: is a struct by name, and " + asList},
+		{"result, by position", decodeValue[letter](ByPosition, named), "letter, byte 0: is a struct by name, and " + asList},
+
+		{"surplus, by position", decodeArgs[letter](ByPosition, arrayOf(3, "ada", "hello", 1)), "letter, byte 1: arguments given: 3, taken by wire.letter: 2 at most; give fewer"},
+		{"surplus of one", decodeArgs[int](ByName, arrayOf(2, 1, 2)), "arguments given: 2, taken by int: 1 at most"},
+		{"surplus of none", decodeArgs[struct{}](ByName, arrayOf(1, 1)), "arguments given: 1, taken by struct {}: 0 at most"},
+		{"surplus in a nested struct is of a newer version", decodeArgs[parcel](ByPosition, arrayOf(2, 1, arrayOf(3, "ada", "hello", 1))), ""},
+		{"surplus in a result is of a newer version", decodeValue[letter](ByPosition, arrayOf(3, "ada", "hello", 1)), ""},
+		{"fewer, by position", decodeArgs[letter](ByPosition, arrayOf(1, "ada")), ""},
+		{"none, by position", decodeArgs[letter](ByPosition, arrayOf(0)), ""},
+		{"none, by name", decodeArgs[letter](ByName, arrayOf(0)), ""},
+		{"no members, by name", decodeArgs[letter](ByName, arrayOf(1, mapOf(0))), ""},
+		{"no bytes", decodeArgs[letter](ByName, nil), ""},
+	} {
+		var f *FormatError
+		if c.says == "" && c.err != nil || c.says != "" && (!errors.As(c.err, &f) || !f.Layout || !strings.Contains(c.err.Error(), c.says)) {
+			t.Errorf("%s: %v\nwant %s", c.name, c.err, c.says)
+		}
+	}
+}
+
 func decodeArgs[T any](form Form, raw []byte) error {
 	c, err := NewCodec[T](form)
 	if err == nil {
 		_, err = c.DecodeArgs(raw)
+	}
+	return err
+}
+
+func decodeValue[T any](form Form, raw []byte) error {
+	c, err := NewCodec[T](form)
+	if err == nil {
+		_, err = c.DecodeValue(raw)
 	}
 	return err
 }
@@ -131,6 +186,9 @@ func TestJSONTagsNameMembers(t *testing.T) {
 	}
 	if err := decodeArgs[tagged](ByName, arrayOf(1, mapOf(1, "To", "ada"))); err == nil || !strings.Contains(err.Error(), `has the member "To", which wire.tagged lacks, and not its field to`) {
 		t.Errorf("the name of the field: %v", err)
+	}
+	if err := decodeArgs[tagged](ByName, arrayOf(1, "ada")); err == nil || !strings.Contains(err.Error(), `{"to": ..., "-": ..., "Empty": ..., "parts": ...}`) {
+		t.Errorf("the form: %v", err)
 	}
 	refused[twice](t, `twice.B: its name in messages, "B", is that of another field, too`)
 	refused[broken](t, `broken.A: its name in messages, "\xff", is not UTF-8`)

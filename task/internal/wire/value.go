@@ -390,6 +390,9 @@ func (s *shape) writeNamed(w *writer, v reflect.Value, levels int) error {
 // lose its value.
 func (s *shape) readNamed(r *reader, v reflect.Value, levels int) error {
 	head, err := r.open(msgpack.KindMap, levels)
+	if err != nil && head.Kind == msgpack.KindArray {
+		return otherForm(head.At, "is a struct", v.Type(), s.fields, ByName)
+	}
 	if err != nil {
 		return err
 	}
@@ -443,6 +446,36 @@ func (s *shape) find(name []byte, n int) int {
 
 func clipped(s string) string { return s[:min(len(s), 64)] }
 
+// otherForm is the error of a value, "is a struct", of type t whose form is not that of the type.
+func otherForm(at int, what string, t reflect.Type, fields []field, form Form) error {
+	given, want, how := "by position", "by name", "with"
+	if form == ByPosition {
+		given, want, how = want, given, "without"
+	}
+	return &FormatError{Offset: at, Layout: true, Reason: what + " " + given + ", and " + t.String() + " travels " + want + ", " + formOf(fields, form) +
+		": submit it so, or register the type " + how + " task.Positional()"}
+}
+
+// formOf is how a struct with these fields looks in JSON: {"To": ..., "Text": ...} by name, [To, Text] by position.
+func formOf(fields []field, form Form) string {
+	const most = 8
+	parts := make([]string, 0, most+1)
+	for _, f := range fields[:min(len(fields), most)] {
+		if form == ByPosition {
+			parts = append(parts, f.name)
+		} else {
+			parts = append(parts, strconv.Quote(f.name)+": ...")
+		}
+	}
+	if len(fields) > most {
+		parts = append(parts, "...")
+	}
+	if form == ByPosition {
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
 // readEither reads the form that the bytes have.
 func (s *shape) readEither(r *reader, v reflect.Value, levels int) error {
 	ahead := *r
@@ -455,6 +488,9 @@ func (s *shape) readEither(r *reader, v reflect.Value, levels int) error {
 // readStruct leaves the fields of missing elements zero, which an older writer did not know, and drops surplus ones of a newer.
 func (s *shape) readStruct(r *reader, v reflect.Value, levels int) error {
 	head, err := r.open(msgpack.KindArray, levels)
+	if err != nil && head.Kind == msgpack.KindMap {
+		return otherForm(head.At, "is a struct", v.Type(), s.fields, ByPosition)
+	}
 	if err != nil {
 		return err
 	}
