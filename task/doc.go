@@ -69,6 +69,6 @@
 // # Read on
 //
 // submit.go, worker.go, run.go, outcome.go and finish.go are the way of a task, in that order; each script has a header that is its contract. Locks are those of package lock, limits those
-// of package limit, schedules are read by schedule; handlers are tested with task/tasktest, and dead letters may be kept in SQL by task/sqldead.
+// of package limit, schedules are read by schedule; and handlers are tested with task/tasktest.
 // Check says whether all that is stored agrees.
 package task
