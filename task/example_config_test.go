@@ -1,8 +1,6 @@
 package task_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"github.com/taktworks/takt/task"
@@ -30,38 +28,4 @@ vo_overrides:
 	// Output:
 	// false 3
 	// task: configuration: common: there is no task "jobs:Clear"; there are ["jobs:Clean"]
-}
-
-// account stands for a transaction of a database.
-type account struct{ balance, stored int }
-
-// A dependency is made when it is asked for, and told how the run ended. A worker gets providers in its options; a test injects fakes.
-func ExampleProvide() {
-	a := &account{stored: 10}
-	transaction := task.Provide(func(context.Context) (*account, func(error) error, error) {
-		a.balance = a.stored // begin
-		return a, func(err error) error {
-			if err == nil {
-				a.stored = a.balance // commit
-			}
-			return nil
-		}, nil
-	})
-	withdraw := func(ctx context.Context, n int) error {
-		a, err := task.Get[*account](ctx)
-		if err != nil {
-			return err
-		}
-		if a.balance -= n; a.balance < 0 {
-			return errors.New("overdrawn")
-		}
-		return nil
-	}
-	for _, n := range []int{3, 30} {
-		ctx, end := task.Inject(context.Background(), transaction)
-		fmt.Println(end(withdraw(ctx, n)), a.stored)
-	}
-	// Output:
-	// <nil> 7
-	// overdrawn 7
 }

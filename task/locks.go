@@ -108,27 +108,12 @@ func (r *run) specs() (all []lock.Spec, err error) {
 			return nil, err
 		}
 	}
-	all = append(all, r.limits()...)
-	if r.byHand {
-		all = structural(all)
-	}
-	return all, nil
-}
-
-// structural are the locks without the limiters.
-func structural(all []lock.Spec) []lock.Spec {
-	var some []lock.Spec
-	for _, s := range all {
-		if !s.Limiter() {
-			some = append(some, s)
-		}
-	}
-	return some
+	return append(all, r.limits()...), nil
 }
 
 // late says that tasks take so long through this queue that one which is called would come too late: a lock that is kept for it would stand idle, and after it
 // for the next. Then tasks stand in no line, and who finds a lock free has it.
-func (r *run) late() bool { return !r.byHand && r.inQueue() > slowQueue }
+func (r *run) late() bool { return r.inQueue() > slowQueue }
 
 // inQueue is how long the entry waited, by the server's clock as far as it is known.
 func (r *run) inQueue() time.Duration {
@@ -155,9 +140,9 @@ func (r *run) take(ctx context.Context, specs []lock.Spec) (*lock.Held, error) {
 	return held, err
 }
 
-// waiter is the task's name in the lines of locks: its id, if that is fit to be one. A run by hand does not wait.
+// waiter is the task's name in the lines of locks: its id, if that is fit to be one.
 func (r *run) waiter() string {
-	if r.byHand || checkName("id", r.msg.ID) != nil {
+	if checkName("id", r.msg.ID) != nil {
 		return ""
 	}
 	return r.msg.ID

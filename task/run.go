@@ -32,20 +32,18 @@ type run struct {
 	begun   time.Time
 	until   time.Time // zero = no time limit
 	held    *lock.Held
-	byHand  bool // by Call: without limiters, and without waiting
 
-	overrides []Provider
-	config    *settings     // nil = none
-	override  *Override     // of it, for this task; see set
-	ended     time.Time     // when its context ended; guarded by worker.mu
-	told      bool          // that it is stuck; guarded by worker.mu
-	handed    atomic.Bool   // its slot in its group is an inner group's now, see Inherit
-	members   []*run        // of an aggregate, see batch.go
-	out       *outcome      // of a member that has ended for itself
-	ctx       *runContext   // of its handler, once that was called: &life; guarded by worker.mu
-	life      runContext    // here for it to be no allocation of its own
-	span      trace.Span    // nil = there is none
-	took      time.Duration // until its outcome was known; 0 = nobody wanted to know
+	config   *settings     // nil = none
+	override *Override     // of it, for this task; see set
+	ended    time.Time     // when its context ended; guarded by worker.mu
+	told     bool          // that it is stuck; guarded by worker.mu
+	handed   atomic.Bool   // its slot in its group is an inner group's now, see Inherit
+	members  []*run        // of an aggregate, see batch.go
+	out      *outcome      // of a member that has ended for itself
+	ctx      *runContext   // of its handler, once that was called: &life; guarded by worker.mu
+	life     runContext    // here for it to be no allocation of its own
+	span     trace.Span    // nil = there is none
+	took     time.Duration // until its outcome was known; 0 = nobody wanted to know
 }
 
 // attempt is the number of this run among those that count, from 1.
@@ -227,7 +225,7 @@ func (r *run) execute(parent context.Context) *outcome {
 			r.entry.Effect = o
 		}
 	}()
-	value, err := r.call(r.trace(ctx))
+	value, err := r.through(r.trace(ctx))
 	returned = true
 	return r.conclude(parent, value, err)
 }

@@ -118,7 +118,7 @@ func (o Trial) apply(s *submission) {
 func (r *run) try(parent context.Context) ([]byte, *outcome) {
 	r.limit()
 	ctx := r.live(parent)
-	value, err := r.call(ctx)
+	value, err := r.through(ctx)
 	cause := ctx.close(err)
 	if err == nil {
 		return value, &outcome{kind: Done}

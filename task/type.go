@@ -301,8 +301,7 @@ type Handler struct {
 	call func(ctx context.Context, r *run) (value []byte, err error)
 	lock func(r *run) ([]lock.Spec, error)
 
-	providers []Provider
-	batch     bool // made by HandleBatch
+	batch bool // made by HandleBatch
 }
 
 // Name is the name of the handler's Type.

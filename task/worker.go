@@ -40,8 +40,6 @@ type WorkerOptions struct {
 	MaxUnknown int
 	// Middleware runs around every handler, the first outermost.
 	Middleware []Middleware
-	// Providers make what handlers ask for with Get; those of a Handler win over them.
-	Providers []Provider
 	// Observe is told of the end of every run, before it is in Redis. It must not block. nil = nobody is.
 	Observe func(Event)
 	// Stuck is told, once, of every run whose handler has not returned Margin after its context ended, which was at since. It must not block. nil = only the log is.
