@@ -100,10 +100,6 @@ func (c *Client) mark(ctx context.Context, id string) error {
 // cancel is cancel.lua.
 func (c *Client) cancel(ctx context.Context, t *Task) (string, error) {
 	k := c.keys
-	set := k.TaskDelayed()
-	if t.State == StateParked {
-		set = k.TaskParked(t.Name)
-	}
 	keep := t.msg.Meta.Retention * int64(time.Millisecond)
 	if keep == 0 {
 		keep = int64(DefaultRetention) // whoever submitted it may wait for it
@@ -120,7 +116,7 @@ func (c *Client) cancel(ctx context.Context, t *Task) (string, error) {
 	if t.msg.Meta.Unique != "" || t.msg.Meta.Start != "" || t.Group != "" || membersOf(&t.msg) != nil {
 		others = "1"
 	}
-	keys := []string{k.TaskStream(string(t.Queue)), k.TaskDelayed(), set, k.TaskBlocked(), k.TaskCancelled(), k.TaskCounters(), k.TaskAwaited(), k.TaskResult(t.ID)}
+	keys := []string{k.TaskStream(string(t.Queue)), k.TaskDelayed(), k.TaskBlocked(), k.TaskCancelled(), k.TaskCounters(), k.TaskAwaited(), k.TaskResult(t.ID)}
 	reply, err := cancelScript.Run(ctx, c.rdb, keys, t.ID, t.Entry, rueidis.BinaryString([]byte(t.raw)), k.TaskGroup(), others, k.TaskControl(), ms(markFor),
 		string(Cancelled)+" type "+t.Name, string(Cancelled)+" queue "+string(t.Queue), ms(time.Duration(keep)), rueidis.BinaryString(result), k.TaskAwaitChannel("")).AsStrSlice()
 	if err != nil {

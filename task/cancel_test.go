@@ -38,10 +38,6 @@ func TestCancelBeforeItBegins(t *testing.T) {
 			}
 			e.do("HSET", e.keys().TaskBlocked(), h.ID, member[0])
 		}},
-		{"parked", []task.SubmitOption{task.In(time.Hour)}, func(e *env, h *task.Handle[int]) {
-			e.do("HSET", e.keys().TaskControl(), "pause type test:Double", "1")
-			e.do("RENAME", e.keys().TaskDelayed(), e.keys().TaskParked("test:Double"))
-		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEnv(t)

@@ -28,8 +28,7 @@ type Report struct {
 	Waiting   int `json:"waiting"` // in a queue, held by no worker
 	Running   int `json:"running"` // held by a worker
 	Delayed   int `json:"delayed"`
-	Blocked   int `json:"blocked"` // those of Delayed that wait for a lock
-	Parked    int `json:"parked"`
+	Blocked   int `json:"blocked"`   // those of Delayed that wait for a lock
 	Collected int `json:"collected"` // wait for others of their kind, see Aggregate
 	Dead      int `json:"dead"`
 	Results   int `json:"results"`
@@ -40,7 +39,7 @@ type Report struct {
 }
 
 // Unfinished is how many tasks have not ended. An aggregate counts as one.
-func (r Report) Unfinished() int { return r.Waiting + r.Running + r.Delayed + r.Parked + r.Collected }
+func (r Report) Unfinished() int { return r.Waiting + r.Running + r.Delayed + r.Collected }
 
 // Check lists the invariants that do not hold, nil if all do. What is younger than grace counts as work in hand: tasks that are overdue, or held
 // by a worker that is gone. It reads every key of the prefix, in pages, and holds the ids of all tasks in memory; it changes nothing. What one pass finds is
@@ -78,7 +77,6 @@ type auditor struct {
 
 	types  map[string]string  // Redis type by key, "" = the key is not as it should be and no step reads it
 	keys   []string           // those to read, sorted
-	aside  map[string]bool    // names of types that are paused or not enabled
 	spots  map[string]spot    // where a task is that has not ended, or is dead, by id
 	member map[string]uint64  // fingerprint of the delayed message, by id
 	alive  map[string]bool    // workers that read a queue
@@ -102,7 +100,7 @@ func (s spot) String() string {
 func (c *Client) audit(ctx context.Context, grace time.Duration) (*auditor, error) {
 	a := &auditor{c: c, grace: grace, types: make(map[string]string), spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool), open: make(map[string]bool)}
 	for _, step := range []func(context.Context) error{
-		a.clock, a.scan, a.control, a.pools, a.queues, a.delayed, a.blocked, a.parked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
+		a.clock, a.scan, a.control, a.pools, a.queues, a.delayed, a.blocked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
 	} {
 		if err := step(ctx); err != nil {
 			return &auditor{}, fmt.Errorf("task: check: %w", err)
@@ -147,18 +145,11 @@ func (a *auditor) clock(ctx context.Context) (err error) {
 }
 
 func (a *auditor) control(ctx context.Context) error {
-	a.aside = make(map[string]bool)
 	key := a.c.keys.TaskControl()
 	if !a.has(key) {
 		return nil
 	}
-	fields, err := a.c.rdb.Do(ctx, a.c.rdb.B().Hgetall().Key(key).Build()).AsStrMap()
-	if err == nil {
-		for _, name := range setAsideTypes(fields) {
-			a.aside[name] = true
-		}
-	}
-	return a.failed(key, err)
+	return a.failed(key, a.c.rdb.Do(ctx, a.c.rdb.B().Hlen().Key(key).Build()).Error())
 }
 
 // place notes where a task is: it is in one place at a time.
@@ -196,7 +187,7 @@ func membersOf(m *wire.Message) [][]byte {
 	return all
 }
 
-// waits says whether a task has not ended: it is in a queue, delayed, parked or collected.
+// waits says whether a task has not ended: it is in a queue, delayed or collected.
 func (a *auditor) waits(id string) bool {
 	at, ok := a.spots[id]
 	return ok && at.key != a.c.keys.TaskDead()

@@ -63,46 +63,6 @@ func (a *auditor) blocked(ctx context.Context) error {
 	return a.failed(key, err)
 }
 
-// parked reads the tasks of paused types.
-func (a *auditor) parked(ctx context.Context) error {
-	all, names := a.each("tasks:parked:{name}")
-	for i, key := range all {
-		seen := make(map[uint64]bool)
-		err := a.c.zsetPairs(ctx, key, func(member, score string) {
-			print := fingerprint(member)
-			if seen[print] {
-				return
-			}
-			seen[print] = true
-			a.report.Parked++
-			m, ok := a.message(key, "a message parked at "+score, member)
-			if !ok {
-				return
-			}
-			a.take(&m, spot{key: key})
-			if m.Name != names[i] {
-				a.violation(key, nextReport, "task %s is a %q", m.ID, m.Name)
-			}
-			if !a.aside[names[i]] && a.old(parseParked(score)) {
-				a.violation(key, "resume the type once more", "task %s is parked, and its type is not paused and enabled", m.ID)
-			}
-		})
-		if err := a.failed(key, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parseParked reads when a task was parked: milliseconds since the epoch.
-func parseParked(score string) time.Time {
-	f, err := strconv.ParseFloat(score, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(f))
-}
-
 // collected reads the tasks that wait for others of their kind: each collection has its time to be handed over.
 func (a *auditor) collected(ctx context.Context) error {
 	key := a.c.keys.TaskCollecting()

@@ -34,7 +34,7 @@ type Config struct {
 
 // Override is what is set of one type; nil = not set.
 type Override struct {
-	Enabled          *bool          // false: its tasks are set aside, and periodic ones are not fired
+	Enabled          *bool          // false: its tasks are delayed until it is true, and periodic ones are not fired
 	RateLimit        *int           // how many may start in any RateWindow; 0 = any number
 	RateWindow       *time.Duration // at least 1 ms
 	ConcurrencyLimit *int           // how many may run at once; 0 = any number

@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -180,11 +178,11 @@ func TestConfigureRunningWorkers(t *testing.T) {
 	}))
 	inForce := func(what string, f func(task.Override) bool) {
 		t.Helper()
-		e.eventually(what+" is in force", func() bool { return f(w.EffectiveConfig().Common[kind.Name()]) })
+		e.eventually(what+" is in force", func() bool { return f(task.InForce(w, kind.Name(), "")) })
 	}
 
 	e.config("common: {ConfiguredTask: {concurrency_limit: 1, timeout: 1h}}", kind)
-	inForce("the limit", func(o task.Override) bool { return *o.ConcurrencyLimit == 1 && *o.Timeout == time.Hour && *o.Enabled })
+	inForce("the limit", func(o task.Override) bool { return is(o.ConcurrencyLimit, 1) && is(o.Timeout, time.Hour) })
 	handles, err := kind.SubmitMany(e.ctx(), e.client, make([]double, 3))
 	if err != nil {
 		t.Fatal(err)
@@ -207,9 +205,9 @@ func TestConfigureRunningWorkers(t *testing.T) {
 
 	fails.Store(true)
 	e.config("common: {ConfiguredTask: {max_retries: 0}}", kind)
-	inForce("no retries", func(o task.Override) bool { return *o.MaxRetries == 0 })
+	inForce("no retries", func(o task.Override) bool { return is(o.MaxRetries, 0) })
 	e.config("common: {ConfiguredTask: {max_retries: 7}}", kind)
-	inForce("retries", func(o task.Override) bool { return *o.MaxRetries == 7 })
+	inForce("retries", func(o task.Override) bool { return is(o.MaxRetries, 7) })
 	h, err := kind.Submit(e.ctx(), e.client, double{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,36 +234,36 @@ func TestDisable(t *testing.T) {
 		e.raw(kind.Queue(), wire.Message{ID: id, Name: kind.Name(), Args: []byte{0x91, 0x01}, Labels: wire.Labels{{Key: "size", Value: "small"}, {Key: "vo", Value: vo}}})
 	}
 	e.config("vo_overrides: {lhcb: {DisabledTask: {enabled: false}}}", kind)
-	e.eventually("it is in force", func() bool { o, ok := w.EffectiveConfig().VO["lhcb"][kind.Name()]; return ok && !o.IsEnabled() })
+	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "lhcb").Enabled, false) })
 	submit("1", "lhcb")
 	submit("2", "atlas")
-	e.eventually("one is set aside, one has run", func() bool { return e.parked(kind.Name()) == 1 && atlas.Load() == 1 })
+	e.eventually("one is put off, one has run", func() bool { return e.parked(kind.Name()) == 1 && atlas.Load() == 1 })
 	e.config("common: {DisabledTask: {enabled: false}}", kind)
-	e.eventually("it is in force", func() bool { o := w.EffectiveConfig().Common[kind.Name()]; return !o.IsEnabled() })
+	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "atlas").Enabled, false) })
 	submit("3", "atlas")
-	e.eventually("both are set aside", func() bool { return e.parked(kind.Name()) == 2 })
+	e.eventually("both are put off", func() bool { return e.parked(kind.Name()) >= 2 && e.number("ZCARD", e.prefix+":tasks:delayed") == 2 })
 	e.config("common: {DisabledTask: {enabled: false}}\nvo_overrides: {atlas: {DisabledTask: {enabled: true}}}", kind)
-	e.eventually("that of atlas has run", func() bool { return atlas.Load() == 2 && e.parked(kind.Name()) == 1 })
-	page, err := e.client.List(e.ctx(), task.Filter{State: task.StateParked})
-	if err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != "1" {
-		t.Errorf("listed %+v, %v", page.Tasks, err)
-	}
-	if found, err := e.client.Find(e.ctx(), task.Ref{ID: "1"}); err != nil || found.State != task.StateParked {
+	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "atlas").Enabled, true) })
+	e.now("3")
+	e.eventually("that of atlas has run", func() bool { return atlas.Load() == 2 })
+	if found, err := e.client.Find(e.ctx(), task.Ref{ID: "1"}); err != nil || found.State != task.StateDelayed {
 		t.Errorf("found %+v, %v", found, err)
-	}
-	if stats, err := e.client.Stats(e.ctx()); err != nil || stats.Parked[kind.Name()] != 1 {
-		t.Errorf("stats %+v, %v", stats, err)
 	}
 	e.healthy(0)
 	e.config("", kind)
+	e.eventually("it is in force", func() bool { return task.InForce(w, kind.Name(), "lhcb").Enabled == nil })
+	e.now("1")
 	e.eventually("both have run", func() bool { return lhcb.Load() == 1 && atlas.Load() == 2 })
 	e.nothingWaits()
-	if n := e.number("EXISTS", e.prefix+":tasks:parked:"+kind.Name(), e.prefix+":tasks:control"); n != 0 {
+	if n := e.number("EXISTS", e.prefix+":tasks:control"); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }
 
-// A limit that is set for a VO counts its tasks alone; a worker's own configuration gives way to that of all.
+// is says whether a value is set, and is this one.
+func is[T comparable](set *T, value T) bool { return set != nil && *set == value }
+
+// A limit that is set for a VO counts its tasks alone.
 func TestLimitsOfAVO(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, task.None]("VOTask", task.Positional(), task.Small, task.Limits(0, 5, time.Hour))
@@ -273,18 +271,7 @@ func TestLimitsOfAVO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var other task.Config
-	other.Common = map[string]task.Override{"test:Other": {}}
-	if err := w.Configure(other); err == nil {
-		t.Error("Configure takes a name that no handler has")
-	}
-	mine, err := task.ParseConfig([]byte("vo_overrides: {lhcb: {VOTask: {rate_limit: 1}}}"), kind)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Configure(mine); err != nil {
-		t.Fatal(err)
-	}
+	e.config("vo_overrides: {lhcb: {VOTask: {rate_limit: 1, rate_window: 1h}}}", kind)
 	e.run(w)
 	labels := func(vo string) wire.Labels { return wire.Labels{{Key: "size", Value: "small"}, {Key: "vo", Value: vo}} }
 	for _, id := range []string{"1", "2", "3"} {
@@ -300,11 +287,6 @@ func TestLimitsOfAVO(t *testing.T) {
 			t.Errorf("%s: %d used, want %d", key, used, want)
 		}
 	}
-	e.config("common: {VOTask: {rate_limit: 0}}", kind)
-	e.eventually("that of all is in force", func() bool {
-		c := w.EffectiveConfig()
-		return c.VO == nil && *c.Common[kind.Name()].RateLimit == 0 && strings.Contains(c.String(), "rate_limit: 0")
-	})
 }
 
 // Of two who change the configuration at the same moment neither undoes what the other did.
@@ -356,18 +338,6 @@ func TestChangeConfigTogether(t *testing.T) {
 	}); err == nil || first != 4 {
 		t.Errorf("others never stop: %v after %d", err, first)
 	}
-
-	// What was set aside is due when an edit of what was read takes back that its type is not enabled.
-	e.config("common: {C: {enabled: false}}")
-	e.start(task.WorkerOptions{}, task.Define[double, int]("C", task.Positional()).Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
-	h := send(e, task.Define[double, int]("C", task.Positional()), double{})
-	e.eventually("it is set aside", func() bool { return e.parked("C") == 1 })
-	if err := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) { delete(c.Common, "C"); return c, nil }); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Await(e.ctx()); err != nil {
-		t.Error(err)
-	}
 }
 
 // A worker keeps the configuration that it has when it meets one that it cannot read.
@@ -376,7 +346,7 @@ func TestUnreadableConfig(t *testing.T) {
 	kind := task.Define[double, int]("StayTask", task.Positional())
 	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
 	e.config("common: {StayTask: {concurrency_limit: 3}}", kind)
-	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 3 })
+	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "").ConcurrencyLimit, 3) })
 	for _, c := range [][]string{{"HSET", e.prefix + ":tasks:control", "config", "common: {StayTask: {colour: red}}", "pause type test:Gone", "1"}, {"PUBLISH", e.prefix + ":tasks:control", ""}} {
 		if err := e.do(c...).Error(); err != nil {
 			t.Fatal(err)
@@ -387,8 +357,8 @@ func TestUnreadableConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.eventually("the worker has read it", func() bool { return e.parked("test:Gone") == 1 })
-	if n := *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit; n != 3 {
-		t.Errorf("concurrency_limit %d, want 3 as before", n)
+	if o := task.InForce(w, kind.Name(), ""); !is(o.ConcurrencyLimit, 3) {
+		t.Errorf("%+v, want concurrency_limit 3 as before", o)
 	}
 	_, err := e.client.Config(e.ctx())
 	changed := e.client.ChangeConfig(e.ctx(), func(c task.Config) (task.Config, error) { return c, nil })
@@ -401,48 +371,5 @@ func TestUnreadableConfig(t *testing.T) {
 		t.Error("SetConfig takes a name that YAML reads as something else")
 	}
 	e.config("common: {StayTask: {concurrency_limit: 4}}", kind)
-	e.eventually("it is in force", func() bool { return *w.EffectiveConfig().Common[kind.Name()].ConcurrencyLimit == 4 })
-}
-
-// A worker's record says what is in force in it, of all its types, after it was changed, too; that of a worker with very many types does not.
-func TestWorkersSayTheirConfig(t *testing.T) {
-	long.Test(t, "waits for workers to renew their records")
-	e := newEnv(t)
-	nothing := func(context.Context, *task.Job[double]) (int, error) { return 1, nil }
-	kind := task.Define[double, int]("SaidTask", task.Positional(), task.Timeout(time.Minute), task.Limits(2, 0, 0))
-	w, _ := e.start(task.WorkerOptions{ID: "few", Lease: 300 * time.Millisecond}, kind.Handle(nothing))
-	var many []task.Handler
-	for i := range 1001 {
-		many = append(many, task.Define[double, int]("Many"+strconv.Itoa(i), task.Positional()).Handle(nothing))
-	}
-	e.start(task.WorkerOptions{ID: "many", Lease: 300 * time.Millisecond}, many...)
-	said := func(want int) {
-		t.Helper()
-		e.eventually("it is said", func() bool {
-			for _, info := range e.workers() {
-				var c task.Config
-				if info.ID == "few" && json.Unmarshal(info.Config, &c) == nil && c.String() == w.EffectiveConfig().String() {
-					o := c.For(kind.Name(), "lhcb")
-					return *o.ConcurrencyLimit == want && *o.Timeout == time.Minute
-				}
-			}
-			return false
-		})
-	}
-	said(2)
-	e.config("vo_overrides: {lhcb: {SaidTask: {concurrency_limit: 5}}}", kind)
-	said(5)
-	e.config("")
-	if err := w.Configure(task.Config{Common: map[string]task.Override{kind.Name(): {ConcurrencyLimit: new(7)}}}); err != nil {
-		t.Fatal(err)
-	}
-	said(7)
-	for _, info := range e.workers() {
-		if info.ID == "many" && (info.Config != nil || len(info.Types) != 1000) {
-			t.Errorf("of %d types it says %.100s", len(info.Types), info.Config)
-		}
-	}
-	if err := json.Unmarshal([]byte(`{"common":{"SaidTask":{"colour":"red"}}}`), new(task.Config)); err == nil || !strings.Contains(err.Error(), "colour") {
-		t.Errorf("a field that there is not: %v", err)
-	}
+	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "").ConcurrencyLimit, 4) })
 }

@@ -15,14 +15,10 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-const (
-	configField  = "config"         // of the control hash
-	disabledHere = 10 * time.Second // until a task comes again that is disabled in this worker only
-)
+const configField = "config" // of the control hash
 
 // SetConfig gives all workers a configuration, in the place of the last one; they follow at once, or after five seconds, without a restart. The zero Config takes it back. It is checked as by
-// Config.Check: give the types of all programs that run tasks under this prefix. Tasks that were set aside because their type was not enabled, and is now, are due
-// at once; after an error some may still be set aside: call it again.
+// Config.Check: give the types of all programs that run tasks under this prefix. Tasks of a type that is enabled now run within a minute.
 func (c *Client) SetConfig(ctx context.Context, config Config, types ...Definition) error {
 	return c.changeConfig(ctx, types, func(Config, error) (Config, error) { return config, nil }) // what is not one is replaced, too
 }
@@ -45,7 +41,6 @@ func (c *Client) changeConfig(ctx context.Context, types []Definition, change fu
 		if err != nil && !errors.Is(err, errConfig) {
 			return err
 		}
-		names := configNames(now)
 		next, err := change(now, err)
 		if err != nil {
 			return err
@@ -59,7 +54,7 @@ func (c *Client) changeConfig(ctx context.Context, types []Definition, change fu
 			return fmt.Errorf("task: set the configuration: %w", err)
 		}
 		if done {
-			return c.unparkEnabled(ctx, next, append(names, configNames(next)...))
+			return nil
 		}
 		if !lifecycle.Sleep(ctx, rand.N(5*time.Millisecond)) {
 			return fmt.Errorf("task: set the configuration: others change it: %w", context.Cause(ctx))
@@ -76,23 +71,14 @@ func (c Config) stored(types []Definition) (string, error) {
 		return "", nil
 	}
 	text := c.String()
-	if again, err := ParseConfig([]byte(text)); err != nil || again.String() != text {
+	again, err := ParseConfig([]byte(text)) // as workers do, which do not know all types
+	if err != nil {
+		return "", err
+	}
+	if again.String() != text {
 		return "", fmt.Errorf("task: set the configuration: one of its names cannot be written in YAML:\n%s", text)
 	}
 	return text, nil
-}
-
-// unparkEnabled makes tasks due that were set aside, of those of the types that run now.
-func (c *Client) unparkEnabled(ctx context.Context, config Config, names []string) error {
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if config.runs(name) {
-			if _, err := c.unpark(ctx, name, ""); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 var errConfig = errors.New("task: the configuration in Redis")
@@ -133,19 +119,6 @@ func configNames(c Config) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// runs says whether tasks of the type run at all.
-func (c Config) runs(name string) bool {
-	if c.For(name, "").IsEnabled() {
-		return true
-	}
-	for vo := range c.VO {
-		if c.For(name, vo).IsEnabled() {
-			return true
-		}
-	}
-	return false
-}
-
 // runsForAll says whether tasks of the type run for every VO, and without one.
 func (c Config) runsForAll(name string) bool {
 	for vo := range c.VO {
@@ -159,65 +132,7 @@ func (c Config) runsForAll(name string) bool {
 // settings are a Config as a worker follows it.
 type settings struct {
 	Config
-	text string // as it stands in Redis; "" = it was given to this worker alone
-	sum  string // its SHA-1 in hex
-}
-
-// Configure gives this worker alone a configuration, in the place of the last one, from the next task on. One that SetConfig gave to all wins as a whole. Every name must be
-// that of a handler. Tasks of a type that is not enabled here are left to other workers.
-func (w *Worker) Configure(c Config) error {
-	types := make([]Definition, 0, len(w.handlers))
-	for _, h := range w.handlers {
-		types = append(types, *h)
-	}
-	if err := c.Check(types...); err != nil {
-		return err
-	}
-	w.configured.Store(&settings{Config: c})
-	return nil
-}
-
-// EffectiveConfig is what holds in this worker now: for each of its types, and for each VO that something is set for, every value, also those that nobody set. Its String is YAML.
-func (w *Worker) EffectiveConfig() Config {
-	var of Config
-	if s := w.settings(); s != nil {
-		of = s.Config
-	}
-	c := Config{Common: make(map[string]Override)}
-	for name, h := range w.handlers {
-		c.Common[name] = h.spec.defaults().with(of.For(name, ""))
-	}
-	for vo, all := range of.VO {
-		for name := range all {
-			if h := w.handlers[name]; h != nil {
-				if c.VO == nil {
-					c.VO = make(map[string]map[string]Override)
-				}
-				if c.VO[vo] == nil {
-					c.VO[vo] = make(map[string]Override)
-				}
-				c.VO[vo][name] = h.spec.defaults().with(of.For(name, vo))
-			}
-		}
-	}
-	return c
-}
-
-// defaults are what a type says of itself.
-func (s *spec) defaults() Override {
-	o := Override{Enabled: new(true), ConcurrencyLimit: &s.limits.concurrency, RateLimit: &s.limits.rate, RateWindow: &s.limits.window, Timeout: new(max(s.timeout, 0))}
-	if n := maxAttempts(s.retry); n > 0 {
-		o.MaxRetries = new(n - 1)
-	}
-	return o
-}
-
-// settings are those in force, nil if there are none.
-func (w *Worker) settings() *settings {
-	if s := w.control.current.Load().settings; s != nil {
-		return s
-	}
-	return w.configured.Load()
+	text string // as it stands in Redis
 }
 
 // readSettings reads what is in Redis. What is not valid is logged, and what was in force before stays.
@@ -237,12 +152,12 @@ func (c *control) readSettings(text string) *settings {
 		c.w.log.Error("task: the configuration is not valid, the last one stays in force", "error", err)
 		return last
 	}
-	return &settings{config, text, sha1hex(text)}
+	return &settings{config, text}
 }
 
 // configure finds out what is set for the task.
 func (r *run) configure() {
-	if r.config = r.worker.settings(); r.config != nil {
+	if r.config = r.worker.control.current.Load().settings; r.config != nil {
 		r.override = new(r.config.For(r.msg.Name, r.vo()))
 	}
 }
@@ -256,14 +171,6 @@ func (r *run) set() Override {
 }
 
 func (r *run) vo() string { return r.msg.Labels.String("vo") }
-
-// disabled is the outcome of a task whose type is not enabled.
-func (r *run) disabled() *outcome {
-	if r.config.text == "" {
-		return r.setAside(parking{}, disabledHere)
-	}
-	return r.setAside(parking{configField, r.config.sum}, parkedAgain)
-}
 
 // limits are those of the type, or of the type for the task's VO if they are set so.
 func (r *run) limits() []lock.Spec {

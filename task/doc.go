@@ -61,7 +61,7 @@
 //	Run         one call of a handler; an attempt is one that counts
 //	Lease       how long a worker counts as alive without a sign of life
 //	Fence       a number that rises with every run of a task, or with every holder of a lock
-//	Delayed     not due yet; Blocked: delayed until its locks are free; Parked: its type is paused; Collected: waits for others, see Aggregate
+//	Delayed     not due yet; Blocked: delayed until its locks are free; Collected: waits for others, see Aggregate
 //	Dead letter a task that failed for good, with its message and history, until somebody requeues or deletes it
 //	Group       children and the callback that follows them
 //	Slot        an instant at which a schedule is due

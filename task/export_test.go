@@ -10,3 +10,11 @@ func LockKeys[T, R any](t *Type[T, R], args T) (keys []string) {
 	}
 	return keys
 }
+
+// InForce is what a worker knows to be set of a type; a zero Override if it knows of nothing.
+func InForce(w *Worker, name, vo string) Override {
+	if s := w.control.current.Load().settings; s != nil {
+		return s.For(name, vo)
+	}
+	return Override{}
+}

@@ -242,34 +242,22 @@ func (f *finder) read(n int) (last bool) {
 	return last
 }
 
-// inSets reads the delayed set and those of types that are set aside.
+// inSets reads the delayed set.
 func (f *finder) inSets(ctx context.Context) (*Task, error) {
-	all, err := f.c.parkedTypes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i, key := range append([]string{f.c.keys.TaskDelayed()}, all...) {
-		for at := (position{}); f.left != 0; {
-			page, next, err := f.c.setPage(ctx, key, at, f.most())
-			if err != nil {
-				return nil, err
-			}
-			for _, m := range page {
-				t := f.delayed(m.Member, m.Score)
-				if t == nil {
-					continue
-				}
-				if i > 0 {
-					t.State, t.Due = StateParked, time.Time{}
-					return t, nil
-				}
+	for at := (position{}); f.left != 0; {
+		page, next, err := f.c.setPage(ctx, f.c.keys.TaskDelayed(), at, f.most())
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page {
+			if t := f.delayed(m.Member, m.Score); t != nil {
 				return f.blocked(ctx, t)
 			}
-			if f.read(len(page)) {
-				break
-			}
-			at = next
 		}
+		if f.read(len(page)) {
+			break
+		}
+		at = next
 	}
 	return f.inCollections(ctx)
 }
@@ -305,19 +293,6 @@ func (f *finder) inCollections(ctx context.Context) (t *Task, err error) {
 		}
 	}
 	return nil, nil
-}
-
-// parkedTypes are the sets of the types of which tasks are set aside now.
-func (c *Client) parkedTypes(ctx context.Context) ([]string, error) {
-	fields, err := c.rdb.Do(ctx, c.rdb.B().Hgetall().Key(c.keys.TaskControl()).Build()).AsStrMap()
-	if err != nil {
-		return nil, err
-	}
-	all := setAsideTypes(fields)
-	for i, name := range all {
-		all[i] = c.keys.TaskParked(name)
-	}
-	return all, nil
 }
 
 // entriesPage reads some entries of a queue, from one on.

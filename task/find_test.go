@@ -40,7 +40,6 @@ func TestFind(t *testing.T) {
 	e.do("ZADD", k.TaskDelayed(), "99999999999", locked)
 	e.do("HSET", k.TaskBlocked(), "blocked-1", locked)
 	e.do("HSET", k.TaskControl(), "pause type x:Z", "1")
-	e.do("ZADD", k.TaskParked("x:Z"), "5000", message(t, wire.Message{ID: "parked-1", Name: "x:Z"}))
 	ignore := cmp.Options{cmpopts.IgnoreUnexported(task.Task{}), cmpopts.IgnoreFields(task.Task{}, "Enqueued", "Since", "Took", "Died")}
 	for _, c := range []struct {
 		id   string
@@ -58,14 +57,13 @@ func TestFind(t *testing.T) {
 			History: []task.Failure{{Attempt: 1, Error: "boom"}}}},
 		{"blocked-1", []task.Ref{{ID: "blocked-1", Queue: "normal:medium", Due: time.Unix(99999999999, 0)}},
 			task.Task{Ref: task.Ref{ID: "blocked-1", Queue: "normal:medium", Due: time.Unix(99999999999, 0).UTC()}, Name: "x:Y", State: task.StateBlocked, Attempt: 1, Args: json.RawMessage(`[]`), Blocked: 3}},
-		{"parked-1", nil, task.Task{Ref: task.Ref{ID: "parked-1", Queue: "normal:medium"}, Name: "x:Z", State: task.StateParked, Attempt: 1, Args: json.RawMessage(`[]`)}},
 	} {
 		for _, ref := range append(c.refs, task.Ref{ID: c.id}) {
 			got := e.find(ref)
 			if d := cmp.Diff(c.want, got, ignore, cmpopts.IgnoreFields(task.Failure{}, "At")); d != "" {
 				t.Errorf("%v:\n%s", ref, d)
 			}
-			if age := time.Since(got.Enqueued); c.want.State != task.StateBlocked && c.want.State != task.StateParked && (age < 0 || age > time.Minute) {
+			if age := time.Since(got.Enqueued); c.want.State != task.StateBlocked && (age < 0 || age > time.Minute) {
 				t.Errorf("%v: enqueued %v", ref, got.Enqueued)
 			}
 			if c.want.State == task.StateRunning && (time.Since(got.Since) < 0 || time.Since(got.Since) > time.Minute) {
@@ -178,9 +176,8 @@ func TestList(t *testing.T) {
 	e.do(append([]string{"ZADD", k.TaskDelayed()}, members...)...)
 	e.do("HSET", k.TaskBlocked(), "same-3", members[7])
 	e.do("HSET", k.TaskControl(), "pause type x:Z", "1")
-	e.do("ZADD", k.TaskParked("x:Z"), "5000", message(t, wire.Message{ID: "parked-1", Name: "x:Z"}))
 	all := []string{"waiting waiting-0", "running running-1", "waiting waiting-1", "delayed delayed-1", "delayed same-0", "delayed same-1", "delayed same-2", "blocked same-3",
-		"delayed same-4", "delayed same-5", "delayed same-6", "parked parked-1", "dead dead-1"}
+		"delayed same-4", "delayed same-5", "delayed same-6", "dead dead-1"}
 	only := func(words ...string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(s, w) })
@@ -195,7 +192,6 @@ func TestList(t *testing.T) {
 		{task.Filter{State: task.StateRunning}, only("running")},
 		{task.Filter{State: task.StateDelayed}, only("delayed")},
 		{task.Filter{State: task.StateBlocked}, only("blocked")},
-		{task.Filter{State: task.StateParked}, only("parked")},
 		{task.Filter{State: task.StateDead}, only("dead")},
 		{task.Filter{Queue: "realtime:large"}, only("waiting waiting-0")},
 		{task.Filter{Name: "test:Double"}, only("waiting", "delayed delayed-1")},

@@ -21,13 +21,11 @@ var finishScript = script.New("task/finish", finishLua)
 // finish writes the outcomes of a batch: in one script those of tasks that stand alone, and one by one those that concern others.
 func (w *Worker) finish(ctx context.Context, b stream.Batch) error {
 	alone := make([]*stream.Entry, 0, len(b.Entries))
-	var rest, blocked, parked []*stream.Entry
+	var rest, blocked []*stream.Entry
 	for _, e := range b.Entries {
 		switch o := effect(e); {
 		case o.kind == Blocked:
 			blocked = append(blocked, e)
-		case o.kind == Parked:
-			parked = append(parked, e)
 		case o.concernsOthers():
 			rest = append(rest, e)
 		default:
@@ -41,11 +39,6 @@ func (w *Worker) finish(ctx context.Context, b stream.Batch) error {
 	}
 	if len(blocked) > 0 {
 		if err := w.finishBlocked(ctx, b, blocked); err != nil {
-			return err
-		}
-	}
-	if len(parked) > 0 {
-		if err := w.finishParked(ctx, b, parked); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ const (
 	listReads    = 10 // commands that one page may take at most
 )
 
-// List reads one page of tasks in a fixed order: queue by queue, oldest first; then delayed and blocked, by due time; parked, by type; dead, by when they died. It is no
+// List reads one page of tasks in a fixed order: queue by queue, oldest first; then delayed and blocked, by due time; dead, by when they died. It is no
 // snapshot: a task that moves meanwhile may be listed twice or not at all. A page looks at up to 5,000 tasks, so with a filter it may be short or empty while Next is not "".
 // Collected tasks are not listed, and those of an aggregate are listed as one.
 func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
@@ -69,7 +69,7 @@ func (c *Client) All(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	}
 }
 
-// lister is one page in the making. It goes through places: the queues, "delayed", "parked" with a type, "dead".
+// lister is one page in the making. It goes through places: the queues, "delayed", "dead".
 type lister struct {
 	c      *Client
 	f      Filter
@@ -80,16 +80,14 @@ type lister struct {
 	at     string // position in it, "" = its beginning
 }
 
-const parkedPlace = "parked "
-
 func (c *Client) lister(f Filter) (*lister, error) {
 	switch {
 	case f.Limit < 0 || f.Limit > maxLimit:
 		return nil, fmt.Errorf("task: Filter.Limit %d: want 1 to %d, 0 for %d", f.Limit, maxLimit, defaultLimit)
 	case f.State == StateDone || f.State == StateCancelled:
 		return nil, fmt.Errorf("task: Filter.State %q: of these only results are left, which are found by id", f.State)
-	case f.State != "" && !slices.Contains([]State{StateWaiting, StateRunning, StateDelayed, StateBlocked, StateParked, StateDead}, f.State):
-		return nil, fmt.Errorf("task: Filter.State %q: want waiting, running, delayed, blocked, parked, dead or nothing", f.State)
+	case f.State != "" && !slices.Contains([]State{StateWaiting, StateRunning, StateDelayed, StateBlocked, StateDead}, f.State):
+		return nil, fmt.Errorf("task: Filter.State %q: want waiting, running, delayed, blocked, dead or nothing", f.State)
 	}
 	if f.Queue != "" {
 		if err := f.Queue.validate(); err != nil {
@@ -138,15 +136,6 @@ func (l *lister) open(ctx context.Context) (err error) {
 	if state(StateDelayed, StateBlocked) {
 		l.places = append(l.places, "delayed")
 	}
-	if state(StateParked) {
-		all, err := l.c.parkedTypes(ctx)
-		if err != nil {
-			return err
-		}
-		for _, key := range all {
-			l.places = append(l.places, parkedPlace+strings.TrimPrefix(key, l.c.keys.TaskParked("")))
-		}
-	}
 	if state(StateDead) {
 		l.places = append(l.places, "dead")
 	}
@@ -155,14 +144,8 @@ func (l *lister) open(ctx context.Context) (err error) {
 	}
 	at, place, ok := strings.Cut(l.f.After, " ")
 	l.place = slices.Index(l.places, place)
-	if !ok || l.place < 0 && !strings.HasPrefix(place, parkedPlace) {
+	if !ok || l.place < 0 {
 		return fmt.Errorf("task: Filter.After %q: want Page.Next of a list with the same filter", l.f.After)
-	}
-	if l.place < 0 { // resumed meanwhile
-		l.place, at = slices.IndexFunc(l.places, func(p string) bool { return p == "dead" }), ""
-		if l.place < 0 {
-			l.place = len(l.places)
-		}
 	}
 	l.at = at
 	return nil
@@ -183,8 +166,6 @@ func (l *lister) read(ctx context.Context, place string) (more bool, err error) 
 		return l.readSet(ctx, l.c.keys.TaskDelayed(), l.delayed)
 	case place == "dead":
 		return l.readSet(ctx, l.c.keys.TaskDeadIndex(), l.dead)
-	case strings.HasPrefix(place, parkedPlace):
-		return l.readSet(ctx, l.c.keys.TaskParked(strings.TrimPrefix(place, parkedPlace)), l.parked)
 	case l.f.State == StateRunning:
 		return l.readHeld(ctx, Queue(place))
 	}
@@ -330,15 +311,6 @@ func (l *lister) delayed(ctx context.Context, page []rueidis.ZScore) ([]Task, er
 		if s, err := m.ToString(); err == nil && s == tasks[i].raw {
 			tasks[i].State = StateBlocked
 		}
-	}
-	return tasks, nil
-}
-
-func (l *lister) parked(_ context.Context, page []rueidis.ZScore) ([]Task, error) {
-	tasks := make([]Task, len(page))
-	for i, m := range page {
-		tasks[i] = viewOf(m.Member)
-		tasks[i].State = StateParked
 	}
 	return tasks, nil
 }

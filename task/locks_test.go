@@ -510,9 +510,10 @@ func testBlocked(t *testing.T, e *env) {
 		h, err = kind.Submit(e.ctx(), e.client, double{6})
 		return err != nil || e.parked(kind.Name()) > 0
 	})
-	if _, err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
+	if err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
 		t.Fatal(err)
 	}
+	e.now(h.ID)
 	e.config("common: {MiniTask: {concurrency_limit: 2}}", kind)
 	if got, err := h.Await(e.ctx()); err != nil || got != 6 {
 		t.Errorf("Await = %d, %v, want 6", got, err)

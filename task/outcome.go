@@ -26,8 +26,6 @@ type outcome struct {
 	letter []byte // dead letter; nil = none is kept
 
 	members []*outcome // of an aggregate that has ended: those of its members, see batch.go
-
-	parking *parking // of a parked task
 }
 
 // terminal says that the task has ended.

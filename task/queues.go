@@ -165,14 +165,14 @@ type QueueStats struct {
 
 // Stats is what all tasks look like.
 type Stats struct {
-	At      time.Time        `json:"at"`      // by the server's clock
-	Queues  []QueueStats     `json:"queues"`  // the nine of the built-in sizes, and three of each pool that was ever used, by name
-	Delayed int64            `json:"delayed"` // the blocked included
-	NextDue time.Time        `json:"next_due,omitzero"`
-	Blocked int64            `json:"blocked"`
-	Parked  map[string]int64 `json:"parked,omitempty"` // of each type that is paused or not enabled
-	Dead    int64            `json:"dead"`
-	Workers int64            `json:"workers"` // in the registry
+	At      time.Time    `json:"at"`      // by the server's clock
+	Queues  []QueueStats `json:"queues"`  // the nine of the built-in sizes, and three of each pool that was ever used, by name
+	Delayed int64        `json:"delayed"` // the blocked included
+	NextDue time.Time    `json:"next_due,omitzero"`
+	Blocked int64        `json:"blocked"`
+	Paused  []string     `json:"paused_types,omitempty"` // those that are paused or, be it for one VO, not enabled; their tasks are delayed
+	Dead    int64        `json:"dead"`
+	Workers int64        `json:"workers"` // in the registry
 
 	// ByType and ByQueue count how tasks ended, and how runs did, since the counters were made.
 	ByType  map[string]map[Outcome]int64 `json:"by_type,omitempty"`
@@ -244,7 +244,8 @@ func (c *Client) stats(ctx context.Context) (s Stats, err error) {
 		one.Unserved = one.Waiting > 0 && !served[q.size()].After(s.At)
 		s.Queues = append(s.Queues, one)
 	}
-	return s, c.parkedStats(ctx, &s, setAsideTypes(fields))
+	s.Paused = pausedTypes(fields)
+	return s, nil
 }
 
 // askQueues are three commands for each queue.
@@ -326,24 +327,4 @@ func add[K comparable](m map[K]map[Outcome]int64, of K, kind Outcome, n int64) {
 		m[of] = make(map[Outcome]int64)
 	}
 	m[of][kind] += n
-}
-
-// parkedStats asks how many tasks of these types are parked. One round trip, none without types.
-func (c *Client) parkedStats(ctx context.Context, s *Stats, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	s.Parked = make(map[string]int64, len(names))
-	var cmds rueidis.Commands
-	for _, name := range names {
-		cmds = append(cmds, c.rdb.B().Zcard().Key(c.keys.TaskParked(name)).Build())
-	}
-	for i, r := range c.rdb.DoMulti(ctx, cmds...) {
-		n, err := r.AsInt64()
-		if err != nil {
-			return err
-		}
-		s.Parked[names[i]] = n
-	}
-	return nil
 }

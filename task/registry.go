@@ -47,9 +47,6 @@ type WorkerInfo struct {
 	InHand  int           `json:"in_hand"`           // handlers that run
 	Running []RunInfo     `json:"running,omitempty"` // at most 1,000 of them, longest first
 
-	// Config is what held in it then, as Worker.EffectiveConfig says it and ParseConfig reads it; nil of a worker with more than 1,000 types, or of an older build.
-	Config json.RawMessage `json:"config,omitempty"`
-
 	Alive bool `json:"alive"` // has a heartbeat now; set by Workers
 }
 
@@ -121,11 +118,7 @@ func (w *Worker) register(ctx context.Context) {
 func (w *Worker) publish(ctx context.Context) (err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	info := w.info()
-	if info.Config, err = w.shown(); err != nil {
-		return err
-	}
-	record, err := json.Marshal(info)
+	record, err := json.Marshal(w.info())
 	if err != nil {
 		return err
 	}
@@ -139,17 +132,6 @@ func (w *Worker) publish(ctx context.Context) (err error) {
 		return err
 	}
 	return w.tidy(call)
-}
-
-// shown is EffectiveConfig as JSON, made anew when something else is set.
-func (w *Worker) shown() (json.RawMessage, error) {
-	set := w.settings()
-	if len(w.handlers) > maxListed || w.effective.text != nil && w.effective.of == set {
-		return w.effective.text, nil
-	}
-	text, err := json.Marshal(w.EffectiveConfig())
-	w.effective.of, w.effective.text = set, text
-	return text, err
 }
 
 // evictions reports it when the server has thrown keys away since the last look: each may have been a task, its result, or what keeps it from being two, and no

@@ -150,10 +150,8 @@ func (r *run) refuse(ctx context.Context) *outcome {
 		return r.end(Cancelled, ErrCancelled)
 	case r.msg.Meta.Deadline > 0 && r.serverTime().UnixMilli() > r.msg.Meta.Deadline:
 		return r.end(Dead, fmt.Errorf("%w: its deadline was %s", ErrTimeout, time.UnixMilli(r.msg.Meta.Deadline).UTC().Format(time.RFC3339)))
-	case w.control.typePaused(r.msg.Name):
+	case w.control.typePaused(r.msg.Name) || !r.set().IsEnabled():
 		return r.park()
-	case !r.set().IsEnabled():
-		return r.disabled()
 	case r.handler == nil:
 		return r.unknown(fmt.Errorf("%w: %q", ErrUnknownTask, r.msg.Name))
 	case r.msg.Kwargs != nil:

@@ -28,15 +28,13 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 		args   []string
 	}{
 		"block":   {blockScript, delivered, "a b c d e", "string stream zset hash hash", []string{"token", "g", "1", entry, "1", "f", "1", entry, "id", "0", "m"}},
-		"park":    {parkScript, delivered, "a b c d e f", "string stream zset hash hash zset", []string{"token", "g", "1", entry, "1", "f", "1", entry, "field", "", "0", "m"}},
 		"finish":  {finishScript, delivered, "a b c d e f g h", "string stream zset hash hash hash zset -", []string{"token", "g", "n", "1", entry, "1", "f", "1", "1", entry, "id", "60000", "r", "1", entry, "0", "m", "1", entry, "id", "letter"}},
 		"settle":  {settleScript, delivered, "a b c d e f g h b b", "string stream hash hash hash zset zset - - -", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "r", "letter"}},
-		"cancel":  {cancelScript, delivered, "b c c d e f g h", "stream zset zset hash zset hash hash string", []string{"id", entry, "m", "g", "0", "ctl", "60000", "f1", "f2", "60000", "r", "n"}},
+		"cancel":  {cancelScript, delivered, "b c d e f g h", "stream zset hash zset hash hash string", []string{"id", entry, "m", "g", "0", "ctl", "60000", "f1", "f2", "60000", "r", "n"}},
 		"gather":  {gatherScript, nil, "a b c d a", "zset hash stream - -", []string{"m", "col", "head", "tail", "q", "10", "60000", "0", "60000", "id", "60000", "name"}},
 		"fire":    {fireScript, []string{"SET a token", "SET b 1"}, "a b c d c", "string string hash stream -", []string{"token", "1", "name", "", "new", "", "60000", "", "id", "m"}},
 		"skip":    {fireScript, []string{"SET a token", "SET b 1", "SET e other"}, "a b c d e", "string string hash stream string", []string{"token", "1", "name", "", "new", "out", "60000", entry, "id", "m"}},
 		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", hash("letter"), "m", "60000", "60000", "0"}},
-		"resume":  {resumeScript, []string{"HSET a paused x", "ZADD b 1 m"}, "a b c", "hash zset zset", []string{"paused", "10"}},
 		"unbury":  {unburyScript, []string{"HSET a id letter"}, "a b", "hash zset", []string{"id", ""}},
 		"spawn":   {spawnScript, nil, "a b c d e f g", "hash set string string zset stream stream", []string{"1", "60000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}},
 	} {
@@ -91,9 +89,9 @@ func TestScriptsComeTooLate(t *testing.T) {
 		want    string
 		changes string
 	}{
-		"cancel: the entry is settled":             {cancelScript, append(slices.Clone(delivered), "XDEL b 5-1"), "b c c d e f g h", cancel(entry, "m"), "gone", ""},
-		"cancel: it is not delayed":                {cancelScript, []string{"ZADD c 1 other"}, "b c c d e f g h", cancel("", "m"), "gone", ""},
-		"cancel: another life of it is blocked":    {cancelScript, []string{"ZADD c 1 m", "HSET d id other"}, "b c c d e f g h", cancel("", "m"), "ended", "c f h"},
+		"cancel: the entry is settled":             {cancelScript, append(slices.Clone(delivered), "XDEL b 5-1"), "b c d e f g h", cancel(entry, "m"), "gone", ""},
+		"cancel: it is not delayed":                {cancelScript, []string{"ZADD c 1 other"}, "b c d e f g h", cancel("", "m"), "gone", ""},
+		"cancel: another life of it is blocked":    {cancelScript, []string{"ZADD c 1 m", "HSET d id other"}, "b c d e f g h", cancel("", "m"), "ended", "c f h"},
 		"cancelgroup: no state":                    {cancelGroupScript, []string{"SET b 3"}, "a b c", []string{"mark", "ctl"}, "none", ""},
 		"cancelgroup: no counter":                  {cancelGroupScript, []string{"HSET a total 3"}, "a b c", []string{"mark", "ctl"}, "none", ""},
 		"cancelgroup: all have ended":              {cancelGroupScript, []string{"HSET a total 3", "SET b 0"}, "a b c", []string{"mark", "ctl"}, "ended", ""},
@@ -141,9 +139,7 @@ func TestScriptsComeTooLate(t *testing.T) {
 			[]string{"token", "g", "2", entry, "6-1", "0", entry, "id", "0", "m"}, "ok 1", "b"},
 		"finish: it had ended":  {finishScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f g", []string{"token", "g", "n", "1", entry, "1", "f", "1", "0", "0", "0"}, "ok 0", ""},
 		"block: it had ended":   {blockScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e", []string{"token", "g", "1", entry, "1", "f", "1", entry, "id", "0", "m"}, "ok 0", ""},
-		"park: it had ended":    {parkScript, append(slices.Clone(delivered), "XACK b g 5-1", "XDEL b 5-1"), "a b c d e f", []string{"token", "g", "1", entry, "1", "f", "1", entry, "", "", "0", "m"}, "ok 0", ""},
 		"block: another token":  {blockScript, append(slices.Clone(delivered), "SET a other"), "a b c d e", []string{"token", "g", "1", entry, "0", entry, "id", "0", "m"}, "lost", ""},
-		"park: another token":   {parkScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f", []string{"token", "g", "1", entry, "0", entry, "", "", "0", "m"}, "lost", ""},
 		"settle: another token": {settleScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g h b b", []string{"token", "g", entry, "id", "n", "ctl", "f1", "f2", "60000", "r", ""}, "lost", ""},
 		"finish: another token": {finishScript, append(slices.Clone(delivered), "SET a other"), "a b c d e f g", []string{"token", "g", "n", "1", entry, "0", "0", "0", "0"}, "lost", ""},
 	} {

@@ -46,7 +46,6 @@ func newWaitEnv(t testing.TB) *waitEnv {
 	for i, id := range []string{"1-1", "1-2"} {
 		name := string(rune('a' + i))
 		o := &outcome{kind: Blocked, task: name, name: "test:" + name, queue: "normal:small", member: []byte("message " + name), delay: 60_000_000_000}
-		o.parking = &parking{field: pauseType + o.name}
 		e.batch.Entries = append(e.batch.Entries, &stream.Entry{ID: id, Effect: o})
 	}
 	return e
@@ -78,11 +77,10 @@ func (e *waitEnv) left(waiting, delayed, blocked int64) {
 	}
 }
 
-// Every answer of block.lua and park.lua: lost, a key of another type, done; and a repetition does nothing, also if the task was moved on meanwhile.
+// Every answer of block.lua: lost, a key of another type, done; and a repetition does nothing, also if the task was moved on meanwhile.
 func TestPuttingBackBearsRepetition(t *testing.T) {
 	for name, finish := range map[string]func(e *waitEnv) error{
 		"block.lua": func(e *waitEnv) error { return e.finishBlocked(t.Context(), e.batch, e.batch.Entries) },
-		"park.lua":  func(e *waitEnv) error { return e.finishParked(t.Context(), e.batch, e.batch.Entries) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newWaitEnv(t)
@@ -115,34 +113,6 @@ func TestPuttingBackBearsRepetition(t *testing.T) {
 				t.Errorf("%d are pending, %v", len(list), err)
 			}
 		})
-	}
-}
-
-// What is paused is parked; what is not any more, or for another reason than this one, is put back.
-func TestParkLooksAtThePause(t *testing.T) {
-	e := newWaitEnv(t)
-	k := e.client.keys
-	e.do("HSET", k.TaskControl(), pauseType+"test:a", "1", configField, "new")
-	effect(e.batch.Entries[1]).parking = &parking{configField, "0000"}
-	if err := e.finishParked(t.Context(), e.batch, e.batch.Entries); err != nil {
-		t.Fatal(err)
-	}
-	e.left(0, 1, 0)
-	if n := e.number("ZCARD", k.TaskParked("test:a")); n != 1 {
-		t.Errorf("%d parked, want 1", n)
-	}
-	for want := range slices.Values([]int{1, 0}) {
-		if moved, err := e.client.ResumeType(t.Context(), "test:a"); err != nil || moved != want {
-			t.Errorf("ResumeType = %d, %v, want %d", moved, err, want)
-		}
-	}
-	e.left(0, 2, 0)
-	if n := e.number("EXISTS", k.TaskParked("test:a")); n != 0 {
-		t.Error("the parked set is left")
-	}
-	e.do("SET", k.TaskParked("test:b"), "no zset")
-	if _, err := e.client.ResumeType(t.Context(), "test:b"); err == nil {
-		t.Error("ResumeType of a key of another type is no error")
 	}
 }
 

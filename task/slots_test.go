@@ -17,8 +17,7 @@ func (e *env) knows(w *task.Worker, typ task.Definition, nth int) {
 	e.t.Helper()
 	e.config(fmt.Sprintf("vo_overrides: {nobody: {%q: {concurrency_limit: %d}}}", typ.Name(), nth), typ)
 	e.eventually("the worker knows what operators said", func() bool {
-		o, ok := w.EffectiveConfig().VO["nobody"][typ.Name()]
-		return ok && *o.ConcurrencyLimit == nth
+		return is(task.InForce(w, typ.Name(), "nobody").ConcurrencyLimit, nth)
 	})
 }
 

@@ -18,7 +18,6 @@ const (
 	StateRunning   State = "running"   // held by a worker: it runs, or is about to
 	StateDelayed   State = "delayed"   // until it is due
 	StateBlocked   State = "blocked"   // delayed, and woken before that when its locks are free
-	StateParked    State = "parked"    // its type is paused
 	StateCollected State = "collected" // until it is handed over with others of its kind, see Aggregate
 	StateDone      State = "done"      // with a result that is still kept
 	StateDead      State = "dead"      // failed for good

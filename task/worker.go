@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -69,7 +68,7 @@ const (
 	Blocked   Outcome = "blocked"  // did not get its locks
 	Unknown   Outcome = "unknown"  // no handler for its name, or another version of its type
 	Returned  Outcome = "returned" // broken off because the worker stops, or lost its lease
-	Parked    Outcome = "parked"   // its type is paused
+	Parked    Outcome = "parked"   // its type is paused or not enabled: it is delayed
 )
 
 // Event is the end of a run.
@@ -119,8 +118,7 @@ type Worker struct {
 	meters   *meters      // nil = nothing is counted
 	tracer   trace.Tracer // nil = there are no spans
 
-	busy       atomic.Bool              // Run is at work
-	configured atomic.Pointer[settings] // for this worker alone; nil = none
+	busy atomic.Bool // Run is at work
 
 	mu      sync.Mutex
 	running map[*run]struct{}
@@ -129,10 +127,6 @@ type Worker struct {
 	fetchedAt      atomic.Int64  // ns since the epoch, 0 = never
 	evicted        atomic.Int64  // keys that the server had thrown away when it was last asked, -1 = it was not yet
 
-	effective struct { // of the goroutine that registers: EffectiveConfig as JSON, and the settings that it was made of
-		of   *settings
-		text json.RawMessage
-	}
 }
 
 // Worker makes a worker with these handlers. The error names the option or handler that is unfit; two handlers for one name are refused.

@@ -16,7 +16,7 @@ import (
 )
 
 type taskCmd struct {
-	List    taskListCmd    `cmd:"" help:"List tasks that wait, run, are delayed, blocked, parked or dead."`
+	List    taskListCmd    `cmd:"" help:"List tasks that wait, run, are delayed, blocked or dead."`
 	Show    taskShowCmd    `cmd:"" help:"Show one task: state, arguments, history, result."`
 	Submit  taskSubmitCmd  `cmd:"" help:"Submit a task by its name, with JSON arguments."`
 	Run     taskRunCmd     `cmd:"" help:"Be a worker that runs a command for each task."`
@@ -75,7 +75,7 @@ func taskError(err error) error {
 }
 
 type taskListCmd struct {
-	State string `help:"Only this state: waiting, running, delayed, blocked, parked or dead." enum:",waiting,running,delayed,blocked,parked,dead" default:""`
+	State string `help:"Only this state: waiting, running, delayed, blocked or dead." enum:",waiting,running,delayed,blocked,dead" default:""`
 	Queue queue  `help:"Only this queue, for example normal:medium." placeholder:"PRIORITY:SIZE"`
 	Name  string `help:"Only tasks of this type."`
 	Limit int    `help:"At most so many; 0 = all." default:"100"`

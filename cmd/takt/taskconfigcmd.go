@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -25,31 +24,26 @@ type taskConfigCmd struct {
 }
 
 type taskConfigShowCmd struct {
-	Name      string `help:"What holds for tasks of this type: with --vo, what is set for the VO over what is set for all."`
-	VO        string `name:"vo" help:"Tenant, with --name."`
-	Effective bool   `help:"What is in force in each worker, also where nothing is set."`
-	YAML      bool   `name:"yaml" help:"YAML as takt task config set --file takes it."`
-	JSON      bool   `name:"json" help:"One JSON object with the members of the YAML; with --effective one per worker, with its id, when it said so, and config."`
+	Name string `help:"What holds for tasks of this type: with --vo, what is set for the VO over what is set for all."`
+	VO   string `name:"vo" help:"Tenant, with --name."`
+	YAML bool   `name:"yaml" help:"YAML as takt task config set --file takes it."`
+	JSON bool   `name:"json" help:"One JSON object with the members of the YAML."`
 }
 
 func (taskConfigShowCmd) Help() string {
-	return `Shows what SetConfig or takt task config set gave to all workers; what is not set is as the types say of themselves. With --effective it shows what is in force in each worker that lives, as it said itself at its last sign of life, at most a third of its lease ago: what is set, or else what its types say, or what Worker.Configure gave to it alone. Schedules that are not set are in takt schedule list.
+	return `Shows what SetConfig or takt task config set gave to all workers; what is not set is as the types say of themselves. Schedules that are not set are in takt schedule list.
 
 Examples:
   takt task config show
   takt task config show --yaml
-  takt task config show --name jobs:Clean --vo lhcb --json
-  takt task config show --effective --name jobs:Clean`
+  takt task config show --name jobs:Clean --vo lhcb --json`
 }
 
 func (c *taskConfigShowCmd) Run(ctx context.Context, a *app) error {
-	if c.VO != "" && c.Name == "" || c.YAML && (c.JSON || c.Effective) {
-		return &exitError{exitUsage, errors.New("--vo goes with --name, and --yaml neither with --json nor with --effective")}
+	if c.VO != "" && c.Name == "" || c.YAML && c.JSON {
+		return &exitError{exitUsage, errors.New("--vo goes with --name, and --yaml not with --json")}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
-		if c.Effective {
-			return c.effective(ctx, a, client)
-		}
 		config, err := client.Config(ctx)
 		if err != nil {
 			return err
@@ -69,45 +63,6 @@ func (c *taskConfigShowCmd) only(config task.Config) task.Config {
 		return config
 	}
 	return task.Config{Common: map[string]task.Override{c.Name: config.For(c.Name, c.VO)}}
-}
-
-// effective shows what workers say that is in force in them.
-func (c *taskConfigShowCmd) effective(ctx context.Context, a *app, client *task.Client) error {
-	workers, err := client.Workers(ctx)
-	if err != nil {
-		return err
-	}
-	t := newTable(a.out, append([]string{"WORKER"}, configHead...)...)
-	for _, w := range workers {
-		if !w.Alive || c.Name != "" && !slices.Contains(w.Types, c.Name) {
-			continue
-		}
-		config, err := task.ParseConfig(w.Config)
-		switch {
-		case w.Config == nil:
-			printf(a.err, "takt: worker %s does not say what is in force: it is of an older build, or has more than 1000 types\n", w.ID)
-			continue
-		case err != nil: // of a newer build
-			printf(a.err, "takt: worker %s: %v\n", w.ID, err)
-			continue
-		}
-		config = c.only(config)
-		if !c.JSON {
-			configRows(config, func(cells ...string) { t.row(append([]string{w.ID}, cells...)...) })
-			continue
-		}
-		if err := printJSON(a.out, struct {
-			ID     string      `json:"id"`
-			Seen   time.Time   `json:"seen"`
-			Config task.Config `json:"config"`
-		}{w.ID, w.Seen, config}); err != nil {
-			return err
-		}
-	}
-	if c.JSON {
-		return nil
-	}
-	return t.flush()
 }
 
 func (a *app) showConfig(config task.Config, asJSON bool) error {
@@ -223,7 +178,7 @@ type taskConfigUnsetCmd struct {
 }
 
 func (taskConfigUnsetCmd) Help() string {
-	return `What is not set is as the type says of itself again. Tasks that were set aside because their type was not enabled are due at once.
+	return `What is not set is as the type says of itself again. Tasks of a type that is enabled again run within a minute.
 
 Examples:
   takt task config unset jobs:Clean

@@ -59,8 +59,7 @@ type ordered struct {
 	Queue  queue    `json:"queue,omitempty"`
 	Name   string   `json:"name,omitempty"` // of a type
 	Paused *bool    `json:"paused,omitempty"`
-	Rate   *float64 `json:"rate,omitempty"`  // 0 = no bound
-	Moved  *int     `json:"moved,omitempty"` // tasks of the type that were set aside and are due
+	Rate   *float64 `json:"rate,omitempty"` // 0 = no bound
 }
 
 type taskResumeCmd struct {
@@ -87,15 +86,10 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 			}
 			return printJSON(a.out, ordered{Queue: c.Queue, Paused: new(false), Rate: new(0.0)})
 		}
-		n, err := client.ResumeType(ctx, c.Type)
-		switch {
-		case err != nil:
+		if err := client.ResumeType(ctx, c.Type); err != nil || !c.JSON {
 			return err
-		case c.JSON:
-			return printJSON(a.out, ordered{Name: c.Type, Paused: new(false), Moved: &n})
 		}
-		_, err = printf(a.out, "%d tasks are due again\n", n)
-		return err
+		return printJSON(a.out, ordered{Name: c.Type, Paused: new(false)})
 	})
 }
 
@@ -156,8 +150,8 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		due = ", the next due " + s.NextDue.Local().Format(time.DateTime)
 	}
 	printf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
-	for _, name := range slices.Sorted(maps.Keys(s.Parked)) {
-		printf(a.out, "type %s is paused or not enabled: %d set aside\n", name, s.Parked[name])
+	for _, name := range s.Paused {
+		printf(a.out, "type %s is paused or not enabled: its tasks are delayed\n", name)
 	}
 	if len(s.ByType) > 0 {
 		t = newTable(a.out, "\nTYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")

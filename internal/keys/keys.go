@@ -156,7 +156,6 @@ func (k Keys) TaskControl() string              { return k.key("tasks:control") 
 func (k Keys) TaskCancelled() string            { return k.key("tasks:cancelled") }
 func (k Keys) TaskRate(queue string) string     { return k.key("tasks:rate", queue) }
 func (k Keys) TaskWorkers() string              { return k.key("tasks:registry") }
-func (k Keys) TaskParked(name string) string    { return k.key("tasks:parked", name) }
 func (k Keys) TaskBlocked() string              { return k.key("tasks:blocked") }
 func (k Keys) TaskCollecting() string           { return k.key("tasks:collecting") }
 func (k Keys) TaskCollected(name string) string { return k.key("tasks:collected", name) }

@@ -83,7 +83,6 @@ func TestMatch(t *testing.T) {
 		"tasks:cancelled":                    "tasks:cancelled",
 		"tasks:rate:realtime:small":          "tasks:rate:{queue}",
 		"tasks:registry":                     "tasks:registry",
-		"tasks:parked:jobs:X":                "tasks:parked:{name}",
 		"tasks:blocked":                      "tasks:blocked",
 		"tasks:watched":                      "tasks:watched",
 		"tasks:replicated":                   "tasks:replicated",

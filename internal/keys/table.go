@@ -74,7 +74,6 @@ func All() []Pattern {
 		{"tasks:cancelled", "zset", "task", "24 h, or until the task ends", "ids of tasks to cancel, score = when that was asked, in epoch milliseconds"},
 		{"tasks:rate:{queue}", "string", "task", "seconds after the last task", "time up to which a queue's rate is used up, in microseconds"},
 		{"tasks:registry", "hash", "task", "field leaves with its worker", "worker id -> what it serves and runs"},
-		{"tasks:parked:{name}", "zset", "task", "member leaves when the task type is resumed", "messages of a paused task type, score = when they were parked"},
 		{"tasks:blocked", "hash", "task", "field leaves when the task runs", "task id -> the delayed message that waits for a lock"},
 		{"tasks:collecting", "zset", "task", "member leaves when its tasks are handed over", "collections of tasks that wait for others, score = when they are handed over, in Unix seconds"},
 		{"tasks:collected:{name}", "hash", "task", "until its tasks are handed over as one", "tasks of one type and key that wait for others; name is TYPE:KEY, colons in TYPE as %3A"},
