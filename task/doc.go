@@ -30,7 +30,7 @@
 //
 // Submit returns an error of the connection if the outcome is not known. Under the option Key, or ID, it can be repeated: there is one task.
 //
-// Priorities are shares (Weighted), an order (Strict), or an order in which nothing waits for ever (StrictWithAgeing). Within a queue tasks begin in the order of
+// Priorities are shares (Weighted) or an order (Strict). Within a queue tasks begin in the order of
 // coming, but for those that are retried, delayed, blocked or taken over.
 //
 // # When something dies

@@ -36,7 +36,7 @@ func TestIdleCommands(t *testing.T) {
 		sizes  map[task.Size]int // nil = a scheduler
 		most   int64             // commands per second
 	}{
-		{task.Weighted{}, one, 10}, {task.Strict{}, one, 10}, {task.StrictWithAgeing{}, one, 10}, {task.Weighted{}, all, 18}, {task.StrictWithAgeing{}, all, 18}, {nil, nil, 5},
+		{task.Weighted{}, one, 10}, {task.Strict{}, one, 10}, {task.Weighted{}, all, 18}, {nil, nil, 5},
 	} {
 		t.Run(fmt.Sprintf("%T of %d sizes", c.policy, len(c.sizes)), func(t *testing.T) {
 			t.Parallel()

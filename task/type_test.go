@@ -159,7 +159,6 @@ func TestWorkerOptions(t *testing.T) {
 		"Margin":        {task.WorkerOptions{Margin: -1}, []task.Handler{h}},
 		"MaxUnknown":    {task.WorkerOptions{MaxUnknown: -1}, []task.Handler{h}},
 		"weight -1":     {task.WorkerOptions{Policy: task.Weighted{Realtime: -1}}, []task.Handler{h}},
-		"MaxWait":       {task.WorkerOptions{Policy: task.StrictWithAgeing{MaxWait: -1}}, []task.Handler{h}},
 		"ID":            {task.WorkerOptions{ID: "a\nb"}, []task.Handler{h}},
 	} {
 		if _, err := e.client.Worker(c.o, c.handlers...); err == nil || !strings.Contains(err.Error(), want) {

@@ -113,7 +113,6 @@ type Worker struct {
 	log      *slog.Logger
 	control  *control
 	waiters  *waiters
-	ageing   map[Size]*ageing
 	begun    time.Time
 	meters   *meters      // nil = nothing is counted
 	tracer   trace.Tracer // nil = there are no spans
@@ -131,7 +130,7 @@ type Worker struct {
 
 // Worker makes a worker with these handlers. The error names the option or handler that is unfit; two handlers for one name are refused.
 func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
-	w := &Worker{client: c, opts: o, handlers: make(map[string]*Handler), log: o.Log, ageing: make(map[Size]*ageing), running: make(map[*run]struct{})}
+	w := &Worker{client: c, opts: o, handlers: make(map[string]*Handler), log: o.Log, running: make(map[*run]struct{})}
 	if w.log == nil {
 		w.log = c.log
 	}
@@ -189,7 +188,6 @@ func (w *Worker) complete(handlers []Handler) error {
 		if n < 1 || n > maxSlots {
 			return fmt.Errorf("task: WorkerOptions.Concurrency: %d slots for %s: want 1 to %d", n, size, maxSlots)
 		}
-		w.ageing[size] = new(ageing)
 	}
 	if n := len(o.Concurrency); n > maxSizes {
 		return fmt.Errorf("task: WorkerOptions.Concurrency: %d sizes: want at most %d in one worker, each takes a connection: make several workers, in several processes", n, maxSizes)
@@ -261,7 +259,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	alive.Go(func() { w.control.run(life) })
 	alive.Go(func() { w.waiters.run(life) })
 	alive.Go(func() { w.register(life) })
-	alive.Go(func() { w.age(life) })
 	if !w.opts.NoPromote {
 		p := newPromoter(w.client, w.log)
 		p.metrics = w.opts.Metrics
@@ -321,7 +318,7 @@ func (w *Worker) group(size Size, slots int) *stream.Group {
 	return &stream.Group{
 		Worker: w.stream, Streams: streams, Name: w.client.keys.TaskGroup(),
 		Slots: slots, Ahead: ahead, Field: "data",
-		Order:   w.opts.Policy.order(w.ageing[size]),
+		Order:   w.opts.Policy.order(),
 		Closed:  func(i int) bool { return w.control.paused(queues[i]) },
 		Changed: w.control.groups[size],
 		Rate: func(i int) (float64, string) {
