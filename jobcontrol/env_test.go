@@ -208,7 +208,7 @@ func (p *plant) put(t testing.TB, id string, state isa95.State) {
 		store(isa95.State{Top: isa95.Aborted})
 	}
 	store(state)
-	p.redis(t, "DEL", p.keys.SfcWork(), p.keys.EventReceiver(), p.keys.EventResponder(), p.keys.Changes(scope), p.keys.ChangesAll())
+	p.redis(t, "DEL", p.keys.SfcWork(), p.keys.EventReceiver(), p.keys.Changes(scope), p.keys.ChangesAll())
 }
 
 // redis sends one command and wants no error.
@@ -239,7 +239,7 @@ func (p *plant) entries(t testing.TB, stream string) []map[string]string {
 func (p *plant) events(t testing.TB) []cloudevent.Event {
 	t.Helper()
 	var events []cloudevent.Event
-	for _, stream := range []string{p.keys.EventReceiver(), p.keys.EventResponder()} {
+	for _, stream := range []string{p.keys.EventReceiver()} {
 		for _, fields := range p.entries(t, stream) {
 			var e cloudevent.Event
 			if err := json.Unmarshal([]byte(fields["event"]), &e); err != nil {

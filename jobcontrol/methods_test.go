@@ -89,7 +89,7 @@ func TestEveryMethodInEveryState(t *testing.T) {
 				if state, err := isa95.ParseState(told.JobState); err != nil || state.String() != after || told.JobOrder.JobOrderID != id {
 					t.Errorf("told: %s", events[0].Data)
 				}
-				p.redis(t, "DEL", p.keys.SfcWork(), p.keys.EventReceiver(), p.keys.EventResponder(), p.keys.Changes(scope), p.keys.ChangesAll())
+				p.redis(t, "DEL", p.keys.SfcWork(), p.keys.EventReceiver(), p.keys.Changes(scope), p.keys.ChangesAll())
 			})
 		}
 	}

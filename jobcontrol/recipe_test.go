@@ -52,7 +52,7 @@ func (p *plant) running(t testing.TB, id string) *recipe.Execution {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.redis(t, "DEL", p.keys.SfcWork(), p.keys.SfcOutbox(), p.keys.EventReceiver(), p.keys.EventResponder(), p.keys.Changes(scope), p.keys.ChangesAll())
+	p.redis(t, "DEL", p.keys.SfcWork(), p.keys.SfcOutbox(), p.keys.EventReceiver(), p.keys.Changes(scope), p.keys.ChangesAll())
 	return x
 }
 

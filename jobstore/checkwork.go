@@ -14,7 +14,7 @@ import (
 // streams reports entries that nobody finishes, and dead letters.
 func (c *checker) streams(ctx context.Context) error {
 	s := c.store
-	for _, stream := range []string{s.keys.SfcWork(), s.keys.SfcOutbox(), s.keys.EventReceiver(), s.keys.EventResponder()} {
+	for _, stream := range []string{s.keys.SfcWork(), s.keys.SfcOutbox(), s.keys.EventReceiver()} {
 		next := nextSenders
 		if stream == s.keys.SfcWork() {
 			next = nextWait

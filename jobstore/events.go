@@ -1,13 +1,11 @@
 package jobstore
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,7 +32,7 @@ const RoleEvents = "events"
 const (
 	eventWindow = 1024    // entries
 	eventBytes  = 2 << 20 // of all entries together, about
-	eventRead   = 256     // entries of one read, of each stream
+	eventRead   = 256     // entries of one read
 	eventFirst  = 8       // the same of the first read, which does not know how large they are
 	eventDelete = 256     // entries of one deletion
 	eventLinger = 5 * time.Millisecond
@@ -58,7 +56,7 @@ func (s *Store) RunEvents(ctx context.Context, slots int, ready func(context.Con
 	if ready == nil {
 		ready = func(context.Context) error { return nil }
 	}
-	sender := &eventSender{store: s, slots: max(slots, 1), ready: ready, send: send, sent: make(map[outboxEntry]string)}
+	sender := &eventSender{store: s, slots: max(slots, 1), ready: ready, send: send, sent: make(map[string]string)}
 	for {
 		if err := ready(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -88,14 +86,12 @@ type eventSender struct {
 
 	// What the broker has, and what may be in the outbox still, for the deletion failed with the lease: entry -> id of the event. It is
 	// not sent again. Guarded by eventTerm.mu of the one term there is.
-	sent map[outboxEntry]string
+	sent map[string]string
 }
-
-type outboxEntry struct{ stream, id string }
 
 // outboxEvent is one entry of the outbox in memory.
 type outboxEvent struct {
-	outboxEntry
+	id     string
 	fields map[string]string
 	bytes  int
 	tries  int
@@ -174,7 +170,7 @@ func (t *eventTerm) fail(err error) {
 // is: so nothing is passed over, whatever the store lost and whatever ids it gives.
 func (t *eventTerm) readOutbox(ctx, work context.Context) {
 	s, wait := t.store, retryPause{}
-	cursors, dropGroups := make(map[string]string), time.Time{}
+	from := ""
 	for ctx.Err() == nil {
 		count, head := t.room()
 		if count == 0 {
@@ -185,9 +181,9 @@ func (t *eventTerm) readOutbox(ctx, work context.Context) {
 			continue
 		}
 		if head {
-			clear(cursors)
+			from = "0-0"
 		}
-		events, err := s.outboxEvents(ctx, cursors, count)
+		events, err := s.outboxEvents(ctx, from, count)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -197,28 +193,19 @@ func (t *eventTerm) readOutbox(ctx, work context.Context) {
 			continue
 		}
 		wait = retryPause{}
+		if n := len(events); n > 0 {
+			from = events[n-1].id
+		}
 		t.take(ctx, work, events)
 		if head && len(events) == 0 {
 			t.mu.Lock()
 			clear(t.sent)
 			t.mu.Unlock()
-			if time.Now().After(dropGroups) {
-				again := time.Hour
-				if !s.dropEventGroups(ctx) {
-					again = 10 * time.Second
-				}
-				dropGroups = time.Now().Add(again)
-			}
 		}
 	}
 }
 
-// eventOutboxes are the stream that events are written to, and the one that older builds write those with a response to.
-func (s *Store) eventOutboxes() []string {
-	return []string{s.keys.EventReceiver(), s.keys.EventResponder()}
-}
-
-// room is how many entries of each stream may be read now, and whether nothing is held.
+// room is how many entries may be read now, and whether nothing is held.
 func (t *eventTerm) room() (count int, head bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,19 +222,13 @@ func (t *eventTerm) room() (count int, head bool) {
 	return max(count, 0), t.held == 0
 }
 
-// outboxEvents waits for entries after the cursors, at most count of each stream, and moves the cursors. They come in the order of their
-// commits.
-func (s *Store) outboxEvents(ctx context.Context, cursors map[string]string, count int) ([]*outboxEvent, error) {
+// outboxEvents waits for entries after one, at most count.
+func (s *Store) outboxEvents(ctx context.Context, from string, count int) ([]*outboxEvent, error) {
 	// No deadline, but an end: see PublishedChanges.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(eventBlock+answerTimeout, func() { cancel(context.DeadlineExceeded) }).Stop()
-	streams := s.eventOutboxes()
-	from := make([]string, len(streams))
-	for i, name := range streams {
-		from[i] = cmp.Or(cursors[name], "0-0")
-	}
-	read, err := s.rdb.Do(ctx, s.rdb.B().Xread().Count(int64(count)).Block(eventBlock.Milliseconds()).Streams().Key(streams...).Id(from...).Build()).AsXRead()
+	read, err := s.rdb.Do(ctx, s.rdb.B().Xread().Count(int64(count)).Block(eventBlock.Milliseconds()).Streams().Key(s.keys.EventReceiver()).Id(from).Build()).AsXRead()
 	if err != nil {
 		if rueidis.IsRedisNil(err) {
 			return nil, nil
@@ -257,31 +238,11 @@ func (s *Store) outboxEvents(ctx context.Context, cursors map[string]string, cou
 		}
 		return nil, fmt.Errorf("jobstore: read status events: %w", err)
 	}
-	last := "" // what comes later in another stream is not in order yet
-	for _, entries := range read {
-		if n := len(entries); n >= count && (last == "" || stream.Before(entries[n-1].ID, last)) {
-			last = entries[n-1].ID
-		}
+	entries := read[s.keys.EventReceiver()]
+	events := make([]*outboxEvent, len(entries))
+	for i, e := range entries {
+		events[i] = &outboxEvent{id: e.ID, fields: e.FieldValues, bytes: len(e.FieldValues["event"])}
 	}
-	var events []*outboxEvent
-	for name, entries := range read {
-		for _, e := range entries {
-			if last != "" && stream.Before(last, e.ID) {
-				break
-			}
-			events = append(events, &outboxEvent{outboxEntry: outboxEntry{name, e.ID}, fields: e.FieldValues, bytes: len(e.FieldValues["event"])})
-			cursors[name] = e.ID
-		}
-	}
-	slices.SortStableFunc(events, func(a, b *outboxEvent) int {
-		switch {
-		case stream.Before(a.id, b.id):
-			return -1
-		case stream.Before(b.id, a.id):
-			return 1
-		}
-		return cmp.Compare(a.stream, b.stream)
-	})
 	return events, nil
 }
 
@@ -289,13 +250,12 @@ func (s *Store) outboxEvents(ctx context.Context, cursors map[string]string, cou
 func (t *eventTerm) take(ctx, work context.Context, events []*outboxEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mixed := false
 	for _, e := range events {
 		t.held++
 		t.bytes += e.bytes
 		t.read++
 		t.size += e.bytes
-		if id, ok := t.sent[e.outboxEntry]; ok {
+		if id, ok := t.sent[e.id]; ok {
 			if event, err := e.decode(); err == nil && event.ID == id {
 				t.done <- e
 				continue
@@ -304,28 +264,10 @@ func (t *eventTerm) take(ctx, work context.Context, events []*outboxEvent) {
 		order := e.order()
 		lane, runs := t.waiting[order]
 		t.waiting[order] = append(lane, e)
-		mixed = mixed || e.stream != events[0].stream
 		if !runs {
 			t.lanes.Go(func() { t.lane(ctx, work, order) })
 		}
 	}
-	if mixed { // ids of two streams may be equal
-		for _, e := range events {
-			bySequence(t.waiting[e.order()])
-		}
-	}
-}
-
-// bySequence puts events of one job order in order if all of them are numbered.
-func bySequence(events []*outboxEvent) {
-	numbers := make(map[*outboxEvent]string, len(events))
-	for _, e := range events {
-		event, err := e.decode()
-		if numbers[e] = event.Extensions["sequence"]; err != nil || numbers[e] == "" {
-			return
-		}
-	}
-	slices.SortStableFunc(events, func(a, b *outboxEvent) int { return strings.Compare(numbers[a], numbers[b]) })
 }
 
 // lane sends the events of one job order, one after the other, until none is left or ctx ends.
@@ -367,7 +309,7 @@ func (t *eventTerm) handle(ctx, work context.Context, e *outboxEvent) bool {
 	switch {
 	case err == nil:
 		t.mu.Lock()
-		t.sent[e.outboxEntry] = event.ID
+		t.sent[e.id] = event.ID
 		t.mu.Unlock()
 		t.done <- e
 		return true
@@ -396,9 +338,9 @@ func (t *eventTerm) handle(ctx, work context.Context, e *outboxEvent) bool {
 // bury makes an event a dead letter. False: it is to be tried again.
 func (t *eventTerm) bury(work context.Context, e *outboxEvent, why error) bool {
 	s, text := t.store, strings.ToValidUTF8(why.Error(), "")
-	letters := s.keys.DeadLetter(e.stream)
+	letters := s.keys.DeadLetter(s.keys.EventReceiver())
 	fields := []string{
-		"dead-reason", "failed", "dead-error", text[:min(len(text), 2048)], "dead-stream", e.stream, "dead-id", e.id, "dead-group", groupEvents,
+		"dead-reason", "failed", "dead-error", text[:min(len(text), 2048)], "dead-stream", s.keys.EventReceiver(), "dead-id", e.id, "dead-group", groupEvents,
 		"dead-deliveries", "1", "dead-failures", strconv.Itoa(e.tries + 1), "dead-at", time.Now().UTC().Format(time.RFC3339),
 	}
 	for name, value := range e.fields {
@@ -407,7 +349,7 @@ func (t *eventTerm) bury(work context.Context, e *outboxEvent, why error) bool {
 	c := commit.New()
 	c.Expect(t.lease.Key, []byte(t.lease.Token))
 	c.XAdd(letters, 0, fields...)
-	c.XDel(e.stream, e.id)
+	c.XDel(s.keys.EventReceiver(), e.id)
 	_, err := c.Run(work, s.rdb)
 	switch {
 	case errors.Is(err, ErrConflict):
@@ -447,14 +389,11 @@ func (t *eventTerm) deleteSent(work context.Context) {
 }
 
 func (t *eventTerm) deleteBatch(work context.Context, batch []*outboxEvent) bool {
-	outboxes := t.store.eventOutboxes()
-	ids := make(map[string][]string, len(outboxes))
+	args := []string{t.lease.Token}
 	for _, e := range batch {
-		ids[e.stream] = append(ids[e.stream], e.id)
+		args = append(args, e.id)
 	}
-	args := []string{t.lease.Token, strconv.Itoa(len(ids[outboxes[0]]))}
-	args = append(append(args, ids[outboxes[0]]...), ids[outboxes[1]]...)
-	kept, err := sentScript.Run(work, t.store.rdb, []string{t.lease.Key, outboxes[0], outboxes[1]}, args...).AsBool()
+	kept, err := sentScript.Run(work, t.store.rdb, []string{t.lease.Key, t.store.keys.EventReceiver()}, args...).AsBool()
 	switch {
 	case err != nil:
 		if work.Err() == nil {
@@ -475,7 +414,7 @@ func (t *eventTerm) deleted(events ...*outboxEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range events {
-		delete(t.sent, e.outboxEntry)
+		delete(t.sent, e.id)
 		t.held--
 		t.bytes -= e.bytes
 	}
@@ -483,42 +422,6 @@ func (t *eventTerm) deleted(events ...*outboxEvent) {
 	case t.freed <- struct{}{}:
 	default:
 	}
-}
-
-// dropEventGroups removes the consumer groups by which older builds read the outbox, once none of them lives: what they had taken and not
-// sent is sent by this build, and stays pending in their groups otherwise. An older build that starts later makes its group again. It
-// returns whether no group is left.
-func (s *Store) dropEventGroups(ctx context.Context) (gone bool) {
-	gone = true
-	for _, name := range s.eventOutboxes() {
-		consumers, err := s.rdb.Do(ctx, s.rdb.B().XinfoConsumers().Key(name).Group(groupEvents).Build()).ToArray()
-		if err != nil {
-			continue // no group
-		}
-		ids := make([]string, 0, len(consumers))
-		for _, c := range consumers {
-			info, err := c.AsMap()
-			if err != nil {
-				return false
-			}
-			name := info["name"]
-			id, err := name.ToString()
-			if err != nil {
-				return false
-			}
-			ids = append(ids, id)
-		}
-		living, err := stream.Living(ctx, s.rdb, s.keys, ids)
-		if err != nil || slices.ContainsFunc(ids, func(id string) bool { return living[id] }) {
-			gone = false
-			continue
-		}
-		if err := s.rdb.Do(ctx, s.rdb.B().XgroupDestroy().Key(name).Group(groupEvents).Build()).Error(); err != nil {
-			s.log.Debug("jobstore: the consumer group of an older build stays", "stream", name, "err", err)
-			gone = false
-		}
-	}
-	return gone
 }
 
 func (s *Store) observeEvents(o stream.Outcome, n int) {

@@ -20,7 +20,7 @@ import (
 func (s *shop) events(id isa95.JobOrderID) []cloudevent.Event {
 	s.t.Helper()
 	var all []cloudevent.Event
-	for _, stream := range []string{s.keys.EventReceiver(), s.keys.EventResponder()} {
+	for _, stream := range []string{s.keys.EventReceiver()} {
 		entries, err := s.do("XRANGE", stream, "-", "+").AsXRange()
 		if err != nil {
 			s.t.Fatal(err)

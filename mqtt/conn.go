@@ -134,7 +134,7 @@ func (c *Conn) hold(ctx context.Context, l *link) error {
 
 	retry := backoff{failures: 3}
 	c.mu.Lock()
-	missing := slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool { return s.temporary || s.Former })
+	missing := slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool { return s.temporary })
 	c.mu.Unlock()
 	c.takeBack(ctx, l)
 	missing = c.subscribeAll(ctx, l, missing)

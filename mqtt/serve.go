@@ -35,7 +35,6 @@ type ServerOptions struct {
 	Filters []string // to subscribe to, QoS 1; shared ones ($share/{name}/...) too; at least one
 	Handler Handler  // required
 	Silent  bool     // the Handler gives no replies: response topics mean nothing, and Handle gets what cannot be read too, with Delivery.Unreadable
-	Former  bool     // Filters are those of an earlier version of the program: see Subscription.Former
 
 	Lanes int                    // messages handled at once, default 64
 	Lane  func(m Message) string // messages of one lane are handled in order of arrival; default: the topic
@@ -154,7 +153,7 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 	for _, f := range o.Filters {
 		// Retained messages are old: they never come with the subscription, though mosquitto before 2.0.21 sends them to new shared ones. Live messages keep
 		// their retain flag, so that the Handler can refuse them.
-		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 2, Former: o.Former, Handle: s.take})
+		subs = append(subs, Subscription{Filter: f, QoS: 1, RetainAsPublished: true, RetainHandling: 2, Handle: s.take})
 	}
 	if err := recv.Subscribe(context.Background(), subs...); err != nil {
 		return nil, err

@@ -30,10 +30,6 @@ type Subscription struct {
 	// Inbound.Ack once its effect is stored. ctx is that of Run. A panic is logged and the message acknowledged.
 	Handle func(ctx context.Context, in *Inbound)
 
-	// Former: the session may have this subscription from an earlier version of the program. It is not asked for; what still comes by
-	// it goes to Handle until EndFormer takes it back.
-	Former bool
-
 	temporary bool // not made again after a reconnect
 }
 
@@ -55,24 +51,20 @@ func (s *Subscription) check() error {
 // *SubscribeError says which filter was refused, and that one is forgotten again.
 func (c *Conn) Subscribe(ctx context.Context, subs ...Subscription) error {
 	added := make([]*Subscription, len(subs))
-	var wanted []*Subscription
 	for i := range subs {
 		if err := subs[i].check(); err != nil {
 			return err
 		}
 		added[i] = &subs[i]
-		if !subs[i].Former {
-			wanted = append(wanted, &subs[i])
-		}
 	}
 	c.mu.Lock()
 	c.subs = append(slices.Clip(c.subs), added...) // dispatch reads the old slice without a lock
 	l := c.link
 	c.mu.Unlock()
-	if !l.up() || len(wanted) == 0 {
+	if !l.up() || len(added) == 0 {
 		return nil
 	}
-	refused, err := l.subscribe(ctx, c.o.PublishTimeout, wanted)
+	refused, err := l.subscribe(ctx, c.o.PublishTimeout, added)
 	switch {
 	case len(refused) > 0:
 		var subs []*Subscription
@@ -195,27 +187,6 @@ func (l *link) explain(err error, what string) error {
 		return fmt.Errorf("%s: %w: %w", what, ErrTimeout, err)
 	}
 	return fmt.Errorf("mqtt: %s: %w", what, err)
-}
-
-// EndFormer takes the former subscriptions (Subscription.Former) back at the broker, once there is a connection. What the session holds by
-// them still comes, and goes to their handlers. An error means that ctx ended, or Run, before there was a connection.
-func (c *Conn) EndFormer(ctx context.Context) error {
-	if err := c.connected(ctx); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	l := c.link
-	var filters []string
-	for _, s := range c.subs {
-		if s.Former {
-			filters = append(filters, s.Filter)
-		}
-	}
-	c.mu.Unlock()
-	if l != nil && len(filters) > 0 && l.facts.SessionPresent {
-		c.unsubscribe(ctx, l, filters)
-	}
-	return nil
 }
 
 // takeBack unsubscribes what an interrupted Retained left in the kept session.

@@ -432,7 +432,7 @@ func (p *plant) statuses(id string) []string {
 	k, rdb := keys.New(p.prefix), p.redis.Client
 	type status struct{ entry, text string }
 	var all []status
-	for _, stream := range []string{k.EventReceiver(), k.EventResponder()} {
+	for _, stream := range []string{k.EventReceiver()} {
 		entries, err := rdb.Do(p.t.Context(), rdb.B().Xrange().Key(stream).Start("-").End("+").Build()).AsXRange()
 		p.must(err)
 		for _, e := range entries {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -40,41 +39,26 @@ func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Sta
 			ResponseTopic: prefix.Answers(session.Instance, ""), Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
 		}
 	}
-	if p.engine != nil { // a session that an earlier version began has these by the one for commands
-		former, suffix := session.Name == commandSession, ""
-		if former {
-			suffix = formerKind
-		}
-		servers[answerKind+suffix] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(session.Instance), Handler: taker(p.engine.Answer), Silent: true, Former: former, Lane: laneOfCommand}
-		servers[eventKind+suffix] = mqtt.ServerOptions{
-			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Former: former, Lane: laneOfType,
+	if p.engine != nil && session.Name != commandSession {
+		servers[answerKind] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(session.Instance), Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCommand}
+		servers[eventKind] = mqtt.ServerOptions{
+			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
 		}
 	}
 	stage := make(lifecycle.Stage, len(servers))
-	for name, o := range servers {
+	for kind, o := range servers {
 		o.Lanes, o.Drain, o.Log = p.sc.Slots, p.sc.Drain, p.log
-		kind, _, former := strings.Cut(name, formerKind)
 		o.Aside = aside{p.store, asideQueue(kind), kind}
 		server, err := mqtt.NewServer(conn, p.publish, o)
 		if err != nil {
 			return nil, err
 		}
-		stage[name] = server.Run
-		if session.Instance == p.instance && !former {
+		stage[kind] = server.Run
+		if session.Instance == p.instance {
 			p.servers[kind] = server
 		}
 	}
 	return stage, nil
-}
-
-// endFormer takes the subscriptions of an earlier version back from the session for commands, once the session for answers has them: between the two an
-// answer comes twice rather than never.
-func (p *parts) endFormer(ctx context.Context) error {
-	if p.answers.Ready(ctx) == nil && p.receive.EndFormer(ctx) == nil {
-		p.log.Debug("the session for commands takes nothing else")
-	}
-	<-ctx.Done()
-	return nil
 }
 
 // What comes from the broker, by who handles it.
@@ -82,7 +66,6 @@ const (
 	commandKind = "command"
 	answerKind  = "answer"
 	eventKind   = "event"
-	formerKind  = " of the session before"
 )
 
 func asideQueue(kind string) string {

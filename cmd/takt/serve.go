@@ -256,7 +256,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
 	report["status events"] = events.Run
-	connections := lifecycle.Stage{"mqtt receive": p.receive.Run, "mqtt answers": p.answers.Run, "former subscriptions": p.endFormer}
+	connections := lifecycle.Stage{"mqtt receive": p.receive.Run, "mqtt answers": p.answers.Run}
 	for _, stage := range []lifecycle.Stage{intake, work, report, connections} {
 		for name, run := range stage {
 			stage[name] = p.guard.gated(run)

@@ -99,8 +99,7 @@ func (k Keys) dedupe(secret, text []byte) string {
 
 // Events on their way to the broker.
 
-func (k Keys) EventReceiver() string  { return k.key("event:receiver:list") }
-func (k Keys) EventResponder() string { return k.key("event:responder:list") }
+func (k Keys) EventReceiver() string { return k.key("event:receiver:list") }
 
 // Recipes in execution. One work stream, one outbox and one timer set per prefix (docs/adr/0001).
 

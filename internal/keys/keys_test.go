@@ -56,7 +56,6 @@ func TestPatternsOfThePersistencePage(t *testing.T) {
 		k.PubSeq("m42"):                    "microdcs:pubseq:m42",
 		k.Cursors():                        "microdcs:publisher:stream-cursors",
 		k.EventReceiver():                  "microdcs:event:receiver:list",
-		k.EventResponder():                 "microdcs:event:responder:list",
 		k.SfcExecution("JO-7"):             "microdcs:sfc:execution:JO-7",
 		k.SfcActiveJobs():                  "microdcs:sfc:active-jobs",
 		New("{takt}").SfcWork():            "{takt}:sfc:work",

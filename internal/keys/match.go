@@ -74,7 +74,7 @@ func expression(pattern string) string {
 // worked are the streams below the prefix whose entries are handled one by one, and may end as dead letters.
 func worked() []string {
 	k := New("")
-	streams := []string{k.SfcWork(), k.SfcOutbox(), k.EventReceiver(), k.EventResponder()}
+	streams := []string{k.SfcWork(), k.SfcOutbox(), k.EventReceiver()}
 	for i, key := range streams {
 		streams[i] = regexp.QuoteMeta(strings.TrimPrefix(key, ":"))
 	}

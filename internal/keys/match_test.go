@@ -39,7 +39,6 @@ func TestMatch(t *testing.T) {
 		"jobacceptance:m42":                  "jobacceptance:{scope}",
 		"cededupe:10e858ccd04b929644de16a81": "cededupe:{hash}",
 		"event:receiver:list":                "event:receiver:list",
-		"event:responder:list":               "event:responder:list",
 		"sfc:work":                           "sfc:work",
 		"sfc:outbox":                         "sfc:outbox",
 		"sfc:timers":                         "sfc:timers",
@@ -131,7 +130,6 @@ func TestMatch(t *testing.T) {
 		"replicated":                         "replicated",
 		"sfc:outbox:dead":                    "{stream}:dead",
 		"event:receiver:list:dead":           "{stream}:dead",
-		"event:responder:list:dead":          "{stream}:dead",
 	} {
 		got, ok := Match(rest)
 		if !ok || got.Pattern != want {

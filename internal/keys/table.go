@@ -35,7 +35,6 @@ func All() []Pattern {
 		{"configured-scopes", "set", "jobstore", "stays", "scopes that were ever configured"},
 		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event, by scope, source and id; beside it the same by source and id for earlier versions"},
 		{"event:receiver:list", "stream", "jobstore", "entry leaves once the broker has it", "status events to send, in the order of the changes"},
-		{"event:responder:list", "stream", "jobstore", "entry leaves once the broker has it", "status events with a job response that an older build wrote"},
 		{"sfc:work", "stream", "jobstore", "entry leaves with its effect", "work for the recipe engine: action, job_id, scope"},
 		{"sfc:outbox", "stream", "jobstore", "entry leaves once the broker has it", "equipment commands to send"},
 		{"sfc:timers", "zset", "jobstore", "member leaves when the recipe ends", "job order ids, score = next time-out in installation time, milliseconds"},
