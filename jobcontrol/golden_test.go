@@ -321,11 +321,13 @@ func (p *plant) compareRedis(t *testing.T, commands [][]string, c captured, repl
 			if i > 0 {
 				return commands[i:] // the next command begins
 			}
-			// The same key, if the command changed something; in it is the reply, kept for 2 h instead of 10 min.
+			// A key of its own kind, if the command changed something; in it is the reply, kept for 2 h instead of 10 min.
+			levels := strings.Split(c.Topic, "/")
+			key := p.keys.Dedupe(levels[len(levels)-2], c.user("source"), c.user("id"))
 			_, query := isa95.MethodByTypeID(c.user("type"))
 			query = query && strings.Contains(c.user("type"), "Request")
-			if stored, want := yes(t, p, "EXISTS", words[1]), status(t, reply) == isa95.NoError && !query; stored != want {
-				t.Errorf("line %d: %s exists: %v", c.Line, words[1], stored)
+			if stored, want := yes(t, p, "EXISTS", key), status(t, reply) == isa95.NoError && !query; stored != want {
+				t.Errorf("line %d: %s exists: %v", c.Line, key, stored)
 			}
 		case "JSON.SET":
 			doc, err := p.redis(t, "GET", words[1]).ToString()

@@ -80,25 +80,9 @@ func at(scope string, e cloudevent.Event) cloudevent.Event {
 	return e
 }
 
-// An id belongs to the scope and the source of the command. Another station cannot use it up by naming a source that is not its own, also where an earlier
-// version kept what it did without the scope; and what that version did is not done again.
+// An id belongs to the scope and the source of the command. Another station cannot use it up by naming a source that is not its own.
 func TestIDsBelongToScopeAndSource(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
-	old := p.keys.DedupeWithoutScope
-	set := func(key string, value []byte) {
-		t.Helper()
-		if err := p.rdb.Do(t.Context(), p.rdb.B().Set().Key(key).Value(string(value)).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	get := func(key string) string {
-		t.Helper()
-		text, err := p.rdb.Do(t.Context(), p.rdb.B().Get().Key(key).Build()).ToString()
-		if err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
-		return text
-	}
 	n := 0
 	store := func() cloudevent.Event {
 		n++
@@ -124,44 +108,6 @@ func TestIDsBelongToScopeAndSource(t *testing.T) {
 		a.Source, a.ID, b.Source, b.ID = "urn:a:b", "c", "urn:a", "b:c"
 		wantStatus(t, p.answer(t, a), isa95.NoError)
 		wantStatus(t, p.answer(t, b), isa95.NoError)
-	})
-	t.Run("handled by an earlier version", func(t *testing.T) {
-		e := store()
-		first := p.answer(t, e)
-		kept := get(p.keys.Dedupe(scope, e.Source, e.ID))
-		if beside := get(old(e.Source, e.ID)); beside != kept {
-			t.Errorf("an earlier version finds %q, want %q", beside, kept)
-		}
-		if err := p.rdb.Do(t.Context(), p.rdb.B().Del().Key(p.keys.Dedupe(scope, e.Source, e.ID)).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-		before := p.snapshot(t)
-		if again := p.answer(t, e); again.ID != first.ID {
-			t.Errorf("%s %s, want the reply of the earlier version", again.ID, again.Data)
-		}
-		if diff := cmp.Diff(before, p.snapshot(t)); diff != "" {
-			t.Errorf("carried out again:\n%s", diff)
-		}
-	})
-	t.Run("used up in an earlier version by another scope", func(t *testing.T) {
-		other := at("m43", store())
-		p.answer(t, other)
-		squatted := []byte(get(p.keys.Dedupe("m43", other.Source, other.ID)))
-		e := store()
-		set(old(e.Source, e.ID), squatted)
-		first := p.answer(t, e)
-		wantStatus(t, first, isa95.NoError)
-		if again := p.answer(t, e); again.ID != first.ID {
-			t.Errorf("the repeat gets %s %s", again.ID, again.Data)
-		}
-		if text := get(old(e.Source, e.ID)); text != string(squatted) {
-			t.Error("what the earlier version knows of the other scope is gone")
-		}
-	})
-	t.Run("used up in an earlier version by an event", func(t *testing.T) {
-		e := store()
-		set(old(e.Source, e.ID), []byte("1"))
-		wantStatus(t, p.answer(t, e), isa95.NoError)
 	})
 	p.wantSound(t)
 }

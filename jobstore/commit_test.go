@@ -56,7 +56,7 @@ func TestLoadNamesAKeyOfAnotherType(t *testing.T) {
 		})
 		for _, key := range []string{
 			k.JobOrder("JO"), k.SfcExecution("JO"), k.JobResponse("JO-response"), k.SfcMailbox("m42", pullType), k.SfcRecipe(q.Recipe), k.WorkMaster("WM-1"), k.WorkMasterScopes("WM-1"),
-			k.Dedupe("m42", q.Source, q.ID), k.DedupeWithoutScope(q.Source, q.ID), k.JobAcceptance("m42"), k.JobBytes("m42"), k.SfcCorrelation("corr-1"),
+			k.Dedupe("m42", q.Source, q.ID), k.JobAcceptance("m42"), k.JobBytes("m42"), k.SfcCorrelation("corr-1"),
 		} {
 			was, _ := s.srv.Client.Do(t.Context(), s.srv.Client.B().Get().Key(key).Build()).ToString()
 			s.do("DEL", key)
@@ -93,7 +93,7 @@ func TestCommitWritesAll(t *testing.T) {
 				Work:       []string{jobstore.WorkStart}, Seen: &jobstore.Seen{Reply: &reply}, Now: now, CorrelationID: "corr", CausationID: "id-1",
 			})
 			want := []string{
-				"active-scopes set", "cededupe:3142031fb6296f4fb9a4c58bdeb406d4 string", "cededupe:3dfa73caf1240154b89fd41d54d1e0d5 string", "event:receiver:list stream",
+				"active-scopes set", "cededupe:3142031fb6296f4fb9a4c58bdeb406d4 string", "event:receiver:list stream",
 				"jobbytes:m42 string", "joborder:JO-7 string", "joborder:changes:_global stream", "joborder:changes:m42 stream", "joborder:list:m42 zset",
 				"pubidx:m42 hash", "publisher:dirty set", "sfc:work stream",
 			}
@@ -164,7 +164,6 @@ func TestCommitConflictsES26(t *testing.T) {
 			s.do("SET", s.keys.SfcExecution("JO-7"), string(x.Encode()))
 		}},
 		{"command handled meanwhile", known, func(s *shop) { s.do("SET", s.keys.Dedupe("m42", "src", "id-1"), "1") }},
-		{"command handled meanwhile by an earlier version", known, func(s *shop) { s.do("SET", s.keys.DedupeWithoutScope("src", "id-1"), "1") }},
 		{"mailbox changed meanwhile", known, func(s *shop) { s.do("SET", s.keys.SfcMailbox("m42", pullType), `{"waiting":[],"events":[]}`) }},
 		{"equipment removed meanwhile", known, func(s *shop) { s.do("SREM", s.keys.ResourceList("equipment", "m42"), "EQ-1") }},
 		{"limit reached meanwhile", known, func(s *shop) { s.move("m42", "JO-8", 0, ready); s.move("m42", "JO-9", 0, ready) }},
@@ -335,10 +334,6 @@ func TestEventsBelongToScopes(t *testing.T) {
 	s.commit(s.load(jobstore.Query{JobOrderID: "JO-7", Scope: "m42"}), jobstore.Change{Taken: []recipe.PullEvent{{Source: "src", ID: "id-2"}}})
 	seen("m42", "id-2", true)
 	seen("m43", "id-2", false)
-
-	s.do("SET", s.keys.DedupeWithoutScope("src", "id-3"), "1")
-	seen("m42", "id-3", true)
-	seen("m43", "id-3", true)
 }
 
 func TestReplyRetention(t *testing.T) {
@@ -347,7 +342,6 @@ func TestReplyRetention(t *testing.T) {
 		Transition: &jobstore.Transition{Method: isa95.Store, Order: &isa95.JobOrder{JobOrderID: "JO-7"}, State: ready}, Seen: &jobstore.Seen{},
 	})
 	within(t, "reply", s.number("PTTL", s.keys.Dedupe("m42", "src", "id-1")), 2*time.Hour)
-	within(t, "reply for earlier versions", s.number("PTTL", s.keys.DedupeWithoutScope("src", "id-1")), 2*time.Hour)
 	snap := s.load(jobstore.Query{Scope: "m42", Source: "src", ID: "id-1", Mailboxes: []string{pullType}})
 	if !snap.Seen || snap.Reply != nil {
 		t.Errorf("seen %v, reply %v: an event is not answered", snap.Seen, snap.Reply)
@@ -420,13 +414,12 @@ func TestUnreadableD1(t *testing.T) {
 	s := newShop(t)
 	q := full("m42", "JO-7")
 	for key, docs := range map[string][]string{
-		s.keys.JobOrder("JO-7"):                   {"", "[]", "{", `{"State":[]}`, `{"JobOrder":{},"State":[{"StateText":{"Text":"Paused"}}]}`},
-		s.keys.SfcExecution("JO-7"):               {"", "[]", "{"},
-		s.keys.JobResponse("JO-7-response"):       {"", "[]", "{"},
-		s.keys.Dedupe("m42", q.Source, q.ID):      {"", "[]", "{", "2"},
-		s.keys.DedupeWithoutScope(q.Source, q.ID): {"", "[]", "{", "2"},
-		s.keys.SfcMailbox("m42", pullType):        {"", "5", "{"},
-		s.keys.WorkMaster("WM-1"):                 {"", "[]", "{"},
+		s.keys.JobOrder("JO-7"):              {"", "[]", "{", `{"State":[]}`, `{"JobOrder":{},"State":[{"StateText":{"Text":"Paused"}}]}`},
+		s.keys.SfcExecution("JO-7"):          {"", "[]", "{"},
+		s.keys.JobResponse("JO-7-response"):  {"", "[]", "{"},
+		s.keys.Dedupe("m42", q.Source, q.ID): {"", "[]", "{", "2"},
+		s.keys.SfcMailbox("m42", pullType):   {"", "5", "{"},
+		s.keys.WorkMaster("WM-1"):            {"", "[]", "{"},
 	} {
 		for _, doc := range docs {
 			s.do("SET", key, doc)

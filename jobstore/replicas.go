@@ -29,7 +29,7 @@ func (s *Store) Replicated(ctx context.Context, snap *Snapshot) error {
 	if s.safe == nil {
 		return nil
 	}
-	n, err := s.safe.Do(ctx, s.rdb.B().Exists().Key(snap.seen.found).Build()).AsInt64()
+	n, err := s.safe.Do(ctx, s.rdb.B().Exists().Key(snap.seen.key).Build()).AsInt64()
 	switch {
 	case err != nil:
 		return fmt.Errorf("jobstore: %w", s.alarm.Note(err))

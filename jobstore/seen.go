@@ -1,7 +1,6 @@
 package jobstore
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -9,8 +8,7 @@ import (
 	"github.com/taktworks/takt/internal/commit"
 )
 
-// A CloudEvent that was handled is known by scope, source and id. Earlier versions know it by source and id alone, under another key, and may run beside this
-// one: for one release that key is read and written, too.
+// A CloudEvent that was handled is known by scope, source and id.
 
 // seenEvent is the value kept for an event that is not answered.
 const seenEvent = "1"
@@ -18,39 +16,42 @@ const seenEvent = "1"
 // seenSeparator stands between the revision of a command's body and the reply that was given.
 const seenSeparator = " "
 
-// seenValue is what a key of a CloudEvent holds.
-type seenValue struct {
-	body  string            // Revision of the body of a command, "" for an event
-	reply *cloudevent.Event // to a command; its subject is that of the command, its cause the id of the command
-	scope string            // "" = not known
-	id    string            // "" = not known
+// seenKeys is where one CloudEvent is noted.
+type seenKeys struct {
+	key   string
+	found bool
 }
 
-// of says whether v may be that of a CloudEvent.
-func (v seenValue) of(scope, id string, command bool) bool {
-	return command == (v.reply != nil) && (v.scope == scope || v.scope == "") && (v.id == id || v.id == "")
+// loadSeen reads whether the CloudEvent was handled, and the reply that a command got.
+func (s *Store) loadSeen(l *loader, snap *Snapshot, q Query) {
+	k := &snap.seen
+	k.key = s.keys.Dedupe(string(q.Scope), q.Source, q.ID)
+	l.get(k.key, func(doc []byte) error {
+		body, reply, err := decodeSeen(k.key, doc)
+		if err == nil {
+			k.found, snap.Seen, snap.SeenBody, snap.Reply = true, true, body, reply
+		}
+		return err
+	})
 }
 
-func decodeSeen(key string, doc []byte) (seenValue, error) {
+// decodeSeen is the revision of a command's body and the reply that it got; of an event nothing.
+func decodeSeen(key string, doc []byte) (body string, _ *cloudevent.Event, _ error) {
 	if string(doc) == seenEvent {
-		return seenValue{}, nil
+		return "", nil, nil
 	}
 	body, text, ok := strings.Cut(string(doc), seenSeparator)
-	if !ok {
-		return seenValue{}, &DocumentError{Key: key, Err: errors.New("has no reply")}
+	if !ok || body == "" {
+		return "", nil, &DocumentError{Key: key, Err: errors.New("has no reply")}
 	}
 	var reply cloudevent.Event
 	if err := reply.UnmarshalJSON([]byte(text)); err != nil {
-		return seenValue{}, &DocumentError{Key: key, Err: err}
+		return "", nil, &DocumentError{Key: key, Err: err}
 	}
-	v := seenValue{body: body, scope: reply.Scope(), id: reply.CausationID}
-	if body != "" {
-		v.reply = &reply
-	}
-	return v, nil
+	return body, &reply, nil
 }
 
-// encodeSeen is the value for the key with the scope.
+// encodeSeen is what is noted.
 func encodeSeen(seen *Seen) ([]byte, error) {
 	if seen.Reply == nil {
 		return []byte(seenEvent), nil
@@ -59,58 +60,8 @@ func encodeSeen(seen *Seen) ([]byte, error) {
 	return append([]byte(revision(seen.Body)+seenSeparator), text...), err
 }
 
-// seenEventOf is the value for an event under the key without the scope: no body, and a CloudEvent that names the scope and the id. Earlier versions read it as
-// handled.
-func seenEventOf(scope, id string) []byte {
-	text, _ := json.Marshal(map[string]string{"causationid": id, "subject": scope}) // strings are always JSON
-	return append([]byte(seenSeparator), text...)
-}
-
-// seenKeys are those of one CloudEvent.
-type seenKeys struct {
-	id      string // of the CloudEvent
-	key     string
-	old     string // without the scope
-	foreign bool   // old speaks of another CloudEvent, and stays as it is
-	found   string // the one that says that the CloudEvent was handled; "" = it was not
-}
-
-// loadSeen reads both keys. What the one without the scope says counts if it speaks of this CloudEvent, or of an event of a scope that is not known: an earlier
-// version may have handled it. A command never counts as handled since an event, or a command of another scope, has its source and id, or the same text of both.
-func (s *Store) loadSeen(l *loader, snap *Snapshot, q Query) {
-	scope, command := string(q.Scope), len(q.Mailboxes) == 0
-	k := &snap.seen
-	k.id, k.key, k.old = q.ID, s.keys.Dedupe(scope, q.Source, q.ID), s.keys.DedupeWithoutScope(q.Source, q.ID)
-	found := func(key string, v seenValue) {
-		if k.found == "" {
-			k.found, snap.Seen, snap.SeenBody, snap.Reply = key, true, v.body, v.reply
-		}
-	}
-	l.get(k.key, func(doc []byte) error {
-		v, err := decodeSeen(k.key, doc)
-		if err == nil {
-			found(k.key, v)
-		}
-		return err
-	})
-	l.get(k.old, func(doc []byte) error {
-		v, err := decodeSeen(k.old, doc)
-		if err != nil {
-			return err
-		}
-		if k.foreign = !v.of(scope, k.id, command); !k.foreign {
-			found(k.old, v)
-		}
-		return nil
-	})
-}
-
-// expectSeen makes c fail with ErrConflict if the CloudEvent was handled meanwhile, by this version or an earlier one.
-func (snap *Snapshot) expectSeen(c *commit.Commit) {
-	c.Expect(snap.seen.key, nil)
-	old, _ := snap.doc(snap.seen.old)
-	c.Expect(snap.seen.old, old)
-}
+// expectSeen makes c fail with ErrConflict if the CloudEvent was handled meanwhile.
+func (snap *Snapshot) expectSeen(c *commit.Commit) { c.Expect(snap.seen.key, nil) }
 
 // writeSeen notes that the CloudEvent was handled.
 func (s *Store) writeSeen(c *commit.Commit, snap *Snapshot, seen *Seen) error {
@@ -119,18 +70,10 @@ func (s *Store) writeSeen(c *commit.Commit, snap *Snapshot, seen *Seen) error {
 		return err
 	}
 	c.Set(snap.seen.key, value, s.opt.ReplyRetention)
-	if snap.seen.foreign {
-		return nil
-	}
-	if seen.Reply == nil {
-		value = seenEventOf(string(snap.Scope), snap.seen.id)
-	}
-	c.Set(snap.seen.old, value, s.opt.ReplyRetention)
 	return nil
 }
 
 // writeTaken notes that an early event was handled, which Load was not asked for.
 func (s *Store) writeTaken(c *commit.Commit, scope, source, id string) {
 	c.Set(s.keys.Dedupe(scope, source, id), []byte(seenEvent), s.opt.ReplyRetention)
-	c.Set(s.keys.DedupeWithoutScope(source, id), seenEventOf(scope, id), s.opt.ReplyRetention)
 }

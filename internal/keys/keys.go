@@ -82,12 +82,6 @@ func (k Keys) Dedupe(scope, source, id string) string {
 	return k.dedupe([]byte("scope source id"), text)
 }
 
-// DedupeWithoutScope is the key that earlier versions use: BLAKE2b with a digest of 16 bytes over "source:id" (spec/machinery-jobs 3.7). Events of different scopes may
-// have the same one.
-func (k Keys) DedupeWithoutScope(source, id string) string {
-	return k.dedupe(nil, []byte(source+":"+id))
-}
-
 func (k Keys) dedupe(secret, text []byte) string {
 	h, err := blake2b.New(16, secret)
 	if err != nil {

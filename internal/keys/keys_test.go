@@ -8,25 +8,10 @@ import (
 	"testing"
 )
 
-// Vectors of spec/machinery-jobs 3.7, of the key that earlier versions use.
-func TestDedupeHash(t *testing.T) {
-	for _, v := range []struct{ source, id, hash string }{
-		{"urn:example:mes", "req-1", "10e858ccd04b929644de16a81ae0ad3c"},
-		{"src", "id-1", "3dfa73caf1240154b89fd41d54d1e0d5"},
-		{"urn:source:1", "event-id-123", "efb09c0466cfb90531e156922dc2bd81"},
-		{"None", "None", "8a962e753c17044991eaceffe935e632"},
-		{"https://mes.example/äöü", "0001", "3d5fdae44e383d2528817b4779eb208a"},
-	} {
-		if got, want := New("p").DedupeWithoutScope(v.source, v.id), "p:cededupe:"+v.hash; got != want {
-			t.Errorf("DedupeWithoutScope(%q, %q) = %s, want %s", v.source, v.id, got, want)
-		}
-	}
-}
-
-// Scope, source and id cannot be taken for others, wherever their colons stand, nor for the key of an earlier version.
+// Scope, source and id cannot be taken for others, wherever their colons stand.
 func TestDedupeIsUnambiguous(t *testing.T) {
 	k := New("p")
-	seen := map[string]string{k.DedupeWithoutScope("a", "b:c"): "without scope"}
+	seen := make(map[string]string)
 	for _, of := range [][3]string{
 		{"", "a", "b:c"}, {"", "a:b", "c"}, {"a", "b", "c"}, {"a:b", "c", ""}, {"a", "b:c", ""}, {"", "", "a:b:c"}, {"a", "bc", ""}, {"ab", "c", ""}, {"\x01a", "", ""}, {"", "\x01a", ""},
 	} {
@@ -76,7 +61,7 @@ func TestTagged(t *testing.T) {
 
 // Every method that makes a key has its row in All.
 func TestEveryKeyIsListed(t *testing.T) {
-	notKeys := map[string]bool{"Prefix": true, "Tagged": true, "Workflow": true, "Base": true, "Group": true, "AwaitChannel": true, "WatchChannel": true, "DedupeWithoutScope": true}
+	notKeys := map[string]bool{"Prefix": true, "Tagged": true, "Workflow": true, "Base": true, "Group": true, "AwaitChannel": true, "WatchChannel": true}
 	twoKinds := map[string]bool{"Queue": true, "Held": true, "Outbox": true} // of tasks and of activities; and its dead letters
 	methods := 0
 	for _, name := range []string{"keys.go", "workflow.go"} {

@@ -162,7 +162,7 @@ func TestMatchRefusesJunk(t *testing.T) {
 func TestMatchOfMadeKeys(t *testing.T) {
 	k := New("{p}")
 	for key, typ := range map[string]string{
-		k.SfcMailbox("a:b", "c:d"): "string", k.Dedupe("m", "s", "1"): "string", k.DedupeWithoutScope("s", "1"): "string", k.DeadLetter(k.SfcOutbox()): "stream", k.ResponsesByState("m", "Aborted"): "set",
+		k.SfcMailbox("a:b", "c:d"): "string", k.Dedupe("m", "s", "1"): "string", k.DeadLetter(k.SfcOutbox()): "stream", k.ResponsesByState("m", "Aborted"): "set",
 		k.ResourceList("personnel", "m"): "set", k.JobOrderList("m"): "zset", k.Instances(): "hash",
 	} {
 		if p, ok := Match(strings.TrimPrefix(key, "{p}:")); !ok || p.Type != typ {

@@ -33,7 +33,7 @@ func All() []Pattern {
 		{"jobacceptance:{scope}", "string", "jobstore", "until deleted", "MaxDownloadableJobOrders of one scope"},
 		{"jobbytes:{scope}", "string", "jobstore", "until the scope retires", "bytes of the job orders and responses of one scope, for --scope-bytes"},
 		{"configured-scopes", "set", "jobstore", "stays", "scopes that were ever configured"},
-		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event, by scope, source and id; beside it the same by source and id for earlier versions"},
+		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event, by scope, source and id"},
 		{"event:receiver:list", "stream", "jobstore", "entry leaves once the broker has it", "status events to send, in the order of the changes"},
 		{"sfc:work", "stream", "jobstore", "entry leaves with its effect", "work for the recipe engine: action, job_id, scope"},
 		{"sfc:outbox", "stream", "jobstore", "entry leaves once the broker has it", "equipment commands to send"},
