@@ -46,36 +46,22 @@ func ParseWorkMasterID(s string) (WorkMasterID, error) {
 	return checkName[WorkMasterID]("WorkMasterID", s)
 }
 
-// ParseScope checks a scope. Names that stand where a scope does in topics of Takt are refused besides: equipment and responses. One that enters for the first time
+// ParseScope checks a scope. Names that stand where a scope does in topics of Takt are refused besides: equipment, responses, replies and private. One that enters for the first time
 // is held to CheckNewScope, too. The error is a *NameError, the scope then "".
 func ParseScope(s string) (Scope, error) {
 	switch s {
-	case "equipment", "responses":
-		return "", reservedScope(s)
+	case "equipment", "responses", "replies", "private":
+		return "", &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, responses, replies, private): give the station another name"}
 	}
 	return checkName[Scope]("Scope", s)
 }
 
-// CheckNewScope is CheckNewName for a scope. replies and private are refused besides: they are topic levels of Takt's own since a version later than the first, so a
-// store may have orders of such scopes, which can be ended. The error is a *NameError.
-func CheckNewScope(s Scope) error {
-	if s.Reserved() {
-		return reservedScope(string(s))
-	}
-	return CheckNewName("Scope", string(s))
-}
-
-// Reserved says whether s is a topic level of Takt's own that earlier versions took as a scope.
-func (s Scope) Reserved() bool { return s == "replies" || s == "private" }
-
-func reservedScope(s string) *NameError {
-	return &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, responses, replies, private): give the station another name"}
-}
+// CheckNewScope is CheckNewName for a scope.
+func CheckNewScope(s Scope) error { return CheckNewName("Scope", string(s)) }
 
 // CheckNewName holds the rules for a name that enters for the first time, besides those of its Parse function: people must
 // be able to tell it from every other. So it has no characters that are not seen (of the Unicode categories Cf, Zl and Zp:
-// U+200B, U+202E, U+2028, U+FEFF and the like) and no blanks at its ends. A name that is stored already is not checked, for
-// earlier versions took such names. kind is for the message. The error is a *NameError.
+// U+200B, U+202E, U+2028, U+FEFF and the like) and no blanks at its ends. kind is for the message. The error is a *NameError.
 func CheckNewName(kind, s string) error {
 	for _, r := range s {
 		if unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {

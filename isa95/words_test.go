@@ -62,10 +62,7 @@ func TestNamesD6D20EP9ES14(t *testing.T) {
 	}
 	for _, name := range []string{"equipment", "responses", "replies", "private"} {
 		_, err := ParseScope(name)
-		if stored := name == "replies" || name == "private"; stored != (err == nil) || stored != Scope(name).Reserved() { // earlier versions took these two
-			t.Errorf("scope %s: %v", name, err)
-		}
-		if CheckNewScope(Scope(name)) == nil && err == nil {
+		if err == nil {
 			t.Errorf("scope %s passes, but is a topic segment", name)
 		}
 		if _, err := ParseJobOrderID(name); err != nil {

@@ -50,10 +50,7 @@ func (r *Receiver) program(snap *jobstore.Snapshot) *recipe.Program {
 	if wm == nil || wm.DataSchema != recipe.SchemaURI {
 		return nil
 	}
-	program, err := r.programs.Compile(wm.Data)
-	if err == nil && !snap.References {
-		program = program.AsWritten()
-	}
+	program, _ := r.programs.Compile(wm.Data)
 	return program
 }
 
@@ -66,18 +63,6 @@ func (o *Options) limit(a *jobstore.Acceptance) {
 		a.Limit = o.MaxDownloadableJobOrders
 	}
 	a.BytesLimit = o.ScopeBytes
-}
-
-// scopeEnters refuses a reserved name for the scope of an order, unless the store has that scope: an earlier version took it.
-func (r *Receiver) scopeEnters(ctx context.Context, req *request) error {
-	if req.method != isa95.Store && req.method != isa95.StoreAndStart || !req.scope.Reserved() {
-		return nil
-	}
-	known, err := r.store.HasScope(ctx, req.scope)
-	if err != nil || known {
-		return err
-	}
-	return isa95.CheckNewScope(req.scope)
 }
 
 // recountAfter is how soon the bytes of a scope are counted anew when an order would be refused for them.

@@ -62,7 +62,7 @@ func TestConfiguration(t *testing.T) {
 						t.Errorf("limit %q, %v", text, err)
 					}
 				case isa95.ConfigWorkMaster:
-					if doc, err := p.redis(t, "GET", p.keys.WorkMaster("X-1")).ToString(); err != nil || !strings.HasPrefix(doc, `{"ID":"X-1","_dataschema":"`+kind.Schema()+`","_content":"`) {
+					if doc, err := p.redis(t, "GET", p.keys.WorkMaster("X-1")).ToString(); err != nil || doc != `{"ID":"X-1","_dataschema":"`+kind.Schema()+`"}` {
 						t.Errorf("document %s, %v", doc, err)
 					}
 					if ok, err := p.redis(t, "SISMEMBER", p.keys.WorkMasterList(scope), "X-1").AsBool(); err != nil || !ok {

@@ -123,9 +123,6 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 			return cloudevent.Event{}, err
 		}
 	}
-	if err := r.scopeEnters(ctx, req); err != nil {
-		return cloudevent.Event{}, err
-	}
 	if snap.Execution != nil && !snap.Execution.Terminal() {
 		if err := r.store.SyncInstallationTime(ctx); err != nil {
 			return cloudevent.Event{}, err

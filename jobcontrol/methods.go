@@ -53,7 +53,7 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 		}
 	}
 	change := jobstore.Change{
-		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, Text: req.text, State: next, JudgedBy: req.judgedBy(snap, program)},
+		Transition:    &jobstore.Transition{Method: req.method, Order: req.order, Text: req.text, State: next, JudgedBy: req.judgedBy(program)},
 		Acceptance:    snap.Acceptance,
 		WorkMaster:    req.order != nil, // its parameters were judged by it
 		Now:           now,
@@ -78,11 +78,10 @@ func (req *request) judge(program *recipe.Program) string {
 	return program.Refusal(order.RecipeOrder())
 }
 
-// judgedBy is what the start needs to know of judge: whether the work master has changed since. A recipe that an older build
-// wrote was judged without its references, which it gets with the next delivery.
-func (req *request) judgedBy(snap *jobstore.Snapshot, program *recipe.Program) string {
+// judgedBy is what the start needs to know of judge: whether the work master has changed since.
+func (req *request) judgedBy(program *recipe.Program) string {
 	switch {
-	case program != nil && snap.References:
+	case program != nil:
 		return program.SHA()
 	case req.order != nil && jobstore.WorkMasterOf(req.order) != "":
 		return jobstore.JudgedByNone

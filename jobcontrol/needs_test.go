@@ -68,20 +68,6 @@ func TestNeededParametersAreChecked(t *testing.T) {
 		t.Errorf("after Start judged by %q, %v", after.Job.JudgedBy, err)
 	}
 
-	// As an older build delivered it, the recipe needs what its conditions need, and no values for Parameters.
-	signed, err := p.redis(t, "GET", p.keys.WorkMaster("WM-1")).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.redis(t, "SET", p.keys.WorkMaster("WM-1"), signed[:strings.Index(signed, `,"_content"`)]+"}")
-	if reply := p.do(t, isa95.Store, orderWith("JO-4", turns), isa95.UnableToAccept); !strings.Contains(reply.ErrorMessage, "parameter torque_min_nm is missing") {
-		t.Errorf("%q", reply.ErrorMessage)
-	}
-	p.do(t, isa95.Store, orderWith("JO-4", torque), isa95.NoError)
-	if snap, err = p.store.Load(t.Context(), jobstore.Query{JobOrderID: "JO-4"}); err != nil || snap.Job.JudgedBy != jobstore.JudgedByNone {
-		t.Errorf("judged by %q, %v: a delivery in between would not be seen", snap.Job.JudgedBy, err)
-	}
-
 	p.do(t, isa95.Store, `{"JobOrderID":"JO-2"}`, isa95.NoError) // no work master
 	p.configure(t, isa95.ConfigWorkMaster, "PUT", `{"ID":"WM-1","dataschema":"urn:other","data":{}}`, isa95.NoError)
 	p.do(t, isa95.Store, orderWith("JO-3", ""), isa95.NoError) // a recipe of others

@@ -164,7 +164,7 @@ func (w *writer) expect() {
 		w.snap.expectSeen(w.c)
 	}
 	if w.change.WorkMaster && w.snap.workMaster != nil {
-		w.snap.workMaster.expect(w.snap, w.c)
+		w.snap.workMaster.expect(w.c)
 	}
 	if a := w.change.Acceptance; a != nil {
 		if a.Limit >= 0 && (w.snap.Job == nil || w.snap.Job.State.IsEnd()) {

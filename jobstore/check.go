@@ -42,10 +42,9 @@ func (v Violation) String() string { return v.Key + ": " + v.Problem + "; " + v.
 
 // CheckOptions are those of Check. The zero value takes nothing for work in hand.
 type CheckOptions struct {
-	Grace    time.Duration  // entries of streams younger than this, and what depends on them, count as work in hand
-	Waiting  time.Duration  // an order that may start and has not for longer is reported; default 24 h
-	AnyScope bool           // orders of scopes that were never configured are as they should be
-	Recipes  recipe.Options // how recipes are judged that enter
+	Grace    time.Duration // entries of streams younger than this, and what depends on them, count as work in hand
+	Waiting  time.Duration // an order that may start and has not for longer is reported; default 24 h
+	AnyScope bool          // orders of scopes that were never configured are as they should be
 }
 
 // Check lists the invariants that do not hold, nil if all do. It reads every key of the prefix, in pages, and changes nothing; while orders move it may report what
@@ -59,7 +58,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions) ([]Violation, error) 
 		store: s, opt: o, types: make(map[string]string), jobs: make(map[string]*StoredOrder), executions: make(map[string]*recipe.Execution),
 		listed: make(map[string]isa95.Scope), blind: make(map[isa95.Scope]bool), busy: make(map[string]bool),
 	}
-	for _, step := range []func(context.Context) error{c.scan, c.documents, c.workMasters, c.oldRecipes, c.streams, c.scopes, c.waiting, c.responses, c.responseIndexes, c.recipes, c.timers} {
+	for _, step := range []func(context.Context) error{c.scan, c.documents, c.workMasters, c.streams, c.scopes, c.waiting, c.responses, c.responseIndexes, c.recipes, c.timers} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("jobstore: check: %w", err)
 		}

@@ -2,7 +2,6 @@ package jobstore_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/recipe"
 )
 
 // stocked is a store that holds an order in each situation: waiting, running, finished and cleared, with configuration.
@@ -82,7 +80,7 @@ func TestCheckFindsOrdersThatWaitForNothing(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{}, s.problems(jobstore.CheckOptions{AnyScope: true})); diff != "" {
 		t.Errorf("with any scope allowed: %s", diff)
 	}
-	s.do("SADD", s.keys.ResourceList("equipment", "m42"), "EQ-1") // by an older build, which does not keep the set of configured scopes
+	s.do("SADD", s.keys.ConfiguredScopes(), "m42")
 	if diff := cmp.Diff(map[string]string{}, s.problems(jobstore.CheckOptions{})); diff != "" {
 		t.Errorf("configured: %s", diff)
 	}
@@ -90,38 +88,6 @@ func TestCheckFindsOrdersThatWaitForNothing(t *testing.T) {
 	late := s.problems(jobstore.CheckOptions{Waiting: time.Nanosecond})
 	if text := late["joborder:JO-2"]; len(late) != 1 || !strings.Contains(text, "is AllowedToStart") || !strings.Contains(text, "nothing starts it") {
 		t.Errorf("%v, want JO-2 alone", late)
-	}
-}
-
-// A recipe that an earlier version took is judged wherever a station runs it, by the rules that are in force.
-func TestCheckJudgesWhatEachStationRuns(t *testing.T) {
-	s := newShop(t)
-	for scope, n := range map[isa95.Scope]int{"m42": 1, "m43": 2} {
-		text := fmt.Sprintf(`{"Name":"r%d","Steps":[{"Name":"a","Initial":true,"Final":true,"Actoins":[]}]}`, n)
-		wm := &isa95.WorkMaster{ID: "WM-1", DataSchema: recipe.SchemaURI, Data: []byte(text)}
-		snap := s.load(jobstore.Query{Scope: scope, Holders: "WM-1"})
-		if err := s.Configure(t.Context(), jobstore.Configuration{Kind: isa95.ConfigWorkMaster, Scope: scope, ID: "WM-1", WorkMaster: wm}, snap, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	judged := func(o recipe.Options) (contents, documents int) {
-		for key, problem := range s.problems(jobstore.CheckOptions{Recipes: o}) {
-			if !strings.Contains(problem, "would be refused today: R036") {
-				continue
-			}
-			if strings.HasPrefix(key, "wmx:content:") {
-				contents++
-			} else {
-				documents++
-			}
-		}
-		return contents, documents
-	}
-	if contents, documents := judged(recipe.Options{}); contents != 1 || documents != 1 {
-		t.Errorf("%d contents and %d documents, want one of each: the document has the last delivery", contents, documents)
-	}
-	if contents, documents := judged(recipe.Options{AllowUnknown: true}); contents != 0 || documents != 0 {
-		t.Errorf("%d contents and %d documents with unknown members kept", contents, documents)
 	}
 }
 

@@ -43,9 +43,6 @@ func (c *checker) scope(ctx context.Context, scope isa95.Scope) error {
 	c.blind[scope] = !listed
 	switch {
 	case len(list) == 0:
-	case scope.Reserved():
-		c.violationOf("reserved", listKey, "finish and clear its orders, and give the station another name",
-			"has %d job orders of scope %s, and this name is reserved since it is a topic level of Takt's own: no configuration is taken for it", len(list), scope)
 	case !c.opt.AnyScope:
 		if err := c.configured(ctx, scope, len(list)); err != nil {
 			return err
@@ -85,18 +82,15 @@ func (c *checker) bytes(ctx context.Context, scope isa95.Scope, has int64) error
 	return err
 }
 
-// configured reports a scope with orders that was never configured, as an earlier version let it be: its station has no work master and no resources.
+// configured reports a scope with orders that is not among those that were configured: its station takes no further ones.
 func (c *checker) configured(ctx context.Context, scope isa95.Scope, orders int) error {
 	s, known := c.store, c.store.keys.ConfiguredScopes()
 	noted, _, err := read(ctx, c, known, s.rdb.B().Sismember().Key(known).Member(string(scope)).Build(), asInt)
 	if err != nil || noted == 1 || c.unreadable(known) {
 		return err
 	}
-	older, ok, err := read(ctx, c, s.keys.JobOrderList(string(scope)), s.rdb.B().Exists().Key(s.configurationKeys(string(scope))...).Build(), asInt)
-	if ok && older == 0 {
-		c.violationOf("never configured", s.keys.JobOrderList(string(scope)), "deliver what the station has, `takt station apply`, or end its orders", "has %d job orders, and scope %s was never configured", orders, scope)
-	}
-	return err
+	c.violationOf("never configured", s.keys.JobOrderList(string(scope)), "deliver what the station has, `takt station apply`, or end its orders", "has %d job orders, and scope %s was never configured", orders, scope)
+	return nil
 }
 
 // waiting reports orders that may start and that nothing starts.

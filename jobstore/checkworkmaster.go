@@ -2,12 +2,10 @@ package jobstore
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/taktworks/takt/isa95"
 )
 
 const nextDeliver = "deliver it again, `takt station apply`"
@@ -32,37 +30,10 @@ func (c *checker) delivered(ctx context.Context, key, id string) error {
 	if !ok {
 		return err
 	}
-	document, list := s.keys.WorkMaster(id), s.keys.WorkMasterScopes(id)
-	doc, there, err := read(ctx, c, document, s.rdb.B().Get().Key(document).Build(), asBytes)
-	if err != nil {
-		return err
+	if _, err := strconv.ParseInt(fields[seqField], 10, 64); err != nil {
+		c.violation(key, nextDeliver, "field %q cannot be read: %v", seqField, err)
 	}
-	holders, _, err := read(ctx, c, list, s.rdb.B().Get().Key(list).Build(), asBytes)
-	if err != nil {
-		return err
-	}
-	var scopes []isa95.Scope
-	if json.Unmarshal(holders, &scopes) != nil && len(holders) > 0 {
-		c.violation(list, nextReport, "cannot be read: %.100q", holders)
-		return nil
-	}
-	mark, err := decodePointer(key, fields[markField])
-	switch {
-	case c.unreadable(document), c.unreadable(list): // reported
-		return nil
-	case err != nil:
-		c.violation(key, nextDelete, "field %q cannot be read: %v", markField, err)
-		return nil
-	case there && mark.content != Hash(doc):
-		c.violation(key, nextDeliver, "%s was written by an older build or another program after the last delivery, and counts for the %d scopes that list it", document, len(scopes))
-		return nil
-	}
-	for _, scope := range scopes {
-		if _, ok := fields[string(scope)]; !ok {
-			c.violation(key, nextDeliver, "scope %s lists the work master and has no delivery", scope)
-		}
-	}
-	delete(fields, markField)
+	delete(fields, seqField)
 	for _, scope := range slices.Sorted(maps.Keys(fields)) {
 		if err := c.pointer(ctx, key, id, scope, fields[scope]); err != nil {
 			return err

@@ -55,7 +55,7 @@ func TestLoadNamesAKeyOfAnotherType(t *testing.T) {
 			Transition: &jobstore.Transition{Method: isa95.StoreAndStart, Order: &isa95.JobOrder{JobOrderID: "JO"}, State: released}, Seen: &jobstore.Seen{},
 		})
 		for _, key := range []string{
-			k.JobOrder("JO"), k.SfcExecution("JO"), k.JobResponse("JO-response"), k.SfcMailbox("m42", pullType), k.SfcRecipe(q.Recipe), k.WorkMaster("WM-1"), k.WorkMasterScopes("WM-1"),
+			k.JobOrder("JO"), k.SfcExecution("JO"), k.JobResponse("JO-response"), k.SfcMailbox("m42", pullType), k.SfcRecipe(q.Recipe),
 			k.Dedupe("m42", q.Source, q.ID), k.JobAcceptance("m42"), k.JobBytes("m42"), k.SfcCorrelation("corr-1"),
 		} {
 			was, _ := s.srv.Client.Do(t.Context(), s.srv.Client.B().Get().Key(key).Build()).ToString()
@@ -419,7 +419,6 @@ func TestUnreadableD1(t *testing.T) {
 		s.keys.JobResponse("JO-7-response"):  {"", "[]", "{"},
 		s.keys.Dedupe("m42", q.Source, q.ID): {"", "[]", "{", "2"},
 		s.keys.SfcMailbox("m42", pullType):   {"", "5", "{"},
-		s.keys.WorkMaster("WM-1"):            {"", "[]", "{"},
 	} {
 		for _, doc := range docs {
 			s.do("SET", key, doc)

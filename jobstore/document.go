@@ -19,19 +19,18 @@ type StoredOrder struct {
 	Scope    isa95.Scope
 
 	Event EventMark // the last status event
-	Bytes int64     // that it counts in its scope; 0 = an earlier version wrote the document, or EndState: see RecountBytes
+	Bytes int64     // that it counts in its scope; 0 = EndState, or not counted yet: see RecountBytes
 
 	text []byte // of JobOrder in the document, if it is as Takt writes it; nil: not known
 
 	// JudgedBy is the SHA of the recipe that the parameters of the order were checked against when it was accepted, or
-	// JudgedByNone when it names a work master and none was known to have a recipe of ours, or an older build had delivered the
-	// recipe. It is "" when the order names no work
-	// master, or when an earlier version accepted it, which checked nothing.
+	// JudgedByNone when it names a work master and none was known to have a recipe of ours. It is "" when the order names no work
+	// master.
 	JudgedBy string
 }
 
 // Text is JobOrder as JSON, as it stands in the stored document: an order is encoded when it comes and when it is updated, and its bytes stay the same
-// until then. Where a version without EventMark or another program wrote the document, it is encoded anew. It must not be changed.
+// until then. Where another program wrote the document, it is encoded anew. It must not be changed.
 func (o *StoredOrder) Text() ([]byte, error) {
 	if o.text != nil {
 		return o.text, nil
@@ -39,19 +38,18 @@ func (o *StoredOrder) Text() ([]byte, error) {
 	return isa95.Marshal(o.JobOrder)
 }
 
-// JudgedByNone is StoredOrder.JudgedBy of an order whose work master had no recipe when it was accepted, or one that an older
-// build had written.
+// JudgedByNone is StoredOrder.JudgedBy of an order whose work master had no recipe when it was accepted.
 const JudgedByNone = "none"
 
 // EventMark is the last status event of a job order. It stands in the order's document, which each event is committed with. It counts on
-// when the id is stored again while the old document is there. An older build leaves it out: see nextEvent.
+// when the id is stored again while the old document is there.
 type EventMark struct {
 	Sequence     int64  `json:"sequence"`     // from 1; 0 = not known
 	RecordedTime string `json:"recordedtime"` // as in the event
 }
 
-// nextEvent is the mark of the event that follows job, nil: the first of its id. Where an older build wrote the document, the number of
-// its events is lost; then the Unix time in seconds is higher than any number before, unless builds take turns within a second.
+// nextEvent is the mark of the event that follows job, nil: the first of its id. Where another program wrote the document, the number of
+// its events is lost; then the Unix time in seconds is higher than any number before.
 func nextEvent(job *StoredOrder, now time.Time) EventMark {
 	mark := EventMark{Sequence: 1, RecordedTime: cloudevent.FormatTime(now)}
 	if job == nil {

@@ -28,15 +28,6 @@ func (s *Store) Scopes(ctx context.Context) ([]isa95.Scope, error) {
 	return scopes, nil
 }
 
-// HasScope says whether the store has had orders of the scope since it was last retired.
-func (s *Store) HasScope(ctx context.Context, scope isa95.Scope) (bool, error) {
-	has, err := s.rdb.Do(ctx, s.rdb.B().Sismember().Key(s.keys.ActiveScopes()).Member(string(scope)).Build()).AsBool()
-	if err != nil {
-		return false, s.alarm.Note(fmt.Errorf("jobstore: scope %s: %w", scope, err))
-	}
-	return has, nil
-}
-
 // List returns the job orders of a scope that are not in EndState: higher ISA-95 priority first, then by id.
 // It is read in pages, so orders that come or go meanwhile may or may not be in it. A document that cannot be read is
 // left out and joined to the error.

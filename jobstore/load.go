@@ -50,11 +50,7 @@ type Snapshot struct {
 	Mailboxes  map[string]*recipe.Mailbox
 	RecipeText []byte            // nil: not stored
 	WorkMaster *isa95.WorkMaster // nil: no scope has it
-	// References in Parameters of the WorkMaster count: a build that knows them delivered it. What an older build or another program wrote has none.
-	References bool
-	Owner      isa95.JobOrderID // "" = no run of the last day has that correlation id
-
-	referencesAgain bool // the scope had the data of the WorkMaster before without them
+	Owner      isa95.JobOrderID  // "" = no run of the last day has that correlation id
 
 	workMaster *workMasterRead
 	delivered  *deliveredRead
@@ -63,12 +59,6 @@ type Snapshot struct {
 	read     []stringRead
 	seen     seenKeys
 	typeKeys map[string]string // TypeId -> key of its mailbox
-}
-
-// StartsAsWritten: the WorkMaster has no references for Job. It has none at all, or an older build accepted Job, and what that one delivered was
-// only delivered again since. Job is not nil.
-func (snap *Snapshot) StartsAsWritten() bool {
-	return !snap.References || snap.referencesAgain && snap.Job.JudgedBy == ""
 }
 
 // Load reads all of q in one round trip, or two if Configured is asked for and the scope has nothing that the order requires, or if the Scope runs another content of the WorkMaster than this process expects. A document that cannot be read is a *DocumentError; an absent one is not

@@ -80,29 +80,3 @@ func TestSequenceOfStatusEvents(t *testing.T) {
 		t.Errorf("another order: %s", got)
 	}
 }
-
-// A build that does not know the number leaves it out of the document. Then numbers go on from the Unix time, above all before.
-func TestSequenceAfterAnOlderBuild(t *testing.T) {
-	s := newShop(t)
-	s.move("m42", "JO-1", 0, released)
-	s.move("m42", "JO-1", 0, running)
-	key := s.keys.JobOrder("JO-1")
-	doc, err := s.do("GET", key).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	older, _, _ := strings.Cut(doc, `,"_event"`)
-	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	for i, text := range []string{older + "}", older + `,"_event":"of a newer build"}`} {
-		s.do("SET", key, text)
-		for range 2 {
-			snap := s.load(jobstore.Query{JobOrderID: "JO-1", Scope: "m42"})
-			s.commit(snap, jobstore.Change{Transition: &jobstore.Transition{Method: "Test", State: running}, Now: now.Add(time.Duration(2*i) * time.Second)})
-		}
-	}
-	base := now.Unix()
-	want := []string{"0000000001", "0000000002", fmt.Sprint(base), fmt.Sprint(base + 1), fmt.Sprint(base + 2), fmt.Sprint(base + 3)}
-	if d := cmp.Diff(want, sequences(s.events("JO-1"))); d != "" {
-		t.Errorf("sequence: %s", d)
-	}
-}

@@ -1,14 +1,10 @@
 package jobstore
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,82 +18,37 @@ import (
 // A scope runs the work master that was last delivered to it. Each content is stored once, under its SHA-256, and each
 // scope has a pointer to its content:
 //
-//	wmx:delivered:{id}   field scope -> pointer      field "" -> mark of the last delivery
+//	wmx:delivered:{id}   field scope -> pointer      field "" -> number of the last delivery
 //	wmx:content:{sha}    the work master that pointers point to
-//	workmaster:{id}      the content of the last delivery to any scope, as other programs and older builds know it
-//	wmx:scopes:{id}      the scopes that list the id, as older builds know them
-//
-// Older builds and other programs write workmaster:{id} alone. The mark has the hash of the document that the last delivery left
-// there. A document with another hash was written later by one of them, and may be meant for each scope: it counts for
-// all of them, until the next delivery makes it the content of each pointer.
-//
-// A delivery by a build that knows references in Parameters says so in the pointer and in the mark. Builds from before references write both without
-// a word: what they delivered has no references, and neither has what other programs wrote (ADR 0037).
+//	workmaster:{id}      the content of the last delivery to any scope, for other programs; Takt does not read it
 
 // pointer is what was last delivered to one scope.
 type pointer struct {
 	seq     int64  // deliveries of this work master so far: the greatest is the last one
 	content string // SHA-256 of the content
 	data    string // SHA-256 of its data, the recipe; "" = no data
-
-	// references: a build that knows references in Parameters delivered the content. It is not set for what other programs wrote.
-	// again: the scope had its data before without them. It is set with references only.
-	references, again bool
 }
 
-const referencesMark, againMark = "references", "references again"
-
 func (p pointer) encode() []byte {
-	text := strconv.FormatInt(p.seq, 10) + " " + p.content + " " + p.data
-	switch {
-	case p.again:
-		text += " " + againMark
-	case p.references:
-		text += " " + referencesMark
-	}
-	return []byte(text)
+	return []byte(strconv.FormatInt(p.seq, 10) + " " + p.content + " " + p.data)
 }
 
 func decodePointer(key, text string) (p pointer, err error) {
 	seq, rest, _ := strings.Cut(text, " ")
-	p.content, rest, _ = strings.Cut(rest, " ")
-	p.data, rest, _ = strings.Cut(rest, " ")
-	p.again = rest == againMark
-	p.references = p.again || rest == referencesMark
+	p.content, p.data, _ = strings.Cut(rest, " ")
 	if p.seq, err = strconv.ParseInt(seq, 10, 64); err != nil || p.content == "" {
-		return p, &DocumentError{Key: key, Err: fmt.Errorf("field value %.100q is not a number and a hash", text)}
+		return p, &DocumentError{Key: key, Err: fmt.Errorf("field value %.100q is not a number and two hashes", text)}
 	}
 	return p, nil
 }
 
-// markField is the field of the mark: a pointer whose content is the hash of the whole document at workmaster:{id}, and whose words on references
-// are those of the content in it.
-const markField = ""
+// seqField is the field of the number of the last delivery.
+const seqField = ""
 
 // Hash is the SHA-256 of a text in hex: the name of a recipe, of a work master's data and of its content.
 func Hash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
-}
-
-// The document at workmaster:{id} ends with the hash of its content. So no document of an older build has the same
-// bytes, also with the same content.
-const signMember, signEnd = `,"_content":"`, `"}`
-
-const signLen = len(signMember) + 2*sha256.Size + len(signEnd)
-
-func sign(content []byte) []byte {
-	doc := append(bytes.Clone(content[:len(content)-1]), signMember...)
-	return append(append(doc, Hash(content)...), signEnd...)
-}
-
-// unsign is the content of a document, and the hash that is written in it, "" if it has none.
-func unsign(doc []byte) (content []byte, signed string) {
-	at := len(doc) - signLen
-	if at < 1 || !bytes.HasPrefix(doc[at:], []byte(signMember)) || !bytes.HasSuffix(doc, []byte(signEnd)) {
-		return doc, ""
-	}
-	return append(bytes.Clone(doc[:at]), '}'), string(doc[at+len(signMember) : len(doc)-len(signEnd)])
 }
 
 func decodeWorkMaster(key string, doc []byte) (*isa95.WorkMaster, error) {
@@ -119,36 +70,21 @@ func dataHash(content []byte) string {
 
 // workMasterRead is what Load read of the work master that a scope runs.
 type workMasterRead struct {
-	document, delivered string // keys
-	scope               string
-	pointer, mark       []byte // nil = absent
-	contents            map[string][]byte
-	own                 bool // the pointer of the scope counts, not the document that all share
+	delivered, scope string // key and field of the pointer
+	pointer          []byte // nil = absent
+	contents         map[string][]byte
 }
 
-// loadWorkMaster reads what the scope of q runs: the document that all scopes share, the pointer of the scope, and the content
-// that the scope had last time, if that was another one than the document's.
+// loadWorkMaster reads what the scope of q runs: its pointer, and the content that the scope had last time.
 func (s *Store) loadWorkMaster(l *loader, snap *Snapshot, q Query) {
 	id, scope := string(q.WorkMaster), string(q.Scope)
-	r := &workMasterRead{document: s.keys.WorkMaster(id), delivered: s.keys.WorkMasterDelivered(id), scope: scope, contents: make(map[string][]byte)}
+	r := &workMasterRead{delivered: s.keys.WorkMasterDelivered(id), scope: scope, contents: make(map[string][]byte)}
 	snap.workMaster = r
-	l.get(r.document, func([]byte) error { return nil })
-	if scope == "" {
-		return
-	}
-	l.add(s.rdb.B().Hmget().Key(r.delivered).Field(scope, markField).Build(), func(reply rueidis.RedisResult) error {
-		values, err := reply.ToArray()
-		if err != nil {
-			return err
+	l.add(s.rdb.B().Hget().Key(r.delivered).Field(scope).Build(), func(reply rueidis.RedisResult) (err error) {
+		if r.pointer, err = reply.AsBytes(); rueidis.IsRedisNil(err) {
+			err = nil
 		}
-		for i, field := range []*[]byte{&r.pointer, &r.mark} {
-			if i < len(values) && !values[i].IsNil() {
-				if *field, err = values[i].AsBytes(); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return err
 	})
 	if sha := s.contents.get(scope, id); sha != "" {
 		s.loadContent(l, r, sha)
@@ -166,74 +102,33 @@ func (s *Store) loadContent(l *loader, r *workMasterRead, sha string) {
 // did not expect.
 func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) error {
 	r := snap.workMaster
-	doc, _ := snap.doc(r.document)
-	if doc == nil {
+	if r.pointer == nil {
 		return nil
 	}
-	runs, err := r.runs(doc)
+	runs, err := decodePointer(r.delivered, string(r.pointer))
 	if err != nil {
 		return err
 	}
-	snap.References, snap.referencesAgain = runs.references, runs.again
-	if _, signed := unsign(doc); r.own && signed != runs.content {
-		return s.ownWorkMaster(ctx, snap, q, runs.content)
-	}
-	s.contents.put(r.scope, string(q.WorkMaster), "")
-	snap.WorkMaster, err = decodeWorkMaster(r.document, doc)
-	return err
-}
-
-// runs is the pointer to what the scope runs: its own, or the mark if it has none. It is zero if no delivery left doc.
-func (r *workMasterRead) runs(doc []byte) (pointer, error) {
-	if r.mark == nil {
-		return pointer{}, nil
-	}
-	mark, err := decodePointer(r.delivered, string(r.mark))
-	if err != nil || mark.content != Hash(doc) {
-		return pointer{}, err
-	}
-	if r.pointer == nil {
-		return mark, nil
-	}
-	r.own = true
-	return decodePointer(r.delivered, string(r.pointer))
-}
-
-func (s *Store) ownWorkMaster(ctx context.Context, snap *Snapshot, q Query, sha string) error {
-	r := snap.workMaster
-	if r.contents[sha] == nil {
+	if r.contents[runs.content] == nil {
 		var l loader
-		s.loadContent(&l, r, sha)
+		s.loadContent(&l, r, runs.content)
 		if err := l.run(ctx, s.rdb); err != nil {
 			return err
 		}
 	}
-	key := s.keys.WorkMasterContent(sha)
-	if r.contents[sha] == nil {
+	key := s.keys.WorkMasterContent(runs.content)
+	if r.contents[runs.content] == nil {
 		return &DocumentError{Key: key, Err: fmt.Errorf("is missing, though it is what scope %q runs as work master %q; deliver it again", q.Scope, q.WorkMaster)}
 	}
-	s.contents.put(r.scope, string(q.WorkMaster), sha)
-	var err error
-	snap.WorkMaster, err = decodeWorkMaster(key, r.contents[sha])
+	s.contents.put(r.scope, string(q.WorkMaster), runs.content)
+	snap.WorkMaster, err = decodeWorkMaster(key, r.contents[runs.content])
 	return err
 }
 
 // expect makes a commit depend on the scope running what was read.
-func (r *workMasterRead) expect(snap *Snapshot, w *commit.Commit) {
-	if r.own {
-		w.ExpectField(r.delivered, r.scope, r.pointer)
-		return
-	}
-	doc, _ := snap.doc(r.document)
-	w.Expect(r.document, doc)
-	if r.scope != "" {
-		w.ExpectField(r.delivered, r.scope, r.pointer)
-		w.ExpectField(r.delivered, markField, r.mark)
-	}
-}
+func (r *workMasterRead) expect(w *commit.Commit) { w.ExpectField(r.delivered, r.scope, r.pointer) }
 
-// contentGuesses says which content a scope ran last, where that is not the document that all scopes share: it is then read
-// together with the pointer. A wrong guess costs a round trip.
+// contentGuesses says which content a scope ran last: it is read together with the pointer. A wrong guess costs a round trip.
 type contentGuesses struct {
 	mu  sync.Mutex
 	sha map[[2]string]string
@@ -252,10 +147,6 @@ func (g *contentGuesses) put(scope, id, sha string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := [2]string{scope, id}
-	if sha == "" {
-		delete(g.sha, key)
-		return
-	}
 	if g.sha == nil || len(g.sha) >= maxGuesses {
 		g.sha = make(map[[2]string]string)
 	}
@@ -270,8 +161,6 @@ type deliveredRead struct {
 // loadDelivered reads what a delivery of work master id changes, for all scopes.
 func (s *Store) loadDelivered(l *loader, snap *Snapshot, id string) {
 	snap.delivered = new(deliveredRead)
-	l.get(s.keys.WorkMasterScopes(id), func([]byte) error { return nil })
-	l.get(s.keys.WorkMaster(id), func([]byte) error { return nil })
 	l.add(s.rdb.B().Hgetall().Key(s.keys.WorkMasterDelivered(id)).Build(), func(r rueidis.RedisResult) (err error) {
 		snap.delivered.fields, err = r.AsStrMap()
 		return err
@@ -296,15 +185,11 @@ const (
 // deliveryPlan is what a delivery will have stored.
 type deliveryPlan struct {
 	Delivery
-	pointers map[string]pointer // after the delivery
-	dropped  []string           // scopes whose pointer goes
-	written  []string           // scopes whose pointer changes
-	holders  []isa95.Scope
-	relisted bool              // holders changed
-	contents map[string][]byte // that have to be stored, by hash
-	orphans  []string          // contents without a pointer
-	last     pointer           // to the content that workmaster:{id} shall hold; zero = nothing
-	seq      int64
+	seq     int64
+	pointer pointer // of the scope; zero = it goes
+	content []byte  // to be stored; nil = nothing
+	last    string  // the content that workmaster:{id} shall hold; "" = nothing
+	orphan  string  // content without a pointer, "" = none
 }
 
 // Delivery says what c, a delivery or the removal of a work master, changes. snap was loaded with its Holders.
@@ -320,183 +205,94 @@ func (s *Store) planDelivery(c Configuration, snap *Snapshot) (*deliveryPlan, er
 	if snap.delivered == nil {
 		return nil, fmt.Errorf("jobstore: configure work master %s: its Holders were not loaded", c.ID)
 	}
-	p := &deliveryPlan{pointers: make(map[string]pointer), contents: make(map[string][]byte)}
-	used, err := p.adopt(s, c.ID, c.Scope, snap)
-	if err != nil {
-		return nil, err
+	key, scope := s.keys.WorkMasterDelivered(c.ID), string(c.Scope)
+	p := new(deliveryPlan)
+	var before, last pointer
+	had, used := false, make(map[string]bool) // contents that other scopes run
+	for field, text := range snap.delivered.fields {
+		if field == seqField {
+			p.seq, _ = strconv.ParseInt(text, 10, 64) // what is no number begins anew
+			continue
+		}
+		at, err := decodePointer(key, text)
+		switch {
+		case field == scope:
+			before, had = at, true // one that cannot be read is mended by the delivery
+		case err != nil:
+			return nil, err
+		default:
+			p.Others++
+			used[at.content] = true
+			if last.content == "" || at.seq > last.seq {
+				last = at
+			}
+		}
 	}
-	scope := string(c.Scope)
-	held := slices.Contains(p.holders, c.Scope)
-	before, had := p.pointers[scope]
-	p.Before = before.data
-	p.holders = slices.DeleteFunc(p.holders, func(held isa95.Scope) bool { return held == c.Scope })
-	p.Others = len(p.holders)
+	p.Before, p.last = before.data, last.content
 	p.seq++
-	if c.Delete {
-		p.Change, p.relisted = DeliveryUnchanged, held
-		if held || had {
-			p.Change = DeliveryRemoved
-		}
-		if had {
-			delete(p.pointers, scope)
-			p.dropped = append(p.dropped, scope)
-		}
-	} else {
+	switch {
+	case c.Delete && had:
+		p.Change = DeliveryRemoved
+	case c.Delete:
+		p.Change = DeliveryUnchanged
+	default:
 		content, err := isa95.Marshal(storedWorkMaster{WorkMaster: *c.WorkMaster, DataSchema: isa95.ConfigWorkMaster.Schema()})
 		if err != nil {
 			return nil, err
 		}
-		after := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), references: true}
-		p.After = after.data
+		p.content, p.pointer = content, pointer{seq: p.seq, content: Hash(content), data: dataHash(content)}
+		p.After, p.last = p.pointer.data, p.pointer.content
 		switch {
 		case !had:
 			p.Change = DeliveryNew
-		case before.content == after.content:
+		case before.content == p.pointer.content:
 			p.Change = DeliveryUnchanged
 		default:
 			p.Change = DeliveryChanged
 		}
-		after.again = had && before.data == after.data && (before.again || !before.references)
-		p.pointers[scope], p.contents[after.content] = after, content
-		p.written = append(p.written, scope)
-		p.holders = append(p.holders, c.Scope)
-		slices.Sort(p.holders)
-		p.relisted = !held
 	}
-	p.settle(used)
+	if before.content != "" && before.content != p.pointer.content && !used[before.content] {
+		p.orphan = before.content
+	}
 	return p, nil
 }
 
-// adopt takes over what older builds and other programs wrote: a document that no delivery left counts for each scope that
-// has the work master. used are the contents that had pointers.
-func (p *deliveryPlan) adopt(s *Store, id string, scope isa95.Scope, snap *Snapshot) (used map[string]bool, err error) {
-	key, holdersKey := s.keys.WorkMasterDelivered(id), s.keys.WorkMasterScopes(id)
-	used = make(map[string]bool)
-	var mark pointer
-	for field, text := range snap.delivered.fields {
-		at, err := decodePointer(key, text)
-		switch {
-		case err != nil && field == string(scope): // the delivery mends it
-			p.dropped = append(p.dropped, field)
-		case err != nil:
-			return nil, err
-		case field == markField:
-			mark, p.seq = at, at.seq
-		default:
-			p.pointers[field], used[at.content] = at, true
-		}
-	}
-	if read, _ := snap.doc(holdersKey); read != nil {
-		if err := json.Unmarshal(read, &p.holders); err != nil {
-			return nil, &DocumentError{Key: holdersKey, Err: err}
-		}
-	}
-	for scope := range p.pointers {
-		if !slices.Contains(p.holders, isa95.Scope(scope)) { // an older build removed it
-			delete(p.pointers, scope)
-			p.dropped = append(p.dropped, scope)
-		}
-	}
-	doc, _ := snap.doc(s.keys.WorkMaster(id))
-	content, _ := unsign(doc)
-	if _, err := decodeWorkMaster("", content); doc == nil || err != nil { // what cannot be read is no recipe
-		return used, nil
-	}
-	shared := pointer{seq: p.seq, content: Hash(content), data: dataHash(content), references: mark.references, again: mark.again}
-	foreign := mark.content != Hash(doc)
-	if foreign {
-		p.seq++
-		shared.seq, shared.references, shared.again = p.seq, false, false
-	}
-	for _, scope := range p.holders {
-		if _, ok := p.pointers[string(scope)]; foreign || !ok {
-			p.pointers[string(scope)], p.contents[shared.content] = shared, content
-			p.written = append(p.written, string(scope))
-		}
-	}
-	return used, nil
-}
-
-// settle finds the contents that nothing points to any more, and the one that was delivered last.
-func (p *deliveryPlan) settle(used map[string]bool) {
-	pointed := make(map[string]bool)
-	for _, scope := range slices.Sorted(maps.Keys(p.pointers)) {
-		at := p.pointers[scope]
-		pointed[at.content] = true
-		if p.last.content == "" || at.seq > p.last.seq {
-			p.last = at
-		}
-	}
-	for sha := range used {
-		if !pointed[sha] {
-			p.orphans = append(p.orphans, sha)
-		}
-	}
-	maps.DeleteFunc(p.contents, func(sha string, _ []byte) bool { return !pointed[sha] })
-	slices.Sort(p.orphans)
-	p.written = slices.DeleteFunc(p.written, func(scope string) bool { _, ok := p.pointers[scope]; return !ok })
-	slices.Sort(p.written)
-	p.written = slices.Compact(p.written)
-}
-
-// configureWorkMaster adds a delivery to w. All of it depends on what was read: the list of scopes, the shared document, and the
-// mark, which each delivery changes.
+// configureWorkMaster adds a delivery to w. It depends on the number of the last delivery, which each one changes.
 func (s *Store) configureWorkMaster(ctx context.Context, c Configuration, snap *Snapshot, w *commit.Commit) error {
 	p, err := s.planDelivery(c, snap)
 	if err != nil {
 		return err
 	}
-	document, holders, delivered := s.keys.WorkMaster(c.ID), s.keys.WorkMasterScopes(c.ID), s.keys.WorkMasterDelivered(c.ID)
-	for _, key := range []string{holders, document} {
-		doc, _ := snap.doc(key)
-		w.Expect(key, doc)
+	document, delivered, scope := s.keys.WorkMaster(c.ID), s.keys.WorkMasterDelivered(c.ID), string(c.Scope)
+	var seq []byte
+	if text, ok := snap.delivered.fields[seqField]; ok {
+		seq = []byte(text)
 	}
-	var mark []byte
-	if text, ok := snap.delivered.fields[markField]; ok {
-		mark = []byte(text)
+	w.ExpectField(delivered, seqField, seq)
+	if p.orphan != "" {
+		w.Expire(s.keys.WorkMasterContent(p.orphan), s.opt.EndStateRetention)
 	}
-	w.ExpectField(delivered, markField, mark)
-	if list := s.keys.WorkMasterList(string(c.Scope)); c.Delete {
-		w.SRem(list, c.ID)
-	} else {
-		w.SAdd(list, c.ID)
-	}
-	for _, sha := range p.orphans {
-		w.Expire(s.keys.WorkMasterContent(sha), s.opt.EndStateRetention)
-	}
-	if len(p.holders) == 0 {
-		w.Del(document)
-		w.Del(holders)
-		w.Del(delivered)
-		return nil
-	}
-	for _, sha := range slices.Sorted(maps.Keys(p.contents)) {
-		w.Set(s.keys.WorkMasterContent(sha), p.contents[sha], 0)
-	}
-	for _, scope := range p.dropped {
+	if c.Delete {
+		w.SRem(s.keys.WorkMasterList(scope), c.ID)
+		if p.last == "" {
+			w.Del(document)
+			w.Del(delivered)
+			return nil
+		}
 		w.HDel(delivered, scope)
-	}
-	for _, scope := range p.written {
-		w.HSet(delivered, scope, p.pointers[scope].encode())
-	}
-	if p.relisted {
-		list, err := json.Marshal(p.holders)
+		last, err := s.get(ctx, s.keys.WorkMasterContent(p.last))
 		if err != nil {
 			return err
 		}
-		w.Set(holders, list, 0)
-	}
-	if p.last.content == "" { // scopes list the id and there is no document: nothing to share
-		return nil
-	}
-	content := p.contents[p.last.content]
-	if content == nil {
-		if content, err = s.get(ctx, s.keys.WorkMasterContent(p.last.content)); err != nil {
-			return err
+		if last != nil { // else takt check says that it is missing
+			w.Set(document, last, 0)
 		}
+	} else {
+		w.SAdd(s.keys.WorkMasterList(scope), c.ID)
+		w.Set(s.keys.WorkMasterContent(p.pointer.content), p.content, 0)
+		w.HSet(delivered, scope, p.pointer.encode())
+		w.Set(document, p.content, 0)
 	}
-	doc := sign(content)
-	w.Set(document, doc, 0)
-	w.HSet(delivered, markField, pointer{seq: p.seq, content: Hash(doc), references: p.last.references, again: p.last.again}.encode())
+	w.HSet(delivered, seqField, []byte(strconv.FormatInt(p.seq, 10)))
 	return nil
 }

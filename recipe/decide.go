@@ -114,7 +114,6 @@ func (p *Program) Start(o Order, workMasterID, startKey string, mail map[string]
 	x := &Execution{
 		JobID: o.ID, Scope: o.Scope, WorkMasterID: workMasterID, CurrentStep: p.initial,
 		CorrelationID: CorrelationID(o.ID, startKey), Recipe: p.sha, StartedAt: now.UnixMilli(),
-		References: p.References(),
 	}
 	d := p.decide(&o, Docs{Execution: x, Mailboxes: mail}, now)
 	d.enter(p.initial)

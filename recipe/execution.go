@@ -37,10 +37,6 @@ type Execution struct {
 	WakeAt    int64       // when conditions over step.t are looked at again
 	Steps     []StepEntry // steps and branches entered so far, in the order of first entry
 
-	// References: values take the place of references in Parameters. It is false in the document of a version without
-	// references, which began the run with Parameters as they are written.
-	References bool
-
 	Other []Kept // members of a newer version
 }
 

@@ -45,7 +45,6 @@ func (x *Execution) Encode() []byte {
 	w.key("started_at")
 	w.buf = strconv.AppendInt(w.buf, x.StartedAt, 10)
 	w.number("begun_at", x.BegunAt)
-	w.flag("references", x.References)
 	w.number("ended_at", x.EndedAt)
 	w.flag("paused", x.Paused)
 	w.number("paused_at", x.PausedAt)
@@ -235,7 +234,6 @@ func (d *documentReader) execution(n *node) *Execution {
 		Recipe:        d.string(n, "recipe"),
 		StartedAt:     d.number(n, "started_at"),
 		BegunAt:       d.number(n, "begun_at"),
-		References:    d.boolean(n, "references"),
 		EndedAt:       d.number(n, "ended_at"),
 		Paused:        d.boolean(n, "paused"),
 		PausedAt:      d.number(n, "paused_at"),

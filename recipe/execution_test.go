@@ -45,7 +45,7 @@ func TestExecutionRoundTrip(t *testing.T) {
 			{Name: "z", State: ActionDispatched, TypeID: "t", CommandID: "i", Attempt: 3, Result: json.RawMessage(`{"b":1,"a":12345678901234567890}`), Error: "line\nbreak", Iteration: 2, FirstAttempt: 2, DispatchedAt: 1, Deadline: 2, ResendAt: 3, Left: 4},
 			{Name: "a", State: ActionPending},
 		},
-		Completed: true, Failed: true, Error: `"quoted" \ <tag>`, Recipe: "sha", StartedAt: 5, EndedAt: 6, Paused: true, PausedAt: 7, Stopped: true, WakeAt: 8, BegunAt: 4, References: true,
+		Completed: true, Failed: true, Error: `"quoted" \ <tag>`, Recipe: "sha", StartedAt: 5, EndedAt: 6, Paused: true, PausedAt: 7, Stopped: true, WakeAt: 8, BegunAt: 4,
 		Steps: []StepEntry{{Name: "A", Since: 9, Iteration: 1}, {Name: "X", Since: 10, Iteration: 2, Choosing: true}},
 	}
 	for name, x := range map[string]*Execution{"full": full, "least": {JobID: "J"}} {

@@ -291,7 +291,7 @@ func (d *decision) push(i int) {
 // is the same when it is sent again, whatever results have changed meanwhile.
 func (d *decision) parameters(i int) (json.RawMessage, error) {
 	t := d.p.templates[i]
-	if t == nil || !d.x.References {
+	if t == nil {
 		return nil, nil
 	}
 	at := d.p.places[d.p.actions[i].Step]

@@ -19,7 +19,6 @@ type Program struct {
 	assets  []string  // of the events that each action awaits
 
 	templates []*template // per action, nil where Parameters are sent as they are written
-	asWritten *Program    // without templates; nil: there are none
 }
 
 // place is a step or a branch with what leads out of it.
@@ -82,25 +81,8 @@ func Compile(data []byte) (*Program, error) {
 			p.types = append(p.types, a.TypeID)
 		}
 	}
-	if slices.ContainsFunc(p.templates, func(t *template) bool { return t != nil }) {
-		plain := *p
-		plain.templates = make([]*template, len(p.templates))
-		p.asWritten = &plain
-	}
 	return p, nil
 }
-
-// AsWritten is p without references in Parameters: each command has them as the recipe does. It is for recipes that were
-// delivered by a version without references. An execution goes on as it was started, with either program.
-func (p *Program) AsWritten() *Program {
-	if p.asWritten == nil {
-		return p
-	}
-	return p.asWritten
-}
-
-// References tells whether p puts values in the place of references in Parameters.
-func (p *Program) References() bool { return p.asWritten != nil }
 
 func (c *review) edges(key groupKey) []edge {
 	var edges []edge

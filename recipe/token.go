@@ -12,7 +12,7 @@ import (
 type Seed [32]byte
 
 // Token is the proof that an answer comes from where its command went: it stands in the response topic of the command and nowhere else on the wire. Who does not read the
-// commands of a station cannot answer for it. The zero value is that of a command of an earlier version, which had none.
+// commands of a station cannot answer for it.
 //
 // It is a secret: formatted or logged it shows nothing of itself. Convert it to a string where it is needed.
 type Token string
@@ -26,7 +26,7 @@ func (s Seed) Token(commandID string) Token {
 
 // Matches says whether given is t, in a time that does not depend on where they differ.
 func (t Token) Matches(given Token) bool {
-	return subtle.ConstantTimeCompare([]byte(t), []byte(given)) == 1
+	return t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(given)) == 1
 }
 
 // String hides the token.

@@ -35,7 +35,6 @@ type cell struct {
 	orders  []request          // everything that was done, in order
 	answers map[string]reaction
 	tokens  map[string]string // by command id
-	earlier bool              // commands are those of an earlier version, without tokens
 	work    sync.WaitGroup
 	end     context.CancelFunc
 	ctx     context.Context
@@ -157,9 +156,9 @@ func (c *cell) check(topic string, e cloudevent.Event) {
 		c.t.Errorf("command id %q is no UUID of version 5", e.ID)
 	case !slices.Equal(e.Delivery.CorrelationData, id[:]):
 		c.t.Errorf("correlation data %x, the id is %s", e.Delivery.CorrelationData, id)
-	case !c.earlier && !responseTopic.MatchString(e.Delivery.ResponseTopic):
+	case !responseTopic.MatchString(e.Delivery.ResponseTopic):
 		c.t.Errorf("response topic %q", e.Delivery.ResponseTopic)
-	case !c.earlier && c.tokens[e.ID] != "" && c.tokens[e.ID] != path.Base(e.Delivery.ResponseTopic):
+	case c.tokens[e.ID] != "" && c.tokens[e.ID] != path.Base(e.Delivery.ResponseTopic):
 		c.t.Errorf("command %s has another token when it comes again", e.ID)
 	case e.ExpiryInterval < 1:
 		c.t.Errorf("expires after %d s", e.ExpiryInterval)

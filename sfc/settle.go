@@ -16,7 +16,7 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}/{token}, or without the token if an earlier version sent the command.
+// Answer takes the answer of equipment to a command, from {TopicPrefix}/responses/{Instance}/{token}.
 // nil means that it may be acknowledged: it is committed, or it was before, or it is of no use to any process, or it is a dead letter.
 // An error means that it could not be decided, because Redis does not serve, say: hold the message unacknowledged, and
 // call again.

@@ -101,9 +101,6 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 		if err != nil {
 			return plan{problem: fmt.Sprintf("work master %q: %v", q.WorkMaster, err)}, nil
 		}
-		if snap.StartsAsWritten() {
-			program = program.AsWritten()
-		}
 		if why := changedSince(snap.Job, program); why != "" {
 			return plan{problem: fmt.Sprintf("work master %q has changed since the order was taken: %s", q.WorkMaster, why)}, nil
 		}
@@ -116,13 +113,9 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 	}
 }
 
-// changedSince checks the parameters of an order anew, before its first command, if it was accepted for another recipe. One
-// that an earlier version accepted was not checked then, and runs as it would have: it needs what references take from it, and nothing else.
+// changedSince checks the parameters of an order anew, before its first command, if it was accepted for another recipe.
 func changedSince(job *jobstore.StoredOrder, program *recipe.Program) string {
-	switch {
-	case job.JudgedBy == program.SHA():
-		return ""
-	case job.JudgedBy == "" && (!program.References() || program.AsWritten().Refusal(job.RecipeOrder()) != ""):
+	if job.JudgedBy == program.SHA() {
 		return ""
 	}
 	return program.Refusal(job.RecipeOrder())

@@ -31,7 +31,7 @@ func withTokens(commands []recipe.Command, seed recipe.Seed) []recipe.Command {
 	return commands
 }
 
-// repeated is the route of a command that is sent again, so that it goes out with the token that it had. One that an earlier version sent first has none, and gets none.
+// repeated is the route of a command that is sent again, so that it goes out with the token that it had.
 func (e *Engine) repeated(ctx context.Context, c recipe.Command, fresh jobstore.Route) (jobstore.Route, error) {
 	if route, ok := e.routes.get(c.ID); ok {
 		return route, nil

@@ -225,42 +225,6 @@ func TestRouteIsKeptWithItsCommand(t *testing.T) {
 	}
 }
 
-// A command of an earlier version has no token. It is sent and answered as that version did until its route ends, and not on a topic with a token.
-func TestCommandOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	s := newRandomSteps(t)
-	s.running("JO")
-	c := s.outbox()[0]
-	rdb, key, ctx := s.redis.Client, keys.New(s.prefix).SfcCommand(c.ID), t.Context()
-	route, err := s.mes.Route(ctx, c.ID)
-	s.must(err)
-	route.Token, c.Token = "", ""
-	text, err := json.Marshal(route)
-	s.must(err)
-	if bytes.Contains(text, []byte("token")) {
-		t.Fatalf("the route of an earlier version is %s", text)
-	}
-	s.must(rdb.Do(ctx, rdb.B().Set().Key(key).Value(string(text)).Keepttl().Build()).Error())
-	s.cell.earlier = true
-	for i, want := range map[*instance]string{s.a: "plant/responses/a", s.b: "plant/responses/b"} {
-		if got := s.sent(i, repeat(c)).Delivery.ResponseTopic; got != want {
-			t.Errorf("sent again with %s", got)
-		}
-	}
-	if got := s.sent(s.a, c).Delivery.ResponseTopic; got != "plant/responses/a" {
-		t.Errorf("sent with %s", got)
-	}
-	before := s.document("JO")
-	s.must(s.a.Answer(ctx, on("plant/responses/a/"+strings.Repeat("0", 32), c.ID, `{"depth":1}`)))
-	if s.document("JO") != before {
-		t.Error("an answer with a token counts for a command without one")
-	}
-	s.must(s.a.Answer(ctx, on("plant/responses/a", c.ID, `{"depth":7}`)))
-	if got := string(s.load("JO").Execution.Action("drill").Result); got != `{"depth":7}` {
-		t.Errorf("result %s", got)
-	}
-}
-
 // No token is logged, whatever happens to a command and its answers.
 func TestTokensAreNotLogged(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func (c *checkCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer hangUp()
-	options := jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration, Recipes: a.recipeOptions()}
+	options := jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration}
 	found, err := unchanged(ctx, 3, time.Second, func() ([]jobstore.Violation, error) {
 		return checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log), options)
 	})

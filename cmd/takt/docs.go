@@ -328,7 +328,7 @@ func recipePage() string {
 	var b strings.Builder
 	b.WriteString("# Rules of a recipe\n\n" + generated)
 	b.WriteString("`takt recipe check FILE` and the delivery of a work master apply them. With an error a recipe is refused; a warning says that it may not run as its author thinks, or not alike on other engines. The format and the conditions are in [recipes](../concepts/recipes.md).\n\n")
-	b.WriteString("A rule for deliveries does not end a recipe that an earlier version took: it runs on as before, and `takt check` names it.\n\n")
+	b.WriteString("A rule for deliveries does not end a recipe that is stored already.\n\n")
 	b.WriteString(head("Code", "Severity", "Rule", "For"))
 	for _, r := range recipe.Rules() {
 		when := "all recipes"

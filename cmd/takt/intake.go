@@ -40,7 +40,7 @@ func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Sta
 		}
 	}
 	if p.engine != nil && session.Name != commandSession {
-		servers[answerKind] = mqtt.ServerOptions{Filters: prefix.AnswerFilters(session.Instance), Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCommand}
+		servers[answerKind] = mqtt.ServerOptions{Filters: []string{prefix.AnswerFilter(session.Instance)}, Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCommand}
 		servers[eventKind] = mqtt.ServerOptions{
 			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
 		}

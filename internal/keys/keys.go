@@ -54,8 +54,7 @@ func (k Keys) ResponsesByState(scope, state string) string {
 
 // Station configuration.
 
-func (k Keys) WorkMaster(id string) string       { return k.key("workmaster", id) }
-func (k Keys) WorkMasterScopes(id string) string { return k.key("wmx:scopes", id) }
+func (k Keys) WorkMaster(id string) string { return k.key("workmaster", id) }
 
 // WorkMasterDelivered says what each scope runs, WorkMasterContent has what they run, by SHA-256.
 func (k Keys) WorkMasterDelivered(id string) string { return k.key("wmx:delivered", id) }

@@ -26,7 +26,6 @@ func TestMatch(t *testing.T) {
 		"jrx:bystate:m42:Ended_Completed":    "jrx:bystate:{scope}:{state}",
 		"jrx:bystate:a:b:Aborted":            "jrx:bystate:{scope}:{state}",
 		"workmaster:WM-1":                    "workmaster:{id}",
-		"wmx:scopes:WM-1":                    "wmx:scopes:{id}",
 		"wmx:delivered:WM-1":                 "wmx:delivered:{id}",
 		"wmx:content:10e858cc":               "wmx:content:{sha}",
 		"workmaster:list:m42":                "workmaster:list:{scope}",

@@ -44,7 +44,7 @@ func Level(name string) string { return level.Replace(name) }
 
 var level = strings.NewReplacer("/", "-", "+", "-", "#", "-")
 
-// Answers is where equipment answers the commands of an instance: the response topic of a command that has the token. token "" is that of a command of an earlier version.
+// Answers is where equipment answers the commands of an instance: the response topic of a command that has the token. Without a token it is that of the instance.
 func (p Prefix) Answers(instance, token string) string {
 	if token == "" {
 		return p.join("responses", instance)
@@ -52,10 +52,8 @@ func (p Prefix) Answers(instance, token string) string {
 	return p.join("responses", instance, token)
 }
 
-// AnswerFilters are the topics on which an instance takes answers. The second is for commands that earlier versions sent.
-func (p Prefix) AnswerFilters(instance string) []string {
-	return []string{p.join("responses", instance, "+"), p.join("responses", instance)}
-}
+// AnswerFilter is the topics on which an instance takes answers.
+func (p Prefix) AnswerFilter(instance string) string { return p.join("responses", instance, "+") }
 
 // AnsweredOn takes a topic of Answers apart; token is "" for every other topic.
 func (p Prefix) AnsweredOn(topic string) (instance, token string) {

@@ -137,63 +137,6 @@ func pressOrder(id string) *isa95.JobOrder {
 	return &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM-PRESS"}}}
 }
 
-// Fault 26: at the upgrade from a version with one session for everything, answers and events wait in that session. None is lost: each order ends, though its
-// command is not sent again for an hour. Afterwards answers and events come by the session of their own.
-func TestUpgradeKeepsWaitingAnswers(t *testing.T) {
-	t.Parallel()
-	before := rig.Previous(t)
-	rig.Binary(t) // so that the pause between the two versions is short
-	w := rig.New(t, rig.Options{NoStation: true})
-	old := rig.StartCommand(t, rig.Command{Path: before, Args: w.Args("serve", "--data", filepath.Join(w.Dir, "a"), "--worker-ttl", "1s")})
-	old.Await(rig.Ready)
-	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
-	ctx := rig.Context(t)
-	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(3*3600)); err != nil {
-		t.Fatal(err)
-	}
-	m.Follow()
-	machine := newMachine(t, w)
-	const orders = 20
-	for i := range orders {
-		if _, err := m.Client.StoreAndStart(ctx, rig.Scope, pressOrder(fmt.Sprintf("OLD-%02d", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commands := machine.commands(orders)
-	w.Until("the version before knows that the broker has them", func() bool { // else they are sent again
-		n, err := w.Redis.Client.Do(ctx, w.Redis.Client.B().Xlen().Key(w.Keys.SfcOutbox()).Build()).AsInt64()
-		return err == nil && n == 0
-	})
-	old.Kill()
-	for _, c := range commands {
-		machine.answer(c)
-		machine.event("com.acme.test.seen.v1", c)
-	}
-
-	w.Serve("a")
-	m.UntilResults(orders)
-	if n := len(machine.commands(orders)); n != orders {
-		t.Errorf("%d commands for %d orders: answers were lost", n, orders)
-	}
-	for i := range orders {
-		if _, err := m.Client.StoreAndStart(ctx, rig.Scope, pressOrder(fmt.Sprintf("NEW-%02d", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range machine.commands(2 * orders)[orders:] {
-		machine.answer(c)
-		machine.event("com.acme.test.seen.v1", c)
-	}
-	m.UntilResults(2 * orders)
-	for id, results := range m.Ledger().Results {
-		for _, r := range results {
-			if state, err := isa95.ParseState(r.JobState); err != nil || state.String() != "Ended_Completed" || len(results) != 1 {
-				t.Errorf("%s has %d results; ended as %s (%v)", id, len(results), state, err)
-			}
-		}
-	}
-}
-
 // sorted is the way of a process to the broker, with a proxy for each of its connections: it looks at the client id in CONNECT.
 type sorted struct {
 	addr string

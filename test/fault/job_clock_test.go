@@ -3,7 +3,6 @@ package fault_test
 import (
 	"testing"
 	"time"
-
 )
 
 // Fault 12, find-O2, I9: the clock of Redis steps by an hour, there and back, with orders under way whose commands may take 12 s. None is aborted, none is

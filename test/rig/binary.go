@@ -26,7 +26,7 @@ var withRace, plain built
 // Main runs the tests of a package and removes the binaries that they built.
 func Main(m *testing.M) {
 	code := m.Run()
-	for _, dir := range []string{withRace.dir, plain.dir, previous.dir} {
+	for _, dir := range []string{withRace.dir, plain.dir} {
 		if dir != "" {
 			os.RemoveAll(dir)
 		}
