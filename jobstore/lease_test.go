@@ -264,21 +264,3 @@ func TestLeaseTooShort(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	out strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.String()
-}

@@ -2,13 +2,14 @@ package task
 
 import (
 	"context"
-	"github.com/taktworks/takt/internal/redis"
 	"maps"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taktworks/takt/internal/redis"
 
 	"github.com/redis/rueidis"
 )

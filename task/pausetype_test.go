@@ -16,13 +16,6 @@ func (e *env) parked(name string) int64 {
 	return e.counter(task.Parked, name)
 }
 
-func (e *env) pause(kind *task.Type[double, task.None]) {
-	e.t.Helper()
-	if err := e.client.PauseType(e.ctx(), kind.Name()); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
 // now lets a task begin whose type is not paused any more: it need not wait for its next look.
 func (e *env) now(id string) {
 	e.t.Helper()

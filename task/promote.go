@@ -5,12 +5,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"github.com/taktworks/takt/internal/redis"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/redis"
 
 	"github.com/redis/rueidis"
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/taktworks/takt/internal/redis"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taktworks/takt/internal/redis"
 
 	"go.opentelemetry.io/otel/trace"
 

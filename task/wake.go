@@ -4,11 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"github.com/taktworks/takt/internal/redis"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/redis"
 
 	"github.com/redis/rueidis"
 

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/taktworks/takt/internal/redis"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/taktworks/takt/internal/redis"
 
 	"github.com/taktworks/takt/internal/stream"
 )

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -126,8 +125,6 @@ func TestScriptsComeTooLate(t *testing.T) {
 		})
 	}
 }
-
-var commandOf = regexp.MustCompile(`(?:\bcall|denied)\('([A-Z]+)'`)
 
 // The embedded server has no rights to ask for.
 func TestScriptsWithoutRights(t *testing.T) {

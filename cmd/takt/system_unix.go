@@ -6,7 +6,6 @@ import (
 	"context"
 	"os/exec"
 	"syscall"
-	"time"
 )
 
 // shellCommand runs a line with /bin/sh in a process group of its own, which gets SIGTERM when ctx ends.
@@ -19,10 +18,3 @@ func shellCommand(ctx context.Context, line string) *exec.Cmd {
 
 // killGroup kills what is left of the group of a command that has ended.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-
-// processorTime is what this process has used so far.
-func processorTime() (time.Duration, error) {
-	var u syscall.Rusage
-	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
-}

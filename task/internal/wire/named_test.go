@@ -160,17 +160,19 @@ func TestJSONTagsNameMembers(t *testing.T) {
 		Code string `json:"code"`
 	}
 	type tagged struct {
-		To    string   `json:"to"`
-		Done  chan int `json:"-"`
-		Dash  int      `json:"-,"`
-		Empty string   `json:",omitempty"`
-		Parts []part   `json:"parts,omitempty"`
+		To   string   `json:"to"`
+		Done chan int `json:"-"`
+		//lint:ignore SA5008 encoding/json reads a dash with a comma as a name
+		Dash  int    `json:"-,"`
+		Empty string `json:",omitempty"`
+		Parts []part `json:"parts,omitempty"`
 	}
 	type twice struct {
 		A int `json:"B"`
 		B int
 	}
 	type broken struct {
+		//lint:ignore SA5008 the name under test
 		A int `json:"\xff"`
 	}
 	v := tagged{To: "ada", Parts: []part{{"x"}}}
