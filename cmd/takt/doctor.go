@@ -81,7 +81,7 @@ func diagnoseTopics(topicPrefix, storeID string, announced examined) jobstore.Di
 		d.Found = "no store is announced on " + topicPrefix + "/metadata"
 	case announced.storeID != storeID:
 		d.Grade, d.Found = jobstore.Bad, fmt.Sprintf("%s/# are those of another store, %s, announced by %s", topicPrefix, announced.storeID, announced.source)
-		d.Next = "while a process of the other store runs, takt serve on this one takes nothing: choose another --topic-prefix, or check --redis and --prefix; if this store takes the place of the other one, end all processes of the other one, then start those of this one"
+		d.Next = "takt serve on this store ends with an error: choose another --topic-prefix, or check --redis and --prefix; if this store takes the place of the other one, end all processes of that one and delete the retained message " + topicPrefix + "/metadata"
 	}
 	return d
 }

@@ -63,28 +63,26 @@ func (p *plant) run(part func(context.Context) error) <-chan error {
 	return done
 }
 
-// guard is a process with its own connection that waits two minutes for an answer.
+// guard is a process with its own connection.
 func (p *plant) guard(name string) *topicGuard {
 	p.t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	g := newTopicGuard(p.store, p.connect(name), jobcontrol.Options{TopicPrefix: "plant/takt", Source: "urn:takt:" + name}, false, log)
-	g.patience = 2 * time.Minute
+	cfg := Config{MQTT: p.broker.URL, TopicPrefix: "plant/takt"}
+	conn, err := mqtt.New(cfg.mqttOptions(name, 0, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	g := newTopicGuard(p.store, conn, jobcontrol.Options{TopicPrefix: "plant/takt", Source: "urn:takt:" + name}, false, slog.New(slog.DiscardHandler))
+	g.every = 10 * time.Millisecond
+	p.run(conn.Run)
 	return g
 }
 
 func (p *plant) admitted(g *topicGuard) {
 	p.t.Helper()
-	select {
-	case <-g.admitted:
-	case <-time.After(time.Minute):
-		p.t.Fatalf("not admitted: %v", g.Ready(p.t.Context()))
-	}
-	if err := g.Ready(p.t.Context()); err != nil {
-		p.t.Error(err)
-	}
+	testenv.Eventually(p.t, "it is admitted", func() bool { return g.Ready(p.t.Context()) == nil })
 }
 
-// announce says that a process serves the store with the id, "" = as an earlier version does.
+// announce says that a process serves the store with the id.
 func (p *plant) announce(id string) {
 	p.t.Helper()
 	m, err := jobcontrol.Options{TopicPrefix: "plant/takt", Source: "urn:takt:other"}.Metadata(time.Now(), id)
@@ -124,71 +122,49 @@ func (p *plant) id() string {
 	return id
 }
 
-// A process that serves the topics announces its store again when something else stands there: a deletion, a version that names no store, a store that is younger.
-// So it does when the broker has kept what an older store said. A process of an older store that lives wins the topic: this one is not ready, says what to do, and goes on.
-func TestTopicsAreThoseOfTheOlderStore(t *testing.T) {
+// A process announces its store, and again after it was flushed while its processes run: so a process that starts later is one of theirs.
+func TestStoreIsAnnounced(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	g := p.guard("a")
-	ended := p.run(g.Run)
-	p.admitted(g)
-	id := p.id()
-	older := strings.Repeat("0", len(id))
-	p.until(id)
-	g.hear(heard{storeID: older, kept: true})
-	for _, other := range []string{"", "f" + id[1:]} {
-		p.announce(other)
-		p.until(id)
-	}
-	if err := p.see.Retain(t.Context(), "plant/takt/metadata", nil, 0); err != nil {
-		t.Fatal(err)
-	}
-	p.until(id)
-	if err := g.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-
-	p.announce(older)
-	testenv.Eventually(t, "it is not ready", func() bool { return g.Ready(t.Context()) != nil }) // what it announces for the steps before may come after that
-	if err := g.Ready(t.Context()); !strings.Contains(err.Error(), older) || !strings.Contains(err.Error(), "--topic-prefix") {
-		t.Error(err)
-	}
-	select {
-	case err := <-ended:
-		t.Errorf("it ended: %v", err)
-	default:
-	}
-}
-
-// A store that was flushed while its processes run has another id. The next process that starts is one of theirs, and all of them take the new id.
-func TestFlushedStoreKeepsItsTopics(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	a, b := p.guard("a"), p.guard("b")
-	endedA, endedB := p.run(a.Run), p.run(b.Run)
+	a := p.guard("a")
+	p.run(a.Run)
 	p.admitted(a)
-	p.admitted(b)
 	before := p.id()
+	p.until(before)
 	if err := p.redis.Client.Do(t.Context(), p.redis.Client.B().Del().Key(keys.New(p.prefix).StoreID()).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	c := p.guard("c")
-	p.run(c.Run)
-	p.admitted(c)
-	if p.id() == before {
-		t.Fatal("the id came back")
-	}
+	testenv.Eventually(t, "the store has another id", func() bool { id := p.id(); return id != "" && id != before })
 	p.until(p.id())
-	select {
-	case err := <-endedA:
-		t.Errorf("the first ended: %v", err)
-	case err := <-endedB:
-		t.Errorf("the second ended: %v", err)
-	default:
-	}
+	b := p.guard("b")
+	p.run(b.Run)
+	p.admitted(b)
 }
 
-// A broker that does not let Takt announce its store holds nothing up: earlier versions did without.
+// A process of another store ends with an error that says what to do, and announces nothing. One whose store is in memory, and begins anew, takes the topics.
+func TestTopicsOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.announce("other")
+	select {
+	case err := <-p.run(p.guard("a").Run):
+		for _, want := range []string{"are those of another store, other", "urn:takt:other", "--topic-prefix", "delete the retained message plant/takt/metadata"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	case <-time.After(testenv.Patience):
+		t.Fatal("it goes on")
+	}
+	p.until("other")
+	anew := p.guard("b")
+	anew.anew = true
+	p.run(anew.Run)
+	p.admitted(anew)
+	p.until(p.id())
+}
+
+// A broker that does not let Takt announce its store holds nothing up.
 func TestAnnouncingIsDenied(t *testing.T) {
 	t.Parallel()
 	acl := write(t, t.TempDir(), "acl", "topic readwrite plant/takt/private/#\ntopic read plant/takt/metadata\n")
@@ -197,25 +173,3 @@ func TestAnnouncingIsDenied(t *testing.T) {
 	p.run(g.Run)
 	p.admitted(g)
 }
-
-// Who reads in the log that there are two installations, and asks /readyz then, gets that as the reason.
-func TestTwoInstallationsAreNotReadyOnceTheLogSaysSo(t *testing.T) {
-	t.Parallel()
-	g := &topicGuard{jobs: jobcontrol.Options{TopicPrefix: "plant/takt"}, id: "mine"}
-	said := 0
-	g.log = slog.New(slog.NewTextHandler(writer(func([]byte) {
-		said++
-		if err := g.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "of another store, theirs") {
-			t.Errorf("/readyz says %v", err)
-		}
-	}), nil))
-	g.meet(heard{storeID: "theirs", source: "urn:takt:b"})
-	if said != 1 {
-		t.Errorf("%d lines", said)
-	}
-}
-
-// writer is a log that hands its lines on.
-type writer func(line []byte)
-
-func (w writer) Write(line []byte) (int, error) { w(line); return len(line), nil }

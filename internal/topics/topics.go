@@ -30,9 +30,6 @@ func (p Prefix) Private(client string) string { return p.join("private", Level(c
 // Metadata is where a process says what it understands, and which store it serves.
 func (p Prefix) Metadata() string { return p.join("metadata") }
 
-// Stores is where a process asks whether another store is served on these topics; those that serve one answer at Metadata.
-func (p Prefix) Stores() string { return p.join("stores") }
-
 // Holds says whether topic is the prefix or below it.
 func (p Prefix) Holds(topic string) bool {
 	rest, ok := strings.CutPrefix(topic, string(p))
