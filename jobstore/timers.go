@@ -17,7 +17,10 @@ import (
 //go:embed due.lua
 var dueLua string
 
-var due = script.New("jobstore/due", dueLua)
+var (
+	due      = script.New("jobstore/due", dueLua)
+	readTime = script.NewReader("jobstore/due", dueLua) // with NoIntake it writes nothing
+)
 
 //go:embed putoff.lua
 var putOffLua string
@@ -87,7 +90,11 @@ type moment struct{ sent, installation time.Time }
 // tick is one call of due.lua.
 func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake Intake, most string) (tick, error) {
 	sent := time.Now()
-	reply, err := due.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
+	run := due
+	if intake == NoIntake {
+		run = readTime
+	}
+	reply, err := run.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
 		string(intake), strconv.FormatInt(intakeBreak.Milliseconds(), 10), most, strconv.FormatInt(lateStops.Milliseconds(), 10)).AsStrSlice()
 	if err != nil {
 		return tick{}, err
@@ -133,7 +140,7 @@ func (s *Store) SyncInstallationTime(ctx context.Context) error {
 	if age, known := s.installation.Age(time.Now()); known && age < time.Second {
 		return nil
 	}
-	if _, err := s.tick(ctx, 0, 0, "0", ""); err != nil {
+	if _, err := s.tick(ctx, 0, 0, NoIntake, ""); err != nil {
 		return fmt.Errorf("jobstore: read installation time: %w", s.alarm.Note(err))
 	}
 	return nil

@@ -47,6 +47,7 @@ type Store struct {
 	keys   keys.Board
 	log    *slog.Logger
 	clock  atomic.Pointer[reading]
+	looks  bool // only reads
 	closed atomic.Bool
 	done   chan struct{} // closed with it
 
@@ -72,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, done: make(chan struct{}), lookEvery: lookEvery}
+	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, looks: o.Looks, done: make(chan struct{}), lookEvery: lookEvery}
 	s.safe = o.Wait.On(rdb, s.keys.Replicated())
 	_, err = s.Now(ctx)
 	if err == nil {
@@ -176,6 +177,8 @@ func (s *Store) failed(err error) error {
 		return driver.ErrClosed
 	case redis.Away(err):
 		return fmt.Errorf("%w: %w", driver.ErrAway, err)
+	case redis.Denied(err):
+		return redis.WithRights(err, s.keys.Namespace(), s.looks)
 	}
 	return err
 }

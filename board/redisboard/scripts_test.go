@@ -73,6 +73,7 @@ func TestScriptsWithoutEachRight(t *testing.T) {
 		"purge":      trial(purgeScript, []string{"HSET b f r", "SET c modified"}, "a b c", []string{"f"}),
 		"quarantine": trial(quarantineScript, []string{"HSET a f old", "SET c me", "SET d modified"}, "a b c d", []string{"f", hex.EncodeToString(sum[:]), "ch"}),
 		"restore":    trial(restoreScript, []string{"HSET b f old", "SET c modified"}, "a b c", []string{"f", "ch"}),
+		"register":   trial(registerScript, []string{"HSET a old 1"}, "a", []string{"f", "{}", "1000", "1"}),
 		"extend":     trial(extendScript, []string{"HSET a f r", "SET b me"}, "a b", []string{"me", "1000", "f"}),
 	})
 }

@@ -20,10 +20,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/taktworks/takt/internal/nearest"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/rfc3339"
 )
 
-// cli is the whole command line.
+// cli is the whole command line. A command with the tag looks only reads Redis, so rights to read are enough.
 type cli struct {
 	Config
 
@@ -39,7 +40,7 @@ type cli struct {
 	Board    boardCmd    `cmd:"" help:"Post, list, claim and work on the postings of a job board, also of TaskFlow."`
 	Workflow workflowCmd `cmd:"" help:"Look at, signal, end, pause and remove workflow instances."`
 	MES      mesCmd      `cmd:"" name:"mes" help:"Follow the results of a station as an MES does."`
-	Check    checkCmd    `cmd:"" help:"List broken invariants of store, streams and retained topics."`
+	Check    checkCmd    `cmd:"" looks:"" help:"List broken invariants of store, streams and retained topics."`
 	Doctor   doctorCmd   `cmd:"" help:"Check that Redis and the broker are fit for Takt."`
 	Bench    benchCmd    `cmd:"" help:"Measure Takt on your Redis and your broker."`
 	ACL      aclCmd      `cmd:"" name:"acl" help:"Print the rights that your users need at the broker."`
@@ -64,7 +65,7 @@ const (
 	exitFailed   = 1 // something was found, or went wrong
 	exitUsage    = 2 // the command line or the configuration is wrong
 	exitRefused  = 3 // Takt answered with a ReturnStatus other than 1
-	exitNoAnswer = 4 // Redis, the broker or Takt did not answer
+	exitNoAnswer = 4 // Redis, the broker or Takt did not answer, or Redis refuses the user or a right
 )
 
 // exitError ends the program with code; a nil Err prints nothing more.
@@ -145,14 +146,17 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	c.looks = slices.Contains([]string{"list", "show", "stats"}, parsed.Selected().Name)
+	c.looks = parsed.Selected().Tag.Has("looks")
 	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
 	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
 	for name, meant := range s.strays(os.Environ()) {
 		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return do(&c, a)
+	if err = do(&c, a); redis.Denied(err) {
+		return &exitError{exitNoAnswer, redis.WithRights(err, c.Prefix, c.looks)}
+	}
+	return err
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
