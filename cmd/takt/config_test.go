@@ -109,7 +109,7 @@ func TestConfigBadValues(t *testing.T) {
 	}{
 		{"prefix", "--prefix=a*", "", "", []string{"--prefix", `"a*"`, "without white space"}},
 		{"redis without scheme", "--redis=localhost:6379", "", "", []string{"--redis", "has no scheme", "redis://localhost:6379"}},
-		{"redis by environment", "", "TAKT_REDIS=redis://localhost:port", "", []string{"--redis", "cannot be read", "redis://localhost:6379"}},
+		{"redis by environment", "", "TAKT_REDIS=redis://localhost:port", "", []string{"--redis", "1 to 65535", "redis://localhost:6379"}},
 		{"redis by file", "", "", "redis: http://localhost\n", []string{"--redis", `"http" is unknown`, "redis://localhost:6379"}},
 		{"broker without scheme", "--mqtt=localhost", "", "", []string{"--mqtt", "cannot be read", "mqtt://localhost:1883"}},
 		{"broker with another scheme", "--mqtt=http://localhost", "", "", []string{"--mqtt", `unknown scheme "http"`, "mqtts://", "wss://"}},
