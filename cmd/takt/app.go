@@ -138,10 +138,10 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		return nil
 	}
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", nearOnly(hideSecrets(parser.Model, err.Error(), args)), commandOf(parser.Model.Node, args))}
+		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", s.placed(nearOnly(hideSecrets(parser.Model, err.Error(), args)), args), commandOf(parser.Model.Node, args))}
 	}
 	if err := c.validate(); err != nil {
-		return &exitError{exitUsage, err}
+		return &exitError{exitUsage, errors.New(s.placed(err.Error(), args))}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -153,8 +153,13 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err = do(&c, a); redis.Denied(err) {
+	err = do(&c, a)
+	var exit *exitError
+	switch {
+	case redis.Denied(err):
 		return &exitError{exitNoAnswer, redis.WithRights(err, c.Prefix, c.looks)}
+	case errors.As(err, &exit) && exit.Code == exitUsage && exit.Err != nil:
+		return &exitError{exitUsage, errors.New(s.placed(exit.Err.Error(), args))}
 	}
 	return err
 }
