@@ -17,7 +17,10 @@ import (
 //go:embed due.lua
 var dueLua string
 
-var due = script.New("jobstore/due", dueLua)
+var (
+	due      = script.New("jobstore/due", dueLua)
+	readTime = script.NewReader("jobstore/due", dueLua) // without intake it writes nothing
+)
 
 const (
 	// intakeBreak is how long no process that takes answers may look for timers before that counts as a break, in which installation
@@ -49,11 +52,11 @@ func (s *Store) Due(ctx context.Context, limit int, hold time.Duration, intake b
 
 // tick is one call of due.lua.
 func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake bool) ([]isa95.JobOrderID, error) {
-	takes := "0"
+	run, takes := readTime, "0"
 	if intake {
-		takes = "1"
+		run, takes = due, "1"
 	}
-	reply, err := due.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
+	reply, err := run.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
 		takes, strconv.FormatInt(intakeBreak.Milliseconds(), 10)).AsStrSlice()
 	if err != nil {
 		return nil, err

@@ -32,6 +32,6 @@ var (
 	giveScript  = script.New("lock/give", commonLua+lineLua+giveLua)
 	renewScript = script.New("lock/renew", commonLua+renewLua)
 	leaveScript = script.New("lock/leave", commonLua+lineLua+leaveLua)
-	listScript  = script.New("lock/list", commonLua+lineLua+infoLua+listLua)
+	listScript  = script.NewReader("lock/list", commonLua+lineLua+infoLua+listLua)
 	breakScript = script.New("lock/break", commonLua+lineLua+infoLua+breakLua)
 )

@@ -65,7 +65,7 @@ func (e *SubscribeError) Error() string {
 	return fmt.Sprintf("mqtt: broker refused the subscription to %s: %#02x %s", e.Filter, e.Code, e.Reason)
 }
 
-// ErrNoMQTT5: what is behind the URL answers CONNECT with a CONNACK of an earlier MQTT, or closes the connection. Use a broker for MQTT 5, and check port and TLS.
+// ErrNoMQTT5: what is behind the URL answers CONNECT, or a handshake of TLS or WebSocket, with something else, such as a CONNACK of an earlier MQTT, or closes the connection. Use a broker for MQTT 5, and check port and TLS.
 var ErrNoMQTT5 = errors.New("it speaks no MQTT 5, or port or TLS is wrong")
 
 const codeUnsupportedProtocol = 0x84

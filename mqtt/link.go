@@ -70,10 +70,10 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	case err == nil:
 	case l.wire.old.Load():
 		return nil, &ConnectError{codeUnsupportedProtocol, ErrNoMQTT5.Error()}
-	case l.wire.heard.Load() == 0 && ctx.Err() == nil:
-		return nil, fmt.Errorf("mqtt: connect %s: the connection is closed at once: %w", c.broker, ErrNoMQTT5)
 	case ack != nil && ack.ReasonCode >= 0x80:
 		return nil, &ConnectError{ack.ReasonCode, reason(ack.ReasonCode, ack.Properties.ReasonString)}
+	case ack == nil && (l.wire.heard.Load() != 0 || ctx.Err() == nil): // something else than CONNACK came, or the end
+		return nil, fmt.Errorf("mqtt: connect %s: no CONNACK came (%w): %w", c.broker, err, ErrNoMQTT5)
 	default:
 		return nil, fmt.Errorf("mqtt: connect %s: %w", c.broker, err)
 	}
@@ -121,9 +121,23 @@ func (c *Conn) dial(ctx context.Context) (net.Conn, error) {
 	d := tls.Dialer{Config: cfg}
 	network, err := d.DialContext(ctx, "tcp", c.broker.Host)
 	if err != nil {
-		return nil, fmt.Errorf("mqtt: tls: %w", err)
+		return nil, fmt.Errorf("mqtt: tls: %w", unlike(err))
 	}
 	return network, nil
+}
+
+// unlike adds ErrNoMQTT5 to the error of a handshake, of TLS or WebSocket, if the server answered with something else, or closed the connection.
+func unlike(err error) error {
+	var (
+		op          *net.OpError
+		certificate *tls.CertificateVerificationError
+		timeout     net.Error
+	)
+	switch {
+	case errors.As(err, &op) && op.Op != "read", errors.As(err, &certificate), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.Canceled):
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrNoMQTT5)
 }
 
 func (c *Conn) connectPacket() *paho.Connect {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,6 +102,14 @@ func parseURL(raw string) (*url.URL, error) {
 	}
 	if u.Port() == "" {
 		u.Host = net.JoinHostPort(u.Hostname(), port)
+	} else if n, err := strconv.Atoi(u.Port()); err != nil || n < 1 || n > math.MaxUint16 {
+		return nil, errors.New("mqtt: the port in the URL of the broker must be 1 to 65535: " + urlForm)
+	}
+	if u.Scheme == "mqtt" || u.Scheme == "mqtts" {
+		if u.Path != "" && u.Path != "/" {
+			return nil, errors.New("mqtt: the URL of the broker has a path, which only ws:// and wss:// may have: " + urlForm)
+		}
+		u.Path = ""
 	}
 	return u, nil
 }
@@ -123,9 +132,6 @@ func (o *Options) validate() (*url.URL, error) {
 		}
 	}
 	u.User = nil // from here on without user and password
-	if u.Scheme == "mqtt" || u.Scheme == "mqtts" {
-		u.Path = ""
-	}
 
 	if rule := textRule(o.ClientID); rule != "" {
 		return nil, fmt.Errorf("mqtt: ClientID %.64q: %s", o.ClientID, rule)

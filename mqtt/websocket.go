@@ -22,7 +22,7 @@ func (c *Conn) dialWebSocket(ctx context.Context, cfg *tls.Config) (net.Conn, er
 	case err != nil && answer != nil:
 		return nil, fmt.Errorf("mqtt: %s opens no WebSocket, the answer is %s: check host, port and path, which is /mqtt at many brokers", c.broker, answer.Status)
 	case err != nil:
-		return nil, fmt.Errorf("mqtt: WebSocket: %w", err)
+		return nil, fmt.Errorf("mqtt: WebSocket: %w", unlike(err))
 	case ws.Subprotocol() != "mqtt": // [MQTT-6.0.0-4]
 		_ = ws.Close()
 		return nil, fmt.Errorf("mqtt: %s opens a WebSocket, but not for MQTT: check host, port and path, which is /mqtt at many brokers", c.broker)

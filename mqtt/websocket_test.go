@@ -129,10 +129,27 @@ func exchange(t *testing.T, c *mqtt.Conn, sizes ...int) {
 	}
 }
 
-// What is no MQTT over WebSocket is named with what to check.
+// What is no MQTT, over WebSocket or TLS, is named with what to check.
 func TestWebSocketRefused(t *testing.T) {
 	proxy := webProxy(t, "127.0.0.1:1", nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() { // what is asked is unknown to it, as to most servers
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_, _ = c.Read(make([]byte, 1<<10))
+			_, _ = io.WriteString(c, "-ERR unknown command\r\n")
+			c.Close()
+		}
+	}()
+	other := l.Addr().String()
 	for url, want := range map[string]string{
+		"ws://" + other:      mqtt.ErrNoMQTT5.Error(),
+		"wss://" + other:     mqtt.ErrNoMQTT5.Error(),
+		"mqtts://" + other:   mqtt.ErrNoMQTT5.Error(),
+		"mqtt://" + other:    mqtt.ErrNoMQTT5.Error(),
 		proxy + "/":          "opens no WebSocket, the answer is 404 Not Found: check host, port and path",
 		proxy + "/other":     "not for MQTT: check host, port and path",
 		"ws://127.0.0.1:1/x": "connection refused",

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
-
 	"github.com/taktworks/takt/internal/stream"
 )
 
@@ -67,8 +67,10 @@ func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 	}
 	batches, subscribed := make(chan string, watchBuffer), make(chan struct{}, 1)
 	var missed atomic.Int64
+	ctx, cancel := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
+	defer cancel(nil)
 	db := redis.Database(ctx, c.rdb)
 	helpers.Go(func() {
 		redis.Subscribe(ctx, c.rdb, c.keys.TaskEvents(db), func() { poke(subscribed) }, func(batch string) {
@@ -79,10 +81,13 @@ func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 			}
 		}, c.log)
 	})
-	helpers.Go(func() { c.keepWatched(ctx, subscribed, db) })
+	helpers.Go(func() { cancel(c.keepWatched(ctx, subscribed, db)) })
 	for {
 		select {
 		case <-ctx.Done():
+			if err := context.Cause(ctx); redis.Denied(err) {
+				return err
+			}
 			return nil
 		case batch := <-batches:
 			c.tellWatcher(ctx, batch, f)
@@ -106,20 +111,23 @@ func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
 	}
 }
 
-// keepWatched tells workers that somebody watches, again and again until ctx ends. They look every few seconds; after each subscription they are told at once.
-func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string) {
+// keepWatched tells workers that somebody watches, again and again until ctx ends. They look every few seconds; after each subscription they are told at once. The error
+// is a missing right, without which nothing would be told.
+func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string) error {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()
 	for {
 		first := false
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-subscribed:
 			first = true
 		case <-tick.C:
 		}
-		if err := c.markWatched(ctx, first, db); err != nil && ctx.Err() == nil {
+		if err := c.markWatched(ctx, first, db); redis.Denied(err) {
+			return fmt.Errorf("task: Watch: workers publish only while the key %[1]s is there; add to the rights of this user (+set ~%[1]s): %[2]w", c.keys.TaskWatched(), err)
+		} else if err != nil && ctx.Err() == nil {
 			c.log.Debug("task: workers do not know yet that somebody watches", "error", err)
 		}
 	}
@@ -134,7 +142,10 @@ func (c *Client) markWatched(ctx context.Context, now bool, db string) error {
 	if err != nil || !now {
 		return err
 	}
-	return c.rdb.Do(call, b.Publish().Channel(c.keys.TaskControl()).Message("watched").Build()).Error()
+	if err = c.rdb.Do(call, b.Publish().Channel(c.keys.TaskControl()).Message("watched").Build()).Error(); redis.Denied(err) {
+		return nil // they find it by themselves, a little later
+	}
+	return err
 }
 
 // finishAndTell is finish, and tells those who watch, if any do, of what is in Redis then.

@@ -61,6 +61,6 @@ var (
 	pauseScript     = script.New("workflow/pause", commonLua+pauseLua)
 	mendScript      = script.New("workflow/mend", commonLua+amissLua+mendLua)
 	goneScript      = script.New("workflow/gone", commonLua+goneLua)
-	detailScript    = script.New("workflow/detail", commonLua+detailLua)
+	detailScript    = script.NewReader("workflow/detail", commonLua+detailLua)
 	dueScript       = script.New("workflow/due", commonLua+tickLua+dueLua)
 )

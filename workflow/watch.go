@@ -41,8 +41,10 @@ func (c *Client) Watch(ctx context.Context, ready func(), f func(Change)) error 
 	}
 	changes, all := make(chan string, watchBuffer), make(chan struct{}, len(c.shards))
 	var missed atomic.Int64
+	ctx, cancel := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
+	defer cancel(nil)
 	db := redis.Database(ctx, c.rdb)
 	for _, s := range c.shards {
 		subscribed := make(chan struct{}, 1)
@@ -55,11 +57,14 @@ func (c *Client) Watch(ctx context.Context, ready func(), f func(Change)) error 
 				}
 			}, c.log)
 		})
-		helpers.Go(func() { s.keepWatched(ctx, subscribed, db, func() { all <- struct{}{} }) })
+		helpers.Go(func() { cancel(s.keepWatched(ctx, subscribed, db, func() { all <- struct{}{} })) })
 	}
 	for left := len(c.shards); ; {
 		select {
 		case <-ctx.Done():
+			if err := context.Cause(ctx); redis.Denied(err) {
+				return err
+			}
 			return nil
 		case <-all:
 			if left--; left == 0 && ready != nil {
@@ -88,15 +93,16 @@ func decodeChange(text string) (Change, error) {
 	return Change{ChangeKind(kind), info}, err
 }
 
-// keepWatched tells the scripts of a shard that somebody watches, again and again until ctx ends. first is called once, when that is so and the subscription is there.
-func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string, first func()) {
+// keepWatched tells the scripts of a shard that somebody watches, again and again until ctx ends. first is called once, when that is so and the subscription is there. The error
+// is a missing right, without which nothing would be told.
+func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string, first func()) error {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()
 	there, told := false, false
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-subscribed:
 			there = true
 		case <-tick.C:
@@ -105,6 +111,8 @@ func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db 
 		err := s.c.rdb.Do(call, s.c.rdb.B().Set().Key(s.keys.Watched()).Value(db).Px(watchedFor).Build()).Error()
 		cancel()
 		switch {
+		case redis.Denied(err):
+			return fmt.Errorf("workflow: Watch: scripts publish only while the key %[1]s is there; add to the rights of this user (+set ~%[1]s): %[2]w", s.keys.Watched(), err)
 		case err != nil && ctx.Err() == nil:
 			s.c.log.Debug("workflow: nobody knows yet that somebody watches", "shard", s.n, "error", err)
 		case err == nil && there && !told:

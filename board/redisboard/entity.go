@@ -1,10 +1,13 @@
 package redisboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/board/driver"
@@ -22,15 +25,12 @@ func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(con
 		return nil, driver.Invalid("Entity.Metadata", fmt.Sprint(err), "must be what JSON can say")
 	}
 	field := e.Kind + "/" + e.Name
-	renew := func(ctx context.Context) error {
-		err := registerScript.Run(ctx, s.rdb, []string{s.keys.Entities()}, field, string(text), strconv.FormatInt(entityTTL.Milliseconds(), 10)).Error()
+	renew := func(ctx context.Context, tidy string) error {
+		err := registerScript.Run(ctx, s.rdb, []string{s.keys.Entities()}, field, string(text), strconv.FormatInt(entityTTL.Milliseconds(), 10), tidy).Error()
 		return s.failed(err)
 	}
-	if err := renew(ctx); err != nil {
+	if err := renew(ctx, "1"); err != nil {
 		return nil, err
-	}
-	if _, err := s.Entities(ctx, e.Kind); err != nil { // removes those of killed processes, if nobody ever asks
-		s.log.Warn("board: entities of the past not removed", "err", err)
 	}
 	loop, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -46,7 +46,7 @@ func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(con
 				return
 			case <-ticks.C:
 			}
-			if err := renew(loop); err != nil && loop.Err() == nil {
+			if err := renew(loop, ""); err != nil && loop.Err() == nil {
 				s.log.Warn("board: entity not renewed", "entity", field, "err", err)
 			}
 		}
@@ -58,14 +58,24 @@ func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(con
 	}, nil
 }
 
-// Entities implements driver.Store.
+// Entities implements driver.Store. Those that were not renewed in time are left out.
 func (s *Store) Entities(ctx context.Context, kind string) ([]driver.Entity, error) {
-	texts, err := entitiesScript.Run(ctx, s.rdb, []string{s.keys.Entities()}).AsStrSlice()
+	replies := s.rdb.DoMulti(ctx, s.rdb.B().Time().Build(), s.rdb.B().Hgetall().Key(s.keys.Entities()).Build())
+	clock, errClock := replies[0].AsIntSlice()
+	stored, err := replies[1].AsStrMap()
+	if err = cmp.Or(errClock, err); err == nil && len(clock) != 2 {
+		err = errors.New("TIME has no two parts")
+	}
 	if err != nil {
 		return nil, s.failed(err)
 	}
 	var all []driver.Entity
-	for _, text := range texts {
+	for _, value := range stored {
+		till, text, _ := strings.Cut(value, " ")
+		ms, err := strconv.ParseInt(till, 10, 64)
+		if err != nil || ms <= clock[0]*1000+clock[1]/1000 {
+			continue
+		}
 		var e driver.Entity
 		if json.Unmarshal([]byte(text), &e) == nil && (kind == "" || e.Kind == kind) {
 			all = append(all, e)

@@ -108,8 +108,8 @@ func TestFlushed(t *testing.T) {
 		}
 		return err
 	})
-	prints := w.calls("evalsha")
-	w.soon("the waiter compares", func() bool { return w.calls("evalsha") >= prints+2 }) // with a board that is not empty
+	prints := w.calls("evalsha_ro")
+	w.soon("the waiter compares", func() bool { return w.calls("evalsha_ro") >= prints+2 }) // with a board that is not empty
 	w.do("FLUSHALL")
 	w.do("SCRIPT", "FLUSH")
 	w.must(<-told)

@@ -17,7 +17,7 @@ import (
 // maxHealed is the highest number to which the counter of sequence numbers is raised. Of a foreign posting with a higher one nobody could count on.
 const maxHealed = 1 << 52
 
-// List implements driver.Store, in one round trip. Where it finds the counter of sequence numbers below one that is in use, it raises it.
+// List implements driver.Store, in one round trip. Where it finds the counter of sequence numbers below one that is in use, it raises it, unless it only looks.
 func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, error) {
 	reply, err := listScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Sequence(), s.keys.Attempts()}, s.keys.Namespace()+":").ToArray()
 	if err == nil && len(reply) != 6 {
@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 			highest = max(highest, n)
 		}
 	}
-	if highest > counter || attempts > int64(len(all)/2) {
+	if !s.looks && (highest > counter || attempts > int64(len(all)/2)) {
 		_ = s.heal(ctx, highest) // the next listing tries again
 	}
 	return rows, malformed, nil

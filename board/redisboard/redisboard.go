@@ -45,6 +45,7 @@ type Store struct {
 	keys   keys.Board
 	log    *slog.Logger
 	clock  atomic.Pointer[reading]
+	looks  bool // only reads
 	closed atomic.Bool
 	done   chan struct{} // closed with it
 
@@ -67,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, done: make(chan struct{}), lookEvery: lookEvery}
+	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, looks: o.Looks, done: make(chan struct{}), lookEvery: lookEvery}
 	if _, err := s.Now(ctx); err != nil {
 		rdb.Close()
 		return nil, fmt.Errorf("board: %w", err)
@@ -146,6 +147,8 @@ func (s *Store) failed(err error) error {
 		return driver.ErrClosed
 	case redis.Away(err):
 		return fmt.Errorf("%w: %w", driver.ErrAway, err)
+	case redis.Denied(err):
+		return redis.WithRights(err, s.keys.Namespace(), s.looks)
 	}
 	return err
 }

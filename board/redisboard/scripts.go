@@ -31,15 +31,13 @@ var (
 	healLua string
 	//go:embed register.lua
 	registerLua string
-	//go:embed entities.lua
-	entitiesLua string
 )
 
 var (
 	postScript       = script.New("redisboard/post", postLua)
-	listScript       = script.New("redisboard/list", listLua)
-	printScript      = script.New("redisboard/print", printLua)
-	findScript       = script.New("redisboard/find", findLua)
+	listScript       = script.NewReader("redisboard/list", listLua)
+	printScript      = script.NewReader("redisboard/print", printLua)
+	findScript       = script.NewReader("redisboard/find", findLua)
 	claimScript      = script.New("redisboard/claim", claimLua)
 	extendScript     = script.New("redisboard/extend", extendLua)
 	finishScript     = script.New("redisboard/finish", finishLua)
@@ -48,5 +46,4 @@ var (
 	quarantineScript = script.New("redisboard/quarantine", quarantineLua)
 	healScript       = script.New("redisboard/heal", healLua)
 	registerScript   = script.New("redisboard/register", registerLua)
-	entitiesScript   = script.New("redisboard/entities", entitiesLua)
 )

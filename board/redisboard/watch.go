@@ -64,18 +64,18 @@ func (s *Store) listen(ctx context.Context, hint func(free bool)) {
 	}
 }
 
-// look compares fingerprints. The first differs from none: something may have changed before it was taken.
+// look compares fingerprints. The first one counts as a change: something may have changed before it was taken.
 func (s *Store) look(ctx context.Context, hint func(free bool)) {
-	var last prints
+	var last *prints
 	for wait := s.lookEvery; lifecycle.Sleep(ctx, wait); {
 		now, err := s.print(ctx)
 		if err != nil {
 			continue
 		}
-		if now.all != last.all {
-			hint(now.free != last.free)
+		if last == nil || now.all != last.all {
+			hint(last == nil || now.free != last.free)
 		}
-		last = now
+		last = &now
 		wait = max(s.lookEvery, time.Duration(now.records)*lookPerItem)
 	}
 }

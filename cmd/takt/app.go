@@ -20,10 +20,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/taktworks/takt/internal/nearest"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/rfc3339"
 )
 
-// cli is the whole command line.
+// cli is the whole command line. A command with the tag looks only reads Redis, so rights to read are enough.
 type cli struct {
 	Config
 
@@ -44,7 +45,7 @@ type cli struct {
 	Workflow workflowCmd `cmd:"" group:"software" help:"Look at, signal, end, pause and remove workflow instances."`
 
 	Doctor  doctorCmd  `cmd:"" group:"operation" help:"Check that Redis and the broker are fit for Takt."`
-	Check   checkCmd   `cmd:"" group:"operation" help:"List broken invariants of store, streams and retained topics."`
+	Check   checkCmd   `cmd:"" looks:"" group:"operation" help:"List broken invariants of store, streams and retained topics."`
 	Bench   benchCmd   `cmd:"" group:"operation" help:"Measure Takt on your Redis and your broker."`
 	Conf    configCmd  `cmd:"" group:"operation" name:"config" help:"Show the settings in force and where they come from."`
 	Version versionCmd `cmd:"" group:"operation" help:"Show the version."`
@@ -68,7 +69,7 @@ const (
 	exitFailed   = 1 // something was found, or went wrong
 	exitUsage    = 2 // the command line or the configuration is wrong
 	exitRefused  = 3 // Takt answered with a ReturnStatus other than 1
-	exitNoAnswer = 4 // Redis, the broker or Takt did not answer
+	exitNoAnswer = 4 // Redis, the broker or Takt did not answer, or Redis refuses the user or a right
 )
 
 // exitError ends the program with code; a nil Err prints nothing more.
@@ -144,22 +145,30 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		return nil
 	}
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", nearOnly(hideSecrets(parser.Model, err.Error(), args)), commandOf(parser.Model.Node, args))}
+		return &exitError{exitUsage, fmt.Errorf("%s\nsee: takt %s--help", s.placed(nearOnly(hideSecrets(parser.Model, err.Error(), args)), args), commandOf(parser.Model.Node, args))}
 	}
 	if err := c.validate(); err != nil {
-		return &exitError{exitUsage, err}
+		return &exitError{exitUsage, errors.New(s.placed(err.Error(), args))}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	c.looks = slices.Contains([]string{"list", "show", "stats"}, parsed.Selected().Name)
+	c.looks = parsed.Selected().Tag.Has("looks")
 	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
 	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
 	for name, meant := range s.strays(os.Environ()) {
 		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return do(&c, a)
+	err = do(&c, a)
+	var exit *exitError
+	switch {
+	case redis.Denied(err):
+		return &exitError{exitNoAnswer, redis.WithRights(err, c.Prefix, c.looks)}
+	case errors.As(err, &exit) && exit.Code == exitUsage && exit.Err != nil:
+		return &exitError{exitUsage, errors.New(s.placed(exit.Err.Error(), args))}
+	}
+	return err
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)

@@ -16,19 +16,19 @@ import (
 
 type boardCmd struct {
 	Post     boardPostCmd     `cmd:"" help:"Post work."`
-	List     boardListCmd     `cmd:"" help:"List postings, or what was put aside."`
-	Show     boardShowCmd     `cmd:"" help:"Show one posting."`
+	List     boardListCmd     `cmd:"" looks:"" help:"List postings, or what was put aside."`
+	Show     boardShowCmd     `cmd:"" looks:"" help:"Show one posting."`
 	Claim    boardClaimCmd    `cmd:"" help:"Claim a posting, or the next one."`
 	Consume  boardConsumeCmd  `cmd:"" help:"Finish a claim: the posting is done."`
 	Abandon  boardAbandonCmd  `cmd:"" help:"Give a claim back, also a stuck one of another program."`
 	Trash    boardTrashCmd    `cmd:"" help:"Put a claimed posting aside, or a record that is none."`
 	Restore  boardRestoreCmd  `cmd:"" help:"Post again what was put aside."`
 	Purge    boardPurgeCmd    `cmd:"" help:"Delete what was put aside, for ever."`
-	Watch    boardWatchCmd    `cmd:"" help:"Tell what happens on the board."`
+	Watch    boardWatchCmd    `cmd:"" looks:"" help:"Tell what happens on the board."`
 	Work     boardWorkCmd     `cmd:"" help:"Claim postings and run a command for each."`
-	Entities boardEntitiesCmd `cmd:"" help:"List conductors that are there."`
-	Stats    boardStatsCmd    `cmd:"" help:"Count postings by state and priority."`
-	Check    boardCheckCmd    `cmd:"" help:"List what is inconsistent in the records of the board."`
+	Entities boardEntitiesCmd `cmd:"" looks:"" help:"List conductors that are there."`
+	Stats    boardStatsCmd    `cmd:"" looks:"" help:"Count postings by state and priority."`
+	Check    boardCheckCmd    `cmd:"" looks:"" help:"List what is inconsistent in the records of the board."`
 }
 
 // boardFlags say which board.

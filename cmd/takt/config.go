@@ -72,6 +72,7 @@ type Config struct {
 	TraceEndpoint   string  `help:"OpenTelemetry collector that gets the traces of serve, dev, task run, task submit and schedule serve, by OTLP over HTTP: http://host:4318; none are made if empty. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and so on." placeholder:"URL" group:"process"`
 	TraceRatio      float64 `help:"Part of the traces that begin here that is kept: 0 to 1." default:"1" group:"process"`
 	inProcessBroker bool    // MQTT is the broker inside this process
+	ownBroker       bool    // started by this process
 	looks           bool    // the command only reads
 
 	TraceService string `help:"Name of this program in traces." default:"takt" group:"process"`
@@ -227,6 +228,7 @@ func (c *ServeConfig) validate(topicPrefix string) error {
 // settings is where values come from beside the command line: the file and the environment.
 type settings struct {
 	file   map[string]any // of the YAML file, by flag name; see parseConfig
+	lines  map[string]int // of its names
 	path   string
 	getenv func(string) (string, bool)
 	flags  map[string]bool // of all commands, after Validate
@@ -252,7 +254,7 @@ func loadSettings(args []string, getenv func(string) (string, bool)) (*settings,
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
 	if text, err = utf8text.Of(text); err == nil {
-		s.file, err = parseConfig(text)
+		s.file, s.lines, err = parseConfig(text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration file %s: %w", s.path, err)
@@ -303,7 +305,7 @@ func (s *settings) Validate(app *kong.Application) error {
 	s.flags = flagsOf(app)
 	for name := range s.file {
 		if _, ok := s.flags[name]; !ok || name == "config" {
-			return fmt.Errorf("configuration file %s: %s is no setting; see takt config", s.path, settingName(name))
+			return fmt.Errorf("%s: %s is no setting; see takt config", s.place(name), settingName(name))
 		}
 	}
 	return nil
@@ -345,11 +347,11 @@ func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any,
 	switch value := value.(type) {
 	case map[string]any:
 		if !flag.IsMap() {
-			return nil, fmt.Errorf("configuration file %s: %s has members: must be a text or a number; a text in braces needs quotes, such as \"{takt}\"", s.path, flag.Name)
+			return nil, fmt.Errorf("%s: %s has members: must be a text or a number; a text in braces needs quotes, such as \"{takt}\"", s.place(flag.Name), flag.Name)
 		}
 	case []string:
 		if !flag.IsSlice() {
-			return nil, fmt.Errorf("configuration file %s: %s is a list: must be a text or a number", s.path, flag.Name)
+			return nil, fmt.Errorf("%s: %s is a list: must be a text or a number", s.place(flag.Name), flag.Name)
 		}
 		if flag.Tag.Sep == -1 { // the flag is repeated
 			elements := make([]any, len(value))
@@ -361,6 +363,25 @@ func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any,
 		return kong.JoinEscaped(value, flag.Tag.Sep), nil
 	}
 	return value, nil
+}
+
+// place is where a setting stands in the file: FILE:LINE.
+func (s *settings) place(name string) string { return fmt.Sprintf("%s:%d", s.path, s.lines[name]) }
+
+// flagAtStart is the flag with which an error about a setting begins.
+var flagAtStart = regexp.MustCompile(`(?m)^--([a-z0-9-]+)\b`)
+
+// placed names file and line in an error about settings, in the place of the flags that have their values from there.
+func (s *settings) placed(problem string, args []string) string {
+	return flagAtStart.ReplaceAllStringFunc(problem, func(flag string) string {
+		name := flag[2:]
+		_, origin := s.lookup(name)
+		given := slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") || arg == "--no-"+name })
+		if given || !strings.HasPrefix(origin, "file ") {
+			return flag
+		}
+		return s.place(name) + ": " + name
+	})
 }
 
 func (s *settings) lookup(flag string) (value any, origin string) {

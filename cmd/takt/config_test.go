@@ -109,8 +109,8 @@ func TestConfigBadValues(t *testing.T) {
 	}{
 		{"prefix", "--prefix=a*", "", "", []string{"--prefix", `"a*"`, "without white space"}},
 		{"redis without scheme", "--redis=localhost:6379", "", "", []string{"--redis", "has no scheme", "redis://localhost:6379"}},
-		{"redis by environment", "", "TAKT_REDIS=redis://localhost:port", "", []string{"--redis", "cannot be read", "redis://localhost:6379"}},
-		{"redis by file", "", "", "redis: http://localhost\n", []string{"--redis", `"http" is unknown`, "redis://localhost:6379"}},
+		{"redis by environment", "", "TAKT_REDIS=redis://localhost:port", "", []string{"--redis", "1 to 65535", "redis://localhost:6379"}},
+		{"redis by file", "", "", "prefix: a\nredis: http://localhost\n", []string{"takt.yaml:2: redis: ", `"http" is unknown`, "redis://localhost:6379"}},
 		{"broker without scheme", "--mqtt=localhost", "", "", []string{"--mqtt", "cannot be read", "mqtt://localhost:1883"}},
 		{"broker with another scheme", "--mqtt=http://localhost", "", "", []string{"--mqtt", `unknown scheme "http"`, "mqtts://", "wss://"}},
 		{"topic prefix", "--topic-prefix=a/+/b", "", "", []string{"--topic-prefix", `"a/+/b"`, "must not hold + # or NUL"}},
@@ -121,7 +121,7 @@ func TestConfigBadValues(t *testing.T) {
 		{"retained ttl", "--retained-ttl=1s", "", "", []string{"--retained-ttl", "1s", "at least 1m0s"}},
 		{"abandoned after an hour", "--abandoned-after=1h", "", "", []string{"--abandoned-after", "1h", "at least 24h"}},
 		{"abandoned by environment", "", "TAKT_ABANDONED_AFTER=-1s", "", []string{"--abandoned-after", "-1s"}},
-		{"abandoned by file", "", "", "abandoned-after: 1m\n", []string{"--abandoned-after", "1m"}},
+		{"abandoned by file", "", "", "abandoned-after: 1m\n", []string{"takt.yaml:1: abandoned-after is 1m0s: must be"}},
 		{"negative drain", "--drain=-1s", "", "", []string{"--drain", "-1s", "at least 0s"}},
 		{"slots", "--slots=5000", "", "", []string{"--slots", "5000", "1 to 4096"}},
 		{"reply topics", "--reply-topics=mes/#,$SYS/#", "", "", []string{"--reply-topics", `"$SYS/#"`, "$", "mes/#"}},
@@ -132,12 +132,14 @@ func TestConfigBadValues(t *testing.T) {
 		{"number", "--slots=many", "", "", []string{"--slots", "many"}},
 		{"duration", "--drain=10", "", "", []string{"--drain", `"10"`, "duration"}},
 		{"by environment", "", "TAKT_SLOTS=0", "", []string{"--slots", "0", "1 to 4096"}},
-		{"by file", "", "", "worker-ttl: 1ms\n", []string{"--worker-ttl", "1ms", "at least 100ms"}},
-		{"no setting", "", "", "gizmos: 5\n", []string{"takt.yaml", `"gizmos" is no setting`}},
+		{"by file", "", "", "\n# two\nworker-ttl: 1ms\nslots: 0\n", []string{"takt.yaml:3: worker-ttl is 1ms: ", "takt.yaml:4: slots is 0: ", "at least 100ms"}},
+		{"flag before file", "--slots=5000", "", "slots: 0\n", []string{"--slots is 5000"}},
+		{"environment before file", "", "TAKT_SLOTS=5000", "slots: 0\n", []string{"--slots is 5000"}},
+		{"no setting", "", "", "gizmos: 5\n", []string{"takt.yaml:1: ", `"gizmos" is no setting`}},
 		{"the file itself", "", "", "config: other.yaml\n", []string{"takt.yaml", `"config" is no setting`}},
-		{"duration without unit by file", "", "", "session-expiry: 3600\n", []string{"--session-expiry", `"3600"`, "duration"}},
-		{"fraction by file", "", "", "shards: 1.9\n", []string{"--shards", `"1.9"`, "int"}},
-		{"list", "", "", "redis: [a, b]\n", []string{"takt.yaml", "redis is a list", "a text or a number"}},
+		{"duration without unit by file", "", "", "session-expiry: 3600\n", []string{"takt.yaml:1: session-expiry: ", `"3600"`, "duration"}},
+		{"fraction by file", "", "", "shards: 1.9\n", []string{"takt.yaml:1: shards: ", `"1.9"`, "int"}},
+		{"list", "", "", "redis: [a, b]\n", []string{"takt.yaml:1: redis is a list", "a text or a number"}},
 		{"tag", "", "", "prefix: !!str 5\n", []string{"takt.yaml: line 1", "prefix", "without tags"}},
 		{"alias", "", "", "prefix: &a b\ntopic-prefix: *a\n", []string{"takt.yaml: line 1", "prefix", "anchors"}},
 		{"two documents", "", "", "prefix: a\n---\nprefix: b\n", []string{"takt.yaml: line 3", "one YAML document"}},
@@ -173,7 +175,7 @@ func TestConfigBadValues(t *testing.T) {
 	}
 }
 
-// A value is read alike from a flag, the environment and the file: it is accepted with the same outcome, or refused with the same words.
+// A value is read alike from a flag, the environment and the file: it is accepted with the same outcome, or refused with the same words, behind the flag or the line of the file.
 func TestConfigReadsAlike(t *testing.T) {
 	for setting, values := range map[string][]string{
 		"session-expiry":  {"3600", "3600s", "1h", "1e3", "0", "0s", "-1s", "014", "true", "~h", "1_0s", ".5h"},
@@ -197,7 +199,7 @@ func TestConfigReadsAlike(t *testing.T) {
 							out = s.Value
 						}
 					}
-					return fmt.Sprint(code, out, errOut)
+					return strings.ReplaceAll(fmt.Sprint(code, out, errOut), "takt.yaml:1: "+setting, "--"+setting)
 				}
 				flag := outcome("--" + setting + "=" + value)
 				t.Setenv(envName(setting), value)

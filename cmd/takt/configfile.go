@@ -11,8 +11,9 @@ import (
 )
 
 // parseConfig reads a configuration file into the texts that flags and the environment would have: a scalar is what is written, without its quotes; a list is
-// []string; a mapping, for flags of NAME=VALUE, is map[string]any. A setting without a value or with null is left out. No error shows a value, which may be a secret.
-func parseConfig(data []byte) (values map[string]any, err error) {
+// []string; a mapping, for flags of NAME=VALUE, is map[string]any. A setting without a value or with null is left out. lines are those of the names. No error shows a value, which may
+// be a secret.
+func parseConfig(data []byte) (values map[string]any, lines map[string]int, err error) {
 	defer func() {
 		if recover() != nil { // the library is not hardened
 			err = errors.New("must be YAML")
@@ -22,36 +23,37 @@ func parseConfig(data []byte) (values map[string]any, err error) {
 	if err != nil {
 		var at yaml.Error
 		if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
-			return nil, fmt.Errorf("line %d: must be YAML: %s", at.GetToken().Position.Line, at.GetMessage())
+			return nil, nil, fmt.Errorf("line %d: must be YAML: %s", at.GetToken().Position.Line, at.GetMessage())
 		}
-		return nil, errors.New("must be YAML")
+		return nil, nil, errors.New("must be YAML")
 	}
-	values = make(map[string]any)
+	values, lines = make(map[string]any), make(map[string]int)
 	for i, doc := range file.Docs {
 		switch {
 		case doc.Body == nil:
 			continue
 		case i > 0:
-			return nil, fmt.Errorf("line %d: must be one YAML document, not several", lineOf(doc.Body))
+			return nil, nil, fmt.Errorf("line %d: must be one YAML document, not several", lineOf(doc.Body))
 		}
 		pairs, ok := pairsOf(doc.Body)
 		if !ok {
-			return nil, fmt.Errorf("line %d: must be lines of NAME: VALUE, with white space behind the colon", lineOf(doc.Body))
+			return nil, nil, fmt.Errorf("line %d: must be lines of NAME: VALUE, with white space behind the colon", lineOf(doc.Body))
 		}
 		for _, pair := range pairs {
 			name := textOf(pair.Key)
 			if name == nil {
-				return nil, fmt.Errorf("line %d: a name must be a text", lineOf(pair.Key))
+				return nil, nil, fmt.Errorf("line %d: a name must be a text", lineOf(pair.Key))
 			}
+			lines[*name] = lineOf(pair.Key)
 			if _, null := pair.Value.(*ast.NullNode); null {
 				continue
 			}
 			if values[*name], err = valueOf(pair.Value); err != nil {
-				return nil, fmt.Errorf("line %d: %s %w", lineOf(pair.Value), settingName(*name), err)
+				return nil, nil, fmt.Errorf("line %d: %s %w", lineOf(pair.Value), settingName(*name), err)
 			}
 		}
 	}
-	return values, nil
+	return values, lines, nil
 }
 
 func valueOf(node ast.Node) (any, error) {

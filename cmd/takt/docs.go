@@ -177,7 +177,7 @@ func code(s string) string {
 func commandsPage(model *kong.Application) string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n" + generated)
-	b.WriteString("Exit status: 0 done; 1 something was found or went wrong; 2 the command line or the configuration is wrong; 3 Takt refused; 4 Redis, the broker or Takt did not answer.\n\n")
+	b.WriteString("Exit status: 0 done; 1 something was found or went wrong; 2 the command line or the configuration is wrong; 3 Takt refused; 4 Redis, the broker or Takt did not answer, or Redis refuses the user or [a right](../operations/run.md#rights-in-redis).\n\n")
 	b.WriteString("Every command also takes the [settings](config.md) that are of every command.\n")
 	var leaves []*kong.Node // that have all but their name in common
 	flush := func() {

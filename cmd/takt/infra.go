@@ -126,7 +126,7 @@ func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, l
 		return fmt.Errorf("broker: %w", err)
 	}
 	in.servers = append(in.servers, server)
-	in.Broker, cfg.MQTT = server.Kind, server.URL()
+	in.Broker, cfg.MQTT, cfg.ownBroker = server.Kind, server.URL(), true
 	return nil
 }
 

@@ -24,9 +24,9 @@ type jobCmd struct {
 	Abort         jobIDCmd    `cmd:"" help:"End an order as failed."`
 	Cancel        jobIDCmd    `cmd:"" help:"Take an order back that does not run yet."`
 	Clear         jobIDCmd    `cmd:"" help:"Forget an order that is over, and its result."`
-	Show          jobShowCmd  `cmd:"" help:"Show an order, its recipe and its response."`
-	List          jobListCmd  `cmd:"" help:"List job orders."`
-	Watch         jobWatchCmd `cmd:"" help:"Print changes as they happen."`
+	Show          jobShowCmd  `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
+	List          jobListCmd  `cmd:"" looks:"" help:"List job orders."`
+	Watch         jobWatchCmd `cmd:"" looks:"" help:"Print changes as they happen."`
 }
 
 // methodOf is the method of a command by its name on the command line.

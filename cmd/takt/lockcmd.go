@@ -14,8 +14,8 @@ import (
 )
 
 type lockCmd struct {
-	List  lockListCmd  `cmd:"" help:"List locks that are held or waited for, and limiters in use."`
-	Show  lockShowCmd  `cmd:"" help:"Show one lock or limiter, with everybody who has it."`
+	List  lockListCmd  `cmd:"" looks:"" help:"List locks that are held or waited for, and limiters in use."`
+	Show  lockShowCmd  `cmd:"" looks:"" help:"Show one lock or limiter, with everybody who has it."`
 	Break lockBreakCmd `cmd:"" help:"Take a lock from whoever has it, or reset a limiter."`
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 type scheduleCmd struct {
-	List   scheduleListCmd   `cmd:"" help:"List schedules: rule, state, last and next slot."`
+	List   scheduleListCmd   `cmd:"" looks:"" help:"List schedules: rule, state, last and next slot."`
 	Add    scheduleAddCmd    `cmd:"" help:"Add a schedule, or change one that was added so."`
 	Remove scheduleRemoveCmd `cmd:"" help:"Remove a schedule that was added."`
 	Run    scheduleRunCmd    `cmd:"" help:"Submit the task of a schedule now, beside its slots."`

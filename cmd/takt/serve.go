@@ -110,7 +110,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 		metrics: metrics, traces: traces, warn: make(map[string]func() string), log: log,
 	}
 	p.replicas = &replicasWatch{ask: store.AskReplicas, log: log}
-	p.guard = newTopicGuard(store, publish, p.receiverOptions(), embedded, log)
+	p.guard = newTopicGuard(store, publish, p.receiverOptions(), embedded && cfg.ownBroker, log)
 	stages, err := p.build()
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 )
 
 type taskCmd struct {
-	List    taskListCmd    `cmd:"" help:"List tasks that wait, run, are delayed, blocked or dead."`
-	Show    taskShowCmd    `cmd:"" help:"Show one task: state, arguments, history, result."`
+	List    taskListCmd    `cmd:"" looks:"" help:"List tasks that wait, run, are delayed, blocked or dead."`
+	Show    taskShowCmd    `cmd:"" looks:"" help:"Show one task: state, arguments, history, result."`
 	Submit  taskSubmitCmd  `cmd:"" help:"Submit a task by its name, with JSON arguments."`
 	Run     taskRunCmd     `cmd:"" help:"Be a worker that runs a command for each task."`
 	Retry   taskRetryCmd   `cmd:"" help:"Run a delayed or dead task now."`
@@ -25,14 +25,14 @@ type taskCmd struct {
 	Dead    taskDeadCmd    `cmd:"" help:"Dead letters: list, show, requeue, delete."`
 	Pause   taskPauseCmd   `cmd:"" help:"Pause a queue or a type of task, or bound a queue's rate."`
 	Resume  taskResumeCmd  `cmd:"" help:"Resume what is paused."`
-	Drain   taskDrainCmd   `cmd:"" help:"Wait until a queue is empty."`
+	Drain   taskDrainCmd   `cmd:"" looks:"" help:"Wait until a queue is empty."`
 	Purge   taskPurgeCmd   `cmd:"" help:"Cancel all tasks that wait in a queue."`
 	Config  taskConfigCmd  `cmd:"" help:"Limits, retries, timeouts and schedules of task types at run time."`
-	Stats   taskStatsCmd   `cmd:"" help:"Show queues, workers and counters."`
-	Workers taskWorkersCmd `cmd:"" help:"List workers: what they have handlers for, and what runs."`
-	Watch   taskWatchCmd   `cmd:"" help:"Follow tasks as they end."`
-	Group   taskGroupCmd   `cmd:"" help:"Show or cancel a group of tasks."`
-	Check   taskCheckCmd   `cmd:"" help:"List broken invariants of the stored tasks."`
+	Stats   taskStatsCmd   `cmd:"" looks:"" help:"Show queues, workers and counters."`
+	Workers taskWorkersCmd `cmd:"" looks:"" help:"List workers: what they have handlers for, and what runs."`
+	Watch   taskWatchCmd   `cmd:"" looks:"" help:"Follow tasks as they end."`
+	Group   taskGroupCmd   `cmd:"" looks:"" help:"Show or cancel a group of tasks."`
+	Check   taskCheckCmd   `cmd:"" looks:"" help:"List broken invariants of the stored tasks."`
 }
 
 // withTasks connects and calls f. Errors get their exit codes.

@@ -18,7 +18,7 @@ import (
 )
 
 type taskConfigCmd struct {
-	Show  taskConfigShowCmd  `cmd:"" help:"Show what is set of task types at run time."`
+	Show  taskConfigShowCmd  `cmd:"" looks:"" help:"Show what is set of task types at run time."`
 	Set   taskConfigSetCmd   `cmd:"" help:"Set limits, retries, timeout, schedule or enabled of a type, without a restart."`
 	Unset taskConfigUnsetCmd `cmd:"" help:"Take back what is set of a type."`
 }

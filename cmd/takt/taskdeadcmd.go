@@ -10,8 +10,8 @@ import (
 )
 
 type taskDeadCmd struct {
-	List    taskDeadListCmd    `cmd:"" help:"List dead letters, oldest first."`
-	Show    taskDeadShowCmd    `cmd:"" help:"Show one dead letter: why, its history, its message."`
+	List    taskDeadListCmd    `cmd:"" looks:"" help:"List dead letters, oldest first."`
+	Show    taskDeadShowCmd    `cmd:"" looks:"" help:"Show one dead letter: why, its history, its message."`
 	Requeue taskDeadRequeueCmd `cmd:"" help:"Give dead tasks another life."`
 	Delete  taskDeadDeleteCmd  `cmd:"" help:"Delete dead letters for good."`
 }

@@ -256,6 +256,7 @@ func (taskGroupCmd) Help() string {
 }
 
 func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
+	a.looks = !c.Cancel
 	return a.withTasks(ctx, func(client *task.Client) error {
 		if c.Cancel {
 			if err := client.CancelGroup(ctx, c.ID); err != nil {

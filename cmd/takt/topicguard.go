@@ -22,7 +22,7 @@ type topicGuard struct {
 	conn  *mqtt.Conn
 	jobs  jobcontrol.Options
 	log   *slog.Logger
-	anew  bool // the store is in memory and begins anew with each process
+	anew  bool // store and broker are of this process, and the store begins anew with each
 
 	admitted chan struct{} // closed once the topics are those of this store
 	again    chan struct{} // full after a connect

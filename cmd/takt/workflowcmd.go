@@ -17,18 +17,18 @@ import (
 )
 
 type workflowCmd struct {
-	List      workflowListCmd      `cmd:"" help:"List executions, the newest first."`
-	Show      workflowShowCmd      `cmd:"" help:"Show one execution: what it waits for, activities, timers, last events."`
-	History   workflowHistoryCmd   `cmd:"" help:"Show what happened to an execution, event by event."`
+	List      workflowListCmd      `cmd:"" looks:"" help:"List executions, the newest first."`
+	Show      workflowShowCmd      `cmd:"" looks:"" help:"Show one execution: what it waits for, activities, timers, last events."`
+	History   workflowHistoryCmd   `cmd:"" looks:"" help:"Show what happened to an execution, event by event."`
 	Signal    workflowSignalCmd    `cmd:"" help:"Send a signal to an instance."`
 	Cancel    workflowCancelCmd    `cmd:"" help:"Ask an instance to end; its code decides how."`
 	Terminate workflowTerminateCmd `cmd:"" help:"End an instance from outside, at once."`
 	Remove    workflowRemoveCmd    `cmd:"" help:"Remove an execution that has ended, or all that ended before a time."`
 	Pause     workflowPauseCmd     `cmd:"" help:"Keep an instance, or a queue, from running."`
 	Resume    workflowResumeCmd    `cmd:"" help:"Let what is paused run again."`
-	Stats     workflowStatsCmd     `cmd:"" help:"Count instances, timers, and tasks by queue."`
-	Watch     workflowWatchCmd     `cmd:"" help:"Follow instances as they start and end."`
-	Check     workflowCheckCmd     `cmd:"" help:"List broken invariants of the stored instances."`
+	Stats     workflowStatsCmd     `cmd:"" looks:"" help:"Count instances, timers, and tasks by queue."`
+	Watch     workflowWatchCmd     `cmd:"" looks:"" help:"Follow instances as they start and end."`
+	Check     workflowCheckCmd     `cmd:"" looks:"" help:"List broken invariants of the stored instances."`
 	Schedule  workflowScheduleCmd  `cmd:"" help:"Look at, pause, remove and run schedules of workflows."`
 }
 
@@ -48,7 +48,11 @@ func (a *app) withWorkflows(ctx context.Context, f func(*workflow.Client) error)
 		return storeError(err)
 	}
 	defer client.Close()
-	return workflowError(f(client))
+	err = f(client)
+	if a.Shards > 1 {
+		err = redis.WithRights(err, "{"+strings.Trim(a.Prefix, "{}")+"-*}", a.looks)
+	}
+	return workflowError(err)
 }
 
 // workflowError gives an error of package workflow its exit code.

@@ -12,8 +12,8 @@ import (
 )
 
 type workflowScheduleCmd struct {
-	List   workflowScheduleListCmd   `cmd:"" help:"List schedules: rule, state, last and next slot."`
-	Show   workflowScheduleShowCmd   `cmd:"" help:"Show one schedule: what it starts, when, and why it does not."`
+	List   workflowScheduleListCmd   `cmd:"" looks:"" help:"List schedules: rule, state, last and next slot."`
+	Show   workflowScheduleShowCmd   `cmd:"" looks:"" help:"Show one schedule: what it starts, when, and why it does not."`
 	Pause  workflowSchedulePauseCmd  `cmd:"" help:"Let a schedule pass its slots without starting anything."`
 	Resume workflowScheduleResumeCmd `cmd:"" help:"Let a paused schedule start again, from now on."`
 	Delete workflowScheduleDeleteCmd `cmd:"" help:"Remove a schedule; what it started goes on."`

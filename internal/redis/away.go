@@ -35,13 +35,13 @@ func Away(err error) bool {
 // the rights or the password.
 func Denied(err error) bool {
 	code, said := serverCode(err)
-	switch code {
-	case "NOPERM", "NOAUTH", "WRONGPASS":
-		return true
-	case "ERR":
-		return strings.Contains(said, "ACL failure in script") || strings.Contains(said, "can't run this command") || strings.HasPrefix(said, "ERR AUTH")
-	}
-	return false
+	return code == "NOAUTH" || code == "WRONGPASS" || strings.HasPrefix(said, "ERR AUTH") || lacks(err)
+}
+
+// lacks reports that this user may not run a command, or not on a key or channel.
+func lacks(err error) bool {
+	code, said := serverCode(err)
+	return code == "NOPERM" || code == "ERR" && (strings.Contains(said, "ACL failure in script") || strings.Contains(said, "can't run this command"))
 }
 
 // Full reports that the server refused a write because its memory limit is reached. Nothing was written.

@@ -51,10 +51,10 @@ func Connect(ctx context.Context, o Options) (rueidis.Client, error) {
 	}
 	rdb, err := open(ctx, t, opt)
 	if err != nil {
-		return nil, explain(t, err)
+		return nil, o.explain(t, err)
 	}
 	if rdb, err = o.fit(ctx, t, opt, rdb); err != nil {
-		return nil, explain(t, err)
+		return nil, o.explain(t, err)
 	}
 	o.warn(ctx, t, rdb)
 	return rdb, nil
@@ -153,7 +153,7 @@ func (o Options) fit(ctx context.Context, t target, opt rueidis.ClientOption, rd
 			rdb.Close()
 		}
 	}()
-	if err := loaded(ctx, rdb); err != nil {
+	if err := loaded(ctx, rdb, o.Prefix); err != nil {
 		return nil, err
 	}
 	if !o.Embedded && t.master == "" {
@@ -197,9 +197,9 @@ func Tag(prefix string) string {
 }
 
 // loaded waits until the server has read its data from disk.
-func loaded(ctx context.Context, rdb rueidis.Client) error {
+func loaded(ctx context.Context, rdb rueidis.Client, prefix string) error {
 	for {
-		err := rdb.Do(ctx, rdb.B().Exists().Key("takt:loaded").Build()).Error()
+		err := rdb.Do(ctx, rdb.B().Exists().Key(prefix+":loaded").Build()).Error()
 		re, ok := rueidis.IsRedisErr(err)
 		if ok {
 			if _, elsewhere := re.IsMoved(); elsewhere { // a node of a cluster that has loaded what it has

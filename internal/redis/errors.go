@@ -26,7 +26,7 @@ func (e *Error) Error() string { return "redis: " + e.Server + " " + e.Problem +
 func (e *Error) Unwrap() error { return e.Err }
 
 // explain turns what the library or the server said into an *Error with the next step.
-func explain(t target, err error) error {
+func (o Options) explain(t target, err error) error {
 	var done *Error
 	if err == nil || errors.As(err, &done) {
 		return err
@@ -64,8 +64,8 @@ func explain(t target, err error) error {
 		if t.master != "" {
 			e.Fix += "; those of the sentinels themselves are others, --redis-sentinel-username and --redis-sentinel-password"
 		}
-	case code == "NOPERM":
-		e.Problem, e.Fix = "denies a command to this user ("+said+")", "allow the user +@all on the keys of the prefix"
+	case lacks(err):
+		e.Problem, e.Fix = "denies a right to this user ("+said+")", allow(o.Prefix, o.Looks)
 	case code == "READONLY":
 		e.Problem, e.Fix = "is a replica and takes no writes", "name the master, or the sentinels that know it"
 	case code == "MISCONF":

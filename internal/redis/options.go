@@ -77,6 +77,7 @@ const urlForm = "expected redis://localhost:6379, in full redis://[user:password
 // The errors of a URL never hold a part of it: what could not be parsed may be a password.
 var (
 	errURL    = errors.New("redis: the URL of the server cannot be read: " + urlForm)
+	errPort   = errors.New("redis: the port in the URL of the server must be 1 to 65535: " + urlForm)
 	errScheme = errors.New("redis: the URL of the server has no scheme: " + urlForm)
 )
 
@@ -157,8 +158,11 @@ func (t target) withHosts(hosts, port, db string) (target, error) {
 		if host == "" {
 			host = "localhost"
 		}
-		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || strings.ContainsAny(host, " @") {
+		if strings.ContainsAny(host, " @") {
 			return target{}, errURL
+		}
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return target{}, errPort
 		}
 		t.addrs = append(t.addrs, net.JoinHostPort(host, p))
 	}

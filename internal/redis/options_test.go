@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, raw := range []string{
-		"", "localhost:6379", "http://:hunter2@h", "redis://u:hunter2/x@h", "redis://:hunter2@h:port", "redis://:hunter2@h:0", "redis://:hunter2%zz@h",
+		"", "localhost:6379", "http://:hunter2@h", "redis://u:hunter2/x@h", "redis://:hunter2@h:port", "redis://:hunter2@h:0", "redis://:hunter2@h:99999", "redis://:hunter2%zz@h",
 		"redis://:hunter2@h/one", "redis://:hunter2@h/-1", "redis+sentinel://:hunter2@h", "redis://:hunter2@h?db=%zz", "redis://hunter2:%zz@h", "redis://h/1/hunter2@",
 		"redis://h/0?prefix=hunter2", "redis://h?db=1&hunter2=1", "unix:///s?hunter2",
 	} {
@@ -48,6 +48,9 @@ func TestParseRefuses(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: the password is in %q", raw, err)
+		}
+		if strings.Contains(err.Error(), "1 to 65535") != (strings.HasPrefix(raw, "redis://:hunter2@h:")) {
+			t.Errorf("%q: %q", raw, err)
 		}
 		if !strings.Contains(err.Error(), "redis://") && !strings.Contains(err.Error(), "redis+sentinel://") {
 			t.Errorf("%q: %q does not say what is expected", raw, err)

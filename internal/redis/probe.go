@@ -46,7 +46,7 @@ func probe(ctx context.Context, t target, rdb rueidis.Client, prefix string) err
 	e := &Error{Server: t.where(), Problem: fmt.Sprintf("cannot do what Takt needs: %s (%s)", strings.Join(names, ", "), said),
 		Fix: "use Redis 7.0 or later, or Valkey"}
 	if denied {
-		e.Fix = "the access list of this user must allow these commands on the keys of the prefix " + prefix + ":*"
+		e.Fix = allow(prefix, false)
 	}
 	return e
 }

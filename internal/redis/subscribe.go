@@ -27,7 +27,11 @@ func Subscribe(ctx context.Context, rdb rueidis.Client, channel string, ready fu
 		if ctx.Err() != nil {
 			return
 		}
-		log.Debug("redis: subscription lost", "channel", channel, "error", err)
+		level := slog.LevelDebug
+		if pause == subscribePause && Denied(err) { // it lasts: say so once
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "redis: subscription lost; it is tried again until it is there", "channel", channel, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

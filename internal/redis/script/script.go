@@ -27,6 +27,13 @@ func New(name, src string) *Script {
 	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
 }
 
+// NewReader is New for a script that only reads. It is sent as EVALSHA_RO and EVAL_RO: the server refuses its writes, and rights to read are enough for its keys. It has no RunMulti and RunApart.
+func NewReader(name, src string) *Script {
+	s := New(name, src)
+	s.lua = rueidis.NewLuaScriptReadOnly(s.src)
+	return s
+}
+
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
