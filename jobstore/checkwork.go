@@ -52,33 +52,9 @@ func (c *checker) streams(ctx context.Context) error {
 	if given > 0 {
 		c.violationOf("dead letters", s.keys.IntakeDead(), "read it with XRANGE, mend the cause, send again what is still needed, then DEL it", "%d messages could not be handled", given)
 	}
-	for _, queue := range []string{AsideCommands, AsideEquipment} {
-		if err := c.aside(ctx, queue); err != nil {
-			return err
-		}
-	}
 	letters, _, err := read(ctx, c, s.keys.PublisherDeadLetter(), s.rdb.B().Xlen().Key(s.keys.PublisherDeadLetter()).Build(), asInt)
 	if letters > 0 {
 		c.violationOf("dead letters", s.keys.PublisherDeadLetter(), "read it with XRANGE, mend the cause, then DEL it", "%d changes could not be published", letters)
-	}
-	return err
-}
-
-// aside reports messages that have been kept aside for longer than the grace. Their text stays out of it: it may have a token.
-func (c *checker) aside(ctx context.Context, queue string) error {
-	s := c.store
-	key := s.keys.IntakeAside(queue)
-	first, _, err := read(ctx, c, key, s.rdb.B().Xrange().Key(key).Start("-").End("+").Count(1).Build(), asEntries)
-	if err != nil || len(first) == 0 {
-		return err
-	}
-	age := s.Now().Sub(entryTime(first[0].ID))
-	if age <= c.opt.Grace {
-		return nil
-	}
-	n, _, err := read(ctx, c, key, s.rdb.B().Xlen().Key(key).Build(), asInt)
-	if err == nil {
-		c.violationOf("aside", key, "the log of `takt serve` has the reason; is a process running that decides them?", "%d messages are kept aside and not decided, the oldest for %v", n, age.Round(time.Second))
 	}
 	return err
 }

@@ -46,25 +46,7 @@ func (s *Store) Doctor(ctx context.Context) ([]Diagnosis, error) {
 		}
 		settings[name] = pair[name]
 	}
-	aside, err := s.keptAside(ctx)
-	return []Diagnosis{version(info), eviction(redis.ParseMemory(text)), persistence(info, settings), replication(info, settings), aside}, err
-}
-
-// keptAside judges whether messages from the broker wait that nobody could decide so far. A few for a moment are no trouble: takt check knows their age.
-func (s *Store) keptAside(ctx context.Context) (Diagnosis, error) {
-	var n int64
-	for _, queue := range []string{AsideCommands, AsideEquipment} {
-		in, err := s.rdb.Do(ctx, s.rdb.B().Xlen().Key(s.keys.IntakeAside(queue)).Build()).AsInt64()
-		if _, said := rueidis.IsRedisErr(err); err != nil && !said {
-			return Diagnosis{}, fmt.Errorf("jobstore: doctor: %w", err)
-		}
-		n += in
-	}
-	const subject = "messages kept aside"
-	if n == 0 {
-		return Diagnosis{Subject: subject, Grade: Good, Found: "none"}, nil
-	}
-	return Diagnosis{subject, Unsafe, fmt.Sprintf("%d wait to be decided, beside the broker", n), "if they stay: takt check has their age, the log of takt serve the reason"}, nil
+	return []Diagnosis{version(info), eviction(redis.ParseMemory(text)), persistence(info, settings), replication(info, settings)}, nil
 }
 
 func parseInfo(text string) map[string]string {

@@ -14,7 +14,6 @@ func TestScriptsRefuse(t *testing.T) {
 	snapshot := []string{"token", "cell-07", "0", "0", "1", "epoch", "1", "0"}
 	retire := []string{"token", "cell-07"}
 	idle := []string{"SET a token", "SADD b cell-07", "ZADD c 5 cell-07"}
-	aside := []string{"XADD b 5-1 kind command message m", "XGROUP CREATE b g 0", "XREADGROUP GROUP g me streams b >", "HSET c commands 1"}
 	for name, c := range map[string]struct {
 		script *script.Script
 		given  []string
@@ -38,9 +37,6 @@ func TestScriptsRefuse(t *testing.T) {
 		"lease: given, but it is another's": {leaseScript, []string{"SET a other"}, "a", []string{"give", "token", ""}, "0"},
 		"lease: taken, but it is another's": {leaseScript, []string{"SET a other"}, "a", []string{"take", "token", "1000"}, "0"},
 		"lease: kept, but it is not held":   {leaseScript, nil, "a", []string{"keep", "token", "1000"}, "0"},
-		"aside: there is no room":           {asideScript, []string{"XADD a 5-1 kind command message m", "HSET b commands 1"}, "a b", []string{"commands", "1", "command", "m"}, "full"},
-		"aside done: another token":         {asideDoneScript, append(aside, "SET a other"), "a b c", []string{"token", "g", "commands", "5-1"}, "lost"},
-		"aside done: the worker is dead":    {asideDoneScript, aside, "a b c", []string{"token", "g", "commands", "5-1"}, "lost"},
 		"sent: another has the lease":       {sentScript, []string{"SET a other", "XADD b 5-1 event e", "XADD c 6-1 event e"}, "a b c", []string{"token", "1", "5-1", "6-1"}, "0"},
 		"sent: the lease is over":           {sentScript, []string{"XADD b 5-1 event e", "XADD c 6-1 event e"}, "a b c", []string{"token", "1", "5-1", "6-1"}, "0"},
 		"retire: another has the lease":     {retireScript, append(idle, "SET a other"), "a b c d e f g h", retire, "lost"},

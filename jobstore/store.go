@@ -39,7 +39,6 @@ type Options struct {
 	WorkerTTL                 time.Duration // another process takes over the work of a dead one after; default 10 s
 	MaxDeliveries             int           // then an entry is a dead letter; default 10
 	Patience                  time.Duration // what fails for unknown reasons while others are handled is a dead letter after, and after ten tries; default 60 s
-	AsideTime                 time.Duration // how long one try to decide a message that is kept aside may take; default 30 s
 
 	// Replicas is how many replicas of Redis must have acknowledged (WAIT) the change of a CloudEvent with a reply before Commit, Configure and Replicated return
 	// without an error, and an equipment command before RunOutbox hands it out; 0 = none, and a failover may lose what the master alone has. If they have not
@@ -65,7 +64,6 @@ func (o Options) withDefaults() Options {
 	def(&o.ReplyRetention, 2*time.Hour)
 	def(&o.WorkerTTL, 10*time.Second)
 	def(&o.Patience, time.Minute)
-	def(&o.AsideTime, 30*time.Second)
 	if o.Prefix == "" {
 		o.Prefix = "takt"
 	}
@@ -93,7 +91,7 @@ func (o Options) validate() error {
 		{"EndStateRetention", o.EndStateRetention, time.Second},
 		{"ReplyRetention", o.ReplyRetention, time.Second},
 		{"WorkerTTL", o.WorkerTTL, 100 * time.Millisecond},
-		{"Patience", o.Patience, time.Millisecond}, {"AsideTime", o.AsideTime, time.Millisecond},
+		{"Patience", o.Patience, time.Millisecond},
 	} {
 		if d.value < d.floor {
 			return fmt.Errorf("jobstore: %s is %v, must be at least %v", d.name, d.value, d.floor)

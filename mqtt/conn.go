@@ -23,7 +23,6 @@ type Conn struct {
 
 	budget   *budget
 	retained chan struct{} // capacity 1: Retained runs once at a time
-	rests    chan rest     // capacity 1
 	timers   timers
 
 	mu        sync.Mutex
@@ -35,7 +34,6 @@ type Conn struct {
 	failure   error           // of the last attempt to connect
 	ctx       context.Context // of Run, given to handlers; nil before
 	closed    bool            // Run has returned
-	resting   bool            // there is no connection until rest says so
 	sessions  int             // how many sessions the broker began for us
 	subs      []*Subscription
 	left      bool     // Leave has succeeded: the session may end
@@ -51,8 +49,8 @@ func New(o Options) (*Conn, error) {
 	}
 	c := &Conn{
 		o: o, broker: broker, budget: newBudget(o.ReceiveBytes),
-		retained: make(chan struct{}, 1), rests: make(chan rest, 1),
-		changed: make(chan struct{}),
+		retained: make(chan struct{}, 1),
+		changed:  make(chan struct{}),
 	}
 	c.log = o.Log.With("mqtt", broker.String(), "client_id", o.ClientID)
 	return c, nil
@@ -96,13 +94,6 @@ func (c *Conn) Run(ctx context.Context) error {
 		}
 		if c.o.OneConnection && l != nil {
 			return err
-		}
-		var r *restError
-		if errors.As(err, &r) {
-			if c.wake(ctx, r.rest) != nil {
-				return nil
-			}
-			continue
 		}
 		d := wait.next()
 		c.log.Warn("mqtt: no connection", "err", err, "again_in", d)
@@ -154,57 +145,8 @@ func (c *Conn) hold(ctx context.Context, l *link) error {
 			c.mu.Unlock()
 			l.disconnect(forget)
 			return ctx.Err()
-		case r := <-c.rests:
-			if r.link == l {
-				c.set(func() { c.resting = true })
-				l.disconnect(false)
-				return &restError{r}
-			}
 		case <-again:
 			missing = c.subscribeAll(ctx, l, missing)
-		}
-	}
-}
-
-// rest is a pause of a Conn without a connection, in which the broker keeps what there is for the session.
-type rest struct {
-	link  *link
-	why   error
-	until func(context.Context) error // the reason is gone
-}
-
-type restError struct{ rest }
-
-func (e *restError) Error() string {
-	return fmt.Sprintf("mqtt: the broker keeps what comes: %v", e.why)
-}
-
-func (e *restError) Unwrap() error { return e.why }
-
-// rest closes the connection l and makes none until r.until returns nil. Without a session at the broker it does nothing: what came would be lost.
-func (c *Conn) rest(r rest) {
-	if c.o.SessionExpiry == 0 {
-		return
-	}
-	select {
-	case c.rests <- r:
-	default: // one is on its way
-	}
-}
-
-// wake returns when the reason for a rest is gone, or with an error when ctx ends.
-func (c *Conn) wake(ctx context.Context, r rest) error {
-	c.log.Warn("mqtt: connection closed, the broker keeps what comes", "err", r.why)
-	c.set(func() { c.failure = &restError{r} })
-	defer c.set(func() { c.resting = false })
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		if err := r.until(ctx); err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }

@@ -35,8 +35,8 @@
 //
 // Subscription.Handle is called in the order of arrival. A Server keeps that order within a lane;
 // lanes run side by side. Acknowledgements follow the order of arrival whatever the lanes do
-// [MQTT-4.6.0-2], so one lane that hangs lets the broker's window fill up, unless its message is
-// kept aside (ServerOptions.Aside). Mosquitto's max_inflight_messages is 20 by default and should be 0.
+// [MQTT-4.6.0-2], so one lane that hangs lets the broker's window fill up: a Handler gives up what it
+// cannot decide, and a call that takes a minute is logged. Mosquitto's max_inflight_messages is 20 by default and should be 0.
 //
 // # Which broker
 //

@@ -11,9 +11,8 @@ type Inbound struct {
 	Duplicate bool      // the broker may have sent it before
 	Arrived   time.Time // when it was read from the network
 
-	delivery *delivery // nil: it was kept aside
+	delivery *delivery
 	acked    atomic.Bool
-	aside    atomic.Bool // it is kept aside, or comes again: who has it in hand lets go
 }
 
 // Ack acknowledges the message; call it after its effect is stored, or when it shall have none.
@@ -22,7 +21,7 @@ type Inbound struct {
 // all behind it. ErrDown: the connection it came on is over; if the broker kept the session it
 // sends the message again.
 func (in *Inbound) Ack() error {
-	if in.delivery == nil || in.acked.Swap(true) {
+	if in.acked.Swap(true) {
 		return nil
 	}
 	return in.delivery.ack()
@@ -37,21 +36,11 @@ type delivery struct {
 	left atomic.Int32 // subscriptions that have not acknowledged
 	size int          // of the budget
 	free atomic.Bool  // it was given back
-
-	takers []taker  // those that can let go of it; not changed once it was dispatched
-	first  [1]taker // room for takers: there is mostly one
-}
-
-// taker is a Server that has a message in hand.
-type taker struct {
-	server *Server
-	in     *Inbound
-	lane   *lane
 }
 
 // release gives back what the message took of the budget: it is out of hand.
 func (d *delivery) release() {
-	if d != nil && !d.free.Swap(true) {
+	if !d.free.Swap(true) {
 		d.conn.budget.give(d.size)
 	}
 }
@@ -78,9 +67,6 @@ const (
 )
 
 func (d *delivery) fate() fate {
-	if d == nil {
-		return live
-	}
 	c := d.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +74,8 @@ func (d *delivery) fate() fate {
 	case c.link == d.link && d.link.up():
 		return live
 	case c.link == d.link || c.link == nil:
-		if c.closed || c.resting && !d.link.up() {
-			return again // nothing more will be known here, or not soon; the next process with the session meets it
+		if c.closed {
+			return again // nothing more will be known here; the next process with the session meets it
 		}
 		if d.link.up() {
 			return live // CONNACK is in, Run is about to take the connection over

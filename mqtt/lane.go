@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/fnv"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,11 +17,7 @@ type lane struct {
 	more    sync.Cond // there is a message, or the goroutine is to end
 	waiting []*Inbound
 	isOpen  bool
-	busy    bool               // it has its goroutine
-	cancel  context.CancelFunc // of the goroutine's context
-	now     *Inbound           // the message that is handled
-	began   time.Time
-	runner  int // the goroutine that handles the lane; those before it went with a message that was set aside
+	busy    bool // it has its goroutine
 }
 
 // take puts a message in its lane. The connection calls it in order of arrival.
@@ -38,7 +33,6 @@ func (s *Server) take(_ context.Context, in *Inbound) {
 		return
 	}
 	l.waiting = append(l.waiting, in)
-	in.delivery.takers = append(in.delivery.takers, taker{s, in, l})
 	s.wake(l)
 }
 
@@ -68,27 +62,18 @@ func (s *Server) wake(l *lane) {
 		l.more.Signal()
 	default:
 		l.busy = true
-		l.runner++
-		runner := l.runner
-		ctx, cancel := context.WithCancel(s.ctx)
-		l.cancel = cancel
 		s.running.Go(func() {
-			defer cancel()
-			for in := l.next(runner); in != nil; in = l.next(runner) {
-				s.serve(ctx, in)
+			for in := l.next(); in != nil; in = l.next() {
+				s.serve(s.ctx, in)
 			}
 		})
 	}
 }
 
-// next waits for the message to handle, and returns nil when the lane is closed or another goroutine has it.
-func (l *lane) next(runner int) *Inbound {
+// next waits for the message to handle, and returns nil when the lane is closed.
+func (l *lane) next() *Inbound {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.runner != runner {
-		return nil
-	}
-	l.now = nil
 	for l.isOpen && len(l.waiting) == 0 {
 		l.more.Wait()
 	}
@@ -96,51 +81,10 @@ func (l *lane) next(runner int) *Inbound {
 		l.busy = false
 		return nil
 	}
-	l.now = l.waiting[0]
+	in := l.waiting[0]
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
-	l.began = time.Now()
-	return l.now
-}
-
-// handling is for how long the lane handles the message that it is at.
-func (l *lane) handling() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.now == nil {
-		return 0
-	}
-	return time.Since(l.began)
-}
-
-// leave takes a message that is kept aside out of the lane. If it is being handled, its context ends, and another goroutine goes on with what comes after.
-func (s *Server) leave(l *lane, in *Inbound) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	in.aside.Store(true)
-	if l.now != in {
-		l.waiting = slices.DeleteFunc(l.waiting, func(other *Inbound) bool { return other == in })
-		return
-	}
-	s.giveUp(l)
-}
-
-// desert lets go of a message that came over a connection that is gone, comes again, and is being handled for longer than limit: who comes after it would wait.
-func (s *Server) desert(l *lane, limit time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.now != nil && time.Since(l.began) >= limit && l.now.delivery.fate() == again {
-		l.now.aside.Store(true)
-		s.giveUp(l)
-	}
-}
-
-// giveUp ends the context of the goroutine that handles a message and has another go on. l.mu is held.
-func (s *Server) giveUp(l *lane) {
-	l.cancel()
-	l.now, l.busy = nil, false
-	l.runner++
-	s.wake(l)
+	return in
 }
 
 func (l *lane) close() {
@@ -150,8 +94,15 @@ func (l *lane) close() {
 	l.more.Signal()
 }
 
+// stuck is how long a call of Handler.Handle may take before the log names it.
+const stuck = time.Minute
+
 // call is Handler.Handle; a panic becomes an error the requester is told.
 func (s *Server) call(ctx context.Context, e cloudevent.Event) (reply *cloudevent.Event, err error) {
+	defer time.AfterFunc(stuck, func() {
+		s.log.Error("mqtt: a message is being handled for a minute: the acknowledgements of all that came after it wait", "topic", s.recv.o.ShownTopic(e.Delivery.Topic),
+			"type", e.Type, "source", e.Source, "id", e.ID)
+	}).Stop()
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(e, p)

@@ -1,12 +1,9 @@
 package mqtt
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/eclipse/paho.golang/packets"
 )
 
 // Message is a publish packet without its transport: what one side gives and the other gets.
@@ -29,29 +26,6 @@ type UserProperty struct{ Name, Value string }
 
 // usualProperties are as many user properties as most messages have at most.
 const usualProperties = 12
-
-// MarshalBinary is the message as a PUBLISH packet of MQTT 5. It returns a *MessageError for what no broker takes.
-func (m Message) MarshalBinary() ([]byte, error) {
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-	return append(m.appendPublish(nil, 1), m.Payload...), nil
-}
-
-// UnmarshalBinary reads what MarshalBinary made.
-func (m *Message) UnmarshalBinary(packet []byte) error {
-	r := reader[[]byte]{rest: packet}
-	flags := r.uint(1)
-	if length := r.varInt(); r.bad || byte(flags>>4) != packets.PUBLISH || length != len(r.rest) {
-		return errors.New("mqtt: not a PUBLISH packet")
-	}
-	a, err := parsePublish(byte(flags&0xf), r.rest, false)
-	if err != nil {
-		return err
-	}
-	*m = a.Message
-	return nil
-}
 
 // check returns a *MessageError for what no broker takes. Most brokers close the connection on
 // such a packet, and with it fails whatever else is under way.

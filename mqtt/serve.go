@@ -45,22 +45,7 @@ type ServerOptions struct {
 	Hold  time.Duration // how long a command waits for a handler that cannot decide, default 10 s
 	Drain time.Duration // how long work under way may go on once Run's ctx has ended, default 5 s
 
-	// Aside keeps a message that cannot be decided and holds up others, because the broker gets acknowledgements in the order of arrival. nil: it holds
-	// them up for as long as it takes.
-	Aside Keeper
-	// AsideAfter is how long a message may be handled that keeps back the acknowledgement of others; a twelfth of it if it keeps back those of a quarter of
-	// Options.ReceiveMaximum that need nothing else. Default 60 s.
-	AsideAfter time.Duration
-
 	Log *slog.Logger // default: that of recv
-}
-
-// Keeper keeps messages outside of the broker, and has them decided later, in any process, by Server.Decide. Its methods are called with a limit of time.
-type Keeper interface {
-	// Keep returns nil once m is stored: it is then acknowledged. After any other error the connection is closed, if the broker keeps the session, until Room.
-	Keep(ctx context.Context, m Message) error
-	// Room returns nil if Keep would keep a message now.
-	Room(ctx context.Context) error
 }
 
 // ServerStats counts since the server was made.
@@ -73,11 +58,10 @@ type ServerStats struct {
 	Panics             int64
 	Again              int64 // left to the broker, which sends them again
 	Overflow           int64 // QoS 0 only, which has no flow control: dropped
-	Aside              int64 // given to ServerOptions.Aside
 }
 
 type serverStats struct {
-	received, answered, refused, unanswered, badResponseTopic, replyFailed, panics, again, overflow, aside atomic.Int64
+	received, answered, refused, unanswered, badResponseTopic, replyFailed, panics, again, overflow atomic.Int64
 }
 
 // maxWaitingQoS0 bounds messages without flow control that wait in one lane.
@@ -119,8 +103,8 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 		return nil, errors.New("mqtt: ServerOptions.Handler: missing")
 	case len(o.Filters) == 0:
 		return nil, errors.New("mqtt: ServerOptions.Filters: want at least one")
-	case o.Lanes < 0 || o.Expiry < 0 || o.Hold < 0 || o.Drain < 0 || o.AsideAfter < 0:
-		return nil, errors.New("mqtt: ServerOptions: Lanes, Expiry, Hold, Drain and AsideAfter: want 0 or more")
+	case o.Lanes < 0 || o.Expiry < 0 || o.Hold < 0 || o.Drain < 0:
+		return nil, errors.New("mqtt: ServerOptions: Lanes, Expiry, Hold and Drain: want 0 or more")
 	}
 	if o.ResponseTopic != "" {
 		if err := CheckTopic(o.ResponseTopic); err != nil {
@@ -138,9 +122,6 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 	}
 	if o.Drain == 0 {
 		o.Drain = 5 * time.Second
-	}
-	if o.AsideAfter == 0 {
-		o.AsideAfter = time.Minute
 	}
 	if o.Log == nil {
 		o.Log = recv.log
@@ -171,9 +152,6 @@ func (s *Server) Run(ctx context.Context) error {
 	for i := range s.lanes {
 		s.open(&s.lanes[i])
 	}
-	if s.o.Aside != nil {
-		s.running.Go(func() { s.watch(ctx) })
-	}
 	<-ctx.Done()
 	defer time.AfterFunc(s.o.Drain, cancel).Stop()
 	for i := range s.lanes {
@@ -189,7 +167,7 @@ func (s *Server) Stats() ServerStats {
 		Received: s.stats.received.Load(), Answered: s.stats.answered.Load(),
 		Refused: s.stats.refused.Load(), Unanswered: s.stats.unanswered.Load(),
 		BadResponseTopic: s.stats.badResponseTopic.Load(), ReplyFailed: s.stats.replyFailed.Load(),
-		Panics: s.stats.panics.Load(), Again: s.stats.again.Load(), Overflow: s.stats.overflow.Load(), Aside: s.stats.aside.Load(),
+		Panics: s.stats.panics.Load(), Again: s.stats.again.Load(), Overflow: s.stats.overflow.Load(),
 	}
 }
 
@@ -202,20 +180,11 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 		return
 	}
 	s.stats.received.Add(1)
-	err := s.answer(ctx, in)
-	switch {
-	case in.aside.Load(): // the process that has it now decides it, and answers
-	case err != nil:
+	if s.answer(ctx, in) != nil {
 		s.stats.again.Add(1)
-	default:
-		_ = in.Ack() // if its connection is over, the broker sends it again or forgot it: no matter
+		return
 	}
-}
-
-// Decide does with a message that was kept aside what is done with one that comes: the Handler is asked, and the reply published. An error means that it is not
-// decided, or that the broker does not have the reply: call it again. It may be called by any goroutine, and Run need not run.
-func (s *Server) Decide(ctx context.Context, m Message) error {
-	return s.answer(ctx, &Inbound{Message: m})
+	_ = in.Ack() // if its connection is over, the broker sends it again or forgot it: no matter
 }
 
 // answer decides about a message and publishes the reply.
@@ -251,9 +220,6 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 	} else if reply, err = s.decide(ctx, in, e); err != nil {
 		return err
 	}
-	if in.aside.Load() {
-		return errAgain
-	}
 	if reply != nil && rule == "" && e.Delivery.ResponseTopic != "" && !s.reply(ctx, in, e, *reply) {
 		return errNoReply
 	}
@@ -278,7 +244,7 @@ func (s *Server) responseRule(topic string) string {
 const ruleDenied = "the broker did not let us write there a moment ago"
 
 var (
-	// errAgain: the broker sends the message again, or another has it.
+	// errAgain: the broker sends the message again.
 	errAgain = errors.New("mqtt: left to the broker")
 	// errNoReply: the effect is stored, and the broker does not have the reply.
 	errNoReply = fmt.Errorf("mqtt: reply not sent: %w", ErrDown)
@@ -332,8 +298,6 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case in.delivery == nil: // kept aside: its keeper says when it is tried again
-			return nil, err
 		case in.delivery.fate() == again:
 			return nil, errAgain
 		case e.Delivery.ResponseTopic != "" && time.Since(start) >= s.o.Hold:

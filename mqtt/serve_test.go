@@ -390,7 +390,16 @@ func TestServerRetained(t *testing.T) {
 			publish(t, pub, m)
 		}
 		retained(commands, "early")
+		routed := make(chan struct{}) // mochi acknowledges before it looks for subscribers
+		err := pub.Subscribe(t.Context(), mqtt.Subscription{Filter: "shared/m42/commands", QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
+			_ = in.Ack()
+			close(routed)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		retained("shared/m42/commands", "early, shared")
+		<-routed
 		h := &handler{}
 		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 		retained(commands, "live")

@@ -39,22 +39,15 @@ type session struct {
 	mu      sync.Mutex
 	wire    *wire // nil before CONNACK and when the connection is over
 	waiting map[uint16]request
-	lastID  map[bool]uint16    // by request.publish
-	slots   chan struct{}      // one element per publish in flight; capacity = the broker's Receive Maximum
-	order   []uint16           // deliveries not acknowledged, as they arrived
-	unacked map[uint16]unacked // those
-	done    int                // how many of them may be acknowledged
-	came    int64              // deliveries of QoS 1 so far
-	due     bool               // an acknowledgement run is under way
+	lastID  map[bool]uint16 // by request.publish
+	slots   chan struct{}   // one element per publish in flight; capacity = the broker's Receive Maximum
+	order   []uint16        // deliveries not acknowledged, as they arrived
+	unacked map[uint16]bool // those; true: it may be acknowledged
+	came    int64           // deliveries of QoS 1 so far
+	due     bool            // an acknowledgement run is under way
 	bye     *packets.Disconnect
 
 	ackMu sync.Mutex // keeps acknowledgements in order over several runs
-}
-
-// unacked is a delivery that was not acknowledged.
-type unacked struct {
-	settled  bool      // may be acknowledged
-	delivery *delivery // nil until it was dispatched, and when it is settled
 }
 
 type request struct {
@@ -68,7 +61,7 @@ func newSession(begin func(present bool) int) *session {
 		lost:    make(chan struct{}),
 		waiting: make(map[uint16]request),
 		lastID:  make(map[bool]uint16),
-		unacked: make(map[uint16]unacked),
+		unacked: make(map[uint16]bool),
 	}
 }
 
@@ -227,40 +220,10 @@ func (s *session) arrived(id uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.unacked[id]; !known {
-		s.unacked[id] = unacked{}
+		s.unacked[id] = false
 		s.order = append(s.order, id)
 		s.came++
 	}
-}
-
-// dispatched notes what became of a delivery.
-func (s *session) dispatched(d *delivery) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if u, known := s.unacked[d.id]; known && !u.settled {
-		u.delivery = d
-		s.unacked[d.id] = u
-	}
-}
-
-// holdup is the delivery that keeps back the acknowledgements of all that came after it.
-type holdup struct {
-	delivery     *delivery
-	behind, done int // how many came after it, and how many of those wait for nothing else
-}
-
-// first is the holdup of the connection; its delivery is nil if nothing is held up, or it was not dispatched yet.
-func (s *session) first() holdup {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.order) == 0 || s.wire == nil {
-		return holdup{}
-	}
-	u := s.unacked[s.order[0]]
-	if u.settled {
-		return holdup{}
-	}
-	return holdup{delivery: u.delivery, behind: len(s.order) - 1, done: s.done}
 }
 
 // settle allows the acknowledgement of a delivery. It is sent, with others, once all that
@@ -269,14 +232,11 @@ func (s *session) first() holdup {
 func (s *session) settle(id uint16) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u, known := s.unacked[id]
+	_, known := s.unacked[id]
 	if !known || s.wire == nil {
 		return false
 	}
-	if !u.settled {
-		s.unacked[id] = unacked{settled: true} // without the delivery: its bytes are given back: it may wait for others for long
-		s.done++
-	}
+	s.unacked[id] = true
 	if s.order[0] == id && !s.due {
 		s.due = true
 		time.AfterFunc(ackDelay, s.acknowledge)
@@ -298,10 +258,9 @@ func (s *session) acknowledge() {
 	s.mu.Lock()
 	s.due = false
 	var acks []byte
-	for len(s.order) > 0 && s.unacked[s.order[0]].settled {
+	for len(s.order) > 0 && s.unacked[s.order[0]] {
 		id := s.order[0]
 		s.order = s.order[1:]
-		s.done--
 		delete(s.unacked, id)
 		acks = append(acks, packets.PUBACK<<4, 2, byte(id>>8), byte(id))
 	}

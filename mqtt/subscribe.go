@@ -229,7 +229,6 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	subs, ctx := c.subs, c.ctx
 	c.mu.Unlock()
 	d := &delivery{conn: c, link: l, id: p.id, qos: p.QoS, size: p.size()}
-	d.takers = d.first[:0]
 	takers := make([]*Subscription, 0, 8) // on the stack, and enough
 	for _, s := range subs {
 		if Matches(unshared(s.Filter), p.Topic) {
@@ -252,9 +251,6 @@ func (c *Conn) dispatch(l *link, p arrival) {
 	d.left.Store(int32(len(takers)))
 	for _, s := range takers {
 		c.handle(ctx, s, &Inbound{Message: p.Message, Duplicate: p.duplicate, Arrived: p.at, delivery: d})
-	}
-	if d.qos > 0 {
-		l.session.dispatched(d)
 	}
 }
 

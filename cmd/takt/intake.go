@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -48,7 +46,6 @@ func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Sta
 	stage := make(lifecycle.Stage, len(servers))
 	for kind, o := range servers {
 		o.Lanes, o.Drain, o.Log = p.sc.Slots, p.sc.Drain, p.log
-		o.Aside = aside{p.store, asideQueue(kind), kind}
 		server, err := mqtt.NewServer(conn, p.publish, o)
 		if err != nil {
 			return nil, err
@@ -67,74 +64,6 @@ const (
 	answerKind  = "answer"
 	eventKind   = "event"
 )
-
-func asideQueue(kind string) string {
-	if kind == commandKind {
-		return jobstore.AsideCommands
-	}
-	return jobstore.AsideEquipment
-}
-
-// aside keeps messages of a kind in the store that hold up others at the broker.
-type aside struct {
-	store       *jobstore.Store
-	queue, kind string
-}
-
-func (a aside) Keep(ctx context.Context, m mqtt.Message) error {
-	packet, err := m.MarshalBinary()
-	if err != nil {
-		return err
-	}
-	return a.store.KeepAside(ctx, jobstore.Aside{Queue: a.queue, Kind: a.kind, Message: packet})
-}
-
-func (a aside) Room(ctx context.Context) error { return a.store.AsideRoom(ctx, a.queue) }
-
-// asideQueues are those whose messages this process decides.
-func (p *parts) asideQueues() []string {
-	var queues []string
-	if p.handler != nil {
-		queues = append(queues, jobstore.AsideCommands)
-	}
-	if p.engine != nil {
-		queues = append(queues, jobstore.AsideEquipment)
-	}
-	return queues
-}
-
-// runAside decides what any process has kept aside.
-func (p *parts) runAside(ctx context.Context) error {
-	return p.store.RunAside(ctx, p.asideQueues(), p)
-}
-
-// DecideAside is part of jobstore.AsideHandler.
-func (p *parts) DecideAside(ctx context.Context, kept jobstore.Aside) error {
-	var m mqtt.Message
-	if err := m.UnmarshalBinary(kept.Message); err != nil {
-		return err
-	}
-	server := p.servers[kept.Kind]
-	if server == nil {
-		return fmt.Errorf("no handler of %q in this version", kept.Kind)
-	}
-	err := server.Decide(ctx, m)
-	if errors.Is(err, mqtt.ErrDown) {
-		return fmt.Errorf("%w: %w", jobstore.ErrUndecided, err)
-	}
-	return err
-}
-
-// LetterOf is part of jobstore.AsideHandler.
-func (p *parts) LetterOf(kept jobstore.Aside) jobstore.Message {
-	var m mqtt.Message
-	if m.UnmarshalBinary(kept.Message) != nil {
-		return jobstore.Message{Kind: kept.Kind}
-	}
-	e, _ := mqtt.Decode(m) // as far as it can be read
-	e.Delivery.Topic = topics.Prefix(p.cfg.TopicPrefix).Shown(m.Topic)
-	return jobstore.Message{Kind: kept.Kind, Event: e}
-}
 
 // taker handles events that get no reply; it is handed what cannot be read, too.
 type taker func(context.Context, cloudevent.Event) error

@@ -229,9 +229,6 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 		}
 		maps.Copy(intake, servers)
 	}
-	if len(p.asideQueues()) > 0 {
-		work["kept aside"] = p.runAside
-	}
 	if len(intake) > 0 && p.sc.SessionExpiry > 0 {
 		report["heirs"] = p.inherit
 	}

@@ -116,10 +116,6 @@ var colons = strings.NewReplacer("%", "%25", ":", "%3A")
 // IntakeDead are the messages that could not be handled.
 func (k Keys) IntakeDead() string { return k.key("intake:dead") }
 
-// IntakeAside are the messages that hold up others at the broker; queue is who decides them.
-func (k Keys) IntakeAside(queue string) string { return k.key("intake:aside", queue) }
-func (k Keys) IntakeAsideBytes() string        { return k.key("intake:aside-bytes") }
-
 // The publisher.
 
 func (k Keys) PubSeq(scope string) string   { return k.key("pubseq", scope) }

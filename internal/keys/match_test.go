@@ -123,8 +123,6 @@ func TestMatch(t *testing.T) {
 		"sfc:work:dead":                      "{stream}:dead",
 		"intake:dead":                        "intake:dead",
 		"jobbytes:m42":                       "jobbytes:{scope}",
-		"intake:aside:commands":              "intake:aside:{queue}",
-		"intake:aside-bytes":                 "intake:aside-bytes",
 		"sfc:clock":                          "sfc:clock",
 		"replicated":                         "replicated",
 		"sfc:outbox:dead":                    "{stream}:dead",

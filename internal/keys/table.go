@@ -45,8 +45,6 @@ func All() []Pattern {
 		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "25 h after the last event when nothing waits", "actions that wait for an event, and events that came early"},
 		{"sfc:recipe:{sha}", "string", "jobstore", "stays, one per recipe text", "recipe text that executions were started with"},
 		{"intake:dead", "stream", "jobstore", "at most 256 entries and 16 MiB, until an operator deletes it", "commands, answers and events that could not be handled, and timers, with the reason"},
-		{"intake:aside:{queue}", "stream", "jobstore", "entry leaves when it is decided, or is a dead letter; 64 MiB at most", "messages that held up others at the broker: commands, or equipment for answers and events; fields kind and message, an MQTT PUBLISH with the token of an answer: a secret"},
-		{"intake:aside-bytes", "hash", "jobstore", "field leaves with the last entry", "bytes of messages, by queue"},
 		{"pubidx:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the retained topics of one job order shall be"},
 		{"pubdone:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the broker acknowledged"},
 		{"pubseq:{scope}", "string", "jobstore", "stays", "seq of the last state index"},

@@ -17,9 +17,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/test/rig"
@@ -259,64 +257,4 @@ func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	}
 	answers.Refuse(false)
 	w.Until("installation time lacks the break", func() bool { return ledger("offset") > 2500 })
-}
-
-// What a process has kept aside is decided by any process: a command is carried out and answered where its requester asked, also when it is kept twice,
-// and an answer of equipment lets its order go on.
-func TestKeptAsideIsDecidedByAnyProcess(t *testing.T) {
-	t.Parallel()
-	w := rig.New(t, rig.Options{NoStation: true})
-	w.Serve("a")
-	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
-	ctx := rig.Context(t)
-	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(3600)); err != nil {
-		t.Fatal(err)
-	}
-	m.Follow()
-	machine := newMachine(t, w)
-	if err := machine.Subscribe(ctx, mqtt.Subscription{Filter: "mes/kept", QoS: 1, Handle: machine.take}); err != nil {
-		t.Fatal(err)
-	}
-	store, err := jobstore.Open(ctx, jobstore.Options{URL: w.Redis.URL, Prefix: w.Prefix, Instance: "that-died"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
-	keep := func(queue, kind string, message mqtt.Message) {
-		t.Helper()
-		packet, err := message.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := store.KeepAside(ctx, jobstore.Aside{Queue: queue, Kind: kind, Message: packet}); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	command := cloudevent.New(isa95.StoreAndStart.TypeID(), "urn:mes", string(rig.Scope), time.Now()).WithData([]byte(`{"JobOrder":{"JobOrderID":"KEPT","WorkMasterID":[{"ID":"WM-PRESS"}]}}`), "")
-	command.Delivery.ResponseTopic = "mes/kept"
-	for range 2 {
-		keep(jobstore.AsideCommands, "command", mqtt.Encode(w.TopicPrefix+"/"+string(rig.Scope)+"/commands", command))
-	}
-	w.Until("both are answered", func() bool { return len(machine.on("mes/kept")) == 2 })
-	for _, reply := range machine.on("mes/kept") {
-		if e, err := mqtt.Decode(reply); err != nil || e.CausationID != command.ID || e.ErrorKind != "" || !strings.Contains(string(e.Data), `"ReturnStatus":1`) {
-			t.Errorf("%v %+v %s", err, e, e.Data)
-		}
-	}
-
-	c := machine.commands(1)[0]
-	keep(jobstore.AsideEquipment, "answer", mqtt.Encode(c.Delivery.ResponseTopic, c.Reply([]byte(`{"ok":true}`), "", "urn:machine", time.Now())))
-	event := cloudevent.New("com.acme.test.seen.v1", "urn:machine", string(rig.Scope), time.Now()).WithData([]byte(`{"ok":true}`), "")
-	event.CorrelationID = c.CorrelationID
-	keep(jobstore.AsideEquipment, "event", mqtt.Encode(w.TopicPrefix+"/equipment/"+string(rig.Scope)+"/events", event))
-	m.UntilResults(1)
-	keep(jobstore.AsideEquipment, "unheard-of", mqtt.Encode(c.Delivery.ResponseTopic, c))
-	w.Until("what no version knows is a dead letter", func() bool {
-		letters, err := w.Redis.Client.Do(ctx, w.Redis.Client.B().Xrange().Key(w.Keys.IntakeDead()).Start("-").End("+").Build()).AsXRange()
-		if len(letters) == 1 && letters[0].FieldValues["topic"] != topics.Prefix(w.TopicPrefix).Shown(c.Delivery.ResponseTopic) {
-			t.Errorf("a dead letter has the topic %s", letters[0].FieldValues["topic"])
-		}
-		return err == nil && len(letters) == 1
-	})
 }

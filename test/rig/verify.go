@@ -283,7 +283,7 @@ var lasting = []string{
 }
 
 // queues are the streams of work, which are empty at rest.
-var queues = []string{"sfc:work", "sfc:outbox", "event:receiver:list", "intake:aside:commands", "intake:aside:equipment"}
+var queues = []string{"sfc:work", "sfc:outbox", "event:receiver:list"}
 
 // leftOver lists what is not at rest.
 func (w *World) leftOver() (left []string) {
