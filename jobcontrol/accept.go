@@ -1,10 +1,7 @@
 package jobcontrol
 
 import (
-	"context"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -62,29 +59,4 @@ func (o *Options) limit(a *jobstore.Acceptance) {
 	case a.Limit < 0 && o.MaxDownloadableJobOrders > 0:
 		a.Limit = o.MaxDownloadableJobOrders
 	}
-	a.BytesLimit = o.ScopeBytes
-}
-
-// recountAfter is how soon the bytes of a scope are counted anew when an order would be refused for them.
-const recountAfter = 10 * time.Second
-
-// recount counts the bytes of the scope anew before an order is refused for them: a version that does not count may have cleared some.
-func (r *Receiver) recount(ctx context.Context, req *request, snap *jobstore.Snapshot) error {
-	a := snap.Acceptance
-	if !a.Over(jobstore.More(snap.Job, req.text)) {
-		return nil
-	}
-	if last, ok := r.recounts.Get(req.scope); ok && time.Since(last) < recountAfter {
-		return nil
-	}
-	bytes, wrong, err := r.store.RecountBytes(ctx, req.scope)
-	if err != nil {
-		return err
-	}
-	if wrong {
-		r.opt.Log.Warn("jobcontrol: the bytes of a scope were counted anew; another version ended some of its orders", "scope", req.scope, "counted", a.Bytes, "has", bytes)
-	}
-	a.Bytes = bytes
-	r.recounts.Put(isa95.Scope(strings.Clone(string(req.scope))), time.Now(), 256)
-	return nil
 }

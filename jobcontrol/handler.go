@@ -9,7 +9,6 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/programs"
-	"github.com/taktworks/takt/internal/recent"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -20,12 +19,11 @@ type Receiver struct {
 	store    *jobstore.Store
 	opt      Options
 	programs *programs.Cache
-	recounts *recent.Cache[isa95.Scope, time.Time] // when the bytes of scopes were counted anew
 }
 
 // New makes a Receiver on store.
 func New(store *jobstore.Store, o Options) *Receiver {
-	return &Receiver{store: store, opt: o.withDefaults(), programs: programs.New(programBytes), recounts: recent.New[isa95.Scope, time.Time](256 << 10)}
+	return &Receiver{store: store, opt: o.withDefaults(), programs: programs.New(programBytes)}
 }
 
 // Handle carries out what e asks for, or refuses it, and returns the reply; its Delivery.Topic is "" when nobody asked for
@@ -119,9 +117,6 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	}
 	if a := snap.Acceptance; a != nil {
 		r.opt.limit(a)
-		if err := r.recount(ctx, req, snap); err != nil {
-			return cloudevent.Event{}, err
-		}
 	}
 	if snap.Execution != nil && !snap.Execution.Terminal() {
 		if err := r.store.SyncInstallationTime(ctx); err != nil {

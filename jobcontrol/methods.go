@@ -45,7 +45,7 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 			req.id, before, req.method, possible(before))
 	}
 	if req.order != nil {
-		if why := snap.Acceptance.Refusal(req.method == isa95.Update, jobstore.More(snap.Job, req.text)); why != "" {
+		if why := snap.Acceptance.Refusal(req.method == isa95.Update); why != "" {
 			return jobstore.Change{}, refusal(errNotAcceptable, "%s", why)
 		}
 		if why := req.judge(program); why != "" {

@@ -29,10 +29,6 @@ type Options struct {
 	// counts in any case.
 	MaxDownloadableJobOrders int64
 
-	// ScopeBytes is how many bytes of job orders and responses, as JSON, a scope may have stored; a Store, StoreAndStart or Update beyond it is refused.
-	// 0 = no limit.
-	ScopeBytes int64
-
 	// UnknownMembers says what becomes of members that Takt does not know, in orders, configuration and recipes; default
 	// isa95.RefuseUnknown. Recipes are stored as they are: there KeepUnknown and IgnoreUnknown are the same, and make a
 	// warning of each such member.

@@ -115,7 +115,6 @@ type writer struct {
 	state                isa95.State     // after the change
 	order                *isa95.JobOrder // after the change
 	text                 []byte          // order in JSON
-	bytes                int64           // that the order counts in its scope from now on
 	event                EventMark       // of the status event
 	jobDoc, executionDoc []byte          // as they are stored
 
@@ -188,25 +187,19 @@ func (w *writer) transition(t Transition) error {
 	case w.order == nil:
 		w.order, judgedBy = w.snap.Job.JobOrder, w.snap.Job.JudgedBy
 		w.text, err = w.snap.Job.Text()
-		w.bytes = counted(w.snap.Job)
 	case t.Text != nil:
-		w.text, w.bytes = t.Text, int64(len(t.Text))
+		w.text = t.Text
 	default:
 		w.text, err = isa95.Marshal(w.order)
-		w.bytes = int64(len(w.text))
 	}
 	var response []byte
 	if r := w.change.Response; r != nil && err == nil {
 		response, err = encodeResponse(r, w.state, w.snap.Scope)
-		w.bytes += int64(len(response))
-	}
-	if w.state.IsEnd() {
-		w.bytes = 0
 	}
 	w.event = nextEvent(w.snap.Job, w.change.Now)
 	var doc []byte
 	if err == nil {
-		doc, err = encodeOrder(w.text, w.state, storedOrder{Scope: w.snap.Scope, Event: w.event, JudgedBy: judgedBy, Bytes: w.bytes})
+		doc, err = encodeOrder(w.text, w.state, storedOrder{Scope: w.snap.Scope, Event: w.event, JudgedBy: judgedBy})
 	}
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
@@ -226,7 +219,6 @@ func (w *writer) transition(t Transition) error {
 	if err := w.index(responseID, response); err != nil {
 		return err
 	}
-	w.count(w.bytes)
 	w.changed(string(t.Method))
 	if w.change.Response != nil {
 		w.changed(resultUpdate)
@@ -263,7 +255,7 @@ func (w *writer) leave(doc []byte, responseID string) {
 // index writes what the retained topics shall be, and the response if there is one.
 func (w *writer) index(responseID string, response []byte) error {
 	k, c := w.store.keys, w.c
-	entry := IndexEntry{Gone: w.state.IsEnd(), Bytes: w.bytes}
+	entry := IndexEntry{Gone: w.state.IsEnd()}
 	if !entry.Gone {
 		entry.State, entry.Priority, entry.Order = w.state.Elements(), w.order.PriorityOr0(), revision(w.text)
 	}

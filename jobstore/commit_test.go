@@ -35,8 +35,8 @@ func TestLoadOfNothing(t *testing.T) {
 		snap.RecipeText != nil || snap.WorkMaster != nil || snap.Owner != "" || snap.Scope != "m42" || snap.JobOrderID != "JO-7" {
 		t.Errorf("%+v", snap)
 	}
-	if a := snap.Acceptance; a.Limit != -1 || a.Live != 0 || a.Refusal(false, 0) != `equipment "EQ-1" is not known at this station` {
-		t.Errorf("%+v %q", a, a.Refusal(false, 0))
+	if a := snap.Acceptance; a.Limit != -1 || a.Live != 0 || a.Refusal(false) != `equipment "EQ-1" is not known at this station` {
+		t.Errorf("%+v %q", a, a.Refusal(false))
 	}
 	if n := len(s.stored()); n != 0 {
 		t.Errorf("a load wrote %d keys", n)
@@ -56,7 +56,7 @@ func TestLoadNamesAKeyOfAnotherType(t *testing.T) {
 		})
 		for _, key := range []string{
 			k.JobOrder("JO"), k.SfcExecution("JO"), k.JobResponse("JO-response"), k.SfcMailbox("m42", pullType), k.SfcRecipe(q.Recipe),
-			k.Dedupe("m42", q.Source, q.ID), k.JobAcceptance("m42"), k.JobBytes("m42"), k.SfcCorrelation("corr-1"),
+			k.Dedupe("m42", q.Source, q.ID), k.JobAcceptance("m42"), k.SfcCorrelation("corr-1"),
 		} {
 			was, _ := s.srv.Client.Do(t.Context(), s.srv.Client.B().Get().Key(key).Build()).ToString()
 			s.do("DEL", key)
@@ -94,14 +94,14 @@ func TestCommitWritesAll(t *testing.T) {
 			})
 			want := []string{
 				"active-scopes set", "cededupe:3142031fb6296f4fb9a4c58bdeb406d4 string", "event:receiver:list stream",
-				"jobbytes:m42 string", "joborder:JO-7 string", "joborder:changes:_global stream", "joborder:changes:m42 stream", "joborder:list:m42 zset",
+				"joborder:JO-7 string", "joborder:changes:_global stream", "joborder:changes:m42 stream", "joborder:list:m42 zset",
 				"pubidx:m42 hash", "publisher:dirty set", "sfc:work stream",
 			}
 			if diff := cmp.Diff(want, s.stored()); diff != "" {
 				t.Errorf("keys:\n%s", diff)
 			}
 			for key, text := range map[string]string{
-				"joborder:JO-7": `{"JobOrder":{"JobOrderID":"JO-7","Priority":3},"State":[{"StateText":{"Locale":"en","Text":"AllowedToStart"},"StateNumber":2},{"StateText":{"Locale":"en","Text":"Ready"},"StateNumber":2}],"_dataschema":"` + isa95.SchemaJobOrderAndState + `","_scope":"m42","_event":{"sequence":1,"recordedtime":"2026-11-21T00:29:34.189618Z"},"_bytes":34}`,
+				"joborder:JO-7": `{"JobOrder":{"JobOrderID":"JO-7","Priority":3},"State":[{"StateText":{"Locale":"en","Text":"AllowedToStart"},"StateNumber":2},{"StateText":{"Locale":"en","Text":"Ready"},"StateNumber":2}],"_dataschema":"` + isa95.SchemaJobOrderAndState + `","_scope":"m42","_event":{"sequence":1,"recordedtime":"2026-11-21T00:29:34.189618Z"}}`,
 			} {
 				if got, err := s.do("GET", s.keys.Prefix()+":"+key).ToString(); err != nil || got != text {
 					t.Errorf("%s is %s, %v", key, got, err)
@@ -134,7 +134,7 @@ func TestCommitWritesAll(t *testing.T) {
 			if !snap.Seen || snap.Reply == nil || snap.Reply.ID != reply.ID || string(snap.Reply.Data) != string(reply.Data) {
 				t.Errorf("reply %+v", snap.Reply)
 			}
-			if diff := cmp.Diff(&jobstore.StoredOrder{JobOrder: order, State: released, Scope: "m42", Event: jobstore.EventMark{Sequence: 1, RecordedTime: "2026-11-21T00:29:34.189618Z"}, Bytes: 34}, snap.Job, cmpopts.IgnoreUnexported(jobstore.StoredOrder{})); diff != "" {
+			if diff := cmp.Diff(&jobstore.StoredOrder{JobOrder: order, State: released, Scope: "m42", Event: jobstore.EventMark{Sequence: 1, RecordedTime: "2026-11-21T00:29:34.189618Z"}}, snap.Job, cmpopts.IgnoreUnexported(jobstore.StoredOrder{})); diff != "" {
 				t.Errorf("order:\n%s", diff)
 			}
 		})
@@ -172,7 +172,7 @@ func TestCommitConflictsES26(t *testing.T) {
 			s := newShop(t)
 			test.before(s)
 			snap := s.load(query)
-			if why := snap.Acceptance.Refusal(snap.Job != nil, 0); why != "" {
+			if why := snap.Acceptance.Refusal(snap.Job != nil); why != "" {
 				t.Fatal(why)
 			}
 			test.between(s)
@@ -198,7 +198,7 @@ func TestCommitDependsOnConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := s.load(jobstore.Query{JobOrderID: "JO-1", Scope: "m42", Acceptance: &isa95.JobOrder{}, Configured: true})
-	if why := snap.Acceptance.Refusal(false, 0); why != "" {
+	if why := snap.Acceptance.Refusal(false); why != "" {
 		t.Fatal(why)
 	}
 	s.do("SREM", s.keys.ConfiguredScopes(), "m42")
@@ -216,7 +216,7 @@ func TestCommitDoesNotConflict(t *testing.T) {
 	s.do("SET", s.keys.JobAcceptance("m42"), "1")
 	s.move("m42", "JO-7", 0, ready)
 	snap := s.load(jobstore.Query{JobOrderID: "JO-7", Scope: "m42", Acceptance: &isa95.JobOrder{}})
-	if why := snap.Acceptance.Refusal(true, 0); why != "" {
+	if why := snap.Acceptance.Refusal(true); why != "" {
 		t.Fatal(why)
 	}
 	s.commit(snap, jobstore.Change{Transition: &jobstore.Transition{Method: isa95.Update, Order: &isa95.JobOrder{JobOrderID: "JO-7"}, State: ready}, Acceptance: snap.Acceptance})

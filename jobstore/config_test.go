@@ -97,7 +97,7 @@ func TestAcceptanceFacts(t *testing.T) {
 	s.move("m42", "JO-1", 0, ready)
 	s.do("SET", s.keys.JobAcceptance("m42"), "1")
 	refusal := func(update bool) string {
-		return s.load(jobstore.Query{Scope: "m42", Acceptance: order}).Acceptance.Refusal(update, 0)
+		return s.load(jobstore.Query{Scope: "m42", Acceptance: order}).Acceptance.Refusal(update)
 	}
 	var said []string
 	said = append(said, refusal(false))

@@ -19,7 +19,6 @@ type StoredOrder struct {
 	Scope    isa95.Scope
 
 	Event EventMark // the last status event
-	Bytes int64     // that it counts in its scope; 0 = EndState, or not counted yet: see RecountBytes
 
 	text []byte // of JobOrder in the document, if it is as Takt writes it; nil: not known
 
@@ -70,7 +69,6 @@ type storedOrder struct {
 	Scope      isa95.Scope `json:"_scope"`
 	Event      EventMark   `json:"_event,omitzero"`
 	JudgedBy   string      `json:"_judged_by,omitempty"`
-	Bytes      int64       `json:"_bytes,omitempty"`
 }
 
 type storedResponse struct {
@@ -136,7 +134,6 @@ type metadata struct {
 	Scope    isa95.Scope     `json:"_scope"`
 	Event    json.RawMessage `json:"_event"`
 	JudgedBy string          `json:"_judged_by"`
-	Bytes    json.RawMessage `json:"_bytes"`
 }
 
 // event is the mark of the last event, zero if it is of another version: not known.
@@ -146,15 +143,6 @@ func (m *metadata) event() EventMark {
 		return EventMark{}
 	}
 	return event
-}
-
-// bytes is what the order counts, 0 if it is of another version.
-func (m *metadata) bytes() int64 {
-	var bytes int64
-	if json.Unmarshal(m.Bytes, &bytes) != nil || bytes < 0 {
-		return 0
-	}
-	return bytes
 }
 
 func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
@@ -177,7 +165,7 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err := json.Unmarshal(rest, &m); err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), Bytes: m.bytes(), JudgedBy: m.JudgedBy}
+	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), JudgedBy: m.JudgedBy}
 	if ours && o.Event.Sequence > 0 {
 		o.text = text
 	}
@@ -221,7 +209,6 @@ type IndexEntry struct {
 	Order    string               `json:"order,omitempty"`  // revision of the job order
 	Result   string               `json:"result,omitempty"` // revision of the response; "" = there is none to publish
 	Gone     bool                 `json:"gone,omitempty"`   // EndState: the topics shall be deleted
-	Bytes    int64                `json:"bytes,omitempty"`  // that the order counts in its scope; the last member, for RecountBytes
 }
 
 func decodeIndexEntry(key string, raw []byte) (IndexEntry, error) {

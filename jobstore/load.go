@@ -294,11 +294,8 @@ func (r *stringRead) got(text []byte) error {
 type Acceptance struct {
 	Limit   int64 // MaxDownloadableJobOrders of the scope; -1 = none was delivered
 	Live    int64 // job orders of the scope that are not in EndState
-	Bytes   int64 // that the scope has stored
 	members []membership
 	listKey string
-
-	BytesLimit int64 // of Bytes, set by the caller; 0 = no limit
 
 	configuration *configuration // nil: it does not matter
 }
@@ -316,10 +313,6 @@ func (s *Store) loadAcceptance(l *loader, scope isa95.Scope, o *isa95.JobOrder) 
 	})
 	l.add(s.rdb.B().Zcard().Key(a.listKey).Build(), func(r rueidis.RedisResult) (err error) {
 		a.Live, err = r.AsInt64()
-		return err
-	})
-	l.get(s.keys.JobBytes(string(scope)), func(text []byte) (err error) {
-		a.Bytes, err = strconv.ParseInt(string(text), 10, 64)
 		return err
 	})
 	for _, need := range requirements(o) {
@@ -375,17 +368,13 @@ func requirements(o *isa95.JobOrder) []requirement {
 }
 
 // Refusal says why the order cannot be accepted: the first check that fails, or "" if none does. An Update of an
-// order that is already counted is not held against the limit. more is how many bytes are stored in addition: see More.
-func (a *Acceptance) Refusal(update bool, more int64) string {
+// order that is already counted is not held against the limit.
+func (a *Acceptance) Refusal(update bool) string {
 	if c := a.configuration; !update && c != nil && !c.configured() {
 		return fmt.Sprintf("scope %s has no configuration: deliver what the station has first, with takt station apply or a configuration event", c.scope)
 	}
 	if !update && a.Limit >= 0 && a.Live >= a.Limit {
 		return fmt.Sprintf("the station has %d job orders, its MaxDownloadableJobOrders is %d", a.Live, a.Limit)
-	}
-	if a.Over(more) {
-		return fmt.Sprintf("the station has %d bytes of job orders and results, with this order %d, and the limit is %d (--scope-bytes): clear orders that are done, or raise it",
-			a.Bytes, a.Bytes+more, a.BytesLimit)
 	}
 	for _, m := range a.members {
 		if !m.member {

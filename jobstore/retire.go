@@ -68,7 +68,7 @@ func (s *Store) Retire(ctx context.Context, l *Lease, scopes ...isa95.Scope) (re
 		calls[i] = call{
 			script: retireScript,
 			keys: []string{l.Key, s.keys.ActiveScopes(), s.keys.PubIdle(), s.keys.JobOrderList(name), s.keys.PubIndex(name), s.keys.PubDone(name),
-				s.keys.PubDirty(), s.keys.JobBytes(name)},
+				s.keys.PubDirty()},
 			args: []string{l.Token, name},
 		}
 	}

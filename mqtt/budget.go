@@ -33,13 +33,6 @@ func (b *budget) take(n int, over func() bool) bool {
 	}
 }
 
-// tryTake is take for what need not wait. false: there is no room now.
-func (b *budget) tryTake(n int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.takeNow(n)
-}
-
 // takeNow takes room for n bytes if there is some. b.mu is held.
 func (b *budget) takeNow(n int) bool {
 	room := b.most == 0 || b.used == 0 || b.used+n <= b.most

@@ -90,7 +90,6 @@ type Server struct {
 	lanes     []lane
 	running   sync.WaitGroup // lanes at work
 	ctx       context.Context
-	decided   *budget // bytes of messages that the Handler is asked about
 	stats     serverStats
 	denied    denials
 }
@@ -126,7 +125,7 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 	if o.Log == nil {
 		o.Log = recv.log
 	}
-	s := &Server{o: o, recv: recv, pub: pub, log: o.Log, lanes: make([]lane, o.Lanes), decided: newBudget(recv.o.ReceiveBytes / decidedPart)}
+	s := &Server{o: o, recv: recv, pub: pub, log: o.Log, lanes: make([]lane, o.Lanes)}
 	for i := range s.lanes {
 		s.lanes[i].more.L = &s.lanes[i].mu
 	}
@@ -250,42 +249,15 @@ var (
 	errNoReply = fmt.Errorf("mqtt: reply not sent: %w", ErrDown)
 )
 
-// unserved is the answer to a message that was not decided within Hold. err is what the Handler said, nil: it was not asked, for other messages are large.
+// unserved is the answer to a message that was not decided within Hold. err is the last one of the Handler.
 func (s *Server) unserved(ctx context.Context, in *Inbound, e cloudevent.Event, start time.Time, err error) *cloudevent.Event {
 	s.log.Warn("mqtt: not handled", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "held", time.Since(start), "err", err)
 	return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable, "could not be decided within %v; send it again under the same id", s.o.Hold))
 }
 
-// decidedPart is which part of Options.ReceiveBytes the Handler is asked about at once: a decision takes several times the bytes of its message.
-const decidedPart = 16
-
-// admit waits until the Handler may be asked about a message, for its bytes; few large ones at once, small ones never wait. false: not within Hold, or ctx ended.
-func (s *Server) admit(ctx context.Context, in *Inbound) bool {
-	if ctx.Err() == nil && s.decided.tryTake(len(in.Payload)) {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.Hold)
-	defer cancel()
-	defer context.AfterFunc(ctx, s.decided.wake)()
-	return s.decided.take(len(in.Payload), func() bool { return ctx.Err() != nil })
-}
-
 // decide asks the handler until it knows. An error means: do not acknowledge.
 func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*cloudevent.Event, error) {
 	start, tries := time.Now(), 0
-	for !s.o.Silent && !s.admit(ctx, in) { // what gets no reply may have to be decided in time
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case in.delivery.fate() == again:
-			return nil, errAgain
-		case e.Delivery.ResponseTopic != "":
-			return s.unserved(ctx, in, e, start, nil), nil
-		}
-	}
-	if !s.o.Silent {
-		defer s.decided.give(len(in.Payload))
-	}
 	wait := 50 * time.Millisecond
 	for {
 		reply, err := s.call(ctx, e)

@@ -78,7 +78,7 @@ func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("no redis-server found: name one with --redis URL, for the store inside this process is not worth measuring")}
 	}
 	cfg.Prefix, cfg.TopicPrefix = cfg.Prefix+"-bench-"+randomHex(4), cfg.TopicPrefix+"-bench-"+randomHex(4)
-	defer c.collectByNeed()() // as in serve
+	defer setGC()() // as in serve
 	b := jobsRun{benchJobsCmd: c, app: a, cfg: &cfg, progress: newProgress(a.err), result: []byte(`{"ok":true}`), done: make(chan string, c.InFlight)}
 	err = b.run(ctx)
 	b.progress.end()

@@ -102,7 +102,6 @@ type ServeConfig struct {
 	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
 	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
 	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." default:"67108864" group:"serve"`
-	ScopeBytes           int64         `help:"Bytes of job orders and their results that a scope may have stored; an order beyond it is refused until some are cleared. 0 = no limit." default:"268435456" group:"serve"`
 	HTTP                 string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 
@@ -207,9 +206,6 @@ func (c *ServeConfig) validate(topicPrefix string) error {
 	}
 	if c.IntakeBytes < 1<<20 {
 		errs = append(errs, fmt.Errorf("--intake-bytes is %d: must be at least %d, for one message may be that large", c.IntakeBytes, 1<<20))
-	}
-	if c.ScopeBytes < 0 {
-		errs = append(errs, fmt.Errorf("--scope-bytes is %d: must be 0 (no limit) or more", c.ScopeBytes))
 	}
 	if err := jobcontrol.CheckReplyTopics(topicPrefix, c.ReplyTopics); err != nil {
 		errs = append(errs, fmt.Errorf("--reply-topics: %w; name filters of topics such as mes/#, or * for any", err))

@@ -59,7 +59,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	a.log.Info("serving", "instance", instance, "roles", c.Roles, "prefix", a.Prefix, "topic_prefix", a.TopicPrefix)
 	defer a.log.Info("stopped", "instance", instance)
 	c.silence = startSilence
-	defer c.collectByNeed()()
+	defer setGC()()
 	ready := func() { a.log.Info("ready: commands are taken", "instance", instance) }
 	return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
 }
@@ -317,6 +317,6 @@ func (p *parts) observe(o jobcontrol.Observation) {
 func (p *parts) receiverOptions() jobcontrol.Options {
 	return jobcontrol.Options{
 		Source: p.source, TopicPrefix: p.cfg.TopicPrefix, ReplyTopics: p.sc.ReplyTopics, MessageExpiry: p.sc.MessageExpiry, HoldWhenAway: p.sc.HoldWhenAway,
-		UnknownMembers: isa95.UnknownMembers(p.cfg.UnknownMembers), AnyScope: !p.sc.RequireConfiguration, ScopeBytes: p.sc.ScopeBytes, Observe: p.observe, Log: p.log,
+		UnknownMembers: isa95.UnknownMembers(p.cfg.UnknownMembers), AnyScope: !p.sc.RequireConfiguration, Observe: p.observe, Log: p.log,
 	}
 }

@@ -86,7 +86,6 @@ const (
 	expectNothing = iota
 	expectString  // or nothing
 	expectInteger // or nothing
-	expectAtMost
 	expectBytes
 	expectSHA1
 )
@@ -217,17 +216,6 @@ func (c *Commit) ExpectCard(key string, below int64) {
 	c.check(checkCard, key, typeZSet, "", strconv.FormatInt(below, 10))
 }
 
-// ExpectAtMost wants the integer at key to be at most most, 0 or more, before the commit's own writes; an absent key is 0.
-func (c *Commit) ExpectAtMost(key string, most int64) {
-	if most < 0 {
-		c.fail("expectation that %s is at most %d: must be 0 or more", key, most)
-	}
-	k := c.key(key)
-	c.use(k, typeString)
-	c.keys[k].proven, c.keys[k].integer = true, true
-	c.docs = append(c.docs, doc{k, expectAtMost, strconv.FormatInt(most, 10)})
-}
-
 // ExpectMember wants member to be in the set at key.
 func (c *Commit) ExpectMember(key, member string) { c.check(checkMember, key, typeSet, member, "1") }
 
@@ -284,9 +272,6 @@ func (c *Commit) HDel(key, field string) { c.write("HDEL", key, typeHash, field)
 
 // Incr adds one to an integer.
 func (c *Commit) Incr(key string) { c.add("INCR", key) }
-
-// IncrBy adds n to an integer, and makes an absent key n.
-func (c *Commit) IncrBy(key string, n int64) { c.add("INCRBY", key, strconv.FormatInt(n, 10)) }
 
 func (c *Commit) add(command, key string, args ...string) {
 	k := &c.keys[c.key(key)]
@@ -388,7 +373,7 @@ func (c *Commit) arguments() ([]string, error) {
 	for _, d := range c.docs {
 		number(d.key + 1)
 		number(d.kind)
-		if d.kind >= expectAtMost {
+		if d.kind >= expectBytes {
 			args = append(args, d.word)
 		}
 	}

@@ -5,9 +5,8 @@
 --              0 nothing
 --              1 nothing or a string
 --              2 nothing or what INCR can add one to
---              3 the same and at most the number in the next word
---              4 the bytes in the next word
---              5 bytes whose SHA-1 (hex) is the next word
+--              3 the bytes in the next word
+--              4 bytes whose SHA-1 (hex) is the next word
 --   streams  key: absent or a stream
 --   sets     key: absent or a set
 --   sorted   key: absent or a sorted set
@@ -72,21 +71,20 @@ for from = 1, n, 1000 do
       want = ARGV[word]
     end
     if not value then
-      if kind > 3 then
+      if kind > 2 then
         local t = found(name)
         if t ~= 'none' then return {'type', name, 'string', t} end
         return {'conflict', name}
       end
       absent[#absent + 1] = name
-    elseif kind == 4 then
+    elseif kind == 3 then
       if value ~= want then return {'conflict', name} end
-    elseif kind == 5 then
+    elseif kind == 4 then
       if redis.sha1hex(value) ~= want then return {'conflict', name} end
     elseif kind == 0 then
       return {'conflict', name}
     elseif kind > 1 then
       if not integer(value) then return {'type', name, 'integer', 'string'} end
-      if kind == 3 and tonumber(value) > tonumber(want) then return {'conflict', name} end
     end
   end
 end

@@ -63,7 +63,6 @@ func (k Keys) WorkMasterContent(sha string) string  { return k.key("wmx:content"
 func (k Keys) WorkMasterList(scope string) string { return k.key("workmaster:list", scope) }
 func (k Keys) ConfiguredScopes() string           { return k.key("configured-scopes") }
 func (k Keys) JobAcceptance(scope string) string  { return k.key("jobacceptance", scope) }
-func (k Keys) JobBytes(scope string) string       { return k.key("jobbytes", scope) }
 func (k Keys) ResourceList(kind, scope string) string { // kind: equipment, materialclass, ...
 	return k.key(kind+":list", scope)
 }

@@ -37,7 +37,6 @@ func TestPatternsOfThePersistencePage(t *testing.T) {
 		k.WorkMasterList("m42"):            "microdcs:workmaster:list:m42",
 		k.ResourceList("equipment", "m42"): "microdcs:equipment:list:m42",
 		k.JobAcceptance("m42"):             "microdcs:jobacceptance:m42",
-		k.JobBytes("m42"):                  "microdcs:jobbytes:m42",
 		k.PubSeq("m42"):                    "microdcs:pubseq:m42",
 		k.Cursors():                        "microdcs:publisher:stream-cursors",
 		k.EventReceiver():                  "microdcs:event:receiver:list",

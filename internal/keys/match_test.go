@@ -122,7 +122,6 @@ func TestMatch(t *testing.T) {
 		"workflow:watched":                   "workflow:watched",
 		"sfc:work:dead":                      "{stream}:dead",
 		"intake:dead":                        "intake:dead",
-		"jobbytes:m42":                       "jobbytes:{scope}",
 		"sfc:clock":                          "sfc:clock",
 		"replicated":                         "replicated",
 		"sfc:outbox:dead":                    "{stream}:dead",

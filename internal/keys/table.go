@@ -30,7 +30,6 @@ func All() []Pattern {
 		{"personnel:list:{scope}", "set", "jobstore", "until deleted", "personnel ids"},
 		{"physicalasset:list:{scope}", "set", "jobstore", "until deleted", "physical asset ids"},
 		{"jobacceptance:{scope}", "string", "jobstore", "until deleted", "MaxDownloadableJobOrders of one scope"},
-		{"jobbytes:{scope}", "string", "jobstore", "until the scope retires", "bytes of the job orders and responses of one scope, for --scope-bytes"},
 		{"configured-scopes", "set", "jobstore", "stays", "scopes that were ever configured"},
 		{"cededupe:{hash}", "string", "jobstore", "2 h", "reply to a command that changed something, or 1 for an event, by scope, source and id"},
 		{"event:receiver:list", "stream", "jobstore", "entry leaves once the broker has it", "status events to send, in the order of the changes"},
