@@ -506,9 +506,14 @@ func testBlocked(t *testing.T, e *env) {
 	if err := e.client.PauseType(e.ctx(), kind.Name()); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("it is parked", func() bool {
-		h, err = kind.Submit(e.ctx(), e.client, double{6})
+	e.eventually("the worker knows of the pause", func() bool {
+		_, err := kind.Submit(e.ctx(), e.client, double{7})
 		return err != nil || e.parked(kind.Name()) > 0
+	})
+	h = send(e, kind, double{6})
+	e.eventually("it is delayed", func() bool {
+		found, err := e.client.Find(e.ctx(), task.Ref{ID: h.ID})
+		return err != nil || found.State == task.StateDelayed
 	})
 	if err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
 		t.Fatal(err)
