@@ -22,7 +22,7 @@ const (
 // Attribute is one attribute in its text form.
 type Attribute struct{ Name, Value string }
 
-// envelope lists the attributes that Event has fields for, in the order they are written (spec/machinery-jobs 3.1). The value of one that is
+// envelope lists the attributes that Event has fields for, in the order they are written. The value of one that is
 // not set is "".
 func (e *Event) envelope() [19]Attribute {
 	return [...]Attribute{
@@ -85,7 +85,7 @@ func (e *Event) text(name string) *string {
 	return nil
 }
 
-// Attributes are those that are set, in the order they are written: those of spec/machinery-jobs 3.1, then
+// Attributes are those that are set, in the order they are written: those that MicroDCS writes, then
 // the extensions by name, without those that have a name of the envelope. Data is not among them. The error message and context are cleaned of what a broker would
 // refuse and cut at MaxValue bytes; everything else is as it is in e, see Check.
 func (e *Event) Attributes() iter.Seq[Attribute] {

@@ -1,4 +1,4 @@
-// Package cloudevent is the CloudEvents 1.0 envelope as Takt sends and reads it (spec/machinery-jobs 3.1): the
+// Package cloudevent is the CloudEvents 1.0 envelope as Takt sends and reads it: the
 // attributes, their order and names, their text form, the structured JSON form, and the vocabulary of errors.
 //
 // It knows no transport. A binding reads attributes with Event.SetAttribute, which lets in only what the envelope has

@@ -10,7 +10,7 @@ import (
 // ErrorKind is the text of the mdcserrorkind attribute. Readers keep kinds they do not know.
 type ErrorKind string
 
-// The vocabulary of spec/machinery-jobs 3.1.
+// The vocabulary of MicroDCS.
 const (
 	KindConfigurationInvalid   ErrorKind = "CONFIGURATION_INVALID"
 	KindNoMatchingSubscribers  ErrorKind = "NO_MATCHING_SUBSCRIBERS"

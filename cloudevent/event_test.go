@@ -113,7 +113,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// Everything set: the order of spec/machinery-jobs 3.1, extensions last, by name.
+// Everything set: the order of MicroDCS, extensions last, by name.
 func TestAttributesInOrder(t *testing.T) {
 	e := Event{
 		ID: "1", Source: "2", SpecVersion: "3", Type: "4", DataContentType: "5", DataSchema: "6", Subject: "7", Time: "8",
@@ -337,7 +337,7 @@ func TestIsJSON(t *testing.T) {
 	}
 }
 
-// The vocabulary of spec/machinery-jobs 3.1, letter by letter.
+// The vocabulary of MicroDCS, letter by letter.
 func TestErrorKindsD14(t *testing.T) {
 	const words = `CONFIGURATION_INVALID NO_MATCHING_SUBSCRIBERS TIMEOUT UNSUPPORTED_CONTENT_TYPE UNKNOWN_PAYLOAD_TYPE
 		MISSING_PROPERTY MISSING_USER_PROPERTY PROPERTY_INVALID USER_PROPERTY_INVALID PAYLOAD_INVALID STATE_INVALID CANCELLATION

@@ -2,7 +2,7 @@ package isa95
 
 import "encoding/json"
 
-// The types below are those of spec/machinery-jobs 1.2, in declaration order, which is the order of the members on
+// The types below are those of OPC 40001-3, in declaration order, which is the order of the members on
 // output. No member is required unless its comment says so. Absent is "" for text, nil for slices, pointers and raw
 // JSON, and is left out on output; an empty slice is written as []. The zero value of every type is the empty object.
 

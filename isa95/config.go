@@ -1,6 +1,6 @@
 package isa95
 
-// ConfigKind is what a station configuration event is about (spec/machinery-jobs 5.1).
+// ConfigKind is what a station configuration event is about.
 type ConfigKind string
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Unmarshal reads a JSON body into the struct v points to, as leniently as MicroDCS does (spec/machinery-jobs 1.1) but
+// Unmarshal reads a JSON body into the struct v points to, as leniently as MicroDCS does but
 // within limits and without losing anything silently:
 //
 //   - a member may have its wire name (JobOrderID) or its snake_case name (job_order_id); the wire name wins;

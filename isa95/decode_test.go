@@ -25,7 +25,7 @@ func decodeInto[T any](t *testing.T, text string) string {
 	return string(out)
 }
 
-// The leniency of spec/machinery-jobs 1.1: left what comes in, right what is written again.
+// The leniency of MicroDCS: left what comes in, right what is written again.
 func TestUnmarshalLeniency(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"empty body", ``, `{}`},

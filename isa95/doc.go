@@ -1,6 +1,6 @@
 // Package isa95 has the words of OPC 10031-4 v2.00 (ISA-95 job control) and OPC 40001-3 v1.01 (Machinery jobs): job
 // orders, job responses, work masters, the calls and results of the methods, the job state machine, and the type ids
-// and schemas that name them on the wire (spec/machinery-jobs 1 and 2).
+// and schemas that name them on the wire.
 //
 // All of it is pure: no I/O, no clock, nothing that changes, safe for any number of goroutines. Redis, the broker and
 // other processes cannot reach it.

@@ -40,7 +40,7 @@ func goldenCase[T any](t *testing.T, in, out string) {
 	})
 }
 
-// The bodies of spec/machinery-jobs 10. The .input.json files are as captured; the others are what we write.
+// Bodies as captured. The .input.json files are as captured; the others are what we write.
 func TestGoldenBodies(t *testing.T) {
 	goldenCase[JobOrderCall](t, "G1-store-call.input.json", "G1-store-call.json")
 	goldenCase[StatusEvent](t, "G4-status-event.json", "G4-status-event.json")

@@ -74,7 +74,7 @@ func CheckNewName(kind, s string) error {
 	return nil
 }
 
-// checkName holds the rules of design 3 and spec/sfc-and-publisher 0.4. A name that passes can stand in any key and in
+// checkName holds the rules for names. A name that passes can stand in any key and in
 // any MQTT topic; a broker closes the connection on control characters and non-characters, so they are refused too.
 func checkName[Name ~string](kind, s string) (Name, error) {
 	refuse := func(rule string) (Name, error) {

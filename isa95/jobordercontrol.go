@@ -26,7 +26,7 @@ type Transition struct {
 	Number int // TransitionNumber in the NodeSet, within its machine; 0 = the NodeSet leaves it out
 }
 
-// jobOrderControl is the whole machine of OPC 10031-4 v2.00 §6.2.1, Figure 5, as spec/machinery-jobs 2.2 lists it. The
+// jobOrderControl is the whole machine of OPC 10031-4 v2.00 §6.2.1, Figure 5. The
 // figure's dotted rows (Store, StoreAndStart, Cancel, Clear) are here; the NodeSet leaves them out. Where a transition
 // enters a state with substates, To names the one entered, so Update, Start and RevokeStart reset Waiting and Loaded.
 var jobOrderControl = []Transition{

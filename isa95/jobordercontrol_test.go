@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file of the diagram")
 
-// matrix is spec/machinery-jobs 2.2 written out a second time, by state: what each method leads to. What is not here
+// matrix is the machine of OPC 10031-4 written out a second time, by state: what each method leads to. What is not here
 // is refused.
 var matrix = map[string]string{
 	"InitialState":              "Store>NotAllowedToStart_Ready StoreAndStart>AllowedToStart_Ready",
@@ -93,7 +93,7 @@ func TestNextRefusesStatesThatDoNotExist(t *testing.T) {
 	}
 }
 
-// Lifecycles of spec/machinery-jobs 8, row 24, and that of a recipe (End is a transition of the machine).
+// Lifecycles, and that of a recipe (End is a transition of the machine).
 func TestLifecyclesD28(t *testing.T) {
 	for _, steps := range [][]Method{
 		{Store, Start, Run, Pause, Resume, Stop, Clear},

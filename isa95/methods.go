@@ -25,7 +25,7 @@ const (
 // Transitions without a method: no message leads to them, TypeID is "".
 const (
 	Run Method = "Run" // the work begins: AllowedToStart -> Running. The name is MicroDCS'
-	End Method = "End" // the recipe is through: Running -> Ended_Completed. The name is ours (design 4)
+	End Method = "End" // the recipe is through: Running -> Ended_Completed. The name is ours
 )
 
 // Methods lists the thirteen methods a message can call, in the order of the metadata event.

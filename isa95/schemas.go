@@ -1,6 +1,6 @@
 package isa95
 
-// Bases of type ids and data schemas (spec/machinery-jobs 1.3). The host is github.com, not github.io.
+// Bases of type ids and data schemas. The host is github.com, not github.io.
 const (
 	jobControlSchemas = "https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/"
 	jobsSchemas       = "https://aschamberger.github.com/schemas/UA/Machinery/Jobs/v1.0.1/"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Names that would name another key, or break a topic, are refused; E-P9 also because one such name
+// Names that would name another key, or break a topic, are refused; also because one such name
 // stopped the publisher at every start. Names with dots, blanks and quotes are harmless, for nothing here is
 // made by pasting text; they pass and come back as they were.
 func TestNamesD6D20EP9ES14(t *testing.T) {
@@ -75,7 +75,7 @@ func TestNamesD6D20EP9ES14(t *testing.T) {
 		if text, err := Marshal(order); err != nil {
 			t.Error(err)
 		} else if err := Unmarshal(text, &back); err != nil || back.JobOrder.JobOrderID != id {
-			t.Errorf("E-S14: id %q came back as %q, %v", id, back.JobOrder.JobOrderID, err)
+			t.Errorf("id %q came back as %q, %v", id, back.JobOrder.JobOrderID, err)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestReturnStatus(t *testing.T) {
 	}
 }
 
-// The type ids and schemas of spec/machinery-jobs 1.3, letter by letter.
+// The type ids and schemas, letter by letter.
 func TestTypeIDsAndSchemas(t *testing.T) {
 	const j = "https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/"
 	const m = "https://aschamberger.github.com/schemas/UA/Machinery/Jobs/v1.0.1/"

@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// configure stores or removes one piece of a station's configuration (spec/machinery-jobs 5.1).
+// configure stores or removes one piece of a station's configuration.
 func (r *Receiver) configure(ctx context.Context, req *request) (cloudevent.Event, error) {
 	q := jobstore.Query{Source: req.event.Source, ID: req.event.ID, Scope: req.scope}
 	if req.config == isa95.ConfigWorkMaster {

@@ -83,8 +83,8 @@ var notCompared = map[int]string{
 	50: published, 51: published, 53: published, 54: published, 55: published, 57: published, 58: published, 60: published, 62: published,
 	64: published, 65: published, 67: published, 68: published, 70: published, 71: published,
 	41: unasked, 44: unasked, 49: unasked, 52: unasked, 56: unasked, 59: unasked, 61: unasked, 63: unasked,
-	66: unasked + "; design 4 would also refuse it: the id exists and is not in EndState (D3)",
-	69: unasked + "; design 4 would also refuse it: the order belongs to another scope (D6)",
+	66: unasked + "; Takt would also refuse it: the id exists and is not in EndState",
+	69: unasked + "; Takt would also refuse it: the order belongs to another scope",
 	72: unasked, 73: unasked, 74: unasked + "; its outcome is tested by TestQueryByState", 75: unasked + "; its outcome is tested by TestQueryByState",
 }
 
@@ -93,7 +93,7 @@ const (
 	unasked   = "a reply whose request was not captured"
 )
 
-// differs says what design 4 decides differently for a line that is compared.
+// differs says what Takt decides differently for a line that is compared.
 type differs struct {
 	why    string
 	change func(c *captured)
@@ -101,9 +101,9 @@ type differs struct {
 
 // decided are those lines. Every status event has QoS 1 instead of 0, and refusals say their reason, both besides.
 var decided = map[int]differs{
-	1:  {"no expiry, so that the retained copy stays (D19); QoS 1", metadataDiffers},
-	38: {"no expiry, so that the retained copy stays (D19); QoS 1", metadataDiffers},
-	28: {"Abort writes a response also without a recipe (design 4), and the event carries it, as OPC 10031-4 wants", func(c *captured) {
+	1:  {"no expiry, so that the retained copy stays; QoS 1", metadataDiffers},
+	38: {"no expiry, so that the retained copy stays; QoS 1", metadataDiffers},
+	28: {"Abort writes a response also without a recipe, and the event carries it, as OPC 10031-4 wants", func(c *captured) {
 		c.Payload = strings.Replace(c.Payload, `},"JobState":`, `},"JobResponse":{"JobResponseID":"JO-7-response","JobOrderID":"JO-7","EndTime":"TIME","JobState":[{"StateText":{"Locale":"en","Text":"Aborted"},"StateNumber":6}]},"JobState":`, 1)
 	}},
 }
@@ -250,7 +250,7 @@ func isConfigReply(lines []captured, what string) bool {
 
 // redisNotCompared says why a captured Redis command is not compared.
 var redisNotCompared = map[string]string{
-	"FT.INFO":   "no search index on plain Redis (spec/sfc-and-publisher 0.2)",
+	"FT.INFO":   "no search index on plain Redis",
 	"FT.SEARCH": "no search index on plain Redis: the response id follows from the order id, and sets by state",
 	"JSON.GET":  "a read; documents are strings, read by GET",
 	"SISMEMBER": "a read, made by Load in one pipeline",
@@ -269,7 +269,7 @@ var redisNotCompared = map[string]string{
 }
 
 // What the original wrote to Redis for the captured commands, Takt writes too: the same keys, documents, scores and fields, but
-// for what design 4 decides.
+// for what Takt decides.
 func TestCapturedRedis(t *testing.T) {
 	env := testenv.Redis(t)
 	p := plantOn(t, env, jobstore.Options{}, jobcontrol.Options{})
@@ -351,7 +351,7 @@ func (p *plant) compareRedis(t *testing.T, commands [][]string, c captured, repl
 			score, err := p.redis(t, "ZSCORE", words[1], words[3]).ToString()
 			if strings.HasSuffix(c.user("type"), "Clear.v2") {
 				if !isNil(err) {
-					t.Errorf("line %d: EndState leaves all indexes at once (design 4, D5)", c.Line)
+					t.Errorf("line %d: EndState leaves all indexes at once", c.Line)
 				}
 			} else if err != nil || score != words[2] {
 				t.Errorf("line %d: score %q, %v, want %s", c.Line, score, err, words[2])
@@ -372,7 +372,7 @@ func (p *plant) compareRedis(t *testing.T, commands [][]string, c captured, repl
 }
 
 // lastEntry is the last entry of a stream, fields and values in their order; or the one before, for Abort, which writes a
-// ResultUpdate besides (design 4).
+// ResultUpdate besides.
 func (p *plant) lastEntry(t *testing.T, stream string, last bool) []string {
 	t.Helper()
 	entries, err := p.redis(t, "XREVRANGE", stream, "+", "-", "COUNT", "2").ToArray()
@@ -395,7 +395,7 @@ func (p *plant) lastEntry(t *testing.T, stream string, last bool) []string {
 }
 
 // bare is a document without the metadata of storage, at every depth: theirs is on every nested object, ours at the root
-// only, where an order has its scope besides (Annex A5, design 4).
+// only, where an order has its scope besides.
 func bare(t *testing.T, doc string) any {
 	t.Helper()
 	var v any

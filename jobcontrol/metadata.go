@@ -10,7 +10,7 @@ import (
 )
 
 // Metadata is the message that says what a receiver understands, for {prefix}/metadata. Publish it at every start; it is
-// retained and does not expire. It has no type, schema or subject, as MicroDCS sends it (spec/machinery-jobs G12).
+// retained and does not expire. It has no type, schema or subject, as MicroDCS sends it.
 // storeID names the store that is served (jobstore.Store.EnsureID), "" = it is not named.
 func (o Options) Metadata(now time.Time, storeID string) (mqtt.Message, error) {
 	o = o.withDefaults()

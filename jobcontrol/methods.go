@@ -31,7 +31,7 @@ type existsError struct {
 
 func (e *existsError) Unwrap() error { return e.error }
 
-// decide is what a job method does to what is stored: spec/machinery-jobs 2.4, existence first, then state, then
+// decide is what a job method does to what is stored: existence first, then state, then
 // acceptance. program is the recipe that an order to be stored would run, nil if none is known. It is pure; the caller adds
 // the reply and commits. now is the date, installation the time of recipes.
 func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now, installation time.Time) (jobstore.Change, error) {

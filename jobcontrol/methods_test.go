@@ -20,7 +20,7 @@ var control = []isa95.Method{
 	isa95.Abort, isa95.Cancel, isa95.Clear, isa95.RevokeStart, isa95.Update,
 }
 
-// allowed is the table of spec/machinery-jobs 2.2 in its own words: state before -> method -> state after. Store and
+// allowed is the machine of OPC 10031-4 in its own words: state before -> method -> state after. Store and
 // StoreAndStart are accepted where there is no order, or an order in EndState.
 var allowed = map[string]map[isa95.Method]string{
 	"": {isa95.Store: "NotAllowedToStart_Ready", isa95.StoreAndStart: "AllowedToStart_Ready"},

@@ -20,7 +20,7 @@ type Options struct {
 
 	HoldWhenAway time.Duration // how long a command waits for Redis before the answer is SERVICE_UNAVAILABLE; default 10 s
 
-	// Skip names the acceptance checks that are switched off (spec/machinery-jobs 5.2).
+	// Skip names the acceptance checks that are switched off.
 	Skip Checks
 	// AnyScope takes orders for scopes that were never configured. Without it they are refused: such an order would wait for a
 	// station that may not exist.

@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/jobcontrol"
 )
 
-// The table of outcomes of spec/machinery-jobs 2.4, with the decisions of design 4.
+// The table of outcomes.
 func TestOutcomes(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	p.do(t, isa95.Store, order("JO-stored"), isa95.NoError)

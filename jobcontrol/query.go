@@ -49,7 +49,7 @@ func (r *Receiver) responseOf(ctx context.Context, req *request) (isa95.JobRespo
 }
 
 // responsesIn lists the responses of the scope whose job orders are in exactly the state asked for: a parent state does not
-// mean its substates, and a state without texts means none (spec/machinery-jobs 2.4).
+// mean its substates, and a state without texts means none.
 func (r *Receiver) responsesIn(ctx context.Context, req *request) (isa95.JobResponsesResult, error) {
 	result := isa95.JobResponsesResult{ReturnStatus: isa95.NoError}
 	if req.state == isa95.Initial {

@@ -115,7 +115,7 @@ func TestEndingReachesTheRecipeES3(t *testing.T) {
 					t.Errorf("times %s %s, want to start at %s", r.StartTime, r.EndTime, want)
 				}
 				if score, err := p.redis(t, "ZSCORE", p.keys.JobResponseList(scope), "JO-7-response").AsFloat64(); err != nil || score != float64(began.StartedAt) {
-					t.Errorf("E-S18, D7: the response is listed at %v, %v, want %d", score, err, began.StartedAt)
+					t.Errorf("the response is listed at %v, %v, want %d", score, err, began.StartedAt)
 				}
 				if got, want := p.changeTypes(t), []string{string(test.method), "ResultUpdate"}; !slices.Equal(got, want) {
 					t.Errorf("changes %v, want %v", got, want)
@@ -186,7 +186,7 @@ func TestPauseReachesTheRecipeES3(t *testing.T) {
 	}
 }
 
-// Without a recipe of ours another program runs the order: Abort and Stop write a response all the same (design 4), Resume wakes
+// Without a recipe of ours another program runs the order: Abort and Stop write a response all the same, Resume wakes
 // nobody.
 func TestWithoutRecipe(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
@@ -234,7 +234,7 @@ func TestAbortAgainstEndES26(t *testing.T) {
 	}
 	p.do(t, isa95.Abort, "JO-8", isa95.InvalidStatus)
 	if got := p.state(t, "JO-8"); got != "Ended_Completed" {
-		t.Errorf("E-S2: state %s", got)
+		t.Errorf("state %s", got)
 	}
 }
 

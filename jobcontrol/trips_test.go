@@ -10,7 +10,7 @@ import (
 )
 
 // A command costs two round trips, one to load and one to commit, whatever it is and whatever it has to check; one when it is refused
-// or repeated. It was 12 round trips and up (spec/sfc-and-publisher F.1).
+// or repeated. It was 12 round trips and up.
 func TestRoundTrips(t *testing.T) {
 	p, proxy := behindProxy(t, jobcontrol.Options{})
 	cost := func(what string, e cloudevent.Event, want isa95.ReturnStatus, trips int) cloudevent.Event {

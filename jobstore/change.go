@@ -67,13 +67,13 @@ type Seen struct {
 	Reply *cloudevent.Event // given again to a repeated command; nil for an event
 }
 
-// Work verbs (spec/sfc-and-publisher B.3).
+// Work verbs.
 const (
 	WorkStart  = "start_recipe"
 	WorkResume = "resume"
 )
 
-// resultUpdate is the change_type of a response (spec/machinery-jobs 6.3).
+// resultUpdate is the change_type of a response.
 const resultUpdate = "ResultUpdate"
 
 // Commit writes the change in one round trip, if everything read by Load for snap is still so. ErrConflict: it is
@@ -274,7 +274,7 @@ func (w *writer) index(responseID string, response []byte) error {
 	return nil
 }
 
-// changed appends one entry to both change streams (spec/machinery-jobs 6.3).
+// changed appends one entry to both change streams.
 func (w *writer) changed(changeType string) {
 	k, max := w.store.keys, w.store.opt.ChangeCap
 	ts := w.change.Now.UTC().Format("2006-01-02T15:04:05.000000-07:00")

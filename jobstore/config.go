@@ -11,7 +11,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// Configuration is one piece of a station's configuration (spec/machinery-jobs 5.1): a resource, a work master or the
+// Configuration is one piece of a station's configuration: a resource, a work master or the
 // limit of job orders.
 type Configuration struct {
 	Kind       isa95.ConfigKind

@@ -62,7 +62,7 @@ func nextEvent(job *StoredOrder, now time.Time) EventMark {
 	return mark
 }
 
-// storedOrder is the storage form (spec/machinery-jobs 1.4): metadata at the root only (Annex A5).
+// storedOrder is the storage form: metadata at the root only.
 type storedOrder struct {
 	isa95.JobOrderAndState
 	DataSchema string      `json:"_dataschema"`

@@ -71,7 +71,7 @@ func (s *Store) List(ctx context.Context, scope isa95.Scope) ([]StoredOrder, err
 	return orders, unreadable
 }
 
-// maxResponses is how many responses a query by state returns (spec/machinery-jobs 2.4).
+// maxResponses is how many responses a query by state returns.
 const maxResponses = 1000
 
 // ResponsesByState returns the responses of a scope whose job order is in one of the states, at most 1000, by id. A

@@ -289,7 +289,7 @@ func (r *stringRead) got(text []byte) error {
 	return r.decode(text)
 }
 
-// Acceptance is the facts of the seven acceptance checks (spec/machinery-jobs 5.2). It is judged by Refusal, and
+// Acceptance is the facts of the seven acceptance checks. It is judged by Refusal, and
 // its expectations go into the commit, so that two commands at a limit cannot both pass.
 type Acceptance struct {
 	Limit   int64 // MaxDownloadableJobOrders of the scope; -1 = none was delivered

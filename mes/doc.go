@@ -3,7 +3,7 @@
 //
 // Client sends the job methods, queries and configuration events, each under one id until it is answered. Follow keeps up
 // with what the stations did: it hears the retained state index of each scope, fetches the results, gives each to the
-// MES' own function, clears the order and remembers how far it came (spec/sfc-and-publisher C.8):
+// MES' own function, clears the order and remembers how far it came:
 //
 //	state-index ──> seq compared ──> result/{id} fetched ──> OnResult ──> Memory.Handed ──> Clear ──> Memory.Settled(seq)
 //

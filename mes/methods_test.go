@@ -17,7 +17,7 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// TestMethodsOnTheWire: every method, query and configuration goes out as spec/machinery-jobs 1.3 and 3.3 say.
+// TestMethodsOnTheWire: every method, query and configuration goes out under its type and schema.
 func TestMethodsOnTheWire(t *testing.T) {
 	broker := mosquitto(t)
 	k := newFakeTakt(t, broker.URL)

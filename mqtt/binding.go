@@ -25,8 +25,7 @@ const (
 	maxPropertyBytes  = 64 << 10 // names and values of one message together
 )
 
-// Encode writes e as a message in binary mode (MQTT binding of CloudEvents 1.0.2, 3.1; spec/machinery-jobs
-// 3.3): every attribute is a user property under its own name, and some are native properties
+// Encode writes e as a message in binary mode (MQTT binding of CloudEvents 1.0.2, 3.1): every attribute is a user property under its own name, and some are native properties
 // besides. Of e.Delivery it takes ResponseTopic and CorrelationData; without the latter,
 // CorrelationData is CorrelationID: the 16 bytes of a UUID, else the text's bytes. QoS is 1.
 //
@@ -59,7 +58,7 @@ func Encode(topic string, e cloudevent.Event) Message {
 // specversion 1.0, so that mosquitto_pub is enough for a command; id, source and type are
 // required. A byte order mark before the body is taken off. Correlation data may be any bytes: they stand verbatim in Delivery, and when no
 // user property gives one CorrelationID is their UUID text when they are 16, else their hex text,
-// or nothing when that would be too long (spec/machinery-jobs A13).
+// or nothing when that would be too long.
 func Decode(m Message) (cloudevent.Event, error) {
 	e := cloudevent.Event{
 		DataContentType: m.ContentType,

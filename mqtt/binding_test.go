@@ -122,7 +122,7 @@ func kind(err error) cloudevent.ErrorKind {
 	return ""
 }
 
-// G1 and G3 of spec/machinery-jobs: a Store command and its reply.
+// A Store command and its reply.
 func TestReplyGolden(t *testing.T) {
 	request, err := Decode(captured(t)[4])
 	if err != nil {

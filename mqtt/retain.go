@@ -14,7 +14,7 @@ import (
 
 // Retain replaces the retained message of topic and waits until the broker has it. After expiry
 // the broker forgets it (whole seconds; 0: never). An empty payload deletes it. No properties
-// besides the expiry are set (spec/machinery-jobs G7). Errors are those of Publish.
+// besides the expiry are set. Errors are those of Publish.
 func (c *Conn) Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration, user ...UserProperty) error {
 	m := Message{Topic: topic, Payload: payload, QoS: 1, Retain: true, Expiry: expiry, User: user}
 	if len(payload) == 0 {

@@ -58,7 +58,7 @@ func TestServerHold(t *testing.T) {
 
 // The receiving connection breaks while a command is at work. The broker kept the session: the
 // command comes again, and there is one answer, the handler's stored one. Repeats are acknowledged as all are, so that they do
-// not fill the window. D10, E-S30.
+// not fill the window.
 func TestServerReceiverLost(t *testing.T) {
 	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {

@@ -473,7 +473,7 @@ func TestServerLanes(t *testing.T) {
 }
 
 // A reply larger than the broker takes is replaced by one that says so; a response topic the
-// broker does not let us write to is counted. E-P19.
+// broker does not let us write to is counted.
 func TestServerReplyRefused(t *testing.T) {
 	dir := t.TempDir()
 	acl := dir + "/acl"

@@ -16,7 +16,7 @@ import (
 	"github.com/taktworks/takt/publisher"
 )
 
-// captured is one message on a retained topic, recorded from MicroDCS; line is that of spec/captures/mqtt-messages.jsonl.
+// captured is one message on a retained topic, recorded from MicroDCS; line is that of the recording.
 type captured struct {
 	Line    int    `json:"line"`
 	Topic   string `json:"topic"`
@@ -33,9 +33,9 @@ func microDCS(s *setup) {
 
 // What MicroDCS was seen to publish and Takt does not, and why.
 var notCompared = map[int]string{
-	55: "has_result of a job that did not begin: its response was stored early, and the topic never published (E-P1, E-P2)",
-	70: "a Start under a foreign scope moved the job order there (D6); Takt refuses it",
-	71: "has_result of a job that did not begin, as in line 55, and the job order of two scopes (D6)",
+	55: "has_result of a job that did not begin: its response was stored early, and the topic never published",
+	70: "a Start under a foreign scope moved the job order there; Takt refuses it",
+	71: "has_result of a job that did not begin, as in line 55, and the job order of two scopes",
 }
 
 // Everything else is compared byte for byte, but for the time and the number in the index: MicroDCS counts what did not change

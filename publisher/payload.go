@@ -24,7 +24,7 @@ func (o Options) wanted(j *jobstore.RetainedJob) jobstore.Published {
 	return want
 }
 
-// hasResult is what the state index says: the broker has acknowledged result/{id} (E-P2, design 4).
+// hasResult is what the state index says: the broker has acknowledged result/{id}.
 func (o Options) hasResult(j *jobstore.RetainedJob, done jobstore.Published) bool {
 	want := o.wanted(j)
 	return want.Result != "" && done.Result == want.Result

@@ -6,7 +6,7 @@ import (
 	"github.com/taktworks/takt/isa95"
 )
 
-// The retained topics (spec/machinery-jobs 6A). A scope stands verbatim in its topics, dots too.
+// The retained topics. A scope stands verbatim in its topics, dots too.
 func (o Options) indexTopic(scope isa95.Scope) string {
 	return o.TopicPrefix + "/" + string(scope) + "/state-index"
 }

@@ -54,7 +54,7 @@ func TestGoldenRun(t *testing.T) {
 	}
 }
 
-// answerTwice is answer, with a repeat of it that must be stale (E-S13; equipment answers a
+// answerTwice is answer, with a repeat of it that must be stale (equipment answers a
 // repeated command again).
 func (r *run) answerTwice(action, result string) *run {
 	r.t.Helper()
@@ -75,7 +75,7 @@ func TestGoldenRunLaser(t *testing.T) {
 	r.answer("laser_mark", "").answer("release_pallet", "").want("Completed Release []")
 }
 
-// Spec D.2, case 1 and E-S24: the start writes one entry per action and the SHA-256 of the
+// The start writes one entry per action and the SHA-256 of the
 // recipe that runs; the correlation id is of this start.
 func TestStart(t *testing.T) {
 	r := begin(t, "step A*\nstep B\nA > B\ndo a @ A time 30 with {\"n\":1}\ndo b @ B", nil)
@@ -339,7 +339,7 @@ func TestMaxIterations(t *testing.T) {
 	r.wantError("does not rest", "1000 steps at once")
 }
 
-// The time-out is in the document and outlives any process; design 4: resend every
+// The time-out is in the document and outlives any process; resent every
 // third of it under the same id; then the job fails with action and time-out.
 func TestTimeout(t *testing.T) {
 	r := begin(t, "step A*\ndo a @ A time 30", nil).wantDue(10 * time.Second)

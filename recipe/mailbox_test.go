@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// E-S17, B.6: an event goes to its own job by correlation id, else by asset, else to the
+// An event goes to its own job by correlation id, else by asset, else to the
 // oldest job.
 func TestMatch(t *testing.T) {
 	old := Waiting{JobID: "old", Action: "e", CorrelationID: "c-old", Since: 1}

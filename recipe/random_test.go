@@ -425,8 +425,7 @@ func (w *world) finish() {
 	}
 }
 
-// Random recipes and random orders of events: E-S3, E-S7, E-S10 to E-S13, E-S17 in all
-// mixtures. See world.check for what must hold.
+// Random recipes and random orders of events in all mixtures. See world.check for what must hold.
 func TestRandomRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapidChooser{rt}

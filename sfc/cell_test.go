@@ -145,7 +145,7 @@ func (c *cell) answer(e cloudevent.Event, r reaction) cloudevent.Event {
 	return a
 }
 
-// check: the wire of design 4.
+// check: the wire.
 func (c *cell) check(topic string, e cloudevent.Event) {
 	want := fmt.Sprintf("plant/equipment/%s/commands", e.Subject)
 	id, err := uuid.Parse(e.ID)

@@ -52,7 +52,7 @@ func (p *plant) finished(id string) {
 		p.t.Errorf("it is %s, response %v", snap.Job.State, snap.Response)
 	}
 	if diff := cmp.Diff([]string{"drill#1", "release#1"}, p.cell.done(id)); diff != "" {
-		p.t.Errorf("one id per action, iteration and attempt (E-S12): %s", diff)
+		p.t.Errorf("one id per action, iteration and attempt: %s", diff)
 	}
 	for _, a := range snap.Execution.Actions {
 		if a.State != recipe.ActionCompleted || a.Attempt > 1 || a.Iteration != 1 {
@@ -90,8 +90,7 @@ func runCut(t testing.TB, redis *testenv.RedisServer, at int, lose bool) (comman
 	return commands
 }
 
-// An instance dies at any of its commands to Redis: windows W1 to W9 of the specification, and all between (E-S4, E-S5,
-// E-S6, E-S8, E-S12, E-S13, E-S16, E-S17).
+// An instance dies at any of its commands to Redis: at each window between two writes.
 func TestInstanceDiesAtAnyCommand(t *testing.T) {
 	redis := testenv.Redis(t)
 	n := runCut(t, redis, 0, false)

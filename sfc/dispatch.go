@@ -123,7 +123,7 @@ func neverTaken(err error) bool {
 	return errors.As(err, &refused) && !refused.Temporary() || errors.As(err, &size) || errors.As(err, &message)
 }
 
-// commandBody is the body of an equipment command (design 4).
+// commandBody is the body of an equipment command.
 type commandBody struct {
 	JobOrderID string
 	Action     string
@@ -135,7 +135,7 @@ func encodeBody(c recipe.Command) ([]byte, error) {
 	return isa95.Marshal(commandBody{JobOrderID: c.JobID, Action: c.Action, Attempt: c.Attempt, Parameters: c.Parameters})
 }
 
-// command is c on the wire (design 4): its id is what the answer names as its cause, and its response topic proves that the answer is from where it went.
+// command is c on the wire: its id is what the answer names as its cause, and its response topic proves that the answer is from where it went.
 // recorded is the date, now is installation time.
 func (e *Engine) command(c recipe.Command, body []byte, recorded, now time.Time) cloudevent.Event {
 	ev := cloudevent.Event{

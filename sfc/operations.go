@@ -8,7 +8,7 @@ import (
 
 // Operation names what was done, for counting and for the log.
 //
-// The first four are the scripts of the Persistence page (spec/sfc-and-publisher B.2). Here each is a part of a decision
+// The first four are the scripts of the Persistence page. Here each is a part of a decision
 // made in Go, and one commit carries out all parts of a decision together: the action that was settled, the
 // steps that followed up to a fixed point, and the end of the job. So none can be done without those that belong to it,
 // none is lost between two, and each is done once: the commit compares the whole documents.

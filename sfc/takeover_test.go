@@ -189,7 +189,7 @@ func TestNegativeAnswer(t *testing.T) {
 				t.Errorf("history %v", got)
 			}
 			if got := s.statuses("JO"); fmt.Sprint(got) != "[AllowedToStart_Ready Running Aborted+response]" {
-				t.Errorf("status events %v (E-S19)", got)
+				t.Errorf("status events %v", got)
 			}
 			s.must(s.a.Answer(t.Context(), answerTo(drill, "{}"))) // late
 			if got := s.state("JO"); got != "Aborted" {

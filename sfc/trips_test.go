@@ -11,7 +11,7 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// Round trips to Redis per operation (design 6, spec F.2): from the arrival of an answer to its commit two at the
+// Round trips to Redis per operation: from the arrival of an answer to its commit two at the
 // instance that sent the command, three elsewhere; one if no event is awaited, see TestRecalledIsWhatIsStored.
 func TestRoundTrips(t *testing.T) {
 	p := newPlant(t)

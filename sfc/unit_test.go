@@ -26,7 +26,7 @@ func unitEngine(t testing.TB) *Engine {
 	return New(nil, nil, Options{TopicPrefix: "plant", Instance: "engine-1", Log: (&plant{t: t}).log("unit")})
 }
 
-// The wire of design 4, as a golden file.
+// The wire, as a golden file.
 func TestCommandOnTheWire(t *testing.T) {
 	e := unitEngine(t)
 	now := time.Date(2026, 11, 21, 9, 14, 5, 120_000_000, time.UTC)

@@ -44,7 +44,7 @@ func TestGearboxRunsWhole(t *testing.T) {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff([]string{"AllowedToStart_Ready", "Running", "Ended_Completed+response"}, p.statuses("JO-1")); diff != "" {
-				t.Errorf("status events (E-S19): %s", diff)
+				t.Errorf("status events: %s", diff)
 			}
 			snap := p.load("JO-1")
 			if got := snap.Job.State.String(); got != "Ended_Completed" {
@@ -67,7 +67,7 @@ func TestGearboxRunsWhole(t *testing.T) {
 				"await_pallet.pallet": `"P-118"`, "tighten_cover.torque_nm": "84.70", "tighten_cover.try": "3", "inspect_torque.ok": "true",
 			} {
 				if results[id] != value {
-					t.Errorf("result %s is %s, want %s (E-S23)", id, results[id], value)
+					t.Errorf("result %s is %s, want %s", id, results[id], value)
 				}
 			}
 			if snap.Response.StartTime == "" || snap.Response.EndTime == "" {
@@ -77,7 +77,7 @@ func TestGearboxRunsWhole(t *testing.T) {
 				eventually(t, fmt.Sprintf("%s is counted", o), func() bool { return e.counts.of(o, OK) > 0 }) // after its commit
 			}
 			if n := e.counts.of(OpFinish, OK); n != 1 {
-				t.Errorf("finished %d times (E-S13)", n)
+				t.Errorf("finished %d times", n)
 			}
 			p.settled()
 		})

@@ -205,7 +205,7 @@ func (c *Configuration) recipe(f field, files fs.FS, check recipe.Options) json.
 	return compact.Bytes()
 }
 
-// Events are the configuration events (spec/machinery-jobs 5.1) for every scope, in the order in which they are to be
+// Events are the configuration events for every scope, in the order in which they are to be
 // sent: what a work master or an order may need comes before it. Every call makes new ids; now is their recorded time.
 // They are sent with mes.Client.Send.
 func (c *Configuration) Events(source string, now time.Time) ([]cloudevent.Event, error) {

@@ -104,7 +104,7 @@ func (b *bench) start(yaml string, change ...func(*station.Options)) (stop func(
 	return stop
 }
 
-// command is a command as Takt sends it (design 4).
+// command is a command as Takt sends it.
 func command(id, typeID, order, action string, attempt int, parameters string) cloudevent.Event {
 	body := map[string]any{"JobOrderID": order, "Action": action, "Attempt": attempt}
 	if parameters != "" {

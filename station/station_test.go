@@ -32,7 +32,7 @@ commands:
       - {orders: [JO-mute], unanswered: 2}
 `
 
-// TestAnswerOnTheWire: answer, event and log of a command as design 4 says.
+// TestAnswerOnTheWire: answer, event and log of a command.
 func TestAnswerOnTheWire(t *testing.T) {
 	b := newBench(t)
 	b.start(simple)

@@ -49,9 +49,9 @@ func (a *auditor) pool(key string, pool Size, first string) {
 	switch {
 	case first == "" || !a.old(entryTime(first)):
 	case !listed && !a.unreadable(a.c.keys.TaskPools()):
-		a.violation(key, "submit to the pool, or start a worker with slots for it", "has tasks, and pool %s is not in %s: nobody sees it (T16)", pool, a.c.keys.TaskPools())
+		a.violation(key, "submit to the pool, or start a worker with slots for it", "has tasks, and pool %s is not in %s: nobody sees it", pool, a.c.keys.TaskPools())
 	case !until.After(a.now):
-		a.violation(key, "start a worker with slots for the pool; if its name is wrong, cancel its tasks", "entry %s waits, and no worker has slots for pool %s (T16)", first, pool)
+		a.violation(key, "start a worker with slots for the pool; if its name is wrong, cancel its tasks", "entry %s waits, and no worker has slots for pool %s", first, pool)
 	}
 }
 
@@ -122,7 +122,7 @@ func (a *auditor) message(key, where, data string) (wire.Message, bool) {
 		return m, false
 	}
 	if q := queueOfMessage(&m); q.validate() != nil {
-		a.violation(key, nextRead, "%s: task %s names queue %s, which there is not (T16)", where, m.ID, q)
+		a.violation(key, nextRead, "%s: task %s names queue %s, which there is not", where, m.ID, q)
 	}
 	return m, true
 }
@@ -146,7 +146,7 @@ func (a *auditor) pending(ctx context.Context, key string, held map[string]bool,
 			}
 			by := consumers[p.worker]
 			if !there && p.idle >= a.grace {
-				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it (E-S21)", p.entry, p.worker)
+				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it", p.entry, p.worker)
 			}
 			if there && !by.alive && min(p.idle, by.idle) >= a.grace {
 				a.violation(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
@@ -171,7 +171,7 @@ func (a *auditor) consumers(ctx context.Context, key string) (map[string]consume
 			a.report.Workers++
 		}
 		if !c.alive && c.pending == 0 && c.idle >= a.grace {
-			a.violation(key, nextWorkers, "consumer %s is left over: it holds nothing, and its worker is gone (W7)", id)
+			a.violation(key, nextWorkers, "consumer %s is left over: it holds nothing, and its worker is gone", id)
 		}
 	}
 	return all, nil

@@ -249,7 +249,7 @@ func (a *auditor) registry(ctx context.Context) error {
 	}
 	for id, w := range all {
 		if !alive[id] && a.old(w.Seen) {
-			a.violation(key, nextWorkers, "worker %s is gone, its record is left (W7)", id)
+			a.violation(key, nextWorkers, "worker %s is gone, its record is left", id)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (a *auditor) key(key, typ string) {
 	case !known || p.Owner != "task":
 		a.violation(key, nextForeign, "is not a key of Takt")
 	case p.Pattern == "tasks:{priority}:{size}" && Queue(strings.TrimPrefix(a.rest(key), "tasks:")).validate() != nil:
-		a.violation(key, "submit its entries to a queue, then DEL it", "is no queue, nobody reads it (T16)")
+		a.violation(key, "submit its entries to a queue, then DEL it", "is no queue, nobody reads it")
 	case typ != p.Type:
 		a.violation(key, nextType, "is a %s, should be a %s", typ, p.Type)
 	default:

@@ -232,7 +232,7 @@ func TestManyContenders(t *testing.T) {
 		t.Errorf("%d ran at once under one mutex", most.Load())
 	}
 	if done := e.counter(task.Done, kind.Name()); done > n {
-		t.Errorf("%d counted as done (W13)", done)
+		t.Errorf("%d counted as done", done)
 	}
 	e.nothingWaits()
 }
@@ -326,7 +326,7 @@ func TestQuota(t *testing.T) {
 	}
 	e.eventually("all are blocked, some twice", func() bool { return e.counter(task.Blocked, kind.Name()) >= 2*n })
 	if e.number("EXISTS", e.prefix+":limiter:rate:task:quota") != 0 {
-		t.Error("quota is used up by tasks that did not run (L6)")
+		t.Error("quota is used up by tasks that did not run")
 	}
 	released, err := e.client.Now(e.ctx())
 	if err != nil {

@@ -20,15 +20,15 @@ const maxPool = 64 // bytes of a name
 // so it is never taken for anything else.
 func (z Size) validate() error {
 	if z == "" || len(z) > maxPool {
-		return fmt.Errorf("size %q: want 1 to %d bytes, has %d (T16)", z, maxPool, len(z))
+		return fmt.Errorf("size %q: want 1 to %d bytes, has %d", z, maxPool, len(z))
 	}
 	for i, c := range []byte(z) {
 		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || i > 0 && strings.IndexByte("-_.", c) >= 0) {
-			return fmt.Errorf("size %q: want a-z, 0-9, '-', '_' and '.', a letter or digit first (T16)", z)
+			return fmt.Errorf("size %q: want a-z, 0-9, '-', '_' and '.', a letter or digit first", z)
 		}
 	}
 	if slices.Contains(Priorities(), Priority(z)) {
-		return fmt.Errorf("size %q: is a priority: want small, medium, large or a pool of another name (T16)", z)
+		return fmt.Errorf("size %q: is a priority: want small, medium, large or a pool of another name", z)
 	}
 	return nil
 }

@@ -41,13 +41,13 @@ func TestPoolNames(t *testing.T) {
 			if what == "ParseRef" && name == "a/b" { // another reference
 				continue
 			}
-			if rule == "" && err != nil || rule != "" && (err == nil || !strings.Contains(err.Error(), rule) || !strings.Contains(err.Error(), "T16")) {
+			if rule == "" && err != nil || rule != "" && (err == nil || !strings.Contains(err.Error(), rule)) {
 				t.Errorf("%s %q: %v, want %q", what, name, err, rule)
 			}
 		}
 	}
 	for _, q := range []task.Queue{"gpu", "urgent:gpu", ":gpu", "normal", "normal:gpu:x", "Normal:gpu"} {
-		if err := e.client.PauseQueue(e.ctx(), q); err == nil || !strings.Contains(err.Error(), "T16") {
+		if err := e.client.PauseQueue(e.ctx(), q); err == nil || !strings.Contains(err.Error(), "want") {
 			t.Errorf("%q: %v", q, err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestPoolWithoutWorkers(t *testing.T) {
 	if got := unserved(); !slices.Equal(got, []task.Queue{"normal:gpu"}) {
 		t.Errorf("unserved: %v", got)
 	}
-	if _, found := e.check(0); len(found) != 1 || contains(found, e.keys().TaskStream("normal:gpu"), "no worker has slots for pool gpu (T16)") != 1 {
+	if _, found := e.check(0); len(found) != 1 || contains(found, e.keys().TaskStream("normal:gpu"), "no worker has slots for pool gpu") != 1 {
 		t.Errorf("%v", found)
 	}
 	e.healthy(time.Hour)

@@ -69,7 +69,7 @@ func TestSetRate(t *testing.T) {
 		func() error { return e.client.Drain(e.ctx(), "odd") },
 		func() error { _, err := e.client.Purge(e.ctx(), "odd", "odd"); return err },
 	} {
-		if err := f(); err == nil || !strings.Contains(err.Error(), "T16") {
+		if err := f(); err == nil || !strings.Contains(err.Error(), "want PRIORITY:SIZE") {
 			t.Error(err)
 		}
 	}

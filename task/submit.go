@@ -416,7 +416,7 @@ func (s *submission) validate() error {
 			return err
 		}
 		if reserved(name) {
-			return fmt.Errorf("task: label %q: the name is Takt's own (W14)", name)
+			return fmt.Errorf("task: label %q: the name is Takt's own", name)
 		}
 		if len(value) > maxLabelValue {
 			return fmt.Errorf("task: label %q: a value of %d bytes, want at most %d", name, len(value), maxLabelValue)

@@ -81,7 +81,7 @@ func (q Queue) validate() error {
 	}
 	p, s, ok := strings.Cut(string(q), ":")
 	if !ok || !slices.Contains(Priorities(), Priority(p)) {
-		return fmt.Errorf("task: queue %q: want PRIORITY:SIZE, PRIORITY one of realtime, normal and background (T16)", q)
+		return fmt.Errorf("task: queue %q: want PRIORITY:SIZE, PRIORITY one of realtime, normal and background", q)
 	}
 	if err := Size(s).validate(); err != nil {
 		return fmt.Errorf("task: queue %q: %w", q, err)

@@ -1,5 +1,5 @@
-// Package boardtest is the contract of package board as a suite, which every kind of board must pass: the behaviours that TaskFlow's own tests check (spec/jobboard 15, by their names) and the defects that Takt must not
-// have (spec/jobboard 10, by their numbers).
+// Package boardtest is the contract of package board as a suite, which every kind of board must pass: the behaviours that TaskFlow's own tests check and the defects that Takt must not
+// have.
 package boardtest
 
 import (

@@ -157,7 +157,7 @@ func (c *copier) list(v reflect.Value, path string, levels int) (any, error) {
 
 func (c *copier) mapping(v reflect.Value, path string, levels int) (any, error) {
 	if v.Type().Key().Kind() != reflect.String {
-		return nil, Invalid(path, "with keys of type "+v.Type().Key().String(), "must have keys of text: TaskFlow deletes postings with others (D8)")
+		return nil, Invalid(path, "with keys of type "+v.Type().Key().String(), "must have keys of text: TaskFlow deletes postings with others")
 	}
 	if v.IsNil() {
 		return nil, nil

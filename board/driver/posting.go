@@ -33,7 +33,7 @@ func (p Priority) String() string {
 	return priorities[p-VeryLow]
 }
 
-// ParsePriority reads the text of a priority, in any case (spec/jobboard 1). The error is an *InvalidError.
+// ParsePriority reads the text of a priority, in any case. The error is an *InvalidError.
 func ParsePriority(text string) (Priority, error) {
 	for i, name := range priorities {
 		if strings.EqualFold(text, name) {
@@ -57,7 +57,7 @@ func (p *Priority) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// State of a posting. It is stored nowhere: it follows from which records exist (spec/jobboard 1).
+// State of a posting. It is stored nowhere: it follows from which records exist.
 type State uint8
 
 // States. The zero value is none of them.
@@ -81,7 +81,7 @@ func (s State) String() string {
 // MarshalText is String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Book refers to a logbook of TaskFlow, whose content lives in a persistence backend that boards never see (spec/jobboard 8).
+// Book refers to a logbook of TaskFlow, whose content lives in a persistence backend that boards never see.
 type Book struct {
 	Name string `json:"name"`
 	UUID string `json:"uuid"`
@@ -102,7 +102,7 @@ type Posting struct {
 	Ref string
 }
 
-// Compare orders postings as they are taken: by priority, then by age, then by Ref (D1 of spec/jobboard 10).
+// Compare orders postings as they are taken: by priority, then by age, then by Ref.
 func Compare(a, b *Posting) int {
 	switch {
 	case a.Priority != b.Priority:
@@ -138,7 +138,7 @@ func (m Malformed) Error() string {
 // Unwrap is Err.
 func (m Malformed) Unwrap() error { return m.Err }
 
-// Entity is somebody who is there: a conductor, for example (spec/jobboard 7).
+// Entity is somebody who is there: a conductor, for example.
 type Entity struct {
 	Kind     string         `json:"kind"` // "conductor" is the only one that TaskFlow knows
 	Name     string         `json:"name"` // unique within its kind; may hold no "/" on ZooKeeper

@@ -111,7 +111,7 @@ func decodeTime(raw []byte) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// decodePosting reads a record as TaskFlow does (spec/jobboard 2.2). field is its name in the hash.
+// decodePosting reads a record as TaskFlow does. field is its name in the hash.
 func decodePosting(field string, raw []byte) (*driver.Posting, error) {
 	if len(raw) > maxRecord {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(raw), maxRecord)

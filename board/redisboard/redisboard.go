@@ -1,4 +1,4 @@
-// Package redisboard keeps a job board in Redis in the layout of TaskFlow 1.15 to 6, byte for byte (spec/jobboard 2, 3). Programs use package board.
+// Package redisboard keeps a job board in Redis in the layout of TaskFlow 1.15 to 6, byte for byte. Programs use package board.
 //
 // Each operation is one script and one round trip. Beside the keys of TaskFlow there are some that only Takt reads: docs/reference/keys.md.
 package redisboard

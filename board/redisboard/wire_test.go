@@ -127,7 +127,7 @@ func fits(pattern, key string) bool {
 	return len(key) > len(before)+len(after) && strings.HasPrefix(key, before) && strings.HasSuffix(key, after)
 }
 
-// After each operation there are the keys that TaskFlow has then, a few of our own, and no others (spec/jobboard 2.1).
+// After each operation there are the keys that TaskFlow has then, a few of our own, and no others.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)

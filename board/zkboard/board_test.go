@@ -16,7 +16,7 @@ import (
 	"github.com/taktworks/takt/board"
 )
 
-// What TaskFlow's own tests check of its ZooKeeper board, by their names (spec/jobboard 15).
+// What TaskFlow's own tests check of its ZooKeeper board, by their names.
 func TestAsTaskFlowsTests(t *testing.T) {
 	t.Parallel()
 	e := shared(t)

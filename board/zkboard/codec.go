@@ -177,7 +177,7 @@ func number(ref string) (int64, error) {
 	return n, nil
 }
 
-// decodePosting reads a record as TaskFlow does (spec/jobboard 4).
+// decodePosting reads a record as TaskFlow does.
 func decodePosting(ref string, raw []byte, stat *zk.Stat) (*driver.Posting, error) {
 	sequence, err := number(ref)
 	if err != nil {

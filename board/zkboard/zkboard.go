@@ -1,4 +1,4 @@
-// Package zkboard keeps a job board in ZooKeeper in the layout of TaskFlow 1.24 to 6, byte for byte (spec/jobboard 4, 5). Programs use package board.
+// Package zkboard keeps a job board in ZooKeeper in the layout of TaskFlow 1.24 to 6, byte for byte. Programs use package board.
 //
 // A board is a folder. Each posting is a node in it, and each claim an ephemeral node beside its posting, so that claims end with the session of their owner:
 //

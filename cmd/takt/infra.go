@@ -12,7 +12,7 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 )
 
-// infra is the store and the broker that demo and dev work on: those named by flags, or ones that they start (design 5).
+// infra is the store and the broker that demo and dev work on: those named by flags, or ones that they start.
 type infra struct {
 	Store, Broker string // kind, for people: redis-server, miniredis, mosquitto, mochi, or the URL's host
 	Durable       bool   // the store outlives this process

@@ -1,6 +1,6 @@
 package keys
 
-// Board makes the keys of one job board in the layout of TaskFlow (spec/jobboard 2.1), and a few of our own beside them. The zero value is the namespace "".
+// Board makes the keys of one job board in the layout of TaskFlow, and a few of our own beside them. The zero value is the namespace "".
 type Board struct{ namespace string }
 
 // NewBoard returns the keys of a namespace, for example "taskflow" or, on a cluster, "{taskflow}".

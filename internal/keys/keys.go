@@ -1,7 +1,7 @@
 // Package keys makes every Redis key that Takt uses, and lists them.
 //
-// The patterns are those of the Persistence page (spec/machinery-jobs 6.1, spec/sfc-and-publisher 0.5)
-// and a few of our own (spec/sfc-and-publisher E.4). No key is built anywhere else, and no key is built
+// The patterns are those of the Persistence page
+// and a few of our own. No key is built anywhere else, and no key is built
 // inside a script: identifiers are checked where they enter (isa95.ParseScope and its kin), so that a name can
 // never be taken for another key.
 package keys

@@ -15,7 +15,7 @@ import (
 
 const (
 	// One megabyte per connection is the client's default; entries and documents here are small and
-	// larger ones only cost a second read (redis-costs: each blocking loop has a connection of its own).
+	// larger ones only cost a second read.
 	bufferSize = 64 << 10
 	ringScale  = 9 // 512 commands in flight per connection before a caller waits
 

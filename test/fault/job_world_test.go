@@ -24,7 +24,7 @@ import (
 //		kill.within = jobTTL + 2*time.Second         // and how soon all of them must go on
 //	}}.run(t)
 //
-// At the end all orders have one result and every command was carried out once (I1, I2, I4, I9); nothing is left over (I5); all orders went on in time (I6).
+// At the end all orders have one result and every command was carried out once; nothing is left over; all orders went on in time.
 type jobFault struct {
 	orders   int // default 300
 	underWay int // at most so many orders are under way; default 40
@@ -216,7 +216,7 @@ func (w *jobWorld) verify() {
 	stillUp(w.t, w.Station())
 }
 
-// recovered logs how soon orders went on after each fault, and how long the MES waited for answers. It fails the test if an order went on later than it may (I6). How
+// recovered logs how soon orders went on after each fault, and how long the MES waited for answers. It fails the test if an order went on later than it may. How
 // much this machine adds to that is seen from the pauses of orders in times without a fault, which are logged beside.
 func (w *jobWorld) recovered() {
 	w.t.Helper()

@@ -43,7 +43,7 @@ func (s *Script) Source() string { return s.src }
 // ErrCrossSlot is a script whose keys fall on more than one slot of a cluster; it was not sent.
 var ErrCrossSlot = errors.New("keys of one script on several cluster slots")
 
-// Run sends EVALSHA, and EVAL if the server answers NOSCRIPT (after a restart, a failover or SCRIPT FLUSH: E-S20). One round
+// Run sends EVALSHA, and EVAL if the server answers NOSCRIPT (after a restart, a failover or SCRIPT FLUSH). One round
 // trip, two in that case. It is never sent twice for another reason: after a cut connection the outcome is unknown. Keys of
 // several slots on a cluster are an error here, not the library's panic.
 func (s *Script) Run(ctx context.Context, rdb rueidis.Client, keys []string, args ...string) rueidis.RedisResult {
