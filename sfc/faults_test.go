@@ -75,7 +75,7 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 	p.must(rdb.Do(ctx, rdb.B().Set().Key(k.Lease(roleSweeper)).Value("another instance").Build()).Error())
 	wrong := k.SfcMailbox(string(scope), "part.v1")
 	p.must(rdb.Do(ctx, rdb.B().Rpush().Key(wrong).Element("keeps the entry pending").Build()).Error())
-	g := testenv.NewGuillotine(t, p.redis.Addr)
+	g := testenv.CountingProxy(t, p.redis.URL)
 	p.start("a", setup{url: g.URL, store: mortal(2 * time.Second)})
 	p.order("JO", "WM")
 	eventually(t, "the entry is pending", func() bool {
@@ -86,7 +86,8 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 		n, err := pending[0].AsInt64()
 		return err == nil && n == 1
 	})
-	g.Kill()
+	g.Refuse(true)
+	g.Cut()
 	p.cell.leave("a")
 	p.must(rdb.Do(ctx, rdb.B().Xtrim().Key(k.SfcWork()).Maxlen().Threshold("0").Build()).Error())
 	p.must(rdb.Do(ctx, rdb.B().Del().Key(wrong).Build()).Error())

@@ -146,7 +146,8 @@ func (e *env) dies(at int, lose bool, done func() bool) {
 			return done() && g.Disarm()
 		}
 	})
-	g.Kill()
+	g.Refuse(true)
+	g.Cut()
 	stop()
 	where, _, _ := strings.Cut(g.Where(), "\n")
 	e.t.Log(where)

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,14 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
-	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // plan is what the command line says.
@@ -27,22 +26,7 @@ type plan struct {
 	json, floor        bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	p, err := parse(os.Args[1:], os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "boards:", err)
-		os.Exit(2)
-	}
-	if err := run(ctx, p, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "boards:", err)
-		os.Exit(1)
-	}
-}
+func main() { bench.Main("boards", parse, run) }
 
 func parse(args []string, out io.Writer) (plan, error) {
 	p := plan{}
@@ -58,13 +42,8 @@ func parse(args []string, out io.Writer) (plan, error) {
 	if err := f.Parse(args); err != nil {
 		return p, err
 	}
-	for _, n := range []struct {
-		name             string
-		value, low, high int
-	}{{"n", p.N, 100, 1_000_000}, {"workers", p.Workers, 1, 64}, {"rounds", p.Rounds, 1, 100}} {
-		if n.value < n.low || n.value > n.high {
-			return p, fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
-		}
+	if err := cmp.Or(bench.Check("n", p.N, 100, 1_000_000), bench.Check("workers", p.Workers, 1, 64), bench.Check("rounds", p.Rounds, 1, 100)); err != nil {
+		return p, err
 	}
 	if p.Loop < time.Second || p.Loop > time.Minute {
 		return p, fmt.Errorf("--loop is %v: must be 1s to 1m", p.Loop)
@@ -79,11 +58,6 @@ func parse(args []string, out io.Writer) (plan, error) {
 type figures map[string][]float64
 
 func (f figures) add(name string, value float64) { f[name] = append(f[name], value) }
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
 
 // measures are what is shown, with the measure of TaskFlow it is compared with. "hand" is the fastest that TaskFlow can be.
 var measures = []struct{ name, text, peer string }{
@@ -107,31 +81,26 @@ func names() (all []string) {
 	return all
 }
 
-func run(ctx context.Context, p plan, out, progress io.Writer) error {
+func run(ctx context.Context, p plan, out, progress io.Writer) (err error) {
 	fmt.Fprintln(progress, "building takt")
 	binary, dir, err := build(ctx)
 	defer os.RemoveAll(dir)
 	if err != nil {
 		return err
 	}
-	url := p.redis
-	if url == "" {
-		server, err := embedded.StartRedis(ctx, embedded.RedisOptions{})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = server.Stop() }()
-		url = server.URL()
+	server, err := bench.Open(ctx, strings.TrimSuffix(p.redis, "/"), false)
+	if err != nil {
+		return err
 	}
-	url = strings.TrimSuffix(url, "/")
+	defer func() { err = errors.Join(err, server.Close()) }()
 	takt, peer := figures{}, figures{}
 	for round := range p.Rounds {
 		fmt.Fprintf(progress, "round %d of %d: Takt\n", round+1, p.Rounds)
-		if err := p.takt(ctx, binary, url, takt); err != nil {
+		if err := p.takt(ctx, binary, server, takt); err != nil {
 			return fmt.Errorf("takt: %w", err)
 		}
 		fmt.Fprintf(progress, "round %d of %d: TaskFlow\n", round+1, p.Rounds)
-		if err := p.taskflow(ctx, url, peer); err != nil {
+		if err := p.taskflow(ctx, server, peer); err != nil {
 			return fmt.Errorf("taskflow: %w", err)
 		}
 	}
@@ -148,12 +117,12 @@ func run(ctx context.Context, p plan, out, progress io.Writer) error {
 func goals(takt figures) error {
 	var missed []error
 	for name, goal := range map[string]float64{"post_batch_per_s": 50_000, "claim_consume_per_s": 20_000} {
-		if got := median(takt[name]); got < goal {
+		if got := bench.Median(takt[name]); got < goal {
 			missed = append(missed, fmt.Errorf("%s is %.0f, the goal is %.0f", name, got, goal))
 		}
 	}
 	for name, goal := range map[string]float64{"list_ms": 60, "hand_over_ms": 100} {
-		if got := median(takt[name]); got > goal {
+		if got := bench.Median(takt[name]); got > goal {
 			missed = append(missed, fmt.Errorf("%s is %.1f, the goal is %.0f", name, got, goal))
 		}
 	}
@@ -175,9 +144,9 @@ type row struct {
 func rows(takt, peer figures) (all []row) {
 	for _, m := range measures {
 		t := takt[m.name]
-		r := row{Measure: m.name, Takt: median(t), Low: slices.Min(t), High: slices.Max(t), Peer: m.peer, text: m.text}
+		r := row{Measure: m.name, Takt: bench.Median(t), Low: slices.Min(t), High: slices.Max(t), Peer: m.peer, text: m.text}
 		if m.peer != "" {
-			r.TaskFlow = median(peer[m.peer])
+			r.TaskFlow = bench.Median(peer[m.peer])
 			var ratios []float64
 			for i := range t {
 				ratio := t[i] / peer[m.peer][i]
@@ -186,7 +155,7 @@ func rows(takt, peer figures) (all []row) {
 				}
 				ratios = append(ratios, ratio)
 			}
-			r.Ratio = median(ratios)
+			r.Ratio = bench.Median(ratios)
 		}
 		all = append(all, r)
 	}
@@ -203,16 +172,9 @@ func (p plan) report(out io.Writer, takt, peer figures) error {
 	for _, r := range all {
 		other, ratio := "-", "-"
 		if r.Peer != "" {
-			other, ratio = short(r.TaskFlow), fmt.Sprintf("%.1fx", r.Ratio)
+			other, ratio = bench.Number(r.TaskFlow), fmt.Sprintf("%.1fx", r.Ratio)
 		}
-		fmt.Fprintf(w, "%s\t%s (%s to %s)\t%s\t%s\n", r.text, short(r.Takt), short(r.Low), short(r.High), other, ratio)
+		fmt.Fprintf(w, "%s\t%s (%s to %s)\t%s\t%s\n", r.text, bench.Number(r.Takt), bench.Number(r.Low), bench.Number(r.High), other, ratio)
 	}
 	return w.Flush()
-}
-
-func short(v float64) string {
-	if v < 100 {
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
 }

@@ -4,19 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // takt measures Takt once, by its own command.
-func (p plan) takt(ctx context.Context, binary, server string, f figures) error {
+func (p plan) takt(ctx context.Context, binary string, server *bench.Server, f figures) (err error) {
 	namespace := newNamespace()
-	defer clean(ctx, server, namespace)
+	defer func() { err = errors.Join(err, clean(ctx, server, namespace)) }()
 	cmd := exec.CommandContext(ctx, binary, "bench", "board", "--json", "--log-level", "error",
-		"--board", server+"?namespace="+namespace, "--n", strconv.Itoa(p.N), "--workers", strconv.Itoa(p.Workers))
+		"--board", server.URL+"?namespace="+namespace, "--n", strconv.Itoa(p.N), "--workers", strconv.Itoa(p.Workers))
 	var out, errText bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errText
 	if err := cmd.Run(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/bench"
 )
 
 //go:embed peer.py
@@ -29,7 +29,7 @@ const python = "/usr/bin/python3"
 func newNamespace() string { return fmt.Sprintf("takt_bench_%08x", rand.Uint32()) }
 
 // taskflow measures TaskFlow once: the same work, with what it offers.
-func (p plan) taskflow(ctx context.Context, server string, f figures) error {
+func (p plan) taskflow(ctx context.Context, server *bench.Server, f figures) error {
 	for _, m := range []struct {
 		work, name string
 		workers    int
@@ -43,14 +43,14 @@ func (p plan) taskflow(ctx context.Context, server string, f figures) error {
 		{"documented", "documented_per_s", p.Workers, func(int) int { return int(p.Loop.Seconds()) }, p.N},
 	} {
 		namespace := newNamespace()
-		err := func() error {
-			defer clean(ctx, server, namespace)
+		err := func() (err error) {
+			defer func() { err = errors.Join(err, clean(ctx, server, namespace)) }()
 			if m.post > 0 {
-				if _, _, err := peers(ctx, server, namespace, "post", 1, func(int) int { return m.post }); err != nil {
+				if _, _, err := peers(ctx, server.URL, namespace, "post", 1, func(int) int { return m.post }); err != nil {
 					return err
 				}
 			}
-			did, took, err := peers(ctx, server, namespace, m.work, m.workers, m.arg)
+			did, took, err := peers(ctx, server.URL, namespace, m.work, m.workers, m.arg)
 			if err != nil {
 				return err
 			}
@@ -143,17 +143,8 @@ func startPeer(ctx context.Context, args ...string) (*peer, error) {
 }
 
 // clean deletes the keys of a namespace.
-func clean(ctx context.Context, server, namespace string) {
+func clean(ctx context.Context, server *bench.Server, namespace string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	rdb, err := redis.Connect(ctx, redis.Options{URL: server})
-	if err == nil {
-		defer rdb.Close()
-		err = redis.Scan(ctx, rdb, redis.Glob(namespace)+":*", func(names []string) error {
-			return rdb.Do(ctx, rdb.B().Unlink().Key(names...).Build()).Error()
-		})
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "keys %s:* may be left: %v\n", namespace, err)
-	}
+	return server.Remove(ctx, namespace+":*")
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 const (
@@ -24,7 +26,7 @@ type asynqSetting struct {
 var asynqTuned = asynqSetting{concurrency: 50, pool: 100, check: 10 * time.Millisecond}
 
 type asynqPeer struct {
-	*redisServer
+	*bench.Server
 	set     asynqSetting
 	conn    asynq.RedisConnOpt
 	client  *asynq.Client
@@ -34,7 +36,7 @@ type asynqPeer struct {
 
 func openAsynq(set asynqSetting) func(context.Context, servers) (Peer, error) {
 	return func(ctx context.Context, s servers) (Peer, error) {
-		conn, err := asynq.ParseRedisURI(s.redis.url)
+		conn, err := asynq.ParseRedisURI(s.redis.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +44,7 @@ func openAsynq(set asynqSetting) func(context.Context, servers) (Peer, error) {
 			plain.PoolSize = set.pool
 			conn = plain
 		}
-		p := &asynqPeer{redisServer: s.redis, set: set, conn: conn, log: asynqLog{s}}
+		p := &asynqPeer{Server: s.redis, set: set, conn: conn, log: asynqLog{s}}
 		p.client, p.inspect = asynq.NewClient(conn), asynq.NewInspector(conn)
 		return p, errors.Join(p.client.Ping(), p.Reset(ctx))
 	}
@@ -104,13 +106,13 @@ func (p *asynqPeer) Message(ctx context.Context) (int, error) {
 	if len(tasks) == 0 {
 		return 0, errors.New("no task waits")
 	}
-	n, err := p.rdb.Do(ctx, p.rdb.B().Hstrlen().Key("asynq:{"+asynqQueue+"}:t:"+tasks[0].ID).Field("msg").Build()).AsInt64()
+	n, err := p.Redis.Do(ctx, p.Redis.B().Hstrlen().Key("asynq:{"+asynqQueue+"}:t:"+tasks[0].ID).Field("msg").Build()).AsInt64()
 	return int(n), err
 }
 
 // Reset leaves the name of the queue, which clients write only once.
 func (p *asynqPeer) Reset(ctx context.Context) error {
-	return p.remove(ctx, "asynq:{"+asynqQueue+"}:*")
+	return p.Remove(ctx, "asynq:{"+asynqQueue+"}:*")
 }
 
 func (p *asynqPeer) Close() error {

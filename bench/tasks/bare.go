@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // bareName is the peer that is no library: how fast tasks in a stream can be at all.
@@ -31,18 +33,18 @@ const (
 
 // barePeer is Redis and its client with nothing in between: no encoding, no retries, nobody takes over from a dead worker, and what fails ends the run.
 type barePeer struct {
-	*redisServer
+	*bench.Server
 	stream  string
 	many    rueidis.Client // for whoever sends much at once
 	singles rueidis.Client // for single submits
 }
 
 func openBare(ctx context.Context, s servers) (_ Peer, err error) {
-	p := &barePeer{redisServer: s.redis, stream: newName()}
-	if p.many, err = bareClient(s.redis.url, 0); err != nil {
+	p := &barePeer{Server: s.redis, stream: newName()}
+	if p.many, err = bareClient(s.redis.URL, 0); err != nil {
 		return nil, err
 	}
-	if p.singles, err = bareClient(s.redis.url, bareDelay); err != nil {
+	if p.singles, err = bareClient(s.redis.URL, bareDelay); err != nil {
 		return nil, err
 	}
 	return p, p.Reset(ctx)
@@ -212,7 +214,7 @@ func (p *barePeer) acknowledge(ids []string, results bool) error {
 }
 
 func (p *barePeer) Unsettled(ctx context.Context) (int, error) {
-	n, err := p.rdb.Do(ctx, p.rdb.B().Xlen().Key(p.stream).Build()).AsInt64()
+	n, err := p.Redis.Do(ctx, p.Redis.B().Xlen().Key(p.stream).Build()).AsInt64()
 	return int(n), err
 }
 
@@ -223,10 +225,10 @@ func (p *barePeer) Reset(ctx context.Context) error {
 	if err := p.clear(ctx); err != nil {
 		return err
 	}
-	return p.rdb.Do(ctx, p.rdb.B().XgroupCreate().Key(p.stream).Group(bareGroup).Id("0").Mkstream().Build()).Error()
+	return p.Redis.Do(ctx, p.Redis.B().XgroupCreate().Key(p.stream).Group(bareGroup).Id("0").Mkstream().Build()).Error()
 }
 
-func (p *barePeer) clear(ctx context.Context) error { return p.remove(ctx, p.stream+"*") }
+func (p *barePeer) clear(ctx context.Context) error { return p.Remove(ctx, p.stream+"*") }
 
 func (p *barePeer) Close() error {
 	p.many.Close()

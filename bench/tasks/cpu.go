@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-// Usage is what a server has spent since it started. A negative value is not known.
-type Usage struct {
-	CPU      time.Duration
-	Commands int64
-}
-
 // ownCPU is the CPU time of this process.
 func ownCPU() (time.Duration, error) {
 	var u syscall.Rusage

@@ -2,21 +2,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
-)
 
-const (
-	exitFailed = 1 // an error, or an invalid run
-	exitUsage  = 2
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // config is what the command line says.
@@ -26,22 +21,7 @@ type config struct {
 	aof, json, markdown      bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	c, err := parse(os.Args[1:], os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "tasks:", err)
-		os.Exit(exitUsage)
-	}
-	if err := run(ctx, c, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "tasks:", err)
-		os.Exit(exitFailed)
-	}
-}
+func main() { bench.Main("tasks", parse, run) }
 
 func parse(args []string, out io.Writer) (config, error) {
 	c := config{plan: plan{IdleMax: 1200 * time.Millisecond, Seconds: 3}}
@@ -67,13 +47,8 @@ func (c *config) check(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%q is not understood", rest[0])
 	}
-	for _, n := range []struct {
-		name             string
-		value, low, high int
-	}{{"n", c.N, 100, 10_000_000}, {"rounds", c.Rounds, 1, 100}, {"idle", c.Idle, 1, 10_000}, {"rate", c.Rate, 10, 100_000}} {
-		if n.value < n.low || n.value > n.high {
-			return fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
-		}
+	if err := cmp.Or(bench.Check("n", c.N, 100, 10_000_000), bench.Check("rounds", c.Rounds, 1, 100), bench.Check("idle", c.Idle, 1, 10_000), bench.Check("rate", c.Rate, 10, 100_000)); err != nil {
+		return err
 	}
 	if c.aof && c.redisURL != "" {
 		return errors.New("--aof is for a redis-server started here: leave out --redis")
@@ -95,12 +70,12 @@ func run(ctx context.Context, c config, out, said io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	s, stop, err := startServers(ctx, c.redisURL, c.aof, said)
+	s, err := bench.Open(ctx, c.redisURL, c.aof)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	r, err := measureAll(ctx, c, entries, s)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r, err := measureAll(ctx, c, entries, servers{s, said})
 	if err != nil {
 		return err
 	}
@@ -120,5 +95,5 @@ func measureAll(ctx context.Context, c config, entries []entry, s servers) (r re
 		return r, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	return report{bench: b, servers: s, AOF: c.aof}, b.run(ctx)
+	return report{comparison: b, server: s.redis, AOF: c.aof}, b.run(ctx)
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"math"
 	"time"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // Run is what a number of tasks took. Negative values are not known.
@@ -19,7 +22,7 @@ type meter struct {
 	p      Peer
 	began  time.Time
 	own    time.Duration
-	server Usage
+	server bench.Usage
 }
 
 func startMeter(ctx context.Context, p Peer) (*meter, error) {
@@ -54,4 +57,12 @@ func (m *meter) stop(ctx context.Context, tasks int) (Run, error) {
 		r.Commands = server.Commands - m.server.Commands
 	}
 	return r, nil
+}
+
+// perTask is a time for all of n tasks in microseconds for each; a negative one is not known.
+func perTask(d time.Duration, n int) float64 {
+	if d < 0 || n == 0 {
+		return math.NaN()
+	}
+	return d.Seconds() * 1e6 / float64(n)
 }

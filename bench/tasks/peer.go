@@ -5,10 +5,19 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
+
+	"github.com/taktworks/takt/internal/bench"
 )
+
+// servers are what the peers run on.
+type servers struct {
+	redis *bench.Server
+	log   io.Writer // for what peers warn about
+}
 
 // Peer is a task library with one setting. It only does what a user of the library would write; everything that is
 // measured is measured around it, by the same code for all of them.
@@ -34,7 +43,7 @@ type Peer interface {
 	Bytes(ctx context.Context) (int64, error)
 
 	// Usage is what the peer's server has spent so far.
-	Usage(ctx context.Context) (Usage, error)
+	Usage(ctx context.Context) (bench.Usage, error)
 
 	// Close removes what is left and disconnects.
 	Close() error

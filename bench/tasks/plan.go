@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // plan says how much is measured.
@@ -106,8 +108,8 @@ func throughput(key string, run func(context.Context, plan, entry, Peer) (Run, e
 
 func latencies(key string, took []time.Duration) figures {
 	return figures{
-		key + "_p50_ms": milliseconds(percentile(took, 0.5)),
-		key + "_p99_ms": milliseconds(percentile(took, 0.99)),
+		key + "_p50_ms": bench.Milliseconds(bench.Quantile(took, 0.5)),
+		key + "_p99_ms": bench.Milliseconds(bench.Quantile(took, 0.99)),
 	}
 }
 
@@ -155,13 +157,13 @@ func add(to map[string]map[string][]float64, peer, key string, v float64) {
 }
 
 // value is the median of a figure, NaN if there is none.
-func (f *found) value(peer, key string) float64 { return median(f.values[peer][key]) }
+func (f *found) value(peer, key string) float64 { return bench.Median(f.values[peer][key]) }
 
 // ratio is the median of how many times better Takt was in the same round, NaN if there is none.
-func (f *found) ratio(peer, key string) float64 { return median(f.ratios[peer][key]) }
+func (f *found) ratio(peer, key string) float64 { return bench.Median(f.ratios[peer][key]) }
 
-// bench measures peers side by side.
-type bench struct {
+// comparison measures peers side by side.
+type comparison struct {
 	plan
 	entries []entry
 	peers   map[string]Peer // open, by name
@@ -169,9 +171,9 @@ type bench struct {
 	said    io.Writer // progress
 }
 
-// openPeers connects all entries; closing the bench disconnects them.
-func openPeers(ctx context.Context, pl plan, entries []entry, s servers) (*bench, error) {
-	b := &bench{plan: pl, entries: entries, peers: map[string]Peer{}, found: newFound(), said: s.log}
+// openPeers connects all entries; closing the comparison disconnects them.
+func openPeers(ctx context.Context, pl plan, entries []entry, s servers) (*comparison, error) {
+	b := &comparison{plan: pl, entries: entries, peers: map[string]Peer{}, found: newFound(), said: s.log}
 	for _, e := range entries {
 		p, err := e.open(ctx, s)
 		if err != nil {
@@ -182,7 +184,7 @@ func openPeers(ctx context.Context, pl plan, entries []entry, s servers) (*bench
 	return b, nil
 }
 
-func (b *bench) close() (err error) {
+func (b *comparison) close() (err error) {
 	for name, p := range b.peers {
 		if closing := p.Close(); closing != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", name, closing))
@@ -192,7 +194,7 @@ func (b *bench) close() (err error) {
 }
 
 // run measures everything: each measure round by round, and in a round the peers one after the other.
-func (b *bench) run(ctx context.Context) error {
+func (b *comparison) run(ctx context.Context) error {
 	for _, m := range b.Measures {
 		for round := range b.Rounds {
 			if err := b.round(ctx, m, round); err != nil {
@@ -203,7 +205,7 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) round(ctx context.Context, m measure, round int) error {
+func (b *comparison) round(ctx context.Context, m measure, round int) error {
 	var takt figures // of its latest run
 	for _, e := range order(b.entries, m) {
 		f, err := b.one(ctx, m, round, e)
@@ -214,7 +216,7 @@ func (b *bench) round(ctx context.Context, m measure, round int) error {
 			add(b.found.values, e.Name, key, v)
 			if e.Library != taktName && takt != nil {
 				if ours, ok := takt[key]; ok {
-					add(b.found.ratios, e.Name, key, advantage(ours, v, lowerIsBetter(key)))
+					add(b.found.ratios, e.Name, key, bench.Advantage(ours, v, lowerIsBetter(key)))
 				}
 			}
 		}
@@ -243,7 +245,7 @@ func order(entries []entry, m measure) []entry {
 }
 
 // one runs a measure once for one peer.
-func (b *bench) one(ctx context.Context, m measure, round int, e entry) (figures, error) {
+func (b *comparison) one(ctx context.Context, m measure, round int, e entry) (figures, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runPatience, fmt.Errorf("not done in %v", runPatience))
 	defer cancel()
 	runtime.GC() // what the run before left is not this one's

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // row is a line of the report.
@@ -44,46 +46,17 @@ var rows = []row{
 func brief(name string, f figures) string {
 	for _, key := range []string{"_per_s", "_p50_ms", "_waiting_bytes"} {
 		if v, ok := f[name+key]; ok {
-			return strings.TrimSpace(number(v) + " " + map[string]string{"_per_s": "tasks/s", "_p50_ms": "ms (p50)", "_waiting_bytes": "bytes"}[key])
+			return strings.TrimSpace(bench.Number(v) + " " + map[string]string{"_per_s": "tasks/s", "_p50_ms": "ms (p50)", "_waiting_bytes": "bytes"}[key])
 		}
 	}
 	return ""
 }
 
-// number is v with at least three digits and no false ones; "-" if it is not known.
-func number(v float64) string {
-	switch a := math.Abs(v); {
-	case math.IsNaN(v):
-		return "-"
-	case a >= 10000: // no more than three digits are worth anything
-		return thousands(math.Round(v/100) * 100)
-	case a >= 1000:
-		return thousands(math.Round(v/10) * 10)
-	case a >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case a >= 10:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-func thousands(v float64) string {
-	s := fmt.Sprintf("%.0f", v)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // report is what is told of a benchmark.
 type report struct {
-	*bench
-	servers servers
-	AOF     bool
+	*comparison
+	server *bench.Server
+	AOF    bool
 }
 
 // cells are the lines of the report: the figures of each peer, and how many times better Takt is than the best setting of each other library.
@@ -105,7 +78,7 @@ func (r report) cells() (header []string, lines [][]string) {
 		for _, e := range r.entries {
 			v := r.found.value(e.Name, row.key)
 			known = known || !math.IsNaN(v)
-			line = append(line, number(v))
+			line = append(line, bench.Number(v))
 		}
 		for _, library := range rivals {
 			_, ratio := r.best(library, row.key)
@@ -122,7 +95,7 @@ func times(ratio float64) string {
 	if math.IsNaN(ratio) {
 		return "-"
 	}
-	return number(ratio) + "x"
+	return bench.Number(ratio) + "x"
 }
 
 // rivals are the libraries that Takt is compared with.
@@ -189,7 +162,7 @@ func (r report) markdown(w io.Writer) error {
 // notes say what the figures hold for.
 func (r report) notes() []string {
 	notes := []string{
-		fmt.Sprintf("Medians of %d rounds of up to %s tasks with a payload of %d bytes and a handler that does nothing.", r.Rounds, thousands(float64(r.N)), payloadBytes),
+		fmt.Sprintf("Medians of %d rounds of up to %s tasks with a payload of %d bytes and a handler that does nothing.", r.Rounds, bench.Thousands(float64(r.N)), payloadBytes),
 	}
 	if len(r.rivals()) > 0 {
 		notes = append(notes, "Takt : x says how many times better Takt is than the best setting of x, by the runs next to each other.")
@@ -206,12 +179,12 @@ func (r report) notes() []string {
 
 func (r report) machine() string {
 	parts := []string{fmt.Sprintf("%d CPUs", runtime.NumCPU()), runtime.Version()}
-	if s := r.servers.redis; s != nil {
+	if s := r.server; s != nil {
 		kept := "in memory"
 		if r.AOF {
 			kept = "append-only file flushed every second"
 		}
-		parts = append(parts, s.version+" ("+kept+")")
+		parts = append(parts, s.Version+" ("+kept+")")
 	}
 	if v := moduleVersion("asynq"); v != "" && uses(r.entries, "asynq") {
 		parts = append(parts, "asynq "+v)
@@ -253,8 +226,8 @@ func (r report) object() map[string]any {
 			o[e.Library] = v
 		}
 	}
-	if s := r.servers.redis; s != nil {
-		o["redis"] = s.version
+	if s := r.server; s != nil {
+		o["redis"] = s.Version
 	}
 	return o
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // Takt runs right before each other library, so that the two that are compared meet the same machine.
@@ -40,13 +42,13 @@ func TestOrderOfARound(t *testing.T) {
 // example is a report of made-up figures: two rounds.
 func example(t *testing.T, takt ...float64) report {
 	t.Helper()
-	r := report{bench: &bench{plan: plan{N: 1000, Rounds: 2, Rate: 5000}, entries: roster, found: newFound()}}
+	r := report{comparison: &comparison{plan: plan{N: 1000, Rounds: 2, Rate: 5000}, entries: roster, found: newFound()}}
 	rates := map[string][]float64{"bare": {250_000, 250_000}, "asynq": {8_000, 10_000}, "asynq_tuned": {10_000, 12_500}}
 	for round, ours := range takt {
 		add(r.found.values, taktName, "process_per_s", ours)
 		for peer, theirs := range rates {
 			add(r.found.values, peer, "process_per_s", theirs[round])
-			add(r.found.ratios, peer, "process_per_s", advantage(ours, theirs[round], false))
+			add(r.found.ratios, peer, "process_per_s", bench.Advantage(ours, theirs[round], false))
 		}
 	}
 	return r

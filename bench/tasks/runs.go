@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 const (
@@ -49,25 +50,13 @@ func fastest(e entry, results bool) way {
 
 // submit stores the tasks first to first+n-1 of t.
 func submit(ctx context.Context, p Peer, t *tally, first, n int, w way) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range w.goroutines {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				from := int(next.Add(int64(w.batch))) - w.batch
-				if from >= n {
-					return
-				}
-				if err := p.Submit(ctx, t.texts(first+from, min(w.batch, n-from)), w.results); err != nil {
-					cancel(fmt.Errorf("submit: %w", err))
-				}
-			}
-		})
-	}
-	wait.Wait()
-	return context.Cause(ctx)
+	return bench.ForEach(ctx, w.goroutines, (n+w.batch-1)/w.batch, func(ctx context.Context, i int) error {
+		from := i * w.batch
+		if err := p.Submit(ctx, t.texts(first+from, min(w.batch, n-from)), w.results); err != nil {
+			return fmt.Errorf("submit: %w", err)
+		}
+		return nil
+	})
 }
 
 // whileWorking calls do while a worker of p runs, and returns when both have ended. If the worker ends first, do's context is cancelled.

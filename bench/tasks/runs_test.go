@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // fake is a peer in memory. It can lose a task and run one twice.
@@ -98,8 +100,10 @@ func (f *fake) Reset(context.Context) error {
 	return nil
 }
 
-func (f *fake) Usage(context.Context) (Usage, error) { return Usage{CPU: -1, Commands: -1}, nil }
-func (f *fake) Close() error                         { return nil }
+func (f *fake) Usage(context.Context) (bench.Usage, error) {
+	return bench.Usage{CPU: -1, Commands: -1}, nil
+}
+func (f *fake) Close() error { return nil }
 
 var fakePlan = plan{N: 500, Rounds: 1, Idle: 5, IdleMax: time.Millisecond, Rate: 1000, Seconds: 0.1}
 
@@ -148,7 +152,7 @@ func TestRateDoesNotWaitForTheWorker(t *testing.T) {
 	if s.reached > 550 {
 		t.Errorf("%.0f tasks per second of a worker that can do 500", s.reached)
 	}
-	if longest := percentile(s.took, 1); longest < 250*time.Millisecond { // 200 tasks take 400 ms and are due within 100 ms
+	if longest := bench.Quantile(s.took, 1); longest < 250*time.Millisecond { // 200 tasks take 400 ms and are due within 100 ms
 		t.Errorf("the longest wait is %v: the clock of a task starts later than it is due", longest)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/taktworks/takt/internal/bench"
 	"github.com/taktworks/takt/task"
 )
 
@@ -25,18 +26,18 @@ var (
 )
 
 type taktPeer struct {
-	*redisServer
+	*bench.Server
 	prefix string
 	client *task.Client
 }
 
 func openTakt(ctx context.Context, s servers) (Peer, error) {
 	prefix := newName()
-	client, err := task.Open(ctx, s.redis.url, task.Options{Prefix: prefix, Log: quietly(s)})
+	client, err := task.Open(ctx, s.redis.URL, task.Options{Prefix: prefix, Log: quietly(s)})
 	if err != nil {
 		return nil, err
 	}
-	return &taktPeer{redisServer: s.redis, prefix: prefix, client: client}, nil
+	return &taktPeer{Server: s.redis, prefix: prefix, client: client}, nil
 }
 
 func (p *taktPeer) Submit(ctx context.Context, texts []string, results bool) error {
@@ -80,8 +81,8 @@ func (p *taktPeer) stream() string { return p.prefix + ":tasks:" + string(noop.Q
 // Unsettled looks at the stream, which a task leaves when its end is written, and at those put off.
 func (p *taktPeer) Unsettled(ctx context.Context) (int, error) {
 	var sum int64
-	for _, r := range p.rdb.DoMulti(ctx,
-		p.rdb.B().Xlen().Key(p.stream()).Build(), p.rdb.B().Zcard().Key(p.prefix+":tasks:delayed").Build(), p.rdb.B().Hlen().Key(p.prefix+":tasks:dead").Build()) {
+	for _, r := range p.Redis.DoMulti(ctx,
+		p.Redis.B().Xlen().Key(p.stream()).Build(), p.Redis.B().Zcard().Key(p.prefix+":tasks:delayed").Build(), p.Redis.B().Hlen().Key(p.prefix+":tasks:dead").Build()) {
 		n, err := r.AsInt64()
 		if err != nil {
 			return 0, err
@@ -92,7 +93,7 @@ func (p *taktPeer) Unsettled(ctx context.Context) (int, error) {
 }
 
 func (p *taktPeer) Message(ctx context.Context) (int, error) {
-	entries, err := p.rdb.Do(ctx, p.rdb.B().Xrange().Key(p.stream()).Start("-").End("+").Count(1).Build()).AsXRange()
+	entries, err := p.Redis.Do(ctx, p.Redis.B().Xrange().Key(p.stream()).Start("-").End("+").Count(1).Build()).AsXRange()
 	if err != nil {
 		return 0, err
 	}
@@ -102,7 +103,7 @@ func (p *taktPeer) Message(ctx context.Context) (int, error) {
 	return len(entries[0].FieldValues["data"]), nil
 }
 
-func (p *taktPeer) Reset(ctx context.Context) error { return p.remove(ctx, p.prefix+":*") }
+func (p *taktPeer) Reset(ctx context.Context) error { return p.Remove(ctx, p.prefix+":*") }
 
 func (p *taktPeer) Close() error {
 	p.client.Close()

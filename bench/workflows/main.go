@@ -2,21 +2,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
-	"time"
 
-	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/bench"
 )
 
 // plan is what the command line says.
@@ -26,22 +22,7 @@ type plan struct {
 	json, floor                           bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	p, err := parse(os.Args[1:], os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "workflows:", err)
-		os.Exit(2)
-	}
-	if err := run(ctx, p, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "workflows:", err)
-		os.Exit(1)
-	}
-}
+func main() { bench.Main("workflows", parse, run) }
 
 func parse(args []string, out io.Writer) (plan, error) {
 	p := plan{}
@@ -58,13 +39,9 @@ func parse(args []string, out io.Writer) (plan, error) {
 	if err := f.Parse(args); err != nil {
 		return p, err
 	}
-	for _, n := range []struct {
-		name             string
-		value, low, high int
-	}{{"n", p.N, 10, 1_000_000}, {"activities", p.Activities, 0, 1000}, {"in-flight", p.InFlight, 1, 10_000}, {"idle", p.Idle, 1, 10_000}, {"rounds", p.Rounds, 1, 100}} {
-		if n.value < n.low || n.value > n.high {
-			return p, fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
-		}
+	if err := cmp.Or(bench.Check("n", p.N, 10, 1_000_000), bench.Check("activities", p.Activities, 0, 1000), bench.Check("in-flight", p.InFlight, 1, 10_000),
+		bench.Check("idle", p.Idle, 1, 10_000), bench.Check("rounds", p.Rounds, 1, 100)); err != nil {
+		return p, err
 	}
 	if f.NArg() > 0 {
 		return p, fmt.Errorf("%q is not understood", f.Arg(0))
@@ -115,18 +92,13 @@ func (r report) misses() (all []string) {
 	return all
 }
 
-func run(ctx context.Context, p plan, out, progress io.Writer) error {
-	url := p.redis
-	if url == "" {
-		server, err := embedded.StartRedis(ctx, embedded.RedisOptions{})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = server.Stop() }()
-		url = server.URL()
+func run(ctx context.Context, p plan, out, progress io.Writer) (err error) {
+	server, err := bench.Open(ctx, strings.TrimSuffix(p.redis, "/"), false)
+	if err != nil {
+		return err
 	}
-	url = strings.TrimSuffix(url, "/")
-	r, err := measure(ctx, p, url, progress)
+	defer func() { err = errors.Join(err, server.Close()) }()
+	r, err := measure(ctx, p, server, progress)
 	if err != nil {
 		return err
 	}
@@ -146,27 +118,15 @@ func run(ctx context.Context, p plan, out, progress io.Writer) error {
 func (r report) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d workflows of %d activities\tTakt\tgo-workflows' Redis backend\tratio\n", r.N, r.Activities)
-	row := func(what, format string, takt, peer, ratio float64) {
-		fmt.Fprintf(w, "%s\t"+format+"\t"+format+"\t%.1f\n", what, takt, peer, ratio)
+	row := func(what string, takt, peer, ratio float64) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\n", what, bench.Number(takt), bench.Number(peer), ratio)
 	}
-	row("per second, default settings", "%.0f", r.Takt, r.Peer, r.Ratio)
-	row("per second, 8 pollers of each kind", "%.0f", r.TaktBest, r.PeerBest, r.TaktBest/r.PeerBest)
-	row("one at a time, p50, ms", "%.2f", r.TaktP50, r.PeerP50, r.PeerP50/r.TaktP50)
-	row("one at a time, p99, ms", "%.2f", r.TaktP99, r.PeerP99, r.PeerP99/r.TaktP99)
-	row("timer of 300 ms, late, p50, ms", "%.1f", r.TaktLate, r.PeerLate, r.PeerLate/r.TaktLate)
-	row("memory of a finished one, bytes", "%.0f", r.TaktBytes, r.PeerBytes, r.PeerBytes/r.TaktBytes)
+	row("per second, default settings", r.Takt, r.Peer, r.Ratio)
+	row("per second, 8 pollers of each kind", r.TaktBest, r.PeerBest, r.TaktBest/r.PeerBest)
+	row("one at a time, p50, ms", r.TaktP50, r.PeerP50, r.PeerP50/r.TaktP50)
+	row("one at a time, p99, ms", r.TaktP99, r.PeerP99, r.PeerP99/r.TaktP99)
+	row("timer of 300 ms, late, p50, ms", r.TaktLate, r.PeerLate, r.PeerLate/r.TaktLate)
+	row("memory of a finished one, bytes", r.TaktBytes, r.PeerBytes, r.PeerBytes/r.TaktBytes)
 	fmt.Fprintf(w, "round trips of one\t%d\t%d\t\n", r.Trips, 11*r.Activities+8)
 	return w.Flush()
 }
-
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 	"github.com/cschleiden/go-workflows/worker"
 	"github.com/cschleiden/go-workflows/workflow"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/bench"
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
 
@@ -191,7 +192,7 @@ func (r *running) idle(ctx context.Context, p plan) (took []float64, err error) 
 		if _, err := r.next(ctx); err != nil {
 			return nil, err
 		}
-		took = append(took, ms(time.Since(begun)))
+		took = append(took, bench.Milliseconds(time.Since(begun)))
 	}
 	return took, nil
 }
@@ -206,51 +207,35 @@ func (r *running) late(ctx context.Context, n int) (late []float64, err error) {
 		if _, err := r.next(ctx); err != nil {
 			return nil, err
 		}
-		late = append(late, ms(time.Since(begun)-timerTime))
+		late = append(late, bench.Milliseconds(time.Since(begun)-timerTime))
 	}
 	return late, nil
 }
 
 // measure measures all, both sides in turns.
-func measure(ctx context.Context, p plan, url string, progress io.Writer) (report, error) {
-	o, err := rueidis.ParseURL(url)
-	if err != nil {
-		return report{}, err
-	}
-	o.DisableCache = true
-	rdb, err := rueidis.NewClient(o)
-	if err != nil {
-		return report{}, err
-	}
-	defer rdb.Close()
+func measure(ctx context.Context, p plan, server *bench.Server, progress io.Writer) (report, error) {
 	all := map[string][]float64{}
 	prefix := "bench" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	for round := range p.Rounds {
 		for _, s := range sides {
 			fmt.Fprintf(progress, "round %d of %d: %s\n", round+1, p.Rounds, s.name)
 			mine := prefix + s.name + strconv.Itoa(round)
-			err := s.measure(ctx, p, rdb, url, mine, all)
-			if clean := drop(context.WithoutCancel(ctx), rdb, mine); err == nil {
-				err = clean
-			}
-			if err != nil {
+			err := s.measure(ctx, p, server, mine, all)
+			if err = cmp.Or(err, server.Remove(context.WithoutCancel(ctx), mine+"*")); err != nil {
 				return report{}, err
 			}
 		}
 	}
 	fmt.Fprintln(progress, "round trips")
-	n, err := trips(ctx, p, url, prefix+"trips")
-	if clean := drop(context.WithoutCancel(ctx), rdb, prefix+"trips"); err == nil {
-		err = clean
-	}
-	if err != nil {
+	n, err := trips(ctx, p, server.URL, prefix+"trips")
+	if err = cmp.Or(err, server.Remove(context.WithoutCancel(ctx), prefix+"trips*")); err != nil {
 		return report{}, err
 	}
 	r := report{N: p.N, Activities: p.Activities, Trips: n, Low: map[string]float64{}, High: map[string]float64{}}
 	for name, to := range map[string]*float64{"takt_per_s": &r.Takt, "peer_per_s": &r.Peer, "takt_best_per_s": &r.TaktBest, "peer_best_per_s": &r.PeerBest, "takt_p50_ms": &r.TaktP50, "takt_p99_ms": &r.TaktP99,
 		"peer_p50_ms": &r.PeerP50, "peer_p99_ms": &r.PeerP99, "takt_timer_late_p50_ms": &r.TaktLate, "peer_timer_late_p50_ms": &r.PeerLate, "takt_bytes_per_workflow": &r.TaktBytes, "peer_bytes_per_workflow": &r.PeerBytes} {
-		*to = median(all[name])
-		r.Low[name], r.High[name] = quantile(all[name], 0), quantile(all[name], 1)
+		*to = bench.Median(all[name])
+		r.Low[name], r.High[name] = slices.Min(all[name]), slices.Max(all[name])
 	}
 	r.Ratio = r.Takt / r.Peer
 	return r, nil
@@ -258,9 +243,9 @@ func measure(ctx context.Context, p plan, url string, progress io.Writer) (repor
 
 const warmUp = 200 // workflows before those that count
 
-func (s side) measure(ctx context.Context, p plan, rdb rueidis.Client, url, prefix string, all map[string][]float64) error {
+func (s side) measure(ctx context.Context, p plan, server *bench.Server, prefix string, all map[string][]float64) error {
 	add := func(name string, v float64) { all[s.name+name] = append(all[s.name+name], v) }
-	r, err := s.start(ctx, url, prefix, 0)
+	r, err := s.start(ctx, server.URL, prefix, 0)
 	if err != nil {
 		return err
 	}
@@ -275,14 +260,14 @@ func (s side) measure(ctx context.Context, p plan, rdb rueidis.Client, url, pref
 		name    string
 		pollers int
 	}{{"_best_per_s", 8}, {"_per_s", 0}} {
-		if err := drop(ctx, rdb, prefix); err != nil {
+		if err := server.Remove(ctx, prefix+"*"); err != nil {
 			return err
 		}
-		before, err := used(ctx, rdb)
+		before, err := server.Bytes(ctx)
 		if err != nil {
 			return err
 		}
-		if r, err = s.start(ctx, url, prefix, c.pollers); err != nil {
+		if r, err = s.start(ctx, server.URL, prefix, c.pollers); err != nil {
 			return err
 		}
 		rate, err := r.rate(ctx, p, p.N)
@@ -294,7 +279,7 @@ func (s side) measure(ctx context.Context, p plan, rdb rueidis.Client, url, pref
 			if err := r.stop(); err != nil {
 				return err
 			}
-			after, err := used(ctx, rdb)
+			after, err := server.Bytes(ctx)
 			if err != nil {
 				return err
 			}
@@ -305,41 +290,12 @@ func (s side) measure(ctx context.Context, p plan, rdb rueidis.Client, url, pref
 	if err != nil {
 		return err
 	}
-	add("_p50_ms", median(took))
-	add("_p99_ms", quantile(took, 0.99))
+	add("_p50_ms", bench.Median(took))
+	add("_p99_ms", bench.Quantile(took, 0.99))
 	late, err := r.late(ctx, min(p.Idle, 10))
 	if err != nil {
 		return err
 	}
-	add("_timer_late_p50_ms", median(late))
+	add("_timer_late_p50_ms", bench.Median(late))
 	return r.stop()
-}
-
-// used is the memory that Redis uses, in bytes.
-func used(ctx context.Context, rdb rueidis.Client) (int64, error) {
-	info, err := rdb.Do(ctx, rdb.B().Info().Section("memory").Build()).ToString()
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(info, "used_memory:")
-	n, _, _ := strings.Cut(rest, "\r\n")
-	return strconv.ParseInt(n, 10, 64)
-}
-
-// drop deletes what is under a prefix.
-func drop(ctx context.Context, rdb rueidis.Client, prefix string) error {
-	for cursor := uint64(0); ; {
-		page, err := rdb.Do(ctx, rdb.B().Scan().Cursor(cursor).Match(prefix+"*").Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		if len(page.Elements) > 0 {
-			if err := rdb.Do(ctx, rdb.B().Del().Key(page.Elements...).Build()).Error(); err != nil {
-				return err
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return nil
-		}
-	}
 }

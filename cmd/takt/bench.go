@@ -1,15 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/bench"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
@@ -87,37 +87,44 @@ func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	}
 	b.found.Store, b.found.Broker = in.Store, in.Broker
 	b.found.Orders, b.found.Seconds = c.N, time.Since(started).Seconds()
-	if c.JSON {
-		return printJSON(a.out, b.found)
+	return a.showBench(c.JSON, b.found,
+		benchRow{"whole orders", b.found.OrdersPerSecond, "per second"},
+		benchRow{"command, p50", b.found.CommandP50, fmt.Sprintf("ms at %.0f/s", b.found.CommandRate)},
+		benchRow{"command, p99", b.found.CommandP99, "ms"},
+		benchRow{"round trips per command", b.found.TripsPerCommand, "to Redis"},
+		benchRow{"round trips per action", b.found.TripsPerAction, "to Redis, answer to commit"},
+		benchRow{"Redis commands per order", b.found.CommandsPerOrder, "inside scripts included"})
+}
+
+// benchRow is a line of the table of what was measured.
+type benchRow struct {
+	name  string
+	value float64
+	unit  string
+}
+
+func (a *app) showBench(asJSON bool, found any, rows ...benchRow) error {
+	if asJSON {
+		return printJSON(a.out, found)
 	}
 	t := newTable(a.out, "MEASURED", "VALUE", "")
-	for _, row := range []struct {
-		name  string
-		value float64
-		unit  string
-	}{
-		{"whole orders", b.found.OrdersPerSecond, "per second"},
-		{"command, p50", b.found.CommandP50, fmt.Sprintf("ms at %.0f/s", b.found.CommandRate)},
-		{"command, p99", b.found.CommandP99, "ms"},
-		{"round trips per command", b.found.TripsPerCommand, "to Redis"},
-		{"round trips per action", b.found.TripsPerAction, "to Redis, answer to commit"},
-		{"Redis commands per order", b.found.CommandsPerOrder, "inside scripts included"},
-	} {
-		t.row(row.name, fmt.Sprintf("%.2f", row.value), row.unit)
+	for _, row := range rows {
+		t.row(row.name, bench.Number(row.value), row.unit)
 	}
 	return t.flush()
 }
 
-func (c *benchJobsCmd) check() error {
-	for _, n := range []struct {
-		name             string
-		value, low, high int
-	}{{"n", c.N, 1, 1_000_000}, {"rate", c.Rate, 1, 20_000}, {"stations", c.Stations, 1, 1000}, {"in-flight", c.InFlight, 1, 10_000}} {
-		if n.value < n.low || n.value > n.high {
-			return fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
-		}
+// benchServer starts a Redis; next is what to do if there is none on this machine.
+func benchServer(ctx context.Context, next string) (*bench.Server, error) {
+	server, err := bench.Open(ctx, "", false)
+	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("%w; %s", err, next)}
 	}
-	return nil
+	return server, nil
+}
+
+func (c *benchJobsCmd) check() error {
+	return cmp.Or(bench.Check("n", c.N, 1, 1_000_000), bench.Check("rate", c.Rate, 1, 20_000), bench.Check("stations", c.Stations, 1, 1000), bench.Check("in-flight", c.InFlight, 1, 10_000))
 }
 
 // jobsRun is one run of the benchmark.
@@ -295,13 +302,10 @@ func (b *jobsRun) latency(ctx context.Context) error {
 		return err
 	}
 	measured := took[warm:]
-	slices.Sort(measured)
-	at := func(q float64) float64 {
-		return measured[int(math.Ceil(q*float64(n)))-1].Seconds() * 1000
-	}
+	at := func(q float64) float64 { return bench.Milliseconds(bench.Quantile(measured, q)) }
 	b.found.CommandP50, b.found.CommandP99, b.found.CommandMax = at(0.5), at(0.99), at(1)
 	b.found.CommandRate, b.found.LatencyCommands = float64(n)/elapsed.Seconds(), n
-	return forEach(ctx, 64, len(took), func(i int) error {
+	return bench.ForEach(ctx, 64, len(took), func(ctx context.Context, i int) error {
 		_, err := b.client.Cancel(ctx, b.scope(i), isa95.JobOrderID(fmt.Sprintf("L-%d", i)))
 		return err
 	})
@@ -342,7 +346,7 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 	slots := make(chan struct{}, b.InFlight)
 	sending := make(chan error, 1)
 	go func() {
-		sending <- forEach(ctx, 64, b.N, func(i int) error {
+		sending <- bench.ForEach(ctx, 64, b.N, func(ctx context.Context, i int) error {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -380,32 +384,6 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 	b.found.CommandsPerOrder = float64(after-before) / float64(b.N)
 	cancel()
 	return <-following
-}
-
-// forEach calls do for 0..n-1 from a number of goroutines, and ends with the first error.
-func forEach(ctx context.Context, goroutines, n int, do func(i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan int)
-	var wait sync.WaitGroup
-	for range goroutines {
-		wait.Go(func() {
-			for i := range next {
-				if err := do(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := 0; i < n && ctx.Err() == nil; i++ {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	wait.Wait()
-	return context.Cause(ctx)
 }
 
 // forgetTopics deletes what was retained.

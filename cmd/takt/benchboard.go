@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/board"
-	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/bench"
 )
 
 type benchBoardCmd struct {
@@ -48,24 +47,18 @@ type boardBench struct {
 }
 
 func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
-	if c.N < 10 || c.N > 1_000_000 {
-		return &exitError{exitUsage, fmt.Errorf("--n is %d: must be 10 to 1000000", c.N)}
-	}
-	if c.Workers < 1 || c.Workers > 256 {
-		return &exitError{exitUsage, fmt.Errorf("--workers is %d: must be 1 to 256", c.Workers)}
+	if err := cmp.Or(bench.Check("n", c.N, 10, 1_000_000), bench.Check("workers", c.Workers, 1, 256), bench.Check("batch", c.Batch, 1, board.MaxClaims)); err != nil {
+		return &exitError{exitUsage, err}
 	}
 	started := time.Now()
-	if c.Batch < 1 || c.Batch > board.MaxClaims {
-		return &exitError{exitUsage, fmt.Errorf("--batch is %d: must be 1 to %d", c.Batch, board.MaxClaims)}
-	}
 	found := boardBench{Postings: c.N, Workers: c.Workers, Store: "external"}
 	if c.Board == "" && a.Redis == "" {
-		server, err := embedded.StartRedis(ctx, embedded.RedisOptions{})
+		server, err := benchServer(ctx, "name a board with --board URL")
 		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("%w; name a board with --board URL", err)}
+			return err
 		}
-		defer func() { _ = server.Stop() }() // it ends with this process at the latest
-		c.Board, found.Store = server.URL(), server.Kind
+		defer func() { _ = server.Close() }() // it ends with this process at the latest
+		c.Board, found.Store = server.URL, server.Kind
 	}
 	err := c.with(ctx, a, func(b *board.Board) error {
 		if n, err := b.Count(ctx); err != nil || n > 0 {
@@ -84,19 +77,17 @@ func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	found.Seconds = time.Since(started).Seconds()
-	if c.JSON {
-		return printJSON(a.out, found)
+	rows := []benchRow{
+		{"post, one by one", found.PostPerSecond, "per second, 64 goroutines"},
+		{"post, in a batch", found.PostBatchPerSecond, "per second"},
+		{fmt.Sprintf("list %d, with states", c.N), found.List, "ms"},
+		{"claim and consume", found.ConsumePerSecond, fmt.Sprintf("per second, %d workers, %d at once", c.Workers, c.Batch)},
+		{"claim and consume, one by one", found.SinglePerSecond, fmt.Sprintf("per second, %d workers", c.Workers)},
 	}
-	t := newTable(a.out, "MEASURED", "VALUE", "")
-	t.row("post, one by one", fmt.Sprintf("%.0f", found.PostPerSecond), "per second, 64 goroutines")
-	t.row("post, in a batch", fmt.Sprintf("%.0f", found.PostBatchPerSecond), "per second")
-	t.row(fmt.Sprintf("list %d, with states", c.N), fmt.Sprintf("%.1f", found.List), "ms")
-	t.row("claim and consume", fmt.Sprintf("%.0f", found.ConsumePerSecond), fmt.Sprintf("per second, %d workers, %d at once", c.Workers, c.Batch))
-	t.row("claim and consume, one by one", fmt.Sprintf("%.0f", found.SinglePerSecond), fmt.Sprintf("per second, %d workers", c.Workers))
 	if found.HandOver != nil {
-		t.row("hand-over", fmt.Sprintf("%.1f", *found.HandOver), "ms beyond the time to live")
+		rows = append(rows, benchRow{"hand-over", *found.HandOver, "ms beyond the time to live"})
 	}
-	return t.flush()
+	return a.showBench(c.JSON, found, rows...)
 }
 
 // boardRun is one run of the measurements.
@@ -108,24 +99,12 @@ type boardRun struct {
 	found    *boardBench
 }
 
-// perSecond measures how often a second n things are done by do.
-func perSecond(n int, do func() error) (float64, error) {
-	begin := time.Now()
-	err := do()
-	return float64(n) / time.Since(begin).Seconds(), err
-}
-
 func (r *boardRun) single(ctx context.Context) (err error) {
 	r.progress.say("posting one by one")
-	var next atomic.Int64
-	r.found.PostPerSecond, err = perSecond(r.N, func() error {
-		return together(benchLone, func() error {
-			for next.Add(1) <= int64(r.N) {
-				if _, err := r.b.Post(ctx, board.Draft{Name: "bench"}); err != nil {
-					return err
-				}
-			}
-			return nil
+	r.found.PostPerSecond, err = bench.PerSecond(r.N, func() error {
+		return bench.ForEach(ctx, benchLone, r.N, func(ctx context.Context, _ int) error {
+			_, err := r.b.Post(ctx, board.Draft{Name: "bench"})
+			return err
 		})
 	})
 	return err
@@ -137,7 +116,7 @@ func (r *boardRun) batch(ctx context.Context) (err error) {
 	for i := range drafts {
 		drafts[i].Name = "bench"
 	}
-	r.found.PostBatchPerSecond, err = perSecond(r.N, func() error {
+	r.found.PostBatchPerSecond, err = bench.PerSecond(r.N, func() error {
 		for some := range slices.Chunk(drafts, board.MaxBatch) {
 			if _, err := r.b.PostBatch(ctx, some); err != nil {
 				return err
@@ -160,10 +139,9 @@ func (r *boardRun) list(ctx context.Context) error {
 		if len(rows) != r.N {
 			return fmt.Errorf("%d postings are listed, %d were posted: somebody else works on this board", len(rows), r.N)
 		}
-		took = append(took, float64(time.Since(begin))/float64(time.Millisecond))
+		took = append(took, bench.Milliseconds(time.Since(begin)))
 	}
-	slices.Sort(took)
-	r.found.List = took[len(took)/2]
+	r.found.List = bench.Median(took)
 	return nil
 }
 
@@ -205,17 +183,15 @@ func (r *boardRun) consume(ctx context.Context, batch int) (rate float64, err er
 		defer func() { close(end); <-ended }()
 	}
 	var consumed atomic.Int64
-	var next atomic.Int64
-	rate, err = perSecond(r.N, func() error {
-		return together(r.Workers, func() error {
-			b := boards[next.Add(1)-1]
+	rate, err = bench.PerSecond(r.N, func() error {
+		return bench.ForEach(ctx, r.Workers, r.Workers, func(ctx context.Context, i int) error {
 			for {
-				claims, err := b.ClaimBatch(ctx, "bench", batch, board.ClaimOptions{})
+				claims, err := boards[i].ClaimBatch(ctx, "bench", batch, board.ClaimOptions{})
 				if errors.Is(err, board.ErrNothing) {
 					return nil
 				}
 				if err == nil {
-					err = b.ConsumeBatch(ctx, claims)
+					err = boards[i].ConsumeBatch(ctx, claims)
 				}
 				if err != nil {
 					return err
@@ -254,23 +230,12 @@ func (r *boardRun) handOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		took = append(took, float64(time.Since(begin)-ttl)/float64(time.Millisecond))
+		took = append(took, bench.Milliseconds(time.Since(begin)-ttl))
 		if err := claim.Consume(ctx); err != nil {
 			return err
 		}
 	}
-	slices.Sort(took)
-	r.found.HandOver = &took[len(took)/2]
+	median := bench.Median(took)
+	r.found.HandOver = &median
 	return nil
-}
-
-// together runs n workers and returns the errors.
-func together(n int, work func() error) error {
-	var all sync.WaitGroup
-	errs := make([]error, n)
-	for i := range n {
-		all.Go(func() { errs[i] = work() })
-	}
-	all.Wait()
-	return errors.Join(errs...)
 }

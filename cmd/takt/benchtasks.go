@@ -1,17 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/bench"
 	"github.com/taktworks/takt/task"
 )
 
@@ -51,15 +51,7 @@ type tasksBench struct {
 }
 
 func (c *benchTasksCmd) check() error {
-	for _, n := range []struct {
-		name             string
-		value, low, high int
-	}{{"n", c.N, 100, 10_000_000}, {"payload", c.Payload, 0, 100_000}, {"concurrency", c.Concurrency, 1, 10_000}} {
-		if n.value < n.low || n.value > n.high {
-			return fmt.Errorf("--%s is %d: must be %d to %d", n.name, n.value, n.low, n.high)
-		}
-	}
-	return nil
+	return cmp.Or(bench.Check("n", c.N, 100, 10_000_000), bench.Check("payload", c.Payload, 0, 100_000), bench.Check("concurrency", c.Concurrency, 1, 10_000))
 }
 
 func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
@@ -69,16 +61,15 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 	started := time.Now()
 	cfg := *a.Config
 	cfg.Prefix += "-bench-" + randomHex(4)
-	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err)}
+	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err), found: tasksBench{Store: "external"}}
 	defer b.progress.end()
-	b.found.Store = "external"
 	if cfg.Redis == "" {
-		server, err := embedded.StartRedis(ctx, embedded.RedisOptions{})
+		server, err := benchServer(ctx, "name a server with --redis URL")
 		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("%w; name a server with --redis URL", err)}
+			return err
 		}
-		defer func() { _ = server.Stop() }() // it ends with this process at the latest
-		cfg.Redis, b.found.Store = server.URL(), server.Kind
+		defer func() { _ = server.Close() }() // it ends with this process at the latest
+		cfg.Redis, b.found.Store = server.URL, server.Kind
 	}
 	client, err := cfg.taskClient(ctx, false, task.Options{Log: a.log})
 	if err != nil {
@@ -100,30 +91,18 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 	}
 	b.found.Tasks, b.found.Seconds = c.N, time.Since(started).Seconds()
 	b.progress.end()
-	if c.JSON {
-		return printJSON(a.out, b.found)
-	}
-	t := newTable(a.out, "MEASURED", "VALUE", "")
-	for _, row := range []struct {
-		name  string
-		value float64
-		unit  string
-	}{
-		{"submit, one by one", b.found.SubmitPerSecond, "per second, 64 goroutines"},
-		{"submit, in batches", b.found.SubmitBatchPerSecond, "per second"},
-		{"run", b.found.ProcessPerSecond, "per second"},
-		{"run, with results", b.found.ResultPerSecond, "per second"},
-		{"end to end, in batches", b.found.EndToEndPerSecond, "per second"},
-		{"end to end, one by one", b.found.EndToEndSingle, "per second, 64 goroutines"},
-		{"latency at idle, p50", b.found.IdleP50, "ms from submit to start"},
-		{"latency at idle, p99", b.found.IdleP99, "ms"},
-		{"Redis commands per task", b.found.CommandsPerTask, "inside scripts included"},
-		{"memory per waiting task", b.found.BytesPerWaiting, "bytes beside the message"},
-		{"memory left", float64(b.found.BytesLeft), "bytes in all"},
-	} {
-		t.row(row.name, fmt.Sprintf("%.2f", row.value), row.unit)
-	}
-	return t.flush()
+	return a.showBench(c.JSON, b.found,
+		benchRow{"submit, one by one", b.found.SubmitPerSecond, "per second, 64 goroutines"},
+		benchRow{"submit, in batches", b.found.SubmitBatchPerSecond, "per second"},
+		benchRow{"run", b.found.ProcessPerSecond, "per second"},
+		benchRow{"run, with results", b.found.ResultPerSecond, "per second"},
+		benchRow{"end to end, in batches", b.found.EndToEndPerSecond, "per second"},
+		benchRow{"end to end, one by one", b.found.EndToEndSingle, "per second, 64 goroutines"},
+		benchRow{"latency at idle, p50", b.found.IdleP50, "ms from submit to start"},
+		benchRow{"latency at idle, p99", b.found.IdleP99, "ms"},
+		benchRow{"Redis commands per task", b.found.CommandsPerTask, "inside scripts included"},
+		benchRow{"memory per waiting task", b.found.BytesPerWaiting, "bytes beside the message"},
+		benchRow{"memory left", float64(b.found.BytesLeft), "bytes in all"})
 }
 
 type benchPayload struct{ Text string }
@@ -156,11 +135,9 @@ func (b *tasksRun) alone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := b.submitSingly(ctx); err != nil {
+	if b.found.SubmitPerSecond, err = bench.PerSecond(b.N, func() error { return b.submitSingly(ctx) }); err != nil {
 		return err
 	}
-	b.found.SubmitPerSecond = rate(b.N, began)
 	waiting, err := b.client.Usage(ctx)
 	if err != nil {
 		return err
@@ -183,15 +160,12 @@ func (b *tasksRun) alone(ctx context.Context) error {
 }
 
 // withResults measures tasks with results: submitted in batches, then run.
-func (b *tasksRun) withResults(ctx context.Context) error {
+func (b *tasksRun) withResults(ctx context.Context) (err error) {
 	b.progress.say(fmt.Sprintf("submitting %d tasks in batches", b.N))
-	began := time.Now()
-	if err := submitBatches(ctx, b, benchResult); err != nil {
+	if b.found.SubmitBatchPerSecond, err = bench.PerSecond(b.N, func() error { return submitBatches(ctx, b, benchResult) }); err != nil {
 		return err
 	}
-	b.found.SubmitBatchPerSecond = rate(b.N, began)
 	b.progress.say(fmt.Sprintf("running %d tasks with results", b.N))
-	var err error
 	b.found.ResultPerSecond, err = b.drain(ctx, true, nil)
 	return err
 }
@@ -208,11 +182,9 @@ func (b *tasksRun) together(ctx context.Context) (err error) {
 	return err
 }
 
-func rate(n int, began time.Time) float64 { return float64(n) / time.Since(began).Seconds() }
-
 func (b *tasksRun) submitSingly(ctx context.Context) error {
 	p := b.payload()
-	return forEach(ctx, benchLone, b.N, func(int) error {
+	return bench.ForEach(ctx, benchLone, b.N, func(ctx context.Context, _ int) error {
 		_, err := benchNoop.Submit(ctx, b.client, p)
 		return err
 	})
@@ -220,7 +192,7 @@ func (b *tasksRun) submitSingly(ctx context.Context) error {
 
 func submitBatches[R any](ctx context.Context, b *tasksRun, t *task.Type[benchPayload, R]) error {
 	args := slices.Repeat([]benchPayload{b.payload()}, benchBatch)
-	return forEach(ctx, 2, (b.N+benchBatch-1)/benchBatch, func(i int) error {
+	return bench.ForEach(ctx, 2, (b.N+benchBatch-1)/benchBatch, func(ctx context.Context, i int) error {
 		_, err := t.SubmitMany(ctx, b.client, args[:min(benchBatch, b.N-i*benchBatch)])
 		return err
 	})
@@ -265,7 +237,7 @@ func (b *tasksRun) drain(ctx context.Context, results bool, submit func() error)
 	}
 	stop() // Run returns when everything that ran is settled
 	parts.Wait()
-	took := rate(b.N, began)
+	rate := float64(b.N) / time.Since(began).Seconds()
 	close(ends)
 	for err := range ends {
 		if err != nil {
@@ -278,7 +250,7 @@ func (b *tasksRun) drain(ctx context.Context, results bool, submit func() error)
 	if n := ran.Load(); n != int64(b.N) {
 		return 0, fmt.Errorf("%d runs of %d tasks: the figures are worth nothing", n, b.N)
 	}
-	return took, nil
+	return rate, nil
 }
 
 const (
@@ -331,11 +303,7 @@ func (b *tasksRun) idle(ctx context.Context) error {
 	if err := errors.Join(err, <-end); err != nil {
 		return err
 	}
-	slices.Sort(took)
-	at := func(q float64) float64 {
-		return took[int(math.Ceil(q*float64(len(took))))-1].Seconds() * 1000
-	}
-	b.found.IdleP50, b.found.IdleP99 = at(0.5), at(0.99)
+	b.found.IdleP50, b.found.IdleP99 = bench.Milliseconds(bench.Quantile(took, 0.5)), bench.Milliseconds(bench.Quantile(took, 0.99))
 	return nil
 }
 

@@ -15,7 +15,7 @@ type devCmd struct {
 	ServeConfig
 	Example    string `type:"path" help:"Folder of the station to simulate, with recipe.json, station.yaml and equipment.yaml; the built-in example if not given." placeholder:"DIR"`
 	MQTTListen string `name:"mqtt-listen" help:"Where a broker that takt starts listens." default:"127.0.0.1:1883" placeholder:"ADDR"`
-	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed. For trials only: the store forgets all when the process ends, and the broker may lose acknowledged messages when a client takes its session over from an earlier connection."`
+	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed. For trials only: when the process ends, the store forgets all, and the broker its retained topics and sessions; the broker may lose acknowledged messages when a client takes its session over from an earlier connection."`
 	NoStation  bool   `help:"Do not simulate the station: yours does."`
 }
 
@@ -107,7 +107,7 @@ func (c *devCmd) welcome(a *app, in *infra, ex *example) {
 	}
 	weak := ""
 	if in.Broker == "mochi" {
-		weak = "\n           may lose acknowledged messages when a client takes its session over from an earlier connection: install mosquitto, or name a broker with --mqtt"
+		weak = "\n           forgets its retained topics when it ends: Takt publishes them anew at the next start\n           may lose acknowledged messages when a client takes its session over from an earlier connection: install mosquitto, or name a broker with --mqtt"
 	}
 	fmt.Fprintf(a.out, `Takt is up.
   store    %s  %s

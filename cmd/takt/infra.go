@@ -15,7 +15,6 @@ import (
 // infra is the store and the broker that demo and dev work on: those named by flags, or ones that they start.
 type infra struct {
 	Store, Broker string // kind, for people: redis-server, miniredis, mosquitto, mochi, or the URL's host
-	Durable       bool   // the store outlives this process
 	InProcess     bool   // the store is miniredis
 	servers       []*embedded.Server
 }
@@ -33,7 +32,7 @@ type infraOptions struct {
 
 // startInfra fills in cfg.Redis and cfg.MQTT.
 func startInfra(ctx context.Context, cfg *Config, o infraOptions, log *slog.Logger) (*infra, error) {
-	in := &infra{Store: "external", Broker: "external", Durable: true}
+	in := &infra{Store: "external", Broker: "external"}
 	if cfg.Redis == "" {
 		if err := in.startStore(ctx, cfg, o); err != nil {
 			return nil, err
@@ -71,7 +70,7 @@ func (in *infra) startStore(ctx context.Context, cfg *Config, o infraOptions) er
 		return fmt.Errorf("store: %w", err)
 	}
 	in.servers = append(in.servers, server)
-	in.Store, in.Durable, cfg.Redis = server.Kind, server.Durable, server.URL()
+	in.Store, cfg.Redis = server.Kind, server.URL()
 	return nil
 }
 
@@ -119,7 +118,7 @@ func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, l
 		server, err = embedded.StartMosquitto(ctx, embedded.MosquittoOptions{Dir: dir, Host: host, Port: port})
 	}
 	if o.InProcess || errors.As(err, &missing) {
-		server, err = embedded.StartMochi(ctx, embedded.MochiOptions{Dir: dir, Addr: listen})
+		server, err = embedded.StartMochi(ctx, embedded.MochiOptions{Host: host, Port: port})
 		cfg.inProcessBroker = true
 	}
 	if err != nil {

@@ -3,9 +3,8 @@ package embedded
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -88,61 +87,55 @@ func fetch(t *testing.T, s *Server, filter string) map[string]*paho.Publish {
 	}
 }
 
-// Both brokers keep retained messages with all their properties over a clean stop, and the end of those that expire.
-func TestBrokersKeepRetainedMessages(t *testing.T) {
-	for kind, start := range map[string]func(dir string) (*Server, error){
-		"mosquitto": func(dir string) (*Server, error) { return StartMosquitto(t.Context(), MosquittoOptions{Dir: dir}) },
-		"mochi":     func(dir string) (*Server, error) { return StartMochi(t.Context(), MochiOptions{Dir: dir}) },
-	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel() // both wait until a message expires
-			dir := t.TempDir()
-			s, err := start(dir)
-			stopAtEnd(t, s, err)
-			if !s.Durable || s.Kind != kind {
-				t.Errorf("%+v", s)
-			}
-			c, _ := client(t, s, "writer", 0)
-			retain(t, c, "a/stays", "one", 0)
-			retain(t, c, "a/expires", "two", 2)
-			retain(t, c, "a/long", "three", 3600)
-			retain(t, c, "a/deleted", "four", 0)
-			retain(t, c, "a/deleted", "", 0)
-			retain(t, c, "a/stays", "five", 0)
-			if err := s.Stop(); err != nil {
-				t.Fatal(err)
-			}
-			s, err = start(dir)
-			stopAtEnd(t, s, err)
-			all := fetch(t, s, "a/#")
-			p := all["a/stays"]
-			if p == nil || string(p.Payload) != "five" || !p.Retain || p.QoS != 1 {
-				t.Fatalf("a/stays: %v", p)
-			}
-			if pr := p.Properties; pr.ContentType != "application/json" || pr.ResponseTopic != "r" || string(pr.CorrelationData) != "\x00\x01\xff" ||
-				pr.PayloadFormat == nil || *pr.PayloadFormat != 1 || !slices.Equal(pr.User, paho.UserProperties{{Key: "id", Value: "1"}, {Key: "id", Value: "2"}}) || pr.MessageExpiry != nil {
-				t.Errorf("properties: %+v", pr)
-			}
-			if p := all["a/long"]; p == nil || p.Properties.MessageExpiry == nil || *p.Properties.MessageExpiry > 3600 || *p.Properties.MessageExpiry < 3500 {
-				t.Errorf("a/long: %v", p)
-			}
-			if p := all["a/deleted"]; p != nil {
-				t.Errorf("a/deleted: %v", p)
-			}
-			eventually(t, "expiry", func() bool { return fetch(t, s, "a/#")["a/expires"] == nil })
-			if fetch(t, s, "a/#")["a/stays"] == nil {
-				t.Error("a message without expiry expired")
-			}
-		})
+// mosquitto keeps retained messages with all their properties over a clean stop, and the end of those that expire.
+func TestMosquittoKeepsRetainedMessages(t *testing.T) {
+	dir := t.TempDir()
+	start := func() *Server {
+		s, err := StartMosquitto(t.Context(), MosquittoOptions{Dir: dir})
+		return stopAtEnd(t, s, err)
+	}
+	s := start()
+	c, _ := client(t, s, "writer", 0)
+	retain(t, c, "a/stays", "one", 0)
+	retain(t, c, "a/expires", "two", 2)
+	retain(t, c, "a/long", "three", 3600)
+	retain(t, c, "a/deleted", "four", 0)
+	retain(t, c, "a/deleted", "", 0)
+	retain(t, c, "a/stays", "five", 0)
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = start()
+	all := fetch(t, s, "a/#")
+	p := all["a/stays"]
+	if p == nil || string(p.Payload) != "five" || !p.Retain || p.QoS != 1 {
+		t.Fatalf("a/stays: %v", p)
+	}
+	if pr := p.Properties; pr.ContentType != "application/json" || pr.ResponseTopic != "r" || string(pr.CorrelationData) != "\x00\x01\xff" ||
+		pr.PayloadFormat == nil || *pr.PayloadFormat != 1 || !slices.Equal(pr.User, paho.UserProperties{{Key: "id", Value: "1"}, {Key: "id", Value: "2"}}) || pr.MessageExpiry != nil {
+		t.Errorf("properties: %+v", pr)
+	}
+	if p := all["a/long"]; p == nil || p.Properties.MessageExpiry == nil || *p.Properties.MessageExpiry > 3600 || *p.Properties.MessageExpiry < 3500 {
+		t.Errorf("a/long: %v", p)
+	}
+	if p := all["a/deleted"]; p != nil {
+		t.Errorf("a/deleted: %v", p)
+	}
+	eventually(t, "expiry", func() bool { return fetch(t, s, "a/#")["a/expires"] == nil })
+	if fetch(t, s, "a/#")["a/stays"] == nil {
+		t.Error("a message without expiry expired")
 	}
 }
 
-// A killed in-process broker has lost no retained message, and no connection outlives it.
+// A killed in-process broker is there again on the same address, without what was retained, and no connection outlives it.
 func TestMochiKilled(t *testing.T) {
-	s, err := StartMochi(t.Context(), MochiOptions{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
+	s, err := StartMochi(t.Context(), MochiOptions{})
 	stopAtEnd(t, s, err)
 	c, _ := client(t, s, "writer", 0)
 	retain(t, c, "t", "v", 0)
+	if fetch(t, s, "t")["t"] == nil {
+		t.Error("nothing is retained")
+	}
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +147,7 @@ func TestMochiKilled(t *testing.T) {
 	if err := s.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p := fetch(t, s, "t")["t"]; p == nil || string(p.Payload) != "v" {
+	if p := fetch(t, s, "t")["t"]; p != nil {
 		t.Errorf("after kill and restart: %v", p)
 	}
 }
@@ -215,9 +208,6 @@ func TestBrokersShareAndQueue(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			s, err := start()
 			stopAtEnd(t, s, err)
-			if s.Durable {
-				t.Error("durable without a directory")
-			}
 			a, gotA := client(t, s, "a", 0)
 			b, gotB := client(t, s, "b", 0)
 			subscribe(t, a, "$share/g/s/#")
@@ -285,57 +275,11 @@ func TestMosquittoHost(t *testing.T) {
 	}
 	c, _ := client(t, s, "c", 0)
 	subscribe(t, c, "#")
-	for _, addr := range []string{"nonsense", "127.0.0.1:x"} {
-		if _, err := StartMochi(t.Context(), MochiOptions{Addr: addr}); err == nil || !strings.Contains(err.Error(), "host:port") {
-			t.Errorf("%s: %v", addr, err)
-		}
-	}
-}
-
-func TestRetainedFile(t *testing.T) {
-	text := `{"topic":"a","payload":"MQ==","user":[{"k":"x","v":"y"}]}
-{"topic":"b","payload":"MQ=="}
-{"topic":"b","deleted":true}
-{"topic":"c","payload":"MQ==","expires":99}
-{"topic":"d","payload":"MQ==","expires":101}
-{"topic":"a","payload":"Mg=="}
-{"topic":"torn","payl`
-	live, err := readRetained(strings.NewReader(text), 100)
+	port, err := strconv.Atoi(s.URL()[strings.LastIndexByte(s.URL(), ':')+1:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(live) != 2 || string(live["a"].Payload) != "2" || live["d"].Expires != 101 {
-		t.Errorf("%+v", live)
-	}
-	if _, err := readRetained(strings.NewReader("{\n{}\n"), 100); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("a broken line in the middle: %v", err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "retained.jsonl"), []byte("no JSON\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := StartMochi(t.Context(), MochiOptions{Dir: dir}); err == nil || !strings.Contains(err.Error(), "retained.jsonl") {
-		t.Errorf("a broken file: %v", err)
-	}
-}
-
-// The file does not grow for ever.
-func TestRetainedFileIsCompacted(t *testing.T) {
-	dir := t.TempDir()
-	s, err := StartMochi(t.Context(), MochiOptions{Dir: dir})
-	stopAtEnd(t, s, err)
-	c, _ := client(t, s, "writer", 0)
-	for i := range compactAfter + 10 {
-		retain(t, c, "t", fmt.Sprint(i), 0)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "retained.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(data), "\n"); n > 20 {
-		t.Errorf("%d lines for one message", n)
-	}
-	if p := fetch(t, s, "t")["t"]; p == nil || string(p.Payload) != fmt.Sprint(compactAfter+9) {
-		t.Errorf("%v", p)
+	if _, err := StartMosquitto(t.Context(), MosquittoOptions{Host: "127.0.0.2", Port: port}); err == nil || !inUse(err) {
+		t.Errorf("the same port: %v", err)
 	}
 }

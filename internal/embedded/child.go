@@ -20,13 +20,11 @@ const stopGrace = 10 * time.Second
 
 // child is a server in a process of its own.
 type child struct {
-	path   string
-	args   []string
-	stdin  func() io.Reader // nil = none
-	ready  string           // text of the line that says the server listens
-	verify func(ctx context.Context, pid int) error
-	out    io.Writer
-	lock   *os.File // held by the child too, so that the directory stays locked until both are gone; may be nil
+	path  string
+	args  []string
+	ready string // text of the line that says the server listens
+	out   io.Writer
+	lock  *os.File // held by the child too, so that the directory stays locked until both are gone; may be nil
 
 	mu   sync.Mutex
 	proc *process
@@ -53,11 +51,7 @@ func (c *child) start(ctx context.Context) error {
 	c.mu.Lock()
 	c.proc = p
 	c.mu.Unlock()
-	err := p.await(ctx, ready)
-	if err == nil && c.verify != nil {
-		err = c.verify(ctx, p.os.Pid)
-	}
-	if err != nil {
+	if err := p.await(ctx, ready); err != nil {
 		return errors.Join(err, c.kill())
 	}
 	return nil
@@ -92,9 +86,6 @@ func (c *child) run(p *process, ready chan<- struct{}, started chan<- error) {
 	defer close(p.gone)
 	cmd := exec.Command(c.path, c.args...)
 	cmd.SysProcAttr = childAttr()
-	if c.stdin != nil {
-		cmd.Stdin = c.stdin()
-	}
 	if c.lock != nil {
 		cmd.ExtraFiles = []*os.File{c.lock}
 	}

@@ -2,13 +2,13 @@
 //
 //	StartRedis      redis-server or valkey-server as a child, append-only file when Persist
 //	StartMosquitto  mosquitto as a child, persistent when a directory is given
-//	StartZooKeeper  ZooKeeper as a child, for tests
+//	Start           any other server as a child, for tests
 //	StartMiniredis  in-process, memory only
 //	Pipe            the same without a port, for a bubble of testing/synctest
-//	StartMochi      in-process MQTT 5 broker, retained messages kept when a directory is given
+//	StartMochi      in-process MQTT 5 broker, memory only
 //
-// A server listens on 127.0.0.1 (or a unix socket) on a port of its own and never is one that somebody else started:
-// children are recognised by their process id, data directories are locked. A child is told to end when this process
+// A server listens on 127.0.0.1 (or a unix socket) on a port of its own and never is one that another program started:
+// a child says itself when it listens, and data directories are locked. A child is told to end when this process
 // dies, however it dies (Linux), and sits in a process group of its own, so that Ctrl-C reaches Takt first and the servers last.
 //
 // Every Server can be killed and started again on the same address and data; that is what the fault tests do.

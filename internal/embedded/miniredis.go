@@ -13,21 +13,20 @@ import (
 
 // MiniredisOptions are those of StartMiniredis.
 type MiniredisOptions struct {
-	Port     int    // on 127.0.0.1; 0 = a free one
 	Password string // of the default user; "" = none
 }
 
 // StartMiniredis runs a Redis look-alike in this process: in memory only, single-threaded, fit for trying Takt out
 // and for nothing else. Connect to it with redis.Options.Embedded. Kill loses its data, as the end of the process does.
 func StartMiniredis(ctx context.Context, o MiniredisOptions) (*Server, error) {
-	return onFreePort(o.Port, func(port int) (*Server, error) {
+	return onFreePort("miniredis", 0, func(port int) (*Server, error) {
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
 		m, url := miniredis.NewMiniRedis(), "redis://"+addr
 		if o.Password != "" {
 			m.RequireAuth(o.Password)
 			url = fmt.Sprintf("redis://:%s@%s", o.Password, addr)
 		}
-		return run(ctx, "miniredis", false, url, &miniPart{addr: addr, m: m}, nil)
+		return run(ctx, "miniredis", url, &miniPart{addr: addr, m: m}, nil)
 	})
 }
 

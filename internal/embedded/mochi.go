@@ -2,12 +2,11 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
-	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -18,72 +17,37 @@ import (
 
 // MochiOptions are those of StartMochi.
 type MochiOptions struct {
-	Dir  string       // retained messages are kept there; "" = nothing is kept over a restart
-	Addr string       // host:port to listen on, port 0 = a free one; "" = 127.0.0.1:0
-	Log  *slog.Logger // of the broker; nil = silent
+	Host string // address to listen on; "" = 127.0.0.1
+	Port int    // 0 = a free one
 }
 
-// StartMochi runs an MQTT 5 broker in this process, for trying Takt out where no mosquitto is installed. Retained
-// messages survive with their expiry when Dir is given; sessions never do. Clients should use one connection for receiving and
+// StartMochi runs an MQTT 5 broker in this process, for trying Takt out where no mosquitto is installed. Sessions and retained
+// messages are in memory, and end with it. Clients should use one connection for receiving and
 // another for publishing, a receive maximum of 65535, and ask for problem information, for it mixes up the packet ids of the two directions,
 // stalls on smaller windows, and leaves user properties out for those who do not. It acknowledges a message before it hands it out, and
 // loses what it hands out while a new connection takes the receiver's session over.
 func StartMochi(ctx context.Context, o MochiOptions) (*Server, error) {
-	host, port, err := "127.0.0.1", 0, error(nil)
-	if o.Addr != "" {
-		var text string
-		if host, text, err = net.SplitHostPort(o.Addr); err == nil {
-			port, err = strconv.Atoi(text)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("embedded: mochi: address %q: must be host:port: %w", o.Addr, err)
-		}
-	}
-	return onFreePort(port, func(port int) (*Server, error) {
-		p := &mochiPart{addr: net.JoinHostPort(host, strconv.Itoa(port)), log: o.Log}
-		if p.log == nil {
-			p.log = slog.New(slog.DiscardHandler)
-		}
-		free := func() {}
-		if o.Dir != "" {
-			dir, _, unlock, err := dataDir(ctx, o.Dir, "mochi")
-			if err != nil {
-				return nil, fmt.Errorf("embedded: mochi: %w", err)
-			}
-			p.file, free = filepath.Join(dir, "retained.jsonl"), unlock
-		}
-		return run(ctx, "mochi", o.Dir != "", mqttURL(host, port), p, free)
+	return onFreePort("mochi", o.Port, func(port int) (*Server, error) {
+		addr := net.JoinHostPort(cmp.Or(o.Host, "127.0.0.1"), strconv.Itoa(port))
+		return run(ctx, "mochi", mqttURL(o.Host, port), &mochiPart{addr: addr}, nil)
 	})
 }
 
-// mochiPart makes a new broker for every start; only the file connects them.
+// mochiPart makes a new broker for every start.
 type mochiPart struct {
 	addr string
-	file string // "" = retained messages are not kept
-	log  *slog.Logger
 
 	mu     sync.Mutex
 	broker *mqtt.Server
-	kept   *retained
 	gone   chan struct{}
 }
 
 func (p *mochiPart) start(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	broker := mqtt.New(&mqtt.Options{Logger: p.log, Capabilities: capabilities(), SysTopicResendInterval: math.MaxInt32})
+	broker := mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler), Capabilities: capabilities(), SysTopicResendInterval: math.MaxInt32})
 	if err := broker.AddHook(new(letIn), nil); err != nil {
 		return err
-	}
-	var kept *retained
-	if p.file != "" {
-		var err error
-		if kept, err = openRetained(p.file, broker.Topics, p.log); err != nil {
-			return err
-		}
-		if err := broker.AddHook(kept, nil); err != nil {
-			return err
-		}
 	}
 	if err := broker.AddListener(listeners.NewTCP(listeners.Config{ID: "tcp", Address: p.addr})); err != nil {
 		return err
@@ -91,7 +55,7 @@ func (p *mochiPart) start(context.Context) error {
 	if err := broker.Serve(); err != nil {
 		return err
 	}
-	p.broker, p.kept, p.gone = broker, kept, make(chan struct{})
+	p.broker, p.gone = broker, make(chan struct{})
 	return nil
 }
 
@@ -135,9 +99,6 @@ func (p *mochiPart) close() error {
 		}
 	})
 	err := p.broker.Close()
-	if p.kept != nil {
-		p.kept.close()
-	}
 	close(p.gone)
 	return err
 }

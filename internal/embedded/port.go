@@ -1,10 +1,13 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strconv"
+	"syscall"
 )
 
 // Ports below the range from which the system takes those of outgoing connections: a port of ours
@@ -31,6 +34,19 @@ func freePort() (port int, release func(), err error) {
 	return 0, nil, fmt.Errorf("no free port found between %d and %d", firstPort, lastPort)
 }
 
+// reserve keeps a port from every other server of ours in this network namespace, whatever its process; ok is false if one has it. An abstract socket leaves no file behind, and is
+// gone with its process; only Linux has them, and elsewhere nothing is reserved.
+func reserve(port int) (release func(), ok bool) {
+	if runtime.GOOS != "linux" {
+		return func() {}, true
+	}
+	l, err := net.Listen("unix", fmt.Sprintf("@takt-port-%d", port))
+	if err != nil {
+		return func() {}, !errors.Is(err, syscall.EADDRINUSE) // without such sockets nothing is reserved
+	}
+	return func() { l.Close() }, true
+}
+
 // mqttURL is how a program of this machine reaches a broker that listens on host; "" and the addresses that mean all of them are 127.0.0.1.
 func mqttURL(host string, port int) string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -41,17 +57,20 @@ func mqttURL(host string, port int) string {
 
 // onFreePort calls start with free ports until one works; a port given by the caller is tried once. A port that was found stays reserved until Stop, so that no other server of
 // ours has it when this one is killed and started again.
-func onFreePort(port int, start func(port int) (*Server, error)) (*Server, error) {
+func onFreePort(kind string, port int, start func(port int) (*Server, error)) (s *Server, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("embedded: %s: %w", kind, err)
+		}
+	}()
 	if port != 0 {
 		return start(port)
 	}
-	var err error
 	for range 5 {
 		port, release, found := freePort()
 		if found != nil {
 			return nil, found
 		}
-		var s *Server
 		if s, err = start(port); err == nil {
 			free := s.free
 			s.free = func() { free(); release() }

@@ -1,12 +1,9 @@
 package embedded
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,8 +13,7 @@ import (
 type RedisOptions struct {
 	Dir      string    // data directory; "" = a temporary one, removed by Stop
 	Persist  bool      // append-only file, flushed to disk every second: a kill may lose what was written during a flush; Config "appendfsync always" loses nothing
-	Port     int       // on 127.0.0.1; 0 = a free one
-	Socket   bool      // a unix socket in Dir instead of a port; Port is ignored
+	Socket   bool      // a unix socket in Dir instead of a port of 127.0.0.1
 	Password string    // of the default user; "" = none
 	Config   []string  // more configuration lines, winning over ours
 	Stdout   io.Writer // what the server says; nil = nowhere
@@ -27,7 +23,7 @@ type RedisOptions struct {
 type SocketPathError struct{ Path string }
 
 func (e *SocketPathError) Error() string {
-	return fmt.Sprintf("embedded: the path %s does not do for a socket: at most %d bytes, and none of ? @ or white space: choose another directory", e.Path, maxSocketPath)
+	return fmt.Sprintf("the path %s does not do for a socket: at most %d bytes, and none of ? @ or white space: choose another directory", e.Path, maxSocketPath)
 }
 
 const maxSocketPath = 107 // bytes that fit into sockaddr_un with the closing zero
@@ -35,89 +31,36 @@ const maxSocketPath = 107 // bytes that fit into sockaddr_un with the closing ze
 // StartRedis runs redis-server, or else valkey-server, as a child and waits until it answers or ctx ends. A missing
 // program is a *NotFoundError, a data directory in use a *DirBusyError.
 func StartRedis(ctx context.Context, o RedisOptions) (*Server, error) {
-	path, kind, ok := find("redis-server", "valkey-server")
-	if !ok {
-		return nil, &NotFoundError{Programs: "redis-server or valkey-server", Package: "redis-server"}
+	path, kind, err := Find("redis-server", "redis-server", "valkey-server")
+	if err != nil {
+		return nil, err
 	}
-	if o.Socket {
-		return startRedis(ctx, o, path, kind, 0)
-	}
-	return onFreePort(o.Port, func(port int) (*Server, error) { return startRedis(ctx, o, path, kind, port) })
+	return Start(ctx, Program{
+		Kind: kind, Path: path, Dir: o.Dir, Ready: "eady to accept connections", Stdout: o.Stdout,
+		Configure: o.configure, Args: func(configFile string) []string { return []string{configFile} },
+	})
 }
 
-func startRedis(ctx context.Context, o RedisOptions, path, kind string, port int) (*Server, error) {
-	dir, lock, free, err := dataDir(ctx, o.Dir, "redis")
-	if err != nil {
-		return nil, fmt.Errorf("embedded: %s: %w", kind, err)
+func (o RedisOptions) configure(dir string, port int) (config []string, url string, err error) {
+	config, url = []string{
+		"bind 127.0.0.1", "dir " + strconv.Quote(dir), "daemonize no", `logfile ""`, "loglevel notice",
+		"appendonly no", "appendfsync everysec", `save ""`, "maxmemory-policy noeviction",
+	}, fmt.Sprintf("redis://127.0.0.1:%d", port)
+	if o.Persist {
+		config = append(config, "appendonly yes")
 	}
-	network, addr, url := "tcp", fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("redis://127.0.0.1:%d", port)
 	if o.Password != "" {
+		config = append(config, "requirepass "+strconv.Quote(o.Password))
 		url = fmt.Sprintf("redis://:%s@127.0.0.1:%d", o.Password, port)
 	}
 	if o.Socket {
-		network, addr = "unix", filepath.Join(dir, "redis.sock")
-		if len(addr) > maxSocketPath || strings.ContainsAny(addr, "?@ \t\r\n") {
-			free()
-			return nil, &SocketPathError{Path: addr}
+		port = 0
+		path := filepath.Join(dir, "redis.sock")
+		if len(path) > maxSocketPath || strings.ContainsAny(path, "?@ \t\r\n") {
+			return nil, "", &SocketPathError{Path: path}
 		}
-		url = "unix://" + addr
+		config = append(config, "unixsocket "+strconv.Quote(path), "unixsocketperm 700")
+		url = "unix://" + path
 	}
-	config := redisConfig(o, dir, addr, port)
-	c := &child{
-		path: path, args: []string{"-"}, out: o.Stdout, lock: lock,
-		stdin: func() io.Reader { return strings.NewReader(config) },
-		ready: "eady to accept connections",
-		verify: func(ctx context.Context, pid int) error {
-			return verifyRedis(ctx, network, addr, o.Password, pid)
-		},
-	}
-	return run(ctx, kind, o.Persist, url, c, free)
-}
-
-func redisConfig(o RedisOptions, dir, addr string, port int) string {
-	lines := []string{
-		"port " + strconv.Itoa(port), "bind 127.0.0.1", "dir " + strconv.Quote(dir), "daemonize no", `logfile ""`, "loglevel notice",
-		"appendonly no", "appendfsync everysec", `save ""`, "maxmemory-policy noeviction",
-	}
-	if o.Persist {
-		lines = append(lines, "appendonly yes")
-	}
-	if o.Socket {
-		lines = append(lines, "unixsocket "+strconv.Quote(addr), "unixsocketperm 700")
-	}
-	if o.Password != "" {
-		lines = append(lines, "requirepass "+strconv.Quote(o.Password))
-	}
-	return strings.Join(append(lines, o.Config...), "\n") + "\n"
-}
-
-// verifyRedis makes sure that it is our child that answers at addr and not a stranger.
-func verifyRedis(ctx context.Context, network, addr, password string, pid int) error {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if end, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(end); err != nil {
-			return err
-		}
-	}
-	if password != "" {
-		fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n", len(password), password)
-	}
-	if _, err := io.WriteString(conn, "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n*1\r\n$4\r\nQUIT\r\n"); err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), "process_id:"); ok {
-			if got, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || got != pid {
-				return fmt.Errorf("the server at %s is process %s, not our child %d", addr, text, pid)
-			}
-			return nil
-		}
-	}
-	return errors.Join(fmt.Errorf("the server at %s did not say its process id", addr), lines.Err())
+	return append(append(config, "port "+strconv.Itoa(port)), o.Config...), url, nil
 }

@@ -10,8 +10,7 @@ import (
 
 // Server is a running server of ours. Its methods are safe for concurrent use.
 type Server struct {
-	Kind    string // redis-server, valkey-server, mosquitto, zookeeper, miniredis, mochi
-	Durable bool   // its data outlives it
+	Kind string // redis-server, valkey-server, mosquitto, miniredis, mochi, or that of a Program
 
 	url string
 
@@ -49,18 +48,18 @@ func (e *NotFoundError) Error() string {
 }
 
 // run starts p as a Server.
-func run(ctx context.Context, kind string, durable bool, url string, p part, free func()) (*Server, error) {
+func run(ctx context.Context, kind, url string, p part, free func()) (*Server, error) {
 	if free == nil {
 		free = func() {}
 	}
 	if err := p.start(ctx); err != nil {
 		free()
-		return nil, fmt.Errorf("embedded: %s: %w", kind, err)
+		return nil, err
 	}
-	return &Server{Kind: kind, Durable: durable, url: url, part: p, free: free}, nil
+	return &Server{Kind: kind, url: url, part: p, free: free}, nil
 }
 
-// URL is where the server listens: redis://127.0.0.1:port, unix:///path, mqtt://127.0.0.1:port or zookeeper://127.0.0.1:port. It never changes.
+// URL is where the server listens: redis://127.0.0.1:port, unix:///path, mqtt://127.0.0.1:port, or what a Program says. It never changes.
 func (s *Server) URL() string { return s.url }
 
 // PID is the process id of a child, 0 for a server in this process.

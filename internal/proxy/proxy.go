@@ -1,7 +1,8 @@
-// Package proxy is a TCP proxy that counts round trips and makes trouble, for tests and for measuring on the wire.
+// Package proxy is a TCP proxy that counts round trips and makes trouble, and one that ends at a given command of Redis; for tests and for measuring on the wire.
 package proxy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -14,8 +15,7 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy that counts round trips and makes trouble. It knows nothing of what it carries.
-// Its methods are safe for concurrent use.
+// Proxy is a TCP proxy that counts round trips and makes trouble. Its methods are safe for concurrent use.
 type Proxy struct {
 	Addr string // host:port to connect to
 	URL  string // the target's URL with Addr in it, if the target was given as a URL
@@ -39,6 +39,7 @@ type Proxy struct {
 	piece   int
 	rate    int // bytes per second of each connection and direction, 0 = unbounded
 	tap     func(fromClient bool, data []byte)
+	blade   *Guillotine // reads commands; nil = the proxy knows nothing of what it carries
 }
 
 // link is one proxied connection.
@@ -50,13 +51,15 @@ type link struct {
 }
 
 // New starts a proxy to target, a host:port or a URL, on a free port of 127.0.0.1. It runs until Close.
-func New(target string) (*Proxy, error) {
+func New(target string) (*Proxy, error) { return start(target, nil) }
+
+func start(target string, blade *Guillotine) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, stop: cancel, links: map[*link]struct{}{}, changed: make(chan struct{})}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, stop: cancel, links: map[*link]struct{}{}, changed: make(chan struct{}), blade: blade}
 	if strings.Contains(target, "://") {
 		u, err := url.Parse(target)
 		if err != nil {
@@ -81,18 +84,10 @@ func (p *Proxy) Close() {
 
 // Trips is the number of round trips since the last Reset: how often bytes of a client followed bytes of its server,
 // or opened the connection, summed over the connections. Commands sent together are one trip.
-func (p *Proxy) Trips() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.trips
-}
+func (p *Proxy) Trips() int { return p.read(&p.trips) }
 
 // Reset begins a new count.
-func (p *Proxy) Reset() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.trips = 0
-}
+func (p *Proxy) Reset() { p.turn(func() { p.trips = 0 }) }
 
 // Conns is the number of connections that are open now.
 func (p *Proxy) Conns() int {
@@ -102,19 +97,21 @@ func (p *Proxy) Conns() int {
 }
 
 // Dials is the number of connections that were asked for since the start, refused ones too.
-func (p *Proxy) Dials() int {
+func (p *Proxy) Dials() int { return p.read(&p.dials) }
+
+func (p *Proxy) read(count *int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dials
+	return *count
 }
 
 // Cut breaks every connection that is open now.
 func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		l.cut()
-	}
+	p.turn(func() {
+		for l := range p.links {
+			l.cut()
+		}
+	})
 }
 
 // Refuse breaks new connections at once while on.
@@ -176,37 +173,35 @@ func (p *Proxy) accept(ctx context.Context) {
 }
 
 func (p *Proxy) serve(ctx context.Context, client net.Conn) {
-	p.mu.Lock()
-	p.dials++
-	refused := p.refuse
-	p.mu.Unlock()
 	l := &link{client: client}
+	defer l.cut()
+	var refused bool
+	p.turn(func() {
+		p.dials++
+		refused = p.refuse
+	})
 	if refused {
-		l.cut()
 		return
 	}
 	var d net.Dialer
 	server, err := d.DialContext(ctx, "tcp", p.target)
 	if err != nil {
-		l.cut()
 		return
 	}
-	l.server = server
-	p.mu.Lock()
-	p.links[l] = struct{}{}
-	p.mu.Unlock()
-	if ctx.Err() != nil {
+	p.turn(func() {
+		l.server = server
+		p.links[l] = struct{}{}
+		refused = p.refuse
+	})
+	if refused || ctx.Err() != nil {
 		l.cut()
 	}
 	var both sync.WaitGroup
 	both.Go(func() { p.pump(ctx, l, true) })
 	both.Go(func() { p.pump(ctx, l, false) })
 	both.Wait()
-	client.Close()
-	server.Close()
-	p.mu.Lock()
-	delete(p.links, l)
-	p.mu.Unlock()
+	l.close()
+	p.turn(func() { delete(p.links, l) })
 }
 
 // pump carries one direction until either side ends.
@@ -216,16 +211,20 @@ func (p *Proxy) pump(ctx context.Context, l *link, fromClient bool) {
 		from, to = l.client, l.server
 	}
 	buf := make([]byte, 64<<10)
-	for {
+	next := func() (piece []byte, words []string, _ error) {
 		n, err := from.Read(buf)
-		if n > 0 {
-			forward := p.pass(ctx)
-			if forward {
-				forward, err = p.note(l, fromClient, buf[:n], err)
-			}
-			if forward {
-				p.slow(ctx, n)
-				err = errors.Join(err, p.write(to, buf[:n]))
+		return buf[:n], nil, err
+	}
+	if fromClient && p.blade != nil {
+		in := bufio.NewReader(from)
+		next = func() ([]byte, []string, error) { return readCommand(in) }
+	}
+	for {
+		data, words, err := next()
+		if len(data) > 0 && p.hold(ctx, len(data)) {
+			forward := true
+			if forward, err = p.note(l, fromClient, data, words, err); forward {
+				err = errors.Join(err, p.write(to, data))
 			}
 		}
 		if errors.Is(err, io.EOF) { // a clean end of one direction
@@ -239,13 +238,16 @@ func (p *Proxy) pump(ctx context.Context, l *link, fromClient bool) {
 	}
 }
 
-// errLost ends a connection whose reply was to be lost.
-var errLost = errors.New("reply lost on purpose")
+// errCut ends a connection whose reply was to be lost, or that is cut off.
+var errCut = errors.New("cut on purpose")
 
 // note counts a piece and says what becomes of it; err is handed through if there is nothing to add.
-func (p *Proxy) note(l *link, fromClient bool, data []byte, err error) (forward bool, _ error) {
+func (p *Proxy) note(l *link, fromClient bool, data []byte, words []string, err error) (forward bool, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if words != nil {
+		return false, p.blade.pass(l, data, words)
+	}
 	if p.tap != nil {
 		p.tap(fromClient, data)
 	}
@@ -262,10 +264,10 @@ func (p *Proxy) note(l *link, fromClient bool, data []byte, err error) (forward 
 	l.asked = false
 	switch {
 	case l.doomed:
-		return false, errLost
+		return false, errCut
 	case p.lose > 0:
 		p.lose--
-		return false, errLost
+		return false, errCut
 	case p.drop || l.lost:
 		l.lost = true
 		return false, err
@@ -273,16 +275,19 @@ func (p *Proxy) note(l *link, fromClient bool, data []byte, err error) (forward 
 	return true, err
 }
 
-// pass waits while the proxy stalls or delays.
-func (p *Proxy) pass(ctx context.Context) bool {
+// hold waits for as long as a piece of n bytes is delayed, needs, and is stalled.
+func (p *Proxy) hold(ctx context.Context, n int) bool {
 	p.mu.Lock()
-	delay := p.delay
+	wait := p.delay
+	if p.rate > 0 {
+		wait += time.Duration(n) * time.Second / time.Duration(p.rate)
+	}
 	p.mu.Unlock()
-	if delay > 0 {
+	if wait > 0 {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(delay):
+		case <-time.After(wait):
 		}
 	}
 	for {
@@ -297,20 +302,6 @@ func (p *Proxy) pass(ctx context.Context) bool {
 			return false
 		case <-changed:
 		}
-	}
-}
-
-// slow takes the time that n bytes need.
-func (p *Proxy) slow(ctx context.Context, n int) {
-	p.mu.Lock()
-	rate := p.rate
-	p.mu.Unlock()
-	if rate <= 0 {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(n) * time.Second / time.Duration(rate)):
 	}
 }
 
@@ -336,7 +327,15 @@ func (l *link) cut() {
 	for _, c := range []net.Conn{l.client, l.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
-			tcp.Close()
+		}
+	}
+	l.close()
+}
+
+func (l *link) close() {
+	for _, c := range []net.Conn{l.client, l.server} {
+		if c != nil {
+			c.Close()
 		}
 	}
 }

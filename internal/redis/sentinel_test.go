@@ -33,7 +33,7 @@ func TestSentinelCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\nuser observer on >haddock +@all\n", "swordfish")
+	addr := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\nuser observer on >haddock +@all\n")
 	for name, c := range map[string]struct {
 		o  redis.Options
 		ok bool
@@ -71,7 +71,7 @@ func TestSentinelTLSNames(t *testing.T) {
 	config := strings.Join(append(a.config(t, "127.0.0.1", sentinelPort),
 		fmt.Sprintf("sentinel monitor plant %s %s 1", master.host, master.port),
 		fmt.Sprintf("sentinel down-after-milliseconds plant %d", testenv.DownAfter), "sentinel failover-timeout plant 5000"), "\n") + "\n"
-	guard := testenv.StartSentinel(t, config, "")
+	guard := testenv.StartSentinel(t, config)
 	url := "rediss+sentinel://127.0.0.1:" + sentinelPort + "/plant"
 	rdb, err := connect(t, redis.Options{URL: url, CAFile: a.file})
 	if err != nil {

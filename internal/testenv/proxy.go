@@ -19,3 +19,17 @@ func CountingProxy(t testing.TB, target string) *Proxy {
 	t.Cleanup(p.Close)
 	return p
 }
+
+// Guillotine is a Proxy that cuts a process off from Redis at a given command.
+type Guillotine = proxy.Guillotine
+
+// NewGuillotine starts one before the Redis at target, a host:port. It ends with the test.
+func NewGuillotine(t testing.TB, target string) *Guillotine {
+	t.Helper()
+	g, err := proxy.NewGuillotine("redis://" + target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}

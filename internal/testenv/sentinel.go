@@ -3,8 +3,6 @@ package testenv
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +42,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	config := fmt.Sprintf("sentinel monitor plant %s %s 2\nsentinel down-after-milliseconds plant %d\nsentinel failover-timeout plant 5000\n", host, port, DownAfter)
 	var addrs []string
 	for range 3 {
-		server, err := startSentinel(t, config, "")
+		server, err := startSentinel(t, config)
 		s.Sentinels = append(s.Sentinels, newNode(t, server, err))
 		addrs = append(addrs, s.Sentinels[len(s.Sentinels)-1].Addr)
 	}
@@ -60,10 +58,10 @@ func StartSentinels(t testing.TB) *Sentinels {
 	return s
 }
 
-// StartSentinel starts one sentinel with these lines of configuration, which ask for a password unless it is "", and returns its address.
-func StartSentinel(t testing.TB, config, password string) (addr string) {
+// StartSentinel starts one sentinel with these lines of configuration, and returns its address.
+func StartSentinel(t testing.TB, config string) (addr string) {
 	t.Helper()
-	server, err := startSentinel(t, config, password)
+	server, err := startSentinel(t, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,15 +69,22 @@ func StartSentinel(t testing.TB, config, password string) (addr string) {
 	return strings.TrimPrefix(server.URL(), "redis://")
 }
 
-func startSentinel(t testing.TB, config, password string) (*embedded.Server, error) {
+func startSentinel(t testing.TB, config string) (*embedded.Server, error) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "sentinel.conf") // the program rewrites it
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	path, _, err := embedded.Find("redis-server", "redis-server", "valkey-server")
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	return embedded.StartSentinel(ctx, file, password)
+	return embedded.Start(ctx, embedded.Program{
+		Kind: "sentinel", Path: path, Ready: "entinel ID is",
+		Configure: func(_ string, port int) ([]string, string, error) {
+			addr := fmt.Sprintf("127.0.0.1:%d", port)
+			return []string{"bind 127.0.0.1", fmt.Sprintf("port %d", port), config}, "redis://" + addr, nil
+		},
+		Args: func(configFile string) []string { return []string{configFile, "--sentinel"} }, // it rewrites the file
+	})
 }
 
 // Replace makes a replica the master although the master lives. Clients write to that, and the other replica acknowledges it, until they hear of it.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
-	"github.com/taktworks/takt/internal/embedded"
 )
 
 // sharedZooKeeper is the one server that outlives its tests, for starting one takes a hundred times as long as a Redis.
@@ -66,7 +64,7 @@ func (s *shared) start(ctx context.Context) (*ZooKeeperServer, error) {
 	defer s.mu.Unlock()
 	var err error
 	if s.server == nil {
-		s.server, err = startZooKeeper(ctx, embedded.ZooKeeperOptions{})
+		s.server, err = startZooKeeper(ctx, nil)
 	}
 	return s.server, err
 }

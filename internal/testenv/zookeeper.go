@@ -30,25 +30,17 @@ type ZooKeeperServer struct {
 // longSession is for clients that are not to lose theirs on a busy machine.
 const longSession = 30 * time.Second
 
-// ZooKeeper starts a server for this test, which may kill it, restart it and end sessions on it. That takes a second or two.
+// ZooKeeper starts a server for this test, which may kill it, restart it and end sessions on it. That takes a second or two. What is stored and the
+// sessions are kept over Kill and Restart.
 func ZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	return StartZooKeeper(t, embedded.ZooKeeperOptions{})
-}
-
-// StartZooKeeper starts a server as o says. Dir "" is a directory of the test; what is stored and the sessions are kept
-// over Kill and Restart. Sessions may be as short as two ticks, and as long as a minute.
-func StartZooKeeper(t testing.TB, o embedded.ZooKeeperOptions) *ZooKeeperServer {
-	t.Helper()
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
-	if o.Stdout == nil && Logs() {
-		o.Stdout = &testLog{t: t, name: "zookeeper"}
+	var says io.Writer
+	if Logs() {
+		says = &testLog{t: t, name: "zookeeper"}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	z, err := startZooKeeper(ctx, o)
+	z, err := startZooKeeper(ctx, says)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +52,8 @@ func StartZooKeeper(t testing.TB, o embedded.ZooKeeperOptions) *ZooKeeperServer 
 	return z
 }
 
-func startZooKeeper(ctx context.Context, o embedded.ZooKeeperOptions) (*ZooKeeperServer, error) {
-	o.Config = append([]string{"maxSessionTimeout=60000"}, o.Config...)
-	s, err := embedded.StartZooKeeper(ctx, o)
+func startZooKeeper(ctx context.Context, says io.Writer) (*ZooKeeperServer, error) {
+	s, err := runZooKeeper(ctx, "", says)
 	if err != nil {
 		return nil, err
 	}

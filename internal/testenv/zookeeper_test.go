@@ -3,12 +3,15 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/taktworks/takt/internal/embedded"
 )
 
 func createNode(t *testing.T, c *zk.Conn, path, data string, flags int32) {
@@ -68,5 +71,35 @@ func TestSharedServerEndsWithItsLastUser(t *testing.T) {
 	<-z.Server.Done()
 	if len(first.errors) != 0 || len(second.errors) != 1 || !strings.Contains(second.errors[0], "/stray") {
 		t.Errorf("errors %q and %q, want one about the stray node", first.errors, second.errors)
+	}
+}
+
+func TestZooKeeperKeepsItsSessions(t *testing.T) {
+	z := ZooKeeper(t)
+	if text := z.Word(t, "conf"); !strings.Contains(text, "minSessionTimeout=400\nmaxSessionTimeout=60000\n") {
+		t.Errorf("conf: %q", text)
+	}
+	id, password, err := openSession(z.Dial(t), 0, make([]byte, 16))
+	if err != nil || id == 0 {
+		t.Fatalf("session %#x: %v", id, err)
+	}
+	z.Kill(t)
+	z.Restart(t)
+	if again, _, err := openSession(z.Dial(t), id, password); err != nil || again != id {
+		t.Errorf("session %#x after a kill and a restart, want %#x: %v", again, id, err)
+	}
+}
+
+func TestZooKeeperIsMissing(t *testing.T) {
+	empty := t.TempDir()
+	for _, missing := range []struct{ java, jars, want string }{
+		{"no-such-java", debianJars, "no no-such-java found on PATH or in /usr/sbin"},
+		{"java", empty, "no zookeeper.jar found in " + empty},
+	} {
+		_, _, err := findZooKeeper(missing.java, missing.jars)
+		var e *embedded.NotFoundError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), missing.want) || !strings.HasSuffix(err.Error(), "apt-get install default-jre-headless libzookeeper-java") {
+			t.Errorf("%s and %s: %v", missing.java, missing.jars, err)
+		}
 	}
 }

@@ -121,7 +121,8 @@ func TestDevInProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dev, _ := startDev(t, dir, "--in-process", "--prefix", "{dev}")
-	if !strings.Contains(dev.Stdout(), "store    miniredis") || !strings.Contains(dev.Stdout(), "broker   mochi") || !strings.Contains(dev.Stdout(), "may lose acknowledged messages") || !strings.Contains(dev.Stderr(), "all is lost when it ends") {
+	if !strings.Contains(dev.Stdout(), "store    miniredis") || !strings.Contains(dev.Stdout(), "broker   mochi") || !strings.Contains(dev.Stdout(), "forgets its retained topics") ||
+		!strings.Contains(dev.Stdout(), "may lose acknowledged messages") || !strings.Contains(dev.Stderr(), "all is lost when it ends") {
 		t.Errorf("%s%s", dev.Stdout(), dev.Stderr())
 	}
 	in := func(args ...string) rig.Result {

@@ -21,7 +21,7 @@ func TestSentinelPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\n", "swordfish")
+	guard := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\n")
 	for _, command := range []string{"job list", "task list", "workflow list", "board list", "schedule list"} {
 		c := rig.Command{Args: append(strings.Fields(command), "--redis", "redis+sentinel://:hunter2@"+guard+"/plant", "--data", t.TempDir())}
 		if r := rig.RunCommand(t, c); r.Code != noAnswer || !strings.Contains(r.Stderr, "--redis-sentinel-password") {

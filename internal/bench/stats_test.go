@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"math"
@@ -16,20 +16,20 @@ func TestMedian(t *testing.T) {
 		{[]float64{4, 1, 2, 3}, 2.5},
 		{[]float64{100, 1, 1}, 1},
 	} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median(%v) = %v, want %v", c.values, got, c.want)
+		if got := Median(c.values); got != c.want {
+			t.Errorf("Median(%v) = %v, want %v", c.values, got, c.want)
 		}
 	}
-	if !math.IsNaN(median(nil)) {
+	if !math.IsNaN(Median(nil)) {
 		t.Error("the median of nothing is a number")
 	}
 	values := []float64{3, 1, 2}
-	if median(values); values[0] != 3 {
+	if Median(values); values[0] != 3 {
 		t.Error("median sorts the values of its caller")
 	}
 }
 
-func TestPercentile(t *testing.T) {
+func TestQuantile(t *testing.T) {
 	var hundred []time.Duration
 	for i := 100; i > 0; i-- {
 		hundred = append(hundred, time.Duration(i))
@@ -44,8 +44,8 @@ func TestPercentile(t *testing.T) {
 		{[]time.Duration{1, 2}, 0.5, 1}, {[]time.Duration{1, 2}, 0.51, 2}, {[]time.Duration{3, 1, 2}, 0.99, 3},
 		{nil, 0.5, 0},
 	} {
-		if got := percentile(c.values, c.q); got != c.want {
-			t.Errorf("percentile(%d values, %v) = %v, want %v", len(c.values), c.q, got, c.want)
+		if got := Quantile(c.values, c.q); got != c.want {
+			t.Errorf("Quantile(%d values, %v) = %v, want %v", len(c.values), c.q, got, c.want)
 		}
 	}
 }
@@ -60,9 +60,9 @@ func TestAdvantage(t *testing.T) {
 		{2, 10, true, 5}, {10, 2, true, 0.2},
 		{1, 0, false, math.NaN()}, {0, 1, true, math.NaN()}, {-1, 5, true, math.NaN()}, {math.NaN(), 1, false, math.NaN()}, {1, math.NaN(), true, math.NaN()},
 	} {
-		got := advantage(c.ours, c.theirs, c.lower)
+		got := Advantage(c.ours, c.theirs, c.lower)
 		if got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
-			t.Errorf("advantage(%v, %v, %v) = %v, want %v", c.ours, c.theirs, c.lower, got, c.want)
+			t.Errorf("Advantage(%v, %v, %v) = %v, want %v", c.ours, c.theirs, c.lower, got, c.want)
 		}
 	}
 }
