@@ -14,14 +14,14 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  93779,
-	"test lines":                        89031,
+	"production lines":                  93127,
+	"test lines":                        88838,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      917,
-	"constants and variables of a time": 246,
+	"constants and variables of a time": 245,
 	"production lines of board":         8010,
-	"production lines of cmd":           11531,
-	"production lines of internal":      12069,
+	"production lines of cmd":           11441,
+	"production lines of internal":      11916,
 	"production lines of jobstore":      5476,
 	"production lines of mqtt":          3837,
 	"production lines of recipe":        6944,
