@@ -223,7 +223,7 @@ func TestCommitDoesNotConflict(t *testing.T) {
 }
 
 // An id that is used again after Clear begins anew: response, execution and expiry of the old order are gone, in the same commit
-//.
+// .
 func TestIDUsedAgainES9(t *testing.T) {
 	for _, scope := range []isa95.Scope{"m42", "m43"} {
 		t.Run(string(scope), func(t *testing.T) {
