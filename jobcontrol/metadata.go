@@ -31,7 +31,7 @@ func (o Options) Metadata(now time.Time, storeID string) (mqtt.Message, error) {
 const storeIDName = "storeid"
 
 // Announced reads a metadata message: which store is served on these topics, and the source that said so. Both are "" where they are not
-// named: earlier versions name no store, and an empty message deletes what was retained.
+// named: an empty message deletes what was retained.
 func Announced(m mqtt.Message) (storeID, source string) {
 	for _, p := range m.User {
 		switch p.Name {

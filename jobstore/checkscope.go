@@ -85,7 +85,7 @@ func (c *checker) configured(ctx context.Context, scope isa95.Scope, orders int)
 func (c *checker) waiting(context.Context) error {
 	for id, o := range c.jobs {
 		since, err := time.Parse(time.RFC3339Nano, o.Event.RecordedTime)
-		if o.State.Top != isa95.AllowedToStart || err != nil { // an earlier version does not say since when
+		if o.State.Top != isa95.AllowedToStart || err != nil {
 			continue
 		}
 		if age := c.store.Now().Sub(since); age > c.opt.Waiting {

@@ -14,7 +14,7 @@ import (
 // Session is what the broker keeps for a process: subscriptions, and what comes by them while the process is away.
 type Session struct {
 	Instance string // name of the process
-	Name     string // of the session; "" is the only one that versions before answers had a session of their own knew
+	Name     string // of the session; "" is that of commands
 }
 
 // field is the name of a session in the register. No instance has a slash in its name.
@@ -30,8 +30,7 @@ func sessionOf(field string) Session {
 	return Session{Instance: instance, Name: name}
 }
 
-// Enlist notes that the broker has sessions for this process: their names, and which roles a process needs to take each over. Versions that know one
-// session only take none over that needs a role which they do not have.
+// Enlist notes that the broker has sessions for this process: their names, and which roles a process needs to take each over.
 func (s *Store) Enlist(ctx context.Context, roles map[string]string) error {
 	set := s.rdb.B().Hset().Key(s.keys.Instances()).FieldValue()
 	for name, roles := range roles {

@@ -30,7 +30,7 @@ type FileMemory struct {
 	scopes  map[isa95.Scope]*book
 	lines   []byte // of changes that are not in the file yet
 	count   int    // lines in the file, and in lines
-	anew    bool   // the file must be written anew: it is missing, of an older version, or its end is torn
+	anew    bool   // the file must be written anew: it is missing, or its end is torn
 	changes int64  // made in scopes
 	durable int64  // of those, in the file
 	writing bool
@@ -40,15 +40,9 @@ type FileMemory struct {
 // ErrMemoryHeld: another process uses the file of a memory. Both would hand every result over, and each overwrite what the other has noted.
 var ErrMemoryHeld = errors.New("another process uses this memory: end that one, or give this one a file of its own")
 
-// memoryHead is the first line of the file. Version 1 was one JSON object without the other lines.
+// memoryHead is the first line of the file.
 type memoryHead struct {
-	Version int                          `json:"version"`          // 2
-	Scopes  map[isa95.Scope]*memoryScope `json:"scopes,omitempty"` // of version 1
-}
-
-type memoryScope struct {
-	Seq    int64                        `json:"seq"`
-	Handed map[isa95.JobOrderID]Receipt `json:"handed"`
+	Version int `json:"version"` // 2
 }
 
 // memoryLine is every other line: how far a scope is followed, or what is known of one order from here on.
@@ -119,13 +113,8 @@ func (m *FileMemory) read(data []byte) error {
 	if err := d.Decode(&head); err != nil {
 		return fmt.Errorf("is no memory of an MES: %w", err)
 	}
-	switch head.Version {
-	case 1:
-		m.anew = true
-		return m.readOne(head.Scopes)
-	case 2:
-	default:
-		return fmt.Errorf("version %d, this program knows 1 and 2", head.Version)
+	if head.Version != 2 {
+		return fmt.Errorf("version %d, this program knows 2", head.Version)
 	}
 	_, rest, _ := bytes.Cut(data, []byte("\n"))
 	for n := 2; len(rest) > 0; n++ {
@@ -139,21 +128,6 @@ func (m *FileMemory) read(data []byte) error {
 		}
 		rest = after
 		m.count++
-	}
-	return nil
-}
-
-// readOne takes over a file of version 1.
-func (m *FileMemory) readOne(scopes map[isa95.Scope]*memoryScope) error {
-	for scope, s := range scopes {
-		if s == nil {
-			return fmt.Errorf("scope %q has no content", scope)
-		}
-		b := m.book(scope)
-		b.seq = s.Seq
-		for id, r := range s.Handed {
-			b.handOver(id, r)
-		}
 	}
 	return nil
 }

@@ -279,7 +279,7 @@ func TestNotLost(t *testing.T) {
 		}
 		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderGone)
 	})
-	t.Run("an earlier version of Takt does not know whether it has the order", func(t *testing.T) {
+	t.Run("a server that does not say whether it has the order", func(t *testing.T) {
 		s := newStage(t)
 		s.earlier = true
 		s.change(func() {})

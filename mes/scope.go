@@ -388,7 +388,7 @@ func (s *scopeFollow) findMissing(ctx context.Context, ids []isa95.JobOrderID, t
 		case refused.JobOrderState() == isa95.State{Top: isa95.EndState}:
 			gone = append(gone, id)
 		case refused.JobOrderState() != isa95.Initial: // an index that lists it comes
-		case refused.Context[isa95.ContextJobOrderState] == "": // Takt of an earlier version does not say whether it has the order: the next index may get another answer
+		case refused.Context[isa95.ContextJobOrderState] == "": // a server that does not say whether it has the order: the next index may get another answer
 		default:
 			if err := s.f.o.Memory.Lost(context.WithoutCancel(ctx), s.scope, id, false); err != nil {
 				trouble(id, fmt.Errorf("memory: %w", err))

@@ -13,7 +13,7 @@ import (
 // acknowledged is the state index that the broker has.
 type acknowledged struct {
 	seq     int64
-	epoch   string // of the store that counted seq; "" = an earlier version published it
+	epoch   string // of the store that counted seq; "" = not known
 	content content
 	missing bool                 // it had it: publish it again
 	index   *jobstore.ScopeIndex // as taken last; nil = not by us

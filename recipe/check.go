@@ -354,7 +354,7 @@ func (c *review) parameters() {
 			c.finding(f.severity, f.code, fmt.Sprintf("action %s, Parameters%s: %s", a.Name, f.pointer, f.message), f.fix, "Actions", i, "Parameters")
 		}
 	}
-	if !c.delivery { // an earlier version took it
+	if !c.delivery { // of what is stored, a run finds out
 		c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return f.Code == "R039" || f.Code == "R041" })
 	}
 }

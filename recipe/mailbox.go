@@ -39,7 +39,7 @@ const maxHeld = 32
 
 // PullEvent is an event from equipment. At is when it came, and Until how long it is kept for
 // an action that does not wait yet, both in installation time, ms. A run that had begun by
-// At may take it later too; At is 0 in what earlier versions kept. JobID is the job that owns CorrelationID, "" when none
+// At may take it later too; At is 0 where its writer left it out. JobID is the job that owns CorrelationID, "" when none
 // does: such an event is for that job alone.
 type PullEvent struct {
 	ID            string          `json:"id"`

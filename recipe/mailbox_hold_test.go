@@ -16,14 +16,14 @@ func TestEarlyEventLivesAsLongAsARun(t *testing.T) {
 		unknown        bool // when it came
 		taken          bool
 	}{
-		"in time":                                 {0, time.Minute, 59 * time.Second, -time.Hour, false, true},
-		"in time, by a later run":                 {0, time.Minute, 59 * time.Second, 30 * time.Second, false, true},
-		"over, by a run that had begun":           {0, time.Minute, 75 * time.Second, -time.Second, false, true},
-		"over, by a run that began just then":     {0, time.Minute, 75 * time.Second, 0, false, true},
-		"over, by a later run":                    {0, time.Minute, 75 * time.Second, 30 * time.Second, false, false},
-		"long over, by a run that had begun":      {0, time.Minute, 23 * time.Hour, -time.Second, false, true},
-		"over, kept by an earlier version":        {0, time.Minute, 75 * time.Second, -time.Second, true, false},
-		"in time, kept by an earlier version too": {0, time.Minute, 30 * time.Second, -time.Second, true, true},
+		"in time":                             {0, time.Minute, 59 * time.Second, -time.Hour, false, true},
+		"in time, by a later run":             {0, time.Minute, 59 * time.Second, 30 * time.Second, false, true},
+		"over, by a run that had begun":       {0, time.Minute, 75 * time.Second, -time.Second, false, true},
+		"over, by a run that began just then": {0, time.Minute, 75 * time.Second, 0, false, true},
+		"over, by a later run":                {0, time.Minute, 75 * time.Second, 30 * time.Second, false, false},
+		"long over, by a run that had begun":  {0, time.Minute, 23 * time.Hour, -time.Second, false, true},
+		"over, kept without At":               {0, time.Minute, 75 * time.Second, -time.Second, true, false},
+		"in time, kept without At too":        {0, time.Minute, 30 * time.Second, -time.Second, true, true},
 	} {
 		ev := PullEvent{ID: "1", Source: "s", Subject: "cell-07", At: at(c.at), Until: at(c.until)}
 		if c.unknown {
@@ -43,7 +43,7 @@ func TestMailboxForgetsInTheEnd(t *testing.T) {
 	for i := range 100 {
 		m.Events = append(m.Events, PullEvent{ID: fmt.Sprint(i), At: at(0), Until: at(time.Minute)})
 	}
-	m.Events = append(m.Events, PullEvent{ID: "fresh", At: at(time.Minute), Until: at(2 * time.Minute)}, PullEvent{ID: "of an earlier version", Until: at(time.Minute)})
+	m.Events = append(m.Events, PullEvent{ID: "fresh", At: at(time.Minute), Until: at(2 * time.Minute)}, PullEvent{ID: "without At", Until: at(time.Minute)})
 	now := at(90 * time.Second)
 	if !m.hasExpired(now) {
 		t.Fatal("nothing has expired")

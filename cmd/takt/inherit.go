@@ -52,8 +52,7 @@ func (p *parts) inheritOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sessions are those of this process, with the roles that taking each over needs. Versions that know one session have no role answers, so they
-// leave that session alone; what waits in it is taken over by a process of this version.
+// sessions are those of this process, with the roles that taking each over needs.
 func (p *parts) sessions() map[string]string {
 	var roles []string
 	for _, role := range []string{roleReceiver, roleEngine} {
@@ -63,14 +62,14 @@ func (p *parts) sessions() map[string]string {
 	}
 	sessions := map[string]string{commandSession: strings.Join(roles, ",")}
 	if slices.Contains(roles, roleEngine) {
-		sessions[answerSession] = roleEngine + "," + answerSession
+		sessions[answerSession] = roleEngine
 	}
 	return sessions
 }
 
 func (p *parts) canDo(roles string) bool {
 	for role := range strings.SplitSeq(roles, ",") {
-		if role != "" && role != answerSession && !slices.Contains(p.sc.Roles, role) {
+		if role != "" && !slices.Contains(p.sc.Roles, role) {
 			return false
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // A process has two connections for what comes from the broker, each with a session of its own: one for commands, one for the answers and
 // events of equipment. What holds up commands so holds up no answer, and only what keeps answers away stops installation time.
 const (
-	commandSession = ""        // the only one of versions before: the client id takt-{instance}-recv
-	answerSession  = "answers" // of equipment, and its events; also the role that says that a process knows this session
+	commandSession = ""        // the client id is takt-{instance}-recv
+	answerSession  = "answers" // of equipment, and its events
 )
 
 func receiveClient(s jobstore.Session) string {
