@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func golden(t *testing.T, name string) string {
+func expected(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -21,14 +21,14 @@ func golden(t *testing.T, name string) string {
 func goldenCase[T any](t *testing.T, in, out string) {
 	t.Run(in, func(t *testing.T) {
 		var v, back T
-		if err := Unmarshal([]byte(golden(t, in)), &v); err != nil {
+		if err := Unmarshal([]byte(expected(t, in)), &v); err != nil {
 			t.Fatal(err)
 		}
 		text, err := Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(golden(t, out), string(text)); diff != "" {
+		if diff := cmp.Diff(expected(t, out), string(text)); diff != "" {
 			t.Error(diff)
 		}
 		if err := Unmarshal(text, &back); err != nil {
@@ -72,7 +72,7 @@ func TestGoldenSpellings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(golden(t, file), string(text)); diff != "" {
+		if diff := cmp.Diff(expected(t, file), string(text)); diff != "" {
 			t.Errorf("%q: %s", spelling, diff)
 		}
 		var back StateIndex
@@ -90,7 +90,7 @@ func TestGoldenMeta(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(golden(t, "G12-metadata.json"), string(text)); diff != "" {
+	if diff := cmp.Diff(expected(t, "G12-metadata.json"), string(text)); diff != "" {
 		t.Error(diff)
 	}
 }

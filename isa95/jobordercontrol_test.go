@@ -1,15 +1,13 @@
 package isa95
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the golden file of the diagram")
+	"github.com/taktworks/takt/internal/testenv/golden"
+)
 
 // matrix is the machine of OPC 10031-4 written out a second time, by state: what each method leads to. What is not here
 // is refused.
@@ -154,17 +152,5 @@ func TestTransitionsIsACopy(t *testing.T) {
 }
 
 func TestDiagram(t *testing.T) {
-	const file = "testdata/jobordercontrol.mmd"
-	if *update {
-		if err := os.WriteFile(file, []byte(Diagram()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Diagram(); got != string(want) {
-		t.Errorf("the diagram differs from %s (go test ./isa95 -update writes it):\n%s", file, got)
-	}
+	golden.Check(t, "testdata/jobordercontrol.mmd", Diagram())
 }

@@ -17,20 +17,6 @@ import (
 	"github.com/taktworks/takt/jobstore"
 )
 
-// until waits for what another goroutine or process brings about.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	patience, look := time.After(testenv.Patience), time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !ok() {
-		select {
-		case <-patience:
-			t.Fatalf("never: %s", what)
-		case <-look.C:
-		}
-	}
-}
-
 // behindProxy is a plant whose receiver reaches Redis through a proxy.
 func behindProxy(t testing.TB, o jobcontrol.Options) (*plant, *testenv.Proxy) {
 	t.Helper()
@@ -53,7 +39,7 @@ func TestExpiresWhileHeld(t *testing.T) {
 	replies := make(chan cloudevent.Event, 1)
 	before := proxy.Dials()
 	go func() { replies <- p.answer(t, e) }()
-	until(t, "an attempt to connect after the deadline", func() bool { return time.Now().After(e.Delivery.Deadline) && proxy.Dials() > before })
+	testenv.Eventually(t, "an attempt to connect after the deadline", func() bool { return time.Now().After(e.Delivery.Deadline) && proxy.Dials() > before })
 	proxy.Refuse(false)
 	reply := <-replies
 	wantStatus(t, reply, isa95.InvalidRequest)
@@ -91,7 +77,7 @@ func TestHeldWhileAwayD15(t *testing.T) {
 				})
 			}
 			if name == "refused" {
-				until(t, "a second attempt to connect", func() bool { return proxy.Dials() >= before+2 })
+				testenv.Eventually(t, "a second attempt to connect", func() bool { return proxy.Dials() >= before+2 })
 			}
 			if len(replies) != 0 {
 				t.Error("answered without Redis")
@@ -198,7 +184,7 @@ func TestStoppedWhileHolding(t *testing.T) {
 		}
 		result <- err
 	}()
-	until(t, "an attempt", func() bool { return proxy.Dials() > before })
+	testenv.Eventually(t, "an attempt", func() bool { return proxy.Dials() > before })
 	cancel()
 	select {
 	case err := <-result:

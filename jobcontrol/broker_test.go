@@ -124,7 +124,7 @@ func TestOverTheBrokerD1(t *testing.T) {
 			t.Errorf("%s: %s %s", body, e.Data, e.ErrorMessage)
 		}
 	}
-	until(t, "an empty outbox", func() bool { return len(p.entries(t, p.keys.EventReceiver())) == 0 })
+	testenv.Eventually(t, "an empty outbox", func() bool { return len(p.entries(t, p.keys.EventReceiver())) == 0 })
 }
 
 // What the broker counts down is not counted from the event's time: a command that waited at the broker for half of its

@@ -214,11 +214,7 @@ func (p *plant) put(t testing.TB, id string, state isa95.State) {
 // redis sends one command and wants no error.
 func (p *plant) redis(t testing.TB, words ...string) rueidis.RedisResult {
 	t.Helper()
-	r := p.rdb.Do(t.Context(), p.rdb.B().Arbitrary(words...).Build())
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatalf("%q: %v", words, err)
-	}
-	return r
+	return p.env.Must(t, words...)
 }
 
 // entries are the fields of a stream, oldest first.
@@ -299,15 +295,6 @@ func yes(t testing.TB, p *plant, words ...string) bool {
 		t.Fatal(err)
 	}
 	return ok
-}
-
-func number(t testing.TB, p *plant, words ...string) int64 {
-	t.Helper()
-	n, err := p.redis(t, words...).AsInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 func isNil(err error) bool      { return rueidis.IsRedisNil(err) }

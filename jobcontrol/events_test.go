@@ -77,7 +77,7 @@ func TestEventSenderES19(t *testing.T) {
 		store("other.line", fmt.Sprintf("JO-b%d", i))
 	}
 	store("poison", "JO-p")
-	until(t, "an empty outbox", func() bool {
+	testenv.Eventually(t, "an empty outbox", func() bool {
 		return len(p.entries(t, p.keys.EventReceiver())) == 0 && len(p.entries(t, p.keys.DeadLetter(p.keys.EventReceiver()))) == 1
 	})
 	mu.Lock()

@@ -123,7 +123,7 @@ func TestEndingReachesTheRecipeES3(t *testing.T) {
 				for what, left := range map[string]bool{
 					"active":                    yes(t, p, "SISMEMBER", p.keys.SfcActiveJobs(), "JO-7"),
 					"timer":                     !isNil(p.redis(t, "ZSCORE", p.keys.SfcTimers(), "JO-7").Error()),
-					"correlation, for ever":     number(t, p, "PTTL", p.keys.SfcCorrelation(began.CorrelationID)) == -1,
+					"correlation, for ever":     p.env.Number(t, "PTTL", p.keys.SfcCorrelation(began.CorrelationID)) == -1,
 					"other job's timer is gone": isNil(p.redis(t, "ZSCORE", p.keys.SfcTimers(), "JO-8").Error()),
 				} {
 					if left {

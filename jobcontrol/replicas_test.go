@@ -43,7 +43,7 @@ func TestReplicas(t *testing.T) {
 	for _, e := range []cloudevent.Event{store, store2, configure} {
 		wantStatus(t, patient.answer(t, e), isa95.NoError)
 	}
-	if n := number(t, p, "XLEN", p.keys.SfcWork()); n != 1 {
+	if n := p.env.Number(t, "XLEN", p.keys.SfcWork()); n != 1 {
 		t.Errorf("%d entries of work for one StoreAndStart", n)
 	}
 }

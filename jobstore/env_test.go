@@ -63,20 +63,12 @@ func newShop(t testing.TB) *shop {
 // do sends a command as an operator would.
 func (s *shop) do(words ...string) rueidis.RedisResult {
 	s.t.Helper()
-	r := s.srv.Client.Do(s.t.Context(), s.srv.Client.B().Arbitrary(words...).Build())
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		s.t.Fatalf("%q: %v", words, err)
-	}
-	return r
+	return s.srv.Must(s.t, words...)
 }
 
 func (s *shop) number(words ...string) int64 {
 	s.t.Helper()
-	n, err := s.do(words...).AsInt64()
-	if err != nil {
-		s.t.Fatalf("%q: %v", words, err)
-	}
-	return n
+	return s.srv.Number(s.t, words...)
 }
 
 // stored is every key below the prefix with its type, sorted.

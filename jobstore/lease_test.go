@@ -58,28 +58,17 @@ func holdLease(t testing.TB, s *jobstore.Store, role string, ttl time.Duration) 
 	return h
 }
 
-func receive[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(testenv.Patience):
-		t.Fatalf("never came: %s", what)
-		panic("unreachable")
-	}
-}
-
 func TestLeaseGoesFromHandToHand(t *testing.T) {
 	srv := testenv.Redis(t)
 	s := leaseStore(t, srv.URL, srv.Prefix(t), "a")
 	first := holdLease(t, s, "timers", time.Hour) // the test does not wait for its end
-	l := receive(t, "first lease", first.got)
+	l := testenv.Take(t, "first lease", first.got)
 	if !l.Valid() || l.Token == "" || !strings.HasSuffix(l.Key, ":lease:timers") {
 		t.Errorf("lease %q %q, valid %v", l.Key, l.Token, l.Valid())
 	}
 	second := holdLease(t, s, "timers", time.Hour)
 	other := holdLease(t, s, jobstore.RolePublisher, time.Hour)
-	if l := receive(t, "lease of another role", other.got); !strings.HasSuffix(l.Key, ":publisher:lease") {
+	if l := testenv.Take(t, "lease of another role", other.got); !strings.HasSuffix(l.Key, ":publisher:lease") {
 		t.Errorf("the publisher's lease is %q", l.Key)
 	}
 	select {
@@ -88,20 +77,20 @@ func TestLeaseGoesFromHandToHand(t *testing.T) {
 	default:
 	}
 	first.stop()
-	if err := receive(t, "end of first", first.done); err != nil {
+	if err := testenv.Take(t, "end of first", first.done); err != nil {
 		t.Errorf("stopped: %v", err)
 	}
 	if l.Valid() || l.Context().Err() == nil {
 		t.Error("a lease given back is valid")
 	}
-	receive(t, "second lease", second.got)
+	testenv.Take(t, "second lease", second.got)
 	want := errors.New("work is over")
 	second.finish <- want
-	if err := receive(t, "end of second", second.done); !errors.Is(err, want) {
+	if err := testenv.Take(t, "end of second", second.done); !errors.Is(err, want) {
 		t.Errorf("hold's error became %v", err)
 	}
 	other.finish <- nil
-	if err := receive(t, "end of other", other.done); err != nil {
+	if err := testenv.Take(t, "end of other", other.done); err != nil {
 		t.Errorf("hold's nil became %v", err)
 	}
 	keys, err := srv.AllKeys(t.Context())
@@ -155,7 +144,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	const ttl = 3 * time.Second // longer than a busy machine holds up who renews it
 	err := s.Lease(ctx, "r", ttl, func(ctx context.Context, l *jobstore.Lease) error {
 		stop()
-		receive(t, "end of hold's context", ctx.Done())
+		testenv.Take(t, "end of hold's context", ctx.Done())
 		for range 2 {
 			do := func(cmd rueidis.Completed) int64 {
 				n, err := srv.Client.Do(context.Background(), cmd).AsInt64()
@@ -199,18 +188,18 @@ func TestLeaseIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := leaseStore(t, srv.URL, prefix, name)
 			h := holdLease(t, s, name, 300*time.Millisecond)
-			l := receive(t, "lease", h.got)
-			ctx := receive(t, "context", h.ctx)
+			l := testenv.Take(t, "lease", h.got)
+			ctx := testenv.Take(t, "context", h.ctx)
 			lose(l)
-			receive(t, "end of the context", ctx.Done())
+			testenv.Take(t, "end of the context", ctx.Done())
 			if l.Valid() || !errors.Is(context.Cause(l.Context()), jobstore.ErrLeaseLost) {
 				t.Errorf("valid %v, cause %v", l.Valid(), context.Cause(l.Context()))
 			}
-			if again := receive(t, "lease again", h.got); again.Token == l.Token {
+			if again := testenv.Take(t, "lease again", h.got); again.Token == l.Token {
 				t.Error("the new lease has the old token")
 			}
 			h.stop()
-			if err := receive(t, "end", h.done); err != nil {
+			if err := testenv.Take(t, "end", h.done); err != nil {
 				t.Error(err)
 			}
 		})
@@ -225,8 +214,8 @@ func TestLeaseEndsHereBeforeItEndsThere(t *testing.T) {
 	s := leaseStore(t, proxy.URL, srv.Prefix(t), "a")
 	proxy.Delay(100 * time.Millisecond)
 	h := holdLease(t, s, "r", time.Second)
-	l := receive(t, "lease", h.got)
-	ctx := receive(t, "context", h.ctx)
+	l := testenv.Take(t, "lease", h.got)
+	ctx := testenv.Take(t, "context", h.ctx)
 	proxy.Delay(0)
 	proxy.Stall(true)
 	eventually(t, "the end of the lease at the server", func() bool {
@@ -239,9 +228,9 @@ func TestLeaseEndsHereBeforeItEndsThere(t *testing.T) {
 	if l.Valid() {
 		t.Error("it is valid here after its end there")
 	}
-	receive(t, "end of the context", ctx.Done())
+	testenv.Take(t, "end of the context", ctx.Done())
 	proxy.Stall(false)
-	receive(t, "lease again", h.got)
+	testenv.Take(t, "lease again", h.got)
 }
 
 // A reply to the request for the lease that gets lost does not lock its sender out.
@@ -250,10 +239,10 @@ func TestLeaseReplyLost(t *testing.T) {
 	proxy := testenv.CountingProxy(t, srv.URL)
 	s := leaseStore(t, proxy.URL, srv.Prefix(t), "a")
 	h := holdLease(t, s, "warm", time.Minute) // so that the server knows the script
-	receive(t, "lease", h.got)
+	testenv.Take(t, "lease", h.got)
 	proxy.LoseReplies(1)
 	h2 := holdLease(t, s, "r", time.Hour) // so long it would be locked out
-	receive(t, "lease whose first reply was lost", h2.got)
+	testenv.Take(t, "lease whose first reply was lost", h2.got)
 }
 
 func TestLeaseTooShort(t *testing.T) {

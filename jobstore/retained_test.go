@@ -30,10 +30,10 @@ func newTopicStore(t testing.TB) *topicStore {
 	s := &topicStore{t: t, srv: srv, keys: keys.New(srv.Prefix(t))}
 	s.Store = leaseStore(t, srv.URL, s.keys.Prefix(), "publisher")
 	h := holdLease(t, s.Store, jobstore.RolePublisher, time.Minute)
-	s.lease = receive(t, "lease", h.got)
+	s.lease = testenv.Take(t, "lease", h.got)
 	t.Cleanup(func() {
 		h.stop()
-		receive(t, "end of the lease", h.done)
+		testenv.Take(t, "end of the lease", h.done)
 	})
 	return s
 }
@@ -41,11 +41,7 @@ func newTopicStore(t testing.TB) *topicStore {
 // do sends a command as an operator would.
 func (s *topicStore) do(words ...string) rueidis.RedisResult {
 	s.t.Helper()
-	r := s.srv.Client.Do(s.t.Context(), s.srv.Client.B().Arbitrary(words...).Build())
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		s.t.Fatalf("%q: %v", words, err)
-	}
-	return r
+	return s.srv.Must(s.t, words...)
 }
 
 // commit stores a job order, or moves one on.

@@ -43,13 +43,9 @@ func (e *env) other(o redis.Options) *lock.Locker {
 	return l
 }
 
-func (e *env) number(command ...string) int64 {
+func (e *env) number(words ...string) int64 {
 	e.t.Helper()
-	n, err := e.srv.Client.Do(context.Background(), e.srv.Client.B().Arbitrary(command...).Build()).AsInt64()
-	if err != nil {
-		e.t.Fatalf("%q: %v", command, err)
-	}
-	return n
+	return e.srv.Number(e.t, words...)
 }
 
 func (e *env) try(owner string, specs ...lock.Spec) *lock.Held {
@@ -79,21 +75,6 @@ func (e *env) release(h *lock.Held) {
 	e.t.Helper()
 	if _, err := h.Release(context.Background()); err != nil {
 		e.t.Error(err)
-	}
-}
-
-// until waits for a state of the server that tells nobody of its coming.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	end := time.After(hang)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-end:
-			t.Fatalf("never came: %s", what)
-		case <-tick.C:
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/limit"
 	"github.com/taktworks/takt/lock"
@@ -104,7 +105,7 @@ func TestRateAcrossBoundary(t *testing.T) {
 	e := newEnv(t)
 	s := limit.Rate(site("a"), 10, 500*time.Millisecond)
 	var grants []grant
-	until(t, "three bursts", func() bool {
+	testenv.Eventually(t, "three bursts", func() bool {
 		h, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{})
 		if err == nil {
 			grants = append(grants, grant{h.At(), 1})
@@ -134,7 +135,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Helper()
 		r := e.refused(s)
 		h, err := (*lock.Held)(nil), error(r)
-		until(t, "the moment", func() bool {
+		testenv.Eventually(t, "the moment", func() bool {
 			var again *lock.HeldError
 			if !errors.As(err, &again) {
 				return true
@@ -178,7 +179,7 @@ func TestRateCells(t *testing.T) {
 		s := limit.Rate(site(fmt.Sprint(most)), most, 17*time.Minute)
 		for i := range 3 {
 			h := e.try("", s)
-			until(t, "another microsecond", func() bool { return time.Since(h.At()) > 2*time.Millisecond })
+			testenv.Eventually(t, "another microsecond", func() bool { return time.Since(h.At()) > 2*time.Millisecond })
 			// The newest cell has it: its own up to a limit of 1024, else the one of nearly a second that is under way.
 			cells, err := e.srv.Client.Do(t.Context(), e.srv.Client.B().Hgetall().Key(s.Key(e.prefix)).Build()).AsStrMap()
 			newest := -1
@@ -238,7 +239,7 @@ func TestRateLine(t *testing.T) {
 			turns <- turn{i, h.At()}
 			_, _ = h.Release(context.Background())
 		}()
-		until(t, "a place", func() bool { return e.number("ZCARD", s.Key(e.prefix)+"::wait")+int64(len(turns)) >= int64(i+1) })
+		testenv.Eventually(t, "a place", func() bool { return e.number("ZCARD", s.Key(e.prefix)+"::wait")+int64(len(turns)) >= int64(i+1) })
 	}
 	last := h.At()
 	for i := range 4 {

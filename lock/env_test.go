@@ -63,17 +63,14 @@ func (e *env) behind() (*env, *testenv.Proxy) {
 	return on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{URL: p.URL}), e.prefix), p
 }
 
-func (e *env) do(command ...string) rueidis.RedisResult {
-	return e.srv.Client.Do(context.Background(), e.srv.Client.B().Arbitrary(command...).Build())
+func (e *env) do(words ...string) rueidis.RedisResult {
+	e.t.Helper()
+	return e.srv.Do(e.t, words...)
 }
 
-func (e *env) number(command ...string) int64 {
+func (e *env) number(words ...string) int64 {
 	e.t.Helper()
-	n, err := e.do(command...).AsInt64()
-	if err != nil {
-		e.t.Fatalf("%q: %v", command, err)
-	}
-	return n
+	return e.srv.Number(e.t, words...)
 }
 
 // listeners is how many hear whose turn it is. Who waits does so once it was told of its place.
@@ -136,32 +133,6 @@ func (e *env) release(h *lock.Held) []string {
 	return woken
 }
 
-// until waits for a state of the server that tells nobody of its coming.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	end := time.After(hang)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-end:
-			t.Fatalf("never came: %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
-func receive[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(hang):
-		t.Fatalf("never came: %s", what)
-		panic("unreachable")
-	}
-}
-
 // succeed takes what the owner of h loses, and says how long after that was granted the context of h ended: not at all, but on a machine that stalls just then. Use OnceWithin(noLater).
 func (e *env) succeed(t testing.TB, h *lock.Held, s lock.Spec) (next *lock.Held, late time.Duration) {
 	t.Helper()
@@ -173,7 +144,7 @@ func (e *env) succeed(t testing.TB, h *lock.Held, s lock.Spec) (next *lock.Held,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return next, receive(t, "end of the context", ended).Sub(next.At())
+	return next, testenv.Take(t, "end of the context", ended).Sub(next.At())
 }
 
 const noLater = time.Nanosecond

@@ -18,7 +18,7 @@ import (
 // lost waits for the end of the context and wants a lost lock as its cause.
 func lost(t testing.TB, h *lock.Held, key string) *lock.LostError {
 	t.Helper()
-	receive(t, "end of the context", h.Context().Done())
+	testenv.Take(t, "end of the context", h.Context().Done())
 	var lost *lock.LostError
 	if !errors.As(context.Cause(h.Context()), &lost) || lost.Key != key {
 		t.Fatalf("the cause is %v, want a lost %s", context.Cause(h.Context()), key)
@@ -73,7 +73,7 @@ func TestLost(t *testing.T) {
 			if err := lost(t, h, key); err.Err != nil {
 				t.Errorf("%v, though Redis said so", err)
 			}
-			receive(t, "end of the guarded context", l.guarded.Done())
+			testenv.Take(t, "end of the guarded context", l.guarded.Done())
 			if !errors.Is(context.Cause(l.guarded), context.Cause(h.Context())) {
 				t.Errorf("the work ended with %v", context.Cause(l.guarded))
 			}
@@ -102,7 +102,7 @@ func TestRenewal(t *testing.T) {
 		for i, s := range specs {
 			left[i] = e.left(s, h.Owner())
 		}
-		until(t, "renewal of all", func() bool {
+		testenv.Eventually(t, "renewal of all", func() bool {
 			renewed := true
 			for i, s := range specs {
 				now := e.left(s, h.Owner())
@@ -192,7 +192,7 @@ func TestShortInterruption(t *testing.T) {
 			break
 		}
 	}
-	until(t, "an extension", func() bool { return h.Extend(t.Context()) == nil })
+	testenv.Eventually(t, "an extension", func() bool { return h.Extend(t.Context()) == nil })
 	if h.Context().Err() != nil {
 		t.Errorf("lost: %v", context.Cause(h.Context()))
 	}
@@ -219,7 +219,7 @@ func TestRedisDies(t *testing.T) {
 	if err := srv.Server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the server", func() bool { return e.do("PING").Error() == nil })
+	testenv.Eventually(t, "the server", func() bool { return e.do("PING").Error() == nil })
 	h = e.try(lock.TryOptions{}, lock.Mutex(task("a"), lock.TTL(6*time.Second)))
 	go func() {
 		next, err := e.Acquire(context.Background(), s)
@@ -228,14 +228,14 @@ func TestRedisDies(t *testing.T) {
 		}
 		waited <- err
 	}()
-	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	testenv.Eventually(t, "a place", func() bool { return e.waiters(s) == 1 })
 	if err := srv.Server.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := srv.Server.Restart(t.Context()); err != nil { // without what it knew
 		t.Fatal(err)
 	}
-	if err := receive(t, "the lock after the restart", waited); err != nil {
+	if err := testenv.Take(t, "the lock after the restart", waited); err != nil {
 		t.Error(err)
 	}
 	lost(t, h, s.Key(e.prefix))

@@ -39,7 +39,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			}
 			turns <- turn{i, h}
 		}()
-		until(t, fmt.Sprint("place of waiter ", i), func() bool { return e.waiters(s) == i+1 })
+		testenv.Eventually(t, fmt.Sprint("place of waiter ", i), func() bool { return e.waiters(s) == i+1 })
 	}
 	if r := e.refused(lock.TryOptions{}, s); r.Ahead != 10 {
 		t.Errorf("%d ahead", r.Ahead)
@@ -49,7 +49,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		if len(woken) != 1 {
 			t.Fatalf("woken: %q", woken)
 		}
-		next := receive(t, "the next turn", turns)
+		next := testenv.Take(t, "the next turn", turns)
 		if next.who != i {
 			t.Fatalf("turn %d was that of waiter %d", i, next.who)
 		}
@@ -94,7 +94,7 @@ func TestTurn(t *testing.T) {
 			t.Errorf("%v: the free lock was refused so: %+v", s, r)
 		}
 		var woken []string
-		until(t, "the call of the second", func() bool {
+		testenv.Eventually(t, "the call of the second", func() bool {
 			r := e.refused(lock.TryOptions{}, s) // a stranger's tries move the line on
 			woken = append(woken, r.Woken...)
 			return len(woken) > 0
@@ -132,7 +132,7 @@ func TestDeadWaitersInARow(t *testing.T) {
 		_ = ear.Receive(on, ear.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { messages <- m.Message })
 	}()
 	defer func() { cancel(); <-ended }()
-	receive(t, "the subscription", heard)
+	testenv.Take(t, "the subscription", heard)
 	have := e.try(lock.TryOptions{}, s)
 	for _, w := range []string{"dead1", "dead2", "dead3"} {
 		e.refused(lock.TryOptions{Waiter: w, WaitFor: time.Hour}, s)
@@ -145,14 +145,14 @@ func TestDeadWaitersInARow(t *testing.T) {
 		}
 		got <- h
 	}()
-	until(t, "a place", func() bool { return e.waiters(s) == 4 })
+	testenv.Eventually(t, "a place", func() bool { return e.waiters(s) == 4 })
 	began := time.Now()
 	e.release(have)
-	first := strings.Split(receive(t, "the first call", messages), "\n")
+	first := strings.Split(testenv.Take(t, "the first call", messages), "\n")
 	if want := []string{"!dead1", "?dead2", "?dead3"}; len(first) != 4 || !slices.Equal(first[:3], want) || first[3][0] != '?' {
 		t.Errorf("told %q, want %q and the fourth", first, want)
 	}
-	h := receive(t, "the lock", got)
+	h := testenv.Take(t, "the lock", got)
 	if d := time.Since(began); d < 2900*time.Millisecond { // and their places were kept for an hour
 		t.Errorf("three dead waiters held it up for %v", d)
 	}
@@ -256,17 +256,17 @@ func TestWakes(t *testing.T) {
 	go func() {
 		ended <- e.rdb.Receive(hooked, e.rdb.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
 	}()
-	receive(t, "the subscription", ready)
+	testenv.Take(t, "the subscription", ready)
 	e.release(have)
-	if m := receive(t, "a message", heard); m != "!1\n?2\n?3" {
+	if m := testenv.Take(t, "a message", heard); m != "!1\n?2\n?3" {
 		t.Errorf("heard %q", m)
 	}
 	e.release(e.try(lock.TryOptions{Waiter: "1"}, s))
-	if m := receive(t, "a message", heard); m != "!2\n?3" {
+	if m := testenv.Take(t, "a message", heard); m != "!2\n?3" {
 		t.Errorf("heard %q", m)
 	}
 	stop()
-	receive(t, "the end", ended)
+	testenv.Take(t, "the end", ended)
 }
 
 // Who gives up leaves the line, and the next is called if it was the turn of the one who left.
@@ -280,11 +280,11 @@ func TestLeave(t *testing.T) {
 		_, err := e.other().Acquire(ctx, s)
 		ended <- err
 	}()
-	until(t, "a place", func() bool { return e.waiters(s) == 1 })
-	until(t, "that it was told so", func() bool { return e.listeners() == 1 })
+	testenv.Eventually(t, "a place", func() bool { return e.waiters(s) == 1 })
+	testenv.Eventually(t, "that it was told so", func() bool { return e.listeners() == 1 })
 	tired := errors.New("tired of waiting")
 	stop(tired)
-	err := receive(t, "end of the waiting", ended)
+	err := testenv.Take(t, "end of the waiting", ended)
 	var refused *lock.HeldError
 	if !errors.Is(err, tired) || !errors.As(err, &refused) || refused.Owner != have.Owner() {
 		t.Errorf("the end of the waiting: %v", err)
@@ -320,10 +320,10 @@ func TestLeaveUnanswered(t *testing.T) {
 		_, err := behind.Acquire(ctx, s)
 		ended <- err
 	}()
-	until(t, "a place", func() bool { return e.waiters(s) == 1 })
+	testenv.Eventually(t, "a place", func() bool { return e.waiters(s) == 1 })
 	tired := errors.New("tired of waiting")
 	stop(tired) // most likely before the answer is here
-	if err := receive(t, "end of the waiting", ended); !errors.Is(err, tired) {
+	if err := testenv.Take(t, "end of the waiting", ended); !errors.Is(err, tired) {
 		t.Errorf("the end of the waiting: %v", err)
 	}
 	e.noLine(s)
@@ -386,15 +386,15 @@ func TestWakeAfterCut(t *testing.T) {
 			}
 			got <- h
 		}()
-		receive(t, "a refusal", refused)
-		receive(t, "another: it has got the first, which is not waited out if it is lost", refused)
+		testenv.Take(t, "a refusal", refused)
+		testenv.Take(t, "another: it has got the first, which is not waited out if it is lost", refused)
 		p.Cut()
 		e.release(have)
-		h := receive(t, "the lock", got)
+		h := testenv.Take(t, "the lock", got)
 		if h == nil {
 			return
 		}
-		until(t, "the release", func() bool { _, err := h.Release(context.Background()); return err == nil })
+		testenv.Eventually(t, "the release", func() bool { _, err := h.Release(context.Background()); return err == nil })
 	}
 }
 
@@ -425,17 +425,17 @@ func TestReplyLost(t *testing.T) {
 		}
 		got <- h
 	}()
-	receive(t, "the refusal", refused) // it is on its way: it is not the one that gets lost
+	testenv.Take(t, "the refusal", refused) // it is on its way: it is not the one that gets lost
 	p.Tap(nil)
 	p.DropReplies(true)
 	e.release(have)
-	until(t, "the lock to be taken unheard", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 1 })
+	testenv.Eventually(t, "the lock to be taken unheard", func() bool { return e.number("EXISTS", s.Key(e.prefix)) == 1 })
 	p.Refuse(true)
 	p.Cut()
-	receive(t, "the attempt to give it back", log.said)
+	testenv.Take(t, "the attempt to give it back", log.said)
 	p.Refuse(false)
 	p.DropReplies(false)
-	h := receive(t, "the lock", got)
+	h := testenv.Take(t, "the lock", got)
 	e.release(h)
 }
 

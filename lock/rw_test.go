@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/lock"
 )
@@ -85,7 +86,7 @@ func TestWriterIsNotStarved(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, e *env) (*lock.Held, error){
 		"line": func(ctx context.Context, e *env) (*lock.Held, error) { return e.Acquire(ctx, writes) },
 		"intent": func(ctx context.Context, e *env) (h *lock.Held, err error) {
-			until(e.t, "the writer's chance", func() bool {
+			testenv.Eventually(e.t, "the writer's chance", func() bool {
 				h, err = e.Try(ctx, []lock.Spec{writes}, lock.TryOptions{})
 				var refused *lock.HeldError
 				return !errors.As(err, &refused)
@@ -127,14 +128,14 @@ func TestWriterIsNotStarved(t *testing.T) {
 					}
 				}
 			})
-			until(t, "readers", func() bool { return turns.Load() > 20 })
+			testenv.Eventually(t, "readers", func() bool { return turns.Load() > 20 })
 			w, err := write(ctx, e.other())
 			if err != nil {
 				t.Fatal(err)
 			}
 			was := turns.Load()
 			e.release(w)
-			until(t, "readers after the writer", func() bool { return turns.Load() > was+5 })
+			testenv.Eventually(t, "readers after the writer", func() bool { return turns.Load() > was+5 })
 			close(over)
 			all.Wait()
 		})

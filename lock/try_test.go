@@ -261,12 +261,12 @@ func TestServers(t *testing.T) {
 					}
 					got <- next
 				}()
-				until(t, "a place", func() bool { return e.waiters(specs[4]) == 1 })
+				testenv.Eventually(t, "a place", func() bool { return e.waiters(specs[4]) == 1 })
 				e.do("SCRIPT", "FLUSH")
 				if woken, err := h.Refund(t.Context()); err != nil || len(woken) != 1 {
 					t.Errorf("woken %q, %v", woken, err)
 				}
-				next := receive(t, "the lock", got)
+				next := testenv.Take(t, "the lock", got)
 				if _, err := e.Break(t.Context(), specs[4].Key(e.prefix)); err != nil {
 					t.Error(err)
 				}
@@ -336,7 +336,7 @@ func TestCluster(t *testing.T) {
 		}
 		got <- next
 	}()
-	until(t, "a place", func() bool { return e.number("ZCARD", "{lock:mutex:task:m}::wait") == 1 })
+	testenv.Eventually(t, "a place", func() bool { return e.number("ZCARD", "{lock:mutex:task:m}::wait") == 1 })
 	infos, err := e.List(ctx, "", 0)
 	if err != nil || len(infos) != 4 { // and the two rates
 		t.Errorf("listed: %+v, %v", infos, err)
@@ -344,7 +344,7 @@ func TestCluster(t *testing.T) {
 	if woken := e.release(h); len(woken) != 1 {
 		t.Errorf("woken %q", woken)
 	}
-	next := receive(t, "the locks", got)
+	next := testenv.Take(t, "the locks", got)
 	if _, err := e.Break(ctx, specs[2].Key("")); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv/golden"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 )
@@ -44,15 +45,7 @@ func TestFileMemory(t *testing.T) {
 	got, err := os.ReadFile(file)
 	check(err)
 	got = regexp.MustCompile(`"since":\d{10}`).ReplaceAll(got, []byte(`"since":0`))
-	golden := filepath.Join("testdata", "memory.golden.json")
-	if *update {
-		check(os.WriteFile(golden, got, 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	check(err)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
+	golden.Check(t, "testdata/memory.golden.json", string(got))
 	info, err := os.Stat(file)
 	check(err)
 	if info.Mode().Perm() != 0o600 {

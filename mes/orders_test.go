@@ -3,7 +3,6 @@ package mes_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,8 +12,6 @@ import (
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestParseOrders(t *testing.T) {
 	one := isa95.JobOrder{JobOrderID: "JO-1"}

@@ -87,13 +87,7 @@ func (b inbox) hold(filter string) mqtt.Subscription {
 
 func (b inbox) next(t testing.TB) *mqtt.Inbound {
 	t.Helper()
-	select {
-	case in := <-b:
-		return in
-	case <-time.After(patience):
-		t.Fatal("no message came")
-		return nil
-	}
+	return testenv.Take(t, "a message", b)
 }
 
 func (b inbox) empty(t testing.TB) {

@@ -78,7 +78,7 @@ func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	a.make(t, "server", []net.IP{net.IPv4(127, 0, 0, 1)})
 	a.make(t, "client", nil)
-	port := freePort(t)
+	port := testenv.FreePort(t, "127.0.0.1")
 	testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{
 		fmt.Sprintf("listener %d 127.0.0.1", port), "cafile " + a.file("ca"), "certfile " + a.file("server"), "keyfile " + a.file("server-key"), "require_certificate true",
 	}})
@@ -156,17 +156,6 @@ func TestShippedConfiguration(t *testing.T) {
 			t.Error(line)
 		}
 	}
-}
-
-// freePort returns a port nobody listens on now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // User and password reach the broker and no log.

@@ -107,7 +107,7 @@ func TestWebSocket(t *testing.T) {
 
 // mosquitto's own WebSocket. Its build in Debian 12 starts it beside another listener only, and hands on 40 kB in a second.
 func TestWebSocketOfMosquitto(t *testing.T) {
-	port := freePort(t)
+	port := testenv.FreePort(t, "127.0.0.1")
 	testenv.StartMosquitto(t, embedded.MosquittoOptions{Listen: []string{fmt.Sprintf("listener %d 127.0.0.1", port), "protocol websockets"}})
 	exchange(t, connected(t, fmt.Sprintf("ws://127.0.0.1:%d/mqtt", port), "c"), 0, 1, 125, 126, 1000, 10_000)
 }

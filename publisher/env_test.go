@@ -384,11 +384,7 @@ func (p *plant) change(scope isa95.Scope, id isa95.JobOrderID, decide func(*jobs
 // redisDo sends a command as an operator would, past every proxy.
 func (p *plant) redisDo(words ...string) rueidis.RedisResult {
 	p.t.Helper()
-	r := p.redis.Client.Do(p.t.Context(), p.redis.Client.B().Arbitrary(words...).Build())
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		p.t.Fatalf("%q: %v", words, err)
-	}
-	return r
+	return p.redis.Must(p.t, words...)
 }
 
 // topics of the retained messages, sorted.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -195,15 +193,4 @@ func TestRetireMeetsAnOrder(t *testing.T) {
 		}
 		p.seqs(s)
 	}
-}
-
-type locked struct {
-	mu  *sync.Mutex
-	out *strings.Builder
-}
-
-func (l locked) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(b)
 }

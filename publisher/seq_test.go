@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -60,11 +60,8 @@ func TestForeignScopesAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var (
-		mu   sync.Mutex
-		said strings.Builder
-	)
-	i := p.start(busy, func(s *setup) { s.Log = slog.New(slog.NewTextHandler(locked{&mu, &said}, nil)) })
+	var said testenv.Log
+	i := p.start(busy, func(s *setup) { s.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 	p.move(scope, "JO-1", isa95.Store)
 	p.eventually("what is left is foreign", func() error {
 		err := p.check()
@@ -79,12 +76,10 @@ func TestForeignScopesAreLeftAlone(t *testing.T) {
 	if has := topics(p.retained()); fmt.Sprint(has) != fmt.Sprintf("[%s/state-index elsewhere/order/JO-1 elsewhere/state-index m42/order/JO-1 m42/order/%[1]s m42/result/%[1]s m42/state-index]", long) {
 		t.Errorf("retained: %v", has)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if n := strings.Count(said.String(), "scope=elsewhere topics=2"); n != 1 {
+	if n := said.Count("scope=elsewhere topics=2"); n != 1 {
 		t.Errorf("it was said %d times:\n%s", n, said.String())
 	}
-	if n := strings.Count(said.String(), "is no name that Takt takes"); n != 2 { // one of m42, one of the long scope
+	if n := said.Count("is no name that Takt takes"); n != 2 { // one of m42, one of the long scope
 		t.Errorf("names that cannot be were reported %d times, want one of each scope:\n%s", n, said.String())
 	}
 }

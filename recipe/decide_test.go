@@ -3,13 +3,14 @@ package recipe
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"github.com/taktworks/takt/internal/testenv/golden"
 )
 
 const gearbox = "com.acme.cell."
@@ -549,15 +550,6 @@ func TestMermaidGolden(t *testing.T) {
 		"gearbox": string(testdata(t, "gearbox.json")),
 		"escapes": string(text("step A*\nstep B\nstep C\nA > B: job.id == \"a;#b<c>`\" and true\nA > A ! 1\nB > X\nX > X\nsim X: C | D\nstep D\ndo a @ A\ndo c @ C\non d @ D\nset {\"AllowEndless\": true}")),
 	} {
-		got := compile(t, recipe).Mermaid()
-		golden := "testdata/" + name + ".mmd"
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(string(testdata(t, name+".mmd")), got); diff != "" {
-			t.Errorf("%s (write it with -update):\n%s", name, diff)
-		}
+		golden.Check(t, "testdata/"+name+".mmd", compile(t, recipe).Mermaid())
 	}
 }

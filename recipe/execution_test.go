@@ -3,15 +3,12 @@ package recipe
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 // G.1: the document of the page reads, and is written with the same members in the same
 // order, nulls included, before our own.

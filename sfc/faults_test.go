@@ -281,7 +281,7 @@ func TestBrokerRefusesForEver(t *testing.T) {
 func TestBrokerDeniesForAMoment(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	var log lockedBuffer
+	var log testenv.Log
 	denials := 0 // publishes come one at a time: there is one command
 	p.cell.before = func(string, int) error {
 		if denials++; denials <= 4 {

@@ -1,17 +1,16 @@
 package sfc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -228,7 +227,7 @@ func TestRouteIsKeptWithItsCommand(t *testing.T) {
 // No token is logged, whatever happens to a command and its answers.
 func TestTokensAreNotLogged(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log testenv.Log
 	p := newPlant(t)
 	p.cell.react = func(request) reaction { return reaction{silent: true} }
 	loud := func(o *Options) {
@@ -254,22 +253,4 @@ func TestTokensAreNotLogged(t *testing.T) {
 	if strings.Contains(strings.ToLower(text), string(c.Token)[:12]) {
 		t.Errorf("the log has the token: %s", text)
 	}
-}
-
-// lockedBuffer is a buffer for many writers.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -3,9 +3,7 @@ package sfc
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,12 +13,11 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/recent"
+	"github.com/taktworks/takt/internal/testenv/golden"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func unitEngine(t testing.TB) *Engine {
 	return New(nil, nil, Options{TopicPrefix: "plant", Instance: "engine-1", Log: (&plant{t: t}).log("unit")})
@@ -54,20 +51,7 @@ func TestCommandOnTheWire(t *testing.T) {
 	}{e.topic(c.Scope, "commands"), ev, string(body), ev.Delivery}); err != nil {
 		t.Fatal(err)
 	}
-	text := b.Bytes()
-	const golden = "testdata/command.json"
-	if *update {
-		if err := os.WriteFile(golden, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(text)); diff != "" {
-		t.Error(diff)
-	}
+	golden.Check(t, "testdata/command.json", b.String())
 }
 
 // A command expires with its action, never before a second has passed; without deadline it does not expire.

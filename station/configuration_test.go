@@ -3,9 +3,6 @@ package station_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,12 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv/golden"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const goodRecipe = `{
   "Steps": [{"Name": "Press", "Initial": true}],
@@ -49,20 +45,7 @@ func TestConfigurationEvents(t *testing.T) {
 	if len(ids) != len(events) {
 		t.Error("ids repeat")
 	}
-	got := strings.Join(lines, "\n") + "\n"
-	golden := filepath.Join("testdata", "configuration.golden")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
+	golden.Check(t, "testdata/configuration.golden", strings.Join(lines, "\n")+"\n")
 }
 
 // TestConfigurationScopes: every scope gets all of it.

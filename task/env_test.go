@@ -125,27 +125,26 @@ func (e *env) ctx() context.Context {
 }
 
 // do runs any command on the server.
-func (e *env) do(args ...string) rueidis.RedisResult {
+func (e *env) do(words ...string) rueidis.RedisResult {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return e.srv.Client.Do(ctx, e.srv.Client.B().Arbitrary(args...).Build())
+	return e.srv.Do(e.t, words...)
 }
 
-func (e *env) must(args ...string) rueidis.RedisResult {
+func (e *env) must(words ...string) rueidis.RedisResult {
 	e.t.Helper()
-	r := e.do(args...)
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		e.t.Fatalf("%q: %v", args, err)
+	return e.srv.Must(e.t, words...)
+}
+
+// number is the number that a command replies; nil is 0.
+func (e *env) number(words ...string) int64 {
+	e.t.Helper()
+	reply := e.must(words...)
+	if rueidis.IsRedisNil(reply.Error()) {
+		return 0
 	}
-	return r
-}
-
-func (e *env) number(args ...string) int64 {
-	e.t.Helper()
-	n, err := e.must(args...).AsInt64()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		e.t.Fatalf("%q: %v", args, err)
+	n, err := reply.AsInt64()
+	if err != nil {
+		e.t.Fatalf("%q: %v", words, err)
 	}
 	return n
 }
@@ -164,16 +163,7 @@ func (e *env) queued() (n int64) {
 // eventually waits for a state of the server that tells nobody of its coming.
 func (e *env) eventually(what string, ok func() bool) {
 	e.t.Helper()
-	end := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-end:
-			e.t.Fatalf("never: %s", what)
-		case <-tick.C:
-		}
-	}
+	testenv.Eventually(e.t, what, ok)
 }
 
 // idle waits until no task waits, runs or is delayed.

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -18,7 +17,7 @@ import (
 type waitEnv struct {
 	t testing.TB
 	*Worker
-	rdb   rueidis.Client
+	srv   *testenv.RedisServer
 	batch stream.Batch
 }
 
@@ -34,7 +33,7 @@ func newWaitEnv(t testing.TB) *waitEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &waitEnv{t: t, Worker: w, rdb: srv.Client}
+	e := &waitEnv{t: t, Worker: w, srv: srv}
 	key := c.keys.TaskStream("normal:small")
 	e.do("SET", c.keys.Worker("me"), "token")
 	e.do("XGROUP", "CREATE", key, c.keys.TaskGroup(), "0", "MKSTREAM")
@@ -51,22 +50,14 @@ func newWaitEnv(t testing.TB) *waitEnv {
 	return e
 }
 
-func (e *waitEnv) do(command ...string) rueidis.RedisResult {
+func (e *waitEnv) do(words ...string) rueidis.RedisResult {
 	e.t.Helper()
-	r := e.rdb.Do(context.Background(), e.rdb.B().Arbitrary(command...).Build())
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		e.t.Fatalf("%q: %v", command, err)
-	}
-	return r
+	return e.srv.Must(e.t, words...)
 }
 
-func (e *waitEnv) number(command ...string) int64 {
+func (e *waitEnv) number(words ...string) int64 {
 	e.t.Helper()
-	n, err := e.do(command...).AsInt64()
-	if err != nil {
-		e.t.Fatalf("%q: %v", command, err)
-	}
-	return n
+	return e.srv.Number(e.t, words...)
 }
 
 func (e *waitEnv) left(waiting, delayed, blocked int64) {

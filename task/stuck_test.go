@@ -1,7 +1,6 @@
 package task_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,29 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
 
-// logText is a log that tests read while it is written.
-type logText struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logText) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(b)
-}
-
-func (l *logText) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.all.String(), part)
-}
-
-func textLogger(l *logText) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+func textLogger(l *testenv.Log) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 type stuckReport struct {
 	info  task.Info
@@ -47,7 +29,7 @@ func TestStuckIsReportedOnce(t *testing.T) {
 	free := sync.OnceFunc(func() { close(release) })
 	defer free()
 	reports := make(chan stuckReport, 10)
-	var text logText
+	var text testenv.Log
 	e.start(task.WorkerOptions{
 		Concurrency: map[task.Size]int{task.Small: 2}, Margin: 30 * time.Millisecond, Log: textLogger(&text),
 		Stuck: func(i task.Info, since time.Time) { reports <- stuckReport{i, since} },
@@ -74,8 +56,8 @@ func TestStuckIsReportedOnce(t *testing.T) {
 	if v, err := h.Await(e.ctx()); err != nil || v != 7 {
 		t.Errorf("it returned %d, %v: what a handler finishes counts", v, err)
 	}
-	if len(reports) != 0 || text.count("ignores the end of its context") != 1 || text.count("a stuck handler has returned") != 1 {
-		t.Errorf("%d more reports, and the log:\n%s", len(reports), text.all.String())
+	if len(reports) != 0 || text.Count("ignores the end of its context") != 1 || text.Count("a stuck handler has returned") != 1 {
+		t.Errorf("%d more reports, and the log:\n%s", len(reports), text.String())
 	}
 }
 

@@ -123,7 +123,7 @@ func TestSlowWatcher(t *testing.T) {
 	if err := e.client.Watch(e.ctx(), nil); err == nil {
 		t.Error("nil is no function")
 	}
-	var text logText
+	var text testenv.Log
 	c := e.connect(task.Options{Log: textLogger(&text)})
 	block, told := make(chan struct{}), make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(e.ctx())
@@ -145,10 +145,10 @@ func TestSlowWatcher(t *testing.T) {
 	}
 	e.must("PUBLISH", e.key("tasks:events:0"), "no JSON")
 	close(block)
-	e.eventually("the log says so", func() bool { return text.count("too slow") > 0 })
+	e.eventually("the log says so", func() bool { return text.Count("too slow") > 0 })
 	e.eventually("and goes on", func() bool {
 		e.must("PUBLISH", e.key("tasks:events:0"), "no JSON")
-		return text.count("cannot be read") > 0
+		return text.Count("cannot be read") > 0
 	})
 	cancel()
 	if err := wait(t, "its end", done); err != nil {

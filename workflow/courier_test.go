@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -90,7 +91,7 @@ func (e *env) carries(w *workflow.Worker, from, to string) {
 // What is no message becomes a dead letter, as much as there is of it, and what comes behind it is carried. The log says so, and Check shows it.
 func TestCourierPastWhatIsNoMessage(t *testing.T) {
 	t.Parallel()
-	log := &notes{}
+	log := &testenv.Log{}
 	e := newEnv(t, shards(2), func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	from, to := e.onShard(0, "from"), e.onShard(1, "to")
 	out := shardPrefix(e.opts.Prefix, 0) + ":workflow:out"
@@ -110,10 +111,10 @@ func TestCourierPastWhatIsNoMessage(t *testing.T) {
 	w, _ := e.worker(workflow.WorkerOptions{})
 	e.carries(w, from, to)
 	e.until("all are dead letters", func() bool { return e.int("XLEN", out+":dead") == n && e.stats().Outbox == 0 })
-	if got := log.count("stream: entry moved to the dead letters"); got != n {
+	if got := log.Count("stream: entry moved to the dead letters"); got != n {
 		t.Errorf("the log tells of %d dead letters, want %d", got, n)
 	}
-	if got := log.count("stream: handler failed"); got != n {
+	if got := log.Count("stream: handler failed"); got != n {
 		t.Errorf("%d tries, want one of each of %d", got, n)
 	}
 	if !e.finds(out+":dead", "holds 70 entries") {
@@ -125,7 +126,7 @@ func TestCourierPastWhatIsNoMessage(t *testing.T) {
 // A message for a shard that this process does not know of keeps no other from its shard, and stays in the outbox for those who know it.
 func TestCourierPastUnknownShard(t *testing.T) {
 	t.Parallel()
-	log := &notes{}
+	log := &testenv.Log{}
 	e := newEnv(t, shards(2), func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	from, to := e.onShard(0, "from"), e.onShard(1, "to")
 	out := shardPrefix(e.opts.Prefix, 0) + ":workflow:out"
@@ -137,7 +138,7 @@ func TestCourierPastUnknownShard(t *testing.T) {
 	e.carries(w, from, to)
 	e.until("only the others are left", func() bool { return e.stats().Outbox == n })
 	stop()
-	if got := log.count("for a shard that there is not"); got != n {
+	if got := log.Count("for a shard that there is not"); got != n {
 		t.Errorf("the log tells of %d messages, want %d", got, n)
 	}
 	if got := e.stats().Outbox; got != n {

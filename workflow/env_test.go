@@ -77,29 +77,18 @@ func (e *env) check() {
 // until waits for something that nobody tells.
 func (e *env) until(what string, ok func() bool) {
 	e.t.Helper()
-	for end := time.Now().Add(hang); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			e.t.Fatalf("never: %s", what)
-		}
-	}
+	testenv.Eventually(e.t, what, ok)
 }
 
 // do runs a command.
 func (e *env) do(words ...string) rueidis.RedisResult {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hang)
-	defer cancel()
-	rdb := e.srv.Client
-	return rdb.Do(ctx, rdb.B().Arbitrary(words...).Build())
+	return e.srv.Do(e.t, words...)
 }
 
 func (e *env) int(words ...string) int64 {
 	e.t.Helper()
-	n, err := e.do(words...).AsInt64()
-	if err != nil {
-		e.t.Fatal(words, err)
-	}
-	return n
+	return e.srv.Number(e.t, words...)
 }
 
 // key is one of the test.

@@ -1,40 +1,15 @@
 package workflow_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
 )
-
-// notes is a log that tests read.
-type notes struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (n *notes) Write(b []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.all.Write(b)
-}
-
-func (n *notes) has(text string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Contains(n.all.String(), text)
-}
-
-func (n *notes) count(text string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Count(n.all.String(), text)
-}
 
 // finds says whether Check finds something about a key.
 func (e *env) finds(key, problem string) bool {
@@ -56,7 +31,7 @@ func TestForeignKeys(t *testing.T) {
 	for _, foreign := range []string{"run:a", "in:a", "tasks:odd", "held:tasks:odd", "activities:odd"} {
 		t.Run(foreign, func(t *testing.T) {
 			t.Parallel()
-			log := &notes{}
+			log := &testenv.Log{}
 			e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
 			e.broken = true
 			w, stop := e.worker(workflow.WorkerOptions{})
@@ -78,7 +53,7 @@ func TestForeignKeys(t *testing.T) {
 				delete(want, task.ID)
 				e.step(task)
 			}
-			e.until("the log names it", func() bool { return log.has(e.key(foreign)) })
+			e.until("the log names it", func() bool { return log.Count(e.key(foreign)) > 0 })
 			if !e.finds(e.key(foreign), "WRONGTYPE") {
 				t.Error("Check does not find it")
 			}
@@ -92,7 +67,7 @@ func TestForeignKeys(t *testing.T) {
 // An instance whose inbox is of another type is paused at the first try, so those behind it do not wait for its next ones; the log says which key. It goes on once that is mended.
 func TestForeignInboxPauses(t *testing.T) {
 	t.Parallel()
-	log := &notes{}
+	log := &testenv.Log{}
 	e := newEnv(t, func(o *workflow.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	odd, good := []string{"odd-1", "odd-2", "odd-3"}, []string{"good-1", "good-2", "good-3"}
 	for k := range odd {
@@ -115,11 +90,11 @@ func TestForeignInboxPauses(t *testing.T) {
 		if e.int("HEXISTS", e.key("run:"+id), "p") != 1 {
 			t.Errorf("%s is not paused", id)
 		}
-		if !log.has("instance=" + id + " keys=[" + e.key("in:"+id) + "]") {
+		if log.Count("instance="+id+" keys=["+e.key("in:"+id)+"]") == 0 {
 			t.Errorf("the log does not say which key of %s it is", id)
 		}
 	}
-	if n := log.count("stream: handler failed"); n != len(odd) {
+	if n := log.Count("stream: handler failed"); n != len(odd) {
 		t.Errorf("%d tries failed, want one of each of %d", n, len(odd))
 	}
 	e.idle("q")

@@ -147,25 +147,13 @@ func (w *bench) within(d time.Duration) context.Context {
 
 func (w *bench) done(ctx context.Context, what string) {
 	w.Helper()
-	select {
-	case <-ctx.Done():
-	case <-time.After(patience):
-		w.Fatalf("never: %s", what)
-	}
+	testenv.Take(w, what, ctx.Done())
 }
 
 // soon waits until ok, which asks what tells nobody.
 func (w *bench) soon(what string, ok func() bool) {
 	w.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(patience); !ok(); {
-		select {
-		case <-late:
-			w.Fatalf("never: %s", what)
-		case <-tick.C:
-		}
-	}
+	testenv.Eventually(w, what, ok)
 }
 
 // foreign puts a posting on the board as TaskFlow does: two commands, and nobody is told.

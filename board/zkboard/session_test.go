@@ -20,11 +20,7 @@ var patience = testenv.Patience
 
 func done(t *testing.T, ctx context.Context, what string) {
 	t.Helper()
-	select {
-	case <-ctx.Done():
-	case <-time.After(patience):
-		t.Fatalf("never: %s", what)
-	}
+	testenv.Take(t, what, ctx.Done())
 }
 
 // until waits until a node is there, or not; it returns what it was.

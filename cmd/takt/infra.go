@@ -25,7 +25,7 @@ func (in *infra) external() bool { return in.Store == "external" }
 // infraOptions say how a store and a broker of ours run.
 type infraOptions struct {
 	Listen    string // of the broker: host:port, "" = a free port of 127.0.0.1
-	Persist   bool   // both keep their data in the data folder
+	Persist   bool   // redis-server and mosquitto keep their data in the data folder
 	InProcess bool   // do not look for redis-server and mosquitto
 	Private   bool   // only this user reaches the store: by a socket, or by a port with a password
 }

@@ -3,33 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/taktworks/takt/internal/testenv/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files")
-
-// golden compares text with a file below testdata.
-func golden(t *testing.T, file, text string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text); diff != "" {
-		t.Errorf("%s: -want +got:\n%s\nwith -update it is written anew", file, diff)
-	}
-}
 
 // Findings are for people and for editors: FILE:LINE: CODE SEVERITY: MESSAGE.
 func TestRecipeCheck(t *testing.T) {
@@ -41,7 +21,7 @@ func TestRecipeCheck(t *testing.T) {
 	if !strings.Contains(out, "broken.json:8: R009 error: ") {
 		t.Errorf("no line 8:\n%s", out)
 	}
-	golden(t, "findings.txt", out)
+	golden.Check(t, "findings.txt", out)
 	line := regexp.MustCompile(`^[a-z]+\.json(:\d+)?: [RW]\d{3} (error|warning): .|^    .`)
 	for _, l := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
 		if !line.MatchString(l) {
@@ -53,7 +33,7 @@ func TestRecipeCheck(t *testing.T) {
 	if code != exitFailed || errOut != "" {
 		t.Errorf("--json: exit status %d, said %q", code, errOut)
 	}
-	golden(t, "findings.jsonl", out)
+	golden.Check(t, "findings.jsonl", out)
 	for _, l := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
 		var f fileFinding
 		if err := json.Unmarshal([]byte(l), &f); err != nil || f.File == "" || f.Code == "" || f.Severity == "" || f.Message == "" {

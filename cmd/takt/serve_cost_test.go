@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -159,24 +158,6 @@ func memoryByKind(t *testing.T, redis *testenv.RedisServer) map[string]memory {
 	}
 }
 
-// shared is what the progress of a run and the log of its parts write at once.
-type shared struct {
-	sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.Lock()
-	defer s.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *shared) String() string {
-	s.Lock()
-	defer s.Unlock()
-	return s.text.String()
-}
-
 // replaced is a memory of an MES that a test replaces, so that it does not grow with the orders.
 type replaced struct{ mes.Memory }
 
@@ -187,7 +168,7 @@ func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer,
 	testenv.Measures(t, "memory and commands")
 	redis, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	var out bytes.Buffer
-	var errOut shared
+	var errOut testenv.Log
 	args := []string{"bench", "jobs", "--redis", redis.URL, "--mqtt", broker.URL, "--data", t.TempDir(), "--in-flight", "256"}
 	err := execute(args, nil, &out, &errOut, func(c *cli, a *app) error {
 		b := jobsRun{benchJobsCmd: &c.Bench.Jobs, app: a, cfg: a.Config, progress: newProgress(a.err), result: result, done: make(chan string, 256)}

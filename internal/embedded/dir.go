@@ -34,7 +34,7 @@ func dataDir(ctx context.Context, dir, kind string) (path string, lock *os.File,
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", nil, nil, err
 	}
-	lock, err = lockFile(ctx, filepath.Join(dir, kind+".lock"))
+	lock, err = lockFile(ctx, filepath.Join(dir, "server.lock")) // whichever program it is of
 	if errors.Is(err, filelock.ErrHeld) {
 		err = &DirBusyError{Dir: dir}
 	}

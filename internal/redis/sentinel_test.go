@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestSentinelTLSNames(t *testing.T) {
 	a := newAuthority(t)
 	master, replica := a.server(t, "127.0.0.2"), a.server(t, "127.0.0.3")
 	replica.do(t, "REPLICAOF", master.host, master.port)
-	sentinelPort := freePort(t, "127.0.0.1")
+	sentinelPort := strconv.Itoa(testenv.FreePort(t, "127.0.0.1"))
 	config := strings.Join(append(a.config(t, "127.0.0.1", sentinelPort),
 		fmt.Sprintf("sentinel monitor plant %s %s 1", master.host, master.port),
 		fmt.Sprintf("sentinel down-after-milliseconds plant %d", testenv.DownAfter), "sentinel failover-timeout plant 5000"), "\n") + "\n"
@@ -168,7 +169,7 @@ type tlsServer struct {
 
 func (a *authority) server(t *testing.T, host string) *tlsServer {
 	t.Helper()
-	port := freePort(t, host)
+	port := strconv.Itoa(testenv.FreePort(t, host))
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Config: append(a.config(t, host, port), "bind 127.0.0.1 "+host, "replica-announce-ip "+host, "replica-announce-port "+port, "repl-ping-replica-period 1")})
 	return &tlsServer{child: srv.Server, host: host, port: port, plain: srv.Addr}
 }
@@ -185,19 +186,4 @@ func (s *tlsServer) do(t *testing.T, args ...string) {
 	if err := rdb.Do(ctx, rdb.B().Arbitrary(args...).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freePort is one on which no program listens at host.
-func freePort(t *testing.T, host string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

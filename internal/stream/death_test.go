@@ -71,7 +71,7 @@ func TestNothingIsLostWhenWorkersDie(t *testing.T) {
 			}
 			for k := range kills {
 				for range total / (kills + 1) { // somewhere in the middle of the work
-					wait(t, "progress", progress)
+					testenv.Take(t, "progress", progress)
 				}
 				victim := rnd.IntN(len(alive))
 				alive[victim].kill()
@@ -160,10 +160,10 @@ func TestPoison(t *testing.T) {
 				},
 			})
 			ids := e.add("poison", "good")
-			if v := wait(t, "the other entry", good); v != "good" {
+			if v := testenv.Take(t, "the other entry", good); v != "good" {
 				t.Errorf("got %s", v)
 			}
-			if err := wait(t, "Dead", told); err == nil || err.Error() != c.says {
+			if err := testenv.Take(t, "Dead", told); err == nil || err.Error() != c.says {
 				t.Errorf("told %v", err)
 			}
 			e.empty()
@@ -182,7 +182,7 @@ func TestPoison(t *testing.T) {
 			}
 			count := map[Outcome]int{}
 			for range 5 {
-				count[wait(t, "outcome", outcomes)]++
+				count[testenv.Take(t, "outcome", outcomes)]++
 			}
 			if count[Failed] != 3 || count[Dead] != 1 || count[Handled] != 1 || len(outcomes) != 0 {
 				t.Errorf("outcomes %v, and %d more", count, len(outcomes))
@@ -206,7 +206,7 @@ func TestTransientErrorsDoNotCount(t *testing.T) {
 			return Ack, nil
 		}})
 	e.add("v")
-	if n := wait(t, "success", done); n != 0 {
+	if n := testenv.Take(t, "success", done); n != 0 {
 		t.Errorf("%d failures counted", n)
 	}
 	e.empty()
@@ -224,7 +224,7 @@ func TestExpectedErrorsAreNoWarning(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	away, conflict := errors.New("the broker is away"), errors.New("another was first")
 	errs := []error{conflict, conflict, away, away, conflict}
-	var log lines
+	var log testenv.Log
 	e.join("w", Group{
 		Log:       slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Transient: func(error) bool { return true }, Expected: func(err error) bool { return errors.Is(err, conflict) },
@@ -239,7 +239,7 @@ func TestExpectedErrorsAreNoWarning(t *testing.T) {
 	})
 	e.add("v")
 	e.empty()
-	if log.count("waits to be tried again") != 1 || log.count("the broker is away") != 1 {
+	if log.Count("waits to be tried again") != 1 || log.Count("the broker is away") != 1 {
 		t.Error("want one warning, of the broker")
 	}
 }
@@ -260,7 +260,7 @@ func TestHopelessIsDeadAtOnce(t *testing.T) {
 			return nil
 		}})
 	e.add("v")
-	if n := wait(t, "death", dead); n != 1 || tries.Load() != 1 {
+	if n := testenv.Take(t, "death", dead); n != 1 || tries.Load() != 1 {
 		t.Errorf("%d failures of %d tries, want 1 of 1", n, tries.Load())
 	}
 	e.empty()
@@ -283,10 +283,10 @@ func TestKillerOfProcesses(t *testing.T) {
 		},
 		Dead: func(_ context.Context, en *Entry, err error) error { told <- err; return nil },
 	})
-	if err := wait(t, "Dead", told); !errors.Is(err, ErrDeliveries) {
+	if err := testenv.Take(t, "Dead", told); !errors.Is(err, ErrDeliveries) {
 		t.Errorf("told %v", err)
 	}
-	if v := wait(t, "the other", got); v != "near 5" {
+	if v := testenv.Take(t, "the other", got); v != "near 5" {
 		t.Errorf("got %s", v)
 	}
 	e.empty()
@@ -312,7 +312,7 @@ func TestSuspectsRunAlone(t *testing.T) {
 		return Ack, nil
 	}})
 	for range ids {
-		wait(t, "start", begun)
+		testenv.Take(t, "start", begun)
 		proceed <- struct{}{}
 	}
 	e.empty()
@@ -364,7 +364,7 @@ func TestPagesAndLatency(t *testing.T) {
 	}})
 	seen := map[string]bool{}
 	for range n {
-		seen[wait(t, "entry of the dead", got)] = true
+		seen[testenv.Take(t, "entry of the dead", got)] = true
 	}
 	if len(seen) != n {
 		t.Errorf("%d of %d", len(seen), n)
@@ -375,7 +375,7 @@ func TestPagesAndLatency(t *testing.T) {
 	for i := range 50 {
 		v := fmt.Sprintf("new %d", i)
 		e.add(v)
-		if g := wait(t, v, got); g != v {
+		if g := testenv.Take(t, v, got); g != v {
 			t.Errorf("got %s, want %s", g, v)
 		}
 	}
@@ -405,7 +405,7 @@ func TestWaitingToRunAloneIsNoStart(t *testing.T) {
 			ran <- en.Deliveries
 			return Ack, nil
 		}})
-		wait(t, "start of the killer", begun)
+		testenv.Take(t, "start of the killer", begun)
 		m.die()
 	}
 	e.join("last", Group{Slots: 8, Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -413,7 +413,7 @@ func TestWaitingToRunAloneIsNoStart(t *testing.T) {
 		return Ack, nil
 	}})
 	for range 2 {
-		if n := wait(t, "run of an innocent", ran); n != 3 {
+		if n := testenv.Take(t, "run of an innocent", ran); n != 3 {
 			t.Errorf("its start is number %d, want 3", n)
 		}
 	}
@@ -443,10 +443,10 @@ func TestWaitingSuspectsTakeNoSlot(t *testing.T) {
 		}
 		return Ack, ctx.Err()
 	}})
-	wait(t, "start of a suspect", suspects)
+	testenv.Take(t, "start of a suspect", suspects)
 	for _, v := range []string{"a", "b", "c"} {
 		e.add(v)
-		if got := wait(t, v, others); got != v {
+		if got := testenv.Take(t, v, others); got != v {
 			t.Errorf("got %s, want %s", got, v)
 		}
 	}
@@ -485,13 +485,13 @@ func TestFailedSuspectsTakeNoSlot(t *testing.T) {
 		}
 		return Ack, nil
 	}})
-	wait(t, "start of the one that takes long", long)
+	testenv.Take(t, "start of the one that takes long", long)
 	if n := failures.Load(); n != 2 {
 		t.Fatalf("%d failed before", n)
 	}
 	for _, v := range []string{"a", "b", "c"} {
 		e.add(v)
-		if got := wait(t, v, others); got != v {
+		if got := testenv.Take(t, v, others); got != v {
 			t.Errorf("got %s, want %s", got, v)
 		}
 	}
@@ -516,7 +516,7 @@ func TestGoexitIsAFailure(t *testing.T) {
 		return Ack, nil
 	}})
 	e.add("bad", "good")
-	wait(t, "the other entry", good)
+	testenv.Take(t, "the other entry", good)
 	e.empty()
 	if l := e.deadLetters(); len(l) != 1 || l[0]["dead-error"] != ErrExited.Error() || tries.Load() != 2 {
 		t.Errorf("dead letters %v after %d tries", l, tries.Load())
@@ -571,7 +571,7 @@ func TestOldMasterLivesOn(t *testing.T) {
 	defer all.Wait()
 	defer stop()
 	e.add("before")
-	wait(t, "the first one", got)
+	testenv.Take(t, "the first one", got)
 	s.Replace(t)
 	s.AwaitFailover(t)
 	e.eventually("the client turns to the new master", func() bool { _, old := s.Client.Nodes()[s.Master.Addr]; return !old })
@@ -580,7 +580,7 @@ func TestOldMasterLivesOn(t *testing.T) {
 		defer one.Continue(t)
 	}
 	e.add("after")
-	if v := wait(t, "the one on the new master", got); v != "after" {
+	if v := testenv.Take(t, "the one on the new master", got); v != "after" {
 		t.Errorf("%q was handled", v)
 	}
 	if !s.Master.Says(t, "role:master", "INFO", "replication") {
@@ -614,7 +614,7 @@ func TestBegunUnderAnotherID(t *testing.T) {
 		t.Helper()
 		var got []string
 		for range all {
-			got = append(got, wait(t, "one more", c))
+			got = append(got, testenv.Take(t, "one more", c))
 		}
 		if slices.Sort(got); !slices.Equal(got, all) {
 			t.Errorf("%q, want %q", got, all)

@@ -120,20 +120,14 @@ func (m *member) die() {
 	m.e.srv.Expire(m.e.t, m.e.keys.Worker(m.worker.ID()))
 }
 
-func (e *env) do(args ...string) rueidis.RedisResult {
+func (e *env) do(words ...string) rueidis.RedisResult {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return e.srv.Client.Do(ctx, e.srv.Client.B().Arbitrary(args...).Build())
+	return e.srv.Do(e.t, words...)
 }
 
-func (e *env) must(args ...string) rueidis.RedisResult {
+func (e *env) must(words ...string) rueidis.RedisResult {
 	e.t.Helper()
-	r := e.do(args...)
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		e.t.Fatalf("%q: %v", args, err)
-	}
-	return r
+	return e.srv.Must(e.t, words...)
 }
 
 func (e *env) add(values ...string) (ids []string) {
@@ -148,13 +142,9 @@ func (e *env) add(values ...string) (ids []string) {
 	return ids
 }
 
-func (e *env) number(args ...string) int64 {
+func (e *env) number(words ...string) int64 {
 	e.t.Helper()
-	n, err := e.must(args...).AsInt64()
-	if err != nil {
-		e.t.Fatalf("%q: %v", args, err)
-	}
-	return n
+	return e.srv.Number(e.t, words...)
 }
 
 // pending is the number of pending entries of the group; 0 if there is no group.
@@ -215,17 +205,6 @@ func (e *env) eventually(what string, ok func() bool) {
 			e.t.Fatalf("never: %s (XLEN %v, pending %d)", what, e.do("XLEN", e.stream), e.pending())
 		case <-tick.C:
 		}
-	}
-}
-
-func wait[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("never: %s", what)
-		panic("unreachable")
 	}
 }
 

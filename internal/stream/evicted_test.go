@@ -1,11 +1,8 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,30 +10,12 @@ import (
 	"github.com/taktworks/takt/internal/testenv/long"
 )
 
-// lines is a log that counts.
-type lines struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.out.String(), text)
-}
-
 // A heartbeat that is evicted each time it is written is lost again and again: that is one line of the log, and no hot loop.
 func TestEvictedHeartbeat(t *testing.T) {
 	long.Test(t, "waits between heartbeats")
 	e := newEnv(t, testenv.Redis(t))
 	rdb := e.srv.Client
-	var warned lines
+	var warned testenv.Log
 	w := NewWorker(rdb, e.keys, "w", time.Minute, slog.New(slog.NewTextHandler(&warned, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -58,7 +37,7 @@ func TestEvictedHeartbeat(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if n := warned.count("the heartbeat was lost"); n != 1 {
+	if n := warned.Count("the heartbeat was lost"); n != 1 {
 		t.Errorf("%d lines, want 1 of a row of losses", n)
 	}
 }

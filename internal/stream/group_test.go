@@ -74,14 +74,14 @@ func TestHandlesEverything(t *testing.T) {
 					}
 				}
 				for range streams * n {
-					v := wait(t, "entry", got)
+					v := testenv.Take(t, "entry", got)
 					if !want[v] {
 						t.Errorf("%s came twice or from nowhere", v)
 					}
 					delete(want, v)
 				}
 				cancel()
-				if err := wait(t, "end", end); err != nil {
+				if err := testenv.Take(t, "end", end); err != nil {
 					t.Error(err)
 				}
 				for _, s := range names {
@@ -135,7 +135,7 @@ func TestOneSlotKeepsTheOrder(t *testing.T) {
 		return Ack, err
 	}})
 	for _, v := range want {
-		if g := wait(t, v, got); g != v {
+		if g := testenv.Take(t, v, got); g != v {
 			t.Fatalf("%s before %s", g, v)
 		}
 	}
@@ -169,7 +169,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 	}})
 	close(ready)
 	e.add("once")
-	wait(t, "zombie's start", begun)
+	testenv.Take(t, "zombie's start", begun)
 	zombie.proxy.Stall(true)
 	handled := make(chan int64, 1)
 	var other *member
@@ -183,16 +183,16 @@ func TestZombieSettlesNothing(t *testing.T) {
 		return Settled, nil
 	}})
 	close(there)
-	if cause := wait(t, "end of the zombie's context", ended); !errors.Is(cause, ErrLost) {
+	if cause := testenv.Take(t, "end of the zombie's context", ended); !errors.Is(cause, ErrLost) {
 		t.Errorf("its context ended with %v", cause)
 	}
-	if n := wait(t, "take-over", handled); n != 2 {
+	if n := testenv.Take(t, "take-over", handled); n != 2 {
 		t.Errorf("the other's delivery is number %d, want 2", n)
 	}
 	zombie.proxy.Stall(false)
 	e.eventually("zombie lives again", func() bool { return zombie.worker.Token() != "" })
 	close(proceed)
-	if err := wait(t, "zombie's commit", result); !errors.Is(err, commit.ErrConflict) {
+	if err := testenv.Take(t, "zombie's commit", result); !errors.Is(err, commit.ErrConflict) {
 		t.Errorf("zombie's commit: %v, want a conflict", err)
 	}
 	if n := e.number("GET", counter); n != 1 {
@@ -202,7 +202,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 	// It works on under its new token.
 	other.leave()
 	e.add("again")
-	wait(t, "zombie's next start", begun)
+	testenv.Take(t, "zombie's next start", begun)
 }
 
 // E 19: entries given to this worker by a read whose reply it never saw are found and handled.
@@ -215,7 +215,7 @@ func TestGhostsAreFound(t *testing.T) {
 		return Ack, nil
 	}})
 	e.add("first")
-	wait(t, "first", got)
+	testenv.Take(t, "first", got)
 	t.Run("given to our name on another connection", func(t *testing.T) {
 		m.proxy.Stall(true) // so that the loop does not read them itself
 		e.add("a", "b")
@@ -223,7 +223,7 @@ func TestGhostsAreFound(t *testing.T) {
 			return e.must("XREADGROUP", "GROUP", "g", "w", "COUNT", "2", "STREAMS", e.stream, ">").Error() != nil
 		})
 		m.proxy.Stall(false)
-		found := []string{wait(t, "ghost", got), wait(t, "ghost", got)}
+		found := []string{testenv.Take(t, "ghost", got), testenv.Take(t, "ghost", got)}
 		slices.Sort(found)
 		if !slices.Equal(found, []string{"a", "b"}) {
 			t.Errorf("found %q", found)
@@ -235,7 +235,7 @@ func TestGhostsAreFound(t *testing.T) {
 		e.add("c")
 		e.eventually("given", func() bool { return e.pending() == 1 })
 		m.proxy.DropReplies(false)
-		if v := wait(t, "ghost", got); v != "c" {
+		if v := testenv.Take(t, "ghost", got); v != "c" {
 			t.Errorf("found %q", v)
 		}
 		e.empty()
@@ -254,7 +254,7 @@ func TestFlushAll(t *testing.T) {
 		v := strconv.Itoa(i)
 		e.must("FLUSHALL")
 		e.add(v)
-		for wait(t, v, got) != v { // an entry may come twice when its acknowledgement met the flush
+		for testenv.Take(t, v, got) != v { // an entry may come twice when its acknowledgement met the flush
 		}
 	}
 	e.empty()
@@ -285,14 +285,14 @@ func TestRedisKilled(t *testing.T) {
 	for i := range n {
 		e.add(strconv.Itoa(i))
 	}
-	wait(t, "half of them", half)
+	testenv.Take(t, "half of them", half)
 	if err := srv.Server.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := srv.Server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "all of them", all)
+	testenv.Take(t, "all of them", all)
 	e.eventually("reconnected", func() bool { return e.do("PING").Error() == nil })
 	e.empty()
 }
@@ -314,12 +314,12 @@ func TestDeletedWhilePending(t *testing.T) {
 			}
 		},
 	})
-	told := []string{wait(t, "lost", lost), wait(t, "lost", lost)}
+	told := []string{testenv.Take(t, "lost", lost), testenv.Take(t, "lost", lost)}
 	slices.Sort(told)
 	if want := []string{e.stream + " " + ids[0], e.stream + " " + ids[1]}; !slices.Equal(told, want) {
 		t.Errorf("told of %q, want %q", told, want)
 	}
-	if id := wait(t, "the other", got); id != ids[2] {
+	if id := testenv.Take(t, "the other", got); id != ids[2] {
 		t.Errorf("got %s", id)
 	}
 	e.empty()
@@ -373,7 +373,7 @@ func TestStopWhileTheReadIsOnItsWay(t *testing.T) {
 		}
 		took := time.Since(stopped)
 		die()
-		wait(t, "end of the worker", alive)
+		testenv.Take(t, "end of the worker", alive)
 		return took
 	})
 }
@@ -403,17 +403,17 @@ func TestDrainWhileRedisHangs(t *testing.T) {
 	go func() { end <- w.Run(life) }()
 	go func() { end <- g.Run(ctx) }()
 	e.add("1")
-	wait(t, "a read that hangs", hangs)
+	testenv.Take(t, "a read that hangs", hangs)
 	stop()
-	if err := wait(t, "the end of the handler's context while the read hangs", cause); !errors.Is(err, ErrStopped) {
+	if err := testenv.Take(t, "the end of the handler's context while the read hangs", cause); !errors.Is(err, ErrStopped) {
 		t.Errorf("the handler's context ended with %v", err)
 	}
 	close(answers)
-	if err := wait(t, "end of the group", end); err != nil {
+	if err := testenv.Take(t, "end of the group", end); err != nil {
 		t.Error(err)
 	}
 	die()
-	if err := wait(t, "end of the worker", end); err != nil {
+	if err := testenv.Take(t, "end of the worker", end); err != nil {
 		t.Error(err)
 	}
 }
@@ -429,9 +429,9 @@ func TestHandedBackAtStop(t *testing.T) {
 		return Ack, ctx.Err()
 	}})
 	e.add("1", "2", "3", "4", "5")
-	wait(t, "start", begun)
+	testenv.Take(t, "start", begun)
 	first.leave()
-	if err := wait(t, "end", cause); !errors.Is(err, ErrStopped) {
+	if err := testenv.Take(t, "end", cause); !errors.Is(err, ErrStopped) {
 		t.Errorf("the handler's context ended with %v", err)
 	}
 	if n := e.number("EXISTS", e.keys.Worker("first")); n != 0 {
@@ -450,7 +450,7 @@ func TestHandedBackAtStop(t *testing.T) {
 		return Ack, nil
 	}})
 	for _, v := range []string{"1", "2", "3", "4", "5"} {
-		if s := wait(t, v, got); s.v != v || s.n != 2 {
+		if s := testenv.Take(t, v, got); s.v != v || s.n != 2 {
 			t.Errorf("got %+v, want %s for the second time", s, v)
 		}
 	}
@@ -467,7 +467,7 @@ func TestRunningHandlerFinishes(t *testing.T) {
 		return Ack, ctx.Err()
 	}})
 	e.add("v")
-	wait(t, "start", begun)
+	testenv.Take(t, "start", begun)
 	m.stopGroup()
 	close(finish)
 	m.leave()
@@ -489,19 +489,19 @@ func TestTwoUnderOneName(t *testing.T) {
 		return Ack, ctx.Err()
 	}})
 	e.add("v")
-	wait(t, "start", begun)
+	testenv.Take(t, "start", begun)
 	got := make(chan string, 10)
 	second := e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
 		got <- en.Fields["v"]
 		return Ack, nil
 	}})
-	if err := wait(t, "loss", lost); !errors.Is(err, ErrLost) {
+	if err := testenv.Take(t, "loss", lost); !errors.Is(err, ErrLost) {
 		t.Errorf("the first's context ended with %v", err)
 	}
-	wait(t, "resumed by the second", got)
+	testenv.Take(t, "resumed by the second", got)
 	e.empty()
 	e.add("w")
-	if v := wait(t, "second works on", got); v != "w" {
+	if v := testenv.Take(t, "second works on", got); v != "w" {
 		t.Errorf("got %s", v)
 	}
 	if first.worker.Token() != "" {
@@ -532,17 +532,17 @@ func TestOnACluster(t *testing.T) {
 	end := make(chan error, 2)
 	go func() { end <- w.Run(ctx) }()
 	go func() { end <- g.Run(ctx) }()
-	if v := wait(t, "take-over", got); v != "of the dead" {
+	if v := testenv.Take(t, "take-over", got); v != "of the dead" {
 		t.Errorf("got %s", v)
 	}
 	e.add("new")
-	if v := wait(t, "new", got); v != "new" {
+	if v := testenv.Take(t, "new", got); v != "new" {
 		t.Errorf("got %s", v)
 	}
 	e.empty()
 	cancel()
 	for range 2 {
-		if err := wait(t, "end", end); err != nil {
+		if err := testenv.Take(t, "end", end); err != nil {
 			t.Error(err)
 		}
 	}
@@ -558,7 +558,7 @@ func TestNoBusyLoopWhileAway(t *testing.T) {
 		return Ack, nil
 	}})
 	e.add("v")
-	wait(t, "start", begun)
+	testenv.Take(t, "start", begun)
 	e.empty()
 	cut, before := time.Now(), m.proxy.Dials()
 	m.kill()

@@ -17,7 +17,7 @@ import (
 type hung struct {
 	*env
 	worker *Worker
-	log    lines
+	log    testenv.Log
 	sets   int    // how often SET ran before
 	leave  func() // stops the worker and closes its connections
 }
@@ -32,7 +32,7 @@ func newHung(t *testing.T) *hung {
 	go func() { ended <- h.worker.Run(ctx) }()
 	h.leave = func() {
 		stop()
-		if err := wait(t, "end of the worker", ended); err != nil {
+		if err := testenv.Take(t, "end of the worker", ended); err != nil {
 			t.Error(err)
 		}
 		rdb.Close()
@@ -40,7 +40,7 @@ func newHung(t *testing.T) *hung {
 	h.eventually("a heartbeat", func() bool { return h.worker.Token() != "" })
 	h.sets = h.calls("set")
 	h.srv.Pause(t)
-	testenv.Eventually(t, "tries without an answer", func() bool { return h.log.count("no heartbeat yet") >= 3 })
+	testenv.Eventually(t, "tries without an answer", func() bool { return h.log.Count("no heartbeat yet") >= 3 })
 	return h
 }
 
@@ -51,8 +51,8 @@ func TestHungForLongerThanTheHeartbeat(t *testing.T) {
 	h.srv.Continue(t)
 	h.eventually("a heartbeat again", func() bool { return h.worker.Token() != "" })
 	h.leave()
-	if n := h.log.count("level=ERROR"); n != 0 {
-		t.Errorf("%d errors are logged:\n%s", n, &h.log.out)
+	if n := h.log.Count("level=ERROR"); n != 0 {
+		t.Errorf("%d errors are logged:\n%s", n, &h.log)
 	}
 }
 

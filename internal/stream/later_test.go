@@ -142,7 +142,7 @@ func TestTokenLostWhileLater(t *testing.T) {
 	om := e.joinGroup("other", survivorTTL, other.group)
 	other.ask(1)
 	m.proxy.Stall(true)
-	wait(t, "end of the context", en.Context().Done())
+	testenv.Take(t, "end of the context", en.Context().Done())
 	if err := context.Cause(en.Context()); !errors.Is(err, ErrLost) {
 		t.Errorf("the context ended with %v", err)
 	}
@@ -180,7 +180,7 @@ func TestAstrayEntriesComeUnasked(t *testing.T) {
 	p.ask(1)
 	en := p.take(t, 1)[0]
 	m.proxy.Stall(true)
-	wait(t, "end of the context", en.Context().Done())
+	testenv.Take(t, "end of the context", en.Context().Done())
 	m.proxy.Stall(false)
 	again := p.take(t, 1)[0]
 	if again.ID != en.ID {
@@ -290,7 +290,7 @@ func TestSuspectsRunAloneUntilEnd(t *testing.T) {
 			en.End(false)
 		case "lost":
 			e.must("DEL", e.keys.Worker("w"))
-			wait(t, "end of the context", en.Context().Done())
+			testenv.Take(t, "end of the context", en.Context().Done())
 		}
 		p.ask(5)
 	}

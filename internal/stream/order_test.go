@@ -77,14 +77,14 @@ func TestEarlierStreamOvertakes(t *testing.T) {
 			e.fill(streams[2], 400)
 			g := newGate()
 			e.join("w", Group{Streams: streams, Slots: 2, Ready: ready, Handle: g.handle})
-			wait(t, "start", g.begun)
-			wait(t, "start", g.begun)
+			testenv.Take(t, "start", g.begun)
+			testenv.Take(t, "start", g.begun)
 			e.fill(streams[0], 1)
 			if ready > 0 { // fetched past all that is fetched of the last stream
 				e.fetched(streams[0])
 			}
 			g.pass <- struct{}{}
-			if v := wait(t, "start", g.begun); v != "0-0" {
+			if v := testenv.Take(t, "start", g.begun); v != "0-0" {
 				t.Errorf("%s was begun before the entry of the first stream", v)
 			}
 			close(g.pass)
@@ -106,8 +106,8 @@ func TestEarlierStreamOvertakesPlainReads(t *testing.T) {
 		}
 		return g.handle(ctx, en)
 	}})
-	wait(t, "start", g.begun)
-	wait(t, "start", g.begun)
+	testenv.Take(t, "start", g.begun)
+	testenv.Take(t, "start", g.begun)
 	// read.lua looks at the clock, and here reads three streams. The heartbeat looks twice when it begins.
 	if reads, scripts := e.calls("xreadgroup"), e.calls("time")-2; reads <= 3*scripts {
 		t.Errorf("%d reads in %d scripts: none of them was plain", reads, scripts)
@@ -115,7 +115,7 @@ func TestEarlierStreamOvertakesPlainReads(t *testing.T) {
 	e.fill(streams[0], 1)
 	e.fetched(streams[0])
 	g.pass <- struct{}{}
-	if v := wait(t, "start", g.begun); v != "0-0" {
+	if v := testenv.Take(t, "start", g.begun); v != "0-0" {
 		t.Errorf("%s was begun before the entry of the first stream", v)
 	}
 	close(g.pass)
@@ -128,13 +128,13 @@ func TestFetchesFreeSlotsOnly(t *testing.T) {
 	g := newGate()
 	e.join("w", Group{Slots: 3, Ready: -1, Handle: g.handle})
 	for range 3 {
-		wait(t, "start", g.begun)
+		testenv.Take(t, "start", g.begun)
 	}
 	if n := e.pending(); n != 3 {
 		t.Errorf("%d pending with 3 slots", n)
 	}
 	g.pass <- struct{}{}
-	wait(t, "start", g.begun)
+	testenv.Take(t, "start", g.begun)
 	e.eventually("3 pending", func() bool { return e.pending() == 3 })
 	close(g.pass)
 }
@@ -160,11 +160,11 @@ func TestFetchesAheadByTime(t *testing.T) {
 	}
 	quick.Store(false)
 	e.fill(e.stream, 100)
-	wait(t, "start", g.begun)
-	wait(t, "start", g.begun)
+	testenv.Take(t, "start", g.begun)
+	testenv.Take(t, "start", g.begun)
 	for range 20 { // the pace is known after a few
 		g.pass <- struct{}{}
-		wait(t, "start", g.begun)
+		testenv.Take(t, "start", g.begun)
 	}
 	close(g.pass)
 	e.empty()
@@ -196,14 +196,14 @@ func TestHoardIsGivenBack(t *testing.T) {
 		}}
 	}
 	e.join("a", group("a"))
-	if v := wait(t, "start of a slow one", begun); v != "a" {
+	if v := testenv.Take(t, "start of a slow one", begun); v != "a" {
 		t.Fatalf("begun by %s", v)
 	}
 	if n := e.number("XLEN", e.stream); n < 20 {
 		t.Fatalf("%d entries left", n)
 	}
 	e.join("b", group("b"))
-	if v := wait(t, "start of another slow one", begun); v != "b" {
+	if v := testenv.Take(t, "start of another slow one", begun); v != "b" {
 		t.Errorf("begun by %s", v)
 	}
 	close(slow)
@@ -257,7 +257,7 @@ func TestClosedStreamsAreLeftAlone(t *testing.T) {
 		return Ack, nil
 	}})
 	for range 5 {
-		if v := wait(t, "entry", handled); v[0] != '1' {
+		if v := testenv.Take(t, "entry", handled); v[0] != '1' {
 			t.Errorf("%s of a closed stream was handled", v)
 		}
 	}
@@ -266,7 +266,7 @@ func TestClosedStreamsAreLeftAlone(t *testing.T) {
 	}
 	closed.Store(1)
 	for range 5 {
-		if v := wait(t, "entry", handled); v[0] != '0' {
+		if v := testenv.Take(t, "entry", handled); v[0] != '0' {
 			t.Errorf("%s of a closed stream was handled", v)
 		}
 	}
@@ -283,7 +283,7 @@ func TestClosedHoldsAtOnce(t *testing.T) {
 			g := newGate()
 			e.join("w", Group{Streams: streams, Slots: 1, Changed: changed, Closed: func(i int) bool { return i == 0 && closed.Load() }, Handle: g.handle})
 			e.fill(streams[0], 10)
-			wait(t, "start", g.begun)
+			testenv.Take(t, "start", g.begun)
 			e.eventually("fetched", func() bool { return e.pendingOf(streams[0]) == 10 })
 			closed.Store(true)
 			if told {
@@ -292,7 +292,7 @@ func TestClosedHoldsAtOnce(t *testing.T) {
 			e.fill(streams[1], 3)
 			for range 3 {
 				g.pass <- struct{}{}
-				if v := wait(t, "start", g.begun); v[0] != '1' {
+				if v := testenv.Take(t, "start", g.begun); v[0] != '1' {
 					t.Fatalf("%s of a closed stream was begun", v)
 				}
 			}
@@ -322,14 +322,14 @@ func TestChangedEndsTheWait(t *testing.T) {
 		return Ack, nil
 	}})
 	e.fill(streams[0], 1)
-	wait(t, "entry", got)
+	testenv.Take(t, "entry", got)
 	testenv.OnceWithin(t, longestBlock/2, func(try int) time.Duration { // without it, each waits up to longestBlock
 		open := (try + 1) % 2
 		closed.Store(int32(1 - open))
 		changed <- struct{}{}
 		begun := time.Now()
 		e.fill(streams[open], 1)
-		if v := wait(t, "entry", got); v[0] != byte('0'+open) {
+		if v := testenv.Take(t, "entry", got); v[0] != byte('0'+open) {
 			t.Fatalf("%s of a closed stream was begun", v)
 		}
 		took := time.Since(begun)

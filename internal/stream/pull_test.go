@@ -42,7 +42,7 @@ func (p *takers) ask(n int) {
 func (p *takers) take(t *testing.T, n int) (taken []*Entry) {
 	t.Helper()
 	for range n {
-		taken = append(taken, wait(t, "entry for a taker", p.took))
+		taken = append(taken, testenv.Take(t, "entry for a taker", p.took))
 	}
 	return taken
 }
@@ -167,7 +167,7 @@ func TestFreeIsNeverExceeded(t *testing.T) {
 		asked.Go(func() {
 			for range n / 8 {
 				p.ask(1)
-				en := wait(t, "entry", p.took)
+				en := testenv.Take(t, "entry", p.took)
 				if left := p.asking.Load(); left < 0 {
 					t.Errorf("%d were taken that nobody asked for", -left)
 				}
@@ -247,14 +247,14 @@ func TestCounted(t *testing.T) {
 		return Ack, nil
 	}}
 	m := e.joinGroup("w", survivorTTL, g)
-	wait(t, "start", begun)
+	testenv.Take(t, "start", begun)
 	m.beatsNow(3)
 	if n := e.pending(); n != 1 {
 		t.Errorf("%d pending, want 1", n)
 	}
 	close(say)
-	wait(t, "start", begun)
-	wait(t, "start", begun)
+	testenv.Take(t, "start", begun)
+	testenv.Take(t, "start", begun)
 	close(pass)
 	e.empty()
 }

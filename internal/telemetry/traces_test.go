@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/otlp"
 )
 
@@ -114,24 +114,6 @@ func TestNoTraces(t *testing.T) {
 	traces.Close()
 }
 
-// safeBuffer is a log that is written and read at once.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // A collector that never answers, refuses, or is not there: spans are made as fast as ever, the stop is bounded, and the log says it once, without a secret.
 func TestTracesOfBadCollectors(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=hunter2")
@@ -156,7 +138,7 @@ func TestTracesOfBadCollectors(t *testing.T) {
 		"silent": {silent.URL, ""}, "refusing": {refusing.URL, "no such tenant"}, "gone": {gone.URL, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := new(safeBuffer)
+			log := new(testenv.Log)
 			logger, err := NewLogger(log, "text", "debug")
 			if err != nil {
 				t.Fatal(err)
@@ -186,7 +168,7 @@ func TestTracesOfBadCollectors(t *testing.T) {
 
 // A collector that comes back is told of in the log, with how much it has missed.
 func TestTracesAreSentAgain(t *testing.T) {
-	log := new(safeBuffer)
+	log := new(testenv.Log)
 	logger, err := NewLogger(log, "text", "info")
 	if err != nil {
 		t.Fatal(err)

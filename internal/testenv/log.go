@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"sync"
@@ -35,3 +36,24 @@ func (l *testLog) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// Log is a log that a test reads while it is written. The zero value is ready.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Count says how often text is in it.
+func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }

@@ -153,6 +153,34 @@ func (r *RedisServer) Connect(t testing.TB, o redis.Options) rueidis.Client {
 	return rdb
 }
 
+// Do runs a command. A server that does not answer within Patience is an error.
+func (r *RedisServer) Do(t testing.TB, words ...string) rueidis.RedisResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	return r.Client.Do(ctx, r.Client.B().Arbitrary(words...).Build())
+}
+
+// Must is Do for a command that must not fail; a reply may be nil.
+func (r *RedisServer) Must(t testing.TB, words ...string) rueidis.RedisResult {
+	t.Helper()
+	reply := r.Do(t, words...)
+	if err := reply.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%q: %v", words, err)
+	}
+	return reply
+}
+
+// Number is the number that a command replies; nil fails the test.
+func (r *RedisServer) Number(t testing.TB, words ...string) int64 {
+	t.Helper()
+	n, err := r.Must(t, words...).AsInt64()
+	if err != nil {
+		t.Fatalf("%q: %v", words, err)
+	}
+	return n
+}
+
 // Prefix makes a key prefix that nobody else uses. When the test ends, a key of this server outside the
 // prefixes made for it fails the test.
 func (r *RedisServer) Prefix(t testing.TB) string {

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func Take[T any](t testing.TB, what string, from <-chan T) T {
 // Eventually waits for a state that has no event of its own.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(Patience); !holds(); {
 		select {
@@ -60,4 +61,15 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("not within %v: %s", Patience, what)
 		}
 	}
+}
+
+// FreePort is a port of an address of this machine on which no program listens now.
+func FreePort(t testing.TB, host string) int {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }

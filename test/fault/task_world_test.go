@@ -195,29 +195,19 @@ func (w *taskWorld) ctx() context.Context {
 }
 
 // do runs any command on the server.
-func (w *taskWorld) do(args ...string) rueidis.RedisResult {
+func (w *taskWorld) do(words ...string) rueidis.RedisResult {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return w.srv.Client.Do(ctx, w.srv.Client.B().Arbitrary(args...).Build())
+	return w.srv.Do(w.t, words...)
 }
 
-func (w *taskWorld) must(args ...string) rueidis.RedisResult {
+func (w *taskWorld) must(words ...string) rueidis.RedisResult {
 	w.t.Helper()
-	r := w.do(args...)
-	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		w.t.Fatalf("%q: %v", args, err)
-	}
-	return r
+	return w.srv.Must(w.t, words...)
 }
 
-func (w *taskWorld) number(args ...string) int {
+func (w *taskWorld) number(words ...string) int {
 	w.t.Helper()
-	n, err := w.must(args...).AsInt64()
-	if err != nil {
-		w.t.Fatalf("%q: %v", args, err)
-	}
-	return int(n)
+	return int(w.srv.Number(w.t, words...))
 }
 
 // seen is how many events of a kind the ledgers have.

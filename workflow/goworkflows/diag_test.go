@@ -61,7 +61,7 @@ func TestWebInterface(t *testing.T) {
 	work(t, goworkflows.NewWorker(b, nil), []any{child, fails, parent}, []any{double})
 	c := client.New(b)
 	p := create(t, c, "parent", parent, 21)
-	until(t, "the parent waits", func() bool {
+	testenv.Eventually(t, "the parent waits", func() bool {
 		i, err := b.Client().Info(t.Context(), workflow.Instance{ID: "parent"})
 		return err == nil && i.LastSequence == 8
 	})

@@ -166,7 +166,7 @@ func TestSchedule(t *testing.T) {
 	if s, err := b.Client().Schedule(ctx, "hourly"); err != nil || s.Missed != schedule.Skip || !s.Exclusive {
 		t.Errorf("%+v, %v", s, err)
 	}
-	until(t, "two of them have ended", func() bool {
+	testenv.Eventually(t, "two of them have ended", func() bool {
 		list, err := b.Client().List(ctx, workflow.Filter{Outcome: workflow.Completed})
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/client"
@@ -61,20 +60,6 @@ func create(t testing.TB, c *client.Client, id string, workflow any, args ...any
 }
 
 var patience = testenv.Patience
-
-// until waits until something holds that nobody tells.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(patience); !ok(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // The library's cache closes executors at work when it is full: with 16 places and 100 instances of 10 activities most of them fail or end without a result.
 func TestFullCacheHarmsNobody(t *testing.T) {

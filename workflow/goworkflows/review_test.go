@@ -73,7 +73,7 @@ func TestWhatIsKeptOfThePast(t *testing.T) {
 			// recorded waits until nothing is left to be done.
 			recorded := func(last int64) {
 				t.Helper()
-				until(t, "it is recorded", func() bool {
+				testenv.Eventually(t, "it is recorded", func() bool {
 					info, err := b.Client().Info(t.Context(), workflow.Instance{ID: "sum"})
 					return err == nil && info.LastSequence == last
 				})
