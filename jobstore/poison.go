@@ -144,7 +144,7 @@ func (s *suspects) bury(key string) {
 const (
 	maxIntakeLetters = 256
 	maxIntakeBytes   = 16 << 20
-	maxLetterText    = 512 << 10 // of one message, beyond it is cut
+	maxLetterText    = 3 << 19 // of one message: what the broker may send of an order, and its envelope; beyond it is cut
 )
 
 // letterBounds are bounds of dead letters.
