@@ -12,8 +12,6 @@ import (
 func TestScriptsRefuse(t *testing.T) {
 	srv := testenv.Redis(t)
 	snapshot := []string{"token", "cell-07", "0", "0", "1", "epoch", "1", "0"}
-	retire := []string{"token", "cell-07"}
-	idle := []string{"SET a token", "SADD b cell-07", "ZADD c 5 cell-07"}
 	for name, c := range map[string]struct {
 		script *script.Script
 		given  []string
@@ -37,10 +35,6 @@ func TestScriptsRefuse(t *testing.T) {
 		"lease: kept, but it is not held":   {leaseScript, nil, "a", []string{"keep", "token", "1000"}, "0"},
 		"sent: another has the lease":       {sentScript, []string{"SET a other", "XADD b 5-1 event e", "XADD c 6-1 event e"}, "a b c", []string{"token", "1", "5-1", "6-1"}, "0"},
 		"sent: the lease is over":           {sentScript, []string{"XADD b 5-1 event e", "XADD c 6-1 event e"}, "a b c", []string{"token", "1", "5-1", "6-1"}, "0"},
-		"retire: another has the lease":     {retireScript, append(idle, "SET a other"), "a b c d e f g h", retire, "lost"},
-		"retire: its index has job orders":  {retireScript, append(idle, "HSET e JO-1 topics"), "a b c d e f g h", retire, "later"},
-		"retire: its topics are retained":   {retireScript, append(idle, "HSET f JO-1 topics"), "a b c d e f g h", retire, "later"},
-		"retire: its index is not renewed":  {retireScript, append(idle, "SADD g cell-07"), "a b c d e f g h", retire, "later"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := testenv.NewBed(t, srv, c.given...)
@@ -52,18 +46,6 @@ func TestScriptsRefuse(t *testing.T) {
 				t.Errorf("changed: %q", got)
 			}
 		})
-	}
-}
-
-// A scope with job orders does not retire, however settled its topics are: it is only no longer idle.
-func TestRetireKeepsAScopeInUse(t *testing.T) {
-	b := testenv.NewBed(t, testenv.Redis(t), "SET a token", "SADD b cell-07", "ZADD c 5 cell-07", "ZADD d 3 JO-1")
-	before := b.Dump()
-	if got := b.Run(retireScript, "a b c d e f g", "token", "cell-07"); got != "used" {
-		t.Errorf("%q, want used", got)
-	}
-	if got := strings.Join(testenv.Changed(before, b.Dump()), " "); got != "c" {
-		t.Errorf("changed: %q, want c, the idle scopes", got)
 	}
 }
 

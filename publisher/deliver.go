@@ -1,12 +1,10 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -201,7 +199,6 @@ type message struct {
 	topic   string
 	payload []byte // empty: delete
 	user    []mqtt.UserProperty
-	expiry  time.Duration // 0 = Options.RetainedTTL
 
 	job       *job
 	published *string // of job: gets revision when the broker has acknowledged
@@ -246,7 +243,7 @@ func (t *term) deliver(work context.Context, messages []*message) error {
 				fail(jobstore.ErrLeaseLost)
 				return
 			}
-			err := t.retainer.Retain(work, m.topic, m.payload, cmp.Or(m.expiry, t.opt.RetainedTTL), m.user...)
+			err := t.retainer.Retain(work, m.topic, m.payload, t.opt.RetainedTTL, m.user...)
 			switch {
 			case err == nil:
 				t.aside.taken(m.topic)

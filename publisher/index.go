@@ -87,16 +87,13 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 			forced = append(forced, jobstore.Settlement{
 				Scope: index.Scope, Index: true, Epoch: t.next, Floor: has.seq, Force: true, Last: index, Read: []isa95.JobOrderID{},
 			})
-		case next.seq == has.seq && !has.missing && (!again || t.resting(index.Scope)), t.over(index.Scope, next.seq, has.seq):
+		case next.seq == has.seq && !has.missing && (!again || len(index.Jobs) == 0): // an empty index is not renewed: it expires, and the scope retires
 			shown[index.Scope] = index
 			has.index = index
 			t.indexes[index.Scope] = has
 			t.refused.settled(topicOf{scope: index.Scope})
 		default:
-			if t.resting(index.Scope) && has.seq != 0 && next.seq != has.seq {
-				t.again[index.Scope] = true
-			}
-			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload, user: t.opt.epochProperty(index.Epoch), expiry: t.left(index.Scope)}
+			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload, user: t.opt.epochProperty(index.Epoch)}
 			messages = append(messages, m)
 			sent = append(sent, stateIndex{m, index.Scope, next})
 		}

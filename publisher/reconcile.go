@@ -53,9 +53,6 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 		if scopes, err = t.scopes(work); err != nil {
 			return err
 		}
-		if t.idle, err = t.store.IdleScopes(work); err != nil {
-			return err
-		}
 		if err := t.foreign(work, has); err != nil {
 			return err
 		}
@@ -68,13 +65,8 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 			return err
 		}
 	}
-	if extent&all != 0 {
-		if !t.stale {
-			t.lost = false
-		}
-		if err := t.retire(work, t.due(), false); err != nil {
-			return err
-		}
+	if extent&all != 0 && !t.stale {
+		t.lost = false
 	}
 	t.stats.reconciled.Add(1)
 	t.stats.waiting.Store(int64(len(t.refused.topics)))
@@ -145,11 +137,6 @@ func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, exten
 		jobs        []*job
 		settlements []jobstore.Settlement
 	)
-	if extent&all != 0 {
-		if err := t.rests(work, read, has); err != nil {
-			return err
-		}
-	}
 	for _, s := range read {
 		if s.Err != nil {
 			if err := t.buryScope(work, s.Scope, s.Err); err != nil {
@@ -157,7 +144,15 @@ func (t *term) mend(ctx, work context.Context, has map[isa95.Scope]*found, exten
 			}
 			continue
 		}
-		t.know(s.Scope, has)
+		if extent&all != 0 && t.unused(s, has) {
+			switch retired, err := t.retire(work, s.Scope); {
+			case err != nil:
+				return err
+			case retired:
+				continue
+			}
+		}
+		t.know(s, has)
 		f := has[s.Scope]
 		if f == nil && has != nil {
 			f = new(found)
@@ -231,7 +226,8 @@ func (t *term) mendPage(work context.Context, page []*job) error {
 
 // know notes what the broker has as the state index of a scope. A seq that was ever seen is never used again with other
 // content, so what we remember counts as well as what the broker shows.
-func (t *term) know(scope isa95.Scope, has map[isa95.Scope]*found) {
+func (t *term) know(s jobstore.RetainedScope, has map[isa95.Scope]*found) {
+	scope := s.Scope
 	known, ours := t.indexes[scope]
 	if !ours {
 		known = t.told[scope]
@@ -242,9 +238,8 @@ func (t *term) know(scope isa95.Scope, has map[isa95.Scope]*found) {
 		case index == nil || index.seq < known.seq:
 			known.missing = true
 		default:
-			if known = *index; t.resting(scope) { // however soon it expires
-				known.missing = false
-			}
+			known = *index
+			known.missing = known.missing && len(s.Jobs) > 0 // an empty one expires
 		}
 	}
 	t.indexes[scope] = known

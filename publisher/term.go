@@ -29,13 +29,9 @@ type term struct {
 	removed map[isa95.Scope][]jobstore.SettledJob // deleted at the broker, to be noted before anything is read again
 	buried  map[string]bool                       // told already
 
-	// Scopes without job orders: see idle.go.
-	stored   map[isa95.Scope]bool      // scopes of the store at the last comparison
-	idle     map[isa95.Scope]time.Time // when each retires
-	again    map[isa95.Scope]bool      // idle ones whose state index was replaced since: that is retained for its own time
-	asked    []isa95.Scope             // to be retired at once
-	reported map[isa95.Scope]bool      // unknown scopes, logged already
-	unfit    map[isa95.Scope]bool      // scopes with topics whose names Takt does not take, logged already
+	stored   map[isa95.Scope]bool // scopes of the store at the last comparison
+	reported map[isa95.Scope]bool // unknown scopes, logged already
+	unfit    map[isa95.Scope]bool // scopes with topics whose names Takt does not take, logged already
 
 	nextAudit, nextRefresh time.Time
 	failures               int
@@ -47,7 +43,7 @@ func newTerm(p *Publisher, l *jobstore.Lease) *term {
 		Publisher: p, lease: l, announce: true,
 		indexes: make(map[isa95.Scope]acknowledged), refused: newRefusals(),
 		removed: make(map[isa95.Scope][]jobstore.SettledJob), buried: make(map[string]bool),
-		stored: make(map[isa95.Scope]bool), idle: make(map[isa95.Scope]time.Time), again: make(map[isa95.Scope]bool), reported: make(map[isa95.Scope]bool), unfit: make(map[isa95.Scope]bool),
+		stored: make(map[isa95.Scope]bool), reported: make(map[isa95.Scope]bool), unfit: make(map[isa95.Scope]bool),
 		nextAudit: now.Add(p.opt.Audit), nextRefresh: now.Add(p.opt.Refresh),
 	}
 }
@@ -105,13 +101,10 @@ func (t *term) turn(ctx, work context.Context) error {
 		return t.reconcile(ctx, work, all)
 	}
 	looked, err := t.changes(ctx)
-	if err == nil && looked != nil {
-		err = t.batch(ctx, work, looked)
-	}
-	if err != nil {
+	if err != nil || looked == nil {
 		return err
 	}
-	return t.retire(work, t.asked, true)
+	return t.batch(ctx, work, looked)
 }
 
 // failed decides what follows an error: nil to go on, else why the term ends.
@@ -216,7 +209,6 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 	}
 	t.wrote(cursor)
 	t.sees(changes.Epoch)
-	t.asked = changes.Retire
 	if changes.Missed {
 		if t.pos != beginning { // the first changes there ever were are not told from trimmed ones
 			t.stats.missed.Add(1)

@@ -15,7 +15,7 @@ import (
 type stationCmd struct {
 	Apply    stationApplyCmd    `cmd:"" help:"Tell Takt what stations have: equipment, material, personnel, work masters with recipes."`
 	Simulate stationSimulateCmd `cmd:"" help:"Be a station: answer commands and send events as a file says."`
-	Retire   stationRetireCmd   `cmd:"" help:"Delete the retained topics of a station that is not used any more."`
+	Retire   stationRetireCmd   `cmd:"" help:"Take a station that is not used any more out of the active scopes."`
 }
 
 type stationApplyCmd struct {

@@ -123,7 +123,6 @@ func (k Keys) PubDone(scope string) string  { return k.key("pubdone", scope) }
 func (k Keys) StoreID() string              { return k.key("store-id") }
 func (k Keys) PubEpoch() string             { return k.key("publisher:epoch") }
 func (k Keys) PubDirty() string             { return k.key("publisher:dirty") }
-func (k Keys) PubIdle() string              { return k.key("publisher:idle") }
 func (k Keys) Cursors() string              { return k.key("publisher:stream-cursors") }
 func (k Keys) PublisherLease() string       { return k.key("publisher:lease") }
 func (k Keys) PublisherDeadLetter() string  { return k.key("publisher:deadletter") }

@@ -53,7 +53,6 @@ func TestMatch(t *testing.T) {
 		"pubdone:m42":                        "pubdone:{scope}",
 		"pubseq:m42":                         "pubseq:{scope}",
 		"publisher:dirty":                    "publisher:dirty",
-		"publisher:idle":                     "publisher:idle",
 		"store-id":                           "store-id",
 		"publisher:epoch":                    "publisher:epoch",
 		"publisher:stream-cursors":           "publisher:stream-cursors",

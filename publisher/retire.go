@@ -1,0 +1,75 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// unused says that a scope of the store has no job orders and no topics at the broker: its empty state index was not renewed and has
+// expired. While the store lost something, each scope gets an index that says so.
+func (t *term) unused(s jobstore.RetainedScope, has map[isa95.Scope]*found) bool {
+	f := has[s.Scope]
+	return has != nil && !t.lost && t.stored[s.Scope] && s.Err == nil && len(s.Jobs) == 0 &&
+		(f == nil || f.index == nil && len(f.orders)+len(f.results) == 0)
+}
+
+// retire takes a scope out of the store, so that nothing looks at it until it has an order again; false: it just got one.
+func (t *term) retire(work context.Context, scope isa95.Scope) (bool, error) {
+	err := t.store.Retire(work, scope)
+	switch {
+	case errors.Is(err, jobstore.ErrScopeInUse):
+		return false, nil
+	case err != nil && !errors.Is(err, jobstore.ErrNotFound):
+		return false, err
+	}
+	t.log.Info("publisher: scope retired: it has no job orders; the next one brings it back", "scope", scope)
+	t.refused.settled(topicOf{scope: scope})
+	delete(t.indexes, scope)
+	delete(t.told, scope)
+	return true, nil
+}
+
+// foreign reports scopes that the broker has topics of and the store never had, and topics whose scope or id is no name that Takt takes, each scope once in a term. They
+// may belong to another installation, so they are left alone.
+func (t *term) foreign(work context.Context, has map[isa95.Scope]*found) error {
+	for scope, f := range has {
+		if f.unfit > 0 && !t.unfit[scope] {
+			t.unfit[scope] = true
+			t.log.Warn("publisher: the broker has topics whose scope or id is no name that Takt takes; they are left alone", "topics", f.unfit, "one", f.oneOf)
+		}
+		if t.stored[scope] || t.reported[scope] {
+			continue
+		}
+		left, err := leftOver(work, t.store, scope, f)
+		if err != nil {
+			return err
+		}
+		if t.reported[scope] = true; left > 0 {
+			t.log.Warn("publisher: the broker has topics of a scope that this store does not know; they are left alone", "scope", scope, "topics", left)
+		}
+	}
+	return nil
+}
+
+// leftOver is how many topics of a scope that is not among those of the store should not be there. The last state index of a scope that
+// has retired may be.
+func leftOver(ctx context.Context, store *jobstore.Store, scope isa95.Scope, f *found) (int, error) {
+	topics := len(f.orders) + len(f.results)
+	if f.index != nil {
+		topics++
+	}
+	if len(f.orders)+len(f.results) > 0 {
+		return topics, nil
+	}
+	read, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: scope})
+	if err != nil {
+		return 0, err
+	}
+	if read[0].Seq > 0 {
+		return 0, nil
+	}
+	return topics, nil
+}

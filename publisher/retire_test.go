@@ -1,0 +1,164 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+)
+
+// active says whether a scope is among those that are looked at.
+func (p *plant) active(scope isa95.Scope) bool {
+	n, err := p.redisDo("SISMEMBER", p.keys.ActiveScopes(), string(scope)).AsInt64()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n == 1
+}
+
+// rounds waits until the broker was compared with the store n times more.
+func (p *plant) rounds(i *instance, n int64) {
+	p.t.Helper()
+	from := i.Stats().Reconciled
+	p.eventually("comparisons", func() error {
+		if now := i.Stats().Reconciled; now < from+n {
+			return fmt.Errorf("%d of %d", now-from, n)
+		}
+		return nil
+	})
+}
+
+// busy compares and renews all the time.
+func busy(s *setup) { s.Audit, s.Refresh = 5*time.Millisecond, 5*time.Millisecond }
+
+// The index of a scope without job orders is published once and not renewed, over instances too. When the broker has it no more, the
+// scope leaves the active ones; an order that comes later has a higher seq.
+func TestScopeWithoutOrdersRetires(t *testing.T) {
+	p := newPlant(t)
+	i := p.start(busy)
+	p.move("old", "JO-1", isa95.Store, isa95.Cancel)
+	p.move("used", "JO-2", isa95.Store)
+	p.eventually("the topics of the order deleted", func() error {
+		if n, err := p.redisDo("EXISTS", p.keys.PubIndex("old"), p.keys.PubDone("old")).AsInt64(); err != nil || n > 0 {
+			return fmt.Errorf("%d keys: %w", n, err)
+		}
+		return nil
+	})
+	p.inSync()
+	last := p.index("old").Seq
+	p.rounds(i, 3)
+	p.forget()
+	p.rounds(i, 5)
+	if old, used := len(p.messages("old/")), len(p.messages("used/state-index")); old != 0 || used == 0 {
+		t.Errorf("%d messages of a scope without orders, %d indexes of the other", old, used)
+	}
+	i.stop()
+	i = p.start(busy)
+	p.eventually("publishing", func() error { return p.publishing(i) })
+	p.rounds(i, 5)
+	if n := len(p.messages("old/")); n != 0 {
+		t.Errorf("another instance sent %d messages of the scope", n)
+	}
+	if !p.active("old") {
+		t.Error("it retired while the broker had its index")
+	}
+
+	if err := p.reader.Retain(t.Context(), prefix+"/old/state-index", nil, 0); err != nil { // as if it had expired
+		t.Fatal(err)
+	}
+	p.eventually("the scope retires", func() error {
+		if p.active("old") {
+			return errors.New("it is active")
+		}
+		return nil
+	})
+	p.inSync()
+	if has := fmt.Sprint(topics(p.retained())); has != "[used/order/JO-2 used/state-index]" {
+		t.Errorf("retained: %s", has)
+	}
+	p.move("old", "JO-3", isa95.Store)
+	p.inSync()
+	if x := p.index("old"); x.Seq <= last || len(x.Jobs) != 1 {
+		t.Errorf("seq %d with %d orders after seq %d", x.Seq, len(x.Jobs), last)
+	}
+	p.rounds(i, 3)
+	if !p.active("old") {
+		t.Error("a scope with an order is not active")
+	}
+}
+
+// A scope retires only without job orders and after the topics of its last ones were deleted. Its index stays until it expires, and goes
+// on with the next order.
+func TestRetireAtOnce(t *testing.T) {
+	p := newPlant(t)
+	retires := func(when string, want error) {
+		t.Helper()
+		if err := p.store.Retire(t.Context(), "old"); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
+	}
+	retires("it never had an order", jobstore.ErrNotFound)
+	p.move("old", "JO-1", isa95.Store)
+	retires("with an order", jobstore.ErrScopeInUse)
+	i := p.start()
+	p.inSync()
+	i.stop()
+	p.move("old", "JO-1", isa95.Cancel)
+	retires("with topics that are not deleted", jobstore.ErrScopeInUse)
+	p.start()
+	p.inSync()
+	last := p.index("old").Seq
+	retires("without an order", nil)
+	retires("once more", jobstore.ErrNotFound)
+	p.inSync()
+	if has := fmt.Sprint(topics(p.retained())); p.active("old") || has != "[old/state-index]" {
+		t.Errorf("active %v, retained: %s", p.active("old"), has)
+	}
+	p.move("old", "JO-2", isa95.Store)
+	p.inSync()
+	if x := p.index("old"); x.Seq <= last || len(x.Jobs) != 1 {
+		t.Errorf("seq %d with %d orders after seq %d", x.Seq, len(x.Jobs), last)
+	}
+}
+
+// Scopes that retire and get orders at the same time end with all that they shall have.
+func TestRetireMeetsAnOrder(t *testing.T) {
+	p := newPlant(t)
+	p.start(func(s *setup) { s.Audit, s.Block = 5*time.Millisecond, 10*time.Millisecond })
+	stop := p.run(func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			for n := range 5 {
+				err := p.store.Retire(ctx, isa95.Scope("s"+strconv.Itoa(n)))
+				if err != nil && ctx.Err() == nil && !errors.Is(err, jobstore.ErrScopeInUse) && !errors.Is(err, jobstore.ErrNotFound) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	for n := range 30 {
+		s := isa95.Scope("s" + strconv.Itoa(n%5))
+		p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%d", n)), isa95.Store, isa95.Cancel)
+		if n%3 == 0 {
+			p.inSync()
+		}
+		p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%d-again", n)), isa95.Store)
+		if n < 25 {
+			p.move(s, isa95.JobOrderID(fmt.Sprintf("JO-%d-again", n)), isa95.Cancel)
+		}
+	}
+	stop()
+	p.inSync()
+	for n := range 5 {
+		s := isa95.Scope("s" + strconv.Itoa(n))
+		if x := p.index(s); len(x.Jobs) != 1 || !p.active(s) {
+			t.Errorf("%s: %d orders, active %v", s, len(x.Jobs), p.active(s))
+		}
+		p.seqs(s)
+	}
+}
