@@ -15,7 +15,7 @@ import (
 )
 
 // takt measures Takt once, by its own command.
-func (p plan) takt(ctx context.Context, binary string, server *bench.Server, f figures) (err error) {
+func (p plan) takt(ctx context.Context, binary string, server *bench.Server) (f bench.Figures, err error) {
 	namespace := newNamespace()
 	defer func() { err = errors.Join(err, clean(ctx, server, namespace)) }()
 	cmd := exec.CommandContext(ctx, binary, "bench", "board", "--json", "--log-level", "error",
@@ -23,20 +23,21 @@ func (p plan) takt(ctx context.Context, binary string, server *bench.Server, f f
 	var out, errText bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errText
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, errText.Bytes())
+		return nil, fmt.Errorf("%w: %s", err, errText.Bytes())
 	}
 	found := map[string]any{}
 	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
-		return err
+		return nil, err
 	}
-	for _, name := range names() {
-		value, ok := found[name].(float64)
+	f = bench.Figures{}
+	for _, r := range rows {
+		value, ok := found[r.takt].(float64)
 		if !ok {
-			return fmt.Errorf("takt bench board gives no %s", name)
+			return nil, fmt.Errorf("takt bench board gives no %s", r.takt)
 		}
-		f.add(name, value)
+		f[r.takt] = value
 	}
-	return nil
+	return f, nil
 }
 
 // build builds the takt of this tree. The folder is the caller's to remove.

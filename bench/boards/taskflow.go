@@ -29,46 +29,42 @@ const python = "/usr/bin/python3"
 func newNamespace() string { return fmt.Sprintf("takt_bench_%08x", rand.Uint32()) }
 
 // taskflow measures TaskFlow once: the same work, with what it offers.
-func (p plan) taskflow(ctx context.Context, server *bench.Server, f figures) error {
+func (p plan) taskflow(ctx context.Context, server *bench.Server) (bench.Figures, error) {
+	f := bench.Figures{}
+	number := func(i int) int { return i }
 	for _, m := range []struct {
-		work, name string
-		workers    int
-		arg        func(worker int) int
-		post       int // postings that must be there before
+		work    string
+		workers int
+		arg     func(worker int) int
 	}{
-		{"post", "post_per_s", 1, func(int) int { return p.N }, 0},
-		{"list", "list_ms", 1, func(int) int { return 0 }, p.N},
-		{"hand", "hand_per_s", p.Workers, func(i int) int { return i }, p.N},
-		{"iterate", "iterate_per_s", p.Workers, func(i int) int { return i }, p.N},
-		{"documented", "documented_per_s", p.Workers, func(int) int { return int(p.Loop.Seconds()) }, p.N},
+		{"post", 1, func(int) int { return p.N }},
+		{"list", 1, number},
+		{"hand", p.Workers, number},
+		{"iterate", p.Workers, number},
+		{"documented", p.Workers, func(int) int { return int(p.Loop.Seconds()) }},
 	} {
-		namespace := newNamespace()
-		err := func() (err error) {
-			defer func() { err = errors.Join(err, clean(ctx, server, namespace)) }()
-			if m.post > 0 {
-				if _, _, err := peers(ctx, server.URL, namespace, "post", 1, func(int) int { return m.post }); err != nil {
-					return err
-				}
-			}
-			did, took, err := peers(ctx, server.URL, namespace, m.work, m.workers, m.arg)
-			if err != nil {
-				return err
-			}
-			if want := p.N; m.work != "documented" && did != want {
-				return fmt.Errorf("did %d of %d", did, want)
-			}
-			if m.work == "list" {
-				f.add(m.name, float64(took)/float64(time.Millisecond))
-			} else {
-				f.add(m.name, float64(did)/took.Seconds())
-			}
-			return nil
-		}()
+		did, took, err := p.work(ctx, server, m.work, m.workers, m.arg)
+		if err == nil && m.work != "documented" && did != p.N {
+			err = fmt.Errorf("did %d of %d", did, p.N)
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.work, err)
+			return nil, fmt.Errorf("%s: %w", m.work, err)
+		}
+		f[m.work+"_per_s"], f[m.work+"_ms"] = float64(did)/took.Seconds(), bench.Milliseconds(took)
+	}
+	return f, nil
+}
+
+// work has so many processes do the work on a board of their own, which is full unless they post.
+func (p plan) work(ctx context.Context, server *bench.Server, work string, workers int, arg func(worker int) int) (did int, took time.Duration, err error) {
+	namespace := newNamespace()
+	defer func() { err = errors.Join(err, clean(ctx, server, namespace)) }()
+	if work != "post" {
+		if _, _, err := peers(ctx, server.URL, namespace, "post", 1, func(int) int { return p.N }); err != nil {
+			return 0, 0, err
 		}
 	}
-	return nil
+	return peers(ctx, server.URL, namespace, work, workers, arg)
 }
 
 // peers runs processes of TaskFlow that begin together, and says how much they did in all and how long it took to the last.

@@ -23,8 +23,6 @@ type asynqSetting struct {
 	check       time.Duration // pause of an idle worker; 0 = 1 s
 }
 
-var asynqTuned = asynqSetting{concurrency: 50, pool: 100, check: 10 * time.Millisecond}
-
 type asynqPeer struct {
 	*bench.Server
 	set     asynqSetting

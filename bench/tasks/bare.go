@@ -12,14 +12,6 @@ import (
 	"github.com/taktworks/takt/internal/bench"
 )
 
-// bareName is the peer that is no library: how fast tasks in a stream can be at all.
-const bareName = "bare"
-
-var bareEntry = entry{
-	Name: bareName, Library: bareName, About: "no library: XADD, XREADGROUP, XACK and XDEL in pipelines, 50 goroutines",
-	Share: 1, Text: payloadBytes, Batches: true, open: openBare,
-}
-
 const (
 	bareGroup   = "workers"
 	bareSlots   = 50

@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"io"
-	"log/slog"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/taktworks/takt/internal/bench"
 )
@@ -51,9 +48,7 @@ type Peer interface {
 
 // entry is a peer that can be measured.
 type entry struct {
-	Name    string // as in the keys of the JSON object; that of the library as it comes is the library's
-	Library string // as in --only
-	About   string // the setting, for people
+	bench.Side
 
 	// Share is the part of --n that a run takes, one in so many, so that runs of slow and fast peers take similar times.
 	Share int
@@ -70,62 +65,18 @@ const payloadBytes = 100
 
 // roster is every peer; Takt comes first, for the others are compared with it.
 var roster = []entry{
-	taktEntry,
-	bareEntry,
+	{Side: bench.Side{Name: taktName, Library: taktName, About: "as it comes, 50 slots"}, Share: 1, Text: taktText, Batches: true, open: openTakt},
+	{Side: bench.Side{Name: "bare", Library: "bare", About: "no library: XADD, XREADGROUP, XACK and XDEL in pipelines, 50 goroutines"}, Share: 1, Text: payloadBytes, Batches: true, open: openBare},
+	{Side: bench.Side{Name: "asynq", Library: "asynq", About: "as it comes"}, Share: 4, Text: payloadBytes, open: openAsynq(asynqSetting{})},
 	{
-		Name: "asynq", Library: "asynq", About: "as it comes",
-		Share: 4, Text: payloadBytes, open: openAsynq(asynqSetting{}),
-	},
-	{
-		Name: "asynq_tuned", Library: "asynq", About: "concurrency 50, pool of 100 connections, polls every 10 ms",
-		Share: 4, Text: payloadBytes, open: openAsynq(asynqTuned),
+		Side:  bench.Side{Name: "asynq_tuned", Library: "asynq", About: "concurrency 50, pool of 100 connections, polls every 10 ms"},
+		Share: 4, Text: payloadBytes, open: openAsynq(asynqSetting{concurrency: 50, pool: 100, check: 10 * time.Millisecond}),
 	},
 }
 
-// libraries are the words of --only, in the order of the roster.
-func libraries() []string {
-	var all []string
-	for _, e := range roster {
-		if !slices.Contains(all, e.Library) {
-			all = append(all, e.Library)
-		}
-	}
-	return all
-}
-
-// choose picks the peers of the named libraries, separated by commas; "" = all.
-func choose(only string) ([]entry, error) {
-	if only == "" {
-		return roster, nil
-	}
-	wanted := strings.Split(only, ",")
-	for _, w := range wanted {
-		if !slices.Contains(libraries(), w) {
-			return nil, fmt.Errorf("--only names %q: it takes %s, separated by commas", w, strings.Join(libraries(), ", "))
-		}
-	}
-	var chosen []entry
-	for _, e := range roster {
-		if slices.Contains(wanted, e.Library) {
-			chosen = append(chosen, e)
-		}
-	}
-	return chosen, nil
-}
-
-// uses says whether one of the peers is of one of the libraries.
-func uses(peers []entry, library ...string) bool {
-	return slices.ContainsFunc(peers, func(e entry) bool { return slices.Contains(library, e.Library) })
-}
-
-// newName names keys or tables of a peer as nobody else does.
+// newName names keys of a peer as nobody else does.
 func newName() string {
 	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return "takt_bench_" + hex.EncodeToString(b[:])
-}
-
-// quietly is the log of a peer: warnings matter, progress does not.
-func quietly(s servers) *slog.Logger {
-	return slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/taktworks/takt/internal/bench"
 	"github.com/taktworks/takt/task"
 )
 
 const taktName = "takt"
-
-var taktEntry = entry{
-	Name: taktName, Library: taktName, About: "as it comes, 50 slots",
-	Share: 1, Text: taktText, Batches: true, open: openTakt,
-}
 
 // taktArgs encodes as an array of 100 bytes with a text of taktText.
 type taktArgs struct{ Data string }
@@ -33,7 +29,7 @@ type taktPeer struct {
 
 func openTakt(ctx context.Context, s servers) (Peer, error) {
 	prefix := newName()
-	client, err := task.Open(ctx, s.redis.URL, task.Options{Prefix: prefix, Log: quietly(s)})
+	client, err := task.Open(ctx, s.redis.URL, task.Options{Prefix: prefix, Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		return nil, err
 	}

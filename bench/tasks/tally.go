@@ -41,24 +41,16 @@ func newTally(tasks, size int) *tally {
 }
 
 const (
-	digits  = 8 // of the number of the run, and of the index
+	digits  = 9 // of the number of the run, and of the index: the first is 1, which keeps the zeros after it
 	padding = "................................................................................................................................"
 )
 
 // text is what the task of an index carries.
 func (t *tally) text(i int) string {
 	b := make([]byte, 0, t.size)
-	b = appendHex(b, uint64(t.run))
-	b = appendHex(b, uint64(i))
+	b = strconv.AppendUint(b, 1<<32|uint64(t.run), 16)
+	b = strconv.AppendUint(b, 1<<32|uint64(i), 16)
 	return string(append(b, padding[:t.size-len(b)]...))
-}
-
-func appendHex(b []byte, v uint64) []byte {
-	const hex = "0123456789abcdef"
-	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
-		b = append(b, hex[v>>shift&15])
-	}
-	return b
 }
 
 func (t *tally) texts(first, n int) []string {
@@ -79,14 +71,11 @@ func (t *tally) handle(text string) {
 	if t.times[i].Add(1) == 1 {
 		t.at[i] = time.Since(t.began)
 	}
-	switch n := t.handled.Add(1); {
-	case n == 1:
+	n := t.handled.Add(1)
+	if n == 1 {
 		close(t.first)
-		if len(t.times) > 1 {
-			break
-		}
-		fallthrough
-	case n == int64(len(t.times)):
+	}
+	if n == int64(len(t.times)) {
 		close(t.all)
 	}
 	if t.each != nil {
@@ -98,9 +87,10 @@ func (t *tally) index(text string) (int, bool) {
 	if len(text) != t.size || !strings.HasSuffix(text, padding[:t.size-2*digits]) {
 		return 0, false
 	}
-	run, err1 := strconv.ParseUint(text[:digits], 16, 32)
-	i, err2 := strconv.ParseUint(text[digits:2*digits], 16, 32)
-	return int(i), err1 == nil && err2 == nil && uint32(run) == t.run && i < uint64(len(t.times))
+	run, err1 := strconv.ParseUint(text[:digits], 16, 64)
+	i, err2 := strconv.ParseUint(text[digits:2*digits], 16, 64)
+	i -= 1 << 32
+	return int(i), err1 == nil && err2 == nil && run == 1<<32|uint64(t.run) && i < uint64(len(t.times))
 }
 
 // await waits for c, one of the channels of t.

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -32,8 +30,10 @@ type side struct {
 	work func(b *watched, o worker.Options) *worker.Worker
 }
 
+const taktName = "takt"
+
 var sides = []side{
-	{"takt", func(ctx context.Context, url, prefix string) (backend.Backend, error) {
+	{taktName, func(ctx context.Context, url, prefix string) (backend.Backend, error) {
 		return goworkflows.Open(ctx, url+"?prefix="+prefix, backend.WithLogger(quiet))
 	}, func(b *watched, o worker.Options) *worker.Worker {
 		o.WorkflowExecutorCache = goworkflows.NewCache(b.Backend.(*goworkflows.Backend), goworkflows.CacheOptions{Size: o.WorkflowExecutorCacheSize, TTL: o.WorkflowExecutorCacheTTL})
@@ -82,11 +82,7 @@ func echo(_ context.Context, n int) (int, error) { return n, nil }
 
 const timerTime = 300 * time.Millisecond
 
-// sleep returns when its timer was to fire, in Unix nanoseconds.
-func sleep(ctx workflow.Context) (int64, error) {
-	due := workflow.Now(ctx).Add(timerTime)
-	return due.UnixNano(), workflow.Sleep(ctx, timerTime)
-}
+func sleep(ctx workflow.Context) (any, error) { return nil, workflow.Sleep(ctx, timerTime) }
 
 // running is a side at work.
 type running struct {
@@ -150,14 +146,13 @@ func (r *running) next(ctx context.Context) (string, error) {
 	}
 }
 
-// rate runs n workflows, some at once, and returns how many finished in a second.
-func (r *running) rate(ctx context.Context, p plan, n int) (float64, error) {
+// many runs n workflows, some at once.
+func (r *running) many(ctx context.Context, p plan, n int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slots := make(chan struct{}, p.InFlight)
 	var starters sync.WaitGroup
 	defer starters.Wait()
-	begun := time.Now()
 	starters.Go(func() {
 		for i := range n {
 			select {
@@ -175,91 +170,41 @@ func (r *running) rate(ctx context.Context, p plan, n int) (float64, error) {
 	for range n {
 		if _, err := r.next(ctx); err != nil {
 			cancel(err)
-			return 0, err
+			return err
 		}
 		<-slots
 	}
-	return float64(n) / time.Since(begun).Seconds(), nil
+	return nil
 }
 
-// idle runs workflows one at a time and returns what each took, in ms.
-func (r *running) idle(ctx context.Context, p plan) (took []float64, err error) {
-	for i := range p.Idle {
+// each runs n workflows one at a time and says how long each took.
+func (r *running) each(ctx context.Context, n int, id string, wf any, args ...any) (took []time.Duration, err error) {
+	for i := range n {
 		begun := time.Now()
-		if err := r.begin(ctx, "idle-"+strconv.Itoa(i), chain, p.Activities); err != nil {
+		if err := r.one(ctx, id+strconv.Itoa(i), wf, args...); err != nil {
 			return nil, err
 		}
-		if _, err := r.next(ctx); err != nil {
-			return nil, err
-		}
-		took = append(took, bench.Milliseconds(time.Since(begun)))
+		took = append(took, time.Since(begun))
 	}
 	return took, nil
 }
 
-// late runs timers one at a time and returns how late each was, in ms.
-func (r *running) late(ctx context.Context, n int) (late []float64, err error) {
-	for i := range n {
-		begun := time.Now()
-		if err := r.begin(ctx, "late-"+strconv.Itoa(i), sleep); err != nil {
-			return nil, err
-		}
-		if _, err := r.next(ctx); err != nil {
-			return nil, err
-		}
-		late = append(late, bench.Milliseconds(time.Since(begun)-timerTime))
+// one runs a workflow to its end.
+func (r *running) one(ctx context.Context, id string, wf any, args ...any) error {
+	if err := r.begin(ctx, id, wf, args...); err != nil {
+		return err
 	}
-	return late, nil
-}
-
-// measure measures all, both sides in turns.
-func measure(ctx context.Context, p plan, server *bench.Server, progress io.Writer) (report, error) {
-	all := map[string][]float64{}
-	prefix := "bench" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	for round := range p.Rounds {
-		for _, s := range sides {
-			fmt.Fprintf(progress, "round %d of %d: %s\n", round+1, p.Rounds, s.name)
-			mine := prefix + s.name + strconv.Itoa(round)
-			err := s.measure(ctx, p, server, mine, all)
-			if err = cmp.Or(err, server.Remove(context.WithoutCancel(ctx), mine+"*")); err != nil {
-				return report{}, err
-			}
-		}
-	}
-	fmt.Fprintln(progress, "round trips")
-	n, err := trips(ctx, p, server.URL, prefix+"trips")
-	if err = cmp.Or(err, server.Remove(context.WithoutCancel(ctx), prefix+"trips*")); err != nil {
-		return report{}, err
-	}
-	r := report{N: p.N, Activities: p.Activities, Trips: n, Low: map[string]float64{}, High: map[string]float64{}}
-	for name, to := range map[string]*float64{"takt_per_s": &r.Takt, "peer_per_s": &r.Peer, "takt_best_per_s": &r.TaktBest, "peer_best_per_s": &r.PeerBest, "takt_p50_ms": &r.TaktP50, "takt_p99_ms": &r.TaktP99,
-		"peer_p50_ms": &r.PeerP50, "peer_p99_ms": &r.PeerP99, "takt_timer_late_p50_ms": &r.TaktLate, "peer_timer_late_p50_ms": &r.PeerLate, "takt_bytes_per_workflow": &r.TaktBytes, "peer_bytes_per_workflow": &r.PeerBytes} {
-		*to = bench.Median(all[name])
-		r.Low[name], r.High[name] = slices.Min(all[name]), slices.Max(all[name])
-	}
-	r.Ratio = r.Takt / r.Peer
-	return r, nil
+	_, err := r.next(ctx)
+	return err
 }
 
 const warmUp = 200 // workflows before those that count
 
-func (s side) measure(ctx context.Context, p plan, server *bench.Server, prefix string, all map[string][]float64) error {
-	add := func(name string, v float64) { all[s.name+name] = append(all[s.name+name], v) }
-	r, err := s.start(ctx, server.URL, prefix, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = r.stop() }()
-	if _, err := r.rate(ctx, p, min(warmUp, p.N)); err != nil {
-		return fmt.Errorf("%s: warm up: %w", s.name, err)
-	}
-	if err := r.stop(); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		name    string
-		pollers int
-	}{{"_best_per_s", 8}, {"_per_s", 0}} {
+// measure measures all of a side once.
+func (s side) measure(ctx context.Context, p plan, server *bench.Server, prefix string) (bench.Figures, error) {
+	f := bench.Figures{}
+	// with measures with a worker that has so many pollers of each kind, 0 = the default, from an empty store.
+	with := func(pollers int, do func(r *running) error) error {
 		if err := server.Remove(ctx, prefix+"*"); err != nil {
 			return err
 		}
@@ -267,35 +212,50 @@ func (s side) measure(ctx context.Context, p plan, server *bench.Server, prefix 
 		if err != nil {
 			return err
 		}
-		if r, err = s.start(ctx, server.URL, prefix, c.pollers); err != nil {
+		r, err := s.start(ctx, server.URL, prefix, pollers)
+		if err != nil {
 			return err
 		}
-		rate, err := r.rate(ctx, p, p.N)
+		if err := errors.Join(do(r), r.stop()); err != nil {
+			return err
+		}
+		after, err := server.Bytes(ctx)
+		f["finished_bytes"] = float64(after-before) / float64(p.N)
+		return err
+	}
+	rate := func(name string, n int) func(*running) error {
+		return func(r *running) (err error) {
+			f[name], err = bench.PerSecond(n, func() error { return r.many(ctx, p, n) })
+			return err
+		}
+	}
+	if err := with(0, func(r *running) error { return r.many(ctx, p, min(warmUp, p.N)) }); err != nil {
+		return nil, fmt.Errorf("warm up: %w", err)
+	}
+	err := with(0, func(r *running) error {
+		if err := rate("default_per_s", p.N)(r); err != nil {
+			return err
+		}
+		took, err := r.each(ctx, p.Idle, "idle-", chain, p.Activities)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return err
 		}
-		add(c.name, rate)
-		if c.pollers > 0 {
-			if err := r.stop(); err != nil {
-				return err
-			}
-			after, err := server.Bytes(ctx)
-			if err != nil {
-				return err
-			}
-			add("_bytes_per_workflow", float64(after-before)/float64(p.N))
-		}
-	}
-	took, err := r.idle(ctx, p)
-	if err != nil {
+		late, err := r.each(ctx, p.Timers, "late-", sleep)
+		f["idle_p50_ms"], f["idle_p99_ms"] = bench.Milliseconds(bench.Quantile(took, 0.5)), bench.Milliseconds(bench.Quantile(took, 0.99))
+		f["timer_late_p50_ms"] = bench.Milliseconds(bench.Quantile(late, 0.5) - timerTime)
 		return err
-	}
-	add("_p50_ms", bench.Median(took))
-	add("_p99_ms", bench.Quantile(took, 0.99))
-	late, err := r.late(ctx, min(p.Idle, 10))
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	add("_timer_late_p50_ms", bench.Median(late))
-	return r.stop()
+	if err := with(8, rate("pollers_8_per_s", p.N)); err != nil { // the last: the memory is that of this run
+		return nil, err
+	}
+	f["round_trips"] = float64(11*p.Activities + 8) // of the peer, from its code
+	if s.name == taktName {
+		n, err := s.trips(ctx, p, server.URL, prefix)
+		f["round_trips"] = float64(n)
+		return f, err
+	}
+	return f, nil
 }

@@ -10,31 +10,25 @@ import (
 
 // trips counts on the wire what one workflow takes on Takt, in a process that is client and worker: requests that name the instance, and replies to reads of a queue that brought
 // something. Reads that bring nothing name neither.
-func trips(ctx context.Context, p plan, to, prefix string) (int, error) {
+func (s side) trips(ctx context.Context, p plan, to, prefix string) (int, error) {
 	between, err := proxy.New(to)
 	if err != nil {
 		return 0, err
 	}
 	defer between.Close()
-	r, err := sides[0].start(ctx, between.URL, prefix, 0)
+	r, err := s.start(ctx, between.URL, prefix, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = r.stop() }()
 	for _, id := range []string{"warm-1", "warm-2"} { // connections, scripts, queues
-		if err := r.begin(ctx, id, chain, p.Activities); err != nil {
-			return 0, err
-		}
-		if _, err := r.next(ctx); err != nil {
+		if err := r.one(ctx, id, chain, p.Activities); err != nil {
 			return 0, err
 		}
 	}
 	c := &counter{id: []byte("run:the-one"), read: []byte(prefix + ":workflow:")}
 	between.Tap(c.tap)
-	if err := r.begin(ctx, "the-one", chain, p.Activities); err != nil {
-		return 0, err
-	}
-	if _, err := r.next(ctx); err != nil {
+	if err := r.one(ctx, "the-one", chain, p.Activities); err != nil {
 		return 0, err
 	}
 	between.Tap(nil)

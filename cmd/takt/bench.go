@@ -42,23 +42,6 @@ Examples:
   takt bench jobs --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883 --n 5000 --json`
 }
 
-// jobsBench is what was measured.
-type jobsBench struct {
-	OrdersPerSecond  float64 `json:"orders_per_s"`
-	CommandP50       float64 `json:"command_p50_ms"`
-	CommandP99       float64 `json:"command_p99_ms"`
-	CommandMax       float64 `json:"command_max_ms"`
-	CommandRate      float64 `json:"command_rate_per_s"` // that was reached
-	TripsPerCommand  float64 `json:"redis_round_trips_per_command"`
-	TripsPerAction   float64 `json:"redis_round_trips_per_action"`
-	CommandsPerOrder float64 `json:"redis_commands_per_order"`
-	Orders           int     `json:"orders"`
-	LatencyCommands  int     `json:"latency_commands"`
-	Seconds          float64 `json:"seconds"`
-	Store            string  `json:"store"`  // redis-server that takt started, or external
-	Broker           string  `json:"broker"` // mosquitto or mochi that takt started, or external
-}
-
 func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	if err := errors.Join(c.validate(a.TopicPrefix), c.check()); err != nil {
 		return &exitError{exitUsage, err}
@@ -85,38 +68,51 @@ func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	b.found.Store, b.found.Broker = in.Store, in.Broker
-	b.found.Orders, b.found.Seconds = c.N, time.Since(started).Seconds()
-	return a.showBench(c.JSON, b.found,
-		benchRow{"whole orders", b.found.OrdersPerSecond, "per second"},
-		benchRow{"command, p50", b.found.CommandP50, fmt.Sprintf("ms at %.0f/s", b.found.CommandRate)},
-		benchRow{"command, p99", b.found.CommandP99, "ms"},
-		benchRow{"round trips per command", b.found.TripsPerCommand, "to Redis"},
-		benchRow{"round trips per action", b.found.TripsPerAction, "to Redis, answer to commit"},
-		benchRow{"Redis commands per order", b.found.CommandsPerOrder, "inside scripts included"})
+	b.found.fact("store", in.Store).fact("broker", in.Broker).fact("orders", c.N).fact("seconds", time.Since(started).Seconds())
+	return a.showBench(c.JSON, &b.found)
 }
 
-// benchRow is a line of the table of what was measured.
+// benchFound is what was measured: the lines of the table, which are in the JSON object, too, and what only the object has.
+type benchFound struct {
+	rows  []benchRow
+	facts map[string]any
+}
+
 type benchRow struct {
-	name  string
+	title string
 	value float64
 	unit  string
 }
 
-func (a *app) showBench(asJSON bool, found any, rows ...benchRow) error {
+// add takes a figure. key is its name in the JSON object.
+func (f *benchFound) add(key, title string, value float64, unit string) {
+	f.rows = append(f.rows, benchRow{title, value, unit})
+	f.fact(key, value)
+}
+
+// fact takes what only the JSON object has.
+func (f *benchFound) fact(key string, value any) *benchFound {
+	if f.facts == nil {
+		f.facts = map[string]any{}
+	}
+	f.facts[key] = value
+	return f
+}
+
+func (a *app) showBench(asJSON bool, found *benchFound) error {
 	if asJSON {
-		return printJSON(a.out, found)
+		return printJSON(a.out, found.facts)
 	}
 	t := newTable(a.out, "MEASURED", "VALUE", "")
-	for _, row := range rows {
-		t.row(row.name, bench.Number(row.value), row.unit)
+	for _, row := range found.rows {
+		t.row(row.title, bench.Number(row.value), row.unit)
 	}
 	return t.flush()
 }
 
 // benchServer starts a Redis; next is what to do if there is none on this machine.
 func benchServer(ctx context.Context, next string) (*bench.Server, error) {
-	server, err := bench.Open(ctx, "", false)
+	server, err := bench.Open(ctx, "")
 	if err != nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("%w; %s", err, next)}
 	}
@@ -139,7 +135,7 @@ type jobsRun struct {
 	result   []byte      // of each action
 	first    int         // number of the first order
 	done     chan string // ids of orders that were cleared
-	found    jobsBench
+	found    benchFound
 }
 
 const benchWorkMaster = "WM-BENCH"
@@ -175,7 +171,9 @@ func (b *jobsRun) run(ctx context.Context) error {
 		return err
 	}
 	b.progress.say("counting round trips")
-	b.found.TripsPerCommand, b.found.TripsPerAction, err = countTrips(ctx, b.cfg, b.log)
+	perCommand, perAction, err := countTrips(ctx, b.cfg, b.log)
+	b.found.add("redis_round_trips_per_command", "round trips per command", perCommand, "to Redis")
+	b.found.add("redis_round_trips_per_action", "round trips per action", perAction, "to Redis, answer to commit")
 	return err
 }
 
@@ -303,8 +301,10 @@ func (b *jobsRun) latency(ctx context.Context) error {
 	}
 	measured := took[warm:]
 	at := func(q float64) float64 { return bench.Milliseconds(bench.Quantile(measured, q)) }
-	b.found.CommandP50, b.found.CommandP99, b.found.CommandMax = at(0.5), at(0.99), at(1)
-	b.found.CommandRate, b.found.LatencyCommands = float64(n)/elapsed.Seconds(), n
+	rate := float64(n) / elapsed.Seconds() // that was reached
+	b.found.add("command_p50_ms", "command, p50", at(0.5), fmt.Sprintf("ms at %.0f/s", rate))
+	b.found.add("command_p99_ms", "command, p99", at(0.99), "ms")
+	b.found.fact("command_max_ms", at(1)).fact("command_rate_per_s", rate).fact("latency_commands", n)
 	return bench.ForEach(ctx, 64, len(took), func(ctx context.Context, i int) error {
 		_, err := b.client.Cancel(ctx, b.scope(i), isa95.JobOrderID(fmt.Sprintf("L-%d", i)))
 		return err
@@ -380,8 +380,8 @@ func (b *jobsRun) wholeOrders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.found.OrdersPerSecond = float64(b.N) / elapsed.Seconds()
-	b.found.CommandsPerOrder = float64(after-before) / float64(b.N)
+	b.found.add("orders_per_s", "whole orders", float64(b.N)/elapsed.Seconds(), "per second")
+	b.found.add("redis_commands_per_order", "Redis commands per order", float64(after-before)/float64(b.N), "inside scripts included")
 	cancel()
 	return <-following
 }

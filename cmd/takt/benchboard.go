@@ -17,7 +17,6 @@ type benchBoardCmd struct {
 	boardFlags
 	N       int  `short:"n" help:"Postings of each measurement." default:"10000"`
 	Workers int  `help:"Workers that claim and consume." default:"4"`
-	Apart   bool `help:"Each worker has a board of its own, as in a process of its own; else they share one, as the slots of a conductor do."`
 	Batch   int  `help:"Postings that a worker claims and consumes at once." default:"64"`
 	JSON    bool `name:"json" help:"End with one JSON object instead of a table."`
 }
@@ -32,39 +31,25 @@ Examples:
   takt bench board --board redis://127.0.0.1:6379?namespace=bench --n 10000 --workers 4 --json`
 }
 
-// boardBench is what was measured.
-type boardBench struct {
-	PostPerSecond      float64  `json:"post_per_s"`
-	PostBatchPerSecond float64  `json:"post_batch_per_s"`
-	List               float64  `json:"list_ms"`
-	ConsumePerSecond   float64  `json:"claim_consume_per_s"`
-	SinglePerSecond    float64  `json:"claim_consume_single_per_s"`
-	HandOver           *float64 `json:"hand_over_ms"` // beyond the claim's time to live
-	Postings           int      `json:"postings"`
-	Workers            int      `json:"workers"`
-	Seconds            float64  `json:"seconds"`
-	Store              string   `json:"store"`
-}
-
 func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
 	if err := cmp.Or(bench.Check("n", c.N, 10, 1_000_000), bench.Check("workers", c.Workers, 1, 256), bench.Check("batch", c.Batch, 1, board.MaxClaims)); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	started := time.Now()
-	found := boardBench{Postings: c.N, Workers: c.Workers, Store: "external"}
+	found, store := &benchFound{}, "external"
 	if c.Board == "" && a.Redis == "" {
 		server, err := benchServer(ctx, "name a board with --board URL")
 		if err != nil {
 			return err
 		}
 		defer func() { _ = server.Close() }() // it ends with this process at the latest
-		c.Board, found.Store = server.URL, server.Kind
+		c.Board, store = server.URL, server.Kind
 	}
 	err := c.with(ctx, a, func(b *board.Board) error {
 		if n, err := b.Count(ctx); err != nil || n > 0 {
 			return cmp.Or(err, error(&exitError{exitUsage, fmt.Errorf("the board has %d postings: name an empty one, for example with ?namespace=bench", n)}))
 		}
-		r := &boardRun{benchBoardCmd: c, a: a, b: b, progress: newProgress(a.err), found: &found}
+		r := &boardRun{benchBoardCmd: c, b: b, progress: newProgress(a.err), found: found}
 		defer r.progress.end()
 		for _, step := range []func(context.Context) error{r.single, r.consumeSingle, r.batch, r.list, r.consumeBatch, r.handOver} {
 			if err := step(ctx); err != nil {
@@ -76,47 +61,37 @@ func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	found.Seconds = time.Since(started).Seconds()
-	rows := []benchRow{
-		{"post, one by one", found.PostPerSecond, "per second, 64 goroutines"},
-		{"post, in a batch", found.PostBatchPerSecond, "per second"},
-		{fmt.Sprintf("list %d, with states", c.N), found.List, "ms"},
-		{"claim and consume", found.ConsumePerSecond, fmt.Sprintf("per second, %d workers, %d at once", c.Workers, c.Batch)},
-		{"claim and consume, one by one", found.SinglePerSecond, fmt.Sprintf("per second, %d workers", c.Workers)},
-	}
-	if found.HandOver != nil {
-		rows = append(rows, benchRow{"hand-over", *found.HandOver, "ms beyond the time to live"})
-	}
-	return a.showBench(c.JSON, found, rows...)
+	found.fact("store", store).fact("postings", c.N).fact("workers", c.Workers).fact("seconds", time.Since(started).Seconds())
+	return a.showBench(c.JSON, found)
 }
 
 // boardRun is one run of the measurements.
 type boardRun struct {
 	*benchBoardCmd
-	a        *app
 	b        *board.Board
 	progress *progress
-	found    *boardBench
+	found    *benchFound
 }
 
-func (r *boardRun) single(ctx context.Context) (err error) {
+func (r *boardRun) single(ctx context.Context) error {
 	r.progress.say("posting one by one")
-	r.found.PostPerSecond, err = bench.PerSecond(r.N, func() error {
+	rate, err := bench.PerSecond(r.N, func() error {
 		return bench.ForEach(ctx, benchLone, r.N, func(ctx context.Context, _ int) error {
 			_, err := r.b.Post(ctx, board.Draft{Name: "bench"})
 			return err
 		})
 	})
+	r.found.add("post_per_s", "post, one by one", rate, "per second, 64 goroutines")
 	return err
 }
 
-func (r *boardRun) batch(ctx context.Context) (err error) {
+func (r *boardRun) batch(ctx context.Context) error {
 	r.progress.say("posting in a batch")
 	drafts := make([]board.Draft, r.N)
 	for i := range drafts {
 		drafts[i].Name = "bench"
 	}
-	r.found.PostBatchPerSecond, err = bench.PerSecond(r.N, func() error {
+	rate, err := bench.PerSecond(r.N, func() error {
 		for some := range slices.Chunk(drafts, board.MaxBatch) {
 			if _, err := r.b.PostBatch(ctx, some); err != nil {
 				return err
@@ -124,6 +99,7 @@ func (r *boardRun) batch(ctx context.Context) (err error) {
 		}
 		return nil
 	})
+	r.found.add("post_batch_per_s", "post, in a batch", rate, "per second")
 	return err
 }
 
@@ -141,57 +117,35 @@ func (r *boardRun) list(ctx context.Context) error {
 		}
 		took = append(took, bench.Milliseconds(time.Since(begin)))
 	}
-	r.found.List = bench.Median(took)
+	r.found.add("list_ms", fmt.Sprintf("list %d, with states", r.N), bench.Median(took), "ms")
 	return nil
 }
 
-func (r *boardRun) consumeSingle(ctx context.Context) (err error) {
-	r.found.SinglePerSecond, err = r.consume(ctx, 1)
+func (r *boardRun) consumeSingle(ctx context.Context) error {
+	rate, err := r.consume(ctx, 1)
+	r.found.add("claim_consume_single_per_s", "claim and consume, one by one", rate, fmt.Sprintf("per second, %d workers", r.Workers))
 	return err
 }
 
-func (r *boardRun) consumeBatch(ctx context.Context) (err error) {
-	r.found.ConsumePerSecond, err = r.consume(ctx, r.Batch)
+func (r *boardRun) consumeBatch(ctx context.Context) error {
+	rate, err := r.consume(ctx, r.Batch)
+	r.found.add("claim_consume_per_s", "claim and consume", rate, fmt.Sprintf("per second, %d workers, %d at once", r.Workers, r.Batch))
 	return err
 }
 
 // consume empties the board, so many postings at once, and says how many it did per second.
 func (r *boardRun) consume(ctx context.Context, batch int) (rate float64, err error) {
 	r.progress.say("claiming and consuming")
-	var boards []*board.Board
-	for len(boards) < r.Workers {
-		if len(boards) > 0 && !r.Apart {
-			boards = append(boards, boards[0])
-			continue
-		}
-		opened := make(chan *board.Board, 1)
-		end := make(chan struct{})
-		ended := make(chan error, 1)
-		go func() {
-			ended <- r.with(ctx, r.a, func(b *board.Board) error {
-				opened <- b
-				<-end
-				return nil
-			})
-		}()
-		select {
-		case b := <-opened:
-			boards = append(boards, b)
-		case err := <-ended:
-			return 0, err
-		}
-		defer func() { close(end); <-ended }()
-	}
 	var consumed atomic.Int64
 	rate, err = bench.PerSecond(r.N, func() error {
-		return bench.ForEach(ctx, r.Workers, r.Workers, func(ctx context.Context, i int) error {
+		return bench.ForEach(ctx, r.Workers, r.Workers, func(ctx context.Context, _ int) error {
 			for {
-				claims, err := boards[i].ClaimBatch(ctx, "bench", batch, board.ClaimOptions{})
+				claims, err := r.b.ClaimBatch(ctx, "bench", batch, board.ClaimOptions{})
 				if errors.Is(err, board.ErrNothing) {
 					return nil
 				}
 				if err == nil {
-					err = boards[i].ConsumeBatch(ctx, claims)
+					err = r.b.ConsumeBatch(ctx, claims)
 				}
 				if err != nil {
 					return err
@@ -210,6 +164,7 @@ func (r *boardRun) consume(ctx context.Context, batch int) (rate float64, err er
 func (r *boardRun) handOver(ctx context.Context) error {
 	const ttl, rounds = time.Second, 3
 	if onZooKeeper(r.Board) {
+		r.found.fact("hand_over_ms", nil)
 		return nil // claims end with the session there
 	}
 	r.progress.say("handing over")
@@ -235,7 +190,6 @@ func (r *boardRun) handOver(ctx context.Context) error {
 			return err
 		}
 	}
-	median := bench.Median(took)
-	r.found.HandOver = &median
+	r.found.add("hand_over_ms", "hand-over", bench.Median(took), "ms beyond the time to live")
 	return nil
 }

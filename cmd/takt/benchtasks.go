@@ -32,24 +32,6 @@ Examples:
   takt bench tasks --redis redis://127.0.0.1:6379 --n 200000 --json`
 }
 
-// tasksBench is what was measured.
-type tasksBench struct {
-	SubmitPerSecond      float64 `json:"submit_per_s"`
-	SubmitBatchPerSecond float64 `json:"submit_batch_per_s"`
-	ProcessPerSecond     float64 `json:"process_per_s"`
-	ResultPerSecond      float64 `json:"process_with_result_per_s"`
-	EndToEndPerSecond    float64 `json:"end_to_end_batch_per_s"`
-	EndToEndSingle       float64 `json:"end_to_end_single_per_s"`
-	IdleP50              float64 `json:"idle_p50_ms"`
-	IdleP99              float64 `json:"idle_p99_ms"`
-	CommandsPerTask      float64 `json:"commands_per_task"`
-	BytesPerWaiting      float64 `json:"redis_bytes_per_waiting_task"` // beyond the encoded message
-	BytesLeft            int64   `json:"redis_bytes_left"`
-	Tasks                int     `json:"tasks"`
-	Seconds              float64 `json:"seconds"`
-	Store                string  `json:"store"`
-}
-
 func (c *benchTasksCmd) check() error {
 	return cmp.Or(bench.Check("n", c.N, 100, 10_000_000), bench.Check("payload", c.Payload, 0, 100_000), bench.Check("concurrency", c.Concurrency, 1, 10_000))
 }
@@ -58,10 +40,10 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	started := time.Now()
+	started, store := time.Now(), "external"
 	cfg := *a.Config
 	cfg.Prefix += "-bench-" + randomHex(4)
-	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err), found: tasksBench{Store: "external"}}
+	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err)}
 	defer b.progress.end()
 	if cfg.Redis == "" {
 		server, err := benchServer(ctx, "name a server with --redis URL")
@@ -69,7 +51,7 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		defer func() { _ = server.Close() }() // it ends with this process at the latest
-		cfg.Redis, b.found.Store = server.URL, server.Kind
+		cfg.Redis, store = server.URL, server.Kind
 	}
 	client, err := cfg.taskClient(ctx, false, task.Options{Log: a.log})
 	if err != nil {
@@ -89,20 +71,9 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	b.found.Tasks, b.found.Seconds = c.N, time.Since(started).Seconds()
+	b.found.fact("store", store).fact("tasks", c.N).fact("seconds", time.Since(started).Seconds())
 	b.progress.end()
-	return a.showBench(c.JSON, b.found,
-		benchRow{"submit, one by one", b.found.SubmitPerSecond, "per second, 64 goroutines"},
-		benchRow{"submit, in batches", b.found.SubmitBatchPerSecond, "per second"},
-		benchRow{"run", b.found.ProcessPerSecond, "per second"},
-		benchRow{"run, with results", b.found.ResultPerSecond, "per second"},
-		benchRow{"end to end, in batches", b.found.EndToEndPerSecond, "per second"},
-		benchRow{"end to end, one by one", b.found.EndToEndSingle, "per second, 64 goroutines"},
-		benchRow{"latency at idle, p50", b.found.IdleP50, "ms from submit to start"},
-		benchRow{"latency at idle, p99", b.found.IdleP99, "ms"},
-		benchRow{"Redis commands per task", b.found.CommandsPerTask, "inside scripts included"},
-		benchRow{"memory per waiting task", b.found.BytesPerWaiting, "bytes beside the message"},
-		benchRow{"memory left", float64(b.found.BytesLeft), "bytes in all"})
+	return a.showBench(c.JSON, &b.found)
 }
 
 type benchPayload struct{ Text string }
@@ -123,7 +94,7 @@ type tasksRun struct {
 	*benchTasksCmd
 	progress *progress
 	client   *task.Client
-	found    tasksBench
+	found    benchFound
 }
 
 func (b *tasksRun) payload() benchPayload { return benchPayload{strings.Repeat("x", b.Payload)} }
@@ -135,9 +106,11 @@ func (b *tasksRun) alone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.found.SubmitPerSecond, err = bench.PerSecond(b.N, func() error { return b.submitSingly(ctx) }); err != nil {
+	rate, err := bench.PerSecond(b.N, func() error { return b.submitSingly(ctx) })
+	if err != nil {
 		return err
 	}
+	b.found.add("submit_per_s", "submit, one by one", rate, "per second, 64 goroutines")
 	waiting, err := b.client.Usage(ctx)
 	if err != nil {
 		return err
@@ -146,39 +119,45 @@ func (b *tasksRun) alone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.found.BytesPerWaiting = float64(waiting.Bytes-before.Bytes)/float64(b.N) - float64(message)
+	b.found.add("redis_bytes_per_waiting_task", "memory per waiting task", float64(waiting.Bytes-before.Bytes)/float64(b.N)-float64(message), "bytes beside the message")
 	b.progress.say(fmt.Sprintf("running %d tasks", b.N))
-	if b.found.ProcessPerSecond, err = b.drain(ctx, false, nil); err != nil {
+	if rate, err = b.drain(ctx, false, nil); err != nil {
 		return err
 	}
+	b.found.add("process_per_s", "run", rate, "per second")
 	after, err := b.client.Usage(ctx)
 	if err != nil {
 		return err
 	}
-	b.found.CommandsPerTask = float64(after.Commands-before.Commands) / float64(b.N)
+	b.found.add("commands_per_task", "Redis commands per task", float64(after.Commands-before.Commands)/float64(b.N), "inside scripts included")
 	return nil
 }
 
 // withResults measures tasks with results: submitted in batches, then run.
-func (b *tasksRun) withResults(ctx context.Context) (err error) {
+func (b *tasksRun) withResults(ctx context.Context) error {
 	b.progress.say(fmt.Sprintf("submitting %d tasks in batches", b.N))
-	if b.found.SubmitBatchPerSecond, err = bench.PerSecond(b.N, func() error { return submitBatches(ctx, b, benchResult) }); err != nil {
+	rate, err := bench.PerSecond(b.N, func() error { return submitBatches(ctx, b, benchResult) })
+	if err != nil {
 		return err
 	}
+	b.found.add("submit_batch_per_s", "submit, in batches", rate, "per second")
 	b.progress.say(fmt.Sprintf("running %d tasks with results", b.N))
-	b.found.ResultPerSecond, err = b.drain(ctx, true, nil)
+	rate, err = b.drain(ctx, true, nil)
+	b.found.add("process_with_result_per_s", "run, with results", rate, "per second")
 	return err
 }
 
 // together measures tasks that are submitted while the worker runs.
-func (b *tasksRun) together(ctx context.Context) (err error) {
+func (b *tasksRun) together(ctx context.Context) error {
 	b.progress.say(fmt.Sprintf("submitting and running %d tasks, in batches", b.N))
-	b.found.EndToEndPerSecond, err = b.drain(ctx, false, func() error { return submitBatches(ctx, b, benchNoop) })
+	rate, err := b.drain(ctx, false, func() error { return submitBatches(ctx, b, benchNoop) })
 	if err != nil {
 		return err
 	}
+	b.found.add("end_to_end_batch_per_s", "end to end, in batches", rate, "per second")
 	b.progress.say(fmt.Sprintf("submitting and running %d tasks, one by one", b.N))
-	b.found.EndToEndSingle, err = b.drain(ctx, false, func() error { return b.submitSingly(ctx) })
+	rate, err = b.drain(ctx, false, func() error { return b.submitSingly(ctx) })
+	b.found.add("end_to_end_single_per_s", "end to end, one by one", rate, "per second, 64 goroutines")
 	return err
 }
 
@@ -303,7 +282,8 @@ func (b *tasksRun) idle(ctx context.Context) error {
 	if err := errors.Join(err, <-end); err != nil {
 		return err
 	}
-	b.found.IdleP50, b.found.IdleP99 = bench.Milliseconds(bench.Quantile(took, 0.5)), bench.Milliseconds(bench.Quantile(took, 0.99))
+	b.found.add("idle_p50_ms", "latency at idle, p50", bench.Milliseconds(bench.Quantile(took, 0.5)), "ms from submit to start")
+	b.found.add("idle_p99_ms", "latency at idle, p99", bench.Milliseconds(bench.Quantile(took, 0.99)), "ms")
 	return nil
 }
 
@@ -318,7 +298,7 @@ func (b *tasksRun) leftOver(ctx context.Context) error {
 			return err
 		}
 		if u.Results == 0 {
-			b.found.BytesLeft = u.Bytes
+			b.found.add("redis_bytes_left", "memory left", float64(u.Bytes), "bytes in all")
 			return nil
 		}
 		select {

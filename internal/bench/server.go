@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -28,14 +29,14 @@ type Server struct {
 // startPatience bounds the start of a server.
 const startPatience = time.Minute
 
-// Open connects to the Redis at url. Without one it starts a server, in memory or, if persist, with an append-only file, of which Close leaves nothing.
-func Open(ctx context.Context, url string, persist bool) (*Server, error) {
+// Open connects to the Redis at url. Without one it starts a server, in memory, of which Close leaves nothing.
+func Open(ctx context.Context, url string) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	s := &Server{URL: url, Kind: "external"}
 	var err error
 	if url == "" {
-		if s.own, err = embedded.StartRedis(ctx, embedded.RedisOptions{Persist: persist}); err != nil {
+		if s.own, err = embedded.StartRedis(ctx, embedded.RedisOptions{}); err != nil {
 			return nil, err
 		}
 		s.URL, s.Kind = s.own.URL(), s.own.Kind
@@ -66,7 +67,12 @@ func (s *Server) end() error {
 	return errors.Join(s.own.Kill(), s.own.Stop()) // nothing of it is to be kept
 }
 
-// Usage is what a server has spent since it started. A negative value is not known.
+// Machine says what the figures were taken on: CPUs, versions.
+func (s *Server) Machine() string {
+	return fmt.Sprintf("%d CPUs, %s, %s.", runtime.NumCPU(), runtime.Version(), s.Version)
+}
+
+// Usage is what a server has spent since it started.
 type Usage struct {
 	CPU      time.Duration
 	Commands int64
