@@ -36,11 +36,8 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 			if err := t.buryJob(work, r); err != nil {
 				return err
 			}
-			topic := topicOf{r.Scope, r.JobOrderID}
-			if j := t.plan(r, nil, t.refused.has(topic)); j != nil {
+			if j := t.plan(r, nil, l.again[topicOf{r.Scope, r.JobOrderID}]); j != nil {
 				jobs = append(jobs, j)
-			} else {
-				t.refused.settled(topic)
 			}
 		}
 	}

@@ -1,10 +1,13 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -80,9 +83,6 @@ func (t *term) putPage(work context.Context, jobs []*job) error {
 		if j.order == put {
 			j.published.Refused = j.published.Order == ""
 		}
-		if !j.removes() {
-			t.done(j)
-		}
 	}
 	return nil
 }
@@ -132,9 +132,6 @@ func (t *term) remove(work context.Context, jobs []*job, shown map[isa95.Scope]*
 		}
 		index := shown[j.Scope]
 		if index == nil {
-			if t.refused.has(topicOf{scope: j.Scope}) {
-				t.refused.add(topicOf{j.Scope, j.JobOrderID}, Refusal{})
-			}
 			continue
 		}
 		now := index.Job(j.JobOrderID)
@@ -153,7 +150,6 @@ func (t *term) remove(work context.Context, jobs []*job, shown map[isa95.Scope]*
 		return err
 	}
 	for _, j := range removed {
-		t.done(j)
 		s := jobstore.SettledJob{Job: j.RetainedJob, Published: j.published, Gone: gone(j.RetainedJob) && !j.waits}
 		if s.Gone || j.published != j.noted {
 			t.removed[j.Scope] = append(t.removed[j.Scope], s)
@@ -170,7 +166,6 @@ func (t *term) send(work context.Context, messages []*message) error {
 	for _, m := range messages {
 		if m.refusal != nil {
 			m.job.waits = true
-			t.refusal(topicOf{m.job.Scope, m.job.JobOrderID}, m)
 			continue
 		}
 		*m.published = m.revision
@@ -179,24 +174,18 @@ func (t *term) send(work context.Context, messages []*message) error {
 	return nil
 }
 
-// done forgets the refusals of a job whose topics are as they shall be.
-func (t *term) done(j *job) {
-	if !j.waits {
-		t.refused.settled(topicOf{j.Scope, j.JobOrderID})
-	}
-}
-
 func (t *term) orderMessage(j *job, payload []byte, revision string) *message {
-	return &message{job: j, topic: t.opt.orderTopic(j.Scope, j.JobOrderID), published: &j.published.Order, payload: payload, revision: revision}
+	return &message{job: j, of: topicOf{j.Scope, j.JobOrderID}, topic: t.opt.orderTopic(j.Scope, j.JobOrderID), published: &j.published.Order, payload: payload, revision: revision}
 }
 
 func (t *term) resultMessage(j *job, payload []byte, revision string) *message {
-	return &message{job: j, topic: t.opt.resultTopic(j.Scope, j.JobOrderID), published: &j.published.Result, payload: payload, revision: revision}
+	return &message{job: j, of: topicOf{j.Scope, j.JobOrderID}, topic: t.opt.resultTopic(j.Scope, j.JobOrderID), published: &j.published.Result, payload: payload, revision: revision}
 }
 
 // message is one retained publish.
 type message struct {
 	topic   string
+	of      topicOf
 	payload []byte // empty: delete
 	user    []mqtt.UserProperty
 
@@ -207,61 +196,77 @@ type message struct {
 	refusal error // why the broker did not take it
 }
 
-// deliver publishes the messages, many in flight together, and waits for all acknowledgements. What the broker refused has its
-// refusal set; any other failure is returned. Each message is sent only while the lease is surely ours: a process
-// that slept past its lease publishes nothing.
+// deliver publishes the messages, many in flight together, and waits for all acknowledgements; those that were refused before go last and
+// one by one. What the broker refused has its refusal set, and what is held; any other failure is returned.
 func (t *term) deliver(work context.Context, messages []*message) error {
+	var usual, last []*message
+	for _, m := range messages {
+		switch h := t.refused.topics[m.topic]; {
+		case h == nil:
+			usual = append(usual, m)
+		case h.trying:
+			last = append(last, m)
+		default:
+			m.refusal = cmp.Or(h.Err, errUnproven)
+		}
+	}
+	if err := t.transmit(work, usual, t.refused.row >= rowOfLosses); err != nil {
+		return err
+	}
+	return t.transmit(work, last, true)
+}
+
+// transmit publishes messages, alone: one by one. Each is sent only while the lease is surely ours: a process that slept past its lease
+// publishes nothing.
+func (t *term) transmit(work context.Context, messages []*message, alone bool) error {
+	inFlight := t.opt.InFlight
+	if alone {
+		inFlight = 1
+	}
 	var (
 		senders sync.WaitGroup
-		slots   = make(chan struct{}, t.aside.inFlight(t.opt.InFlight))
-		mu      sync.Mutex
-		fatal   error
+		slots   = make(chan struct{}, inFlight)
+		failed  atomic.Bool
 	)
-	fail := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if fatal == nil {
-			fatal = err
-		}
-	}
-	over := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return fatal != nil
-	}
-	for _, m := range messages {
-		if m.refusal = t.aside.refusal(m.topic); m.refusal != nil {
-			continue
-		}
+	for i, m := range messages {
 		slots <- struct{}{}
-		if over() {
+		if failed.Load() {
+			messages = messages[:i]
 			break
 		}
 		senders.Go(func() {
 			defer func() { <-slots }()
-			if !t.lease.Valid() {
-				fail(jobstore.ErrLeaseLost)
-				return
+			if m.refusal = jobstore.ErrLeaseLost; t.lease.Valid() {
+				m.refusal = t.retainer.Retain(work, m.topic, m.payload, t.opt.RetainedTTL, m.user...)
 			}
-			err := t.retainer.Retain(work, m.topic, m.payload, t.opt.RetainedTTL, m.user...)
-			switch {
-			case err == nil:
-				t.aside.taken(m.topic)
-			case refused(err):
-				m.refusal = err
-				t.aside.refused(m.topic, err)
-			default:
-				t.aside.lost(m.topic, err)
-				fail(err)
+			if m.refusal != nil && !isRefusal(m.refusal) {
+				failed.Store(true)
 			}
 		})
 	}
 	senders.Wait()
+	var fatal error
+	for _, m := range messages {
+		switch err := m.refusal; {
+		case err == nil:
+			if m.job == nil && t.refused.topics[m.topic] != nil {
+				t.nextAudit = time.Time{} // deletions waited for this state index
+			}
+			if proven := t.refused.taken(m); proven != nil {
+				t.refusal(proven)
+			}
+		case isRefusal(err):
+			t.refusal(t.refused.refuse(m, err))
+		default:
+			t.refused.lost(m, alone, err)
+			fatal = cmp.Or(fatal, err)
+		}
+	}
 	return fatal
 }
 
-// refused says whether the broker has refused a message, or surely would, so that another may still be taken.
-func refused(err error) bool {
+// isRefusal says whether the broker has refused a message, or surely would, so that another may still be taken.
+func isRefusal(err error) bool {
 	var (
 		refusal *mqtt.PublishError
 		size    *mqtt.SizeError
@@ -270,10 +275,11 @@ func refused(err error) bool {
 	return errors.As(err, &refusal) || errors.As(err, &size) || errors.As(err, &message)
 }
 
-// refusal notes one.
-func (t *term) refusal(topic topicOf, m *message) {
+// refusal counts one, and logs it if it is the first of its topic.
+func (t *term) refusal(h *held) {
 	t.stats.refused.Add(1)
-	if t.refused.add(topic, Refusal{m.topic, len(m.payload), m.refusal}) {
-		t.log.Error("publisher: the broker refused a retained message; it will be tried again", "topic", m.topic, "bytes", len(m.payload), "err", m.refusal)
+	if !h.logged {
+		t.log.Error("publisher: the broker refused a retained message; it will be tried again", "topic", h.Topic, "bytes", h.Bytes, "err", h.Err)
 	}
+	h.logged = true
 }

@@ -91,9 +91,8 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 			shown[index.Scope] = index
 			has.index = index
 			t.indexes[index.Scope] = has
-			t.refused.settled(topicOf{scope: index.Scope})
 		default:
-			m := &message{topic: t.opt.indexTopic(index.Scope), payload: payload, user: t.opt.epochProperty(index.Epoch)}
+			m := &message{of: topicOf{scope: index.Scope}, topic: t.opt.indexTopic(index.Scope), payload: payload, user: t.opt.epochProperty(index.Epoch)}
 			messages = append(messages, m)
 			sent = append(sent, stateIndex{m, index.Scope, next})
 		}
@@ -102,15 +101,12 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		return nil, err
 	}
 	for _, x := range sent {
-		topic := topicOf{scope: x.scope}
 		if x.refusal != nil {
-			t.refusal(topic, x.message)
 			has := t.indexes[x.scope]
 			has.missing, has.index = true, x.index
 			t.indexes[x.scope] = has
 			continue
 		}
-		t.refused.settled(topic)
 		t.indexes[x.scope], shown[x.scope] = x.acknowledged, x.index
 		t.told[x.scope] = acknowledged{seq: x.seq, epoch: x.epoch, content: x.content}
 		t.stats.indexes.Add(1)

@@ -10,6 +10,7 @@ type looked struct {
 	scopes  []isa95.Scope
 	jobs    map[isa95.Scope][]isa95.JobOrderID
 	seen    map[topicOf]bool
+	again   map[topicOf]bool      // refused before: published although noted as published
 	letters []jobstore.DeadLetter // entries that name nothing that could be published
 	last    string                // id of the last entry, "" if there was none
 }
@@ -20,7 +21,7 @@ type topicOf struct {
 }
 
 func newLooked() *looked {
-	return &looked{jobs: make(map[isa95.Scope][]isa95.JobOrderID), seen: make(map[topicOf]bool)}
+	return &looked{jobs: make(map[isa95.Scope][]isa95.JobOrderID), seen: make(map[topicOf]bool), again: make(map[topicOf]bool)}
 }
 
 func (l *looked) empty() bool { return l.last == "" && len(l.scopes) == 0 }
@@ -51,13 +52,6 @@ func (l *looked) look(scope isa95.Scope, job isa95.JobOrderID) {
 	if t := (topicOf{scope, job}); job != "" && !l.seen[t] {
 		l.seen[t] = true
 		l.jobs[scope] = append(l.jobs[scope], job)
-	}
-}
-
-// again adds what was refused.
-func (l *looked) again(r *refusals) {
-	for t := range r.topics {
-		l.look(t.scope, t.job)
 	}
 }
 

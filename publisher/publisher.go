@@ -33,7 +33,6 @@ type Publisher struct {
 	opt       Options
 	log       *slog.Logger
 	connected atomic.Bool // the broker was lost and came back
-	aside     *aside      // used by one term at a time
 	stats     counters
 
 	// What outlives a term, used by one term at a time.
@@ -48,7 +47,7 @@ func New(store *jobstore.Store, retainer Retainer, opt Options) (*Publisher, err
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{store: store, retainer: retainer, opt: opt, log: opt.Log, aside: newAside(), told: make(map[isa95.Scope]acknowledged)}
+	p := &Publisher{store: store, retainer: retainer, opt: opt, log: opt.Log, told: make(map[isa95.Scope]acknowledged)}
 	retainer.OnConnect(func() { p.connected.Store(true) })
 	return p, nil
 }
@@ -104,7 +103,7 @@ type counters struct {
 }
 
 // waits notes what was refused and will be tried again.
-func (c *counters) waits(r *refusals) {
+func (c *counters) waits(r *refused) {
 	named := r.named()
 	c.refusals.Store(&named)
 	c.waiting.Store(int64(len(r.topics)))

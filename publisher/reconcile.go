@@ -25,9 +25,6 @@ const (
 // This is what makes the cursor an optimisation: trimmed changes, a lost cursor, a broker without its retained
 // messages and a publication by a process that had lost the lease are all mended here.
 func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa95.Scope) error {
-	if extent&all != 0 && t.refused.try() {
-		t.aside.again()
-	}
 	if err := t.save(work); err != nil {
 		return err
 	}
@@ -69,7 +66,7 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 		t.lost = false
 	}
 	t.stats.reconciled.Add(1)
-	t.stats.waiting.Store(int64(len(t.refused.topics)))
+	t.stats.waits(t.refused)
 	if extent&all == 0 {
 		return nil
 	}
@@ -188,8 +185,6 @@ func (t *term) wrong(work context.Context, s jobstore.RetainedScope, has *found,
 	add := func(r *jobstore.RetainedJob) {
 		if j := t.plan(r, has, again); j != nil {
 			jobs = append(jobs, j)
-		} else {
-			t.refused.settled(topicOf{r.Scope, r.JobOrderID})
 		}
 	}
 	listed := make(map[isa95.JobOrderID]bool, len(s.Jobs))

@@ -26,7 +26,7 @@ func (t *term) retire(work context.Context, scope isa95.Scope) (bool, error) {
 		return false, err
 	}
 	t.log.Info("publisher: scope retired: it has no job orders; the next one brings it back", "scope", scope)
-	t.refused.settled(topicOf{scope: scope})
+	delete(t.refused.topics, t.opt.indexTopic(scope))
 	delete(t.indexes, scope)
 	delete(t.told, scope)
 	return true, nil

@@ -25,7 +25,7 @@ type term struct {
 	rest     time.Time // no changes are read before, for the last indexes were large
 
 	indexes map[isa95.Scope]acknowledged
-	refused *refusals
+	refused *refused
 	removed map[isa95.Scope][]jobstore.SettledJob // deleted at the broker, to be noted before anything is read again
 	buried  map[string]bool                       // told already
 
@@ -41,7 +41,7 @@ func newTerm(p *Publisher, l *jobstore.Lease) *term {
 	now := time.Now()
 	return &term{
 		Publisher: p, lease: l, announce: true,
-		indexes: make(map[isa95.Scope]acknowledged), refused: newRefusals(),
+		indexes: make(map[isa95.Scope]acknowledged), refused: newRefused(),
 		removed: make(map[isa95.Scope][]jobstore.SettledJob), buried: make(map[string]bool),
 		stored: make(map[isa95.Scope]bool), reported: make(map[isa95.Scope]bool), unfit: make(map[isa95.Scope]bool),
 		nextAudit: now.Add(p.opt.Audit), nextRefresh: now.Add(p.opt.Refresh),
@@ -53,7 +53,7 @@ func (t *term) run(ctx context.Context) error {
 	t.log.Info("publisher: publishing", "topics", t.opt.TopicPrefix)
 	t.stats.publishing.Store(true)
 	defer t.stats.publishing.Store(false)
-	defer t.stats.waits(newRefusals())
+	defer t.stats.waits(newRefused())
 
 	// work outlives ctx, so that a batch in hand is finished, but not the lease.
 	work, cancel := context.WithCancel(t.lease.Context())
@@ -66,7 +66,7 @@ func (t *term) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := t.turn(ctx, work)
 		t.stats.turned.Store(time.Now().UnixNano())
-		t.aside.turned(err == nil)
+		t.refused.turned(err)
 		if err == nil {
 			t.failures = 0
 			continue
@@ -149,7 +149,7 @@ const (
 
 // cursor is what is to be saved: how far everything is acknowledged, "" if that is saved or something was refused.
 func (t *term) cursor() string {
-	if t.pos == t.saved || !t.refused.empty() {
+	if t.pos == t.saved || len(t.refused.topics) > 0 {
 		return ""
 	}
 	return t.pos
@@ -198,12 +198,8 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 		return nil, nil
 	}
 	cursor := t.cursor()
-	block := t.opt.Block
-	if due, ok := t.refused.due(); ok {
-		block = min(block, max(time.Until(due), time.Millisecond))
-	}
 	changes, err := t.store.PublishedChanges(ctx, t.lease,
-		jobstore.ChangesQuery{After: t.pos, Settle: t.removals(), Cursor: cursor, Count: t.opt.Batch, Block: block})
+		jobstore.ChangesQuery{After: t.pos, Settle: t.removals(), Cursor: cursor, Count: t.opt.Batch, Block: t.opt.Block})
 	if err != nil {
 		return nil, err
 	}
@@ -223,9 +219,9 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 	for _, c := range changes.Entries {
 		l.change(c)
 	}
-	if t.refused.try() {
-		l.again(t.refused)
-		t.aside.again()
+	for _, of := range t.refused.try() {
+		l.look(of.scope, of.job)
+		l.again[of] = true
 	}
 	if l.empty() {
 		return nil, nil

@@ -248,7 +248,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 		})
 		p.metrics.Gauge("takt_publisher_topics", "Order and result topics written or deleted.", func() float64 { return float64(pub.Stats().Topics) })
 		p.metrics.Gauge("takt_publisher_refused", "Messages that the broker refused.", func() float64 { return float64(pub.Stats().Refused) })
-		p.metrics.Gauge("takt_publisher_waiting", "Retained topics that the broker refuses now, or that wait for one of those.", func() float64 { return float64(pub.Stats().Waiting) })
+		p.metrics.Gauge("takt_publisher_waiting", "Retained topics that the broker does not take now.", func() float64 { return float64(pub.Stats().Waiting) })
 		p.warn["publisher"] = func() string { return refusalsText(pub.Refusals()) }
 	}
 	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
