@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Fault 12, find-O2, I9: the clock of Redis steps by an hour, there and back, with orders under way whose commands may take 12 s. None is aborted, none is
+// Fault 12: the clock of Redis steps by an hour, there and back, with orders under way whose commands may take 12 s. None is aborted, none is
 // stuck, and none is done twice.
 func TestFault12RedisClockSteps(t *testing.T) {
 	c := wrongClock(t)

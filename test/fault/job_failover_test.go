@@ -84,7 +84,7 @@ func (f *failover) done() {
 	stillUp(f.t, append(f.serves, f.Station())...)
 }
 
-// Fault 8, I1, I9: Sentinel makes a replica the master, since the master is killed, or hangs and comes back, or is killed when both replicas have lagged for half a second.
+// Fault 8: Sentinel makes a replica the master, since the master is killed, or hangs and comes back, or is killed when both replicas have lagged for half a second.
 // With a wait for one replica no order is lost; without, each order that was lost is reported, and is done when it is sent again.
 func TestFault8SentinelFailover(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestFault8SentinelFailover(t *testing.T) {
 	}
 }
 
-// Fault 9, I1, I9: the master that has the job orders is killed, and its replica takes over.
+// Fault 9: the master that has the job orders is killed, and its replica takes over.
 func TestFault9ClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := testenv.StartCluster(t)
@@ -131,7 +131,7 @@ func TestFault9ClusterFailover(t *testing.T) {
 	f.done()
 }
 
-// Fault 9, I1, I9: the slot with all keys of Takt moves to another master three times under load, key by key.
+// Fault 9: the slot with all keys of Takt moves to another master three times under load, key by key.
 func TestFault9SlotMigration(t *testing.T) {
 	t.Parallel()
 	c := testenv.StartCluster(t)

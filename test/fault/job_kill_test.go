@@ -38,7 +38,7 @@ func TestFault1KilledAgainAndAgain(t *testing.T) {
 	}}.run(t)
 }
 
-// Fault 5, find-O2, I6, I9: Redis is killed under load, and is back after longer than each command may take. No order is aborted, and all go on within two seconds after it is
+// Fault 5: Redis is killed under load, and is back after longer than each command may take. No order is aborted, and all go on within two seconds after it is
 // ready. The instances do not turn in circles meanwhile.
 func TestFault5RedisAway(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// Fault 27, I1-I7, I9: faults of many kinds under load, each of them once and then by a seed for as long as TAKT_TEST_SOAK says. At the end all is as ever, and an instance that
+// Fault 27: faults of many kinds under load, each of them once and then by a seed for as long as TAKT_TEST_SOAK says. At the end all is as ever, and an instance that
 // lived through all of it, but was never killed, has not grown: in goroutines, files and memory.
 func TestFault27Mix(t *testing.T) {
 	t.Parallel()

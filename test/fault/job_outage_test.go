@@ -18,7 +18,7 @@ func errorLines(p *rig.Process, text string) (n int) {
 	return n
 }
 
-// Fault 28, find-O2, find-O4, I9: no order is aborted whose machine answers in time, whatever keeps Takt from the answer and for however long. Nothing is
+// Fault 28: no order is aborted whose machine answers in time, whatever keeps Takt from the answer and for however long. Nothing is
 // lost, nothing is done twice. TestFault5RedisAway has Redis down. What is away for 15 s here is away for 3 min in the soak; each command of the cell may take 12 s.
 func TestFault28OutageBeyondEveryTimeout(t *testing.T) {
 	long := time.Duration(scaled(15, 180)) * time.Second
@@ -36,8 +36,8 @@ func TestFault28OutageBeyondEveryTimeout(t *testing.T) {
 				if n, most := errorLines(p, "NOPERM"), 1+int(long/time.Minute); n < 1 || n > most {
 					w.t.Errorf("%d lines of level ERROR name the refusal, want 1 a minute", n)
 				}
-				if strings.Contains(p.Stderr(), "is lost") {
-					w.t.Error("something is lost")
+				if strings.Contains(p.Stderr(), "message is lost") {
+					w.t.Error("a message is lost")
 				}
 			}
 		},
