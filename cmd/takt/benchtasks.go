@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/bench"
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/task"
 )
 
@@ -233,6 +234,7 @@ func (b *tasksRun) drain(ctx context.Context, results bool, submit func() error)
 }
 
 const (
+	idleWarm  = 20 // that do not count
 	idleTasks = 500
 	idlePause = 5 * time.Millisecond
 )
@@ -252,36 +254,28 @@ func (b *tasksRun) idle(ctx context.Context) error {
 	work, stop := context.WithCancel(ctx)
 	end := make(chan error, 1)
 	go func() { end <- w.Run(work) }()
-	took := make([]time.Duration, 0, idleTasks)
-	tick := time.NewTicker(idlePause)
-	defer tick.Stop()
-	for i := range idleTasks + 20 {
-		var begun time.Time
-		select {
-		case <-tick.C:
-			begun = time.Now()
-		case <-ctx.Done():
+	took := make([]time.Duration, idleWarm+idleTasks)
+	for i := range took {
+		if !lifecycle.Sleep(ctx, idlePause) {
+			err = ctx.Err()
+			break
 		}
-		_, err = benchNoop.Submit(ctx, b.client, b.payload())
-		if err != nil {
+		begun := time.Now()
+		if _, err = benchNoop.Submit(ctx, b.client, b.payload()); err != nil {
 			break
 		}
 		select {
 		case at := <-started:
-			if i >= 20 { // to warm up
-				took = append(took, at.Sub(begun))
-			}
+			took[i] = at.Sub(begun)
 		case <-ctx.Done():
 			err = ctx.Err()
-		}
-		if err != nil {
-			break
 		}
 	}
 	stop()
 	if err := errors.Join(err, <-end); err != nil {
 		return err
 	}
+	took = took[idleWarm:]
 	b.found.add("idle_p50_ms", "latency at idle, p50", bench.Milliseconds(bench.Quantile(took, 0.5)), "ms from submit to start")
 	b.found.add("idle_p99_ms", "latency at idle, p99", bench.Milliseconds(bench.Quantile(took, 0.99)), "ms")
 	return nil
@@ -290,8 +284,6 @@ func (b *tasksRun) idle(ctx context.Context) error {
 // leftOver waits until the results have expired and measures what is still there.
 func (b *tasksRun) leftOver(ctx context.Context) error {
 	b.progress.say("waiting until the results have expired")
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		u, err := b.client.Usage(ctx)
 		if err != nil {
@@ -301,9 +293,7 @@ func (b *tasksRun) leftOver(ctx context.Context) error {
 			b.found.add("redis_bytes_left", "memory left", float64(u.Bytes), "bytes in all")
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !lifecycle.Sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

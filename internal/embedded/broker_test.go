@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
+	mqtt "github.com/mochi-mqtt/server/v2"
 )
 
 // client connects to the broker and puts what it receives into the channel.
@@ -155,22 +156,21 @@ func TestMochiKilled(t *testing.T) {
 // A stop, or a kill, comes to its end also when clients leave at the same moment: then somebody waits for the write lock of the
 // broker's table of clients again and again. Often enough for the moment to be met.
 func TestMochiStopsWhileClientsLeave(t *testing.T) {
-	for name, end := range map[string]func(*Server) error{"stop": (*Server).Stop, "kill": (*Server).Kill} {
+	for name, kill := range map[string]bool{"stop": false, "kill": true} {
 		t.Run(name, func(t *testing.T) {
 			for range 150 {
-				s, err := StartMochi(t.Context(), MochiOptions{})
+				broker, err := serveMochi("127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)
 				}
-				endWhileLeaving(t, s, end)
+				endWhileLeaving(t, broker, kill)
 			}
 		})
 	}
 }
 
-func endWhileLeaving(t *testing.T, s *Server, end func(*Server) error) {
+func endWhileLeaving(t *testing.T, broker *mqtt.Server, kill bool) {
 	t.Helper()
-	clients := s.part.(*mochiPart).broker.Clients
 	var leaving sync.WaitGroup
 	over, ended := make(chan struct{}), make(chan error, 1)
 	for range 4 {
@@ -180,12 +180,12 @@ func endWhileLeaving(t *testing.T, s *Server, end func(*Server) error) {
 				case <-over:
 					return
 				default:
-					clients.Delete("left")
+					broker.Clients.Delete("left")
 				}
 			}
 		})
 	}
-	go func() { ended <- end(s) }()
+	go func() { ended <- closeMochi(broker, kill) }()
 	select {
 	case err := <-ended:
 		if err != nil {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 // stopGrace is how long a child may take to end cleanly.
 const stopGrace = 10 * time.Second
 
-// child is a server in a process of its own.
+// child is a server in a process of its own. Its methods are called with the lock of its Server.
 type child struct {
 	path  string
 	args  []string
@@ -26,8 +27,7 @@ type child struct {
 	out   io.Writer
 	lock  *os.File // held by the child too, so that the directory stays locked until both are gone; may be nil
 
-	mu   sync.Mutex
-	proc *process
+	proc *process // that runs now, or ran last
 }
 
 // process is one run of a child.
@@ -48,9 +48,7 @@ func (c *child) start(ctx context.Context) error {
 	if err := <-started; err != nil {
 		return err
 	}
-	c.mu.Lock()
 	c.proc = p
-	c.mu.Unlock()
 	if err := p.await(ctx, ready); err != nil {
 		return errors.Join(err, c.kill())
 	}
@@ -107,7 +105,7 @@ func (c *child) run(p *process, ready chan<- struct{}, started chan<- error) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		p.read(r, c.ready, ready, orDiscard(c.out))
+		p.read(r, c.ready, ready, cmp.Or(c.out, io.Discard))
 	}()
 	err = cmd.Wait()
 	<-read
@@ -138,35 +136,16 @@ func (p *process) read(r io.Reader, mark string, ready chan<- struct{}, out io.W
 	_, _ = io.Copy(io.Discard, r) // a line too long for the scanner must not block the child
 }
 
-func (c *child) current() *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.proc
-}
+func (c *child) pid() int { return c.proc.os.Pid }
 
-func (c *child) pid() int {
-	if p := c.current(); p != nil {
-		return p.os.Pid
-	}
-	return 0
-}
-
-func (c *child) done() <-chan struct{} {
-	if p := c.current(); p != nil {
-		return p.gone
-	}
-	return nil
-}
+func (c *child) done() <-chan struct{} { return c.proc.gone }
 
 func (c *child) stop() error { return c.end(syscall.SIGTERM) }
 
 func (c *child) kill() error { return c.end(syscall.SIGKILL) }
 
 func (c *child) end(sig os.Signal) error {
-	p := c.current()
-	if p == nil {
-		return nil
-	}
+	p := c.proc
 	select {
 	case <-p.gone:
 		return nil

@@ -21,51 +21,42 @@ type MiniredisOptions struct {
 func StartMiniredis(ctx context.Context, o MiniredisOptions) (*Server, error) {
 	return onFreePort("miniredis", 0, func(port int) (*Server, error) {
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		m, url := miniredis.NewMiniRedis(), "redis://"+addr
+		url := "redis://" + addr
 		if o.Password != "" {
-			m.RequireAuth(o.Password)
 			url = fmt.Sprintf("redis://:%s@%s", o.Password, addr)
 		}
-		return run(ctx, "miniredis", url, &miniPart{addr: addr, m: m}, nil)
+		return run(ctx, "miniredis", url, &inside{open: func() (func(bool) error, error) { return serveMiniredis(addr, o) }}, nil)
 	})
 }
 
-// miniPart runs miniredis and makes time pass for it: it expires nothing by itself.
-type miniPart struct {
-	addr string
-	m    *miniredis.Miniredis
-
-	mu    sync.Mutex
-	again bool
-	gone  chan struct{}
-	wait  sync.WaitGroup
-}
-
-func (p *miniPart) start(context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.again {
-		if err := p.m.Restart(); err != nil {
-			return err
-		}
-	} else if err := p.m.StartAddr(p.addr); err != nil {
-		return err
+// serveMiniredis runs miniredis and makes time pass for it: it expires nothing by itself.
+func serveMiniredis(addr string, o MiniredisOptions) (end func(kill bool) error, err error) {
+	m := miniredis.NewMiniRedis()
+	if o.Password != "" {
+		m.RequireAuth(o.Password)
 	}
-	p.m.Server().SetPreHook(p.readOnly)
-	p.again = true
-	p.gone = make(chan struct{})
-	p.wait.Add(1)
-	go p.age(p.gone)
-	return nil
+	if err := m.StartAddr(addr); err != nil {
+		return nil, err
+	}
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool { return readOnly(m, c, cmd, args) })
+	over := make(chan struct{})
+	var aging sync.WaitGroup
+	aging.Go(func() { age(m, over) })
+	return func(bool) error {
+		close(over)
+		aging.Wait()
+		m.Close()
+		return nil
+	}, nil
 }
 
 // readOnly runs scripts that only read as others: miniredis 2.40.0 takes TIME for a command that writes, which Redis lets them call.
-func (p *miniPart) readOnly(c *server.Peer, cmd string, args ...string) bool {
+func readOnly(m *miniredis.Miniredis, c *server.Peer, cmd string, args []string) bool {
 	name, found := strings.CutSuffix(cmd, "_RO")
 	if !found || name != "EVAL" && name != "EVALSHA" {
 		return false
 	}
-	p.m.Server().Dispatch(c, append([]string{name}, args...))
+	m.Server().Dispatch(c, append([]string{name}, args...))
 	return true
 }
 
@@ -77,45 +68,21 @@ const (
 	tickShare = 20
 )
 
-// age expires keys until gone is closed.
-func (p *miniPart) age(gone <-chan struct{}) {
-	defer p.wait.Done()
+// age expires keys until over is closed.
+func age(m *miniredis.Miniredis, over <-chan struct{}) {
 	last, pause := time.Now(), minTick
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
 		select {
-		case <-gone:
+		case <-over:
 			return
 		case <-timer.C:
 		}
 		now := time.Now()
-		p.m.FastForward(now.Sub(last))
+		m.FastForward(now.Sub(last))
 		last = now
 		pause = min(max(tickShare*time.Since(now), minTick), maxTick)
 		timer.Reset(pause)
 	}
-}
-
-func (p *miniPart) stop() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.gone)
-	p.wait.Wait()
-	p.m.Close()
-	return nil
-}
-
-func (p *miniPart) kill() error {
-	err := p.stop()
-	p.m.FlushAll()
-	return err
-}
-
-func (p *miniPart) pid() int { return 0 }
-
-func (p *miniPart) done() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gone
 }

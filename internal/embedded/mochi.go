@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"strconv"
-	"sync"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/listeners"
@@ -29,34 +28,22 @@ type MochiOptions struct {
 func StartMochi(ctx context.Context, o MochiOptions) (*Server, error) {
 	return onFreePort("mochi", o.Port, func(port int) (*Server, error) {
 		addr := net.JoinHostPort(cmp.Or(o.Host, "127.0.0.1"), strconv.Itoa(port))
-		return run(ctx, "mochi", mqttURL(o.Host, port), &mochiPart{addr: addr}, nil)
+		return run(ctx, "mochi", mqttURL(o.Host, port), &inside{open: func() (func(bool) error, error) {
+			broker, err := serveMochi(addr)
+			return func(kill bool) error { return closeMochi(broker, kill) }, err
+		}}, nil)
 	})
 }
 
-// mochiPart makes a new broker for every start.
-type mochiPart struct {
-	addr string
-
-	mu     sync.Mutex
-	broker *mqtt.Server
-	gone   chan struct{}
-}
-
-func (p *mochiPart) start(context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func serveMochi(addr string) (*mqtt.Server, error) {
 	broker := mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler), Capabilities: capabilities(), SysTopicResendInterval: math.MaxInt32})
 	if err := broker.AddHook(new(letIn), nil); err != nil {
-		return err
+		return nil, err
 	}
-	if err := broker.AddListener(listeners.NewTCP(listeners.Config{ID: "tcp", Address: p.addr})); err != nil {
-		return err
+	if err := broker.AddListener(listeners.NewTCP(listeners.Config{ID: "tcp", Address: addr})); err != nil {
+		return nil, err
 	}
-	if err := broker.Serve(); err != nil {
-		return err
-	}
-	p.broker, p.gone = broker, make(chan struct{})
-	return nil
+	return broker, broker.Serve()
 }
 
 // capabilities are the limits of the stock broker lifted where they lose messages without a word.
@@ -71,44 +58,23 @@ func capabilities() *mqtt.Capabilities {
 	return c
 }
 
-func (p *mochiPart) stop() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.close()
-}
-
-// kill cuts the connections before the broker can say goodbye on them.
-func (p *mochiPart) kill() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.broker.Clients.GetAll() {
-		if c.Net.Conn != nil {
-			c.Net.Conn.Close()
-		}
-	}
-	return p.close()
-}
-
-// close says goodbye to all clients and ends the broker. The broker's own goodbye would take the read lock of its table of
+// closeMochi says goodbye to all clients, or cuts their connections before the broker can, and ends the broker. The broker's own goodbye would take the read lock of its table of
 // clients twice, one inside the other: if a client leaves in between, that waits for the write lock, the second read
 // lock waits for it, and Close never returns. A listener is closed only once, so Close finds nobody to say goodbye to.
-func (p *mochiPart) close() error {
-	p.broker.Listeners.CloseAll(func(string) {
-		for _, c := range p.broker.Clients.GetAll() {
-			_ = p.broker.DisconnectClient(c, packets.ErrServerShuttingDown)
+func closeMochi(broker *mqtt.Server, kill bool) error {
+	if kill {
+		for _, c := range broker.Clients.GetAll() {
+			if c.Net.Conn != nil {
+				c.Net.Conn.Close()
+			}
+		}
+	}
+	broker.Listeners.CloseAll(func(string) {
+		for _, c := range broker.Clients.GetAll() {
+			_ = broker.DisconnectClient(c, packets.ErrServerShuttingDown)
 		}
 	})
-	err := p.broker.Close()
-	close(p.gone)
-	return err
-}
-
-func (p *mochiPart) pid() int { return 0 }
-
-func (p *mochiPart) done() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gone
+	return broker.Close()
 }
 
 // letIn lets everybody do everything: the broker listens on this machine only, unless its user says otherwise.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 )
 
@@ -119,11 +118,4 @@ func (s *Server) Restart(ctx context.Context) error {
 	}
 	s.down = false
 	return nil
-}
-
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }

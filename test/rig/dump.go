@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,14 +69,14 @@ func (w *World) keepDump() {
 	}
 	w.T.Cleanup(func() {
 		var b strings.Builder
-		keys, err := w.Redis.AllKeys(Background())
+		keys, err := w.Redis.AllKeys(context.Background())
 		if err != nil {
 			return
 		}
 		slices.Sort(keys)
 		c := w.Redis.Client
 		for _, key := range keys {
-			if text, err := c.Do(Background(), c.B().Get().Key(key).Build()).ToString(); err == nil {
+			if text, err := c.Do(context.Background(), c.B().Get().Key(key).Build()).ToString(); err == nil {
 				fmt.Fprintf(&b, "%s %s\n", key, text)
 			} else {
 				fmt.Fprintln(&b, key)

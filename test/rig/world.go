@@ -176,19 +176,8 @@ func (w *World) Until(what string, ok func() bool) {
 // Until waits until ok holds.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(Patience); !ok(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not within %v: %s", Patience, what)
-		}
-	}
+	testenv.Eventually(t, what, ok)
 }
-
-// Background is for what is done when a test ends, whose own context is over by then.
-func Background() context.Context { return context.Background() }
 
 // Worker is the instance name of a `takt serve` process.
 func (w *World) Worker(p *Process) string {
@@ -213,7 +202,5 @@ func (w *World) UntilDead(instance string) {
 // Context ends when something has surely gone wrong.
 func Context(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	t.Cleanup(cancel)
-	return ctx
+	return testenv.Within(t)
 }
