@@ -73,7 +73,7 @@ func (g *topicGuard) gated(run func(context.Context) error) func(context.Context
 type topicsError struct{ prefix, other, source, id string }
 
 func (e *topicsError) Error() string {
-	return fmt.Sprintf("topics: %s/# are those of another store, %s, which %s announced on %s; this process is on store %s and takes nothing: "+
+	return fmt.Sprintf("%s/# are those of another store, %s, which %s announced on %s; this process is on store %s and takes nothing: "+
 		"give this installation another --topic-prefix, or check --redis and --prefix; if its store takes the place of the other one, end all processes of that one and delete the retained message %s",
 		e.prefix, e.other, e.source, topics.Prefix(e.prefix).Metadata(), e.id, topics.Prefix(e.prefix).Metadata())
 }

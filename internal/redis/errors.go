@@ -80,6 +80,8 @@ func (o Options) explain(t target, err error) error {
 		e.Problem, e.Fix = "is a cluster that is down, slots have no master ("+code+")", "wait until a replica has taken over, or mend the cluster, and start again"
 	case code == "MOVED" || code == "CROSSSLOT":
 		e.Problem, e.Fix = "is a cluster node that does not serve these keys ("+code+")", "check the cluster, and choose a tagged prefix such as {takt}"
+	case strings.Contains(err.Error(), "unknown message type"):
+		e.Problem, e.Fix = "does not answer as Redis does", "check host and port"
 	case t.master != "":
 		e.Problem, e.Fix = "cannot be used ("+err.Error()+")", "check that the sentinels know a master set of that name and can reach it"
 	case t.tls && isCut(err):

@@ -14,6 +14,8 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,11 +199,14 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
 	for name, c := range map[string]struct {
 		o    redis.Options
 		says []string
 	}{
 		"nobody listens":     {redis.Options{URL: "redis://u:hunter2@127.0.0.1:1"}, []string{"127.0.0.1:1", "nothing listens", "--redis"}},
+		"no Redis":           {redis.Options{URL: "redis://u:hunter2@" + web.Listener.Addr().String()}, []string{"does not answer as Redis"}},
 		"no such socket":     {redis.Options{URL: "unix:///nowhere/redis.sock"}, []string{"/nowhere/redis.sock", "nothing listens"}},
 		"no such host":       {redis.Options{URL: "redis://u:hunter2@no-such-host.invalid"}, []string{"no-such-host.invalid", "does not resolve"}},
 		"wrong password":     {redis.Options{URL: "redis://:hunter2x@" + secured.Addr}, []string{secured.Addr, "refuses the user name or password"}},
@@ -213,7 +218,7 @@ func TestRefusals(t *testing.T) {
 		"cluster, database":  {redis.Options{URL: cluster + "/2", Prefix: "{takt}"}, []string{"database"}},
 		"cluster, down":      {redis.Options{URL: down.URL(), Prefix: "{takt}"}, []string{"cluster that is down", "CLUSTERDOWN", "start again"}},
 		"replica":            {redis.Options{URL: replica.URL}, []string{"replica", "master"}},
-		"command denied":     {redis.Options{URL: "redis://part:hunter2@" + denied.Addr, Prefix: "p"}, []string{"XCLAIM", "access list", "p:*"}},
+		"command denied":     {redis.Options{URL: "redis://part:hunter2@" + denied.Addr, Prefix: "p"}, []string{"XCLAIM", "ACL SETUSER", "p:*"}},
 		"scripts denied":     {redis.Options{URL: "redis://none:hunter2@" + denied.Addr}, []string{"denies", "+@all"}},
 		"TLS expected":       {redis.Options{URL: "rediss://:hunter2@" + denied.Addr, DialTimeout: 100 * time.Millisecond}, []string{"in time", "redis://"}},
 		"no sentinel":        {redis.Options{URL: "redis+sentinel://:hunter2@127.0.0.1:1/mymaster"}, []string{"mymaster", "nothing listens"}},
