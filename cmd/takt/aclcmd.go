@@ -21,14 +21,6 @@ type aclCmd struct {
 	ReplyTopics []string `name:"reply-topics" help:"As of takt serve." default:"mes/#" placeholder:"FILTER"`
 }
 
-func (aclCmd) Help() string {
-	return `Prints mosquitto's acl_file for your users: each may do what it needs and nothing else. deploy/mosquitto has a whole configuration.
-
-Examples:
-  takt acl --mes erp=cell-07,cell-08 --equipment cell-07=cell-07 --equipment cell-08=cell-08 --observer dashboard --operator ops > acl
-  takt acl --topic-prefix plant/takt --mes erp:mes-client-1=cell-07 --equipment plc-7=cell-07`
-}
-
 func (c *aclCmd) Run(a *app) error {
 	users, err := c.users()
 	if err != nil {

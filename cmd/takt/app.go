@@ -137,6 +137,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	if err != nil {
 		return err
 	}
+	explain(parser.Model)
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}

@@ -32,16 +32,6 @@ type benchJobsCmd struct {
 	JSON     bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
-func (benchJobsCmd) Help() string {
-	return `Runs Takt, an MES and equipment that answers at once in this process, on your Redis and your broker, or on a redis-server and a mosquitto that it starts, under a prefix and topics of its own, which it deletes afterwards.
-
-Latency: Store commands at --rate, from the MES' publish to its reply, then Cancel for each. Whole orders: StoreAndStart, a recipe of four actions one after the other, the result fetched from its retained topic, Clear. Round trips are counted by a proxy on the wire, one operation at a time: a command from its arrival to its reply, an action from the arrival of its answer to the commit; reading outboxes and renewing leases is not in them. Commands are those that the server counts, those inside scripts and for outboxes and topics included.
-
-Examples:
-  takt bench jobs
-  takt bench jobs --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883 --n 5000 --json`
-}
-
 func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
 	if err := errors.Join(c.validate(a.TopicPrefix), c.check()); err != nil {
 		return &exitError{exitUsage, err}

@@ -21,16 +21,6 @@ type benchBoardCmd struct {
 	JSON    bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
-func (benchBoardCmd) Help() string {
-	return `Posts, lists, claims and consumes on an empty board, or on one in a redis-server that it starts. A board that is not empty is refused: what is measured would take its postings. If it is stopped, its postings stay.
-
-Posting: one by one from 64 goroutines, then all in one batch. Listing: all postings with their states and owners, the median of nine. Claim and consume: each worker takes the next --batch postings and consumes them until none is left; then the same one by one. Hand-over: from the end of a claim's owner, whose claim lives a second, until a waiting worker has it, less that second; on Redis only.
-
-Examples:
-  takt bench board
-  takt bench board --board redis://127.0.0.1:6379?namespace=bench --n 10000 --workers 4 --json`
-}
-
 func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
 	if err := cmp.Or(bench.Check("n", c.N, 10, 1_000_000), bench.Check("workers", c.Workers, 1, 256), bench.Check("batch", c.Batch, 1, board.MaxClaims)); err != nil {
 		return &exitError{exitUsage, err}

@@ -23,16 +23,6 @@ type benchTasksCmd struct {
 	JSON        bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
-func (benchTasksCmd) Help() string {
-	return `Submits and runs tasks that do nothing, in this process, on your Redis or on a redis-server that it starts, under a prefix of its own, which it deletes afterwards.
-
-Submitting: one by one from 64 goroutines, then in batches of 256. Running: a worker with --concurrency slots takes what waits, without results, then with results kept. End to end: batches are submitted while the worker runs. Latency at idle: one task every 5 ms, from before its submission to its start. Redis commands are those that the server counts, those inside scripts included; what is left is the memory of all keys once every result has expired.
-
-Examples:
-  takt bench tasks
-  takt bench tasks --redis redis://127.0.0.1:6379 --n 200000 --json`
-}
-
 func (c *benchTasksCmd) check() error {
 	return cmp.Or(bench.Check("n", c.N, 100, 10_000_000), bench.Check("payload", c.Payload, 0, 100_000), bench.Check("concurrency", c.Concurrency, 1, 10_000))
 }

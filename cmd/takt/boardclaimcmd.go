@@ -21,14 +21,6 @@ type boardClaimCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object."`
 }
 
-func (boardClaimCmd) Help() string {
-	return `Prints the text of the owner, with which takt board consume, abandon and trash finish the claim.
-
-Examples:
-  owner=$(takt board claim --next --who me --ttl 10m --json | jq -r .owner)
-  takt board claim 0b7da2c7-1235-4ade-86b0-1a569887709b --who me --hold`
-}
-
 func (c *boardClaimCmd) Run(ctx context.Context, a *app) error {
 	if c.Next == (c.ID != "") {
 		return &exitError{exitUsage, errors.New("give either the ID of a posting or --next")}
@@ -116,13 +108,6 @@ type boardConsumeCmd struct {
 	boardOwner
 }
 
-func (boardConsumeCmd) Help() string {
-	return `Refused (exit status 3) unless the owner has the posting.
-
-Examples:
-  takt board consume 0b7da2c7-1235-4ade-86b0-1a569887709b --owner "$owner"`
-}
-
 func (c *boardConsumeCmd) Run(ctx context.Context, a *app) error {
 	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Consume })
 }
@@ -131,13 +116,6 @@ type boardAbandonCmd struct {
 	boardFlags
 	boardID
 	boardOwner
-}
-
-func (boardAbandonCmd) Help() string {
-	return `Refused (exit status 3) unless the owner has the posting. A claim of TaskFlow on Redis does not expire: when its program is dead, this frees the posting.
-
-Examples:
-  takt board abandon 0b7da2c7-1235-4ade-86b0-1a569887709b --owner "$owner"`
 }
 
 func (c *boardAbandonCmd) Run(ctx context.Context, a *app) error {
@@ -149,14 +127,6 @@ type boardTrashCmd struct {
 	boardID
 	Owner     string `help:"Text of the owner, as takt board claim and list print it."`
 	Malformed bool   `help:"The record is no posting, so that nobody can claim it."`
-}
-
-func (boardTrashCmd) Help() string {
-	return `Refused (exit status 3) unless the owner has the posting.
-
-Examples:
-  takt board trash 0b7da2c7-1235-4ade-86b0-1a569887709b --owner "$owner"
-  takt board trash broken-record --malformed`
 }
 
 func (c *boardTrashCmd) Run(ctx context.Context, a *app) error {
@@ -195,12 +165,6 @@ type boardRestoreCmd struct {
 	boardID
 }
 
-func (boardRestoreCmd) Help() string {
-	return `Examples:
-  takt board list --trash
-  takt board restore 0b7da2c7-1235-4ade-86b0-1a569887709b`
-}
-
 func (c *boardRestoreCmd) Run(ctx context.Context, a *app) error {
 	return c.aside(ctx, a, c.ID, func(ctx context.Context, b *board.Board, ref string) error { return b.Restore(ctx, ref) })
 }
@@ -208,11 +172,6 @@ func (c *boardRestoreCmd) Run(ctx context.Context, a *app) error {
 type boardPurgeCmd struct {
 	boardFlags
 	boardID
-}
-
-func (boardPurgeCmd) Help() string {
-	return `Examples:
-  takt board purge 0b7da2c7-1235-4ade-86b0-1a569887709b`
 }
 
 func (c *boardPurgeCmd) Run(ctx context.Context, a *app) error {

@@ -185,15 +185,6 @@ type boardListCmd struct {
 	JSON       bool `name:"json" help:"One JSON object per posting."`
 }
 
-func (boardListCmd) Help() string {
-	return `Higher priorities first, then older ones: the order in which they are claimed. Records that are no postings are named on standard error.
-
-Examples:
-  takt board list --board redis://127.0.0.1:6379?namespace=taskflow
-  takt board list --unclaimed --json | jq -r .uuid
-  takt board list --trash`
-}
-
 func (c *boardListCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 0 {
 		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must not be negative", c.Limit)}
@@ -238,12 +229,6 @@ type boardShowCmd struct {
 	boardFlags
 	boardID
 	JSON bool `name:"json" help:"One JSON object."`
-}
-
-func (boardShowCmd) Help() string {
-	return `Examples:
-  takt board show 0b7da2c7-1235-4ade-86b0-1a569887709b
-  takt board show job0000000003 --board zookeeper://127.0.0.1/taskflow/jobs --json`
 }
 
 func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
@@ -291,14 +276,6 @@ type boardWatchCmd struct {
 	JSON bool `name:"json" help:"One JSON object per event: the posting, and event."`
 }
 
-func (boardWatchCmd) Help() string {
-	return `Begins with what is there, and goes on until it is stopped: posted, claimed, released (given back, expired, session ended), removed (consumed or put aside). What happens and is undone at once may not be seen.
-
-Examples:
-  takt board watch
-  takt board watch --json | jq -c '[.event, .name, .owner]'`
-}
-
 func (c *boardWatchCmd) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(b *board.Board) error {
 		for e, err := range b.Watch(ctx) {
@@ -324,13 +301,6 @@ type boardEntitiesCmd struct {
 	boardFlags
 	Kind string `help:"Only of this kind: conductor."`
 	JSON bool   `name:"json" help:"One JSON object per entity."`
-}
-
-func (boardEntitiesCmd) Help() string {
-	return `On ZooKeeper conductors of Takt and TaskFlow, on Redis those of Takt: TaskFlow does not register there.
-
-Examples:
-  takt board entities --json`
 }
 
 func (c *boardEntitiesCmd) Run(ctx context.Context, a *app) error {
@@ -365,11 +335,6 @@ func (c *boardEntitiesCmd) Run(ctx context.Context, a *app) error {
 type boardStatsCmd struct {
 	boardFlags
 	JSON bool `name:"json" help:"One JSON object."`
-}
-
-func (boardStatsCmd) Help() string {
-	return `Examples:
-  takt board stats --json`
 }
 
 // boardStats are counts over a board.
@@ -446,13 +411,6 @@ func statsOf(ctx context.Context, b *board.Board) (*boardStats, error) {
 type boardCheckCmd struct {
 	boardFlags
 	JSON bool `name:"json" help:"One JSON object per problem."`
-}
-
-func (boardCheckCmd) Help() string {
-	return `Reads the whole board and its keys and changes nothing. What is just being done may be listed: ask twice. The exit status is 1 if anything is found.
-
-Examples:
-  takt board check --board redis://127.0.0.1:6379?namespace=taskflow`
 }
 
 func (c *boardCheckCmd) Run(ctx context.Context, a *app) error {

@@ -27,15 +27,6 @@ type boardPostCmd struct {
 	JSON     bool   `name:"json" help:"One JSON object per posting."`
 }
 
-func (boardPostCmd) Help() string {
-	return `Prints the UUID of each posting. After an outage it tries again, and posts once all the same.
-
-Examples:
-  takt board post resize --details '{"image": "cat.png"}' --priority HIGH
-  takt board post flow-1 --book my-book:11111111-2222-3333-4444-555555555555
-  takt board post --lines < work.jsonl`
-}
-
 // draftLine is what --lines reads.
 type draftLine struct {
 	Name     string         `json:"name"`

@@ -25,16 +25,6 @@ type boardWorkCmd struct {
 	Drain          time.Duration `help:"How long a stop waits for what runs." default:"10s"`
 }
 
-func (boardWorkCmd) Help() string {
-	return `Claims postings in their order, keeps the claims alive and runs the command for each: the posting on standard input as takt board show --json prints it; TAKT_BOARD_UUID, TAKT_BOARD_NAME, TAKT_BOARD_OWNER, TAKT_BOARD_ATTEMPT and TAKT_BOARD_FENCE in the environment.
-
-Exit status 0 consumes the posting, 65 (EX_DATAERR) puts it aside, any other gives it back for a later try. When the claim is lost, the time is over or the process is to stop, the command and its children get SIGTERM, and SIGKILL after 5 s. When this process itself is killed with SIGKILL, the command goes on, beside that of the next owner. What a command printed on standard output is passed through when it has ended, up to 1 MiB; the end of its standard error is in the log if it failed.
-
-Examples:
-  takt board work --exec './resize' --concurrency 4
-  takt board work --exec 'jq .details' --max 1 --board zookeeper://127.0.0.1/taskflow/jobs`
-}
-
 func (c *boardWorkCmd) Run(ctx context.Context, a *app) error {
 	names := map[string]bool{}
 	for _, n := range c.Match {

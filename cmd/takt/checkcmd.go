@@ -20,13 +20,6 @@ type checkCmd struct {
 	JSON                 bool          `name:"json" help:"One JSON object per broken invariant."`
 }
 
-func (checkCmd) Help() string {
-	return `Compares job orders, executions, indexes, timers and streams with each other, and the retained topics with what the publisher believes they are. It reads every key of the prefix and changes nothing, and may run while job orders run: what it suspects it looks at again, at most twice, a second apart, and it reports what has stood unchanged in every look. The exit status is 1 if anything is reported.
-
-Examples:
-  takt check --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883`
-}
-
 func (c *checkCmd) Run(ctx context.Context, a *app) error {
 	store, err := a.openStore(ctx)
 	if err != nil {

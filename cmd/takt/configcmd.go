@@ -16,14 +16,6 @@ type configCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
-func (configCmd) Help() string {
-	return `Shows the settings of takt serve with their values and where each comes from: a flag, the environment, the file or the default. Passwords are hidden. A value that cannot work is named, with the rule, and the exit status is 2.
-
-Examples:
-  takt config
-  TAKT_SLOTS=128 takt config --json`
-}
-
 // setting is one value in force.
 type setting struct {
 	Name   string `json:"name"`

@@ -36,16 +36,6 @@ type demoCmd struct {
 	drop func(isa95.JobResponse) bool // tests: the MES forgets these results
 }
 
-func (demoCmd) Help() string {
-	return `Starts a store, a broker, a simulated station, Takt and an MES; sends the job orders of the example; takes the MES away while they run, and brings it back. All figures are computed from the logs of the MES and the station. A refused order is named with its reason at once. A demo on --redis that is interrupted or gives up aborts and clears its orders there; it does not begin if the store has orders of the same ids. The exit status is 0 only if Takt took every order, nothing was lost, no result came twice, and takt check finds nothing.
-
-Examples:
-  takt demo
-  takt demo --example examples/gearbox-cover --json
-  takt demo --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883
-  takt demo --no-serve --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883   # beside takt serve`
-}
-
 func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}

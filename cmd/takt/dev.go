@@ -19,14 +19,6 @@ type devCmd struct {
 	NoStation  bool   `help:"Do not simulate the station: yours does."`
 }
 
-func (devCmd) Help() string {
-	return `Keeps its data in --data, and writes there where its store and broker are, so that other takt commands in the same folder find them.
-
-Examples:
-  takt dev
-  takt dev --mqtt-listen 127.0.0.1:18830 --data /var/tmp/takt`
-}
-
 func (c *devCmd) Run(ctx context.Context, a *app) error {
 	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}

@@ -18,15 +18,6 @@ type doctorCmd struct {
 	JSON    bool          `name:"json" help:"One JSON object per line."`
 }
 
-func (doctorCmd) Help() string {
-	return `Looks at the version, eviction, persistence and replication of Redis, and at the broker: MQTT 5, retained messages, shared subscriptions, and the largest message that it takes, found by sending messages up to 1 MiB to itself. Both are looked at, also if one of them does not answer. Of this host it looks at where the time zones of schedules come from, and at their release.
-
-The exit status is 4 if Redis or the broker does not answer, 1 if anything else is bad, and 0 if it is only unsafe.
-
-Examples:
-  takt doctor --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883`
-}
-
 func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	embedded := a.useEndpoints()
 	if a.Redis == "" && a.MQTT == "" {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -11,10 +13,23 @@ type helpCmd struct {
 	Words []string `arg:"" optional:"" name:"command" help:"A command, or connection."`
 }
 
-func (*helpCmd) Help() string {
-	return `Examples:
-  takt help connection
-  takt help task submit`
+// helpText has the help of each command beside that of its flags: a line with == and the commands that share it, then the text.
+//
+//go:embed help.txt
+var helpText string
+
+// explain gives each command its part of helpText.
+func explain(model *kong.Application) {
+	details := make(map[string]string)
+	for section := range strings.SplitSeq(strings.TrimPrefix(helpText, "== "), "\n== ") {
+		commands, text, _ := strings.Cut(section, "\n")
+		for command := range strings.SplitSeq(commands, ", ") {
+			details[command] = strings.TrimSpace(text)
+		}
+	}
+	for _, leaf := range model.Leaves(true) {
+		leaf.Detail = details[strings.TrimPrefix(path(leaf), model.Name+" ")]
+	}
 }
 
 // connection is the word for the flags that all commands have.

@@ -50,14 +50,6 @@ type jobOrderCmd struct {
 	sendFlags
 }
 
-func (jobOrderCmd) Help() string {
-	return `The exit status is 3 if Takt refuses the order, and the message says why.
-
-Examples:
-  takt job store-and-start order.json --scope cell-07
-  echo '{"JobOrderID":"MY-1"}' | takt job store - --scope cell-07`
-}
-
 func (c *jobOrderCmd) Run(ctx context.Context, a *app) error {
 	text, err := a.readInput(c.File, 1<<20)
 	if err != nil {
@@ -77,14 +69,6 @@ func (c *jobOrderCmd) Run(ctx context.Context, a *app) error {
 type jobIDCmd struct {
 	Job string `arg:"" help:"Job order id."`
 	sendFlags
-}
-
-func (jobIDCmd) Help() string {
-	return `The exit status is 3 if Takt refuses, and the message says why.
-
-Examples:
-  takt job start MY-1 --scope cell-07
-  takt job abort MY-1 --scope cell-07 --comment 'wrong lot'`
 }
 
 func (c *jobIDCmd) Run(ctx context.Context, a *app) error {

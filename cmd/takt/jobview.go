@@ -23,15 +23,6 @@ type jobListCmd struct {
 	JSON  bool   `name:"json" help:"One JSON object per job order."`
 }
 
-func (jobListCmd) Help() string {
-	return `Lists the job orders that are not cleared or canceled, higher priority first.
-
-Examples:
-  takt job list
-  takt job list --scope cell-07 --state Running --limit 20
-  takt job list --scope cell-07 --json`
-}
-
 // shows says whether the list is to have orders in a state.
 func (c *jobListCmd) shows(state string) bool {
 	return c.State == "" || state == c.State || strings.HasPrefix(state, c.State+"_")
@@ -115,13 +106,6 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 type jobShowCmd struct {
 	ID   string `arg:"" help:"Job order id."`
 	JSON bool   `name:"json" help:"One JSON object with order, state, execution and response."`
-}
-
-func (jobShowCmd) Help() string {
-	return `Shows a job order with its state, the version and SHA-256 of its recipe, the actions and the response. Before the start it is the recipe that the station would run now.
-
-Examples:
-  takt job show JO-7`
 }
 
 func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
@@ -270,14 +254,6 @@ type jobWatchCmd struct {
 	Scope string `help:"Only this scope." short:"s"`
 	JSON  bool   `name:"json" help:"One JSON object per change."`
 	Count int    `help:"End after so many changes; 0 = never." default:"0"`
-}
-
-func (jobWatchCmd) Help() string {
-	return `Prints changes of job orders as they happen, until it is stopped.
-
-Examples:
-  takt job watch
-  takt job watch --scope cell-07 --json`
 }
 
 func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {

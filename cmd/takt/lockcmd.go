@@ -25,14 +25,6 @@ type lockListCmd struct {
 	JSON  bool   `name:"json" help:"One JSON object per lock."`
 }
 
-func (lockListCmd) Help() string {
-	return `Goes through the keys of the server in pages.
-
-Examples:
-  takt lock list
-  takt lock list --match 'lock:mutex:job:*' --json`
-}
-
 func (c *lockListCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 1 || c.Limit > 100_000 {
 		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 1 to 100000", c.Limit)}
@@ -61,12 +53,6 @@ func (c *lockListCmd) Run(ctx context.Context, a *app) error {
 type lockShowCmd struct {
 	Key  string `arg:"" help:"Key, as takt lock list shows it."`
 	JSON bool   `name:"json" help:"One JSON object."`
-}
-
-func (lockShowCmd) Help() string {
-	return `Examples:
-  takt lock show lock:mutex:job:42
-  takt lock show limiter:conc:task:mail%3ASend --json`
 }
 
 // exactly escapes what is special in a pattern of Redis.
@@ -131,13 +117,6 @@ type lockBreakCmd struct {
 	Key  string `arg:"" help:"Key, as takt lock list shows it."`
 	Yes  bool   `help:"Say that you know what the holder will do."`
 	JSON bool   `name:"json" help:"One JSON object: the lock as it was."`
-}
-
-func (lockBreakCmd) Help() string {
-	return `The holder notices at its next renewal, a third of the lock's time to live away. Until then two may work at once, and only the fencing number tells them apart.
-
-Examples:
-  takt lock break lock:mutex:job:42 --yes`
 }
 
 func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {

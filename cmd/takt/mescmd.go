@@ -22,14 +22,6 @@ type mesFollowCmd struct {
 	JSON   bool     `name:"json" help:"One JSON object per result."`
 }
 
-func (mesFollowCmd) Help() string {
-	return `Follows the state index of the stations as an MES does: finds out by its number what was missed, takes the results, prints each once, sends Clear, and remembers how far it came. Start it again after any outage with the same memory and it goes on.
-
-Examples:
-  takt mes follow --scope cell-07
-  takt mes follow --json >> results.jsonl`
-}
-
 // followed is one result, for programs.
 type followed struct {
 	Scope    isa95.Scope       `json:"scope"`

@@ -53,14 +53,6 @@ type recipeCheckCmd struct {
 	JSON     bool     `name:"json" help:"One JSON object per finding."`
 }
 
-func (recipeCheckCmd) Help() string {
-	return `Findings are printed as FILE:LINE: CODE SEVERITY: MESSAGE, with the JSON pointer and what to change. The exit status is 1 if any is an error.
-
-Examples:
-  takt recipe check examples/gearbox-cover/recipe.json
-  takt recipe check --json - < recipe.json`
-}
-
 // fileFinding is a finding with its file, for programs.
 type fileFinding struct {
 	File     string `json:"file"`
@@ -123,14 +115,6 @@ func (c *recipeCheckCmd) print(out io.Writer, file string, f recipe.Finding) err
 type recipeDrawCmd struct {
 	File string `arg:"" help:"Recipe; - is standard input."`
 	JSON bool   `name:"json" help:"One JSON object with the file, the version of the recipe and the diagram."`
-}
-
-func (recipeDrawCmd) Help() string {
-	return `The text is a Mermaid flowchart, which Markdown viewers show as a picture.
-
-Examples:
-  takt recipe draw examples/gearbox-cover/recipe.json
-  takt recipe draw --json examples/gearbox-cover/recipe.json`
 }
 
 // drawn is a diagram, for programs.

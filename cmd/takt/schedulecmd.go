@@ -25,12 +25,6 @@ type scheduleListCmd struct {
 	JSON bool `name:"json" help:"One JSON object per schedule."`
 }
 
-func (scheduleListCmd) Help() string {
-	return `Examples:
-  takt schedule list
-  takt schedule list --json`
-}
-
 func (c *scheduleListCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
 		all, err := client.Schedules(ctx)
@@ -99,15 +93,6 @@ type scheduleAddCmd struct {
 	JSON    bool          `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
-func (scheduleAddCmd) Help() string {
-	return `The schedule is kept in Redis and fires while any scheduler runs: one of a program, or takt schedule serve. Each slot is one task with the id _NAME@SLOT, whatever number of schedulers there are.
-
-Examples:
-  takt schedule add nightly report:Nightly 'cron TZ=Europe/Berlin 0 2 * * *' --queue background:large
-  takt schedule add ping net:Ping 'every 30s' --args '["10.0.0.1"]' --overlap running
-  takt schedule add nightly report:Nightly 'cron 30 2 * * *' --update`
-}
-
 var (
 	overlaps = map[string]task.Overlap{"pending": task.SkipIfPending, "running": task.SkipIfRunning, "queue": task.QueueUp}
 	misses   = map[string]task.Missed{"once": task.RunOnce, "skip": task.SkipMissed, "all": task.RunMissed}
@@ -150,13 +135,6 @@ type scheduleRemoveCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: name and outcome, removed."`
 }
 
-func (scheduleRemoveCmd) Help() string {
-	return `Its tasks that were submitted stay.
-
-Examples:
-  takt schedule remove nightly`
-}
-
 func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
 		if err := client.RemoveSchedule(ctx, c.Name); err != nil || !c.JSON {
@@ -169,13 +147,6 @@ func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app) error {
 type scheduleRunCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
 	JSON bool   `name:"json" help:"One JSON object: name of the schedule and id of the task."`
-}
-
-func (scheduleRunCmd) Help() string {
-	return `A scheduler must run: it submits the task, with an id of its own.
-
-Examples:
-  takt schedule run nightly`
 }
 
 func (c *scheduleRunCmd) Run(ctx context.Context, a *app) error {
@@ -207,11 +178,6 @@ type schedulePauseCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
-func (schedulePauseCmd) Help() string {
-	return `Examples:
-  takt schedule pause nightly`
-}
-
 func (c *schedulePauseCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
 		return a.showSchedule(ctx, client, c.Name, c.JSON, client.PauseSchedule(ctx, c.Name))
@@ -223,11 +189,6 @@ type scheduleResumeCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
-func (scheduleResumeCmd) Help() string {
-	return `Examples:
-  takt schedule resume nightly`
-}
-
 func (c *scheduleResumeCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
 		return a.showSchedule(ctx, client, c.Name, c.JSON, client.ResumeSchedule(ctx, c.Name))
@@ -237,14 +198,6 @@ func (c *scheduleResumeCmd) Run(ctx context.Context, a *app) error {
 type scheduleServeCmd struct {
 	Lease time.Duration `help:"Another scheduler takes over after this time, if this one dies." default:"30s"`
 	HTTP  string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9466; not served if empty." placeholder:"ADDR"`
-}
-
-func (scheduleServeCmd) Help() string {
-	return `Run as many as you like: one of them fires, the others stand by. It moves delayed tasks to their queues, too.
-
-Examples:
-  takt schedule serve
-  takt schedule serve --http 127.0.0.1:9466 --trace-endpoint http://127.0.0.1:4318`
 }
 
 func (c *scheduleServeCmd) Run(ctx context.Context, a *app) error {

@@ -36,14 +36,6 @@ type serveCmd struct {
 	ServeConfig
 }
 
-func (serveCmd) Help() string {
-	return `Runs until it is told to stop (SIGINT or SIGTERM), then finishes what it has in hand, at most --drain long. Any number of processes may serve the same Redis and broker: they share the work, and if one dies the others go on with what it held.
-
-Examples:
-  takt serve --redis redis://127.0.0.1:6379 --mqtt mqtt://127.0.0.1:1883
-  takt serve --roles receiver,engine --http 127.0.0.1:9464`
-}
-
 func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if err := c.validate(a.TopicPrefix); err != nil {
 		return &exitError{exitUsage, err}

@@ -24,13 +24,6 @@ type stationApplyCmd struct {
 	JSON    bool          `name:"json" help:"One JSON object."`
 }
 
-func (stationApplyCmd) Help() string {
-	return `Sends one configuration event for each thing in the file, and waits for the answers. Prints what each delivery of a work master changes; other stations that list it keep what was delivered to them. The exit status is 3 if one is refused.
-
-Examples:
-  takt station apply examples/gearbox-cover/station.yaml`
-}
-
 func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
 	conf, err := station.LoadConfiguration(c.File, a.recipeOptions())
 	if err != nil {
@@ -124,13 +117,6 @@ type stationSimulateCmd struct {
 	File string `arg:"" type:"existingfile" help:"YAML file that says how the equipment behaves."`
 	JSON bool   `name:"json" help:"Print what it does as one JSON object per line, as --log keeps it."`
 	Log  string `type:"path" help:"Where the station keeps what it did, one JSON object per line; it goes on from there after a restart." placeholder:"FILE"`
-}
-
-func (stationSimulateCmd) Help() string {
-	return `Subscribes to the equipment commands of its scopes, does each once, answers a repeated command id again, and sends events. Prints what it does until it is stopped.
-
-Examples:
-  takt station simulate examples/gearbox-cover/equipment.yaml --log station.jsonl`
 }
 
 func (c *stationSimulateCmd) Run(ctx context.Context, a *app) error {

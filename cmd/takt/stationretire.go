@@ -14,14 +14,6 @@ type stationRetireCmd struct {
 	Scope string `arg:"" help:"The station."`
 }
 
-func (stationRetireCmd) Help() string {
-	return `Takes the station out of the active scopes at once, so that Takt no longer looks at it. The exit status is 3 if the station has job orders: it names them.
-Its empty state index at the broker is not renewed and expires (--retained-ttl); without this command the station retires then. What the station has stays: equipment, material, work masters. The next job order brings it back, and its state index goes on with a higher seq.
-
-Examples:
-  takt station retire cell-07`
-}
-
 func (c *stationRetireCmd) Run(ctx context.Context, a *app) error {
 	scope, err := isa95.ParseScope(c.Scope)
 	if err != nil {

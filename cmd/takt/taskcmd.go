@@ -82,16 +82,6 @@ type taskListCmd struct {
 	JSON  bool   `name:"json" help:"One JSON object per task."`
 }
 
-func (taskListCmd) Help() string {
-	return `Reads the queues in pages; it never blocks the server, and what moves meanwhile may be seen twice or not at all.
-
-Examples:
-  takt task list
-  takt task list --state delayed --name mail:Send
-  takt task list --queue background:large --limit 0 --json
-  takt task list --queue normal:line-3`
-}
-
 func (c *taskListCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 0 {
 		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
@@ -159,14 +149,6 @@ func oneLine(s string, limit int) string {
 type taskShowCmd struct {
 	Task string `arg:"" help:"Task id, or QUEUE/ENTRY/ID as other commands print it, which is found at once."`
 	JSON bool   `name:"json" help:"One JSON object."`
-}
-
-func (taskShowCmd) Help() string {
-	return `An id alone is looked for among results, dead letters and blocked tasks, and then in all queues.
-
-Examples:
-  takt task show 019a1b2c3d4e7f8091a2b3c4d5e6f708
-  takt task show normal:medium/1763769600000-0/019a1b2c3d4e7f8091a2b3c4d5e6f708 --json`
 }
 
 func (c *taskShowCmd) Run(ctx context.Context, a *app) error {
@@ -243,21 +225,6 @@ type taskSubmitCmd struct {
 	Wait     bool              `short:"w" help:"Wait for the result, print it, and fail if the task does."`
 	replicasFlags
 	JSON bool `name:"json" help:"One JSON object."`
-}
-
-func (taskSubmitCmd) Help() string {
-	return `Priority and size must be those of the type, or a worker that serves them must know the type, too. It prints where the task is, as takt task show takes it.
-
-The worker knows the arguments of the type, this command does not: members that are not given, and all if there is no argument, are zero values. A type whose argument is a struct takes one object, {"To": ..., "Text": ...}, with the names of its fields or of their json tags; one with task.Positional() takes an array of them. Arguments in the other form, or more than the type takes, wait for a worker that takes them; then the task is dead with the form in its reason. One list as the argument is [[...]].
-
-The task belongs to the trace of TRACEPARENT in the environment, if that is set.
-
-Examples:
-  takt task submit mail:Send '{"To": "ada@example.org", "Text": "hello"}'
-  takt task submit report:Nightly --size large --priority background --in 1h
-  takt task submit press:Calibrate --size line-3
-  takt task submit test:Double 21 --key order-7 --wait
-  takt task submit test:Double 21 --key order-7 --redis-wait 1`
 }
 
 func (c *taskSubmitCmd) options() (opts []task.SubmitOption) {
@@ -367,14 +334,6 @@ type taskRetryCmd struct {
 	JSON  bool     `name:"json" help:"One JSON object per task: id and outcome, due or requeued."`
 }
 
-func (taskRetryCmd) Help() string {
-	return `A delayed or blocked task becomes due at once. A dead one is requeued with fresh counters; its history stays.
-
-Examples:
-  takt task retry 019a1b2c3d4e7f8091a2b3c4d5e6f708
-  takt task retry mail-7 mail-8 --json`
-}
-
 func (c *taskRetryCmd) Run(ctx context.Context, a *app) error {
 	return a.eachTask(ctx, c.Tasks, c.JSON, func(client *task.Client, ref task.Ref) (string, error) {
 		t, err := client.Find(ctx, ref)
@@ -392,14 +351,6 @@ func (c *taskRetryCmd) Run(ctx context.Context, a *app) error {
 type taskCancelCmd struct {
 	Tasks []string `arg:"" name:"task" help:"Task ids, or QUEUE/ENTRY/ID."`
 	JSON  bool     `name:"json" help:"One JSON object per task: id and outcome, cancelled, told (its worker ends it) or ended (too late)."`
-}
-
-func (taskCancelCmd) Help() string {
-	return `A task that has not begun ends at once as cancelled. One that runs is told: its context ends, and it is cancelled when its handler has returned.
-
-Examples:
-  takt task cancel 019a1b2c3d4e7f8091a2b3c4d5e6f708
-  takt task cancel mail-7 mail-8 --json`
 }
 
 func (c *taskCancelCmd) Run(ctx context.Context, a *app) error {

@@ -30,15 +30,6 @@ type taskConfigShowCmd struct {
 	JSON bool   `name:"json" help:"One JSON object with the members of the YAML."`
 }
 
-func (taskConfigShowCmd) Help() string {
-	return `Shows what SetConfig or takt task config set gave to all workers; what is not set is as the types say of themselves. Schedules that are not set are in takt schedule list.
-
-Examples:
-  takt task config show
-  takt task config show --yaml
-  takt task config show --name jobs:Clean --vo lhcb --json`
-}
-
 func (c *taskConfigShowCmd) Run(ctx context.Context, a *app) error {
 	if c.VO != "" && c.Name == "" || c.YAML && c.JSON {
 		return &exitError{exitUsage, errors.New("--vo goes with --name, and --yaml not with --json")}
@@ -107,16 +98,6 @@ type taskConfigSetCmd struct {
 	JSON    bool              `name:"json" help:"Print what is set now as one JSON object."`
 }
 
-func (taskConfigSetCmd) Help() string {
-	return `Workers and schedulers follow within a second; what else is set of the type stays. A name that no worker has a handler for and no schedule submits, a field that there is not and a value that cannot work are refused. Of two who set something at the same moment both do; of two who set the same the later wins, as with --file, which is about everything. A value of 0 is no limit, and no timeout.
-
-Examples:
-  takt task config set jobs:Clean max_retries=3 timeout=5m
-  takt task config set jobs:Clean concurrency_limit=2 --vo lhcb
-  takt task config set jobs:Clean 'schedule=cron 0 6 * * *' enabled=true
-  takt task config set --file task-types.yaml --any-name`
-}
-
 func (c *taskConfigSetCmd) Run(ctx context.Context, a *app) error {
 	if (c.File == "") != (c.Name != "" && len(c.Fields) > 0) || c.File != "" && (c.Name != "" || c.VO != "") {
 		return &exitError{exitUsage, errors.New("give a type and what to set, FIELD=VALUE, or a --file for all types")}
@@ -175,14 +156,6 @@ type taskConfigUnsetCmd struct {
 	Fields []string `arg:"" optional:"" name:"field" help:"What to take back; everything that is set of the type if none is named."`
 	VO     string   `name:"vo" help:"Take back what is set for the tasks of this tenant."`
 	JSON   bool     `name:"json" help:"Print what is set now as one JSON object."`
-}
-
-func (taskConfigUnsetCmd) Help() string {
-	return `What is not set is as the type says of itself again. Tasks of a type that is enabled again run within a minute.
-
-Examples:
-  takt task config unset jobs:Clean
-  takt task config unset jobs:Clean rate_limit rate_window --vo lhcb`
 }
 
 func (c *taskConfigUnsetCmd) Run(ctx context.Context, a *app) error {

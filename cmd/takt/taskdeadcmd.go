@@ -35,12 +35,6 @@ type taskDeadListCmd struct {
 	JSON      bool `name:"json" help:"One JSON object per letter."`
 }
 
-func (taskDeadListCmd) Help() string {
-	return `Examples:
-  takt task dead list
-  takt task dead list --reason deliveries --since 2026-11-01T00:00:00Z --json`
-}
-
 func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 0 {
 		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
@@ -87,11 +81,6 @@ type taskDeadShowCmd struct {
 	JSON bool   `name:"json" help:"One JSON object."`
 }
 
-func (taskDeadShowCmd) Help() string {
-	return `Examples:
-  takt task dead show 019a1b2c3d4e7f8091a2b3c4d5e6f708`
-}
-
 func (c *taskDeadShowCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
 		l, err := client.DeadLetters().Show(ctx, c.ID)
@@ -112,14 +101,6 @@ type taskDeadRequeueCmd struct {
 	deadFlags `embed:""`
 }
 
-func (taskDeadRequeueCmd) Help() string {
-	return `Of two operators who requeue one letter, one does. Messages that cannot be read are not requeued.
-
-Examples:
-  takt task dead requeue 019a1b2c3d4e7f8091a2b3c4d5e6f708
-  takt task dead requeue --all --name mail:Send --reason timeout`
-}
-
 func (c *taskDeadRequeueCmd) Run(ctx context.Context, a *app) error {
 	return a.someDead(ctx, "requeued", c.IDs, c.All, c.JSON, c.filter(), task.DeadLetters.Requeue, task.RequeueAll)
 }
@@ -129,12 +110,6 @@ type taskDeadDeleteCmd struct {
 	All       bool     `help:"All that the flags mean, in the place of ids."`
 	JSON      bool     `name:"json" help:"One JSON object per letter: id and outcome, deleted. They are deleted one by one."`
 	deadFlags `embed:""`
-}
-
-func (taskDeadDeleteCmd) Help() string {
-	return `Examples:
-  takt task dead delete 019a1b2c3d4e7f8091a2b3c4d5e6f708
-  takt task dead delete --all --until 2026-01-01T00:00:00Z`
 }
 
 func (c *taskDeadDeleteCmd) Run(ctx context.Context, a *app) error {

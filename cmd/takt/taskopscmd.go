@@ -22,16 +22,6 @@ type taskPauseCmd struct {
 	JSON  bool    `name:"json" help:"One JSON object: what was set."`
 }
 
-func (taskPauseCmd) Help() string {
-	return `What runs goes on. Workers hear of it at once, or after five seconds.
-
-Examples:
-  takt task pause background:large
-  takt task pause --type mail:Send
-  takt task pause normal:small --rate 100
-  takt task pause background:large --json`
-}
-
 func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
 	if (c.Queue == "") == (c.Type == "") || !(c.Rate >= 0) || c.Rate > 0 && c.Queue == "" {
 		return &exitError{exitUsage, errors.New("name a queue or a --type; --rate is a number above 0, and of queues only")}
@@ -68,12 +58,6 @@ type taskResumeCmd struct {
 	JSON  bool   `name:"json" help:"One JSON object: what was set, and of a type how many tasks were moved to those that are due."`
 }
 
-func (taskResumeCmd) Help() string {
-	return `Examples:
-  takt task resume background:large
-  takt task resume --type mail:Send`
-}
-
 func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 	if (c.Queue == "") == (c.Type == "") {
 		return &exitError{exitUsage, errors.New("name a queue or a --type")}
@@ -95,12 +79,6 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 
 type taskStatsCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
-}
-
-func (taskStatsCmd) Help() string {
-	return `Examples:
-  takt task stats
-  takt task stats --json`
 }
 
 func (c *taskStatsCmd) Run(ctx context.Context, a *app) error {
@@ -194,14 +172,6 @@ type taskWatchCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object per run."`
 }
 
-func (taskWatchCmd) Help() string {
-	return `Shows the end of every run from now on until it is stopped. It looks on: what ends while the connection is lost is not shown.
-
-Examples:
-  takt task watch
-  takt task watch --name mail:Send --final --json`
-}
-
 func (c *taskWatchCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
 		var mu sync.Mutex
@@ -249,12 +219,6 @@ type taskGroupCmd struct {
 	JSON   bool   `name:"json" help:"One JSON object."`
 }
 
-func (taskGroupCmd) Help() string {
-	return `Examples:
-  takt task group 019a1b2c3d4e7f8091a2b3c4d5e6f708
-  takt task group 019a1b2c3d4e7f8091a2b3c4d5e6f708 --cancel`
-}
-
 func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 	a.looks = !c.Cancel
 	return a.withTasks(ctx, func(client *task.Client) error {
@@ -278,14 +242,6 @@ func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 type taskCheckCmd struct {
 	Grace time.Duration `help:"What is younger counts as work in hand." default:"30s"`
 	JSON  bool          `name:"json" help:"One JSON object per broken invariant."`
-}
-
-func (taskCheckCmd) Help() string {
-	return `Compares queues, delayed tasks, dead letters, results, groups, unique keys and workers with each other. It reads every key of the prefix and changes nothing. The exit status is 1 if anything is found.
-
-Examples:
-  takt task check
-  takt task check --grace 1m --json`
 }
 
 func (c *taskCheckCmd) Run(ctx context.Context, a *app) error {

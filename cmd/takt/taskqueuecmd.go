@@ -26,13 +26,6 @@ type taskDrainCmd struct {
 	JSON    bool          `name:"json" help:"One JSON object."`
 }
 
-func (taskDrainCmd) Help() string {
-	return `Waits until nothing waits or runs in the queue. It pauses nothing: what is submitted meanwhile is waited for, too, and what is delayed is not. The exit status is 1 if something is left when the time is over.
-
-Examples:
-  takt task drain background:large --timeout 10m`
-}
-
 func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout < 0 {
 		return &exitError{exitUsage, fmt.Errorf("--timeout is %v: must not be negative", c.Timeout)}
@@ -86,13 +79,6 @@ type taskPurgeCmd struct {
 	JSON  bool  `name:"json" help:"One JSON object."`
 }
 
-func (taskPurgeCmd) Help() string {
-	return `Cancels what waits in the queue when it begins, and tells those who wait for results; what runs or is delayed goes on. Pause the queue before to keep workers from it.
-
-Examples:
-  takt task purge background:large --yes`
-}
-
 func (c *taskPurgeCmd) Run(ctx context.Context, a *app) error {
 	if !c.Yes {
 		return &exitError{exitUsage, fmt.Errorf("this ends all tasks that wait in %s; say --yes if that is what you want", c.Queue)}
@@ -116,15 +102,6 @@ func (c *taskPurgeCmd) Run(ctx context.Context, a *app) error {
 type taskWorkersCmd struct {
 	Running bool `help:"List what runs, in the place of the workers."`
 	JSON    bool `name:"json" help:"One JSON object per worker, with all that it says of itself."`
-}
-
-func (taskWorkersCmd) Help() string {
-	return `A worker says how it is every third of its lease. One that died is listed, as not alive, until another one tidies up.
-
-Examples:
-  takt task workers
-  takt task workers --running
-  takt task workers --json`
 }
 
 func (c *taskWorkersCmd) Run(ctx context.Context, a *app) error {

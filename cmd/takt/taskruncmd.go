@@ -28,16 +28,6 @@ type taskRunCmd struct {
 	HTTP        string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9465; not served if empty." placeholder:"ADDR"`
 }
 
-func (taskRunCmd) Help() string {
-	return `Takes tasks of these names and runs the command for each: the JSON array of the arguments on standard input; TAKT_TASK_ID, TAKT_TASK_NAME, TAKT_TASK_ATTEMPT and TAKT_TASK_FENCE in the environment, and TRACEPARENT with --trace-endpoint, so that what the command submits or traces is in the same trace. Exit status 0 is success, and what it printed is the result: JSON, or else text. Any other is a failure with the last of standard error as its text, and is retried; 65 (EX_DATAERR) is not. When a run is cancelled, takes too long or loses its lease, the command and its children get SIGTERM, and SIGKILL after 5 s.
-
-Examples:
-  takt task run --name mail:Send --exec './send-mail'
-  takt task run --name test:Double --exec 'jq ".[0] * 2"' --concurrency 8
-  takt task run --name press:Calibrate --exec './calibrate 3' --size line-3 --concurrency 1
-  takt task run --name mail:Send --exec './send-mail' --http 127.0.0.1:9465 --trace-endpoint http://127.0.0.1:4318`
-}
-
 const exitNoRetry = 65
 
 func (c *taskRunCmd) Run(ctx context.Context, a *app) error {

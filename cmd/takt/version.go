@@ -9,13 +9,6 @@ type versionCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
-func (versionCmd) Help() string {
-	return `Shows the version of this program, and with --json also the revision it was built from.
-
-Examples:
-  takt version --json`
-}
-
 // build is what the Go linker knows of this program.
 type build struct {
 	Version  string `json:"version"`

@@ -13,14 +13,6 @@ type workflowCheckCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object per broken invariant: key, problem, and next, what to do about it."`
 }
 
-func (workflowCheckCmd) Help() string {
-	return `Compares instances, histories, queues, timers, gates, messages between shards and indexes with each other, and finds keys of another type or of other programs. It reads every key of the prefix, twice if it finds something, and changes nothing. The exit status is 1 if anything is found.
-
-Examples:
-  takt workflow check
-  takt workflow check --grace 1m --json`
-}
-
 func (c *workflowCheckCmd) Run(ctx context.Context, a *app) error {
 	if c.Grace < 0 {
 		return &exitError{exitUsage, fmt.Errorf("--grace is %v: must not be negative", c.Grace)}

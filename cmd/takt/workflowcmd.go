@@ -168,16 +168,6 @@ type workflowListCmd struct {
 	JSON          bool              `name:"json" help:"One JSON object per execution."`
 }
 
-func (workflowListCmd) Help() string {
-	return `The last column is when it ended, or how long it has been active. It reads the documents in pages, about 100,000 a second, until it has enough; --state active reads those of active ones only.
-
-Examples:
-  takt workflow list --state active
-  takt workflow list --outcome failed --name order --created-after 24h
-  takt workflow list --attr customer=ada --attr line=3 --limit 0 --json
-  takt workflow list --after order-17:4f1b6f0e-52a2-4d2c-9d0f-2b8f2f7e1a11`
-}
-
 func (c *workflowListCmd) filter() (workflow.Filter, error) {
 	f := workflow.Filter{
 		State: workflow.State(c.State), Outcome: workflow.Outcome(c.Outcome), Queue: string(c.Queue), Name: c.Name, ID: string(c.ID), Attributes: c.Attr,
@@ -240,15 +230,6 @@ type workflowShowCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance, its newest execution is shown; or ID:EXECUTION."`
 	Events   int       `help:"How many of the last events are shown; 0 = none." default:"10"`
 	JSON     bool      `name:"json" help:"One JSON object: all that is known of it, and last_events."`
-}
-
-func (workflowShowCmd) Help() string {
-	return `The line "now" says what it waits for. An id that has colons itself, and is not followed by an execution, may end with a colon.
-
-Examples:
-  takt workflow show order-17
-  takt workflow show order-17:4f1b6f0e-52a2-4d2c-9d0f-2b8f2f7e1a11 --events 50
-  takt workflow show order-17 --json | jq .timers`
 }
 
 // workflowView is an execution for programs.

@@ -25,15 +25,6 @@ type workflowHistoryCmd struct {
 	JSON     bool      `name:"json" help:"One JSON object per event, whole and as it is stored."`
 }
 
-func (workflowHistoryCmd) Help() string {
-	return `Payloads that programs store as base64 of JSON are shown decoded, and cut to a line; --json has them as they are. --follow looks twice a second.
-
-Examples:
-  takt workflow history order-17
-  takt workflow history order-17 --after 40 --follow
-  takt workflow history order-17:4f1b6f0e-52a2-4d2c-9d0f-2b8f2f7e1a11 --json | jq .type`
-}
-
 func (c *workflowHistoryCmd) Run(ctx context.Context, a *app) error {
 	if c.After < 0 {
 		return &exitError{exitUsage, fmt.Errorf("--after is %d: must be 0 (all) or more", c.After)}

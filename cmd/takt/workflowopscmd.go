@@ -25,15 +25,6 @@ type workflowSignalCmd struct {
 	JSON bool       `name:"json" help:"One JSON object: instance, signal, id and outcome."`
 }
 
-func (workflowSignalCmd) Help() string {
-	return `The signal goes to whichever execution is active, and outlives a continuation. If the answer is lost, the error names the --id under which the command can be repeated.
-
-Examples:
-  takt workflow signal order-17 approve
-  takt workflow signal order-17 approve --arg '{"by": "ada", "until": "2026-12-01"}' --id approval-4711
-  takt workflow signal order-17 parts --arg - < parts.json`
-}
-
 const (
 	maxSignal = 128     // bytes of a name and of a key
 	maxReason = 1024    // bytes
@@ -103,13 +94,6 @@ type workflowCancelCmd struct {
 	JSON     bool      `name:"json" help:"One JSON object: instance, execution if you named one, and outcome."`
 }
 
-func (workflowCancelCmd) Help() string {
-	return `The instance is told, and its code ends as it thinks fit: it may clean up first, and it may go on. One whose code does not run, or does not listen, is ended with takt workflow terminate.
-
-Examples:
-  takt workflow cancel order-17`
-}
-
 func (c *workflowCancelCmd) Run(ctx context.Context, a *app) error {
 	return a.onExecution(ctx, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
 		return i, client.Cancel(ctx, i, workflow.Event{ID: uuid.NewString(), Type: workflow.EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")})
@@ -120,13 +104,6 @@ type workflowTerminateCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance; or ID:EXECUTION, for one that is no longer meant if another has begun."`
 	Reason   string    `help:"Why; it is the last event of the history." default:"terminated by an operator" placeholder:"TEXT"`
 	JSON     bool      `name:"json" help:"One JSON object: instance, execution if you named one, and outcome."`
-}
-
-func (workflowTerminateCmd) Help() string {
-	return `Its code does not run any more and cannot clean up: activities that wait are dropped, results of those that run are refused, timers go. A parent is told that it failed; its own children go on.
-
-Examples:
-  takt workflow terminate order-17 --reason 'ordered twice'`
 }
 
 func (c *workflowTerminateCmd) Run(ctx context.Context, a *app) error {
@@ -172,15 +149,6 @@ type workflowRemoveCmd struct {
 	EndedBefore moment    `help:"All executions that ended before this time, RFC 3339, or longer ago than that: 48h." placeholder:"TIME"`
 	Yes         bool      `help:"Say that they shall go, with their histories; without it you are asked."`
 	JSON        bool      `name:"json" help:"One JSON object: what was removed."`
-}
-
-func (workflowRemoveCmd) Help() string {
-	return `What has ended goes by itself after the retention of the program that ended it. An active execution is not removed. It may be repeated: after an error, what is left is removed the next time.
-
-Examples:
-  takt workflow remove order-17 --yes
-  takt workflow remove --ended-before 48h --yes
-  takt workflow remove --ended-before 2026-11-01T00:00:00Z`
 }
 
 func (c *workflowRemoveCmd) Run(ctx context.Context, a *app) error {
@@ -267,14 +235,6 @@ type workflowPauseCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object: what was set."`
 }
 
-func (workflowPauseCmd) Help() string {
-	return `What runs goes on to its end. Events for a paused instance wait in its inbox, also through restarts; its timers fire into it, and its activities run. A paused queue holds back workflow tasks and activities.
-
-Examples:
-  takt workflow pause order-17
-  takt workflow pause --queue presses`
-}
-
 func (c *workflowPauseCmd) Run(ctx context.Context, a *app) error {
 	return a.setPaused(ctx, c.ID, c.Queue, c.JSON, true)
 }
@@ -283,14 +243,6 @@ type workflowResumeCmd struct {
 	ID    instanceID    `arg:"" optional:"" help:"Instance; it must be active."`
 	Queue workflowQueue `help:"A queue in the place of an instance."`
 	JSON  bool          `name:"json" help:"One JSON object: what was set."`
-}
-
-func (workflowResumeCmd) Help() string {
-	return `What was held back goes on in the order in which it came.
-
-Examples:
-  takt workflow resume order-17
-  takt workflow resume --queue presses`
 }
 
 func (c *workflowResumeCmd) Run(ctx context.Context, a *app) error {

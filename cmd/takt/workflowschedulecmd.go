@@ -38,14 +38,6 @@ type workflowScheduleListCmd struct {
 	JSON bool `name:"json" help:"One JSON object per schedule."`
 }
 
-func (workflowScheduleListCmd) Help() string {
-	return `Schedules are put by programs, and any worker starts what is due. The state is active, paused, finished (no slot is left), starting (a worker is at it), or what keeps it from starting.
-
-Examples:
-  takt workflow schedule list
-  takt workflow schedule list --json`
-}
-
 func (c *workflowScheduleListCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
 		all, err := client.Schedules(ctx)
@@ -89,12 +81,6 @@ func standingOf(s *workflow.Schedule) string {
 type workflowScheduleShowCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
-}
-
-func (workflowScheduleShowCmd) Help() string {
-	return `Examples:
-  takt workflow schedule show nightly
-  takt workflow schedule show nightly --json | jq .start`
 }
 
 func (c *workflowScheduleShowCmd) Run(ctx context.Context, a *app) error {
@@ -150,13 +136,6 @@ type workflowSchedulePauseCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
 }
 
-func (workflowSchedulePauseCmd) Help() string {
-	return `Slots that pass are dropped. What it started goes on.
-
-Examples:
-  takt workflow schedule pause nightly`
-}
-
 func (c *workflowSchedulePauseCmd) Run(ctx context.Context, a *app) error {
 	return a.changeWorkflowSchedule(ctx, c.Name, c.JSON, (*workflow.Client).PauseSchedule)
 }
@@ -164,13 +143,6 @@ func (c *workflowSchedulePauseCmd) Run(ctx context.Context, a *app) error {
 type workflowScheduleResumeCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
-}
-
-func (workflowScheduleResumeCmd) Help() string {
-	return `It goes on with the first slot after now.
-
-Examples:
-  takt workflow schedule resume nightly`
 }
 
 func (c *workflowScheduleResumeCmd) Run(ctx context.Context, a *app) error {
@@ -196,13 +168,6 @@ type workflowScheduleDeleteCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: name and outcome, removed."`
 }
 
-func (workflowScheduleDeleteCmd) Help() string {
-	return `Also one that cannot be read. A program that puts it at its start puts it again.
-
-Examples:
-  takt workflow schedule delete nightly`
-}
-
 func (c *workflowScheduleDeleteCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
 		if err := client.RemoveSchedule(ctx, c.Name); err != nil || !c.JSON {
@@ -215,13 +180,6 @@ func (c *workflowScheduleDeleteCmd) Run(ctx context.Context, a *app) error {
 type workflowScheduleRunCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
 	JSON bool   `name:"json" help:"One JSON object: name of the schedule, instance and execution."`
-}
-
-func (workflowScheduleRunCmd) Help() string {
-	return `It needs no worker to be started, also while the schedule is paused, and its slots stay as they are. An exclusive schedule refuses while what it started last is active (exit status 3).
-
-Examples:
-  takt workflow schedule run nightly`
 }
 
 func (c *workflowScheduleRunCmd) Run(ctx context.Context, a *app) error {

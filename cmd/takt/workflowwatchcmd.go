@@ -16,14 +16,6 @@ type workflowStatsCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
-func (workflowStatsCmd) Help() string {
-	return `Tasks of a queue wait or run; a paused queue holds back what no worker had. "Between shards" are messages on their way: if they stay, no worker runs.
-
-Examples:
-  takt workflow stats
-  takt workflow stats --json`
-}
-
 func (c *workflowStatsCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflows(ctx, func(client *workflow.Client) error {
 		s, err := client.Stats(ctx)
@@ -74,14 +66,6 @@ type workflowWatchCmd struct {
 	Queue workflowQueue `help:"Only this queue."`
 	Name  string        `help:"Only workflows of this name."`
 	JSON  bool          `name:"json" help:"One JSON object per change: the execution, and change: started or ended."`
-}
-
-func (workflowWatchCmd) Help() string {
-	return `Shows a line for every execution that starts or ends from now on, until it is stopped. It is told of them at once. What happens while the connection is lost is not shown.
-
-Examples:
-  takt workflow watch
-  takt workflow watch --name order --json | jq -c '[.change, .id, .outcome]'`
 }
 
 func (c *workflowWatchCmd) Run(ctx context.Context, a *app) error {
