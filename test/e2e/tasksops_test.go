@@ -230,7 +230,7 @@ func TestChangesAsJSON(t *testing.T) {
 	says(ok, `{"queue":"normal:small","rate":0.5}`, "task", "pause", "normal:small", "--rate", "0.5")
 	says(ok, `{"queue":"normal:small","paused":false,"rate":0}`, "task", "resume", "normal:small")
 	says(ok, `{"name":"test:Cat","paused":true}`, "task", "pause", "--type", "test:Cat")
-	says(ok, `{"name":"test:Cat","paused":false,"moved":0}`, "task", "resume", "--type", "test:Cat")
+	says(ok, `{"name":"test:Cat","paused":false}`, "task", "resume", "--type", "test:Cat")
 
 	for _, id := range []string{"l-1", "l-2"} {
 		s.run(ok, "task", "submit", "test:Cat", "--id", id, "--in", "1h")
