@@ -75,22 +75,13 @@ func (c *boardClaimCmd) claim(ctx context.Context, b *board.Board) (*board.Claim
 }
 
 func (c *boardClaimCmd) print(a *app, claim *board.Claim) error {
-	if !c.JSON {
-		_, err := printf(a.out, "%s\t%s\n", claim.Posting().UUID, claim.Owner())
-		return err
-	}
 	v := viewOf(&board.Row{Posting: claim.Posting(), State: board.Claimed, Owner: claim.Owner()})
 	v.Fence, v.Attempt = claim.Fence(), claim.Attempt()
-	return printJSON(a.out, v)
-}
-
-// boardOwner is who has the claim that is to be finished.
-type boardOwner struct {
-	Owner string `help:"Text of the owner, as takt board claim and list print it." required:""`
+	return a.say(c.JSON, v, "%s\t%s\n", v.UUID, v.Owner)
 }
 
 // finish finishes a claim by its owner's text.
-func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board) func(context.Context, *board.Posting, string) error) error {
+func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board, context.Context, *board.Posting, string) error) error {
 	return f.with(ctx, a, func(b *board.Board) error {
 		ctx, cancel := once(ctx)
 		defer cancel()
@@ -98,28 +89,23 @@ func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how f
 		if err != nil {
 			return err
 		}
-		return how(b)(ctx, r.Posting, owner)
+		return how(b, ctx, r.Posting, owner)
 	})
 }
 
-type boardConsumeCmd struct {
+// boardFinishCmd is takt board consume and abandon.
+type boardFinishCmd struct {
 	boardFlags
 	boardID
-	boardOwner
+	Owner string `help:"Text of the owner, as takt board claim and list print it." required:""`
 }
 
-func (c *boardConsumeCmd) Run(ctx context.Context, a *app) error {
-	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Consume })
-}
-
-type boardAbandonCmd struct {
-	boardFlags
-	boardID
-	boardOwner
-}
-
-func (c *boardAbandonCmd) Run(ctx context.Context, a *app) error {
-	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Abandon })
+func (c *boardFinishCmd) Run(ctx context.Context, a *app) error {
+	how := (*board.Board).Consume
+	if a.kong.Selected().Name == "abandon" {
+		how = (*board.Board).Abandon
+	}
+	return c.finish(ctx, a, c.ID, c.Owner, how)
 }
 
 type boardTrashCmd struct {
@@ -140,40 +126,30 @@ func (c *boardTrashCmd) Run(ctx context.Context, a *app) error {
 			return b.Quarantine(ctx, c.ID)
 		})
 	}
-	return c.finish(ctx, a, c.ID, c.Owner, func(b *board.Board) func(context.Context, *board.Posting, string) error { return b.Trash })
+	return c.finish(ctx, a, c.ID, c.Owner, (*board.Board).Trash)
 }
 
-// aside finds something in the trash by its UUID or ref, for do.
-func (f *boardFlags) aside(ctx context.Context, a *app, id string, do func(context.Context, *board.Board, string) error) error {
-	return f.with(ctx, a, func(b *board.Board) error {
+// boardAsideCmd is takt board restore and purge, of what was put aside.
+type boardAsideCmd struct {
+	boardFlags
+	boardID
+}
+
+func (c *boardAsideCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(b *board.Board) error {
 		ctx, cancel := once(ctx)
 		defer cancel()
 		rows, err := b.TrashList(ctx)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(rows, func(r board.Row) bool { return r.Ref == id || r.UUID == id })
-		if i >= 0 {
-			id = rows[i].Ref
+		ref := c.ID
+		if i := slices.IndexFunc(rows, func(r board.Row) bool { return r.Ref == c.ID || r.UUID == c.ID }); i >= 0 {
+			ref = rows[i].Ref
 		}
-		return do(ctx, b, id)
+		if a.kong.Selected().Name == "purge" {
+			return b.Purge(ctx, ref)
+		}
+		return b.Restore(ctx, ref)
 	})
-}
-
-type boardRestoreCmd struct {
-	boardFlags
-	boardID
-}
-
-func (c *boardRestoreCmd) Run(ctx context.Context, a *app) error {
-	return c.aside(ctx, a, c.ID, func(ctx context.Context, b *board.Board, ref string) error { return b.Restore(ctx, ref) })
-}
-
-type boardPurgeCmd struct {
-	boardFlags
-	boardID
-}
-
-func (c *boardPurgeCmd) Run(ctx context.Context, a *app) error {
-	return c.aside(ctx, a, c.ID, func(ctx context.Context, b *board.Board, ref string) error { return b.Purge(ctx, ref) })
 }

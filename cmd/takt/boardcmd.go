@@ -19,11 +19,11 @@ type boardCmd struct {
 	List     boardListCmd     `cmd:"" looks:"" help:"List postings, or what was put aside."`
 	Show     boardShowCmd     `cmd:"" looks:"" help:"Show one posting."`
 	Claim    boardClaimCmd    `cmd:"" help:"Claim a posting, or the next one."`
-	Consume  boardConsumeCmd  `cmd:"" help:"Finish a claim: the posting is done."`
-	Abandon  boardAbandonCmd  `cmd:"" help:"Give a claim back, also a stuck one of another program."`
+	Consume  boardFinishCmd   `cmd:"" help:"Finish a claim: the posting is done."`
+	Abandon  boardFinishCmd   `cmd:"" help:"Give a claim back, also a stuck one of another program."`
 	Trash    boardTrashCmd    `cmd:"" help:"Put a claimed posting aside, or a record that is none."`
-	Restore  boardRestoreCmd  `cmd:"" help:"Post again what was put aside."`
-	Purge    boardPurgeCmd    `cmd:"" help:"Delete what was put aside, for ever."`
+	Restore  boardAsideCmd    `cmd:"" help:"Post again what was put aside."`
+	Purge    boardAsideCmd    `cmd:"" help:"Delete what was put aside, for ever."`
 	Watch    boardWatchCmd    `cmd:"" looks:"" help:"Tell what happens on the board."`
 	Work     boardWorkCmd     `cmd:"" help:"Claim postings and run a command for each."`
 	Entities boardEntitiesCmd `cmd:"" looks:"" help:"List conductors that are there."`
@@ -164,18 +164,6 @@ func printable(v any) any {
 	return v
 }
 
-func postingTable(a *app) *table {
-	return newTable(a.out, "UUID", "NAME", "PRIORITY", "STATE", "OWNER", "CREATED", "SEQUENCE")
-}
-
-func postingRow(t *table, r *board.Row) {
-	created := ""
-	if !r.CreatedOn.IsZero() {
-		created = r.CreatedOn.Format(time.RFC3339)
-	}
-	t.row(r.UUID, r.Name, r.Priority.String(), r.State.String(), cmp.Or(r.Owner, "-"), created, strconv.FormatInt(r.Sequence, 10))
-}
-
 type boardListCmd struct {
 	boardFlags
 	Unclaimed  bool `help:"Only those that can be claimed."`
@@ -197,19 +185,15 @@ func (c *boardListCmd) Run(ctx context.Context, a *app) error {
 		if c.Limit > 0 {
 			rows = rows[:min(len(rows), c.Limit)]
 		}
-		if c.JSON {
-			for i := range rows {
-				if err := printJSON(a.out, viewOf(&rows[i])); err != nil {
-					return err
-				}
+		l := a.list(c.JSON, "UUID", "NAME", "PRIORITY", "STATE", "OWNER", "CREATED", "SEQUENCE")
+		for _, r := range rows {
+			created := ""
+			if !r.CreatedOn.IsZero() {
+				created = r.CreatedOn.Format(time.RFC3339)
 			}
-			return nil
+			l.add(viewOf(&r), r.UUID, r.Name, r.Priority, r.State, cmp.Or(r.Owner, "-"), created, r.Sequence)
 		}
-		t := postingTable(a)
-		for i := range rows {
-			postingRow(t, &rows[i])
-		}
-		return t.flush()
+		return l.flush()
 	})
 }
 
@@ -243,11 +227,11 @@ func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
 		if c.JSON {
 			return printJSON(a.out, v)
 		}
-		t := newTable(a.out, "FIELD", "VALUE")
+		t := newFields(a.out)
 		t.row("uuid", v.UUID)
 		t.row("name", v.Name)
-		t.row("priority", v.Priority.String())
-		t.row("state", v.State.String())
+		t.row("priority", v.Priority)
+		t.row("state", v.State)
 		t.row("owner", cmp.Or(v.Owner, "nobody"))
 		if r.ExpiresIn > 0 {
 			t.row("claim ends in", r.ExpiresIn.Round(time.Millisecond).String()+", unless it is extended")
@@ -257,7 +241,7 @@ func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
 				t.row(name, at.Format(time.RFC3339Nano))
 			}
 		}
-		t.row("sequence", strconv.FormatInt(v.Sequence, 10))
+		t.row("sequence", v.Sequence)
 		if v.Book != nil {
 			t.row("book", v.Book.Name+":"+v.Book.UUID)
 		}
@@ -282,14 +266,9 @@ func (c *boardWatchCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			if c.JSON {
-				v := viewOf(&e.Row)
-				v.Event = string(e.Kind)
-				err = printJSON(a.out, v)
-			} else {
-				_, err = printf(a.out, "%s  %-8s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), e.Kind, e.Row.UUID, e.Row.Name, e.Row.Owner)
-			}
-			if err != nil {
+			v := viewOf(&e.Row)
+			v.Event = string(e.Kind)
+			if err := a.say(c.JSON, v, "%s  %-8s  %s  %s  %s\n", clock(), e.Kind, v.UUID, v.Name, v.Owner); err != nil {
 				return err
 			}
 		}
@@ -311,24 +290,15 @@ func (c *boardEntitiesCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		t := newTable(a.out, "KIND", "NAME", "METADATA")
+		l := a.list(c.JSON, "KIND", "NAME", "METADATA")
 		for _, e := range all {
-			if c.JSON {
-				if err := printJSON(a.out, e); err != nil {
-					return err
-				}
-				continue
-			}
 			text, err := json.Marshal(e.Metadata)
 			if err != nil {
 				return err
 			}
-			t.row(e.Kind, e.Name, string(text))
+			l.add(e, e.Kind, e.Name, string(text))
 		}
-		if c.JSON {
-			return nil
-		}
-		return t.flush()
+		return l.flush()
 	})
 }
 
@@ -359,16 +329,14 @@ func (c *boardStatsCmd) Run(ctx context.Context, a *app) error {
 			return printJSON(a.out, s)
 		}
 		t := newTable(a.out, "COUNT", "VALUE")
-		for _, row := range []struct {
-			name  string
-			value int
-		}{{"unclaimed", s.Unclaimed}, {"claimed", s.Claimed}, {"owners", s.Owners}, {"put aside", s.Trashed}, {"malformed", s.Malformed}, {"entities", s.Entities}} {
-			t.row(row.name, strconv.Itoa(row.value))
-		}
+		t.row("unclaimed", s.Unclaimed)
+		t.row("claimed", s.Claimed)
+		t.row("owners", s.Owners)
+		t.row("put aside", s.Trashed)
+		t.row("malformed", s.Malformed)
+		t.row("entities", s.Entities)
 		for p := board.VeryHigh; p >= board.VeryLow; p-- {
-			if n := s.Priorities[p.String()]; n > 0 {
-				t.row("unclaimed "+p.String(), strconv.Itoa(n))
-			}
+			t.field("unclaimed "+p.String(), s.Priorities[p.String()])
 		}
 		if s.Oldest != nil {
 			t.row("oldest unclaimed", s.Oldest.Format(time.RFC3339))
@@ -420,12 +388,7 @@ func (c *boardCheckCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		for _, p := range problems {
-			if c.JSON {
-				err = printJSON(a.out, map[string]string{"problem": p})
-			} else {
-				_, err = printf(a.out, "%v\n", p)
-			}
-			if err != nil {
+			if err := a.say(c.JSON, map[string]string{"problem": p}, "%s\n", p); err != nil {
 				return err
 			}
 		}

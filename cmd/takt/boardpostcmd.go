@@ -119,11 +119,7 @@ func readDetails(text []byte) (map[string]any, error) {
 
 func (c *boardPostCmd) print(a *app, all ...*board.Posting) error {
 	for _, p := range all {
-		if c.JSON {
-			if err := printJSON(a.out, viewOf(&board.Row{Posting: p, State: board.Unclaimed, LastModified: p.CreatedOn})); err != nil {
-				return err
-			}
-		} else if _, err := printf(a.out, "%v\n", p.UUID); err != nil {
+		if err := a.say(c.JSON, viewOf(&board.Row{Posting: p, State: board.Unclaimed, LastModified: p.CreatedOn}), "%s\n", p.UUID); err != nil {
 			return err
 		}
 	}

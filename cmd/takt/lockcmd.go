@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,19 +33,11 @@ func (c *lockListCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			for _, l := range locks {
-				if err := printJSON(a.out, l); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		t := newTable(a.out, "KIND", "KEY", "HELD BY", "EXPIRES IN", "FENCE", "WAITERS")
+		table := a.list(c.JSON, "KIND", "KEY", "HELD BY", "EXPIRES IN", "FENCE", "WAITERS")
 		for _, l := range locks {
-			t.row(l.Kind, l.Key, holders(&l), l.ExpiresIn.Round(time.Millisecond).String(), strconv.FormatUint(l.Fence, 10), strconv.Itoa(l.Waiters))
+			table.add(l, l.Kind, l.Key, holders(&l), l.ExpiresIn.Round(time.Millisecond), l.Fence, l.Waiters)
 		}
-		return t.flush()
+		return table.flush()
 	})
 }
 
@@ -72,12 +63,12 @@ func (c *lockShowCmd) Run(ctx context.Context, a *app) error {
 		if c.JSON {
 			return printJSON(a.out, l)
 		}
-		t := newTable(a.out, "FIELD", "VALUE")
+		t := newFields(a.out)
 		t.row("key", l.Key)
 		t.row("kind", l.Kind)
 		t.row("held by", holders(l))
-		t.row("fence", strconv.FormatUint(l.Fence, 10))
-		t.row("waiters", strconv.Itoa(l.Waiters))
+		t.row("fence", l.Fence)
+		t.row("waiters", l.Waiters)
 		for _, o := range l.Owners {
 			t.row("owner", fmt.Sprintf("%s, %s", o.Name, expires(o)))
 		}
@@ -131,10 +122,6 @@ func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.out, l)
-		}
-		_, err = printf(a.out, "%s: broken, it was held by %s\n", l.Key, holders(&l))
-		return err
+		return a.say(c.JSON, l, "%s: broken, it was held by %s\n", l.Key, holders(&l))
 	})
 }

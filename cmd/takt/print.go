@@ -75,16 +75,20 @@ type table struct {
 func newTable(out io.Writer, header ...string) *table {
 	t := &table{out: out}
 	t.w = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
-	t.row(header...)
+	cells := make([]any, len(header))
+	for i, name := range header {
+		cells[i] = name
+	}
+	t.row(cells...)
 	return t
 }
 
 // row adds a line; the texts of its cells are shown. Empty cells at its end keep the columns of the lines around it aligned.
-func (t *table) row(cells ...string) {
+func (t *table) row(cells ...any) {
 	t.lines++
 	line := make([]string, len(cells))
 	for i, cell := range cells {
-		line[i] = shown(cell)
+		line[i] = shown(fmt.Sprint(cell))
 	}
 	_, _ = io.WriteString(t.w, strings.Join(line, "\t")+"\n") // to a buffer
 }
@@ -105,6 +109,54 @@ func (t *table) flush() error {
 	return nil
 }
 
+// newFields is a table of what is known of one thing, for field.
+func newFields(out io.Writer) *table { return newTable(out, "FIELD", "VALUE") }
+
+// field adds a row with a name and a value, unless that is nothing: "", - or 0.
+func (t *table) field(name string, value any) {
+	if value != "" && value != "-" && value != 0 {
+		t.row(name, value)
+	}
+}
+
+// list shows things in rows of a table or, with --json, as one object on a line each.
+type list struct {
+	*table
+	json bool
+	err  error // the first of printing an object
+}
+
+func (a *app) list(asJSON bool, header ...string) *list {
+	return &list{table: newTable(a.out, header...), json: asJSON}
+}
+
+// add takes one thing: as v for programs, in cells for people.
+func (l *list) add(v any, cells ...any) {
+	switch {
+	case !l.json:
+		l.row(cells...)
+	case l.err == nil:
+		l.err = printJSON(l.out, v)
+	}
+}
+
+// flush ends the list.
+func (l *list) flush() error {
+	if l.json {
+		return l.err
+	}
+	return l.table.flush()
+}
+
+// say prints v with --json, else a line; "" = none.
+func (a *app) say(asJSON bool, v any, format string, args ...any) error {
+	if asJSON {
+		return printJSON(a.out, v)
+	}
+	_, err := printf(a.out, format, args...)
+	return err
+}
+
 // shownTime is a time of a document as people read it everywhere: UTC with milliseconds. What is no time stays as it is.
 func shownTime(text string) string {
 	at, err := time.Parse(time.RFC3339Nano, text)
@@ -113,6 +165,9 @@ func shownTime(text string) string {
 	}
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
+
+// clock is the time now, as the lines of a watch begin.
+func clock() string { return time.Now().Format("15:04:05.000") }
 
 // shownSpan is from when to when an order ran; one that was aborted before its start has no begin.
 func shownSpan(start, end string) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/taktworks/takt/schedule"
@@ -16,8 +15,8 @@ type scheduleCmd struct {
 	Add    scheduleAddCmd    `cmd:"" help:"Add a schedule, or change one that was added so."`
 	Remove scheduleRemoveCmd `cmd:"" help:"Remove a schedule that was added."`
 	Run    scheduleRunCmd    `cmd:"" help:"Submit the task of a schedule now, beside its slots."`
-	Pause  schedulePauseCmd  `cmd:"" help:"Let a schedule pass its slots without firing."`
-	Resume scheduleResumeCmd `cmd:"" help:"Let a paused schedule fire again, from now on."`
+	Pause  scheduleChangeCmd `cmd:"" help:"Let a schedule pass its slots without firing."`
+	Resume scheduleChangeCmd `cmd:"" help:"Let a paused schedule fire again, from now on."`
 	Serve  scheduleServeCmd  `cmd:"" help:"Be a scheduler for the schedules that are stored."`
 }
 
@@ -35,24 +34,15 @@ func (c *scheduleListCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		t := newTable(a.out, "SCHEDULE", "TASK", "RULE", "STATE", "LAST", "NEXT", "FIRED", "SKIPPED", "MISSED")
+		l := a.list(c.JSON, "SCHEDULE", "TASK", "RULE", "STATE", "LAST", "NEXT", "FIRED", "SKIPPED", "MISSED")
 		for _, s := range all {
-			if c.JSON {
-				if err := printJSON(a.out, s); err != nil {
-					return err
-				}
-				continue
-			}
 			state := string(s.State)
 			if s.Paused {
 				state = "paused"
 			}
-			t.row(s.Name, s.Task, s.Spec, withError(state, s.Error), instant(s.Last), instant(s.Next), strconv.FormatInt(s.Fired, 10), strconv.FormatInt(s.Skipped, 10), strconv.FormatInt(s.Dropped, 10))
+			l.add(s, s.Name, s.Task, s.Spec, withError(state, s.Error), instant(s.Last), instant(s.Next), s.Fired, s.Skipped, s.Dropped)
 		}
-		if c.JSON {
-			return nil
-		}
-		if err := t.flush(); err != nil {
+		if err := l.flush(); err != nil || c.JSON {
 			return err
 		}
 		if leader == "" {
@@ -137,10 +127,10 @@ type scheduleRemoveCmd struct {
 
 func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
-		if err := client.RemoveSchedule(ctx, c.Name); err != nil || !c.JSON {
+		if err := client.RemoveSchedule(ctx, c.Name); err != nil {
 			return err
 		}
-		return printJSON(a.out, changed{Name: c.Name, Outcome: "removed"})
+		return a.say(c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
 	})
 }
 
@@ -162,36 +152,26 @@ func (c *scheduleRunCmd) Run(ctx context.Context, a *app) error {
 		if leader == "" {
 			fmt.Fprintln(a.err, "takt: no scheduler runs; the task is submitted when one does")
 		}
-		if c.JSON {
-			return printJSON(a.out, struct {
-				Name string `json:"name"`
-				ID   string `json:"id"`
-			}{c.Name, id})
+		return a.say(c.JSON, struct {
+			Name string `json:"name"`
+			ID   string `json:"id"`
+		}{c.Name, id}, "%s\n", id)
+	})
+}
+
+// scheduleChangeCmd is takt schedule pause and resume.
+type scheduleChangeCmd struct {
+	Name string `arg:"" help:"Name of the schedule."`
+	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
+}
+
+func (c *scheduleChangeCmd) Run(ctx context.Context, a *app) error {
+	return a.withTasks(ctx, func(client *task.Client) error {
+		change := client.PauseSchedule
+		if a.kong.Selected().Name == "resume" {
+			change = client.ResumeSchedule
 		}
-		_, err = printf(a.out, "%v\n", id)
-		return err
-	})
-}
-
-type schedulePauseCmd struct {
-	Name string `arg:"" help:"Name of the schedule."`
-	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
-}
-
-func (c *schedulePauseCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		return a.showSchedule(ctx, client, c.Name, c.JSON, client.PauseSchedule(ctx, c.Name))
-	})
-}
-
-type scheduleResumeCmd struct {
-	Name string `arg:"" help:"Name of the schedule."`
-	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
-}
-
-func (c *scheduleResumeCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		return a.showSchedule(ctx, client, c.Name, c.JSON, client.ResumeSchedule(ctx, c.Name))
+		return a.showSchedule(ctx, client, c.Name, c.JSON, change(ctx, c.Name))
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -87,34 +86,24 @@ func (c *taskListCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
-		t := newTable(a.out, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
+		l := a.list(c.JSON, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
 		n := 0
 		for one, err := range client.All(ctx, task.Filter{State: task.State(c.State), Queue: task.Queue(c.Queue), Name: c.Name}) {
 			if err != nil {
 				return err
 			}
 			if n++; c.Limit > 0 && n > c.Limit {
-				if !c.JSON {
-					_ = t.flush()
-					printf(a.err, "takt: more than %d, see --limit\n", c.Limit)
-					return nil
-				}
+				defer a.moreThan(c.Limit)
 				break
 			}
-			if c.JSON {
-				if err := printJSON(a.out, one); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(string(one.State), one.Name, one.Ref.String(), strconv.Itoa(one.Attempt), age(one.Enqueued), detail(&one))
+			l.add(one, one.State, one.Name, one.Ref, one.Attempt, age(one.Enqueued), detail(&one))
 		}
-		if c.JSON {
-			return nil
-		}
-		return t.flush()
+		return l.flush()
 	})
 }
+
+// moreThan says on standard error that a list is not whole.
+func (a *app) moreThan(limit int) { printf(a.err, "takt: more than %d, see --limit\n", limit) }
 
 func age(since time.Time) string {
 	if since.IsZero() {
@@ -131,7 +120,7 @@ func detail(t *task.Task) string {
 	case t.State == task.StateRunning:
 		return "on " + t.Worker
 	case !t.Due.IsZero():
-		return "due " + t.Due.Local().Format(time.DateTime)
+		return "due " + instant(t.Due)
 	case len(t.History) > 0:
 		return "failed: " + oneLine(t.History[len(t.History)-1].Error, 70)
 	}
@@ -169,39 +158,37 @@ func (c *taskShowCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (a *app) showTask(t *task.Task) error {
-	out := newTable(a.out, "FIELD", "VALUE")
-	row := func(name, value string) {
-		if value != "" && value != "0" {
-			out.row(name, value)
+	out := newFields(a.out)
+	out.field("task", t.Ref.String())
+	out.field("name", t.Name)
+	out.field("state", string(t.State))
+	out.field("worker", t.Worker)
+	out.field("attempt", t.Attempt)
+	out.field("deliveries", t.Deliveries)
+	out.field("arguments", string(t.Args))
+	out.field("keyword arguments", string(t.Kwargs))
+	out.field("group", t.Group)
+	out.field("parent", t.Parent)
+	out.field("unique key", t.Unique)
+	exact := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
 		}
+		return t.Local().Format(time.RFC3339Nano)
 	}
-	row("task", t.Ref.String())
-	row("name", t.Name)
-	row("state", string(t.State))
-	row("worker", t.Worker)
-	row("attempt", strconv.Itoa(t.Attempt))
-	row("deliveries", strconv.Itoa(t.Deliveries))
-	row("arguments", string(t.Args))
-	row("keyword arguments", string(t.Kwargs))
-	row("group", t.Group)
-	row("parent", t.Parent)
-	row("unique key", t.Unique)
-	for _, at := range []struct {
-		name string
-		at   time.Time
-	}{{"submitted", t.Enqueued}, {"due", t.Due}, {"deadline", t.Deadline}, {"running since", t.Since}, {"died", t.Died}} {
-		if !at.at.IsZero() {
-			row(at.name, at.at.Local().Format(time.RFC3339Nano))
-		}
-	}
+	out.field("submitted", exact(t.Enqueued))
+	out.field("due", exact(t.Due))
+	out.field("deadline", exact(t.Deadline))
+	out.field("running since", exact(t.Since))
+	out.field("died", exact(t.Died))
 	for _, f := range t.History {
-		row(fmt.Sprintf("attempt %d", f.Attempt), f.At.Local().Format(time.DateTime)+" "+oneLine(f.Error, 200))
+		out.field(fmt.Sprintf("attempt %d", f.Attempt), instant(f.At)+" "+oneLine(f.Error, 200))
 	}
 	if t.Error != nil {
-		row("error", oneLine(t.Error.Error(), 500))
+		out.field("error", oneLine(t.Error.Error(), 500))
 	}
-	row("result", string(t.Result))
-	row("raw", t.Raw)
+	out.field("result", string(t.Result))
+	out.field("raw", t.Raw)
 	if err := out.flush(); err != nil || t.Error == nil || t.Error.Traceback == "" {
 		return err
 	}
@@ -299,14 +286,10 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if !c.Wait {
-			if c.JSON {
-				return printJSON(a.out, struct {
-					task.Ref
-					Existing bool `json:"existing"`
-				}{ref, existing})
-			}
-			_, err = printf(a.out, "%v\n", ref)
-			return err
+			return a.say(c.JSON, struct {
+				task.Ref
+				Existing bool `json:"existing"`
+			}{ref, existing}, "%v\n", ref)
 		}
 		r, err := client.AwaitJSON(ctx, ref.ID)
 		if err != nil {
@@ -380,13 +363,10 @@ func (a *app) eachTask(ctx context.Context, tasks []string, asJSON bool, do func
 		var errs []error
 		for i, ref := range refs {
 			done, err := do(client, ref)
-			switch {
-			case err != nil:
+			if err != nil {
 				err = fmt.Errorf("%s: %w", tasks[i], err)
-			case asJSON:
-				err = printJSON(a.out, changed{ID: ref.ID, Outcome: done})
-			default:
-				_, err = printf(a.out, "%s: %s\n", tasks[i], done)
+			} else {
+				err = a.say(asJSON, changed{ID: ref.ID, Outcome: done}, "%s: %s\n", tasks[i], done)
 			}
 			errs = append(errs, err)
 		}

@@ -60,25 +60,18 @@ func (a *app) showConfig(config task.Config, asJSON bool) error {
 	if asJSON {
 		return printJSON(a.out, config)
 	}
-	t := newTable(a.out, configHead...)
-	configRows(config, t.row)
-	return t.flush()
-}
-
-var configHead = []string{"TASK", "VO", "ENABLED", "CONCURRENCY", "RATE", "WINDOW", "RETRIES", "TIMEOUT", "SCHEDULE"}
-
-// configRows calls row for each type, and each type of a VO.
-func configRows(config task.Config, row func(cells ...string)) {
+	t := newTable(a.out, "TASK", "VO", "ENABLED", "CONCURRENCY", "RATE", "WINDOW", "RETRIES", "TIMEOUT", "SCHEDULE")
 	rows := func(vo string, all map[string]task.Override) {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			o := all[name]
-			row(name, vo, said(o.Enabled), said(o.ConcurrencyLimit), said(o.RateLimit), said(o.RateWindow), said(o.MaxRetries), said(o.Timeout), said(o.Schedule))
+			t.row(name, vo, said(o.Enabled), said(o.ConcurrencyLimit), said(o.RateLimit), said(o.RateWindow), said(o.MaxRetries), said(o.Timeout), said(o.Schedule))
 		}
 	}
 	rows("-", config.Common)
 	for _, vo := range slices.Sorted(maps.Keys(config.VO)) {
 		rows(vo, config.VO[vo])
 	}
+	return t.flush()
 }
 
 // said is a value that may be set.
@@ -260,50 +253,36 @@ func (a *app) changeConfig(ctx context.Context, client *task.Client, asJSON bool
 
 // someoneKnows refuses names that no worker has a handler for and no schedule submits.
 func someoneKnows(ctx context.Context, client *task.Client, names []string) error {
-	known, err := knownTypes(ctx, client)
+	workers, err := client.Workers(ctx)
 	if err != nil {
 		return err
 	}
+	schedules, err := client.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	known := []string{}
+	for _, w := range workers {
+		known = append(known, w.Types...)
+	}
+	for _, s := range schedules {
+		known = append(known, s.Task)
+	}
+	slices.Sort(known)
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return &exitError{exitUsage, fmt.Errorf("there is no worker and no schedule for a task %q now; there are %q; say --any-name if one will come", name, known)}
+			return &exitError{exitUsage, fmt.Errorf("there is no worker and no schedule for a task %q now; there are %q; say --any-name if one will come", name, slices.Compact(known))}
 		}
 	}
 	return nil
 }
 
-// knownTypes are those that a worker has a handler for, or a schedule submits.
-func knownTypes(ctx context.Context, client *task.Client) ([]string, error) {
-	workers, err := client.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	schedules, err := client.Schedules(ctx)
-	if err != nil {
-		return nil, err
-	}
-	set := make(map[string]bool)
-	for _, w := range workers {
-		for _, name := range w.Types {
-			set[name] = true
-		}
-	}
-	for _, s := range schedules {
-		set[s.Task] = true
-	}
-	return slices.Sorted(maps.Keys(set)), nil
-}
-
 // namesOf are the types that a configuration says something of.
 func namesOf(c task.Config) []string {
-	set := make(map[string]bool)
-	for name := range c.Common {
-		set[name] = true
-	}
+	names := slices.Collect(maps.Keys(c.Common))
 	for _, types := range c.VO {
-		for name := range types {
-			set[name] = true
-		}
+		names = slices.AppendSeq(names, maps.Keys(types))
 	}
-	return slices.Sorted(maps.Keys(set))
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -40,7 +40,7 @@ func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
-		t := newTable(a.out, "DIED", "NAME", "REASON", "TASK", "ERROR")
+		table := a.list(c.JSON, "DIED", "NAME", "REASON", "TASK", "ERROR")
 		filter, n := c.filter(), 0
 		for {
 			page, err := client.DeadLetters().List(ctx, filter)
@@ -50,29 +50,19 @@ func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
 			for _, l := range page.Letters {
 				if n++; c.Limit > 0 && n > c.Limit {
 					page.Next = ""
-					printf(a.err, "takt: more than %d, see --limit\n", c.Limit)
+					a.moreThan(c.Limit)
 					break
-				}
-				if c.JSON {
-					if err := printJSON(a.out, l); err != nil {
-						return err
-					}
-					continue
 				}
 				message := ""
 				if l.Error != nil {
 					message = oneLine(l.Error.Message, 80)
 				}
-				t.row(l.Died.Local().Format(time.DateTime), l.Name, l.Reason, l.ID, message)
+				table.add(l, l.Died.Local().Format(time.DateTime), l.Name, l.Reason, l.ID, message)
 			}
 			if filter.After = page.Next; filter.After == "" {
-				break
+				return table.flush()
 			}
 		}
-		if c.JSON {
-			return nil
-		}
-		return t.flush()
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,10 +36,10 @@ func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
 		default:
 			set.Paused, err = new(true), client.PauseQueue(ctx, task.Queue(c.Queue))
 		}
-		if err != nil || !c.JSON {
+		if err != nil {
 			return err
 		}
-		return printJSON(a.out, set)
+		return a.say(c.JSON, set, "")
 	})
 }
 
@@ -63,17 +62,17 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("name a queue or a --type")}
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
-		if c.Type == "" {
-			err := errors.Join(client.ResumeQueue(ctx, task.Queue(c.Queue)), client.SetRate(ctx, task.Queue(c.Queue), 0))
-			if err != nil || !c.JSON {
-				return err
-			}
-			return printJSON(a.out, ordered{Queue: c.Queue, Paused: new(false), Rate: new(0.0)})
+		set := ordered{Queue: c.Queue, Name: c.Type, Paused: new(false)}
+		var err error
+		if c.Type != "" {
+			err = client.ResumeType(ctx, c.Type)
+		} else {
+			set.Rate, err = new(0.0), errors.Join(client.ResumeQueue(ctx, task.Queue(c.Queue)), client.SetRate(ctx, task.Queue(c.Queue), 0))
 		}
-		if err := client.ResumeType(ctx, c.Type); err != nil || !c.JSON {
+		if err != nil {
 			return err
 		}
-		return printJSON(a.out, ordered{Name: c.Type, Paused: new(false)})
+		return a.say(c.JSON, set, "")
 	})
 }
 
@@ -118,14 +117,14 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		if q.Waiting > 0 {
 			oldest = q.Oldest.Round(time.Millisecond).String()
 		}
-		t.row(string(q.Queue), strconv.FormatInt(q.Waiting, 10), strconv.FormatInt(q.Running, 10), oldest, note)
+		t.row(q.Queue, q.Waiting, q.Running, oldest, note)
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
 	due := ""
 	if !s.NextDue.IsZero() {
-		due = ", the next due " + s.NextDue.Local().Format(time.DateTime)
+		due = ", the next due " + instant(s.NextDue)
 	}
 	printf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
 	for _, name := range s.Paused {
@@ -135,8 +134,7 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		t = newTable(a.out, "\nTYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
 		for _, name := range slices.Sorted(maps.Keys(s.ByType)) {
 			n := s.ByType[name]
-			count := func(o task.Outcome) string { return strconv.FormatInt(n[o], 10) }
-			t.row(name, count(task.Done), count(task.Dead), count(task.Cancelled), count(task.Retried), count(task.Blocked))
+			t.row(name, n[task.Done], n[task.Dead], n[task.Cancelled], n[task.Retried], n[task.Blocked])
 		}
 		if err := t.flush(); err != nil {
 			return err
@@ -148,7 +146,7 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 	}
 	t = newTable(a.out, "\nWORKER", "HOST", "PID", "SINCE", "SLOTS", "RUNNING")
 	for _, w := range workers {
-		t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Since.Local().Format(time.DateTime), slotsOf(w.Slots), strconv.Itoa(w.InHand))
+		t.row(w.ID, w.Host, w.PID, instant(w.Since), slotsOf(w.Slots), w.InHand)
 	}
 	return t.flush()
 }
@@ -204,11 +202,8 @@ func (c *taskWatchCmd) Run(ctx context.Context, a *app) error {
 			mu.Lock()
 			counts[e.Outcome]++
 			mu.Unlock()
-			if c.JSON {
-				_ = printJSON(a.out, e) // if nobody reads any more, the signal that ends us is on its way
-				return
-			}
-			printf(a.out, "%s  %-9s  %s  %s  %v  %s\n", time.Now().Format("15:04:05.000"), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
+			// If nobody reads any more, the signal that ends us is on its way.
+			_ = a.say(c.JSON, e, "%s  %-9s  %s  %s  %v  %s\n", clock(), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
 		})
 	})
 }
@@ -231,11 +226,7 @@ func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.out, g)
-		}
-		_, err = printf(a.out, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
-		return err
+		return a.say(c.JSON, g, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,14 +45,10 @@ func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.out, struct {
-				Queue queue `json:"queue"`
-				Empty bool  `json:"empty"`
-			}{c.Queue, true})
-		}
-		_, err = printf(a.out, "%s is empty\n", c.Queue)
-		return err
+		return a.say(c.JSON, struct {
+			Queue queue `json:"queue"`
+			Empty bool  `json:"empty"`
+		}{c.Queue, true}, "%s is empty\n", c.Queue)
 	})
 }
 
@@ -88,14 +83,10 @@ func (c *taskPurgeCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		n, err := client.Purge(ctx, task.Queue(c.Queue), task.Queue(c.Queue))
-		if c.JSON {
-			return errors.Join(err, printJSON(a.out, struct {
-				Queue     queue `json:"queue"`
-				Cancelled int   `json:"cancelled"`
-			}{c.Queue, n}))
-		}
-		printf(a.out, "%d cancelled\n", n)
-		return err
+		return errors.Join(err, a.say(c.JSON, struct {
+			Queue     queue `json:"queue"`
+			Cancelled int   `json:"cancelled"`
+		}{c.Queue, n}, "%d cancelled\n", n))
 	})
 }
 
@@ -110,27 +101,19 @@ func (c *taskWorkersCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			for _, w := range workers {
-				if err := printJSON(a.out, w); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if c.Running {
+		if c.Running && !c.JSON {
 			t := newTable(a.out, "WORKER", "NAME", "TASK", "ATTEMPT", "FOR", "ENDS")
 			for _, w := range workers {
 				for _, r := range w.Running {
-					t.row(w.ID, r.Name, r.ID, strconv.Itoa(r.Attempt), age(r.Started), instant(r.Deadline))
+					t.row(w.ID, r.Name, r.ID, r.Attempt, age(r.Started), instant(r.Deadline))
 				}
 			}
 			return t.flush()
 		}
-		t := newTable(a.out, "WORKER", "VERSION", "ALIVE", "SINCE", "SLOTS", "RUNNING", "ENDED", "TYPES")
+		l := a.list(c.JSON, "WORKER", "VERSION", "ALIVE", "SINCE", "SLOTS", "RUNNING", "ENDED", "TYPES")
 		for _, w := range workers {
-			t.row(w.ID, w.Version, strconv.FormatBool(w.Alive), w.Since.Local().Format(time.DateTime), slotsOf(w.Slots), strconv.Itoa(w.InHand), strconv.FormatUint(w.Ended, 10), oneLine(strings.Join(w.Types, " "), 80))
+			l.add(w, w.ID, w.Version, w.Alive, instant(w.Since), slotsOf(w.Slots), w.InHand, w.Ended, oneLine(strings.Join(w.Types, " "), 80))
 		}
-		return t.flush()
+		return l.flush()
 	})
 }

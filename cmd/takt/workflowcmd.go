@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -191,7 +190,7 @@ func (c *workflowListCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, err}
 	}
 	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		t := newTable(a.out, "ID", "EXECUTION", "NAME", "QUEUE", "STATE", "OUTCOME", "CREATED", "ENDED / AGE")
+		l := a.list(c.JSON, "ID", "EXECUTION", "NAME", "QUEUE", "STATE", "OUTCOME", "CREATED", "ENDED / AGE")
 		var last workflow.Instance
 		n := 0
 		for i, err := range client.All(ctx, filter) {
@@ -203,18 +202,9 @@ func (c *workflowListCmd) Run(ctx context.Context, a *app) error {
 				break
 			}
 			last = i.Instance
-			if c.JSON {
-				if err := printJSON(a.out, i); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(i.ID, i.Execution, cmp.Or(i.Name, "-"), i.Queue, string(i.State), cmp.Or(string(i.Outcome), "-"), instant(i.Created), endOf(&i))
+			l.add(i, i.ID, i.Execution, cmp.Or(i.Name, "-"), i.Queue, i.State, cmp.Or(i.Outcome, "-"), instant(i.Created), endOf(&i))
 		}
-		if c.JSON {
-			return nil
-		}
-		return t.flush()
+		return l.flush()
 	})
 }
 
@@ -265,41 +255,36 @@ func (c *workflowShowCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (a *app) showWorkflow(v *workflowView) error {
-	t := newTable(a.out, "FIELD", "VALUE")
-	row := func(name, value string) {
-		if value != "" {
-			t.row(name, value)
-		}
-	}
-	row("id", v.ID)
-	row("execution", v.Execution)
-	row("name", v.Name)
-	row("queue", v.Queue)
-	row("state", strings.TrimSpace(string(v.State)+" "+string(v.Outcome)))
-	row("now", standing(&v.Detail))
+	t := newFields(a.out)
+	t.field("id", v.ID)
+	t.field("execution", v.Execution)
+	t.field("name", v.Name)
+	t.field("queue", v.Queue)
+	t.field("state", strings.TrimSpace(string(v.State)+" "+string(v.Outcome)))
+	t.field("now", standing(&v.Detail))
 	if v.State == workflow.Active {
-		row("events not handled", strconv.FormatInt(v.Pending, 10))
+		t.row("events not handled", v.Pending)
 	}
 	if v.Gate != nil {
-		row("gate", fmt.Sprintf("%s, at most %d at once", v.Gate.Key, v.Gate.Max))
+		t.row("gate", fmt.Sprintf("%s, at most %d at once", v.Gate.Key, v.Gate.Max))
 	}
-	row("created", toMillisecond(v.Created))
+	t.row("created", toMillisecond(v.Created))
 	if v.Ended != nil {
-		row("ended", toMillisecond(*v.Ended))
+		t.row("ended", toMillisecond(*v.Ended))
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Attributes)) {
-		row("attribute", name+"="+v.Attributes[name])
+		t.row("attribute", name+"="+v.Attributes[name])
 	}
 	if v.Parent != nil {
-		row("parent", v.Parent.String())
+		t.row("parent", v.Parent)
 	}
 	for _, child := range v.Children {
-		row("child", child.String())
+		t.row("child", child)
 	}
 	if string(v.Metadata) != "{}" { // go-workflows says that of programs that use none
-		row("metadata", oneLine(string(v.Metadata), 200))
+		t.field("metadata", oneLine(string(v.Metadata), 200))
 	}
-	row("history", fmt.Sprintf("%d events", v.LastSequence))
+	t.row("history", fmt.Sprintf("%d events", v.LastSequence))
 	if err := t.flush(); err != nil {
 		return err
 	}
@@ -307,9 +292,9 @@ func (a *app) showWorkflow(v *workflowView) error {
 		return err
 	}
 	fmt.Fprintln(a.out)
-	h := eventTable(a)
+	h := newTable(a.out, eventHead...)
 	for i := range v.Last {
-		eventRow(h, &v.Last[i])
+		h.row(eventCells(&v.Last[i])...)
 	}
 	return h.flush()
 }
@@ -319,7 +304,7 @@ func (a *app) showOpen(d *workflow.Detail) error {
 	if len(d.Activities) > 0 {
 		t := newTable(a.out, "\nACTIVITY", "QUEUE", "PLACE", "WORKER", "DELIVERIES", "SINCE", "DATA")
 		for _, o := range d.Activities {
-			t.row(strconv.FormatInt(o.Ref, 10), o.Queue, string(o.Place), cmp.Or(o.Worker, "-"), strconv.FormatInt(o.Deliveries, 10), age(o.Event.Time), shortData(o.Event.Data))
+			t.row(o.Ref, o.Queue, o.Place, cmp.Or(o.Worker, "-"), o.Deliveries, age(o.Event.Time), shortData(o.Event.Data))
 		}
 		if err := t.flush(); err != nil {
 			return err
@@ -333,7 +318,7 @@ func (a *app) showOpen(d *workflow.Detail) error {
 			if due.At.Before(d.Now) {
 				in = "is due"
 			}
-			t.row(strconv.FormatInt(due.Ref, 10), toMillisecond(due.At), in)
+			t.row(due.Ref, toMillisecond(due.At), in)
 		}
 		if err := t.flush(); err != nil {
 			return err

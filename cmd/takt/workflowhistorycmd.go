@@ -81,40 +81,31 @@ func (c *workflowHistoryCmd) follow(ctx context.Context, a *app, client *workflo
 
 // print writes events; head says whether a table begins with them.
 func (c *workflowHistoryCmd) print(a *app, events []workflow.Event, head bool) error {
-	if c.JSON {
-		for _, e := range events {
-			if err := printJSON(a.out, e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if c.Follow {
+	if c.Follow && !c.JSON {
 		return a.eventLines(events, head)
 	}
-	t := eventTable(a)
+	l := a.list(c.JSON, eventHead...)
 	for i := range events {
-		eventRow(t, &events[i])
+		l.add(events[i], eventCells(&events[i])...)
 	}
-	return t.flush()
+	return l.flush()
 }
 
 // eventLines is a table of which more lines follow: its columns do not fit themselves to them.
 func (a *app) eventLines(events []workflow.Event, head bool) error {
 	const format = "%-8s  %-23s  %-30s  %-4s  %s\n"
 	if head {
-		printf(a.out, format, eventHead...)
+		fmt.Fprintf(a.out, format, "SEQUENCE", "TIME", "TYPE", "REF", "DATA")
 	}
 	for i := range events {
-		cells := eventCells(&events[i])
-		if _, err := printf(a.out, format, cells...); err != nil {
+		if _, err := printf(a.out, format, eventCells(&events[i])...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var eventHead = []any{"SEQUENCE", "TIME", "TYPE", "REF", "DATA"}
+var eventHead = []string{"SEQUENCE", "TIME", "TYPE", "REF", "DATA"}
 
 func eventCells(e *workflow.Event) []any {
 	ref := "-"
@@ -122,18 +113,6 @@ func eventCells(e *workflow.Event) []any {
 		ref = strconv.FormatInt(e.Ref, 10)
 	}
 	return []any{strconv.FormatInt(e.Sequence, 10), toMillisecond(e.Time), shown(e.Type), ref, cmp.Or(shortData(e.Data), "-")}
-}
-
-func eventTable(a *app) *table { return newTable(a.out, texts(eventHead)...) }
-
-func eventRow(t *table, e *workflow.Event) { t.row(texts(eventCells(e))...) }
-
-func texts(cells []any) []string {
-	out := make([]string, len(cells))
-	for i, c := range cells {
-		out[i] = fmt.Sprint(c)
-	}
-	return out
 }
 
 const shortest = 100 // characters of an event's data that people are shown

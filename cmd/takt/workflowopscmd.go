@@ -76,16 +76,12 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.out, struct {
-				Instance instanceID `json:"instance"`
-				Signal   string     `json:"signal"`
-				ID       string     `json:"id"`
-				Outcome  string     `json:"outcome"`
-			}{c.ID, c.Name, c.Key, "signaled"})
-		}
-		_, err = printf(a.out, "%s: signal %s is in its inbox\n", string(c.ID), c.Name)
-		return err
+		return a.say(c.JSON, struct {
+			Instance instanceID `json:"instance"`
+			Signal   string     `json:"signal"`
+			ID       string     `json:"id"`
+			Outcome  string     `json:"outcome"`
+		}{c.ID, c.Name, c.Key, "signaled"}, "%s: signal %s is in its inbox\n", c.ID, c.Name)
 	})
 }
 
@@ -132,15 +128,11 @@ func (a *app) onExecution(ctx context.Context, e execution, asJSON bool, said, o
 		if i, err = do(client, i); err != nil {
 			return err
 		}
-		if asJSON {
-			return printJSON(a.out, outcomeOf{i.ID, i.Execution, outcome})
-		}
 		name := i.ID
 		if i.Execution != "" {
 			name = i.String()
 		}
-		_, err = printf(a.out, "%s: %s\n", name, said)
-		return err
+		return a.say(asJSON, outcomeOf{i.ID, i.Execution, outcome}, "%s: %s\n", name, said)
 	})
 }
 
@@ -185,13 +177,9 @@ func (c *workflowRemoveCmd) many(ctx context.Context, a *app, client *workflow.C
 		}
 	}
 	removed, err := c.batches(ctx, a, client, int(total))
-	if c.JSON {
-		return errors.Join(err, printJSON(a.out, struct {
-			Removed int `json:"removed"`
-		}{removed}))
-	}
-	_, printing := printf(a.out, "%d removed\n", removed)
-	return errors.Join(err, printing)
+	return errors.Join(err, a.say(c.JSON, struct {
+		Removed int `json:"removed"`
+	}{removed}, "%d removed\n", removed))
 }
 
 func (c *workflowRemoveCmd) batches(ctx context.Context, a *app, client *workflow.Client, total int) (removed int, err error) {
@@ -266,13 +254,13 @@ func (a *app) setPaused(ctx context.Context, id instanceID, queue workflowQueue,
 		default:
 			err = client.ResumeQueue(ctx, string(queue))
 		}
-		if err != nil || !asJSON {
+		if err != nil {
 			return err
 		}
-		return printJSON(a.out, struct {
+		return a.say(asJSON, struct {
 			Instance instanceID    `json:"instance,omitempty"`
 			Queue    workflowQueue `json:"queue,omitempty"`
 			Paused   bool          `json:"paused"`
-		}{id, queue, paused})
+		}{id, queue, paused}, "")
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
@@ -14,8 +13,8 @@ import (
 type workflowScheduleCmd struct {
 	List   workflowScheduleListCmd   `cmd:"" looks:"" help:"List schedules: rule, state, last and next slot."`
 	Show   workflowScheduleShowCmd   `cmd:"" looks:"" help:"Show one schedule: what it starts, when, and why it does not."`
-	Pause  workflowSchedulePauseCmd  `cmd:"" help:"Let a schedule pass its slots without starting anything."`
-	Resume workflowScheduleResumeCmd `cmd:"" help:"Let a paused schedule start again, from now on."`
+	Pause  workflowScheduleChangeCmd `cmd:"" help:"Let a schedule pass its slots without starting anything."`
+	Resume workflowScheduleChangeCmd `cmd:"" help:"Let a paused schedule start again, from now on."`
 	Delete workflowScheduleDeleteCmd `cmd:"" help:"Remove a schedule; what it started goes on."`
 	Run    workflowScheduleRunCmd    `cmd:"" help:"Start what a schedule starts now, beside its slots."`
 }
@@ -44,20 +43,11 @@ func (c *workflowScheduleListCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		t := newTable(a.out, "SCHEDULE", "WORKFLOW", "QUEUE", "RULE", "STATE", "LAST", "NEXT", "SKIPPED")
+		l := a.list(c.JSON, "SCHEDULE", "WORKFLOW", "QUEUE", "RULE", "STATE", "LAST", "NEXT", "SKIPPED")
 		for _, s := range all {
-			if c.JSON {
-				if err := printJSON(a.out, s); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), strconv.FormatInt(s.Skipped, 10))
+			l.add(s, s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), s.Skipped)
 		}
-		if c.JSON {
-			return nil
-		}
-		return t.flush()
+		return l.flush()
 	})
 }
 
@@ -102,60 +92,46 @@ var whenMissed = map[schedule.Missed]string{
 }
 
 func (a *app) showWorkflowSchedule(s *workflow.Schedule) error {
-	t := newTable(a.out, "FIELD", "VALUE")
-	row := func(name, value string) {
-		if value != "" && value != "-" {
-			t.row(name, value)
-		}
-	}
-	row("name", s.Name)
-	row("state", standingOf(s))
-	row("error", oneLine(s.LastError, 500))
-	row("tried again", instant(s.Retry))
-	row("rule", s.Rule)
-	row("missed slots", whenMissed[s.Missed])
+	t := newFields(a.out)
+	t.field("name", s.Name)
+	t.field("state", standingOf(s))
+	t.field("error", oneLine(s.LastError, 500))
+	t.field("tried again", instant(s.Retry))
+	t.field("rule", s.Rule)
+	t.field("missed slots", whenMissed[s.Missed])
 	if s.Exclusive {
-		row("exclusive", fmt.Sprintf("starts nothing while what it started last is active; %d slots were skipped", s.Skipped))
+		t.field("exclusive", fmt.Sprintf("starts nothing while what it started last is active; %d slots were skipped", s.Skipped))
 	}
-	row("next", instant(s.Next))
-	row("starting", instant(s.Starting))
-	row("last", instant(s.Last))
+	t.field("next", instant(s.Next))
+	t.field("starting", instant(s.Starting))
+	t.field("last", instant(s.Last))
 	if !s.Started.IsZero() {
-		row("last instance", s.Instance(s.Started).ID)
+		t.field("last instance", s.Instance(s.Started).ID)
 	}
-	row("created", instant(s.Created))
-	row("workflow", s.Start.Name)
-	row("queue", s.Start.Queue)
-	row("event", s.Start.Event.Type)
-	row("data", shortData(s.Start.Event.Data))
+	t.field("created", instant(s.Created))
+	t.field("workflow", s.Start.Name)
+	t.field("queue", s.Start.Queue)
+	t.field("event", s.Start.Event.Type)
+	t.field("data", shortData(s.Start.Event.Data))
 	return t.flush()
 }
 
-type workflowSchedulePauseCmd struct {
+// workflowScheduleChangeCmd is takt workflow schedule pause and resume.
+type workflowScheduleChangeCmd struct {
 	Name string `arg:"" help:"Name of the schedule."`
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
 }
 
-func (c *workflowSchedulePauseCmd) Run(ctx context.Context, a *app) error {
-	return a.changeWorkflowSchedule(ctx, c.Name, c.JSON, (*workflow.Client).PauseSchedule)
-}
-
-type workflowScheduleResumeCmd struct {
-	Name string `arg:"" help:"Name of the schedule."`
-	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
-}
-
-func (c *workflowScheduleResumeCmd) Run(ctx context.Context, a *app) error {
-	return a.changeWorkflowSchedule(ctx, c.Name, c.JSON, (*workflow.Client).ResumeSchedule)
-}
-
-// changeWorkflowSchedule changes a schedule, and prints it with --json.
-func (a *app) changeWorkflowSchedule(ctx context.Context, name string, asJSON bool, change func(*workflow.Client, context.Context, string) error) error {
+func (c *workflowScheduleChangeCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		if err := change(client, ctx, name); err != nil || !asJSON {
+		change := client.PauseSchedule
+		if a.kong.Selected().Name == "resume" {
+			change = client.ResumeSchedule
+		}
+		if err := change(ctx, c.Name); err != nil || !c.JSON {
 			return err
 		}
-		s, err := client.Schedule(ctx, name)
+		s, err := client.Schedule(ctx, c.Name)
 		if err != nil {
 			return err
 		}
@@ -170,10 +146,10 @@ type workflowScheduleDeleteCmd struct {
 
 func (c *workflowScheduleDeleteCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		if err := client.RemoveSchedule(ctx, c.Name); err != nil || !c.JSON {
+		if err := client.RemoveSchedule(ctx, c.Name); err != nil {
 			return err
 		}
-		return printJSON(a.out, changed{Name: c.Name, Outcome: "removed"})
+		return a.say(c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
 	})
 }
 
@@ -188,14 +164,10 @@ func (c *workflowScheduleRunCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.out, struct {
-				Name      string `json:"name"`
-				Instance  string `json:"instance"`
-				Execution string `json:"execution"`
-			}{c.Name, i.ID, i.Execution})
-		}
-		_, err = printf(a.out, "%v\n", i.ID)
-		return err
+		return a.say(c.JSON, struct {
+			Name      string `json:"name"`
+			Instance  string `json:"instance"`
+			Execution string `json:"execution"`
+		}{c.Name, i.ID, i.Execution}, "%s\n", i.ID)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/taktworks/takt/workflow"
@@ -46,7 +45,7 @@ func (a *app) showWorkflowStats(s *workflow.Stats, paused []string) error {
 		if slices.Contains(paused, q) {
 			note = "paused"
 		}
-		t.row(q, strconv.FormatInt(s.Workflows[q], 10), strconv.FormatInt(s.Activities[q], 10), strconv.FormatInt(s.Held[q], 10), note)
+		t.row(q, s.Workflows[q], s.Activities[q], s.Held[q], note)
 	}
 	if err := t.flush(); err != nil {
 		return err
@@ -57,7 +56,7 @@ func (a *app) showWorkflowStats(s *workflow.Stats, paused []string) error {
 	}
 	t = newTable(a.out, "\nSINCE THE BEGINNING", "EXECUTIONS")
 	for _, name := range slices.Sorted(maps.Keys(s.Counters)) {
-		t.row(name, strconv.FormatInt(s.Counters[name], 10))
+		t.row(name, s.Counters[name])
 	}
 	return t.flush()
 }
@@ -74,11 +73,8 @@ func (c *workflowWatchCmd) Run(ctx context.Context, a *app) error {
 			if c.Queue != "" && ch.Queue != string(c.Queue) || c.Name != "" && ch.Name != c.Name {
 				return
 			}
-			if c.JSON {
-				_ = printJSON(a.out, ch) // if nobody reads any more, the signal that ends us is on its way
-				return
-			}
-			printf(a.out, "%s  %-7s  %s  %s  %s\n", time.Now().Format("15:04:05.000"), ch.Kind, ch.Instance.String(), cmp.Or(ch.Name, "-"), howEnded(&ch.Info))
+			// If nobody reads any more, the signal that ends us is on its way.
+			_ = a.say(c.JSON, ch, "%s  %-7s  %s  %s  %s\n", clock(), ch.Kind, ch.Instance.String(), cmp.Or(ch.Name, "-"), howEnded(&ch.Info))
 		})
 	})
 }
