@@ -14,13 +14,13 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  91517,
+	"production lines":                  91317,
 	"test lines":                        88374,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 244,
+	"constants and variables of a time": 245,
 	"production lines of board":         8010,
-	"production lines of cmd":           10615,
+	"production lines of cmd":           10415,
 	"production lines of internal":      12120,
 	"production lines of jobstore":      5395,
 	"production lines of mqtt":          3837,
