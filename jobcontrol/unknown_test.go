@@ -105,8 +105,8 @@ func TestStoredUnknownMembersStay(t *testing.T) {
 	}
 }
 
-// Of two parameters of one ID a recipe would take one and ignore the other: the order is refused with the place and the rule. An earlier version took such orders, and
-// they run on.
+// Of two parameters of one ID a recipe would take one and ignore the other: the order is refused with the place and the rule. An order
+// that is stored with them runs on.
 func TestParametersOfOneID(t *testing.T) {
 	p := newPlant(t, jobcontrol.Options{})
 	const doubled = `[{"ID":"force","Value":1},{"ID":"speed","Value":2},{"ID":"force","Value":9}]`

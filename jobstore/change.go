@@ -392,8 +392,8 @@ func (w *writer) taken() {
 type Route struct {
 	JobOrderID isa95.JobOrderID `json:"job_id"`
 	Scope      isa95.Scope      `json:"scope"`
-	Recipe     string           `json:"recipe"`          // SHA
-	Token      recipe.Token     `json:"token,omitempty"` // "" = the command was first sent by a version without tokens
+	Recipe     string           `json:"recipe"` // SHA
+	Token      recipe.Token     `json:"token,omitempty"`
 }
 
 // Route finds what an equipment command belongs to. ErrNotFound: never sent, or long ago.

@@ -312,8 +312,7 @@ func TestRetentionD5(t *testing.T) {
 	})
 }
 
-// An equipment event is known by its scope, too: that of another station with the same source and id is another one. What an earlier version noted names no scope
-// and counts for each.
+// An equipment event is known by its scope, too: that of another station with the same source and id is another one.
 func TestEventsBelongToScopes(t *testing.T) {
 	s := newShop(t)
 	event := func(scope isa95.Scope, id string) jobstore.Query {

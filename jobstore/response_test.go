@@ -34,8 +34,8 @@ func TestResponseCanAlwaysBeWritten(t *testing.T) {
 	}
 }
 
-// The times of a response are dates: they are not installation time, and do not step back, whichever process writes the end. An execution of an
-// earlier version has its beginning by the clock of Redis.
+// The times of a response are dates: they are not installation time, and do not step back, whichever process writes the end. An execution that
+// another program wrote has no begun_at: its started_at is by the wall clock.
 func TestTimesOfAResponse(t *testing.T) {
 	o := &jobstore.StoredOrder{JobOrder: &isa95.JobOrder{JobOrderID: "JO-7"}, Scope: "m42"}
 	at := func(s int64) string { return time.Unix(s, 0).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
@@ -44,7 +44,7 @@ func TestTimesOfAResponse(t *testing.T) {
 		start, end              string
 	}{
 		"installation time an hour behind": {1000, 4600, 4660, at(4600), at(4660)},
-		"of an earlier version":            {4600, 0, 4660, at(4600), at(4660)},
+		"without begun_at":                 {4600, 0, 4660, at(4600), at(4660)},
 		"another process is behind":        {1000, 4600, 4590, at(4600), at(4600)},
 	} {
 		x := &recipe.Execution{JobID: "JO-7", Completed: true, StartedAt: c.startedAt * 1000, BegunAt: c.begunAt * 1000}

@@ -19,7 +19,7 @@ type Published struct {
 	Order  string `json:"order,omitempty"`  // revision, in the publisher's words
 	Result string `json:"result,omitempty"` // revision of the response
 	// Refused: there is no order topic, for the broker refuses it or the order has no document that could be published. The
-	// state index shows the job order all the same. Builds that do not know the member leave it out and keep the order.
+	// state index shows the job order all the same.
 	Refused bool `json:"refused,omitempty"`
 }
 

@@ -59,7 +59,7 @@ func TestOrderIsEncodedOncePerRevision(t *testing.T) {
 		t.Errorf("after an update: %s", now)
 	}
 
-	// An earlier version has no mark of events, another program its own form: both are encoded anew.
+	// A document without the mark of events, or in a form of another program, is encoded anew.
 	for _, other := range []string{
 		`{"JobOrder":` + marked + `,"State":[{"StateText":{"Text":"Running"},"StateNumber":3}],"_scope":"m42"}`,
 		`{"State":[{"StateText":{"Text":"Running"},"StateNumber":3}],"JobOrder":` + marked + `,"_scope":"m42","_event":{"sequence":7,"recordedtime":"2026-11-23T04:00:00Z"}}`,

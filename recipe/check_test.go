@@ -462,8 +462,8 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// Of two members of one name, or of one member in two spellings, a reader takes one and ignores the other without a word. A delivery with such is refused; what an
-// earlier version stored is read as ever: the wire name counts, and of two the last.
+// Of two members of one name, or of one member in two spellings, a reader takes one and ignores the other without a word. A delivery with such is refused; Decode
+// takes the wire name, and of two the last.
 func TestDoubledMembersOfADelivery(t *testing.T) {
 	with := func(members string) []byte {
 		return []byte(`{"Steps":[{"Name":"A","Initial":true}],"Transitions":[],"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"t","TimeoutSeconds":30` + members + `}]}`)

@@ -296,8 +296,7 @@ func TestLoop(t *testing.T) {
 	r.answer("b", `{"n":3}`).want("Running C [C]")
 }
 
-// A.5.3, compat: every qualifier runs as N, at the entry of the step, and blocks it; also
-// in a recipe that an earlier version took without Semantics.
+// A.5.3, compat: every qualifier runs as N, at the entry of the step, and blocks it.
 func TestQualifiersRunAsN(t *testing.T) {
 	for _, q := range []string{"N", "P", "P0", "P1", "S", "R", "L", "D"} {
 		r := begin(t, "step A*\nstep B\nA > B\ndo a @ A as "+q, nil).want("Running A [A]").wantSent("a/1/1")

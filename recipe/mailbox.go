@@ -39,7 +39,7 @@ const maxHeld = 32
 
 // PullEvent is an event from equipment. At is when it came, and Until how long it is kept for
 // an action that does not wait yet, both in installation time, ms. A run that had begun by
-// At may take it later too; At is 0 where its writer left it out. JobID is the job that owns CorrelationID, "" when none
+// At may take it later too. JobID is the job that owns CorrelationID, "" when none
 // does: such an event is for that job alone.
 type PullEvent struct {
 	ID            string          `json:"id"`
@@ -139,7 +139,7 @@ func (m *Mailbox) early(w Waiting, scope string, now int64) int {
 	best, rank := -1, 0
 	for i := range m.Events {
 		ev := &m.Events[i]
-		if ev.Until <= now && (ev.At == 0 || ev.At < w.Since) {
+		if ev.Until <= now && ev.At < w.Since {
 			continue
 		}
 		asset := ev.asset(scope)
@@ -193,8 +193,7 @@ func (m *Mailbox) Forget(job string) bool {
 }
 
 // expired says which events no run can take any more, or only one of many: those past
-// their time by MailboxHold, or without At, and of the others past their time all but the
-// last maxHeld.
+// their time by MailboxHold, and of the others past their time all but the last maxHeld.
 func (m *Mailbox) expired(now int64) func(*PullEvent) bool {
 	held := 0
 	for i := range m.Events {
@@ -207,7 +206,7 @@ func (m *Mailbox) expired(now int64) func(*PullEvent) bool {
 			return false
 		}
 		held--
-		return e.At == 0 || e.Until+MailboxHold.Milliseconds() <= now || held >= maxHeld
+		return e.Until+MailboxHold.Milliseconds() <= now || held >= maxHeld
 	}
 }
 

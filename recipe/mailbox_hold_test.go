@@ -6,29 +6,22 @@ import (
 	"time"
 )
 
-// An event that came early is there for every run that had begun by then, however late its action waits; for others until its time is over. One
-// that an earlier version kept has its time only.
+// An event that came early is there for every run that had begun by then, however late its action waits; for others until its time is over.
 func TestEarlyEventLivesAsLongAsARun(t *testing.T) {
 	at := func(d time.Duration) int64 { return epoch.Add(d).UnixMilli() }
 	for name, c := range map[string]struct {
 		at, until, now time.Duration
 		began          time.Duration
-		unknown        bool // when it came
 		taken          bool
 	}{
-		"in time":                             {0, time.Minute, 59 * time.Second, -time.Hour, false, true},
-		"in time, by a later run":             {0, time.Minute, 59 * time.Second, 30 * time.Second, false, true},
-		"over, by a run that had begun":       {0, time.Minute, 75 * time.Second, -time.Second, false, true},
-		"over, by a run that began just then": {0, time.Minute, 75 * time.Second, 0, false, true},
-		"over, by a later run":                {0, time.Minute, 75 * time.Second, 30 * time.Second, false, false},
-		"long over, by a run that had begun":  {0, time.Minute, 23 * time.Hour, -time.Second, false, true},
-		"over, kept without At":               {0, time.Minute, 75 * time.Second, -time.Second, true, false},
-		"in time, kept without At too":        {0, time.Minute, 30 * time.Second, -time.Second, true, true},
+		"in time":                             {0, time.Minute, 59 * time.Second, -time.Hour, true},
+		"in time, by a later run":             {0, time.Minute, 59 * time.Second, 30 * time.Second, true},
+		"over, by a run that had begun":       {0, time.Minute, 75 * time.Second, -time.Second, true},
+		"over, by a run that began just then": {0, time.Minute, 75 * time.Second, 0, true},
+		"over, by a later run":                {0, time.Minute, 75 * time.Second, 30 * time.Second, false},
+		"long over, by a run that had begun":  {0, time.Minute, 23 * time.Hour, -time.Second, true},
 	} {
 		ev := PullEvent{ID: "1", Source: "s", Subject: "cell-07", At: at(c.at), Until: at(c.until)}
-		if c.unknown {
-			ev.At = 0
-		}
 		m := &Mailbox{Events: []PullEvent{ev}}
 		if i := m.early(Waiting{Since: at(c.began)}, "cell-07", at(c.now)); (i == 0) != c.taken {
 			t.Errorf("%s: taken %v, want %v", name, i == 0, c.taken)
@@ -43,7 +36,7 @@ func TestMailboxForgetsInTheEnd(t *testing.T) {
 	for i := range 100 {
 		m.Events = append(m.Events, PullEvent{ID: fmt.Sprint(i), At: at(0), Until: at(time.Minute)})
 	}
-	m.Events = append(m.Events, PullEvent{ID: "fresh", At: at(time.Minute), Until: at(2 * time.Minute)}, PullEvent{ID: "without At", Until: at(time.Minute)})
+	m.Events = append(m.Events, PullEvent{ID: "fresh", At: at(time.Minute), Until: at(2 * time.Minute)})
 	now := at(90 * time.Second)
 	if !m.hasExpired(now) {
 		t.Fatal("nothing has expired")

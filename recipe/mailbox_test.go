@@ -56,9 +56,13 @@ func TestEarlyEvent(t *testing.T) {
 		t.Errorf("left behind: %v, changed %v", r.mail, r.out.ChangedMailboxes)
 	}
 
-	// Past its time it is not taken, and a tick clears it away.
-	r = begin(t, recipe, nil).pull("t", "")
-	r.now = r.now.Add(time.Minute)
+	// Past its time a run that began after it does not take it, and a tick clears it away once no run can.
+	r = newRun(t, recipe, nil)
+	r.now = epoch.Add(-MailboxHold)
+	r.pull("t", "")
+	r.now = epoch
+	r.take(r.p.Start(r.o, "WM-1", "1-0", r.docs().Mailboxes, r.now))
+	r.now = epoch.Add(time.Minute)
 	docs := r.docs()
 	r.take(r.p.Answer(r.o, docs, Answer{CommandID: r.last("a").ID}, r.now)).want("Running B [B]").wantDue(30 * time.Second)
 	if len(docs.Mailboxes["t"].Waiting) != 0 {

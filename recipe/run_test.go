@@ -139,7 +139,7 @@ func (r *run) event(typ string, ev PullEvent) *run {
 	if w, ok := m.Match(ev, r.o.Scope, belongs); ok {
 		return r.take(r.p.Pulled(r.o, docs, w.Action, ev, r.now))
 	}
-	ev.Until = r.now.Add(time.Minute).UnixMilli()
+	ev.At, ev.Until = r.now.UnixMilli(), r.now.Add(time.Minute).UnixMilli()
 	m.Keep(ev, belongs)
 	r.mail[typ] = m.Encode()
 	r.out = Outcome{Stale: true, Note: "kept"}

@@ -4,10 +4,10 @@
 // package loads what the decision needs, and commits what it says in one unit with everything that belongs to it:
 // the state of the job order, its response, the next commands, the next timer, the work entry that asked.
 //
-//	sfc:work ────────────────► start, resume ─┐                             ┌─► job order, response, status event
-//	responses/{instance} ────► Answer ────────┤                             ├─► sfc:outbox ─► dispatch ─► equipment
-//	equipment/{scope}/events ► Event ─────────┼─► load ─► recipe ─► commit ─┤
-//	sfc:timers ──────────────► tick ──────────┘                             └─► sfc:timers
+//	sfc:work ────────────────────► start, resume ─┐                             ┌─► job order, response, status event
+//	responses/{instance}/{token} ► Answer ────────┤                             ├─► sfc:outbox ─► dispatch ─► equipment
+//	equipment/{scope}/events ────► Event ─────────┼─► load ─► recipe ─► commit ─┤
+//	sfc:timers ──────────────────► tick ──────────┘                             └─► sfc:timers
 //
 // What it promises: every order that was started ends, Completed or Aborted, with exactly one response; a command has
 // one id per action, iteration and attempt, however often it is sent and by whichever instance; nothing is sent for

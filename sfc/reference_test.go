@@ -48,7 +48,7 @@ func TestReferencesReachTheMachine(t *testing.T) {
 	}
 }
 
-// judged stores and starts a job order as the receiver does that judged it by a recipe; "" is an older build, which did not judge.
+// judged stores and starts a job order as the receiver does that judged it by a recipe.
 func (p *plant) judged(by, id string, parameters ...isa95.Parameter) {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -70,9 +70,9 @@ func TestStartJudgesAChangedWorkMaster(t *testing.T) {
 	for name, tc := range map[string]struct {
 		judgedBy, recipe, state string
 	}{
-		"another recipe":         {strings.Repeat("a", 64), needs, "Aborted"},
-		"no recipe was known":    {jobstore.JudgedByNone, needs, "Aborted"},
-		"the parameter is there": {"", string(pushes(2)), "Ended_Completed"},
+		"another recipe":          {strings.Repeat("a", 64), needs, "Aborted"},
+		"no recipe was known":     {jobstore.JudgedByNone, needs, "Aborted"},
+		"no parameter is missing": {jobstore.JudgedByNone, string(pushes(2)), "Ended_Completed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ cell-07  Ready            3         WM-1
 	}
 }
 
-// Times of documents are shown in one form, of this and of earlier versions.
+// Times of documents are shown in one form, whichever program wrote them.
 func TestShownTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-11-23T04:05:06.123456+00:00": "2026-11-23T04:05:06.123Z",

@@ -56,8 +56,6 @@ func Table() []Row {
 			Content: "CloudEvent: `type` = the `TypeId` of the action, `id` = the command id, `subject` = the scope, `correlationid` = that of the run; body `{JobOrderID, Action, Attempt, Parameters}`. It expires with the action's time-out"},
 		{Pattern: "{p}/responses/{instance}/{token}", Writes: []Party{Equipment}, Reads: []Party{Takt}, Filter: "{p}/responses/#",
 			Content: "the answer, on the response topic of the command: `causationid` = the command's `id`; its body is the result of the action; with `mdcserrorkind` it is a refusal. The token is a secret of Takt and this station"},
-		{Pattern: "{p}/responses/{instance}", Writes: []Party{Equipment}, Reads: []Party{Takt}, Filter: "{p}/responses/#",
-			Content: "the same, for commands that were first sent by a version without tokens; for no other"},
 		{Pattern: "{p}/equipment/{scope}/events", Writes: []Party{Equipment}, Reads: []Party{Takt},
 			Content: "CloudEvent for `pull_event` actions: `type` = their `TypeId`, `subject` = the scope or `{scope}/{asset}`; a `correlationid` says which job order it is for"},
 	}

@@ -41,7 +41,7 @@ func Level(name string) string { return level.Replace(name) }
 
 var level = strings.NewReplacer("/", "-", "+", "-", "#", "-")
 
-// Answers is where equipment answers the commands of an instance: the response topic of a command that has the token. Without a token it is that of the instance.
+// Answers is where equipment answers the commands of an instance: the response topic of a command that has the token. Without a token it is the response topic of replies, on which no answer counts.
 func (p Prefix) Answers(instance, token string) string {
 	if token == "" {
 		return p.join("responses", instance)

@@ -278,7 +278,7 @@ func (w *World) Quiet() {
 // lasting are the kinds of keys that stay without an expiry when no order is under way: what the station has, what the
 // publisher counts, and the streams, which must be empty unless they are the change streams.
 var lasting = []string{
-	"workmaster:", "wmx:scopes:", "wmx:delivered:", "wmx:content:", "configured-scopes", "equipment:list:", "materialclass:list:", "materialdefinition:list:", "personnel:list:",
+	"workmaster:", "wmx:delivered:", "wmx:content:", "configured-scopes", "equipment:list:", "materialclass:list:", "materialdefinition:list:", "personnel:list:",
 	"physicalasset:list:", "jobacceptance:", "active-scopes", "joborder:changes:", "pubseq:", "store-id", "publisher:epoch", "publisher:stream-cursors", "sfc:recipe:", "sfc:clock", "instances",
 }
 
