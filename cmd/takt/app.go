@@ -63,30 +63,6 @@ type app struct {
 	kong     *kong.Context
 }
 
-// Exit codes. Everything else is 1.
-const (
-	exitOK       = 0
-	exitFailed   = 1 // something was found, or went wrong
-	exitUsage    = 2 // the command line or the configuration is wrong
-	exitRefused  = 3 // Takt answered with a ReturnStatus other than 1
-	exitNoAnswer = 4 // Redis, the broker or Takt did not answer, or Redis refuses the user or a right
-)
-
-// exitError ends the program with code; a nil Err prints nothing more.
-type exitError struct {
-	Code int
-	Err  error
-}
-
-func (e *exitError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("exit status %d", e.Code)
-	}
-	return e.Err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.Err }
-
 const description = `Takt coordinates work that must not be lost: job orders from an MES, run on machines by recipe, results handed back across any outage.
 
 Start with:   takt demo      or      takt dev`
@@ -161,7 +137,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	err = do(&c, a)
+	err = exitOf(do(&c, a))
 	var exit *exitError
 	switch {
 	case redis.Denied(err):

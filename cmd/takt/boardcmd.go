@@ -56,40 +56,14 @@ func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) err
 	b, err := c.Open(opening)
 	cancel()
 	if err != nil {
-		var invalid *board.InvalidError
-		if errors.As(err, &invalid) {
-			return &exitError{exitUsage, err}
-		}
 		return storeError(err)
 	}
 	defer b.Close()
-	return boardError(do(b))
+	return do(b)
 }
 
 // onZooKeeper says what kind of board a URL names.
 func onZooKeeper(url string) bool { return strings.HasPrefix(strings.ToLower(url), "zookeeper:") }
-
-// boardError gives an error of a board its exit code.
-func boardError(err error) error {
-	var (
-		exit    *exitError
-		invalid *board.InvalidError
-		claimed *board.ClaimedError
-		other   *board.NotOwnerError
-	)
-	switch {
-	case err == nil, errors.As(err, &exit):
-		return err
-	case errors.As(err, &invalid):
-		return &exitError{exitUsage, err}
-	case errors.Is(err, board.ErrAway):
-		return &exitError{exitNoAnswer, err}
-	case errors.As(err, &claimed), errors.As(err, &other), errors.Is(err, board.ErrNotFound), errors.Is(err, board.ErrUnowned), errors.Is(err, board.ErrExists),
-		errors.Is(err, board.ErrClaimLost), errors.Is(err, board.ErrNothing):
-		return &exitError{exitRefused, err}
-	}
-	return err
-}
 
 // once bounds a command that asks and answers.
 func once(ctx context.Context) (context.Context, context.CancelFunc) {

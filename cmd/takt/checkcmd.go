@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -21,11 +22,10 @@ type checkCmd struct {
 }
 
 func (c *checkCmd) Run(ctx context.Context, a *app) error {
-	store, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	return a.withStore(ctx, func(store *jobstore.Store) error { return c.check(ctx, a, store) })
+}
+
+func (c *checkCmd) check(ctx context.Context, a *app, store *jobstore.Store) error {
 	conn, hangUp, err := a.dial(ctx, "takt-check-"+randomHex(4))
 	if err != nil {
 		return err
@@ -42,23 +42,19 @@ func (c *checkCmd) Run(ctx context.Context, a *app) error {
 }
 
 // violations prints what a check found, or that it found nothing, which is none.
-func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) (err error) {
+func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) error {
 	for _, v := range found {
-		if asJSON {
-			err = printJSON(a.out, v)
-		} else {
-			_, err = printf(a.out, "%v\n", v)
-		}
-		if err != nil {
+		if err := a.say(asJSON, v, "%v\n", v); err != nil {
 			return err
 		}
 	}
 	if len(found) > 0 {
 		return &exitError{exitFailed, fmt.Errorf("broken invariants: %d", len(found))}
 	}
-	if !asJSON {
-		_, err = fmt.Fprintln(a.out, none)
+	if asJSON {
+		return nil
 	}
+	_, err := fmt.Fprintln(a.out, none)
 	return err
 }
 
@@ -76,9 +72,7 @@ func unchanged(ctx context.Context, looks int, pause time.Duration, look func() 
 		if len(suspects) == 0 || n == looks-1 {
 			break
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !lifecycle.Sleep(ctx, pause) {
 			return nil, ctx.Err()
 		}
 	}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -28,21 +26,32 @@ func (c *Config) storeOptions(embedded bool, log *slog.Logger) jobstore.Options 
 // openTimeout is how long a command tries to reach Redis or ZooKeeper.
 const openTimeout = 10 * time.Second
 
-// openStore connects to the store for a command that looks at it.
-func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
+// open connects to the Redis of the settings, or of a takt dev that runs, for a command that needs it.
+func open[C any](ctx context.Context, a *app, connect func(ctx context.Context, embedded bool) (C, error)) (client C, err error) {
 	embedded := a.useEndpoints()
 	if err := a.needRedis(); err != nil {
-		return nil, &exitError{exitUsage, err}
+		return client, &exitError{exitUsage, err}
 	}
-	o := a.storeOptions(embedded, a.log)
-	o.Instance = "cli-" + randomHex(4)
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	store, err := jobstore.Open(ctx, o)
-	if err != nil {
-		return nil, storeError(err)
+	if client, err = connect(ctx, embedded); err != nil {
+		return client, storeError(err)
 	}
-	return store, nil
+	return client, nil
+}
+
+// withStore connects to the store of job orders and calls f, which looks at it.
+func (a *app) withStore(ctx context.Context, f func(*jobstore.Store) error) error {
+	store, err := open(ctx, a, func(ctx context.Context, embedded bool) (*jobstore.Store, error) {
+		o := a.storeOptions(embedded, a.log)
+		o.Instance = "cli-" + randomHex(4)
+		return jobstore.Open(ctx, o)
+	})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return f(store)
 }
 
 // taskClient connects to the server for tasks, locks and schedules.
@@ -66,15 +75,6 @@ func (c *Config) workflowClient(ctx context.Context, embedded bool, o workflow.O
 		CAFile: c.RedisCA, CertFile: c.RedisCert, KeyFile: c.RedisKey, ServerName: c.RedisServerName,
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword, Embedded: embedded, LookOn: true, Looks: c.looks,
 	}.Open(ctx, o)
-}
-
-// storeError gives an error of opening the store its exit code: a server that cannot be used, or settings that cannot.
-func storeError(err error) error {
-	var server *redis.Error
-	if errors.As(err, &server) || jobstore.Away(err) {
-		return &exitError{exitNoAnswer, err}
-	}
-	return &exitError{exitUsage, err}
 }
 
 // mqttOptions are those of every connection.

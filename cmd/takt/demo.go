@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
@@ -213,9 +214,7 @@ func (d *demo) drive(ctx context.Context) (err error) {
 		return err
 	}
 	d.progress.set("MES away")
-	select {
-	case <-time.After(d.Outage):
-	case <-ctx.Done():
+	if !lifecycle.Sleep(ctx, d.Outage) {
 		return d.gaveUp(ctx)
 	}
 	if err := log.add(mesEntry{Kind: mesBack}); err != nil {

@@ -142,7 +142,7 @@ func redisTrouble(subject string, err error) examined {
 }
 
 func (c *doctorCmd) print(a *app, found examined) error {
-	t := newTable(a.out, "", "WHAT", "FOUND", "NEXT")
+	l := a.list(c.JSON, "", "WHAT", "FOUND", "NEXT")
 	if !c.JSON {
 		printf(a.out, "Redis %s, key prefix %s; broker %s, topic prefix %s\n\n", named(redis.Redact, a.Redis), a.Prefix, named(brokerAddress, a.MQTT), a.TopicPrefix)
 	}
@@ -151,21 +151,10 @@ func (c *doctorCmd) print(a *app, found examined) error {
 		if d.Grade == jobstore.Bad {
 			bad++
 		}
-		if c.JSON {
-			if err := printJSON(a.out, d); err != nil {
-				return err
-			}
-			continue
-		}
-		t.row(string(d.Grade), d.Subject, d.Found, d.Next)
+		l.add(d, d.Grade, d.Subject, d.Found, d.Next)
 	}
-	if !c.JSON {
-		if err := t.flush(); err != nil {
-			return err
-		}
-	}
-	if bad == 0 {
-		return nil
+	if err := l.flush(); err != nil || bad == 0 {
+		return err
 	}
 	code := exitFailed
 	if found.silent {

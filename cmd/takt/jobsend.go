@@ -86,9 +86,9 @@ type sent struct {
 }
 
 func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
-	scope, err := isa95.ParseScope(f.Scope)
+	scope, err := scopeOf(f.Scope)
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+		return err
 	}
 	call.Method = methodOf[a.kong.Selected().Name]
 	call.Scope, call.ID = scope, f.ID
@@ -111,17 +111,13 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 	if refused != nil {
 		s.Kind, s.Message = string(refused.Kind), refused.Message
 	}
-	if f.JSON {
-		if err := printJSON(a.out, s); err != nil {
-			return err
-		}
-	} else if refused == nil {
-		printf(a.out, "%s %s\n", s.JobOrderID, doneWord[call.Method])
+	if refused == nil {
+		return a.say(f.JSON, s, "%s %s\n", s.JobOrderID, doneWord[call.Method])
 	}
-	if refused != nil {
-		return &exitError{exitRefused, errors.New(refusedText(s, status))}
+	if err := a.say(f.JSON, s, ""); err != nil {
+		return err
 	}
-	return nil
+	return &exitError{exitRefused, errors.New(refusedText(s, status))}
 }
 
 // doneWord says what a method that was carried out did to the order.

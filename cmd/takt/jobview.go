@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
@@ -43,6 +43,15 @@ func (c *jobListCmd) validate() error {
 	return fmt.Errorf("--state is %q: must be of %s, or the first part of one", c.State, strings.Join(names, ", "))
 }
 
+// scopeOf is the station of --scope.
+func scopeOf(text string) (isa95.Scope, error) {
+	scope, err := isa95.ParseScope(text)
+	if err != nil {
+		return "", &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+	}
+	return scope, nil
+}
+
 // jobLine is one job order of a list.
 type jobLine struct {
 	Scope     string `json:"scope"`
@@ -57,23 +66,22 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 	if err := c.validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	store, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	return a.withStore(ctx, func(store *jobstore.Store) error { return c.list(ctx, a, store) })
+}
+
+func (c *jobListCmd) list(ctx context.Context, a *app, store *jobstore.Store) error {
 	scopes, err := store.Scopes(ctx)
 	if err != nil {
 		return &exitError{exitNoAnswer, err}
 	}
 	if c.Scope != "" {
-		scope, err := isa95.ParseScope(c.Scope)
+		scope, err := scopeOf(c.Scope)
 		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+			return err
 		}
 		scopes = []isa95.Scope{scope}
 	}
-	t := newTable(a.out, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START")
+	l := a.list(c.JSON, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START")
 	listed := 0
 	for _, scope := range scopes {
 		orders, err := store.List(ctx, scope)
@@ -88,19 +96,10 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 				break
 			}
 			line := jobLine{string(scope), o.JobOrder.JobOrderID, o.State.String(), o.JobOrder.PriorityOr0(), string(o.WorkMaster()), o.JobOrder.StartTime}
-			if c.JSON {
-				if err := printJSON(a.out, line); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(line.Scope, line.ID, line.State, strconv.Itoa(line.Priority), line.Recipe, shownTime(line.StartTime))
+			l.add(line, line.Scope, line.ID, line.State, line.Priority, line.Recipe, shownTime(line.StartTime))
 		}
 	}
-	if c.JSON {
-		return nil
-	}
-	return t.flush()
+	return l.flush()
 }
 
 type jobShowCmd struct {
@@ -113,26 +112,23 @@ func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	store, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	snap, err := store.Load(ctx, jobstore.Query{JobOrderID: id, Response: true})
-	if err != nil {
-		return err
-	}
-	if snap.Job == nil {
-		return &exitError{exitFailed, fmt.Errorf("no job order %q is stored; see takt job list", id)}
-	}
-	used, err := recipeOf(ctx, store, snap)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return c.printJSON(a, snap, used)
-	}
-	return c.print(a, snap, used)
+	return a.withStore(ctx, func(store *jobstore.Store) error {
+		snap, err := store.Load(ctx, jobstore.Query{JobOrderID: id, Response: true})
+		if err != nil {
+			return err
+		}
+		if snap.Job == nil {
+			return &exitError{exitFailed, fmt.Errorf("no job order %q is stored; see takt job list", id)}
+		}
+		used, err := recipeOf(ctx, store, snap)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return c.printJSON(a, snap, used)
+		}
+		return c.print(a, snap, used)
+	})
 }
 
 // usedRecipe is the recipe that an order runs or ran; before its start, the one that its station would run now.
@@ -226,7 +222,7 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 			if e.Error != "" {
 				result = e.Error
 			}
-			t.row("  "+e.Name, string(e.State), strconv.Itoa(e.Iteration), strconv.Itoa(e.Attempt), result)
+			t.row("  "+e.Name, e.State, e.Iteration, e.Attempt, result)
 		}
 		if err := t.flush(); err != nil {
 			return err
@@ -260,15 +256,14 @@ func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {
 	scope := isa95.Scope("")
 	if c.Scope != "" {
 		var err error
-		if scope, err = isa95.ParseScope(c.Scope); err != nil {
-			return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+		if scope, err = scopeOf(c.Scope); err != nil {
+			return err
 		}
 	}
-	store, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	return a.withStore(ctx, func(store *jobstore.Store) error { return c.watch(ctx, a, store, scope) })
+}
+
+func (c *jobWatchCmd) watch(ctx context.Context, a *app, store *jobstore.Store, scope isa95.Scope) error {
 	after, err := store.LastChange(ctx, scope)
 	if err != nil {
 		return &exitError{exitNoAnswer, err}
@@ -280,10 +275,7 @@ func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {
 			return nil
 		case jobstore.Away(err):
 			a.log.Warn("Redis does not answer", "err", err)
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
+			lifecycle.Sleep(ctx, time.Second)
 			continue
 		case err != nil:
 			return err
@@ -301,11 +293,6 @@ func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *jobWatchCmd) print(a *app, change jobstore.ChangeEntry) error {
-	if c.JSON {
-		return printJSON(a.out, map[string]string{
-			"id": change.ID, "change_type": change.Type, "job_order_id": string(change.JobOrderID), "scope": string(change.Scope), "ts": change.Time,
-		})
-	}
-	_, err := printf(a.out, "%s  %-14s %-16s %s\n", shownTime(change.Time), change.Type, change.Scope, change.JobOrderID)
-	return err
+	v := map[string]string{"id": change.ID, "change_type": change.Type, "job_order_id": string(change.JobOrderID), "scope": string(change.Scope), "ts": change.Time}
+	return a.say(c.JSON, v, "%s  %-14s %-16s %s\n", shownTime(change.Time), change.Type, change.Scope, change.JobOrderID)
 }

@@ -116,9 +116,6 @@ func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		l, err := client.Locker().Break(ctx, c.Key)
-		if errors.Is(err, lock.ErrNoLock) {
-			return &exitError{exitRefused, err}
-		}
 		if err != nil {
 			return err
 		}

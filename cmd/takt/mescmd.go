@@ -34,11 +34,10 @@ func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
 	}
 	scopes := make([]isa95.Scope, len(c.Scope))
 	for i, s := range c.Scope {
-		scope, err := isa95.ParseScope(s)
-		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("--scope: %w", err)}
+		var err error
+		if scopes[i], err = scopeOf(s); err != nil {
+			return err
 		}
-		scopes[i] = scope
 	}
 	file := c.Memory
 	if file == "" {

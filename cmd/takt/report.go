@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -298,7 +297,7 @@ func (r *report) print(out io.Writer) error {
 		case state == "":
 			state, took = "NO RESULT", "-"
 		}
-		t.row(o.Order, o.Scope, state, strconv.Itoa(o.Commands), strconv.Itoa(o.Rework), took, yesNo(o.Cleared), why)
+		t.row(o.Order, o.Scope, state, o.Commands, o.Rework, took, yesNo(o.Cleared), why)
 	}
 	if err := t.flush(); err != nil {
 		return err

@@ -160,9 +160,7 @@ func openWhenUp(ctx context.Context, o jobstore.Options, log *slog.Logger) (*job
 			log.Warn("waiting for Redis: it is tried again until it answers", "err", err)
 			said, at = err.Error(), time.Now()
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !lifecycle.Sleep(ctx, wait) {
 			return nil, err
 		}
 	}

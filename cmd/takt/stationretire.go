@@ -19,21 +19,18 @@ func (c *stationRetireCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	store, err := a.openStore(ctx)
-	if err != nil {
+	return a.withStore(ctx, func(store *jobstore.Store) error {
+		switch err := store.Retire(ctx, scope); {
+		case errors.Is(err, jobstore.ErrScopeInUse):
+			return inTheWay(ctx, store, scope)
+		case errors.Is(err, jobstore.ErrNotFound):
+			return &exitError{exitFailed, fmt.Errorf("no scope %s: it has retired, or never had a job order; takt job list", scope)}
+		case err != nil:
+			return &exitError{exitNoAnswer, err}
+		}
+		_, err := printf(a.out, "%s retired; its empty state index expires at the broker\n", scope)
 		return err
-	}
-	defer store.Close()
-	switch err := store.Retire(ctx, scope); {
-	case errors.Is(err, jobstore.ErrScopeInUse):
-		return inTheWay(ctx, store, scope)
-	case errors.Is(err, jobstore.ErrNotFound):
-		return &exitError{exitFailed, fmt.Errorf("no scope %s: it has retired, or never had a job order; takt job list", scope)}
-	case err != nil:
-		return &exitError{exitNoAnswer, err}
-	}
-	_, err = printf(a.out, "%s retired; its empty state index expires at the broker\n", scope)
-	return err
+	})
 }
 
 // inTheWay names the job orders that keep a station from retiring.

@@ -34,43 +34,20 @@ type taskCmd struct {
 	Check   taskCheckCmd   `cmd:"" looks:"" help:"List broken invariants of the stored tasks."`
 }
 
-// withTasks connects and calls f. Errors get their exit codes.
+// withTasks connects and calls f.
 func (a *app) withTasks(ctx context.Context, f func(*task.Client) error) error {
 	return a.withTasksAs(ctx, task.Options{}, f)
 }
 
 // withTasksAs is withTasks with options of the command's own.
 func (a *app) withTasksAs(ctx context.Context, o task.Options, f func(*task.Client) error) error {
-	embedded := a.useEndpoints()
-	if err := a.needRedis(); err != nil {
-		return &exitError{exitUsage, err}
-	}
-	dial, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	o.Log = a.log
-	client, err := a.taskClient(dial, embedded, o)
+	client, err := open(ctx, a, func(ctx context.Context, embedded bool) (*task.Client, error) { return a.taskClient(ctx, embedded, o) })
 	if err != nil {
-		return storeError(err)
+		return err
 	}
 	defer client.Close()
-	return taskError(f(client))
-}
-
-// taskError gives an error of package task its exit code.
-func taskError(err error) error {
-	var duplicate *task.DuplicateError
-	var state *task.StateError
-	var exit *exitError
-	switch {
-	case err == nil || errors.As(err, &exit):
-		return err
-	case errors.Is(err, task.ErrNotFound), errors.Is(err, task.ErrResultMissing), errors.Is(err, task.ErrBacklog), errors.As(err, &duplicate), errors.As(err, &state),
-		errors.Is(err, task.ErrNoSchedule), errors.Is(err, task.ErrScheduleExists), errors.Is(err, task.ErrDeclared):
-		return &exitError{exitRefused, err}
-	case isShort(err), task.Away(err), errors.Is(err, context.DeadlineExceeded):
-		return &exitError{exitNoAnswer, err}
-	}
-	return err
+	return f(client)
 }
 
 type taskListCmd struct {

@@ -41,9 +41,5 @@ func readBuild() build {
 
 func (c *versionCmd) Run(a *app) error {
 	b := readBuild()
-	if c.JSON {
-		return printJSON(a.out, b)
-	}
-	_, err := printf(a.out, "takt %s %s %s\n", b.Version, b.Go, b.Platform)
-	return err
+	return a.say(c.JSON, b, "takt %s %s %s\n", b.Version, b.Go, b.Platform)
 }

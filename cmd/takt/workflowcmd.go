@@ -31,47 +31,21 @@ type workflowCmd struct {
 	Schedule  workflowScheduleCmd  `cmd:"" help:"Look at, pause, remove and run schedules of workflows."`
 }
 
-// withWorkflows connects and calls f. Errors get their exit codes.
+// withWorkflows connects and calls f.
 func (a *app) withWorkflows(ctx context.Context, f func(*workflow.Client) error) error {
-	embedded := a.useEndpoints()
-	if err := a.needRedis(); err != nil {
-		return &exitError{exitUsage, err}
-	}
-	dial, cancel := context.WithTimeout(ctx, openTimeout)
-	client, err := a.workflowClient(dial, embedded, workflow.Options{Log: a.log})
-	cancel()
+	client, err := open(ctx, a, func(ctx context.Context, embedded bool) (*workflow.Client, error) {
+		return a.workflowClient(ctx, embedded, workflow.Options{Log: a.log})
+	})
 	if errors.Is(err, workflow.ErrShards) {
 		return &exitError{exitUsage, fmt.Errorf("%w: --shards, TAKT_SHARDS, or shards in the file", err)}
 	}
 	if err != nil {
-		return storeError(err)
+		return err
 	}
 	defer client.Close()
 	err = f(client)
 	if a.Shards > 1 {
 		err = redis.WithRights(err, "{"+strings.Trim(a.Prefix, "{}")+"-*}", a.looks)
-	}
-	return workflowError(err)
-}
-
-// workflowError gives an error of package workflow its exit code.
-func workflowError(err error) error {
-	var (
-		exit  *exitError
-		name  *workflow.NameError
-		event *workflow.EventError
-	)
-	switch {
-	case err == nil, errors.As(err, &exit):
-		return err
-	case errors.As(err, &name), errors.As(err, &event):
-		return &exitError{exitUsage, err}
-	case errors.Is(err, workflow.ErrNotFinished):
-		return &exitError{exitRefused, fmt.Errorf("%w: end it with takt workflow cancel or terminate", err)}
-	case errors.Is(err, workflow.ErrNotFound):
-		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow list", err)}
-	case redis.Away(err):
-		return &exitError{exitNoAnswer, err}
 	}
 	return err
 }
