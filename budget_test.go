@@ -14,17 +14,17 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  91317,
-	"test lines":                        88374,
+	"production lines":                  91244,
+	"test lines":                        88366,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 245,
 	"production lines of board":         8010,
-	"production lines of cmd":           10415,
-	"production lines of internal":      12120,
+	"production lines of cmd":           10345,
+	"production lines of internal":      12118,
 	"production lines of jobstore":      5395,
 	"production lines of mqtt":          3837,
-	"production lines of recipe":        6944,
+	"production lines of recipe":        6943,
 	"production lines of task":          15294,
 	"production lines of workflow":      7589,
 }
