@@ -50,16 +50,14 @@ func (c *boardPostCmd) Run(ctx context.Context, a *app) error {
 	if c.Lines == (c.Name != "") {
 		return &exitError{exitUsage, errors.New("give either the NAME of one posting or --lines")}
 	}
-	return c.with(ctx, a, func(b *board.Board) error {
-		if c.Lines {
-			return c.postLines(ctx, a, b)
-		}
-		d, err := c.draft(a)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		ctx, cancel := once(ctx)
-		defer cancel()
+	if c.Lines {
+		return c.with(ctx, a, func(b *board.Board) error { return c.postLines(ctx, a, b) })
+	}
+	d, err := c.draft(a)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return c.ask(ctx, a, func(ctx context.Context, b *board.Board) error {
 		p, err := b.Post(ctx, d)
 		if err != nil {
 			return err
