@@ -39,19 +39,6 @@ func (c *aclCmd) Run(a *app) error {
 func (c *aclCmd) users() ([]topics.User, error) {
 	var users []topics.User
 	seen := map[string]bool{}
-	add := func(flag string, u topics.User) error {
-		switch {
-		case u.Name == "" || strings.ContainsAny(u.Name, " \t\r\n"):
-			return fmt.Errorf("--%s: the user %q must not be empty nor hold white space", flag, u.Name)
-		case strings.ContainsAny(u.Client, "/+#\r\n"):
-			return fmt.Errorf("--%s: the client id %q of %s must not hold / + #", flag, u.Client, u.Name)
-		case seen[u.Name]:
-			return fmt.Errorf("--%s: the user %q is named twice; give each party a user of its own", flag, u.Name)
-		}
-		seen[u.Name] = true
-		users = append(users, u)
-		return nil
-	}
 	for _, group := range []struct {
 		flag   string
 		party  topics.Party
@@ -76,9 +63,16 @@ func (c *aclCmd) users() ([]topics.User, error) {
 					u.Scopes = append(u.Scopes, string(scope))
 				}
 			}
-			if err := add(group.flag, u); err != nil {
-				return nil, err
+			switch {
+			case u.Name == "" || strings.ContainsAny(u.Name, " \t\r\n"):
+				return nil, fmt.Errorf("--%s: the user %q must not be empty nor hold white space", group.flag, u.Name)
+			case strings.ContainsAny(u.Client, "/+#\r\n"):
+				return nil, fmt.Errorf("--%s: the client id %q of %s must not hold / + #", group.flag, u.Client, u.Name)
+			case seen[u.Name]:
+				return nil, fmt.Errorf("--%s: the user %q is named twice; give each party a user of its own", group.flag, u.Name)
 			}
+			seen[u.Name] = true
+			users = append(users, u)
 		}
 	}
 	return users, nil

@@ -77,18 +77,17 @@ var groups = kong.ExplicitGroups([]kong.Group{
 // run is the program: it returns the exit code.
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	err := command(args, in, out, errOut)
+	code := exitFailed
 	var exit *exitError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &exit):
-		if exit.Err != nil {
-			fmt.Fprintf(errOut, "takt: %s\n", shownLines(exit.Err.Error()))
-		}
-		return exit.Code
+	if errors.As(err, &exit) {
+		code, err = exit.Code, exit.Err
+	} else if err == nil {
+		code = exitOK
 	}
-	fmt.Fprintf(errOut, "takt: %s\n", shownLines(err.Error()))
-	return exitFailed
+	if err != nil {
+		fmt.Fprintf(errOut, "takt: %s\n", shownLines(err.Error()))
+	}
+	return code
 }
 
 func command(args []string, in io.Reader, out, errOut io.Writer) error {

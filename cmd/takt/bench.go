@@ -100,13 +100,14 @@ func (a *app) showBench(asJSON bool, found *benchFound) error {
 	return t.flush()
 }
 
-// benchServer starts a Redis; next is what to do if there is none on this machine.
-func benchServer(ctx context.Context, next string) (*bench.Server, error) {
+// benchServer starts a Redis and sets url, until stop is called; next is what to do if there is none on this machine. kind is what was started.
+func benchServer(ctx context.Context, url *string, next string) (kind string, stop func(), err error) {
 	server, err := bench.Open(ctx, "")
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("%w; %s", err, next)}
+		return "", nil, &exitError{exitUsage, fmt.Errorf("%w; %s", err, next)}
 	}
-	return server, nil
+	*url = server.URL
+	return server.Kind, func() { _ = server.Close() }, nil // it ends with this process at the latest
 }
 
 func (c *benchJobsCmd) check() error {

@@ -28,12 +28,12 @@ func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
 	started := time.Now()
 	found, store := &benchFound{}, "external"
 	if c.Board == "" && a.Redis == "" {
-		server, err := benchServer(ctx, "name a board with --board URL")
+		kind, stop, err := benchServer(ctx, &c.Board, "name a board with --board URL")
 		if err != nil {
 			return err
 		}
-		defer func() { _ = server.Close() }() // it ends with this process at the latest
-		c.Board, store = server.URL, server.Kind
+		defer stop()
+		store = kind
 	}
 	err := c.with(ctx, a, func(b *board.Board) error {
 		if n, err := b.Count(ctx); err != nil || n > 0 {

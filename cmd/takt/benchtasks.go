@@ -37,12 +37,12 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err)}
 	defer b.progress.end()
 	if cfg.Redis == "" {
-		server, err := benchServer(ctx, "name a server with --redis URL")
+		kind, stop, err := benchServer(ctx, &cfg.Redis, "name a server with --redis URL")
 		if err != nil {
 			return err
 		}
-		defer func() { _ = server.Close() }() // it ends with this process at the latest
-		cfg.Redis, store = server.URL, server.Kind
+		defer stop()
+		store = kind
 	}
 	client, err := cfg.taskClient(ctx, false, task.Options{Log: a.log})
 	if err != nil {

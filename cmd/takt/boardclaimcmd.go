@@ -42,7 +42,7 @@ func (c *boardClaimCmd) Run(ctx context.Context, a *app) error {
 		case <-claim.Context().Done():
 			return context.Cause(claim.Context())
 		}
-		giveBack, cancel := once(context.WithoutCancel(ctx))
+		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
 		defer cancel()
 		err = claim.Abandon(giveBack)
 		if errors.Is(err, board.ErrClaimLost) {
@@ -55,7 +55,7 @@ func (c *boardClaimCmd) Run(ctx context.Context, a *app) error {
 func (c *boardClaimCmd) claim(ctx context.Context, b *board.Board) (*board.Claim, error) {
 	o := board.ClaimOptions{TTL: c.TTL, ExactOwner: c.Exact, NoKeepAlive: !c.Hold}
 	if !c.Next {
-		ctx, cancel := once(ctx)
+		ctx, cancel := context.WithTimeout(ctx, openTimeout)
 		defer cancel()
 		r, err := b.Find(ctx, c.ID)
 		if err != nil {
@@ -82,9 +82,7 @@ func (c *boardClaimCmd) print(a *app, claim *board.Claim) error {
 
 // finish finishes a claim by its owner's text.
 func (f *boardFlags) finish(ctx context.Context, a *app, id, owner string, how func(*board.Board, context.Context, *board.Posting, string) error) error {
-	return f.with(ctx, a, func(b *board.Board) error {
-		ctx, cancel := once(ctx)
-		defer cancel()
+	return f.ask(ctx, a, func(ctx context.Context, b *board.Board) error {
 		r, err := b.Find(ctx, id)
 		if err != nil {
 			return err
@@ -120,11 +118,7 @@ func (c *boardTrashCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, errors.New("give either --owner or --malformed")}
 	}
 	if c.Malformed {
-		return c.with(ctx, a, func(b *board.Board) error {
-			ctx, cancel := once(ctx)
-			defer cancel()
-			return b.Quarantine(ctx, c.ID)
-		})
+		return c.ask(ctx, a, func(ctx context.Context, b *board.Board) error { return b.Quarantine(ctx, c.ID) })
 	}
 	return c.finish(ctx, a, c.ID, c.Owner, (*board.Board).Trash)
 }
@@ -136,9 +130,7 @@ type boardAsideCmd struct {
 }
 
 func (c *boardAsideCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		ctx, cancel := once(ctx)
-		defer cancel()
+	return c.ask(ctx, a, func(ctx context.Context, b *board.Board) error {
 		rows, err := b.TrashList(ctx)
 		if err != nil {
 			return err

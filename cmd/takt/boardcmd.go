@@ -65,9 +65,13 @@ func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) err
 // onZooKeeper says what kind of board a URL names.
 func onZooKeeper(url string) bool { return strings.HasPrefix(strings.ToLower(url), "zookeeper:") }
 
-// once bounds a command that asks and answers.
-func once(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, openTimeout)
+// ask is with for a command that asks the board once: do gets a context that ends after openTimeout.
+func (f *boardFlags) ask(ctx context.Context, a *app, do func(context.Context, *board.Board) error) error {
+	return f.with(ctx, a, func(b *board.Board) error {
+		ctx, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		return do(ctx, b)
+	})
 }
 
 // postingView is a posting for programs.
@@ -190,9 +194,7 @@ type boardShowCmd struct {
 }
 
 func (c *boardShowCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		ctx, cancel := once(ctx)
-		defer cancel()
+	return c.ask(ctx, a, func(ctx context.Context, b *board.Board) error {
 		r, err := b.Find(ctx, c.ID)
 		if err != nil {
 			return err
@@ -257,9 +259,7 @@ type boardEntitiesCmd struct {
 }
 
 func (c *boardEntitiesCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		ctx, cancel := once(ctx)
-		defer cancel()
+	return c.ask(ctx, a, func(ctx context.Context, b *board.Board) error {
 		all, err := b.Entities(ctx, c.Kind)
 		if err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/taktworks/takt/board"
@@ -50,16 +49,14 @@ func (c *boardPostCmd) Run(ctx context.Context, a *app) error {
 	if c.Lines == (c.Name != "") {
 		return &exitError{exitUsage, errors.New("give either the NAME of one posting or --lines")}
 	}
-	return c.with(ctx, a, func(b *board.Board) error {
-		if c.Lines {
-			return c.postLines(ctx, a, b)
-		}
-		d, err := c.draft(a)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		ctx, cancel := once(ctx)
-		defer cancel()
+	if c.Lines {
+		return c.with(ctx, a, func(b *board.Board) error { return c.postLines(ctx, a, b) })
+	}
+	d, err := c.draft(a)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return c.ask(ctx, a, func(ctx context.Context, b *board.Board) error {
 		p, err := b.Post(ctx, d)
 		if err != nil {
 			return err
@@ -88,19 +85,11 @@ func (c *boardPostCmd) draft(a *app) (board.Draft, error) {
 }
 
 // textOf is an argument, the content of the file after an @, or standard input for -.
-func (a *app) textOf(arg string) (text []byte, err error) {
-	switch name, file := strings.CutPrefix(arg, "@"); {
-	case arg == "-":
-		text, err = io.ReadAll(io.LimitReader(a.in, maxLine))
-	case file:
-		text, err = os.ReadFile(name)
-	default:
-		text = []byte(arg)
+func (a *app) textOf(arg string) ([]byte, error) {
+	if file, ok := strings.CutPrefix(arg, "@"); ok || arg == "-" {
+		return a.readInput(file, maxInput)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return utf8text.Of(text)
+	return utf8text.Of([]byte(arg))
 }
 
 // readDetails reads a JSON object; numbers stay as they are written until the board takes them.

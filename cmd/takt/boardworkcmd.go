@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,10 +27,6 @@ type boardWorkCmd struct {
 }
 
 func (c *boardWorkCmd) Run(ctx context.Context, a *app) error {
-	names := map[string]bool{}
-	for _, n := range c.Match {
-		names[n] = true
-	}
 	o := board.ConductorOptions{
 		Name: c.Name, MaxConcurrent: c.Concurrency, TTL: c.TTL, MaxDispatches: c.Max, MaxAttempts: c.MaxAttempts, Backoff: c.Backoff, ConsumeOnError: c.ConsumeOnError, Drain: c.Drain, Log: a.log,
 		Observe: func(e board.ConductorEvent) {
@@ -37,8 +34,8 @@ func (c *boardWorkCmd) Run(ctx context.Context, a *app) error {
 			a.log.Info(string(e.Outcome), "name", p.Name, "uuid", p.UUID, "attempt", e.Claim.Attempt(), "took", e.Took.Round(time.Microsecond), "error", e.Err)
 		},
 	}
-	if len(names) > 0 {
-		o.Match = func(p *board.Posting) bool { return names[p.Name] }
+	if len(c.Match) > 0 {
+		o.Match = func(p *board.Posting) bool { return slices.Contains(c.Match, p.Name) }
 	}
 	return c.with(ctx, a, func(b *board.Board) error {
 		conductor, err := b.Conductor(func(ctx context.Context, claim *board.Claim) error { return c.call(ctx, a, claim) }, o)

@@ -474,6 +474,15 @@ func (c *Config) needRedis() error {
 	return nil
 }
 
+// findBroker names the broker of the settings, or of a takt dev that runs.
+func (a *app) findBroker() error {
+	a.useEndpoints()
+	if err := a.needMQTT(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return nil
+}
+
 func (c *Config) needMQTT() error {
 	if c.MQTT == "" {
 		return errors.New("no MQTT broker is named: give --mqtt URL or TAKT_MQTT, or start `takt dev` in this folder")

@@ -109,9 +109,8 @@ func (c *Config) intakeOptions(session jobstore.Session, sc *ServeConfig, log *s
 
 // dial runs a connection for a command of the command line until hangUp is called.
 func (a *app) dial(ctx context.Context, clientID string) (conn *mqtt.Conn, hangUp func(), err error) {
-	a.useEndpoints()
-	if err := a.needMQTT(); err != nil {
-		return nil, nil, &exitError{exitUsage, err}
+	if err := a.findBroker(); err != nil {
+		return nil, nil, err
 	}
 	return a.dialAs(ctx, a.Config, clientID)
 }

@@ -213,14 +213,14 @@ func (d *demo) drive(ctx context.Context) (err error) {
 	if err := log.add(mesEntry{Kind: mesAway}); err != nil {
 		return err
 	}
-	d.progress.set("MES away")
+	d.progress.say("MES away")
 	if !lifecycle.Sleep(ctx, d.Outage) {
 		return d.gaveUp(ctx)
 	}
 	if err := log.add(mesEntry{Kind: mesBack}); err != nil {
 		return err
 	}
-	d.progress.set("")
+	d.progress.say("")
 	second, err := d.startMES(ctx, log)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (d *demo) order(ctx context.Context, client *mes.Client, log *ledger) error
 	if _, _, err := applyConfiguration(ctx, client, d.example.configuration); err != nil {
 		return err
 	}
-	d.progress.set("")
+	d.progress.say("")
 	for i, o := range d.example.orders {
 		err := sendOrder(ctx, client, o, i%2 == 0)
 		entry := mesEntry{Kind: mesAccepted, Scope: string(o.Scope), Order: o.Order.JobOrderID}
@@ -516,8 +516,6 @@ const progressEvery = 500 * time.Millisecond
 
 func newProgress(out io.Writer) *progress { return &progress{out: out, live: isTerminal(out)} }
 
-func (p *progress) say(what string) { p.set(what) }
-
 func (p *progress) note(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -527,7 +525,7 @@ func (p *progress) note(what string) {
 	fmt.Fprintln(p.out, what)
 }
 
-func (p *progress) set(what string) {
+func (p *progress) say(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status = what

@@ -177,7 +177,7 @@ func TestProgressCatchesUp(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	p := newProgress(&out)
-	p.set("MES away")
+	p.say("MES away")
 	p.count("results 12")
 	p.count("results 40")
 	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {

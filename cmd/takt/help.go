@@ -28,7 +28,12 @@ func explain(model *kong.Application) {
 		}
 	}
 	for _, leaf := range model.Leaves(true) {
-		leaf.Detail = details[strings.TrimPrefix(path(leaf), model.Name+" ")]
+		command := strings.TrimPrefix(path(leaf), model.Name+" ")
+		leaf.Detail = details[command]
+		delete(details, command)
+	}
+	if len(details) > 0 {
+		panic(fmt.Sprintf("help.txt has texts of commands that there are not: %q", details))
 	}
 }
 

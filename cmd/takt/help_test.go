@@ -226,19 +226,3 @@ func TestUnknown(t *testing.T) {
 		}
 	}
 }
-
-// The texts of help.txt are all of commands that there are.
-func TestHelpTextsHaveCommands(t *testing.T) {
-	var names []string
-	for _, leaf := range leaves(t) {
-		names = append(names, strings.TrimPrefix(path(leaf), "takt "))
-	}
-	for line := range strings.Lines(helpText) {
-		commands, ok := strings.CutPrefix(strings.TrimSpace(line), "== ")
-		for command := range strings.SplitSeq(commands, ", ") {
-			if ok && !slices.Contains(names, command) {
-				t.Errorf("%q is no command", command)
-			}
-		}
-	}
-}

@@ -148,9 +148,8 @@ const commandLine = "urn:takt:command-line"
 
 // dialMES runs an MES client until hangUp is called.
 func (a *app) dialMES(ctx context.Context, clientID string) (client *mes.Client, hangUp func(), err error) {
-	a.useEndpoints()
-	if err := a.needMQTT(); err != nil {
-		return nil, nil, &exitError{exitUsage, err}
+	if err := a.findBroker(); err != nil {
+		return nil, nil, err
 	}
 	log := a.dialLog()
 	client, err = mes.New(mes.Options{MQTT: a.mqttOptions(clientID, 0, log.Logger), TopicPrefix: a.TopicPrefix, Source: commandLine, Log: log.Logger})

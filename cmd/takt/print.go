@@ -177,9 +177,9 @@ func shownSpan(start, end string) string {
 	return shownTime(start) + " to " + shownTime(end)
 }
 
-// isTerminal says whether a person looks at w, so that a line may be written over.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal says whether a person sits at a stream, so that a line may be written over, or a question asked.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,9 @@ func (a *app) recipeOptions() recipe.Options {
 
 // maxRecipe is how much of a file is read: more than recipe.Check accepts, so that it can say so.
 const maxRecipe = 2 << 20
+
+// maxInput is how much is read of what has no limit of its own.
+const maxInput = 64 << 20
 
 // readInput reads a file, or standard input if it is "-". A byte order mark is passed over.
 func (a *app) readInput(file string, limit int64) ([]byte, error) {
@@ -98,14 +102,7 @@ func (c *recipeCheckCmd) print(out io.Writer, file string, f recipe.Finding) err
 	if f.Line > 0 {
 		where = fmt.Sprintf("%s:%d", file, f.Line)
 	}
-	_, err := printf(out, "%s: %s %s: %s\n", where, f.Code, f.Severity, f.Message)
-	if err == nil {
-		pointer := f.Pointer
-		if pointer == "" {
-			pointer = "(the whole recipe)"
-		}
-		_, err = printf(out, "    at %s\n", pointer)
-	}
+	_, err := printf(out, "%s: %s %s: %s\n    at %s\n", where, f.Code, f.Severity, f.Message, cmp.Or(f.Pointer, "(the whole recipe)"))
 	if err == nil && f.Fix != "" {
 		_, err = printf(out, "    %s\n", f.Fix)
 	}

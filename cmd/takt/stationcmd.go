@@ -124,9 +124,8 @@ func (c *stationSimulateCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	a.useEndpoints()
-	if err := a.needMQTT(); err != nil {
-		return &exitError{exitUsage, err}
+	if err := a.findBroker(); err != nil {
+		return err
 	}
 	s, err := station.New(station.Options{
 		Equipment: equipment, MQTT: a.mqttOptions("takt-station-"+string(equipment.Scopes[0]), 24*time.Hour, a.log), TopicPrefix: a.TopicPrefix, LogFile: c.Log, Log: a.log,

@@ -192,31 +192,23 @@ type taskSubmitCmd struct {
 }
 
 func (c *taskSubmitCmd) options() (opts []task.SubmitOption) {
-	if c.In > 0 {
-		opts = append(opts, task.In(c.In))
-	}
-	if !c.At.IsZero() {
-		opts = append(opts, task.At(c.At))
-	}
-	if c.Key != "" {
-		opts = append(opts, task.Key(c.Key))
-	}
-	if c.ID != "" {
-		opts = append(opts, task.ID(c.ID))
-	}
-	if c.Unique != "" {
-		opts = append(opts, task.UniqueKey(c.Unique, 0))
-	}
-	if len(c.Label) > 0 {
-		opts = append(opts, task.WithLabels(c.Label))
-	}
-	if c.Keep > 0 {
-		opts = append(opts, task.Keep(c.Keep))
-	} else if c.Wait {
-		opts = append(opts, task.Keep(time.Hour))
-	}
-	if !c.Deadline.IsZero() {
-		opts = append(opts, task.Deadline(c.Deadline))
+	for _, o := range []struct {
+		given  bool
+		option task.SubmitOption
+	}{
+		{c.In > 0, task.In(c.In)},
+		{!c.At.IsZero(), task.At(c.At)},
+		{c.Key != "", task.Key(c.Key)},
+		{c.ID != "", task.ID(c.ID)},
+		{c.Unique != "", task.UniqueKey(c.Unique, 0)},
+		{len(c.Label) > 0, task.WithLabels(c.Label)},
+		{c.Keep > 0, task.Keep(c.Keep)},
+		{c.Keep == 0 && c.Wait, task.Keep(time.Hour)},
+		{!c.Deadline.IsZero(), task.Deadline(c.Deadline)},
+	} {
+		if o.given {
+			opts = append(opts, o.option)
+		}
 	}
 	return opts
 }

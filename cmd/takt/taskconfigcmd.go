@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,21 +38,15 @@ func (c *taskConfigShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		config = c.only(config)
+		if c.Name != "" {
+			config = task.Config{Common: map[string]task.Override{c.Name: config.For(c.Name, c.VO)}}
+		}
 		if c.YAML {
 			_, err := io.WriteString(a.out, config.String())
 			return err
 		}
 		return a.showConfig(config, c.JSON)
 	})
-}
-
-// only is the part of a configuration that is asked for.
-func (c *taskConfigShowCmd) only(config task.Config) task.Config {
-	if c.Name == "" {
-		return config
-	}
-	return task.Config{Common: map[string]task.Override{c.Name: config.For(c.Name, c.VO)}}
 }
 
 func (a *app) showConfig(config task.Config, asJSON bool) error {
@@ -97,7 +90,7 @@ func (c *taskConfigSetCmd) Run(ctx context.Context, a *app) error {
 	}
 	var whole *task.Config
 	if c.File != "" {
-		text, err := a.readText(c.File)
+		text, err := a.readInput(c.File, maxInput)
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
@@ -134,14 +127,6 @@ func (c *taskConfigSetCmd) Run(ctx context.Context, a *app) error {
 			return nil
 		})
 	})
-}
-
-// readText reads a file, or standard input if it is -.
-func (a *app) readText(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(a.in)
-	}
-	return os.ReadFile(file)
 }
 
 type taskConfigUnsetCmd struct {

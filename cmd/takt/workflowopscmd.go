@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/term"
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/workflow"
@@ -200,7 +198,7 @@ func (a *app) confirm(yes bool, what string) error {
 	if yes {
 		return nil
 	}
-	if f, ok := a.in.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(a.in) {
 		return &exitError{exitUsage, fmt.Errorf("%s; say --yes if that is what you want", what)}
 	}
 	return a.ask(what)
