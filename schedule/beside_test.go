@@ -28,6 +28,7 @@ func TestWhereOthersDiffer(t *testing.T) {
 		{"L", "cron 0 6 L * *", "2026-11-01T00:00:00Z", "11-30 06:00"},
 		{"5#2", "cron 0 6 * * 5#2", "2026-11-01T00:00:00Z", "11-13 06:00"},
 		{"7", "cron 0 6 * * 7", "2026-11-01T00:00:00Z", "11-01 06:00"},
+		{"six fields", "cron 0 0 6 * * 0", "2026-11-01T00:00:00Z", "11-06 00:00"},
 		{"L5, the last Friday", "cron 0 6 * * L5", "2026-11-01T00:00:00Z", "11-27 06:00"},
 		{"5L", "cron 0 6 * * 5L", "", "cron day of week"},
 		{"LW", "cron 0 6 LW * *", "", "cron day of month"},

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 )
@@ -112,10 +114,11 @@ func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
 }
 
 // keepWatched tells workers that somebody watches, again and again until ctx ends. They look every few seconds; after each subscription they are told at once. The error
-// is a missing right, without which nothing would be told.
+// is a missing right, or a server that takes no writes: nothing would be told.
 func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string) error {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()
+	told := false
 	for {
 		first := false
 		select {
@@ -125,9 +128,15 @@ func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}, db
 			first = true
 		case <-tick.C:
 		}
-		if err := c.markWatched(ctx, first, db); redis.Denied(err) {
+		err := c.markWatched(ctx, first, db)
+		told = told || err == nil
+		if redis.Denied(err) {
 			return fmt.Errorf("task: Watch: workers publish only while the key %[1]s is there; add to the rights of this user (+set ~%[1]s): %[2]w", c.keys.TaskWatched(), err)
-		} else if err != nil && ctx.Err() == nil {
+		}
+		if _, refused := rueidis.IsRedisErr(err); refused && !told { // a replica, or a full memory
+			return fmt.Errorf("task: Watch: workers publish only while the key %s is there, and Redis does not take it; watch on the master, and when it has room: %w", c.keys.TaskWatched(), err)
+		}
+		if err != nil && ctx.Err() == nil {
 			c.log.Debug("task: workers do not know yet that somebody watches", "error", err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/redis"
 )
 
@@ -94,7 +96,7 @@ func decodeChange(text string) (Change, error) {
 }
 
 // keepWatched tells the scripts of a shard that somebody watches, again and again until ctx ends. first is called once, when that is so and the subscription is there. The error
-// is a missing right, without which nothing would be told.
+// is a missing right, or a server that takes no writes: nothing would be told.
 func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string, first func()) error {
 	tick := time.NewTicker(watchRenewal)
 	defer tick.Stop()
@@ -113,6 +115,8 @@ func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db 
 		switch {
 		case redis.Denied(err):
 			return fmt.Errorf("workflow: Watch: scripts publish only while the key %[1]s is there; add to the rights of this user (+set ~%[1]s): %[2]w", s.keys.Watched(), err)
+		case !told && refused(err): // a replica, or a full memory
+			return fmt.Errorf("workflow: Watch: scripts publish only while the key %s is there, and Redis does not take it; watch on the master, and when it has room: %w", s.keys.Watched(), err)
 		case err != nil && ctx.Err() == nil:
 			s.c.log.Debug("workflow: nobody knows yet that somebody watches", "shard", s.n, "error", err)
 		case err == nil && there && !told:
@@ -120,6 +124,12 @@ func (s *shard) keepWatched(ctx context.Context, subscribed <-chan struct{}, db 
 			first()
 		}
 	}
+}
+
+// refused says whether the server answered with an error.
+func refused(err error) bool {
+	_, is := rueidis.IsRedisErr(err)
+	return is
 }
 
 func poke(ch chan<- struct{}) {

@@ -85,5 +85,8 @@ func (a *app) show(flag *kong.Flag) string {
 	if flag.Tag.Has("secret") && value != "" {
 		return "(hidden)"
 	}
+	if before, _, query := strings.Cut(value, "?"); query && strings.Contains(before, "://") { // collectors take tokens there
+		value = before + "?***"
+	}
 	return telemetry.Hide(value)
 }

@@ -205,7 +205,7 @@ func untilItWaits(t *testing.T, rdb rueidis.Client, user string, args []string) 
 		}
 		clients, _ := rdb.Do(ctx, rdb.B().ClientList().Build()).ToString()
 		return slices.ContainsFunc(strings.Split(clients, "\n"), func(c string) bool {
-			return strings.Contains(c, "user="+user) && (strings.Contains(c, "cmd=subscribe") || strings.Contains(c, "cmd=xread"))
+			return strings.Contains(c, "user="+user) && (strings.Contains(c, " sub=1 ") || strings.Contains(c, "cmd=xread"))
 		})
 	})
 	stop()

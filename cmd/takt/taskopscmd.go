@@ -131,7 +131,8 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		printf(a.out, "type %s is paused or not enabled: its tasks are delayed\n", name)
 	}
 	if len(s.ByType) > 0 {
-		t = newTable(a.out, "\nTYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
+		printf(a.out, "\n")
+		t = newTable(a.out, "TYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
 		for _, name := range slices.Sorted(maps.Keys(s.ByType)) {
 			n := s.ByType[name]
 			t.row(name, n[task.Done], n[task.Dead], n[task.Cancelled], n[task.Retried], n[task.Blocked])
@@ -144,7 +145,8 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		_, err := fmt.Fprintln(a.out, "\nno workers")
 		return err
 	}
-	t = newTable(a.out, "\nWORKER", "HOST", "PID", "SINCE", "SLOTS", "RUNNING")
+	printf(a.out, "\n")
+	t = newTable(a.out, "WORKER", "HOST", "PID", "SINCE", "SLOTS", "RUNNING")
 	for _, w := range workers {
 		t.row(w.ID, w.Host, w.PID, instant(w.Since), slotsOf(w.Slots), w.InHand)
 	}

@@ -37,6 +37,9 @@ func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout < 0 || c.Retries < 0 || c.Backoff <= 0 {
 		return &exitError{exitUsage, fmt.Errorf("--timeout is %v, --retries is %d, --backoff is %v: none may be negative, and --backoff not 0", c.Timeout, c.Retries, c.Backoff)}
 	}
+	if len(c.Name) == 0 {
+		return &exitError{exitUsage, errors.New("--name is empty: name at least one type of task")}
+	}
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = -1
