@@ -14,16 +14,16 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  91195,
-	"test lines":                        88344,
+	"production lines":                  91725,
+	"test lines":                        88901,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 244,
+	"constants and variables of a time": 246,
 	"production lines of board":         8010,
-	"production lines of cmd":           10277,
-	"production lines of internal":      12118,
-	"production lines of jobstore":      5395,
-	"production lines of mqtt":          3837,
+	"production lines of cmd":           10311,
+	"production lines of internal":      12120,
+	"production lines of jobstore":      5601,
+	"production lines of mqtt":          3841,
 	"production lines of recipe":        6943,
 	"production lines of task":          15303,
 	"production lines of workflow":      7599,

@@ -15,6 +15,11 @@ type JobOrderIDCall struct {
 	Comment    []LocalizedText `json:"Comment,omitzero"`
 }
 
+// JobResponseCall is the body of ReceiveJobResponse; its JobResponse names the job order.
+type JobResponseCall struct {
+	JobResponse *JobResponse `json:"JobResponse,omitzero"`
+}
+
 // JobResponseByIDCall is the body of RequestJobResponseByJobOrderID.
 type JobResponseByIDCall struct {
 	JobOrderID *string `json:"JobOrderID,omitzero"`

@@ -1,7 +1,9 @@
 package isa95
 
-// Method is what can happen to a job order: a method of the OPC model that an MES calls, a transition that only the
-// engine makes (Run, End), or a substate transition (jobordercontrol.go).
+import "slices"
+
+// Method is what can happen to a job order: a method of the OPC model that an MES or a station calls, or a substate
+// transition (jobordercontrol.go).
 type Method string
 
 // The methods of OPC 10031-4 v2.00, and the two queries of OPC 40001-3.
@@ -22,10 +24,13 @@ const (
 	RequestJobResponseByJobOrderState Method = "RequestJobResponseByJobOrderState"
 )
 
-// Transitions without a method: no message leads to them, TypeID is "".
+// ReceiveJobResponse of OPC 10031-4 (ISA95JobResponseReceiverObjectType) hands in the response to a job order. A station calls it.
+const ReceiveJobResponse Method = "ReceiveJobResponse"
+
+// Transitions without a method in the standard. A recipe makes them, or the station that runs the order without one.
 const (
 	Run Method = "Run" // the work begins: AllowedToStart -> Running. The name is MicroDCS'
-	End Method = "End" // the recipe is through: Running -> Ended_Completed. The name is ours
+	End Method = "End" // the work is done: Running -> Ended_Completed. The name is Takt's
 )
 
 // Methods lists the thirteen methods a message can call, in the order of the metadata event.
@@ -35,6 +40,9 @@ func Methods() []Method {
 		RequestJobResponseByJobOrderID, RequestJobResponseByJobOrderState,
 	}
 }
+
+// StationMethods lists the methods that a station calls, for job orders that it runs without a recipe.
+func StationMethods() []Method { return []Method{Run, End, Abort, ReceiveJobResponse} }
 
 // IsQuery reports whether m only reads.
 func (m Method) IsQuery() bool {
@@ -56,10 +64,10 @@ func (m Method) TakesJobOrder() bool {
 }
 
 // TypeID is the CloudEvent type of a call and of its result; only the data schema tells the two apart (spec 1.3).
-// It is "" for what is not a method.
+// It is "" for what no message calls.
 func (m Method) TypeID() string {
 	switch {
-	case m.IsControl():
+	case m.IsControl(), slices.Contains(StationMethods(), m):
 		return jobControlTypes + string(m) + ".v2"
 	case m.IsQuery():
 		return jobsTypes + string(m) + ".v1"
@@ -67,15 +75,15 @@ func (m Method) TypeID() string {
 	return ""
 }
 
-// CallSchema is the data schema of the call of m, "" for what is not a method.
+// CallSchema is the data schema of the call of m, "" for what no message calls.
 func (m Method) CallSchema() string { return m.schema("Call") }
 
-// ResponseSchema is the data schema of the result of m, "" for what is not a method.
+// ResponseSchema is the data schema of the result of m, "" for what no message calls.
 func (m Method) ResponseSchema() string { return m.schema("Response") }
 
 func (m Method) schema(what string) string {
 	switch {
-	case m.IsControl():
+	case m.IsControl(), slices.Contains(StationMethods(), m):
 		return jobControlSchemas + "#/$defs/" + string(m) + what
 	case m.IsQuery():
 		return jobsSchemas + "#/$defs/" + string(m) + what
@@ -83,7 +91,17 @@ func (m Method) schema(what string) string {
 	return ""
 }
 
-// MethodByTypeID finds the method by the CloudEvent type of its call; ok is false when it is none.
+// StationMethodByTypeID finds the method of a station by the CloudEvent type of its call; ok is false when it is none.
+func StationMethodByTypeID(typeID string) (m Method, ok bool) {
+	for _, m := range StationMethods() {
+		if m.TypeID() == typeID {
+			return m, true
+		}
+	}
+	return "", false
+}
+
+// MethodByTypeID finds the method of an MES by the CloudEvent type of its call; ok is false when it is none.
 func MethodByTypeID(typeID string) (m Method, ok bool) {
 	m, ok = methodsByTypeID[typeID]
 	return m, ok

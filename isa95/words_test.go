@@ -185,7 +185,17 @@ func TestTypeIDsAndSchemas(t *testing.T) {
 	if len(Methods()) != 13 {
 		t.Errorf("%d methods, want 13", len(Methods()))
 	}
-	for _, x := range []Method{Run, End, EndedFromCompletedToClosed, "", "store"} {
+	for _, x := range StationMethods() {
+		if got, ok := StationMethodByTypeID(x.TypeID()); !ok || got != x || x.ResponseSchema() == "" {
+			t.Errorf("StationMethodByTypeID(%s) = %v, %t", x.TypeID(), got, ok)
+		}
+	}
+	for _, x := range []Method{Run, End, ReceiveJobResponse} { // an MES calls none of them
+		if got, ok := MethodByTypeID(x.TypeID()); ok || x.IsControl() || x.IsQuery() {
+			t.Errorf("%s is a method of an MES: %v", x, got)
+		}
+	}
+	for _, x := range []Method{EndedFromCompletedToClosed, "", "store"} {
 		if x.TypeID() != "" || x.CallSchema() != "" || x.ResponseSchema() != "" || x.IsControl() || x.IsQuery() {
 			t.Errorf("%q is a method for messages", x)
 		}

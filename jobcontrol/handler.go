@@ -32,16 +32,23 @@ func New(store *jobstore.Store, o Options) *Receiver {
 //
 // An event whose response topic is not allowed (Options.ReplyTopics) is not carried out: reply and error are nil.
 func (r *Receiver) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+	return r.handle(ctx, e, r.read, r.carryOut)
+}
+
+// handle is Handle with the two parts that differ for an MES and for a station.
+func (r *Receiver) handle(ctx context.Context, e cloudevent.Event, read func(cloudevent.Event) (request, error),
+	carryOut func(context.Context, *request) (cloudevent.Event, error),
+) (*cloudevent.Event, error) {
 	if r.mute(e) {
 		return nil, nil
 	}
 	started, tries := time.Now(), 0
-	req, err := r.read(e)
+	req, err := read(e)
 	var reply cloudevent.Event
 	if err == nil {
 		reply, err = r.hold(ctx, e.Delivery.ResponseTopic != "", func(ctx context.Context) (cloudevent.Event, error) {
 			tries++
-			return r.carryOut(ctx, &req)
+			return carryOut(ctx, &req)
 		})
 	}
 	v := req.verdict(err)
@@ -77,7 +84,9 @@ func (r *Receiver) Refuse(_ context.Context, e cloudevent.Event, why *cloudevent
 		return nil
 	}
 	req := request{event: e}
-	req.method, _ = isa95.MethodByTypeID(e.Type)
+	if req.method, _ = isa95.MethodByTypeID(e.Type); req.method == "" {
+		req.method, _ = isa95.StationMethodByTypeID(e.Type)
+	}
 	req.config, _ = isa95.ConfigByTypeID(e.Type)
 	v := req.verdict(why)
 	reply := r.refuse(&req, v)
@@ -99,6 +108,7 @@ func (r *Receiver) carryOut(ctx context.Context, req *request) (cloudevent.Event
 // call carries out one of the eleven methods: load, decide, commit.
 func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, error) {
 	q := jobstore.Query{JobOrderID: req.id, Scope: req.scope, Source: req.event.Source, ID: req.event.ID}
+	q.Response = req.method == isa95.Abort || req.method == isa95.Stop // a station may have handed it in while the order runs
 	if req.order != nil {
 		var err error
 		if req.text == nil { // it is encoded once, however often it is decided
@@ -118,7 +128,7 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	if a := snap.Acceptance; a != nil {
 		r.opt.limit(a)
 	}
-	if snap.Execution != nil && !snap.Execution.Terminal() {
+	if snap.Execution != nil && !snap.Execution.Terminal() || snap.Job != nil && snap.Job.Station.Start != "" {
 		if err := r.store.SyncInstallationTime(ctx); err != nil {
 			return cloudevent.Event{}, err
 		}
@@ -128,7 +138,12 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 	if err != nil {
 		return cloudevent.Event{}, err
 	}
-	reply := r.reply(req, verdict{status: isa95.NoError}, now)
+	return r.commit(ctx, req, snap, change)
+}
+
+// commit writes the change together with the reply to it, which it returns.
+func (r *Receiver) commit(ctx context.Context, req *request, snap *jobstore.Snapshot, change jobstore.Change) (cloudevent.Event, error) {
+	reply := r.reply(req, verdict{status: isa95.NoError}, change.Now)
 	change.Seen = &jobstore.Seen{Body: req.event.Data, Reply: &reply}
 	return reply, r.store.Commit(ctx, snap, change)
 }
@@ -246,9 +261,10 @@ func (r *Receiver) report(req *request, v verdict, err error, repeated bool, tri
 	r.opt.Observe(o)
 }
 
-// knownType says whether a type is one of ours: a method, a query or configuration.
+// knownType says whether a type is one of ours: a method of an MES or a station, a query or configuration.
 func knownType(typ string) bool {
 	_, method := isa95.MethodByTypeID(typ)
 	_, config := isa95.ConfigByTypeID(typ)
-	return method || config
+	_, station := isa95.StationMethodByTypeID(typ)
+	return method || config || station
 }

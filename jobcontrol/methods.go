@@ -16,6 +16,7 @@ var (
 	errUnknownJobOrder = errors.New("unknown job order")
 	errNoTransition    = errors.New("not allowed in this state")
 	errNotAcceptable   = errors.New("not acceptable")
+	errRecipeRuns      = errors.New("the station does not run this order")
 )
 
 // refusal is one of the errors above with the reason for people.
@@ -63,10 +64,34 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 		change.Work = append(change.Work, jobstore.WorkStart) // Start as well as StoreAndStart
 	}
 	req.reachRecipe(snap, installation, &change)
+	req.reachStation(snap, &change)
 	if next.Clearable() {
-		change.Response = jobstore.NewResponse(snap.Job, change.Execution, next, now)
+		change.Response = response(snap, change.Execution, next, now)
 	}
 	return change, nil
+}
+
+// response is that of an order which reaches the state end.
+func response(snap *jobstore.Snapshot, x *recipe.Execution, end isa95.State, now time.Time) *isa95.JobResponse {
+	if x == nil {
+		return jobstore.StationResponse(snap.Job, snap.Response, end, now)
+	}
+	return jobstore.NewResponse(snap.Job, x, end, now)
+}
+
+// reachStation carries a method over to the station that runs the order without a recipe.
+func (req *request) reachStation(snap *jobstore.Snapshot, change *jobstore.Change) {
+	if snap.Job == nil || snap.Job.Station.Start == "" {
+		return
+	}
+	switch req.method {
+	case isa95.RevokeStart:
+		change.Station = new(jobstore.Station)
+	case isa95.Pause, isa95.Resume, isa95.Stop, isa95.Abort, isa95.Cancel, isa95.Update:
+	default:
+		return
+	}
+	change.Commands = append(change.Commands, jobstore.NewStationCommand(snap.Job, req.method))
 }
 
 // judge says what the recipe lacks in the order, "" if nothing.
@@ -120,7 +145,7 @@ func possible(state isa95.State) string {
 }
 
 // reachRecipe carries a method over to the recipe that runs, so that no command is sent to the equipment for a job order that is
-// aborted, stopped or paused. Another program may run the order: then there is no recipe of ours.
+// aborted, stopped or paused. A station may run the order without one: see reachStation.
 func (req *request) reachRecipe(snap *jobstore.Snapshot, now time.Time, change *jobstore.Change) {
 	x := snap.Execution
 	if x == nil || x.Terminal() {

@@ -91,8 +91,10 @@ func TestEveryMethodInEveryState(t *testing.T) {
 				}
 				p.redis(t, "DEL", p.keys.SfcWork(), p.keys.EventReceiver(), p.keys.Changes(scope), p.keys.ChangesAll())
 			})
+			p.redis(t, "XADD", p.keys.SfcWork()+"-kept", "*", "action", "start_recipe", "job_id", fmt.Sprintf("JO-%s-%s", before, m), "scope", scope)
 		}
 	}
+	p.redis(t, "RENAME", p.keys.SfcWork()+"-kept", p.keys.SfcWork()) // as if an engine was still to start each
 	p.wantSound(t)
 }
 

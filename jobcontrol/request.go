@@ -20,11 +20,12 @@ type request struct {
 	config isa95.ConfigKind
 	scope  isa95.Scope
 
-	id    isa95.JobOrderID       // methods and the query by id
-	order *isa95.JobOrder        // Store, StoreAndStart, Update
-	text  []byte                 // order in JSON, once it is needed
-	state isa95.State            // the query by state
-	apply jobstore.Configuration // config
+	id       isa95.JobOrderID       // methods and the query by id
+	order    *isa95.JobOrder        // Store, StoreAndStart, Update
+	text     []byte                 // order in JSON, once it is needed
+	state    isa95.State            // the query by state
+	response *isa95.JobResponse     // ReceiveJobResponse
+	apply    jobstore.Configuration // config
 
 	unknown  isa95.UnknownMembers // what becomes of members that are not known
 	warnings []string             // what the sender of a work master ought to know, though it is taken
@@ -38,13 +39,11 @@ func (r *Receiver) read(e cloudevent.Event) (request, error) {
 	if req.method, known = isa95.MethodByTypeID(e.Type); !known {
 		req.config, known = isa95.ConfigByTypeID(e.Type)
 	}
-	switch {
-	case !known:
+	if !known {
 		return req, cloudevent.Errorf(cloudevent.KindUnknownPayloadType, "type %.200q is neither a job method nor a configuration", e.Type)
-	case e.ID == "" || e.Source == "":
-		return req, cloudevent.Errorf(cloudevent.KindMissingUserProperty, "id and source are needed to know a repeated command")
-	case e.Delivery.Retained:
-		return req, cloudevent.Errorf(cloudevent.KindPropertyInvalid, "the command is retained, so it would be carried out again and again; send it without the retain flag")
+	}
+	if err := checkCall(e); err != nil {
+		return req, err
 	}
 	if err := r.readScope(&req); err != nil {
 		return req, err
@@ -58,6 +57,17 @@ func (r *Receiver) read(e cloudevent.Event) (request, error) {
 		return req, req.readOrder()
 	}
 	return req, req.readID()
+}
+
+// checkCall refuses a call that could not be told from its repetition.
+func checkCall(e cloudevent.Event) error {
+	switch {
+	case e.ID == "" || e.Source == "":
+		return cloudevent.Errorf(cloudevent.KindMissingUserProperty, "id and source are needed to know a repeated command")
+	case e.Delivery.Retained:
+		return cloudevent.Errorf(cloudevent.KindPropertyInvalid, "the command is retained, so it would be carried out again and again; send it without the retain flag")
+	}
+	return nil
 }
 
 // readScope takes the scope from the subject; a topic may say the same, not another.

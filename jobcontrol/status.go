@@ -37,6 +37,8 @@ func verdictOf(m isa95.Method, err error) verdict {
 		return stuck(m, "a stored document cannot be read; see takt check")
 	case errors.Is(err, errUnknownJobOrder):
 		return verdict{status: isa95.UnknownJobOrder, message: err.Error(), context: stateOf(err)}
+	case errors.Is(err, errRecipeRuns):
+		return verdict{status: isa95.InvalidStatus, kind: cloudevent.KindStateInvalid, message: err.Error()}
 	case errors.Is(err, errNoTransition):
 		return verdict{status: isa95.InvalidStatus, message: err.Error()}
 	case errors.Is(err, errNotAcceptable):

@@ -20,7 +20,10 @@ type Change struct {
 	// Transition replaces the job order or its state, and says so on the change streams, in the index of the
 	// retained topics and as a status event.
 	Transition *Transition
-	Response   *isa95.JobResponse // only with a Transition to a state that can be cleared
+	// Response replaces the response. With a Transition that is one to a state that can be cleared. Without one the order is in such a state, or it runs:
+	// then no topic and no index has the response yet.
+	Response *isa95.JobResponse
+	Station  *Station // replaces StoredOrder.Station
 
 	// Execution replaces the execution document. With it go Due, its next timer (zero: none), and Recipe, the text of
 	// the recipe when it was started with this change.
@@ -28,7 +31,7 @@ type Change struct {
 	Due       time.Time
 	Recipe    []byte
 	Mailboxes map[string]*recipe.Mailbox // by TypeId, those that changed
-	Commands  []recipe.Command           // for the equipment
+	Commands  []recipe.Command           // for the equipment: of the Execution, or of NewStationCommand
 	Taken     []recipe.PullEvent         // out of the mailboxes: if they come again they are handled
 
 	Work []string // for the recipe engine: WorkStart, WorkResume
@@ -128,6 +131,10 @@ func (w *writer) build() error {
 		if err := w.transition(*w.change.Transition); err != nil {
 			return err
 		}
+	} else if w.change.Station != nil || w.change.Response != nil {
+		if err := w.station(); err != nil {
+			return err
+		}
 	}
 	if w.change.Execution != nil {
 		w.execution()
@@ -151,10 +158,10 @@ func (w *writer) build() error {
 	return nil
 }
 
-// expect makes the commit depend on the job order and its execution, on the mailboxes that it changes, and on the
+// expect makes the commit depend on the job order, its execution and, if that was read, its response, on the mailboxes that it changes, and on the
 // facts of the acceptance checks.
 func (w *writer) expect() {
-	for _, key := range []string{w.snap.keys.job, w.snap.keys.execution} {
+	for _, key := range []string{w.snap.keys.job, w.snap.keys.execution, w.store.keys.JobResponse(string(ResponseID(w.snap.JobOrderID)))} {
 		if doc, ok := w.snap.doc(key); ok {
 			w.c.Expect(key, doc)
 		}
@@ -199,7 +206,7 @@ func (w *writer) transition(t Transition) error {
 	w.event = nextEvent(w.snap.Job, w.change.Now)
 	var doc []byte
 	if err == nil {
-		doc, err = encodeOrder(w.text, w.state, storedOrder{Scope: w.snap.Scope, Event: w.event, JudgedBy: judgedBy})
+		doc, err = encodeOrder(w.text, w.state, storedOrder{Scope: w.snap.Scope, Event: w.event, Station: w.stationAfter(), JudgedBy: judgedBy})
 	}
 	if err != nil {
 		return fmt.Errorf("jobstore: encode job order %s: %w", w.id, err)
@@ -260,10 +267,12 @@ func (w *writer) index(responseID string, response []byte) error {
 		entry.State, entry.Priority, entry.Order = w.state.Elements(), w.order.PriorityOr0(), revision(w.text)
 	}
 	if r := w.change.Response; r != nil {
-		entry.Result = revision(response)
 		c.Set(k.JobResponse(responseID), response, 0)
-		c.ZAdd(k.JobResponseList(w.scope), r.StartScore(), responseID)
-		c.SAdd(k.ResponsesByState(w.scope, w.state.String()), responseID)
+		if w.state.Clearable() {
+			entry.Result = revision(response)
+			c.ZAdd(k.JobResponseList(w.scope), r.StartScore(), responseID)
+			c.SAdd(k.ResponsesByState(w.scope, w.state.String()), responseID)
+		}
 	}
 	value, err := isa95.Marshal(entry)
 	if err != nil {
@@ -345,7 +354,15 @@ func (w *writer) commands() error {
 			w.c.Expire(key, keep)
 			continue
 		}
-		route, err := json.Marshal(Route{JobOrderID: w.snap.JobOrderID, Scope: w.snap.Scope, Recipe: w.change.Execution.Recipe, Token: command.Token})
+		r := Route{JobOrderID: w.snap.JobOrderID, Scope: w.snap.Scope, Token: command.Token, Method: stationMethod(command)}
+		switch {
+		case r.Method != "":
+			r.Since = w.store.InstallationTime().UnixMilli()
+			w.c.ZAdd(w.store.keys.SfcTimers(), float64(r.Since+stationAgain.Milliseconds()), stationTimer+command.ID)
+		default:
+			r.Recipe = w.change.Execution.Recipe
+		}
+		route, err := json.Marshal(r)
 		if err != nil {
 			return err
 		}
@@ -392,8 +409,10 @@ func (w *writer) taken() {
 type Route struct {
 	JobOrderID isa95.JobOrderID `json:"job_id"`
 	Scope      isa95.Scope      `json:"scope"`
-	Recipe     string           `json:"recipe"` // SHA
+	Recipe     string           `json:"recipe"` // SHA; "" for a command of NewStationCommand
 	Token      recipe.Token     `json:"token,omitempty"`
+	Method     isa95.Method     `json:"method,omitempty"` // of a command of NewStationCommand,
+	Since      int64            `json:"since,omitempty"`  // and when it was made: installation time in milliseconds
 }
 
 // Route finds what an equipment command belongs to. ErrNotFound: never sent, or long ago.

@@ -74,14 +74,17 @@ func TestCheckFindsOrdersThatWaitForNothing(t *testing.T) {
 	s.move("m42", "JO-1", 0, ready)
 	s.move("m42", "JO-2", 0, released)
 	s.do("DEL", s.keys.SfcWork())
-	if diff := cmp.Diff(map[string]string{"joborder:list:m42": "has 2 job orders, and scope m42 was never configured"}, s.problems(jobstore.CheckOptions{})); diff != "" {
+	idle := map[string]string{"joborder:JO-2": "is AllowedToStart_Ready and nothing will start it"}
+	unconfigured := maps.Clone(idle)
+	unconfigured["joborder:list:m42"] = "has 2 job orders, and scope m42 was never configured"
+	if diff := cmp.Diff(unconfigured, s.problems(jobstore.CheckOptions{})); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]string{}, s.problems(jobstore.CheckOptions{AnyScope: true})); diff != "" {
+	if diff := cmp.Diff(idle, s.problems(jobstore.CheckOptions{AnyScope: true})); diff != "" {
 		t.Errorf("with any scope allowed: %s", diff)
 	}
 	s.do("SADD", s.keys.ConfiguredScopes(), "m42")
-	if diff := cmp.Diff(map[string]string{}, s.problems(jobstore.CheckOptions{})); diff != "" {
+	if diff := cmp.Diff(idle, s.problems(jobstore.CheckOptions{})); diff != "" {
 		t.Errorf("configured: %s", diff)
 	}
 

@@ -94,10 +94,8 @@ func (c *checker) recipes(ctx context.Context) error {
 		c.commandIDs(id, x)
 	}
 	for id, o := range c.jobs {
-		if o.State.Top == isa95.AllowedToStart && !c.busy[id] {
-			if err := c.startable(ctx, id, o); err != nil {
-				return err
-			}
+		if o.State.Top == isa95.AllowedToStart && o.Station.Start == "" && !c.busy[id] {
+			c.violation(s.keys.JobOrder(id), nextWait+"; it enqueues such orders again", "is %s and nothing will start it", o.State)
 		}
 	}
 	return nil
@@ -110,26 +108,6 @@ func (c *checker) commandIDs(id string, x *recipe.Execution) {
 			c.violation(c.store.keys.SfcExecution(id), nextReport, "action %s has command id %s, not that of its iteration and attempt", a.Name, a.CommandID)
 		}
 	}
-}
-
-// startable reports an order that may start, has a recipe of ours, and that no work entry will start.
-func (c *checker) startable(ctx context.Context, id string, o *StoredOrder) error {
-	wm := o.WorkMaster()
-	if wm == "" {
-		return nil // left to another program
-	}
-	key := c.store.keys.WorkMaster(string(wm))
-	if c.unreadable(key) {
-		return nil // reported
-	}
-	snap, err := c.store.Load(ctx, Query{Scope: o.Scope, WorkMaster: wm})
-	if err != nil {
-		return c.failed(key, err)
-	}
-	if snap.WorkMaster != nil && snap.WorkMaster.DataSchema == recipe.SchemaURI {
-		c.violation(c.store.keys.JobOrder(id), nextWait+"; it enqueues such orders again", "is %s and nothing will start it", o.State)
-	}
-	return nil
 }
 
 // timers: every recipe that waits for a time has its timer, and no other job has one.
@@ -147,7 +125,8 @@ func (c *checker) timers(ctx context.Context) error {
 	set := make(map[string]bool, len(timers))
 	for _, t := range timers {
 		set[t.Member] = true
-		if x := c.executions[t.Member]; !c.unreadable(s.keys.SfcExecution(t.Member)) && (x == nil || x.Terminal()) {
+		_, station := StationTimer(isa95.JobOrderID(t.Member))
+		if x := c.executions[t.Member]; !station && !c.unreadable(s.keys.SfcExecution(t.Member)) && (x == nil || x.Terminal()) {
 			c.violation(s.keys.SfcTimers(), nextReport, "names %s, which has no running recipe", t.Member)
 		}
 		if late := now.Sub(time.UnixMilli(int64(t.Score))); late > c.opt.Grace {

@@ -20,6 +20,8 @@ type StoredOrder struct {
 
 	Event EventMark // the last status event
 
+	Station Station // how far a station has it that runs it without a recipe
+
 	text []byte // of JobOrder in the document, if it is as Takt writes it; nil: not known
 
 	// JudgedBy is the SHA of the recipe that the parameters of the order were checked against when it was accepted, or
@@ -68,6 +70,7 @@ type storedOrder struct {
 	DataSchema string      `json:"_dataschema"`
 	Scope      isa95.Scope `json:"_scope"`
 	Event      EventMark   `json:"_event,omitzero"`
+	Station    Station     `json:"_station,omitzero"`
 	JudgedBy   string      `json:"_judged_by,omitempty"`
 }
 
@@ -133,6 +136,7 @@ func splitOrder(doc []byte) (text, rest []byte, ok bool) {
 type metadata struct {
 	Scope    isa95.Scope     `json:"_scope"`
 	Event    json.RawMessage `json:"_event"`
+	Station  Station         `json:"_station"`
 	JudgedBy string          `json:"_judged_by"`
 }
 
@@ -165,7 +169,7 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err := json.Unmarshal(rest, &m); err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), JudgedBy: m.JudgedBy}
+	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), Station: m.Station, JudgedBy: m.JudgedBy}
 	if ours && o.Event.Sequence > 0 {
 		o.text = text
 	}

@@ -142,7 +142,7 @@ func (w *writer) wrote() {
 			return
 		}
 		job := *w.snap.Job
-		job.State, job.Event, job.text = w.state, w.event, w.text
+		job.State, job.Event, job.Station, job.text = w.state, w.event, w.stationAfter(), w.text
 		is.job, is.jobDoc = &job, w.jobDoc
 	}
 	if x := w.change.Execution; x != nil {

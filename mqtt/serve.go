@@ -34,7 +34,10 @@ type Handler interface {
 type ServerOptions struct {
 	Filters []string // to subscribe to, QoS 1; shared ones ($share/{name}/...) too; at least one
 	Handler Handler  // required
-	Silent  bool     // the Handler gives no replies: response topics mean nothing, and Handle gets what cannot be read too, with Delivery.Unreadable
+
+	// Silent says of an event that it gets no reply: its response topic means nothing, and Handle gets it also if it cannot be read, with
+	// Delivery.Unreadable. nil: every event may get a reply.
+	Silent func(cloudevent.Event) bool
 
 	Lanes int                    // messages handled at once, default 64
 	Lane  func(m Message) string // messages of one lane are handled in order of arrival; default: the topic
@@ -70,7 +73,7 @@ const maxWaitingQoS0 = 1024
 // Server answers what comes on its filters: decode, Handler, reply on the response topic,
 // acknowledge, in that order. Each message that asked for an answer gets one:
 //
-//   - what cannot be read, and a panic (INTERNAL_LOGIC_ERROR), is answered through Handler.Refuse; a Silent one handles what cannot be read;
+//   - what cannot be read, and a panic (INTERNAL_LOGIC_ERROR), is answered through Handler.Refuse; one without a reply (Silent) is handled;
 //   - a Handler that cannot decide is asked again for Hold, then the answer is
 //     SERVICE_UNAVAILABLE. A message nobody waits for is held until it can be decided, for
 //     nobody would send it again;
@@ -193,7 +196,8 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 	if in.Expiry > 0 {
 		e.Delivery.Deadline = in.Arrived.Add(in.Expiry)
 	}
-	if s.o.Silent {
+	silent := s.o.Silent != nil && s.o.Silent(e)
+	if silent {
 		e.Delivery.ResponseTopic = ""
 	}
 	rule := s.responseRule(e.Delivery.ResponseTopic)
@@ -208,7 +212,7 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 
 	var reply *cloudevent.Event
 	refusal, unreadable := errors.AsType[*cloudevent.Error](err)
-	if unreadable && s.o.Silent { // the sender learns nothing of it, so the Handler has to act on it
+	if unreadable && silent { // the sender learns nothing of it, so the Handler has to act on it
 		s.stats.refused.Add(1)
 		s.stats.unanswered.Add(1)
 		e.Delivery.Unreadable = refusal

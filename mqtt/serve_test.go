@@ -281,7 +281,7 @@ func TestServerSilentGetsWhatCannotBeRead(t *testing.T) {
 		got <- e
 		return nil, nil
 	}}
-	r := newRig(t, broker, broker.URL, broker.URL, mqtt.ServerOptions{Handler: h, Silent: true})
+	r := newRig(t, broker, broker.URL, broker.URL, mqtt.ServerOptions{Handler: h, Silent: func(cloudevent.Event) bool { return true }})
 	for _, c := range []struct {
 		spoil func(*mqtt.Message)
 		says  string

@@ -40,7 +40,7 @@ const (
 	Invalid Result = "INVALID" // what came cannot be used
 	Forged  Result = "FORGED"  // an answer without the token of its command, or from a process of Takt
 	Dropped Result = "DROPPED" // a command that nobody needs any more was not sent
-	Left    Result = "LEFT"    // an order that another program runs
+	Left    Result = "LEFT"    // an order that no recipe runs: its station has it
 	Ignored Result = "IGNORED" // an event that nobody waits for and that is not kept
 )
 

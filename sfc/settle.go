@@ -69,6 +69,9 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 			e.count(OpActionState, Forged)
 			return nil
 		}
+		if route.Method != "" {
+			return e.stationAnswered(ctx, id, route, ev)
+		}
 		answer, err := readable(ev, answer)
 		if err != nil {
 			e.log.Warn("answer cannot be read: it is no result", "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID,

@@ -45,6 +45,8 @@ func (e *Engine) start(ctx context.Context, item *jobstore.WorkItem) error {
 		switch {
 		case plan.problem != "":
 			return e.abort(ctx, item.JobOrderID, plan.problem, item)
+		case plan.result == Left:
+			return e.handOver(ctx, item, plan)
 		case plan.program == nil:
 			e.log.Debug("not started", "job", item.JobOrderID, "why", plan.why)
 			e.count(OpStart, plan.result)
@@ -81,8 +83,10 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 			return nothing(AlreadyHandled, "the job order is "+job.State.String())
 		case snap.Execution != nil && !snap.Execution.Terminal(): // a terminal one is of an earlier use of the id
 			return nothing(AlreadyHandled, "its recipe is in execution")
+		case job.Station.Start != "":
+			return nothing(AlreadyHandled, "its station has it")
 		case job.WorkMaster() == "":
-			return nothing(Left, "it names no work master")
+			return plan{snap: snap, result: Left, why: "it names no work master"}, nil
 		case job.WorkMaster() != q.WorkMaster || job.Scope != q.Scope:
 			q.WorkMaster, q.Scope, q.Mailboxes = job.WorkMaster(), job.Scope, nil
 			if last, ok := e.starts.Get(q.Scope); ok && last.workMaster == q.WorkMaster {
@@ -95,7 +99,7 @@ func (e *Engine) plan(ctx context.Context, item *jobstore.WorkItem) (plan, error
 			return plan{problem: fmt.Sprintf("work master %q is not known", q.WorkMaster)}, nil
 		}
 		if wm.DataSchema != recipe.SchemaURI {
-			return nothing(Left, fmt.Sprintf("work master %q has no recipe of ours", q.WorkMaster))
+			return plan{snap: snap, result: Left, why: fmt.Sprintf("work master %q has no recipe of ours", q.WorkMaster)}, nil
 		}
 		program, err := e.programs.Compile(wm.Data)
 		if err != nil {

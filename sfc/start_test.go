@@ -48,7 +48,7 @@ func TestStartProblems(t *testing.T) {
 	}{
 		{name: "no work master named", state: "AllowedToStart_Ready", counted: Counted{OpStart, Left}},
 		{
-			name: "work master of others", workMaster: "WM", state: "AllowedToStart_Ready", counted: Counted{OpStart, Left},
+			name: "work master without a recipe of ours", workMaster: "WM", state: "AllowedToStart_Ready", counted: Counted{OpStart, Left},
 			prepare: func(p *plant) { p.workMasterOf("WM", "https://example.com/other", pushes(1)) },
 		},
 		{

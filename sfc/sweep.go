@@ -8,7 +8,6 @@ import (
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/recipe"
 )
 
 // maxQueued is the length of the work stream above which nothing is swept: there is enough to do, and to find out what
@@ -89,7 +88,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
-	s := sweeper{Engine: e, ours: make(map[stationWorkMaster]bool)}
+	s := sweeper{e}
 	for id, timer := range active {
 		if !timer && !queued[id] {
 			s.one(ctx, id, s.active)
@@ -104,15 +103,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 }
 
 // sweeper is one sweep.
-type sweeper struct {
-	*Engine
-	ours map[stationWorkMaster]bool // work masters seen: is there a recipe of ours, or nothing at all
-}
-
-type stationWorkMaster struct {
-	scope      isa95.Scope
-	workMaster isa95.WorkMasterID
-}
+type sweeper struct{ *Engine }
 
 // one looks at one job order. A conflict means that somebody works on it, so it is not forgotten.
 func (s *sweeper) one(ctx context.Context, id isa95.JobOrderID, look func(context.Context, *jobstore.Snapshot) error) {
@@ -152,21 +143,8 @@ func (s *sweeper) standing(ctx context.Context, snap *jobstore.Snapshot) error {
 		return nil
 	case over(snap):
 		return s.enqueue(ctx, snap, jobstore.WorkResume)
-	case snap.Job.State.Top != isa95.AllowedToStart || snap.Job.WorkMaster() == "":
-		return nil // another program's
-	}
-	id := stationWorkMaster{snap.Job.Scope, snap.Job.WorkMaster()}
-	ours, seen := s.ours[id]
-	if !seen {
-		w, err := s.store.Load(ctx, jobstore.Query{Scope: id.scope, WorkMaster: id.workMaster})
-		if err != nil {
-			return err
-		}
-		ours = w.WorkMaster == nil || w.WorkMaster.DataSchema == recipe.SchemaURI
-		s.ours[id] = ours
-	}
-	if !ours {
-		return nil
+	case snap.Job.State.Top != isa95.AllowedToStart || snap.Job.Station.Start != "":
+		return nil // a station has it
 	}
 	return s.enqueue(ctx, snap, jobstore.WorkStart)
 }

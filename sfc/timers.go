@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -54,6 +55,9 @@ func (e *Engine) tickDue(ctx context.Context) (int, error) {
 
 // tick does what is due for one job order. A timer that nothing needs is removed.
 func (e *Engine) tick(ctx context.Context, id isa95.JobOrderID) error {
+	if command, ok := jobstore.StationTimer(id); ok {
+		return e.repeatStation(ctx, command)
+	}
 	q, sha := e.known(id)
 	snap, program, err := e.load(ctx, q, sha)
 	var broken *recipeError

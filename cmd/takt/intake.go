@@ -8,6 +8,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/topics"
+	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -38,9 +39,10 @@ func (p *parts) intake(conn *mqtt.Conn, session jobstore.Session) (lifecycle.Sta
 		}
 	}
 	if p.engine != nil && session.Name != commandSession {
-		servers[answerKind] = mqtt.ServerOptions{Filters: []string{prefix.AnswerFilter(session.Instance)}, Handler: taker(p.engine.Answer), Silent: true, Lane: laneOfCommand}
+		servers[answerKind] = mqtt.ServerOptions{Filters: []string{prefix.AnswerFilter(session.Instance)}, Handler: taker(p.engine.Answer), Silent: always, Lane: laneOfCommand}
 		servers[eventKind] = mqtt.ServerOptions{
-			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: taker(p.engine.Event), Silent: true, Lane: laneOfType,
+			Filters: []string{"$share/" + p.sc.ShareGroup + "/" + p.cfg.TopicPrefix + "/equipment/+/events"}, Handler: fromStation{taker(p.engine.Event), p.station},
+			Silent: func(e cloudevent.Event) bool { return !p.station.Knows(e) }, Lane: laneOfEvent, ResponseTopic: prefix.Answers(session.Instance, ""), Expiry: p.sc.MessageExpiry, Hold: p.sc.HoldWhenAway,
 		}
 	}
 	stage := make(lifecycle.Stage, len(servers))
@@ -76,12 +78,35 @@ func (taker) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *cloud
 	return nil
 }
 
-// laneOfType keeps the events of one type of a station in order, and lets no type wait for another.
-func laneOfType(m mqtt.Message) string {
+func always(cloudevent.Event) bool { return true }
+
+// fromStation handles what a station sends: methods for the orders that it runs, and events for recipes.
+type fromStation struct {
+	taker
+	station jobcontrol.Station
+}
+
+func (f fromStation) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+	if f.station.Knows(e) {
+		return f.station.Handle(ctx, e)
+	}
+	return f.taker.Handle(ctx, e)
+}
+
+func (f fromStation) Refuse(ctx context.Context, e cloudevent.Event, why *cloudevent.Error) *cloudevent.Event {
+	return f.station.Refuse(ctx, e, why)
+}
+
+// laneOfEvent keeps the methods for one job order in order, and the events of one type of a station, and lets nothing else wait for another.
+func laneOfEvent(m mqtt.Message) string {
 	for _, p := range m.User {
-		if p.Name == "type" {
-			return m.Topic + " " + p.Value
+		if p.Name != "type" {
+			continue
 		}
+		if _, ok := isa95.StationMethodByTypeID(p.Value); ok {
+			return jobcontrol.Lane(m)
+		}
+		return m.Topic + " " + p.Value
 	}
 	return m.Topic
 }

@@ -136,7 +136,7 @@ type usedRecipe struct {
 	WorkMaster isa95.WorkMasterID `json:"work_master"`
 	Version    string             `json:"version,omitempty"`
 	SHA256     string             `json:"sha256,omitempty"`
-	Foreign    bool               `json:"foreign,omitempty"` // it is for other programs: Takt carries nothing out
+	Foreign    bool               `json:"foreign,omitempty"` // no recipe of Takt: the station's own program runs it
 }
 
 func (r *usedRecipe) String() string {
@@ -233,7 +233,7 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 			}
 		}
 	} else if used != nil && used.Foreign {
-		printf(a.out, "\nTakt carries nothing out: work master %s has no recipe of Takt, by its dataschema\n", used)
+		printf(a.out, "\nits station runs it: work master %s has no recipe of Takt, by its dataschema\n", used)
 	} else if used != nil {
 		printf(a.out, "\nwould run the recipe of %s\n", used)
 	}

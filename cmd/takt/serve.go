@@ -178,6 +178,7 @@ type parts struct {
 	replicas         *replicasWatch
 	handler          *jobcontrol.Receiver    // nil without the role
 	engine           *sfc.Engine             // nil without the role
+	station          jobcontrol.Station      // beside the engine
 	servers          map[string]*mqtt.Server // of this process, by what they handle
 	metrics          *telemetry.Metrics
 	traces           *telemetry.Traces        // nil = none are made
@@ -209,6 +210,11 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			Count: func(c sfc.Counted) { p.metrics.Recipe(string(c.Operation), string(c.Result)) }, Log: p.log,
 		})
 		work["recipes"] = p.engine.Run
+		if p.handler == nil {
+			p.station = jobcontrol.New(p.store, p.receiverOptions()).Station()
+		} else {
+			p.station = p.handler.Station()
+		}
 	}
 	intake := lifecycle.Stage{}
 	p.servers = make(map[string]*mqtt.Server)
@@ -289,6 +295,9 @@ func (p *parts) web() *telemetry.Server {
 func (p *parts) observe(o jobcontrol.Observation) {
 	method, ok := isa95.MethodByTypeID(o.Type)
 	name := string(method)
+	if m, station := isa95.StationMethodByTypeID(o.Type); !ok && station {
+		name, ok = string(m), true
+	}
 	if kind, isConfig := isa95.ConfigByTypeID(o.Type); !ok && isConfig {
 		name = "config." + string(kind)
 	}

@@ -12,7 +12,7 @@ type Pattern struct {
 // All lists every kind of key there is below a prefix.
 func All() []Pattern {
 	return []Pattern{
-		{"joborder:{id}", "string", "jobstore", "expires end_state_retention after EndState", "job order and state (ISA95JobOrderAndStateDataType), `_scope`, `_dataschema`, `_event` (number and time of the last status event)"},
+		{"joborder:{id}", "string", "jobstore", "expires end_state_retention after EndState", "job order and state (ISA95JobOrderAndStateDataType), `_scope`, `_dataschema`, `_event` (number and time of the last status event), `_station` (of an order without a recipe: the id of its Start, and when it began to run)"},
 		{"joborder:list:{scope}", "zset", "jobstore", "member leaves at EndState", "job order ids, score = Priority"},
 		{"joborder:changes:{scope}", "stream", "jobstore", "about 5000 entries", "change_type, job_order_id, scope, ts"},
 		{"joborder:changes:_global", "stream", "jobstore", "about 5000 entries", "the same entries of all scopes; the publisher reads this one"},

@@ -36,8 +36,8 @@ func Table() []Row {
 			Content: "the same for the scope of the subject; who may publish here may command every station"},
 		{Pattern: "mes/responses/{client}", Writes: []Party{Takt}, Reads: []Party{MES, Operator}, Filter: "mes/#",
 			Content: "reply, where the command asked for it (`--reply-topics`): same type, `subject` and correlation data, `causationid` = the command's `id`"},
-		{Pattern: "{p}/{scope}/replies/{client}", Writes: []Party{Takt}, Reads: []Party{MES, Operator},
-			Content: "the same, for requesters that have rights below the topic prefix only"},
+		{Pattern: "{p}/{scope}/replies/{client}", Writes: []Party{Takt}, Reads: []Party{MES, Equipment, Operator},
+			Content: "the same, for requesters that have rights below the topic prefix only, and for stations"},
 		{Pattern: "{p}/{scope}/events", Writes: []Party{Takt}, Reads: readers,
 			Content: "a status event for each transition of a job order; the one of its end carries the response. Those of one job order come in order; the extension `sequence` counts them"},
 		{Pattern: "{p}/{scope}/state-index", Retained: true, Writes: []Party{Takt}, Reads: readers,
@@ -53,10 +53,12 @@ func Table() []Row {
 		{Pattern: "{p}/private/{client}", Writes: []Party{Takt, MES, Observer, Operator}, Reads: []Party{Takt, MES, Observer, Operator}, Filter: "{p}/private/{client}/#",
 			Content: "markers that a client sends to itself, to know when it has all retained messages"},
 		{Pattern: "{p}/equipment/{scope}/commands", Writes: []Party{Takt}, Reads: []Party{Equipment},
-			Content: "CloudEvent: `type` = the `TypeId` of the action, `id` = the command id, `subject` = the scope, `correlationid` = that of the run; body `{JobOrderID, Action, Attempt, Parameters}`. It expires with the action's time-out"},
+			Content: "CloudEvent: `type` = the `TypeId` of the action, `id` = the command id, `subject` = the scope, `correlationid` = that of the run; body `{JobOrderID, Action, Attempt, Parameters}`. It expires with the action's time-out. " +
+				"For an order without a recipe: `type` = that of a job method (Start, Update, RevokeStart, Pause, Resume, Stop, Abort, Cancel), repeated under its `id` until it is answered"},
 		{Pattern: "{p}/responses/{instance}/{token}", Writes: []Party{Equipment}, Reads: []Party{Takt}, Filter: "{p}/responses/#",
 			Content: "the answer, on the response topic of the command: `causationid` = the command's `id`; its body is the result of the action; with `mdcserrorkind` it is a refusal. The token is a secret of Takt and this station"},
 		{Pattern: "{p}/equipment/{scope}/events", Writes: []Party{Equipment}, Reads: []Party{Takt},
-			Content: "CloudEvent for `pull_event` actions: `type` = their `TypeId`, `subject` = the scope or `{scope}/{asset}`; a `correlationid` says which job order it is for"},
+			Content: "CloudEvent for `pull_event` actions: `type` = their `TypeId`, `subject` = the scope or `{scope}/{asset}`; a `correlationid` says which job order it is for. " +
+				"For an order without a recipe: Run, End, Abort or ReceiveJobResponse, with a response topic; answered with a ReturnStatus"},
 	}
 }

@@ -1,0 +1,84 @@
+package sfc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+// handOver asks the station of an order that no recipe runs to start it. The order stays AllowedToStart until the station says Run.
+func (e *Engine) handOver(ctx context.Context, item *jobstore.WorkItem, p plan) error {
+	p.snap.Scope = p.snap.Job.Scope
+	start := jobstore.NewStationCommand(p.snap.Job, isa95.Start)
+	change := jobstore.Change{Station: &jobstore.Station{Start: start.ID}, Commands: []recipe.Command{start}, Item: item, Now: e.store.Now()}
+	if err := e.store.Commit(ctx, p.snap, change); err != nil {
+		return err
+	}
+	e.log.Debug("handed over to its station", "job", item.JobOrderID, "scope", p.snap.Scope, "why", p.why)
+	e.count(OpStart, Left)
+	return nil
+}
+
+// repeatStation sends a command to a station, from the outbox or because it is unanswered. Its repetitions end with its answer, or when the order has gone on without it.
+func (e *Engine) repeatStation(ctx context.Context, id string) error {
+	route, err := e.route(ctx, id)
+	if errors.Is(err, jobstore.ErrNotFound) {
+		return e.store.EndStation(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: route.JobOrderID})
+	if err != nil {
+		return err
+	}
+	if why := route.StationObsolete(id, snap.Job); why != "" {
+		e.log.Info("command to a station not sent", "job", route.JobOrderID, "method", route.Method, "command", id, "why", why)
+		e.count(OpDispatch, Dropped)
+		return e.store.EndStation(ctx, id)
+	}
+	body, err := jobstore.StationBody(route.Method, snap.Job)
+	if err != nil {
+		return err
+	}
+	now := e.store.InstallationTime()
+	pause := route.StationPause(now)
+	c := recipe.Command{ID: id, Scope: string(route.Scope), TypeID: route.Method.TypeID(), CorrelationID: id, Token: route.Token, Deadline: now.Add(pause)}
+	ev := e.command(c, body, e.store.Now(), now) // it expires before it is repeated: the broker keeps one for a station that is away
+	ev.DataSchema = route.Method.CallSchema()
+	if err := e.commander.PublishEvent(ctx, e.topic(string(route.Scope), "commands"), ev); err != nil {
+		if !neverTaken(err) {
+			return err
+		}
+		e.log.Error("the broker does not take this command", "job", route.JobOrderID, "method", route.Method, "command", id, "error", err)
+		e.count(OpDispatch, Invalid)
+		return e.store.RepeatStation(ctx, id, pause)
+	}
+	e.count(OpDispatch, OK)
+	return e.store.RepeatStation(ctx, id, pause)
+}
+
+// stationAnswered ends the repetition of a command. A station that refuses is logged: the order stays as it is, for the MES and the station to settle.
+func (e *Engine) stationAnswered(ctx context.Context, id string, route jobstore.Route, ev cloudevent.Event) error {
+	if why := refusedBy(ev); why != "" {
+		e.log.Warn("a station refuses a command", "job", route.JobOrderID, "scope", route.Scope, "method", route.Method, "command", id, "why", why)
+	}
+	e.count(OpActionState, OK)
+	return e.store.EndStation(ctx, id)
+}
+
+// refusedBy is why the answer of a station is a refusal, "" if it is none.
+func refusedBy(ev cloudevent.Event) string {
+	if refusal := ev.Err(); refusal != nil {
+		return string(refusal.Kind) + ": " + refusal.Message
+	}
+	var result isa95.MethodResult
+	if isa95.Unmarshal(ev.Data, &result) == nil && result.ReturnStatus > isa95.NoError {
+		return result.ReturnStatus.String()
+	}
+	return ""
+}

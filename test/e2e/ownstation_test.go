@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/test/rig"
+)
+
+// A program of the plant is the machine of an order without a recipe: it gets Start, says Run and hands in its response; the Stop of the MES reaches it, and the MES gets
+// the response with the program's id and data.
+func TestStationOfTheUser(t *testing.T) {
+	t.Parallel()
+	s := &shell{rig.New(t, rig.Options{NoStation: true}), t}
+	s.Serve("a")
+	s.Configure(s.QuietMES())
+	ctx, cancel := context.WithCancel(rig.Context(t))
+	var ended []chan struct{}
+	run := func(c *mqtt.Conn) {
+		end := make(chan struct{})
+		ended = append(ended, end)
+		go func() { defer close(end); _ = c.Run(ctx) }()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for _, end := range ended {
+			<-end
+		}
+	})
+	conn := func(id string) *mqtt.Conn {
+		c, err := mqtt.New(mqtt.Options{URL: s.Broker.URL, ClientID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	recv, pub := conn("press-recv"), conn("press-pub")
+	commands := make(chan cloudevent.Event, 100)
+	equipment := s.TopicPrefix + "/equipment/" + string(rig.Scope)
+	err := recv.Subscribe(ctx, mqtt.Subscription{Filter: equipment + "/commands", QoS: 1, Handle: func(ctx context.Context, in *mqtt.Inbound) {
+		e, err := mqtt.Decode(in.Message)
+		if err != nil {
+			t.Error(err)
+		}
+		commands <- e
+		_ = in.Ack()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := mqtt.NewClient(recv, pub, mqtt.ClientOptions{ResponseTopic: s.TopicPrefix + "/" + string(rig.Scope) + "/replies/press"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(recv)
+	run(pub)
+	takes := func(m isa95.Method, body string) {
+		t.Helper()
+		for e := range commands {
+			answer := e.Reply([]byte(`{"ReturnStatus":1}`), "", "urn:press", time.Now())
+			if err := pub.PublishEvent(ctx, answer.Delivery.Topic, answer); err != nil {
+				t.Fatal(err)
+			}
+			if e.Type != m.TypeID() { // a repetition of the one before
+				continue
+			}
+			if got := string(e.Data); body != "" && got != body {
+				t.Errorf("%s: %s, want %s", m, got, body)
+			}
+			return
+		}
+	}
+	says := func(m isa95.Method, body string, want isa95.ReturnStatus) {
+		t.Helper()
+		e := cloudevent.New(m.TypeID(), "urn:press", string(rig.Scope), time.Now())
+		e.Data = []byte(body)
+		reply, err := client.Request(ctx, equipment+"/events", e)
+		var result isa95.MethodResult
+		if err != nil || isa95.Unmarshal(reply.Data, &result) != nil || result.ReturnStatus != want {
+			t.Errorf("%s %s: %s %s %v, want %s", m, body, reply.Data, reply.ErrorMessage, err, want)
+		}
+	}
+	s.run(ok, "job store-and-start "+s.order("JO-1", false)+" --scope test-cell")
+	takes(isa95.Start, "")
+	says(isa95.End, `{"JobOrderID":"JO-1"}`, isa95.InvalidStatus)
+	says(isa95.Run, `{"JobOrderID":"JO-1"}`, isa95.NoError)
+	says(isa95.ReceiveJobResponse, `{"JobResponse":{"JobResponseID":"JR-1","JobOrderID":"JO-1","JobResponseData":[{"ID":"torque","Value":12.50}]}}`, isa95.NoError)
+	says(isa95.ReceiveJobResponse, `{"JobResponse":`, isa95.InvalidRequest)
+	s.run(ok, "job stop JO-1 --scope test-cell")
+	takes(isa95.Stop, `{"JobOrderID":"JO-1"}`)
+	s.run(ok, "job show JO-1 --json", `"JR-1"`, "12.50", "Ended_Completed")
+	s.run(ok, "job clear JO-1 --scope test-cell")
+	says(isa95.ReceiveJobResponse, fmt.Sprintf(`{"JobResponse":{"JobOrderID":%q}}`, "JO-1"), isa95.UnknownJobOrder)
+	s.AtRest()
+	s.Check()
+}
