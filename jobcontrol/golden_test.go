@@ -85,7 +85,7 @@ var notCompared = map[int]string{
 	41: unasked, 44: unasked, 49: unasked, 52: unasked, 56: unasked, 59: unasked, 61: unasked, 63: unasked,
 	66: unasked + "; Takt would also refuse it: the id exists and is not in EndState",
 	69: unasked + "; Takt would also refuse it: the order belongs to another scope",
-	72: unasked, 73: unasked, 74: unasked + "; its outcome is tested by TestQueryByState", 75: unasked + "; its outcome is tested by TestQueryByState",
+	72: unasked + "; TestCapturedResponse asks it", 73: unasked + "; TestCapturedResponse asks it", 74: unasked + "; its outcome is tested by TestQueryByState", 75: unasked + "; its outcome is tested by TestQueryByState",
 }
 
 const (
@@ -236,6 +236,42 @@ func TestCapturedMessages(t *testing.T) {
 		t.Errorf("%d commands, %d lines compared and %d not, of %d", commands, compared, len(notCompared), len(lines))
 	}
 	t.Logf("%d commands replayed, %d messages compared, %d not", commands, compared, len(notCompared))
+}
+
+// The responses of the captures, JR-20 and others, come from a station, and both queries find them as the original answered: but for times that Takt fills in.
+func TestCapturedResponse(t *testing.T) {
+	p := plantOn(t, testenv.Redis(t), jobstore.Options{EventExpiry: time.Minute}, jobcontrol.Options{MessageExpiry: time.Minute})
+	for n, start := range map[string]string{"20": "", "21": "", "23": `"StartTime":"2026-05-04T06:00:00Z",`} {
+		p.handedOver(t, "JO-"+n)
+		p.says(t, isa95.Run, "JO-"+n, isa95.NoError)
+		p.says(t, isa95.End, "JO-"+n, isa95.NoError)
+		p.says(t, isa95.ReceiveJobResponse, `{"JobResponseID":"JR-`+n+`","JobOrderID":"JO-`+n+`",`+start+`"JobResponseData":[{"ID":"torque","Value":12.5}]}`, isa95.NoError)
+	}
+	bodies := map[int]string{72: `{"JobOrderID":"JO-23"}`, 73: `{"JobOrderState":[{"StateText":{"Text":"Ended"}},{"StateText":{"Text":"Completed"}}]}`}
+	filledIn := regexp.MustCompile(`"(Start|End)Time":"TIME",`)
+	readLines(t, "../mqtt/testdata/captured.jsonl", func(n int, line []byte) {
+		c := captured{Line: n}
+		if err := json.Unmarshal(line, &c); err != nil {
+			t.Fatal(err)
+		}
+		body, ok := bodies[n]
+		if !ok {
+			return
+		}
+		want := c.message(t)
+		ask := command(c.user("type"), body)
+		ask.ID, ask.CorrelationID, ask.Delivery.ResponseTopic, ask.Delivery.CorrelationData = c.user("causationid"), c.user("correlationid"), c.Topic, want.CorrelationData
+		reply := p.answer(t, ask)
+		reply.Delivery.ResponseTopic = "app/jobs/responses/pod-1" // by mqtt.Server
+		got := normal(mqtt.Encode(reply.Delivery.Topic, reply))
+		if !filledIn.Match(got.Payload) {
+			t.Errorf("line %d: no times in %s", n, got.Payload)
+		}
+		got.Payload = filledIn.ReplaceAll(got.Payload, nil)
+		if diff := cmp.Diff(normal(want), got, byText); diff != "" {
+			t.Errorf("line %d (- captured, + made):\n%s", n, diff)
+		}
+	})
 }
 
 // byText shows payloads as text in differences.
