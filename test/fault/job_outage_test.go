@@ -84,3 +84,26 @@ func TestFault28OutageBeyondEveryTimeout(t *testing.T) {
 		})
 	}
 }
+
+// Fault 28: the MES is away while its orders run, one a second, for 30 minutes in the soak. When it is back it has every result once. How soon is in the log.
+func TestFault28MESAway(t *testing.T) {
+	n, every := scaled(30, 1800), time.Duration(scaled(50, 1000))*time.Millisecond
+	w := rig.New(t, rig.Options{Redis: always(), WorkerTTL: jobTTL, Takes: "5ms..20ms", Plain: true})
+	w.Serve("a")
+	w.Serve("b")
+	m := w.QuietMES()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for i := range n {
+		m.Order(rig.Orders("JO", n)[i : i+1])
+		<-tick.C
+	}
+	w.UntilExecuted(4 * n)
+	w.Quiet()
+	back := time.Now()
+	m.Follow()
+	m.UntilResults(n)
+	t.Logf("away for %v: %d results %v after its return", time.Duration(n)*every, n, time.Since(back).Round(10*time.Millisecond))
+	m.UntilDone(n)
+	w.Verify(m)
+}
