@@ -358,7 +358,7 @@ func (w *writer) commands() error {
 		switch {
 		case r.Method != "":
 			r.Since = w.store.InstallationTime().UnixMilli()
-			w.c.ZAdd(w.store.keys.SfcTimers(), float64(r.Since+stationAgain.Milliseconds()), stationTimer+command.ID)
+			w.c.ZAdd(w.store.keys.SfcTimers(), float64(r.Since+commandTTL.Milliseconds()), stationTimer+command.ID) // sooner once it was sent: RepeatStation
 		default:
 			r.Recipe = w.change.Execution.Recipe
 		}
