@@ -14,17 +14,17 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  91725,
-	"test lines":                        88960,
+	"production lines":                  92019,
+	"test lines":                        89203,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 246,
 	"production lines of board":         8010,
-	"production lines of cmd":           10311,
+	"production lines of cmd":           10314,
 	"production lines of internal":      12120,
-	"production lines of jobstore":      5601,
+	"production lines of jobstore":      5626,
 	"production lines of mqtt":          3841,
-	"production lines of recipe":        6943,
+	"production lines of recipe":        7162,
 	"production lines of task":          15303,
 	"production lines of workflow":      7599,
 }

@@ -136,8 +136,9 @@ func (w *writer) build() error {
 			return err
 		}
 	}
-	if w.change.Execution != nil {
+	if x := w.change.Execution; x != nil {
 		w.execution()
+		w.change.Commands = append(w.change.Commands, withToken(x.NewCancels(w.snap.Execution))...)
 	}
 	if err := w.commands(); err != nil {
 		return err
@@ -317,7 +318,11 @@ func (w *writer) statusEvent() error {
 func (w *writer) execution() {
 	k, c, x := w.store.keys, w.c, w.change.Execution
 	w.executionDoc = x.Encode()
-	c.Set(w.snap.keys.execution, w.executionDoc, 0)
+	keep := time.Duration(0)
+	if job := w.snap.Job; w.change.Transition == nil && job != nil && job.State.IsEnd() { // a cancel command is answered late
+		keep = w.store.opt.EndStateRetention
+	}
+	c.Set(w.snap.keys.execution, w.executionDoc, keep)
 	if w.change.Recipe != nil {
 		c.Set(k.SfcRecipe(x.Recipe), w.change.Recipe, 0)
 	}
@@ -355,8 +360,11 @@ func (w *writer) commands() error {
 			continue
 		}
 		r := Route{JobOrderID: w.snap.JobOrderID, Scope: w.snap.Scope, Token: command.Token, Method: stationMethod(command)}
+		if command.Cancels != "" {
+			r.Cancel = &command
+		}
 		switch {
-		case r.Method != "":
+		case r.Standing():
 			r.Since = w.store.InstallationTime().UnixMilli()
 			w.c.ZAdd(w.store.keys.SfcTimers(), float64(r.Since+commandTTL.Milliseconds()), stationTimer+command.ID) // sooner once it was sent: RepeatStation
 		default:
@@ -412,7 +420,8 @@ type Route struct {
 	Recipe     string           `json:"recipe"` // SHA; "" for a command of NewStationCommand
 	Token      recipe.Token     `json:"token,omitempty"`
 	Method     isa95.Method     `json:"method,omitempty"` // of a command of NewStationCommand,
-	Since      int64            `json:"since,omitempty"`  // and when it was made: installation time in milliseconds
+	Cancel     *recipe.Command  `json:"cancel,omitempty"` // a command that calls another one off
+	Since      int64            `json:"since,omitempty"`  // of both: when it was made, installation time in milliseconds
 }
 
 // Route finds what an equipment command belongs to. ErrNotFound: never sent, or long ago.

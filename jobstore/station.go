@@ -24,13 +24,26 @@ type Station struct {
 
 // NewStationCommand makes the command that carries method to the station of o. A commit puts it into the outbox (Change.Commands).
 func NewStationCommand(o *StoredOrder, method isa95.Method) recipe.Command {
+	id := cloudevent.NewID()
+	c := recipe.Command{ID: id, JobID: o.JobOrder.JobOrderID, Scope: string(o.Scope), TypeID: method.TypeID(), CorrelationID: id}
+	return withToken([]recipe.Command{c})[0]
+}
+
+// withToken gives commands that are sent for the first time their tokens.
+func withToken(commands []recipe.Command) []recipe.Command {
+	if len(commands) == 0 {
+		return nil
+	}
 	var seed recipe.Seed
 	_, _ = rand.Read(seed[:]) // it never fails
-	id := cloudevent.NewID()
-	return recipe.Command{
-		ID: id, JobID: o.JobOrder.JobOrderID, Scope: string(o.Scope), TypeID: method.TypeID(), CorrelationID: id, Token: seed.Token(id),
+	for i := range commands {
+		commands[i].Token = seed.Token(commands[i].ID)
 	}
+	return commands
 }
+
+// Standing reports whether the command is repeated by itself, whatever becomes of a recipe: one of NewStationCommand, or one that calls another one off.
+func (r Route) Standing() bool { return r.Method != "" || r.Cancel != nil }
 
 // stationMethod is the method that c carries to a station, "" for a command of a recipe, which has an action.
 func stationMethod(c recipe.Command) isa95.Method {
@@ -175,6 +188,9 @@ const (
 
 // StationPause is how long the station has, from now in installation time, until its command is repeated.
 func (r Route) StationPause(now time.Time) time.Duration {
+	if r.Cancel != nil {
+		return max(min(r.Cancel.Deadline.Sub(now), r.Cancel.Deadline.Sub(time.UnixMilli(r.Since))/3, stationAgain), time.Millisecond)
+	}
 	return min(max(now.Sub(time.UnixMilli(r.Since)), stationAgain), stationSlow)
 }
 

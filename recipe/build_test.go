@@ -13,7 +13,7 @@ import (
 //	step A*               initial with *
 //	A > B: condition ! 2  transition, with condition and priority if there is a ':' or '!'
 //	do a @ A              push_command a in step A, type "do.a", 10 s, N
-//	on e @ A type t       pull_event; then any of: type T, time S, attempts N, with {…}, as Q
+//	on e @ A type t       pull_event; then any of: type T, time S, attempts N, with {…}, as Q, cancel S
 //	sim X: A B | C        simultaneous branch; sel: selection
 //	set {…}               top-level members, as JSON
 func text(lines string) []byte {
@@ -94,6 +94,8 @@ func action(word, rest string) Action {
 			a.MaxAttempts = atoi(value)
 		case "with":
 			a.Parameters = json.RawMessage(value)
+		case "cancel":
+			a.Cancel = &Cancel{TypeID: "cancel." + name, TimeoutSeconds: atoi(value)}
 		case "as":
 			a.Qualifier = Qualifier(value)
 		default:

@@ -72,6 +72,9 @@ type Command struct {
 	// LastCall is how long an answer may take once the broker has this command, the last of its action (Execution.LastCalled); 0: it is not the last.
 	LastCall time.Duration `json:",omitempty"`
 
+	// Cancels is the id of the command that this one calls off, "" for a command of an action.
+	Cancels string `json:",omitempty"`
+
 	// Token is what the answer must carry. The engine adds it after the decision; a command that is sent again has that of its route.
 	Token Token `json:",omitempty"`
 }
@@ -360,6 +363,7 @@ func (d *decision) timers() {
 			if asset := d.p.assets[i]; asset != "" {
 				what += " of " + asset
 			}
+			d.x.callOff(e, d.now)
 			d.failAction(e, fmt.Sprintf("action %s timed out: %s within %d s", action.Name, what, action.TimeoutSeconds))
 		case e.ResendAt != 0 && e.ResendAt <= d.now:
 			e.ResendAt = d.resendAt(action, e.Deadline)
@@ -520,7 +524,7 @@ func (d *decision) accept(e *ActionEntry, result json.RawMessage) {
 
 // complete ends an attempt with what the equipment gave.
 func (e *ActionEntry) complete(result json.RawMessage) {
-	e.State, e.Result, e.Error, e.Parameters = ActionCompleted, result, "", nil
+	e.State, e.Result, e.Error, e.Parameters, e.Cancel = ActionCompleted, result, "", nil, Cancel{}
 	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
 }
 
@@ -529,6 +533,6 @@ func (d *decision) failAction(e *ActionEntry, why string) {
 	if e.State == ActionWaiting {
 		d.forget(e)
 	}
-	e.State, e.Result, e.Error, e.Parameters = ActionFailed, nil, why, nil
+	e.State, e.Result, e.Error, e.Parameters, e.Cancel = ActionFailed, nil, why, nil, Cancel{}
 	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
 }

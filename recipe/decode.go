@@ -105,6 +105,7 @@ func (d *decoder) recipe() *Recipe {
 			TimeoutSeconds: e.timeout(),
 			Parameters:     e.parameters("Parameters"),
 			MaxAttempts:    e.integer("MaxAttempts", false, 1, 100),
+			Cancel:         e.cancel(),
 		})
 	})
 	o.each("Branches", false, MaxBranches, func(e object) {
@@ -260,6 +261,19 @@ func (o object) timeout() int {
 		}
 	}
 	return o.integer("TimeoutSeconds", true, 1, MaxTimeoutSeconds)
+}
+
+func (o object) cancel() *Cancel {
+	n, at := o.member("Cancel", false)
+	if n == nil {
+		return nil
+	}
+	e, ok := o.d.object(n, at)
+	if !ok {
+		return nil
+	}
+	defer e.rest()
+	return &Cancel{TypeID: e.string("TypeId", true), TimeoutSeconds: e.timeout()}
 }
 
 func (o object) parameters(name string) json.RawMessage {

@@ -30,7 +30,8 @@
 // A push_command action sends a command and awaits its answer: after a third of the
 // time-out, and again after each third, the same command goes out under the same id; at
 // the time-out, or when the equipment refuses, the next attempt goes out under a new id if
-// MaxAttempts allows one, else the run fails. A pull_event action awaits an event of its
+// MaxAttempts allows one, else the run fails. One that is given up without an answer is
+// called off by its Cancel command, if it has one. A pull_event action awaits an event of its
 // type, or takes an early one from the mailbox of the type.
 //
 // # Condition syntax

@@ -37,6 +37,8 @@ type Execution struct {
 	WakeAt    int64       // when conditions over step.t are looked at again
 	Steps     []StepEntry // steps and branches entered so far, in the order of first entry
 
+	Cancels []CancelEntry // the latest, in the order in which they were decided
+
 	Other []Kept // members of a newer version
 }
 
@@ -80,6 +82,8 @@ type ActionEntry struct {
 	Left         int64 // what was left of Deadline, in ms, when the job was paused
 	SentAt       int64 // when the command was last sent again; 0: not since DispatchedAt
 	LastCall     bool  // the command was sent once more at its deadline, which was put off for that
+
+	Cancel Cancel // of the recipe, while the action is dispatched; zero: there is none
 
 	Other []Kept // members of a newer version, until the action starts anew
 }

@@ -61,6 +61,15 @@ func (x *Execution) Encode() []byte {
 		w.close('}')
 	}
 	w.close('}')
+	if len(x.Cancels) > 0 {
+		w.key("cancels")
+		w.open('[')
+		for i := range x.Cancels {
+			w.comma()
+			w.cancel(&x.Cancels[i])
+		}
+		w.close(']')
+	}
 	w.others(x.Other)
 	w.close('}')
 	return w.buf
@@ -81,12 +90,7 @@ func (w *writer) action(a *ActionEntry) {
 	w.stringOrNull("command_ce_id", a.CommandID)
 	w.key("attempt")
 	w.buf = strconv.AppendInt(w.buf, int64(a.Attempt), 10)
-	w.key("result")
-	if a.Result == nil {
-		w.buf = append(w.buf, "null"...)
-	} else {
-		w.buf = append(w.buf, a.Result...)
-	}
+	w.raw("result", a.Result)
 	w.stringOrNull("error", a.Error)
 	w.number("iteration", int64(a.Iteration))
 	w.number("first_attempt", int64(a.FirstAttempt))
@@ -100,7 +104,29 @@ func (w *writer) action(a *ActionEntry) {
 		w.key("parameters")
 		w.buf = append(w.buf, a.Parameters...)
 	}
+	if a.Cancel.TypeID != "" {
+		w.key("cancel")
+		w.open('{')
+		w.string("type_id", a.Cancel.TypeID)
+		w.number("timeout_seconds", int64(a.Cancel.TimeoutSeconds))
+		w.close('}')
+	}
 	w.others(a.Other)
+	w.close('}')
+}
+
+func (w *writer) cancel(c *CancelEntry) {
+	w.open('{')
+	w.string("action", c.Action)
+	w.number("attempt", int64(c.Attempt))
+	w.string("command_ce_id", c.CommandID)
+	w.string("cancels", c.Cancels)
+	w.string("type_id", c.TypeID)
+	w.number("sent_at", c.SentAt)
+	w.number("deadline", c.Deadline)
+	w.string("state", string(c.State))
+	w.raw("result", c.Result)
+	w.stringOrNull("error", c.Error)
 	w.close('}')
 }
 
@@ -151,6 +177,15 @@ func (w *writer) stringOrNull(key, value string) {
 		return
 	}
 	w.quote(value)
+}
+
+// raw is JSON as it stands; nil is null.
+func (w *writer) raw(key string, value json.RawMessage) {
+	w.key(key)
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	w.buf = append(w.buf, value...)
 }
 
 func (w *writer) boolean(key string, value bool) {
@@ -250,7 +285,27 @@ func (d *documentReader) execution(n *node) *Execution {
 			Name: name, Since: d.number(e, "since"), Iteration: int(d.number(e, "iteration")), Choosing: d.boolean(e, "choosing"),
 		})
 	})
+	if list := n.member("cancels"); list != nil && list.kind == '[' {
+		for i := range list.kids {
+			x.Cancels = append(x.Cancels, d.cancel(&list.kids[i]))
+		}
+	}
 	return x
+}
+
+func (d *documentReader) cancel(n *node) CancelEntry {
+	if n.kind != '{' {
+		d.fail("an element of cancels is " + n.describe())
+		return CancelEntry{}
+	}
+	c := CancelEntry{
+		Action: d.string(n, "action"), Attempt: int(d.number(n, "attempt")), CommandID: d.string(n, "command_ce_id"), Cancels: d.string(n, "cancels"),
+		TypeID: d.string(n, "type_id"), SentAt: d.number(n, "sent_at"), Deadline: d.number(n, "deadline"), State: ActionState(d.string(n, "state")), Error: d.string(n, "error"),
+	}
+	if r := n.member("result"); r != nil && r.kind != 'n' {
+		c.Result = d.raw(r)
+	}
+	return c
 }
 
 func (d *documentReader) action(name string, n *node) ActionEntry {
@@ -282,6 +337,9 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 	if p := n.member("parameters"); p != nil && p.kind == '{' {
 		a.Parameters = d.raw(p)
 	}
+	if c := n.member("cancel"); c != nil && c.kind == '{' {
+		a.Cancel = Cancel{TypeID: d.string(c, "type_id"), TimeoutSeconds: int(d.number(c, "timeout_seconds"))}
+	}
 	switch a.State {
 	case ActionPending, ActionDispatched, ActionWaiting, ActionCompleted, ActionFailed:
 	default:
@@ -294,11 +352,11 @@ func (d *documentReader) action(name string, n *node) ActionEntry {
 var (
 	executionMembers = []string{
 		"job_id", "scope", "work_master_id", "current_step", "correlation_id", "active_steps", "actions", "completed", "failed", "error",
-		"recipe", "started_at", "begun_at", "references", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps",
+		"recipe", "started_at", "begun_at", "references", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps", "cancels",
 	}
 	actionMembers = []string{
 		"name", "state", "type_id", "command_ce_id", "correlation_id", "attempt", "result", "error", "iteration", "first_attempt",
-		"dispatched_at", "deadline", "resend_at", "left", "sent_at", "last_call", "parameters",
+		"dispatched_at", "deadline", "resend_at", "left", "sent_at", "last_call", "parameters", "cancel",
 	}
 )
 

@@ -35,7 +35,8 @@ func (x *Execution) end(now time.Time) {
 	x.Paused, x.PausedAt, x.WakeAt = false, 0, 0
 	for i := range x.Actions {
 		a := &x.Actions[i]
-		a.Deadline, a.ResendAt, a.Left = 0, 0, 0
+		x.callOff(a, x.EndedAt)
+		a.Deadline, a.ResendAt, a.Left, a.Cancel = 0, 0, 0, Cancel{}
 	}
 }
 

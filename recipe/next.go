@@ -283,6 +283,9 @@ func (d *decision) push(i int) {
 	e.Deadline = d.now + int64(action.TimeoutSeconds)*1000
 	e.ResendAt = d.resendAt(action, e.Deadline)
 	e.SentAt, e.LastCall = 0, false
+	if action.Cancel != nil {
+		e.Cancel = *action.Cancel
+	}
 	d.send(i, false)
 }
 
@@ -361,6 +364,11 @@ func (d *decision) fail(why string) {
 		return
 	}
 	d.x.Failed, d.x.Error = true, why
+	for _, c := range d.commands {
+		if e := d.x.Action(c.Action); !c.Again && e.CommandID == c.ID {
+			e.Cancel = Cancel{} // it never left
+		}
+	}
 	d.commands = nil
 	d.over(why)
 }

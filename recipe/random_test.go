@@ -47,6 +47,9 @@ func randomRecipe(c chooser) []byte {
 			fmt.Fprintf(&b, "%s a%d @ %s type t%d time %d", kind, actions, strings.TrimSuffix(name, "*"), c.intn(3, "type"), 1+c.intn(30, "time"))
 			if kind == "do" {
 				fmt.Fprintf(&b, " attempts %d", 1+c.intn(3, "attempts"))
+				if c.intn(2, "cancel?") == 0 {
+					b.WriteString(" cancel 5")
+				}
 			} else if c.intn(3, "asset?") == 0 {
 				fmt.Fprintf(&b, ` with {"asset_id":"as%d"}`, c.intn(2, "asset"))
 			}
@@ -131,6 +134,9 @@ type world struct {
 	keys     map[string]string // and back
 	attempts map[string]int
 	held     bool
+
+	before   *Execution // at the last check
+	answered string     // the action that is answered now, "" = none
 }
 
 func newWorld(t testing.TB, c chooser, p *Program) *world {
@@ -194,6 +200,7 @@ func (w *world) pure(decide func(Docs) Outcome) {
 func (w *world) check(out Outcome) {
 	w.t.Helper()
 	x := w.x()
+	w.cancels(x)
 	if (x.Terminal() || x.Paused) && len(out.Commands) > 0 {
 		w.t.Fatalf("commands although terminal or paused: %+v", out.Commands)
 	}
@@ -256,6 +263,36 @@ func (w *world) check(out Outcome) {
 	}
 }
 
+// cancels: a command that is given up unanswered is called off, once, and no other is.
+func (w *world) cancels(x *Execution) {
+	w.t.Helper()
+	if w.before != nil {
+		for _, a := range w.before.Actions {
+			is := x.Action(a.Name)
+			givenUp := (x.Terminal() || is.CommandID != a.CommandID || is.State != ActionDispatched) && w.answered != a.Name
+			had := w.before.cancelOf(CancelID(a.CommandID)) >= 0
+			want := had || a.State == ActionDispatched && a.Cancel.TypeID != "" && !w.before.Terminal() && givenUp
+			if has := x.cancelOf(CancelID(a.CommandID)) >= 0; has != want && a.CommandID != "" {
+				w.t.Fatalf("command %s of %s, %s before and %s now, is called off: %v", a.CommandID, a.Name, a.State, is.State, has)
+			}
+		}
+	}
+	for i, c := range x.Cancels {
+		if w.ids[c.Cancels] == "" || x.cancelOf(c.CommandID) != i {
+			w.t.Fatalf("cancel of %s, which was not sent, or a second one: %+v", c.Cancels, x.Cancels)
+		}
+	}
+	w.before = x
+}
+
+// answer hands an answer to the run.
+func (w *world) answer(a Answer) {
+	w.t.Helper()
+	w.answered, _, _ = strings.Cut(w.ids[a.CommandID], "/")
+	w.pure(func(d Docs) Outcome { return w.p.Answer(w.o, d, a, w.now) })
+	w.answered = ""
+}
+
 // inMailbox: what waits stands in its mailbox once, nothing else does.
 func (w *world) inMailbox(x *Execution, a *ActionEntry) {
 	w.t.Helper()
@@ -310,7 +347,7 @@ func (w *world) event() {
 		if c.intn(2, "refused?") == 0 {
 			a.Error = &ActionError{Kind: "LATE"}
 		}
-		w.pure(func(d Docs) Outcome { return w.p.Answer(w.o, d, a, w.now) })
+		w.answer(a)
 	case 6: // an id of the iteration to come
 		if len(x.Actions) > 0 {
 			a := one(c, "action", x.Actions...)
@@ -360,7 +397,7 @@ func (w *world) respond(result string, refusal *ActionError) {
 	}
 	a := Answer{CommandID: one(w.c, "open", open...), Result: json.RawMessage(result), Error: refusal}
 	wasOver := w.x().Terminal()
-	w.pure(func(d Docs) Outcome { return w.p.Answer(w.o, d, a, w.now) })
+	w.answer(a)
 	if w.out.Stale != wasOver {
 		w.t.Fatalf("the answer to an open command: %+v", w.out)
 	}

@@ -57,5 +57,6 @@ func Rules() []Rule {
 		{Code: "R040", Severity: "error", Text: "the patterns of matches in one condition compile to at most 1000 instructions", Delivery: true},
 		{Code: "R041", Severity: "error", Text: "no part of a condition or $expr fails for each order, as 1 / 0 does", Delivery: true},
 		{Code: "R042", Severity: "error or warning", Text: "Parameters refer to results of actions that can be completed when the command is made; a warning where another value or an expression takes their place", Delivery: true},
+		{Code: "R043", Severity: "error", Text: "Cancel is of a push_command, and its TypeId and TimeoutSeconds are as those of an action"},
 	}
 }

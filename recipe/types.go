@@ -69,6 +69,14 @@ type Action struct {
 	// MaxAttempts is how often a push_command is tried within one iteration before the
 	// job fails; 0 means 1. A pull_event is waited for once.
 	MaxAttempts int `json:",omitempty"`
+	// Cancel is the command that calls a push_command off; nil = the equipment is not told.
+	Cancel *Cancel `json:",omitempty"`
+}
+
+// Cancel is a command that leaves when an action that is not answered is over: by a time-out, or because its run has ended by Abort, Stop or a failure.
+type Cancel struct {
+	TypeID         string `json:"TypeId"` // CloudEvents type of the command
+	TimeoutSeconds int    // how long it is repeated until it is answered, 1 to 86400
 }
 
 // Branch is a divergence with its convergence. Each path is a sequence of step names;

@@ -27,7 +27,7 @@ func (e *Engine) runOutbox(ctx context.Context) error {
 // dispatch sends one command, if it is still needed when its turn comes: an Abort, a Pause or an answer may have come
 // first.
 func (e *Engine) dispatch(ctx context.Context, c recipe.Command) error {
-	if c.Action == "" {
+	if c.Action == "" || c.Cancels != "" {
 		return e.repeatStation(ctx, c.ID)
 	}
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(c.JobID), Running: true})

@@ -20,6 +20,7 @@ type shared struct {
 	scope, recipe unique.Handle[string]
 	token         recipe.Token
 	method        isa95.Method
+	cancel        *recipe.Command
 	since         int64
 }
 
@@ -34,14 +35,14 @@ func (r *routes[K]) get(key K) (jobstore.Route, bool) {
 	if !ok {
 		return jobstore.Route{}, false
 	}
-	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value(), Token: s.token, Method: s.method, Since: s.since}, true
+	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value(), Token: s.token, Method: s.method, Cancel: s.cancel, Since: s.since}, true
 }
 
 func (r *routes[K]) put(key K, route jobstore.Route) {
 	r.recent.Put(K(strings.Clone(string(key))), shared{
 		job:   isa95.JobOrderID(strings.Clone(string(route.JobOrderID))),
 		scope: unique.Make(string(route.Scope)), recipe: unique.Make(route.Recipe),
-		token: recipe.Token(strings.Clone(string(route.Token))), method: isa95.Method(strings.Clone(string(route.Method))), since: route.Since,
+		token: recipe.Token(strings.Clone(string(route.Token))), method: isa95.Method(strings.Clone(string(route.Method))), cancel: route.Cancel, since: route.Since,
 	}, sharedBytes+len(key)+len(route.JobOrderID)+len(route.Token))
 }
 

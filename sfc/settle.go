@@ -72,6 +72,9 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 		if route.Method != "" {
 			return e.stationAnswered(ctx, id, route, ev)
 		}
+		if route.Cancel != nil {
+			return e.canceled(ctx, id, route, &answer)
+		}
 		answer, err := readable(ev, answer)
 		if err != nil {
 			e.log.Warn("answer cannot be read: it is no result", "command", id, "id", ev.ID, "source", ev.Source, "job", route.JobOrderID,

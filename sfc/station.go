@@ -3,6 +3,7 @@ package sfc
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/isa95"
@@ -23,7 +24,7 @@ func (e *Engine) handOver(ctx context.Context, item *jobstore.WorkItem, p plan) 
 	return nil
 }
 
-// repeatStation sends a command to a station, from the outbox or because it is unanswered. Its repetitions end with its answer, or when the order has gone on without it.
+// repeatStation sends a standing command, from the outbox or because it is unanswered. Its repetitions end with its answer, or when the order has gone on without it.
 func (e *Engine) repeatStation(ctx context.Context, id string) error {
 	route, err := e.route(ctx, id)
 	if errors.Is(err, jobstore.ErrNotFound) {
@@ -31,6 +32,9 @@ func (e *Engine) repeatStation(ctx context.Context, id string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if route.Cancel != nil {
+		return e.sendCancel(ctx, id, route)
 	}
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: route.JobOrderID})
 	if err != nil {
@@ -50,16 +54,55 @@ func (e *Engine) repeatStation(ctx context.Context, id string) error {
 	c := recipe.Command{ID: id, Scope: string(route.Scope), TypeID: route.Method.TypeID(), CorrelationID: id, Token: route.Token, Deadline: now.Add(pause)}
 	ev := e.command(c, body, e.store.Now(), now) // it expires before it is repeated: the broker keeps one for a station that is away
 	ev.DataSchema = route.Method.CallSchema()
-	if err := e.commander.PublishEvent(ctx, e.topic(string(route.Scope), "commands"), ev); err != nil {
-		if !neverTaken(err) {
-			return err
-		}
-		e.log.Error("the broker does not take this command", "job", route.JobOrderID, "method", route.Method, "command", id, "error", err)
+	return e.sendStanding(ctx, route, ev, pause)
+}
+
+// sendStanding sends a standing command and sets the time of its repetition.
+func (e *Engine) sendStanding(ctx context.Context, route jobstore.Route, ev cloudevent.Event, pause time.Duration) error {
+	err := e.commander.PublishEvent(ctx, e.topic(string(route.Scope), "commands"), ev)
+	switch {
+	case err == nil:
+		e.count(OpDispatch, OK)
+	case !neverTaken(err):
+		return err
+	default:
+		e.log.Error("the broker does not take this command", "job", route.JobOrderID, "type", ev.Type, "command", ev.ID, "error", err)
 		e.count(OpDispatch, Invalid)
-		return e.store.RepeatStation(ctx, id, pause)
 	}
-	e.count(OpDispatch, OK)
-	return e.store.RepeatStation(ctx, id, pause)
+	return e.store.RepeatStation(ctx, ev.ID, pause)
+}
+
+// sendCancel sends a command that calls another one off, until its time is over.
+func (e *Engine) sendCancel(ctx context.Context, id string, route jobstore.Route) error {
+	c, now := *route.Cancel, e.store.InstallationTime()
+	if !now.Before(c.Deadline) {
+		return again(ctx, func() error { return e.canceled(ctx, id, route, nil) })
+	}
+	body, err := encodeBody(c)
+	if err != nil {
+		return err
+	}
+	c.Token = route.Token
+	ev := e.command(c, body, e.store.Now(), now)
+	ev.CausationID = c.Cancels
+	return e.sendStanding(ctx, route, ev, route.StationPause(now))
+}
+
+// canceled records the answer to a command that calls another one off; nil: none came in time. The run of an order that was stored anew does not have it.
+func (e *Engine) canceled(ctx context.Context, id string, route jobstore.Route, answer *recipe.Answer) error {
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope})
+	if err != nil {
+		return err
+	}
+	if snap.Execution != nil {
+		if x, ok := snap.Execution.Canceled(id, answer); ok {
+			if err := e.store.Commit(ctx, snap, jobstore.Change{Execution: x, Due: x.Due(), Now: e.store.Now(), CorrelationID: x.CorrelationID}); err != nil {
+				return err
+			}
+		}
+	}
+	e.count(OpActionState, OK)
+	return e.store.EndStation(ctx, id)
 }
 
 // stationAnswered ends the repetition of a command. A station that refuses is logged: the order stays as it is, for the MES and the station to settle.

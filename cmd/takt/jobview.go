@@ -232,6 +232,9 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 				printf(a.out, "  %s is under way with %s\n", e.Name, e.Parameters)
 			}
 		}
+		for _, e := range x.Cancels {
+			printf(a.out, "  %s of attempt %d of %s: %s %s%s\n", e.TypeID, e.Attempt, e.Action, e.State, e.Result, e.Error)
+		}
 	} else if used != nil && used.Foreign {
 		printf(a.out, "\nits station runs it: work master %s has no recipe of Takt, by its dataschema\n", used)
 	} else if used != nil {

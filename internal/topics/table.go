@@ -53,7 +53,7 @@ func Table() []Row {
 		{Pattern: "{p}/private/{client}", Writes: []Party{Takt, MES, Observer, Operator}, Reads: []Party{Takt, MES, Observer, Operator}, Filter: "{p}/private/{client}/#",
 			Content: "markers that a client sends to itself, to know when it has all retained messages"},
 		{Pattern: "{p}/equipment/{scope}/commands", Writes: []Party{Takt}, Reads: []Party{Equipment},
-			Content: "CloudEvent: `type` = the `TypeId` of the action, `id` = the command id, `subject` = the scope, `correlationid` = that of the run; body `{JobOrderID, Action, Attempt, Parameters}`. It expires with the action's time-out. " +
+			Content: "CloudEvent: `type` = the `TypeId` of the action, `id` = the command id, `subject` = the scope, `correlationid` = that of the run; body `{JobOrderID, Action, Attempt, Parameters}`. It expires with the action's time-out. One that calls another off (`Cancel` of the action) names it by `causationid`. " +
 				"For an order without a recipe: `type` = that of a job method (Start, Update, RevokeStart, Pause, Resume, Stop, Abort, Cancel), repeated under its `id` until it is answered"},
 		{Pattern: "{p}/responses/{instance}/{token}", Writes: []Party{Equipment}, Reads: []Party{Takt}, Filter: "{p}/responses/#",
 			Content: "the answer, on the response topic of the command: `causationid` = the command's `id`; its body is the result of the action; with `mdcserrorkind` it is a refusal. The token is a secret of Takt and this station"},
