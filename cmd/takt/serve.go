@@ -290,6 +290,7 @@ func (p *parts) observe(o jobcontrol.Observation) {
 	method, ok := isa95.MethodByTypeID(o.Type)
 	name := string(method)
 	if kind, isConfig := isa95.ConfigByTypeID(o.Type); !ok && isConfig {
+		fill(p.guard.look) // it may be a new station
 		name = "config." + string(kind)
 	}
 	status := o.Status.String()
