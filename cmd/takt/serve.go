@@ -224,7 +224,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	if has(rolePublisher) {
 		o := p.sc.publisherOptions(p.cfg.TopicPrefix, p.log)
-		o.Lease = p.sc.WorkerTTL
+		o.Lease, o.Batch, o.Block = p.sc.WorkerTTL, p.sc.ReadCount, p.sc.ReadBlock
 		pub, err := publisher.New(p.store, p.publish, o)
 		if err != nil {
 			return nil, err
