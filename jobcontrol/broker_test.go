@@ -86,7 +86,7 @@ func TestOverTheBrokerD1(t *testing.T) {
 		}
 	}
 
-	metadata, err := jobcontrol.Options{TopicPrefix: "app/jobs"}.Metadata(time.Now(), "")
+	metadata, err := jobcontrol.Options{TopicPrefix: "app/jobs"}.Metadata(time.Now(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package jobcontrol_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -91,7 +92,7 @@ func TestEventSenderES19(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 29, 31, 871984000, time.UTC)
-	m, err := jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs", MessageExpiry: time.Minute}.Metadata(now, "")
+	m, err := jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs", MessageExpiry: time.Minute}.Metadata(now, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,17 +104,21 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("it has %s", u.Name)
 		}
 	}
-	if m, err = (jobcontrol.Options{}).Metadata(now, ""); err != nil || m.Topic != "takt/metadata" {
+	if m, err = (jobcontrol.Options{}).Metadata(now, "", ""); err != nil || m.Topic != "takt/metadata" {
 		t.Errorf("default topic %q, %v", m.Topic, err)
 	}
 	if store, source := jobcontrol.Announced(m); store != "" || source != "urn:takt" {
 		t.Errorf("without a store: %q of %q", store, source)
 	}
-	if m, err = (jobcontrol.Options{Source: "urn:example:dcs"}).Metadata(now, "s1"); err != nil {
+	if m, err = (jobcontrol.Options{Source: "urn:example:dcs"}).Metadata(now, "s1", ""); err != nil {
 		t.Fatal(err)
 	}
 	if store, source := jobcontrol.Announced(m); store != "s1" || source != "urn:example:dcs" {
 		t.Errorf("store %q of %q", store, source)
+	}
+	of, err := jobcontrol.Options{TopicPrefix: "app/jobs"}.Metadata(now, "", "other.line")
+	if err != nil || of.Topic != "app/jobs/other.line/metadata" || !of.Retain || !slices.Contains(of.User, mqtt.UserProperty{Name: "subject", Value: "other.line"}) || !bytes.Equal(of.Payload, m.Payload) {
+		t.Errorf("of a scope: %+v, %v", of, err)
 	}
 	if store, source := jobcontrol.Announced(mqtt.Message{Topic: m.Topic}); store != "" || source != "" {
 		t.Errorf("a deleted one: %q of %q", store, source)

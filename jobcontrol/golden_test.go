@@ -180,7 +180,7 @@ func TestCapturedMessages(t *testing.T) {
 		delete(e.Extensions, "sequence") // the original does not number its events
 		made["event of "+e.CausationID] = mqtt.Encode("app/jobs/"+e.Subject+"/events", e)
 	}
-	metadata, err := jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs"}.Metadata(time.Now(), "")
+	metadata, err := jobcontrol.Options{Source: "urn:example:dcs", TopicPrefix: "app/jobs"}.Metadata(time.Now(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,20 +9,24 @@ import (
 	"github.com/taktworks/takt/mqtt"
 )
 
-// Metadata is the message that says what a receiver understands, for {prefix}/metadata. Publish it at every start; it is
-// retained and does not expire. It has no type, schema or subject, as MicroDCS sends it.
+// Metadata is the message that says what a receiver understands, for {prefix}/metadata, or with a scope for {prefix}/{scope}/metadata. Publish it at every start; it is
+// retained and does not expire. It has no type or schema, as MicroDCS sends it; its subject is the scope, "" = none.
 // storeID names the store that is served (jobstore.Store.EnsureID), "" = it is not named.
-func (o Options) Metadata(now time.Time, storeID string) (mqtt.Message, error) {
+func (o Options) Metadata(now time.Time, storeID string, scope isa95.Scope) (mqtt.Message, error) {
 	o = o.withDefaults()
 	body, err := isa95.Marshal(isa95.NewMeta())
 	if err != nil {
 		return mqtt.Message{}, err
 	}
-	e := cloudevent.New("", o.Source, "", now).WithData(body, "")
+	e := cloudevent.New("", o.Source, string(scope), now).WithData(body, "")
 	if storeID != "" {
 		e.Extensions = map[string]string{storeIDName: storeID}
 	}
-	m := mqtt.Encode(topics.Prefix(o.TopicPrefix).Metadata(), e)
+	topic := topics.Prefix(o.TopicPrefix).Metadata()
+	if scope != "" {
+		topic = topics.Prefix(o.TopicPrefix).ScopeMetadata(string(scope))
+	}
+	m := mqtt.Encode(topic, e)
 	m.Retain = true
 	return m, nil
 }

@@ -28,6 +28,36 @@ func (s *Store) Scopes(ctx context.Context) ([]isa95.Scope, error) {
 	return scopes, nil
 }
 
+// Stations returns the scopes that are configured or have job orders. false: the scope had orders and has retired; the next order brings it back.
+func (s *Store) Stations(ctx context.Context) (map[isa95.Scope]bool, error) {
+	replies := s.rdb.DoMulti(ctx, s.rdb.B().Smembers().Key(s.keys.ConfiguredScopes()).Build(), s.rdb.B().Smembers().Key(s.keys.ActiveScopes()).Build())
+	configured, err := replies[0].AsStrSlice()
+	active, errActive := replies[1].AsStrSlice()
+	if err = errors.Join(err, errActive); err != nil {
+		return nil, fmt.Errorf("jobstore: stations: %w", err)
+	}
+	stations := make(map[isa95.Scope]bool, len(configured))
+	for _, name := range active {
+		stations[isa95.Scope(name)] = true
+	}
+	var l loader
+	for _, name := range configured {
+		scope := isa95.Scope(name)
+		if stations[scope] {
+			continue
+		}
+		l.add(s.rdb.B().Exists().Key(s.keys.PubSeq(name)).Build(), func(r rueidis.RedisResult) error {
+			had, err := r.AsInt64()
+			stations[scope] = had == 0
+			return err
+		})
+	}
+	if err := l.run(ctx, s.rdb); err != nil {
+		return nil, fmt.Errorf("jobstore: stations: %w", err)
+	}
+	return stations, nil
+}
+
 // List returns the job orders of a scope that are not in EndState: higher ISA-95 priority first, then by id.
 // It is read in pages, so orders that come or go meanwhile may or may not be in it. A document that cannot be read is
 // left out and joined to the error.

@@ -3,6 +3,7 @@ package jobstore_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,12 @@ func TestListD22(t *testing.T) {
 	}
 	if scopes, err := s.Scopes(t.Context()); err != nil || !slices.Equal(scopes, []isa95.Scope{"m42", "other.line"}) {
 		t.Errorf("scopes %v, %v", scopes, err)
+	}
+	s.do("SADD", s.keys.ConfiguredScopes(), "m42", "new", "retired")
+	s.do("SET", s.keys.PubSeq("retired"), "7")
+	want := map[isa95.Scope]bool{"m42": true, "other.line": true, "new": true, "retired": false}
+	if stations, err := s.Stations(t.Context()); err != nil || !maps.Equal(stations, want) {
+		t.Errorf("stations %v, %v, want %v", stations, err, want)
 	}
 	if none, err := s.List(t.Context(), "nowhere"); err != nil || none != nil {
 		t.Errorf("%v, %v", none, err)

@@ -81,6 +81,8 @@ type Config struct {
 // ServeConfig is what the processes that do the work take beside Config.
 type ServeConfig struct {
 	RetainedConfig `embed:""`
+	ReadCount      int           `name:"publisher-read-count" help:"Changes that the publisher reads at once, 1 to 10000." default:"500" placeholder:"N" group:"serve"`
+	ReadBlock      time.Duration `name:"publisher-read-block" help:"How long a read of the publisher waits for changes, 10ms to 1m." default:"500ms" group:"serve"`
 
 	silence time.Duration // how long a server may be silent at the start before the log says so; 0 = any time
 
@@ -110,7 +112,7 @@ const minAbandoned = 24 * time.Hour
 
 // RetainedConfig is how the retained topics look; who compares them must know it, too.
 type RetainedConfig struct {
-	RetainedTTL    time.Duration `name:"retained-ttl" help:"MessageExpiryInterval of retained topics, which are renewed before." default:"48h" group:"serve"`
+	RetainedTTL    time.Duration `name:"publisher-retained-ttl" help:"MessageExpiryInterval of retained topics, which are renewed before." default:"48h" group:"serve"`
 	StateIndexKeys string        `help:"Spelling of the state in state-index: page (state_text) or wire (StateText)." default:"page" enum:"page,wire" group:"serve"`
 	OrderPayload   string        `help:"Payload of order/{id}: order, or with_state." default:"order" enum:"order,with_state" group:"serve"`
 }
@@ -187,7 +189,7 @@ func (c *ServeConfig) validate(topicPrefix string) error {
 		value, floor time.Duration
 	}{
 		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
-		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"retained-ttl", c.RetainedTTL, time.Minute},
+		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"publisher-retained-ttl", c.RetainedTTL, time.Minute},
 		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
 		{"mailbox-retention", c.MailboxRetention, time.Second},
 	} {
@@ -203,6 +205,12 @@ func (c *ServeConfig) validate(topicPrefix string) error {
 	}
 	if c.Slots < 1 || c.Slots > 4096 {
 		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))
+	}
+	if c.ReadCount < 1 || c.ReadCount > 10000 {
+		errs = append(errs, fmt.Errorf("--publisher-read-count is %d: must be 1 to 10000", c.ReadCount))
+	}
+	if c.ReadBlock < 10*time.Millisecond || c.ReadBlock > time.Minute {
+		errs = append(errs, fmt.Errorf("--publisher-read-block is %v: must be 10ms to 1m", c.ReadBlock))
 	}
 	if c.IntakeBytes < 1<<20 {
 		errs = append(errs, fmt.Errorf("--intake-bytes is %d: must be at least %d, for one message may be that large", c.IntakeBytes, 1<<20))

@@ -230,7 +230,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	}
 	if has(rolePublisher) {
 		o := p.sc.publisherOptions(p.cfg.TopicPrefix, p.log)
-		o.Lease = p.sc.WorkerTTL
+		o.Lease, o.Batch, o.Block = p.sc.WorkerTTL, p.sc.ReadCount, p.sc.ReadBlock
 		pub, err := publisher.New(p.store, p.publish, o)
 		if err != nil {
 			return nil, err
@@ -299,6 +299,7 @@ func (p *parts) observe(o jobcontrol.Observation) {
 		name, ok = string(m), true
 	}
 	if kind, isConfig := isa95.ConfigByTypeID(o.Type); !ok && isConfig {
+		fill(p.guard.look) // it may be a new station
 		name = "config." + string(kind)
 	}
 	status := o.Status.String()

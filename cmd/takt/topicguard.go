@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/topics"
+	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -26,22 +28,26 @@ type topicGuard struct {
 
 	admitted chan struct{} // closed once the topics are those of this store
 	again    chan struct{} // full after a connect
+	look     chan struct{} // full after a station was configured
 	every    time.Duration
 	lack     atomic.Pointer[error]
 }
 
 func newTopicGuard(store *jobstore.Store, conn *mqtt.Conn, jobs jobcontrol.Options, anew bool, log *slog.Logger) *topicGuard {
-	g := &topicGuard{store: store, conn: conn, jobs: jobs, anew: anew, log: log, admitted: make(chan struct{}), again: make(chan struct{}, 1), every: announceEvery}
-	conn.OnConnect(func() { // the broker may have forgotten what was retained
-		select {
-		case g.again <- struct{}{}:
-		default:
-		}
-	})
+	g := &topicGuard{store: store, conn: conn, jobs: jobs, anew: anew, log: log, admitted: make(chan struct{}), again: make(chan struct{}, 1), look: make(chan struct{}, 1), every: announceEvery}
+	conn.OnConnect(func() { fill(g.again) }) // the broker may have forgotten what was retained
 	return g
 }
 
-// announceEvery is how often it is looked whether the store has another id, for it was flushed while its processes run.
+// fill makes the next receive from c succeed.
+func fill(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// announceEvery is how often it is looked whether the store has another id, for it was flushed while its processes run, and which stations are new or have retired.
 const announceEvery = 30 * time.Second
 
 // Ready is part of /readyz.
@@ -100,29 +106,73 @@ func (g *topicGuard) Run(ctx context.Context) error {
 	}
 }
 
-// keep announces the store again until ctx ends.
+// keep announces the store again, and its stations, until ctx ends.
 func (g *topicGuard) keep(ctx context.Context, id string) {
 	tick := time.NewTicker(g.every)
 	defer tick.Stop()
+	told := make(map[isa95.Scope]bool)
 	for {
 		connected := false
 		select {
 		case <-g.again:
 			connected = true
+		case <-g.look:
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 		now, err := g.store.EnsureID(ctx)
 		if err == nil && (connected || now != id) {
+			clear(told)
 			if err = g.announce(ctx, now); err == nil {
 				id = now
 			}
+		}
+		if err == nil && g.conn.Facts().RetainAvailable {
+			err = g.announceStations(ctx, id, told)
 		}
 		if err != nil && ctx.Err() == nil {
 			g.log.Warn("the store was not announced again", "err", err)
 		}
 	}
+}
+
+// announceStations says on {prefix}/{scope}/metadata what the stations of the store understand, and deletes that of those that have retired. told is what the
+// broker knows already; what it refuses counts as told until the next connect.
+func (g *topicGuard) announceStations(ctx context.Context, id string, told map[isa95.Scope]bool) error {
+	stations, err := g.store.Stations(ctx)
+	if err != nil {
+		return err
+	}
+	for scope := range told {
+		if !stations[scope] {
+			stations[scope] = false // also if it was never configured
+		}
+	}
+	var refusals error
+	for scope, serves := range stations {
+		if before, known := told[scope]; known && before == serves {
+			continue
+		}
+		if _, err := isa95.ParseScope(string(scope)); err != nil { // stored by another program: it can be in no topic
+			continue
+		}
+		m, err := g.jobs.Metadata(time.Now(), id, scope)
+		if err != nil {
+			return err
+		}
+		if !serves {
+			m = mqtt.Message{Topic: m.Topic, QoS: 1, Retain: true}
+		}
+		err = g.conn.Publish(ctx, m)
+		var refused *mqtt.PublishError
+		if err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		refusals = cmp.Or(refusals, err)
+		told[scope] = serves
+	}
+	return refusals
 }
 
 // try compares what is retained with this store, and announces it.
@@ -159,7 +209,7 @@ func (g *topicGuard) try(ctx context.Context) (id string, err error) {
 
 // announce says on {prefix}/metadata which store is served.
 func (g *topicGuard) announce(ctx context.Context, id string) error {
-	m, err := g.jobs.Metadata(time.Now(), id)
+	m, err := g.jobs.Metadata(time.Now(), id, "")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func (p *plant) admitted(g *topicGuard) {
 // announce says that a process serves the store with the id.
 func (p *plant) announce(id string) {
 	p.t.Helper()
-	m, err := jobcontrol.Options{TopicPrefix: "plant/takt", Source: "urn:takt:other"}.Metadata(time.Now(), id)
+	m, err := jobcontrol.Options{TopicPrefix: "plant/takt", Source: "urn:takt:other"}.Metadata(time.Now(), id, "")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -139,6 +140,56 @@ func TestStoreIsAnnounced(t *testing.T) {
 	b := p.guard("b")
 	p.run(b.Run)
 	p.admitted(b)
+}
+
+// A station is announced when it is configured, again when the broker has forgotten it, and no more once it has retired.
+func TestStationsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	k, client := keys.New(p.prefix), p.redis.Client
+	do := func(args ...string) {
+		t.Helper()
+		if err := client.Do(t.Context(), client.B().Arbitrary(args...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(why string, want ...string) {
+		t.Helper()
+		testenv.Eventually(t, why, func() bool {
+			found, err := p.see.Retained(t.Context(), "plant/takt/+/metadata")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var topics []string
+			for _, m := range found {
+				store, source := jobcontrol.Announced(m)
+				if len(m.Payload) == 0 || store != p.id() || source != "urn:takt:a" {
+					return false
+				}
+				topics = append(topics, strings.Split(m.Topic, "/")[2])
+			}
+			slices.Sort(topics)
+			return slices.Equal(topics, want)
+		})
+	}
+	do("SADD", k.ConfiguredScopes(), "first", "no/topic", "retired")
+	do("SET", k.PubSeq("retired"), "7")
+	a := p.guard("a")
+	a.every = time.Hour
+	p.run(a.Run)
+	has("the stations of the store are announced", "first")
+	do("SADD", k.ConfiguredScopes(), "new.1")
+	fill(a.look)
+	has("a new one is", "first", "new.1")
+	if err := p.see.Publish(t.Context(), mqtt.Message{Topic: "plant/takt/first/metadata", QoS: 1, Retain: true}); err != nil {
+		t.Fatal(err)
+	}
+	has("the broker forgets one", "new.1")
+	fill(a.again)
+	has("all are announced again", "first", "new.1")
+	do("SET", k.PubSeq("new.1"), "1")
+	fill(a.look)
+	has("one has retired", "first")
 }
 
 // A process of another store ends with an error that says what to do, and announces nothing. One whose store is in memory, and begins anew, takes the topics.

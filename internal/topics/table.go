@@ -50,6 +50,8 @@ func Table() []Row {
 			Content: "reserved for questions to people; not written yet"},
 		{Pattern: "{p}/metadata", Retained: true, Writes: []Party{Takt}, Reads: readers,
 			Content: "CloudEvent without a type: which methods and events there are; the extension `storeid` names the store that is served on these topics"},
+		{Pattern: "{p}/{scope}/metadata", Retained: true, Writes: []Party{Takt}, Reads: readers,
+			Content: "the same for one station, with the scope as `subject`: from its first configuration or job order until it retires"},
 		{Pattern: "{p}/private/{client}", Writes: []Party{Takt, MES, Observer, Operator}, Reads: []Party{Takt, MES, Observer, Operator}, Filter: "{p}/private/{client}/#",
 			Content: "markers that a client sends to itself, to know when it has all retained messages"},
 		{Pattern: "{p}/equipment/{scope}/commands", Writes: []Party{Takt}, Reads: []Party{Equipment},

@@ -30,6 +30,9 @@ func (p Prefix) Private(client string) string { return p.join("private", Level(c
 // Metadata is where a process says what it understands, and which store it serves.
 func (p Prefix) Metadata() string { return p.join("metadata") }
 
+// ScopeMetadata is the same for one scope.
+func (p Prefix) ScopeMetadata(scope string) string { return p.join(scope, "metadata") }
+
 // Holds says whether topic is the prefix or below it.
 func (p Prefix) Holds(topic string) bool {
 	rest, ok := strings.CutPrefix(topic, string(p))
