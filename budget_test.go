@@ -14,14 +14,14 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  92326,
-	"test lines":                        89516,
+	"production lines":                  92363,
+	"test lines":                        89556,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 248,
+	"constants and variables of a time": 249,
 	"production lines of board":         8010,
-	"production lines of cmd":           10373,
-	"production lines of internal":      12143,
+	"production lines of cmd":           10381,
+	"production lines of internal":      12172,
 	"production lines of jobstore":      5847,
 	"production lines of mqtt":          3841,
 	"production lines of recipe":        7162,

@@ -121,7 +121,7 @@ func TestHealth(t *testing.T) {
 	e.eventually("tasks lag", func() bool { return w.Health(e.ctx()).Lag > time.Millisecond })
 	probe := func(query string) (int, task.Health) {
 		rec := httptest.NewRecorder()
-		w.HealthHandler().ServeHTTP(rec, httptest.NewRequestWithContext(e.ctx(), http.MethodGet, "/healthz"+query, nil))
+		w.HealthHandler().ServeHTTP(rec, httptest.NewRequestWithContext(e.ctx(), http.MethodGet, "/livez"+query, nil))
 		var h task.Health
 		if rec.Code != http.StatusBadRequest {
 			if err := json.Unmarshal(rec.Body.Bytes(), &h); err != nil {

@@ -104,7 +104,7 @@ type ServeConfig struct {
 	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
 	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
 	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." default:"67108864" group:"serve"`
-	HTTP                 string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
+	HTTP                 string        `name:"http" help:"Address for /metrics, /livez and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 
 // minAbandoned is the least --abandoned-after: a clock that is set forward ages all results.

@@ -177,7 +177,7 @@ func (c *scheduleChangeCmd) Run(ctx context.Context, a *app) error {
 
 type scheduleServeCmd struct {
 	Lease time.Duration `help:"Another scheduler takes over after this time, if this one dies." default:"30s"`
-	HTTP  string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9466; not served if empty." placeholder:"ADDR"`
+	HTTP  string        `name:"http" help:"Address for /metrics, /livez and /readyz, for example 127.0.0.1:9466; not served if empty." placeholder:"ADDR"`
 }
 
 func (c *scheduleServeCmd) Run(ctx context.Context, a *app) error {

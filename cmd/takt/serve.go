@@ -263,6 +263,9 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 	return []lifecycle.Stage{intake, work, report, connections}, nil
 }
 
+// publisherPatience is how long a process that only publishes counts as alive without Redis. One with other roles holds commands and answers, and always does.
+const publisherPatience = time.Minute
+
 // refusalsText names the first of what the broker refuses, "" for nothing.
 func refusalsText(refused []publisher.Refusal) string {
 	if len(refused) == 0 {
@@ -275,13 +278,18 @@ func refusalsText(refused []publisher.Refusal) string {
 	return text
 }
 
-// web answers /metrics, /healthz and /readyz.
+// web answers /metrics, /livez and /readyz.
 func (p *parts) web() *telemetry.Server {
 	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "answers": p.answers, "publish": p.publish} {
 		p.metrics.Gauge("takt_mqtt_"+name+"_held_bytes", "Bytes of messages that came over this connection and are not acknowledged.", func() float64 { return float64(conn.Facts().HeldBytes) })
 		p.metrics.Gauge("takt_mqtt_"+name+"_losses", "How often the connection to the broker was lost.", func() float64 { return float64(conn.Facts().Losses) })
 	}
+	var live func(context.Context) error
+	if len(p.sc.Roles) == 1 && p.sc.Roles[0] == rolePublisher { // a new process may find what this one does not
+		live = telemetry.Within(publisherPatience, p.store.Ping)
+	}
 	return &telemetry.Server{
+		Live: live,
 		Addr: p.sc.HTTP, Metrics: p.metrics, Log: p.log,
 		Info: map[string]any{"instance": p.instance, "roles": p.sc.Roles}, Warn: p.warn,
 		Ready: map[string]func(context.Context) error{

@@ -25,7 +25,7 @@ type taskRunCmd struct {
 	Backoff     time.Duration `help:"Time to the first retry; it doubles." default:"10s"`
 	Lease       time.Duration `help:"Others take the tasks of a dead worker over after this time." default:"10s"`
 	Drain       time.Duration `help:"How long a stop waits for what runs; 0 = 10s." default:"10s"`
-	HTTP        string        `name:"http" help:"Address for /metrics, /healthz and /readyz, for example 127.0.0.1:9465; not served if empty." placeholder:"ADDR"`
+	HTTP        string        `name:"http" help:"Address for /metrics, /livez and /readyz, for example 127.0.0.1:9465; not served if empty." placeholder:"ADDR"`
 }
 
 const exitNoRetry = 65

@@ -15,16 +15,18 @@ import (
 // checkTime bounds one check of /readyz.
 const checkTime = 2 * time.Second
 
-// Server answers /metrics, /healthz and /readyz. Fill it in and call Run.
+// Server answers /metrics, /livez and /readyz. Fill it in and call Run.
 type Server struct {
 	// Addr is host:port. Without a host only this machine is served: what is shown here is nobody else's business unless it is said so.
 	Addr    string
 	Metrics *Metrics
+	// Live says why the process must be started again; nil = it need not as long as it answers. It gets two seconds.
+	Live func(context.Context) error
 	// Ready says, by name, what must work before commands are taken: nil = it does. Each check gets two seconds.
 	Ready map[string]func(context.Context) error
 	// Warn says, by name, what is not as it should be though commands are taken, "" = nothing. It must not block.
 	Warn map[string]func() string
-	// Info is shown by /healthz beside the status, for example the store's kind and whether it is durable. It is not changed while Run runs.
+	// Info is shown by /livez beside the status, for example the store's kind and whether it is durable. It is not changed while Run runs.
 	Info map[string]any
 	Log  *slog.Logger // nil = silent
 
@@ -75,18 +77,45 @@ func (s *Server) handler() http.Handler {
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", s.Metrics.Handler())
 	}
-	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /livez", s.health)
 	mux.HandleFunc("GET /readyz", s.ready)
 	return mux
 }
 
-// health answers as long as the process can; it asks nobody, so that a store that is away gets no process killed.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	answer := map[string]any{"status": "ok"}
+// health answers as long as the process can, and 503 if Live fails.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	answer, status := map[string]any{"status": "ok"}, http.StatusOK
 	for k, v := range s.Info {
 		answer[k] = v
 	}
-	reply(w, http.StatusOK, answer)
+	if s.Live != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), checkTime)
+		defer cancel()
+		if err := s.Live(ctx); err != nil {
+			answer["status"], status = Hide(err.Error()), http.StatusServiceUnavailable
+		}
+	}
+	reply(w, status, answer)
+}
+
+// Within is a Live that fails once check has failed for longer than patience, counted from now on. A process that hangs with its store is started again so, and one that
+// waits for its store for a moment is not.
+func Within(patience time.Duration, check func(context.Context) error) func(context.Context) error {
+	var mu sync.Mutex
+	good := time.Now()
+	return func(ctx context.Context) error {
+		err := check(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			good = time.Now()
+			return nil
+		}
+		if away := time.Since(good); away > patience {
+			return fmt.Errorf("for %v: %w", away.Round(time.Second), err)
+		}
+		return nil
+	}
 }
 
 // ready answers 503 with what does not work; beside it, and with 200, stands what is not as it should be.

@@ -149,8 +149,8 @@ func TestServer(t *testing.T) {
 	if strings.Contains(text, `outcome="dead"`) {
 		t.Error("nothing was counted as dead")
 	}
-	if code, text := get(t, base+"/healthz"); code != http.StatusOK || !strings.Contains(text, `"durable":false`) || !strings.Contains(text, `"status":"ok"`) {
-		t.Errorf("/healthz: %d %s", code, text)
+	if code, text := get(t, base+"/livez"); code != http.StatusOK || !strings.Contains(text, `"durable":false`) || !strings.Contains(text, `"status":"ok"`) {
+		t.Errorf("/livez: %d %s", code, text)
 	}
 	if code, text := get(t, base+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, `"redis"`) || strings.Contains(text, "mqtt") || strings.Contains(text, "hunter2") {
 		t.Errorf("/readyz: %d %s", code, text)

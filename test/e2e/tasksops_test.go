@@ -59,7 +59,7 @@ func TestMetricsOfWorkersAndSchedulers(t *testing.T) {
 	s.run(ok, "schedule", "run", "tick")
 	s.untilMetric(at, `takt_task_scheduled_total{result="fired"} 1`)
 	s.untilMetric(of, `takt_task_runs_total{outcome="done",task="test:Tick"} 1`)
-	for _, url := range []string{at + "/healthz", at + "/readyz", of + "/healthz", of + "/readyz"} {
+	for _, url := range []string{at + "/livez", at + "/readyz", of + "/livez", of + "/readyz"} {
 		s.until(url+" says yes", func() bool { status, _ := get(s.t, url); return status == http.StatusOK }) // readiness has limits in seconds
 	}
 	scheduler.Stop()
