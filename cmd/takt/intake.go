@@ -76,7 +76,7 @@ func (taker) Refuse(context.Context, cloudevent.Event, *cloudevent.Error) *cloud
 	return nil
 }
 
-// laneOfType keeps the events of one type of a station in order, and lets no type wait for another.
+// laneOfType keeps the events of one type of a station in order, and lets no type wait for another; those in structured mode, whose type is in the payload, come one after the other.
 func laneOfType(m mqtt.Message) string {
 	for _, p := range m.User {
 		if p.Name == "type" {
