@@ -13,6 +13,9 @@ const SpecVersion = "1.0"
 // ContentTypeJSON is the content type of every body Takt makes.
 const ContentTypeJSON = "application/json; charset=utf-8"
 
+// ContentTypeStructured is that of a message whose payload is a whole event in JSON (structured mode).
+const ContentTypeStructured = "application/cloudevents+json; charset=utf-8"
+
 // Event is one CloudEvent. Absent text is "". The zero Event has no attribute and fails Check. Copies share
 // Extensions, ErrorContext and Data; whoever changes those of a copy replaces them.
 type Event struct {
@@ -39,6 +42,7 @@ type Delivery struct {
 	Topic           string
 	ResponseTopic   string
 	CorrelationData []byte // echoed verbatim, any bytes
+	Form            string // media type of the form of the message: "" = binary mode, application/cloudevents+json = structured mode
 	Retained        bool
 	Duplicate       bool
 	QoS             byte
@@ -94,8 +98,8 @@ func (request Event) Caused(typeID string, data []byte, schema, source string, n
 }
 
 // Reply makes the answer to request: same type, subject, correlation and trace, request's id as the cause, a new id.
-// Its Delivery is where the requester asked for it: Topic is the request's ResponseTopic ("" = nobody asked), and
-// CorrelationData is the request's.
+// Its Delivery is where the requester asked for it: Topic is the request's ResponseTopic ("" = nobody asked);
+// CorrelationData and Form are the request's.
 func (request Event) Reply(data []byte, schema, source string, now time.Time) Event {
 	return request.answer(source, now).WithData(data, schema)
 }
@@ -122,7 +126,7 @@ func (request Event) answer(source string, now time.Time) Event {
 	e.CausationID = request.ID
 	e.CorrelationID = request.CorrelationID
 	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState
-	e.Delivery = Delivery{Topic: request.Delivery.ResponseTopic, CorrelationData: request.Delivery.CorrelationData}
+	e.Delivery = Delivery{Topic: request.Delivery.ResponseTopic, CorrelationData: request.Delivery.CorrelationData, Form: request.Delivery.Form}
 	return e
 }
 

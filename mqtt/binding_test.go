@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -183,15 +184,45 @@ func TestDecode(t *testing.T) {
 		"D1: correlationid that is no UUID": {message(UserProperty{"correlationid", "no uuid"}), func(e cloudevent.Event) bool { return e.CorrelationID == "no uuid" }},
 		"correlationid that is empty":       {with(message(UserProperty{"correlationid", ""}), func(m *Message) { m.CorrelationData = []byte{0, 255} }), func(e cloudevent.Event) bool { return e.CorrelationID == "00ff" }},
 		"byte order mark":                   {with(message(), func(m *Message) { m.Payload = []byte("\xef\xbb\xbf{}") }), func(e cloudevent.Event) bool { return string(e.Data) == "{}" }},
-		"largest body":                      {with(message(), func(m *Message) { m.Payload = bytes.Repeat([]byte(" "), MaxPayload) }), func(e cloudevent.Event) bool { return len(e.Data) == MaxPayload }},
+		"structured": {structured(`{"id":"1","source":"urn:s","specversion":"1.0","type":"t","subject":"m42","data":{"a" : 1}}`), func(e cloudevent.Event) bool {
+			return e.Subject == "m42" && string(e.Data) == `{"a":1}` && e.Delivery.ResponseTopic == "r" && e.DataContentType == cloudevent.ContentTypeJSON
+		}},
+		"structured, body in Base64": {structured(`{"id":"1","source":"urn:s","type":"t","datacontenttype":"application/json","data_base64":"e30="}`), func(e cloudevent.Event) bool { return string(e.Data) == "{}" }},
+		"structured, no body":        {structured(`{"id":"1","source":"urn:s","type":"t"}`), func(e cloudevent.Event) bool { return len(e.Data) == 0 && e.SpecVersion == "1.0" }},
+		"structured, parameters": {with(structured("\xef\xbb\xbf"+`{"id":"1","source":"urn:s","type":"t"}`), func(m *Message) { m.ContentType = "Application/CloudEvents+JSON; charset=UTF-8; profile=x" }),
+			func(e cloudevent.Event) bool { return e.ID == "1" }},
+		"structured, user properties mean nothing": {with(structured(`{"id":"1","source":"urn:s","type":"t"}`), func(m *Message) { m.User = message(UserProperty{"id", "2"}, UserProperty{"subject", "x"}).User }),
+			func(e cloudevent.Event) bool { return e.ID == "1" && e.Subject == "" }},
+		"structured, native properties": {with(structured(`{"id":"1","source":"urn:s","type":"t"}`), func(m *Message) { m.Expiry, m.Retain, m.CorrelationData = time.Minute, true, []byte{0, 255} }),
+			func(e cloudevent.Event) bool {
+				return e.ExpiryInterval == 60 && e.Delivery.Retained && e.CorrelationID == "00ff" && len(e.Delivery.CorrelationData) == 2
+			}},
+		"structured, attributes win": {with(structured(`{"id":"1","source":"urn:s","type":"t","expiryinterval":30,"correlationid":"x"}`), func(m *Message) { m.Expiry, m.CorrelationData = time.Minute, []byte("y") }),
+			func(e cloudevent.Event) bool { return e.ExpiryInterval == 30 && e.CorrelationID == "x" }},
+		"structured, expiry from time": {with(structured(`{"id":"1","source":"urn:s","type":"t","time":"2026-11-28T11:00:00Z"}`), func(m *Message) { m.Expiry = time.Minute }), func(e cloudevent.Event) bool { return e.ExpiryInterval == 0 }},
+		"largest body":                 {with(message(), func(m *Message) { m.Payload = bytes.Repeat([]byte(" "), MaxPayload) }), func(e cloudevent.Event) bool { return len(e.Data) == MaxPayload }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := Decode(c.m)
 			if err != nil || !c.check(e) {
 				t.Errorf("%v %+v", err, e)
 			}
+			want := cloudevent.ContentTypeJSON // of the answer
+			if strings.HasPrefix(name, "structured") {
+				want = cloudevent.ContentTypeStructured
+			}
+			if answer := Encode("r", e.Reply([]byte("{}"), "s", "urn:takt", time.Unix(0, 0))); answer.ContentType != want || (len(answer.User) == 0) != (want == cloudevent.ContentTypeStructured) {
+				t.Errorf("answered as %+v", answer)
+			} else if back, err := Decode(answer); err != nil || back.CausationID != "1" || string(back.Data) != "{}" {
+				t.Errorf("answered %+v, %v", back, err)
+			}
 		})
 	}
+}
+
+// structured is a message whose payload is the whole event.
+func structured(payload string) Message {
+	return Message{Topic: "takt/m42/commands", Payload: []byte(payload), ContentType: "application/cloudevents+json", ResponseTopic: "r"}
 }
 
 func with(m Message, change func(*Message)) Message {
@@ -210,36 +241,67 @@ func TestDecodeRefuses(t *testing.T) {
 		kind cloudevent.ErrorKind
 		text string // in the error
 	}{
-		"no id":                     {with(message(), func(m *Message) { m.User = m.User[1:] }), cloudevent.KindMissingUserProperty, "id"},
-		"no source":                 {with(message(), func(m *Message) { m.User = append(m.User[:1:1], m.User[2:]...) }), cloudevent.KindMissingUserProperty, "source"},
-		"no type":                   {with(message(), func(m *Message) { m.User = m.User[:3] }), cloudevent.KindMissingUserProperty, "type"},
-		"specversion":               {message(UserProperty{"specversion", "0.3"}), cloudevent.KindUnsupportedVersion, "specversion"},
-		"D1, D32: data":             {message(UserProperty{"data", "x"}), cloudevent.KindUserPropertyInvalid, "data"},
-		"D32: ce-data":              {message(UserProperty{"ce-data", "x"}), cloudevent.KindUserPropertyInvalid, "data"},
-		"D1: custommetadata":        {message(UserProperty{"custommetadata", "x"}), cloudevent.KindUserPropertyInvalid, "custommetadata"},
-		"D1: transportmetadata":     {message(UserProperty{"transportmetadata", "x"}), cloudevent.KindUserPropertyInvalid, "transportmetadata"},
-		"D1: octet-stream":          {with(message(), func(m *Message) { m.ContentType = "application/octet-stream" }), cloudevent.KindUnsupportedContentType, "octet-stream"},
-		"msgpack":                   {with(message(), func(m *Message) { m.ContentType = "application/msgpack; charset=utf-8" }), cloudevent.KindUnsupportedContentType, "msgpack"},
-		"content type as attribute": {message(UserProperty{"datacontenttype", "text/plain"}), cloudevent.KindUnsupportedContentType, "text/plain"},
-		"expiry":                    {message(UserProperty{"expiryinterval", "soon"}), cloudevent.KindUserPropertyInvalid, "expiryinterval"},
-		"value with NUL":            {message(UserProperty{"subject", "a\x00"}), cloudevent.KindUserPropertyInvalid, "subject"},
-		"long value":                {message(UserProperty{"subject", strings.Repeat("x", 10000)}), cloudevent.KindUserPropertyInvalid, "subject"},
-		"many properties":           {message(many...), cloudevent.KindResourceExhausted, "128"},
-		"big properties":            {message(UserProperty{"subject", strings.Repeat("x", 65000)}, UserProperty{"x", strings.Repeat("x", 65000)}), cloudevent.KindUserPropertyInvalid, ""},
-		"big body":                  {with(message(), func(m *Message) { m.Payload = make([]byte, MaxPayload+1) }), cloudevent.KindPayloadInvalid, "1048577"},
-		"UTF-16":                    {with(message(), func(m *Message) { m.Payload = []byte("{\x00}\x00") }), cloudevent.KindPayloadInvalid, "UTF-16"},
-		"body not UTF-8":            {with(message(), func(m *Message) { m.Payload = []byte{'"', 0xff, '"'} }), cloudevent.KindPayloadInvalid, "UTF-8"},
+		"no id":                      {with(message(), func(m *Message) { m.User = m.User[1:] }), cloudevent.KindMissingUserProperty, "id"},
+		"no source":                  {with(message(), func(m *Message) { m.User = append(m.User[:1:1], m.User[2:]...) }), cloudevent.KindMissingUserProperty, "source"},
+		"no type":                    {with(message(), func(m *Message) { m.User = m.User[:3] }), cloudevent.KindMissingUserProperty, "type"},
+		"specversion":                {message(UserProperty{"specversion", "0.3"}), cloudevent.KindUnsupportedVersion, "specversion"},
+		"D1, D32: data":              {message(UserProperty{"data", "x"}), cloudevent.KindUserPropertyInvalid, "data"},
+		"D32: ce-data":               {message(UserProperty{"ce-data", "x"}), cloudevent.KindUserPropertyInvalid, "data"},
+		"D1: custommetadata":         {message(UserProperty{"custommetadata", "x"}), cloudevent.KindUserPropertyInvalid, "custommetadata"},
+		"D1: transportmetadata":      {message(UserProperty{"transportmetadata", "x"}), cloudevent.KindUserPropertyInvalid, "transportmetadata"},
+		"D1: octet-stream":           {with(message(), func(m *Message) { m.ContentType = "application/octet-stream" }), cloudevent.KindUnsupportedContentType, "octet-stream"},
+		"msgpack":                    {with(message(), func(m *Message) { m.ContentType = "application/msgpack; charset=utf-8" }), cloudevent.KindUnsupportedContentType, "msgpack"},
+		"content type as attribute":  {message(UserProperty{"datacontenttype", "text/plain"}), cloudevent.KindUnsupportedContentType, "text/plain"},
+		"expiry":                     {message(UserProperty{"expiryinterval", "soon"}), cloudevent.KindUserPropertyInvalid, "expiryinterval"},
+		"value with NUL":             {message(UserProperty{"subject", "a\x00"}), cloudevent.KindUserPropertyInvalid, "subject"},
+		"long value":                 {message(UserProperty{"subject", strings.Repeat("x", 10000)}), cloudevent.KindUserPropertyInvalid, "subject"},
+		"many properties":            {message(many...), cloudevent.KindResourceExhausted, "128"},
+		"big properties":             {message(UserProperty{"subject", strings.Repeat("x", 65000)}, UserProperty{"x", strings.Repeat("x", 65000)}), cloudevent.KindUserPropertyInvalid, ""},
+		"cloudevents in latin1":      {with(message(), func(m *Message) { m.ContentType = "application/cloudevents+json; charset=latin1" }), cloudevent.KindUnsupportedContentType, "latin1"},
+		"batch of events":            {with(message(), func(m *Message) { m.ContentType = "application/cloudevents-batch+json" }), cloudevent.KindUnsupportedContentType, "batch"},
+		"content type before names":  {Message{ResponseTopic: "r", ContentType: "application/msgpack"}, cloudevent.KindUnsupportedContentType, "msgpack"},
+		"structured, no JSON":        {structured(`{"id":"1",`), cloudevent.KindPayloadInvalid, "CloudEvent in JSON"},
+		"structured, an array":       {structured(`[]`), cloudevent.KindPayloadInvalid, "CloudEvent in JSON"},
+		"structured, empty":          {structured(``), cloudevent.KindPayloadInvalid, "CloudEvent in JSON"},
+		"structured, no source":      {structured(`{"id":"1","type":"t"}`), cloudevent.KindMissingUserProperty, "source"},
+		"structured, specversion":    {structured(`{"id":"1","source":"urn:s","type":"t","specversion":"0.3"}`), cloudevent.KindUnsupportedVersion, "specversion"},
+		"structured, content type":   {structured(`{"id":"1","source":"urn:s","type":"t","datacontenttype":"text/plain","data":"x"}`), cloudevent.KindUnsupportedContentType, "text/plain"},
+		"structured, reserved":       {structured(`{"id":"1","source":"urn:s","type":"t","custommetadata":"x"}`), cloudevent.KindUserPropertyInvalid, "custommetadata"},
+		"structured, NUL":            {structured(`{"id":"1","source":"urn:s","type":"t","subject":"a\u0000"}`), cloudevent.KindUserPropertyInvalid, "subject"},
+		"structured, long value":     {structured(`{"id":"1","source":"urn:s","type":"t","subject":"` + strings.Repeat("x", 10000) + `"}`), cloudevent.KindUserPropertyInvalid, "subject"},
+		"structured, many":           {structured(`{"id":"1","source":"urn:s","type":"t"` + extensions(65) + `}`), cloudevent.KindResourceExhausted, "64"},
+		"structured, two bodies":     {structured(`{"id":"1","source":"urn:s","type":"t","data":1,"data_base64":"MQ=="}`), cloudevent.KindPayloadInvalid, "both"},
+		"structured, body not UTF-8": {structured(`{"id":"1","source":"urn:s","type":"t","data_base64":"/w=="}`), cloudevent.KindPayloadInvalid, "UTF-8"},
+		"structured, not UTF-8":      {structured("{\"id\":\"\xff\"}"), cloudevent.KindPayloadInvalid, "UTF-8"},
+		"structured, UTF-16":         {structured("{\x00}\x00"), cloudevent.KindPayloadInvalid, "UTF-16"},
+		"structured, big":            {structured(strings.Repeat(" ", MaxPayload+1)), cloudevent.KindPayloadInvalid, "1048577"},
+		"big body":                   {with(message(), func(m *Message) { m.Payload = make([]byte, MaxPayload+1) }), cloudevent.KindPayloadInvalid, "1048577"},
+		"UTF-16":                     {with(message(), func(m *Message) { m.Payload = []byte("{\x00}\x00") }), cloudevent.KindPayloadInvalid, "UTF-16"},
+		"body not UTF-8":             {with(message(), func(m *Message) { m.Payload = []byte{'"', 0xff, '"'} }), cloudevent.KindPayloadInvalid, "UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := Decode(c.m)
 			if kind(err) != c.kind || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %s with %q", err, c.kind, c.text)
 			}
-			if e.Delivery.ResponseTopic != "r" || name != "no id" && name != "many properties" && e.ID != "1" {
+			unread := name == "no id" || name == "many properties" || c.m.User == nil && !strings.Contains(string(c.m.Payload), `"id":"1","`)
+			if e.Delivery.ResponseTopic != "r" || !unread && e.ID != "1" {
 				t.Errorf("cannot be answered: %+v", e)
+			}
+			if form := map[bool]string{true: "application/cloudevents+json"}[strings.HasPrefix(name, "structured")]; e.Delivery.Form != form {
+				t.Errorf("to be answered as %q", e.Delivery.Form)
 			}
 		})
 	}
+}
+
+// extensions are n members of a structured event.
+func extensions(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"x%d":"v"`, i)
+	}
+	return b.String()
 }
 
 func TestContentTypes(t *testing.T) {
@@ -341,6 +403,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(m.Payload, m.ContentType, m.ResponseTopic, m.CorrelationData, user.String(), uint32(m.Expiry/time.Second))
 	}
+	f.Add([]byte(`{"id":"1","source":"urn:s","type":"t","subject":"m42","data":{"a": 1}}`), "application/cloudevents+json; charset=utf-8", "r", []byte{1}, "", uint32(5))
+	f.Add([]byte(`{"id":"1","source":"urn:s","type":"t","time":"x","data_base64":"bnVsbA=="}`), "application/cloudevents+json", "", []byte(nil), "id\n2\n", uint32(5))
 	f.Fuzz(func(t *testing.T, payload []byte, contentType, responseTopic string, correlation []byte, user string, expiry uint32) {
 		m := Message{
 			Topic: "t", Payload: payload, ContentType: contentType, ResponseTopic: responseTopic,

@@ -1,5 +1,5 @@
 // Package mqtt is Takt's wire: an MQTT 5 connection that comes back by itself, CloudEvents in
-// binary mode on it, requests with their replies, and retained topics.
+// binary and structured mode on it, requests with their replies, and retained topics.
 //
 //	MES                      broker                        Takt
 //	Client.Request ─pub────▶ takt/m42/commands ───────recv▶ Server: Decode

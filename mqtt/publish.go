@@ -107,7 +107,7 @@ func (ts *timers) end(t *time.Timer) {
 	ts.over.Put(t)
 }
 
-// PublishEvent publishes e in binary mode with QoS 1. Errors are those of Publish.
+// PublishEvent publishes e as Encode writes it. Errors are those of Publish.
 func (c *Conn) PublishEvent(ctx context.Context, topic string, e cloudevent.Event) error {
 	return c.publishEncoded(ctx, Encode(topic, e))
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 )
 
-// replyMessage is reply as it goes to who sent request: correlation data verbatim, and our own
+// replyMessage is reply as it goes to who sent request: correlation data verbatim, in the same form, and our own
 // response topic as the way back for errors about it.
 func (s *Server) replyMessage(request, reply cloudevent.Event) Message {
 	reply.Delivery = cloudevent.Delivery{
 		ResponseTopic:   s.o.ResponseTopic,
 		CorrelationData: request.Delivery.CorrelationData,
+		Form:            request.Delivery.Form,
 	}
 	if reply.ExpiryInterval == 0 {
 		reply.ExpiryInterval = int64(seconds(s.o.Expiry))

@@ -53,12 +53,20 @@ func TestRequest(t *testing.T) {
 		if err != nil || reply.ErrorKind != "" || reply.CausationID == "" || reply.CorrelationID == "" {
 			t.Errorf("%v %+v", err, reply)
 		}
+		// A request in structured mode is answered in structured mode, a refusal too.
+		for source, refused := range map[string]bool{"urn:me": false, "": true} {
+			e := cloudevent.Event{Source: source, Type: "t", Data: []byte("{}"), Delivery: cloudevent.Delivery{Form: "application/cloudevents+json"}}
+			reply, err = c.Request(within(t), commands, e)
+			if err != nil || (reply.Err() != nil) != refused || reply.CausationID == "" || reply.Delivery.Form != e.Delivery.Form {
+				t.Errorf("%v %+v", err, reply)
+			}
+		}
 		// A refusal is an answer.
 		reply, err = c.Request(within(t), commands, cloudevent.Event{Type: "t"})
 		if err != nil || reply.Err() == nil || reply.Err().Kind != cloudevent.KindMissingUserProperty {
 			t.Errorf("%v %+v", err, reply)
 		}
-		if s := r.server.Stats(); s.Received != 52 {
+		if s := r.server.Stats(); s.Received != 54 {
 			t.Errorf("%+v", s)
 		}
 	})

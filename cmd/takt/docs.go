@@ -274,7 +274,7 @@ func stateName(s isa95.State) string {
 }
 
 func messagesPage(b *strings.Builder) {
-	b.WriteString("The topics are in [topics](../concepts/topics.md). A command is a CloudEvent in binary mode: its attributes are user properties, its data the payload. A reply has the type of its request.\n\n")
+	b.WriteString("The topics are in [topics](../concepts/topics.md). A command is a CloudEvent in binary mode: its attributes are user properties, its data the payload; or in structured mode, content type `application/cloudevents+json`: the payload is the event in JSON, user properties mean nothing. A reply has the type and the mode of its request.\n\n")
 	b.WriteString(head("Command", "`type`", "`dataschema` of the reply"))
 	for _, m := range isa95.Methods() {
 		if m.TypeID() != "" {

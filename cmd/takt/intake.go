@@ -97,7 +97,7 @@ func (f fromStation) Refuse(ctx context.Context, e cloudevent.Event, why *cloude
 	return f.station.Refuse(ctx, e, why)
 }
 
-// laneOfEvent keeps the methods for one job order in order, and the events of one type of a station, and lets nothing else wait for another.
+// laneOfEvent keeps the methods for one job order in order, and the events of one type of a station, and lets nothing else wait for another; those in structured mode, whose type is in the payload, come one after the other.
 func laneOfEvent(m mqtt.Message) string {
 	for _, p := range m.User {
 		if p.Name != "type" {

@@ -31,7 +31,7 @@ func Table() []Row {
 	readers := []Party{MES, Observer, Operator}
 	return []Row{
 		{Pattern: "{p}/{scope}/commands", Writes: []Party{MES, Operator}, Reads: []Party{Takt},
-			Content: "CloudEvent in binary mode: a job method, a query, or station configuration. The scope is the `subject` up to its first `/`; the topic names the same"},
+			Content: "CloudEvent in binary or structured mode: a job method, a query, or station configuration. The scope is the `subject` up to its first `/`; the topic names the same"},
 		{Pattern: "{p}/commands", Writes: []Party{Operator}, Reads: []Party{Takt},
 			Content: "the same for the scope of the subject; who may publish here may command every station"},
 		{Pattern: "mes/responses/{client}", Writes: []Party{Takt}, Reads: []Party{MES, Operator}, Filter: "mes/#",
