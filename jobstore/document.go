@@ -134,11 +134,10 @@ func splitOrder(doc []byte) (text, rest []byte, ok bool) {
 
 // metadata is the members that storage adds at the root of a document.
 type metadata struct {
-	DataSchema string          `json:"_dataschema"`
-	Scope      isa95.Scope     `json:"_scope"`
-	Event      json.RawMessage `json:"_event"`
-	Station    Station         `json:"_station"`
-	JudgedBy   string          `json:"_judged_by"`
+	Scope    isa95.Scope     `json:"_scope"`
+	Event    json.RawMessage `json:"_event"`
+	Station  Station         `json:"_station"`
+	JudgedBy string          `json:"_judged_by"`
 }
 
 // event is the mark of the last event, zero if it is of another version: not known.
@@ -151,18 +150,6 @@ func (m *metadata) event() EventMark {
 }
 
 func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
-	text, rest, ours := splitOrder(doc)
-	if !ours {
-		rest = doc
-	}
-	var m metadata
-	if err := json.Unmarshal(rest, &m); err != nil {
-		return nil, &DocumentError{Key: key, Err: err}
-	}
-	doc, err := inForm(doc, m.DataSchema, isa95.SchemaJobOrderAndState)
-	if err != nil {
-		return nil, &DocumentError{Key: key, Err: err}
-	}
 	var both isa95.JobOrderAndState
 	if err := isa95.UnmarshalStored(doc, &both); err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
@@ -174,8 +161,16 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
+	text, rest, ours := splitOrder(doc)
+	if !ours {
+		rest = doc
+	}
+	var m metadata
+	if err := json.Unmarshal(rest, &m); err != nil {
+		return nil, &DocumentError{Key: key, Err: err}
+	}
 	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), Station: m.Station, JudgedBy: m.JudgedBy}
-	if ours && o.Event.Sequence > 0 && (m.DataSchema == isa95.SchemaJobOrderAndState || m.DataSchema == "") {
+	if ours && o.Event.Sequence > 0 {
 		o.text = text
 	}
 	return o, nil
@@ -188,16 +183,12 @@ func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) 
 }
 
 func decodeResponse(key string, doc []byte) (*isa95.JobResponse, isa95.Scope, error) {
-	var m metadata
-	if err := json.Unmarshal(doc, &m); err != nil {
-		return nil, "", &DocumentError{Key: key, Err: err}
-	}
-	doc, err := inForm(doc, m.DataSchema, isa95.SchemaJobResponse)
-	if err != nil {
-		return nil, "", &DocumentError{Key: key, Err: err}
-	}
 	var r isa95.JobResponse
 	if err := isa95.Unmarshal(doc, &r); err != nil {
+		return nil, "", &DocumentError{Key: key, Err: err}
+	}
+	var m metadata
+	if err := json.Unmarshal(doc, &m); err != nil {
 		return nil, "", &DocumentError{Key: key, Err: err}
 	}
 	return &r, m.Scope, nil

@@ -80,28 +80,13 @@ func (k Keys) Dedupe(scope, source, id string) string {
 	return k.dedupe([]byte("scope source id"), text)
 }
 
-func (k Keys) dedupe(secret, text []byte) string { return k.key("cededupe", digest(secret, text)) }
-
-func digest(secret, text []byte) string {
+func (k Keys) dedupe(secret, text []byte) string {
 	h, err := blake2b.New(16, secret)
 	if err != nil {
 		panic(err) // 16 is a valid digest length
 	}
 	h.Write(text)
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// Transaction is the key of one transaction of a scope. The hash is that of the Persistence page, so that programs of the original know what was done: scopes and ids with
-// colons may share one.
-func (k Keys) Transaction(scope, id string) string {
-	return k.key("transdedupe", digest(nil, []byte(scope+":"+id)))
-}
-
-// Shared by programs beside Takt.
-
-func (k Keys) Counter(name string) string { return k.key("counter", name) }
-func (k Keys) PostStartLock(configuration string) string {
-	return k.key("poststartlock", configuration)
+	return k.key("cededupe", hex.EncodeToString(h.Sum(nil)))
 }
 
 // Events on their way to the broker.
