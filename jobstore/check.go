@@ -97,6 +97,7 @@ const (
 	nextSenders = "is an instance running, and the broker up? `takt serve`"
 	nextForeign = "look who writes it: give each program a prefix of its own, then DEL the key"
 	nextType    = "look who writes it and stop that; keep a copy with DUMP, DEL the key, and check again"
+	nextNewer   = "leave it as it is, and run the version of Takt that wrote it"
 	nextDelete  = "look at it, then DEL it"
 )
 
@@ -111,6 +112,15 @@ func (c *checker) failed(key string, err error) error {
 	}
 	c.violation(key, nextType, "cannot be read: %v", err)
 	return nil
+}
+
+// newer reports a document of a schema that this version cannot read. False: err says nothing like that.
+func (c *checker) newer(key string, err error) bool {
+	schema, ok := errors.AsType[*SchemaError](err)
+	if ok {
+		c.violation(key, nextNewer, "%v", schema)
+	}
+	return ok
 }
 
 // unreadable says whether a key is there and its content is unknown: it has been reported.

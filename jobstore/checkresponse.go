@@ -5,9 +5,16 @@ import (
 	"strings"
 )
 
-// responses reports responses of orders that are gone and that nothing will ever remove. Those of cleared orders expire.
+// responses reports responses of a newer schema, and those of orders that are gone and that nothing will ever remove. Those of cleared orders expire.
 func (c *checker) responses(ctx context.Context) error {
 	return c.each("jobresponse:{id}", func(key, id string) error {
+		doc, ok, err := read(ctx, c, key, c.store.rdb.B().Get().Key(key).Build(), asBytes)
+		if !ok {
+			return err
+		}
+		if _, err := c.store.opt.Schemas.decodeResponse(key, doc); c.newer(key, err) {
+			return nil
+		}
 		order, ours := strings.CutSuffix(id, string(ResponseID("")))
 		if ours && c.lives(order) {
 			return nil

@@ -91,8 +91,10 @@ func (c *checker) job(ctx context.Context, key, id string) error {
 	if !ok {
 		return err // nil: expired meanwhile
 	}
-	o, err := decodeOrder(key, doc)
+	o, err := c.store.opt.Schemas.decodeOrder(key, doc)
 	switch {
+	case c.newer(key, err):
+		c.types[key] = ""
 	case err != nil:
 		c.violation(key, nextReport, "cannot be read: %v", err)
 		c.types[key] = ""

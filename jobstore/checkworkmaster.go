@@ -12,10 +12,15 @@ const nextDeliver = "deliver it again, `takt station apply`"
 
 // workMasters compares what scopes run with what was delivered to them.
 func (c *checker) workMasters(ctx context.Context) error {
+	s := c.store
 	if err := c.each("wmx:content:{sha}", func(key, sha string) error {
-		content, ok, err := read(ctx, c, key, c.store.rdb.B().Get().Key(key).Build(), asBytes)
+		content, ok, err := read(ctx, c, key, s.rdb.B().Get().Key(key).Build(), asBytes)
 		if ok && Hash(content) != sha {
 			c.violation(key, nextDeliver, "has another hash, %.12s: it was not written by Takt", Hash(content))
+		}
+		if ok {
+			_, unreadable := s.opt.Schemas.decodeWorkMaster(key, content)
+			c.newer(key, unreadable)
 		}
 		return err
 	}); err != nil {

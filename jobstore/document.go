@@ -134,10 +134,11 @@ func splitOrder(doc []byte) (text, rest []byte, ok bool) {
 
 // metadata is the members that storage adds at the root of a document.
 type metadata struct {
-	Scope    isa95.Scope     `json:"_scope"`
-	Event    json.RawMessage `json:"_event"`
-	Station  Station         `json:"_station"`
-	JudgedBy string          `json:"_judged_by"`
+	DataSchema string          `json:"_dataschema"`
+	Scope      isa95.Scope     `json:"_scope"`
+	Event      json.RawMessage `json:"_event"`
+	Station    Station         `json:"_station"`
+	JudgedBy   string          `json:"_judged_by"`
 }
 
 // event is the mark of the last event, zero if it is of another version: not known.
@@ -149,7 +150,19 @@ func (m *metadata) event() EventMark {
 	return event
 }
 
-func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
+func (steps Schemas) decodeOrder(key string, doc []byte) (*StoredOrder, error) {
+	text, rest, ours := splitOrder(doc)
+	if !ours {
+		rest = doc
+	}
+	var m metadata
+	broken := json.Unmarshal(rest, &m)
+	if now, err := steps.current(doc, m.DataSchema, isa95.SchemaJobOrderAndState); err != nil {
+		return nil, &DocumentError{Key: key, Err: err}
+	} else if now != nil {
+		doc, ours = now, false
+		broken = json.Unmarshal(doc, &m)
+	}
 	var both isa95.JobOrderAndState
 	if err := isa95.UnmarshalStored(doc, &both); err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
@@ -161,13 +174,8 @@ func decodeOrder(key string, doc []byte) (*StoredOrder, error) {
 	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
-	text, rest, ours := splitOrder(doc)
-	if !ours {
-		rest = doc
-	}
-	var m metadata
-	if err := json.Unmarshal(rest, &m); err != nil {
-		return nil, &DocumentError{Key: key, Err: err}
+	if broken != nil {
+		return nil, &DocumentError{Key: key, Err: broken}
 	}
 	o := &StoredOrder{JobOrder: both.JobOrder, State: state, Scope: m.Scope, Event: m.event(), Station: m.Station, JudgedBy: m.JudgedBy}
 	if ours && o.Event.Sequence > 0 {
@@ -182,16 +190,16 @@ func encodeResponse(r *isa95.JobResponse, state isa95.State, scope isa95.Scope) 
 	})
 }
 
-func decodeResponse(key string, doc []byte) (*isa95.JobResponse, isa95.Scope, error) {
-	var r isa95.JobResponse
-	if err := isa95.Unmarshal(doc, &r); err != nil {
-		return nil, "", &DocumentError{Key: key, Err: err}
+func (steps Schemas) decodeResponse(key string, doc []byte) (*isa95.JobResponse, error) {
+	doc, err := steps.upgraded(doc, isa95.SchemaJobResponse)
+	r := new(isa95.JobResponse)
+	if err == nil {
+		err = isa95.Unmarshal(doc, r)
 	}
-	var m metadata
-	if err := json.Unmarshal(doc, &m); err != nil {
-		return nil, "", &DocumentError{Key: key, Err: err}
+	if err != nil {
+		return nil, &DocumentError{Key: key, Err: err}
 	}
-	return &r, m.Scope, nil
+	return r, nil
 }
 
 // ResponseID is the id of the response to a job order. There is one per order, so it is found without an index.

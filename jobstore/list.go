@@ -80,7 +80,7 @@ func (s *Store) List(ctx context.Context, scope isa95.Scope) ([]StoredOrder, err
 				if err != nil {
 					return err
 				}
-				if o, err := decodeOrder(key, doc); err != nil {
+				if o, err := s.opt.Schemas.decodeOrder(key, doc); err != nil {
 					unreadable = errors.Join(unreadable, err)
 				} else {
 					orders = append(orders, *o)
@@ -135,7 +135,7 @@ func (s *Store) ResponsesByState(ctx context.Context, scope isa95.Scope, states 
 			if err != nil {
 				return err
 			}
-			if response, _, err := decodeResponse(key, doc); err != nil {
+			if response, err := s.opt.Schemas.decodeResponse(key, doc); err != nil {
 				unreadable = errors.Join(unreadable, err)
 			} else {
 				responses = append(responses, *response)

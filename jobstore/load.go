@@ -81,7 +81,7 @@ func (s *Store) Load(ctx context.Context, q Query) (*Snapshot, error) {
 		)
 		if q.Response {
 			key := s.keys.JobResponse(string(ResponseID(q.JobOrderID)))
-			l.get(key, func(doc []byte) (err error) { snap.Response, _, err = decodeResponse(key, doc); return err })
+			l.get(key, func(doc []byte) (err error) { snap.Response, err = s.opt.Schemas.decodeResponse(key, doc); return err })
 		}
 	}
 	if q.Acceptance != nil {

@@ -112,7 +112,7 @@ func (s *Store) decodeJob(id isa95.JobOrderID, doc []byte) (*StoredOrder, error)
 	if known := s.recall.of(id); known != nil && known.job != nil && bytes.Equal(known.jobDoc, doc) {
 		return known.job, nil
 	}
-	return decodeOrder(s.keys.JobOrder(string(id)), doc)
+	return s.opt.Schemas.decodeOrder(s.keys.JobOrder(string(id)), doc)
 }
 
 // decodeExecution reads the execution of a job order, unless it is the one that is remembered.

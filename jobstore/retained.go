@@ -242,7 +242,7 @@ func (s *Store) setDocuments(j *RetainedJob, order []byte, responseKey string, r
 	if response == nil {
 		return
 	}
-	r, _, err := decodeResponse(responseKey, response)
+	r, err := s.opt.Schemas.decodeResponse(responseKey, response)
 	if err != nil {
 		j.Err = errors.Join(j.Err, err)
 		return

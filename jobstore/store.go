@@ -49,6 +49,9 @@ type Options struct {
 	// power, too. It needs Valkey, or Redis 7.2 or later, with appendonly yes; Open fails without.
 	WaitForDisk bool
 
+	// Schemas bring stored documents of earlier schemas up to date as they are read; nil = there are none.
+	Schemas Schemas
+
 	// Observe is told of entries of the streams, by consumer group and outcome, for metrics; it must not block. nil = nobody.
 	Observe func(group, outcome string, entries int)
 	Log     *slog.Logger // default slog.Default()

@@ -51,9 +51,13 @@ func Hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func decodeWorkMaster(key string, doc []byte) (*isa95.WorkMaster, error) {
+func (steps Schemas) decodeWorkMaster(key string, doc []byte) (*isa95.WorkMaster, error) {
+	doc, err := steps.upgraded(doc, isa95.ConfigWorkMaster.Schema())
 	w := new(isa95.WorkMaster)
-	if err := isa95.Unmarshal(doc, w); err != nil {
+	if err == nil {
+		err = isa95.Unmarshal(doc, w)
+	}
+	if err != nil {
 		return nil, &DocumentError{Key: key, Err: err}
 	}
 	return w, nil
@@ -61,7 +65,7 @@ func decodeWorkMaster(key string, doc []byte) (*isa95.WorkMaster, error) {
 
 // dataHash is the SHA-256 of the data of a work master, "" for none and for a document that cannot be read.
 func dataHash(content []byte) string {
-	w, err := decodeWorkMaster("", content)
+	w, err := Schemas(nil).decodeWorkMaster("", content)
 	if err != nil || len(w.Data) == 0 {
 		return ""
 	}
@@ -121,7 +125,7 @@ func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) e
 		return &DocumentError{Key: key, Err: fmt.Errorf("is missing, though it is what scope %q runs as work master %q; deliver it again", q.Scope, q.WorkMaster)}
 	}
 	s.contents.put(r.scope, string(q.WorkMaster), runs.content)
-	snap.WorkMaster, err = decodeWorkMaster(key, r.contents[runs.content])
+	snap.WorkMaster, err = s.opt.Schemas.decodeWorkMaster(key, r.contents[runs.content])
 	return err
 }
 

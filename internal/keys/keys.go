@@ -77,17 +77,28 @@ func (k Keys) Dedupe(scope, source, id string) string {
 		text = binary.AppendUvarint(text, uint64(len(part)))
 		text = append(text, part...)
 	}
-	return k.dedupe([]byte("scope source id"), text)
+	return k.key("cededupe", digest([]byte("scope source id"), text))
 }
 
-func (k Keys) dedupe(secret, text []byte) string {
+// Transaction is the key of one transaction of a scope, as the original makes it: BLAKE2b with a digest of 16 bytes over scope and id with a colon between. Colons
+// in the scope are escaped, so that no two transactions have one key.
+func (k Keys) Transaction(scope, id string) string {
+	return k.key("transdedupe", digest(nil, []byte(colons.Replace(scope)+":"+id)))
+}
+
+func digest(secret, text []byte) string {
 	h, err := blake2b.New(16, secret)
 	if err != nil {
 		panic(err) // 16 is a valid digest length
 	}
 	h.Write(text)
-	return k.key("cededupe", hex.EncodeToString(h.Sum(nil)))
+	return hex.EncodeToString(h.Sum(nil))
 }
+
+// For programs that use jobstore.
+
+func (k Keys) Counter(name string) string             { return k.key("counter", name) }
+func (k Keys) PostStartLock(identifier string) string { return k.key("poststartlock", identifier) }
 
 // Events on their way to the broker.
 

@@ -108,3 +108,19 @@ func TestMailboxesDoNotCollide(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Transactions have the keys of the original, and colons in names do not make two of them one.
+func TestTransactionIsTheOriginals(t *testing.T) {
+	k := New("p")
+	for pair, want := range map[[2]string]string{
+		{"plant-1", "tx-abc"}: "p:transdedupe:43e98e91d34d8736b5fad2ea79d607da",
+		{"scope1", "tx-1"}:    "p:transdedupe:5db36c6251983bca5598a26672bba5bc",
+	} {
+		if got := k.Transaction(pair[0], pair[1]); got != want {
+			t.Errorf("%q: %s, want %s", pair, got, want)
+		}
+	}
+	if k.Transaction("a:b", "c") == k.Transaction("a", "b:c") {
+		t.Error("two transactions share a key")
+	}
+}
