@@ -27,12 +27,15 @@ func verdictOf(m isa95.Method, err error) verdict {
 		return verdict{status: isa95.NoError}
 	}
 	var document *jobstore.DocumentError
+	var newer *jobstore.SchemaError
 	var event *cloudevent.Error
 	var name *isa95.NameError
 	var state *isa95.StateError
 	var body *isa95.DecodeError
 	var unknown *isa95.UnknownMembersError
 	switch {
+	case errors.As(err, &newer):
+		return stuck(m, "a stored document is of a newer version of Takt and stays as it is; see takt check")
 	case errors.As(err, &document): // before what is wrong in it
 		return stuck(m, "a stored document cannot be read; see takt check")
 	case errors.Is(err, errUnknownJobOrder):

@@ -105,6 +105,32 @@ func TestStoredUnknownMembersStay(t *testing.T) {
 	}
 }
 
+// A command for an order that a newer version wrote is refused with that reason, and nothing is written over it.
+func TestCommandForANewerDocument(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	p.do(t, isa95.Store, order("JO-1"), isa95.NoError)
+	key := p.keys.JobOrder("JO-1")
+	doc, err := p.redis(t, "GET", key).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.Replace(doc, isa95.SchemaJobOrderAndState, "urn:newer", 1)
+	p.redis(t, "SET", key, newer)
+	for method, status := range map[isa95.Method]isa95.ReturnStatus{isa95.Start: isa95.InvalidStatus, isa95.Store: isa95.UnableToAccept, isa95.Cancel: isa95.InvalidStatus} {
+		body := `{"JobOrderID":"JO-1"}`
+		if method == isa95.Store {
+			body = `{"JobOrder":` + body + `}`
+		}
+		reply := p.answer(t, command(method.TypeID(), body))
+		if wantStatus(t, reply, status); !strings.Contains(reply.ErrorMessage, "newer version") {
+			t.Errorf("%s: %q", method, reply.ErrorMessage)
+		}
+	}
+	if doc, err := p.redis(t, "GET", key).ToString(); err != nil || doc != newer {
+		t.Errorf("%s, %v", doc, err)
+	}
+}
+
 // Of two parameters of one ID a recipe would take one and ignore the other: the order is refused with the place and the rule. An order
 // that is stored with them runs on.
 func TestParametersOfOneID(t *testing.T) {

@@ -13,6 +13,9 @@
 //	                                                    ├─► sfc:outbox ────────► equipment commands
 //	                                                    └─► event:*:list ──────► status events
 //
+// The examples show each store: orders, responses and executions (Commit), what a station has (Configure, Resources), events and transactions that came before
+// (FirstTransaction), counters (Count), a hook that one of several replicas runs (PostStart), change streams and cursors (SaveCursor).
+//
 // When Redis is away, Load and Commit fail with an error for which Away is true; nothing was decided, or the
 // outcome of the Commit is unknown: load again and see. When a process dies between Load and Commit, nothing has
 // happened. When it dies after the Commit, another process finds the entries on the streams.
