@@ -127,3 +127,50 @@ func without(user []mqtt.UserProperty, name string) []mqtt.UserProperty {
 	}
 	return kept
 }
+
+// In structured mode the same rules hold as in binary mode, and what is answered is in structured mode.
+func TestStructuredMode(t *testing.T) {
+	p := newPlant(t, jobcontrol.Options{})
+	structured := func(e cloudevent.Event) mqtt.Message {
+		e.Delivery.Form = "application/cloudevents+json"
+		return mqtt.Encode("app/jobs/"+scope+"/commands", e)
+	}
+	with := func(e cloudevent.Event, f func(e *cloudevent.Event)) mqtt.Message { f(&e); return structured(e) }
+	store := func(id string) cloudevent.Event { return call(isa95.Store, order(id)) }
+	retained := structured(store("JO-7"))
+	retained.Retain = true
+	asked := store("JO-1")
+	for _, test := range []struct {
+		name string
+		m    mqtt.Message
+		want isa95.ReturnStatus
+		kind cloudevent.ErrorKind
+	}{
+		{"store", structured(asked), isa95.NoError, ""},
+		{"the same again", structured(asked), isa95.NoError, ""},
+		{"start", structured(call(isa95.Start, "JO-1")), isa95.NoError, ""},
+		{"configuration", structured(config(isa95.ConfigEquipment, "PUT", `{"ID":"X-1"}`)), isa95.NoError, ""},
+		{"retained", retained, isa95.InvalidRequest, cloudevent.KindPropertyInvalid},
+		{"bad id", structured(store("JO/7")), isa95.InvalidRequest, cloudevent.KindPropertyInvalid},
+		{"bad scope", with(store("JO-7"), func(e *cloudevent.Event) { e.Subject = "a+b" }), isa95.InvalidRequest, cloudevent.KindPropertyInvalid},
+		{"scope of another topic", with(store("JO-7"), func(e *cloudevent.Event) { e.Subject = "m43" }), isa95.InvalidRequest, cloudevent.KindPropertyInvalid},
+		{"member twice", structured(command(isa95.Store.TypeID(), `{"JobOrder":{"JobOrderID":"JO-7","JobOrderID":"JO-8"}}`)), isa95.InvalidRequest, cloudevent.KindPayloadInvalid},
+		{"no id", with(store("JO-7"), func(e *cloudevent.Event) { e.ID = "" }), isa95.InvalidRequest, cloudevent.KindMissingUserProperty},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, reply := p.receive(t, test.m)
+			if got := status(t, reply); got != test.want || reply.ErrorKind != test.kind {
+				t.Errorf("%v %s %q, want %v %s", got, reply.ErrorKind, reply.ErrorMessage, test.want, test.kind)
+			}
+			if out.ContentType != cloudevent.ContentTypeStructured || len(out.User) > 0 {
+				t.Errorf("answered as %q with %v", out.ContentType, out.User)
+			}
+		})
+	}
+	if out, reply := p.receive(t, mqtt.Encode("app/jobs/"+scope+"/commands", asked)); status(t, reply) != isa95.NoError || out.ContentType != cloudevent.ContentTypeJSON {
+		t.Errorf("a repeat in binary mode: %q %+v", out.ContentType, reply)
+	}
+	if got := p.state(t, "JO-7") + p.state(t, "JO-8"); got != "" {
+		t.Errorf("a refused command was carried out: %s", got)
+	}
+}
