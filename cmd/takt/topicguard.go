@@ -110,9 +110,9 @@ func (g *topicGuard) Run(ctx context.Context) error {
 func (g *topicGuard) keep(ctx context.Context, id string) {
 	tick := time.NewTicker(g.every)
 	defer tick.Stop()
-	told := make(map[isa95.Scope]bool)
+	told := make(map[isa95.Scope]string)
+	connected := false // and not announced since, for Redis was away
 	for {
-		connected := false
 		select {
 		case <-g.again:
 			connected = true
@@ -121,9 +121,14 @@ func (g *topicGuard) keep(ctx context.Context, id string) {
 		case <-ctx.Done():
 			return
 		}
+		if connected {
+			for scope := range told {
+				told[scope] = unsure
+			}
+		}
 		now, err := g.store.EnsureID(ctx)
 		if err == nil && (connected || now != id) {
-			clear(told)
+			connected = false
 			if err = g.announce(ctx, now); err == nil {
 				id = now
 			}
@@ -137,21 +142,28 @@ func (g *topicGuard) keep(ctx context.Context, id string) {
 	}
 }
 
+// unsure stands for what the broker may have forgotten.
+const unsure = "?"
+
 // announceStations says on {prefix}/{scope}/metadata what the stations of the store understand, and deletes that of those that have retired. told is what the
-// broker knows already; what it refuses counts as told until the next connect.
-func (g *topicGuard) announceStations(ctx context.Context, id string, told map[isa95.Scope]bool) error {
+// broker knows already, the id of the store or "" for what was deleted; what it refuses counts as told until the next connect.
+func (g *topicGuard) announceStations(ctx context.Context, id string, told map[isa95.Scope]string) error {
 	stations, err := g.store.Stations(ctx)
 	if err != nil {
 		return err
 	}
 	for scope := range told {
 		if !stations[scope] {
-			stations[scope] = false // also if it was never configured
+			stations[scope] = false // also if the store does not know it any more
 		}
 	}
 	var refusals error
 	for scope, serves := range stations {
-		if before, known := told[scope]; known && before == serves {
+		want := id
+		if !serves {
+			want = ""
+		}
+		if before, known := told[scope]; known && before == want {
 			continue
 		}
 		if _, err := isa95.ParseScope(string(scope)); err != nil { // stored by another program: it can be in no topic
@@ -170,7 +182,7 @@ func (g *topicGuard) announceStations(ctx context.Context, id string, told map[i
 			return err
 		}
 		refusals = cmp.Or(refusals, err)
-		told[scope] = serves
+		told[scope] = want
 	}
 	return refusals
 }

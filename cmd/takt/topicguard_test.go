@@ -190,6 +190,10 @@ func TestStationsAreAnnounced(t *testing.T) {
 	do("SET", k.PubSeq("new.1"), "1")
 	fill(a.look)
 	has("one has retired", "first")
+	do("DEL", k.ConfiguredScopes(), k.StoreID())
+	do("SADD", k.ConfiguredScopes(), "second")
+	fill(a.look)
+	has("the store was flushed and has another id", "second")
 }
 
 // A process of another store ends with an error that says what to do, and announces nothing. One whose store is in memory, and begins anew, takes the topics.
