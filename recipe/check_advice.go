@@ -68,6 +68,12 @@ func (c *review) dialect() {
 			break
 		}
 	}
+	for i, a := range c.r.Actions {
+		if a.Cancel != nil {
+			c.warn("R033", fmt.Sprintf("action %s has a Cancel: MicroDCS sends none", a.Name), "remove Cancel", "Actions", i, "Cancel")
+			break
+		}
+	}
 }
 
 // assetOf is the asset whose events a pull_event awaits, "" for any.

@@ -20,6 +20,7 @@ type command struct {
 	Action      string
 	Attempt     int
 	Parameters  json.RawMessage // nil = none
+	Cancels     string          // id of the command that it calls back, "" = none
 }
 
 // run is what tells the runs of job orders apart.
@@ -30,7 +31,7 @@ func (c *command) run() string {
 	return c.Order
 }
 
-// record is a command with what became of it, guarded by Station.mu; command and work do not change.
+// record is a command with what became of it, guarded by Station.mu; command does not change, nor does work unless it is called back.
 type record struct {
 	command
 	work
@@ -40,8 +41,23 @@ type record struct {
 	responseTopic   string // of the latest delivery
 	correlationData []byte
 	executed        bool
+	canceled        chan struct{}   // closed when the command is called back
 	answered        bool            // at least once
 	sent            map[string]bool // events the broker has, by id; nil = none
+}
+
+// callBack stops the work of a command that is not done.
+func (r *record) callBack() {
+	if r.executed {
+		return
+	}
+	select {
+	case <-r.canceled:
+		return
+	default:
+	}
+	r.result, r.events, r.refused = nil, nil, cloudevent.Errorf(cloudevent.KindCancellation, "canceled")
+	close(r.canceled)
 }
 
 // request is the command as the event to reply to.
@@ -85,6 +101,6 @@ func (s *Station) readCommand(scope isa95.Scope, m mqtt.Message) (c command, e c
 	}
 	return command{
 		ID: e.ID, Type: e.Type, Subject: e.Subject, Correlation: e.CorrelationID, Scope: scope,
-		Order: body.JobOrderID, Action: body.Action, Attempt: body.Attempt, Parameters: body.Parameters,
+		Order: body.JobOrderID, Action: body.Action, Attempt: body.Attempt, Parameters: body.Parameters, Cancels: e.CausationID,
 	}, e, true, nil
 }

@@ -12,6 +12,8 @@
 // dies, a new one with the same log file goes on: it executes what was received, answers what was executed and sends the
 // events that are due; it does no work twice. Without a file only Takt's repeats help, and work may be done again.
 //
+// A command whose causationid names another one ends the work of that one, or has it refused if it comes later.
+//
 // What it does is decided by pure functions of the file, the command and a seed, so runs repeat: the same order, action
 // and attempt meet the same durations, results and failures. The time at which things happen is the machine's.
 package station

@@ -31,6 +31,7 @@ type Entry struct {
 	Order       string          `json:"order,omitempty"` // job order id
 	Action      string          `json:"action,omitempty"`
 	Attempt     int             `json:"attempt,omitempty"`
+	Cancels     string          `json:"cancels,omitempty"`     // received: id of the command that this one calls back
 	Type        string          `json:"type"`                  // of the command or the event
 	Correlation string          `json:"correlation,omitempty"` // of the run of the job order
 	Subject     string          `json:"subject,omitempty"`

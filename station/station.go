@@ -50,6 +50,7 @@ type Station struct {
 	failed   error              // of the log
 	stop     context.CancelFunc // of Run
 	commands map[string]*record // by id
+	canceled map[string]bool    // ids that a command calls back, which may come before them
 	ages     []*record          // in the order of arrival
 	watches  map[string][]*watch
 	supplies []*supply
@@ -75,7 +76,7 @@ func New(o Options) (*Station, error) {
 	if o.MQTT.SessionExpiry == 0 {
 		o.MQTT.SessionExpiry = 24 * time.Hour
 	}
-	s := &Station{o: o, log: o.Log, commands: map[string]*record{}, watches: map[string][]*watch{}}
+	s := &Station{o: o, log: o.Log, commands: map[string]*record{}, canceled: map[string]bool{}, watches: map[string][]*watch{}}
 	var err error
 	if s.recv, err = mqtt.New(o.MQTT); err != nil {
 		return nil, fmt.Errorf("station: %w", err)
@@ -182,7 +183,7 @@ func (s *Station) recall(past []Entry, now time.Time) {
 			if now.Sub(e.Time) < remember && s.o.Equipment.commands[e.Type] != nil {
 				s.add(command{
 					ID: e.Command, Type: e.Type, Subject: e.Subject, Correlation: e.Correlation, Scope: isa95.Scope(e.Scope),
-					Order: e.Order, Action: e.Action, Attempt: e.Attempt, Parameters: e.Body,
+					Order: e.Order, Action: e.Action, Attempt: e.Attempt, Parameters: e.Body, Cancels: e.Cancels,
 				}, e.ResponseTopic, e.CorrelationData, e.Time)
 			}
 		case Repeated:
@@ -213,12 +214,22 @@ func (s *Station) recall(past []Entry, now time.Time) {
 func (s *Station) add(c command, responseTopic string, correlationData []byte, now time.Time) *record {
 	r := &record{
 		command: c, work: s.o.Equipment.decide(&c), received: now, deliveries: 1,
-		responseTopic: responseTopic, correlationData: correlationData,
+		responseTopic: responseTopic, correlationData: correlationData, canceled: make(chan struct{}),
 	}
 	s.commands[c.ID] = r
+	if c.Cancels != "" {
+		s.canceled[c.Cancels] = true
+		if other := s.commands[c.Cancels]; other != nil {
+			other.callBack()
+		}
+	}
+	if s.canceled[c.ID] {
+		r.callBack()
+	}
 	s.ages = append(s.ages, r)
 	for len(s.ages) > 0 && s.ages[0].executed && now.Sub(s.ages[0].received) >= remember {
 		delete(s.commands, s.ages[0].ID)
+		delete(s.canceled, s.ages[0].Cancels)
 		s.ages = s.ages[1:]
 	}
 	for _, supply := range s.supplies {

@@ -137,6 +137,37 @@ func TestRepeatedCommand(t *testing.T) {
 	}
 }
 
+// TestCancel: a command that names another one ends its work, which is then refused and has no events; one that comes before the other has it refused when it comes.
+func TestCancel(t *testing.T) {
+	b := newBench(t)
+	b.start(`
+scope: cell-07
+commands:
+  - {type: press, takes: 1h, result: {ok: true}, events: [{type: pressed}]}
+  - {type: retract, result: {at: home}}
+`)
+	cancel := func(id, of string) cloudevent.Event {
+		c := command(id, "retract", "JO-1", "press_bearings", 1, "")
+		c.CausationID = of
+		return c
+	}
+	b.send(command("c-1", "press", "JO-1", "press_bearings", 1, ""))
+	b.send(cancel("x-1", "c-1"))
+	b.send(cancel("x-2", "c-2"))
+	b.send(command("c-2", "press", "JO-1", "press_bearings", 2, ""))
+	got := map[string]cloudevent.ErrorKind{}
+	for range 4 {
+		a := take(t, "answer", b.answers)
+		got[a.CausationID] = a.ErrorKind
+	}
+	if diff := cmp.Diff(map[string]cloudevent.ErrorKind{"c-1": cloudevent.KindCancellation, "c-2": cloudevent.KindCancellation, "x-1": "", "x-2": ""}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(b.events) > 0 {
+		t.Errorf("an event of a command that was called off: %+v", <-b.events)
+	}
+}
+
 // TestUnanswered: so many deliveries meet silence, the work is done all the same.
 func TestUnanswered(t *testing.T) {
 	b := newBench(t)

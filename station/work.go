@@ -46,7 +46,7 @@ func (s *Station) take(scope isa95.Scope, in *mqtt.Inbound) {
 	default:
 		r = s.add(c, e.Delivery.ResponseTopic, e.Delivery.CorrelationData, time.Now())
 		entry := r.entry(Received)
-		entry.Subject, entry.Correlation, entry.Body = c.Subject, c.Correlation, c.Parameters
+		entry.Subject, entry.Correlation, entry.Body, entry.Cancels = c.Subject, c.Correlation, c.Parameters, c.Cancels
 		entry.ResponseTopic, entry.CorrelationData = r.responseTopic, r.correlationData
 		s.write(entry)
 		s.running.Go(func() { s.execute(s.ctx, r) })
@@ -68,8 +68,11 @@ func (s *Station) resume(r *record) {
 
 // execute does the work of a command, once; then it answers and sends the events.
 func (s *Station) execute(ctx context.Context, r *record) {
-	if !lifecycle.Sleep(ctx, r.takes) {
+	select {
+	case <-ctx.Done():
 		return
+	case <-r.canceled:
+	case <-time.After(r.takes):
 	}
 	s.mu.Lock()
 	r.executed = true
