@@ -32,9 +32,12 @@ func (s *session) read(run context.Context) {
 	defer context.AfterFunc(s.epoch.ctx, func() { s.held.close() })()
 	var b backoff
 	for run.Err() == nil && s.epoch.ctx.Err() == nil {
+		made := s.made
 		err := s.turn(run)
 		if err == nil {
-			b.reset()
+			if made { // else a full server may have refused the groups: the next read says so
+				b.reset()
+			}
 			continue
 		}
 		// What was on its way to us when the connection broke is pending for us, unseen.
