@@ -1,6 +1,9 @@
 package isa95
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Method is what can happen to a job order: a method of the OPC model that an MES or a station calls, or a substate
 // transition (jobordercontrol.go).
@@ -90,6 +93,9 @@ func (m Method) schema(what string) string {
 	}
 	return ""
 }
+
+// IsJobControlType reports whether a CloudEvent type is one of the job methods, known or not: types of recipes begin otherwise.
+func IsJobControlType(typeID string) bool { return strings.HasPrefix(typeID, jobControlTypes) }
 
 // StationMethodByTypeID finds the method of a station by the CloudEvent type of its call; ok is false when it is none.
 func StationMethodByTypeID(typeID string) (m Method, ok bool) {

@@ -17,11 +17,8 @@ type Station struct{ r *Receiver }
 // Station is the side of r for stations.
 func (r *Receiver) Station() Station { return Station{r} }
 
-// Knows reports whether e calls a method of a station; other events are for recipes.
-func (Station) Knows(e cloudevent.Event) bool {
-	_, ok := isa95.StationMethodByTypeID(e.Type)
-	return ok
-}
+// Knows reports whether e calls a method of a station, or means to; other events are for recipes.
+func (Station) Knows(e cloudevent.Event) bool { return isa95.IsJobControlType(e.Type) }
 
 // Handle carries out what e says, as Receiver.Handle does for an MES.
 func (s Station) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
@@ -36,6 +33,9 @@ func (s Station) Refuse(ctx context.Context, e cloudevent.Event, why *cloudevent
 func (s Station) read(e cloudevent.Event) (request, error) {
 	req := request{event: e, unknown: s.r.opt.UnknownMembers}
 	req.method, _ = isa95.StationMethodByTypeID(e.Type)
+	if req.method == "" {
+		return req, cloudevent.Errorf(cloudevent.KindUnknownPayloadType, "type %.200q is no method of a station: want %v", e.Type, isa95.StationMethods())
+	}
 	if err := checkCall(e); err != nil {
 		return req, err
 	}

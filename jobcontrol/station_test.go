@@ -236,6 +236,7 @@ func TestStationRefuses(t *testing.T) {
 		"retained":         {func(e *cloudevent.Event) { e.Delivery.Retained = true }, isa95.InvalidRequest},
 		"topic of another": {func(e *cloudevent.Event) { e.Delivery.Topic = "app/jobs/equipment/m43/events" }, isa95.InvalidRequest},
 		"another scope":    {func(e *cloudevent.Event) { e.Subject, e.Delivery.Topic, e.Delivery.ResponseTopic = "m43", "", "mes/x" }, isa95.UnknownJobOrder},
+		"no such method":   {func(e *cloudevent.Event) { e.Type = "org.opcfoundation.ISA95-JOBCONTROL_V2.Finish.v2" }, 0},
 		"no order id":      {func(e *cloudevent.Event) { e.Data = []byte(`{}`) }, isa95.InvalidRequest},
 		"no response":      {func(e *cloudevent.Event) { e.Type, e.Data = isa95.ReceiveJobResponse.TypeID(), []byte(`{}`) }, isa95.InvalidRequest},
 		"unknown state": {func(e *cloudevent.Event) {

@@ -366,6 +366,9 @@ func (w *writer) commands() error {
 		switch {
 		case r.Standing():
 			r.Since = w.store.InstallationTime().UnixMilli()
+			if r.Sequence = w.event.Sequence; w.change.Transition == nil && w.snap.Job != nil {
+				r.Sequence = w.snap.Job.Event.Sequence
+			}
 			w.c.ZAdd(w.store.keys.SfcTimers(), float64(r.Since+commandTTL.Milliseconds()), stationTimer+command.ID) // sooner once it was sent: RepeatStation
 		default:
 			r.Recipe = w.change.Execution.Recipe
@@ -419,9 +422,10 @@ type Route struct {
 	Scope      isa95.Scope      `json:"scope"`
 	Recipe     string           `json:"recipe"` // SHA; "" for a command of NewStationCommand
 	Token      recipe.Token     `json:"token,omitempty"`
-	Method     isa95.Method     `json:"method,omitempty"` // of a command of NewStationCommand,
-	Cancel     *recipe.Command  `json:"cancel,omitempty"` // a command that calls another one off
-	Since      int64            `json:"since,omitempty"`  // of both: when it was made, installation time in milliseconds
+	Method     isa95.Method     `json:"method,omitempty"`   // of a command of NewStationCommand,
+	Cancel     *recipe.Command  `json:"cancel,omitempty"`   // a command that calls another one off
+	Since      int64            `json:"since,omitempty"`    // of both: when it was made, installation time in milliseconds,
+	Sequence   int64            `json:"sequence,omitempty"` // and after which status event of the order
 }
 
 // Route finds what an equipment command belongs to. ErrNotFound: never sent, or long ago.

@@ -89,7 +89,7 @@ func (c *checker) waiting(context.Context) error {
 			continue
 		}
 		if age := c.store.Now().Sub(since); age > c.opt.Waiting {
-			c.violationOf("waits since "+o.Event.RecordedTime, c.store.keys.JobOrder(id), "does work master "+string(o.WorkMaster())+" have a recipe, or a program that runs it? `takt station apply`, or end the order: `takt job cancel`",
+			c.violationOf("waits since "+o.Event.RecordedTime, c.store.keys.JobOrder(id), "does its work master have a recipe, or does its station take it? `takt job show`, `takt station apply`, or end the order: `takt job cancel`",
 				"is %s for %v, and nothing starts it", o.State, age.Round(time.Minute))
 		}
 	}

@@ -18,8 +18,10 @@ import (
 
 // Station is what a job order's document says of the station that runs it without a recipe. The zero value: no station was asked to.
 type Station struct {
-	Start   string `json:"start,omitempty"`   // id of the command Start; "" = not sent, or revoked
-	Started string `json:"started,omitempty"` // when it said Run, as StartTime of the response
+	Start    string `json:"start,omitempty"`    // id of the command Start; "" = not sent, or revoked
+	Answered bool   `json:"answered,omitempty"` // it has the Start,
+	Refused  string `json:"refused,omitempty"`  // and does not take it: why
+	Started  string `json:"started,omitempty"`  // when it said Run, as StartTime of the response
 }
 
 // NewStationCommand makes the command that carries method to the station of o. A commit puts it into the outbox (Change.Commands).
@@ -85,7 +87,7 @@ func (r Route) StationObsolete(commandID string, o *StoredOrder) string {
 	case isa95.Update:
 		due = top == isa95.AllowedToStart
 	case isa95.RevokeStart:
-		due = top == isa95.NotAllowedToStart
+		due = top == isa95.NotAllowedToStart || o.State.Clearable() || o.State.IsEnd() // the MES may have canceled it since
 	case isa95.Pause:
 		due = top == isa95.Interrupted
 	case isa95.Resume:
@@ -118,7 +120,7 @@ func StationResponse(o *StoredOrder, given *isa95.JobResponse, state isa95.State
 	if r.EndTime == "" && state.Clearable() {
 		r.EndTime = filled.EndTime
 	}
-	if was, err := isa95.ParseState(r.JobState); err != nil || was == isa95.Initial || state.Clearable() && !was.Clearable() {
+	if was, err := isa95.ParseState(r.JobState); err != nil || was == isa95.Initial || state.Clearable() && was.Top != state.Top {
 		r.JobState = filled.JobState
 	}
 	return &r

@@ -88,11 +88,11 @@ func (x *Execution) Canceled(commandID string, a *Answer) (changed *Execution, o
 		c.Error = "was answered, but the answer cannot be read: " + a.Unreadable
 	default:
 		result, err := payload(a.Result)
-		if err != nil || len(result) > maxCancelResult {
-			c.Error = fmt.Sprintf("was answered, but with %d bytes that are not kept", len(a.Result))
+		if c.State = ActionCompleted; err != nil || len(result) > maxCancelResult {
+			c.Error = fmt.Sprintf("its answer of %d bytes is not kept", len(a.Result))
 			break
 		}
-		c.State, c.Result = ActionCompleted, result
+		c.Result = result
 	}
 	return changed, true
 }

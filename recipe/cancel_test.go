@@ -80,7 +80,7 @@ func TestCanceled(t *testing.T) {
 		"empty answer": {&Answer{}, "b/1 completed"},
 		"refused":      {&Answer{Error: &ActionError{"STATE_INVALID", "done already"}}, "b/1 failed was refused: STATE_INVALID: done already"},
 		"unreadable":   {&Answer{Unreadable: "no JSON"}, "b/1 failed was answered, but the answer cannot be read: no JSON"},
-		"long":         {&Answer{Result: json.RawMessage(`"` + strings.Repeat("x", maxCancelResult) + `"`)}, "b/1 failed was answered, but with 4098 bytes that are not kept"},
+		"long":         {&Answer{Result: json.RawMessage(`"` + strings.Repeat("x", maxCancelResult) + `"`)}, "b/1 completed its answer of 4098 bytes is not kept"},
 		"no answer":    {nil, "b/1 failed no answer within 5 s"},
 	} {
 		t.Run(name, func(t *testing.T) {

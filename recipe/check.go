@@ -301,7 +301,7 @@ func (c *review) actions() {
 				fmt.Sprintf("write 1 to %d", MaxTimeoutSeconds), "Actions", i, "TimeoutSeconds")
 		}
 		if badType(a.TypeID) {
-			c.error("R029", fmt.Sprintf("action %s has the type %q", a.Name, a.TypeID), "write the CloudEvents type of the command or event, 1 to 256 characters without spaces", "Actions", i, "TypeId")
+			c.error("R029", fmt.Sprintf("action %s has the type %q", a.Name, a.TypeID), "write the CloudEvents type of the command or event, 1 to 256 characters without spaces, not that of a job method", "Actions", i, "TypeId")
 		}
 		if a.Cancel != nil {
 			c.cancel(i, a)
@@ -315,14 +315,17 @@ func (c *review) cancel(i int, a Action) {
 	case a.Interaction == InteractionPull:
 		c.error("R043", fmt.Sprintf("action %s awaits an event, and no command of it can be called off", a.Name), "remove Cancel", "Actions", i, "Cancel")
 	case badType(a.Cancel.TypeID):
-		c.error("R043", fmt.Sprintf("the Cancel of action %s has the type %q", a.Name, a.Cancel.TypeID), "write the CloudEvents type of the command, 1 to 256 characters without spaces", "Actions", i, "Cancel", "TypeId")
+		c.error("R043", fmt.Sprintf("the Cancel of action %s has the type %q", a.Name, a.Cancel.TypeID), "write the CloudEvents type of the command, 1 to 256 characters without spaces, not that of a job method", "Actions", i, "Cancel", "TypeId")
 	case a.Cancel.TimeoutSeconds < 1 || a.Cancel.TimeoutSeconds > MaxTimeoutSeconds:
 		c.error("R043", fmt.Sprintf("the Cancel of action %s has a time-out of %d s", a.Name, a.Cancel.TimeoutSeconds), fmt.Sprintf("write 1 to %d", MaxTimeoutSeconds), "Actions", i, "Cancel", "TimeoutSeconds")
 	}
 }
 
+// jobMethods begins the types of the job methods, which have a meaning of their own on the topics of equipment.
+const jobMethods = "org.opcfoundation.ISA95-JOBCONTROL_V2."
+
 func badType(typeID string) bool {
-	return typeID == "" || len(typeID) > 256 || strings.ContainsFunc(typeID, func(r rune) bool { return r <= ' ' || r >= 0x7f && r <= 0x9f })
+	return typeID == "" || len(typeID) > 256 || strings.HasPrefix(typeID, jobMethods) || strings.ContainsFunc(typeID, func(r rune) bool { return r <= ' ' || r >= 0x7f && r <= 0x9f })
 }
 
 // qualifiers: R037. N, P and P1 are carried out: at the entry of the step, and waited for.

@@ -106,6 +106,7 @@ var ruleCases = []ruleCase{
 	{"qualifier that is not carried out", "step A*\ndo a @ A as P0", "R037 error /Actions/0/Qualifier", true},
 	{"qualifier that may run as N", "step A*\ndo a @ A as L\nset {\"Semantics\": \"compat\"}", "R037 warning /Actions/0/Qualifier", true},
 	{"attempts of a pull_event", "step A*\non a @ A attempts 2", "R038 warning /Actions/0/MaxAttempts", true},
+	{"type of a job method", "step A*\non a @ A type org.opcfoundation.ISA95-JOBCONTROL_V2.End.v2", "R029 error /Actions/0/TypeId", true},
 	{"Cancel of a pull_event", "step A*\non a @ A cancel 5", "R043 error /Actions/0/Cancel", true},
 	{"time-out of a Cancel", "step A*\ndo a @ A cancel 86401", "R043 error /Actions/0/Cancel/TimeoutSeconds", true},
 	{"too many steps", many(1001, "step S%d"), "R034 error /Steps", true},

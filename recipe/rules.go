@@ -44,7 +44,7 @@ func Rules() []Rule {
 		{Code: "R025", Severity: "warning", Text: "every transition can fire and every path can run"},
 		{Code: "R026", Severity: "error", Text: "a condition is a constant or an expression over known names"},
 		{Code: "R027", Severity: "error", Text: "TimeoutSeconds is 1 to 86400"},
-		{Code: "R029", Severity: "error", Text: "TypeId is 1 to 256 characters without control characters or white space"},
+		{Code: "R029", Severity: "error", Text: "TypeId is 1 to 256 characters without control characters or white space, and not the type of a job method"},
 		{Code: "R030", Severity: "warning", Text: "with --portable: a step has an action (MicroDCS hangs on one without)"},
 		{Code: "R031", Severity: "warning", Text: "events awaited at the same time can be told apart, by type or by Parameters.asset_id"},
 		{Code: "R033", Severity: "warning", Text: "with --portable: no loops, conditions and qualifiers other than N, which MicroDCS runs differently"},

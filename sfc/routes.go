@@ -22,6 +22,7 @@ type shared struct {
 	method        isa95.Method
 	cancel        *recipe.Command
 	since         int64
+	sequence      int64
 }
 
 // sharedBytes is about what one route takes beside its texts: its places in two maps of which one is half full, and the
@@ -35,14 +36,14 @@ func (r *routes[K]) get(key K) (jobstore.Route, bool) {
 	if !ok {
 		return jobstore.Route{}, false
 	}
-	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value(), Token: s.token, Method: s.method, Cancel: s.cancel, Since: s.since}, true
+	return jobstore.Route{JobOrderID: s.job, Scope: isa95.Scope(s.scope.Value()), Recipe: s.recipe.Value(), Token: s.token, Method: s.method, Cancel: s.cancel, Since: s.since, Sequence: s.sequence}, true
 }
 
 func (r *routes[K]) put(key K, route jobstore.Route) {
 	r.recent.Put(K(strings.Clone(string(key))), shared{
 		job:   isa95.JobOrderID(strings.Clone(string(route.JobOrderID))),
 		scope: unique.Make(string(route.Scope)), recipe: unique.Make(route.Recipe),
-		token: recipe.Token(strings.Clone(string(route.Token))), method: isa95.Method(strings.Clone(string(route.Method))), cancel: route.Cancel, since: route.Since,
+		token: recipe.Token(strings.Clone(string(route.Token))), method: isa95.Method(strings.Clone(string(route.Method))), cancel: route.Cancel, since: route.Since, sequence: route.Sequence,
 	}, sharedBytes+len(key)+len(route.JobOrderID)+len(route.Token))
 }
 

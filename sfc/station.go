@@ -3,6 +3,7 @@ package sfc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
@@ -59,6 +60,7 @@ func (e *Engine) repeatStation(ctx context.Context, id string) error {
 
 // sendStanding sends a standing command and sets the time of its repetition.
 func (e *Engine) sendStanding(ctx context.Context, route jobstore.Route, ev cloudevent.Event, pause time.Duration) error {
+	ev.Extensions = map[string]string{"sequence": fmt.Sprintf("%010d", route.Sequence)} // two processes may send two commands in either order
 	err := e.commander.PublishEvent(ctx, e.topic(string(route.Scope), "commands"), ev)
 	switch {
 	case err == nil:
@@ -107,11 +109,31 @@ func (e *Engine) canceled(ctx context.Context, id string, route jobstore.Route, 
 
 // stationAnswered ends the repetition of a command. A station that refuses is logged: the order stays as it is, for the MES and the station to settle.
 func (e *Engine) stationAnswered(ctx context.Context, id string, route jobstore.Route, ev cloudevent.Event) error {
-	if why := refusedBy(ev); why != "" {
+	why := refusedBy(ev)
+	if why != "" {
 		e.log.Warn("a station refuses a command", "job", route.JobOrderID, "scope", route.Scope, "method", route.Method, "command", id, "why", why)
+	}
+	if route.Method == isa95.Start {
+		if err := e.noteStart(ctx, id, route, why); err != nil {
+			return err
+		}
 	}
 	e.count(OpActionState, OK)
 	return e.store.EndStation(ctx, id)
+}
+
+// noteStart notes in the order whether its station takes it, for people who wonder why it does not run.
+func (e *Engine) noteStart(ctx context.Context, id string, route jobstore.Route, refused string) error {
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope})
+	if err != nil || snap.Job == nil || snap.Job.Station.Start != id || snap.Job.State.IsEnd() {
+		return err
+	}
+	mark := snap.Job.Station
+	mark.Answered, mark.Refused = true, refused
+	if mark == snap.Job.Station {
+		return nil
+	}
+	return e.store.Commit(ctx, snap, jobstore.Change{Station: &mark, Now: e.store.Now()})
 }
 
 // refusedBy is why the answer of a station is a refusal, "" if it is none.

@@ -40,7 +40,7 @@ func TestStationGetsStart(t *testing.T) {
 			order(p)
 			eventually(t, "the command Start", func() bool { return len(p.cell.commandsOf(isa95.Start)) == 1 })
 			start := p.cell.commandsOf(isa95.Start)[0]
-			if want := `{"JobOrder":{"JobOrderID":"JO-1"`; !contains(string(start.Data), want) || start.DataSchema != isa95.Start.CallSchema() || start.ExpiryInterval != 5 {
+			if want := `{"JobOrder":{"JobOrderID":"JO-1"`; !contains(string(start.Data), want) || start.DataSchema != isa95.Start.CallSchema() || start.Extensions["sequence"] != "0000000001" || start.ExpiryInterval != 5 {
 				t.Errorf("%s, schema %s, expires in %d s", start.Data, start.DataSchema, start.ExpiryInterval)
 			}
 			p.empty(keys.New(p.prefix).SfcOutbox())
@@ -73,8 +73,8 @@ func TestStationRefusesStart(t *testing.T) {
 	p.start("one", setup{})
 	p.order("JO-1", "")
 	p.settled()
-	if got := p.state("JO-1"); got != "AllowedToStart_Ready" {
-		t.Error(got)
+	if job := p.load("JO-1").Job; job.State.String() != "AllowedToStart_Ready" || job.Station.Refused != "RESOURCE_EXHAUSTED: no room" {
+		t.Errorf("%s, %+v", job.State, job.Station)
 	}
 }
 

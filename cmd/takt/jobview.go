@@ -207,6 +207,16 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 	for _, p := range o.JobOrderParameters {
 		printf(a.out, "  parameter %s = %s\n", p.ID, p.Value)
 	}
+	switch s := snap.Job.Station; {
+	case s.Refused != "":
+		printf(a.out, "\nits station refuses it: %s\n", s.Refused)
+	case s.Started != "":
+		printf(a.out, "\nits station runs it since %s\n", s.Started)
+	case s.Answered:
+		fmt.Fprintln(a.out, "\nits station has it, and has not said Run")
+	case s.Start != "":
+		fmt.Fprintln(a.out, "\nits station was asked to start it, and has not answered")
+	}
 	if x := snap.Execution; x != nil {
 		printf(a.out, "\nrecipe of %s, at %s %v", used, x.CurrentStep, x.ActiveSteps)
 		if x.Paused {
@@ -233,7 +243,7 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 			}
 		}
 		for _, e := range x.Cancels {
-			printf(a.out, "  %s of attempt %d of %s: %s %s%s\n", e.TypeID, e.Attempt, e.Action, e.State, e.Result, e.Error)
+			printf(a.out, "  %s of attempt %d of %s: %s, %s%s\n", e.TypeID, e.Attempt, e.Action, e.State, e.Result, e.Error)
 		}
 	} else if used != nil && used.Foreign {
 		printf(a.out, "\nits station runs it: work master %s has no recipe of Takt, by its dataschema\n", used)

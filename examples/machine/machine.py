@@ -33,20 +33,24 @@ inbox = queue.Queue()  # orders to run, and replies by causation id
 
 journal = open(args.journal, "a+", encoding="utf-8")
 journal.seek(0)
-known = {}  # order id -> steps that Takt has answered
+known = {}  # Start id -> steps that Takt has answered
+orders = {}  # order id -> its latest Start id
+revoked = set()  # Start ids of orders that were taken back, stopped or aborted
 for line in journal:
     if not line.endswith("\n"):
         break  # the process was killed while it wrote
     entry = json.loads(line)
-    known.setdefault(entry["order"], []).append(entry["step"])
+    known.setdefault(entry["start"], []).append(entry["step"])
+    orders[entry["order"]] = entry["start"]
 
 
-def note(order, step):
+def note(start, order, step):
     """Writes one line to the disk before anything follows from it."""
-    journal.write(json.dumps({"order": order, "step": step}) + "\n")
+    journal.write(json.dumps({"start": start, "order": order, "step": step}) + "\n")
     journal.flush()
     os.fsync(journal.fileno())
-    known.setdefault(order, []).append(step)
+    known.setdefault(start, []).append(step)
+    orders[order] = start
 
 
 def attributes_of(message):
@@ -73,11 +77,14 @@ def on_message(_client, _data, message):
     if message.topic == replies:
         inbox.put(("reply", about.get("causationid"), json.loads(message.payload)))
         return
+    body = json.loads(message.payload)
     if about["type"] == TYPE % "Start":
-        order = json.loads(message.payload)["JobOrder"]["JobOrderID"]
-        if order not in known:
-            note(order, "Start")
-            inbox.put(("run", order, None))
+        order = body["JobOrder"]["JobOrderID"]
+        if about["id"] not in known:
+            note(about["id"], order, "Start")
+            inbox.put(("run", (about["id"], order), None))
+    elif about["type"] in (TYPE % "RevokeStart", TYPE % "Cancel", TYPE % "Stop", TYPE % "Abort"):
+        revoked.add(orders.get(body["JobOrderID"]))
     event(about["id"], about["type"], about["id"] + "-answer", {"ReturnStatus": 1}, message.properties.ResponseTopic,
           correlation=getattr(message.properties, "CorrelationData", None))
 
@@ -88,14 +95,14 @@ def on_connect(_client, _data, _flags, reason, _properties):
     client.subscribe([(equipment + "/commands", mqtt.SubscribeOptions(qos=1)), (replies, mqtt.SubscribeOptions(qos=1))])
 
 
-waiting = []  # orders that came while another one was at work
+waiting = []  # (Start id, order id) that came while another one was at work
 
 
-def say(order, step, body):
-    """Tells Takt one step, again and again under one id until it answers."""
-    if step in known[order]:
-        return
-    ident = f"{order}/{step}"
+def say(start, order, step, body):
+    """Tells Takt one step, again and again under one id until it answers; False: it refuses."""
+    if step in known[start]:
+        return True
+    ident = f"{start}/{step}"
     while True:
         event(None, TYPE % step, ident, body, equipment + "/events", response_topic=replies)
         try:
@@ -105,9 +112,10 @@ def say(order, step, body):
                     waiting.append(about)
                 elif about == ident:
                     if reply.get("ReturnStatus") != 1:
-                        print(f"{ident}: {reply}", flush=True)
-                    note(order, step)
-                    return
+                        print(f"{order} {step} refused: {reply}", flush=True)
+                        return False
+                    note(start, order, step)
+                    return True
         except queue.Empty:
             pass
 
@@ -116,19 +124,24 @@ client = mqtt.Client("machine-" + args.scope, protocol=mqtt.MQTTv5)
 client.on_message, client.on_connect = on_message, on_connect
 session = Properties(PacketTypes.CONNECT)
 session.SessionExpiryInterval = 3600  # the broker keeps what comes while the machine is away
-waiting.extend(order for order, steps in known.items() if "End" not in steps)
+waiting.extend((start, order) for order, start in orders.items() if not {"End", "over"} & set(known[start]))
 client.connect("127.0.0.1", args.port, clean_start=False, properties=session)
 client.loop_start()
 print("ready", flush=True)
 while True:
     if not waiting:
-        kind, order, _ = inbox.get()
+        kind, about, _ = inbox.get()
         if kind != "run":
             continue  # the reply to a message that was sent twice
-        waiting.append(order)
-    order = waiting.pop(0)
-    say(order, "Run", {"JobOrderID": order})
-    say(order, "ReceiveJobResponse", {"JobResponse": {
-        "JobResponseID": "R-" + order, "JobOrderID": order, "JobResponseData": [{"ID": "pieces", "Value": 1}]}})
-    say(order, "End", {"JobOrderID": order})
-    print("ended", order, flush=True)
+        waiting.append(about)
+    start, order = waiting.pop(0)
+    response = {"JobResponseID": "R-" + order, "JobOrderID": order, "JobResponseData": [{"ID": "pieces", "Value": 1}]}
+    ended = (
+        start not in revoked
+        and say(start, order, "Run", {"JobOrderID": order})
+        and say(start, order, "ReceiveJobResponse", {"JobResponse": response})
+        and say(start, order, "End", {"JobOrderID": order})
+    )
+    if not ended:
+        note(start, order, "over")
+    print("ended" if ended else "not done:", order, flush=True)

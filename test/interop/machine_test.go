@@ -62,7 +62,7 @@ func TestPythonMachine(t *testing.T) {
 		if err != nil || state.String() != "Ended_Completed" || r.JobResponseID != "R-"+o.JobOrderID || len(r.JobResponseData) != 1 || r.StartTime == "" || r.EndTime == "" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if n := strings.Count(string(journal), fmt.Sprintf(`{"order": %q, "step": "End"}`, o.JobOrderID)); n != 1 {
+		if n := strings.Count(string(journal), fmt.Sprintf(`"order": %q, "step": "End"}`, o.JobOrderID)); n != 1 {
 			t.Errorf("%s ended %d times", o.JobOrderID, n)
 		}
 	}
