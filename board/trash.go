@@ -27,7 +27,7 @@ func (b *Board) Restore(ctx context.Context, ref string) error {
 	return b.byRef(ctx, "restore", ref, b.store.Restore)
 }
 
-// Purge deletes what was put aside, for ever. ErrNotFound.
+// Purge deletes a record from the trash for good. ErrNotFound: it is not there.
 func (b *Board) Purge(ctx context.Context, ref string) error {
 	return b.byRef(ctx, "purge", ref, b.store.Purge)
 }

@@ -98,7 +98,7 @@ func (request Event) Caused(typeID string, data []byte, schema, source string, n
 }
 
 // Reply makes the answer to request: same type, subject, correlation and trace, request's id as the cause, a new id.
-// Its Delivery is where the requester asked for it: Topic is the request's ResponseTopic ("" = nobody asked);
+// Its Delivery.Topic is the request's ResponseTopic, "" if the request named none;
 // CorrelationData and Form are the request's.
 func (request Event) Reply(data []byte, schema, source string, now time.Time) Event {
 	return request.answer(source, now).WithData(data, schema)

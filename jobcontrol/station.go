@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -43,7 +44,7 @@ func (s Station) read(e cloudevent.Event) (request, error) {
 	if req.scope, err = isa95.ParseScope(e.Scope()); err != nil {
 		return req, err
 	}
-	if want := s.r.opt.TopicPrefix + "/equipment/" + string(req.scope) + "/events"; e.Delivery.Topic != "" && e.Delivery.Topic != want {
+	if want := topics.Prefix(s.r.opt.TopicPrefix).Equipment(string(req.scope), "events"); e.Delivery.Topic != "" && e.Delivery.Topic != want {
 		return req, cloudevent.Errorf(cloudevent.KindPropertyInvalid, "the subject %q belongs to topic %s", e.Subject, want)
 	}
 	if req.method != isa95.ReceiveJobResponse {

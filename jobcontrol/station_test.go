@@ -208,12 +208,18 @@ func TestMethodsReachTheStation(t *testing.T) {
 	p.handedOver(t, "JO-4")
 	p.do(t, isa95.Abort, "JO-4", isa95.NoError)
 	var got []string
+	last := make(map[string]int64)
 	for _, fields := range p.entries(t, p.keys.SfcOutbox()) {
 		var c recipe.Command
 		if err := json.Unmarshal([]byte(fields["command"]), &c); err != nil {
 			t.Fatal(err)
 		}
 		m, _ := isa95.MethodByTypeID(c.TypeID)
+		route, err := p.store.Route(t.Context(), c.ID)
+		if err != nil || route.Sequence <= last[c.JobID] {
+			t.Errorf("%s of %s: sequence %d after %d, %v", m, c.JobID, route.Sequence, last[c.JobID], err)
+		}
+		last[c.JobID] = route.Sequence
 		got = append(got, c.JobID+" "+string(m))
 	}
 	want := []string{"JO-1 Update", "JO-1 RevokeStart", "JO-2 Pause", "JO-2 Resume", "JO-2 Stop", "JO-3 Cancel", "JO-4 Abort"}

@@ -138,7 +138,9 @@ func (w *writer) build() error {
 	}
 	if x := w.change.Execution; x != nil {
 		w.execution()
-		w.change.Commands = append(w.change.Commands, withToken(x.NewCancels(w.snap.Execution))...)
+		if cancels := x.NewCancels(w.snap.Execution); len(cancels) > 0 {
+			w.change.Commands = append(w.change.Commands, DrawSeed().Tokens(cancels)...)
+		}
 	}
 	if err := w.commands(); err != nil {
 		return err

@@ -18,30 +18,22 @@ import (
 
 // Station is what a job order's document says of the station that runs it without a recipe. The zero value: no station was asked to.
 type Station struct {
-	Start    string `json:"start,omitempty"`    // id of the command Start; "" = not sent, or revoked
-	Answered bool   `json:"answered,omitempty"` // it has the Start,
-	Refused  string `json:"refused,omitempty"`  // and does not take it: why
-	Started  string `json:"started,omitempty"`  // when it said Run, as StartTime of the response
+	Start   string `json:"start,omitempty"`   // id of the command Start; "" = not sent, or revoked
+	Refused string `json:"refused,omitempty"` // and does not take it: why
+	Started string `json:"started,omitempty"` // when it said Run, as StartTime of the response
 }
 
 // NewStationCommand makes the command that carries method to the station of o. A commit puts it into the outbox (Change.Commands).
 func NewStationCommand(o *StoredOrder, method isa95.Method) recipe.Command {
 	id := cloudevent.NewID()
 	c := recipe.Command{ID: id, JobID: o.JobOrder.JobOrderID, Scope: string(o.Scope), TypeID: method.TypeID(), CorrelationID: id}
-	return withToken([]recipe.Command{c})[0]
+	return DrawSeed().Tokens([]recipe.Command{c})[0]
 }
 
-// withToken gives commands that are sent for the first time their tokens.
-func withToken(commands []recipe.Command) []recipe.Command {
-	if len(commands) == 0 {
-		return nil
-	}
-	var seed recipe.Seed
-	_, _ = rand.Read(seed[:]) // it never fails
-	for i := range commands {
-		commands[i].Token = seed.Token(commands[i].ID)
-	}
-	return commands
+// DrawSeed makes the seed of the tokens of one decision. It never fails: crypto/rand ends the process rather than return less.
+func DrawSeed() (seed recipe.Seed) {
+	_, _ = rand.Read(seed[:])
+	return seed
 }
 
 // Standing reports whether the command is repeated by itself, whatever becomes of a recipe: one of NewStationCommand, or one that calls another one off.

@@ -24,6 +24,16 @@ func (s Seed) Token(commandID string) Token {
 	return Token(hex.EncodeToString(mac.Sum(nil)[:16]))
 }
 
+// Tokens gives the commands that are sent for the first time their tokens.
+func (s Seed) Tokens(commands []Command) []Command {
+	for i := range commands {
+		if c := &commands[i]; !c.Again {
+			c.Token = s.Token(c.ID)
+		}
+	}
+	return commands
+}
+
 // Matches says whether given is t, in a time that does not depend on where they differ.
 func (t Token) Matches(given Token) bool {
 	return t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(given)) == 1

@@ -158,7 +158,7 @@ func (e *Engine) command(c recipe.Command, body []byte, recorded, now time.Time)
 
 // topic is where the commands or events of the equipment of a scope go.
 func (e *Engine) topic(scope, kind string) string {
-	return e.opt.TopicPrefix + "/equipment/" + scope + "/" + kind
+	return topics.Prefix(e.opt.TopicPrefix).Equipment(scope, kind)
 }
 
 // obsolete says why nobody needs c any more, "" if somebody does.

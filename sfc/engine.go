@@ -151,7 +151,7 @@ func New(store *jobstore.Store, commander Commander, opt Options) *Engine {
 		sources:  recent.New[string, sourceSeen](sourceBytes),
 		answers:  answers{waiting: make(map[isa95.JobOrderID][]*given)},
 		swept:    make(chan struct{}, 1),
-		draw:     drawSeed,
+		draw:     jobstore.DrawSeed,
 	}
 }
 

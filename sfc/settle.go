@@ -224,7 +224,7 @@ func (e *Engine) decide(ctx context.Context, ev *event, snap *jobstore.Snapshot,
 	if err != nil {
 		return err
 	}
-	change.Commands = withTokens(change.Commands, seed)
+	change.Commands = seed.Tokens(change.Commands)
 	change.Item, change.CausationID = ev.item, ev.cause
 	if ev.query.ID != "" {
 		change.Seen = &jobstore.Seen{}

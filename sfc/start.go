@@ -147,7 +147,7 @@ func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) err
 	x.BegunAt = now.UnixMilli()
 	change := jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Run, State: state},
-		Execution:  x, Due: out.Due, Commands: withTokens(out.Commands, seed), Recipe: p.snap.WorkMaster.Data,
+		Execution:  x, Due: out.Due, Commands: seed.Tokens(out.Commands), Recipe: p.snap.WorkMaster.Data,
 		Mailboxes: changedMailboxes(out), Taken: out.Taken, Item: item, Now: now, CorrelationID: x.CorrelationID,
 	}
 	if out.Phase != recipe.PhaseRunning {

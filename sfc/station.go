@@ -113,8 +113,8 @@ func (e *Engine) stationAnswered(ctx context.Context, id string, route jobstore.
 	if why != "" {
 		e.log.Warn("a station refuses a command", "job", route.JobOrderID, "scope", route.Scope, "method", route.Method, "command", id, "why", why)
 	}
-	if route.Method == isa95.Start {
-		if err := e.noteStart(ctx, id, route, why); err != nil {
+	if route.Method == isa95.Start && why != "" {
+		if err := e.noteRefusal(ctx, id, route, why); err != nil {
 			return err
 		}
 	}
@@ -122,17 +122,14 @@ func (e *Engine) stationAnswered(ctx context.Context, id string, route jobstore.
 	return e.store.EndStation(ctx, id)
 }
 
-// noteStart notes in the order whether its station takes it, for people who wonder why it does not run.
-func (e *Engine) noteStart(ctx context.Context, id string, route jobstore.Route, refused string) error {
+// noteRefusal notes in the order why its station does not take it, for people who wonder why it does not run.
+func (e *Engine) noteRefusal(ctx context.Context, id string, route jobstore.Route, refused string) error {
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope})
-	if err != nil || snap.Job == nil || snap.Job.Station.Start != id || snap.Job.State.IsEnd() {
+	if err != nil || snap.Job == nil || snap.Job.Station.Start != id || snap.Job.State.Top != isa95.AllowedToStart {
 		return err
 	}
 	mark := snap.Job.Station
-	mark.Answered, mark.Refused = true, refused
-	if mark == snap.Job.Station {
-		return nil
-	}
+	mark.Refused = refused
 	return e.store.Commit(ctx, snap, jobstore.Change{Station: &mark, Now: e.store.Now()})
 }
 

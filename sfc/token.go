@@ -2,7 +2,6 @@ package sfc
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"time"
 
@@ -14,22 +13,6 @@ import (
 
 // An answer is taken from each client that can publish below {TopicPrefix}/responses, and command ids can be guessed. So each command has a token in its response topic, which only
 // those learn that may read the commands of the station: docs/adr/0017.
-
-// drawSeed makes the seed of one decision. It never fails: crypto/rand ends the process rather than return less.
-func drawSeed() (seed recipe.Seed) {
-	_, _ = rand.Read(seed[:])
-	return seed
-}
-
-// withTokens gives the commands that are sent for the first time their tokens.
-func withTokens(commands []recipe.Command, seed recipe.Seed) []recipe.Command {
-	for i := range commands {
-		if c := &commands[i]; !c.Again {
-			c.Token = seed.Token(c.ID)
-		}
-	}
-	return commands
-}
 
 // repeated is the route of a command that is sent again, so that it goes out with the token that it had.
 func (e *Engine) repeated(ctx context.Context, c recipe.Command, fresh jobstore.Route) (jobstore.Route, error) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -154,7 +155,7 @@ func (s *Station) Run(ctx context.Context) error {
 }
 
 func (s *Station) topic(scope isa95.Scope, what string) string {
-	return s.o.TopicPrefix + "/equipment/" + string(scope) + "/" + what
+	return topics.Prefix(s.o.TopicPrefix).Equipment(string(scope), what)
 }
 
 // write puts an entry into the log and tells it. s.mu is held. A log that cannot be written ends Run: work that is not

@@ -74,7 +74,7 @@ var roster = []entry{
 	},
 }
 
-// newName names keys of a peer as nobody else does.
+// newName is a name for keys of a peer that no other run has.
 func newName() string {
 	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails

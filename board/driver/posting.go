@@ -138,7 +138,7 @@ func (m Malformed) Error() string {
 // Unwrap is Err.
 func (m Malformed) Unwrap() error { return m.Err }
 
-// Entity is somebody who is there: a conductor, for example.
+// Entity is a registered participant of a board, such as a conductor.
 type Entity struct {
 	Kind     string         `json:"kind"` // "conductor" is the only one that TaskFlow knows
 	Name     string         `json:"name"` // unique within its kind; may hold no "/" on ZooKeeper

@@ -100,7 +100,7 @@ func (a *app) showBench(asJSON bool, found *benchFound) error {
 	return t.flush()
 }
 
-// benchServer starts a Redis and sets url, until stop is called; next is what to do if there is none on this machine. kind is what was started.
+// benchServer starts a Redis, which runs until stop is called, and sets url. kind is the program. next is the advice for a machine without one.
 func benchServer(ctx context.Context, url *string, next string) (kind string, stop func(), err error) {
 	server, err := bench.Open(ctx, "")
 	if err != nil {

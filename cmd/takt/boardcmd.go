@@ -16,14 +16,14 @@ import (
 
 type boardCmd struct {
 	Post     boardPostCmd     `cmd:"" help:"Post work."`
-	List     boardListCmd     `cmd:"" looks:"" help:"List postings, or what was put aside."`
+	List     boardListCmd     `cmd:"" looks:"" help:"List postings, or those in the trash."`
 	Show     boardShowCmd     `cmd:"" looks:"" help:"Show one posting."`
 	Claim    boardClaimCmd    `cmd:"" help:"Claim a posting, or the next one."`
 	Consume  boardFinishCmd   `cmd:"" help:"Finish a claim: the posting is done."`
 	Abandon  boardFinishCmd   `cmd:"" help:"Give a claim back, also a stuck one of another program."`
 	Trash    boardTrashCmd    `cmd:"" help:"Put a claimed posting aside, or a record that is none."`
-	Restore  boardAsideCmd    `cmd:"" help:"Post again what was put aside."`
-	Purge    boardAsideCmd    `cmd:"" help:"Delete what was put aside, for ever."`
+	Restore  boardAsideCmd    `cmd:"" help:"Post a posting from the trash again."`
+	Purge    boardAsideCmd    `cmd:"" help:"Delete a posting from the trash for good."`
 	Watch    boardWatchCmd    `cmd:"" looks:"" help:"Tell what happens on the board."`
 	Work     boardWorkCmd     `cmd:"" help:"Claim postings and run a command for each."`
 	Entities boardEntitiesCmd `cmd:"" looks:"" help:"List conductors that are there."`
@@ -145,7 +145,7 @@ func printable(v any) any {
 type boardListCmd struct {
 	boardFlags
 	Unclaimed  bool `help:"Only those that can be claimed."`
-	Trash      bool `help:"What was put aside."`
+	Trash      bool `help:"Postings in the trash."`
 	AsTaskFlow bool `name:"as-taskflow" help:"In the order in which TaskFlow has them."`
 	Limit      int  `help:"At most so many; 0 = all." default:"0"`
 	JSON       bool `name:"json" help:"One JSON object per posting."`

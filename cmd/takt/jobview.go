@@ -212,10 +212,8 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 		printf(a.out, "\nits station refuses it: %s\n", s.Refused)
 	case s.Started != "":
 		printf(a.out, "\nits station runs it since %s\n", s.Started)
-	case s.Answered:
-		fmt.Fprintln(a.out, "\nits station has it, and has not said Run")
 	case s.Start != "":
-		fmt.Fprintln(a.out, "\nits station was asked to start it, and has not answered")
+		fmt.Fprintln(a.out, "\nits station was asked to start it, and has not said Run")
 	}
 	if x := snap.Execution; x != nil {
 		printf(a.out, "\nrecipe of %s, at %s %v", used, x.CurrentStep, x.ActiveSteps)

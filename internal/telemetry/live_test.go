@@ -20,7 +20,7 @@ func TestWithin(t *testing.T) {
 			after time.Duration
 			dies  bool
 		}{{true, 0, false}, {true, time.Minute, false}, {true, time.Millisecond, true}, {false, 0, false}, {true, time.Minute, false}, {true, time.Second, true}} {
-			time.Sleep(step.after) // of the bubble: no time passes
+			time.Sleep(step.after) // virtual time
 			away = nil
 			if step.away {
 				away = errors.New("redis is away")

@@ -9,6 +9,9 @@ type Prefix string
 
 func (p Prefix) join(levels ...string) string { return string(p) + "/" + strings.Join(levels, "/") }
 
+// Equipment is where the commands or events, as kind says, of the equipment of a scope go.
+func (p Prefix) Equipment(scope, kind string) string { return p.join("equipment", scope, kind) }
+
 // Replies is where the replies to commands of a scope go if the requester asks for a topic below the prefix.
 func (p Prefix) Replies(scope, requester string) string {
 	return p.join(scope, "replies", Level(requester))
