@@ -18,6 +18,7 @@ var layers = [][]string{
 	{"limit"},
 	{"mqtt", "jobstore", "task", "board", "workflow"},
 	{"jobcontrol", "sfc", "publisher", "mes", "station"},
+	{"processor"},
 	{"examples"},
 	{"cmd", "test"},
 }

@@ -46,12 +46,12 @@ func ParseWorkMasterID(s string) (WorkMasterID, error) {
 	return checkName[WorkMasterID]("WorkMasterID", s)
 }
 
-// ParseScope checks a scope. Names that stand where a scope does in topics of Takt are refused besides: equipment, responses, replies and private. One that enters for the first time
+// ParseScope checks a scope. Names that stand where a scope does in topics of Takt are refused besides: equipment, processors, responses, replies and private. One that enters for the first time
 // is held to CheckNewScope, too. The error is a *NameError, the scope then "".
 func ParseScope(s string) (Scope, error) {
 	switch s {
-	case "equipment", "responses", "replies", "private":
-		return "", &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, responses, replies, private): give the station another name"}
+	case "equipment", "processors", "responses", "replies", "private":
+		return "", &NameError{"Scope", s, "must not be a topic level of Takt's own (equipment, processors, responses, replies, private): give the station another name"}
 	}
 	return checkName[Scope]("Scope", s)
 }

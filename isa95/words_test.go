@@ -60,7 +60,7 @@ func TestNamesD6D20EP9ES14(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"equipment", "responses", "replies", "private"} {
+	for _, name := range []string{"equipment", "processors", "responses", "replies", "private"} {
 		_, err := ParseScope(name)
 		if err == nil {
 			t.Errorf("scope %s passes, but is a topic segment", name)

@@ -52,6 +52,9 @@ func (r *Receiver) handle(ctx context.Context, e cloudevent.Event, read func(clo
 		})
 	}
 	v := req.verdict(err)
+	if _, failed := errors.AsType[*programError](err); failed && e.Delivery.ResponseTopic == "" {
+		return nil, r.store.Failed(ctx, jobstore.Message{Kind: "event", Event: e}, err)
+	}
 	if undecided(err) {
 		if ctx.Err() != nil {
 			return nil, err
@@ -107,7 +110,19 @@ func (r *Receiver) carryOut(ctx context.Context, req *request) (cloudevent.Event
 
 // call carries out one of the eleven methods: load, decide, commit.
 func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, error) {
-	q := jobstore.Query{JobOrderID: req.id, Scope: req.scope, Source: req.event.Source, ID: req.event.ID}
+	snap, change, err := r.judge(ctx, req, func(ctx context.Context, q jobstore.Query) (*jobstore.Snapshot, error) {
+		q.Source, q.ID = req.event.Source, req.event.ID
+		return r.load(ctx, req, q)
+	})
+	if err != nil {
+		return cloudevent.Event{}, err
+	}
+	return r.commit(ctx, req, snap, change)
+}
+
+// judge loads what the decision needs, and decides.
+func (r *Receiver) judge(ctx context.Context, req *request, load func(context.Context, jobstore.Query) (*jobstore.Snapshot, error)) (*jobstore.Snapshot, jobstore.Change, error) {
+	q := jobstore.Query{JobOrderID: req.id, Scope: req.scope}
 	q.Response = req.method == isa95.Abort || req.method == isa95.Stop // a station may have handed it in while the order runs
 	if req.order != nil {
 		var err error
@@ -115,30 +130,26 @@ func (r *Receiver) call(ctx context.Context, req *request) (cloudevent.Event, er
 			req.text, err = isa95.Marshal(req.order)
 		}
 		if err != nil {
-			return cloudevent.Event{}, err
+			return nil, jobstore.Change{}, err
 		}
 		q.Acceptance = r.opt.Skip.reduce(req.order)
 		q.Configured = !r.opt.AnyScope
 		q.WorkMaster = jobstore.WorkMasterOf(req.order)
 	}
-	snap, err := r.load(ctx, req, q)
+	snap, err := load(ctx, q)
 	if err != nil {
-		return cloudevent.Event{}, err
+		return nil, jobstore.Change{}, err
 	}
 	if a := snap.Acceptance; a != nil {
 		r.opt.limit(a)
 	}
 	if snap.Execution != nil && !snap.Execution.Terminal() || snap.Job != nil && snap.Job.Station.Start != "" {
 		if err := r.store.SyncInstallationTime(ctx); err != nil {
-			return cloudevent.Event{}, err
+			return nil, jobstore.Change{}, err
 		}
 	}
-	now := r.store.Now()
-	change, err := req.decide(snap, r.program(snap), now, r.store.InstallationTime())
-	if err != nil {
-		return cloudevent.Event{}, err
-	}
-	return r.commit(ctx, req, snap, change)
+	change, err := req.decide(snap, r.program(snap), r.store.Now(), r.store.InstallationTime())
+	return snap, change, err
 }
 
 // commit writes the change together with the reply to it, which it returns.
@@ -155,12 +166,17 @@ func (r *Receiver) load(ctx context.Context, req *request, q jobstore.Query) (*j
 		return nil, err
 	}
 	if snap.Seen {
-		if err := r.store.Replicated(ctx, snap); err != nil {
-			return nil, err
-		}
-		return nil, r.repeated(req, snap)
+		return nil, r.seen(ctx, req, snap)
 	}
 	return snap, expired(req.event, r.store.Now())
+}
+
+// seen is the outcome of a command that was carried out before: its reply, once that is as safe as it must be.
+func (r *Receiver) seen(ctx context.Context, req *request, snap *jobstore.Snapshot) error {
+	if err := r.store.Replicated(ctx, snap); err != nil {
+		return err
+	}
+	return r.repeated(req, snap)
 }
 
 // repeatError says that the command was carried out before, and with what reply.
@@ -255,7 +271,7 @@ func (r *Receiver) report(req *request, v verdict, err error, repeated bool, tri
 		return
 	}
 	o := Observation{Status: v.status, Kind: v.kind, Repeated: repeated, Asked: asked, Tries: tries, Took: took}
-	if knownType(e.Type) {
+	if req.program || knownType(e.Type) {
 		o.Type = e.Type
 	}
 	r.opt.Observe(o)

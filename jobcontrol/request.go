@@ -15,10 +15,11 @@ import (
 // request is what one CloudEvent asks for, read and checked as far as that goes without the store. Exactly one of
 // method and config is set.
 type request struct {
-	event  cloudevent.Event
-	method isa95.Method
-	config isa95.ConfigKind
-	scope  isa95.Scope
+	event   cloudevent.Event
+	method  isa95.Method
+	config  isa95.ConfigKind
+	scope   isa95.Scope
+	program bool // an event of a program's own type, instead of method and config
 
 	id       isa95.JobOrderID       // methods and the query by id
 	order    *isa95.JobOrder        // Store, StoreAndStart, Update
@@ -100,6 +101,11 @@ func (req *request) readOrder() error {
 		return refusal(errNotAcceptable, "JobOrder.JobOrderID is missing") // 16, not invalid request: spec 2.4
 	}
 	req.order = call.JobOrder
+	return req.checkOrder()
+}
+
+// checkOrder checks names and parameters of the job order, and takes its id.
+func (req *request) checkOrder() error {
 	if err := checkParameters(req.order); err != nil {
 		return err
 	}

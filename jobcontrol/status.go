@@ -33,6 +33,7 @@ func verdictOf(m isa95.Method, err error) verdict {
 	var state *isa95.StateError
 	var body *isa95.DecodeError
 	var unknown *isa95.UnknownMembersError
+	var program *programError
 	switch {
 	case errors.As(err, &newer):
 		return stuck(m, "a stored document is of a newer version of Takt and stays as it is; see takt check")
@@ -60,6 +61,8 @@ func verdictOf(m isa95.Method, err error) verdict {
 		first := unknown.Members[0]
 		return verdict{isa95.InvalidRequest, cloudevent.KindPropertyInvalid, err.Error(),
 			map[string]string{"pointer": first.Pointer, "name": first.Name, "nearest": first.Nearest}}
+	case errors.As(err, &program):
+		return verdict{kind: cloudevent.KindInternalLogicError, message: "the program failed; see its log"}
 	case undecided(err):
 		return verdict{kind: cloudevent.KindServiceUnavailable, message: err.Error()}
 	}
@@ -88,7 +91,7 @@ func stuck(m isa95.Method, message string) verdict {
 // verdict is verdictOf for req. Types that are not ours have no ReturnStatus.
 func (req *request) verdict(err error) verdict {
 	v := verdictOf(req.method, err)
-	if req.method == "" && req.config == "" {
+	if err != nil && req.method == "" && req.config == "" {
 		v.status = 0
 	}
 	return v

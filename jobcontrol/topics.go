@@ -33,6 +33,10 @@ func topicScope(prefix, topic string) string {
 	if !ok {
 		return ""
 	}
+	if inbox, ok := strings.CutPrefix(rest, "processors/"); ok {
+		_, scope, _ := strings.Cut(inbox, "/")
+		return scope
+	}
 	scope, ok := strings.CutSuffix(rest, "/commands")
 	if !ok {
 		return ""

@@ -82,7 +82,7 @@ const resultUpdate = "ResultUpdate"
 // Commit writes the change in one round trip, if everything read by Load for snap is still so. ErrConflict: it is
 // not, nothing was written; load and decide again. *ReplicasError: it is written, see Options.Replicas. For any other error see Away.
 func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error {
-	w := writer{store: s, snap: snap, change: change, c: commit.New()}
+	w := &writer{store: s, snap: snap, change: change, c: commit.New()}
 	if err := w.build(); err != nil {
 		return err
 	}
@@ -90,18 +90,30 @@ func (s *Store) Commit(ctx context.Context, snap *Snapshot, change Change) error
 	if change.Seen != nil && change.Seen.Reply != nil {
 		rdb = s.safely() // it is acknowledged to an MES
 	}
-	result, err := w.c.Run(ctx, rdb)
+	if err := s.apply(ctx, rdb, w.c, w); err != nil {
+		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, err)
+	}
+	return nil
+}
+
+// apply runs c, which the writers have built.
+func (s *Store) apply(ctx context.Context, rdb rueidis.Client, c *commit.Commit, writers ...*writer) error {
+	result, err := c.Run(ctx, rdb)
 	if err != nil {
-		s.recall.changed(snap.JobOrderID)
-		return fmt.Errorf("jobstore: job order %s: %w", snap.JobOrderID, s.alarm.Note(err))
+		for _, w := range writers {
+			s.recall.changed(w.snap.JobOrderID)
+		}
+		return s.alarm.Note(err)
 	}
 	s.commits.Add(1)
-	w.wrote()
-	if change.Transition != nil {
-		s.witness.acknowledged(result.IDs[w.entry])
-	}
-	if change.Item != nil {
-		change.Item.settled = true
+	for _, w := range writers {
+		w.wrote()
+		if w.change.Transition != nil {
+			s.witness.acknowledged(result.IDs[w.entry])
+		}
+		if w.change.Item != nil {
+			w.change.Item.settled = true
+		}
 	}
 	return nil
 }
@@ -177,7 +189,7 @@ func (w *writer) expect() {
 	}
 	if a := w.change.Acceptance; a != nil {
 		if a.Limit >= 0 && (w.snap.Job == nil || w.snap.Job.State.IsEnd()) {
-			w.c.ExpectCard(a.listKey, a.Limit)
+			w.c.ExpectCard(a.listKey, a.Limit-a.joined)
 		}
 		for _, m := range a.members {
 			w.c.ExpectMember(m.key, m.id)

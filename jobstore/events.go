@@ -97,7 +97,13 @@ type outboxEvent struct {
 	tries  int
 }
 
-func (e *outboxEvent) order() string { return e.fields["job_order_id"] }
+// order is what keeps events in order: the job order of a status event, the scope of an event of a program.
+func (e *outboxEvent) order() string {
+	if id := e.fields["job_order_id"]; id != "" {
+		return id
+	}
+	return "scope/" + e.fields["scope"]
+}
 
 func (e *outboxEvent) decode() (event cloudevent.Event, err error) {
 	if err := event.UnmarshalJSON([]byte(e.fields["event"])); err != nil {

@@ -20,6 +20,7 @@ type Query struct {
 	Response   bool             // also its response
 
 	Source, ID string // of the CloudEvent: was it seen in the Scope, and what was answered; with Mailboxes it is an event, else a command
+	Program    string // with Source and ID: the program of Batch that handles the CloudEvent; "" = Takt
 
 	Scope      isa95.Scope        // for the members above and below
 	Acceptance *isa95.JobOrder    // the facts of the seven acceptance checks for this order
@@ -294,6 +295,7 @@ func (r *stringRead) got(text []byte) error {
 type Acceptance struct {
 	Limit   int64 // MaxDownloadableJobOrders of the scope; -1 = none was delivered
 	Live    int64 // job orders of the scope that are not in EndState
+	joined  int64 // of them, those that an earlier change of the same Batch stores
 	members []membership
 	listKey string
 

@@ -25,7 +25,11 @@ type seenKeys struct {
 // loadSeen reads whether the CloudEvent was handled, and the reply that a command got.
 func (s *Store) loadSeen(l *loader, snap *Snapshot, q Query) {
 	k := &snap.seen
-	k.key = s.keys.Dedupe(string(q.Scope), q.Source, q.ID)
+	scope := string(q.Scope)
+	if q.Program != "" { // each program handles it for itself; no scope has a slash
+		scope = q.Program + "/" + scope
+	}
+	k.key = s.keys.Dedupe(scope, q.Source, q.ID)
 	l.get(k.key, func(doc []byte) error {
 		body, reply, err := decodeSeen(k.key, doc)
 		if err == nil {

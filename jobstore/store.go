@@ -116,6 +116,9 @@ func (o Options) wait() redis.Wait {
 	return redis.Wait{Replicas: o.Replicas, ForDisk: o.WaitForDisk, Within: o.ReplicasWithin}
 }
 
+// Instance is that of the options.
+func (s *Store) Instance() string { return s.opt.Instance }
+
 // Store is the job orders of one key prefix. Its methods may be called at once from any goroutine.
 type Store struct {
 	rdb    rueidis.Client

@@ -31,12 +31,15 @@ type cli struct {
 	Demo demoCmd `cmd:"" group:"start" help:"Run job orders from an MES to a machine and back, with an outage of the MES in the middle."`
 	Dev  devCmd  `cmd:"" group:"start" help:"Start a store, a broker, Takt and a simulated station, and stay up for use by hand."`
 
-	Serve   serveCmd   `cmd:"" group:"orders" help:"Run Takt on your Redis and your broker."`
-	Job     jobCmd     `cmd:"" group:"orders" help:"Send job order commands as an MES does, and look at job orders."`
-	Station stationCmd `cmd:"" group:"orders" help:"Configure stations, or simulate one."`
-	Recipe  recipeCmd  `cmd:"" group:"orders" help:"Check and draw recipes."`
-	MES     mesCmd     `cmd:"" group:"orders" name:"mes" help:"Follow the results of a station as an MES does."`
-	ACL     aclCmd     `cmd:"" group:"orders" name:"acl" help:"Print the rights that your users need at the broker."`
+	Init initCmd `cmd:"" group:"start" help:"Write a project of your own: a handler of events, a recipe, a station and a test."`
+
+	Serve     serveCmd     `cmd:"" group:"orders" help:"Run Takt on your Redis and your broker."`
+	Job       jobCmd       `cmd:"" group:"orders" help:"Send job order commands as an MES does, and look at job orders."`
+	Station   stationCmd   `cmd:"" group:"orders" help:"Configure stations, or simulate one."`
+	Recipe    recipeCmd    `cmd:"" group:"orders" help:"Check and draw recipes."`
+	MES       mesCmd       `cmd:"" group:"orders" name:"mes" help:"Follow the results of a station as an MES does."`
+	Processor processorCmd `cmd:"" group:"orders" help:"Handle CloudEvents of your own types."`
+	ACL       aclCmd       `cmd:"" group:"orders" name:"acl" help:"Print the rights that your users need at the broker."`
 
 	Task     taskCmd     `cmd:"" group:"software" help:"Submit, run, look at and steer tasks."`
 	Schedule scheduleCmd `cmd:"" group:"software" help:"Look at, add, run and pause schedules of tasks."`

@@ -315,8 +315,8 @@ func (s *settings) Validate(app *kong.Application) error {
 	return nil
 }
 
-// handed are variables that takt sets for the programs it runs: `takt task run --exec`, `takt board work --exec`.
-var handed = regexp.MustCompile(`^TAKT_(TASK_(ID|NAME|ATTEMPT|FENCE)|BOARD_(UUID|NAME|OWNER|ATTEMPT|FENCE))$`)
+// handed are variables that takt sets for the programs it runs: `takt task run --exec`, `takt board work --exec`, `takt processor run --exec`, `takt dev --exec`.
+var handed = regexp.MustCompile(`^TAKT_(TASK_(ID|NAME|ATTEMPT|FENCE)|BOARD_(UUID|NAME|OWNER|ATTEMPT|FENCE)|EVENT_(ID|TYPE|SOURCE|SUBJECT|TIME)|REDIS_EMBEDDED)$`)
 
 // foreign are variables of other programs: those that Kubernetes sets for services whose names begin with takt, and those of Takt's own tests.
 var foreign = regexp.MustCompile(`^TAKT_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_.*)?)$|^TAKT_(TEST_.*|MUTANT)$`)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ type devCmd struct {
 	MQTTListen string `name:"mqtt-listen" help:"Where a broker that takt starts listens." default:"127.0.0.1:1883" placeholder:"ADDR"`
 	InProcess  bool   `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed. For trials only: when the process ends, the store forgets all, and the broker its retained topics and sessions; the broker may lose acknowledged messages when a client takes its session over from an earlier connection."`
 	NoStation  bool   `help:"Do not simulate the station: yours does."`
+	Exec       string `help:"Command line for /bin/sh to run once Takt is up, with the variables TAKT_REDIS, TAKT_MQTT and so on; Takt ends with it, and has its exit status." placeholder:"CMD"`
 }
 
 func (c *devCmd) Run(ctx context.Context, a *app) error {
@@ -26,6 +29,9 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	ex, err := loadStation(c.Example)
 	if err != nil {
 		return &exitError{exitUsage, err}
+	}
+	if c.Exec != "" && !a.given("log-level") {
+		a.log = newLog(a.err, "warn", a.LogFormat) // the output is that of the command
 	}
 	instance, release, err := a.claimInstance()
 	if err != nil {
@@ -56,7 +62,10 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	if err == nil {
 		err = c.configure(parts.ctx, a, ex, parts)
 	}
-	if err == nil {
+	switch {
+	case err == nil && c.Exec != "":
+		err = runBesides(parts.ctx, a, c.Exec, e)
+	case err == nil:
 		c.welcome(a, in, ex)
 		<-parts.ctx.Done()
 	}
@@ -90,6 +99,24 @@ func (c *devCmd) configure(ctx context.Context, a *app, ex *example, parts *grou
 	}
 	parts.start("station", s.Run)
 	return s.Ready(ctx)
+}
+
+// runBesides runs a command line beside Takt, until ctx ends. Its exit status becomes that of takt.
+func runBesides(ctx context.Context, a *app, line string, e endpoints) error {
+	cmd := shellCommand(ctx, line)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = a.out, a.err, killAfter
+	cmd.Env = append(os.Environ(), "TAKT_REDIS="+e.Redis, "TAKT_MQTT="+e.MQTT, "TAKT_PREFIX="+e.Prefix, "TAKT_TOPIC_PREFIX="+e.TopicPrefix)
+	if e.Embedded {
+		cmd.Env = append(cmd.Env, "TAKT_REDIS_EMBEDDED=1")
+	}
+	err := cmd.Run()
+	if cmd.Process != nil {
+		killGroup(cmd) // children that it left behind
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &exitError{max(exit.ExitCode(), exitFailed), fmt.Errorf("%s: %w", line, err)}
+	}
+	return err
 }
 
 func (c *devCmd) welcome(a *app, in *infra, ex *example) {

@@ -310,16 +310,21 @@ func (p *parts) observe(o jobcontrol.Observation) {
 		fill(p.guard.look) // it may be a new station
 		name = "config." + string(kind)
 	}
-	status := o.Status.String()
-	switch {
-	case o.Muted:
-		status = "RESPONSE_TOPIC_NOT_ALLOWED"
-	case o.Kind != "":
-		status = string(o.Kind)
-	}
+	status := observed(o)
 	p.metrics.Command(name, status, o.Tries, o.Took)
 	p.traces.Record(strings.TrimSpace("takt.command "+name), trace.SpanKindServer, o.Took, o.Kind != "",
 		attribute.String("takt.status", status), attribute.Int("takt.tries", o.Tries), attribute.Bool("takt.repeated", o.Repeated))
+}
+
+// observed is what became of an event, as metrics and traces name it.
+func observed(o jobcontrol.Observation) string {
+	switch {
+	case o.Muted:
+		return "RESPONSE_TOPIC_NOT_ALLOWED"
+	case o.Kind != "":
+		return string(o.Kind)
+	}
+	return o.Status.String()
 }
 
 func (p *parts) receiverOptions() jobcontrol.Options {

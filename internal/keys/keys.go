@@ -99,6 +99,9 @@ func digest(secret, text []byte) string {
 
 func (k Keys) Counter(name string) string             { return k.key("counter", name) }
 func (k Keys) PostStartLock(identifier string) string { return k.key("poststartlock", identifier) }
+func (k Keys) ProgramValue(program, name string) string { // program without a colon
+	return k.key("program:"+program, name)
+}
 
 // Events on their way to the broker.
 

@@ -40,6 +40,7 @@ func TestMatch(t *testing.T) {
 		"transdedupe:5db36c6251983bca5598a2": "transdedupe:{hash}",
 		"counter:lots:a":                     "counter:{name}",
 		"poststartlock:machinery-jobs":       "poststartlock:{identifier}",
+		"program:goods:stock:7":              "program:{program}:{name}",
 		"event:receiver:list":                "event:receiver:list",
 		"sfc:work":                           "sfc:work",
 		"sfc:outbox":                         "sfc:outbox",

@@ -68,7 +68,7 @@ func (p Prefix) filters(pattern string, u User) []string {
 	}
 	var all []string
 	for _, scope := range scopes {
-		fill := strings.NewReplacer("{p}", string(p), "{scope}", scope, "{client}", client, "{id}", "+", "{instance}", "+", "{token}", "+")
+		fill := strings.NewReplacer("{p}", string(p), "{scope}", scope, "{client}", client, "{id}", "+", "{instance}", "+", "{token}", "+", "{name}", "+")
 		all = append(all, fill.Replace(pattern))
 	}
 	return all

@@ -27,10 +27,10 @@ func TestRightsArePerStation(t *testing.T) {
 		write, read string
 	}{
 		{topics.User{Name: "m", Party: topics.MES, Client: "c", Scopes: []string{"a", "b.1"}},
-			"p/t/a/commands p/t/b.1/commands p/t/private/c/#",
+			"p/t/a/commands p/t/b.1/commands p/t/processors/+/a p/t/processors/+/b.1 p/t/private/c/#",
 			"mes/responses/c p/t/a/replies/c p/t/b.1/replies/c p/t/a/events p/t/b.1/events p/t/a/state-index p/t/b.1/state-index p/t/a/order/+ p/t/b.1/order/+ p/t/a/result/+ p/t/b.1/result/+ p/t/a/prompts/+ p/t/b.1/prompts/+ p/t/metadata p/t/a/metadata p/t/b.1/metadata p/t/private/c/#"},
 		{topics.User{Name: "e", Party: topics.Equipment, Scopes: []string{"a"}},
-			"p/t/responses/# p/t/equipment/a/events", "p/t/a/replies/e p/t/equipment/a/commands"},
+			"p/t/processors/+/a p/t/responses/# p/t/equipment/a/events", "p/t/a/replies/e p/t/equipment/a/commands"},
 		{topics.User{Name: "o", Party: topics.Observer},
 			"p/t/private/o/#", "p/t/+/events p/t/+/state-index p/t/+/order/+ p/t/+/result/+ p/t/+/prompts/+ p/t/metadata p/t/+/metadata p/t/private/o/#"},
 		{topics.User{Name: "t", Party: topics.Takt}, "p/t/# mes/#", "p/t/#"},

@@ -12,6 +12,9 @@ func (p Prefix) join(levels ...string) string { return string(p) + "/" + strings
 // Equipment is where the commands or events, as kind says, of the equipment of a scope go.
 func (p Prefix) Equipment(scope, kind string) string { return p.join("equipment", scope, kind) }
 
+// Processor is where a processor takes events; below it, those of one scope.
+func (p Prefix) Processor(name string) string { return p.join("processors", name) }
+
 // Replies is where the replies to commands of a scope go if the requester asks for a topic below the prefix.
 func (p Prefix) Replies(scope, requester string) string {
 	return p.join(scope, "replies", Level(requester))
