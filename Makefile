@@ -62,7 +62,7 @@ test-faults: ## Kills, outages, wrong clocks and bad networks, with real process
 	@scripts/gotest faults "./test/fault ./cmd/takt" -timeout 60m $(FLAGS)
 
 .PHONY: test-interop
-test-interop: ## Boards on ZooKeeper and beside TaskFlow, and the modules of go-workflows and of the benchmarks
+test-interop: ## Boards on ZooKeeper and beside TaskFlow, programs in Python and JavaScript, and the modules of go-workflows and of the benchmarks
 	@scripts/install-tools interop
 	@scripts/gotest interop "./board/zkboard ./internal/embedded ./internal/testenv ./test/e2e ./test/interop" -tags interop -timeout 60m $(FLAGS)
 	@for m in $$(scripts/modules | grep -vx .); do (cd $$m && $(GO) test -tags interop -timeout 60m $(FLAGS) ./...) || exit 1; done

@@ -14,15 +14,15 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  93953,
-	"test lines":                        90472,
+	"production lines":                  94210,
+	"test lines":                        91152,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 250,
 	"production lines of board":         8010,
 	"production lines of cmd":           10774,
 	"production lines of internal":      12185,
-	"production lines of jobstore":      6154,
+	"production lines of jobstore":      6150,
 	"production lines of mqtt":          3896,
 	"production lines of recipe":        7181,
 	"production lines of task":          15303,

@@ -12,7 +12,7 @@ const module = "github.com/taktworks/takt/"
 // A folder stands for what is below it, too.
 var layers = [][]string{
 	{"internal/jsonscalar", "internal/nearest", "internal/rfc3339", "internal/utf8text", "internal/zones"},
-	{"isa95", "recipe", "cloudevent", "schedule"},
+	{"isa95", "recipe", "cloudevent", "schedule", "schemas"},
 	{"internal"},
 	{"lock"},
 	{"limit"},

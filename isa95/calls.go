@@ -1,6 +1,9 @@
 package isa95
 
-import "strconv"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // JobOrderCall is the body of Store, StoreAndStart and Update. Comment is for people: logged, not stored.
 type JobOrderCall struct {
@@ -18,6 +21,20 @@ type JobOrderIDCall struct {
 // JobResponseCall is the body of ReceiveJobResponse; its JobResponse names the job order.
 type JobResponseCall struct {
 	JobResponse *JobResponse `json:"JobResponse,omitzero"`
+}
+
+// ActionCall is the body of a command of a recipe to equipment, an extension of Takt. Attempt begins at 1. Parameters is the object of the recipe, with what it refers to filled in; nil = none.
+type ActionCall struct {
+	JobOrderID string          `json:"JobOrderID"`
+	Action     string          `json:"Action"`
+	Attempt    int             `json:"Attempt"`
+	Parameters json.RawMessage `json:"Parameters,omitempty"`
+}
+
+// StationCall is the body of a job method that Takt sends to a station, an extension of Takt. JobOrder is the order with Start and Update, else nil; JobOrderID is "" with Start.
+type StationCall struct {
+	JobOrderID string          `json:"JobOrderID,omitempty"`
+	JobOrder   json.RawMessage `json:"JobOrder,omitempty"`
 }
 
 // JobResponseByIDCall is the body of RequestJobResponseByJobOrderID.

@@ -20,7 +20,7 @@ var (
 // limitsOf are the limits for a body that is read into, or written from, a value of type t: the limits of its plan.
 func limitsOf(t reflect.Type) limits {
 	switch t {
-	case reflect.TypeFor[JobOrderAndState](), reflect.TypeFor[JobResponse](), reflect.TypeFor[WorkMaster]():
+	case reflect.TypeFor[JobOrderAndState](), reflect.TypeFor[JobResponse](), reflect.TypeFor[WorkMaster](), reflect.TypeFor[ActionCall](), reflect.TypeFor[StationCall]():
 		return documentLimits
 	case reflect.TypeFor[StateIndex](), reflect.TypeFor[StatusEvent](),
 		reflect.TypeFor[JobResponseResult](), reflect.TypeFor[JobResponsesResult]():

@@ -3,7 +3,6 @@ package jobstore
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -50,10 +49,7 @@ func stationMethod(c recipe.Command) isa95.Method {
 
 // StationBody is the body of a command to a station, with the order as it stands.
 func StationBody(method isa95.Method, o *StoredOrder) ([]byte, error) {
-	call := struct {
-		JobOrderID string          `json:",omitempty"`
-		JobOrder   json.RawMessage `json:",omitempty"`
-	}{}
+	var call isa95.StationCall
 	if method != isa95.Start {
 		call.JobOrderID = o.JobOrder.JobOrderID
 	}

@@ -50,6 +50,7 @@ type Options struct {
 	// others the same way ($share/{name}/...) when replicas run.
 	Filters []string
 
+	AnyScope      bool          // Tx.Call stores job orders for scopes that were never configured, too, as takt serve does with --require-configuration=false
 	ReplyTopics   []string      // as jobcontrol.Options.ReplyTopics
 	MessageExpiry time.Duration // of replies, whole seconds; 0 = none
 
@@ -135,7 +136,7 @@ func New(o Options) (*Processor, error) {
 		opt: o, receive: receive, publish: publish, handlers: make(map[string]handler),
 		receiver: jobcontrol.New(o.Store, jobcontrol.Options{
 			Source: "urn:takt:" + o.Name + ":" + instance, TopicPrefix: o.TopicPrefix, ReplyTopics: o.ReplyTopics, MessageExpiry: o.MessageExpiry,
-			HoldWhenAway: o.Hold, AnyScope: true, Observe: o.Observe, Log: o.Log,
+			HoldWhenAway: o.Hold, AnyScope: o.AnyScope, Observe: o.Observe, Log: o.Log,
 		}),
 	}, nil
 }

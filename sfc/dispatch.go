@@ -2,7 +2,6 @@ package sfc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -126,16 +125,8 @@ func neverTaken(err error) bool {
 	return errors.As(err, &refused) && !refused.Temporary() || errors.As(err, &size) || errors.As(err, &message)
 }
 
-// commandBody is the body of an equipment command.
-type commandBody struct {
-	JobOrderID string
-	Action     string
-	Attempt    int
-	Parameters json.RawMessage `json:",omitempty"` // the object of the recipe, verbatim
-}
-
 func encodeBody(c recipe.Command) ([]byte, error) {
-	return isa95.Marshal(commandBody{JobOrderID: c.JobID, Action: c.Action, Attempt: c.Attempt, Parameters: c.Parameters})
+	return isa95.Marshal(isa95.ActionCall{JobOrderID: c.JobID, Action: c.Action, Attempt: c.Attempt, Parameters: c.Parameters})
 }
 
 // command is c on the wire: its id is what the answer names as its cause, and its response topic proves that the answer is from where it went.

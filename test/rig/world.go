@@ -50,6 +50,8 @@ type World struct {
 	mu      sync.Mutex
 	station *Process
 	done    stationLog
+
+	documents *documents
 }
 
 // New starts store, broker and station.
@@ -68,6 +70,7 @@ func New(t testing.TB, o Options) *World {
 	w.Prefix = w.Redis.Prefix(t)
 	w.Keys = keys.New(w.Prefix)
 	w.keepDump()
+	w.watchDocuments()
 	w.Rand = Seeded(t)
 	folder := "cell"
 	if o.Commands {
