@@ -25,6 +25,10 @@ help: ## Show the targets
 build: ## Build bin/takt
 	$(GO) build -trimpath -ldflags '-s -w' -o bin/takt ./cmd/takt
 
+.PHONY: release
+release: ## Build bin/release: binaries for each system, Debian packages, checksums, SBOM; VERSION=v0.1.0
+	@scripts/release "$(VERSION)" bin/release
+
 .PHONY: cross
 cross: ## Compile all packages for the systems that Takt runs on
 	@for s in linux/amd64 linux/arm64 linux/arm linux/386 darwin/arm64 windows/amd64; do echo "# $$s" && GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./... || exit 1; done

@@ -14,13 +14,13 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  94210,
-	"test lines":                        91152,
+	"production lines":                  94214,
+	"test lines":                        91691,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 250,
 	"production lines of board":         8010,
-	"production lines of cmd":           10774,
+	"production lines of cmd":           10778,
 	"production lines of internal":      12185,
 	"production lines of jobstore":      6150,
 	"production lines of mqtt":          3896,

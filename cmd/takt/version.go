@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 )
@@ -8,6 +9,9 @@ import (
 type versionCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
+
+// version is that of a release, by the linker; "" for every other build.
+var version string
 
 // build is what the Go linker knows of this program.
 type build struct {
@@ -25,7 +29,7 @@ func readBuild() build {
 	if !ok {
 		return b
 	}
-	b.Version = info.Main.Version
+	b.Version = cmp.Or(version, info.Main.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
