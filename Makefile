@@ -105,6 +105,7 @@ vuln: ## Known vulnerabilities in the code that is called, in all modules (govul
 soak: ## Run the fault tests of job orders and tasks with their large numbers, and the mixes of faults for SOAK; TESTS chooses some
 	@scripts/install-tools faults
 	TAKT_TEST_LONG=1 TAKT_TEST_SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 4h -v -run '$(TESTS)' ./test/fault
+	TAKT_TEST_SOAK=$(SOAK) $(GO) test -count=1 -timeout 1h -v -run TestServeMemoryAtARate ./cmd/takt
 
 .PHONY: fuzz
 fuzz: ## Run the fuzzers, FUZZTIME each

@@ -126,6 +126,7 @@ type jobsRun struct {
 	result   []byte      // of each action
 	first    int         // number of the first order
 	done     chan string // ids of orders that were cleared
+	served   bool        // by another process
 	found    benchFound
 }
 
@@ -182,12 +183,14 @@ func (b *jobsRun) openStore(ctx context.Context) (*jobstore.Store, error) {
 
 // start runs Takt, equipment that answers at once, and the MES.
 func (b *jobsRun) start(parts *group) error {
-	ready := make(chan struct{})
-	parts.start("serve", func(ctx context.Context) error {
-		return serve(ctx, b.cfg, &b.ServeConfig, "bench-"+randomHex(4), false, func() { close(ready) }, b.log)
-	})
-	if err := parts.await(parts.ctx, ready); err != nil {
-		return err
+	if !b.served {
+		ready := make(chan struct{})
+		parts.start("serve", func(ctx context.Context) error {
+			return serve(ctx, b.cfg, &b.ServeConfig, "bench-"+randomHex(4), false, func() { close(ready) }, b.log)
+		})
+		if err := parts.await(parts.ctx, ready); err != nil {
+			return err
+		}
 	}
 	if err := b.startEquipment(parts); err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -166,7 +167,12 @@ type replaced struct{ mes.Memory }
 func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer, run func(orders int))) {
 	t.Helper()
 	testenv.Measures(t, "memory and commands")
-	redis, broker := testenv.Redis(t), testenv.Mosquitto(t)
+	withOrdersOn(t, testenv.Redis(t), testenv.Mosquitto(t), "", result, do)
+}
+
+// withOrdersOn is withOrders on a store and a broker; with a prefix another process serves.
+func withOrdersOn(t *testing.T, redis *testenv.RedisServer, broker *testenv.Broker, prefix string, result []byte, do func(redis *testenv.RedisServer, run func(orders int))) {
+	t.Helper()
 	var out bytes.Buffer
 	var errOut testenv.Log
 	args := []string{"bench", "jobs", "--redis", redis.URL, "--mqtt", broker.URL, "--data", t.TempDir(), "--in-flight", "256"}
@@ -177,7 +183,8 @@ func withOrders(t *testing.T, result []byte, do func(redis *testenv.RedisServer,
 		b.memory = memory
 		b.SessionExpiry = 0
 		b.log = newLog(a.err, "warn", "text")
-		a.Prefix = redis.Prefix(t)
+		b.served = prefix != ""
+		a.Prefix = cmp.Or(prefix, redis.Prefix(t))
 		store, err := b.openStore(t.Context())
 		if err != nil {
 			return err
