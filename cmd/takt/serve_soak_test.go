@@ -57,11 +57,14 @@ func residentAtARate(t *testing.T, binary string, limit time.Duration) (byMinute
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
 	}
+	orders := 0
 	defer func() {
 		_ = serve.Process.Signal(syscall.SIGTERM)
 		if err := serve.Wait(); err != nil {
 			t.Errorf("%s: %v\n%s", binary, err, log)
 		}
+		cpu := serve.ProcessState.UserTime() + serve.ProcessState.SystemTime()
+		t.Logf("%v of the processor per order", (cpu / time.Duration(max(orders, 1))).Round(time.Microsecond))
 	}()
 	testenv.Eventually(t, "it serves", func() bool { return log.Count("ready: commands are taken") > 0 })
 	began, stop := time.Now(), make(chan struct{})
@@ -82,7 +85,6 @@ func residentAtARate(t *testing.T, binary string, limit time.Duration) (byMinute
 			byMinute[minute] = max(byMinute[minute], resident(serve.Process.Pid))
 		}
 	})
-	orders := 0
 	withOrdersOn(t, redis, broker, prefix, []byte(`{"ok":true}`), func(_ *testenv.RedisServer, run func(orders int)) {
 		for time.Since(began) < limit {
 			run(500)
