@@ -12,122 +12,96 @@ import (
 	"github.com/google/uuid"
 )
 
+// documentField is a member of an object of the document: how it is called, what stands for its zero value, and where the value is kept.
+type documentField[T any] struct {
+	name  string
+	zero  zeroForm
+	value func(*T) any // a pointer to it
+}
+
+// zeroForm is how a zero value is written.
+type zeroForm int
+
+const (
+	asItIs zeroForm = iota
+	asNull
+	leftOut
+)
+
+// The members in the order in which they are written: those of spec G.1, then Takt's own.
+var (
+	executionFields = []documentField[Execution]{
+		{"job_id", asItIs, func(x *Execution) any { return &x.JobID }},
+		{"scope", asItIs, func(x *Execution) any { return &x.Scope }},
+		{"work_master_id", asItIs, func(x *Execution) any { return &x.WorkMasterID }},
+		{"current_step", asItIs, func(x *Execution) any { return &x.CurrentStep }},
+		{"correlation_id", asItIs, func(x *Execution) any { return &x.CorrelationID }},
+		{"active_steps", asItIs, func(x *Execution) any { return &x.ActiveSteps }},
+		{"actions", asItIs, func(x *Execution) any { return &x.Actions }},
+		{"completed", asItIs, func(x *Execution) any { return &x.Completed }},
+		{"failed", asItIs, func(x *Execution) any { return &x.Failed }},
+		{"error", asNull, func(x *Execution) any { return &x.Error }},
+
+		{"recipe", asItIs, func(x *Execution) any { return &x.Recipe }},
+		{"started_at", asItIs, func(x *Execution) any { return &x.StartedAt }},
+		{"begun_at", leftOut, func(x *Execution) any { return &x.BegunAt }},
+		{"ended_at", leftOut, func(x *Execution) any { return &x.EndedAt }},
+		{"paused", leftOut, func(x *Execution) any { return &x.Paused }},
+		{"paused_at", leftOut, func(x *Execution) any { return &x.PausedAt }},
+		{"stopped", leftOut, func(x *Execution) any { return &x.Stopped }},
+		{"wake_at", leftOut, func(x *Execution) any { return &x.WakeAt }},
+		{"steps", asItIs, func(x *Execution) any { return &x.Steps }},
+		{"cancels", leftOut, func(x *Execution) any { return &x.Cancels }},
+	}
+	actionFields = []documentField[ActionEntry]{
+		{"name", asItIs, func(a *ActionEntry) any { return &a.Name }},
+		{"state", asItIs, func(a *ActionEntry) any { return &a.State }},
+		{"type_id", asItIs, func(a *ActionEntry) any { return &a.TypeID }},
+		{"command_ce_id", asNull, func(a *ActionEntry) any { return &a.CommandID }},
+		{"attempt", asItIs, func(a *ActionEntry) any { return &a.Attempt }},
+		{"result", asNull, func(a *ActionEntry) any { return &a.Result }},
+		{"error", asNull, func(a *ActionEntry) any { return &a.Error }},
+		{"iteration", leftOut, func(a *ActionEntry) any { return &a.Iteration }},
+		{"first_attempt", leftOut, func(a *ActionEntry) any { return &a.FirstAttempt }},
+		{"dispatched_at", leftOut, func(a *ActionEntry) any { return &a.DispatchedAt }},
+		{"deadline", leftOut, func(a *ActionEntry) any { return &a.Deadline }},
+		{"resend_at", leftOut, func(a *ActionEntry) any { return &a.ResendAt }},
+		{"left", leftOut, func(a *ActionEntry) any { return &a.Left }},
+		{"sent_at", leftOut, func(a *ActionEntry) any { return &a.SentAt }},
+		{"last_call", leftOut, func(a *ActionEntry) any { return &a.LastCall }},
+		{"parameters", leftOut, func(a *ActionEntry) any { return &a.Parameters }},
+		{"cancel", leftOut, func(a *ActionEntry) any { return &a.Cancel }},
+	}
+	stepFields = []documentField[StepEntry]{
+		{"since", leftOut, func(s *StepEntry) any { return &s.Since }},
+		{"iteration", leftOut, func(s *StepEntry) any { return &s.Iteration }},
+		{"choosing", leftOut, func(s *StepEntry) any { return &s.Choosing }},
+	}
+	cancelFields = []documentField[CancelEntry]{
+		{"action", asItIs, func(c *CancelEntry) any { return &c.Action }},
+		{"attempt", leftOut, func(c *CancelEntry) any { return &c.Attempt }},
+		{"command_ce_id", asItIs, func(c *CancelEntry) any { return &c.CommandID }},
+		{"cancels", asItIs, func(c *CancelEntry) any { return &c.Cancels }},
+		{"type_id", asItIs, func(c *CancelEntry) any { return &c.TypeID }},
+		{"sent_at", leftOut, func(c *CancelEntry) any { return &c.SentAt }},
+		{"deadline", leftOut, func(c *CancelEntry) any { return &c.Deadline }},
+		{"state", asItIs, func(c *CancelEntry) any { return &c.State }},
+		{"result", asNull, func(c *CancelEntry) any { return &c.Result }},
+		{"error", asNull, func(c *CancelEntry) any { return &c.Error }},
+	}
+	cancelCommandFields = []documentField[Cancel]{
+		{"type_id", asItIs, func(c *Cancel) any { return &c.TypeID }},
+		{"timeout_seconds", leftOut, func(c *Cancel) any { return &c.TimeoutSeconds }},
+	}
+)
+
 // Encode writes the document: the members of spec G.1 in its order with their nulls, then
 // Takt's own, which are left out when zero (but for recipe and started_at). The same
 // execution gives the same bytes, which internal commits rely on.
 func (x *Execution) Encode() []byte {
 	w := writer{buf: make([]byte, 0, 512+256*len(x.Actions))}
-	w.open('{')
-	w.string("job_id", x.JobID)
-	w.string("scope", x.Scope)
-	w.string("work_master_id", x.WorkMasterID)
-	w.string("current_step", x.CurrentStep)
-	w.string("correlation_id", x.CorrelationID)
-	w.key("active_steps")
-	w.open('[')
-	for _, s := range x.ActiveSteps {
-		w.comma()
-		w.quote(s)
-	}
-	w.close(']')
-	w.key("actions")
-	w.open('{')
-	for i := range x.Actions {
-		w.key(x.Actions[i].Name)
-		w.action(&x.Actions[i])
-	}
-	w.close('}')
-	w.boolean("completed", x.Completed)
-	w.boolean("failed", x.Failed)
-	w.stringOrNull("error", x.Error)
-
-	w.string("recipe", x.Recipe)
-	w.key("started_at")
-	w.buf = strconv.AppendInt(w.buf, x.StartedAt, 10)
-	w.number("begun_at", x.BegunAt)
-	w.number("ended_at", x.EndedAt)
-	w.flag("paused", x.Paused)
-	w.number("paused_at", x.PausedAt)
-	w.flag("stopped", x.Stopped)
-	w.number("wake_at", x.WakeAt)
-	w.key("steps")
-	w.open('{')
-	for _, s := range x.Steps {
-		w.key(s.Name)
-		w.open('{')
-		w.number("since", s.Since)
-		w.number("iteration", int64(s.Iteration))
-		w.flag("choosing", s.Choosing)
-		w.close('}')
-	}
-	w.close('}')
-	if len(x.Cancels) > 0 {
-		w.key("cancels")
-		w.open('[')
-		for i := range x.Cancels {
-			w.comma()
-			w.cancel(&x.Cancels[i])
-		}
-		w.close(']')
-	}
-	w.others(x.Other)
-	w.close('}')
+	writeObject(&w, x, executionFields, x.Other)
 	return w.buf
-}
-
-func (w *writer) others(members []Kept) {
-	for _, m := range members {
-		w.key(m.Name)
-		w.buf = append(w.buf, m.Value...)
-	}
-}
-
-func (w *writer) action(a *ActionEntry) {
-	w.open('{')
-	w.string("name", a.Name)
-	w.string("state", string(a.State))
-	w.string("type_id", a.TypeID)
-	w.stringOrNull("command_ce_id", a.CommandID)
-	w.key("attempt")
-	w.buf = strconv.AppendInt(w.buf, int64(a.Attempt), 10)
-	w.raw("result", a.Result)
-	w.stringOrNull("error", a.Error)
-	w.number("iteration", int64(a.Iteration))
-	w.number("first_attempt", int64(a.FirstAttempt))
-	w.number("dispatched_at", a.DispatchedAt)
-	w.number("deadline", a.Deadline)
-	w.number("resend_at", a.ResendAt)
-	w.number("left", a.Left)
-	w.number("sent_at", a.SentAt)
-	w.flag("last_call", a.LastCall)
-	if a.Parameters != nil {
-		w.key("parameters")
-		w.buf = append(w.buf, a.Parameters...)
-	}
-	if a.Cancel.TypeID != "" {
-		w.key("cancel")
-		w.open('{')
-		w.string("type_id", a.Cancel.TypeID)
-		w.number("timeout_seconds", int64(a.Cancel.TimeoutSeconds))
-		w.close('}')
-	}
-	w.others(a.Other)
-	w.close('}')
-}
-
-func (w *writer) cancel(c *CancelEntry) {
-	w.open('{')
-	w.string("action", c.Action)
-	w.number("attempt", int64(c.Attempt))
-	w.string("command_ce_id", c.CommandID)
-	w.string("cancels", c.Cancels)
-	w.string("type_id", c.TypeID)
-	w.number("sent_at", c.SentAt)
-	w.number("deadline", c.Deadline)
-	w.string("state", string(c.State))
-	w.raw("result", c.Result)
-	w.stringOrNull("error", c.Error)
-	w.close('}')
 }
 
 // MarshalJSON is Encode.
@@ -148,8 +122,97 @@ type writer struct {
 	buf []byte
 }
 
-func (w *writer) open(c byte)  { w.buf = append(w.buf, c) }
-func (w *writer) close(c byte) { w.buf = append(w.buf, c) }
+func writeObject[T any](w *writer, of *T, fields []documentField[T], others []Kept) {
+	w.buf = append(w.buf, '{')
+	for i := range fields {
+		f := &fields[i]
+		value := f.value(of)
+		zero := f.zero != asItIs && isZero(value)
+		if zero && f.zero == leftOut {
+			continue
+		}
+		w.key(f.name)
+		if zero {
+			w.buf = append(w.buf, "null"...)
+			continue
+		}
+		w.value(value)
+	}
+	for _, m := range others {
+		w.key(m.Name)
+		w.buf = append(w.buf, m.Value...)
+	}
+	w.buf = append(w.buf, '}')
+}
+
+func isZero(value any) bool {
+	switch v := value.(type) {
+	case *string:
+		return *v == ""
+	case *int:
+		return *v == 0
+	case *int64:
+		return *v == 0
+	case *bool:
+		return !*v
+	case *json.RawMessage:
+		return *v == nil
+	case *Cancel:
+		return v.TypeID == ""
+	case *[]CancelEntry:
+		return len(*v) == 0
+	}
+	return false
+}
+
+func (w *writer) value(value any) {
+	switch v := value.(type) {
+	case *string:
+		w.buf = appendQuoted(w.buf, *v)
+	case *ActionState:
+		w.buf = appendQuoted(w.buf, string(*v))
+	case *int:
+		w.buf = strconv.AppendInt(w.buf, int64(*v), 10)
+	case *int64:
+		w.buf = strconv.AppendInt(w.buf, *v, 10)
+	case *bool:
+		w.buf = strconv.AppendBool(w.buf, *v)
+	case *json.RawMessage:
+		w.buf = append(w.buf, *v...)
+	case *Cancel:
+		writeObject(w, v, cancelCommandFields, nil)
+	case *[]string:
+		w.buf = append(w.buf, '[')
+		for _, s := range *v {
+			w.comma()
+			w.buf = appendQuoted(w.buf, s)
+		}
+		w.buf = append(w.buf, ']')
+	case *[]CancelEntry:
+		w.buf = append(w.buf, '[')
+		for i := range *v {
+			w.comma()
+			writeObject(w, &(*v)[i], cancelFields, nil)
+		}
+		w.buf = append(w.buf, ']')
+	case *[]ActionEntry:
+		w.buf = append(w.buf, '{')
+		for i := range *v {
+			a := &(*v)[i]
+			w.key(a.Name)
+			writeObject(w, a, actionFields, a.Other)
+		}
+		w.buf = append(w.buf, '}')
+	case *[]StepEntry:
+		w.buf = append(w.buf, '{')
+		for i := range *v {
+			s := &(*v)[i]
+			w.key(s.Name)
+			writeObject(w, s, stepFields, nil)
+		}
+		w.buf = append(w.buf, '}')
+	}
+}
 
 func (w *writer) comma() {
 	if last := w.buf[len(w.buf)-1]; last != '{' && last != '[' {
@@ -159,52 +222,7 @@ func (w *writer) comma() {
 
 func (w *writer) key(name string) {
 	w.comma()
-	w.quote(name)
-	w.buf = append(w.buf, ':')
-}
-
-func (w *writer) quote(s string) { w.buf = appendQuoted(w.buf, s) }
-
-func (w *writer) string(key, value string) {
-	w.key(key)
-	w.quote(value)
-}
-
-func (w *writer) stringOrNull(key, value string) {
-	w.key(key)
-	if value == "" {
-		w.buf = append(w.buf, "null"...)
-		return
-	}
-	w.quote(value)
-}
-
-// raw is JSON as it stands; nil is null.
-func (w *writer) raw(key string, value json.RawMessage) {
-	w.key(key)
-	if value == nil {
-		value = json.RawMessage("null")
-	}
-	w.buf = append(w.buf, value...)
-}
-
-func (w *writer) boolean(key string, value bool) {
-	w.key(key)
-	w.buf = strconv.AppendBool(w.buf, value)
-}
-
-// flag and number leave out what is zero.
-func (w *writer) flag(key string, value bool) {
-	if value {
-		w.boolean(key, value)
-	}
-}
-
-func (w *writer) number(key string, value int64) {
-	if value != 0 {
-		w.key(key)
-		w.buf = strconv.AppendInt(w.buf, value, 10)
-	}
+	w.buf = append(appendQuoted(w.buf, name), ':')
 }
 
 // appendQuoted appends s as a JSON string, with no more escapes than JSON needs.
@@ -232,7 +250,11 @@ func DecodeExecution(data []byte) (*Execution, error) {
 		return nil, fmt.Errorf("recipe: execution: %w", syntax)
 	}
 	d := documentReader{source: &src}
-	x := d.execution(&src.root)
+	x := &Execution{}
+	x.Other = readObject(&d, &src.root, "the document", x, executionFields)
+	if x.JobID == "" {
+		d.fail("job_id is missing")
+	}
 	if d.err != nil {
 		return nil, fmt.Errorf("recipe: execution: %w", d.err)
 	}
@@ -251,195 +273,111 @@ func (d *documentReader) fail(what string) {
 	}
 }
 
-func (d *documentReader) execution(n *node) *Execution {
-	if n.kind != '{' {
-		d.fail("not an object")
+// readObject reads the members of n into a zero value and returns those that are not known, but for the store's own,
+// which begin with _. name is for errors.
+func readObject[T any](d *documentReader, n *node, name string, into *T, fields []documentField[T]) (others []Kept) {
+	if !d.is(n, '{', name) {
 		return nil
 	}
-	x := &Execution{
-		JobID:         d.string(n, "job_id"),
-		Scope:         d.string(n, "scope"),
-		WorkMasterID:  d.string(n, "work_master_id"),
-		CurrentStep:   d.string(n, "current_step"),
-		CorrelationID: d.string(n, "correlation_id"),
-		ActiveSteps:   d.activeSteps(n.member("active_steps")),
-		Completed:     d.boolean(n, "completed"),
-		Failed:        d.boolean(n, "failed"),
-		Error:         d.string(n, "error"),
-		Recipe:        d.string(n, "recipe"),
-		StartedAt:     d.number(n, "started_at"),
-		BegunAt:       d.number(n, "begun_at"),
-		EndedAt:       d.number(n, "ended_at"),
-		Paused:        d.boolean(n, "paused"),
-		PausedAt:      d.number(n, "paused_at"),
-		Stopped:       d.boolean(n, "stopped"),
-		WakeAt:        d.number(n, "wake_at"),
-		Other:         d.others(n, executionMembers),
-	}
-	if x.JobID == "" {
-		d.fail("job_id is missing")
-	}
-	d.each(n, "actions", func(name string, e *node) { x.Actions = append(x.Actions, d.action(name, e)) })
-	d.each(n, "steps", func(name string, e *node) {
-		x.Steps = append(x.Steps, StepEntry{
-			Name: name, Since: d.number(e, "since"), Iteration: int(d.number(e, "iteration")), Choosing: d.boolean(e, "choosing"),
-		})
-	})
-	if list := n.member("cancels"); list != nil && list.kind == '[' {
-		for i := range list.kids {
-			x.Cancels = append(x.Cancels, d.cancel(&list.kids[i]))
-		}
-	}
-	return x
-}
-
-func (d *documentReader) cancel(n *node) CancelEntry {
-	if n.kind != '{' {
-		d.fail("an element of cancels is " + n.describe())
-		return CancelEntry{}
-	}
-	c := CancelEntry{
-		Action: d.string(n, "action"), Attempt: int(d.number(n, "attempt")), CommandID: d.string(n, "command_ce_id"), Cancels: d.string(n, "cancels"),
-		TypeID: d.string(n, "type_id"), SentAt: d.number(n, "sent_at"), Deadline: d.number(n, "deadline"), State: ActionState(d.string(n, "state")), Error: d.string(n, "error"),
-	}
-	if r := n.member("result"); r != nil && r.kind != 'n' {
-		c.Result = d.raw(r)
-	}
-	return c
-}
-
-func (d *documentReader) action(name string, n *node) ActionEntry {
-	a := ActionEntry{
-		Name:         name, // the key is what scripts and readers go by
-		State:        ActionState(d.string(n, "state")),
-		TypeID:       d.string(n, "type_id"),
-		CommandID:    d.string(n, "command_ce_id"),
-		Attempt:      int(d.number(n, "attempt")),
-		Error:        d.string(n, "error"),
-		Iteration:    int(d.number(n, "iteration")),
-		FirstAttempt: int(d.number(n, "first_attempt")),
-		DispatchedAt: d.number(n, "dispatched_at"),
-		Deadline:     d.number(n, "deadline"),
-		ResendAt:     d.number(n, "resend_at"),
-		Left:         d.number(n, "left"),
-		SentAt:       d.number(n, "sent_at"),
-		LastCall:     d.boolean(n, "last_call"),
-		Other:        d.others(n, actionMembers),
-	}
-	if a.CommandID == "" {
-		if id := d.string(n, "correlation_id"); uuid.Validate(id) == nil {
-			a.CommandID = id
-		}
-	}
-	if r := n.member("result"); r != nil && r.kind != 'n' {
-		a.Result = d.raw(r)
-	}
-	if p := n.member("parameters"); p != nil && p.kind == '{' {
-		a.Parameters = d.raw(p)
-	}
-	if c := n.member("cancel"); c != nil && c.kind == '{' {
-		a.Cancel = Cancel{TypeID: d.string(c, "type_id"), TimeoutSeconds: int(d.number(c, "timeout_seconds"))}
-	}
-	switch a.State {
-	case ActionPending, ActionDispatched, ActionWaiting, ActionCompleted, ActionFailed:
-	default:
-		d.fail(fmt.Sprintf("action %q has the unknown state %q", name, a.State))
-	}
-	return a
-}
-
-// The members of the document that this version knows, or drops.
-var (
-	executionMembers = []string{
-		"job_id", "scope", "work_master_id", "current_step", "correlation_id", "active_steps", "actions", "completed", "failed", "error",
-		"recipe", "started_at", "begun_at", "references", "ended_at", "paused", "paused_at", "stopped", "wake_at", "steps", "cancels",
-	}
-	actionMembers = []string{
-		"name", "state", "type_id", "command_ce_id", "correlation_id", "attempt", "result", "error", "iteration", "first_attempt",
-		"dispatched_at", "deadline", "resend_at", "left", "sent_at", "last_call", "parameters", "cancel",
-	}
-)
-
-// others are the members of n that are not known. The store's own, which begin with _, are not kept.
-func (d *documentReader) others(n *node, known []string) (others []Kept) {
 	for i := range n.kids {
 		kid := &n.kids[i]
-		if !slices.Contains(known, kid.key) && !strings.HasPrefix(kid.key, "_") && n.member(kid.key) == kid {
+		if at := slices.IndexFunc(fields, func(f documentField[T]) bool { return f.name == kid.key }); at >= 0 {
+			if n.member(kid.key) == kid && kid.kind != 'n' {
+				d.value(kid, fields[at].value(into))
+			}
+		} else if !strings.HasPrefix(kid.key, "_") && n.member(kid.key) == kid {
 			others = append(others, Kept{kid.key, d.raw(kid)})
 		}
 	}
 	return others
 }
 
-// activeSteps takes {} for [], which is what cjson makes of an empty list.
-func (d *documentReader) activeSteps(n *node) []string {
-	if n == nil || n.kind == 'n' || n.kind == '{' && len(n.kids) == 0 {
-		return nil
+// is tells whether n is of that kind, and fails if it is not.
+func (d *documentReader) is(n *node, kind byte, name string) bool {
+	if n.kind != kind {
+		d.fail(name + " is " + n.describe())
 	}
-	if n.kind != '[' {
-		d.fail("active_steps is " + n.describe())
-		return nil
-	}
-	var steps []string
-	for _, s := range n.kids {
-		if s.kind != '"' {
-			d.fail("an element of active_steps is " + s.describe())
-		}
-		steps = append(steps, s.text)
-	}
-	return steps
+	return n.kind == kind
 }
 
-func (d *documentReader) each(n *node, key string, do func(name string, e *node)) {
-	m := n.member(key)
-	if m == nil || m.kind == 'n' {
-		return
-	}
-	if m.kind != '{' {
-		d.fail(key + " is " + m.describe())
-		return
-	}
-	for i := range m.kids {
-		kid := &m.kids[i]
-		if kid.kind != '{' {
-			d.fail(fmt.Sprintf("%q of %s is %s", kid.key, key, kid.describe()))
+// value reads n, which is not null, into what value points to.
+func (d *documentReader) value(n *node, value any) {
+	switch v := value.(type) {
+	case *string:
+		if d.is(n, '"', n.key) {
+			*v = n.text
+		}
+	case *ActionState:
+		if d.is(n, '"', n.key) {
+			*v = ActionState(n.text)
+		}
+	case *int:
+		*v = int(d.number(n))
+	case *int64:
+		*v = d.number(n)
+	case *bool:
+		if n.kind != 'f' && d.is(n, 't', n.key) {
+			*v = true
+		}
+	case *json.RawMessage:
+		*v = d.raw(n)
+	case *Cancel:
+		readObject(d, n, n.key, v, cancelCommandFields)
+	case *[]string:
+		if n.kind == '{' && len(n.kids) == 0 { // what cjson makes of an empty list
 			return
 		}
-		do(kid.key, kid)
+		for _, s := range d.elements(n, '[') {
+			if d.is(&s, '"', "an element of "+n.key) {
+				*v = append(*v, s.text)
+			}
+		}
+	case *[]CancelEntry:
+		for _, kid := range d.elements(n, '[') {
+			c := CancelEntry{}
+			readObject(d, &kid, "an element of "+n.key, &c, cancelFields)
+			*v = append(*v, c)
+		}
+	case *[]ActionEntry:
+		for _, kid := range d.elements(n, '{') {
+			*v = append(*v, d.action(&kid))
+		}
+	case *[]StepEntry:
+		for _, kid := range d.elements(n, '{') {
+			s := StepEntry{Name: kid.key}
+			readObject(d, &kid, fmt.Sprintf("%q of %s", kid.key, n.key), &s, stepFields)
+			*v = append(*v, s)
+		}
 	}
 }
 
-// string, boolean and number take null and absence for zero.
-func (d *documentReader) string(n *node, key string) string {
-	m := n.member(key)
-	if m == nil || m.kind == 'n' {
-		return ""
+// elements are those of n, none if it is of another kind.
+func (d *documentReader) elements(n *node, kind byte) []node {
+	if !d.is(n, kind, n.key) {
+		return nil
 	}
-	if m.kind != '"' {
-		d.fail(key + " is " + m.describe())
-	}
-	return m.text
+	return n.kids
 }
 
-func (d *documentReader) boolean(n *node, key string) bool {
-	m := n.member(key)
-	if m == nil || m.kind == 'n' {
-		return false
+func (d *documentReader) action(n *node) (a ActionEntry) {
+	others := readObject(d, n, fmt.Sprintf("%q of actions", n.key), &a, actionFields)
+	a.Name = n.key // what scripts and readers go by
+	a.Other = slices.DeleteFunc(others, func(m Kept) bool { return m.Name == "correlation_id" })
+	if id := n.member("correlation_id"); a.CommandID == "" && id != nil && uuid.Validate(id.text) == nil {
+		a.CommandID = id.text // of the Python system
 	}
-	if m.kind != 't' && m.kind != 'f' {
-		d.fail(key + " is " + m.describe())
+	switch a.State {
+	case ActionPending, ActionDispatched, ActionWaiting, ActionCompleted, ActionFailed:
+	default:
+		d.fail(fmt.Sprintf("action %q has the unknown state %q", a.Name, a.State))
 	}
-	return m.kind == 't'
+	return a
 }
 
-func (d *documentReader) number(n *node, key string) int64 {
-	m := n.member(key)
-	if m == nil || m.kind == 'n' {
-		return 0
-	}
-	i, ok := m.integer(d.data)
+func (d *documentReader) number(n *node) int64 {
+	i, ok := n.integer(d.data)
 	if !ok || i < 0 || i > 1<<53 {
-		d.fail(key + " is not a whole number that is not negative")
+		d.fail(n.key + " is not a whole number that is not negative")
 	}
 	return i
 }
