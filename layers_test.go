@@ -11,7 +11,7 @@ const module = "github.com/taktworks/takt/"
 // layers are the packages from the bottom up; neighbours of one layer do not import each other.
 // A folder stands for what is below it, too.
 var layers = [][]string{
-	{"internal/jsonscalar", "internal/nearest", "internal/rfc3339", "internal/utf8text", "internal/zones"},
+	{"internal/jsonscalar", "internal/jsonscan", "internal/nearest", "internal/rfc3339", "internal/utf8text", "internal/zones"},
 	{"isa95", "recipe", "cloudevent", "schedule", "schemas"},
 	{"internal"},
 	{"lock"},

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // Unmarshal reads a JSON body into the struct v points to, as leniently as MicroDCS does but
@@ -39,78 +41,83 @@ func (d *decoder) read(data []byte, v any) error {
 	target = target.Elem()
 	target.SetZero()
 	p := planOf(target.Type())
-	d.scanner = scanner{data: data, limits: p.limits, strict: d.strict}
-	if len(data) > d.limits.size {
-		return &DecodeError{Rule: fmt.Sprintf("must not be larger than %d bytes", d.limits.size), Err: ErrLimit}
+	d.Scanner = jsonscan.Scanner{Data: data, MaxDepth: p.limits.depth, MaxElements: p.limits.elements, Once: d.strict}
+	if len(data) > p.limits.size {
+		return &DecodeError{Rule: fmt.Sprintf("must not be larger than %d bytes", p.limits.size), Err: ErrLimit}
 	}
 	if len(data) == 0 && p.kind == kindStruct {
-		d.data = []byte("{}")
+		d.Data = []byte("{}")
 	}
-	if c := d.space(); p.kind == kindStruct && c != '{' {
-		return d.wrongType("must be an object") // null included
+	if c := d.Space(); p.kind == kindStruct && c != '{' {
+		return decodeError(d.wrongType("must be an object")) // null included
 	}
 	if err := d.value(p, target, false); err != nil {
-		err.Line = d.line()
-		return err
+		wrong := decodeError(err)
+		wrong.Line = d.line()
+		return wrong
 	}
-	if d.space(); d.pos < len(d.data) {
-		return d.syntax("more than one value")
+	if err := d.End(); err != nil {
+		return decodeError(err)
 	}
 	return nil
 }
 
 // line is the line of pos, from 1.
-func (d *decoder) line() int { return 1 + bytes.Count(d.data[:min(d.pos, len(d.data))], []byte{'\n'}) }
+func (d *decoder) line() int { return 1 + bytes.Count(d.Data[:min(d.Pos, len(d.Data))], []byte{'\n'}) }
 
 // decoder is how a body is read. The zero value reads as Unmarshal does.
 type decoder struct {
-	scanner
+	jsonscan.Scanner
 	strict  bool                 // no member may be there twice
 	keep    bool                 // what is not known goes into the struct's Other
 	unknown *UnknownMembersError // what is not known is collected here; nil = it is not refused
 	path    []string             // to the object at pos, when unknown is not nil
 }
 
+// text consumes a string and returns its text, valid until the data is.
+func (d *decoder) text() ([]byte, error) {
+	span, err := d.String()
+	if err != nil {
+		return nil, err
+	}
+	return d.Text(span)
+}
+
 // wrongType consumes the value at pos and says that it is not what it must be.
-func (d *decoder) wrongType(rule string) *DecodeError {
-	d.space()
-	start := d.pos
-	if err := d.skip(); err != nil {
+func (d *decoder) wrongType(rule string) error {
+	d.Space()
+	start := d.Pos
+	if err := d.Skip(); err != nil {
 		return err
 	}
-	return &DecodeError{Value: printable(shorten(string(d.data[start:d.pos]))), Rule: rule, Err: ErrType}
+	return &DecodeError{Value: printable(shorten(string(d.Data[start:d.Pos]))), Rule: rule, Err: ErrType}
 }
 
 // value consumes the value at pos and puts it into v, which is zero.
-func (d *decoder) value(p *plan, v reflect.Value, container bool) *DecodeError {
-	c := d.space()
+func (d *decoder) value(p *plan, v reflect.Value, container bool) error {
+	c := d.Space()
 	if c == 'n' {
-		return d.word("null")
+		return d.Word("null")
 	}
 	switch p.kind {
 	case kindString:
 		return d.intoString(c, v)
-	case kindInt:
+	case kindInt, kindUint:
 		return d.intoInt(c, v)
-	case kindUint:
-		return d.intoUint(c, v)
-	case kindFloat:
-		return d.intoFloat(c, v)
 	case kindBool:
 		return d.intoBool(c, v)
 	case kindRaw:
 		if container && c != '{' && c != '[' {
 			return d.wrongType("must be an object or an array")
 		}
-		start := d.pos
-		strict := d.scanner.strict
-		d.scanner.strict = strict && !container // what a container holds has rules of its own
-		err := d.skip()
-		d.scanner.strict = strict
+		start := d.Pos
+		d.Once = d.strict && !container // what a container holds has rules of its own
+		err := d.Skip()
+		d.Once = d.strict
 		if err != nil {
 			return err
 		}
-		v.SetBytes(bytes.Clone(d.data[start:d.pos]))
+		v.SetBytes(bytes.Clone(d.Data[start:d.Pos]))
 		return nil
 	case kindPointer:
 		v.Set(reflect.New(p.element.goType))
@@ -123,31 +130,35 @@ func (d *decoder) value(p *plan, v reflect.Value, container bool) *DecodeError {
 	return d.intoOther(v)
 }
 
-func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
+func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) error {
 	if c != '{' {
 		return d.wrongType("must be an object")
 	}
 	var byAlias, present, spelled uint64
-	var seen names
-	err := d.object(func(name []byte) *DecodeError {
+	var seen jsonscan.Names
+	err := d.Object(func(span jsonscan.Span) error {
+		name, err := d.Text(span)
+		if err != nil {
+			return err
+		}
 		known, ok := p.names[string(name)]
 		if !ok {
-			if d.strict && seen.twice(string(name)) {
-				return twice(string(name))
+			if d.strict && seen.Twice(string(name)) {
+				return jsonscan.Twice(string(name))
 			}
 			return d.other(p, name, v)
 		}
 		bit := uint64(1) << known.field
 		if d.strict && spelled&bit != 0 {
 			if known.snake == (byAlias&bit == 0) {
-				return twice(string(name))
+				return jsonscan.Twice(string(name))
 			}
 			return twiceSpelled(string(name), p.fields[known.field].alias)
 		}
 		spelled |= bit
 		if known.snake && byAlias&bit != 0 {
-			if err := d.skip(); err != nil {
-				return err.under(string(name))
+			if err := d.Skip(); err != nil {
+				return under(err, string(name))
 			}
 			return nil
 		}
@@ -160,7 +171,7 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 			member.SetZero()
 			present &^= bit
 		}
-		if d.space() != 'n' {
+		if d.Space() != 'n' {
 			present |= bit
 		}
 		if d.unknown != nil {
@@ -168,7 +179,7 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 			defer func() { d.path = d.path[:len(d.path)-1] }()
 		}
 		if err := d.value(f.plan, member, f.container); err != nil {
-			return err.under(string(name))
+			return under(err, string(name))
 		}
 		return nil
 	})
@@ -179,18 +190,18 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) *DecodeError {
 		for i := range p.fields {
 			if missing&(1<<i) != 0 {
 				err := &DecodeError{Rule: "is required", Err: ErrMissing}
-				return err.under(p.fields[i].alias)
+				return under(err, p.fields[i].alias)
 			}
 		}
 	}
 	return nil
 }
 
-func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
+func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) error {
 	if c != '[' {
 		return d.wrongType("must be an array")
 	}
-	err := d.array(func(i int) *DecodeError {
+	err := d.Array(func(i int) error {
 		if i == v.Cap() {
 			v.Grow(1)
 		}
@@ -200,7 +211,7 @@ func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
 			defer func() { d.path = d.path[:len(d.path)-1] }()
 		}
 		if err := d.value(p.element, v.Index(i), false); err != nil {
-			return err.under(strconv.Itoa(i))
+			return under(err, strconv.Itoa(i))
 		}
 		return nil
 	})
@@ -210,21 +221,19 @@ func (d *decoder) intoSlice(p *plan, c byte, v reflect.Value) *DecodeError {
 	return err
 }
 
-func (d *decoder) intoString(c byte, v reflect.Value) *DecodeError {
+func (d *decoder) intoString(c byte, v reflect.Value) error {
 	switch {
 	case c == '"':
 		text, err := d.text()
-		if err == nil {
-			v.SetString(string(text))
-		}
+		v.SetString(string(text))
 		return err
 	case c == 't' || c == 'f':
-		start := d.pos
-		err := d.skip()
-		v.SetString(string(d.data[start:d.pos]))
+		start := d.Pos
+		err := d.Skip()
+		v.SetString(string(d.Data[start:d.Pos]))
 		return err
 	case isNumber(c):
-		text, err := d.number()
+		text, err := d.Number()
 		v.SetString(string(text))
 		return err
 	}
@@ -233,51 +242,41 @@ func (d *decoder) intoString(c byte, v reflect.Value) *DecodeError {
 
 func isNumber(c byte) bool { return c == '-' || c >= '0' && c <= '9' }
 
-func (d *decoder) intoInt(c byte, v reflect.Value) *DecodeError {
-	start := d.pos
+func (d *decoder) intoInt(c byte, v reflect.Value) error {
+	start, bits := d.Pos, v.Type().Bits()
 	number, isInteger, err := d.integer(c)
 	if err != nil {
 		return err
 	}
-	if !isInteger {
-		d.pos = start
-		return d.wrongType("must be an integer")
+	rule := "must be an integer"
+	switch {
+	case !isInteger:
+	case v.CanInt():
+		n, err := strconv.ParseInt(number, 10, bits)
+		if err == nil {
+			v.SetInt(n)
+			return nil
+		}
+		rule = fmt.Sprintf("must be an integer of %d bits", bits)
+	default:
+		n, err := strconv.ParseUint(number, 10, bits)
+		if err == nil {
+			v.SetUint(n)
+			return nil
+		}
+		rule = fmt.Sprintf("must be an integer of %d bits without sign", bits)
 	}
-	n, parseErr := strconv.ParseInt(number, 10, v.Type().Bits())
-	if parseErr != nil {
-		d.pos = start
-		return d.wrongType(fmt.Sprintf("must be an integer of %d bits", v.Type().Bits()))
-	}
-	v.SetInt(n)
-	return nil
-}
-
-func (d *decoder) intoUint(c byte, v reflect.Value) *DecodeError {
-	start := d.pos
-	number, isInteger, err := d.integer(c)
-	if err != nil {
-		return err
-	}
-	if !isInteger {
-		d.pos = start
-		return d.wrongType("must be an integer")
-	}
-	n, parseErr := strconv.ParseUint(number, 10, v.Type().Bits())
-	if parseErr != nil {
-		d.pos = start
-		return d.wrongType(fmt.Sprintf("must be an integer of %d bits without sign", v.Type().Bits()))
-	}
-	v.SetUint(n)
-	return nil
+	d.Pos = start
+	return d.wrongType(rule)
 }
 
 // integer consumes a scalar and returns the integer it stands for, in decimal digits with a sign for negative ones.
-func (d *decoder) integer(c byte) (digits string, ok bool, err *DecodeError) {
+func (d *decoder) integer(c byte) (digits string, ok bool, err error) {
 	switch {
 	case c == 't':
-		return "1", true, d.word("true")
+		return "1", true, d.Word("true")
 	case c == 'f':
-		return "0", true, d.word("false")
+		return "0", true, d.Word("false")
 	case c == '"':
 		text, err := d.text()
 		if err != nil {
@@ -286,7 +285,7 @@ func (d *decoder) integer(c byte) (digits string, ok bool, err *DecodeError) {
 		digits, ok = decimalText(string(text))
 		return digits, ok, nil
 	case isNumber(c):
-		text, err := d.number()
+		text, err := d.Number()
 		if err != nil {
 			return "", false, err
 		}
@@ -341,41 +340,19 @@ func integral(number string) (digits string, ok bool) {
 	return digits, true
 }
 
-func (d *decoder) intoFloat(c byte, v reflect.Value) *DecodeError {
-	start := d.pos
-	var text []byte
-	var err *DecodeError
-	switch {
-	case c == '"':
-		text, err = d.text()
-	case isNumber(c):
-		text, err = d.number()
-	}
-	if err != nil {
-		return err
-	}
-	f, parseErr := strconv.ParseFloat(string(text), v.Type().Bits())
-	if parseErr != nil || f != f || f-f != 0 { // text may say NaN or Inf
-		d.pos = start
-		return d.wrongType("must be a number")
-	}
-	v.SetFloat(f)
-	return nil
-}
-
-func (d *decoder) intoBool(c byte, v reflect.Value) *DecodeError {
+func (d *decoder) intoBool(c byte, v reflect.Value) error {
 	switch {
 	case c == 't':
 		v.SetBool(true)
-		return d.word("true")
+		return d.Word("true")
 	case c == 'f':
-		return d.word("false")
+		return d.Word("false")
 	case c == '"':
 		text, err := d.text()
 		v.SetBool(len(text) > 0)
 		return err
 	case isNumber(c):
-		text, err := d.number()
+		text, err := d.Number()
 		mantissa, _, _ := strings.Cut(strings.ToLower(string(text)), "e")
 		v.SetBool(strings.Trim(mantissa, "-0.") != "")
 		return err
@@ -383,12 +360,12 @@ func (d *decoder) intoBool(c byte, v reflect.Value) *DecodeError {
 	return d.wrongType("must be true or false")
 }
 
-func (d *decoder) intoOther(v reflect.Value) *DecodeError {
-	start := d.pos
-	if err := d.skip(); err != nil {
+func (d *decoder) intoOther(v reflect.Value) error {
+	start := d.Pos
+	if err := d.Skip(); err != nil {
 		return err
 	}
-	raw := d.data[start:d.pos]
+	raw := d.Data[start:d.Pos]
 	if err := json.Unmarshal(raw, v.Addr().Interface()); err != nil {
 		return &DecodeError{Value: printable(shorten(string(raw))), Rule: "is refused: " + printable(err.Error()), Err: ErrType}
 	}

@@ -278,9 +278,7 @@ func TestOwnStructs(t *testing.T) {
 	}
 	for in, rule := range map[string]string{
 		`{"small":128}`:     "must be an integer of 8 bits",
-		`{"ratio":"NaN"}`:   "must be a number",
-		`{"ratio":1e999}`:   "must be a number",
-		`{"ratio":true}`:    "must be a number",
+		`{"ratio":1e999}`:   "is refused",
 		`{"ratio":1.}`:      "want a digit",
 		`{"tags":{"a":[]}}`: "is refused",
 		`{"tags":{"a":[}}`:  "want a value",
@@ -288,12 +286,6 @@ func TestOwnStructs(t *testing.T) {
 		if err := Unmarshal([]byte(in), &back); err == nil || !strings.Contains(err.Error(), rule) {
 			t.Errorf("%s: %v, want %s", in, err, rule)
 		}
-	}
-	if err := Unmarshal([]byte(`{"ratio":" "}`), &back); err == nil {
-		t.Error("blank text is a number")
-	}
-	if err := Unmarshal([]byte(`{"ratio":"2.5"}`), &back); err != nil || back.Ratio != 2.5 {
-		t.Error(back.Ratio, err)
 	}
 }
 

@@ -4,16 +4,18 @@ import (
 	"errors"
 	"strings"
 	"unicode"
+
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // What a DecodeError is, for errors.Is. A caller turns ErrMissing and ErrType into "this member is wrong" and the
 // others into "this body is wrong".
 var (
-	ErrSyntax  = errors.New("not JSON")
-	ErrLimit   = errors.New("too large")
+	ErrSyntax  = jsonscan.ErrSyntax
+	ErrLimit   = jsonscan.ErrLimit
 	ErrType    = errors.New("wrong type")
 	ErrMissing = errors.New("missing")
-	ErrTwice   = errors.New("there twice")
+	ErrTwice   = jsonscan.ErrTwice
 )
 
 // DecodeError is why a body was refused. Pointer and Value are printable text, safe in logs and user properties.
@@ -39,11 +41,24 @@ func (e *DecodeError) Error() string {
 // Unwrap is Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// under puts e below the member or element name.
-func (e *DecodeError) under(name string) *DecodeError {
+// under puts err below the member or element name.
+func under(err error, name string) error {
+	e := decodeError(err)
 	name = printable(shorten(name))
-	name = strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-	e.Pointer = "/" + name + e.Pointer
+	e.Pointer = "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name) + e.Pointer
+	return e
+}
+
+// decodeError is err of the scanner, or of the decoder itself.
+func decodeError(err error) *DecodeError {
+	var scan *jsonscan.Error
+	if !errors.As(err, &scan) {
+		return err.(*DecodeError)
+	}
+	e := &DecodeError{Value: printable(shorten(scan.Value)), Rule: scan.Rule, Err: scan.Err}
+	if scan.Member != "" {
+		under(e, scan.Member)
+	}
 	return e
 }
 

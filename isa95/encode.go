@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // Marshal writes v as compact JSON, members in declaration order, non-ASCII raw and nothing escaped that JSON does not
@@ -198,15 +200,15 @@ func (f *field) absent(v reflect.Value) bool {
 
 // raw appends JSON text as it is, without the white space between tokens.
 func (e *encoder) raw(text []byte) error {
-	s := scanner{data: text, depth: e.depth, limits: e.limits}
-	if err := s.skip(); err != nil {
-		return err
+	s := jsonscan.Scanner{Data: text, Depth: e.depth, MaxDepth: e.limits.depth, MaxElements: e.limits.elements}
+	if err := s.Skip(); err != nil {
+		return decodeError(err)
 	}
-	end := s.pos
-	if s.space(); s.pos < len(text) {
-		return s.syntax("more than one value")
+	end := s.Pos
+	if err := s.End(); err != nil {
+		return decodeError(err)
 	}
-	if !s.spaced {
+	if !s.Spaced {
 		e.out = append(e.out, text...)
 		return nil
 	}

@@ -20,7 +20,6 @@ const (
 	kindString
 	kindInt
 	kindUint
-	kindFloat
 	kindBool
 	kindRaw
 	kindPointer
@@ -101,8 +100,6 @@ func makePlan(t reflect.Type, made map[reflect.Type]*plan) *plan {
 		p.kind = kindInt
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		p.kind = kindUint
-	case reflect.Float32, reflect.Float64:
-		p.kind = kindFloat
 	case reflect.Bool:
 		p.kind = kindBool
 	case reflect.Pointer:

@@ -96,18 +96,18 @@ func UnmarshalStored(data []byte, v any) error {
 func isMetadata(name []byte) bool { return len(name) > 0 && name[0] == '_' }
 
 // other consumes the value of a member that p, the plan of v, does not know, and keeps it in v if it is to be kept.
-func (d *decoder) other(p *plan, name []byte, v reflect.Value) *DecodeError {
+func (d *decoder) other(p *plan, name []byte, v reflect.Value) error {
 	free := isMetadata(name) || bytes.HasPrefix(name, []byte("x-"))
 	if d.unknown != nil && !free {
 		d.refuse(p, string(name))
 	}
-	start := d.pos
-	if err := d.skip(); err != nil {
-		return err.under(string(name))
+	start := d.Pos
+	if err := d.Skip(); err != nil {
+		return under(err, string(name))
 	}
 	if d.keep && p.other != nil && !isMetadata(name) {
 		others := v.FieldByIndex(p.other)
-		others.Set(reflect.Append(others, reflect.ValueOf(Member{Name: string(name), Value: slices.Clone(d.data[start:d.pos])})))
+		others.Set(reflect.Append(others, reflect.ValueOf(Member{Name: string(name), Value: slices.Clone(d.Data[start:d.Pos])})))
 	}
 	return nil
 }
@@ -126,45 +126,15 @@ func (d *decoder) refuse(p *plan, name string) {
 	}
 	at := DecodeError{}
 	for _, level := range slices.Backward(d.path) {
-		at.under(level)
+		under(&at, level)
 	}
 	d.unknown.Members = append(d.unknown.Members, UnknownMember{
 		Pointer: at.Pointer, Line: d.line(), Name: printable(shorten(name)), Nearest: nearest.Name(name, known),
 	})
 }
 
-// names notices a member that an object has twice.
-type names struct {
-	few  []string
-	many map[string]bool
-}
-
-func (n *names) twice(name string) bool {
-	const few = 16
-	if n.many != nil {
-		known := n.many[name]
-		n.many[name] = true
-		return known
-	}
-	if slices.Contains(n.few, name) {
-		return true
-	}
-	if n.few = append(n.few, name); len(n.few) == few {
-		n.many = make(map[string]bool, 4*few)
-		for _, known := range n.few {
-			n.many[known] = true
-		}
-	}
-	return false
-}
-
 // twiceSpelled is a member that is there under its wire name alias and under its snake_case name.
-func twiceSpelled(name, alias string) *DecodeError {
+func twiceSpelled(name, alias string) error {
 	err := &DecodeError{Rule: fmt.Sprintf("is there twice, as %s and as %s; send it once", alias, snakeCase(alias)), Err: ErrTwice}
-	return err.under(name)
-}
-
-func twice(name string) *DecodeError {
-	err := &DecodeError{Rule: "is there twice; send it once", Err: ErrTwice}
-	return err.under(name)
+	return under(err, name)
 }

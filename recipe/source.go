@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/taktworks/takt/internal/jsonscan"
 	"github.com/taktworks/takt/internal/utf8text"
 )
 
@@ -50,163 +49,59 @@ func parse(data []byte, depth int) (source, *syntaxError) {
 	if err != nil {
 		return source{}, &syntaxError{err: err}
 	}
-	if !utf8.Valid(data) {
-		return source{}, &syntaxError{offset: invalidUTF8(data), err: errors.New("the text is not valid UTF-8")}
-	}
-	if !json.Valid(data) {
-		return source{}, invalidJSON(data)
-	}
-	p := reader{data: data, text: string(data), depth: depth}
+	p := reader{text: string(data), Scanner: jsonscan.Scanner{Data: data, MaxDepth: depth, MaxElements: math.MaxInt}}
 	src := source{data: data}
-	p.value(&src.root, 0)
-	if p.deep != 0 {
-		return source{}, &syntaxError{offset: p.deep, deep: true, err: fmt.Errorf("the text nests deeper than %d levels", depth)}
+	if err = p.value(&src.root); err == nil {
+		err = p.End()
+	}
+	if err != nil {
+		return source{}, &syntaxError{offset: p.Pos, deep: errors.Is(err, jsonscan.ErrLimit), err: err}
 	}
 	return src, nil
 }
 
-func invalidJSON(data []byte) *syntaxError {
-	var whole json.RawMessage
-	err := json.Unmarshal(data, &whole)
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
-		return &syntaxError{err: err}
-	}
-	return &syntaxError{offset: int(syntax.Offset), deep: strings.Contains(err.Error(), "max depth"), err: err}
-}
-
-func invalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size <= 1 {
-			return i
-		}
-		i += size
-	}
-	return len(data)
-}
-
-// reader builds the tree of a text that encoding/json has accepted, so it does not look
-// for errors itself.
+// reader builds the tree of a text.
 type reader struct {
-	data  []byte
-	text  string // the same; strings of the tree are parts of it
-	pos   int
-	depth int
-	deep  int // where the text first went too deep, 0 = nowhere
+	jsonscan.Scanner
+	text string // the data; strings of the tree are parts of it
 }
 
-// value reads the value at pos into n, which is zero but for its key.
-func (p *reader) value(n *node, level int) {
-	p.space()
-	n.start = p.pos
-	if level > p.depth && p.deep == 0 {
-		p.deep = p.pos
-	}
-	switch c := p.data[p.pos]; c {
-	case '{', '[':
-		n.kind = c
-		if p.deep != 0 { // the rest is of no use
-			p.pos = len(p.data)
-			break
-		}
-		p.pos++
-		p.members(n, level)
+// value reads the value at Pos into n, which is zero but for its key.
+func (p *reader) value(n *node) (err error) {
+	n.kind = p.Space()
+	n.start = p.Pos
+	switch n.kind {
+	case '{':
+		err = p.Object(func(name jsonscan.Span) error {
+			n.kids = append(n.kids, node{key: p.string(name)})
+			return p.value(&n.kids[len(n.kids)-1])
+		})
+	case '[':
+		err = p.Array(func(int) error {
+			n.kids = append(n.kids, node{})
+			return p.value(&n.kids[len(n.kids)-1])
+		})
 	case '"':
-		n.kind = '"'
-		n.text = p.string()
-	case 't', 'n':
-		n.kind = c
-		p.pos += 4
-	case 'f':
-		n.kind = c
-		p.pos += 5
+		var text jsonscan.Span
+		text, err = p.String()
+		n.text = p.string(text)
+	case 't', 'f', 'n':
+		err = p.Skip()
 	default:
 		n.kind = '0'
-		for p.pos < len(p.data) && strings.IndexByte("+-.0123456789eE", p.data[p.pos]) >= 0 {
-			p.pos++
-		}
+		err = p.Skip()
 	}
-	n.end = p.pos
+	n.end = p.Pos
+	return err
 }
 
-// members reads what stands between the brackets of n, and the closing one.
-func (p *reader) members(n *node, level int) {
-	for p.deep == 0 {
-		p.space()
-		switch p.data[p.pos] {
-		case '}', ']':
-			p.pos++
-			return
-		case ',':
-			p.pos++
-			continue
-		}
-		if n.kids == nil {
-			n.kids = make([]node, 0, min(4, 1+(len(p.data)-p.pos)/16))
-		}
-		if len(n.kids) == cap(n.kids) && len(n.kids) >= 64 { // of a long list, what is to come is counted first
-			n.kids = slices.Grow(n.kids, p.rest())
-		}
-		n.kids = append(n.kids, node{})
-		kid := &n.kids[len(n.kids)-1]
-		if n.kind == '{' {
-			kid.key = p.string()
-			p.space()
-			p.pos++ // the colon
-		}
-		p.value(kid, level+1)
+// string is what a string says; half a surrogate pair becomes U+FFFD.
+func (p *reader) string(of jsonscan.Span) string {
+	if !of.Escaped {
+		return p.text[of.Start:of.End]
 	}
-}
-
-// rest is how many members or elements there are from pos to the closing bracket.
-func (p *reader) rest() int {
-	n, depth := 1, 0
-	for i := p.pos; ; i++ {
-		switch p.data[i] {
-		case '"':
-			for i++; p.data[i] != '"'; i++ {
-				if p.data[i] == '\\' {
-					i++
-				}
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return n
-			}
-			depth--
-		case ',':
-			if depth == 0 {
-				n++
-			}
-		}
-	}
-}
-
-func (p *reader) string() string {
-	start := p.pos
-	plain := true
-	for p.pos++; p.data[p.pos] != '"'; p.pos++ {
-		if p.data[p.pos] == '\\' {
-			plain = false
-			p.pos++
-		}
-	}
-	p.pos++
-	if plain {
-		return p.text[start+1 : p.pos-1]
-	}
-	var s string
-	_ = json.Unmarshal(p.data[start:p.pos], &s) // valid: the whole text is
-	return s
-}
-
-func (p *reader) space() {
-	for p.pos < len(p.data) && (p.data[p.pos] == ' ' || p.data[p.pos] == '\t' || p.data[p.pos] == '\n' || p.data[p.pos] == '\r') {
-		p.pos++
-	}
+	text, _ := jsonscan.Unescape(p.Data[of.Start:of.End])
+	return string(text)
 }
 
 // member returns the value of key, nil if there is none. The last of several counts, as
@@ -238,26 +133,16 @@ func (n *node) has(key string) bool { return n.index(key) >= 0 }
 
 // doubled is the first member in n or below that its object has twice, with its path from n; nil if there is none.
 func (n *node) doubled() (path string, kid *node) {
-	const few = 16
-	var seen map[string]bool // of an object with many members
-	if n.kind == '{' && len(n.kids) > few {
-		seen = make(map[string]bool, len(n.kids))
-	}
+	var seen jsonscan.Names
 	for i := range n.kids {
 		kid := &n.kids[i]
 		step := kid.key
-		if n.kind == '{' {
-			if seen[step] || seen == nil && n.index(step) < i {
-				return "/" + step, kid
-			}
-			if seen != nil {
-				seen[step] = true
-			}
+		if n.kind == '[' {
+			step = strconv.Itoa(i)
+		} else if seen.Twice(step) {
+			return "/" + step, kid
 		}
 		if path, found := kid.doubled(); found != nil {
-			if n.kind == '[' {
-				step = strconv.Itoa(i)
-			}
 			return "/" + step + path, found
 		}
 	}
