@@ -23,7 +23,7 @@ func ConfigKinds() []ConfigKind {
 
 // TypeID is the CloudEvent type of the configuration event. It is "" for a kind that does not exist.
 func (k ConfigKind) TypeID() string {
-	if k.schemaName() == "" {
+	if configSchemas[k] == "" {
 		return ""
 	}
 	return configTypes + string(k) + ".v1"
@@ -31,7 +31,7 @@ func (k ConfigKind) TypeID() string {
 
 // Schema is the data schema of the configuration event. It is "" for a kind that does not exist.
 func (k ConfigKind) Schema() string {
-	name := k.schemaName()
+	name := configSchemas[k]
 	if name == "" {
 		return ""
 	}
@@ -44,30 +44,8 @@ func ConfigByTypeID(typeID string) (kind ConfigKind, ok bool) {
 	return kind, ok
 }
 
-var configByTypeID = func() map[string]ConfigKind {
-	byType := make(map[string]ConfigKind)
-	for _, k := range ConfigKinds() {
-		byType[k.TypeID()] = k
-	}
-	return byType
-}()
-
-func (k ConfigKind) schemaName() string {
-	switch k {
-	case ConfigEquipment:
-		return "Equipment"
-	case ConfigMaterialClass:
-		return "MaterialClass"
-	case ConfigMaterialDefinition:
-		return "MaterialDefinition"
-	case ConfigPersonnel:
-		return "Personnel"
-	case ConfigPhysicalAsset:
-		return "PhysicalAsset"
-	case ConfigWorkMaster:
-		return "WorkMaster"
-	case ConfigJobAcceptance:
-		return "JobAcceptance"
-	}
-	return ""
+// configSchemas are the names of the data schemas.
+var configSchemas = map[ConfigKind]string{
+	ConfigEquipment: "Equipment", ConfigMaterialClass: "MaterialClass", ConfigMaterialDefinition: "MaterialDefinition",
+	ConfigPersonnel: "Personnel", ConfigPhysicalAsset: "PhysicalAsset", ConfigWorkMaster: "WorkMaster", ConfigJobAcceptance: "JobAcceptance",
 }

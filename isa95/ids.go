@@ -36,11 +36,6 @@ func ParseJobOrderID(s string) (JobOrderID, error) {
 	return checkName[JobOrderID]("JobOrderID", s)
 }
 
-// ParseJobResponseID checks a job response id. The error is a *NameError, the id then "".
-func ParseJobResponseID(s string) (JobResponseID, error) {
-	return checkName[JobResponseID]("JobResponseID", s)
-}
-
 // ParseWorkMasterID checks a work master id. The error is a *NameError, the id then "".
 func ParseWorkMasterID(s string) (WorkMasterID, error) {
 	return checkName[WorkMasterID]("WorkMasterID", s)

@@ -1,9 +1,6 @@
 package isa95
 
-import (
-	"cmp"
-	"encoding/json"
-)
+import "encoding/json"
 
 // JobOrder (ISA95JobOrderDataType) is what a station shall do. StartTime and EndTime are RFC 3339 text that is never
 // parsed or normalised. Priority is OPC Int16, larger is more urgent; nil counts as 0.
@@ -59,13 +56,4 @@ func (o *JobOrder) PriorityOr0() int {
 		return 0
 	}
 	return *o.Priority
-}
-
-// ComparePriority orders job orders as they are to be worked on, for slices.SortFunc: higher priority first
-// (ISA-95; D22), then by id.
-func ComparePriority(a, b *JobOrder) int {
-	if c := cmp.Compare(b.PriorityOr0(), a.PriorityOr0()); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.JobOrderID, b.JobOrderID)
 }

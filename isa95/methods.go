@@ -53,13 +53,7 @@ func (m Method) IsQuery() bool {
 }
 
 // IsControl reports whether m is one of the eleven methods that change a job order.
-func (m Method) IsControl() bool {
-	switch m {
-	case Store, StoreAndStart, Start, Stop, Pause, Resume, Abort, Cancel, Clear, RevokeStart, Update:
-		return true
-	}
-	return false
-}
+func (m Method) IsControl() bool { return slices.Contains(Methods(), m) && !m.IsQuery() }
 
 // TakesJobOrder reports whether the body of m is a JobOrderCall; of the other control methods it is a JobOrderIDCall.
 func (m Method) TakesJobOrder() bool {
@@ -70,12 +64,17 @@ func (m Method) TakesJobOrder() bool {
 // It is "" for what no message calls.
 func (m Method) TypeID() string {
 	switch {
-	case m.IsControl(), slices.Contains(StationMethods(), m):
-		return jobControlTypes + string(m) + ".v2"
 	case m.IsQuery():
 		return jobsTypes + string(m) + ".v1"
+	case m.isCalled():
+		return jobControlTypes + string(m) + ".v2"
 	}
 	return ""
+}
+
+// isCalled reports whether messages call m.
+func (m Method) isCalled() bool {
+	return slices.Contains(Methods(), m) || slices.Contains(StationMethods(), m)
 }
 
 // CallSchema is the data schema of the call of m, "" for what no message calls.
@@ -86,10 +85,10 @@ func (m Method) ResponseSchema() string { return m.schema("Response") }
 
 func (m Method) schema(what string) string {
 	switch {
-	case m.IsControl(), slices.Contains(StationMethods(), m):
-		return jobControlSchemas + "#/$defs/" + string(m) + what
 	case m.IsQuery():
 		return jobsSchemas + "#/$defs/" + string(m) + what
+	case m.isCalled():
+		return jobControlSchemas + "#/$defs/" + string(m) + what
 	}
 	return ""
 }
@@ -99,12 +98,8 @@ func IsJobControlType(typeID string) bool { return strings.HasPrefix(typeID, job
 
 // StationMethodByTypeID finds the method of a station by the CloudEvent type of its call; ok is false when it is none.
 func StationMethodByTypeID(typeID string) (m Method, ok bool) {
-	for _, m := range StationMethods() {
-		if m.TypeID() == typeID {
-			return m, true
-		}
-	}
-	return "", false
+	m, ok = stationMethodsByTypeID[typeID]
+	return m, ok
 }
 
 // MethodByTypeID finds the method of an MES by the CloudEvent type of its call; ok is false when it is none.
@@ -113,10 +108,16 @@ func MethodByTypeID(typeID string) (m Method, ok bool) {
 	return m, ok
 }
 
-var methodsByTypeID = func() map[string]Method {
-	byType := make(map[string]Method)
-	for _, m := range Methods() {
-		byType[m.TypeID()] = m
+var (
+	methodsByTypeID        = byTypeID(Methods())
+	stationMethodsByTypeID = byTypeID(StationMethods())
+	configByTypeID         = byTypeID(ConfigKinds())
+)
+
+func byTypeID[T interface{ TypeID() string }](all []T) map[string]T {
+	byType := make(map[string]T, len(all))
+	for _, one := range all {
+		byType[one.TypeID()] = one
 	}
 	return byType
-}()
+}

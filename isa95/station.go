@@ -35,24 +35,3 @@ func NewMeta() Meta {
 		},
 	}
 }
-
-// JobOrderControl is the data set of the job order receiver object. Declared by the model; Takt does not produce it.
-type JobOrderControl struct {
-	CurrentState             LocalizedText      `json:"CurrentState,omitzero"`
-	LastTransition           LocalizedText      `json:"LastTransition,omitzero"`
-	AvailableStates          []string           `json:"AvailableStates,omitzero"`
-	AvailableTransitions     []string           `json:"AvailableTransitions,omitzero"`
-	EquipmentID              []string           `json:"EquipmentID,omitzero"`
-	JobOrderList             []JobOrderAndState `json:"JobOrderList,omitzero"`
-	MaterialClassID          []string           `json:"MaterialClassID,omitzero"`
-	MaterialDefinitionID     []string           `json:"MaterialDefinitionID,omitzero"`
-	MaxDownloadableJobOrders *int               `json:"MaxDownloadableJobOrders,omitzero"`
-	PersonnelID              []string           `json:"PersonnelID,omitzero"`
-	PhysicalAssetID          []string           `json:"PhysicalAssetID,omitzero"`
-	WorkMaster               []WorkMasterRef    `json:"WorkMaster,omitzero"`
-}
-
-// JobOrderResults is the data set of the job response provider object. Declared by the model; Takt does not produce it.
-type JobOrderResults struct {
-	JobOrderResponseList []JobResponse `json:"JobOrderResponseList,omitzero"`
-}

@@ -2,7 +2,6 @@ package isa95
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -37,10 +36,9 @@ func TestNamesD6D20EP9ES14(t *testing.T) {
 		"byorder":                     "byorder",
 	}
 	parsers := map[string]func(string) (string, error){
-		"JobOrderID":    func(s string) (string, error) { v, err := ParseJobOrderID(s); return string(v), err },
-		"JobResponseID": func(s string) (string, error) { v, err := ParseJobResponseID(s); return string(v), err },
-		"WorkMasterID":  func(s string) (string, error) { v, err := ParseWorkMasterID(s); return string(v), err },
-		"Scope":         func(s string) (string, error) { v, err := ParseScope(s); return string(v), err },
+		"JobOrderID":   func(s string) (string, error) { v, err := ParseJobOrderID(s); return string(v), err },
+		"WorkMasterID": func(s string) (string, error) { v, err := ParseWorkMasterID(s); return string(v), err },
+		"Scope":        func(s string) (string, error) { v, err := ParseScope(s); return string(v), err },
 	}
 	for kind, parse := range parsers {
 		for _, name := range good {
@@ -77,30 +75,6 @@ func TestNamesD6D20EP9ES14(t *testing.T) {
 		} else if err := Unmarshal(text, &back); err != nil || back.JobOrder.JobOrderID != id {
 			t.Errorf("id %q came back as %q, %v", id, back.JobOrder.JobOrderID, err)
 		}
-	}
-}
-
-// Upstream worked on the lowest priority first. ISA-95: higher first; equal ones by id.
-func TestPriorityHigherFirstD22(t *testing.T) {
-	order := func(id string, priority ...int) *JobOrder {
-		o := &JobOrder{JobOrderID: id}
-		if len(priority) > 0 {
-			o.Priority = &priority[0]
-		}
-		return o
-	}
-	want := []*JobOrder{order("z", 9), order("a", 3), order("b", 3), order("none"), order("zero", 0), order("less", -1)}
-	got := slices.Clone(want)
-	rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
-	slices.SortFunc(got, ComparePriority)
-	if !slices.Equal(got, want) {
-		for _, o := range got {
-			t.Log(o.JobOrderID, o.PriorityOr0())
-		}
-		t.Error("not in the order of priority")
-	}
-	if (*JobOrder)(nil).PriorityOr0() != 0 {
-		t.Error("a nil order has a priority")
 	}
 }
 
@@ -212,7 +186,6 @@ func TestTypeIDsAndSchemas(t *testing.T) {
 	check("status event schema", StatusEventSchema, j+"#/$defs/ISA95JobOrderStatusEventType")
 	check("order and state", SchemaJobOrderAndState, j+"#/$defs/ISA95JobOrderAndStateDataType")
 	check("response", SchemaJobResponse, j+"#/$defs/ISA95JobResponseDataType")
-	check("EU", SchemaEUInformation, "https://aschamberger.github.com/schemas/UA/BaseModel/v1.05.06/#/$defs/EUInformation")
 
 	names := []string{"Equipment", "MaterialClass", "MaterialDefinition", "Personnel", "PhysicalAsset", "WorkMaster", "JobAcceptance"}
 	for i, k := range ConfigKinds() {

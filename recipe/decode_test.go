@@ -29,19 +29,6 @@ func compile(t testing.TB, text string) *Program {
 	return p
 }
 
-// Spec D.1, cases 1 and 8.
-func TestNamesOfTheFormat(t *testing.T) {
-	if SchemaURI != "https://aschamberger.github.io/schemas/microdcs/sfc-recipe/v1.0.0/" {
-		t.Error(SchemaURI)
-	}
-	if TypeSchemaURI != "https://aschamberger.github.io/schemas/microdcs/sfc-recipe/v1.0.0/SfcRecipe/" {
-		t.Error(TypeSchemaURI)
-	}
-	if TypeID != "com.github.aschamberger.microdcs.sfc-recipe.v1" {
-		t.Error(TypeID)
-	}
-}
-
 // Spec D.1, cases 2 to 7, 9 and 12: what is written, and that it reads back.
 func TestElementsAsWritten(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -7,8 +7,6 @@ const (
 	// SchemaURI is the dataschema of a Work Master whose data is a recipe of ours. The
 	// trailing slash belongs to it.
 	SchemaURI = "https://aschamberger.github.io/schemas/microdcs/sfc-recipe/v1.0.0/"
-	// TypeSchemaURI is the schema of the recipe type alone.
-	TypeSchemaURI = SchemaURI + "SfcRecipe/"
 	// TypeID is the CloudEvents type of the recipe type.
 	TypeID = "com.github.aschamberger.microdcs.sfc-recipe.v1"
 )
