@@ -111,10 +111,3 @@ func ExampleDue() {
 	// next 06:00 dropped 5
 	// 03:00 04:00 05:00 next 06:00 dropped 2
 }
-
-func ExampleJitter() {
-	midnight := newYear
-	at := schedule.Jitter(midnight, "cleanup", time.Minute)
-	fmt.Println(at.Sub(midnight) <= time.Minute, at.Equal(schedule.Jitter(midnight, "cleanup", time.Minute)))
-	// Output: true true
-}

@@ -59,6 +59,44 @@ func show(slots []time.Time, loc *time.Location) string {
 	return strings.Join(lines, "\n")
 }
 
+// slotRow says which slots of a schedule follow a time, "" = the beginning: "2026-03-28 02:30 +0100, …" in a zone, "" = UTC, without the
+// offset. "end" is for none left. A text that is refused has what the error says.
+type slotRow struct{ name, zone, after, text, want string }
+
+func checkSlots(t *testing.T, rows []slotRow) {
+	t.Helper()
+	for _, row := range rows {
+		s, err := Parse(row.text)
+		if err != nil {
+			if !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%s: %v, want %s", row.name, err, row.want)
+			}
+			continue
+		}
+		loc, layout, after := time.UTC, "2006-01-02 15:04", time.Time{}
+		if row.zone != "" {
+			loc, layout = zone(t, row.zone), layout+" -0700"
+		}
+		if row.after != "" {
+			after = instant(t, row.after)
+		}
+		n := strings.Count(row.want, ",") + 1
+		var got []string
+		for _, slot := range take(s, after, n) {
+			if slot.Second() != 0 || slot.Nanosecond() != 0 {
+				t.Errorf("%s: %v is no full minute", row.name, slot)
+			}
+			got = append(got, slot.In(loc).Format(layout))
+		}
+		if len(got) < n {
+			got = append(got, "end")
+		}
+		if strings.Join(got, ", ") != row.want {
+			t.Errorf("%s: %s\nhas  %s\nwant %s", row.name, row.text, strings.Join(got, ", "), row.want)
+		}
+	}
+}
+
 func equal(a, b []time.Time) bool {
 	return slices.EqualFunc(a, b, time.Time.Equal)
 }
