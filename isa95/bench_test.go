@@ -1,7 +1,6 @@
 package isa95
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 )
@@ -29,19 +28,6 @@ func BenchmarkUnmarshalJobOrder(b *testing.B) {
 	}
 }
 
-// For comparison: the standard decoder, which is neither lenient nor limited.
-func BenchmarkStandardUnmarshalJobOrder(b *testing.B) {
-	body := []byte(typicalCall)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		var call JobOrderCall
-		if err := json.Unmarshal(body, &call); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkMarshalJobOrder(b *testing.B) {
 	var call JobOrderCall
 	if err := Unmarshal([]byte(typicalCall), &call); err != nil {
@@ -64,15 +50,6 @@ func BenchmarkEncodeStateIndex100(b *testing.B) {
 	for b.Loop() {
 		if _, err := index.Encode(Page); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	s := State{AllowedToStart, Ready}
-	for b.Loop() {
-		if _, ok := Next(s, Run); !ok {
-			b.Fatal("refused")
 		}
 	}
 }

@@ -87,18 +87,3 @@ func ExampleStateIndex_Encode() {
 	// {"seq":8,"scope":"m42","published_at":"2026-11-21T00:30:51Z","jobs":[{"job_order_id":"JO-21","state":[{"state_text":{"text":"Aborted","locale":"en"},"state_number":6}],"has_result":true}]} <nil>
 	// {"seq":8,"scope":"m42","published_at":"2026-11-21T00:30:51Z","jobs":[{"job_order_id":"JO-21","state":[{"StateText":{"Locale":"en","Text":"Aborted"},"StateNumber":6}],"has_result":true}]} <nil>
 }
-
-func ExampleMethodByTypeID() {
-	m, ok := isa95.MethodByTypeID("org.opcfoundation.ISA95-JOBCONTROL_V2.StoreAndStart.v2")
-	fmt.Println(m, ok, m.TakesJobOrder())
-	fmt.Println(m.ResponseSchema())
-	// Output:
-	// StoreAndStart true true
-	// https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/#/$defs/StoreAndStartResponse
-}
-
-func ExampleConfigByTypeID() {
-	kind, ok := isa95.ConfigByTypeID("com.github.aschamberger.ISA95-JOBCONTROL_V2.config.workmaster.v1")
-	fmt.Println(kind, ok, kind.Schema())
-	// Output: workmaster true https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/ConfigWorkMaster/
-}

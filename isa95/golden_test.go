@@ -56,35 +56,6 @@ func TestGoldenBodies(t *testing.T) {
 	goldenCase[Meta](t, "G12-metadata.json", "G12-metadata.json")
 }
 
-func TestGoldenSpellings(t *testing.T) {
-	ready := State{NotAllowedToStart, Ready}
-	index := StateIndex{
-		Seq: 8, Scope: "m42", PublishedAt: "2026-11-21T00:30:51.681710+00:00",
-		Jobs: []StateIndexEntry{
-			{JobOrderID: "JO-22", State: ready.Elements()},
-			{JobOrderID: "JO-21", State: State{Aborted, ""}.Elements(), HasResult: true},
-		},
-	}
-	for spelling, file := range map[Spelling]string{
-		Wire: "G7-state-index.wire.json", Page: "G7-state-index.page.json", "": "G7-state-index.page.json",
-	} {
-		text, err := index.Encode(spelling)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(expected(t, file), string(text)); diff != "" {
-			t.Errorf("%q: %s", spelling, diff)
-		}
-		var back StateIndex
-		if err := Unmarshal(text, &back); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(index, back); diff != "" {
-			t.Errorf("%q: %s", spelling, diff)
-		}
-	}
-}
-
 func TestGoldenMeta(t *testing.T) {
 	text, err := Marshal(NewMeta())
 	if err != nil {
@@ -92,17 +63,5 @@ func TestGoldenMeta(t *testing.T) {
 	}
 	if diff := cmp.Diff(expected(t, "G12-metadata.json"), string(text)); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// G3: the replies of the control methods.
-func TestGoldenResults(t *testing.T) {
-	for status, want := range map[ReturnStatus]string{
-		NoError: `{"ReturnStatus":1}`, UnknownJobOrder: `{"ReturnStatus":2}`, InvalidStatus: `{"ReturnStatus":8}`,
-		UnableToAccept: `{"ReturnStatus":16}`, InvalidRequest: `{"ReturnStatus":4294967296}`,
-	} {
-		if text, err := Marshal(MethodResult{status}); err != nil || string(text) != want {
-			t.Errorf("%s, %v, want %s", text, err, want)
-		}
 	}
 }

@@ -91,30 +91,6 @@ func TestNextRefusesStatesThatDoNotExist(t *testing.T) {
 	}
 }
 
-// Lifecycles, and that of a recipe (End is a transition of the machine).
-func TestLifecyclesD28(t *testing.T) {
-	for _, steps := range [][]Method{
-		{Store, Start, Run, Pause, Resume, Stop, Clear},
-		{Store, Start, Run, End, Clear},
-		{StoreAndStart, Abort, Clear},
-		{Store, Cancel},
-		{Store, Start, RevokeStart, Cancel},
-		{StoreAndStart, Update, Run, Pause, Abort, Clear},
-	} {
-		s := Initial
-		for _, m := range steps {
-			next, ok := Next(s, m)
-			if !ok {
-				t.Fatalf("%v: %v refused in %v", steps, m, s)
-			}
-			s = next
-		}
-		if !s.IsEnd() {
-			t.Errorf("%v ends in %v", steps, s)
-		}
-	}
-}
-
 func TestAllowed(t *testing.T) {
 	for _, tc := range []struct {
 		state State
@@ -141,13 +117,6 @@ func TestEnteredSubstateIsUnique(t *testing.T) {
 		if row.From.Sub == "" && row.To != entered(State{Top: row.To.Top}) {
 			t.Errorf("%v from %v enters %v, others %v", row.Method, row.From, row.To, entered(State{Top: row.To.Top}))
 		}
-	}
-}
-
-func TestTransitionsIsACopy(t *testing.T) {
-	Transitions()[0].To = State{Aborted, ""}
-	if next, _ := Next(Initial, Store); next != (State{NotAllowedToStart, Ready}) || Transitions()[0].To != next {
-		t.Error("the table changed")
 	}
 }
 

@@ -2,9 +2,11 @@ package isa95
 
 import (
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/testenv/golden"
 )
 
 // Names that would name another key, or break a topic, are refused; also because one such name
@@ -107,12 +109,14 @@ func TestStartScoreD7ES18(t *testing.T) {
 	}
 }
 
+// G3: the replies of the control methods.
 func TestReturnStatus(t *testing.T) {
-	for status, want := range map[ReturnStatus]uint64{
-		NoError: 1, UnknownJobOrder: 2, InvalidStatus: 8, UnableToAccept: 16, InvalidRequest: 4294967296,
+	for status, want := range map[ReturnStatus]string{
+		NoError: `{"ReturnStatus":1}`, UnknownJobOrder: `{"ReturnStatus":2}`, InvalidStatus: `{"ReturnStatus":8}`,
+		UnableToAccept: `{"ReturnStatus":16}`, InvalidRequest: `{"ReturnStatus":4294967296}`,
 	} {
-		if uint64(status) != want || strings.HasPrefix(status.String(), "return status") {
-			t.Errorf("%v = %d, want %d", status, uint64(status), want)
+		if text, err := Marshal(MethodResult{status}); err != nil || string(text) != want || strings.HasPrefix(status.String(), "return status") {
+			t.Errorf("%v: %s, %v, want %s", status, text, err, want)
 		}
 	}
 	if s := ReturnStatus(5).String(); s != "return status 5" {
@@ -120,85 +124,25 @@ func TestReturnStatus(t *testing.T) {
 	}
 }
 
-// The type ids and schemas, letter by letter.
+// The type ids and schemas, letter by letter, and what becomes of a message with each of them.
 func TestTypeIDsAndSchemas(t *testing.T) {
-	const j = "https://aschamberger.github.com/schemas/UA/ISA95-JOBCONTROL_V2/v2.0.0/"
-	const m = "https://aschamberger.github.com/schemas/UA/Machinery/Jobs/v1.0.1/"
-	control := []Method{Store, StoreAndStart, Start, Stop, Pause, Resume, Abort, Cancel, Clear, RevokeStart, Update}
-	queries := []Method{RequestJobResponseByJobOrderID, RequestJobResponseByJobOrderState}
-	check := func(what, got, want string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s = %q, want %q", what, got, want)
+	var text strings.Builder
+	for _, m := range append(Methods(), Run, End, ReceiveJobResponse, EndedFromCompletedToClosed, "", "store") {
+		byType, found := MethodByTypeID(m.TypeID())
+		station, ofStation := StationMethodByTypeID(m.TypeID())
+		if found && byType != m || ofStation && station != m {
+			t.Errorf("the type of %s is that of %s and %s", m, byType, station)
 		}
+		fmt.Fprintf(&text, "%q\n  type %s\n  call %s\n  response %s\n  an MES calls it: %t, a station: %t, control: %t, query: %t, takes a job order: %t\n",
+			m, m.TypeID(), m.CallSchema(), m.ResponseSchema(), found, ofStation, m.IsControl(), m.IsQuery(), m.TakesJobOrder())
 	}
-	for _, x := range control {
-		check("type", x.TypeID(), "org.opcfoundation.ISA95-JOBCONTROL_V2."+string(x)+".v2")
-		check("call schema", x.CallSchema(), j+"#/$defs/"+string(x)+"Call")
-		check("response schema", x.ResponseSchema(), j+"#/$defs/"+string(x)+"Response")
-		if !x.IsControl() || x.IsQuery() {
-			t.Errorf("%s is not a control method", x)
+	for _, k := range append(ConfigKinds(), "colour") {
+		byType, found := ConfigByTypeID(k.TypeID())
+		if found && byType != k {
+			t.Errorf("the type of %s is that of %s", k, byType)
 		}
+		fmt.Fprintf(&text, "configuration %s\n  type %s\n  schema %s\n  known: %t\n", k, k.TypeID(), k.Schema(), found)
 	}
-	for _, x := range queries {
-		check("type", x.TypeID(), "org.opcfoundation.Machinery.Jobs."+string(x)+".v1")
-		check("call schema", x.CallSchema(), m+"#/$defs/"+string(x)+"Call")
-		check("response schema", x.ResponseSchema(), m+"#/$defs/"+string(x)+"Response")
-		if x.IsControl() || !x.IsQuery() {
-			t.Errorf("%s is not a query", x)
-		}
-	}
-	for _, x := range append(control, queries...) {
-		if got, ok := MethodByTypeID(x.TypeID()); !ok || got != x {
-			t.Errorf("MethodByTypeID(%s) = %v, %t", x.TypeID(), got, ok)
-		}
-		if !slices.Contains(Methods(), x) {
-			t.Errorf("%s is not in Methods", x)
-		}
-	}
-	if len(Methods()) != 13 {
-		t.Errorf("%d methods, want 13", len(Methods()))
-	}
-	for _, x := range StationMethods() {
-		if got, ok := StationMethodByTypeID(x.TypeID()); !ok || got != x || x.ResponseSchema() == "" {
-			t.Errorf("StationMethodByTypeID(%s) = %v, %t", x.TypeID(), got, ok)
-		}
-	}
-	for _, x := range []Method{Run, End, ReceiveJobResponse} { // an MES calls none of them
-		if got, ok := MethodByTypeID(x.TypeID()); ok || x.IsControl() || x.IsQuery() {
-			t.Errorf("%s is a method of an MES: %v", x, got)
-		}
-	}
-	for _, x := range []Method{EndedFromCompletedToClosed, "", "store"} {
-		if x.TypeID() != "" || x.CallSchema() != "" || x.ResponseSchema() != "" || x.IsControl() || x.IsQuery() {
-			t.Errorf("%q is a method for messages", x)
-		}
-	}
-	if got, ok := MethodByTypeID(""); ok {
-		t.Errorf("MethodByTypeID of nothing is %s", got)
-	}
-	for _, x := range Methods() {
-		if want := x == Store || x == StoreAndStart || x == Update; x.TakesJobOrder() != want {
-			t.Errorf("%s.TakesJobOrder() = %t", x, !want)
-		}
-	}
-	check("status event", StatusEventType, "org.opcfoundation.ISA95-JOBCONTROL_V2.ISA95JobOrderStatusEventType.v2")
-	check("status event schema", StatusEventSchema, j+"#/$defs/ISA95JobOrderStatusEventType")
-	check("order and state", SchemaJobOrderAndState, j+"#/$defs/ISA95JobOrderAndStateDataType")
-	check("response", SchemaJobResponse, j+"#/$defs/ISA95JobResponseDataType")
-
-	names := []string{"Equipment", "MaterialClass", "MaterialDefinition", "Personnel", "PhysicalAsset", "WorkMaster", "JobAcceptance"}
-	for i, k := range ConfigKinds() {
-		check("config type", k.TypeID(), "com.github.aschamberger.ISA95-JOBCONTROL_V2.config."+strings.ToLower(names[i])+".v1")
-		check("config schema", k.Schema(), j+"Config"+names[i]+"/")
-		if got, ok := ConfigByTypeID(k.TypeID()); !ok || got != k {
-			t.Errorf("ConfigByTypeID(%s) = %v, %t", k.TypeID(), got, ok)
-		}
-	}
-	if ConfigKind("colour").TypeID() != "" || ConfigKind("colour").Schema() != "" {
-		t.Error("a config kind that does not exist has a type")
-	}
-	if got, ok := ConfigByTypeID(""); ok {
-		t.Errorf("ConfigByTypeID of nothing is %s", got)
-	}
+	fmt.Fprintf(&text, "status event\n  type %s\n  schema %s\norder and state %s\nresponse %s\n", StatusEventType, StatusEventSchema, SchemaJobOrderAndState, SchemaJobResponse)
+	golden.Check(t, "testdata/types.txt", text.String())
 }
