@@ -11,18 +11,8 @@ import (
 
 // Answers that are taken together lead where they lead one after the other, with the commands that are still needed then.
 func TestAnswersTogether(t *testing.T) {
-	text := `{"Steps":[{"Name":"A","Initial":true},{"Name":"P"},{"Name":"Q"},{"Name":"R"},{"Name":"Z"}],
-"Transitions":[{"Source":"A","Target":"B","Condition":"always"},{"Source":"B","Target":"Z","Condition":"always"}],
-"Branches":[{"Name":"B","Type":"simultaneous","Branches":[["P","Q"],["R"]]}],
-"Actions":[{"Name":"a","Step":"A","Qualifier":"N","Interaction":"push_command","TypeId":"a.v1","TimeoutSeconds":60},
-{"Name":"p","Step":"P","Qualifier":"N","Interaction":"push_command","TypeId":"p.v1","TimeoutSeconds":60,"MaxAttempts":2},
-{"Name":"q","Step":"Q","Qualifier":"N","Interaction":"push_command","TypeId":"q.v1","TimeoutSeconds":60},
-{"Name":"r","Step":"R","Qualifier":"N","Interaction":"push_command","TypeId":"r.v1","TimeoutSeconds":60},
-{"Name":"z","Step":"Z","Qualifier":"N","Interaction":"push_command","TypeId":"z.v1","TimeoutSeconds":60}]}`
-	program, err := Compile([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compile(t, string(text("step A*\nstep P\nstep Q\nstep R\nstep Z\nA > B\nB > Z\nsim B: P Q | R\n"+
+		"do a @ A time 60\ndo p @ P time 60 attempts 2\ndo q @ Q time 60\ndo r @ R time 60\ndo z @ Z time 60")))
 	now := time.UnixMilli(1_800_000_000_000)
 	rapid.Check(t, func(t *rapid.T) {
 		order := Order{ID: "J", Scope: "S"}

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,24 @@ func conditionScope() scope {
 		elapsed: 2.5,
 		cache:   new(cache),
 	}
+}
+
+// verdict is what a condition gives in s, "true" or "false", or why it fails, in one line.
+func verdict(t *testing.T, text string, s scope) string {
+	t.Helper()
+	c, err := compileCondition(text, conditionActions)
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+		return ""
+	}
+	holds, err := c.holds(s)
+	if err != nil {
+		if holds || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v", text, holds, err)
+		}
+		return err.Error()
+	}
+	return strconv.FormatBool(holds)
 }
 
 var conditionActions = map[string]bool{"weld": true, "scan-2": true, "idle": true, "unmade": true}
@@ -115,17 +134,11 @@ func TestExpressions(t *testing.T) {
 		"[1, 2, 3][job.parameters.count - 4] == 3": true,
 		"[[1, 2], [3]][0][9] == nil":               true,
 	} {
-		c, err := compileCondition(text, conditionActions)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
+		if got := verdict(t, text, conditionScope()); got != strconv.FormatBool(want) {
+			t.Errorf("%s: %s, want %v", text, got, want)
 		}
-		if c.fault != nil {
+		if c, _ := compileCondition(text, conditionActions); c.fault != nil {
 			t.Errorf("%s: %v", text, c.fault)
-		}
-		got, err := c.holds(conditionScope())
-		if err != nil || got != want {
-			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}
 	}
 	if c, _ := compileCondition("step.t > 1", nil); !c.timed {
@@ -168,14 +181,8 @@ func TestExpressionsThatFail(t *testing.T) {
 		"job.parameters.list[1.0 / job.parameters.count] == nil": "an index must be a whole number or a name, and is 0.333",
 		"job.parameters[job.parameters.list] == 5":               "an index must be a whole number or a name, and is an array",
 	} {
-		c, err := compileCondition(text, conditionActions)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		got, err := c.holds(conditionScope())
-		if err == nil || got || !strings.Contains(err.Error(), reason) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, %v; want %q", text, got, err, reason)
+		if got := verdict(t, text, conditionScope()); got == "false" || !strings.Contains(got, reason) {
+			t.Errorf("%s: %s, want %q", text, got, reason)
 		}
 	}
 }
@@ -183,6 +190,11 @@ func TestExpressionsThatFail(t *testing.T) {
 // A number that is out of range is an error, and never one that is wrong or more than any limit.
 func TestNumbersOutOfRange(t *testing.T) {
 	const most, least = "9223372036854775807", "(0 - 9223372036854775807 - 1)"
+	huge := func() scope {
+		s := conditionScope()
+		s.order.Parameters["huge"] = json.RawMessage(`1e999`)
+		return s
+	}
 	for text, reason := range map[string]string{
 		most + " + job.parameters.count > 5":             most + " + 3 is out of the range of whole numbers",
 		least + " + -job.parameters.count < 5":           "-9223372036854775808 + -3 is out of the range of whole numbers",
@@ -205,33 +217,14 @@ func TestNumbersOutOfRange(t *testing.T) {
 		"abs(job.parameters.huge) > 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
 		"[job.parameters.huge][0] > 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
 		"job.parameters.huge - job.parameters.huge == 0": "job.parameters.huge is 1e999, which is out of the range of numbers",
+		// What is in range.
+		most + " + -job.parameters.count + job.parameters.count == " + most: "true",
+		least + " + 1 == -" + most: "true", least + " * 1 < 0": "true", most + " * -1 == -" + most: "true", "0 * " + most + " == 0": "true",
+		"8 / 2 == 4": "true", "1 - 2 == -1": "true", "2 ** 3 == 8": "true", "-(1.5) == -1.5": "true", "int(2.9) == 2": "true", "abs(-3) == 3": "true", "abs(-1e300) == 1e300": "true",
+		"job.parameters.huge == 5": "false", "job.parameters.huge == job.parameters.huge": "true", "(job.parameters.huge ?? 5) != nil": "true", "string(job.parameters.huge) == '1e999'": "true",
 	} {
-		c, err := compileCondition(text, conditionActions)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		s := conditionScope()
-		s.order.Parameters["huge"] = json.RawMessage(`1e999`)
-		if got, err := c.holds(s); err == nil || got || err.Error() != reason {
-			t.Errorf("%s: %v, %v; want %q", text, got, err, reason)
-		}
-	}
-	for text, want := range map[string]bool{
-		most + " + -job.parameters.count + job.parameters.count == " + most: true,
-		least + " + 1 == -" + most: true, least + " * 1 < 0": true, most + " * -1 == -" + most: true, "0 * " + most + " == 0": true,
-		"8 / 2 == 4": true, "1 - 2 == -1": true, "2 ** 3 == 8": true, "-(1.5) == -1.5": true, "int(2.9) == 2": true, "abs(-3) == 3": true, "abs(-1e300) == 1e300": true,
-		"job.parameters.huge == 5": false, "job.parameters.huge == job.parameters.huge": true, "(job.parameters.huge ?? 5) != nil": true, "string(job.parameters.huge) == '1e999'": true,
-	} {
-		c, err := compileCondition(text, conditionActions)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		s := conditionScope()
-		s.order.Parameters["huge"] = json.RawMessage(`1e999`)
-		if got, err := c.holds(s); err != nil || got != want {
-			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		if got := verdict(t, text, huge()); got != reason {
+			t.Errorf("%s: %s, want %q", text, got, reason)
 		}
 	}
 }
@@ -383,27 +376,19 @@ func TestReasonsAreNotWhatIsMissing(t *testing.T) {
 		"job.parameters.mark == 5 or ceil(job.parameters.none) == 1":          "job.parameters.none is missing",
 		"job.parameters.mark == 5 or (job.parameters.none ?? nil) * 2.5 == 1": "job.parameters.none is missing",
 	} {
-		c, err := compileCondition(text, conditionActions)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
 		s := conditionScope()
 		s.order.Parameters["missing"] = "missing"
-		if _, err := c.holds(s); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		if got := verdict(t, text, s); got != want {
+			t.Errorf("%s: %s, want %q", text, got, want)
 		}
 	}
 }
 
 // An id of a parameter may look like a number.
 func TestParameterWithANumberForItsID(t *testing.T) {
-	o := Order{Parameters: map[string]any{"5": json.RawMessage(`7`)}}
-	c, err := compileCondition("job.parameters[5] == 7 and job.parameters[5] > 6 and job.parameters['5'] == 7", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if holds, err := c.holds(scope{order: &o, execution: &Execution{}, cache: new(cache)}); err != nil || !holds {
-		t.Errorf("%v, %v", holds, err)
+	s := conditionScope()
+	s.order.Parameters["5"] = json.RawMessage(`7`)
+	if got := verdict(t, "job.parameters[5] == 7 and job.parameters[5] > 6 and job.parameters['5'] == 7", s); got != "true" {
+		t.Error(got)
 	}
 }

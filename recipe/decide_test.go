@@ -67,15 +67,6 @@ func (r *run) answerTwice(action, result string) *run {
 	return r
 }
 
-// G.4, the other way out of the selection.
-func TestGoldenRunLaser(t *testing.T) {
-	r := begin(t, string(testdata(t, "gearbox.json")), map[string]any{"mark": "laser"})
-	r.pull(gearbox+"pallet_arrived.v1", `{}`).pull(gearbox+"camera_result.v1", `{}`)
-	r.answer("place_cover", "").answer("press_bearings", "").answer("tighten_cover", "")
-	r.pull(gearbox+"torque_result.v1", `{"ok":true}`).want("Running MarkMode [LaserMark]")
-	r.answer("laser_mark", "").answer("release_pallet", "").want("Completed Release []")
-}
-
 // The start writes one entry per action and the SHA-256 of the
 // recipe that runs; the correlation id is of this start.
 func TestStart(t *testing.T) {

@@ -53,24 +53,3 @@ func ExampleProgram_Tick() {
 	// drill attempt 2 again true
 	// Failed after 120000 ms: action drill timed out: no answer within 60 s (attempt 2 of 2)
 }
-
-// An event goes to the job that owns its correlation id, else to an action that names its asset, else to the oldest job.
-func ExampleMailbox_Match() {
-	box := &recipe.Mailbox{Waiting: []recipe.Waiting{
-		{JobID: "JO-2", Action: "camera_check", CorrelationID: "c-2", Since: 2},
-		{JobID: "JO-1", Action: "camera_check", CorrelationID: "c-1", Since: 1},
-		{JobID: "JO-3", Action: "camera_check", CorrelationID: "c-3", Since: 3, Asset: "camera-07"},
-	}}
-	for _, ev := range []recipe.PullEvent{
-		{Subject: "cell-07", CorrelationID: "c-2"},
-		{Subject: "cell-07/camera-07"},
-		{Subject: "cell-07"},
-	} {
-		w, ok := box.Match(ev, "cell-07", "")
-		fmt.Println(w.JobID, ok)
-	}
-	// Output:
-	// JO-2 true
-	// JO-3 true
-	// JO-1 true
-}
