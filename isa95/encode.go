@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/taktworks/takt/internal/jsonscan"
 )
@@ -63,7 +62,7 @@ type encoder struct {
 func (e *encoder) value(p *plan, v reflect.Value) error {
 	switch p.kind {
 	case kindString:
-		e.out = appendString(e.out, v.String())
+		e.out = jsonscan.AppendString(e.out, v.String())
 	case kindInt:
 		e.out = strconv.AppendInt(e.out, v.Int(), 10)
 	case kindUint:
@@ -83,13 +82,11 @@ func (e *encoder) value(p *plan, v reflect.Value) error {
 	case kindStruct:
 		return e.object(p, v)
 	default:
-		var buffer bytes.Buffer
-		other := json.NewEncoder(&buffer)
-		other.SetEscapeHTML(false)
-		if err := other.Encode(v.Interface()); err != nil {
+		text, err := jsonscan.Marshal(v.Interface())
+		if err != nil {
 			return err
 		}
-		return e.raw(buffer.Bytes())
+		return e.raw(text)
 	}
 	return nil
 }
@@ -176,7 +173,7 @@ func (e *encoder) others(members []Member, first bool) error {
 			e.out = append(e.out, ',')
 		}
 		first = false
-		e.out = append(appendString(e.out, m.Name), ':')
+		e.out = append(jsonscan.AppendString(e.out, m.Name), ':')
 		if err := e.raw(m.Value); err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
@@ -218,48 +215,4 @@ func (e *encoder) raw(text []byte) error {
 	}
 	e.out = append(e.out, compact.Bytes()...)
 	return nil
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s in quotes. What is not UTF-8 becomes U+FFFD.
-func appendString(out []byte, s string) []byte {
-	out = append(out, '"')
-	done := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(append(out, s[done:i]...), "\uFFFD"...)
-				done = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		out = append(out, s[done:i]...)
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\b':
-			out = append(out, '\\', 'b')
-		case '\f':
-			out = append(out, '\\', 'f')
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\r':
-			out = append(out, '\\', 'r')
-		case '\t':
-			out = append(out, '\\', 't')
-		default:
-			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		done = i
-	}
-	return append(append(out, s[done:]...), '"')
 }

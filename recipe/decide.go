@@ -308,19 +308,16 @@ func (d *decision) entriesInOrder() bool {
 }
 
 func (d *decision) outcome() Outcome {
-	out := Outcome{
+	return Outcome{
 		Docs:     Docs{Execution: d.x, Mailboxes: d.mail},
 		Commands: d.commands,
 		Taken:    d.taken,
 		Due:      d.x.Due(),
 		Phase:    d.x.Phase(),
 		Note:     d.note,
+
+		ChangedMailboxes: slices.Sorted(maps.Keys(d.own)),
 	}
-	for t := range d.own {
-		out.ChangedMailboxes = append(out.ChangedMailboxes, t)
-	}
-	slices.Sort(out.ChangedMailboxes)
-	return out
 }
 
 // answered finds the action that commandID is of: dispatched, in an active step, in its
@@ -523,16 +520,17 @@ func (d *decision) accept(e *ActionEntry, result json.RawMessage) {
 }
 
 // complete ends an attempt with what the equipment gave.
-func (e *ActionEntry) complete(result json.RawMessage) {
-	e.State, e.Result, e.Error, e.Parameters, e.Cancel = ActionCompleted, result, "", nil, Cancel{}
-	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
-}
+func (e *ActionEntry) complete(result json.RawMessage) { e.end(ActionCompleted, result, "") }
 
 // failAction ends an attempt; settle decides whether there is another one.
 func (d *decision) failAction(e *ActionEntry, why string) {
 	if e.State == ActionWaiting {
 		d.forget(e)
 	}
-	e.State, e.Result, e.Error, e.Parameters, e.Cancel = ActionFailed, nil, why, nil, Cancel{}
+	e.end(ActionFailed, nil, why)
+}
+
+func (e *ActionEntry) end(state ActionState, result json.RawMessage, why string) {
+	e.State, e.Result, e.Error, e.Parameters, e.Cancel = state, result, why, nil, Cancel{}
 	e.Deadline, e.ResendAt, e.Left = 0, 0, 0
 }

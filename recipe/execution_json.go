@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // documentField is a member of an object of the document: how it is called, what stands for its zero value, and where the value is kept.
@@ -168,9 +170,9 @@ func isZero(value any) bool {
 func (w *writer) value(value any) {
 	switch v := value.(type) {
 	case *string:
-		w.buf = appendQuoted(w.buf, *v)
+		w.buf = jsonscan.AppendString(w.buf, *v)
 	case *ActionState:
-		w.buf = appendQuoted(w.buf, string(*v))
+		w.buf = jsonscan.AppendString(w.buf, string(*v))
 	case *int:
 		w.buf = strconv.AppendInt(w.buf, int64(*v), 10)
 	case *int64:
@@ -185,7 +187,7 @@ func (w *writer) value(value any) {
 		w.buf = append(w.buf, '[')
 		for _, s := range *v {
 			w.comma()
-			w.buf = appendQuoted(w.buf, s)
+			w.buf = jsonscan.AppendString(w.buf, s)
 		}
 		w.buf = append(w.buf, ']')
 	case *[]CancelEntry:
@@ -222,23 +224,7 @@ func (w *writer) comma() {
 
 func (w *writer) key(name string) {
 	w.comma()
-	w.buf = append(appendQuoted(w.buf, name), ':')
-}
-
-// appendQuoted appends s as a JSON string, with no more escapes than JSON needs.
-func appendQuoted(buf []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			var b bytes.Buffer
-			e := json.NewEncoder(&b)
-			e.SetEscapeHTML(false)
-			_ = e.Encode(s) // a string always encodes
-			return append(buf, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
-		}
-	}
-	buf = append(buf, '"')
-	buf = append(buf, s...)
-	return append(buf, '"')
+	w.buf = append(jsonscan.AppendString(w.buf, name), ':')
 }
 
 // DecodeExecution reads a document of Takt or of the Python system. active_steps may be

@@ -61,7 +61,7 @@ func TestExecutionRoundTrip(t *testing.T) {
 	if got := string((&Execution{JobID: "J"}).Encode()); !strings.Contains(got, `"active_steps":[],"actions":{},"completed":false,"failed":false,"error":null`) {
 		t.Error(got)
 	}
-	if got := string(full.Encode()); !strings.Contains(got, `J <&> \"ü\" \u2028`) {
+	if got := string(full.Encode()); !strings.Contains(got, "J <&> \\\"ü\\\" \u2028") {
 		t.Error(got)
 	}
 }

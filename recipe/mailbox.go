@@ -1,12 +1,13 @@
 package recipe
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // maxEarly is how many early events a mailbox keeps; the oldest make room.
@@ -69,11 +70,8 @@ func (m *Mailbox) Encode() []byte {
 			c.Events[i].Data = nil
 		}
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(c) // strings, numbers and valid JSON always encode
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	text, _ := jsonscan.Marshal(c) // strings, numbers and valid JSON always encode
+	return text
 }
 
 // Empty tells whether the document can be deleted.
@@ -194,14 +192,14 @@ func (m *Mailbox) Forget(job string) bool {
 
 // expired says which events no run can take any more, or only one of many: those past
 // their time by MailboxHold, and of the others past their time all but the last maxHeld.
-func (m *Mailbox) expired(now int64) func(*PullEvent) bool {
+func (m *Mailbox) expired(now int64) func(PullEvent) bool {
 	held := 0
 	for i := range m.Events {
 		if m.Events[i].Until <= now {
 			held++
 		}
 	}
-	return func(e *PullEvent) bool {
+	return func(e PullEvent) bool {
 		if e.Until > now {
 			return false
 		}
@@ -211,18 +209,7 @@ func (m *Mailbox) expired(now int64) func(*PullEvent) bool {
 }
 
 // hasExpired tells whether expire would remove anything.
-func (m *Mailbox) hasExpired(now int64) bool {
-	expired := m.expired(now)
-	for i := range m.Events {
-		if expired(&m.Events[i]) {
-			return true
-		}
-	}
-	return false
-}
+func (m *Mailbox) hasExpired(now int64) bool { return slices.ContainsFunc(m.Events, m.expired(now)) }
 
 // expire removes the events that are of no use any more. Call it on a Clone.
-func (m *Mailbox) expire(now int64) {
-	expired := m.expired(now)
-	m.Events = slices.DeleteFunc(m.Events, func(e PullEvent) bool { return expired(&e) })
-}
+func (m *Mailbox) expire(now int64) { m.Events = slices.DeleteFunc(m.Events, m.expired(now)) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 
+	"github.com/taktworks/takt/internal/jsonscan"
 	"github.com/taktworks/takt/internal/nearest"
 )
 
@@ -234,26 +235,12 @@ func parametersFit(text []byte) error {
 	if len(text) > MaxParametersBytes {
 		return fmt.Errorf("they have %d bytes with the values in place, and may have %d", len(text), MaxParametersBytes)
 	}
-	src, err := parse(text, MaxParametersDepth)
-	switch {
-	case err != nil && err.deep:
-		return fmt.Errorf("with the values in place they nest deeper than %d levels", MaxParametersDepth)
-	case err != nil:
-		return err
-	case src.root.kind != '{':
-		return fmt.Errorf("they must be an object, and are %s with the value in place", src.root.describe())
+	s := jsonscan.Scanner{Data: text, MaxDepth: MaxParametersDepth, MaxElements: MaxParametersElements}
+	if s.Space() != '{' {
+		return fmt.Errorf("they must be an object, and are %s with the value in place", describeValue(plain(json.RawMessage(text))))
 	}
-	return elementsFit(&src.root)
-}
-
-func elementsFit(n *node) error {
-	if n.kind == '[' && len(n.kids) > MaxParametersElements {
-		return fmt.Errorf("with the values in place an array has %d elements, and may have %d", len(n.kids), MaxParametersElements)
-	}
-	for i := range n.kids {
-		if err := elementsFit(&n.kids[i]); err != nil {
-			return err
-		}
+	if err := s.Skip(); err != nil {
+		return fmt.Errorf("with the values in place they %w", err)
 	}
 	return nil
 }
@@ -348,11 +335,9 @@ func jsonOf(v any) (json.RawMessage, error) {
 	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return nil, fmt.Errorf("the result is %v, which JSON cannot hold", f)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := jsonscan.Marshal(v)
+	if err != nil {
 		return nil, fmt.Errorf("the result cannot be written: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return text, nil
 }

@@ -129,9 +129,9 @@ func TestReferencesThatFail(t *testing.T) {
 		`{"t":{"$expr":"actions.a.result.x"}}`:                         "Parameters/t: actions.a.result.x has no value: actions.a.result.x is missing",
 		`{"t":{"$expr":"1 / 0"}}`:                                      "1 / 0 is a division by zero",
 		`{"t":{"$value":"job.parameters.long"}}`:                       "and may have 262144",
-		`{"t":{"$value":"job.parameters.many"}}`:                       "an array has 10001 elements",
+		`{"t":{"$value":"job.parameters.many"}}`:                       "they must not have more than 10000 elements",
 		`{"$value":"job.parameters.n"}`:                                "they must be an object, and are a number",
-		`{"t":[[[[[[[[[{"$value":"job.parameters.deep"}]]]]]]]]]}`:     "nest deeper than 60 levels",
+		`{"t":[[[[[[[[[{"$value":"job.parameters.deep"}]]]]]]]]]}`:     "they must not nest deeper than 60",
 	} {
 		p := withParameters(t, parameters)
 		out := runTo(p, o, `{}`)

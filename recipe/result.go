@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/taktworks/takt/internal/utf8text"
 )
@@ -66,8 +65,6 @@ func readBody(data []byte) (b body) {
 		return body{}
 	case len(data) > MaxResultBytes:
 		return body{err: fmt.Errorf("the payload has %d bytes, and may have %d", len(data), MaxResultBytes)}
-	case !utf8.Valid(data):
-		return body{err: fmt.Errorf("the payload is not valid UTF-8")}
 	}
 	src, syntax := parse(data, maxDepth)
 	if syntax != nil {

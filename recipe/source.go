@@ -152,23 +152,12 @@ func (n *node) doubled() (path string, kid *node) {
 // raw is the text of n without white space outside strings.
 func (s *source) raw(n *node) json.RawMessage {
 	text := s.data[n.start:n.end] // valid: the whole text is
-	raw := make(json.RawMessage, 0, len(text))
-	for i, inString := 0, false; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			inString = !inString
-		case c == '\\' && inString:
-			raw = append(raw, c)
-			i++
-		case !inString && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			continue
-		}
-		raw = append(raw, text[i])
+	if !bytes.ContainsAny(text, " \t\r\n") {
+		return bytes.Clone(text)
 	}
-	if cap(raw) > len(raw)+64 { // it took room for the white space
-		return bytes.Clone(raw)
-	}
-	return raw
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, text)
+	return bytes.Clone(compact.Bytes()) // without the room for the white space
 }
 
 // line is the number, from 1, of the line on which offset stands.

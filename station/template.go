@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/taktworks/takt/internal/jsonscalar"
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // template is a JSON value with holes. A text of the file may hold references:
@@ -280,10 +281,4 @@ func lookUp(value json.RawMessage, path []string) json.RawMessage {
 }
 
 // quote writes text as JSON, non-ASCII and HTML characters as they are.
-func quote(s string) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes
-	return bytes.TrimRight(b.Bytes(), "\n")
-}
+func quote(s string) json.RawMessage { return jsonscan.AppendString(nil, s) }

@@ -1,4 +1,5 @@
-// Package jsonscan reads JSON strictly (RFC 8259), within limits, and says where it is none.
+// Package jsonscan reads JSON strictly (RFC 8259), within limits, and says where it is none. It writes with no more escapes
+// than JSON needs.
 package jsonscan
 
 import (
