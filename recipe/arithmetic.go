@@ -5,36 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 )
 
 // The expression library calculates as Go does: a sum that is too large for an int comes out negative, and a division by
-// zero is infinite, which is more than any limit. Here each of them is an error. Their names cannot be written in an expression.
-const (
-	addFunction       = "$add"
-	subtractFunction  = "$subtract"
-	multiplyFunction  = "$multiply"
-	divideFunction    = "$divide"
-	remainderFunction = "$remainder"
-	powerFunction     = "$power"
-	negateFunction    = "$negate"
-)
+// zero is infinite, which is more than any limit. Here each of them is an error. The functions of the operators are called
+// as they are with a $ in front, which cannot be written in an expression.
+const negateFunction = "$negate"
 
-// calculations are the functions that stand for operators of two operands.
-var calculations = map[string]string{
-	"+": addFunction, "-": subtractFunction, "*": multiplyFunction, "/": divideFunction, "%": remainderFunction, "**": powerFunction, "^": powerFunction,
+func isCalculation(operator string) bool {
+	return slices.Contains([]string{"+", "-", "*", "/", "%", "**", "^"}, operator)
+}
+
+func calculationFunction(operator string) string {
+	if operator == "^" {
+		operator = "**"
+	}
+	return "$" + operator
 }
 
 // arithmetic are the options that give an expression these functions.
 var arithmetic = []expr.Option{
-	calculation(addFunction, "+", true, func(a, b int) (int, bool) { c := a + b; return c, (c > a) == (b > 0) }, func(a, b float64) float64 { return a + b }),
-	calculation(subtractFunction, "-", true, func(a, b int) (int, bool) { c := a - b; return c, (c < a) == (b > 0) }, func(a, b float64) float64 { return a - b }),
-	calculation(multiplyFunction, "*", true, multiplied, func(a, b float64) float64 { return a * b }),
-	calculation(divideFunction, "/", false, divided, func(a, b float64) float64 { return a / b }),
-	calculation(powerFunction, "**", false, power, math.Pow),
-	expr.Function(remainderFunction, remainder, new(func(any, any) any)),
+	calculation("+", true, func(a, b int) (int, bool) { c := a + b; return c, (c > a) == (b > 0) }, func(a, b float64) float64 { return a + b }),
+	calculation("-", true, func(a, b int) (int, bool) { c := a - b; return c, (c < a) == (b > 0) }, func(a, b float64) float64 { return a - b }),
+	calculation("*", true, multiplied, func(a, b float64) float64 { return a * b }),
+	calculation("/", false, divided, func(a, b float64) float64 { return a / b }),
+	calculation("**", false, power, math.Pow),
+	expr.Function(calculationFunction("%"), remainder, new(func(any, any) any)),
 	expr.Function(negateFunction, negate, new(func(any) any)),
 }
 
@@ -89,8 +89,8 @@ func remainder(args ...any) (any, error) {
 
 // calculation makes the function of an operator. whole is what it does with two ints, and whether the result is one; if it is
 // not, that is an error if must is true, else they are calculated with as other numbers are.
-func calculation(name, operator string, must bool, whole func(a, b int) (int, bool), fractional func(a, b float64) float64) expr.Option {
-	return expr.Function(name, func(args ...any) (any, error) {
+func calculation(operator string, must bool, whole func(a, b int) (int, bool), fractional func(a, b float64) float64) expr.Option {
+	return expr.Function(calculationFunction(operator), func(args ...any) (any, error) {
 		a, aInt := args[0].(int)
 		b, bInt := args[1].(int)
 		if aInt && bInt {

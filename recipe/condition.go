@@ -317,23 +317,16 @@ func plain(v any) any {
 		return numberOf(string(v))
 	case float64:
 		return wholeOr(v)
-	}
-	return inside(v, plain)
-}
-
-// inside is v with f of each member of an object, or element of an array. It is v itself if it is neither.
-func inside(v any, f func(any) any) any {
-	switch v := v.(type) {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for key, e := range v {
-			m[key] = f(e)
+			m[key] = plain(e)
 		}
 		return m
 	case []any:
 		l := make([]any, len(v))
 		for i, e := range v {
-			l[i] = f(e)
+			l[i] = plain(e)
 		}
 		return l
 	}

@@ -101,8 +101,8 @@ func (b *builder) binary(n *ast.BinaryNode) ast.Node {
 		return b.fail("the operator %s cannot be used", n.Operator)
 	case isLogical(n.Operator):
 		return placed(&ast.BinaryNode{Operator: n.Operator, Left: b.truth(n.Left), Right: b.truth(n.Right)}, n)
-	case calculations[n.Operator] != "":
-		return call(n, calculations[n.Operator], b.node(n.Left), b.node(n.Right))
+	case isCalculation(n.Operator):
+		return call(n, calculationFunction(n.Operator), b.node(n.Left), b.node(n.Right))
 	case n.Operator == "matches":
 		pattern, ok := n.Right.(*ast.StringNode)
 		if !ok {

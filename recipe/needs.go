@@ -65,7 +65,9 @@ func kindOf(n ast.Node) kind {
 			return numberKind
 		}
 	case *ast.BinaryNode:
-		return operandKinds[n.Operator]
+		if isCalculation(n.Operator) {
+			return numberKind
+		}
 	case *ast.BuiltinNode:
 		if n.Name == "len" || n.Name == "int" || n.Name == "float" {
 			return numberKind
@@ -85,13 +87,8 @@ func kindOf(n ast.Node) kind {
 	return anyKind
 }
 
-// The kinds of operands and arguments, where they are always the same; those of arithmetic and of functions are also that
-// of the result.
+// The kinds of arguments, where they are always the same; that is also the kind of the result.
 var (
-	operandKinds = map[string]kind{
-		"+": numberKind, "-": numberKind, "*": numberKind, "/": numberKind, "%": numberKind, "**": numberKind, "^": numberKind,
-	}
-	textOperators = []string{"contains", "startsWith", "endsWith", "matches"}
 	argumentKinds = map[string]kind{
 		"abs": numberKind, "ceil": numberKind, "floor": numberKind, "round": numberKind,
 		"lower": stringKind, "upper": stringKind, "trim": stringKind,
@@ -134,8 +131,8 @@ func (d demand) as(strict bool, k kind) demand {
 
 // behind is d for what is evaluated only if test is true, or false.
 func (d demand) behind(test ast.Node, truth bool) demand {
-	d.known = learn(d.known, test, truth)
-	d.certain = d.certain && isPresence(test, truth)
+	known, all := learn(d.known, test, truth)
+	d.known, d.certain = known, d.certain && all
 	return d
 }
 
@@ -217,15 +214,16 @@ func (w *needsWalk) binary(n *ast.BinaryNode, d demand) {
 		return
 	case "<", "<=", ">", ">=":
 		left, right = kindOf(n.Right), kindOf(n.Left)
+	case "contains", "startsWith", "endsWith", "matches": // false, whatever the one is, if the other is nil
+		if kindOf(n.Right) != anyKind {
+			left = stringKind
+		}
+		if kindOf(n.Left) != anyKind {
+			right = stringKind
+		}
 	default:
-		left, right = operandKinds[n.Operator], operandKinds[n.Operator]
-		if slices.Contains(textOperators, n.Operator) { // false, whatever the one is, if the other is nil
-			if kindOf(n.Right) != anyKind {
-				left = stringKind
-			}
-			if kindOf(n.Left) != anyKind {
-				right = stringKind
-			}
+		if isCalculation(n.Operator) {
+			left, right = numberKind, numberKind
 		}
 	}
 	w.walk(n.Left, d.as(true, left))
@@ -266,14 +264,15 @@ func (w *needsWalk) add(n need) {
 	w.found = append(w.found, n)
 }
 
-// learn adds what is known to be there when n is true, or when it is false.
-func learn(known *present, n ast.Node, truth bool) *present {
+// learn adds what is known to be there when n is true, or when it is false. all says that n is a test for that and for
+// nothing else, so that it comes out so for each order that has it.
+func learn(known *present, n ast.Node, truth bool) (after *present, all bool) {
 	switch n := n.(type) {
 	case *ast.ChainNode:
 		return learn(known, n.Node, truth)
 	case *ast.IdentifierNode, *ast.MemberNode:
 		if p, ok := parameterOf(n); ok && truth {
-			return &present{fact{path: p.path}, known}
+			return &present{fact{path: p.path}, known}, false
 		}
 	case *ast.UnaryNode:
 		if isNot(n) {
@@ -283,47 +282,26 @@ func learn(known *present, n ast.Node, truth bool) *present {
 		switch n.Operator {
 		case "and", "&&", "or", "||":
 			if truth == (n.Operator == "and" || n.Operator == "&&") {
-				return learn(learn(known, n.Left, truth), n.Right, truth)
+				left, allLeft := learn(known, n.Left, truth)
+				right, allRight := learn(left, n.Right, truth)
+				return right, allLeft && allRight
 			}
 		case "==", "!=":
 			equal := truth == (n.Operator == "==")
 			for _, sides := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
 				p, ok := parameterOf(sides[0])
 				if _, isNil := sides[1].(*ast.NilNode); ok && (isNil && !equal || isLiteral(sides[1]) && equal) {
-					known = &present{fact{path: p.path}, known}
+					known, all = &present{fact{path: p.path}, known}, isNil
 				}
 			}
+			return known, all
 		case "in": // 'a' in job.parameters
 			if name, ok := memberOfParameters(n); ok && truth {
-				return &present{fact{path: []any{name}, null: true}, known}
+				return &present{fact{path: []any{name}, null: true}, known}, true
 			}
 		}
 	}
-	return known
-}
-
-// isPresence tells whether n is a test for something being there and for nothing else, so that it is true, or false, for
-// each order that has what learn finds.
-func isPresence(n ast.Node, truth bool) bool {
-	switch n := n.(type) {
-	case *ast.ChainNode:
-		return isPresence(n.Node, truth)
-	case *ast.UnaryNode:
-		return isNot(n) && isPresence(n.Node, !truth)
-	case *ast.BinaryNode:
-		switch n.Operator {
-		case "and", "&&", "or", "||":
-			return truth == (n.Operator == "and" || n.Operator == "&&") && isPresence(n.Left, truth) && isPresence(n.Right, truth)
-		case "==", "!=":
-			_, left := n.Left.(*ast.NilNode)
-			_, right := n.Right.(*ast.NilNode)
-			return left != right && truth == (n.Operator == "!=") && learn(nil, n, truth) != nil
-		case "in":
-			_, ok := memberOfParameters(n)
-			return ok && truth
-		}
-	}
-	return false
+	return known, false
 }
 
 func isNot(n *ast.UnaryNode) bool { return n.Operator == "not" || n.Operator == "!" }

@@ -62,10 +62,9 @@ func (r *record) callBack() {
 
 // request is the command as the event to reply to.
 func (r *record) request() cloudevent.Event {
-	return cloudevent.Event{
-		ID: r.ID, Type: r.Type, Subject: r.Subject, CorrelationID: r.Correlation,
-		Delivery: cloudevent.Delivery{ResponseTopic: r.responseTopic, CorrelationData: r.correlationData},
-	}
+	e := r.event()
+	e.Delivery = cloudevent.Delivery{ResponseTopic: r.responseTopic, CorrelationData: r.correlationData}
+	return e
 }
 
 // answer is what goes to the response topic.
