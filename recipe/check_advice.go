@@ -1,15 +1,15 @@
 package recipe
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // advice: R030, R031, R033, R038: what runs, but not as meant, or not everywhere alike.
 func (c *review) advice() {
 	c.confusableEvents()
-	for i, a := range c.r.Actions {
-		if a.Interaction == InteractionPull && a.MaxAttempts > 1 {
-			c.warn("R038", fmt.Sprintf("MaxAttempts has no effect on action %s: an event is awaited once", a.Name), "remove it, and let TimeoutSeconds be long enough", "Actions", i, "MaxAttempts")
-			break
-		}
+	if i := slices.IndexFunc(c.r.Actions, func(a Action) bool { return a.Interaction == InteractionPull && a.MaxAttempts > 1 }); i >= 0 {
+		c.warn("R038", fmt.Sprintf("MaxAttempts has no effect on action %s: an event is awaited once", c.r.Actions[i].Name), "remove it, and let TimeoutSeconds be long enough", "Actions", i, "MaxAttempts")
 	}
 	if c.portable {
 		c.dialect()
@@ -55,24 +55,16 @@ func (c *review) dialect() {
 			c.warn("R030", fmt.Sprintf("step %s has no action: MicroDCS would hang on it", s.Name), "add an action", "Steps", i)
 		}
 	}
-	for i, cond := range c.compiled {
-		if cond.kind != conditionAlways {
-			c.warn("R033", fmt.Sprintf("the recipe has conditions, such as %q: MicroDCS takes the lowest priority number instead", cond.text),
-				"give the transition that is to be taken there the lowest number", "Transitions", i, "Condition")
-			break
-		}
+	if i := slices.IndexFunc(c.compiled, func(cond *condition) bool { return cond.kind != conditionAlways }); i >= 0 {
+		c.warn("R033", fmt.Sprintf("the recipe has conditions, such as %q: MicroDCS takes the lowest priority number instead", c.compiled[i].text),
+			"give the transition that is to be taken there the lowest number", "Transitions", i, "Condition")
 	}
-	for i, a := range c.r.Actions {
-		if a.Qualifier != QualifierN {
-			c.warn("R033", fmt.Sprintf("action %s has the qualifier %s: MicroDCS runs all as N", a.Name, a.Qualifier), "write N", "Actions", i, "Qualifier")
-			break
-		}
+	if i := slices.IndexFunc(c.r.Actions, func(a Action) bool { return a.Qualifier != QualifierN }); i >= 0 {
+		a := c.r.Actions[i]
+		c.warn("R033", fmt.Sprintf("action %s has the qualifier %s: MicroDCS runs all as N", a.Name, a.Qualifier), "write N", "Actions", i, "Qualifier")
 	}
-	for i, a := range c.r.Actions {
-		if a.Cancel != nil {
-			c.warn("R033", fmt.Sprintf("action %s has a Cancel: MicroDCS sends none", a.Name), "remove Cancel", "Actions", i, "Cancel")
-			break
-		}
+	if i := slices.IndexFunc(c.r.Actions, func(a Action) bool { return a.Cancel != nil }); i >= 0 {
+		c.warn("R033", fmt.Sprintf("action %s has a Cancel: MicroDCS sends none", c.r.Actions[i].Name), "remove Cancel", "Actions", i, "Cancel")
 	}
 }
 

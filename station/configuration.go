@@ -123,7 +123,7 @@ func (f field) resources(yield func(id string, description []isa95.LocalizedText
 	seen := map[string]bool{}
 	for _, e := range f.list() {
 		where, description := e, ""
-		if e.pairs() != nil {
+		if e.isMapping() {
 			get := e.object("id", "description")
 			where, description = get("id"), get("description").text()
 		}
@@ -152,7 +152,7 @@ func (f field) parameters() []isa95.Parameter {
 	if f.absent() {
 		return nil
 	}
-	if f.pairs() == nil && !f.isEmptyMapping() {
+	if !f.isMapping() {
 		f.fault("must be a mapping of names and values")
 		return nil
 	}

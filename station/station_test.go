@@ -15,6 +15,7 @@ import (
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/golden"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/station"
@@ -445,22 +446,17 @@ func TestEntryGolden(t *testing.T) {
 	}
 	refused := station.Entry{Time: at, Kind: station.Executed, Command: "c-1", Scope: "cell-07", Order: "JO-1", Action: "press_bearings", Attempt: 1, Type: "press", Error: &station.LogError{Kind: "STATE_INVALID", Message: "jammed"}}
 	pallet := station.Entry{Time: at, Kind: station.Event, Scope: "cell-07", Type: "pallet", Subject: "cell-07/infeed", Event: "e-1", N: 4, Body: json.RawMessage(`{"pallet":"P-4"}`)}
-	want := []string{
-		`{"time":"2026-11-21T09:14:05.12Z","kind":"received","command":"c-1","scope":"cell-07","order":"JO-1","action":"press_bearings","attempt":1,"type":"press","correlation":"r-1","subject":"cell-07","body":{"force_kn":12.5},"response_topic":"takt/responses/takt-1","correlation_data":"AQI="}`,
-		`{"time":"2026-11-21T09:14:05.12Z","kind":"executed","command":"c-1","scope":"cell-07","order":"JO-1","action":"press_bearings","attempt":1,"type":"press","error":{"kind":"STATE_INVALID","message":"jammed"}}`,
-		`{"time":"2026-11-21T09:14:05.12Z","kind":"event","scope":"cell-07","type":"pallet","subject":"cell-07/infeed","event":"e-1","n":4,"body":{"pallet":"P-4"}}`,
-	}
-	for i, e := range []station.Entry{entry, refused, pallet} {
-		got, err := json.Marshal(e)
+	var lines string
+	for _, e := range []station.Entry{entry, refused, pallet} {
+		line, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want[i], string(got)); diff != "" {
-			t.Error(diff)
-		}
+		lines += string(line) + "\n"
 		var back station.Entry
-		if err := json.Unmarshal(got, &back); err != nil || cmp.Diff(e, back) != "" {
+		if err := json.Unmarshal(line, &back); err != nil || cmp.Diff(e, back) != "" {
 			t.Error(err, cmp.Diff(e, back))
 		}
 	}
+	golden.Check(t, "testdata/log.golden", lines)
 }

@@ -118,9 +118,7 @@ func (f field) at(path string, node ast.Node) field {
 // fault notes that this place is wrong.
 func (f field) fault(rule string, args ...any) {
 	value := ""
-	switch f.node.(type) {
-	case nil, *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
-	default:
+	if _, sequence := f.node.(*ast.SequenceNode); f.node != nil && !sequence && !f.isMapping() {
 		value = f.scalar()
 	}
 	f.faultValue(value, rule, args...)
@@ -212,12 +210,11 @@ func (f field) object(names ...string) (get func(name string) field) {
 	if f.absent() {
 		return get
 	}
-	pairs := f.pairs()
-	if pairs == nil && !f.isEmptyMapping() {
+	if !f.isMapping() {
 		f.fault("must be a mapping with members of %s", strings.Join(names, ", "))
 		return get
 	}
-	for _, pair := range pairs {
+	for _, pair := range f.pairs() {
 		name := keyText(pair.Key)
 		if !slices.Contains(names, name) {
 			f.at(f.join(name), pair.Key).faultValue("", "is not known here; known are %s", strings.Join(names, ", "))
@@ -228,9 +225,10 @@ func (f field) object(names ...string) (get func(name string) field) {
 	return get
 }
 
-func (f field) isEmptyMapping() bool {
-	m, ok := f.node.(*ast.MappingNode)
-	return ok && len(m.Values) == 0
+func (f field) isMapping() bool {
+	_, several := f.node.(*ast.MappingNode)
+	_, one := f.node.(*ast.MappingValueNode)
+	return several || one
 }
 
 // list reads a sequence; absent is none.
@@ -255,11 +253,7 @@ func (f field) text() string {
 	if f.absent() {
 		return ""
 	}
-	if f.pairs() != nil || f.isEmptyMapping() {
-		f.fault("must be text")
-		return ""
-	}
-	if _, sequence := f.node.(*ast.SequenceNode); sequence {
+	if _, sequence := f.node.(*ast.SequenceNode); sequence || f.isMapping() {
 		f.fault("must be text")
 		return ""
 	}
