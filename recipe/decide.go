@@ -500,10 +500,7 @@ func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
 	}
 	m := d.change(e.TypeID)
 	d.taken = append(d.taken, m.Events[i])
-	data, err := payload(m.Events[i].Data)
-	if err != nil {
-		data = nil // Keep lets none in
-	}
+	data := m.Events[i].Data // as Keep took it
 	m.Events = slices.Delete(m.Events, i, i+1)
 	d.accept(e, data)
 	return true

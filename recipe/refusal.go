@@ -25,6 +25,14 @@ type judged struct {
 	err    error // why it fails for the order, if known
 }
 
+// place is where c stands in the recipe: conditions before commands.
+func (c judged) place() int {
+	if c.edge != nil {
+		return c.edge.index
+	}
+	return MaxTransitions + c.action
+}
+
 // walk goes from the initial step to all that a run of o can come to.
 func (p *Program) walk(o *Order) *walk {
 	w := &walk{
@@ -132,17 +140,7 @@ func (w *walk) needs(c judged) []need {
 // missing lists the parameters that the order lacks and for want of which a condition or a command can fail, in the order
 // of the recipe: those of conditions first. A parameter whose value is null is missing.
 func (w *walk) missing() (names []string) {
-	for _, c := range slices.SortedFunc(slices.Values(w.checks), func(a, b judged) int {
-		switch {
-		case a.edge == nil && b.edge == nil:
-			return cmp.Compare(a.action, b.action)
-		case a.edge != nil && b.edge != nil:
-			return cmp.Compare(a.edge.index, b.edge.index)
-		case a.edge != nil:
-			return -1
-		}
-		return 1
-	}) {
+	for _, c := range slices.SortedFunc(slices.Values(w.checks), func(a, b judged) int { return cmp.Compare(a.place(), b.place()) }) {
 		evaluated := c.known && c.err == nil // without what is not certain to be looked at
 		for _, n := range w.needs(c) {
 			if !n.optional && (n.certain || !evaluated) && n.of(w.s.order, w.s.cache) && w.s.cache.below(w.s.order, n.path) == nil && !slices.Contains(names, n.name) {

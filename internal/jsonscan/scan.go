@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -273,18 +274,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
 	}
-	for _, c := range b[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 32)
+	return rune(n), err == nil
 }
 
 // Unescape resolves the escapes of inner, which String has checked. A surrogate without its other half becomes U+FFFD, and
@@ -311,17 +302,10 @@ func Unescape(inner []byte) (out []byte, whole bool) {
 			}
 			out = utf8.AppendRune(out, r)
 			continue
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
 		default:
+			if k := strings.IndexByte("bfnrt", c); k >= 0 {
+				c = "\b\f\n\r\t"[k]
+			}
 			out = append(out, c)
 		}
 		i += 2

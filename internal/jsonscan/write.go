@@ -3,6 +3,8 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -16,8 +18,6 @@ func Marshal(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
-
-const hexDigits = "0123456789abcdef"
 
 // AppendString appends s in quotes. What is not UTF-8 becomes U+FFFD.
 func AppendString(out []byte, s string) []byte {
@@ -39,21 +39,10 @@ func AppendString(out []byte, s string) []byte {
 			continue
 		}
 		out = append(out, s[done:i]...)
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\b':
-			out = append(out, '\\', 'b')
-		case '\f':
-			out = append(out, '\\', 'f')
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\r':
-			out = append(out, '\\', 'r')
-		case '\t':
-			out = append(out, '\\', 't')
-		default:
-			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		if k := strings.IndexByte("\"\\\b\f\n\r\t", c); k >= 0 {
+			out = append(out, '\\', "\"\\bfnrt"[k])
+		} else {
+			out = fmt.Appendf(out, "\\u%04x", c)
 		}
 		i++
 		done = i
