@@ -88,20 +88,16 @@ func TestUnmarshalOtherTypes(t *testing.T) {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	if got := decodeInto[WorkMaster](t, `{"data":[1, 2],"data_schema":"no","dataschema":"yes"}`); got != `{"data":[1,2],"dataschema":"yes"}` {
-		t.Error(got)
-	}
-	if got := decodeInto[JobOrderIDCall](t, `{"JobOrderID":""}`); got != `{"JobOrderID":""}` {
-		t.Error("an empty id is not an absent one:", got)
-	}
-	if got := decodeInto[MethodResult](t, `{"ReturnStatus":4294967296}`); got != `{"ReturnStatus":4294967296}` {
-		t.Error(got)
-	}
-	if got := decodeInto[MethodResult](t, `{"return_status":"18446744073709551615"}`); got != `{"ReturnStatus":18446744073709551615}` {
-		t.Error(got)
-	}
-	if got := decodeInto[JobAcceptance](t, `{"max_downloadable_job_orders":-1}`); got != `{"max_downloadable_job_orders":-1}` {
-		t.Error(got)
+	for _, c := range [][2]string{
+		{decodeInto[WorkMaster](t, `{"data":[1, 2],"data_schema":"no","dataschema":"yes"}`), `{"data":[1,2],"dataschema":"yes"}`},
+		{decodeInto[JobOrderIDCall](t, `{"JobOrderID":""}`), `{"JobOrderID":""}`}, // not the same as absent
+		{decodeInto[MethodResult](t, `{"ReturnStatus":4294967296}`), `{"ReturnStatus":4294967296}`},
+		{decodeInto[MethodResult](t, `{"return_status":"18446744073709551615"}`), `{"ReturnStatus":18446744073709551615}`},
+		{decodeInto[JobAcceptance](t, `{"max_downloadable_job_orders":-1}`), `{"max_downloadable_job_orders":-1}`},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s, want %s", c[0], c[1])
+		}
 	}
 	// A slice, for an array at top level.
 	var elements []StateElement

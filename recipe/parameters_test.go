@@ -227,9 +227,11 @@ func TestNeededParameters(t *testing.T) {
 	}
 }
 
-// A member of a parameter is needed of an order that has the parameter, if the expression looks whether it is there.
-func TestNeedsBehindATest(t *testing.T) {
+// What a condition can fail for is found before the machine works: a parameter that is missing, or a value with which it cannot work. What is not
+// refused can be evaluated.
+func TestWhatAnOrderLacks(t *testing.T) {
 	for _, tc := range []struct{ condition, parameters, want string }{
+		// A member of a parameter is needed of an order that has the parameter, if the expression looks whether it is there.
 		{"job.parameters.a != nil and job.parameters.a.b > 3", `{}`, ""},
 		{"job.parameters.a != nil and job.parameters.a.b > 3", `{"a":null}`, ""},
 		{"job.parameters.a != nil and job.parameters.a.b > 3", `{"a":{"b":4}}`, ""},
@@ -250,15 +252,7 @@ func TestNeedsBehindATest(t *testing.T) {
 		{"actions.x.ok and job.parameters.x.y > 3", `{}`, "parameter x.y is missing"},
 		{"job.parameters.a.b > 3 or (job.parameters.a != nil and job.parameters.a.b > 3)", `{}`, "parameter a.b is missing"},
 		{"(job.parameters.a != nil and job.parameters.a.b > 3) or job.parameters.a.b > 5", `{}`, "parameter a.b is missing"},
-	} {
-		judge(t, tc.condition, tc.parameters, tc.want)
-	}
-}
-
-// A value of a kind that a condition cannot work with is found before the machine works, but only where it is certain to
-// be looked at.
-func TestKindsOfParameters(t *testing.T) {
-	for _, tc := range []struct{ condition, parameters, want string }{
+		// A value of a kind that a condition cannot work with, but only where it is certain to be looked at.
 		{"job.parameters.force >= 5", `{"force":5.5}`, ""},
 		{"job.parameters.force >= 5", `{"force":"5"}`, "parameter force is a string, and must be a number"},
 		{"5 < job.parameters.force", `{"force":true}`, "parameter force is true or false, and must be a number"},
@@ -300,22 +294,36 @@ func TestKindsOfParameters(t *testing.T) {
 		{"len(job.parameters.a) > 5", `{"a":"5"}`, ""},
 		{"max(job.parameters.a) > 5", `{"a":[5]}`, ""},
 		{"int(job.parameters.a) > 5", `{"a":"5"}`, ""},
-	} {
-		judge(t, tc.condition, tc.parameters, tc.want)
-	}
-}
-
-// What is out of the range of numbers is refused with the order, if that can be seen from it.
-func TestOrdersOutOfRange(t *testing.T) {
-	for _, tc := range []struct{ condition, parameters, want string }{
+		// What is out of the range of numbers, if that can be seen from the order.
 		{"job.parameters.n >= 5", `{"n":1e999}`, "parameter n is 1e999, which is out of the range of numbers"},
 		{"job.parameters.n == 5", `{"n":-1e999}`, ""},
 		{"job.parameters.n + 1 > 5", `{"n":9223372036854775807}`, `condition "job.parameters.n + 1 > 5" from A to B failed: 9223372036854775807 + 1 is out of the range of whole numbers`},
 		{"8 / job.parameters.n > 5", `{"n":0}`, `condition "8 / job.parameters.n > 5" from A to B failed: 8 / 0 is a division by zero`},
 		{"job.parameters.n == 1 and job.parameters.n + 9223372036854775807 > 5", `{"n":0}`, ""},
 	} {
-		judge(t, tc.condition, tc.parameters, tc.want)
+		p, err := Compile(text("step A*\nstep B\ndo x @ A\nA > B: " + tc.condition + "\nA > A: otherwise ! 1"))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.condition, err)
+		}
+		o := Order{ID: "JO-1", Parameters: map[string]any{}}
+		values := json.NewDecoder(strings.NewReader(tc.parameters))
+		values.UseNumber()
+		if err := values.Decode(&o.Parameters); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Refusal(o); got != tc.want {
+			t.Errorf("%s with %s: %q, want %q", tc.condition, tc.parameters, got, tc.want)
+		}
+		if x := (&Execution{Actions: []ActionEntry{{Name: "x", State: ActionCompleted, Result: json.RawMessage(`{"n":"1"}`)}}}); tc.want == "" {
+			if _, err := p.places["A"].exits[0].condition.holds(scope{order: &o, execution: x, cache: new(cache)}); err != nil {
+				t.Errorf("%s with %s: %v", tc.condition, tc.parameters, err)
+			}
+		}
 	}
+}
+
+// A number that is out of range is refused with the order where it is calculated with, and sent as it came elsewhere.
+func TestOrdersOutOfRange(t *testing.T) {
 	p := withParameters(t, `{"n":{"$expr":"job.parameters.n * 4"},"m":{"$expr":"job.parameters.m"}}`)
 	o := Order{Parameters: map[string]any{"n": json.RawMessage(`4611686018427387904`), "m": json.RawMessage(`1e999`)}}
 	if got, want := p.Refusal(o), "action b: Parameters/n: job.parameters.n * 4: 4611686018427387904 * 4 is out of the range of whole numbers"; got != want {
@@ -358,29 +366,6 @@ func TestCommandsTooLargeTogether(t *testing.T) {
 		}
 		if out := p.Start(small, "WM", "k", nil, epoch); out.Phase != PhaseRunning && out.Phase != PhaseCompleted {
 			t.Errorf("%s: %s", name, out.Note)
-		}
-	}
-}
-
-// judge compares why an order with these parameters is refused for a recipe with one condition. What is not refused can be evaluated.
-func judge(t *testing.T, condition, parameters, want string) {
-	t.Helper()
-	p, err := Compile(text("step A*\nstep B\ndo x @ A\nA > B: " + condition + "\nA > A: otherwise ! 1"))
-	if err != nil {
-		t.Fatalf("%s: %v", condition, err)
-	}
-	o := Order{ID: "JO-1", Parameters: map[string]any{}}
-	values := json.NewDecoder(strings.NewReader(parameters))
-	values.UseNumber()
-	if err := values.Decode(&o.Parameters); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.Refusal(o); got != want {
-		t.Errorf("%s with %s: %q, want %q", condition, parameters, got, want)
-	}
-	if x := (&Execution{Actions: []ActionEntry{{Name: "x", State: ActionCompleted, Result: json.RawMessage(`{"n":"1"}`)}}}); want == "" {
-		if _, err := p.places["A"].exits[0].condition.holds(scope{order: &o, execution: x, cache: new(cache)}); err != nil {
-			t.Errorf("%s with %s: %v", condition, parameters, err)
 		}
 	}
 }
