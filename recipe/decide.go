@@ -364,7 +364,7 @@ func (d *decision) timers() {
 			d.failAction(e, fmt.Sprintf("action %s timed out: %s within %d s", action.Name, what, action.TimeoutSeconds))
 		case e.ResendAt != 0 && e.ResendAt <= d.now:
 			e.ResendAt = d.resendAt(action, e.Deadline)
-			d.sendAgain(i)
+			d.send(i, true)
 		}
 	}
 }
@@ -399,23 +399,8 @@ func (d *decision) lastCall(i int) bool {
 		return false
 	}
 	e.LastCall, e.Deadline, e.ResendAt = true, d.now+unsentCall, 0
-	d.sendAgain(i)
-	return true
-}
-
-// sendAgain sends an unanswered command once more. If its Parameters are not kept with the
-// action, they are made anew.
-func (d *decision) sendAgain(i int) {
-	e := d.entry(i)
-	if e.Parameters == nil {
-		parameters, err := d.parameters(i)
-		if err != nil {
-			d.failAction(e, fmt.Sprintf("action %s cannot be sent again: Parameters%v", e.Name, err))
-			return
-		}
-		e.Parameters = parameters
-	}
 	d.send(i, true)
+	return true
 }
 
 // entry is the entry of the i-th action of the recipe.

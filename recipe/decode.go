@@ -76,7 +76,7 @@ func (d *decoder) recipe() *Recipe {
 	}
 	defer o.rest()
 	r := &Recipe{
-		Version:       o.label("Version"),
+		Version:       o.string("Version", false),
 		Semantics:     oneOf(o, "Semantics", false, "", SemanticsCompat),
 		AllowEndless:  o.boolean("AllowEndless"),
 		MaxIterations: o.integer("MaxIterations", false, 1, 1_000_000),
@@ -209,23 +209,6 @@ func (o object) string(name string, required bool) string {
 		o.wrong(n, at, "a string")
 	}
 	return n.text
-}
-
-// label reads a text for people: a string, or a number as it stands there. Any other value is "", and no finding: recipes are
-// stored that have a member of this name from the time when it meant nothing.
-func (o object) label(name string) string {
-	*o.known = append(*o.known, name)
-	key := o.n.spelling(name)
-	if key == "" {
-		return ""
-	}
-	switch n := o.n.member(key); n.kind {
-	case '"':
-		return n.text
-	case '0':
-		return string(o.d.data[n.start:n.end])
-	}
-	return ""
 }
 
 func (o object) boolean(name string) bool {
