@@ -55,26 +55,6 @@ func ExampleMarshal() {
 	// Output: {"JobOrder":{"JobOrderID":"JO-7","Priority":3,"JobOrderParameters":[{"ID":"torque","Value":42.50}]},"State":[{"StateText":{"Locale":"en","Text":"NotAllowedToStart"},"StateNumber":1},{"StateText":{"Locale":"en","Text":"Ready"},"StateNumber":2}]} <nil>
 }
 
-func ExampleParseScope() {
-	scope, err := isa95.ParseScope("m42")
-	fmt.Println(scope, err)
-	_, err = isa95.ParseScope("line/4")
-	fmt.Println(err)
-	// Output:
-	// m42 <nil>
-	// Scope "line/4" must not contain / + # (it becomes a topic level)
-}
-
-func ExampleParseState() {
-	var order isa95.JobOrderAndState
-	if err := isa95.Unmarshal([]byte(`{"State":[{"StateText":{"Text":"Ended"}},{"StateText":{"Text":"Completed"}}]}`), &order); err != nil {
-		fmt.Println(err)
-	}
-	state, err := isa95.ParseState(order.State)
-	fmt.Println(state, state.Clearable(), err)
-	// Output: Ended_Completed true <nil>
-}
-
 func ExampleStateIndex_Encode() {
 	index := isa95.StateIndex{Seq: 8, Scope: "m42", PublishedAt: "2026-11-21T00:30:51Z", Jobs: []isa95.StateIndexEntry{
 		{JobOrderID: "JO-21", State: isa95.State{Top: isa95.Aborted}.Elements(), HasResult: true},

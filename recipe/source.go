@@ -72,15 +72,9 @@ func (p *reader) value(n *node) (err error) {
 	n.start = p.Pos
 	switch n.kind {
 	case '{':
-		err = p.Object(func(name jsonscan.Span) error {
-			n.kids = append(n.kids, node{key: p.string(name)})
-			return p.value(&n.kids[len(n.kids)-1])
-		})
+		err = p.Object(func(name jsonscan.Span) error { return p.value(n.add(p.string(name))) })
 	case '[':
-		err = p.Array(func(int) error {
-			n.kids = append(n.kids, node{})
-			return p.value(&n.kids[len(n.kids)-1])
-		})
+		err = p.Array(func(int) error { return p.value(n.add("")) })
 	case '"':
 		var text jsonscan.Span
 		text, err = p.String()
@@ -93,6 +87,14 @@ func (p *reader) value(n *node) (err error) {
 	}
 	n.end = p.Pos
 	return err
+}
+
+func (n *node) add(key string) *node {
+	if n.kids == nil {
+		n.kids = make([]node, 0, 4)
+	}
+	n.kids = append(n.kids, node{key: key})
+	return &n.kids[len(n.kids)-1]
 }
 
 // string is what a string says; half a surrogate pair becomes U+FFFD.

@@ -37,40 +37,6 @@ func ExampleParse() {
 	// schedule: cron day of week "MON-FRY": want numbers of 0 to 7, ranges, steps and lists of them, SUN to SAT, 1#2 or L5
 }
 
-func ExampleEvery() {
-	s := schedule.Every(90*time.Minute, schedule.Anchor(newYear))
-	fmt.Println(s)
-	next(s, newYear, 2)
-	// Output:
-	// every 1h30m from 2026-01-01T00:00:00Z
-	// Thu 2026-01-01 01:30 UTC
-	// Thu 2026-01-01 03:00 UTC
-}
-
-func ExampleCron() {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s, err := schedule.Cron("30 2 * * *", schedule.TimeZone(berlin))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	after := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
-	for range 2 {
-		after, _ = s.Next(after)
-		fmt.Println(after.In(berlin).Format("Mon 15:04 MST"))
-	}
-	_, err = schedule.Cron("0 0 30 2 *")
-	fmt.Println(err)
-	// Output:
-	// Sun 03:00 CEST
-	// Mon 02:30 CEST
-	// schedule: cron "0 0 30 2 *": fits no day of the calendar
-}
-
 func ExampleRRule() {
 	s, err := schedule.RRule("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=17;COUNT=2", schedule.Anchor(newYear))
 	if err != nil {
