@@ -131,6 +131,8 @@ func TestStrictShape(t *testing.T) {
 		"nothing":               {"", "R001", "", 1},
 		"an array":              {"[]", "R001", "", 1},
 		"not UTF-8":             {"{\n\"\xff\": 1}", "R001", "", 2},
+		"string without an end": {"{\n\"Steps\": \"a", "R001", "", 2},
+		"control character":     {"{\n\"Steps\": \"a\t\"}", "R001", "", 2},
 		"missing member":        {with(`"Transitions": [],`, ``), "R001", "", 1},
 		"missing in element":    {with(`"Step": "A", `, ``), "R001", "/Actions/0", 4},
 		"null for a string":     {with(`"TypeId": "t"`, `"TypeId": null`), "R001", "/Actions/0/TypeId", 4},

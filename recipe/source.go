@@ -77,8 +77,9 @@ func (p *reader) value(n *node) (err error) {
 		err = p.Array(func(int) error { return p.value(n.add("")) })
 	case '"':
 		var text jsonscan.Span
-		text, err = p.String()
-		n.text = p.string(text)
+		if text, err = p.String(); err == nil {
+			n.text = p.string(text)
+		}
 	case 't', 'f', 'n':
 		err = p.Skip()
 	default:

@@ -86,8 +86,7 @@ func (s *Scanner) list(end byte, element func(i int) error) error {
 	if s.Depth > s.MaxDepth {
 		return &Error{Rule: fmt.Sprintf("must not nest deeper than %d", s.MaxDepth), Err: ErrLimit}
 	}
-	for i := 0; i > 0 || s.Space() != end; i++ {
-		s.Space()
+	for i := 0; s.Space() != end || i > 0; i++ {
 		if err := element(i); err != nil {
 			return err
 		}
@@ -161,6 +160,7 @@ func (s *Scanner) Skip() error {
 	return err
 }
 
+// Word consumes a word: true, false or null.
 func (s *Scanner) Word(want string) error {
 	if len(s.Data)-s.Pos < len(want) || string(s.Data[s.Pos:s.Pos+len(want)]) != want {
 		return s.syntax("want " + want)
@@ -313,7 +313,7 @@ func Unescape(inner []byte) (out []byte, whole bool) {
 	return out, whole
 }
 
-// End says that something stands behind the value that was read.
+// End is an error if something stands behind the value that was read.
 func (s *Scanner) End() error {
 	if s.Space(); s.Pos < len(s.Data) {
 		return s.syntax("more than one value")
@@ -332,6 +332,7 @@ type Names struct {
 	many map[string]bool
 }
 
+// Twice notes a name, and tells whether it was noted before.
 func (n *Names) Twice(name string) bool {
 	const few = 16
 	if n.many != nil {
