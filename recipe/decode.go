@@ -200,26 +200,27 @@ func (o object) wrong(n *node, at, want string) {
 	o.d.report("R001", n.start, at, "this must be "+want+", and is "+n.describe(), "write "+want)
 }
 
+// of is member, of one of these kinds: nil, with a finding, when it is another one.
+func (o object) of(name string, required bool, kinds, want string) (n *node, at string) {
+	n, at = o.member(name, required)
+	if n != nil && strings.IndexByte(kinds, n.kind) < 0 {
+		o.wrong(n, at, want)
+		return nil, at
+	}
+	return n, at
+}
+
 func (o object) string(name string, required bool) string {
-	n, at := o.member(name, required)
+	n, _ := o.of(name, required, `"`, "a string")
 	if n == nil {
 		return ""
-	}
-	if n.kind != '"' {
-		o.wrong(n, at, "a string")
 	}
 	return n.text
 }
 
 func (o object) boolean(name string) bool {
-	n, at := o.member(name, false)
-	if n == nil {
-		return false
-	}
-	if n.kind != 't' && n.kind != 'f' {
-		o.wrong(n, at, "true or false")
-	}
-	return n.kind == 't'
+	n, _ := o.of(name, false, "tf", "true or false")
+	return n != nil && n.kind == 't'
 }
 
 // integer returns 0 for an absent member; the range is for those that are there.
@@ -260,12 +261,8 @@ func (o object) cancel() *Cancel {
 }
 
 func (o object) parameters(name string) json.RawMessage {
-	n, at := o.member(name, false)
+	n, at := o.of(name, false, "{", "an object")
 	if n == nil {
-		return nil
-	}
-	if n.kind != '{' {
-		o.wrong(n, at, "an object")
 		return nil
 	}
 	if path, kid := n.doubled(); kid != nil && o.d.delivery != nil { // of what is stored, the last counts
@@ -277,12 +274,8 @@ func (o object) parameters(name string) json.RawMessage {
 // oneOf reads a string that must be one of words (R002). Not a method, for that cannot
 // have type parameters.
 func oneOf[S ~string](o object, name string, required bool, words ...S) S {
-	n, at := o.member(name, required)
+	n, at := o.of(name, required, `"`, "a string")
 	if n == nil {
-		return ""
-	}
-	if n.kind != '"' {
-		o.wrong(n, at, "a string")
 		return ""
 	}
 	word := S(n.text)
@@ -311,12 +304,8 @@ func anyOf[S ~string](words []S) string {
 
 // each calls do for every element of an array of objects, of which there may be limit.
 func (o object) each(name string, required bool, limit int, do func(object)) {
-	n, at := o.member(name, required)
+	n, at := o.of(name, required, "[", "an array")
 	if n == nil {
-		return
-	}
-	if n.kind != '[' {
-		o.wrong(n, at, "an array")
 		return
 	}
 	if len(n.kids) > limit {
@@ -332,12 +321,8 @@ func (o object) each(name string, required bool, limit int, do func(object)) {
 
 // paths reads an array of arrays of step names.
 func (o object) paths(name string) [][]string {
-	n, at := o.member(name, true)
+	n, at := o.of(name, true, "[", "an array of arrays")
 	if n == nil {
-		return nil
-	}
-	if n.kind != '[' {
-		o.wrong(n, at, "an array of arrays")
 		return nil
 	}
 	paths := make([][]string, 0, len(n.kids))

@@ -86,17 +86,23 @@ func (s *Station) announce(ctx context.Context, r *record, d *dueEvent, w *watch
 		if d.repeat == 0 {
 			return
 		}
-		again := time.NewTimer(d.repeat)
-		select {
-		case <-again.C:
-		case <-w.seen:
-			again.Stop()
-			return
-		case <-ctx.Done():
-			again.Stop()
+		if pause(ctx, d.repeat, w.seen) || ctx.Err() != nil {
 			return
 		}
 	}
+}
+
+// pause waits for that long, or until ctx ends or there is something in wake, and tells whether it was that.
+func pause(ctx context.Context, long time.Duration, wake <-chan struct{}) (woken bool) {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+		return true
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // event is the command as the cause of events.
@@ -199,14 +205,7 @@ func (s *Station) nextOf(ctx context.Context, u *supply) (e cloudevent.Event, en
 			return e, entry, true
 		}
 		s.mu.Unlock()
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-u.changed:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+		if pause(ctx, wait, u.changed); ctx.Err() != nil {
 			return e, entry, false
 		}
 	}

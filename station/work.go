@@ -68,11 +68,8 @@ func (s *Station) resume(r *record) {
 
 // execute does the work of a command, once; then it answers and sends the events.
 func (s *Station) execute(ctx context.Context, r *record) {
-	select {
-	case <-ctx.Done():
+	if pause(ctx, r.takes, r.canceled); ctx.Err() != nil {
 		return
-	case <-r.canceled:
-	case <-time.After(r.takes):
 	}
 	s.mu.Lock()
 	r.executed = true
