@@ -166,7 +166,7 @@ func (d *decoder) intoStruct(p *plan, c byte, v reflect.Value) error {
 			byAlias |= bit
 		}
 		f := &p.fields[known.field]
-		member := f.of(v)
+		member := v.FieldByIndex(f.index)
 		if present&bit != 0 {
 			member.SetZero()
 			present &^= bit

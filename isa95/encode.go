@@ -138,7 +138,7 @@ func (e *encoder) object(p *plan, v reflect.Value) error {
 		if e.snake && p.goType == textType {
 			f = &p.fields[len(p.fields)-1-i] // the page has text before locale
 		}
-		member := f.of(v)
+		member := v.FieldByIndex(f.index)
 		if f.absent(member) {
 			continue
 		}

@@ -48,7 +48,6 @@ type field struct {
 	omitZero      bool   // left out when zero
 	omitEmpty     bool   // left out when zero or without elements
 	container     bool   // raw: an object or an array
-	direct        bool   // index has one element
 }
 
 // fieldName is what a member name stands for. The alias beats the snake_case name when both are there.
@@ -138,7 +137,7 @@ func (p *plan) addFields(t reflect.Type, outer []int, made map[reflect.Type]*pla
 			tag = f.Name
 		}
 		added := field{
-			index: index, direct: len(index) == 1, plan: makePlan(f.Type, made), alias: tag,
+			index: index, plan: makePlan(f.Type, made), alias: tag,
 			key: []byte(`"` + tag + `":`), snakeKey: []byte(`"` + snakeCase(tag) + `":`),
 			omitZero:  strings.Contains(options, "omitzero"),
 			omitEmpty: strings.Contains(options, "omitempty"),
@@ -165,14 +164,6 @@ func (p *plan) addFields(t reflect.Type, outer []int, made map[reflect.Type]*pla
 			p.names[snake] = fieldName{field: at, snake: true}
 		}
 	}
-}
-
-// of is the field's value in the struct v.
-func (f *field) of(v reflect.Value) reflect.Value {
-	if f.direct {
-		return v.Field(f.index[0])
-	}
-	return v.FieldByIndex(f.index)
 }
 
 // snakeCase is the attribute name MicroDCS has for a member: JobOrderID becomes job_order_id.

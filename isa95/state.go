@@ -2,7 +2,6 @@ package isa95
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -122,40 +121,23 @@ func (s State) Within(parent State) bool {
 type StateError struct{ Text string }
 
 func (e *StateError) Error() string {
-	return fmt.Sprintf("state %q is none of %s", shorten(e.Text), strings.Join(stateTexts(), ", "))
-}
-
-func stateTexts() []string {
-	var texts []string
-	for _, s := range stateNumbers {
-		texts = append(texts, s.State.String())
+	var known []string
+	for _, s := range States() {
+		known = append(known, s.String())
 	}
-	return slices.Clip(texts)
+	return fmt.Sprintf("state %q is none of %s", shorten(e.Text), strings.Join(known, ", "))
 }
 
 // ParseState reads the array form: it joins the texts with "_", skips elements without text and ignores numbers; no
 // text at all is Initial (spec 2.1). An unknown state is a *StateError.
 func ParseState(elements []StateElement) (State, error) {
-	switch len(elements) { // the two usual forms, without allocation
-	case 1:
-		return parseOptional(elements[0].StateText.Text)
-	case 2:
-		if elements[0].StateText.Text != "" && elements[1].StateText.Text != "" {
-			if i, ok := stateIndexByText[elements[0].StateText.Text+"_"+elements[1].StateText.Text]; ok {
-				return stateNumbers[i].State, nil
-			}
-		}
-	}
-	var texts []string
+	text := ""
 	for _, e := range elements {
-		if e.StateText.Text != "" {
-			texts = append(texts, e.StateText.Text)
+		if text != "" && e.StateText.Text != "" {
+			text += "_"
 		}
+		text += e.StateText.Text
 	}
-	return parseOptional(strings.Join(texts, "_"))
-}
-
-func parseOptional(text string) (State, error) {
 	if text == "" {
 		return Initial, nil
 	}
