@@ -159,7 +159,7 @@ func (f field) parameters() []isa95.Parameter {
 	var all []isa95.Parameter
 	for _, pair := range f.pairs() {
 		name := keyText(pair.Key)
-		value := f.at(f.join(name), pair.Value).value(nil)
+		value := f.at(f.join(name), pair.Value).template()
 		all = append(all, isa95.Parameter{ID: name, Value: value.fill(&scene{})})
 	}
 	return all

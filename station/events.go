@@ -2,7 +2,6 @@ package station
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -214,11 +213,7 @@ func (s *Station) nextOf(ctx context.Context, u *supply) (e cloudevent.Event, en
 // event is the n-th event of the source. Its id is new at every run of the program: the same id would be taken for a
 // repeat. It has no correlation id: it belongs to no order yet.
 func (u *supply) event(n int64, source string, seed int64, now time.Time) (cloudevent.Event, Entry) {
-	var body json.RawMessage
-	if u.body != nil {
-		s := &scene{scope: string(u.scope), n: n, dice: newDice(seed, "source", string(u.scope), u.typeID, strconv.FormatInt(n, 10))}
-		body = u.body.fill(s)
-	}
+	body := u.body.fill(&scene{scope: string(u.scope), n: n, dice: newDice(seed, "source", string(u.scope), u.typeID, strconv.FormatInt(n, 10))})
 	e := cloudevent.New(u.typeID, source, subject(u.scope, u.asset), now).WithData(body, "")
 	e.CorrelationID = ""
 	return e, Entry{

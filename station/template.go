@@ -24,17 +24,25 @@ import (
 //
 // A text that is one reference and nothing else becomes the value itself, number or object; otherwise the text of it is
 // put in. "$${" stands for "${".
-type template struct {
-	literal json.RawMessage // set for a value without holes
-	parts   []part          // of a text with holes
-	members []member        // of an object
-	elems   []template      // of an array; not nil for []
-	array   bool
+type template struct{ pieces []piece }
+
+// piece is JSON text, and a hole behind it: a text with references, nil = none.
+type piece struct {
+	json []byte
+	hole []part
 }
 
-type member struct {
-	name  string
-	value template
+// last is the piece that more can be written to.
+func (t *template) last() *piece {
+	if n := len(t.pieces); n == 0 || t.pieces[n-1].hole != nil {
+		t.pieces = append(t.pieces, piece{})
+	}
+	return &t.pieces[len(t.pieces)-1]
+}
+
+func (t *template) add(json string) {
+	p := t.last()
+	p.json = append(p.json, json...)
 }
 
 // part is a piece of text or a reference.
@@ -60,49 +68,59 @@ func (f field) template(may ...string) *template {
 	if f.node == nil {
 		return nil
 	}
-	t := f.value(may)
-	return &t
-}
-
-func (f field) value(may []string) template {
-	if s, plain := f.plain(); plain {
-		switch {
-		case s == "null" || s == "~" || s == "":
-			return template{literal: json.RawMessage("null")}
-		case s == "true" || s == "false" || jsonscalar.IsNumber(s):
-			return template{literal: json.RawMessage(s)}
-		case jsonscalar.HasLeadingZero(s):
-			f.fault("must not begin with a zero: quote it if it is text, else leave the zero out")
-			return template{literal: json.RawMessage("null")}
-		}
-		switch f.node.(type) {
-		case *ast.InfinityNode, *ast.NanNode:
-			f.fault("must be a number that JSON has, or be quoted")
-			return template{literal: json.RawMessage("null")}
-		}
-		return f.textTemplate(s, may)
-	}
-	switch f.node.(type) {
-	case *ast.StringNode, *ast.LiteralNode:
-		return f.textTemplate(f.scalar(), may)
-	case *ast.SequenceNode:
-		t := template{array: true}
-		for _, e := range f.list() {
-			t.elems = append(t.elems, e.value(may))
-		}
-		return t
-	}
-	t := template{members: []member{}}
-	for _, pair := range f.pairs() {
-		name := keyText(pair.Key)
-		t.members = append(t.members, member{name, f.at(f.join(name), pair.Value).value(may)})
-	}
+	t := &template{}
+	f.into(t, may)
 	return t
 }
 
-// textTemplate takes a text apart at its references.
-func (f field) textTemplate(s string, may []string) template {
-	var t template
+// into adds the value to t. With a fault, t is of no use.
+func (f field) into(t *template, may []string) {
+	if s, plain := f.plain(); plain {
+		_, infinite := f.node.(*ast.InfinityNode)
+		_, nan := f.node.(*ast.NanNode)
+		switch {
+		case s == "null" || s == "~" || s == "":
+			t.add("null")
+		case s == "true" || s == "false" || jsonscalar.IsNumber(s):
+			t.add(s)
+		case jsonscalar.HasLeadingZero(s):
+			f.fault("must not begin with a zero: quote it if it is text, else leave the zero out")
+		case infinite || nan:
+			f.fault("must be a number that JSON has, or be quoted")
+		default:
+			f.textInto(t, s, may)
+		}
+		return
+	}
+	switch f.node.(type) {
+	case *ast.StringNode, *ast.LiteralNode:
+		f.textInto(t, f.scalar(), may)
+	case *ast.SequenceNode:
+		t.add("[")
+		for i, e := range f.list() {
+			if i > 0 {
+				t.add(",")
+			}
+			e.into(t, may)
+		}
+		t.add("]")
+	default:
+		t.add("{")
+		for i, pair := range f.pairs() {
+			if i > 0 {
+				t.add(",")
+			}
+			name := keyText(pair.Key)
+			t.add(string(quote(name)) + ":")
+			f.at(f.join(name), pair.Value).into(t, may)
+		}
+		t.add("}")
+	}
+}
+
+// textInto takes a text apart at its references.
+func (f field) textInto(t *template, s string, may []string) {
+	var parts []part
 	plain := ""
 	for {
 		i := strings.Index(s, "${")
@@ -120,20 +138,21 @@ func (f field) textTemplate(s string, may []string) template {
 			break
 		}
 		if plain += s[:i]; plain != "" {
-			t.parts = append(t.parts, part{text: plain})
+			parts = append(parts, part{text: plain})
 			plain = ""
 		}
-		t.parts = append(t.parts, f.reference(strings.TrimSpace(s[i+2:i+end]), may))
+		parts = append(parts, f.reference(strings.TrimSpace(s[i+2:i+end]), may))
 		s = s[i+end+1:]
 	}
 	plain += s
-	if len(t.parts) == 0 {
-		return template{literal: quote(plain)}
+	switch {
+	case parts == nil:
+		t.add(string(quote(plain)))
+		return
+	case plain != "":
+		parts = append(parts, part{text: plain})
 	}
-	if plain != "" {
-		t.parts = append(t.parts, part{text: plain})
-	}
-	return t
+	t.last().hole = parts
 }
 
 // reference reads what stands between ${ and }.
@@ -187,44 +206,20 @@ func (t *template) fill(s *scene) json.RawMessage {
 	if t == nil {
 		return nil
 	}
-	var b bytes.Buffer
-	t.write(&b, s)
-	return b.Bytes()
-}
-
-func (t *template) write(b *bytes.Buffer, s *scene) {
-	switch {
-	case t.literal != nil:
-		b.Write(t.literal)
-	case t.array:
-		b.WriteByte('[')
-		for i := range t.elems {
-			if i > 0 {
-				b.WriteByte(',')
+	out := json.RawMessage{}
+	for _, p := range t.pieces {
+		out = append(out, p.json...)
+		if len(p.hole) == 1 && p.hole[0].name != "" {
+			out = append(out, p.hole[0].json(s)...)
+		} else if p.hole != nil {
+			text := ""
+			for _, part := range p.hole {
+				text += part.plain(s)
 			}
-			t.elems[i].write(b, s)
+			out = append(out, quote(text)...)
 		}
-		b.WriteByte(']')
-	case t.members != nil:
-		b.WriteByte('{')
-		for i := range t.members {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.Write(quote(t.members[i].name))
-			b.WriteByte(':')
-			t.members[i].value.write(b, s)
-		}
-		b.WriteByte('}')
-	case len(t.parts) == 1 && t.parts[0].name != "":
-		b.Write(t.parts[0].json(s))
-	default:
-		text := ""
-		for _, p := range t.parts {
-			text += p.plain(s)
-		}
-		b.Write(quote(text))
 	}
+	return out
 }
 
 // json is the value a reference stands for.
