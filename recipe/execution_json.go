@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,9 +228,9 @@ func (w *writer) key(name string) {
 
 // DecodeExecution reads a document of Takt or of the Python system. active_steps may be
 // {} or null for none, unknown members are kept, an id of the Python system's form
-// "{job}:{action}:{attempt}" is no command id. data is copied.
+// "{job}:{action}:{attempt}" is no command id. Nothing of data is kept.
 func DecodeExecution(data []byte) (*Execution, error) {
-	src, syntax := parse(bytes.Clone(data), maxDepth+8)
+	src, syntax := parse(data, maxDepth+8)
 	if syntax != nil {
 		return nil, fmt.Errorf("recipe: execution: %w", syntax)
 	}

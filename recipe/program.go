@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -99,21 +98,5 @@ func (p *Program) SHA() string { return p.sha }
 // of the recipe: the mailboxes that a decision needs.
 func (p *Program) PullTypes() []string { return slices.Clone(p.types) }
 
-// Recipe returns a copy of the recipe.
-func (p *Program) Recipe() *Recipe {
-	r := *p.recipe
-	r.Steps = slices.Clone(r.Steps)
-	r.Transitions = slices.Clone(r.Transitions)
-	r.Actions = slices.Clone(r.Actions)
-	for i := range r.Actions {
-		r.Actions[i].Parameters = bytes.Clone(r.Actions[i].Parameters)
-	}
-	r.Branches = slices.Clone(r.Branches)
-	for i := range r.Branches {
-		r.Branches[i].Paths = slices.Clone(r.Branches[i].Paths)
-		for j := range r.Branches[i].Paths {
-			r.Branches[i].Paths[j] = slices.Clone(r.Branches[i].Paths[j])
-		}
-	}
-	return &r
-}
+// Recipe returns the recipe. It belongs to the Program: do not change it.
+func (p *Program) Recipe() *Recipe { return p.recipe }

