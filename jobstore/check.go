@@ -4,41 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/invariant"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
 
 // Violation is one broken invariant of the store: something is lost, stuck or left over.
-type Violation struct {
-	Key     string `json:"key"`
-	Problem string `json:"problem"`
-	Next    string `json:"next"` // what to do about it
-
-	// Moment says at which moment a look found this, where Problem does not: two looks at an invariant that stays broken have the same one, also if ages and
-	// counts in Problem have grown; of what is just being done they have different ones. "" = Problem says it.
-	Moment string `json:"-"`
-}
-
-// Same says whether two looks, one after the other, found the same broken invariant, and nothing has moved there in between.
-func (v Violation) Same(other Violation) bool {
-	return v.Key == other.Key && v.moment() == other.moment()
-}
-
-func (v Violation) moment() string {
-	if v.Moment != "" {
-		return v.Moment
-	}
-	return v.Problem
-}
-
-func (v Violation) String() string { return v.Key + ": " + v.Problem + "; " + v.Next }
+type Violation = invariant.Violation
 
 // CheckOptions are those of Check. The zero value takes nothing for work in hand.
 type CheckOptions struct {
@@ -55,25 +29,22 @@ func (s *Store) Check(ctx context.Context, o CheckOptions) ([]Violation, error) 
 		o.Waiting = 24 * time.Hour
 	}
 	c := &checker{
-		store: s, opt: o, types: make(map[string]string), jobs: make(map[string]*StoredOrder), executions: make(map[string]*recipe.Execution),
+		Pass: &invariant.Pass{Ctx: ctx, Redis: s.rdb, Keys: s.keys}, store: s, opt: o, jobs: make(map[string]*StoredOrder), executions: make(map[string]*recipe.Execution),
 		listed: make(map[string]isa95.Scope), blind: make(map[isa95.Scope]bool), busy: make(map[string]bool),
 	}
-	for _, step := range []func(context.Context) error{c.scan, c.documents, c.workMasters, c.streams, c.scopes, c.waiting, c.responses, c.responseIndexes, c.recipes, c.timers} {
-		if err := step(ctx); err != nil {
-			return nil, fmt.Errorf("jobstore: check: %w", err)
+	for _, step := range []func(){c.Scan, c.documents, c.workMasters, c.streams, c.scopes, c.waiting, c.responses, c.responseIndexes, c.recipes, c.timers} {
+		if step(); c.Err != nil {
+			return nil, fmt.Errorf("jobstore: check: %w", c.Err)
 		}
 	}
-	slices.SortFunc(c.found, func(a, b Violation) int { return strings.Compare(a.Key+a.Problem, b.Key+b.Problem) })
-	return slices.Compact(c.found), nil
+	return c.Sorted(), nil
 }
 
 type checker struct {
+	*invariant.Pass
 	store *Store
 	opt   CheckOptions
-	found []Violation
 
-	types      map[string]string            // Redis type by key, "" = the key is not as it should be and no step reads it
-	keys       []string                     // those to read, sorted
 	jobs       map[string]*StoredOrder      // by id, expiring ones too
 	executions map[string]*recipe.Execution // by job id
 	listed     map[string]isa95.Scope       // job ids in a list
@@ -81,68 +52,59 @@ type checker struct {
 	busy       map[string]bool              // job ids with work in hand
 }
 
-func (c *checker) violation(key, next, problem string, args ...any) {
-	c.found = append(c.found, Violation{Key: key, Problem: fmt.Sprintf(problem, args...), Next: next})
-}
-
-// violationOf is violation where problem names an age or a count that grows while it stands; moment is what does not.
-func (c *checker) violationOf(moment, key, next, problem string, args ...any) {
-	c.violation(key, next, problem, args...)
-	c.found[len(c.found)-1].Moment = moment
-}
-
 const (
-	nextReport  = "this should not happen: keep the data and report it"
+	nextReport  = invariant.NextReport
 	nextWait    = "is an engine running? `takt serve --roles engine`"
 	nextSenders = "is an instance running, and the broker up? `takt serve`"
-	nextForeign = "look who writes it: give each program a prefix of its own, then DEL the key"
-	nextType    = "look who writes it and stop that; keep a copy with DUMP, DEL the key, and check again"
 	nextNewer   = "leave it as it is, and run the version of Takt that wrote it"
 	nextDelete  = "look at it, then DEL it"
 )
-
-// failed judges an error met with a key. One that says nothing about the key is returned, and ends the check; any other is a
-// violation, and the check goes on.
-func (c *checker) failed(key string, err error) error {
-	if err == nil || rueidis.IsRedisNil(err) {
-		return nil
-	}
-	if redis.Away(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	c.violation(key, nextType, "cannot be read: %v", err)
-	return nil
-}
 
 // newer reports a document of a schema that this version cannot read. False: err says nothing like that.
 func (c *checker) newer(key string, err error) bool {
 	schema, ok := errors.AsType[*SchemaError](err)
 	if ok {
-		c.violation(key, nextNewer, "%v", schema)
+		c.Add(key, nextNewer, "%v", schema)
 	}
 	return ok
 }
 
-// unreadable says whether a key is there and its content is unknown: it has been reported.
-func (c *checker) unreadable(key string) bool {
-	typ, scanned := c.types[key]
-	return scanned && typ == ""
+// documents reads the job orders and the executions.
+func (c *checker) documents() {
+	invariant.Each(c.Pass, "joborder:{id}", invariant.Text, c.job)
+	invariant.Each(c.Pass, "sfc:execution:{job}", invariant.Text, func(key, id, doc string) {
+		x, err := recipe.DecodeExecution([]byte(doc))
+		if err != nil {
+			c.Add(key, nextReport, "cannot be read: %v", err)
+			c.Spoil(key)
+			return
+		}
+		c.executions[id] = x
+	})
 }
 
-// read asks for a key and gives the answer as a T. ok is false if there is none: the key is absent or has been reported, here or
-// before. The error is one that ends the check.
-func read[T any](ctx context.Context, c *checker, key string, cmd rueidis.Completed, as func(rueidis.RedisResult) (T, error)) (value T, ok bool, err error) {
-	if c.unreadable(key) {
-		return value, false, nil
+func (c *checker) job(key, id, doc string) {
+	o, err := c.store.opt.Schemas.decodeOrder(key, []byte(doc))
+	switch {
+	case c.newer(key, err):
+		c.Spoil(key)
+	case err != nil:
+		c.Add(key, nextReport, "cannot be read: %v", err)
+		c.Spoil(key)
+	case o.JobOrder.JobOrderID != id:
+		c.Add(key, nextReport, "holds job order %q", o.JobOrder.JobOrderID)
+	case o.Scope == "":
+		c.Add(key, nextReport, "has no _scope")
+	default:
+		c.jobs[id] = o
 	}
-	reply := c.store.rdb.Do(ctx, cmd)
-	value, err = as(reply)
-	return value, err == nil, c.failed(key, err)
+	if o != nil && o.State.IsEnd() && c.stays(key) {
+		c.Add(key, nextReport, "is in EndState and never expires")
+	}
 }
 
-func asBytes(r rueidis.RedisResult) ([]byte, error)                  { return r.AsBytes() }
-func asInt(r rueidis.RedisResult) (int64, error)                     { return r.AsInt64() }
-func asStrings(r rueidis.RedisResult) ([]string, error)              { return r.AsStrSlice() }
-func asMap(r rueidis.RedisResult) (map[string]string, error)         { return r.AsStrMap() }
-func asScores(r rueidis.RedisResult) ([]rueidis.ZScore, error)       { return r.AsZScores() }
-func asEntries(r rueidis.RedisResult) ([]rueidis.XRangeEntry, error) { return r.AsXRange() }
+// stays says whether a key is there and never expires.
+func (c *checker) stays(key string) bool {
+	ttl, ok := invariant.Read(c.Pass, key, invariant.TTL)
+	return ok && ttl == invariant.Forever
+}
