@@ -2,26 +2,18 @@ package task
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"iter"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/invariant"
+	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // Violation is one broken invariant: a task or a key is lost, stuck or left over.
-type Violation struct {
-	Key     string `json:"key"`
-	Problem string `json:"problem"`
-	Next    string `json:"next"` // what to do about it
-}
-
-func (v Violation) String() string { return v.Key + ": " + v.Problem + "; " + v.Next }
+type Violation = invariant.Violation
 
 // Report counts what Audit has seen. Tasks that wait for a lock are Delayed, too.
 type Report struct {
@@ -51,32 +43,23 @@ func Check(ctx context.Context, c *Client, grace time.Duration) ([]Violation, er
 }
 
 // Audit is Check, and counts.
-func Audit(ctx context.Context, c *Client, grace time.Duration) (Report, []Violation, error) {
-	a, err := c.audit(ctx, grace)
-	if err != nil || len(a.found) == 0 {
-		return a.report, nil, err
-	}
-	again, err := c.audit(ctx, grace)
-	if err != nil {
-		return Report{}, nil, err
-	}
-	both := slices.DeleteFunc(again.found, func(v Violation) bool { return !slices.Contains(a.found, v) })
-	if len(both) == 0 {
-		both = nil
-	}
-	return again.report, both, nil
+func Audit(ctx context.Context, c *Client, grace time.Duration) (report Report, found []Violation, err error) {
+	found, err = invariant.Standing(ctx, 2, 0, func() ([]Violation, error) {
+		a, err := c.audit(ctx, grace)
+		report = a.report
+		return a.Sorted(), err
+	})
+	return report, found, err
 }
 
 // auditor is one pass over all keys.
 type auditor struct {
+	*invariant.Pass
 	c      *Client
 	grace  time.Duration
 	now    time.Time // of the server
-	found  []Violation
 	report Report
 
-	types  map[string]string  // Redis type by key, "" = the key is not as it should be and no step reads it
-	keys   []string           // those to read, sorted
 	spots  map[string]spot    // where a task is that has not ended, or is dead, by id
 	member map[string]uint64  // fingerprint of the delayed message, by id
 	alive  map[string]bool    // workers that read a queue
@@ -98,58 +81,46 @@ func (s spot) String() string {
 }
 
 func (c *Client) audit(ctx context.Context, grace time.Duration) (*auditor, error) {
-	a := &auditor{c: c, grace: grace, types: make(map[string]string), spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool), open: make(map[string]bool)}
-	for _, step := range []func(context.Context) error{
-		a.clock, a.scan, a.control, a.pools, a.queues, a.delayed, a.blocked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
+	a := &auditor{
+		Pass: &invariant.Pass{Ctx: ctx, Redis: c.rdb, Keys: c.keys, Families: []string{"tasks:", "results:", "groups:", "scheduler:"}},
+		c:    c, grace: grace, spots: make(map[string]spot), member: make(map[string]uint64), alive: make(map[string]bool), open: make(map[string]bool),
+	}
+	for _, step := range []func(){
+		a.clock, a.Scan, a.pools, a.queues, a.delayed, a.blocked, a.collected, a.dead, a.results, a.awaited, a.unique, a.known, a.counters, a.groups, a.registry,
 	} {
-		if err := step(ctx); err != nil {
-			return &auditor{}, fmt.Errorf("task: check: %w", err)
+		if step(); a.Err != nil {
+			return &auditor{Pass: new(invariant.Pass)}, fmt.Errorf("task: check: %w", a.Err)
 		}
 	}
-	slices.SortFunc(a.found, func(x, y Violation) int { return strings.Compare(x.Key+x.Problem, y.Key+y.Problem) })
-	a.found = slices.Compact(a.found)
 	return a, nil
 }
 
-func (a *auditor) violation(key, next, problem string, args ...any) {
-	a.found = append(a.found, Violation{Key: key, Problem: fmt.Sprintf(problem, args...), Next: next})
-}
-
 const (
-	nextReport  = "this should not happen: keep the data and report it"
+	nextReport  = invariant.NextReport
 	nextWorkers = "does a worker run? It puts that right"
-	nextForeign = "look who writes it: give each program a prefix of its own, then DEL the key"
-	nextType    = "look who writes it and stop that; keep a copy with DUMP, DEL the key, and check again"
 	nextRead    = "a worker makes it a dead letter; look there who sent it"
 	nextDelete  = "look at it, then delete it"
 )
 
-// failed judges an error met with a key. One that says nothing about the key is returned, and ends the check; any other is a violation.
-func (a *auditor) failed(key string, err error) error {
-	if err == nil || rueidis.IsRedisNil(err) {
-		return nil
-	}
-	if redis.Away(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	a.violation(key, nextType, "cannot be read: %v", err)
-	return nil
-}
-
 // old says whether something of that time is older than grace.
 func (a *auditor) old(at time.Time) bool { return a.now.Sub(at) > a.grace }
 
-func (a *auditor) clock(ctx context.Context) (err error) {
-	a.now, err = a.c.Now(ctx)
-	return err
+func (a *auditor) clock() {
+	now, err := a.c.Now(a.Ctx)
+	a.Fail(err)
+	a.now = now
 }
 
-func (a *auditor) control(ctx context.Context) error {
-	key := a.c.keys.TaskControl()
-	if !a.has(key) {
-		return nil
-	}
-	return a.failed(key, a.c.rdb.Do(ctx, a.c.rdb.B().Hlen().Key(key).Build()).Error())
+// pairs calls f for each pair of a hash or sorted set, some perhaps twice. read is hashPairs or zsetPairs. False: the key is not there, or cannot be read.
+func (a *auditor) pairs(read func(context.Context, string, func(name, value string)) error, key string, f func(name, value string)) bool {
+	return a.Has(key) && a.OK(key, read(a.Ctx, key, f))
+}
+
+// living says which of these workers live.
+func (a *auditor) living(ids iter.Seq[string]) map[string]bool {
+	alive, err := stream.Living(a.Ctx, a.Redis, a.Keys, slices.Collect(ids))
+	a.Fail(err)
+	return alive
 }
 
 // place notes where a task is: it is in one place at a time.
@@ -158,7 +129,7 @@ func (a *auditor) place(id string, at spot) {
 	if !twice {
 		a.spots[id] = at
 	} else if before != at {
-		a.violation(before.key, nextReport, "task %s is in %s and in %s", id, before, at)
+		a.Add(before.key, nextReport, "task %s is in %s and in %s", id, before, at)
 	}
 }
 

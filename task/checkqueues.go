@@ -1,46 +1,45 @@
 package task
 
 import (
-	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/invariant"
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
 // pools reads which sizes and pools are listed.
-func (a *auditor) pools(ctx context.Context) error {
-	key := a.c.keys.TaskPools()
-	if !a.has(key) {
-		return nil
-	}
-	err := a.c.zsetPairs(ctx, key, func(name, score string) {
+func (a *auditor) pools() {
+	key := a.Keys.TaskPools()
+	if !a.pairs(a.c.zsetPairs, key, func(name, score string) {
 		if err := Size(name).validate(); err != nil {
-			a.violation(key, nextDelete+" (ZREM)", "%v", err)
+			a.Add(key, nextDelete+" (ZREM)", "%v", err)
 		}
-	})
-	if err == nil {
-		a.served, err = parsePools(a.c.rdb.Do(ctx, a.c.askPools()))
+	}) {
+		return
 	}
-	return a.failed(key, err)
+	var err error
+	a.served, err = parsePools(a.c.rdb.Do(a.Ctx, a.c.askPools()))
+	a.OK(key, err)
 }
 
 // queues reads the streams: every entry can be read, and waits to be delivered or is held by a worker that lives. Those of a pool are listed, and have a worker if something waits.
-func (a *auditor) queues(ctx context.Context) error {
-	all, names := a.each("tasks:{priority}:{size}")
-	for i, key := range all {
-		first, err := a.queue(ctx, key)
-		if err := a.failed(key, err); err != nil {
-			return err
+func (a *auditor) queues() {
+	for key, name := range a.Named("tasks:{priority}:{size}") {
+		q := Queue(name)
+		if q.validate() != nil {
+			a.Add(key, "submit its entries to a queue, then DEL it", "is no queue, nobody reads it")
+			continue
 		}
-		if q := Queue(names[i]); err == nil && !slices.Contains(queues, q) {
+		first := a.queue(key)
+		if !slices.Contains(queues, q) {
 			a.pool(key, q.size(), first)
 		}
 	}
-	return nil
 }
 
 // pool judges a stream of a pool by its first entry that no worker has taken, "" = there is none.
@@ -48,31 +47,35 @@ func (a *auditor) pool(key string, pool Size, first string) {
 	until, listed := a.served[pool]
 	switch {
 	case first == "" || !a.old(entryTime(first)):
-	case !listed && !a.unreadable(a.c.keys.TaskPools()):
-		a.violation(key, "submit to the pool, or start a worker with slots for it", "has tasks, and pool %s is not in %s: nobody sees it", pool, a.c.keys.TaskPools())
+	case !listed && !a.Unreadable(a.Keys.TaskPools()):
+		a.Add(key, "submit to the pool, or start a worker with slots for it", "has tasks, and pool %s is not in %s: nobody sees it", pool, a.Keys.TaskPools())
 	case !until.After(a.now):
-		a.violation(key, "start a worker with slots for the pool; if its name is wrong, cancel its tasks", "entry %s waits, and no worker has slots for pool %s", first, pool)
+		a.Add(key, "start a worker with slots for the pool; if its name is wrong, cancel its tasks", "entry %s waits, and no worker has slots for pool %s", first, pool)
 	}
 }
 
 // queue reads a stream. first is the oldest entry that no worker has taken, "" = there is none.
-func (a *auditor) queue(ctx context.Context, key string) (first string, err error) {
-	g, err := a.c.groupOf(ctx, key)
-	if err != nil {
-		return "", err
+func (a *auditor) queue(key string) (first string) {
+	g, ok := invariant.Read(a.Pass, key, a.groupOf)
+	if !ok {
+		return ""
 	}
 	held := make(map[string]bool) // ids of the entries, true = held by a worker
-	if err := a.entries(ctx, key, held); err != nil {
-		return "", err
+	for e := range a.Entries(key) {
+		held[e.ID] = false
+		data, ok := e.FieldValues["data"]
+		if !ok || len(e.FieldValues) != 1 {
+			a.Add(key, nextRead, `entry %s should have the one field "data"`, e.ID)
+		}
+		if m, ok := a.message(key, "entry "+e.ID, data); ok {
+			a.take(&m, spot{key, e.ID})
+		}
 	}
 	if g.delivered != "" { // else no worker has been there yet
-		consumers, err := a.consumers(ctx, key)
-		if err != nil {
-			return "", err
-		}
-		if err := a.pending(ctx, key, held, consumers); err != nil {
-			return "", err
-		}
+		a.pending(key, held, a.consumers(key))
+	}
+	if a.Unreadable(key) {
+		return ""
 	}
 	for id, is := range held {
 		switch {
@@ -84,103 +87,90 @@ func (a *auditor) queue(ctx context.Context, key string) (first string, err erro
 				first = id
 			}
 		default:
-			a.violation(key, nextReport, "entry %s was delivered and nobody holds it: it never runs", id)
+			a.Add(key, nextReport, "entry %s was delivered and nobody holds it: it never runs", id)
 		}
 	}
-	return first, nil
-}
-
-// entries reads a stream in pages.
-func (a *auditor) entries(ctx context.Context, key string, held map[string]bool) error {
-	for from := "-"; ; {
-		page, err := a.c.rdb.Do(ctx, a.c.rdb.B().Xrange().Key(key).Start(from).End("+").Count(auditPage).Build()).AsXRange()
-		if err != nil {
-			return err
-		}
-		for _, e := range page {
-			held[e.ID] = false
-			data, ok := e.FieldValues["data"]
-			if !ok || len(e.FieldValues) != 1 {
-				a.violation(key, nextRead, `entry %s should have the one field "data"`, e.ID)
-			}
-			if m, ok := a.message(key, "entry "+e.ID, data); ok {
-				a.take(&m, spot{key, e.ID})
-			}
-		}
-		if len(page) < auditPage {
-			return nil
-		}
-		from = "(" + page[len(page)-1].ID
-	}
+	return first
 }
 
 // message reads one, or reports that it cannot be read.
 func (a *auditor) message(key, where, data string) (wire.Message, bool) {
 	m, err := wire.Decode([]byte(data))
 	if err != nil {
-		a.violation(key, nextRead, "%s cannot be read: %v", where, err)
+		a.Add(key, nextRead, "%s cannot be read: %v", where, err)
 		return m, false
 	}
 	if q := queueOfMessage(&m); q.validate() != nil {
-		a.violation(key, nextRead, "%s: task %s names queue %s, which there is not", where, m.ID, q)
+		a.Add(key, nextRead, "%s: task %s names queue %s, which there is not", where, m.ID, q)
 	}
 	return m, true
 }
 
-// pending reads who holds what: of each entry that is held the data is there, and the worker lives. What was given back waits, and is taken out of held.
-func (a *auditor) pending(ctx context.Context, key string, held map[string]bool, consumers map[string]consumer) error {
-	for from := "-"; ; {
-		page, err := a.c.pendingPage(ctx, key, from, auditPage)
-		if err != nil {
-			return err
+// pending reads who holds what: of each entry that is held the data is there, and the worker lives. What was given back waits, and is taken out of entries.
+func (a *auditor) pending(key string, entries map[string]bool, consumers map[string]consumer) {
+	ask := func(from string) rueidis.Completed {
+		return a.Redis.B().Xpending().Key(key).Group(a.Keys.TaskGroup()).Start(from).End("+").Count(invariant.Page).Build()
+	}
+	for p := range invariant.Pages(a.Pass, key, ask, parsePending, func(h held) string { return h.entry }) {
+		_, there := entries[p.entry]
+		if there {
+			entries[p.entry] = true
 		}
-		for _, p := range page {
-			_, there := held[p.entry]
-			if there {
-				held[p.entry] = true
-			}
-			if there && p.givenBack() {
-				a.report.Waiting++
-				delete(held, p.entry)
-				continue
-			}
-			by := consumers[p.worker]
-			if !there && p.idle >= a.grace {
-				a.violation(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it", p.entry, p.worker)
-			}
-			if there && !by.alive && min(p.idle, by.idle) >= a.grace {
-				a.violation(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
-			}
+		if there && p.givenBack() {
+			a.report.Waiting++
+			delete(entries, p.entry)
+			continue
 		}
-		if len(page) < auditPage {
-			return nil
+		by := consumers[p.worker]
+		if !there && p.idle >= a.grace {
+			a.Add(key, nextWorkers, "entry %s is held by %s, its data is gone: somebody deleted or trimmed it", p.entry, p.worker)
 		}
-		from = "(" + page[len(page)-1].entry
+		if there && !by.alive && min(p.idle, by.idle) >= a.grace {
+			a.Add(key, nextWorkers, "entry %s is held by worker %s, which is gone", p.entry, p.worker)
+		}
 	}
 }
 
 // consumers lists those of the group of tasks, and reports those that are left over.
-func (a *auditor) consumers(ctx context.Context, key string) (map[string]consumer, error) {
-	all, err := a.c.consumersOf(ctx, key)
-	if err != nil {
-		return nil, err
-	}
+func (a *auditor) consumers(key string) map[string]consumer {
+	all, _ := invariant.Read(a.Pass, key, a.consumersOf)
+	alive := a.living(maps.Keys(all))
 	for id, c := range all {
+		c.alive = alive[id]
+		all[id] = c
 		if c.alive && !a.alive[id] {
 			a.alive[id] = true
 			a.report.Workers++
 		}
 		if !c.alive && c.pending == 0 && c.idle >= a.grace {
-			a.violation(key, nextWorkers, "consumer %s is left over: it holds nothing, and its worker is gone", id)
+			a.Add(key, nextWorkers, "consumer %s is left over: it holds nothing, and its worker is gone", id)
 		}
 	}
-	return all, nil
+	return all
+}
+
+func (a *auditor) groupOf(b rueidis.Builder, key string) (rueidis.Completed, func(rueidis.RedisResult) (group, error)) {
+	return b.XinfoGroups().Key(key).Build(), func(r rueidis.RedisResult) (group, error) { return parseGroup(r, a.Keys.TaskGroup()) }
+}
+
+func (a *auditor) consumersOf(b rueidis.Builder, key string) (rueidis.Completed, func(rueidis.RedisResult) (map[string]consumer, error)) {
+	return b.XinfoConsumers().Key(key).Group(a.Keys.TaskGroup()).Build(), func(r rueidis.RedisResult) (map[string]consumer, error) {
+		list, err := r.ToArray()
+		all := make(map[string]consumer, len(list))
+		for _, m := range list {
+			info, err := m.AsMap()
+			if err != nil {
+				return nil, err
+			}
+			all[text(info["name"])] = consumer{pending: number(info["pending"]), idle: time.Duration(number(info["idle"])) * time.Millisecond}
+		}
+		return all, err
+	}
 }
 
 // group is what a stream knows of the consumer group of tasks.
 type group struct {
 	delivered string // id of the last entry given to a worker, "" = there is no group
-	pending   int64
 }
 
 // undelivered is where a range of the entries begins that no worker was given yet.
@@ -208,10 +198,6 @@ type held struct {
 // givenBack says that the entry waits for any worker: one had fetched it, and gave it back.
 func (h held) givenBack() bool { return stream.GivenBack(h.worker) }
 
-func (c *Client) groupOf(ctx context.Context, key string) (group, error) {
-	return parseGroup(c.rdb.Do(ctx, c.rdb.B().XinfoGroups().Key(key).Build()), c.keys.TaskGroup())
-}
-
 func parseGroup(r rueidis.RedisResult, name string) (group, error) {
 	list, err := r.ToArray()
 	if err != nil {
@@ -223,7 +209,7 @@ func parseGroup(r rueidis.RedisResult, name string) (group, error) {
 			return group{}, err
 		}
 		if text(info["name"]) == name {
-			return group{delivered: text(info["last-delivered-id"]), pending: number(info["pending"])}, nil
+			return group{delivered: text(info["last-delivered-id"])}, nil
 		}
 	}
 	return group{}, nil
@@ -237,39 +223,6 @@ func text(m rueidis.RedisMessage) string {
 func number(m rueidis.RedisMessage) int64 {
 	n, _ := m.AsInt64()
 	return n
-}
-
-// consumersOf lists the workers that read a stream. Two round trips.
-func (c *Client) consumersOf(ctx context.Context, key string) (map[string]consumer, error) {
-	list, err := c.rdb.Do(ctx, c.rdb.B().XinfoConsumers().Key(key).Group(c.keys.TaskGroup()).Build()).ToArray()
-	if err != nil {
-		return nil, err
-	}
-	all, ids := make(map[string]consumer, len(list)), make([]string, 0, len(list))
-	for _, m := range list {
-		info, err := m.AsMap()
-		if err != nil {
-			return nil, err
-		}
-		id := text(info["name"])
-		ids = append(ids, id)
-		all[id] = consumer{pending: number(info["pending"]), idle: time.Duration(number(info["idle"])) * time.Millisecond}
-	}
-	alive, err := stream.Living(ctx, c.rdb, c.keys, ids)
-	if err != nil {
-		return nil, err
-	}
-	for id, is := range alive {
-		v := all[id]
-		v.alive = is
-		all[id] = v
-	}
-	return all, nil
-}
-
-// pendingPage lists entries that workers hold, or gave back, from one id on.
-func (c *Client) pendingPage(ctx context.Context, key, from string, count int64) ([]held, error) {
-	return parsePending(c.rdb.Do(ctx, c.rdb.B().Xpending().Key(key).Group(c.keys.TaskGroup()).Start(from).End("+").Count(count).Build()))
 }
 
 func parsePending(r rueidis.RedisResult) ([]held, error) {
