@@ -14,27 +14,27 @@ func (k *checker) instances(p *picture) {
 		key, member := p.s.keys.Run(id), id+":"+run["x"]
 		switch doc, ok := p.docs[member]; {
 		case !ok:
-			k.violation(key, nextReport, "the document of execution %s is missing", run["x"])
+			k.Add(key, nextReport, "the document of execution %s is missing", run["x"])
 		case doc.State != Active || doc.String() != member || doc.Queue != run["q"]:
-			k.violation(key, nextReport, "is of execution %s in queue %s, its document says %s in queue %s, %s", run["x"], run["q"], doc.Instance, doc.Queue, doc.State)
+			k.Add(key, nextReport, "is of execution %s in queue %s, its document says %s in queue %s, %s", run["x"], run["q"], doc.Instance, doc.Queue, doc.State)
 		}
 		if _, ok := p.active[member]; !ok {
-			k.violation(key, nextReport, "execution %s is not in the index of active ones", run["x"])
+			k.Add(key, nextReport, "execution %s is not in the index of active ones", run["x"])
 		}
 		if p.last[id] != run["x"] {
-			k.violation(key, nextReport, "execution %s is active, and %q is noted as the newest", run["x"], p.last[id])
+			k.Add(key, nextReport, "execution %s is active, and %q is noted as the newest", run["x"], p.last[id])
 		}
 		k.task(p, id, run)
 		for field, value := range run {
 			switch kind, ref, _ := strings.Cut(field, ":"); kind {
 			case "t":
 				if _, ok := p.timers[ref+":"+run["x"]+":"+id]; !ok {
-					k.violation(key, nextReport, "timer %s is not in the set of timers", ref)
+					k.Add(key, nextReport, "timer %s is not in the set of timers", ref)
 				}
 			case "a":
 				entry, queue, _ := strings.Cut(value, " ")
 				if f, ok := p.entry(activities, queue, entry); !ok || f["i"] != id || f["x"] != run["x"] || f["r"] != ref {
-					k.violation(key, nextReport, "activity %s is not entry %s of queue %s", ref, entry, queue)
+					k.Add(key, nextReport, "activity %s is not entry %s of queue %s", ref, entry, queue)
 				}
 			}
 		}
@@ -48,12 +48,12 @@ func (k *checker) task(p *picture, id string, run map[string]string) {
 	_, waits := run["g"]
 	switch {
 	case entry == "" && p.inbox[id] > 0 && !paused && !waits:
-		k.violation(key, nextReport, "has %d events and no task", p.inbox[id])
+		k.Add(key, nextReport, "has %d events and no task", p.inbox[id])
 	case entry != "" && p.inbox[id] == 0:
-		k.violation(key, nextReport, "has a task, entry %s, and no events", entry)
+		k.Add(key, nextReport, "has a task, entry %s, and no events", entry)
 	case entry != "":
 		if f, ok := p.entry(tasks, run["q"], entry); !ok || f["i"] != id {
-			k.violation(key, nextReport, "its task is not entry %s of queue %s", entry, run["q"])
+			k.Add(key, nextReport, "its task is not entry %s of queue %s", entry, run["q"])
 		}
 	}
 }
@@ -76,30 +76,30 @@ func (k *checker) documents(p *picture) {
 		_, created := p.created[member]
 		switch {
 		case doc.State == Active && p.runs[doc.ID]["x"] != doc.Execution:
-			k.violation(key, nextReport, "says that it is active, and active is %q", p.runs[doc.ID]["x"])
+			k.Add(key, nextReport, "says that it is active, and active is %q", p.runs[doc.ID]["x"])
 		case doc.State.Ended() && !ended:
-			k.violation(key, nextReport, "has ended and is not in the index of those that have")
+			k.Add(key, nextReport, "has ended and is not in the index of those that have")
 		}
 		if !created {
-			k.violation(key, nextReport, "is not in the index")
+			k.Add(key, nextReport, "is not in the index")
 		}
 		if last, ok := p.history[member]; doc.LastSequence > 0 && (!ok || sequence(last) != doc.LastSequence) {
-			k.violation(key, nextReport, "its last event has number %d, that of its history %d", doc.LastSequence, sequence(last))
+			k.Add(key, nextReport, "its last event has number %d, that of its history %d", doc.LastSequence, sequence(last))
 		}
 	}
 	for member := range p.history {
 		if _, ok := p.docs[member]; !ok {
-			k.violation(p.s.base+"his:"+member, nextReport, "belongs to no document")
+			k.Add(p.s.base+"his:"+member, nextReport, "belongs to no document")
 		}
 	}
 	for id := range p.inbox {
 		if _, ok := p.runs[id]; !ok {
-			k.violation(p.s.keys.Inbox(id), nextReport, "no execution is active")
+			k.Add(p.s.keys.Inbox(id), nextReport, "no execution is active")
 		}
 	}
 	for id, x := range p.last {
 		if _, ok := p.docs[id+":"+x]; !ok {
-			k.violation(p.s.keys.Last(id), nextReport, "the document of execution %s is missing", x)
+			k.Add(p.s.keys.Last(id), nextReport, "the document of execution %s is missing", x)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (k *checker) work(p *picture) {
 			mark = "h"
 		}
 		if paused := slices.Contains(p.paused, name); held && !paused && len(entries) > 0 {
-			k.violation(p.s.base+queue, "does a worker run? It puts that right; or resume the queue again", "holds %d entries, and the queue is not paused", len(entries))
+			k.Add(p.s.base+queue, "does a worker run? It puts that right; or resume the queue again", "holds %d entries, and the queue is not paused", len(entries))
 		}
 		for entry, f := range entries {
 			run := p.runs[f["i"]]
@@ -135,18 +135,18 @@ func (k *checker) work(p *picture) {
 			holder, taken := p.holders[queue][entry]
 			switch {
 			case !wanted:
-				k.violation(p.s.base+queue, nextReport, "entry %s of instance %s is wanted by nobody", entry, f["i"])
+				k.Add(p.s.base+queue, nextReport, "entry %s of instance %s is wanted by nobody", entry, f["i"])
 			case !held && !taken && k.old(entry) && !slices.Contains(p.paused, name):
-				k.violation(p.s.base+queue, nextWorkers, "entry %s of instance %s waits since %s", entry, f["i"], k.age(entry))
+				k.Add(p.s.base+queue, nextWorkers, "entry %s of instance %s waits since %s", entry, f["i"], k.age(entry))
 			case !held && !taken && k.old(entry):
-				k.violation(p.s.base+queue, "does a worker run? It puts that right; or pause the queue again", "entry %s of instance %s is not held back, and the queue is paused", entry, f["i"])
+				k.Add(p.s.base+queue, "does a worker run? It puts that right; or pause the queue again", "entry %s of instance %s is not held back, and the queue is paused", entry, f["i"])
 			case taken && k.old(entry) && !p.workers[holder]:
-				k.violation(p.s.base+queue, nextWorkers, "entry %s of instance %s is with worker %s, which is gone", entry, f["i"], holder)
+				k.Add(p.s.base+queue, nextWorkers, "entry %s of instance %s is with worker %s, which is gone", entry, f["i"], holder)
 			}
 		}
 		for entry := range p.holders[queue] {
 			if _, ok := entries[entry]; !ok {
-				k.violation(p.s.base+queue, nextWorkers, "entry %s is with a worker and was deleted", entry)
+				k.Add(p.s.base+queue, nextWorkers, "entry %s is with a worker and was deleted", entry)
 			}
 		}
 	}
@@ -155,14 +155,14 @@ func (k *checker) work(p *picture) {
 		at := time.UnixMilli(int64(due))
 		switch run := p.runs[id]; {
 		case run["x"] != x || run["t:"+ref] == "":
-			k.violation(p.s.keys.Timers(), nextReport, "timer %s of %s:%s is wanted by nobody", ref, id, x)
+			k.Add(p.s.keys.Timers(), nextReport, "timer %s of %s:%s is wanted by nobody", ref, id, x)
 		case k.now.Sub(at) > k.grace:
-			k.violation(p.s.keys.Timers(), "does any worker run? It puts that right", "timer %s of %s is due since %s", ref, id, at.UTC().Format(time.RFC3339))
+			k.Add(p.s.keys.Timers(), nextAny, "timer %s of %s is due since %s", ref, id, at.UTC().Format(time.RFC3339))
 		}
 	}
 	for entry, f := range p.outbox {
 		if k.old(entry) {
-			k.violation(p.s.keys.Outbox(), "does any worker run? It puts that right", "message %s (%s for %s) waits since %s", entry, f["1"], f["2"], k.age(entry))
+			k.Add(p.s.keys.Outbox(), nextAny, "message %s (%s for %s) waits since %s", entry, f["1"], f["2"], k.age(entry))
 		}
 	}
 }
@@ -176,23 +176,23 @@ func (k *checker) age(entry string) string {
 func (k *checker) indexes(p *picture) {
 	for member := range p.active {
 		if i := split(member); p.runs[i.ID]["x"] != i.Execution {
-			k.violation(p.s.keys.Active(), nextReport, "%s is not active", member)
+			k.Add(p.s.keys.Active(), nextReport, "%s is not active", member)
 		}
 	}
 	for member, at := range p.ended {
 		doc, ok := p.docs[member]
 		expired := time.UnixMilli(int64(at)).Before(k.now.Add(k.grace)) // how long it was to be kept was known to its document
 		if !ok && !expired || ok && !doc.State.Ended() {
-			k.violation(p.s.keys.Ended(), nextReport, "%s has not ended, or was removed", member)
+			k.Add(p.s.keys.Ended(), nextReport, "%s has not ended, or was removed", member)
 		}
 	}
 	for member, at := range p.created {
 		doc, ok := p.docs[member]
 		if _, ended := p.ended[member]; !ok && !ended {
-			k.violation(p.s.keys.Created(), nextReport, "%s was removed", member)
+			k.Add(p.s.keys.Created(), nextReport, "%s was removed", member)
 		}
 		if ok && doc.Created.UnixMicro() != int64(at) {
-			k.violation(p.s.keys.Created(), nextReport, "%s was created at %d, not at %.0f", member, doc.Created.UnixMicro(), at)
+			k.Add(p.s.keys.Created(), nextReport, "%s was created at %d, not at %.0f", member, doc.Created.UnixMicro(), at)
 		}
 	}
 }
@@ -218,13 +218,13 @@ func (k *checker) passages(p *picture) {
 			switch busy := k.busy(p) || k.busy(home); {
 			case busy:
 			case run["x"] != x:
-				k.violation(p.s.keys.Gate(gate), nextReport, "%s:%s is at the gate and not active", id, x)
+				k.Add(p.s.keys.Gate(gate), nextReport, "%s:%s is at the gate and not active", id, x)
 			case waits != (since > 0):
-				k.violation(p.s.keys.Gate(gate), nextReport, "%s:%s waits: %v, by its own account %v", id, x, since > 0, waits)
+				k.Add(p.s.keys.Gate(gate), nextReport, "%s:%s waits: %v, by its own account %v", id, x, since > 0, waits)
 			}
 		}
 		if through < most && waiting > 0 {
-			k.violation(p.s.keys.Gate(gate), nextReport, "%d of %d are through, and %d wait", through, most, waiting)
+			k.Add(p.s.keys.Gate(gate), nextReport, "%d of %d are through, and %d wait", through, most, waiting)
 		}
 	}
 	for id, run := range p.runs {
@@ -234,12 +234,12 @@ func (k *checker) passages(p *picture) {
 		}
 		home := k.seen[k.c.of(gate).n]
 		if _, ok := home.gates[gate][fmt.Sprintf("%s:%s:%s", p.s.name(home.s), run["x"], id)]; !ok && !k.busy(p) && !k.busy(home) {
-			k.violation(p.s.keys.Run(id), nextReport, "waits at gate %s, which does not know of it", gate)
+			k.Add(p.s.keys.Run(id), nextReport, "waits at gate %s, which does not know of it", gate)
 		}
 	}
 	for gate := range p.most {
 		if len(p.gates[gate]) == 0 {
-			k.violation(p.s.keys.Gates(), nextReport, "nobody is at gate %s", gate)
+			k.Add(p.s.keys.Gates(), nextReport, "nobody is at gate %s", gate)
 		}
 	}
 }
