@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taktworks/takt/internal/invariant"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -50,7 +51,7 @@ func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Op
 	for _, scope := range slices.Sorted(maps.Keys(has)) {
 		if f := has[scope]; f.unfit > 0 {
 			c.key = fmt.Sprintf("%s/%.128s", opt.TopicPrefix, scope)
-			c.violationAt("unfit topics", nextForeign, "%d retained topics have a scope or an id that is no name that Takt takes, such as %q", f.unfit, f.oneOf)
+			c.AddAt("unfit topics", c.key, nextForeign, "%d retained topics have a scope or an id that is no name that Takt takes, such as %q", f.unfit, f.oneOf)
 		}
 	}
 	for _, scope := range scopes {
@@ -73,10 +74,10 @@ func Check(ctx context.Context, store *jobstore.Store, retained Retained, opt Op
 		}
 		if left > 0 {
 			c.key = opt.TopicPrefix + "/" + string(scope)
-			c.violationAt("unknown scope", nextForeign, "%d retained topics are of a scope that the store does not have", left)
+			c.AddAt("unknown scope", c.key, nextForeign, "%d retained topics are of a scope that the store does not have", left)
 		}
 	}
-	return c.list, nil
+	return c.List, nil
 }
 
 type checker struct {
@@ -84,22 +85,12 @@ type checker struct {
 	takes func(bytes int) error
 	epoch string // of the store
 	key   string
-	list  []jobstore.Violation
-}
-
-func (c *checker) violation(next, problem string, args ...any) {
-	c.list = append(c.list, jobstore.Violation{Key: c.key, Problem: fmt.Sprintf(problem, args...), Next: next})
-}
-
-// violationAt is violation of one topic or of several; moment is what the broker has there and the publisher has noted. Two looks find the same moment unless something was published between.
-func (c *checker) violationAt(moment, next, problem string, args ...any) {
-	c.violation(next, problem, args...)
-	c.list[len(c.list)-1].Moment = moment
+	invariant.List
 }
 
 func (c *checker) scope(s jobstore.RetainedScope, f *found) {
 	if s.Err != nil {
-		c.violation(nextStore, "cannot be read: %v", s.Err)
+		c.Add(c.key, nextStore, "cannot be read: %v", s.Err)
 		return
 	}
 	listed := make(map[isa95.JobOrderID]bool, len(s.Jobs))
@@ -123,24 +114,24 @@ func (c *checker) job(r *jobstore.RetainedJob, f *found) {
 	_, err := isa95.ParseJobOrderID(string(r.JobOrderID))
 	switch {
 	case r.Err != nil:
-		c.violation(nextStore, "%q: %v", r.JobOrderID, r.Err)
+		c.Add(c.key, nextStore, "%q: %v", r.JobOrderID, r.Err)
 		return
 	case err != nil:
-		c.violation(nextStore, "names an order that no topic can be made of: %v", err)
+		c.Add(c.key, nextStore, "names an order that no topic can be made of: %v", err)
 		return
 	case !r.Listed:
-		c.violation(nextPublish, "does not name %s, which was published", r.JobOrderID)
+		c.Add(c.key, nextPublish, "does not name %s, which was published", r.JobOrderID)
 		return
 	case r.Want.Gone && f.any(r.JobOrderID):
 		c.leftOver(r.Scope, r.JobOrderID, f, "the order was cleared or cancelled")
 		return
 	case r.Want.Gone:
-		c.violation(nextPublish, "has %s as gone, and its topics are not known to be deleted", r.JobOrderID)
+		c.Add(c.key, nextPublish, "has %s as gone, and its topics are not known to be deleted", r.JobOrderID)
 		return
 	}
 	want := c.opt.wanted(r)
 	if r.Done.Refused {
-		c.violation(nextRefused, "topic %s is not published, and the state index shows the order without it: the broker refuses it, or it has no readable document",
+		c.Add(c.key, nextRefused, "topic %s is not published, and the state index shows the order without it: the broker refuses it, or it has no readable document",
 			c.opt.orderTopic(r.Scope, r.JobOrderID))
 		return
 	}
@@ -155,13 +146,13 @@ func (c *checker) topic(name, want, done string, broker likeness, has *topic) {
 	}
 	switch {
 	case want == "" && broker == differs:
-		c.violationAt(moment, nextPublish, "topic %s is retained and should not be", name)
+		c.AddAt(moment, c.key, nextPublish, "topic %s is retained and should not be", name)
 	case broker == missing:
-		c.violationAt(moment, nextPublish, "topic %s is missing at the broker", name)
+		c.AddAt(moment, c.key, nextPublish, "topic %s is missing at the broker", name)
 	case broker == differs:
-		c.violationAt(moment, nextPublish, "topic %s holds something else than the store", name)
+		c.AddAt(moment, c.key, nextPublish, "topic %s holds something else than the store", name)
 	case want != done:
-		c.violationAt(moment, nextPublish, "topic %s is right, and the publisher has not noted it (%q, should be %q)", name, done, want)
+		c.AddAt(moment, c.key, nextPublish, "topic %s is right, and the publisher has not noted it (%q, should be %q)", name, done, want)
 	}
 }
 
@@ -172,7 +163,7 @@ func (c *checker) refused(topic string, bytes int) bool {
 	}
 	err := c.takes(bytes)
 	if err != nil {
-		c.violationAt("refused "+topic, nextLimit, "topic %s is not published, so an MES sees no change of this scope: the broker refuses a message of its %d bytes: %v", topic, bytes, err)
+		c.AddAt("refused "+topic, c.key, nextLimit, "topic %s is not published, so an MES sees no change of this scope: the broker refuses a message of its %d bytes: %v", topic, bytes, err)
 	}
 	return err != nil
 }
@@ -185,7 +176,7 @@ func (c *checker) leftOver(scope isa95.Scope, id isa95.JobOrderID, f *found, why
 	if f.results[id] != nil {
 		topics = append(topics, c.opt.resultTopic(scope, id))
 	}
-	c.violation(nextPublish, "topic %s is left over: %s", strings.Join(topics, " and "), why)
+	c.Add(c.key, nextPublish, "topic %s is left over: %s", strings.Join(topics, " and "), why)
 }
 
 func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *found) {
@@ -196,18 +187,18 @@ func (c *checker) index(s jobstore.RetainedScope, index jobstore.ScopeIndex, f *
 	payload, err := c.opt.join(x, index.Jobs)
 	switch {
 	case err != nil:
-		c.violation(nextStore, "no state index can be made: %v", err)
+		c.Add(c.key, nextStore, "no state index can be made: %v", err)
 	case f.index == nil && len(s.Jobs) == 0: // it has expired: the scope is about to retire
 	case (f.index == nil || has == nil || has.content != contentOf(payload)) && c.refused(topic, len(payload)):
 	case f.index == nil:
-		c.violation(nextPublish, "topic %s is missing at the broker", topic)
+		c.Add(c.key, nextPublish, "topic %s is missing at the broker", topic)
 	case has == nil:
-		c.violation(nextPublish, "topic %s cannot be read", topic)
+		c.Add(c.key, nextPublish, "topic %s cannot be read", topic)
 	case has.content != contentOf(payload):
-		c.violationAt(fmt.Sprintf("%s has seq %d and other content", topic, has.seq), nextPublish, "topic %s lists other job orders or states than the store", topic)
+		c.AddAt(fmt.Sprintf("%s has seq %d and other content", topic, has.seq), c.key, nextPublish, "topic %s lists other job orders or states than the store", topic)
 	case has.seq != s.Seq:
-		c.violationAt(fmt.Sprintf("%s has seq %d", topic, has.seq), nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)
+		c.AddAt(fmt.Sprintf("%s has seq %d", topic, has.seq), c.key, nextPublish, "topic %s has seq %d, the store has %d", topic, has.seq, s.Seq)
 	case has.epoch != c.epoch:
-		c.violation(nextPublish, "topic %s has epoch %q, the store has %q", topic, has.epoch, c.epoch)
+		c.Add(c.key, nextPublish, "topic %s has epoch %q, the store has %q", topic, has.epoch, c.epoch)
 	}
 }

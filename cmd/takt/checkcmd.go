@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/invariant"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -32,7 +31,7 @@ func (c *checkCmd) check(ctx context.Context, a *app, store *jobstore.Store) err
 	}
 	defer hangUp()
 	options := jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration}
-	found, err := unchanged(ctx, 3, time.Second, func() ([]jobstore.Violation, error) {
+	found, err := invariant.Standing(ctx, 3, time.Second, func() ([]invariant.Violation, error) {
 		return checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log), options)
 	})
 	if err != nil {
@@ -42,7 +41,7 @@ func (c *checkCmd) check(ctx context.Context, a *app, store *jobstore.Store) err
 }
 
 // violations prints what a check found, or that it found nothing, which is none.
-func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) error {
+func violations(a *app, found []invariant.Violation, asJSON bool, none string) error {
 	for _, v := range found {
 		if err := a.say(asJSON, v, "%v\n", v); err != nil {
 			return err
@@ -58,29 +57,8 @@ func violations[V fmt.Stringer](a *app, found []V, asJSON bool, none string) err
 	return err
 }
 
-// unchanged looks so many times, pause apart, and returns what was the same in every look: the rest was just being done. It ends with the first look that leaves nothing.
-func unchanged(ctx context.Context, looks int, pause time.Duration, look func() ([]jobstore.Violation, error)) (suspects []jobstore.Violation, err error) {
-	for n := range looks {
-		found, err := look()
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			found = slices.DeleteFunc(found, func(v jobstore.Violation) bool { return !slices.ContainsFunc(suspects, v.Same) })
-		}
-		suspects = found
-		if len(suspects) == 0 || n == looks-1 {
-			break
-		}
-		if !lifecycle.Sleep(ctx, pause) {
-			return nil, ctx.Err()
-		}
-	}
-	return suspects, nil
-}
-
 // checkAll lists the broken invariants of the store and of the retained topics.
-func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o publisher.Options, co jobstore.CheckOptions) ([]jobstore.Violation, error) {
+func checkAll(ctx context.Context, store *jobstore.Store, conn *mqtt.Conn, o publisher.Options, co jobstore.CheckOptions) ([]invariant.Violation, error) {
 	found, err := store.Check(ctx, co)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/invariant"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
@@ -490,7 +491,7 @@ func (d *demo) check(ctx context.Context, store *jobstore.Store) ([]string, erro
 		return nil, err
 	}
 	defer hangUp()
-	violations, err := unchanged(ctx, 100, 100*time.Millisecond, func() ([]jobstore.Violation, error) {
+	violations, err := invariant.Standing(ctx, 100, 100*time.Millisecond, func() ([]invariant.Violation, error) {
 		return checkAll(ctx, store, conn, d.publisherOptions(d.TopicPrefix, d.log), jobstore.CheckOptions{Grace: 5 * time.Second})
 	})
 	found := make([]string, len(violations))
