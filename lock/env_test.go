@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,43 @@ func (e *env) release(h *lock.Held) []string {
 	return woken
 }
 
+// wakes releases h and wants that to be the turn of these waiters.
+func (e *env) wakes(h *lock.Held, waiters ...string) {
+	e.t.Helper()
+	if woken := e.release(h); !slices.Equal(woken, waiters) {
+		e.t.Errorf("woken %q, want %q", woken, waiters)
+	}
+}
+
+// acquiring waits for locks in the background. What comes is nil after an error.
+func acquiring(t testing.TB, l *lock.Locker, specs ...lock.Spec) <-chan *lock.Held {
+	got := make(chan *lock.Held, 1)
+	go func() {
+		h, err := l.Acquire(context.Background(), specs...)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- h
+	}()
+	return got
+}
+
+// heard subscribes to what waiters are told, until the test ends.
+func (e *env) heard() <-chan string {
+	e.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	messages, ended, ready := make(chan string, 10), make(chan struct{}), make(chan struct{}, 10)
+	ear := e.srv.Connect(e.t, redis.Options{})
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { ready <- struct{}{} })
+	go func() {
+		defer close(ended)
+		_ = ear.Receive(hooked, ear.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { messages <- m.Message })
+	}()
+	e.t.Cleanup(func() { stop(); <-ended })
+	testenv.Take(e.t, "the subscription", ready)
+	return messages
+}
+
 // succeed takes what the owner of h loses, and says how long after that was granted the context of h ended: not at all, but on a machine that stalls just then. Use OnceWithin(noLater).
 func (e *env) succeed(t testing.TB, h *lock.Held, s lock.Spec) (next *lock.Held, late time.Duration) {
 	t.Helper()
@@ -148,5 +186,10 @@ func (e *env) succeed(t testing.TB, h *lock.Held, s lock.Spec) (next *lock.Held,
 }
 
 const noLater = time.Nanosecond
+
+func job(key string) lock.Object { return lock.Object{Type: lock.Job, Key: key} }
+
+// passes lets a time pass that belongs to the test: its load, or what a refusal says. It waits for nothing to happen.
+func passes(d time.Duration) { <-time.After(d) }
 
 func task(key string) lock.Object { return lock.Object{Type: lock.Task, Key: key} }

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
@@ -117,34 +115,12 @@ func TestDeadWaitersInARow(t *testing.T) {
 	long.Test(t, "waits for turns to pass")
 	e := newEnv(t)
 	s := lock.Mutex(task("a"))
-	messages, heard := make(chan string, 10), make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ear := e.srv.Connect(t, redis.Options{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		on := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-			if s.Kind == "subscribe" {
-				close(heard)
-			}
-		})
-		_ = ear.Receive(on, ear.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { messages <- m.Message })
-	}()
-	defer func() { cancel(); <-ended }()
-	testenv.Take(t, "the subscription", heard)
+	messages := e.heard()
 	have := e.try(lock.TryOptions{}, s)
 	for _, w := range []string{"dead1", "dead2", "dead3"} {
 		e.refused(lock.TryOptions{Waiter: w, WaitFor: time.Hour}, s)
 	}
-	got := make(chan *lock.Held, 1)
-	go func() {
-		h, err := e.Acquire(context.Background(), s)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- h
-	}()
+	got := acquiring(t, e.Locker, s)
 	testenv.Eventually(t, "a place", func() bool { return e.waiters(s) == 4 })
 	began := time.Now()
 	e.release(have)
@@ -169,25 +145,17 @@ func TestReadersAreCalledTogether(t *testing.T) {
 	}
 	e.refused(lock.TryOptions{Waiter: "w1"}, writes)
 	e.refused(lock.TryOptions{Waiter: "r3"}, reads)
-	if woken := e.release(w); !slices.Equal(woken, []string{"r1", "r2"}) {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(w, "r1", "r2")
 	if r := e.refused(lock.TryOptions{Waiter: "r3"}, reads); r.Ahead != 3 {
 		t.Errorf("r3: %+v", r)
 	}
 	r2 := e.try(lock.TryOptions{Waiter: "r2"}, reads) // before r1
 	r1 := e.try(lock.TryOptions{Waiter: "r1"}, reads)
-	if woken := e.release(r2); len(woken) > 0 {
-		t.Errorf("woken under a reader: %q", woken)
-	}
+	e.wakes(r2)
 	e.refused(lock.TryOptions{Waiter: "r3"}, reads) // the writer is first
-	if woken := e.release(r1); !slices.Equal(woken, []string{"w1"}) {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(r1, "w1")
 	w1 := e.try(lock.TryOptions{Waiter: "w1"}, writes)
-	if woken := e.release(w1); !slices.Equal(woken, []string{"r3"}) {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(w1, "r3")
 	e.release(e.try(lock.TryOptions{Waiter: "r3"}, reads))
 	e.noLine(reads)
 }
@@ -200,12 +168,8 @@ func TestSlotsAreCalled(t *testing.T) {
 	for _, name := range []string{"1", "2", "3"} {
 		e.refused(lock.TryOptions{Waiter: name}, s)
 	}
-	if woken := e.release(a); !slices.Equal(woken, []string{"1"}) {
-		t.Errorf("woken %q", woken)
-	}
-	if woken := e.release(b); !slices.Equal(woken, []string{"2"}) {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(a, "1")
+	e.wakes(b, "2")
 	e.refused(lock.TryOptions{}, s)
 	b = e.try(lock.TryOptions{Waiter: "2"}, s)
 	e.refused(lock.TryOptions{}, s)
@@ -227,17 +191,13 @@ func TestOneLine(t *testing.T) {
 	if e.waiters(a) != 2 || e.waiters(b) != 0 {
 		t.Errorf("%d and %d wait", e.waiters(a), e.waiters(b))
 	}
-	if woken := e.release(haveA); !slices.Equal(woken, []string{"both"}) {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(haveA, "both")
 	r := e.refused(lock.TryOptions{Waiter: "both"}, a, b)
 	if r.Key != b.Key(e.prefix) || !slices.Equal(r.Woken, []string{"a"}) || e.waiters(b) != 1 {
 		t.Errorf("refused: %+v", r)
 	}
 	e.release(e.try(lock.TryOptions{Waiter: "a"}, a))
-	if woken := e.release(haveB); !slices.Equal(woken, []string{"both"}) {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(haveB, "both")
 	e.release(e.try(lock.TryOptions{Waiter: "both"}, a, b))
 	e.noLine(a)
 }
@@ -250,13 +210,7 @@ func TestWakes(t *testing.T) {
 	for _, name := range []string{"1", "2", "3"} {
 		e.refused(lock.TryOptions{Waiter: name}, s)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	heard, ended, ready := make(chan string, 10), make(chan error, 1), make(chan struct{}, 10)
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { ready <- struct{}{} })
-	go func() {
-		ended <- e.rdb.Receive(hooked, e.rdb.B().Subscribe().Channel(e.prefix+"lock:wake").Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
-	}()
-	testenv.Take(t, "the subscription", ready)
+	heard := e.heard()
 	e.release(have)
 	if m := testenv.Take(t, "a message", heard); m != "!1\n?2\n?3" {
 		t.Errorf("heard %q", m)
@@ -265,8 +219,6 @@ func TestWakes(t *testing.T) {
 	if m := testenv.Take(t, "a message", heard); m != "!2\n?3" {
 		t.Errorf("heard %q", m)
 	}
-	stop()
-	testenv.Take(t, "the end", ended)
 }
 
 // Who gives up leaves the line, and the next is called if it was the turn of the one who left.
@@ -373,19 +325,13 @@ func TestWakeAfterCut(t *testing.T) {
 	far, p := e.behind()
 	for range 3 {
 		have := e.try(lock.TryOptions{}, s)
-		got, refused := make(chan *lock.Held, 1), make(chan struct{}, 100)
+		refused := make(chan struct{}, 100)
 		p.Tap(func(fromClient bool, data []byte) {
 			if !fromClient && bytes.Contains(data, []byte(have.Owner())) {
 				refused <- struct{}{}
 			}
 		})
-		go func() {
-			h, err := far.Acquire(context.Background(), s)
-			if err != nil {
-				t.Error(err)
-			}
-			got <- h
-		}()
+		got := acquiring(t, far.Locker, s)
 		testenv.Take(t, "a refusal", refused)
 		testenv.Take(t, "another: it has got the first, which is not waited out if it is lost", refused)
 		p.Cut()
@@ -417,14 +363,7 @@ func TestReplyLost(t *testing.T) {
 			told()
 		}
 	})
-	got := make(chan *lock.Held, 1)
-	go func() {
-		h, err := far.Acquire(context.Background(), s)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- h
-	}()
+	got := acquiring(t, far, s)
 	testenv.Take(t, "the refusal", refused) // it is on its way: it is not the one that gets lost
 	p.Tap(nil)
 	p.DropReplies(true)

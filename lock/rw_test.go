@@ -161,13 +161,9 @@ func TestIntentIsAPlace(t *testing.T) {
 	r0 := e.try(lock.TryOptions{}, reads)
 	e.refused(lock.TryOptions{WaitFor: time.Minute}, writes)
 	e.refused(lock.TryOptions{Waiter: "later"}, reads)
-	if woken := e.release(r0); len(woken) > 0 {
-		t.Errorf("woken before the writer: %q", woken)
-	}
+	e.wakes(r0)
 	w := e.try(lock.TryOptions{}, writes)
-	if woken := e.release(w); len(woken) != 1 || woken[0] != "later" {
-		t.Errorf("woken %q", woken)
-	}
+	e.wakes(w, "later")
 	r0 = e.try(lock.TryOptions{Waiter: "later"}, reads)
 	e.refused(lock.TryOptions{Waiter: "w1"}, writes)
 	e.refused(lock.TryOptions{Waiter: "before"}, reads)

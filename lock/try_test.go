@@ -253,14 +253,7 @@ func TestServers(t *testing.T) {
 				if infos, err := e.List(t.Context(), "", 0); err != nil || len(infos) != 5 {
 					t.Errorf("%d locks listed: %v", len(infos), err)
 				}
-				got := make(chan *lock.Held, 1)
-				go func() {
-					next, err := e.Acquire(context.Background(), specs[4])
-					if err != nil {
-						t.Error(err)
-					}
-					got <- next
-				}()
+				got := acquiring(t, e.Locker, specs[4])
 				testenv.Eventually(t, "a place", func() bool { return e.waiters(specs[4]) == 1 })
 				e.do("SCRIPT", "FLUSH")
 				if woken, err := h.Refund(t.Context()); err != nil || len(woken) != 1 {
@@ -328,14 +321,7 @@ func TestCluster(t *testing.T) {
 	}
 
 	h := e.try(lock.TryOptions{}, specs[3], specs[4])
-	got := make(chan *lock.Held, 1)
-	go func() {
-		next, err := e.other().Acquire(ctx, specs[4], specs[2])
-		if err != nil {
-			t.Error(err)
-		}
-		got <- next
-	}()
+	got := acquiring(t, e.other().Locker, specs[4], specs[2])
 	testenv.Eventually(t, "a place", func() bool { return e.number("ZCARD", "{lock:mutex:task:m}::wait") == 1 })
 	infos, err := e.List(ctx, "", 0)
 	if err != nil || len(infos) != 4 { // and the two rates

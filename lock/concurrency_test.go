@@ -1,4 +1,4 @@
-package limit_test
+package lock_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // Never more than the limit have a slot, and all get one.
 func TestConcurrency(t *testing.T) {
 	e := newEnv(t)
-	lockers := []*lock.Locker{e.Locker, e.other(redis.Options{}), e.other(redis.Options{RESP2: true})}
-	s := limit.Concurrency(site("a"), 3)
+	lockers := []*lock.Locker{e.Locker, e.other().Locker, on(t, e.srv, e.srv.Connect(t, redis.Options{RESP2: true}), e.prefix).Locker}
+	s := limit.Concurrency(job("a"), 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
 	defer cancel()
 	var inside atomic.Int32
@@ -38,7 +38,7 @@ func TestConcurrency(t *testing.T) {
 	}
 	all.Wait()
 	for range 3 {
-		defer e.release(e.try("", s))
+		defer e.release(e.try(lock.TryOptions{}, s))
 	}
-	e.refused(s)
+	e.refused(lock.TryOptions{}, s)
 }

@@ -1,4 +1,4 @@
-package limit_test
+package lock_test
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func TestRate(t *testing.T) {
 				for _, pause := range pauses {
 					passes(pause)
 					n := 1 + rand.N(largest)
-					h, err := e.Try(context.Background(), []lock.Spec{limit.Rate(site(fmt.Sprint(round)), most, window, limit.Items(n))}, lock.TryOptions{})
+					h, err := e.Try(context.Background(), []lock.Spec{limit.Rate(job(fmt.Sprint(round)), most, window, limit.Items(n))}, lock.TryOptions{})
 					var refused *lock.HeldError
 					if errors.As(err, &refused) {
 						if refused.RetryAfter <= 0 || refused.RetryAfter > window+window/1000+time.Millisecond {
@@ -103,7 +103,7 @@ func TestRate(t *testing.T) {
 // Where a fixed window lets twice the limit through in a moment, here it is the limit; a burst of it passes at once.
 func TestRateAcrossBoundary(t *testing.T) {
 	e := newEnv(t)
-	s := limit.Rate(site("a"), 10, 500*time.Millisecond)
+	s := limit.Rate(job("a"), 10, 500*time.Millisecond)
 	var grants []grant
 	testenv.Eventually(t, "three bursts", func() bool {
 		h, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{})
@@ -128,12 +128,12 @@ func TestRetryAfter(t *testing.T) {
 	long.Test(t, "waits for quota to come back")
 	e := newEnv(t)
 	const window = 2 * time.Second // a busy machine must ask again within it
-	one, three := limit.Rate(site("a"), 3, window), limit.Rate(site("a"), 3, window, limit.Items(3))
-	first := e.try("", one)
-	second := e.try("", one)
+	one, three := limit.Rate(job("a"), 3, window), limit.Rate(job("a"), 3, window, limit.Items(3))
+	first := e.try(lock.TryOptions{}, one)
+	second := e.try(lock.TryOptions{}, one)
 	wait := func(s lock.Spec, since time.Time) {
 		t.Helper()
-		r := e.refused(s)
+		r := e.refused(lock.TryOptions{}, s)
 		h, err := (*lock.Held)(nil), error(r)
 		testenv.Eventually(t, "the moment", func() bool {
 			var again *lock.HeldError
@@ -153,14 +153,14 @@ func TestRetryAfter(t *testing.T) {
 	}
 	wait(three, second.At())
 	e.release(first)
-	e.refused(one)
+	e.refused(lock.TryOptions{}, one)
 }
 
 // The memory of a rate is bounded by its cells, whatever the limit and the load.
 func TestRateMemory(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct{ most, tries int }{{7, 100}, {100_000, 5000}} {
-		s := limit.Rate(site(fmt.Sprint(c.most)), c.most, 500*time.Millisecond)
+		s := limit.Rate(job(fmt.Sprint(c.most)), c.most, 500*time.Millisecond)
 		for range c.tries {
 			if h, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{}); err == nil {
 				e.release(h)
@@ -176,9 +176,9 @@ func TestRateMemory(t *testing.T) {
 func TestRateCells(t *testing.T) {
 	e := newEnv(t)
 	for _, most := range []int{1024, 1025} {
-		s := limit.Rate(site(fmt.Sprint(most)), most, 17*time.Minute)
+		s := limit.Rate(job(fmt.Sprint(most)), most, 17*time.Minute)
 		for i := range 3 {
-			h := e.try("", s)
+			h := e.try(lock.TryOptions{}, s)
 			testenv.Eventually(t, "another microsecond", func() bool { return time.Since(h.At()) > 2*time.Millisecond })
 			// The newest cell has it: its own up to a limit of 1024, else the one of nearly a second that is under way.
 			cells, err := e.srv.Client.Do(t.Context(), e.srv.Client.B().Hgetall().Key(s.Key(e.prefix)).Build()).AsStrMap()
@@ -208,7 +208,7 @@ func TestRateClockSetBack(t *testing.T) {
 		back    time.Duration
 		allowed bool
 	}{{30 * time.Second, false}, {2 * time.Minute, true}} {
-		s := limit.Rate(site(c.back.String()), 1, time.Minute)
+		s := limit.Rate(job(c.back.String()), 1, time.Minute)
 		ahead := time.Now().Add(c.back).UnixMicro() // as granted before the clock was set back
 		e.number("HSET", s.Key(e.prefix), "first", "0", "next", "1", "used", "1", "0", fmt.Sprint(ahead, " 1"))
 		_, err := e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{})
@@ -222,8 +222,8 @@ func TestRateClockSetBack(t *testing.T) {
 func TestRateLine(t *testing.T) {
 	long.Test(t, "waits for quota to come back")
 	e := newEnv(t)
-	s := limit.Rate(site("a"), 1, 150*time.Millisecond)
-	h := e.try("", s)
+	s := limit.Rate(job("a"), 1, 150*time.Millisecond)
+	h := e.try(lock.TryOptions{}, s)
 	type turn struct {
 		who int
 		at  time.Time
