@@ -1,6 +1,7 @@
 package cloudevent
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -95,19 +96,12 @@ func (e *Event) Attributes() iter.Seq[Attribute] {
 				return
 			}
 		}
-		for _, name := range sortedKeys(e.Extensions) {
+		for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
 			if !reserved(name) && !yield(Attribute{name, e.Extensions[name]}) {
 				return
 			}
 		}
 	}
-}
-
-// sortedKeys are the keys of m in order.
-func sortedKeys(m map[string]string) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
-	slices.Sort(keys)
-	return keys
 }
 
 // SetAttribute takes one attribute from the wire. Names that Event has a field for set the field, "" clears it; data,
@@ -185,7 +179,7 @@ func (e *Event) Check() error {
 			return err
 		}
 	}
-	for _, name := range sortedKeys(e.Extensions) {
+	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
 		if err := checkExtension(name, e.Extensions[name]); err != nil {
 			return err
 		}
@@ -264,15 +258,8 @@ func (e *Event) setErrorKind(value string) *Error {
 	if err := checkValue("mdcserrorkind", value); err != nil {
 		return err
 	}
-	switch {
-	case value != "":
-		e.ErrorKind = ErrorKind(value)
-	case e.ErrorKind == "":
-		e.ErrorKind = KindUnknownError // a kind that is there but empty says that something failed
-	}
-	if e.ErrorMessage == "" {
-		e.ErrorMessage = defaultMessage
-	}
+	e.ErrorKind = cmp.Or(ErrorKind(value), e.ErrorKind, KindUnknownError) // a kind that is there but empty says that something failed
+	e.ErrorMessage = cmp.Or(e.ErrorMessage, defaultMessage)
 	return nil
 }
 
@@ -303,7 +290,7 @@ func (e *Event) setErrorContext(value string) {
 // values a comma that would begin a new pair becomes ";".
 func formatContext(context map[string]string) string {
 	var out strings.Builder
-	for i, key := range sortedKeys(context) {
+	for i, key := range slices.Sorted(maps.Keys(context)) {
 		if i > 0 {
 			out.WriteByte(',')
 		}

@@ -1,6 +1,7 @@
 package cloudevent
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,11 +63,7 @@ func Errorf(kind ErrorKind, format string, args ...any) *Error {
 
 // Error is the kind, the message and the context, keys in order.
 func (e *Error) Error() string {
-	message := e.Message
-	if message == "" {
-		message = defaultMessage
-	}
-	text := string(e.Kind) + ": " + message
+	text := string(e.Kind) + ": " + cmp.Or(e.Message, defaultMessage)
 	if len(e.Context) == 0 {
 		return text
 	}

@@ -1,6 +1,7 @@
 package cloudevent
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -59,16 +60,14 @@ func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // New makes an event with a new id, a new correlation id and now as its recorded time.
 func New(typeID, source, subject string, now time.Time) Event {
-	e := uncorrelated(typeID, source, subject, now)
-	e.CorrelationID = NewID()
-	return e
+	return Event{CorrelationID: NewID()}.followUp(typeID, source, subject, now)
 }
 
-// uncorrelated is New without a correlation id.
-func uncorrelated(typeID, source, subject string, now time.Time) Event {
+// followUp is a new event with the correlation and trace of request, and its id as the cause.
+func (request Event) followUp(typeID, source, subject string, now time.Time) Event {
 	return Event{
-		ID: NewID(), Source: source, SpecVersion: SpecVersion, Type: typeID, Subject: subject,
-		RecordedTime: FormatTime(now),
+		ID: NewID(), Source: source, SpecVersion: SpecVersion, Type: typeID, Subject: subject, RecordedTime: FormatTime(now),
+		CausationID: request.ID, CorrelationID: request.CorrelationID, TraceParent: request.TraceParent, TraceState: request.TraceState,
 	}
 }
 
@@ -90,11 +89,7 @@ func (e Event) Scope() string {
 // Caused makes an event that happened because of request: same scope, correlation and trace, and request's id as the
 // cause. Any sub-path of the subject is left out (spec 2.5).
 func (request Event) Caused(typeID string, data []byte, schema, source string, now time.Time) Event {
-	e := uncorrelated(typeID, source, request.Scope(), now)
-	e.CausationID = request.ID
-	e.CorrelationID = request.CorrelationID
-	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState
-	return e.WithData(data, schema)
+	return request.followUp(typeID, source, request.Scope(), now).WithData(data, schema)
 }
 
 // Reply makes the answer to request: same type, subject, correlation and trace, request's id as the cause, a new id.
@@ -111,21 +106,12 @@ func (request Event) Refusal(err *Error, source string, now time.Time) Event {
 		err = &Error{}
 	}
 	e := request.answer(source, now)
-	e.ErrorKind, e.ErrorMessage, e.ErrorContext = err.Kind, err.Message, err.Context
-	if e.ErrorKind == "" {
-		e.ErrorKind = KindUnknownError
-	}
-	if e.ErrorMessage == "" {
-		e.ErrorMessage = defaultMessage
-	}
+	e.ErrorKind, e.ErrorMessage, e.ErrorContext = cmp.Or(err.Kind, KindUnknownError), cmp.Or(err.Message, defaultMessage), err.Context
 	return e
 }
 
 func (request Event) answer(source string, now time.Time) Event {
-	e := uncorrelated(request.Type, source, request.Subject, now)
-	e.CausationID = request.ID
-	e.CorrelationID = request.CorrelationID
-	e.TraceParent, e.TraceState = request.TraceParent, request.TraceState
+	e := request.followUp(request.Type, source, request.Subject, now)
 	e.Delivery = Delivery{Topic: request.Delivery.ResponseTopic, CorrelationData: request.Delivery.CorrelationData, Form: request.Delivery.Form}
 	return e
 }
@@ -135,9 +121,5 @@ func (e Event) Err() *Error {
 	if e.ErrorKind == "" {
 		return nil
 	}
-	message := e.ErrorMessage
-	if message == "" {
-		message = defaultMessage
-	}
-	return &Error{Kind: e.ErrorKind, Message: message, Context: e.ErrorContext}
+	return &Error{Kind: e.ErrorKind, Message: cmp.Or(e.ErrorMessage, defaultMessage), Context: e.ErrorContext}
 }

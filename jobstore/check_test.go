@@ -1,7 +1,6 @@
 package jobstore_test
 
 import (
-	"context"
 	"maps"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -211,27 +209,6 @@ func TestCheckLetsResponsesExpire(t *testing.T) {
 	s.do("DEL", s.keys.JobOrder("JO-cleared"))
 	for _, v := range s.check() {
 		t.Error(v)
-	}
-}
-
-// More keys than a page holds are all looked at.
-func TestCheckOfManyKeys(t *testing.T) {
-	s := newShop(t)
-	script := `for i = 1, 2500 do redis.call('SET', KEYS[1] .. ':odd:' .. i, 1) end`
-	s.do("EVAL", script, "1", s.keys.Prefix())
-	if n := len(s.check()); n != 2500 {
-		t.Errorf("%d of 2500 found", n)
-	}
-}
-
-// A check that is ended lists nothing: half a list would read like a whole one.
-func TestCheckCancelled(t *testing.T) {
-	srv := testenv.Redis(t)
-	s := openShop(t, srv, jobstore.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if found, err := s.Check(ctx, jobstore.CheckOptions{}); err == nil {
-		t.Errorf("cancelled: %v", found)
 	}
 }
 
