@@ -56,15 +56,14 @@ func (l *Locker) Acquire(ctx context.Context, specs ...Spec) (*Held, error) {
 
 // passes says whether an error does with time.
 func passes(err error) bool {
-	var refused *HeldError
-	return errors.As(err, &refused) || redis.Away(err)
+	_, refused := errors.AsType[*HeldError](err)
+	return refused || redis.Away(err)
 }
 
 // pause is how long to wait before trying unasked: until the time the refusal named, for one who is next, else some.
 func pause(err error, poll time.Duration) time.Duration {
 	d := poll/2 + rand.N(poll/2+1)
-	var refused *HeldError
-	if errors.As(err, &refused) && refused.RetryAfter > 0 && (refused.Ahead == 0 || refused.Spec.kind == kindRate) {
+	if refused, ok := errors.AsType[*HeldError](err); ok && refused.RetryAfter > 0 && (refused.Ahead == 0 || refused.Spec.kind == kindRate) {
 		d = min(d, refused.RetryAfter+time.Millisecond)
 	}
 	return d

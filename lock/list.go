@@ -78,7 +78,11 @@ func (l *Locker) List(ctx context.Context, match string, limit int) ([]Info, err
 		return nil, fmt.Errorf("lock: list: %w", err)
 	}
 	var infos []Info
-	for _, group := range l.pages(slices.SortedFunc(maps.Values(found), func(a, b part) int { return cmp.Compare(a.key(), b.key()) })) {
+	size := pageSize
+	if l.cluster {
+		size = 1
+	}
+	for group := range slices.Chunk(slices.SortedFunc(maps.Values(found), func(a, b part) int { return cmp.Compare(a.key(), b.key()) }), size) {
 		if len(infos) >= limit {
 			break
 		}
@@ -105,14 +109,6 @@ func (l *Locker) place(key string) (kind string, _ part, _ error) {
 		}
 	}
 	return "", part{}, ErrNoLock
-}
-
-// pages splits parts for scripts of moderate length.
-func (l *Locker) pages(parts []part) [][]part {
-	if l.cluster {
-		return slices.Collect(slices.Chunk(parts, 1))
-	}
-	return slices.Collect(slices.Chunk(parts, pageSize))
 }
 
 // look leaves out what is not there any more.
@@ -149,14 +145,8 @@ func (l *Locker) info(p part, reply []string) (_ Info, there bool, _ error) {
 	if len(reply) < fixed {
 		return Info{}, false, bad
 	}
-	var n [fixed]int64
-	for i := range n {
-		var err error
-		if n[i], err = strconv.ParseInt(reply[i], 10, 64); err != nil {
-			return Info{}, false, bad
-		}
-	}
-	if len(reply) != fixed+3*int(n[8]) {
+	n, err := integers(reply[:fixed]...)
+	if err != nil || len(reply) != fixed+3*int(n[8]) {
 		return Info{}, false, bad
 	}
 	kind, _, _ := l.place(p.key())

@@ -52,11 +52,10 @@ func (h *Held) Extend(ctx context.Context) error {
 	}
 	sent := time.Now()
 	err := h.renew(ctx, renewScript.Run)
-	var lost *LostError
-	switch {
-	case errors.As(context.Cause(h.ctx), &lost):
+	if lost, ok := errors.AsType[*LostError](context.Cause(h.ctx)); ok {
 		return lost
-	case err == nil && h.trust != nil:
+	}
+	if err == nil && h.trust != nil {
 		h.trust.Given(sent, h.trust.TTL())
 	}
 	return err

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -40,17 +41,14 @@ func (o TryOptions) withDefaults() (TryOptions, error) {
 	if err := checkPart("TryOptions.Owner", o.Owner); err != nil {
 		return o, err
 	}
-	switch {
-	case o.Waiter != "":
+	usual := defaultIntent
+	if o.Waiter != "" {
 		if err := checkPart("TryOptions.Waiter", o.Waiter); err != nil {
 			return o, err
 		}
-		if o.WaitFor == 0 {
-			o.WaitFor = defaultPlace
-		}
-	case o.WaitFor == 0:
-		o.WaitFor = defaultIntent
+		usual = defaultPlace
 	}
+	o.WaitFor = cmp.Or(o.WaitFor, usual)
 	if o.WaitFor < minPlace {
 		return o, &SpecError{"TryOptions.WaitFor", o.WaitFor.String(), "must be 0 (the default) or at least " + minPlace.String()}
 	}
@@ -100,9 +98,9 @@ func (h *Held) take(ctx context.Context, group []part, o TryOptions) error {
 	if err == nil {
 		err = refusal(group, reply)
 	}
-	var held *HeldError
-	var typ *TypeError
-	if errors.As(err, &held) || errors.As(err, &typ) {
+	_, held := errors.AsType[*HeldError](err)
+	_, typ := errors.AsType[*TypeError](err)
+	if held || typ {
 		return err
 	}
 	for _, p := range group {
@@ -141,14 +139,8 @@ func refusal(group []part, reply []string) error {
 	if len(reply) < 6 || reply[0] != "held" {
 		return fmt.Errorf("script replied %q", reply)
 	}
-	var n [4]int64
-	for i, at := range []int{1, 3, 4, 5} {
-		var err error
-		if n[i], err = strconv.ParseInt(reply[at], 10, 64); err != nil {
-			return fmt.Errorf("script replied %q", reply)
-		}
-	}
-	if n[0] < 1 || int(n[0]) > len(group) {
+	n, err := integers(reply[1], reply[3], reply[4], reply[5])
+	if err != nil || n[0] < 1 || int(n[0]) > len(group) {
 		return fmt.Errorf("script replied %q", reply)
 	}
 	p := group[n[0]-1]
@@ -160,6 +152,17 @@ func refusal(group []part, reply []string) error {
 		e.RetryAfter = max(time.Duration(n[2])*time.Microsecond, time.Millisecond)
 	}
 	return e
+}
+
+// integers reads words of a reply.
+func integers(words ...string) (n []int64, err error) {
+	n = make([]int64, len(words))
+	for i, word := range words {
+		if n[i], err = strconv.ParseInt(word, 10, 64); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
 }
 
 func names(group []part) string {
@@ -179,12 +182,10 @@ func (h *Held) rollBack(ctx context.Context, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	woken, failed := h.give(ctx, true)
-	var lost *LostError
-	if failed != nil && !errors.As(failed, &lost) {
+	if _, lost := errors.AsType[*LostError](failed); failed != nil && !lost {
 		h.l.log.Warn("lock: cannot give back what was taken; it expires", "err", failed, "because", err)
 	}
-	var held *HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*HeldError](err); ok {
 		held.Woken = append(held.Woken, woken...)
 	}
 }
