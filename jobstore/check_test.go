@@ -48,20 +48,32 @@ func TestCheckOfHealthyStore(t *testing.T) {
 	}
 }
 
-// problems are what a check with o finds, by the names that follow the prefix.
-func (s *shop) problems(o jobstore.CheckOptions) map[string]string {
+// look is what a check with o finds, by the names that follow the prefix.
+func (s *shop) look(o jobstore.CheckOptions) map[string]jobstore.Violation {
 	s.t.Helper()
-	o.Grace = time.Hour
 	found, err := s.Check(s.t.Context(), o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	all := make(map[string]string)
+	all := make(map[string]jobstore.Violation)
 	for _, v := range found {
 		if v.Next == "" {
 			s.t.Errorf("%v: no next step", v)
 		}
-		all[strings.TrimPrefix(v.Key, s.keys.Prefix()+":")] += v.Problem
+		key := strings.TrimPrefix(v.Key, s.keys.Prefix()+":")
+		v.Problem = all[key].Problem + v.Problem
+		all[key] = v
+	}
+	return all
+}
+
+// problems are those that a check with o finds.
+func (s *shop) problems(o jobstore.CheckOptions) map[string]string {
+	s.t.Helper()
+	o.Grace = time.Hour
+	all := make(map[string]string)
+	for key, v := range s.look(o) {
+		all[key] = v.Problem
 	}
 	return all
 }
@@ -215,25 +227,14 @@ func TestCheckLetsResponsesExpire(t *testing.T) {
 // What stands is the same in a later look, though its age and number have grown; what moved is not.
 func TestCheckSameInTwoLooks(t *testing.T) {
 	s := newShop(t)
-	look := func(o jobstore.CheckOptions) map[string]jobstore.Violation {
-		found, err := s.Check(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := make(map[string]jobstore.Violation)
-		for _, v := range found {
-			all[strings.TrimPrefix(v.Key, s.keys.Prefix()+":")] = v
-		}
-		return all
-	}
 	s.run("m42", "JO-1")
 	s.do("XADD", s.keys.DeadLetter(s.keys.SfcWork()), "1000-1", "a", "b")
 	s.do("DEL", s.keys.SfcOutbox())
 	s.do("XADD", s.keys.SfcOutbox(), "1000-1", "a", "b")
 	s.do("ZREM", s.keys.JobOrderList("m42"), "JO-1")
-	before := look(jobstore.CheckOptions{Grace: time.Second})
+	before := s.look(jobstore.CheckOptions{Grace: time.Second})
 	s.do("XADD", s.keys.DeadLetter(s.keys.SfcWork()), "2000-1", "a", "b")
-	after := look(jobstore.CheckOptions{Grace: time.Second})
+	after := s.look(jobstore.CheckOptions{Grace: time.Second})
 	for _, key := range []string{"sfc:work:dead", "sfc:outbox", "joborder:JO-1"} {
 		if before[key].Problem == "" || !before[key].Same(after[key]) {
 			t.Errorf("%s: %v is not the same as %v", key, before[key], after[key])
@@ -244,7 +245,7 @@ func TestCheckSameInTwoLooks(t *testing.T) {
 	}
 	s.do("XDEL", s.keys.SfcOutbox(), "1000-1")
 	s.do("XADD", s.keys.SfcOutbox(), "3000-1", "a", "b")
-	if moved := look(jobstore.CheckOptions{Grace: time.Second}); moved["sfc:outbox"].Problem == "" || before["sfc:outbox"].Same(moved["sfc:outbox"]) {
+	if moved := s.look(jobstore.CheckOptions{Grace: time.Second}); moved["sfc:outbox"].Problem == "" || before["sfc:outbox"].Same(moved["sfc:outbox"]) {
 		t.Errorf("%v, and %v is another entry", before["sfc:outbox"], moved["sfc:outbox"])
 	}
 }

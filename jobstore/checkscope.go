@@ -1,7 +1,6 @@
 package jobstore
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -37,8 +36,8 @@ func (c *checker) scope(scope isa95.Scope) {
 	}
 	for id, score := range list {
 		c.member(scope, id, score)
-		if indexed {
-			c.indexed(scope, id, index)
+		if _, named := index[id]; indexed && !named && c.jobs[id] != nil {
+			c.Add(indexKey, nextReport, "does not name %s", id)
 		}
 	}
 	for id, raw := range index {
@@ -50,7 +49,16 @@ func (c *checker) scope(scope isa95.Scope) {
 		if listed && !e.Gone && c.listed[id] != scope {
 			c.Add(indexKey, nextReport, "names %s, which is in no list of this scope", id)
 		}
-		c.response(scope, id, e)
+		o := c.jobs[id]
+		if o == nil {
+			continue // reported
+		}
+		if state, err := isa95.ParseState(e.State); c.listed[id] == scope && (err != nil || state != o.State) {
+			c.Add(indexKey, nextReport, "has %s as %s, it is %s", id, state, o.State)
+		}
+		if !e.Gone {
+			c.response(scope, id, o, e)
+		}
 	}
 }
 
@@ -97,28 +105,8 @@ func (c *checker) member(scope isa95.Scope, id string, score float64) {
 	}
 }
 
-// indexed compares the entry of an order in the index of the retained topics with the order; index is that of the scope.
-func (c *checker) indexed(scope isa95.Scope, id string, index map[string]string) {
-	o := c.jobs[id]
-	if o == nil {
-		return // reported
-	}
-	var e IndexEntry
-	if err := json.Unmarshal([]byte(index[id]), &e); err != nil {
-		c.Add(c.store.keys.PubIndex(string(scope)), nextReport, "does not name %s", id)
-		return
-	}
-	if state, err := isa95.ParseState(e.State); err != nil || state != o.State {
-		c.Add(c.store.keys.PubIndex(string(scope)), nextReport, "has %s as %s, it is %s", id, state, o.State)
-	}
-}
-
 // response: an order that can be cleared has a response, any other has none.
-func (c *checker) response(scope isa95.Scope, id string, e IndexEntry) {
-	o := c.jobs[id]
-	if e.Gone || o == nil {
-		return
-	}
+func (c *checker) response(scope isa95.Scope, id string, o *StoredOrder, e IndexEntry) {
 	key := c.store.keys.JobResponse(string(ResponseID(isa95.JobOrderID(id))))
 	doc, ok := invariant.Read(c.Pass, key, invariant.Text)
 	if !ok {

@@ -113,17 +113,6 @@ func TestFenceRises(t *testing.T) {
 	}
 }
 
-func TestNotReentrant(t *testing.T) {
-	e := newEnv(t)
-	for _, s := range []lock.Spec{lock.Mutex(task("m")), lock.Write(task("w")), lock.Read(task("r"))} {
-		h := e.try(lock.TryOptions{Owner: "me"}, s)
-		if r := e.refused(lock.TryOptions{Owner: "me"}, s); r.Owner != "me" {
-			t.Errorf("%v: held by %q", s, r.Owner)
-		}
-		e.release(h)
-	}
-}
-
 // A refusal says who has the lock, under which key, until when, and when to try again.
 func TestRefusal(t *testing.T) {
 	e := newEnv(t)

@@ -70,17 +70,6 @@ func TestReadersAndWriters(t *testing.T) {
 	e.release(w)
 }
 
-// Releasing twice, or what one never had, lets no writer in under a reader.
-func TestReaderReleases(t *testing.T) {
-	e := newEnv(t)
-	a, b := e.try(lock.TryOptions{}, reads), e.try(lock.TryOptions{}, reads)
-	e.release(a)
-	e.release(a)
-	e.refused(lock.TryOptions{}, writes)
-	e.release(b)
-	e.release(e.try(lock.TryOptions{}, writes))
-}
-
 // A waiting writer gets in although readers come without a pause, whether it stands in the line or only tries again.
 func TestWriterIsNotStarved(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, e *env) (*lock.Held, error){

@@ -80,10 +80,12 @@ func TestScriptTakeRefuses(t *testing.T) {
 		end    string // of the reply: waiters in front
 	}{
 		"mutex, another has it":     {"mutex", "me", []string{"SET a them"}, "held 1 them -1 -1 ", " 0"},
+		"mutex, it has it already":  {"mutex", "me", []string{"SET a me"}, "held 1 me -1 -1 ", " 0"},
 		"mutex, another is in line": {"mutex", "me", line("5", "wother"), "held 1  1000 ", ""},
 		"mutex, of another type":    {"mutex", "me", []string{"RPUSH a x"}, "type a string list", ""},
 
 		"write, a writer has it":                   {"write", "me", writer, "held 1 them 9", " 0"},
+		"write, it has it already":                 {"write", "me", []string{"HSET a writer_owner me writer_until " + later}, "held 1 me 9", " 0"},
 		"write, a reader has it":                   {"write", "me", reader, "held 1 them 9", " 0"},
 		"write, a writer's time is over":           {"write", "me", []string{"HSET a writer_owner them writer_until 5"}, "ok ", ""},
 		"write, a reader's time is over":           {"write", "me", []string{"HSET a r:them 5 readers 1"}, "ok ", ""},
