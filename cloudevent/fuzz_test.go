@@ -50,16 +50,7 @@ func FuzzSetAttribute(f *testing.F) {
 				}
 			}
 		}
-		var back Event
-		for a := range e.Attributes() {
-			if len(a.Value) > MaxValue || unfit(a.Value) || unfit(a.Name) || a.Name == "" {
-				t.Fatalf("%q=%q is not fit to be sent", a.Name, a.Value)
-			}
-			if err := back.SetAttribute(a.Name, a.Value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(e, back); diff != "" {
+		if diff := cmp.Diff(e, sent(t, e)); diff != "" {
 			t.Fatal(diff)
 		}
 		if err := e.Check(); err != nil {
@@ -67,6 +58,20 @@ func FuzzSetAttribute(f *testing.F) {
 		}
 		roundTrip(t, e)
 	})
+}
+
+// sent is what arrives of e by its attributes, each of which is fit to be sent.
+func sent(t *testing.T, e Event) (back Event) {
+	t.Helper()
+	for a := range e.Attributes() {
+		if len(a.Value) > MaxValue || unfit(a.Value) || unfit(a.Name) || a.Name == "" {
+			t.Fatalf("%q=%q is not fit to be sent", a.Name, a.Value)
+		}
+		if err := back.SetAttribute(a.Name, a.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return back
 }
 
 func wantError(t *testing.T, err error) {

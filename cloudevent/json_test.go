@@ -38,13 +38,7 @@ func TestJSONForm(t *testing.T) {
 		if err != nil || string(text) != tc.want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", tc.name, text, err, tc.want)
 		}
-		var back Event
-		if err := json.Unmarshal(text, &back); err != nil {
-			t.Errorf("%s: %v", tc.name, err)
-		}
-		if diff := cmp.Diff(normal(tc.e), back); diff != "" {
-			t.Errorf("%s: %s", tc.name, diff)
-		}
+		roundTrip(t, tc.e)
 	}
 }
 
@@ -164,17 +158,7 @@ func TestCapturedEnvelopes(t *testing.T) {
 		if hasType := e.Type != ""; (e.Check() == nil) != hasType { // the metadata event has none
 			t.Errorf("%s: %v", c.Name, e.Check())
 		}
-		structured, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back Event
-		if err := json.Unmarshal(structured, &back); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(e, back); diff != "" {
-			t.Errorf("%s: %s", c.Name, diff)
-		}
+		roundTrip(t, e)
 	}
 	if len(captured) < 4 {
 		t.Error("few envelopes")

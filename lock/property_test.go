@@ -15,14 +15,8 @@ import (
 	"github.com/taktworks/takt/lock"
 )
 
-// model is what must be held, by the plainest of rules and without any line.
-type model struct {
-	mutex   map[string]string          // object -> owner
-	writer  map[string]string          // object -> owner
-	readers map[string]map[string]bool // object -> owners
-	slots   map[string]map[string]bool
-	used    map[string]int // of rates
-}
+// model is who has what, by the plainest of rules and without any line; of a rate, one name for each use of 2 items.
+type model map[want][]string
 
 // want is one lock of a list, in words of the model.
 type want struct{ kind, object string }
@@ -41,57 +35,28 @@ func (w want) spec() lock.Spec {
 	return lock.Quota(task(w.object), 6, time.Hour, 2)
 }
 
-func (m *model) free(w want) bool {
+func (m model) free(w want) bool {
+	writers, readers := len(m[want{"write", w.object}]), len(m[want{"read", w.object}])
 	switch w.kind {
 	case "mutex":
-		return m.mutex[w.object] == ""
+		return len(m[w]) == 0
 	case "write":
-		return m.writer[w.object] == "" && len(m.readers[w.object]) == 0
+		return writers+readers == 0
 	case "read":
-		return m.writer[w.object] == ""
+		return writers == 0
 	case "slot":
-		return len(m.slots[w.object]) < 2
+		return len(m[w]) < 2
 	}
-	return m.used[w.object]+2 <= 6
+	return len(m[w]) < 3
 }
 
-func (m *model) take(w want, owner string) {
-	switch w.kind {
-	case "mutex":
-		m.mutex[w.object] = owner
-	case "write":
-		m.writer[w.object] = owner
-	case "read":
-		set(m.readers, w.object)[owner] = true
-	case "slot":
-		set(m.slots, w.object)[owner] = true
-	default:
-		m.used[w.object] += 2
-	}
-}
+func (m model) take(w want, owner string) { m[w] = append(m[w], owner) }
 
-func (m *model) give(w want, owner string, refund bool) {
-	switch w.kind {
-	case "mutex":
-		delete(m.mutex, w.object)
-	case "write":
-		delete(m.writer, w.object)
-	case "read":
-		delete(m.readers[w.object], owner)
-	case "slot":
-		delete(m.slots[w.object], owner)
-	default:
-		if refund {
-			m.used[w.object] -= 2
-		}
+func (m model) give(w want, owner string, refund bool) {
+	if w.kind != "rate" || refund {
+		i := slices.Index(m[w], owner)
+		m[w] = slices.Delete(m[w], i, i+1)
 	}
-}
-
-func set(of map[string]map[string]bool, object string) map[string]bool {
-	if of[object] == nil {
-		of[object] = make(map[string]bool)
-	}
-	return of[object]
 }
 
 // Whatever lists are tried and given back in whatever order: one is granted exactly when all of it is free, and what is stored is what is held.
@@ -102,7 +67,7 @@ func TestAgainstModel(t *testing.T) {
 		round++
 		prefix := fmt.Sprintf("%s%d:", e.prefix, round)
 		e := on(t, e.srv, e.rdb, prefix)
-		m := &model{map[string]string{}, map[string]string{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]int{}}
+		m := model{}
 		type holding struct {
 			held  *lock.Held
 			wants []want
@@ -195,27 +160,16 @@ func TestAgainstModel(t *testing.T) {
 }
 
 // stored is what List should show.
-func (m *model) stored() map[string]string {
+func (m model) stored() map[string]string {
 	all := map[string]string{}
-	for o, owner := range m.mutex {
-		all["lock:mutex:task:"+o+" "+owner] = "false"
-	}
-	for o, owner := range m.writer {
-		all["lock:rw:task:"+o+" "+owner] = "true"
-	}
-	for o, owners := range m.readers {
-		for owner := range owners {
-			all["lock:rw:task:"+o+" "+owner] = "false"
-		}
-	}
-	for o, owners := range m.slots {
-		for owner := range owners {
-			all["limiter:conc:task:"+o+" "+owner] = "false"
-		}
-	}
-	for o, n := range m.used {
-		if n > 0 {
-			all["limiter:rate:task:"+o] = fmt.Sprint(n)
+	for w, owners := range m {
+		key := w.spec().Key("")
+		for _, owner := range owners {
+			if w.kind == "rate" {
+				all[key] = fmt.Sprint(2 * len(owners))
+			} else {
+				all[key+" "+owner] = fmt.Sprint(w.kind == "write")
+			}
 		}
 	}
 	return all
