@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +154,31 @@ func acquiring(t testing.TB, l *lock.Locker, specs ...lock.Spec) <-chan *lock.He
 		got <- h
 	}()
 	return got
+}
+
+// contend lets n contenders in five processes have what specs says, one turn after the other, and calls inside while one has it.
+func (e *env) contend(n, turns int, specs func(i int) []lock.Spec, inside func(i int, h *lock.Held)) {
+	e.t.Helper()
+	lockers := []*env{e, e.other(), e.other(), e.other(), on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{RESP2: true}), e.prefix)}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for range turns {
+				h, err := lockers[i%len(lockers)].Acquire(ctx, specs(i)...)
+				if err != nil {
+					e.t.Error(err)
+					return
+				}
+				inside(i, h)
+				if _, err := h.Release(ctx); err != nil {
+					e.t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // heard subscribes to what waiters are told, until the test ends.

@@ -1,8 +1,6 @@
 package lock_test
 
 import (
-	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,40 +14,24 @@ import (
 // Of 50 contenders for two locks, named in opposite orders, one has them at a time; all get them; fences rise.
 func TestContenders(t *testing.T) {
 	e := newEnv(t)
-	lockers := []*env{e, e.other(), e.other(), e.other(), e.other()}
 	a, b := lock.Mutex(task("a")), lock.Mutex(task("b"))
 	var inside atomic.Int32
 	var mu sync.Mutex
 	var fences []uint64
-	var all sync.WaitGroup
-	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
-	defer cancel()
-	for i := range 50 {
-		specs := []lock.Spec{a, b}
+	e.contend(50, 3, func(i int) []lock.Spec {
 		if i%2 == 1 {
-			slices.Reverse(specs)
+			return []lock.Spec{b, a}
 		}
-		all.Go(func() {
-			for range 3 {
-				h, err := lockers[i%len(lockers)].Acquire(ctx, specs...)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if n := inside.Add(1); n != 1 {
-					t.Errorf("%d have the lock", n)
-				}
-				mu.Lock()
-				fences = append(fences, h.Fence())
-				mu.Unlock()
-				inside.Add(-1)
-				if _, err := h.Release(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
+		return []lock.Spec{a, b}
+	}, func(_ int, h *lock.Held) {
+		if n := inside.Add(1); n != 1 {
+			t.Errorf("%d have the lock", n)
+		}
+		mu.Lock()
+		fences = append(fences, h.Fence())
+		mu.Unlock()
+		inside.Add(-1)
+	})
 	if len(fences) != 150 {
 		t.Errorf("%d turns, want 150", len(fences))
 	}

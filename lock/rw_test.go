@@ -21,37 +21,23 @@ var (
 // Many read at once, or one writes.
 func TestReadersAndWriters(t *testing.T) {
 	e := newEnv(t)
-	lockers := []*env{e, e.other(), e.other()}
-	var readers, writers, most atomic.Int32
-	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
-	defer cancel()
-	var all sync.WaitGroup
-	for i := range 24 {
-		all.Go(func() {
-			s, mine := reads, &readers
-			if i%4 == 0 {
-				s, mine = writes, &writers
-			}
-			for range 5 {
-				h, err := lockers[i%3].Acquire(ctx, s)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mine.Add(1)
-				r, w := readers.Load(), writers.Load()
-				if w > 1 || w == 1 && r > 0 {
-					t.Errorf("%d write, %d read", w, r)
-				}
-				most.Store(max(most.Load(), r))
-				mine.Add(-1)
-				if _, err := h.Release(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
+	var readers, writers atomic.Int32
+	e.contend(24, 5, func(i int) []lock.Spec {
+		if i%4 == 0 {
+			return []lock.Spec{writes}
+		}
+		return []lock.Spec{reads}
+	}, func(i int, _ *lock.Held) {
+		mine := &readers
+		if i%4 == 0 {
+			mine = &writers
+		}
+		mine.Add(1)
+		if r, w := readers.Load(), writers.Load(); w > 1 || w == 1 && r > 0 {
+			t.Errorf("%d write, %d read", w, r)
+		}
+		mine.Add(-1)
+	})
 	if n := e.number("EXISTS", reads.Key(e.prefix)); n != 0 {
 		t.Errorf("left behind: %v", e.do("HGETALL", reads.Key(e.prefix)))
 	}
