@@ -34,7 +34,7 @@ type Draft struct {
 	UUID string
 }
 
-// Post posts d and returns the posting as it is stored. After an outage it tries again until ctx ends, and posts once all the same. An *InvalidError says what TaskFlow would
+// Post posts d and returns the posting as it is stored. After an outage it tries again until ctx ends, and posts once all the same, except on ZooKeeper what was consumed before the repetition. An *InvalidError says what TaskFlow would
 // not be able to read. One round trip on Redis.
 func (b *Board) Post(ctx context.Context, d Draft) (*Posting, error) {
 	all, err := b.PostBatch(ctx, []Draft{d})

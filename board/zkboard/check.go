@@ -12,11 +12,9 @@ import (
 
 // Check implements driver.Store.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
-	attempts, errAttempts := s.names(ctx, s.own+"/attempts") // first: what is posted and claimed meanwhile is no problem
 	c, err := s.contents(ctx)
-	marks, errMarks := s.names(ctx, s.own+"/trash")
 	trash, errTrash := s.names(ctx, s.trash)
-	if err := errors.Join(errAttempts, err, errMarks, errTrash); err != nil {
+	if err := errors.Join(err, errTrash); err != nil {
 		return nil, err
 	}
 	var problems []string
@@ -40,16 +38,6 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	for _, name := range trash {
 		if there[name] {
 			say("node %s/%s has the name of a posting that is on the board: TaskFlow cannot trash that one. Purge what is in the trash, or restore it on the board that it is from", s.trash, name)
-		}
-	}
-	for _, ref := range attempts {
-		if !there[ref] {
-			say("node %s counts the claims of a posting that is gone: TaskFlow has consumed it. Delete the node", s.attempts(ref))
-		}
-	}
-	for _, name := range marks {
-		if !slices.Contains(trash, name) {
-			say("node %s marks what is not in the trash any more. Delete the node", s.mark(name))
 		}
 	}
 	slices.Sort(problems[len(malformed):])

@@ -24,12 +24,12 @@ type claims struct {
 	all map[string]*claim
 }
 
-// claim is a claim that this store has. It cannot be mixed up with another in a transaction that names the version of its attempts.
+// claim is a claim that this store has. It cannot be mixed up with another in a transaction that names the version of its posting.
 type claim struct {
 	ref, owner string
+	record     record // its version is that of this claim
 	x          *session
 	fence      int64
-	attempts   int32 // the version of the node that counts them
 	lost       chan struct{}
 	done       chan struct{} // closed when it is finished
 	busy       chan struct{} // holds a token while nobody finishes it
@@ -124,7 +124,7 @@ func (s *Store) claimOrTell(ctx context.Context, index int, p *driver.Posting, o
 }
 
 func (s *Store) removeLock(ctx context.Context, ref string, version int32) error {
-	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(s.lock(ref), version) })
+	err := s.change(ctx, func(c *zk.Conn) error { return c.Delete(s.lock(ref), version) })
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (dri
 		if !s.spawn(func() { s.watchOver(a.h) }) {
 			return driver.Grant{}, driver.ErrClosed
 		}
-		return driver.Grant{Fence: uint64(a.h.fence), Attempt: int(a.h.attempts), Lost: a.h.lost, Over: a.h.x.ended}, nil
+		return driver.Grant{Fence: uint64(a.h.fence), Attempt: int(a.h.record.version), Lost: a.h.lost, Over: a.h.x.ended}, nil
 	case <-ctx.Done():
 		close(gone)
 		return driver.Grant{}, fmt.Errorf("%w: %w", driver.ErrAway, context.Cause(ctx))
@@ -177,21 +177,26 @@ func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (dri
 func (s *Store) claimOn(x *session, p *driver.Posting, owner string) (*claim, error) {
 	h := &claim{ref: p.Ref, owner: owner, x: x, lost: make(chan struct{}), done: make(chan struct{}), busy: make(chan struct{}, 1)}
 	h.busy <- struct{}{}
+	stale := false
 	for try := 1; ; try++ {
-		r, _ := s.cache.find(p.Ref) // version 0 and not tried, if it is not there
-		ops := []any{
-			&zk.CheckVersionRequest{Path: s.posting(p.Ref), Version: r.version},
+		r, known := s.cache.find(p.Ref)
+		if !known || stale {
+			var err error
+			if r, err = s.again(x, p); err != nil {
+				return nil, err
+			}
+		}
+		h.record = r
+		h.record.version++
+		res, err := multi(x.conn, []any{
 			&zk.CreateRequest{Path: s.lock(p.Ref), Data: encodeLock(owner), Acl: world, Flags: zk.FlagEphemeral},
 			&zk.SetDataRequest{Path: s.lock(p.Ref), Data: encodeLock(owner), Version: 0}, // from now on it is known as a lock of Takt
-		}
-		if !r.tried {
-			ops = append(ops, &zk.CreateRequest{Path: s.attempts(p.Ref), Acl: world})
-		}
-		ops = append(ops, &zk.SetDataRequest{Path: s.attempts(p.Ref), Version: -1})
-		res, err := multi(x.conn, ops)
+			&zk.SetDataRequest{Path: s.posting(p.Ref), Data: r.data, Version: r.version}, // its version counts the claims
+		})
 		if err == nil {
-			s.cache.setTried(p.Ref, true)
-			h.fence, h.attempts = res[2].Stat.Mzxid, res[len(res)-1].Stat.Version
+			h.record.modified = milliseconds(res[2].Stat.Mtime)
+			s.cache.put(p.Ref, h.record)
+			h.fence = res[1].Stat.Mzxid
 			return h, nil
 		}
 		f, refused := errors.AsType[*opError](err)
@@ -202,62 +207,37 @@ func (s *Store) claimOn(x *session, p *driver.Posting, owner string) (*claim, er
 			}
 		case !refused || try == maxTries:
 			return nil, err
+		case errors.Is(f, zk.ErrNodeExists):
+			return nil, errTaken
+		case errors.Is(f, zk.ErrNoNode):
+			s.cache.forget(p.Ref)
+			return nil, driver.ErrNotFound
+		case errors.Is(f, zk.ErrBadVersion): // another store has claimed it meanwhile, or somebody has written to it
+			stale = true
 		default:
-			if err := s.adjust(x, p, f); err != nil {
-				return nil, err
-			}
+			return nil, f
 		}
 	}
 }
 
-const (
-	opCheck = iota // of the posting
-	opLock
-	opMark
-	opAttempts // the first of one or two
-)
-
-// adjust says whether a claim that was refused because of f can be tried again: nil, if what it went by is known better now.
-func (s *Store) adjust(x *session, p *driver.Posting, f *opError) error {
-	switch {
-	case f.index == opCheck && errors.Is(f, zk.ErrNoNode):
-		s.cache.forget(p.Ref)
-		return driver.ErrNotFound
-	case f.index == opCheck && errors.Is(f, zk.ErrBadVersion): // somebody has written to the posting
-		data, stat, err := x.conn.Get(s.posting(p.Ref))
-		if err != nil {
-			if errors.Is(err, zk.ErrNoNode) {
-				return driver.ErrNotFound
-			}
-			return err
-		}
-		now, err := decodePosting(p.Ref, data, stat)
-		if err != nil {
-			return driver.Malformed{Ref: p.Ref, Err: err}
-		}
-		if now.UUID != p.UUID {
-			return driver.ErrNotFound
-		}
-		s.cache.put(p.Ref, newRecord(now, stat))
-		return nil
-	case f.index == opLock && errors.Is(f, zk.ErrNodeExists):
-		return errTaken
-	case f.index >= opAttempts && errors.Is(f, zk.ErrNodeExists):
-		s.know(p, true)
-		return nil
-	case f.index >= opAttempts && errors.Is(f, zk.ErrNoNode):
-		s.know(p, false)
-		return makeFolder(x.conn, s.own+"/attempts")
+// again reads a posting that is to be claimed: driver.ErrNotFound if it is another one now.
+func (s *Store) again(x *session, p *driver.Posting) (record, error) {
+	n, err := getNode(x.conn, s.posting(p.Ref))
+	if errors.Is(err, zk.ErrNoNode) {
+		return record{}, driver.ErrNotFound
 	}
-	return f
-}
-
-// know notes whether the attempts of p are counted, of one that is not in the cache, too.
-func (s *Store) know(p *driver.Posting, tried bool) {
-	if _, ok := s.cache.find(p.Ref); !ok {
-		s.cache.put(p.Ref, record{Posting: p})
+	if err != nil {
+		return record{}, err
 	}
-	s.cache.setTried(p.Ref, tried)
+	r, err := newRecord(p.Ref, n)
+	if err != nil {
+		return record{}, err
+	}
+	if r.UUID != p.UUID {
+		return record{}, driver.ErrNotFound
+	}
+	s.cache.put(p.Ref, r)
+	return r, nil
 }
 
 // ours looks for the claim of a transaction whose answer was lost: only this session can have locked with it.
@@ -272,12 +252,8 @@ func (s *Store) ours(h *claim) (bool, error) {
 	if before := s.claims.find(h.ref, h.owner); before != nil && before.fence == stat.Czxid {
 		return false, nil
 	}
-	_, attempts, err := h.x.conn.Exists(s.attempts(h.ref))
-	if err != nil {
-		return false, err
-	}
-	s.cache.setTried(h.ref, true)
-	h.fence, h.attempts = stat.Czxid, attempts.Version
+	s.cache.put(h.ref, h.record)
+	h.fence = stat.Czxid
 	return true, nil
 }
 

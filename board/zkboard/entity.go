@@ -24,7 +24,7 @@ func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(con
 		return nil, err
 	}
 	k := &keeper{s: s, path: s.entities + "/" + e.Kind + "/" + e.Name, data: data, stop: make(chan struct{}), ended: make(chan struct{})}
-	if _, err := ask(ctx, s, k.create); err != nil {
+	if err := s.change(ctx, k.create); err != nil {
 		return nil, err
 	}
 	if !s.spawn(k.run) {
@@ -38,8 +38,7 @@ func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(con
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		_, err := ask(ctx, s, k.remove)
-		return err
+		return s.change(ctx, k.remove)
 	}, nil
 }
 
@@ -53,27 +52,27 @@ type keeper struct {
 }
 
 // create makes the node, unless somebody has.
-func (k *keeper) create(c *zk.Conn) (struct{}, error) {
+func (k *keeper) create(c *zk.Conn) error {
 	if err := makeFolder(c, path.Dir(k.path)); err != nil {
-		return struct{}{}, err
+		return err
 	}
 	_, err := c.Create(k.path, k.data, zk.FlagEphemeral, world)
 	if errors.Is(err, zk.ErrNodeExists) {
-		err = nil
+		return nil
 	}
-	return struct{}{}, err
+	return err
 }
 
 // remove deletes the node if it is that of our session.
-func (k *keeper) remove(c *zk.Conn) (struct{}, error) {
+func (k *keeper) remove(c *zk.Conn) error {
 	there, stat, err := c.Exists(k.path)
 	if err != nil || !there || stat.EphemeralOwner != c.SessionID() {
-		return struct{}{}, err
+		return err
 	}
 	if err := c.Delete(k.path, stat.Version); !errors.Is(err, zk.ErrNoNode) {
-		return struct{}{}, err
+		return err
 	}
-	return struct{}{}, nil
+	return nil
 }
 
 const registerAgain = time.Second // after an error
@@ -89,7 +88,7 @@ func (k *keeper) run() {
 				if err != nil || there {
 					return changed, err
 				}
-				if _, err := k.create(c); err != nil {
+				if err := k.create(c); err != nil {
 					return nil, err
 				}
 			}

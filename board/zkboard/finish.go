@@ -104,50 +104,21 @@ func (s *Store) finishOwn(ctx context.Context, how ending, h *claim) error {
 
 // finishClaim is one transaction, that is refused unless the claim is exactly h: its lock is one of Takt (version 1), and no claim of Takt came after it.
 func (s *Store) finishClaim(c *zk.Conn, how ending, h *claim) error {
-	r, _ := s.cache.find(h.ref)
 	const marked = 1
-	e := end{ref: h.ref, lock: marked, posting: r.version, attempts: h.attempts}
-	if how == discard {
-		data, stat, err := c.Get(s.posting(h.ref))
-		if err != nil {
-			return err
-		}
-		e.data, e.posting, e.uuid = data, stat.Version, r.uuid()
-	}
-	return s.end(c, how, e)
+	return s.end(c, how, marked, h.record)
 }
 
-func (r record) uuid() string {
-	if r.Posting == nil {
-		return ""
-	}
-	return r.UUID
-}
-
-// end is what a transaction that ends a claim goes by.
-type end struct {
-	ref, uuid               string
-	data                    []byte // of the posting
-	lock, posting, attempts int32  // versions
-}
-
-const uncounted = -1 // attempts: there is no such node
-
-// end carries out the transaction: in the order of TaskFlow, and with what Takt keeps beside it.
-func (s *Store) end(c *zk.Conn, how ending, e end) error {
-	ops := []any{&zk.DeleteRequest{Path: s.lock(e.ref), Version: e.lock}}
-	if how != abandon {
-		ops = append(ops, &zk.DeleteRequest{Path: s.posting(e.ref), Version: e.posting})
-	}
-	switch {
-	case e.attempts == uncounted:
-	case how == abandon:
-		ops = append(ops, &zk.CheckVersionRequest{Path: s.attempts(e.ref), Version: e.attempts})
+// end is the transaction that ends a claim, in the order of TaskFlow. It is refused unless the lock and the posting have these versions.
+func (s *Store) end(c *zk.Conn, how ending, lock int32, r record) error {
+	ops := []any{&zk.DeleteRequest{Path: s.lock(r.Ref), Version: lock}}
+	switch how {
+	case abandon:
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.posting(r.Ref), Version: r.version})
 	default:
-		ops = append(ops, &zk.DeleteRequest{Path: s.attempts(e.ref), Version: e.attempts})
+		ops = append(ops, &zk.DeleteRequest{Path: s.posting(r.Ref), Version: r.version})
 	}
 	if how == discard {
-		return s.putAside(c, e.ref, e.uuid, e.data, ops)
+		return s.putAside(c, r.Ref, r.UUID, s.marked(r.data), ops)
 	}
 	_, err := multi(c, ops)
 	return err
@@ -156,27 +127,14 @@ func (s *Store) end(c *zk.Conn, how ending, e end) error {
 // finishAny finishes a claim of whomever, by the text of its owner. Between a claim of TaskFlow and another of TaskFlow under the same name, made in the moment between reading and finishing, nothing can tell. It is not
 // finished if it is another than that which this store had under the name.
 func (s *Store) finishAny(ctx context.Context, how ending, ref, owner string, had *claim) error {
-	type all struct{ lock, posting, attempts node }
-	a, err := ask(ctx, s, func(c *zk.Conn) (a all, err error) {
-		if a.posting.data, a.posting.stat, err = c.Get(s.posting(ref)); err != nil {
-			return a, err
-		}
-		if a.lock.data, a.lock.stat, err = c.Get(s.lock(ref)); errors.Is(err, zk.ErrNoNode) {
-			return a, driver.ErrUnowned
-		}
-		if err == nil {
-			var there bool
-			if there, a.attempts.stat, err = c.Exists(s.attempts(ref)); !there {
-				a.attempts.stat = nil
-			}
-		}
-		return a, err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
+	a, err := s.pair(ctx, ref)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
 		return driver.ErrNotFound
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case a.lock.stat == nil:
+		return driver.ErrUnowned
 	}
 	switch other, owned := decodeOwner(a.lock.data); {
 	case !owned:
@@ -186,13 +144,9 @@ func (s *Store) finishAny(ctx context.Context, how ending, ref, owner string, ha
 	case had != nil && had.fence != a.lock.stat.Czxid:
 		return fmt.Errorf("%w by this claim any more: another under the same name has come after it", driver.ErrUnowned)
 	}
-	e := end{ref: ref, data: a.posting.data, lock: a.lock.stat.Version, posting: a.posting.stat.Version, attempts: uncounted}
-	if a.attempts.stat != nil {
-		e.attempts = a.attempts.stat.Version
+	r, err := newRecord(ref, a.posting)
+	if err != nil { // TaskFlow cannot have claimed what it cannot read, but an operator may have written to it
+		r = record{Posting: &driver.Posting{Ref: ref}, data: a.posting.data, version: a.posting.stat.Version}
 	}
-	if p, err := decodePosting(ref, e.data, nil); err == nil {
-		e.uuid = p.UUID
-	}
-	_, err = ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, s.end(c, how, e) })
-	return err
+	return s.change(ctx, func(c *zk.Conn) error { return s.end(c, how, a.lock.stat.Version, r) })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/taktworks/takt/board/driver"
 )
@@ -22,18 +23,22 @@ type cache struct {
 	mu      sync.Mutex
 	folder  int64 // which folder it was, should somebody delete it and begin anew
 	records map[string]record
-	swept   time.Time
 }
 
 type record struct {
 	*driver.Posting
-	version  int32     // of the node: 0 unless somebody has meddled with it
+	data     []byte    // as it is stored: a claim writes it again
+	version  int32     // of the node
 	modified time.Time // zero = when it was posted
-	tried    bool      // its attempts are counted
 }
 
-func newRecord(p *driver.Posting, stat *zk.Stat) record {
-	return record{Posting: p, version: stat.Version, modified: milliseconds(stat.Mtime)}
+// newRecord decodes a node. The error is a driver.Malformed.
+func newRecord(ref string, n node) (record, error) {
+	p, err := decodePosting(ref, n.data, n.stat)
+	if err != nil {
+		return record{}, driver.Malformed{Ref: ref, Err: err}
+	}
+	return record{Posting: p, data: n.data, version: n.stat.Version, modified: milliseconds(n.stat.Mtime)}, nil
 }
 
 func (c *cache) find(ref string) (record, bool) {
@@ -49,18 +54,7 @@ func (c *cache) put(ref string, r record) {
 	if c.records == nil {
 		c.records = map[string]record{}
 	}
-	r.tried = r.tried || c.records[ref].tried
 	c.records[ref] = r
-}
-
-// tried notes whether the attempts of a posting are counted.
-func (c *cache) setTried(ref string, tried bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r, ok := c.records[ref]; ok {
-		r.tried = tried
-		c.records[ref] = r
-	}
 }
 
 func (c *cache) forget(ref string) {
@@ -110,12 +104,10 @@ func sort(names []string) contents {
 
 // List implements driver.Store: one request tells which postings there are and which are claimed. Those that were not read yet are read, and all owners, many at a time.
 func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, error) {
-	counted := s.counted(ctx)
 	c, err := s.contents(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.sweep(ctx, counted, c)
 	malformed, err := s.read(ctx, c.refs)
 	if err != nil {
 		return nil, nil, err
@@ -152,49 +144,6 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 		return nil, nil, err
 	}
 	return rows, malformed, nil
-}
-
-// sweepEvery is how often a store looks for counts of attempts that TaskFlow has left: it knows nothing of them when it consumes.
-const sweepEvery = time.Minute
-
-// counted are the refs of which attempts are counted, if it is time to sweep. They are read before the board, so that whatever is not on that is gone.
-func (s *Store) counted(ctx context.Context) []string {
-	s.cache.mu.Lock()
-	due := time.Since(s.cache.swept) >= sweepEvery
-	if due {
-		s.cache.swept = time.Now()
-	}
-	s.cache.mu.Unlock()
-	if !due {
-		return nil
-	}
-	refs, _ := s.names(ctx, s.own+"/attempts") // the next time
-	return refs
-}
-
-// sweep deletes the counts of what is gone.
-func (s *Store) sweep(ctx context.Context, counted []string, c contents) {
-	if len(counted) == 0 {
-		return
-	}
-	there := make(map[string]bool, len(c.refs))
-	for _, ref := range c.refs {
-		there[ref] = true
-	}
-	left := slices.DeleteFunc(counted, func(ref string) bool { return there[ref] })
-	_ = each(len(left), func(i int) error {
-		_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) {
-			found, stat, err := c.Exists(s.attempts(left[i]))
-			if err != nil || !found {
-				return struct{}{}, err
-			}
-			return struct{}{}, c.Delete(s.attempts(left[i]), stat.Version) // unless it was claimed again
-		})
-		if errors.Is(err, driver.ErrAway) {
-			return err
-		}
-		return nil
-	})
 }
 
 // contents reads the names, and sees to it that those who watch are told of the next change.
@@ -238,13 +187,11 @@ func (s *Store) fetch(ctx context.Context, ref string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	p, err := decodePosting(ref, n.data, n.stat)
-	if err != nil {
-		return record{}, driver.Malformed{Ref: ref, Err: err}
+	r, err := newRecord(ref, n)
+	if err == nil {
+		s.cache.put(ref, r)
 	}
-	r := newRecord(p, n.stat)
-	s.cache.put(ref, r)
-	return r, nil
+	return r, err
 }
 
 // node is a node as it was read.
@@ -255,38 +202,22 @@ type node struct {
 
 // node reads a node. zk.ErrNoNode if there is none.
 func (s *Store) node(ctx context.Context, path string) (node, error) {
-	return ask(ctx, s, func(c *zk.Conn) (node, error) {
-		data, stat, err := c.Get(path)
-		return node{data, stat}, err
-	})
+	return ask(ctx, s, func(c *zk.Conn) (node, error) { return getNode(c, path) })
 }
 
-// each calls do for 0 to n-1, many at a time, and returns the first error.
+func getNode(c *zk.Conn, path string) (node, error) {
+	data, stat, err := c.Get(path)
+	return node{data, stat}, err
+}
+
+// each calls do for 0 to n-1, many at a time, until one fails, and returns the first error.
 func each(n int, do func(int) error) error {
-	var mu sync.Mutex
-	next, failed := 0, error(nil)
-	var all sync.WaitGroup
-	for range min(n, atOnce) {
-		all.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				stop := i >= n || failed != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
-				if err := do(i); err != nil {
-					mu.Lock()
-					failed = err
-					mu.Unlock()
-				}
-			}
-		})
+	all, ctx := errgroup.WithContext(context.Background())
+	all.SetLimit(atOnce)
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		all.Go(func() error { return do(i) })
 	}
-	all.Wait()
-	return failed
+	return all.Wait()
 }
 
 // valid says whether ref can be the name of a posting; others are asked for nowhere.
@@ -294,40 +225,47 @@ func valid(ref string) bool {
 	return strings.HasPrefix(ref, jobPrefix) && !strings.HasSuffix(ref, lockSuffix) && !strings.ContainsAny(ref, "/\x00")
 }
 
-// Find implements driver.Store. It asks for what all servers have agreed on, in two round trips.
+// Find implements driver.Store.
 func (s *Store) Find(ctx context.Context, ref string) (driver.Row, error) {
-	r := driver.Row{State: driver.Complete}
 	if !valid(ref) {
-		return r, nil
+		return driver.Row{State: driver.Complete}, nil
 	}
-	type pair struct{ posting, lock node }
-	found, err := ask(ctx, s, func(c *zk.Conn) (p pair, err error) {
-		if _, err := c.Sync(s.path); err != nil {
-			return p, err
-		}
-		if p.posting.data, p.posting.stat, err = c.Get(s.posting(ref)); err != nil {
-			return p, err
-		}
-		if p.lock.data, p.lock.stat, err = c.Get(s.lock(ref)); errors.Is(err, zk.ErrNoNode) {
-			p.lock, err = node{}, nil
-		}
-		return p, err
-	})
+	found, err := s.pair(ctx, ref)
 	if errors.Is(err, zk.ErrNoNode) {
 		return s.findTrashed(ctx, ref)
 	}
 	if err != nil {
 		return driver.Row{}, err
 	}
-	if r.Posting, err = decodePosting(ref, found.posting.data, found.posting.stat); err != nil {
-		return driver.Row{}, driver.Malformed{Ref: ref, Err: err}
+	r, err := newRecord(ref, found.posting)
+	if err != nil {
+		return driver.Row{}, err
 	}
-	s.cache.put(ref, newRecord(r.Posting, found.posting.stat))
-	r.State, r.LastModified = driver.Unclaimed, milliseconds(found.posting.stat.Mtime)
+	s.cache.put(ref, r)
+	row := driver.Row{Posting: r.Posting, State: driver.Unclaimed, LastModified: r.modified}
 	if found.lock.stat != nil {
-		setLock(&r, found.lock)
+		setLock(&row, found.lock)
 	}
-	return r, nil
+	return row, nil
+}
+
+// pair is a posting and its lock, which has no stat if there is none.
+type pair struct{ posting, lock node }
+
+// pair reads what all servers have agreed on. zk.ErrNoNode if there is no posting.
+func (s *Store) pair(ctx context.Context, ref string) (pair, error) {
+	return ask(ctx, s, func(c *zk.Conn) (p pair, err error) {
+		if _, err := c.Sync(s.path); err != nil {
+			return p, err
+		}
+		if p.posting, err = getNode(c, s.posting(ref)); err != nil {
+			return p, err
+		}
+		if p.lock, err = getNode(c, s.lock(ref)); errors.Is(err, zk.ErrNoNode) {
+			p.lock, err = node{}, nil
+		}
+		return p, err
+	})
 }
 
 // setLock fills in what the lock of a posting says.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -19,51 +18,16 @@ const (
 	maxTries = 5         // of a transaction that meets others
 )
 
-// slot is a node that holds the last call of Post that used it. It is written in the transaction that posts, so that a call whose answer was lost can be known again, and it is ephemeral, so that it leaves nothing.
-type slot struct {
-	path string
-	made bool
-}
-
-// take gives out a slot for a call: the one that it had before, if its answer was lost.
-func (x *session) take(call string, own string) (sl *slot, again bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if sl, again = x.doubts[call]; again {
-		delete(x.doubts, call)
-		return sl, true
-	}
-	if n := len(x.slots); n > 0 {
-		sl, x.slots = x.slots[n-1], x.slots[:n-1]
-		return sl, false
-	}
-	x.made++
-	return &slot{path: fmt.Sprintf("%s/calls/%x-%d", own, x.id, x.made)}, false
-}
-
-func (x *session) giveBack(sl *slot) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.slots = append(x.slots, sl)
-}
-
-func (x *session) doubt(call string, sl *slot) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.doubts[call] = sl
-}
-
 // batch is what is posted in one transaction.
 type batch struct {
-	call    string
 	all     []*driver.Posting
 	records [][]byte
 }
 
-// Post implements driver.Store: up to 500 postings in a transaction, so that they are there all or not at all, and in their order. A call that is repeated in the same session is known for certain, even if what was posted is consumed
-// already; after the end of the session, by what is still there.
-func (s *Store) Post(ctx context.Context, call string, all []*driver.Posting, chosen bool) error {
-	batches, err := s.batches(call, all)
+// Post implements driver.Store: up to 500 postings in a transaction, so that they are there all or not at all, and in their order. A call that is repeated is known by what is still there: what was consumed before its poster
+// asked again is posted once more.
+func (s *Store) Post(ctx context.Context, _ string, all []*driver.Posting, chosen bool) error {
+	batches, err := s.batches(all)
 	if err != nil || len(batches) == 0 {
 		return err
 	}
@@ -94,9 +58,9 @@ func posted(all []*driver.Posting) bool {
 }
 
 // batches encodes all, and divides it in the same way each time.
-func (s *Store) batches(call string, all []*driver.Posting) (batches []batch, err error) {
+func (s *Store) batches(all []*driver.Posting) (batches []batch, err error) {
 	size := 0
-	for i, p := range all {
+	for _, p := range all {
 		raw, err := encodePosting(p)
 		if err != nil {
 			return nil, err
@@ -107,7 +71,7 @@ func (s *Store) batches(call string, all []*driver.Posting) (batches []batch, er
 		size += len(raw) + len(s.path) + perOp
 		if n := len(batches); n == 0 || len(batches[n-1].all) == perBatch || size > maxBatch {
 			size = len(raw) + len(s.path) + perOp
-			batches = append(batches, batch{call: call + "." + strconv.Itoa(i)})
+			batches = append(batches, batch{})
 		}
 		b := &batches[len(batches)-1]
 		b.all, b.records = append(b.all, p), append(b.records, raw)
@@ -117,6 +81,10 @@ func (s *Store) batches(call string, all []*driver.Posting) (batches []batch, er
 
 // fill fills in those that are on the board already.
 func (s *Store) fill(ctx context.Context, all []*driver.Posting) error {
+	// What was posted without an answer may not be known to every server yet.
+	if err := s.change(ctx, func(c *zk.Conn) error { _, err := c.Sync(s.path); return err }); err != nil {
+		return err
+	}
 	c, err := s.contents(ctx)
 	if err != nil {
 		return err
@@ -138,83 +106,42 @@ func (s *Store) fill(ctx context.Context, all []*driver.Posting) error {
 	return nil
 }
 
-// postBatch posts those of a batch that are not there.
+// postBatch posts those of a batch that are not there, in one transaction, and once more if a folder was deleted.
 func (s *Store) postBatch(ctx context.Context, b batch) error {
-	l, _, err := s.link()
-	if err != nil {
-		return err
-	}
-	sl, again := l.take(b.call, s.own)
-	if again {
-		n, err := askOn(ctx, l, func(c *zk.Conn) (node, error) {
-			data, stat, err := c.Get(sl.path)
-			return node{data, stat}, err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNoNode): // nothing was made
-		case err != nil:
-			l.doubt(b.call, sl)
-			return err
-		case string(n.data) == b.call:
-			l.giveBack(sl)
-			return nil // it was posted; what Post has not found is gone already
-		}
-	}
-	err = s.transact(ctx, l, sl, b)
-	if errors.Is(err, driver.ErrAway) {
-		l.doubt(b.call, sl)
-	} else {
-		l.giveBack(sl)
-	}
-	return err
-}
-
-// transact posts in one transaction, and once more for each thing that was not as expected.
-func (s *Store) transact(ctx context.Context, l link, sl *slot, b batch) error {
-	var ops []any
+	ops := []any{&zk.SetDataRequest{Path: s.clock, Version: -1}}
 	var missing []*driver.Posting
+	var records [][]byte
 	for i, p := range b.all {
 		if p.Ref == "" {
-			missing = append(missing, p)
+			missing, records = append(missing, p), append(records, b.records[i])
 			ops = append(ops, &zk.CreateRequest{Path: s.posting(jobPrefix), Data: b.records[i], Acl: world, Flags: zk.FlagSequence})
 		}
 	}
 	for try := 1; ; try++ {
-		head := []any{&zk.SetDataRequest{Path: sl.path, Data: []byte(b.call), Version: -1}}
-		if !sl.made {
-			head = append([]any{&zk.CreateRequest{Path: sl.path, Acl: world, Flags: zk.FlagEphemeral}}, head...)
-		}
 		for _, p := range missing {
 			p.CreatedOn = milliseconds(1) // says that it was tried
 		}
-		res, err := askOn(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return multi(c, append(head, ops...)) })
-		switch f := (*opError)(nil); {
+		res, err := ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return multi(c, ops) })
+		switch f, refused := errors.AsType[*opError](err); {
 		case err == nil:
-			sl.made = true
-			s.fillPosted(missing, res[len(head)-1].Stat, res[len(head):])
+			s.fillPosted(missing, records, res)
 			return nil
-		case !errors.As(err, &f) || try == maxTries:
+		case !refused || try == maxTries || !errors.Is(f, zk.ErrNoNode):
 			return err
-		case f.index < len(head) && errors.Is(f, zk.ErrNodeExists):
-			sl.made = true
-		case errors.Is(f, zk.ErrNoNode): // a folder was deleted, and maybe the slot with it
-			sl.made = false
-			if err := s.ensure(ctx); err != nil {
-				return err
-			}
-		default:
+		}
+		if err := s.ensure(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// fillPosted fills in what the server decided: the names, and the time of the transaction, which is that of the slot.
-func (s *Store) fillPosted(all []*driver.Posting, slot *zk.Stat, res []zk.MultiResponse) {
+// fillPosted fills in what the server decided: the names, and the time of the transaction, which is that of the clock.
+func (s *Store) fillPosted(all []*driver.Posting, records [][]byte, res []zk.MultiResponse) {
 	for i, p := range all {
-		p.Ref = strings.TrimPrefix(res[i].String, s.path+"/")
+		p.Ref = strings.TrimPrefix(res[i+1].String, s.path+"/")
 		p.Sequence, _ = number(p.Ref)
-		p.CreatedOn = milliseconds(slot.Mtime)
-		s.cache.put(p.Ref, record{Posting: p})
+		p.CreatedOn = milliseconds(res[0].Stat.Mtime)
+		s.cache.put(p.Ref, record{Posting: p, data: records[i]})
 	}
 }
 

@@ -63,8 +63,8 @@ func TestFolders(t *testing.T) {
 		"/data/a":        {"/d.trasht.trash/.trash", "/d.entitiest.entities/.entities", "/data/.takt/a"},
 	} {
 		var s Store
-		if err := s.setPath(path); err != nil || [3]string{s.trash, s.entities, s.own} != want {
-			t.Errorf("%s: %q, %q, %q, %v", path, s.trash, s.entities, s.own, err)
+		if err := s.setPath(path); err != nil || [3]string{s.trash, s.entities, s.clock} != want {
+			t.Errorf("%s: %q, %q, %q, %v", path, s.trash, s.entities, s.clock, err)
 		}
 	}
 }

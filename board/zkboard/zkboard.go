@@ -2,16 +2,14 @@
 //
 // A board is a folder. Each posting is a node in it, and each claim an ephemeral node beside its posting, so that claims end with the session of their owner:
 //
-//	/taskflow/jobs/job0000000007                       posting, JSON                            TaskFlow
-//	/taskflow/jobs/job0000000007.lock                  {"owner": "..."}, ephemeral              TaskFlow
-//	/taskflow/.trash/job0000000007                     posting that was put aside               TaskFlow
-//	/taskflow/.entities/conductor/name@host:pid        who is there, ephemeral                  TaskFlow
-//	/taskflow/.takt/jobs/attempts/job0000000007        its version = claims by Takt             Takt
-//	/taskflow/.takt/jobs/trash/job0000000007           it is this board's that is in the trash  Takt
-//	/taskflow/.takt/jobs/calls/<session>-<n>           last call of Post, ephemeral             Takt
+//	/taskflow/jobs/job0000000007                    posting, JSON; its version = claims by Takt
+//	/taskflow/jobs/job0000000007.lock               {"owner": "..."}, ephemeral
+//	/taskflow/.trash/job0000000007                  posting that was put aside, with the folder of its board as x_board
+//	/taskflow/.entities/conductor/name@host:pid     registered conductor, ephemeral
+//	/taskflow/.takt/jobs                            empty, written by each Post: the clock of the server. TaskFlow does not know it
 //
-// Every change is one transaction, and one round trip where nobody else is in the way. What Takt writes into a lock is written in two steps of one transaction: a lock of Takt has version 1, one of TaskFlow has version 0, and with the
-// version of the attempts no two claims look the same to the transaction that ends one.
+// Every change is one transaction, and one round trip where nobody else is in the way. A claim writes the posting anew as it is, and what Takt writes into a lock is written in two steps: a lock of Takt has version 1, one of TaskFlow
+// has version 0, and with the version of the posting no two claims look the same to the transaction that ends one.
 //
 // When the session ends, by the word of the server or because nothing was heard for nine tenths of its time, all claims are lost, and another session begins.
 package zkboard
@@ -65,7 +63,7 @@ type Store struct {
 	path     string // of the board
 	trash    string // of what was put aside, which sibling boards share
 	entities string
-	own      string // what only Takt reads
+	clock    string // tells the time of a transaction
 	hosts    []string
 	auth     string // user:password; "" = none
 	session  time.Duration
@@ -213,25 +211,23 @@ func (s *Store) setPath(folder string) error {
 	s.path = folder
 	s.trash = strings.ReplaceAll(folder, name, ".trash")
 	s.entities = strings.ReplaceAll(folder, name, ".entities")
-	s.own = parent + ".takt/" + name
+	s.clock = parent + ".takt/" + name
 	return nil
 }
 
-func (s *Store) attempts(ref string) string { return s.own + "/attempts/" + ref }
-func (s *Store) posting(ref string) string  { return s.path + "/" + ref }
-func (s *Store) lock(ref string) string     { return s.path + "/" + ref + lockSuffix }
+func (s *Store) posting(ref string) string { return s.path + "/" + ref }
+func (s *Store) lock(ref string) string    { return s.path + "/" + ref + lockSuffix }
 
 // ensure makes the folders that are missing.
 func (s *Store) ensure(ctx context.Context) error {
-	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) {
-		for _, folder := range []string{s.path, s.trash, s.own + "/attempts", s.own + "/calls", s.own + "/trash"} {
+	return s.change(ctx, func(c *zk.Conn) error {
+		for _, folder := range []string{s.path, s.trash, s.clock} {
 			if err := makeFolder(c, folder); err != nil {
-				return struct{}{}, fmt.Errorf("node %s: %w", folder, err)
+				return fmt.Errorf("node %s: %w", folder, err)
 			}
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }
 
 // makeFolder makes a node with what is above it.
