@@ -166,7 +166,7 @@ func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (dri
 		if !s.spawn(func() { s.watchOver(a.h) }) {
 			return driver.Grant{}, driver.ErrClosed
 		}
-		return driver.Grant{Fence: uint64(a.h.fence), Attempt: int(a.h.record.version), Lost: a.h.lost, Over: a.h.x.ended}, nil
+		return driver.Grant{Fence: uint64(a.h.fence), Attempt: int(a.h.record.version), Lost: a.h.lost, Over: a.h.x.ctx.Done()}, nil
 	case <-ctx.Done():
 		close(gone)
 		return driver.Grant{}, fmt.Errorf("%w: %w", driver.ErrAway, context.Cause(ctx))
@@ -275,7 +275,7 @@ func (s *Store) watchOver(h *claim) {
 	select {
 	case <-h.done:
 		return
-	case <-h.x.ended:
+	case <-h.x.ctx.Done():
 		close(h.lost)
 		return
 	case <-timer.C:
@@ -296,7 +296,7 @@ func (s *Store) watchOver(h *claim) {
 		select {
 		case <-h.done:
 			return
-		case <-h.x.ended:
+		case <-h.x.ctx.Done():
 			close(h.lost)
 			return
 		case <-changed:
@@ -309,7 +309,7 @@ func (h *claim) loseUnlessDone() {
 	select {
 	case <-h.busy:
 		defer func() { h.busy <- struct{}{} }()
-	case <-h.x.ended:
+	case <-h.x.ctx.Done():
 	}
 	select {
 	case <-h.done:

@@ -13,30 +13,28 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/lease"
 	"github.com/taktworks/takt/internal/lifecycle"
 )
 
-const (
-	sessionAgain = time.Second // after names of servers that cannot be resolved
-	beats        = 3           // in the time of a session: questions that keep it trusted
-)
+const sessionAgain = time.Second // after names of servers that cannot be resolved
 
 // session is one session with the servers, with the client on which it lives. It begins once and ends once: the client would go on with another session by itself, and carry out in it what was asked in this one.
 type session struct {
 	s      *Store
 	conn   *zk.Conn
 	gone   <-chan zk.Event // closed when the client has ended
-	ended  chan struct{}   // claims are lost
-	finish sync.Once
-	known  atomic.Bool // the server knows the user
+	ctx    context.Context // ends with the session: claims are lost
+	cancel context.CancelFunc
+	trust  *lease.Lease // what is left of its time
 
+	known   atomic.Bool  // the server knows the user
 	refused atomic.Int32 // dials in a row
 
 	mu      sync.Mutex
 	id      int64
 	timeout time.Duration // as the server granted it
 	dialed  time.Time     // when the connection was made, before anything was sent on it
-	heard   time.Time     // when the last question was sent that was answered
 	down    chan struct{} // closed when the connection breaks; nil = there is none
 	wire    net.Conn      // the connection
 }
@@ -51,7 +49,10 @@ func (s *Store) run() {
 			continue
 		}
 		s.setCurrent(x)
-		x.guard()
+		// The server counts the time of the session from the last request that it got.
+		if err := x.trust.Keep(x.ctx, x.look); err != nil {
+			x.end(err)
+		}
 		s.setCurrent(nil)
 		x.close()
 	}
@@ -71,7 +72,8 @@ func (s *Store) turn() {
 }
 
 func (s *Store) newSession() (*session, error) {
-	x := &session{s: s, ended: make(chan struct{}), timeout: s.session, heard: time.Now()}
+	x := &session{s: s, timeout: s.session, trust: lease.New(time.Now(), s.session)}
+	x.ctx, x.cancel = context.WithCancel(s.ctx)
 	hosts := zk.NewDNSHostProvider()
 	var err error
 	ready := make(chan struct{}) // x.conn is set
@@ -116,19 +118,27 @@ func (x *session) event(e zk.Event) {
 		x.mu.Unlock()
 		x.s.tell()
 	case zk.StateExpired:
-		x.end("the server has ended it")
+		x.end(zk.ErrSessionExpired)
 	}
 }
 
-// up notes that the server can be asked: it has counted the time of the session from a request that came after the dial.
+// up notes that the server can be asked. It has counted the time of the session from a request that came after the dial.
 func (x *session) up() {
+	x.refused.Store(0)
 	x.mu.Lock()
 	x.id = x.conn.SessionID()
-	x.heard = x.dialed
+	x.trust.Given(x.dialed, x.timeout)
 	x.down = make(chan struct{})
 	x.mu.Unlock()
-	x.refused.Store(0)
 	x.s.tell()
+}
+
+// look asks the server something.
+func (x *session) look(ctx context.Context, _ time.Duration, _ bool) error {
+	return x.s.change(ctx, func(c *zk.Conn) error {
+		_, _, err := c.Exists(x.s.path)
+		return err
+	})
 }
 
 func (s *Store) tell() {
@@ -147,22 +157,11 @@ func (x *session) drop() {
 }
 
 // end is the end of the session for us, whether or not the server knows it yet.
-func (x *session) end(why string) {
-	x.finish.Do(func() {
-		if x.s.ctx.Err() == nil && x.sessionID() != 0 {
-			x.s.log.Warn("board: session with ZooKeeper lost, and all claims with it", "session", fmt.Sprintf("%#x", x.sessionID()), "err", why)
-		}
-		close(x.ended)
-	})
-}
-
-func (x *session) isEnded() bool {
-	select {
-	case <-x.ended:
-		return true
-	default:
-		return false
+func (x *session) end(why error) {
+	if x.ctx.Err() == nil && x.sessionID() != 0 {
+		x.s.log.Warn("board: session with ZooKeeper lost, and all claims with it", "session", fmt.Sprintf("%#x", x.sessionID()), "err", why)
 	}
+	x.cancel()
 }
 
 func (x *session) sessionID() int64 {
@@ -171,58 +170,18 @@ func (x *session) sessionID() int64 {
 	return x.id
 }
 
-// close ends the client: with a word to the server, if the session has not ended and the server is there.
+// close ends the client: with a word to the server, if the store is closed and the server is there.
 func (x *session) close() {
 	x.mu.Lock()
-	up := x.down != nil && !x.isEnded()
+	up := x.down != nil && x.s.ctx.Err() != nil
 	x.mu.Unlock()
-	x.end("closed")
+	x.cancel()
 	if !up {
 		x.drop()
 	}
 	x.conn.Close()
 	x.drop()
 	for range x.gone {
-	}
-}
-
-// guard asks the server a few times per session, and ends the session when it cannot be trusted any more: the server counts its time from the last request that it got, so from when it was sent, less a tenth for clocks that run apart.
-func (x *session) guard() {
-	ctx := x.s.ctx
-	for ctx.Err() == nil && !x.isEnded() {
-		l, turned, err := x.s.link()
-		x.mu.Lock()
-		beat, until := x.timeout/beats, x.heard.Add(x.timeout-x.timeout/10)
-		x.mu.Unlock()
-		left := time.Until(until)
-		if left <= 0 {
-			x.end("nothing was heard in time")
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.ended:
-			return
-		case <-turned: // its time may be another one now
-			continue
-		case <-time.After(min(beat, left)):
-		}
-		if err != nil {
-			continue
-		}
-		short, cancel := context.WithDeadline(ctx, until)
-		asked := time.Now()
-		_, err = askOn(short, l, func(c *zk.Conn) (bool, error) {
-			there, _, err := c.Exists(x.s.path)
-			return there, err
-		})
-		cancel()
-		if err == nil {
-			x.mu.Lock()
-			x.heard = asked
-			x.mu.Unlock()
-		}
 	}
 }
 
@@ -253,7 +212,7 @@ type link struct {
 
 // reconnected waits until the session is connected; false if it ended.
 func (x *session) reconnected() bool {
-	for !x.isEnded() {
+	for x.ctx.Err() == nil {
 		l, turned, err := x.s.link()
 		if err == nil && l.session == x {
 			return true
@@ -263,7 +222,7 @@ func (x *session) reconnected() bool {
 		}
 		select {
 		case <-turned:
-		case <-x.ended:
+		case <-x.ctx.Done():
 		}
 	}
 	return false
@@ -336,7 +295,7 @@ func (x *session) dial(servers int, network, addr string, timeout time.Duration)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.isEnded() {
+	if x.ctx.Err() != nil {
 		_ = c.Close()
 		return nil, net.ErrClosed
 	}

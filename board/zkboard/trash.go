@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -129,6 +130,7 @@ func (s *Store) findTrashed(ctx context.Context, ref string) (driver.Row, error)
 	if err != nil || len(all) == 0 {
 		return driver.Row{State: driver.Complete}, err
 	}
+	slices.SortFunc(all, func(a, b trashed) int { return cmp.Compare(a.name, b.name) }) // ref itself is the first
 	if t := all[0]; t.bad != nil {
 		return driver.Row{}, driver.Malformed{Ref: t.name, Err: t.bad}
 	}
