@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // What TaskFlow's own tests check of its ZooKeeper board, by their names.
@@ -29,6 +30,21 @@ func TestAsTaskFlowsTests(t *testing.T) {
 			want := fmt.Sprintf(`{"uuid": %q, "name": "test", "priority": "NORMAL", "details": {}, "book": {"name": "book", "uuid": "u"}}`, p.UUID)
 			if data, stat := e.data(t, path+"/"+p.Ref); data != want || stat.EphemeralOwner != 0 {
 				t.Errorf("stored %s, want %s", data, want)
+			}
+		},
+		"posting_claim": func(t *testing.T, b *board.Board, path string) {
+			p := postOne(t, b)
+			if _, err := b.Claim(t.Context(), p, "wö", board.ClaimOptions{ExactOwner: true}); err != nil {
+				t.Fatal(err)
+			}
+			lock := path + "/" + p.Ref + ".lock"
+			if data, stat := e.data(t, lock); data != `{"owner": "w\u00f6"}` || stat.EphemeralOwner != e.store(b).Session() {
+				t.Errorf("lock is %s, %+v", data, stat)
+			}
+			for _, node := range []string{path, path + "/" + p.Ref, lock} {
+				if acl, _, err := e.Client.GetACL(node); err != nil || !slices.Equal(acl, zk.WorldACL(zk.PermAll)) {
+					t.Errorf("%s: anybody may do %+v, %v", node, acl, err)
+				}
 			}
 		},
 		"posting_dates": func(t *testing.T, b *board.Board, path string) {
@@ -402,52 +418,41 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// In TaskFlow each board reads all names after each change of anybody. 100 postings consumed elsewhere are 400 changes.
+// In TaskFlow each board reads all names after each change of anybody. 50 postings consumed elsewhere are 200 changes.
 func TestNoHerd(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
 	path := e.Path(t) + "/jobs"
-	worker := e.board(t, path, long)
-	b, wire := e.tapped(t, path)
-	work := func() (took time.Duration) {
+	worker, b := e.board(t, path, long), e.board(t, path, long)
+	work := func() {
 		t.Helper()
-		begun := time.Now()
 		for range 50 {
 			finished(t, claimOne(t, worker, postOne(t, worker), "w"))
 		}
-		return time.Since(begun)
 	}
-	wire.take(t)
+	const alive = 10 // questions that keep the session
+	e.proxy(b).Reset()
 	work()
-	if seen := wire.take(t); len(seen) != 0 {
-		t.Errorf("a board that nobody listens to asked %v", seen)
+	if n := e.proxy(b).Trips(); n > alive {
+		t.Errorf("a board that nobody listens to asked %d times", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan struct{}, 10_000)
 	ended := make(chan error, 1)
+	e.proxy(b).Reset()
 	begun := time.Now()
 	go func() { ended <- e.store(b).Watch(ctx, func(bool) { told <- struct{}{} }) }()
 	<-told
 	work()
-	last := postOne(t, worker)
-	for { // until it has seen the last
+	for len(told) > 0 {
 		<-told
-		if rows, err := b.List(t.Context(), board.ListOptions{}); err != nil {
-			t.Fatal(err)
-		} else if slices.ContainsFunc(rows, func(r board.Row) bool { return r.UUID == last.UUID }) {
-			break
-		}
 	}
+	postOne(t, worker)
+	testenv.Take(t, "the last change is told", told)
 	cancel()
 	<-ended
-	readings := 0
-	for _, r := range wire.take(t) {
-		if r[0].name == "getChildren2" && r[0].path == path {
-			readings++
-		}
-	}
-	if most := int(time.Since(begun)/(50*time.Millisecond))*2 + 4; readings == 0 || readings > most { // one by the watch, one by the test
-		t.Errorf("%d readings, want at most %d", readings, most)
+	if n, most := e.proxy(b).Trips(), int(time.Since(begun)/(50*time.Millisecond))+2+alive; n < 2 || n > most {
+		t.Errorf("%d readings, want at most %d", n, most)
 	}
 }
 

@@ -146,14 +146,14 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 	return rows, malformed, nil
 }
 
-// contents reads the names, and sees to it that those who watch are told of the next change.
+// contents reads the names.
 func (s *Store) contents(ctx context.Context) (contents, error) {
-	names, stat, err := s.children(ctx)
+	all, err := s.children(ctx, false)
 	if err != nil {
 		return contents{}, err
 	}
-	c := sort(names)
-	s.cache.keep(stat.Czxid, c.refs)
+	c := sort(all.names)
+	s.cache.keep(all.stat.Czxid, c.refs)
 	return c, nil
 }
 

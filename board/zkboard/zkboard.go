@@ -80,9 +80,8 @@ type Store struct {
 	refusal error         // of the last attempt to reach a server
 	closed  bool
 
-	cache   cache
-	claims  claims
-	watcher watcher
+	cache  cache
+	claims claims
 }
 
 var _ driver.Store = (*Store)(nil)
