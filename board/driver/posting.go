@@ -102,6 +102,72 @@ type Posting struct {
 	Ref string
 }
 
+// Set fills the field that key names in the stored record with a value in the types of Details, as leniently as TaskFlow reads it; keys that it does not know go to Extra. The last of two values of a key counts. CreatedOn, Sequence and
+// Ref are the store's.
+func (p *Posting) Set(key string, v any) error {
+	text, isText := v.(string)
+	switch key {
+	case "uuid":
+		switch {
+		case Falsy(v):
+			p.UUID = p.Ref // TaskFlow makes up another one each time it reads
+		case !isText:
+			return fmt.Errorf("a %T, want text", v)
+		default:
+			p.UUID = text
+		}
+	case "name":
+		p.Name = Text(v)
+	case "priority":
+		if !isText {
+			return fmt.Errorf("a %T, want text", v)
+		}
+		var err error
+		p.Priority, err = ParsePriority(text)
+		return err
+	case "details":
+		details, ok := v.(map[string]any)
+		if !ok && !Falsy(v) {
+			return fmt.Errorf("a %T, want a map", v)
+		}
+		p.Details = nil
+		if len(details) > 0 {
+			p.Details = details
+		}
+	case "book":
+		p.Book = nil
+		if Falsy(v) {
+			return nil
+		}
+		book, ok := v.(map[string]any)
+		name, okName := book["name"].(string)
+		uuid, okUUID := book["uuid"].(string)
+		if !ok || !okName || !okUUID {
+			return errors.New("want a map with the texts name and uuid")
+		}
+		p.Book = &Book{Name: name, UUID: uuid}
+	default:
+		if p.Extra == nil {
+			p.Extra = map[string]any{}
+		}
+		p.Extra[key] = v
+	}
+	return nil
+}
+
+// Text is a value that should be text, of whatever type, as text; "" of nil.
+func Text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return fmt.Sprint(v)
+}
+
 // Compare orders postings as they are taken: by priority, then by age, then by Ref.
 func Compare(a, b *Posting) int {
 	switch {

@@ -161,74 +161,36 @@ func (h required) check() error {
 }
 
 func decodeField(p *driver.Posting, has *required, r *msgpack.Reader, name []byte) (err error) {
-	switch string(name) {
-	case "uuid":
-		has.uuid = true
-		return decodeUUID(p, r)
-	case "name":
-		has.name = true
-		p.Name, err = decodeName(r)
-	case "priority":
-		text, err := r.Text()
-		if err != nil {
-			return err
-		}
-		p.Priority, err = driver.ParsePriority(text)
-		return err
+	key := ""
+	switch string(name) { // of keys that are known no text is made
 	case "created_on":
 		has.created = true
 		return decodeCreated(p, r)
-	case "details":
-		return decodeDetails(p, r)
-	case "book":
-		return decodeBook(p, r)
 	case "sequence":
 		has.sequence = true
 		p.Sequence, err = r.Int()
+		return err
+	case "uuid":
+		has.uuid, key = true, "uuid"
+	case "name":
+		has.name, key = true, "name"
+	case "priority":
+		key = "priority"
+	case "details":
+		key = "details"
+	case "book":
+		key = "book"
 	default:
-		var v any
-		if v, err = decodeValue(r); err == nil {
-			if p.Extra == nil {
-				p.Extra = map[string]any{}
-			}
-			p.Extra[string(name)] = v
-		}
+		key = string(name)
 	}
-	return err
-}
-
-func decodeUUID(p *driver.Posting, r *msgpack.Reader) error {
 	v, err := decodeText(r)
 	if err != nil {
 		return err
 	}
-	text, ok := v.(string)
-	switch {
-	case driver.Falsy(v):
-		p.UUID = p.Ref // TaskFlow makes up another one each time it reads
-	case !ok:
-		return fmt.Errorf("a %T, want text", v)
-	case text != p.UUID:
-		p.UUID = text
-	}
-	return nil
+	return p.Set(key, v)
 }
 
-// decodeName takes a name of any type, as TaskFlow does.
-func decodeName(r *msgpack.Reader) (string, error) {
-	v, err := decodeText(r)
-	switch v := v.(type) {
-	case string:
-		return v, err
-	case []byte:
-		return string(v), err
-	case nil:
-		return "", err
-	}
-	return fmt.Sprint(v), err
-}
-
-// decodeText reads what should be text.
+// decodeText reads a value, which mostly is a short text.
 func decodeText(r *msgpack.Reader) (any, error) {
 	if text, ok := r.ShortText(); ok {
 		return string(text), nil
@@ -250,38 +212,6 @@ func decodeCreated(p *driver.Posting, r *msgpack.Reader) error {
 		}
 	}
 	return r.Skip(oslo.MaxDepth)
-}
-
-func decodeDetails(p *driver.Posting, r *msgpack.Reader) error {
-	v, err := decodeValue(r)
-	if err != nil {
-		return err
-	}
-	details, ok := v.(map[string]any)
-	if !ok && !driver.Falsy(v) {
-		return fmt.Errorf("a %T, want a map", v)
-	}
-	p.Details = nil
-	if len(details) > 0 {
-		p.Details = details
-	}
-	return nil
-}
-
-func decodeBook(p *driver.Posting, r *msgpack.Reader) error {
-	v, err := decodeValue(r)
-	p.Book = nil
-	if err != nil || driver.Falsy(v) {
-		return err
-	}
-	book, ok := v.(map[string]any)
-	name, okName := book["name"].(string)
-	uuid, okUUID := book["uuid"].(string)
-	if !ok || !okName || !okUUID {
-		return errors.New("want a map with the texts name and uuid")
-	}
-	p.Book = &driver.Book{Name: name, UUID: uuid}
-	return nil
 }
 
 // decodeValue reads a value in the types of driver.Details. Keys that are bytes become text.

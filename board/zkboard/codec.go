@@ -197,7 +197,7 @@ func decodePosting(ref string, raw []byte, stat *zk.Stat) (*driver.Posting, erro
 		}
 	}
 	for key, v := range fields {
-		if err := set(p, key, v); err != nil {
+		if err := p.Set(key, v); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
@@ -205,65 +205,6 @@ func decodePosting(ref string, raw []byte, stat *zk.Stat) (*driver.Posting, erro
 }
 
 func milliseconds(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
-
-// set fills the field of p that key names.
-func set(p *driver.Posting, key string, v any) error {
-	switch key {
-	case "uuid":
-		p.UUID = p.Ref // TaskFlow makes up another one each time it reads
-		if text, ok := v.(string); ok && text != "" {
-			p.UUID = text
-		} else if !driver.Falsy(v) {
-			return fmt.Errorf("a %T, want text", v)
-		}
-	case "name":
-		p.Name = render(v)
-	case "priority":
-		text, ok := v.(string)
-		if !ok {
-			return fmt.Errorf("a %T, want text", v)
-		}
-		var err error
-		p.Priority, err = driver.ParsePriority(text)
-		return err
-	case "details":
-		details, ok := v.(map[string]any)
-		if !ok && !driver.Falsy(v) {
-			return fmt.Errorf("a %T, want a map", v)
-		}
-		if len(details) > 0 {
-			p.Details = details
-		}
-	case "book":
-		if driver.Falsy(v) {
-			return nil
-		}
-		book, ok := v.(map[string]any)
-		name, okName := book["name"].(string)
-		uuid, okUUID := book["uuid"].(string)
-		if !ok || !okName || !okUUID {
-			return errors.New("want a map with the texts name and uuid")
-		}
-		p.Book = &driver.Book{Name: name, UUID: uuid}
-	default:
-		if p.Extra == nil {
-			p.Extra = map[string]any{}
-		}
-		p.Extra[key] = v
-	}
-	return nil
-}
-
-// render is a name of any type as text.
-func render(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	}
-	return fmt.Sprint(v)
-}
 
 // decodeObject reads one JSON object in the types of driver.Details.
 func decodeObject(raw []byte) (map[string]any, error) {
@@ -388,7 +329,7 @@ func decodeOwner(raw []byte) (owner string, owned bool) {
 		return fmt.Sprintf("unknown: lock holds %.64q", raw), true
 	}
 	if v, ok := fields["owner"]; ok && !driver.Falsy(v) {
-		return render(v), true
+		return driver.Text(v), true
 	}
 	return "", false
 }
@@ -398,7 +339,7 @@ func decodeEntity(raw []byte) (e driver.Entity, err error) {
 	if err != nil {
 		return e, err
 	}
-	e.Kind, e.Name = render(fields["kind"]), render(fields["name"])
+	e.Kind, e.Name = driver.Text(fields["kind"]), driver.Text(fields["name"])
 	e.Metadata, _ = fields["metadata"].(map[string]any)
 	return e, nil
 }
