@@ -37,6 +37,7 @@ type fake struct {
 	away     error         // what List says
 
 	slowClaim time.Duration // of the reply to Claim
+	newest    int64         // that Claim tells
 }
 
 func (f *fake) do(change func() error) error {
@@ -56,7 +57,7 @@ func (f *fake) Claim(ctx context.Context, r driver.Request) (all []driver.Grant,
 			for j := range f.rows {
 				if f.rows[j].Ref == p.Ref && f.rows[j].Owner == "" {
 					f.rows[j].Owner, f.rows[j].State = r.Owner, Claimed
-					if all = append(all, driver.Grant{Index: i, Fence: 1, Attempt: 1}); len(all) == r.Max {
+					if all = append(all, driver.Grant{Index: i, Newest: f.newest, Fence: 1, Attempt: 1}); len(all) == r.Max {
 						return nil
 					}
 				}
@@ -224,6 +225,31 @@ func TestNoKeepAlive(t *testing.T) {
 		}
 		if n := f.asked(); n != 1 {
 			t.Errorf("%d extensions", n)
+		}
+	})
+}
+
+// Extend says how long from then on, and the keep-alive follows. The context ends with the board.
+func TestExtendDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := fakeBoard(t)
+		c := mustClaim(t, b, ClaimOptions{TTL: 30 * time.Second})
+		for _, step := range []struct {
+			ttl, during time.Duration
+			want        int // keep-alives meanwhile
+		}{{time.Hour, 19 * time.Minute, 0}, {NoTTL, 24 * time.Hour, 0}, {30 * time.Second, time.Minute + time.Second, 6}} {
+			if err := c.Extend(t.Context(), step.ttl); err != nil {
+				t.Fatal(err)
+			}
+			f.set(func() { f.extends = nil })
+			if time.Sleep(step.during); f.asked() != step.want {
+				t.Errorf("%v: kept alive %d times, want %d", step.ttl, f.asked(), step.want)
+			}
+		}
+		b.Close()
+		<-c.Context().Done()
+		if err := context.Cause(c.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("cause is %v", err)
 		}
 	})
 }
@@ -414,6 +440,26 @@ func TestSlowLine(t *testing.T) {
 		}
 		if f.lists != 2 {
 			t.Errorf("%d listings", f.lists)
+		}
+	})
+}
+
+// What is urgent does not wait until all that was listed before it is claimed: a claim tells that something was posted since.
+func TestUrgentIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := fakeBoard(t)
+		defer b.Close()
+		f.newest = 1
+		f.rows = append(f.rows, posting("b", 2), posting("c", 3))
+		mustClaim(t, b, ClaimOptions{})
+		urgent := posting("urgent", 4)
+		urgent.Priority = VeryHigh
+		f.set(func() { f.newest, f.rows = 2, append(f.rows, urgent) })
+		time.Sleep(soonStale + time.Millisecond)
+		for _, want := range []string{"b", "urgent", "c"} {
+			if c := mustClaim(t, b, ClaimOptions{}); c.Posting().Ref != want {
+				t.Errorf("got %s, want %s", c.Posting().Ref, want)
+			}
 		}
 	})
 }

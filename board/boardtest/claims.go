@@ -15,6 +15,9 @@ var claims = map[string]func(*world){
 	"posting_claim": func(w *world) {
 		p := w.one()
 		w.state(p, board.Unclaimed)
+		if owner, ok, err := w.b.FindOwner(w.ctx, p); ok || owner != "" || err != nil {
+			w.Errorf("owner %q, %v, %v", owner, ok, err)
+		}
 		c := w.claim(w.b, p, "worker-1")
 		w.state(p, board.Claimed)
 		owner, ok, err := w.open().FindOwner(w.ctx, p)
@@ -150,13 +153,6 @@ var claims = map[string]func(*world){
 			as[*board.InvalidError](w, err)
 		}
 		w.state(p, board.Unclaimed)
-	},
-
-	"nobody owns what is not claimed": func(w *world) {
-		p := w.one()
-		if owner, ok, err := w.b.FindOwner(w.ctx, p); ok || owner != "" || err != nil {
-			w.Errorf("owner %q, %v, %v", owner, ok, err)
-		}
 	},
 
 	"posting_claim_expiry, posting_state_lock_lost: the claim of a dead owner ends, and its context": func(w *world) {
@@ -311,18 +307,6 @@ var claims = map[string]func(*world){
 		w.must(peer.ConsumeBatch(w.ctx, nil))
 		if n, err := w.b.Count(w.ctx); n != 1 || err != nil {
 			w.Errorf("%d left, %v", n, err)
-		}
-	},
-
-	"claims of one board: each has its own fence, rising": func(w *world) {
-		var fences []uint64
-		for _, p := range w.post("a", "b", "c") {
-			c := w.claim(w.b, p, "w")
-			fences = append(fences, c.Fence())
-			w.must(c.Consume(w.ctx))
-		}
-		if !slices.IsSorted(fences) || fences[0] == fences[1] || fences[1] == fences[2] {
-			w.Errorf("fences are %v", fences)
 		}
 	},
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 )
 
@@ -30,7 +31,7 @@ func (w *world) conduct(b *board.Board, handler board.Handler, o board.Conductor
 var conductors = map[string]func(*world){
 	"run_empty": func(w *world) {
 		stop := w.conduct(w.b, func(context.Context, *board.Claim) error { return errors.New("called") }, board.ConductorOptions{Name: "c"})
-		w.soon("the conductor is registered", func() bool {
+		testenv.Eventually(w, "the conductor is registered", func() bool {
 			all, err := w.b.Entities(w.ctx, "conductor")
 			return err == nil && len(all) == 1
 		})

@@ -157,26 +157,9 @@ func (w *world) claimFor(b *board.Board, p *board.Posting, who string, ttl time.
 	return c
 }
 
-// soon waits until ok, which asks a server that tells nobody.
-func (w *world) soon(what string, ok func() bool) {
-	w.Helper()
-	late := time.After(patience)
-	for !ok() {
-		select {
-		case <-late:
-			w.Fatalf("never: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 func (w *world) done(ctx context.Context, what string) {
 	w.Helper()
-	select {
-	case <-ctx.Done():
-	case <-time.After(patience):
-		w.Fatalf("never: %s", what)
-	}
+	testenv.Take(w, what, ctx.Done())
 }
 
 // within is a context for what must not take longer than patience.

@@ -395,9 +395,19 @@ func TestClaimInOneCommand(t *testing.T) {
 		w.must(claim.Abandon(w.ctx))
 	}
 	c := w.claim(w.b, p, board.ClaimOptions{TTL: board.NoTTL})
-	if ttl := w.do("PTTL", w.key(p.Ref+".owned")); ttl != "-1" {
-		t.Errorf("NoTTL has %s ms", ttl)
+	forever := func() {
+		t.Helper()
+		if ttl := w.do("PTTL", w.key(p.Ref+".owned")); ttl != "-1" {
+			t.Errorf("NoTTL has %s ms", ttl)
+		}
 	}
+	forever()
+	w.must(c.Extend(w.ctx, time.Hour))
+	if r := w.find(p); r.ExpiresIn < 59*time.Minute {
+		t.Errorf("expires in %v", r.ExpiresIn)
+	}
+	w.must(c.Extend(w.ctx, board.NoTTL))
+	forever()
 	w.must(c.Consume(w.ctx))
 }
 
