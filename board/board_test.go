@@ -90,16 +90,16 @@ func (f *fake) List(context.Context) (rows []Row, _ []Malformed, _ error) {
 	})
 }
 
-func (f *fake) ended(what string) error {
-	return f.do(func() error {
-		f.finished = append(f.finished, what)
-		return f.finish
-	})
+func (f *fake) Finish(_ context.Context, how driver.Ending, all []driver.Held) (errs []error) {
+	for range all {
+		errs = append(errs, f.do(func() error {
+			f.finished = append(f.finished, string(how))
+			return f.finish
+		}))
+	}
+	return errs
 }
 
-func (f *fake) Consume(context.Context, *Posting, string) error { return f.ended("consume") }
-func (f *fake) Abandon(context.Context, *Posting, string) error { return f.ended("abandon") }
-func (f *fake) Trash(context.Context, *Posting, string) error   { return f.ended("trash") }
 func (f *fake) Watch(ctx context.Context, changed func(free bool)) error {
 	changed(true)
 	<-ctx.Done()
@@ -108,16 +108,7 @@ func (f *fake) Watch(ctx context.Context, changed func(free bool)) error {
 
 func (f *fake) Close() error { return nil }
 
-func (f *fake) ConsumeBatch(_ context.Context, all []driver.Held) (errs []error) {
-	for range all {
-		errs = append(errs, f.ended("consume"))
-	}
-	return errs
-}
-
-func (f *fake) Register(context.Context, Entity) (func(context.Context) error, error) {
-	return nil, driver.ErrUnsupported
-}
+func (f *fake) Register(context.Context, Entity, bool) error { return driver.ErrUnsupported }
 
 func (f *fake) set(change func()) { _ = f.do(func() error { change(); return nil }) }
 

@@ -286,16 +286,16 @@ func (c *Claim) extend(ctx context.Context, ttl time.Duration, again bool) error
 // Consume removes the posting: its work is done, whether it succeeded or not. The server refuses it unless the claim is still ours: then the error is a *LostError. After an outage it tries again until
 // ctx ends, and knows its own first try, unless the outage was longer than the claim and the posting is gone: then another may have finished it, and the error is a *LostError, too. Finishing twice is an error, too.
 func (c *Claim) Consume(ctx context.Context) error {
-	return c.finish(ctx, "consume", c.b.store.Consume)
+	return c.finish(ctx, driver.Consume)
 }
 
 // Abandon gives the posting back, for others or for a later try. Errors as with Consume.
 func (c *Claim) Abandon(ctx context.Context) error {
-	return c.finish(ctx, "abandon", c.b.store.Abandon)
+	return c.finish(ctx, driver.Abandon)
 }
 
 // Trash puts the posting aside as unfit: see TrashList and Restore. Errors as with Consume.
-func (c *Claim) Trash(ctx context.Context) error { return c.finish(ctx, "trash", c.b.store.Trash) }
+func (c *Claim) Trash(ctx context.Context) error { return c.finish(ctx, driver.Trash) }
 
 // ConsumeBatch is Consume of many claims of this board: on Redis in one round trip, on ZooKeeper several at once. The error joins those of the claims that could not be consumed, each a *LostError or what kept the
 // server from answering until ctx ended; the others are consumed.
@@ -305,32 +305,28 @@ func (b *Board) ConsumeBatch(ctx context.Context, claims []*Claim) error {
 		held[i] = driver.Held{Posting: c.posting, Owner: c.owner}
 	}
 	var failed []error
-	for i, err := range b.store.ConsumeBatch(ctx, held) {
+	for i, err := range b.store.Finish(ctx, driver.Consume, held) {
 		// Whoever has no answer asks again, as Consume does; the first answer is this one.
-		first := func(context.Context, *Posting, string) error { return err }
-		if e := claims[i].finish(ctx, "consume", thenAsk(first, b.store.Consume)); e != nil {
+		if e := claims[i].finish(ctx, driver.Consume, err); e != nil {
 			failed = append(failed, e)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// thenAsk calls first once, and do from then on.
-func thenAsk(first, do func(context.Context, *Posting, string) error) func(context.Context, *Posting, string) error {
-	return func(ctx context.Context, p *Posting, owner string) error {
-		now := first
-		first = do
-		return now(ctx, p, owner)
-	}
-}
-
-func (c *Claim) finish(ctx context.Context, what string, do func(context.Context, *Posting, string) error) error {
+// finish ends the claim. answers are those that the server has given already.
+func (c *Claim) finish(ctx context.Context, what driver.Ending, answers ...error) error {
 	unknown := false // a try may have worked: when it had failed the claim was still trusted
 	var doubt error  // it may have been that try, or else what another did after us
 	err := repeat(ctx, func() error {
-		err := do(ctx, c.posting, c.owner)
-		if unknown && (errors.Is(err, driver.ErrNotFound) || what == "abandon" && gone(err)) {
-			if what == "abandon" || c.inTime() { // no other process can have had it
+		var err error
+		if len(answers) > 0 {
+			err, answers = answers[0], answers[1:]
+		} else {
+			err = c.b.store.Finish(ctx, what, []driver.Held{{Posting: c.posting, Owner: c.owner}})[0]
+		}
+		if unknown && (errors.Is(err, driver.ErrNotFound) || what == driver.Abandon && gone(err)) {
+			if what == driver.Abandon || c.inTime() { // no other process can have had it
 				return nil
 			}
 			doubt = fmt.Errorf("its time passed during an outage, and it is unknown whether we finished the posting or another: %w", err)
@@ -365,24 +361,24 @@ func (c *Claim) end() {
 // Consume, Abandon and Trash on a board finish a claim by the owner's text alone: one that another process made under an agreed name with ExactOwner, or a stuck one of TaskFlow, whose owner FindOwner tells. They
 // are refused unless owner has the posting: ErrNotFound, ErrUnowned, *NotOwnerError.
 func (b *Board) Consume(ctx context.Context, p *Posting, owner string) error {
-	return b.finish(ctx, "consume", p, owner, b.store.Consume)
+	return b.finish(ctx, driver.Consume, p, owner)
 }
 
 // Abandon is described with Consume.
 func (b *Board) Abandon(ctx context.Context, p *Posting, owner string) error {
-	return b.finish(ctx, "abandon", p, owner, b.store.Abandon)
+	return b.finish(ctx, driver.Abandon, p, owner)
 }
 
 // Trash is described with Consume.
 func (b *Board) Trash(ctx context.Context, p *Posting, owner string) error {
-	return b.finish(ctx, "trash", p, owner, b.store.Trash)
+	return b.finish(ctx, driver.Trash, p, owner)
 }
 
-func (b *Board) finish(ctx context.Context, what string, p *Posting, owner string, do func(context.Context, *Posting, string) error) error {
+func (b *Board) finish(ctx context.Context, what driver.Ending, p *Posting, owner string) error {
 	if err := text("owner", owner, MaxOwner+256); err != nil {
 		return err
 	}
-	if err := do(ctx, p, owner); err != nil {
+	if err := b.store.Finish(ctx, what, []driver.Held{{Posting: p, Owner: owner}})[0]; err != nil {
 		return fmt.Errorf("board: %s %s: %w", what, p.Ref, err)
 	}
 	return nil

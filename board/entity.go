@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // RegisterEntity makes e known to all users of the board until release is called or this process is gone: on ZooKeeper in the way of TaskFlow, and again after a lost session; on Redis, where TaskFlow registers nothing, for Takt
@@ -23,11 +25,23 @@ func (b *Board) RegisterEntity(ctx context.Context, e Entity) (release func(cont
 	if e.Metadata, err = driver.Details(e.Metadata, MaxName*64); err != nil {
 		return nil, err
 	}
-	release, err = b.store.Register(ctx, e)
-	if err != nil {
+	if err := b.store.Register(ctx, e, true); err != nil {
 		return nil, fmt.Errorf("board: register %s %s: %w", e.Kind, e.Name, err)
 	}
-	return release, nil
+	again, stop := context.WithCancel(b.hub.ctx)
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		for lifecycle.Sleep(again, driver.RegisterEvery) {
+			if err := b.store.Register(again, e, false); err != nil && again.Err() == nil {
+				b.log.Warn("board: entity not registered again", "kind", e.Kind, "name", e.Name, "err", err)
+			}
+		}
+	})
+	return func(ctx context.Context) error {
+		stop()
+		loop.Wait()
+		return b.store.Unregister(ctx, e)
+	}, nil
 }
 
 // Entities lists who is registered, by kind and name; kind "" is all. Those of TaskFlow on Redis are not known.

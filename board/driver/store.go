@@ -10,7 +10,7 @@ import (
 // Store is one board on one server. Its methods may be called by many goroutines, and return ErrClosed after Close.
 //
 // Errors wrap those of this package; everything that is the server's or the network's fault wraps ErrAway. A method that fails has changed nothing,
-// unless the error is ErrAway: then it may have. Post, Extend, Consume, Abandon, Trash, Restore and Purge may then be repeated.
+// unless the error is ErrAway: then it may have. Post, Extend, Finish, Restore and Purge may then be repeated.
 type Store interface {
 	// Post stores postings whose fields but CreatedOn, Sequence and Ref are filled and checked, and fills these, in the order given. A posting that is there already with this UUID
 	// is left as it is, and its fields are filled from there; chosen says that the caller has chosen some of the UUIDs, else that cannot be but for repetitions. call is another text for each call but its repetitions, so that a repetition after a lost reply posts nothing twice.
@@ -30,12 +30,8 @@ type Store interface {
 	// Extend gives owner's claim ttl from now. apart says that an earlier request has no answer: where requests share a connection, it takes another one. ErrClaimLost: the claim is not owner's any more.
 	Extend(ctx context.Context, p *Posting, owner string, ttl time.Duration, apart bool) error
 
-	// Consume removes a posting that is done, Abandon gives it back, Trash puts it aside. All are refused unless owner has it: ErrNotFound, ErrUnowned, *NotOwnerError.
-	Consume(ctx context.Context, p *Posting, owner string) error
-	// ConsumeBatch is Consume of many, in few round trips; the errors are those of each, in their order.
-	ConsumeBatch(ctx context.Context, all []Held) []error
-	Abandon(ctx context.Context, p *Posting, owner string) error
-	Trash(ctx context.Context, p *Posting, owner string) error
+	// Finish ends claims, many in few round trips. The errors are those of each, in their order: it is refused unless the owner has the posting: ErrNotFound, ErrUnowned, *NotOwnerError.
+	Finish(ctx context.Context, how Ending, all []Held) []error
 
 	// Trashed lists what was put aside.
 	Trashed(ctx context.Context) ([]Row, []Malformed, error)
@@ -46,8 +42,10 @@ type Store interface {
 	// Quarantine puts a malformed record aside; ErrNotFound if there is none, an *InvalidError if it is a posting.
 	Quarantine(ctx context.Context, ref string) error
 
-	// Register makes e known until the release or until this process is gone. ErrUnsupported for kinds that a store does not take.
-	Register(ctx context.Context, e Entity) (release func(context.Context) error, err error)
+	// Register makes e known for EntityTTL at least, or until this process is gone. It is called again every RegisterEvery; first says that it was not before. ErrUnsupported for kinds that a store does not take.
+	Register(ctx context.Context, e Entity, first bool) error
+	// Unregister takes back what this process has registered.
+	Unregister(ctx context.Context, e Entity) error
 	Entities(ctx context.Context, kind string) ([]Entity, error) // "" = of all kinds
 
 	// Watch calls changed whenever the board may have changed, until ctx ends, which it waits for. It never gives up: after an outage it calls changed, too. Calls do not overlap. free is false if it is certain that nothing became free to be
@@ -62,6 +60,22 @@ type Store interface {
 
 // NoTTL is the time to live of a claim that does not expire.
 const NoTTL time.Duration = -1
+
+// Entities are registered again after so long, and believed in for so long where they do not hang on a session.
+const (
+	RegisterEvery = 5 * time.Second
+	EntityTTL     = 30 * time.Second
+)
+
+// Ending is how a claim is finished.
+type Ending string
+
+// Endings.
+const (
+	Consume Ending = "consume" // the posting is removed: it is done
+	Abandon Ending = "abandon" // it is given back
+	Trash   Ending = "trash"   // it is put aside
+)
 
 // Request asks for a claim.
 type Request struct {

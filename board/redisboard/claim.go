@@ -118,48 +118,15 @@ func (s *Store) Extend(ctx context.Context, p *driver.Posting, owner string, ttl
 	if apart {
 		run = extendScript.RunApart
 	}
-	text, err := run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Owner(p.Ref)}, owner, ms, p.Ref).ToString()
-	switch {
-	case err != nil:
-		return s.failed(err)
-	case text == "ok":
-		return nil
-	}
-	return driver.ErrClaimLost
+	return s.said(run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Owner(p.Ref)}, owner, ms, p.Ref))
 }
 
-// What finish.lua is to do, and tells on the channel of events.
-const consumed, abandoned, trashed = "consume", "abandon", "trash"
-
-// Consume implements driver.Store.
-func (s *Store) Consume(ctx context.Context, p *driver.Posting, owner string) error {
-	return s.finish(ctx, consumed, p, owner)
-}
-
-// Abandon implements driver.Store.
-func (s *Store) Abandon(ctx context.Context, p *driver.Posting, owner string) error {
-	return s.finish(ctx, abandoned, p, owner)
-}
-
-// Trash implements driver.Store.
-func (s *Store) Trash(ctx context.Context, p *driver.Posting, owner string) error {
-	return s.finish(ctx, trashed, p, owner)
-}
-
-func (s *Store) finish(ctx context.Context, what string, p *driver.Posting, owner string) error {
-	return s.finishAll(ctx, what, []driver.Held{{Posting: p, Owner: owner}})[0]
-}
-
-// ConsumeBatch implements driver.Store: a script for up to 500 postings, all scripts in one pipeline.
-func (s *Store) ConsumeBatch(ctx context.Context, all []driver.Held) []error {
-	return s.finishAll(ctx, consumed, all)
-}
-
-func (s *Store) finishAll(ctx context.Context, what string, all []driver.Held) []error {
+// Finish implements driver.Store: a script for up to 500 postings, all scripts in one pipeline. It tells the ending on the channel of events.
+func (s *Store) Finish(ctx context.Context, what driver.Ending, all []driver.Held) []error {
 	var calls []script.Call
 	for some := range slices.Chunk(all, perScript) {
 		names := []string{s.keys.Listings(), s.keys.Trash(), s.keys.Attempts()}
-		args := []string{what, s.modified(), s.keys.Events()}
+		args := []string{string(what), s.modified(), s.keys.Events()}
 		for _, h := range some {
 			names = append(names, s.keys.Owner(h.Ref), s.keys.LastModified(h.Ref))
 			args = append(args, h.Ref, h.Owner)
@@ -176,7 +143,7 @@ func (s *Store) finishAll(ctx context.Context, what string, all []driver.Held) [
 }
 
 // finished is what became of one posting, whose part of the reply begins at an index.
-func (s *Store) finished(what string, h driver.Held, r rueidis.RedisResult, at int) error {
+func (s *Store) finished(what driver.Ending, h driver.Held, r rueidis.RedisResult, at int) error {
 	reply, err := r.AsStrSlice()
 	if err != nil {
 		return s.failed(err)

@@ -8,55 +8,29 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/taktworks/takt/board/driver"
 )
 
-const (
-	entityTTL   = 30 * time.Second
-	entityRenew = entityTTL / 3
-)
-
-// Register implements driver.Store. TaskFlow registers nothing on Redis, so the record is for Takt alone; it is renewed until the release.
-func (s *Store) Register(ctx context.Context, e driver.Entity) (release func(context.Context) error, err error) {
+// Register implements driver.Store. TaskFlow registers nothing on Redis, so the record is for Takt alone. The first time removes those of processes that were killed.
+func (s *Store) Register(ctx context.Context, e driver.Entity, first bool) error {
 	text, err := json.Marshal(e)
 	if err != nil {
-		return nil, driver.Invalid("Entity.Metadata", fmt.Sprint(err), "must be what JSON can say")
+		return driver.Invalid("Entity.Metadata", fmt.Sprint(err), "must be what JSON can say")
 	}
-	field := e.Kind + "/" + e.Name
-	renew := func(ctx context.Context, tidy string) error {
-		err := registerScript.Run(ctx, s.rdb, []string{s.keys.Entities()}, field, string(text), strconv.FormatInt(entityTTL.Milliseconds(), 10), tidy).Error()
-		return s.failed(err)
+	tidy := ""
+	if first {
+		tidy = "1"
 	}
-	if err := renew(ctx, "1"); err != nil {
-		return nil, err
-	}
-	loop, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticks := time.NewTicker(entityRenew)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-loop.Done():
-				return
-			case <-s.done:
-				return
-			case <-ticks.C:
-			}
-			if err := renew(loop, ""); err != nil && loop.Err() == nil {
-				s.log.Warn("board: entity not renewed", "entity", field, "err", err)
-			}
-		}
-	}()
-	return func(ctx context.Context) error {
-		stop()
-		<-ended
-		return s.failed(s.rdb.Do(ctx, s.rdb.B().Hdel().Key(s.keys.Entities()).Field(field).Build()).Error())
-	}, nil
+	return s.failed(registerScript.Run(ctx, s.rdb, []string{s.keys.Entities()}, field(e), string(text), strconv.FormatInt(driver.EntityTTL.Milliseconds(), 10), tidy).Error())
 }
+
+// Unregister implements driver.Store.
+func (s *Store) Unregister(ctx context.Context, e driver.Entity) error {
+	return s.failed(s.rdb.Do(ctx, s.rdb.B().Hdel().Key(s.keys.Entities()).Field(field(e)).Build()).Error())
+}
+
+func field(e driver.Entity) string { return e.Kind + "/" + e.Name }
 
 // Entities implements driver.Store. Those that were not renewed in time are left out.
 func (s *Store) Entities(ctx context.Context, kind string) ([]driver.Entity, error) {

@@ -47,7 +47,6 @@ type Store struct {
 	clock  atomic.Pointer[reading]
 	looks  bool // only reads
 	closed atomic.Bool
-	done   chan struct{} // closed with it
 
 	lookEvery time.Duration
 }
@@ -68,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, looks: o.Looks, done: make(chan struct{}), lookEvery: lookEvery}
+	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, looks: o.Looks, lookEvery: lookEvery}
 	if _, err := s.Now(ctx); err != nil {
 		rdb.Close()
 		return nil, fmt.Errorf("board: %w", err)
@@ -105,7 +104,6 @@ func split(raw string) (server, namespace string, err error) {
 // Close ends the connection.
 func (s *Store) Close() error {
 	if !s.closed.Swap(true) {
-		close(s.done)
 		s.rdb.Close()
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/redis/rueidis"
 
@@ -35,25 +36,30 @@ func (s *Store) Trashed(ctx context.Context) ([]driver.Row, []driver.Malformed, 
 
 // Restore implements driver.Store.
 func (s *Store) Restore(ctx context.Context, ref string) error {
-	text, err := restoreScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.LastModified(ref)}, ref, s.keys.Events()).ToString()
-	switch {
-	case err != nil:
-		return s.failed(err)
-	case text == "exists":
-		return driver.ErrExists
-	case text == "not_found":
-		return driver.ErrNotFound
-	}
-	return nil
+	return s.said(restoreScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.LastModified(ref)}, ref, s.keys.Events()))
 }
 
 // Purge implements driver.Store.
 func (s *Store) Purge(ctx context.Context, ref string) error {
-	text, err := purgeScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.LastModified(ref)}, ref).ToString()
-	if err == nil && text == "not_found" {
+	return s.said(purgeScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.LastModified(ref)}, ref))
+}
+
+// said is what the reply of a script means that is one word.
+func (s *Store) said(r rueidis.RedisResult) error {
+	text, err := r.ToString()
+	switch {
+	case err != nil:
+		return s.failed(err)
+	case text == "ok":
+		return nil
+	case text == "exists":
+		return driver.ErrExists
+	case text == "not_found":
 		return driver.ErrNotFound
+	case text == "lost":
+		return driver.ErrClaimLost
 	}
-	return s.failed(err)
+	return fmt.Errorf("redisboard: a script replied %q", text)
 }
 
 // Quarantine implements driver.Store.
@@ -70,9 +76,5 @@ func (s *Store) Quarantine(ctx context.Context, ref string) error {
 	}
 	sum := sha1.Sum(raw)
 	names := []string{s.keys.Listings(), s.keys.Trash(), s.keys.Owner(ref), s.keys.LastModified(ref)}
-	text, err := quarantineScript.Run(ctx, s.rdb, names, ref, hex.EncodeToString(sum[:]), s.keys.Events()).ToString()
-	if err == nil && text == "not_found" {
-		return driver.ErrNotFound
-	}
-	return s.failed(err)
+	return s.said(quarantineScript.Run(ctx, s.rdb, names, ref, hex.EncodeToString(sum[:]), s.keys.Events()))
 }

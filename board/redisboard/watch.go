@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/internal/lifecycle"
 )
 
@@ -56,7 +57,7 @@ func (s *Store) listen(ctx context.Context, hint func(free bool)) {
 	})
 	for {
 		_ = s.rdb.Receive(hooked, s.rdb.B().Subscribe().Channel(s.keys.Events()).Build(), func(m rueidis.PubSubMessage) {
-			hint(m.Message != consumed && m.Message != trashed)
+			hint(m.Message != string(driver.Consume) && m.Message != string(driver.Trash))
 		})
 		if !lifecycle.Sleep(ctx, resubscribe) {
 			return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,12 +17,6 @@ const lookAfter = 100 * time.Millisecond
 // errTaken: there is a lock.
 var errTaken = errors.New("there is a lock")
 
-// claims are those that this store has, by ref.
-type claims struct {
-	mu  sync.Mutex
-	all map[string]*claim
-}
-
 // claim is a claim that this store has. It cannot be mixed up with another in a transaction that names the version of its posting.
 type claim struct {
 	ref, owner string
@@ -35,30 +28,12 @@ type claim struct {
 	busy       chan struct{} // holds a token while nobody finishes it
 }
 
-func (c *claims) find(ref, owner string) *claim {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h := c.all[ref]; h != nil && h.owner == owner {
-		return h
+// held is the claim that this store has, nil if it has none.
+func (s *Store) held(ref, owner string) *claim {
+	if h, ok := s.claims.Load(ref); ok && h.(*claim).owner == owner {
+		return h.(*claim)
 	}
 	return nil
-}
-
-func (c *claims) add(h *claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string]*claim{}
-	}
-	c.all[h.ref] = h
-}
-
-func (c *claims) remove(h *claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all[h.ref] == h {
-		delete(c.all, h.ref)
-	}
 }
 
 // Claim implements driver.Store: one transaction per candidate, until one is claimed. Request.TTL and Reclaim mean nothing here: claims live with the session.
@@ -162,7 +137,7 @@ func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (dri
 		if a.err != nil {
 			return driver.Grant{}, s.failed(a.err)
 		}
-		s.claims.add(a.h)
+		s.claims.Store(a.h.ref, a.h)
 		if !s.spawn(func() { s.watchOver(a.h) }) {
 			return driver.Grant{}, driver.ErrClosed
 		}
@@ -195,7 +170,7 @@ func (s *Store) claimOn(x *session, p *driver.Posting, owner string) (*claim, er
 		})
 		if err == nil {
 			h.record.modified = milliseconds(res[2].Stat.Mtime)
-			s.cache.put(p.Ref, h.record)
+			s.cache.records.Store(p.Ref, h.record)
 			h.fence = res[1].Stat.Mzxid
 			return h, nil
 		}
@@ -210,7 +185,7 @@ func (s *Store) claimOn(x *session, p *driver.Posting, owner string) (*claim, er
 		case errors.Is(f, zk.ErrNodeExists):
 			return nil, errTaken
 		case errors.Is(f, zk.ErrNoNode):
-			s.cache.forget(p.Ref)
+			s.cache.records.Delete(p.Ref)
 			return nil, driver.ErrNotFound
 		case errors.Is(f, zk.ErrBadVersion): // another store has claimed it meanwhile, or somebody has written to it
 			stale = true
@@ -236,7 +211,7 @@ func (s *Store) again(x *session, p *driver.Posting) (record, error) {
 	if r.UUID != p.UUID {
 		return record{}, driver.ErrNotFound
 	}
-	s.cache.put(p.Ref, r)
+	s.cache.records.Store(p.Ref, r)
 	return r, nil
 }
 
@@ -249,10 +224,10 @@ func (s *Store) ours(h *claim) (bool, error) {
 	if owner, _ := decodeOwner(data); stat.EphemeralOwner != h.x.sessionID() || owner != h.owner {
 		return false, nil
 	}
-	if before := s.claims.find(h.ref, h.owner); before != nil && before.fence == stat.Czxid {
+	if before := s.held(h.ref, h.owner); before != nil && before.fence == stat.Czxid {
 		return false, nil
 	}
-	s.cache.put(h.ref, h.record)
+	s.cache.records.Store(h.ref, h.record)
 	h.fence = stat.Czxid
 	return true, nil
 }
@@ -260,7 +235,7 @@ func (s *Store) ours(h *claim) (bool, error) {
 // giveBack ends a claim that nobody waits for. Without an answer it tries again until the session is over, and with it the claim.
 func (s *Store) giveBack(h *claim) {
 	for {
-		err := s.finishClaim(h.x.conn, abandon, h)
+		err := s.finishClaim(h.x.conn, driver.Abandon, h)
 		if !away(err) || !h.x.reconnected() {
 			return
 		}
@@ -269,30 +244,9 @@ func (s *Store) giveBack(h *claim) {
 
 // watchOver closes h.lost when the session ends, or the lock is not ours any more.
 func (s *Store) watchOver(h *claim) {
-	defer s.claims.remove(h)
-	timer := time.NewTimer(lookAfter)
-	defer timer.Stop()
-	select {
-	case <-h.done:
-		return
-	case <-h.x.ctx.Done():
-		close(h.lost)
-		return
-	case <-timer.C:
-	}
-	for {
-		data, stat, changed, err := h.x.conn.GetW(s.lock(h.ref))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			if !h.x.reconnected() {
-				close(h.lost)
-				return
-			}
-			continue
-		}
-		if owner, _ := decodeOwner(data); err != nil || stat.Czxid != h.fence || owner != h.owner {
-			h.loseUnlessDone()
-			return
-		}
+	defer s.claims.CompareAndDelete(h.ref, h)
+	var changed <-chan zk.Event
+	for look := time.After(lookAfter); ; look = nil {
 		select {
 		case <-h.done:
 			return
@@ -300,7 +254,17 @@ func (s *Store) watchOver(h *claim) {
 			close(h.lost)
 			return
 		case <-changed:
+		case <-look:
 		}
+		data, stat, next, err := h.x.conn.GetW(s.lock(h.ref))
+		for err != nil && !errors.Is(err, zk.ErrNoNode) && h.x.reconnected() {
+			data, stat, next, err = h.x.conn.GetW(s.lock(h.ref))
+		}
+		if owner, _ := decodeOwner(data); err != nil || stat.Czxid != h.fence || owner != h.owner {
+			h.loseUnlessDone()
+			return
+		}
+		changed = next
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -243,33 +244,20 @@ func decodeJSON(raw []byte) (v any, err error) {
 // nan stands for NaN: a number that nobody writes like this.
 const nan = "-0e-00000"
 
-// strange are the words for numbers that Python writes and reads although JSON has them not, and numbers in their place that are read as these.
-var strange = map[string]string{"NaN": nan, "Infinity": "1e999"}
+// strange finds texts, and the words for numbers that Python writes and reads although JSON has them not.
+var strange = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|NaN|Infinity`)
 
-// standard replaces the strange numbers of Python, outside of texts.
+// standard replaces the strange numbers of Python, outside of texts, by numbers that are read as these.
 func standard(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	text := false
-	for i := 0; i < len(raw); i++ {
-		for word, number := range strange {
-			if !text && bytes.HasPrefix(raw[i:], []byte(word)) {
-				out = append(out, number...)
-				i += len(word)
-			}
+	return strange.ReplaceAllFunc(raw, func(found []byte) []byte {
+		switch string(found) {
+		case "NaN":
+			return []byte(nan)
+		case "Infinity":
+			return []byte("1e999")
 		}
-		if i >= len(raw) {
-			break
-		}
-		out = append(out, raw[i])
-		switch {
-		case raw[i] == '"':
-			text = !text
-		case raw[i] == '\\' && text && i+1 < len(raw):
-			i++
-			out = append(out, raw[i])
-		}
-	}
-	return out
+		return found
+	})
 }
 
 // numbers replaces the numbers in fields by those of driver.Details.

@@ -10,45 +10,21 @@ import (
 	"github.com/taktworks/takt/board/driver"
 )
 
-// ending is how a claim is finished.
-type ending int
-
-const (
-	consume ending = iota
-	abandon
-	discard // to the trash
-)
-
-// Consume implements driver.Store: one transaction for a claim of this store.
-func (s *Store) Consume(ctx context.Context, p *driver.Posting, owner string) error {
-	return s.finish(ctx, consume, p, owner)
-}
-
-// ConsumeBatch implements driver.Store: transactions of one posting each, several under way at once.
-func (s *Store) ConsumeBatch(ctx context.Context, all []driver.Held) []error {
+// Finish implements driver.Store: a transaction for each, one round trip for a claim of this store, several under way at once.
+func (s *Store) Finish(ctx context.Context, how driver.Ending, all []driver.Held) []error {
 	errs := make([]error, len(all))
 	_ = each(len(all), func(i int) error {
-		errs[i] = s.Consume(ctx, all[i].Posting, all[i].Owner)
+		errs[i] = s.finish(ctx, how, all[i].Posting, all[i].Owner)
 		return nil
 	})
 	return errs
 }
 
-// Abandon implements driver.Store.
-func (s *Store) Abandon(ctx context.Context, p *driver.Posting, owner string) error {
-	return s.finish(ctx, abandon, p, owner)
-}
-
-// Trash implements driver.Store.
-func (s *Store) Trash(ctx context.Context, p *driver.Posting, owner string) error {
-	return s.finish(ctx, discard, p, owner)
-}
-
-func (s *Store) finish(ctx context.Context, how ending, p *driver.Posting, owner string) error {
+func (s *Store) finish(ctx context.Context, how driver.Ending, p *driver.Posting, owner string) error {
 	if !valid(p.Ref) {
 		return driver.ErrNotFound
 	}
-	h := s.claims.find(p.Ref, owner)
+	h := s.held(p.Ref, owner)
 	if h != nil {
 		err := s.finishOwn(ctx, how, h)
 		if err == nil || errors.Is(err, driver.ErrAway) || errors.Is(err, driver.ErrClosed) {
@@ -62,8 +38,8 @@ func (s *Store) finish(ctx context.Context, how ending, p *driver.Posting, owner
 			break
 		}
 	}
-	if err == nil && how != abandon {
-		s.cache.forget(p.Ref)
+	if err == nil && how != driver.Abandon {
+		s.cache.records.Delete(p.Ref)
 	}
 	return err
 }
@@ -75,7 +51,7 @@ func met(err error) bool {
 }
 
 // finishOwn finishes a claim of this store, about which all is known.
-func (s *Store) finishOwn(ctx context.Context, how ending, h *claim) error {
+func (s *Store) finishOwn(ctx context.Context, how driver.Ending, h *claim) error {
 	select {
 	case <-h.busy:
 	case <-h.lost:
@@ -94,30 +70,30 @@ func (s *Store) finishOwn(ctx context.Context, how ending, h *claim) error {
 	_, err = askOn(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, s.finishClaim(c, how, h) })
 	if err == nil {
 		close(h.done)
-		s.claims.remove(h)
-		if how != abandon {
-			s.cache.forget(h.ref)
+		s.claims.CompareAndDelete(h.ref, h)
+		if how != driver.Abandon {
+			s.cache.records.Delete(h.ref)
 		}
 	}
 	return err
 }
 
 // finishClaim is one transaction, that is refused unless the claim is exactly h: its lock is one of Takt (version 1), and no claim of Takt came after it.
-func (s *Store) finishClaim(c *zk.Conn, how ending, h *claim) error {
+func (s *Store) finishClaim(c *zk.Conn, how driver.Ending, h *claim) error {
 	const marked = 1
 	return s.end(c, how, marked, h.record)
 }
 
 // end is the transaction that ends a claim, in the order of TaskFlow. It is refused unless the lock and the posting have these versions.
-func (s *Store) end(c *zk.Conn, how ending, lock int32, r record) error {
+func (s *Store) end(c *zk.Conn, how driver.Ending, lock int32, r record) error {
 	ops := []any{&zk.DeleteRequest{Path: s.lock(r.Ref), Version: lock}}
 	switch how {
-	case abandon:
+	case driver.Abandon:
 		ops = append(ops, &zk.CheckVersionRequest{Path: s.posting(r.Ref), Version: r.version})
 	default:
 		ops = append(ops, &zk.DeleteRequest{Path: s.posting(r.Ref), Version: r.version})
 	}
-	if how == discard {
+	if how == driver.Trash {
 		return s.putAside(c, r.Ref, r.UUID, s.marked(r.data), ops)
 	}
 	_, err := multi(c, ops)
@@ -126,7 +102,7 @@ func (s *Store) end(c *zk.Conn, how ending, lock int32, r record) error {
 
 // finishAny finishes a claim of whomever, by the text of its owner. Between a claim of TaskFlow and another of TaskFlow under the same name, made in the moment between reading and finishing, nothing can tell. It is not
 // finished if it is another than that which this store had under the name.
-func (s *Store) finishAny(ctx context.Context, how ending, ref, owner string, had *claim) error {
+func (s *Store) finishAny(ctx context.Context, how driver.Ending, ref, owner string, had *claim) error {
 	a, err := s.pair(ctx, ref)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -3,10 +3,10 @@ package zkboard
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,9 +20,8 @@ const atOnce = 64
 
 // cache is what was read of the board. Postings never change.
 type cache struct {
-	mu      sync.Mutex
-	folder  int64 // which folder it was, should somebody delete it and begin anew
-	records map[string]record
+	folder  atomic.Int64 // which folder it was, should somebody delete it and begin anew
+	records sync.Map     // record by ref
 }
 
 type record struct {
@@ -42,43 +41,28 @@ func newRecord(ref string, n node) (record, error) {
 }
 
 func (c *cache) find(ref string) (record, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, ok := c.records[ref]
-	return r, ok
-}
-
-func (c *cache) put(ref string, r record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.records == nil {
-		c.records = map[string]record{}
+	r, ok := c.records.Load(ref)
+	if !ok {
+		return record{}, false
 	}
-	c.records[ref] = r
-}
-
-func (c *cache) forget(ref string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.records, ref)
+	return r.(record), true
 }
 
 // keep forgets what is not in names, or everything if the folder is another one.
 func (c *cache) keep(folder int64, names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.folder != 0 && c.folder != folder {
-		c.records = nil
+	if before := c.folder.Swap(folder); before != 0 && before != folder {
+		c.records.Clear()
 	}
-	c.folder = folder
-	if len(c.records) == 0 {
-		return
-	}
-	there := make(map[string]bool, len(names))
+	there := make(map[any]bool, len(names))
 	for _, n := range names {
 		there[n] = true
 	}
-	maps.DeleteFunc(c.records, func(ref string, _ record) bool { return !there[ref] })
+	c.records.Range(func(ref, _ any) bool {
+		if !there[ref] {
+			c.records.Delete(ref)
+		}
+		return true
+	})
 }
 
 // contents is what the names of the nodes on a board say.
@@ -189,7 +173,7 @@ func (s *Store) fetch(ctx context.Context, ref string) (record, error) {
 	}
 	r, err := newRecord(ref, n)
 	if err == nil {
-		s.cache.put(ref, r)
+		s.cache.records.Store(ref, r)
 	}
 	return r, err
 }
@@ -241,7 +225,7 @@ func (s *Store) Find(ctx context.Context, ref string) (driver.Row, error) {
 	if err != nil {
 		return driver.Row{}, err
 	}
-	s.cache.put(ref, r)
+	s.cache.records.Store(ref, r)
 	row := driver.Row{Posting: r.Posting, State: driver.Unclaimed, LastModified: r.modified}
 	if found.lock.stat != nil {
 		setLock(&row, found.lock)

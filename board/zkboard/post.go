@@ -141,7 +141,7 @@ func (s *Store) fillPosted(all []*driver.Posting, records [][]byte, res []zk.Mul
 		p.Ref = strings.TrimPrefix(res[i+1].String, s.path+"/")
 		p.Sequence, _ = number(p.Ref)
 		p.CreatedOn = milliseconds(res[0].Stat.Mtime)
-		s.cache.put(p.Ref, record{Posting: p, data: records[i]})
+		s.cache.records.Store(p.Ref, record{Posting: p, data: records[i]})
 	}
 }
 

@@ -48,25 +48,21 @@ func (s *Store) run() {
 			lifecycle.Sleep(s.ctx, sessionAgain)
 			continue
 		}
-		s.setCurrent(x)
+		s.turn(func() { s.current = x })
 		// The server counts the time of the session from the last request that it got.
 		if err := x.trust.Keep(x.ctx, x.look); err != nil {
 			x.end(err)
 		}
-		s.setCurrent(nil)
+		s.turn(func() { s.current = nil })
 		x.close()
 	}
 }
 
-func (s *Store) setCurrent(x *session) {
+// turn changes something about the session and tells all who wait for that.
+func (s *Store) turn(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = x
-	s.turn()
-}
-
-// turn tells all who wait for it that something about the session has changed. s.mu is held.
-func (s *Store) turn() {
+	change()
 	close(s.turned)
 	s.turned = make(chan struct{})
 }
@@ -110,13 +106,14 @@ func (x *session) event(e zk.Event) {
 			x.up()
 		})
 	case zk.StateDisconnected:
-		x.mu.Lock()
-		if x.down != nil {
-			close(x.down)
-			x.down = nil
-		}
-		x.mu.Unlock()
-		x.s.tell()
+		x.s.turn(func() {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if x.down != nil {
+				close(x.down)
+				x.down = nil
+			}
+		})
 	case zk.StateExpired:
 		x.end(zk.ErrSessionExpired)
 	}
@@ -125,12 +122,13 @@ func (x *session) event(e zk.Event) {
 // up notes that the server can be asked. It has counted the time of the session from a request that came after the dial.
 func (x *session) up() {
 	x.refused.Store(0)
-	x.mu.Lock()
-	x.id = x.conn.SessionID()
-	x.trust.Given(x.dialed, x.timeout)
-	x.down = make(chan struct{})
-	x.mu.Unlock()
-	x.s.tell()
+	x.s.turn(func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.id = x.conn.SessionID()
+		x.trust.Given(x.dialed, x.timeout)
+		x.down = make(chan struct{})
+	})
 }
 
 // look asks the server something.
@@ -139,12 +137,6 @@ func (x *session) look(ctx context.Context, _ time.Duration, _ bool) error {
 		_, _, err := c.Exists(x.s.path)
 		return err
 	})
-}
-
-func (s *Store) tell() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.turn()
 }
 
 // drop breaks the connection.
@@ -310,12 +302,7 @@ func (s *Store) refused() error {
 	return s.refusal
 }
 
-func (s *Store) setRefused(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refusal = err
-	s.turn()
-}
+func (s *Store) setRefused(err error) { s.turn(func() { s.refusal = err }) }
 
 // wire reads along in the greeting of the server, for the client does not tell the time that the server grants.
 type wire struct {

@@ -81,7 +81,7 @@ type Store struct {
 	closed  bool
 
 	cache  cache
-	claims claims
+	claims sync.Map // *claim by ref
 }
 
 var _ driver.Store = (*Store)(nil)
