@@ -200,7 +200,7 @@ func (c *Conductor) register(ctx context.Context) (release func(context.Context)
 // dispatch claims, and starts handlers, until ctx ends or there were enough.
 func (c *Conductor) dispatch(ctx, work context.Context, running *sync.WaitGroup) error {
 	slots := make(chan struct{}, c.o.MaxConcurrent)
-	pause := firstPause
+	var pause backoff
 	for n := 0; c.o.MaxDispatches == 0 || n < c.o.MaxDispatches; {
 		most := MaxClaims
 		if c.o.MaxDispatches > 0 {
@@ -212,7 +212,7 @@ func (c *Conductor) dispatch(ctx, work context.Context, running *sync.WaitGroup)
 		}
 		claims, err := c.claimNext(ctx, free)
 		if err == nil {
-			pause = firstPause
+			pause = 0
 			n += len(claims)
 			for _, claim := range claims {
 				running.Go(func() {
@@ -236,10 +236,9 @@ func (c *Conductor) dispatch(ctx, work context.Context, running *sync.WaitGroup)
 			return err
 		default:
 			c.o.Log.Warn("board: conductor cannot claim, trying again", "name", c.o.Name, "err", err)
-			if !lifecycle.Sleep(ctx, pause/2+rand.N(pause/2)) {
+			if !pause.sleep(ctx) {
 				return nil
 			}
-			pause = min(2*pause, maxPause)
 		}
 	}
 	return nil

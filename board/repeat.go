@@ -15,17 +15,23 @@ const (
 	maxPause   = time.Second
 )
 
+// backoff is the pause before the next try; 0 = the first.
+type backoff time.Duration
+
+// sleep waits, longer each time; false if ctx ended.
+func (b *backoff) sleep(ctx context.Context) bool {
+	pause := max(time.Duration(*b), firstPause)
+	*b = backoff(min(2*pause, maxPause))
+	return lifecycle.Sleep(ctx, pause/2+rand.N(pause/2))
+}
+
 // repeat calls do until the server could be asked or ctx ends; then it returns the last error.
 func repeat(ctx context.Context, do func() error) error {
-	pause := firstPause
+	var pause backoff
 	for {
 		err := do()
-		if !errors.Is(err, driver.ErrAway) || ctx.Err() != nil {
+		if !errors.Is(err, driver.ErrAway) || ctx.Err() != nil || !pause.sleep(ctx) {
 			return err
 		}
-		if !lifecycle.Sleep(ctx, pause/2+rand.N(pause/2)) {
-			return err
-		}
-		pause = min(2*pause, maxPause)
 	}
 }

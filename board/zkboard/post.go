@@ -18,65 +18,40 @@ const (
 	maxTries = 5         // of a transaction that meets others
 )
 
-// batch is what is posted in one transaction.
-type batch struct {
-	all     []*driver.Posting
-	records [][]byte
-}
-
 // Post implements driver.Store: up to 500 postings in a transaction, so that they are there all or not at all, and in their order. A call that is repeated is known by what is still there: what was consumed before its poster
 // asked again is posted once more.
 func (s *Store) Post(ctx context.Context, _ string, all []*driver.Posting, chosen bool) error {
-	batches, err := s.batches(all)
-	if err != nil || len(batches) == 0 {
-		return err
+	records := make([][]byte, len(all))
+	for i, p := range all {
+		var err error
+		if records[i], err = encodePosting(p); err != nil {
+			return err
+		}
+		if n, limit := len(records[i]), maxRequest-overhead; n > limit {
+			return driver.Invalid("Details", fmt.Sprintf("of posting %s, which is %d bytes of JSON", p.UUID, n), fmt.Sprintf("must be such that the posting is at most %d bytes, or ZooKeeper refuses it (jute.maxbuffer)", limit))
+		}
 	}
-	if chosen || !all[0].CreatedOn.IsZero() && !posted(all) { // tried before
+	if chosen || len(all) > 0 && !all[0].CreatedOn.IsZero() { // tried before
 		if err := s.fill(ctx, all); err != nil {
 			return err
 		}
 	}
-	for _, b := range batches {
-		if posted(b.all) {
-			continue
-		}
-		if err := s.postBatch(ctx, b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// posted says that all have a name.
-func posted(all []*driver.Posting) bool {
-	for _, p := range all {
-		if p.Ref == "" {
-			return false
-		}
-	}
-	return true
-}
-
-// batches encodes all, and divides it in the same way each time.
-func (s *Store) batches(all []*driver.Posting) (batches []batch, err error) {
+	var some []record
 	size := 0
-	for _, p := range all {
-		raw, err := encodePosting(p)
-		if err != nil {
-			return nil, err
+	for i, p := range all {
+		if p.Ref != "" {
+			continue // it is there
 		}
-		if limit := maxRequest - overhead; len(raw) > limit {
-			return nil, driver.Invalid("Details", fmt.Sprintf("of posting %s, which is %d bytes of JSON", p.UUID, len(raw)), fmt.Sprintf("must be such that the posting is at most %d bytes, or ZooKeeper refuses it (jute.maxbuffer)", limit))
+		more := len(records[i]) + len(s.path) + perOp
+		if len(some) == perBatch || size > 0 && size+more > maxBatch {
+			if err := s.postBatch(ctx, some); err != nil {
+				return err
+			}
+			some, size = nil, 0
 		}
-		size += len(raw) + len(s.path) + perOp
-		if n := len(batches); n == 0 || len(batches[n-1].all) == perBatch || size > maxBatch {
-			size = len(raw) + len(s.path) + perOp
-			batches = append(batches, batch{})
-		}
-		b := &batches[len(batches)-1]
-		b.all, b.records = append(b.all, p), append(b.records, raw)
+		some, size = append(some, record{Posting: p, data: records[i]}), size+more
 	}
-	return batches, nil
+	return s.postBatch(ctx, some)
 }
 
 // fill fills in those that are on the board already.
@@ -106,42 +81,34 @@ func (s *Store) fill(ctx context.Context, all []*driver.Posting) error {
 	return nil
 }
 
-// postBatch posts those of a batch that are not there, in one transaction, and once more if a folder was deleted.
-func (s *Store) postBatch(ctx context.Context, b batch) error {
+// postBatch posts in one transaction, and once more if a folder was deleted. It fills in what the server decided: the names, and the time of the transaction, which is that of the clock.
+func (s *Store) postBatch(ctx context.Context, some []record) error {
+	if len(some) == 0 {
+		return nil
+	}
 	ops := []any{&zk.SetDataRequest{Path: s.clock, Version: -1}}
-	var missing []*driver.Posting
-	var records [][]byte
-	for i, p := range b.all {
-		if p.Ref == "" {
-			missing, records = append(missing, p), append(records, b.records[i])
-			ops = append(ops, &zk.CreateRequest{Path: s.posting(jobPrefix), Data: b.records[i], Acl: world, Flags: zk.FlagSequence})
-		}
+	for _, r := range some {
+		r.CreatedOn = milliseconds(1) // says that it was tried
+		ops = append(ops, &zk.CreateRequest{Path: s.posting(jobPrefix), Data: r.data, Acl: world, Flags: zk.FlagSequence})
 	}
 	for try := 1; ; try++ {
-		for _, p := range missing {
-			p.CreatedOn = milliseconds(1) // says that it was tried
-		}
 		res, err := ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return multi(c, ops) })
-		switch f, refused := errors.AsType[*opError](err); {
-		case err == nil:
-			s.fillPosted(missing, records, res)
-			return nil
-		case !refused || try == maxTries || !errors.Is(f, zk.ErrNoNode):
+		if f, refused := errors.AsType[*opError](err); refused && try < maxTries && errors.Is(f, zk.ErrNoNode) {
+			if err := s.ensure(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
 			return err
 		}
-		if err := s.ensure(ctx); err != nil {
-			return err
+		for i, r := range some {
+			r.Ref = strings.TrimPrefix(res[i+1].String, s.path+"/")
+			r.Sequence, _ = number(r.Ref)
+			r.CreatedOn = milliseconds(res[0].Stat.Mtime)
+			s.cache.records.Store(r.Ref, r)
 		}
-	}
-}
-
-// fillPosted fills in what the server decided: the names, and the time of the transaction, which is that of the clock.
-func (s *Store) fillPosted(all []*driver.Posting, records [][]byte, res []zk.MultiResponse) {
-	for i, p := range all {
-		p.Ref = strings.TrimPrefix(res[i+1].String, s.path+"/")
-		p.Sequence, _ = number(p.Ref)
-		p.CreatedOn = milliseconds(res[0].Stat.Mtime)
-		s.cache.records.Store(p.Ref, record{Posting: p, data: records[i]})
+		return nil
 	}
 }
 

@@ -298,16 +298,3 @@ func (s *Store) Compare(a, b *driver.Posting) int {
 	}
 	return driver.Compare(a, b)
 }
-
-// Path is the folder of the board.
-func (s *Store) Path() string { return s.path }
-
-// Session is the number of the session, 0 if there is none.
-func (s *Store) Session() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil {
-		return 0
-	}
-	return s.current.sessionID()
-}
