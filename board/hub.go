@@ -20,8 +20,6 @@ const (
 	readAnyway = 30 * time.Second
 	// A claim that runs out is looked for this long after its time.
 	afterExpiry = 2 * time.Millisecond
-
-	maxMalformedNoted = 10_000
 )
 
 // hub reads the board for everybody in this process who waits for something on it. It listens and reads only while somebody does.
@@ -36,7 +34,7 @@ type hub struct {
 	stop    context.CancelFunc
 	ended   chan struct{} // when the last loop has; nil = there was none
 
-	noted map[string]bool // malformed records that the log was told of
+	noted sync.Map // refs of malformed records that the log was told of
 }
 
 // snapshot is the board at one moment, or why it could not be read.
@@ -47,19 +45,9 @@ type snapshot struct {
 }
 
 func newHub(b *Board) *hub {
-	h := &hub{b: b, changed: make(chan struct{}, 1), waiters: map[chan *snapshot]bool{}, noted: map[string]bool{}}
+	h := &hub{b: b, changed: make(chan struct{}, 1), waiters: map[chan *snapshot]bool{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
-}
-
-func (h *hub) newlyMalformed(ref string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.noted[ref] || len(h.noted) >= maxMalformedNoted {
-		return false
-	}
-	h.noted[ref] = true
-	return true
 }
 
 // join subscribes to snapshots, all = also of changes that make nothing free: of those that come while the receiver is busy it gets the last. leave must be called.

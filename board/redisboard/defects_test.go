@@ -31,7 +31,7 @@ func TestWaitersAreTold(t *testing.T) {
 		wait  func() error
 		then  func() // ends it
 	}{
-		{"post", func() {}, func() error { return peer.Wait(w.within(patience)) }, func() { p = w.post("a") }},
+		{"post", func() {}, unclaimed, func() { p = w.post("a") }},
 		{"abandon", func() { c = w.claim(w.b, p, board.ClaimOptions{}) }, unclaimed, func() { w.must(c.Abandon(w.ctx)) }},
 		{"restore", func() {
 			w.must(w.claim(w.b, p, board.ClaimOptions{}).Trash(w.ctx))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -69,35 +68,34 @@ func (s *Store) heal(ctx context.Context, highest int64) error {
 
 // decodeAll decodes fields and records in turn, on all processors; fill is told the number of each row.
 func decodeAll(all []rueidis.RedisMessage, fill func(i int, r *driver.Row)) (rows []driver.Row, malformed []driver.Malformed, err error) {
-	const least = 500 // records that are worth a goroutine
+	const some = 500 // records that are worth a goroutine
 	n := len(all) / 2
-	rows = make([]driver.Row, n)
+	read := make([]driver.Row, n)
 	failed := make([]error, n)
-	parts := max(1, min(runtime.GOMAXPROCS(0), n/least))
 	var decoding sync.WaitGroup
-	for part := range parts {
+	for from := 0; from < n; from += some {
 		decoding.Go(func() {
-			for i := n * part / parts; i < n*(part+1)/parts; i++ {
+			for i := from; i < min(from+some, n); i++ {
 				field, errField := all[2*i].ToString()
 				raw, errRaw := all[2*i+1].AsBytes()
 				p, err := decodePosting(field, raw)
-				rows[i].Posting, failed[i] = p, errors.Join(errField, errRaw, err)
+				read[i].Posting, failed[i] = p, errors.Join(errField, errRaw, err)
 			}
 		})
 	}
 	decoding.Wait()
-	for i := range rows {
-		fill(i, &rows[i])
-	}
-	for i := n - 1; i >= 0; i-- {
-		if failed[i] != nil {
-			field, err := all[2*i].ToString()
-			if err != nil {
-				return nil, nil, err
-			}
-			malformed = append(malformed, driver.Malformed{Ref: field, Err: failed[i]})
-			rows = slices.Delete(rows, i, i+1)
+	rows = read[:0]
+	for i := range read {
+		fill(i, &read[i])
+		if failed[i] == nil {
+			rows = append(rows, read[i])
+			continue
 		}
+		field, err := all[2*i].ToString()
+		if err != nil {
+			return nil, nil, err
+		}
+		malformed = append(malformed, driver.Malformed{Ref: field, Err: failed[i]})
 	}
 	return rows, malformed, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,10 +35,11 @@ func (s *Store) Watch(ctx context.Context, changed func(free bool)) error {
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{}, 2)
-	go func() { s.listen(ctx, hint); ended <- struct{}{} }()
-	go func() { s.look(ctx, hint); ended <- struct{}{} }()
-	defer func() { cancel(); <-ended; <-ended }()
+	var both sync.WaitGroup
+	both.Go(func() { s.listen(ctx, hint) })
+	both.Go(func() { s.look(ctx, hint) })
+	defer both.Wait()
+	defer cancel()
 	for {
 		select {
 		case <-ctx.Done():

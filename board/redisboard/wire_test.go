@@ -53,7 +53,6 @@ func TestRoundTrips(t *testing.T) {
 		{"list with owners", func() { claimed(); claimed() }, func() error { _, err := w.b.List(w.ctx, board.ListOptions{}); return err }},
 		{"find", nil, func() error { _, err := w.b.Find(w.ctx, all[0].Ref); return err }},
 		{"state", nil, func() error { _, err := w.b.State(w.ctx, all[0]); return err }},
-		{"owner", nil, func() error { _, _, err := w.b.FindOwner(w.ctx, all[0]); return err }},
 		{"count", nil, func() error { _, err := w.b.Count(w.ctx); return err }},
 		{"claim", nil, func() (err error) {
 			c, err = w.b.Claim(w.ctx, free(), "w", board.ClaimOptions{TTL: time.Hour})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -53,42 +52,32 @@ func (s *Store) Unregister(ctx context.Context, e driver.Entity) error {
 	})
 }
 
-// Entities implements driver.Store.
+// Entities implements driver.Store. There is one kind.
 func (s *Store) Entities(ctx context.Context, kind string) ([]driver.Entity, error) {
-	kinds := []string{kind}
-	var err error
-	if kind == "" {
-		kinds, err = s.names(ctx, s.entities)
-	}
-	if strings.ContainsAny(kind, "/\x00") || kind == "." || kind == ".." {
+	if kind != "" && kind != driver.ConductorKind {
 		return nil, nil
+	}
+	folder := s.entities + "/" + driver.ConductorKind
+	names, err := s.names(ctx, folder)
+	if err != nil {
+		return nil, err
 	}
 	var mu sync.Mutex
 	var all []driver.Entity
-	for _, kind := range kinds {
-		folder := s.entities + "/" + kind
-		names, e := s.names(ctx, folder)
-		if err = errors.Join(err, e); err != nil {
-			return nil, err
-		}
-		err = each(len(names), func(i int) error {
-			n, err := s.node(ctx, folder+"/"+names[i])
-			if errors.Is(err, zk.ErrNoNode) {
-				return nil
-			}
-			e, bad := decodeEntity(n.data)
-			if err != nil || bad != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, e)
+	err = each(len(names), func(i int) error {
+		n, err := s.node(ctx, folder+"/"+names[i])
+		if errors.Is(err, zk.ErrNoNode) {
 			return nil
-		})
-		if err != nil {
-			return nil, err
 		}
-	}
+		e, bad := decodeEntity(n.data)
+		if err != nil || bad != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, e)
+		return nil
+	})
 	return all, err
 }
 
