@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -62,23 +61,17 @@ func (s *Store) Entities(ctx context.Context, kind string) ([]driver.Entity, err
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
+	nodes, err := s.nodes(ctx, folder, names)
+	if err != nil {
+		return nil, err
+	}
 	var all []driver.Entity
-	err = each(len(names), func(i int) error {
-		n, err := s.node(ctx, folder+"/"+names[i])
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil
+	for _, n := range nodes {
+		if e, bad := decodeEntity(n.data); bad == nil {
+			all = append(all, e)
 		}
-		e, bad := decodeEntity(n.data)
-		if err != nil || bad != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, e)
-		return nil
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // names lists the children of a folder, none if there is no folder.

@@ -97,14 +97,15 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 		return nil, nil, err
 	}
 	rows := make([]driver.Row, 0, len(c.refs))
-	var locked []int
+	var locked []int // rows
+	var locks []string
 	for _, ref := range c.refs {
 		r, ok := s.cache.find(ref)
 		if !ok {
 			continue // malformed, or gone meanwhile
 		}
 		if c.locks[ref] {
-			locked = append(locked, len(rows))
+			locked, locks = append(locked, len(rows)), append(locks, ref+lockSuffix)
 		}
 		row := driver.Row{Posting: r.Posting, State: driver.Unclaimed, LastModified: r.CreatedOn}
 		if r.modified.After(r.CreatedOn) {
@@ -112,20 +113,12 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 		}
 		rows = append(rows, row)
 	}
-	err = each(len(locked), func(i int) error {
-		row := &rows[locked[i]]
-		n, err := s.node(ctx, s.lock(row.Ref))
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		setLock(row, n)
-		return nil
-	})
+	nodes, err := s.nodes(ctx, s.path, locks)
 	if err != nil {
 		return nil, nil, err
+	}
+	for i, n := range nodes {
+		setLock(&rows[locked[i]], n)
 	}
 	return rows, malformed, nil
 }
@@ -147,38 +140,26 @@ func (s *Store) read(ctx context.Context, refs []string) ([]driver.Malformed, er
 		_, ok := s.cache.find(ref)
 		return ok
 	})
-	var mu sync.Mutex
-	var malformed []driver.Malformed
-	err := each(len(refs), func(i int) error {
-		_, err := s.fetch(ctx, refs[i])
-		if m, ok := errors.AsType[driver.Malformed](err); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			malformed = append(malformed, m)
-			return nil
-		}
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil
-		}
-		return err
-	})
-	return malformed, err
-}
-
-// fetch reads one posting into the cache. zk.ErrNoNode if there is none.
-func (s *Store) fetch(ctx context.Context, ref string) (record, error) {
-	n, err := s.node(ctx, s.posting(ref))
+	nodes, err := s.nodes(ctx, s.path, refs)
 	if err != nil {
-		return record{}, err
+		return nil, err
 	}
-	r, err := newRecord(ref, n)
-	if err == nil {
-		s.cache.records.Store(ref, r)
+	var malformed []driver.Malformed
+	for i, n := range nodes {
+		if n.stat == nil {
+			continue
+		}
+		r, err := newRecord(refs[i], n)
+		if m, ok := errors.AsType[driver.Malformed](err); ok {
+			malformed = append(malformed, m)
+			continue
+		}
+		s.cache.records.Store(refs[i], r)
 	}
-	return r, err
+	return malformed, nil
 }
 
-// node is a node as it was read.
+// node is a node as it was read; without a stat there is none.
 type node struct {
 	data []byte
 	stat *zk.Stat
@@ -187,6 +168,19 @@ type node struct {
 // node reads a node. zk.ErrNoNode if there is none.
 func (s *Store) node(ctx context.Context, path string) (node, error) {
 	return ask(ctx, s, func(c *zk.Conn) (node, error) { return getNode(c, path) })
+}
+
+// nodes reads those in a folder that have these names, many at a time, in their order.
+func (s *Store) nodes(ctx context.Context, folder string, names []string) ([]node, error) {
+	all := make([]node, len(names))
+	return all, each(len(names), func(i int) error {
+		n, err := s.node(ctx, folder+"/"+names[i])
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		all[i] = n
+		return err
+	})
 }
 
 func getNode(c *zk.Conn, path string) (node, error) {
@@ -227,9 +221,7 @@ func (s *Store) Find(ctx context.Context, ref string) (driver.Row, error) {
 	}
 	s.cache.records.Store(ref, r)
 	row := driver.Row{Posting: r.Posting, State: driver.Unclaimed, LastModified: r.modified}
-	if found.lock.stat != nil {
-		setLock(&row, found.lock)
-	}
+	setLock(&row, found.lock)
 	return row, nil
 }
 
@@ -252,8 +244,11 @@ func (s *Store) pair(ctx context.Context, ref string) (pair, error) {
 	})
 }
 
-// setLock fills in what the lock of a posting says.
+// setLock fills in what the lock of a posting says, if there is one.
 func setLock(r *driver.Row, lock node) {
+	if lock.stat == nil {
+		return
+	}
 	if owner, owned := decodeOwner(lock.data); owned {
 		r.State, r.Owner = driver.Claimed, owner
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -78,33 +77,27 @@ func (s *Store) inTrash(ctx context.Context, wanted func(name string) bool) ([]t
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
+	names = slices.DeleteFunc(names, func(name string) bool { return !wanted(name) })
+	nodes, err := s.nodes(ctx, s.trash, names)
+	if err != nil {
+		return nil, err
+	}
 	var all []trashed
-	err = each(len(names), func(i int) error {
-		if !wanted(names[i]) {
-			return nil
-		}
-		n, err := s.node(ctx, s.trash+"/"+names[i])
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil
-		}
-		if err != nil {
-			return err
+	for i, n := range nodes {
+		if n.stat == nil {
+			continue
 		}
 		t := trashed{node: n, name: names[i]}
 		if t.Posting, t.bad = decodePosting(numbered(t.name), n.data, n.stat); t.bad == nil {
 			t.Ref = t.name
 			if of, marked := t.Extra[xBoard]; marked && of != s.path {
-				return nil
+				continue
 			}
 			delete(t.Extra, xBoard)
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		all = append(all, t)
-		return nil
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 func (t trashed) row() driver.Row {

@@ -41,7 +41,7 @@ func TestURLs(t *testing.T) {
 
 func TestBadURLs(t *testing.T) {
 	for _, o := range []Options{
-		{URL: "h:2181"}, {URL: "zookeeper://"}, {URL: "zookeeper://h:0"}, {URL: "zookeeper://h:x/p"}, {URL: "zookeeper://h,/p"}, {URL: "zookeeper://h/p?x=1"}, {URL: "zookeeper://h/p%zz"}, {URL: "zookeeper://u%zz@h"},
+		{URL: "h:2181"}, {URL: "zookeeper://"}, {URL: "zookeeper://h:0"}, {URL: "zookeeper://h:x/p"}, {URL: "zookeeper://h,/p"}, {URL: "zookeeper://h/p?x=1"}, {URL: "zookeeper://h?x=1"}, {URL: "zookeeper://h#x"}, {URL: "zookeeper://h/p%zz"}, {URL: "zookeeper://u%zz@h"},
 		{URL: "zookeeper://h/a/"}, {URL: "zookeeper://h//a"}, {URL: "zookeeper://h/a/../b"}, {URL: "zookeeper://h/a%00"}, {URL: "zookeeper://:p@h"}, // TaskFlow takes a slash at the end, and its trash is garbage then
 		{URL: "zookeeper://h", Session: time.Millisecond}, {URL: "zookeeper://h", Session: 2 * time.Hour},
 	} {

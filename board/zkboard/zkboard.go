@@ -123,62 +123,37 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 }
 
-// parse takes a URL apart. net/url knows no lists of hosts with ports.
+// parse takes a URL apart. net/url knows no lists of hosts with ports, so one host stands for them.
 func parse(o Options) (*Store, error) {
-	_, rest, ok := strings.Cut(o.URL, "://")
-	if !ok {
-		return nil, driver.Invalid("URL", "without a scheme", "must be like zookeeper://host:2181/taskflow/jobs")
+	scheme, rest, _ := strings.Cut(o.URL, "://")
+	authority, folder := rest, ""
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		authority, folder = rest[:i], rest[i:]
 	}
-	if strings.ContainsAny(rest, "?#") {
-		return nil, driver.Invalid("URL", "with parameters", "must be like zookeeper://host:2181/taskflow/jobs, without ? and #")
+	user := strings.LastIndexByte(authority, '@') + 1
+	u, err := url.Parse(scheme + "://" + authority[:user] + "hosts" + folder)
+	if err != nil || scheme == "" || strings.ContainsAny(rest, "?#") { // without err, which has the password
+		return nil, driver.Invalid("URL", "that cannot be read", "must be like zookeeper://user:password@host:2181/taskflow/jobs, without ? and #, and with % and other special characters as %25 and so on")
 	}
 	s := &Store{log: o.Log, looks: o.Looks, session: cmp.Or(o.Session, DefaultSession)}
 	if s.session < minSession || s.session > maxSession {
 		return nil, driver.Invalid("Session", o.Session.String(), fmt.Sprintf("must be %v to %v, or 0 for %v", minSession, maxSession, DefaultSession))
 	}
-	authority, folder := rest, ""
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		authority, folder = rest[:i], rest[i:]
+	password, _ := u.User.Password()
+	if name, password := cmp.Or(o.Username, u.User.Username()), cmp.Or(o.Password, password); name != "" || password != "" {
+		if name == "" || strings.Contains(name, ":") {
+			return nil, driver.Invalid("Username", fmt.Sprintf("%.64q", name), "must not be empty beside a password, and hold no colon")
+		}
+		s.auth = name + ":" + password
 	}
-	if err := s.setAuth(&authority, o); err != nil {
-		return nil, err
-	}
-	for host := range strings.SplitSeq(authority, ",") {
+	for host := range strings.SplitSeq(authority[user:], ",") {
 		addr, err := address(host)
 		if err != nil {
 			return nil, err
 		}
 		s.hosts = append(s.hosts, addr)
 	}
-	folder, err := url.PathUnescape(folder)
-	if err != nil {
-		return nil, driver.Invalid("URL", "with a path that cannot be read", "must be like zookeeper://host:2181/taskflow/jobs")
-	}
-	return s, s.setPath(cmp.Or(folder, defaultPath))
-}
-
-// setAuth takes user and password off the authority.
-func (s *Store) setAuth(authority *string, o Options) error {
-	user, password := "", ""
-	if i := strings.LastIndexByte(*authority, '@'); i >= 0 {
-		var errs [2]error
-		user, password, _ = strings.Cut((*authority)[:i], ":")
-		user, errs[0] = url.PathUnescape(user)
-		password, errs[1] = url.PathUnescape(password)
-		if errors.Join(errs[:]...) != nil {
-			return driver.Invalid("URL", "with a user or password that cannot be read", "must have % and other special characters as %25 and so on")
-		}
-		*authority = (*authority)[i+1:]
-	}
-	user, password = cmp.Or(o.Username, user), cmp.Or(o.Password, password)
-	if user == "" && password == "" {
-		return nil
-	}
-	if user == "" || strings.Contains(user, ":") {
-		return driver.Invalid("Username", fmt.Sprintf("%.64q", user), "must not be empty beside a password, and hold no colon")
-	}
-	s.auth = user + ":" + password
-	return nil
+	return s, s.setPath(cmp.Or(u.Path, defaultPath))
 }
 
 func address(host string) (string, error) {
