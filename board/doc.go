@@ -19,8 +19,8 @@
 // A claim of Takt expires unless it is kept alive, which it is until it is finished, and its owner's text is unique, so that nobody else
 // finishes it by accident. Its context ends when the claim is lost or may be; a stale owner is refused by the server.
 //
-// When Redis or ZooKeeper is away, Post, Consume, Abandon and Trash try again until their context ends, without posting or finishing twice; claims whose time passes meanwhile
-// are lost. When a process dies, its claims end after their time to live on Redis (30 s by default), and with the session on ZooKeeper.
+// When Redis or ZooKeeper is away, Post, Consume, Abandon and Trash try again until their context ends, without finishing twice, and without posting twice but in one case on ZooKeeper (see Post); claims
+// whose time passes meanwhile are lost. When a process dies, its claims end after their time to live on Redis (30 s by default), and with the session on ZooKeeper.
 //
 // Python programs stay as they are: they claim without expiry, compare owners by name only, delete postings that they cannot read, and spin while everything is claimed.
 // See docs/concepts/boards.md.

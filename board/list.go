@@ -39,20 +39,10 @@ func (b *Board) List(ctx context.Context, o ListOptions) ([]Row, error) {
 	}
 	less := func(a, b Row) int { return driver.Compare(a.Posting, b.Posting) }
 	if o.AsTaskFlow {
-		less = b.asTaskFlow
+		less = func(x, y Row) int { return b.store.Compare(x.Posting, y.Posting) }
 	}
 	slices.SortFunc(rows, less)
 	return rows, nil
-}
-
-// asTaskFlow compares as TaskFlow sorts.
-func (b *Board) asTaskFlow(x, y Row) int {
-	if foreign, ok := b.store.(interface {
-		Compare(a, b *driver.Posting) int
-	}); ok {
-		return foreign.Compare(x.Posting, y.Posting)
-	}
-	return driver.Compare(x.Posting, y.Posting)
 }
 
 // report tells of malformed records: the log once each.

@@ -18,6 +18,8 @@ type Store interface {
 
 	// List reads everything in one snapshot, in no particular order.
 	List(ctx context.Context) ([]Row, []Malformed, error)
+	// Compare orders postings as TaskFlow has them on such a board; Compare of this package for kinds that TaskFlow does not know.
+	Compare(a, b *Posting) int
 	// Modified fills LastModified of rows that List gave, where it can.
 	Modified(ctx context.Context, rows []Row) error
 	// Find reads one by its Ref, with LastModified. Nothing there is a Row in State Complete, or Trashed if that is known, with Posting nil. A Malformed is returned as error.

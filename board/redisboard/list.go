@@ -18,12 +18,9 @@ const maxHealed = 1 << 52
 
 // List implements driver.Store, in one round trip. Where it finds the counter of sequence numbers below one that is in use, it raises it, unless it only looks.
 func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, error) {
-	reply, err := listScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Sequence(), s.keys.Attempts()}, s.keys.Namespace()+":").ToArray()
-	if err == nil && len(reply) != 6 {
-		err = fmt.Errorf("redisboard: list replied %d values", len(reply))
-	}
+	reply, err := s.parts("list", 6, listScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Sequence(), s.keys.Attempts()}, s.keys.Namespace()+":"))
 	if err != nil {
-		return nil, nil, s.failed(err)
+		return nil, nil, err
 	}
 	if micros, err := reply[0].AsInt64(); err == nil {
 		s.heard(micros)
@@ -60,6 +57,15 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 		_ = s.heal(ctx, highest) // the next listing tries again
 	}
 	return rows, malformed, nil
+}
+
+// parts are the values that a script replied, of which there must be n.
+func (s *Store) parts(what string, n int, r rueidis.RedisResult) ([]rueidis.RedisMessage, error) {
+	reply, err := r.ToArray()
+	if err == nil && len(reply) != n {
+		err = fmt.Errorf("redisboard: %s replied %d values", what, len(reply))
+	}
+	return reply, s.failed(err)
 }
 
 func (s *Store) heal(ctx context.Context, highest int64) error {
@@ -102,12 +108,9 @@ func decodeAll(all []rueidis.RedisMessage, fill func(i int, r *driver.Row)) (row
 
 // Find implements driver.Store.
 func (s *Store) Find(ctx context.Context, ref string) (driver.Row, error) {
-	reply, err := findScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.Owner(ref), s.keys.LastModified(ref)}, ref).ToArray()
-	if err == nil && len(reply) != 5 {
-		err = fmt.Errorf("redisboard: find replied %d values", len(reply))
-	}
+	reply, err := s.parts("find", 5, findScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Trash(), s.keys.Owner(ref), s.keys.LastModified(ref)}, ref))
 	if err != nil {
-		return driver.Row{}, s.failed(err)
+		return driver.Row{}, err
 	}
 	r := driver.Row{State: driver.Complete}
 	record := &reply[0]

@@ -13,18 +13,14 @@ import (
 
 // Trashed implements driver.Store.
 func (s *Store) Trashed(ctx context.Context) ([]driver.Row, []driver.Malformed, error) {
-	all, err := s.rdb.Do(ctx, s.rdb.B().Hgetall().Key(s.keys.Trash()).Build()).ToMap()
+	all, err := s.rdb.Do(ctx, s.rdb.B().Hgetall().Key(s.keys.Trash()).Build()).AsStrMap()
 	if err != nil {
 		return nil, nil, s.failed(err)
 	}
 	rows := make([]driver.Row, 0, len(all))
 	var malformed []driver.Malformed
-	for field, m := range all {
-		raw, err := m.AsBytes()
-		if err != nil {
-			return nil, nil, s.failed(err)
-		}
-		p, err := decodePosting(field, raw)
+	for field, raw := range all {
+		p, err := decodePosting(field, []byte(raw))
 		if err != nil {
 			malformed = append(malformed, driver.Malformed{Ref: field, Err: err})
 			continue

@@ -3,7 +3,6 @@ package redisboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,12 +89,9 @@ type prints struct {
 }
 
 func (s *Store) print(ctx context.Context) (p prints, err error) {
-	reply, err := printScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Sequence()}, s.keys.Namespace()+":").ToArray()
-	if err == nil && len(reply) != 3 {
-		err = fmt.Errorf("redisboard: print replied %d values", len(reply))
-	}
+	reply, err := s.parts("print", 3, printScript.Run(ctx, s.rdb, []string{s.keys.Listings(), s.keys.Sequence()}, s.keys.Namespace()+":"))
 	if err != nil {
-		return p, s.failed(err)
+		return p, err
 	}
 	all, errAll := reply[0].ToString()
 	free, errFree := reply[1].ToString()

@@ -31,38 +31,29 @@ const (
 	maxDepth = 500
 )
 
+// member is one of a JSON object. path names its value in errors.
+type member struct {
+	key   string
+	value any
+	path  string
+}
+
 // encodePosting writes a posting as json.dumps of Python does. Maps are in the order of their keys, which readers of TaskFlow do not mind.
 func encodePosting(p *driver.Posting) ([]byte, error) {
-	dst := appendString([]byte(`{"uuid": `), p.UUID)
-	dst = appendString(append(dst, `, "name": `...), p.Name)
-	dst = appendString(append(dst, `, "priority": `...), p.Priority.String())
-	dst = append(dst, `, "details": `...)
-	dst, err := appendValue(dst, p.Details, "Details")
-	if err != nil {
-		return nil, err
-	}
+	all := []member{{"uuid", p.UUID, ""}, {"name", p.Name, ""}, {"priority", p.Priority.String(), ""}, {"details", p.Details, "Details"}}
 	if p.Book != nil {
-		dst = appendString(append(dst, `, "book": {"name": `...), p.Book.Name)
-		dst = append(appendString(append(dst, `, "uuid": `...), p.Book.UUID), '}')
+		all = append(all, member{"book", map[string]any{"name": p.Book.Name, "uuid": p.Book.UUID}, ""})
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.Extra)) {
-		dst = append(appendString(append(dst, ", "...), key), ": "...)
-		if dst, err = appendValue(dst, p.Extra[key], "Extra."+key); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, '}'), nil
+	return appendObject(nil, append(all, members(p.Extra, "Extra")...))
 }
 
 func encodeLock(owner string) []byte {
-	return append(appendString([]byte(`{"owner": `), owner), '}')
+	raw, _ := appendObject(nil, []member{{"owner", owner, ""}}) // text is always JSON
+	return raw
 }
 
 func encodeEntity(e driver.Entity) ([]byte, error) {
-	dst := appendString([]byte(`{"kind": `), e.Kind)
-	dst = appendString(append(dst, `, "name": `...), e.Name)
-	dst, err := appendValue(append(dst, `, "metadata": `...), e.Metadata, "Entity.Metadata")
-	return append(dst, '}'), err
+	return appendObject(nil, []member{{"kind", e.Kind, ""}, {"name", e.Name, ""}, {"metadata", e.Metadata, "Entity.Metadata"}})
 }
 
 // timeFormat is how jsonutils of OpenStack writes a datetime, which then is a text for all readers.
@@ -91,7 +82,7 @@ func appendValue(dst []byte, v any, path string) ([]byte, error) {
 	case []any:
 		return appendList(dst, v, path)
 	case map[string]any:
-		return appendMap(dst, v, path)
+		return appendObject(dst, members(v, path))
 	}
 	return nil, driver.Invalid(path, fmt.Sprintf("of type %T", v), "must be what JSON can say: boards on ZooKeeper store it. Text, in base64 for example, can hold bytes")
 }
@@ -110,15 +101,24 @@ func appendList(dst []byte, v []any, path string) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-func appendMap(dst []byte, v map[string]any, path string) ([]byte, error) {
+// members are those of a map, in the order of their keys.
+func members(m map[string]any, path string) []member {
+	all := make([]member, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, member{key, m[key], path + "." + key})
+	}
+	return all
+}
+
+func appendObject(dst []byte, all []member) ([]byte, error) {
 	dst = append(dst, '{')
 	var err error
-	for i, key := range slices.Sorted(maps.Keys(v)) {
+	for i, m := range all {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = append(appendString(dst, key), ": "...)
-		if dst, err = appendValue(dst, v[key], path+"."+key); err != nil {
+		dst = append(appendString(dst, m.key), ": "...)
+		if dst, err = appendValue(dst, m.value, m.path); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -73,7 +75,7 @@ func (s *Store) newSession() (*session, error) {
 	hosts := zk.NewDNSHostProvider()
 	var err error
 	ready := make(chan struct{}) // x.conn is set
-	x.conn, x.gone, err = zk.Connect(s.hosts, s.session, zk.WithHostProvider(hosts), zk.WithLogger(silent{}), zk.WithLogInfo(false),
+	x.conn, x.gone, err = zk.Connect(s.hosts, s.session, zk.WithHostProvider(hosts), zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false),
 		zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
 			return x.dial(hosts.Len(), network, addr, timeout)
 		}),
@@ -81,10 +83,6 @@ func (s *Store) newSession() (*session, error) {
 	close(ready)
 	return x, err
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // event is told by the client, which waits.
 func (x *session) event(e zk.Event) {
