@@ -469,10 +469,7 @@ func TestLineAwaits(t *testing.T) {
 		if more, err := b.line.await(ctx); more || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("more %v, %v", more, err)
 		}
-		time.AfterFunc(time.Second, func() {
-			b.line.giveBack(taken, read)
-			b.line.settle(len(taken))
-		})
+		time.AfterFunc(time.Second, func() { b.line.giveBack(len(taken), taken, read) })
 		if more, err := b.line.await(t.Context()); !more || err != nil {
 			t.Errorf("more %v, %v", more, err)
 		}
@@ -496,8 +493,7 @@ func TestLineReadAgain(t *testing.T) {
 			if err := b.line.refill(t.Context(), b, time.Now().Add(time.Nanosecond)); err != nil {
 				t.Fatal(err)
 			}
-			b.line.giveBack(taken, read)
-			b.line.settle(len(taken))
+			b.line.giveBack(len(taken), taken, read)
 			if len(b.line.back) != 0 || len(b.line.waiting) != len(taken) {
 				t.Errorf("%d given back, %d waiting, of %d", len(b.line.back), len(b.line.waiting), len(taken))
 			}

@@ -56,17 +56,6 @@ func (l *line) take(began time.Time, most int) (taken []*Posting, read int) {
 	return taken, l.reads
 }
 
-// settle ends the loan of n candidates, after those were given back that are still to be tried.
-func (l *line) settle(n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lent -= n
-	if l.settled != nil {
-		close(l.settled)
-		l.settled = nil
-	}
-}
-
 // await waits, if the line is empty, until candidates come back that others try. more is false if there are none.
 func (l *line) await(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
@@ -101,14 +90,16 @@ func (l *line) learn(needed int, newest int64) {
 	l.grown = l.grown || newest != l.newest
 }
 
-// giveBack puts postings back in front that were not tried, and keeps rest. A line that was read since they were taken has them in their places already.
-func (l *line) giveBack(rest []*Posting, read int) {
-	if len(rest) == 0 {
-		return
-	}
+// giveBack ends the loan of n candidates, and puts rest back in front, which were not tried, and keeps it. A line that was read since they were taken has them in their places already.
+func (l *line) giveBack(n int, rest []*Posting, read int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if read != l.reads {
+	l.lent -= n
+	if l.settled != nil {
+		close(l.settled)
+		l.settled = nil
+	}
+	if len(rest) == 0 || read != l.reads {
 		return
 	}
 	if len(l.back) > 0 { // others have given back before
@@ -170,7 +161,7 @@ func (b *Board) claimNext(ctx context.Context, who string, most int, o ClaimOpti
 	begin := time.Now()
 	var skipped []*Posting
 	from := 0 // the reading that they are of
-	defer func() { b.line.giveBack(skipped, from) }()
+	defer func() { b.line.giveBack(0, skipped, from) }()
 	for refilled := false; ; {
 		taken, read := b.line.take(begin, most)
 		if len(taken) == 0 {
@@ -202,7 +193,7 @@ func (b *Board) claimNext(ctx context.Context, who string, most int, o ClaimOpti
 				}
 				return false
 			})
-			b.line.settle(lent - len(taken))
+			b.line.giveBack(lent-len(taken), nil, read)
 			if lent = len(taken); lent == 0 {
 				continue
 			}
@@ -219,8 +210,7 @@ func (b *Board) claimNext(ctx context.Context, who string, most int, o ClaimOpti
 		default:
 			rest = taken
 		}
-		b.line.giveBack(rest, read)
-		b.line.settle(lent)
+		b.line.giveBack(lent, rest, read)
 		if !none {
 			return claims, err
 		}
