@@ -3,7 +3,6 @@ package zkboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -106,7 +105,7 @@ func (s *Store) removeLock(ctx context.Context, ref string, version int32) error
 	return err
 }
 
-// claim takes p: errTaken, driver.ErrNotFound. A claim that its caller does not wait for any more is given back.
+// claim takes p: errTaken, driver.ErrNotFound. A claim without an answer, or whose caller does not wait for it, is given back.
 func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (driver.Grant, error) {
 	if !valid(p.Ref) {
 		return driver.Grant{}, driver.ErrNotFound
@@ -115,82 +114,68 @@ func (s *Store) claim(ctx context.Context, p *driver.Posting, owner string) (dri
 	if err != nil {
 		return driver.Grant{}, err
 	}
-	type answer struct {
-		h   *claim
-		err error
-	}
-	answers, gone := make(chan answer), make(chan struct{})
-	if !s.spawn(func() {
-		h, err := s.claimOn(l.session, p, owner)
-		select {
-		case answers <- answer{h, err}:
-		case <-gone:
-			if h != nil {
+	h := &claim{ref: p.Ref, owner: owner, x: l.session, lost: make(chan struct{}), done: make(chan struct{}), busy: make(chan struct{}, 1)}
+	h.busy <- struct{}{}
+	tried := make(chan error, 1)
+	_, err = askOn(ctx, l, func(*zk.Conn) (struct{}, error) {
+		err := s.claimOn(h, p)
+		tried <- err
+		return struct{}{}, err
+	})
+	if errors.Is(err, driver.ErrAway) {
+		s.spawn(func() {
+			if err := <-tried; err == nil || away(err) {
 				s.giveBack(h)
 			}
-		}
-	}) {
+		})
+	}
+	if err != nil {
+		return driver.Grant{}, err
+	}
+	s.claims.Store(h.ref, h)
+	if !s.spawn(func() { s.watchOver(h) }) {
 		return driver.Grant{}, driver.ErrClosed
 	}
-	select {
-	case a := <-answers:
-		if a.err != nil {
-			return driver.Grant{}, s.failed(a.err)
-		}
-		s.claims.Store(a.h.ref, a.h)
-		if !s.spawn(func() { s.watchOver(a.h) }) {
-			return driver.Grant{}, driver.ErrClosed
-		}
-		return driver.Grant{Fence: uint64(a.h.fence), Attempt: int(a.h.record.version), Lost: a.h.lost, Over: a.h.x.ctx.Done()}, nil
-	case <-ctx.Done():
-		close(gone)
-		return driver.Grant{}, fmt.Errorf("%w: %w", driver.ErrAway, context.Cause(ctx))
-	}
+	return driver.Grant{Fence: uint64(h.fence), Attempt: int(h.record.version), Lost: h.lost, Over: h.x.ctx.Done()}, nil
 }
 
-// claimOn takes p in the session x, and finds out what became of it if the connection breaks meanwhile.
-func (s *Store) claimOn(x *session, p *driver.Posting, owner string) (*claim, error) {
-	h := &claim{ref: p.Ref, owner: owner, x: x, lost: make(chan struct{}), done: make(chan struct{}), busy: make(chan struct{}, 1)}
-	h.busy <- struct{}{}
+// claimOn takes p for h.
+func (s *Store) claimOn(h *claim, p *driver.Posting) error {
 	stale := false
 	for try := 1; ; try++ {
 		r, known := s.cache.find(p.Ref)
 		if !known || stale {
 			var err error
-			if r, err = s.again(x, p); err != nil {
-				return nil, err
+			if r, err = s.again(h.x, p); err != nil {
+				return err
 			}
 		}
 		h.record = r
 		h.record.version++
-		res, err := multi(x.conn, []any{
-			&zk.CreateRequest{Path: s.lock(p.Ref), Data: encodeLock(owner), Acl: world, Flags: zk.FlagEphemeral},
-			&zk.SetDataRequest{Path: s.lock(p.Ref), Data: encodeLock(owner), Version: 0}, // from now on it is known as a lock of Takt
-			&zk.SetDataRequest{Path: s.posting(p.Ref), Data: r.data, Version: r.version}, // its version counts the claims
+		res, err := multi(h.x.conn, []any{
+			&zk.CreateRequest{Path: s.lock(p.Ref), Data: encodeLock(h.owner), Acl: world, Flags: zk.FlagEphemeral},
+			&zk.SetDataRequest{Path: s.lock(p.Ref), Data: encodeLock(h.owner), Version: 0}, // from now on it is known as a lock of Takt
+			&zk.SetDataRequest{Path: s.posting(p.Ref), Data: r.data, Version: r.version},   // its version counts the claims
 		})
 		if err == nil {
 			h.record.modified = milliseconds(res[2].Stat.Mtime)
 			s.cache.records.Store(p.Ref, h.record)
 			h.fence = res[1].Stat.Mzxid
-			return h, nil
+			return nil
 		}
 		f, refused := errors.AsType[*opError](err)
 		switch {
-		case away(err) && x.reconnected():
-			if ours, err := s.ours(h); ours {
-				return h, err
-			}
 		case !refused || try == maxTries:
-			return nil, err
+			return err
 		case errors.Is(f, zk.ErrNodeExists):
-			return nil, errTaken
+			return errTaken
 		case errors.Is(f, zk.ErrNoNode):
 			s.cache.records.Delete(p.Ref)
-			return nil, driver.ErrNotFound
+			return driver.ErrNotFound
 		case errors.Is(f, zk.ErrBadVersion): // another store has claimed it meanwhile, or somebody has written to it
 			stale = true
 		default:
-			return nil, f
+			return f
 		}
 	}
 }
@@ -215,28 +200,17 @@ func (s *Store) again(x *session, p *driver.Posting) (record, error) {
 	return r, nil
 }
 
-// ours looks for the claim of a transaction whose answer was lost: only this session can have locked with it.
-func (s *Store) ours(h *claim) (bool, error) {
-	data, stat, err := h.x.conn.Get(s.lock(h.ref))
-	if err != nil {
-		return false, err
-	}
-	if owner, _ := decodeOwner(data); stat.EphemeralOwner != h.x.sessionID() || owner != h.owner {
-		return false, nil
-	}
-	if before := s.held(h.ref, h.owner); before != nil && before.fence == stat.Czxid {
-		return false, nil
-	}
-	s.cache.records.Store(h.ref, h.record)
-	h.fence = stat.Czxid
-	return true, nil
-}
-
-// giveBack ends a claim that nobody waits for. Without an answer it tries again until the session is over, and with it the claim.
+// giveBack ends a claim that nobody waits for, if it was made. Without an answer it tries again until the session is over, and with it the claim.
 func (s *Store) giveBack(h *claim) {
-	for {
-		err := s.finishClaim(h.x.conn, driver.Abandon, h)
-		if !away(err) || !h.x.reconnected() {
+	for h.x.reconnected() {
+		n, err := getNode(h.x.conn, s.lock(h.ref))
+		if err == nil {
+			if owner, _ := decodeOwner(n.data); n.stat.EphemeralOwner != h.x.sessionID() || owner != h.owner || s.held(h.ref, h.owner) != nil {
+				return // it is another claim
+			}
+			err = s.finishClaim(h.x.conn, driver.Abandon, h)
+		}
+		if !away(err) {
 			return
 		}
 	}
