@@ -190,9 +190,6 @@ func (c *Claim) Guard(ctx context.Context) (guarded context.Context, cancel cont
 	}
 }
 
-// trusted says that nobody else can have it now.
-func (c *Claim) trusted() bool { return c.inTime() && c.ctx.Err() == nil }
-
 // inTime says that neither its time to live nor its session is over, whatever else became of it.
 func (c *Claim) inTime() bool {
 	select {
@@ -331,7 +328,7 @@ func (c *Claim) finish(ctx context.Context, what driver.Ending, answers ...error
 			}
 			doubt = fmt.Errorf("its time passed during an outage, and it is unknown whether we finished the posting or another: %w", err)
 		}
-		unknown = unknown || errors.Is(err, driver.ErrAway) && c.trusted()
+		unknown = unknown || errors.Is(err, driver.ErrAway) && c.inTime() && c.ctx.Err() == nil
 		return err
 	})
 	if err == nil || gone(err) {

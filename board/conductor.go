@@ -131,6 +131,12 @@ func (o ConductorOptions) withDefaults(b *Board) ConductorOptions {
 	o.Backoff = cmp.Or(o.Backoff, defaultBackoff)
 	o.Drain = cmp.Or(o.Drain, defaultDrain)
 	o.Log = cmp.Or(o.Log, b.log)
+	if o.Match == nil {
+		o.Match = func(*Posting) bool { return true }
+	}
+	if o.Observe == nil {
+		o.Observe = func(ConductorEvent) {}
+	}
 	return o
 }
 
@@ -298,7 +304,7 @@ func (c *Conductor) rest(ctx context.Context) error {
 
 // postponed says that a posting is to be left for now.
 func (c *Conductor) postponed(p *Posting) bool {
-	if c.o.Match != nil && !c.o.Match(p) {
+	if !c.o.Match(p) {
 		return true
 	}
 	c.mu.Lock()
@@ -345,7 +351,7 @@ func (c *Conductor) work(ctx context.Context, claim *Claim) {
 		c.finish(claim, PutAside, fmt.Errorf("board: posting %s was claimed %d times and never finished", claim.Posting().Ref, claim.Attempt()-1), 0)
 		return
 	}
-	c.observe(ConductorEvent{Outcome: Started, Claim: claim})
+	c.o.Observe(ConductorEvent{Outcome: Started, Claim: claim})
 	begin := time.Now()
 	outcome, err := c.call(ctx, claim)
 	took := time.Since(begin)
@@ -392,13 +398,7 @@ func (c *Conductor) finish(claim *Claim, outcome Outcome, err error, took time.D
 		claim.end() // else it would be kept alive although nobody works on it
 		outcome, err = Lost, errors.Join(e, err)
 	}
-	c.observe(ConductorEvent{Outcome: outcome, Claim: claim, Err: err, Took: took})
-}
-
-func (c *Conductor) observe(e ConductorEvent) {
-	if c.o.Observe != nil {
-		c.o.Observe(e)
-	}
+	c.o.Observe(ConductorEvent{Outcome: outcome, Claim: claim, Err: err, Took: took})
 }
 
 // drain waits for the handlers, then ends their contexts and waits again.

@@ -111,13 +111,18 @@ func (h *hub) run(ctx context.Context) {
 	}()
 	defer func() { <-watching }()
 	for away := false; ; {
-		s := h.read(ctx)
+		s := &snapshot{at: time.Now()}
+		s.rows, s.err = h.b.List(ctx, ListOptions{})
 		if ctx.Err() != nil {
 			return
 		}
 		if now := errors.Is(s.err, driver.ErrAway); now != away {
-			h.note(now, s.err)
-			away = now
+			away = now // who waits is not told
+			if away {
+				h.b.log.Warn("board: the board cannot be read, waiting for the server", "err", s.err)
+			} else {
+				h.b.log.Info("board: the server answers again")
+			}
 		}
 		h.tell(s)
 		took := time.Since(s.at)
@@ -132,21 +137,6 @@ func (h *hub) run(ctx context.Context) {
 		}
 		timer.Stop()
 	}
-}
-
-// note tells the log of the beginning and the end of an outage: who waits is not told.
-func (h *hub) note(away bool, err error) {
-	if away {
-		h.b.log.Warn("board: the board cannot be read, waiting for the server", "err", err)
-		return
-	}
-	h.b.log.Info("board: the server answers again")
-}
-
-func (h *hub) read(ctx context.Context) *snapshot {
-	s := &snapshot{at: time.Now()}
-	s.rows, s.err = h.b.List(ctx, ListOptions{})
-	return s
 }
 
 // next is when to read again although nothing was heard.

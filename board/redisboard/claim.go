@@ -38,60 +38,34 @@ func (s *Store) Claim(ctx context.Context, r driver.Request) ([]driver.Grant, er
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	switch word(reply) {
+	switch word, _ := reply[0].ToString(); word {
 	case "not_found":
 		return nil, driver.ErrNotFound
 	case "claimed":
-		if len(reply) == 3 {
-			i, errIndex := index(&reply[1], len(r.Candidates))
-			owner, errOwner := reply[2].ToString()
-			if err := errors.Join(errIndex, errOwner); err != nil {
-				return nil, fmt.Errorf("redisboard: claim: %w", err)
-			}
-			return nil, &driver.ClaimedError{Ref: r.Candidates[i].Ref, Owner: owner}
+		i, errIndex := reply[1].AsInt64()
+		owner, errOwner := reply[2].ToString()
+		if err := errors.Join(errIndex, errOwner); err != nil {
+			return nil, fmt.Errorf("redisboard: claim: %w", err)
 		}
-	case "ok":
-		if len(reply) > 2 && len(reply)%3 == 2 {
-			return grants(reply, len(r.Candidates))
-		}
+		return nil, &driver.ClaimedError{Ref: r.Candidates[i-1].Ref, Owner: owner}
 	}
-	return nil, fmt.Errorf("redisboard: claim replied %v", reply)
+	return grants(reply[1:])
 }
 
-// grants reads what claim.lua replied.
-func grants(reply []rueidis.RedisMessage, candidates int) ([]driver.Grant, error) {
-	newest, err := reply[1].AsInt64()
-	errs := []error{err}
-	all := make([]driver.Grant, 0, len(reply)/3)
-	for part := reply[2:]; len(part) > 0; part = part[3:] {
-		i, errIndex := index(&part[0], candidates)
-		fence, errFence := part[1].AsUint64()
-		attempt, errAttempt := part[2].AsInt64()
-		errs = append(errs, errIndex, errFence, errAttempt)
-		all = append(all, driver.Grant{Index: i, Newest: newest, Fence: fence, Attempt: int(attempt)})
+// grants reads what claim.lua replied after ok.
+func grants(reply []rueidis.RedisMessage) ([]driver.Grant, error) {
+	n := make([]int64, len(reply))
+	for i := range reply {
+		var err error
+		if n[i], err = reply[i].AsInt64(); err != nil {
+			return nil, fmt.Errorf("redisboard: claim: %w", err)
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("redisboard: claim: %w", err)
+	all := make([]driver.Grant, 0, len(n)/3)
+	for g := range slices.Chunk(n[1:], 3) {
+		all = append(all, driver.Grant{Index: int(g[0] - 1), Newest: n[0], Fence: uint64(g[1]), Attempt: int(g[2])})
 	}
 	return all, nil
-}
-
-// word is the first part of a script's reply.
-func word(reply []rueidis.RedisMessage) string {
-	if len(reply) == 0 {
-		return ""
-	}
-	text, _ := reply[0].ToString()
-	return text
-}
-
-// index reads a number from 1 to n as an index from 0.
-func index(m *rueidis.RedisMessage, n int) (int, error) {
-	i, err := m.AsInt64()
-	if err == nil && (i < 1 || i > int64(n)) {
-		err = fmt.Errorf("candidate %d of %d", i, n)
-	}
-	return int(i - 1), err
 }
 
 // milliseconds is a time to live as Redis takes it: whole, and not so large that PX refuses it.

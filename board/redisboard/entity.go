@@ -1,10 +1,8 @@
 package redisboard
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,20 +32,16 @@ func field(e driver.Entity) string { return e.Kind + "/" + e.Name }
 
 // Entities implements driver.Store. Those that were not renewed in time are left out.
 func (s *Store) Entities(ctx context.Context, kind string) ([]driver.Entity, error) {
-	replies := s.rdb.DoMulti(ctx, s.rdb.B().Time().Build(), s.rdb.B().Hgetall().Key(s.keys.Entities()).Build())
-	clock, errClock := replies[0].AsIntSlice()
-	stored, err := replies[1].AsStrMap()
-	if err = cmp.Or(errClock, err); err == nil && len(clock) != 2 {
-		err = errors.New("TIME has no two parts")
-	}
+	stored, err := s.rdb.Do(ctx, s.rdb.B().Hgetall().Key(s.keys.Entities()).Build()).AsStrMap()
 	if err != nil {
 		return nil, s.failed(err)
 	}
+	now := s.now().UnixMilli()
 	var all []driver.Entity
 	for _, value := range stored {
 		till, text, _ := strings.Cut(value, " ")
 		ms, err := strconv.ParseInt(till, 10, 64)
-		if err != nil || ms <= clock[0]*1000+clock[1]/1000 {
+		if err != nil || ms <= now {
 			continue
 		}
 		var e driver.Entity

@@ -226,7 +226,8 @@ func decodeObject(raw []byte) (map[string]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("a %T, want an object", v)
 	}
-	return fields, numbers(fields, maxDepth)
+	_, err = plain(fields, maxDepth+1)
+	return fields, err
 }
 
 func decodeJSON(raw []byte) (v any, err error) {
@@ -260,18 +261,7 @@ func standard(raw []byte) []byte {
 	})
 }
 
-// numbers replaces the numbers in fields by those of driver.Details.
-func numbers(fields map[string]any, levels int) error {
-	for key, v := range fields {
-		plain, err := plain(v, levels)
-		if err != nil {
-			return err
-		}
-		fields[key] = plain
-	}
-	return nil
-}
-
+// plain replaces the numbers in v by those of driver.Details.
 func plain(v any, levels int) (_ any, err error) {
 	if levels < 0 {
 		return nil, fmt.Errorf("nested deeper than %d levels", maxDepth)
@@ -280,7 +270,11 @@ func plain(v any, levels int) (_ any, err error) {
 	case json.Number:
 		return decodeNumber(string(v))
 	case map[string]any:
-		return v, numbers(v, levels-1)
+		for key := range v {
+			if v[key], err = plain(v[key], levels-1); err != nil {
+				return nil, err
+			}
+		}
 	case []any:
 		for i := range v {
 			if v[i], err = plain(v[i], levels-1); err != nil {

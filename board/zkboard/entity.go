@@ -23,13 +23,10 @@ func (s *Store) Register(ctx context.Context, e driver.Entity, _ bool) error {
 		return err
 	}
 	return s.change(ctx, func(c *zk.Conn) error {
-		_, err := c.Create(s.entity(e), data, zk.FlagEphemeral, world)
-		if errors.Is(err, zk.ErrNoNode) {
-			if err := makeFolder(c, path.Dir(s.entity(e))); err != nil {
-				return err
-			}
-			_, err = c.Create(s.entity(e), data, zk.FlagEphemeral, world)
+		if err := makeFolder(c, path.Dir(s.entity(e))); err != nil {
+			return err
 		}
+		_, err := c.Create(s.entity(e), data, zk.FlagEphemeral, world)
 		if errors.Is(err, zk.ErrNodeExists) { // ours, or that of another process, after which it is ours
 			return nil
 		}
