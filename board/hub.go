@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -195,12 +194,4 @@ func (h *hub) await(ctx context.Context, all bool, done func(*snapshot) bool) er
 			}
 		}
 	}
-}
-
-func (s *snapshot) find(ref string) (Row, bool) {
-	i := slices.IndexFunc(s.rows, func(r Row) bool { return r.Ref == ref })
-	if i < 0 {
-		return Row{}, false
-	}
-	return s.rows[i], true
 }

@@ -29,8 +29,7 @@ func (b *Board) waitUnclaimed(ctx context.Context, skip func(*Posting) bool) err
 // WaitFor blocks until p is Complete or Trashed, and returns which. It is told at once, however long it waited.
 func (b *Board) WaitFor(ctx context.Context, p *Posting) (State, error) {
 	err := b.hub.await(ctx, true, func(s *snapshot) bool {
-		_, there := s.find(p.Ref)
-		return !there
+		return !slices.ContainsFunc(s.rows, func(r Row) bool { return r.Ref == p.Ref })
 	})
 	if err != nil {
 		return 0, err

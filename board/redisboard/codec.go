@@ -1,7 +1,6 @@
 package redisboard
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,7 +116,7 @@ func decodePosting(field string, raw []byte) (*driver.Posting, error) {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(raw), maxRecord)
 	}
 	p := &driver.Posting{Ref: field, UUID: field}
-	var has required
+	var has [len(required)]bool
 	r := msgpack.NewReader(raw)
 	n, err := r.Members(msgpack.KindMap)
 	if err != nil {
@@ -140,40 +139,36 @@ func decodePosting(field string, raw []byte) (*driver.Posting, error) {
 	if err := r.End(); err != nil {
 		return nil, err
 	}
-	return p, has.check()
-}
-
-// required says which of the keys are there that TaskFlow cannot do without.
-type required struct{ uuid, name, created, sequence bool }
-
-func (h required) check() error {
-	switch {
-	case !h.uuid:
-		return errors.New("uuid: is missing")
-	case !h.name:
-		return errors.New("name: is missing")
-	case !h.created:
-		return errors.New("created_on: is missing")
-	case !h.sequence:
-		return errors.New("sequence: is missing")
+	if i := slices.Index(has[:], false); i >= 0 {
+		return p, fmt.Errorf("%s: is missing", required[i])
 	}
-	return nil
+	return p, nil
 }
 
-func decodeField(p *driver.Posting, has *required, r *msgpack.Reader, name []byte) (err error) {
+// required are the keys that TaskFlow cannot do without.
+var required = [...]string{"uuid", "name", "created_on", "sequence"}
+
+const (
+	hasUUID = iota
+	hasName
+	hasCreated
+	hasSequence
+)
+
+func decodeField(p *driver.Posting, has *[len(required)]bool, r *msgpack.Reader, name []byte) (err error) {
 	key := ""
 	switch string(name) { // of keys that are known no text is made
 	case "created_on":
-		has.created = true
+		has[hasCreated] = true
 		return decodeCreated(p, r)
 	case "sequence":
-		has.sequence = true
+		has[hasSequence] = true
 		p.Sequence, err = r.Int()
 		return err
 	case "uuid":
-		has.uuid, key = true, "uuid"
+		has[hasUUID], key = true, "uuid"
 	case "name":
-		has.name, key = true, "name"
+		has[hasName], key = true, "name"
 	case "priority":
 		key = "priority"
 	case "details":

@@ -68,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{rdb: rdb, keys: keys.NewBoard(namespace), log: o.Log, looks: o.Looks, lookEvery: lookEvery}
-	if _, err := s.Now(ctx); err != nil {
+	if err := s.askClock(ctx); err != nil {
 		rdb.Close()
 		return nil, fmt.Errorf("board: %w", err)
 	}
@@ -109,17 +109,17 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Now asks the server for its time, and keeps the difference to ours.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
+// askClock asks the server for its time, and keeps the difference to ours.
+func (s *Store) askClock(ctx context.Context) error {
 	parts, err := s.rdb.Do(ctx, s.rdb.B().Time().Build()).AsIntSlice()
 	if err == nil && len(parts) != 2 {
 		err = errors.New("TIME has no two parts")
 	}
 	if err != nil {
-		return time.Time{}, s.failed(err)
+		return s.failed(err)
 	}
 	s.heard(parts[0]*1_000_000 + parts[1])
-	return s.now(), nil
+	return nil
 }
 
 // reading is what the server's clock said, and when that was by ours.

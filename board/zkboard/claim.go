@@ -84,7 +84,8 @@ func (s *Store) claimOrTell(ctx context.Context, index int, p *driver.Posting, o
 				return driver.Grant{}, &driver.ClaimedError{Ref: p.Ref, Owner: other}
 			}
 			// A lock without an owner is none to anybody, but in the way.
-			if err := s.removeLock(ctx, p.Ref, n.stat.Version); err != nil {
+			err := s.change(ctx, func(c *zk.Conn) error { return c.Delete(s.lock(p.Ref), n.stat.Version) })
+			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 				return driver.Grant{}, err
 			}
 		}
@@ -95,14 +96,6 @@ func (s *Store) claimOrTell(ctx context.Context, index int, p *driver.Posting, o
 		}
 	}
 	return driver.Grant{}, &driver.ClaimedError{Ref: p.Ref}
-}
-
-func (s *Store) removeLock(ctx context.Context, ref string, version int32) error {
-	err := s.change(ctx, func(c *zk.Conn) error { return c.Delete(s.lock(ref), version) })
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
-		return nil
-	}
-	return err
 }
 
 // claim takes p: errTaken, driver.ErrNotFound. A claim without an answer, or whose caller does not wait for it, is given back.
@@ -208,7 +201,7 @@ func (s *Store) giveBack(h *claim) {
 			if owner, _ := decodeOwner(n.data); n.stat.EphemeralOwner != h.x.sessionID() || owner != h.owner || s.held(h.ref, h.owner) != nil {
 				return // it is another claim
 			}
-			err = s.finishClaim(h.x.conn, driver.Abandon, h)
+			err = s.end(h.x.conn, driver.Abandon, marked, h.record)
 		}
 		if !away(err) {
 			return

@@ -67,7 +67,7 @@ func (s *Store) finishOwn(ctx context.Context, how driver.Ending, h *claim) erro
 	if l.session != h.x {
 		return driver.ErrClaimLost
 	}
-	_, err = askOn(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, s.finishClaim(c, how, h) })
+	_, err = askOn(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, s.end(c, how, marked, h.record) })
 	if err == nil {
 		close(h.done)
 		s.claims.CompareAndDelete(h.ref, h)
@@ -78,11 +78,8 @@ func (s *Store) finishOwn(ctx context.Context, how driver.Ending, h *claim) erro
 	return err
 }
 
-// finishClaim is one transaction, that is refused unless the claim is exactly h: its lock is one of Takt (version 1), and no claim of Takt came after it.
-func (s *Store) finishClaim(c *zk.Conn, how driver.Ending, h *claim) error {
-	const marked = 1
-	return s.end(c, how, marked, h.record)
-}
+// marked is the version of a lock of Takt. With that of the posting, which no claim of Takt leaves as it was, a transaction is refused unless it meets exactly the claim that it is for.
+const marked = 1
 
 // end is the transaction that ends a claim, in the order of TaskFlow. It is refused unless the lock and the posting have these versions.
 func (s *Store) end(c *zk.Conn, how driver.Ending, lock int32, r record) error {
