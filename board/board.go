@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/board/redisboard"
@@ -71,28 +70,8 @@ type Board struct {
 	hub   *hub
 }
 
-// Connect says which board to open and how.
-type Connect struct {
-	// URL names the board:
-	//
-	//	redis://[user:password@]host[:port][/db][?namespace=taskflow]    and all other forms of URLs of Takt's Redis
-	//	zookeeper://[user:password@]host[:port][,host[:port]]...[/path]   path is /taskflow/jobs by default
-	URL string
-
-	Username, Password        string // win over those in URL; "" = those in URL
-	CAFile, CertFile, KeyFile string // PEM, for TLS to Redis; "" = the system's roots, and no certificate of our own
-
-	SentinelUsername, SentinelPassword string // of the sentinels of Redis themselves; "" = none
-	ServerName                         string // name in the certificates of all servers of Redis; "" = the one by which each is reached
-
-	// Looks says that the program only reads: rights to read are enough, and folders of ZooKeeper that are missing are not made.
-	Looks bool
-
-	// Session is how long ZooKeeper keeps the claims of a process that it does not hear of; 0 = 10 s. Others kinds ignore it.
-	Session time.Duration
-
-	Log *slog.Logger // told of malformed postings, outages and lost claims; nil = nobody is
-}
+// Connect says which board to open and how: see driver.Connect for its fields.
+type Connect driver.Connect
 
 // Open connects to the board that url names. See Connect for its forms.
 func Open(ctx context.Context, url string) (*Board, error) { return Connect{URL: url}.Open(ctx) }
@@ -100,26 +79,22 @@ func Open(ctx context.Context, url string) (*Board, error) { return Connect{URL:
 // Open connects, and blocks until that is done or ctx ends. The board is the caller's to close. Errors: *InvalidError for what can never work, else what is wrong with the server
 // and what to do.
 func (c Connect) Open(ctx context.Context) (*Board, error) {
-	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	scheme, _, _ := strings.Cut(c.URL, "://")
 	var store driver.Store
 	var err error
 	switch scheme = strings.ToLower(scheme); {
 	case strings.HasPrefix(scheme, "redis"), strings.HasPrefix(scheme, "valkey"), scheme == "unix":
-		store, err = redisboard.Open(ctx, redisboard.Options{
-			URL: c.URL, Username: c.Username, Password: c.Password, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile,
-			SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword, ServerName: c.ServerName,
-			Looks: c.Looks, Log: log,
-		})
+		store, err = redisboard.Open(ctx, driver.Connect(c))
 	case scheme == "zookeeper":
-		store, err = zkboard.Open(ctx, zkboard.Options{URL: c.URL, Username: c.Username, Password: c.Password, Session: c.Session, Looks: c.Looks, Log: log})
+		store, err = zkboard.Open(ctx, driver.Connect(c))
 	default:
 		return nil, driver.Invalid("URL", fmt.Sprintf("with scheme %q", scheme), "must begin with redis://, rediss://, redis+sentinel://, unix:// or zookeeper://")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return New(store, log), nil
+	return New(store, c.Log), nil
 }
 
 // New makes a board of a store, for kinds of boards that Open does not know. The board closes the store. A nil log is told nothing.

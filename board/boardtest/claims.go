@@ -228,11 +228,7 @@ var claims = map[string]func(*world){
 
 	"many claim, each gets another": func(w *world) {
 		const workers, count = 4, 60
-		names := make([]string, count)
-		for i := range names {
-			names[i] = "n"
-		}
-		w.post(names...)
+		w.post(slices.Repeat([]string{"n"}, count)...)
 		var mu sync.Mutex
 		consumed := map[string]int{}
 		var all sync.WaitGroup

@@ -4,6 +4,7 @@ package driver
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -58,6 +59,29 @@ type Store interface {
 	Check(ctx context.Context) ([]string, error)
 
 	Close() error
+}
+
+// Connect says which board to open and how.
+type Connect struct {
+	// URL names the board:
+	//
+	//	redis://[user:password@]host[:port][/db][?namespace=taskflow]    and all other forms of URLs of Takt's Redis
+	//	zookeeper://[user:password@]host[:port][,host[:port]]...[/path]   path is /taskflow/jobs by default
+	URL string
+
+	Username, Password        string // win over those in URL; "" = those in URL
+	CAFile, CertFile, KeyFile string // PEM, for TLS to Redis; "" = the system's roots, and no certificate of our own
+
+	SentinelUsername, SentinelPassword string // of the sentinels of Redis themselves; "" = none
+	ServerName                         string // name in the certificates of all servers of Redis; "" = the one by which each is reached
+
+	// Looks says that the program only reads: rights to read are enough, and folders of ZooKeeper that are missing are not made.
+	Looks bool
+
+	// Session is how long ZooKeeper keeps the claims of a process that it does not hear of; 0 = 10 s. Other kinds ignore it.
+	Session time.Duration
+
+	Log *slog.Logger // told of malformed postings, outages and lost claims; nil = nobody is; kinds get one that is not nil
 }
 
 // NoTTL is the time to live of a claim that does not expire.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/board/redisboard"
 	"github.com/taktworks/takt/internal/msgpack/oslo"
 	"github.com/taktworks/takt/internal/testenv"
@@ -55,7 +56,7 @@ func (w *bench) open() (*board.Board, *testenv.Proxy) {
 // store opens the board as a driver.
 func (w *bench) store() *redisboard.Store {
 	w.Helper()
-	s, err := redisboard.Open(w.ctx, redisboard.Options{URL: w.URL + "?namespace=" + w.namespace, Log: slog.New(slog.DiscardHandler)})
+	s, err := redisboard.Open(w.ctx, driver.Connect{URL: w.URL + "?namespace=" + w.namespace, Log: slog.New(slog.DiscardHandler)})
 	w.must(err)
 	w.Cleanup(func() { s.Close() })
 	return s

@@ -4,6 +4,7 @@
 package redisboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,18 +28,6 @@ const (
 	maxNamespace     = 256 // bytes
 )
 
-// Options are those of Open.
-type Options struct {
-	URL                       string // redis://host:port/db?namespace=taskflow; other forms as board.Connect lists them
-	Username, Password        string // win over those in URL
-	CAFile, CertFile, KeyFile string
-
-	SentinelUsername, SentinelPassword, ServerName string
-
-	Looks bool         // only reads
-	Log   *slog.Logger // not nil
-}
-
 // Store is one board in Redis. It is a driver.Store.
 type Store struct {
 	rdb    rueidis.Client
@@ -54,7 +43,7 @@ type Store struct {
 var _ driver.Store = (*Store)(nil)
 
 // Open connects. The namespace is part of the URL; on a cluster it must have a hash tag, such as {taskflow}, and users of TaskFlow must name the same.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o driver.Connect) (*Store, error) {
 	server, namespace, err := split(o.URL)
 	if err != nil {
 		return nil, err
@@ -153,8 +142,5 @@ func (s *Store) failed(err error) error {
 
 // Compare orders postings as TaskFlow iterates them on Redis: higher priority first, newest first within it.
 func (s *Store) Compare(a, b *driver.Posting) int {
-	if a.Priority != b.Priority {
-		return int(b.Priority) - int(a.Priority)
-	}
-	return driver.Compare(b, a)
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), driver.Compare(b, a))
 }

@@ -22,7 +22,7 @@ func TestURLs(t *testing.T) {
 		{"zookeeper://u:p%40ss:w@h:5/x", []string{"h:5"}, "/x", "u:p@ss:w"},
 		{"zookeeper://h/a%20b", []string{"h:2181"}, "/a b", ""},
 	} {
-		s, err := parse(Options{URL: c.url})
+		s, err := parse(driver.Connect{URL: c.url})
 		if c.hosts == nil {
 			if _, ok := errors.AsType[*driver.InvalidError](err); !ok {
 				t.Errorf("%s: %v", c.url, err)
@@ -33,14 +33,14 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.url, s, err)
 		}
 	}
-	s, err := parse(Options{URL: "zookeeper://u:p@h", Username: "v", Password: "q"})
+	s, err := parse(driver.Connect{URL: "zookeeper://u:p@h", Username: "v", Password: "q"})
 	if err != nil || s.auth != "v:q" {
 		t.Errorf("%q, %v", s.auth, err)
 	}
 }
 
 func TestBadURLs(t *testing.T) {
-	for _, o := range []Options{
+	for _, o := range []driver.Connect{
 		{URL: "h:2181"}, {URL: "zookeeper://"}, {URL: "zookeeper://h:0"}, {URL: "zookeeper://h:x/p"}, {URL: "zookeeper://h,/p"}, {URL: "zookeeper://h/p?x=1"}, {URL: "zookeeper://h?x=1"}, {URL: "zookeeper://h#x"}, {URL: "zookeeper://h/p%zz"}, {URL: "zookeeper://u%zz@h"},
 		{URL: "zookeeper://h/a/"}, {URL: "zookeeper://h//a"}, {URL: "zookeeper://h/a/../b"}, {URL: "zookeeper://h/a%00"}, {URL: "zookeeper://:p@h"}, // TaskFlow takes a slash at the end, and its trash is garbage then
 		{URL: "zookeeper://h", Session: time.Millisecond}, {URL: "zookeeper://h", Session: 2 * time.Hour},

@@ -49,15 +49,6 @@ const (
 	overhead   = 4 << 10 // of a request, around the record
 )
 
-// Options are those of Open.
-type Options struct {
-	URL                string        // zookeeper://[user:password@]host[:port][,host[:port]]...[/path]; path is /taskflow/jobs by default
-	Username, Password string        // win over those in URL; "" = those in URL
-	Session            time.Duration // how long claims outlive the last word of this process; 0 = 10 s. The server has limits of its own
-	Looks              bool          // only reads: no folder is made
-	Log                *slog.Logger  // not nil
-}
-
 // Store is one board in ZooKeeper. It is a driver.Store.
 type Store struct {
 	path     string // of the board
@@ -87,7 +78,7 @@ type Store struct {
 var _ driver.Store = (*Store)(nil)
 
 // Open connects, and makes the folders that are missing. It fails at once when no server of the URL can be reached, and else when ctx ends.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o driver.Connect) (*Store, error) {
 	s, err := parse(o)
 	if err != nil {
 		return nil, err
@@ -124,7 +115,7 @@ func (s *Store) begin(ctx context.Context) error {
 }
 
 // parse takes a URL apart. net/url knows no lists of hosts with ports, so one host stands for them.
-func parse(o Options) (*Store, error) {
+func parse(o driver.Connect) (*Store, error) {
 	scheme, rest, _ := strings.Cut(o.URL, "://")
 	authority, folder := rest, ""
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
@@ -268,8 +259,5 @@ func away(err error) bool {
 
 // Compare orders postings as TaskFlow iterates them on ZooKeeper: lowest priority first, oldest first within it.
 func (s *Store) Compare(a, b *driver.Posting) int {
-	if a.Priority != b.Priority {
-		return int(a.Priority) - int(b.Priority)
-	}
-	return driver.Compare(a, b)
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), driver.Compare(a, b))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/board/boardtest"
+	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/board/zkboard"
 	"github.com/taktworks/takt/internal/testenv"
 )
@@ -63,7 +64,7 @@ func (e *env) board(t *testing.T, path string, session time.Duration) *board.Boa
 
 func openStore(t *testing.T, url string, session time.Duration) *zkboard.Store {
 	t.Helper()
-	s, err := zkboard.Open(t.Context(), zkboard.Options{URL: url, Session: session, Log: slog.New(slog.DiscardHandler)})
+	s, err := zkboard.Open(t.Context(), driver.Connect{URL: url, Session: session, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
