@@ -192,14 +192,10 @@ func (c *Conductor) register(ctx context.Context) (release func(context.Context)
 		Metadata: map[string]any{"hostname": host, "pid": os.Getpid()},
 	}
 	err = repeat(ctx, func() error { release, err = c.b.RegisterEntity(ctx, e); return err })
-	if err == nil {
-		return release, nil
+	if errors.Is(err, driver.ErrUnsupported) || err != nil && ctx.Err() != nil {
+		return func(context.Context) error { return nil }, nil
 	}
-	nothing := func(context.Context) error { return nil }
-	if errors.Is(err, driver.ErrUnsupported) || ctx.Err() != nil {
-		return nothing, nil
-	}
-	return nothing, err
+	return release, err
 }
 
 // dispatch claims, and starts handlers, until ctx ends or there were enough.

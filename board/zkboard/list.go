@@ -71,21 +71,6 @@ type contents struct {
 	locks map[string]bool // by the ref of their posting
 }
 
-func sort(names []string) contents {
-	c := contents{refs: make([]string, 0, len(names)), locks: map[string]bool{}}
-	for _, n := range names {
-		if !strings.HasPrefix(n, jobPrefix) {
-			continue // of somebody else
-		}
-		if ref, ok := strings.CutSuffix(n, lockSuffix); ok {
-			c.locks[ref] = true
-		} else {
-			c.refs = append(c.refs, n)
-		}
-	}
-	return c
-}
-
 // List implements driver.Store: one request tells which postings there are and which are claimed. Those that were not read yet are read, and all owners, many at a time.
 func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, error) {
 	c, err := s.contents(ctx)
@@ -129,7 +114,17 @@ func (s *Store) contents(ctx context.Context) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	c := sort(all.names)
+	c := contents{locks: map[string]bool{}}
+	for _, n := range all.names {
+		if !strings.HasPrefix(n, jobPrefix) {
+			continue // of somebody else
+		}
+		if ref, ok := strings.CutSuffix(n, lockSuffix); ok {
+			c.locks[ref] = true
+		} else {
+			c.refs = append(c.refs, n)
+		}
+	}
 	s.cache.keep(all.stat.Czxid, c.refs)
 	return c, nil
 }

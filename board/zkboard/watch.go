@@ -14,7 +14,7 @@ import (
 // While somebody watches, the names on a board are read for that at most this often, however much happens on it.
 const atMostEvery = 50 * time.Millisecond
 
-const rewatch = time.Second // after an error
+const rewatch = 500 * time.Millisecond // after an error
 
 type children struct {
 	names   []string
@@ -53,23 +53,20 @@ func (s *Store) Watch(ctx context.Context, changed func(free bool)) error {
 	for {
 		all, err := s.children(ctx, true)
 		changed(true) // something may have been missed before
-		again := (<-chan time.Time)(nil)
-		_, turned, _ := s.link()
-		if err == nil {
-			turned = nil // the client tells of the end of the connection
+		if errors.Is(err, driver.ErrClosed) {
+			return err
+		}
+		pause := atMostEvery
+		if err != nil {
+			pause = rewatch
 		} else {
-			again = time.After(rewatch)
+			select {
+			case <-ctx.Done():
+			case <-s.ctx.Done():
+			case <-all.changed: // of the connection, too
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.ctx.Done():
-			return driver.ErrClosed
-		case <-all.changed:
-		case <-turned:
-		case <-again:
-		}
-		if !lifecycle.Sleep(ctx, atMostEvery) {
+		if !lifecycle.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}
