@@ -175,7 +175,9 @@ func (c *Conductor) Run(ctx context.Context) error {
 	defer cancelWork()
 	var running sync.WaitGroup
 	err = c.dispatch(ctx, work, &running)
-	c.drain(&running, cancelWork)
+	late := time.AfterFunc(c.o.Drain, cancelWork)
+	defer late.Stop()
+	running.Wait()
 	unregister, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if e := release(unregister); e != nil && !errors.Is(e, driver.ErrClosed) {
@@ -395,15 +397,4 @@ func (c *Conductor) finish(claim *Claim, outcome Outcome, err error, took time.D
 		outcome, err = Lost, errors.Join(e, err)
 	}
 	c.o.Observe(ConductorEvent{Outcome: outcome, Claim: claim, Err: err, Took: took})
-}
-
-// drain waits for the handlers, then ends their contexts and waits again.
-func (c *Conductor) drain(running *sync.WaitGroup, cancel context.CancelFunc) {
-	if c.o.Drain > 0 {
-		late := time.AfterFunc(c.o.Drain, cancel)
-		defer late.Stop()
-	} else {
-		cancel()
-	}
-	running.Wait()
 }

@@ -54,7 +54,7 @@ func (s *Store) List(ctx context.Context) ([]driver.Row, []driver.Malformed, err
 		}
 	}
 	if !s.looks && (highest > counter || attempts > int64(len(all)/2)) {
-		_ = s.heal(ctx, highest) // the next listing tries again
+		_ = healScript.Run(ctx, s.rdb, []string{s.keys.Sequence(), s.keys.Listings(), s.keys.Attempts()}, fmt.Sprint(highest)).Error() // the next listing tries again
 	}
 	return rows, malformed, nil
 }
@@ -66,10 +66,6 @@ func (s *Store) parts(what string, n int, r rueidis.RedisResult) ([]rueidis.Redi
 		err = fmt.Errorf("redisboard: %s replied %d values", what, len(reply))
 	}
 	return reply, s.failed(err)
-}
-
-func (s *Store) heal(ctx context.Context, highest int64) error {
-	return healScript.Run(ctx, s.rdb, []string{s.keys.Sequence(), s.keys.Listings(), s.keys.Attempts()}, fmt.Sprint(highest)).Error()
 }
 
 // decodeAll decodes fields and records in turn, on all processors; fill is told the number of each row.

@@ -133,6 +133,9 @@ func TestClaimWithoutAnAnswer(t *testing.T) {
 	path := e.Path(t) + "/jobs"
 	b, peer := e.board(t, path, long), e.board(t, path, long)
 	p := postOne(t, b)
+	if _, err := b.List(t.Context(), board.ListOptions{}); err != nil { // a claim is one request then
+		t.Fatal(err)
+	}
 	e.proxy(b).LoseReplies(1)
 	if _, err := b.Claim(t.Context(), p, "w", board.ClaimOptions{}); !errors.Is(err, board.ErrAway) {
 		t.Fatalf("claimed: %v", err)

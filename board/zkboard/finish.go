@@ -38,9 +38,6 @@ func (s *Store) finish(ctx context.Context, how driver.Ending, p *driver.Posting
 			break
 		}
 	}
-	if err == nil && how != driver.Abandon {
-		s.cache.records.Delete(p.Ref)
-	}
 	return err
 }
 

@@ -106,7 +106,6 @@ func (s *Store) postBatch(ctx context.Context, some []record) error {
 			r.Ref = strings.TrimPrefix(res[i+1].String, s.path+"/")
 			r.Sequence, _ = number(r.Ref)
 			r.CreatedOn = milliseconds(res[0].Stat.Mtime)
-			s.cache.records.Store(r.Ref, r)
 		}
 		return nil
 	}

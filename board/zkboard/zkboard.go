@@ -230,7 +230,7 @@ func (s *Store) failed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case s.isClosed():
+	case s.ctx.Err() != nil:
 		return driver.ErrClosed
 	case away(err):
 		return fmt.Errorf("%w: %w", driver.ErrAway, err)
@@ -238,12 +238,6 @@ func (s *Store) failed(err error) error {
 		return fmt.Errorf("the server does not let us: see to the user and password in the URL, and to the ACL of %s: %w", s.path, err)
 	}
 	return err
-}
-
-func (s *Store) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
 }
 
 // away says that the server could not be asked.
