@@ -355,7 +355,7 @@ func (c *Claim) end() {
 	c.lose(errFinished)
 }
 
-// Consume, Abandon and Trash on a board finish a claim by the owner's text alone: one that another process made under an agreed name with ExactOwner, or a stuck one of TaskFlow, whose owner Find tells. They
+// Consume, Abandon and Trash on a board finish a claim by the owner's text alone: one that another process made under an agreed name with ExactOwner, or a stuck one of TaskFlow, whose owner FindOwner tells. They
 // are refused unless owner has the posting: ErrNotFound, ErrUnowned, *NotOwnerError.
 func (b *Board) Consume(ctx context.Context, p *Posting, owner string) error {
 	return b.finish(ctx, driver.Consume, p, owner)

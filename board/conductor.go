@@ -80,9 +80,9 @@ type ConductorOptions struct {
 	TTL           time.Duration // of claims; 0 = DefaultTTL
 	MaxDispatches int           // Run ends after as many (exactly); 0 = never
 
-	MaxAttempts    int           // a posting that was claimed as often is put aside; 0 = 25, -1 = never. On a claim of an owner that died, too.
-	Backoff        time.Duration // until a posting that was given back is claimed again by this conductor; doubles with each attempt up to 5 min or Backoff, with jitter; 0 = 1 s
-	ConsumeOnError bool          // consume what failed, as TaskFlow does
+	MaxAttempts         int           // a posting that was claimed as often is put aside; 0 = 25, -1 = never. On a claim of an owner that died, too.
+	Backoff, MaxBackoff time.Duration // until a posting that was given back is claimed again by this conductor; doubles with each attempt, with jitter; 0 = 1 s and 5 min
+	ConsumeOnError      bool          // consume what failed, as TaskFlow does
 
 	Match   func(*Posting) bool  // leave the others to others; nil = take all
 	Observe func(ConductorEvent) // called by the goroutine of the posting; nil = nobody
@@ -94,7 +94,7 @@ const (
 	maxConcurrent      = 10_000
 	defaultAttempts    = 25
 	defaultBackoff     = time.Second
-	maxBackoff         = 5 * time.Minute
+	defaultMaxBackoff  = 5 * time.Minute
 	defaultDrain       = 10 * time.Second
 	timeToFinish       = 5 * time.Second // after the claim's time, for what is finished while the server is away
 	timeToGiveBack     = time.Second     // after a stop, for a claim that is on its way
@@ -129,6 +129,7 @@ func (o ConductorOptions) withDefaults(b *Board) ConductorOptions {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
 	o.Backoff = cmp.Or(o.Backoff, defaultBackoff)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(defaultMaxBackoff, o.Backoff))
 	o.Drain = cmp.Or(o.Drain, defaultDrain)
 	o.Log = cmp.Or(o.Log, b.log)
 	if o.Match == nil {
@@ -156,8 +157,8 @@ func (o ConductorOptions) validate() error {
 		return driver.Invalid("MaxDispatches", fmt.Sprint(o.MaxDispatches), "must not be negative")
 	case o.MaxAttempts < -1:
 		return driver.Invalid("MaxAttempts", fmt.Sprint(o.MaxAttempts), "must be at least 1, or -1 for no limit")
-	case o.Backoff < 0:
-		return driver.Invalid("Backoff", o.Backoff.String(), "must not be negative")
+	case o.Backoff < 0 || o.MaxBackoff < o.Backoff:
+		return driver.Invalid("Backoff", fmt.Sprintf("%v up to %v", o.Backoff, o.MaxBackoff), "must not be negative, and not above MaxBackoff")
 	case o.Drain < -1:
 		return driver.Invalid("Drain", o.Drain.String(), "must be positive, or -1 to wait for nobody")
 	}
@@ -333,9 +334,10 @@ func (c *Conductor) nextPostponed() (next time.Time, ok bool) {
 // postpone leaves a posting alone for a while, the longer the more often it was tried.
 func (c *Conductor) postpone(p *Posting, attempt int) {
 	d := c.o.Backoff
-	for i := 1; i < attempt && d < maxBackoff; i++ {
-		d = min(2*d, maxBackoff)
+	for i := 1; i < attempt && d < c.o.MaxBackoff; i++ {
+		d *= 2
 	}
+	d = min(d, c.o.MaxBackoff)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d > 0 && len(c.later) < maxBackoffsTracked {

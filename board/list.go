@@ -3,14 +3,16 @@ package board
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/taktworks/takt/board/driver"
 )
 
-// ListOptions are those of List. The zero value lists everything.
+// ListOptions are those of List and Iterate. The zero value lists everything.
 type ListOptions struct {
 	OnlyUnclaimed bool
+	Match         func(*Row) bool // nil = all
 
 	// AsTaskFlow gives the order in which TaskFlow has it, which is no good one: on Redis the newest of each priority first, on ZooKeeper the lowest priority first.
 	AsTaskFlow bool
@@ -29,9 +31,9 @@ func (b *Board) List(ctx context.Context, o ListOptions) ([]Row, error) {
 		return nil, fmt.Errorf("board: list: %w", err)
 	}
 	b.report(malformed, o.OnMalformed)
-	if o.OnlyUnclaimed {
-		rows = slices.DeleteFunc(rows, func(r Row) bool { return r.State != driver.Unclaimed })
-	}
+	rows = slices.DeleteFunc(rows, func(r Row) bool {
+		return o.OnlyUnclaimed && r.State != driver.Unclaimed || o.Match != nil && !o.Match(&r)
+	})
 	if o.LastModified {
 		if err := b.store.Modified(ctx, rows); err != nil {
 			return nil, fmt.Errorf("board: list: %w", err)
@@ -43,6 +45,22 @@ func (b *Board) List(ctx context.Context, o ListOptions) ([]Row, error) {
 	}
 	slices.SortFunc(rows, less)
 	return rows, nil
+}
+
+// Iterate is List, one by one.
+func (b *Board) Iterate(ctx context.Context, o ListOptions) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		rows, err := b.List(ctx, o)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
 
 // report tells of malformed records: the log once each.
@@ -97,6 +115,15 @@ func (b *Board) State(ctx context.Context, p *Posting) (State, error) {
 		return 0, fmt.Errorf("board: state of %s: %w", p.Ref, err)
 	}
 	return r.State, nil
+}
+
+// FindOwner asks who has claimed a posting; ok is false if nobody has. The text may be that of a claim of TaskFlow, which is a plain name.
+func (b *Board) FindOwner(ctx context.Context, p *Posting) (owner string, ok bool, err error) {
+	r, err := b.store.Find(ctx, p.Ref)
+	if err != nil {
+		return "", false, fmt.Errorf("board: owner of %s: %w", p.Ref, err)
+	}
+	return r.Owner, r.Owner != "", nil
 }
 
 // Count is how many records are on the board, claimed and malformed ones among them.

@@ -9,8 +9,14 @@ import (
 	"github.com/taktworks/takt/board/driver"
 )
 
+// Wait blocks until there is a posting, claimed or not, as board.wait of TaskFlow does: a loop around it spins while everything is claimed, see WaitUnclaimed.
+// It returns the cause of ctx when that ends, and waits on while the server is away.
+func (b *Board) Wait(ctx context.Context) error {
+	return b.hub.await(ctx, true, func(s *snapshot) bool { return len(s.rows) > 0 })
+}
+
 // WaitUnclaimed blocks until there is a posting that can be claimed: one is posted or abandoned, or a claim expires. Nothing polls for that: boards are told, and claims that run out are looked at when they do. All who wait
-// share one listing, read at most every 20 ms. It returns the cause of ctx when that ends, and waits on while the server is away.
+// share one listing, read at most every 20 ms.
 func (b *Board) WaitUnclaimed(ctx context.Context) error {
 	return b.waitUnclaimed(ctx, func(*Posting) bool { return false })
 }

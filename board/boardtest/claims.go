@@ -15,12 +15,15 @@ var claims = map[string]func(*world){
 	"posting_claim": func(w *world) {
 		p := w.one()
 		w.state(p, board.Unclaimed)
+		if owner, ok, err := w.b.FindOwner(w.ctx, p); ok || owner != "" || err != nil {
+			w.Errorf("owner %q, %v, %v", owner, ok, err)
+		}
 		c := w.claim(w.b, p, "worker-1")
 		w.state(p, board.Claimed)
-		r, err := w.open().Find(w.ctx, p.Ref)
+		owner, ok, err := w.open().FindOwner(w.ctx, p)
 		w.must(err)
-		if r.Owner != c.Owner() || !strings.HasPrefix(r.Owner, "worker-1/") {
-			w.Errorf("owner is %q", r.Owner)
+		if !ok || owner != c.Owner() || !strings.HasPrefix(owner, "worker-1/") {
+			w.Errorf("owner is %q, %v", owner, ok)
 		}
 		if c.Context().Err() != nil || c.Attempt() != 1 || c.Fence() == 0 {
 			w.Errorf("claim: %v, attempt %d, fence %d", c.Context().Err(), c.Attempt(), c.Fence())

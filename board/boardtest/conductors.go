@@ -193,7 +193,7 @@ var conductors = map[string]func(*world){
 		_, err := w.b.Conductor(nil, board.ConductorOptions{})
 		as[*board.InvalidError](w, err)
 		for _, o := range []board.ConductorOptions{
-			{MaxConcurrent: -1}, {TTL: 1}, {TTL: board.NoTTL}, {MaxDispatches: -1}, {MaxAttempts: -2}, {Backoff: -1}, {Name: "\xff"}, {Drain: -time.Second},
+			{MaxConcurrent: -1}, {TTL: 1}, {TTL: board.NoTTL}, {MaxDispatches: -1}, {MaxAttempts: -2}, {Backoff: -1}, {Backoff: time.Minute, MaxBackoff: time.Second}, {Name: "\xff"}, {Drain: -time.Second},
 		} {
 			_, err := w.b.Conductor(handler, o)
 			as[*board.InvalidError](w, err)

@@ -64,15 +64,19 @@ var postings = map[string]func(*world){
 		if got := w.list(w.b, board.ListOptions{}); !slices.Equal(got, want) {
 			w.Errorf("order is %q, want %q", got, want)
 		}
-		var claimed []string
+		var iterated, claimed []string
+		for r, err := range w.b.Iterate(w.ctx, board.ListOptions{}) {
+			w.must(err)
+			iterated = append(iterated, r.Name)
+		}
 		for range want {
 			c, err := w.b.ClaimNext(w.ctx, "w", board.ClaimOptions{})
 			w.must(err)
 			claimed = append(claimed, c.Posting().Name)
 			w.must(c.Consume(w.ctx))
 		}
-		if !slices.Equal(claimed, want) {
-			w.Errorf("claimed %q, want %q", claimed, want)
+		if !slices.Equal(iterated, want) || !slices.Equal(claimed, want) {
+			w.Errorf("iterated %q, claimed %q, want %q", iterated, claimed, want)
 		}
 	},
 
@@ -210,7 +214,7 @@ var postings = map[string]func(*world){
 		w.is(err, board.ErrClosed)
 		_, err = b.Post(w.ctx, board.Draft{Name: "n"})
 		w.is(err, board.ErrClosed)
-		w.is(b.WaitUnclaimed(w.ctx), board.ErrClosed)
+		w.is(b.Wait(w.ctx), board.ErrClosed)
 		w.must(b.Close())
 	},
 }

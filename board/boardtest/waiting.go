@@ -12,14 +12,14 @@ var waiting = map[string]func(*world){
 	"wait_timeout": func(w *world) {
 		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
 		defer cancel()
-		w.is(w.b.WaitUnclaimed(ctx), context.DeadlineExceeded)
+		w.is(w.b.Wait(ctx), context.DeadlineExceeded)
 	},
 
 	"wait_arrival: who waits is told": func(w *world) {
 		peer := w.open()
 		told := make(chan error, 1)
 		begin := time.Now()
-		go func() { told <- peer.WaitUnclaimed(w.within()) }()
+		go func() { told <- peer.Wait(w.within()) }()
 		w.one()
 		w.must(<-told)
 		w.Logf("told after %v", time.Since(begin))
@@ -28,6 +28,7 @@ var waiting = map[string]func(*world){
 	"who waits for work is not woken by what is claimed": func(w *world) {
 		c := w.claim(w.b, w.one(), "w")
 		peer := w.open()
+		w.must(peer.Wait(w.within())) // as TaskFlow
 		short, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
 		defer cancel()
 		w.is(peer.WaitUnclaimed(short), context.DeadlineExceeded)

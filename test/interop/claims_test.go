@@ -80,7 +80,10 @@ var claims = map[string]func(*world){
 
 			p = w.posted("claimed by TaskFlow")
 			w.py.claim(p, name)
-			owner := w.find(p.UUID).Owner
+			owner, ok, err := w.b.FindOwner(w.ctx, p)
+			if w.must(err); !ok {
+				w.Error("nobody owns it")
+			}
 			finish := map[string]func(context.Context, *board.Posting, string) error{"consume": w.b.Consume, "abandon": w.b.Abandon, "trash": w.b.Trash}[what]
 			w.must(finish(w.ctx, p, owner))
 			w.sees(p, after, "")

@@ -42,7 +42,7 @@ var waiting = map[string]func(*world){
 	},
 
 	"wait_arrival: Takt is told what TaskFlow posts, abandons and finishes": func(w *world) {
-		wait := w.beginTold(w.b.WaitUnclaimed)
+		wait := w.beginTold(w.b.Wait)
 		p := w.posted("one")
 		w.must(<-wait)
 
