@@ -132,9 +132,7 @@ func settled(t testing.TB, m mes.Memory, seq int64, handed ...isa95.JobOrderID) 
 	defer tick.Stop()
 	for {
 		known, err := m.Load(ctx, scope)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var ids []isa95.JobOrderID
 		for id := range known.Handed {
 			ids = append(ids, id)
@@ -176,14 +174,10 @@ var opened sync.Map
 func openMemory(t testing.TB, file string) *mes.FileMemory {
 	t.Helper()
 	if before, ok := opened.Load(file); ok {
-		if err := before.(*mes.FileMemory).Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, before.(*mes.FileMemory).Close())
 	}
 	m, err := mes.OpenMemory(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	opened.Store(file, m)
 	return m
 }
@@ -404,12 +398,8 @@ func TestBrokerLostAndBack(t *testing.T) {
 	stop := following(t, c, d.options(memory))
 	d.wait(t, "clear JO-1 1")
 	settled(t, memory, 2)
-	if err := broker.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Server.Restart(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, broker.Server.Kill())
+	testenv.Must(t, broker.Server.Restart(within(t)))
 	k.ready()
 	k.mu.Lock()
 	k.seq += 4 // published by nobody
@@ -482,9 +472,7 @@ func TestAllScopes(t *testing.T) {
 		return err
 	})
 	send := func(m mqtt.Message) {
-		if err := s.conn.Publish(within(t), m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.conn.Publish(within(t), m))
 	}
 	send(mqtt.Message{Topic: "takt/cell-07/state-index", Payload: []byte(`{"seq":3,"scope":"cell-07","published_at":"x","jobs":[]}`), QoS: 1, Retain: true})
 	if g := take(t, "subscription", gaps); g != (mes.Gap{Scope: "cell-07", After: 3}) { // it comes with the subscription, whenever that is made

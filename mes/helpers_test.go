@@ -46,13 +46,9 @@ func newMES(t testing.TB, url, id string, change ...func(*mes.Options)) *mes.Cli
 		f(&o)
 	}
 	c, err := mes.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run(t, c.Run)
-	if err := c.Ready(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Ready(within(t)))
 	return c
 }
 
@@ -88,9 +84,7 @@ func newFakeTakt(t testing.TB, url string) *fakeTakt {
 	k := &fakeTakt{t: t, commandIDs: map[string]bool{}}
 	conn := func(id string) *mqtt.Conn {
 		c, err := mqtt.New(mqtt.Options{URL: url, ClientID: id, Log: quiet()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return c
 	}
 	recv, pub := conn("fake-takt"), conn("fake-takt-pub")
@@ -98,9 +92,7 @@ func newFakeTakt(t testing.TB, url string) *fakeTakt {
 	server, err := mqtt.NewServer(recv, pub, mqtt.ServerOptions{
 		Filters: []string{"takt/+/commands", "takt/commands"}, Handler: k, Log: quiet(), Drain: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run(t, recv.Run)
 	run(t, pub.Run)
 	run(t, server.Run)

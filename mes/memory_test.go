@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/golden"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
@@ -27,9 +28,7 @@ func TestFileMemory(t *testing.T) {
 	ctx := context.Background()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	known, err := m.Load(ctx, scope)
 	check(err)
@@ -76,16 +75,10 @@ func TestFileMemoryTorn(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	file := filepath.Join(dir, "mes.json")
 	m := openMemory(t, file)
-	if err := m.Handed(ctx, scope, "JO-1", mes.Receipt{Digest: "1"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Handed(ctx, scope, "JO-1", mes.Receipt{Digest: "1"}))
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Handed(ctx, scope, "JO-2", mes.Receipt{Digest: "2"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, m.Handed(ctx, scope, "JO-2", mes.Receipt{Digest: "2"}))
 	longer, err := os.ReadFile(file)
 	if err != nil || len(longer) <= len(whole) {
 		t.Fatal(err, len(longer), len(whole))
@@ -96,12 +89,8 @@ func TestFileMemoryTorn(t *testing.T) {
 	}
 	for i, text := range torn {
 		file := filepath.Join(dir, fmt.Sprintf("torn-%d.json", i))
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := openMemory(t, file).Handed(ctx, scope, "JO-3", mes.Receipt{Digest: "3"}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(file, text, 0o600))
+		testenv.Must(t, openMemory(t, file).Handed(ctx, scope, "JO-3", mes.Receipt{Digest: "3"}))
 		known, _ := openMemory(t, file).Load(ctx, scope)
 		if len(known.Handed) != 2 || known.Handed["JO-1"].Digest != "1" || known.Handed["JO-3"].Digest != "3" {
 			t.Errorf("%q: %v", text, known.Handed)
@@ -117,13 +106,17 @@ func TestMemoryOrders(t *testing.T) {
 			ctx := context.Background()
 			check := func(err error) {
 				t.Helper()
-				if err != nil {
-					t.Fatal(err)
+				testenv.Must(t, err)
+			}
+			reopened := func() mes.Memory { // what the file of a memory holds, or m if it has none
+				if name == "volatile" {
+					return m
 				}
+				return readMemory(t, file)
 			}
 			is := func(id isa95.JobOrderID, want mes.Order) {
 				t.Helper()
-				for _, m := range []mes.Memory{m, reopened(t, m, file)} {
+				for _, m := range []mes.Memory{m, reopened()} {
 					got, err := m.Order(ctx, scope, id)
 					if diff := cmp.Diff(want, got); err != nil || diff != "" {
 						t.Error(err, diff)
@@ -155,7 +148,7 @@ func TestMemoryOrders(t *testing.T) {
 			check(m.Lost(ctx, scope, "JO-1", false))
 			check(m.Lost(ctx, scope, "JO-1", true))
 			is("JO-1", mes.Order{State: mes.OrderLost, Once: true, Lost: 2})
-			if known, err = reopened(t, m, file).Load(ctx, scope); err != nil || len(known.Lost) != 0 {
+			if known, err = reopened().Load(ctx, scope); err != nil || len(known.Lost) != 0 {
 				t.Error(err, known)
 			}
 			check(m.Accepted(ctx, scope, "JO-1"))
@@ -172,23 +165,12 @@ func TestMemoryOrders(t *testing.T) {
 	}
 }
 
-// reopened is what the file of a memory holds, or m if it has none.
-func reopened(t *testing.T, m mes.Memory, file string) mes.Memory {
-	t.Helper()
-	if _, ok := m.(*mes.FileMemory); !ok {
-		return m
-	}
-	return readMemory(t, file)
-}
-
 // TestMemoryIsHeld: two processes with one memory would hand every result over and overwrite each other's notes. The second is refused until the first has closed it.
 func TestMemoryIsHeld(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mes.json")
 	first := openMemory(t, file)
 	ctx := context.Background()
-	if err := first.Handed(ctx, scope, "JO-1", mes.Receipt{Digest: "1"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, first.Handed(ctx, scope, "JO-1", mes.Receipt{Digest: "1"}))
 	second, err := mes.OpenMemory(file)
 	if !errors.Is(err, mes.ErrMemoryHeld) || second != nil || !strings.Contains(err.Error(), "memory "+file+": another process uses this memory: end that one, or give this one a file of its own") {
 		t.Fatal(second, err)
@@ -201,9 +183,7 @@ func TestMemoryIsHeld(t *testing.T) {
 		})
 	}
 	for range 2 {
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, first.Close())
 	}
 	closing.Wait()
 	if err := first.Handed(ctx, scope, "JO-3", mes.Receipt{Digest: "3"}); err == nil || !strings.Contains(err.Error(), "is closed") {
@@ -236,13 +216,9 @@ func TestFileMemoryStaysSmall(t *testing.T) {
 	m, ctx := openMemory(t, file), context.Background()
 	most := int64(0)
 	for seq := range int64(3000) {
-		if err := m.Settled(ctx, scope, mes.Settlement{Seq: seq + 1}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, m.Settled(ctx, scope, mes.Settlement{Seq: seq + 1}))
 		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		most = max(most, info.Size())
 	}
 	if known, _ := openMemory(t, file).Load(ctx, scope); known.Seq != 3000 || most > 50_000 {
@@ -254,19 +230,13 @@ func TestFileMemoryStaysSmall(t *testing.T) {
 func TestFileMemoryAfterACrash(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mes.json")
 	m := openMemory(t, file)
-	if err := m.Settled(context.Background(), scope, mes.Settlement{Seq: 5}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file+".tmp", []byte(`{"version":2}`+"\n{\"sco"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Settled(context.Background(), scope, mes.Settlement{Seq: 5}))
+	testenv.Must(t, os.WriteFile(file+".tmp", []byte(`{"version":2}`+"\n{\"sco"), 0o600))
 	again := openMemory(t, file)
 	if known, _ := again.Load(context.Background(), scope); known.Seq != 5 {
 		t.Error(known)
 	}
-	if err := again.Settled(context.Background(), scope, mes.Settlement{Seq: 6}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, again.Settled(context.Background(), scope, mes.Settlement{Seq: 6}))
 	if known, _ := openMemory(t, file).Load(context.Background(), scope); known.Seq != 6 {
 		t.Error(known)
 	}
@@ -284,9 +254,7 @@ func TestBadMemoryFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "mes.json")
-			if err := os.WriteFile(file, []byte(row.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(file, []byte(row.text), 0o600))
 			_, err := mes.OpenMemory(file)
 			if err == nil || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), file) {
 				t.Error(err)
@@ -305,23 +273,15 @@ func TestFileMemoryWithoutItsFolder(t *testing.T) {
 	if _, err := mes.OpenMemory(file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(dir, 0o700))
 	m := openMemory(t, file)
 	ctx := context.Background()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.RemoveAll(dir))
 	if err := m.Handed(ctx, scope, "JO-1", mes.Receipt{}); err == nil {
 		t.Fatal("no error")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Handed(ctx, scope, "JO-2", mes.Receipt{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(dir, 0o700))
+	testenv.Must(t, m.Handed(ctx, scope, "JO-2", mes.Receipt{}))
 	if known, _ := openMemory(t, file).Load(ctx, scope); len(known.Handed) != 2 {
 		t.Error(known)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 )
@@ -32,9 +33,7 @@ func TestParseOrders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := mes.ParseOrders("orders.json", []byte(row.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if diff := cmp.Diff(row.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -104,9 +103,7 @@ func FuzzParseOrders(f *testing.F) {
 			}
 		}
 		again, err := json.Marshal(lists)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		// OrderList's own field names are those of the file, but an absent scope is not an empty one.
 		for _, l := range lists {
 			if l.Scope == "" {

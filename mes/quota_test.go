@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 )
@@ -15,9 +16,7 @@ import (
 func counted(t *testing.T, c *mes.Client, o mes.FollowOptions) mes.Totals {
 	t.Helper()
 	totals, err := c.Follow(within(t), []isa95.Scope{scope}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return totals
 }
 

@@ -17,15 +17,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // captured reads the messages recorded from the Python system.
 func captured(t testing.TB) []Message {
 	t.Helper()
 	f, err := os.Open("testdata/captured.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	var list []Message
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -38,9 +37,7 @@ func captured(t testing.TB) []Message {
 			MessageExpiryInterval  int
 			UserProperty           [][2]string
 		}
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(lines.Bytes(), &c))
 		m := Message{
 			Topic: c.Topic, Payload: []byte(c.Payload), QoS: c.QoS, Retain: c.Retain,
 			ContentType: c.ContentType, ResponseTopic: c.ResponseTopic,
@@ -126,9 +123,7 @@ func kind(err error) cloudevent.ErrorKind {
 // A Store command and its reply.
 func TestReplyGolden(t *testing.T) {
 	request, err := Decode(captured(t)[4])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	reply := request.Reply([]byte(`{"ReturnStatus":1}`), "J#StoreResponse", "urn:example:dcs", time.Date(2026, 11, 21, 0, 29, 34, 191354000, time.UTC))
 	reply.ID = "41592ae6-2aed-401e-92b6-d7a5efa25c2a"
 	s := &Server{o: ServerOptions{ResponseTopic: "app/jobs/responses/pod-1", Expiry: time.Minute}}
@@ -354,9 +349,7 @@ func TestEncodeIsAlwaysSendable(t *testing.T) {
 			ExpiryInterval: rapid.Int64().Draw(t, "expiry"),
 		}
 		m := Encode("t", e)
-		if err := m.check(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, m.check())
 	})
 }
 
@@ -383,9 +376,7 @@ func TestBindingRoundTrip(t *testing.T) {
 		}
 		m := Encode("t", e)
 		got, err := Decode(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if string(got.Delivery.CorrelationData) != string(m.CorrelationData) {
 			t.Fatal("correlation data")
 		}

@@ -172,9 +172,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		return answers
 	})
 	c := newConn(t, s.url, "c")
-	if err := c.Subscribe(t.Context(), newInbox().sub("open"), newInbox().sub("secret")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(t.Context(), newInbox().sub("open"), newInbox().sub("secret")))
 	run(t, c.Run)
 	eventually(t, "refused", func() bool { return cmp.Equal(c.Facts().RefusedFilters, []string{"secret"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -212,11 +210,7 @@ func TestSubscribeIdentifierInUse(t *testing.T) {
 		return answers
 	})
 	c := newConn(t, s.url, "c")
-	if err := c.Subscribe(t.Context(), newInbox().sub("a")); err != nil {
-		t.Fatal(err)
-	}
-	run(t, c.Run)
-	ready(t, c)
+	subscribed(t, c, newInbox().sub("a"))
 	ids := map[uint16]bool{}
 	for _, p := range s.packets(packets.SUBSCRIBE) {
 		ids[p.(*packets.Subscribe).PacketID] = true
@@ -256,9 +250,7 @@ func TestNoMQTT5(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			t.Cleanup(func() { l.Close() })
 			go func() {
 				for {
@@ -291,9 +283,7 @@ func TestNoMQTT5(t *testing.T) {
 func TestFlappingBroker(t *testing.T) {
 	s := newScript(t, &packets.Connack{}, func(*packets.ControlPacket) []packets.Packet { return []packets.Packet{nil} })
 	c := newConn(t, s.url, "c")
-	if err := c.Subscribe(t.Context(), newInbox().sub("a")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(t.Context(), newInbox().sub("a")))
 	run(t, c.Run)
 	eventually(t, "four attempts", func() bool { return len(s.packets(packets.CONNECT)) >= 4 })
 	start := time.Now()
@@ -348,11 +338,7 @@ func TestMessageWithoutSubscription(t *testing.T) {
 		c := newConn(t, s.url, "c", func(o *mqtt.Options) {
 			o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		})
-		if err := c.Subscribe(t.Context(), box.sub("a")); err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, c.Run)
-		ready(t, c)
+		stop := subscribed(t, c, box.sub("a"))
 		publish(t, c, mqtt.Message{Topic: "go"})
 		box.next(t)
 		stop()

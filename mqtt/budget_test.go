@@ -46,9 +46,7 @@ func TestReceiveBytes(t *testing.T) {
 	})
 	pub := connected(t, b.URL, "pub")
 	server, err := mqtt.NewServer(recv, pub, mqtt.ServerOptions{Filters: []string{"budget/#"}, Handler: h, Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run(t, recv.Run)
 	run(t, server.Run)
 	ready(t, recv)

@@ -24,11 +24,7 @@ func TestPublishSubscribe(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		box := newInbox()
 		recv := newConn(t, b.URL, "recv")
-		if err := recv.Subscribe(t.Context(), box.sub("a/+")); err != nil {
-			t.Fatal(err)
-		}
-		run(t, recv.Run)
-		ready(t, recv)
+		subscribed(t, recv, box.sub("a/+"))
 		pub := connected(t, b.URL, "pub")
 		for _, qos := range []byte{0, 1} {
 			want := mqtt.Message{
@@ -56,9 +52,7 @@ func TestPublishSubscribe(t *testing.T) {
 func TestSubscribeWhileConnected(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		c, box := connected(t, b.URL, "c"), newInbox()
-		if err := c.Subscribe(within(t), box.sub("a"), box.sub("$share/g/b")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Subscribe(within(t), box.sub("a"), box.sub("$share/g/b")))
 		publish(t, c, mqtt.Message{Topic: "a", QoS: 1})
 		publish(t, c, mqtt.Message{Topic: "b", QoS: 1})
 		if in := box.next(t); in.Topic != "a" {
@@ -86,11 +80,7 @@ func TestRedelivery(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		proxy, box := testenv.CountingProxy(t, b.URL), newInbox()
 		recv := newConn(t, proxy.URL, "recv", withSession)
-		if err := recv.Subscribe(t.Context(), box.hold("a/#")); err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, recv.Run)
-		ready(t, recv)
+		stop := subscribed(t, recv, box.hold("a/#"))
 		pub := connected(t, b.URL, "pub")
 		for i := range 5 {
 			publish(t, pub, mqtt.Message{Topic: fmt.Sprint("a/", i), QoS: 1})
@@ -139,9 +129,7 @@ func TestRedelivery(t *testing.T) {
 
 		// A new process with the same client id goes on, though it subscribes only later.
 		recv, box = newConn(t, b.URL, "recv", withSession), newInbox()
-		if err := recv.Subscribe(t.Context(), box.sub("a/#")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, recv.Subscribe(t.Context(), box.sub("a/#")))
 		run(t, recv.Run)
 		for range 4 {
 			if in := box.next(t); !in.Duplicate {
@@ -173,17 +161,13 @@ func TestBrokerRestart(t *testing.T) {
 			b, box := start(t), newInbox()
 			connects := make(chan struct{}, 10)
 			recv := newConn(t, b.URL, "recv", withSession)
-			if err := recv.Subscribe(t.Context(), box.sub("a")); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, recv.Subscribe(t.Context(), box.sub("a")))
 			recv.OnConnect(func() { connects <- struct{}{} })
 			run(t, recv.Run)
 			pub := connected(t, b.URL, "pub")
 			<-connects
 			for range 2 {
-				if err := b.Server.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, b.Server.Kill())
 				eventually(t, "both notice", func() bool { return !recv.Facts().Connected && !pub.Facts().Connected })
 				if err := pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}); !errors.Is(err, mqtt.ErrDown) || errors.Is(err, mqtt.ErrLost) {
 					t.Errorf("publish while down: %v", err)
@@ -194,9 +178,7 @@ func TestBrokerRestart(t *testing.T) {
 					err := pub.Ready(ctx)
 					return errors.Is(err, mqtt.ErrDown) && errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "connection refused")
 				})
-				if err := b.Server.Restart(within(t)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, b.Server.Restart(within(t)))
 				ready(t, pub)
 				<-connects
 				publish(t, pub, mqtt.Message{Topic: "a", QoS: 1})
@@ -284,9 +266,7 @@ func TestOrder(t *testing.T) {
 				}
 			}
 		}}
-		if err := c.Subscribe(within(t), sub, echoes.sub("echo")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Subscribe(within(t), sub, echoes.sub("echo")))
 		pub := connected(t, b.URL, "pub")
 		for i := range 10_000 {
 			qos := byte(0)
@@ -326,9 +306,7 @@ func TestPublishInFlight(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		proxy, box := testenv.CountingProxy(t, b.URL), newInbox()
 		pub, recv := connected(t, proxy.URL, "pub", func(o *mqtt.Options) { o.PublishTimeout = patience }), connected(t, b.URL, "recv")
-		if err := recv.Subscribe(within(t), box.sub("a")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, recv.Subscribe(within(t), box.sub("a")))
 		proxy.DropReplies(true)
 		const n = 1000
 		ends := make(chan error, n)
@@ -380,17 +358,11 @@ func TestSessionTakeOver(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		pub, first, second := connected(t, b.URL, "pub"), newInbox(), newInbox()
 		one := newConn(t, b.URL, "recv", withSession)
-		if err := one.Subscribe(t.Context(), first.hold("a")); err != nil {
-			t.Fatal(err)
-		}
-		run(t, one.Run)
-		ready(t, one)
+		subscribed(t, one, first.hold("a"))
 		publish(t, pub, mqtt.Message{Topic: "a", Payload: []byte("x"), QoS: 1})
 		in := first.next(t)
 		two := newConn(t, b.URL, "recv", withSession)
-		if err := two.Subscribe(t.Context(), second.sub("a")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, two.Subscribe(t.Context(), second.sub("a")))
 		run(t, two.Run)
 		if again := second.next(t); string(again.Payload) != "x" {
 			t.Errorf("%s", again.Payload)
@@ -407,9 +379,7 @@ func TestHandlerPanics(t *testing.T) {
 	b := testenv.Mosquitto(t)
 	c, box := connected(t, b.URL, "c"), newInbox()
 	bad := mqtt.Subscription{Filter: "bad", QoS: 1, Handle: func(context.Context, *mqtt.Inbound) { panic("oh") }}
-	if err := c.Subscribe(within(t), bad, box.sub("good")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(within(t), bad, box.sub("good")))
 	publish(t, c, mqtt.Message{Topic: "bad", QoS: 1})
 	publish(t, c, mqtt.Message{Topic: "good", QoS: 1})
 	box.next(t)
@@ -420,20 +390,14 @@ func TestOverlappingSubscriptions(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		one, two := newInbox(), newInbox()
 		c := newConn(t, b.URL, "c", withSession)
-		if err := c.Subscribe(t.Context(), one.sub("a/+"), two.hold("a/b")); err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, c.Run)
-		ready(t, c)
+		stop := subscribed(t, c, one.sub("a/+"), two.hold("a/b"))
 		publish(t, c, mqtt.Message{Topic: "a/b", QoS: 1})
 		one.next(t)
 		two.next(t)
 		stop()
 
 		c, two = newConn(t, b.URL, "c", withSession), newInbox()
-		if err := c.Subscribe(t.Context(), one.sub("a/+"), two.sub("a/b")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Subscribe(t.Context(), one.sub("a/+"), two.sub("a/b")))
 		run(t, c.Run)
 		if in := two.next(t); !in.Duplicate {
 			t.Error("not sent again, though one of two had not acknowledged")
@@ -446,11 +410,7 @@ func TestLeftoverSubscription(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		old, box := newInbox(), newInbox()
 		c := newConn(t, b.URL, "c", withSession)
-		if err := c.Subscribe(t.Context(), old.hold("old")); err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, c.Run)
-		ready(t, c)
+		stop := subscribed(t, c, old.hold("old"))
 		stop()
 		pub := connected(t, b.URL, "pub")
 		publish(t, pub, mqtt.Message{Topic: "old", QoS: 1})
@@ -459,11 +419,7 @@ func TestLeftoverSubscription(t *testing.T) {
 		proxy := testenv.CountingProxy(t, b.URL)
 		acks := countAcks(proxy)
 		c = newConn(t, proxy.URL, "c", withSession)
-		if err := c.Subscribe(t.Context(), box.sub("new")); err != nil {
-			t.Fatal(err)
-		}
-		stop = run(t, c.Run)
-		ready(t, c)
+		stop = subscribed(t, c, box.sub("new"))
 		publish(t, pub, mqtt.Message{Topic: "new", QoS: 1})
 		box.next(t)
 		eventually(t, "two PUBACKs", func() bool { return acks.Load() >= 2 })
@@ -471,11 +427,7 @@ func TestLeftoverSubscription(t *testing.T) {
 		stop()
 
 		c = newConn(t, b.URL, "c", withSession)
-		if err := c.Subscribe(t.Context(), box.sub("#")); err != nil {
-			t.Fatal(err)
-		}
-		run(t, c.Run)
-		ready(t, c)
+		subscribed(t, c, box.sub("#"))
 		fence(t, c)
 		for len(box) > 0 {
 			if in := box.next(t); !strings.HasPrefix(in.Topic, "takt/private/") { // the fence's own marker

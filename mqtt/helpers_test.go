@@ -43,9 +43,7 @@ func newConn(t testing.TB, url, id string, change ...func(*mqtt.Options)) *mqtt.
 		f(&o)
 	}
 	c, err := mqtt.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 
@@ -60,11 +58,18 @@ func connected(t testing.TB, url, id string, change ...func(*mqtt.Options)) *mqt
 	return c
 }
 
+// subscribed subscribes, runs c and waits until it is ready. What a kept session has waiting meets its handler.
+func subscribed(t testing.TB, c *mqtt.Conn, subs ...mqtt.Subscription) (stop func()) {
+	t.Helper()
+	testenv.Must(t, c.Subscribe(t.Context(), subs...))
+	stop = run(t, c.Run)
+	ready(t, c)
+	return stop
+}
+
 func ready(t testing.TB, c *mqtt.Conn) {
 	t.Helper()
-	if err := c.Ready(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Ready(within(t)))
 }
 
 // inbox collects messages.
@@ -101,9 +106,7 @@ func (b inbox) empty(t testing.TB) {
 
 func publish(t testing.TB, c *mqtt.Conn, m mqtt.Message) {
 	t.Helper()
-	if err := c.Publish(within(t), m); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Publish(within(t), m))
 }
 
 // handedOut waits until the broker has handed out all that c published before, to sessions without a connection too. The embedded broker
@@ -125,7 +128,5 @@ func command(id string) cloudevent.Event {
 
 func writeFile(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, []byte(text), 0o600))
 }

@@ -18,11 +18,7 @@ func TestLeaveEmptiesAndEndsASession(t *testing.T) {
 	const window = 20 // what mosquitto's own default would let through at once
 	broker := testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{fmt.Sprint("max_inflight_messages ", window)}})
 	dead, box := newConn(t, broker.URL, "dead", withSession), newInbox()
-	if err := dead.Subscribe(t.Context(), box.sub("$share/g/takt/+/commands")); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, dead.Run)
-	ready(t, dead)
+	stop := subscribed(t, dead, box.sub("$share/g/takt/+/commands"))
 	stop()
 
 	const queued = 3*window + 7
@@ -54,13 +50,9 @@ func TestLeaveEmptiesAndEndsASession(t *testing.T) {
 			t.Fatalf("left with %d messages not handled, %v", queued-i, err)
 		default:
 		}
-		if err := in.Ack(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, in.Ack())
 	}
-	if err := <-left; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-left)
 	stop()
 	again := connected(t, broker.URL, "dead", withSession)
 	if again.Facts().SessionPresent {
@@ -73,11 +65,7 @@ func TestLeaveEmptiesAndEndsASession(t *testing.T) {
 func TestLeaveKeepsWhatIsNotHandled(t *testing.T) {
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
 		c, box := newConn(t, b.URL, "c", withSession), newInbox()
-		if err := c.Subscribe(t.Context(), box.hold("a")); err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, c.Run)
-		ready(t, c)
+		stop := subscribed(t, c, box.hold("a"))
 		publish(t, connected(t, b.URL, "pub"), mqtt.Message{Topic: "a", QoS: 1})
 		box.next(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -11,6 +11,8 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func drawMessage(t *rapid.T) Message {
@@ -84,9 +86,7 @@ func TestMessageOnTheWire(t *testing.T) {
 			t.Fatalf("%d bytes, size says %d", len(ours), m.size())
 		}
 		back, err := packets.ReadPacket(bytes.NewReader(ours))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want := arrival{Message: m, id: id}
 		if diff := cmp.Diff(normal(want), normal(fromLibrary(back.Content.(*packets.Publish))), cmp.AllowUnexported(arrival{})); diff != "" {
 			t.Fatal(diff)
@@ -116,9 +116,7 @@ func TestWirePuback(t *testing.T) {
 	var rest []uint16
 	for {
 		p, err := packets.ReadPacket(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if p.Type == packets.PINGRESP {
 			break
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func TestOptions(t *testing.T) {
@@ -57,9 +59,7 @@ func TestOptions(t *testing.T) {
 
 func TestOptionsDefaults(t *testing.T) {
 	c, err := New(Options{URL: "ssl://[::1]", ClientID: "a/b+c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if c.broker.Host != "[::1]:8883" || c.o.ReceiveMaximum != 65535 || c.o.KeepAlive != 30*time.Second || c.o.PrivateTopic != "takt/private/a-b-c" {
 		t.Errorf("%+v %s", c.o, c.broker)
 	}
@@ -100,9 +100,7 @@ func TestOptionsSecrets(t *testing.T) {
 // A topic that holds a secret is in no error as it is.
 func TestShownTopic(t *testing.T) {
 	c, err := New(Options{URL: "mqtt://127.0.0.1:1", ShownTopic: func(topic string) string { return strings.ReplaceAll(topic, "secret", "(hidden)") }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	err = c.Publish(t.Context(), Message{Topic: "a/secret", QoS: 1})
 	if !errors.Is(err, ErrDown) || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "a/(hidden)") {
 		t.Error(err)

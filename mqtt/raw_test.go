@@ -9,6 +9,7 @@ import (
 
 	"github.com/eclipse/paho.golang/packets"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/mqtt"
 )
 
@@ -16,9 +17,7 @@ import (
 func rawPublish(t testing.TB, addr string, m mqtt.Message) bool {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	connect := packets.NewControlPacket(packets.CONNECT)
@@ -59,9 +58,7 @@ type script struct {
 func newScript(t testing.TB, connack *packets.Connack, answer func(p *packets.ControlPacket) []packets.Packet) *script {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if connack.Properties == nil {
 		connack.Properties = &packets.Properties{}
 	}

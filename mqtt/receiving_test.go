@@ -17,9 +17,7 @@ func TestReceiving(t *testing.T) {
 	b := testenv.Mosquitto(t)
 	proxy := testenv.CountingProxy(t, b.URL)
 	c := newConn(t, proxy.URL, "recv", withSession, func(o *mqtt.Options) { o.KeepAlive = time.Second })
-	if err := c.Subscribe(t.Context(), mqtt.Subscription{Filter: "a", QoS: 1, Handle: func(context.Context, *mqtt.Inbound) {}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(t.Context(), mqtt.Subscription{Filter: "a", QoS: 1, Handle: func(context.Context, *mqtt.Inbound) {}}))
 	if c.Receiving() {
 		t.Error("receives before it is connected")
 	}

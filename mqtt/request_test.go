@@ -23,9 +23,7 @@ func newClient(t testing.TB, recvURL, pubURL string, o mqtt.ClientOptions) (c *m
 	}
 	recv, pub = newConn(t, recvURL, "mes-recv", withSession), newConn(t, pubURL, "mes-pub")
 	c, err := mqtt.NewClient(recv, pub, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run(t, recv.Run)
 	run(t, pub.Run)
 	ready(t, recv)
@@ -79,9 +77,7 @@ func TestRequestRepeats(t *testing.T) {
 	c, _, pub := newClient(t, b.URL, b.URL, mqtt.ClientOptions{RepeatAfter: 30 * time.Millisecond})
 	box := newInbox()
 	server := connected(t, b.URL, "server")
-	if err := server.Subscribe(within(t), box.sub(commands)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, server.Subscribe(within(t), box.sub(commands)))
 	done := make(chan cloudevent.Event, 1)
 	go func() {
 		reply, err := c.Request(within(t), commands, command("1"))
@@ -127,9 +123,7 @@ func TestRequestReconnect(t *testing.T) {
 				c, _, _ := newClient(t, recvURL, pubURL, mqtt.ClientOptions{RepeatAfter: time.Hour})
 				box := newInbox()
 				server := connected(t, b.URL, "server")
-				if err := server.Subscribe(within(t), box.sub(commands)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, server.Subscribe(within(t), box.sub(commands)))
 				done := make(chan error, 1)
 				go func() {
 					_, err := c.Request(within(t), commands, command(which)) // an id of its own: the broker may hand out the other test's answer again
@@ -178,8 +172,7 @@ func TestRequestWhileDown(t *testing.T) {
 
 func TestRequestErrors(t *testing.T) {
 	b := testenv.Mosquitto(t)
-	late := make(chan cloudevent.Event, 10)
-	c, _, pub := newClient(t, b.URL, b.URL, mqtt.ClientOptions{Unmatched: func(e cloudevent.Event) { late <- e }})
+	c, _, pub := newClient(t, b.URL, b.URL, mqtt.ClientOptions{})
 	var refused *mqtt.MessageError
 	if _, err := c.Request(within(t), "a/+", command("1")); !errors.As(err, &refused) {
 		t.Error(err)
@@ -189,17 +182,9 @@ func TestRequestErrors(t *testing.T) {
 	if _, err := c.Request(ctx, "nobody", command("1")); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "nobody") {
 		t.Error(err)
 	}
-	answer := command("a")
-	answer.CausationID = "1"
-	publish(t, pub, mqtt.Encode("mes/client", answer))
-	if e := <-late; e.CausationID != "1" {
-		t.Errorf("%+v", e)
-	}
 	// An answer that cannot be read is an error, not silence.
 	box := newInbox()
-	if err := pub.Subscribe(within(t), box.sub("bad")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, pub.Subscribe(within(t), box.sub("bad")))
 	go func() {
 		m := mqtt.Encode("mes/client", cloudevent.Event{ID: "a", Source: "s", Type: "t", CausationID: "2", DataContentType: "image/png"})
 		m.CorrelationData = box.next(t).CorrelationData

@@ -29,16 +29,12 @@ func TestRetained(t *testing.T) {
 		pub, c := connected(t, b.URL, "pub"), connected(t, b.URL, "c", withSession)
 		retain := func(topic, payload string, expiry time.Duration) {
 			t.Helper()
-			if err := pub.Retain(within(t), topic, []byte(payload), expiry); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, pub.Retain(within(t), topic, []byte(payload), expiry))
 		}
 		retained := func(filters ...string) []mqtt.Message {
 			t.Helper()
 			list, err := c.Retained(within(t), filters...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			return list
 		}
 		if list := retained("takt/#"); len(list) != 0 {
@@ -95,19 +91,13 @@ func TestRetainedBesideSubscriptions(t *testing.T) {
 		pub, c, box := connected(t, b.URL, "pub"), connected(t, b.URL, "c", withSession), newInbox()
 		// A broker may look for retained messages after it has acknowledged; when it acknowledges the next request, it has.
 		for _, filter := range []string{"mine/+", "unused"} {
-			if err := c.Subscribe(within(t), box.sub(filter)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, c.Subscribe(within(t), box.sub(filter)))
 		}
 		for _, topic := range []string{"mine/1", "other/1"} {
-			if err := pub.Retain(within(t), topic, []byte("x"), 0); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, pub.Retain(within(t), topic, []byte("x"), 0))
 		}
 		box.next(t) // mine/1, live
-		if err := pub.Retain(within(t), "mine/1/below", []byte("x"), 0); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, pub.Retain(within(t), "mine/1/below", []byte("x"), 0))
 		list, err := c.Retained(within(t), "mine/+", "other/+")
 		if diff := cmp.Diff([]string{"mine/1", "other/1"}, topics(list)); diff != "" || err != nil {
 			t.Error(err, diff)
@@ -121,9 +111,7 @@ func TestRetainedBesideSubscriptions(t *testing.T) {
 			t.Errorf("%+v", in)
 		}
 		box.empty(t)
-		if err := c.Subscribe(within(t), box.sub("#"), box.sub("+/+")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Subscribe(within(t), box.sub("#"), box.sub("+/+")))
 		for f, n := range map[string]int{"#": -1, "+/+": -1, "mine/+": -1, "mine/#": 2, "mine/1": 1} {
 			list, err := c.Retained(within(t), f)
 			var refused *mqtt.MessageError
@@ -165,9 +153,7 @@ func TestRetainedErrors(t *testing.T) {
 	eventually(t, "reconnect", func() bool { return c.Facts().Connects == 2 && c.Facts().Connected })
 	ready(t, c)
 	box, pub := newInbox(), connected(t, b.URL, "pub")
-	if err := c.Subscribe(within(t), box.sub("b")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(within(t), box.sub("b")))
 	if list, err := c.Retained(within(t), "a"); err != nil || len(list) != 0 {
 		t.Error(err, list)
 	}

@@ -135,14 +135,10 @@ func TestServerBrokerForgot(t *testing.T) {
 	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 	r.send(t, command("1"))
 	<-begun
-	if err := b.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Server.Kill())
 	eventually(t, "loss noticed", func() bool { return !r.recv.Facts().Connected && !r.pub.Facts().Connected && !r.peer.Facts().Connected })
 	close(proceed)
-	if err := b.Server.Restart(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Server.Restart(within(t)))
 	eventually(t, "reply sent", func() bool { return r.server.Stats().Answered == 1 })
 	if h.calls() != 1 {
 		t.Errorf("%d calls", h.calls())
@@ -157,9 +153,7 @@ func TestServerBrokerKilled(t *testing.T) {
 	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 	client := newConn(t, b.URL, "client-recv", withSession)
 	requester, err := mqtt.NewClient(client, r.peer, mqtt.ClientOptions{ResponseTopic: "mes/client", RepeatAfter: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run(t, client.Run)
 	ready(t, client)
 	var all sync.WaitGroup
@@ -177,12 +171,8 @@ func TestServerBrokerKilled(t *testing.T) {
 	for range 2 {
 		calls := h.calls()
 		eventually(t, "some work", func() bool { return h.calls() > calls })
-		if err := b.Server.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Server.Restart(within(t)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.Server.Kill())
+		testenv.Must(t, b.Server.Restart(within(t)))
 	}
 	all.Wait()
 	if len(h.stored) != 100 {
@@ -278,9 +268,7 @@ func TestServerReplyQuota(t *testing.T) {
 	})
 	recv, pub := newConn(t, s.url, "recv"), newConn(t, s.url, "pub")
 	server, err := mqtt.NewServer(recv, pub, mqtt.ServerOptions{Filters: []string{commands}, Handler: &handler{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run(t, recv.Run)
 	run(t, pub.Run)
 	run(t, server.Run)

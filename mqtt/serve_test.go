@@ -85,9 +85,7 @@ func newRig(t testing.TB, b *testenv.Broker, recvURL, pubURL string, o mqtt.Serv
 	t.Helper()
 	r := &rig{answers: newInbox(), peer: newConn(t, b.URL, "peer", withSession)}
 	r.serve(t, recvURL, pubURL, o, change...)
-	if err := r.peer.Subscribe(t.Context(), r.answers.sub("mes/answers")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.peer.Subscribe(t.Context(), r.answers.sub("mes/answers")))
 	run(t, r.peer.Run)
 	ready(t, r.peer)
 	return r
@@ -182,9 +180,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("%x", in.CorrelationData)
 		}
 		// Nobody asked: handled all the same.
-		if err := r.peer.PublishEvent(within(t), commands, command("5")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, r.peer.PublishEvent(within(t), commands, command("5")))
 		r.send(t, command("6"))
 		if e := r.answer(t); e.CausationID != "6" || h.calls() != 6 {
 			t.Errorf("%s, %d calls", e.CausationID, h.calls())
@@ -395,9 +391,7 @@ func TestServerRetained(t *testing.T) {
 			_ = in.Ack()
 			close(routed)
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		retained("shared/m42/commands", "early, shared")
 		<-routed
 		h := &handler{}

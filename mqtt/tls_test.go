@@ -43,9 +43,7 @@ func (a *authority) file(name string) string { return a.dir + "/" + name + ".pem
 func (a *authority) make(t testing.TB, name string, ips []net.IP) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IPAddresses: ips,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -57,9 +55,7 @@ func (a *authority) make(t testing.TB, name string, ips []net.IP) {
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if a.cert == nil {
 		if a.cert, err = x509.ParseCertificate(der); err != nil {
 			t.Fatal(err)
@@ -67,9 +63,7 @@ func (a *authority) make(t testing.TB, name string, ips []net.IP) {
 		a.key = key
 	}
 	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	writeFile(t, a.file(name), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	writeFile(t, a.file(name+"-key"), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})))
 }
@@ -87,9 +81,7 @@ func TestTLS(t *testing.T) {
 		o.CAFile, o.CertFile, o.KeyFile = a.file("ca"), a.file("client"), a.file("client-key")
 	})
 	box := newInbox()
-	if err := c.Subscribe(within(t), box.sub("a")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(within(t), box.sub("a")))
 	big := bytes.Repeat([]byte("x"), 300_000)
 	publish(t, c, mqtt.Message{Topic: "a", Payload: big, QoS: 1})
 	if in := box.next(t); !bytes.Equal(in.Payload, big) {
@@ -121,18 +113,14 @@ func TestShippedConfiguration(t *testing.T) {
 	a.make(t, "server", []net.IP{net.IPv4(127, 0, 0, 1)})
 	const files = "/etc/mosquitto/takt/"
 	acl, err := os.ReadFile("../deploy/mosquitto/acl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	writeFile(t, a.dir+"/acl", string(acl))
 	writeFile(t, a.dir+"/passwords", "")
 	if out, err := exec.CommandContext(t.Context(), "mosquitto_passwd", "-b", a.dir+"/passwords", "takt", "secret").CombinedOutput(); err != nil {
 		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
 	}
 	text, err := os.ReadFile("../deploy/mosquitto/mosquitto.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	general, listener, found := strings.Cut(strings.NewReplacer(files+"ca.crt", a.file("ca"), files+"server.crt", a.file("server"),
 		files+"server.key", a.file("server-key"), files, a.dir+"/", "/var/lib/mosquitto", a.dir).Replace(string(text)), "listener 8883\n")
 	if !found {
@@ -144,9 +132,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if limit := c.Facts().MaximumPacketSize; limit != 268435455 {
 		t.Errorf("the largest packet is of %d bytes", limit)
 	}
-	if err := b.Server.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Server.Stop())
 	if !strings.Contains(log.String(), "running") {
 		t.Errorf("mosquitto has no log: %s", &log)
 	}

@@ -72,9 +72,7 @@ func webProxy(t *testing.T, broker string, a *authority) (url string) {
 		return "ws" + strings.TrimPrefix(s.URL, "http")
 	}
 	pair, err := tls.LoadX509KeyPair(a.file("server"), a.file("server-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	s.StartTLS()
 	return "wss" + strings.TrimPrefix(s.URL, "https")
@@ -93,12 +91,8 @@ func TestWebSocket(t *testing.T) {
 			}
 			c := connected(t, webProxy(t, b.Addr, by)+"/mqtt", "c", change)
 			exchange(t, c, 0, 1, 125, 126, 1000, 65_535, 65_536, 300_000, mqtt.MaxPayload)
-			if err := b.Server.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Server.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, b.Server.Kill())
+			testenv.Must(t, b.Server.Restart(t.Context()))
 			eventually(t, "connected again", func() bool { return c.Facts().Connects == 2 })
 			exchange(t, c, 1)
 		})
@@ -117,9 +111,7 @@ func exchange(t *testing.T, c *mqtt.Conn, sizes ...int) {
 	t.Helper()
 	ready(t, c)
 	box := newInbox()
-	if err := c.Subscribe(within(t), box.sub("a")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Subscribe(within(t), box.sub("a")))
 	for _, size := range sizes {
 		body := bytes.Repeat([]byte("x"), size)
 		publish(t, c, mqtt.Message{Topic: "a", Payload: body, QoS: 1})
@@ -133,9 +125,7 @@ func exchange(t *testing.T, c *mqtt.Conn, sizes ...int) {
 func TestWebSocketRefused(t *testing.T) {
 	proxy := webProxy(t, "127.0.0.1:1", nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() { // what is asked is unknown to it, as to most servers
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {

@@ -67,9 +67,7 @@ func newPlantOn(t testing.TB, redis *testenv.RedisServer, broker *testenv.Broker
 	err := p.mes.Subscribe(t.Context(), mqtt.Subscription{
 		Filter: prefix + "/#", QoS: 1, RetainAsPublished: true, RetainHandling: 2, Handle: p.hear,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, c := range []*mqtt.Conn{p.reader, p.mes} {
 		p.run(c.Run)
 		p.ready(c)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -45,9 +46,7 @@ func TestCapturedMessages(t *testing.T) {
 	p.start(microDCS)
 	jobOrder := func(text string) *isa95.JobOrder {
 		o := new(isa95.JobOrder)
-		if err := isa95.Unmarshal([]byte(text), o); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, isa95.Unmarshal([]byte(text), o))
 		return o
 	}
 	put := func(m isa95.Method, state isa95.State, id, order, response string) func() {
@@ -59,9 +58,7 @@ func TestCapturedMessages(t *testing.T) {
 				}
 				if response != "" {
 					c.Response = new(isa95.JobResponse)
-					if err := isa95.Unmarshal([]byte(response), c.Response); err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, isa95.Unmarshal([]byte(response), c.Response))
 				}
 				return c
 			})
@@ -75,14 +72,10 @@ func TestCapturedMessages(t *testing.T) {
 	)
 	messages := make(map[int]captured)
 	text, err := os.ReadFile("testdata/captured.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for line := range bytes.Lines(text) {
 		var c captured
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(line, &c))
 		messages[c.Line] = c
 	}
 	compared := make(map[int]bool)

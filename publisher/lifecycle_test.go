@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -103,9 +104,7 @@ func TestResultComesBeforeTheIndexThatNamesIt(t *testing.T) {
 			continue
 		}
 		var x isa95.StateIndex
-		if err := isa95.Unmarshal(m.Payload, &x); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, isa95.Unmarshal(m.Payload, &x))
 		for _, e := range x.Jobs {
 			if e.HasResult {
 				named++
@@ -160,9 +159,7 @@ func TestReplayOfOldChanges(t *testing.T) {
 	p.inSync()
 	i.stop()
 	changes, err := p.redisDo("XRANGE", p.keys.ChangesAll(), "-", "+").AsXRange()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	i = p.start()
 	p.eventually("publisher at work", func() error { return p.publishing(i) })
 	p.forget()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
@@ -31,9 +32,7 @@ func TestBrokerAway(t *testing.T) {
 	i := p.start(short)
 	p.fill()
 	p.inSync()
-	if err := p.broker.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.broker.Server.Kill())
 	p.move(scope, "OVER", isa95.Clear)
 	p.move(scope, "RUNS", isa95.End)
 	p.eventually("the broker missed, and the role given back", func() error {
@@ -43,9 +42,7 @@ func TestBrokerAway(t *testing.T) {
 		return nil
 	})
 	p.move("late.scope", "NEW", isa95.Store)
-	if err := p.broker.Server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.broker.Server.Restart(t.Context()))
 	p.ready(p.reader)
 	p.inSync()
 	want := []string{"late.scope/order/NEW", "late.scope/state-index", "m42/order/RUNS", "m42/order/WAITS", "m42/result/RUNS", "m42/state-index"}
@@ -149,9 +146,7 @@ func TestAudit(t *testing.T) {
 	x := p.index(scope)
 	retain := func(topic string, payload []byte) {
 		t.Helper()
-		if err := p.reader.Retain(t.Context(), prefix+"/"+topic, payload, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.reader.Retain(t.Context(), prefix+"/"+topic, payload, time.Hour))
 	}
 	for _, topic := range []string{"m42/state-index", "m42/result/OVER", "m42/order/OVER"} {
 		retain(topic, old[topic].Payload)
@@ -184,9 +179,7 @@ func TestBrokerThatDoesNotTell(t *testing.T) {
 	p.inSync()
 	i.stop()
 	for topic := range p.retained() {
-		if err := p.reader.Retain(t.Context(), prefix+"/"+topic, nil, 0); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.reader.Retain(t.Context(), prefix+"/"+topic, nil, 0))
 	}
 	seq, _ := p.redisDo("GET", p.keys.PubSeq("m42")).AsInt64()
 	p.start(g.through)

@@ -29,9 +29,7 @@ func brokerRefuses(t *testing.T, config string) {
 	acl := filepath.Join(t.TempDir(), "acl")
 	allow := func(lines ...string) {
 		t.Helper()
-		if err := os.WriteFile(acl, []byte(strings.Join(append(lines, "topic readwrite #"), "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(acl, []byte(strings.Join(append(lines, "topic readwrite #"), "\n")+"\n"), 0o600))
 	}
 	allow("topic deny " + prefix + "/denied/#")
 	p := newPlantOn(t, testenv.Redis(t), testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{config, "acl_file " + acl}}))
@@ -39,9 +37,7 @@ func brokerRefuses(t *testing.T, config string) {
 	p.move(scope, "JO-1", isa95.Store)
 	p.inSync()
 	cursor, err := p.store.Cursor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	p.move("denied", "JO-2", isa95.StoreAndStart, isa95.Run, isa95.End)
 	p.move(scope, "JO-3", isa95.Store)
 	p.eventually("refusals, and the other scope published", func() error {
@@ -64,9 +60,7 @@ func brokerRefuses(t *testing.T, config string) {
 	}
 
 	allow()
-	if err := syscall.Kill(p.broker.Server.PID(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, syscall.Kill(p.broker.Server.PID(), syscall.SIGHUP))
 	p.inSync()
 	if x := p.index("denied"); !entry(x, "JO-2").HasResult {
 		t.Errorf("%+v", x)

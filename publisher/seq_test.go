@@ -56,9 +56,7 @@ func TestForeignScopesAreLeftAlone(t *testing.T) {
 	p := newPlant(t)
 	long := strings.Repeat("L", 300)
 	for _, topic := range []string{"elsewhere/order/JO-1", "elsewhere/state-index", "m42/order/OLD", "m42/result/OLD", "m42/order/" + long, "m42/result/" + long, long + "/state-index"} {
-		if err := p.reader.Retain(t.Context(), prefix+"/"+topic, []byte(`{}`), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.reader.Retain(t.Context(), prefix+"/"+topic, []byte(`{}`), time.Hour))
 	}
 	var said testenv.Log
 	i := p.start(busy, func(s *setup) { s.Log = slog.New(slog.NewTextHandler(&said, nil)) })

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -61,9 +62,7 @@ func TestStateIndexOfAnyOrders(t *testing.T) {
 			return payload
 		}
 		var x isa95.StateIndex
-		if err := isa95.Unmarshal(encode(1, time.UnixMilli(1)), &x); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, isa95.Unmarshal(encode(1, time.UnixMilli(1)), &x))
 		if len(x.Jobs) != live {
 			t.Fatalf("%d of %d orders with a topic or a refusal", len(x.Jobs), live)
 		}

@@ -28,9 +28,7 @@ func TestBlockingAsked(t *testing.T) {
 	}
 	must := func(n *testenv.Node, args ...string) {
 		t.Helper()
-		if err := n.Do(t, args...).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, n.Do(t, args...).Error())
 	}
 	must(to, "CLUSTER", "SETSLOT", strconv.Itoa(slot), "IMPORTING", from.ID(t))
 	must(from, "CLUSTER", "SETSLOT", strconv.Itoa(slot), "MIGRATING", to.ID(t))

@@ -49,9 +49,7 @@ func TestMemoryIsJudgedAtTheStart(t *testing.T) {
 // Who may not ask is connected nevertheless.
 func TestMemoryIsNotTold(t *testing.T) {
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Config: []string{"maxmemory 1"}})
-	if err := srv.Client.Do(t.Context(), srv.Client.B().AclSetuser().Username("blind").Rule("on", ">p", "~*", "&*", "+@all", "-info").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Client.Do(t.Context(), srv.Client.B().AclSetuser().Username("blind").Rule("on", ">p", "~*", "&*", "+@all", "-info").Build()).Error())
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if _, err := connect(t, redis.Options{URL: "redis://blind:p@" + srv.Addr, Log: log}); err != nil {

@@ -67,9 +67,7 @@ func TestManyDedicatedConnections(t *testing.T) {
 	long.Test(t, "opens a thousand connections")
 	srv := testenv.Redis(t)
 	rdb, err := connect(t, redis.Options{URL: srv.URL, DialTimeout: testenv.Patience}) // a thousand at once take their time
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	const n = rueidis.DefaultPoolSize + 10
 	all := make(chan error, n)
 	hold := make(chan struct{})
@@ -108,12 +106,8 @@ func TestConnectPipe(t *testing.T) {
 		dial, stop := embedded.Pipe()
 		t.Cleanup(stop)
 		rdb, err := connect(t, redis.Options{URL: "redis://pipe", Embedded: true, Dial: dial})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := rdb.Do(t.Context(), rdb.B().Set().Key("k").Value("v").Px(time.Hour).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, rdb.Do(t.Context(), rdb.B().Set().Key("k").Value("v").Px(time.Hour).Build()).Error())
 		for _, exists := range []bool{true, false} {
 			n, err := rdb.Do(t.Context(), rdb.B().Exists().Key("k").Build()).AsBool()
 			now, failed := redis.ServerTime(t.Context(), rdb)
@@ -140,12 +134,8 @@ func TestConnectMiniredis(t *testing.T) {
 func TestDatabaseNumber(t *testing.T) {
 	srv := testenv.Redis(t)
 	rdb, err := connect(t, redis.Options{URL: srv.URL + "/3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rdb.Do(t.Context(), rdb.B().Set().Key("elsewhere").Value("v").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, rdb.Do(t.Context(), rdb.B().Set().Key("elsewhere").Value("v").Build()).Error())
 	if keys, err := srv.AllKeys(t.Context()); err != nil || len(keys) != 0 {
 		t.Errorf("database 0 holds %q, %v", keys, err)
 	}
@@ -153,9 +143,7 @@ func TestDatabaseNumber(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	s, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Socket: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
@@ -181,23 +169,17 @@ func TestRefusals(t *testing.T) {
 	secured := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	cluster := testenv.RedisCluster(t).URL
 	down, err := embedded.StartRedis(t.Context(), embedded.RedisOptions{Dir: t.TempDir(), Config: []string{"cluster-enabled yes"}}) // it has no slots
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := down.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	replica := testenv.Redis(t)
-	if err := replica.Client.Do(t.Context(), replica.Client.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, replica.Client.Do(t.Context(), replica.Client.B().Replicaof().Host("127.0.0.1").Port(1).Build()).Error())
 	denied := testenv.Redis(t)
 	for _, user := range [][]string{{"part", "on", ">hunter2", "~*", "+@all", "-xclaim"}, {"none", "on", ">hunter2", "~*", "-@all", "+exists"}} {
-		if err := denied.Client.Do(t.Context(), denied.Client.B().AclSetuser().Username(user[0]).Rule(user[1:]...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, denied.Client.Do(t.Context(), denied.Client.B().AclSetuser().Username(user[0]).Rule(user[1:]...).Build()).Error())
 	}
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
@@ -247,9 +229,7 @@ func TestRefusals(t *testing.T) {
 func TestClusterWithTag(t *testing.T) {
 	long.Test(t, "runs a cluster")
 	rdb, err := connect(t, redis.Options{URL: testenv.RedisCluster(t).URL, Prefix: "{takt}"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if rdb.Mode() != rueidis.ClientModeCluster {
 		t.Errorf("mode %s", rdb.Mode())
 	}
@@ -269,9 +249,7 @@ func TestClusterOfThree(t *testing.T) {
 	for _, prefix := range []string{"{a}", "{b}", "{c}"} { // slots 15495, 3300, 7365: one of each third
 		for node := range c.Client.Nodes() {
 			rdb, err := connect(t, redis.Options{URL: "redis://" + node, Prefix: prefix})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if err := rdb.Do(t.Context(), rdb.B().Exists().Key(prefix+":a", prefix+":b").Build()).Error(); err != nil {
 				t.Error(err)
 			}
@@ -298,9 +276,7 @@ func TestScriptAfterFlush(t *testing.T) {
 	}
 	run(2)
 	run(1)
-	if err := rdb.Do(t.Context(), rdb.B().ScriptFlush().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, rdb.Do(t.Context(), rdb.B().ScriptFlush().Build()).Error())
 	run(2)
 	if s.Name() != "test/args" || s.Source() == "" {
 		t.Error("name or source lost")
@@ -340,9 +316,7 @@ func TestWaitsForLoading(t *testing.T) {
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"enable-debug-command yes", "key-load-delay 500", "loading-process-events-interval-bytes 1024"}})
 	prefix := srv.Prefix(t)
 	for i := range 2000 {
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(fmt.Sprintf("%s:%d", prefix, i)).Value("v").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, srv.Client.Do(t.Context(), srv.Client.B().Set().Key(fmt.Sprintf("%s:%d", prefix, i)).Value("v").Build()).Error())
 	}
 	done := srv.Server.Done()
 	if err := srv.Client.Do(t.Context(), srv.Client.B().Shutdown().Build()).Error(); err == nil {
@@ -391,9 +365,7 @@ func TestAway(t *testing.T) {
 	if err := do(ctx); err == nil || redis.Away(err) {
 		t.Errorf("the caller gave up: %v", err)
 	}
-	if err := srv.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Server.Kill())
 	if err := do(t.Context()); !redis.Away(err) {
 		t.Errorf("server killed: %v", err)
 	}
@@ -442,36 +414,24 @@ func TestTLS(t *testing.T) {
 func tlsFront(t *testing.T, target string) (caFile, certFile, keyFile, addr string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	self := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, self, self, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rawKey, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	dir := t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for file, b := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: rawKey}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(file, pem.EncodeToMemory(b), 0o600))
 	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(pair.Leaf)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	done := make(chan struct{})
 	t.Cleanup(func() { l.Close(); <-done })
 	go func() {
@@ -541,15 +501,11 @@ func TestDeniedInScript(t *testing.T) {
 		return srv.Client.Do(t.Context(), srv.Client.B().Eval().Script("return redis.call('SET', KEYS[1], 'v')").Numkeys(1).Key("k").Build()).Error()
 	}
 	for _, right := range []string{"set", "eval"} {
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "-"+right).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "-"+right).Build()).Error())
 		if err := run(); !redis.Denied(err) || !redis.Waits(err) || redis.Unknown(err) || !strings.HasPrefix(redis.Reason(err), "Redis refuses") && !strings.HasPrefix(redis.Reason(err), "Redis denies") {
 			t.Errorf("without %s: %v, denied %v, unknown %v, reason %q", right, err, redis.Denied(err), redis.Unknown(err), redis.Reason(err))
 		}
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "+"+right).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("ACL", "SETUSER", "default", "+"+right).Build()).Error())
 	}
 	err := srv.Client.Do(t.Context(), srv.Client.B().Eval().Script("this is no Lua").Numkeys(0).Build()).Error()
 	if redis.Denied(err) || !redis.Unknown(err) {

@@ -24,9 +24,7 @@ func TestWaitForDisk(t *testing.T) {
 	srv := testenv.StartRedis(t, embedded.RedisOptions{Persist: true, Config: []string{"appendfsync always"}})
 	prefix := srv.Prefix(t)
 	rdb, err := connect(t, redis.Options{URL: srv.URL, Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer rdb.Close()
 	set := func(w redis.Wait) error {
 		on := w.On(rdb, prefix+":mark")
@@ -40,9 +38,7 @@ func TestWaitForDisk(t *testing.T) {
 		return short
 	}
 	known, err := rdb.Do(t.Context(), rdb.B().CommandInfo().CommandName("WAITAOF").Build()).ToArray()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(known) == 0 || known[0].IsNil() {
 		if err := local.Probe(t.Context(), rdb); err == nil || !strings.Contains(err.Error(), "unknown command") || !strings.Contains(err.Error(), "Redis 7.2") {
 			t.Errorf("a server without WAITAOF: %v", err)
@@ -65,20 +61,14 @@ func TestWaitForDisk(t *testing.T) {
 		t.Errorf("a replica without an append-only file: %+v", e)
 	}
 	onReplica, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{replica.Addr}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer onReplica.Close()
-	if err := onReplica.Do(t.Context(), onReplica.B().ConfigSet().ParameterValue().ParameterValue("appendonly", "yes").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, onReplica.Do(t.Context(), onReplica.B().ConfigSet().ParameterValue().ParameterValue("appendonly", "yes").Build()).Error())
 	patient.Replicas = 1
 	if err := set(patient); err != nil {
 		t.Errorf("master and replica: %v", err)
 	}
-	if err := rdb.Do(t.Context(), rdb.B().ConfigSet().ParameterValue().ParameterValue("appendonly", "no").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, rdb.Do(t.Context(), rdb.B().ConfigSet().ParameterValue().ParameterValue("appendonly", "no").Build()).Error())
 	if err := local.Probe(t.Context(), rdb); err == nil || !strings.Contains(err.Error(), "appendonly yes") {
 		t.Errorf("a server without an append-only file: %v", err)
 	}

@@ -31,9 +31,7 @@ func TestSentinelCredentials(t *testing.T) {
 	long.Test(t, "runs a sentinel")
 	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	_, port, err := net.SplitHostPort(master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	addr := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\nuser observer on >haddock +@all\n")
 	for name, c := range map[string]struct {
 		o  redis.Options
@@ -75,28 +73,20 @@ func TestSentinelTLSNames(t *testing.T) {
 	guard := testenv.StartSentinel(t, config)
 	url := "rediss+sentinel://127.0.0.1:" + sentinelPort + "/plant"
 	rdb, err := connect(t, redis.Options{URL: url, CAFile: a.file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := connect(t, redis.Options{URL: url, CAFile: a.file, ServerName: "127.0.0.2"}); err == nil || !strings.Contains(err.Error(), "--redis-server-name") {
 		t.Errorf("with one name for all: %v", err)
 	}
 	sentinel, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{guard}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer sentinel.Close()
 	eventually(t, "the sentinel knows the replica", func() bool {
 		known, err := sentinel.Do(t.Context(), sentinel.B().Arbitrary("SENTINEL", "MASTER", "plant").Build()).AsStrMap()
 		return err == nil && known["num-slaves"] == "1" && known["flags"] == "master"
 	})
 	write := func() error { return rdb.Do(t.Context(), rdb.B().Set().Key("k").Value("v").Build()).Error() }
-	if err := write(); err != nil {
-		t.Fatal(err)
-	}
-	if err := master.child.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, write())
+	testenv.Must(t, master.child.Kill())
 	eventually(t, "the client writes to the new master, under its own name", func() bool { return write() == nil })
 }
 
@@ -121,9 +111,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) sign(t *testing.T, template *x509.Certificate, ip net.IP, file string) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	a.n++
 	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(a.n), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	if ip != nil {
@@ -134,18 +122,14 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, ip net.IP, fi
 		by = key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	writePEM(t, file, "CERTIFICATE", der)
 	return key
 }
 
 func writePEM(t *testing.T, file, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // config is how a server speaks TLS at an address, with a certificate for that alone.
@@ -154,9 +138,7 @@ func (a *authority) config(t *testing.T, host, port string) []string {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	der, err := x509.MarshalPKCS8PrivateKey(a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: host}}, net.ParseIP(host), cert))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	writePEM(t, key, "PRIVATE KEY", der)
 	return []string{"tls-port " + port, "tls-cert-file " + cert, "tls-key-file " + key, "tls-ca-cert-file " + a.file, "tls-auth-clients no", "tls-replication yes"}
 }
@@ -177,13 +159,9 @@ func (a *authority) server(t *testing.T, host string) *tlsServer {
 func (s *tlsServer) do(t *testing.T, args ...string) {
 	t.Helper()
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.plain}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer rdb.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
-	if err := rdb.Do(ctx, rdb.B().Arbitrary(args...).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, rdb.Do(ctx, rdb.B().Arbitrary(args...).Build()).Error())
 }

@@ -286,12 +286,8 @@ func TestRedisKilled(t *testing.T) {
 		e.add(strconv.Itoa(i))
 	}
 	testenv.Take(t, "half of them", half)
-	if err := srv.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := srv.Server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Server.Kill())
+	testenv.Must(t, srv.Server.Restart(t.Context()))
 	testenv.Take(t, "all of them", all)
 	e.eventually("reconnected", func() bool { return e.do("PING").Error() == nil })
 	e.empty()

@@ -63,9 +63,7 @@ func TestStoppedWhileRedisHangs(t *testing.T) {
 	h.srv.Continue(t)
 	h.eventually("all that it sent is executed", func() bool {
 		list, err := h.must("CLIENT", "LIST").ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return strings.Count(list, "\n") <= 1
 	})
 	if n := h.calls("set") - h.sets; n != 0 {
@@ -81,9 +79,7 @@ func TestTriesOfOneAcquisition(t *testing.T) {
 	try := func(token, force string, late int64) (answer string, now int64) {
 		t.Helper()
 		answer, now, err := acquired(acquireScript.Run(t.Context(), e.srv.Client, []string{heart}, token, "60000", force, takeoverMark, "", fmt.Sprint(late)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return answer, now
 	}
 	answer, now := try("mine", "1", 0)

@@ -104,9 +104,7 @@ func pendingOf(t *testing.T, e *env, consumer string) []string {
 	t.Helper()
 	rdb := e.srv.Client
 	rows, err := rdb.Do(t.Context(), rdb.B().Xpending().Key(e.stream).Group("g").Start("-").End("+").Count(10).Consumer(consumer).Build()).ToArray()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var all []string
 	for _, row := range rows {
 		fields, _ := row.ToArray()

@@ -37,6 +37,17 @@ func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// Must ends the test at an error. t may be a *rapid.T, too.
+func Must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Take waits for the next element of a channel.
 func Take[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
