@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -59,11 +60,7 @@ func (c *Client) exchange(ctx context.Context, e cloudevent.Event) (cloudevent.E
 		}
 		undecided = answer.Err()
 		c.log.Warn("mes: Takt cannot decide yet", "type", e.Type, "id", e.ID, "err", undecided, "again_in", wait)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !lifecycle.Sleep(ctx, wait) {
 			return answer, fmt.Errorf("no decision: %w (%w)", ctx.Err(), undecided)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // together share one write. When most lines are out of date the file is written anew beside it and renamed, so after a crash
 // it holds all that was durable. One process per file: it is held, by a lock on a file beside it with the ending .lock, until Close or the end of the process.
 type FileMemory struct {
-	file string
+	file string   // "" = none: the memory of NewMemory
 	lock *os.File // beside file, which is replaced now and then
 
 	mu      sync.Mutex
@@ -66,13 +66,18 @@ func OpenMemory(file string) (*FileMemory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mes: memory %s: %w", file, err)
 	}
-	m := &FileMemory{file: file, lock: lock, scopes: map[isa95.Scope]*book{}}
-	m.written.L = &m.mu
+	m := newFileMemory(file, lock)
 	if err := m.open(); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("mes: memory %s: %w", file, err)
 	}
 	return m, nil
+}
+
+func newFileMemory(file string, lock *os.File) *FileMemory {
+	m := &FileMemory{file: file, lock: lock, scopes: map[isa95.Scope]*book{}}
+	m.written.L = &m.mu
+	return m
 }
 
 func (m *FileMemory) open() error {
@@ -203,7 +208,11 @@ func (m *FileMemory) change(scope isa95.Scope, f func(*book) []isa95.JobOrderID)
 	}
 	b := m.book(scope)
 	seq, epoch := b.seq, b.epoch
-	for _, id := range f(b) {
+	changed := f(b)
+	if m.file == "" {
+		return nil
+	}
+	for _, id := range changed {
 		m.add(memoryLine{Scope: scope, Order: id, Is: b.orders[id]})
 	}
 	if b.seq != seq || b.epoch != epoch {

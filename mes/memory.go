@@ -2,7 +2,6 @@ package mes
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -93,46 +92,4 @@ const (
 
 // NewMemory makes a Memory that lasts as long as the process: what was handed over before a restart and is not cleared
 // is handed over again.
-func NewMemory() Memory { return &volatile{scopes: map[isa95.Scope]*book{}} }
-
-type volatile struct {
-	mu     sync.Mutex
-	scopes map[isa95.Scope]*book
-}
-
-// with calls f with the book of a scope.
-func (m *volatile) with(scope isa95.Scope, f func(*book)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.scopes[scope] == nil {
-		m.scopes[scope] = newBook()
-	}
-	f(m.scopes[scope])
-	return nil
-}
-
-func (m *volatile) Load(_ context.Context, scope isa95.Scope) (k Known, err error) {
-	err = m.with(scope, func(b *book) { k = b.known() })
-	return k, err
-}
-
-func (m *volatile) Order(_ context.Context, scope isa95.Scope, id isa95.JobOrderID) (o Order, err error) {
-	err = m.with(scope, func(b *book) { o = b.order(id) })
-	return o, err
-}
-
-func (m *volatile) Accepted(_ context.Context, scope isa95.Scope, id isa95.JobOrderID) error {
-	return m.with(scope, func(b *book) { b.accept(id) })
-}
-
-func (m *volatile) Handed(_ context.Context, scope isa95.Scope, id isa95.JobOrderID, r Receipt) error {
-	return m.with(scope, func(b *book) { b.handOver(id, r) })
-}
-
-func (m *volatile) Lost(_ context.Context, scope isa95.Scope, id isa95.JobOrderID, reported bool) error {
-	return m.with(scope, func(b *book) { b.lose(id, reported, time.Now()) })
-}
-
-func (m *volatile) Settled(_ context.Context, scope isa95.Scope, s Settlement) error {
-	return m.with(scope, func(b *book) { b.settle(s, time.Now()) })
-}
+func NewMemory() Memory { return newFileMemory("", nil) }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // Conn is one connection to a broker that comes back by itself. Make it with New, register
@@ -23,7 +25,6 @@ type Conn struct {
 
 	budget   *budget
 	retained chan struct{} // capacity 1: Retained runs once at a time
-	timers   timers
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced whenever what follows changes
@@ -98,9 +99,7 @@ func (c *Conn) Run(ctx context.Context) error {
 		d := wait.next()
 		c.log.Warn("mqtt: no connection", "err", err, "again_in", d)
 		c.set(func() { c.failure = err })
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
+		if !lifecycle.Sleep(ctx, d) {
 			return nil
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Server) take(_ context.Context, in *Inbound) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if in.QoS == 0 && len(l.waiting) >= maxWaitingQoS0 {
-		s.stats.overflow.Add(1)
+		s.count(&s.stats.Overflow)
 		in.delivery.release()
 		return
 	}
@@ -40,7 +40,7 @@ func (s *Server) take(_ context.Context, in *Inbound) {
 func (s *Server) laneOf(m Message) (name string) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.stats.panics.Add(1)
+			s.count(&s.stats.Panics)
 			s.log.Error("mqtt: Lane panicked", "topic", s.recv.o.ShownTopic(m.Topic), "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
@@ -114,9 +114,9 @@ func (s *Server) call(ctx context.Context, e cloudevent.Event) (reply *cloudeven
 
 // refuse is Handler.Refuse. A panic in it costs the answer.
 func (s *Server) refuse(ctx context.Context, e cloudevent.Event, why *cloudevent.Error) (reply *cloudevent.Event) {
-	s.stats.refused.Add(1)
+	s.count(&s.stats.Refused)
 	if e.Delivery.ResponseTopic == "" {
-		s.stats.unanswered.Add(1)
+		s.count(&s.stats.Unanswered)
 		s.log.Warn("mqtt: refused; no answer was asked for", "topic", s.recv.o.ShownTopic(e.Delivery.Topic), "source", e.Source, "id", e.ID, "err", why)
 	}
 	defer func() {
@@ -129,7 +129,7 @@ func (s *Server) refuse(ctx context.Context, e cloudevent.Event, why *cloudevent
 }
 
 func (s *Server) panicked(e cloudevent.Event, p any) {
-	s.stats.panics.Add(1)
+	s.count(&s.stats.Panics)
 	s.log.Error("mqtt: handler panicked", "topic", s.recv.o.ShownTopic(e.Delivery.Topic), "type", e.Type, "source", e.Source, "id", e.ID,
 		"panic", p, "stack", string(debug.Stack()))
 }

@@ -3,7 +3,6 @@ package mqtt
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/eclipse/paho.golang/packets"
@@ -54,8 +53,8 @@ func (c *Conn) send(ctx context.Context, m *Message) error {
 	case m.QoS > l.facts.MaximumQoS:
 		return &PublishError{shown, 0x9b, reason(0x9b, "")}
 	}
-	late := c.timers.start(c.o.PublishTimeout)
-	defer c.timers.end(late)
+	late := time.NewTimer(c.o.PublishTimeout)
+	defer late.Stop()
 	return l.publish(ctx, m, shown, late)
 }
 
@@ -87,24 +86,6 @@ func (l *link) publish(ctx context.Context, m *Message, shown string, late *time
 	case <-ctx.Done():
 		return l.explain(ctx.Err(), "publish "+shown)
 	}
-}
-
-// timers are those of publishes and requests of one connection that are over: a timer must not leave the synctest bubble in which it was made.
-type timers struct{ over sync.Pool }
-
-// start is time.NewTimer; give the timer back by end.
-func (ts *timers) start(d time.Duration) *time.Timer {
-	t, ok := ts.over.Get().(*time.Timer)
-	if !ok {
-		return time.NewTimer(d)
-	}
-	t.Reset(d) // nothing comes of what it was set to before
-	return t
-}
-
-func (ts *timers) end(t *time.Timer) {
-	t.Stop()
-	ts.over.Put(t)
 }
 
 // PublishEvent publishes e as Encode writes it. Errors are those of Publish.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // replyMessage is reply as it goes to who sent request: correlation data verbatim, in the same form, and our own
@@ -48,7 +49,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 		size, over := errors.AsType[*SizeError](err)
 		switch {
 		case err == nil:
-			s.stats.answered.Add(1)
+			s.count(&s.stats.Answered)
 			return true
 		case ctx.Err() != nil || errors.Is(err, ErrClosed):
 			return false
@@ -66,7 +67,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 		}
 		if !transient(err) || lost >= maxLost {
 			s.denied.note(m.Topic, err)
-			s.stats.replyFailed.Add(1)
+			s.count(&s.stats.ReplyFailed)
 			s.log.Error("mqtt: reply not taken", "topic", s.recv.o.ShownTopic(in.Topic), "id", request.ID, "err", err)
 			return true
 		}
@@ -75,9 +76,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 			return false
 		}
 		if !errors.Is(err, ErrDown) {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
+			if !lifecycle.Sleep(ctx, wait) {
 				return false
 			}
 			wait = min(2*wait, 5*time.Second)

@@ -18,10 +18,6 @@ type ClientOptions struct {
 	RepeatAfter   time.Duration // an unanswered request is sent again after this, default 5 s
 	Expiry        time.Duration // of requests that set none themselves; 0: none
 
-	// Unmatched gets answers nobody waits for: late, or sent twice. It must not block. Default:
-	// they are dropped.
-	Unmatched func(e cloudevent.Event)
-
 	Log *slog.Logger // default: that of recv
 }
 
@@ -104,8 +100,8 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 		return cloudevent.Event{}, err
 	}
 	var last error
-	repeat := c.pub.timers.start(c.o.RepeatAfter)
-	defer c.pub.timers.end(repeat)
+	repeat := time.NewTimer(c.o.RepeatAfter)
+	defer repeat.Stop()
 	for {
 		c.mu.Lock()
 		reconnected := c.reconnected
@@ -175,8 +171,5 @@ func (c *Client) take(_ context.Context, in *Inbound) {
 	}
 	if len(waiting) == 0 {
 		c.log.Debug("mqtt: answer to no request under way", "topic", c.recv.o.ShownTopic(in.Topic), "causationid", e.CausationID, "err", err)
-		if c.o.Unmatched != nil && err == nil {
-			c.o.Unmatched(e)
-		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // A Handler decides what a message is answered. It is called by several goroutines at once, but
@@ -63,10 +63,6 @@ type ServerStats struct {
 	Overflow           int64 // QoS 0 only, which has no flow control: dropped
 }
 
-type serverStats struct {
-	received, answered, refused, unanswered, badResponseTopic, replyFailed, panics, again, overflow atomic.Int64
-}
-
 // maxWaitingQoS0 bounds messages without flow control that wait in one lane.
 const maxWaitingQoS0 = 1024
 
@@ -93,8 +89,10 @@ type Server struct {
 	lanes     []lane
 	running   sync.WaitGroup // lanes at work
 	ctx       context.Context
-	stats     serverStats
 	denied    denials
+
+	mu    sync.Mutex
+	stats ServerStats
 }
 
 // NewServer makes a Server and registers its subscriptions on recv, so make it before recv runs.
@@ -165,12 +163,16 @@ func (s *Server) Run(ctx context.Context) error {
 
 // Stats returns the counters.
 func (s *Server) Stats() ServerStats {
-	return ServerStats{
-		Received: s.stats.received.Load(), Answered: s.stats.answered.Load(),
-		Refused: s.stats.refused.Load(), Unanswered: s.stats.unanswered.Load(),
-		BadResponseTopic: s.stats.badResponseTopic.Load(), ReplyFailed: s.stats.replyFailed.Load(),
-		Panics: s.stats.panics.Load(), Again: s.stats.again.Load(), Overflow: s.stats.overflow.Load(),
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+// count adds one to a counter of s.stats.
+func (s *Server) count(n *int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n++
 }
 
 // serve does everything about one message. It is acknowledged unless the broker is to send it
@@ -178,12 +180,12 @@ func (s *Server) Stats() ServerStats {
 func (s *Server) serve(ctx context.Context, in *Inbound) {
 	defer in.delivery.release()
 	if in.delivery.fate() == again {
-		s.stats.again.Add(1)
+		s.count(&s.stats.Again)
 		return
 	}
-	s.stats.received.Add(1)
+	s.count(&s.stats.Received)
 	if s.answer(ctx, in) != nil {
-		s.stats.again.Add(1)
+		s.count(&s.stats.Again)
 		return
 	}
 	_ = in.Ack() // if its connection is over, the broker sends it again or forgot it: no matter
@@ -202,7 +204,7 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 	}
 	rule := s.responseRule(e.Delivery.ResponseTopic)
 	if rule != "" {
-		s.stats.badResponseTopic.Add(1)
+		s.count(&s.stats.BadResponseTopic)
 		s.log.Warn("mqtt: no answer can be given", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID,
 			"response_topic", clean(e.Delivery.ResponseTopic, 256), "why", rule)
 	}
@@ -213,8 +215,8 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 	var reply *cloudevent.Event
 	refusal, unreadable := errors.AsType[*cloudevent.Error](err)
 	if unreadable && silent { // the sender learns nothing of it, so the Handler has to act on it
-		s.stats.refused.Add(1)
-		s.stats.unanswered.Add(1)
+		s.count(&s.stats.Refused)
+		s.count(&s.stats.Unanswered)
 		e.Delivery.Unreadable = refusal
 		unreadable = false
 	}
@@ -284,9 +286,7 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 			level = slog.LevelWarn
 		}
 		s.log.Log(ctx, level, "mqtt: not handled yet", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "again_in", wait, "err", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !lifecycle.Sleep(ctx, wait) {
 			return nil, ctx.Err()
 		}
 		wait = min(2*wait, time.Second)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
@@ -59,7 +60,7 @@ func (t *term) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(t.lease.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		_ = sleep(work, t.opt.Grace)
+		lifecycle.Sleep(work, t.opt.Grace)
 		cancel()
 	})()
 
@@ -135,7 +136,7 @@ func (t *term) failed(ctx context.Context, err error) error {
 	pause := min(retryFirst<<min(t.failures, 20), retryLast)
 	t.failures++
 	t.log.Warn("publisher: trying again", "err", err, "in", pause)
-	_ = sleep(ctx, pause)
+	lifecycle.Sleep(ctx, pause)
 	return nil
 }
 
@@ -190,11 +191,11 @@ func (t *term) wrote(cursor string) {
 func (t *term) changes(ctx context.Context) (*looked, error) {
 	if t.calm && t.opt.Coalesce > 0 {
 		t.calm = false
-		if sleep(ctx, t.opt.Coalesce) != nil {
+		if !lifecycle.Sleep(ctx, t.opt.Coalesce) {
 			return nil, nil
 		}
 	}
-	if wait := time.Until(t.rest); wait > 0 && sleep(ctx, wait) != nil {
+	if !lifecycle.Sleep(ctx, time.Until(t.rest)) {
 		return nil, nil
 	}
 	cursor := t.cursor()
@@ -231,15 +232,3 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 
 // beginning stands before every entry of a stream.
 const beginning = "0-0"
-
-// sleep waits for d, or until ctx ends and then returns why.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
