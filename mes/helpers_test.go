@@ -104,9 +104,7 @@ func newFakeTakt(t testing.TB, url string) *fakeTakt {
 func (k *fakeTakt) ready() {
 	k.t.Helper()
 	for _, c := range []*mqtt.Conn{k.recv, k.conn} {
-		if err := c.Ready(within(k.t)); err != nil {
-			k.t.Fatal(err)
-		}
+		testenv.Must(k.t, c.Ready(within(k.t)))
 	}
 }
 

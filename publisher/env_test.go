@@ -89,9 +89,7 @@ func (p *plant) open(url string) *jobstore.Store {
 	s, err := jobstore.Open(p.t.Context(), jobstore.Options{
 		URL: url, Embedded: p.redis.Server.Kind == "miniredis", Prefix: p.keys.Prefix(), Instance: fmt.Sprint("test-", serial.Add(1)), Log: quiet,
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	p.t.Cleanup(s.Close)
 	return s
 }
@@ -99,9 +97,7 @@ func (p *plant) open(url string) *jobstore.Store {
 func (p *plant) conn(url string) *mqtt.Conn {
 	p.t.Helper()
 	c, err := mqtt.New(mqtt.Options{URL: url, ClientID: fmt.Sprint("test-", serial.Add(1)), Log: quiet})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	return c
 }
 
@@ -109,9 +105,7 @@ func (p *plant) ready(c *mqtt.Conn) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
-	if err := c.Ready(ctx); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, c.Ready(ctx))
 }
 
 // run runs f until stop is called or the test ends, and checks that it returns nil.
@@ -144,9 +138,7 @@ func (p *plant) start(change ...func(*setup)) *instance {
 		retainer = s.retainer(conn)
 	}
 	i, err := publisher.New(store, retainer, s.Options)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	stopConn := p.run(conn.Run)
 	stopPublisher := p.run(i.Run)
 	return &instance{i, func() { stopPublisher(); stopConn() }}
@@ -215,9 +207,7 @@ func (p *plant) retained() map[string]mqtt.Message {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	list, err := p.reader.Retained(ctx, publisher.Filters(prefix)...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	all := make(map[string]mqtt.Message)
 	for _, m := range list {
 		all[strings.TrimPrefix(m.Topic, prefix+"/")] = m
@@ -322,9 +312,7 @@ func (p *plant) seqs(scope isa95.Scope) {
 		seq := x.Seq
 		x.Seq, x.PublishedAt = 0, ""
 		text, err := isa95.Marshal(x)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.Must(p.t, err)
 		if before, seen := contents[seq]; seen && before != string(text) {
 			p.t.Errorf("seq %d stands for two contents:\n%s\n%s", seq, before, text)
 		}
@@ -366,9 +354,7 @@ func (p *plant) change(scope isa95.Scope, id isa95.JobOrderID, decide func(*jobs
 	p.t.Helper()
 	for {
 		snap, err := p.store.Load(p.t.Context(), jobstore.Query{JobOrderID: id, Scope: scope})
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.Must(p.t, err)
 		err = p.store.Commit(p.t.Context(), snap, decide(snap))
 		if err == nil {
 			return

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
@@ -14,9 +15,7 @@ import (
 func (p *plant) copyOf() map[string]string {
 	p.t.Helper()
 	names, err := p.redisDo("KEYS", p.keys.Prefix()+":*").AsStrSlice()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	all := make(map[string]string)
 	for _, name := range names {
 		if name != p.keys.PublisherLease() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -15,9 +16,7 @@ import (
 func (p *plant) large(name string, n, size int) {
 	p.t.Helper()
 	text, err := json.Marshal(strings.Repeat("x", size))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	for i := range n {
 		id := isa95.JobOrderID(fmt.Sprintf("%s-%02d", name, i))
 		p.change(scope, id, func(*jobstore.Snapshot) jobstore.Change {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -15,9 +16,7 @@ import (
 // active says whether a scope is among those that are looked at.
 func (p *plant) active(scope isa95.Scope) bool {
 	n, err := p.redisDo("SISMEMBER", p.keys.ActiveScopes(), string(scope)).AsInt64()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	return n == 1
 }
 

@@ -11,7 +11,7 @@ import (
 // The heartbeat does not wait behind what else this process sends and is sent, such as large documents on a slow link: here behind a command that Redis does not answer.
 func TestHeartbeatOvertakes(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
-	m := e.join("w", Group{Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }})
+	m := e.join("w", Group{Handle: acks})
 	waiting := e.srv.Prefix(t) + ":waiting"
 	e.eventually("it is alive", func() bool { return e.number("EXISTS", e.keys.Worker("w")) == 1 })
 	answered := make(chan error, 1)

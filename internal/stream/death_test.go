@@ -110,32 +110,34 @@ func TestNothingIsLostWhenWorkersDie(t *testing.T) {
 func (e *env) deadLetters() (letters []map[string]string) {
 	e.t.Helper()
 	list, err := e.must("XRANGE", e.keys.DeadLetter(e.stream), "-", "+").AsXRange()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	for _, x := range list {
 		letters = append(letters, x.FieldValues)
 	}
 	return letters
 }
 
-// An entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares.
-// A panic counts and ends nothing.
+// An entry whose handler fails is neither forgotten nor tried for ever: after the limit it is a dead letter, told first to who cares; at the first failure if no
+// repetition can mend it. A panic counts, as does the end of the goroutine, and ends nothing: the slot goes on.
 func TestPoison(t *testing.T) {
+	unusable := errors.New("unusable")
 	for name, c := range map[string]struct {
 		fail   func() error
+		tries  int
 		reason string
 		says   string
 	}{
-		"error": {func() error { return errors.New("cannot be done") }, "failed", "cannot be done"},
-		"panic": {func() error { panic("on the floor") }, "panic", "stream: the handler panicked: on the floor"},
+		"error":    {func() error { return errors.New("cannot be done") }, 3, "failed", "cannot be done"},
+		"hopeless": {func() error { return fmt.Errorf("decode: %w", unusable) }, 1, "failed", "decode: unusable"},
+		"panic":    {func() error { panic("on the floor") }, 3, "panic", "stream: the handler panicked: on the floor"},
+		"goexit":   {func() error { runtime.Goexit(); return nil }, 3, "failed", ErrExited.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, testenv.Redis(t))
 			var tries atomic.Int32
 			told, good := make(chan error, 10), make(chan string, 10)
 			outcomes := make(chan Outcome, 100)
-			e.join("w", Group{Slots: 2, MaxDeliveries: 3,
+			e.join("w", Group{MaxDeliveries: 3, Hopeless: func(err error) bool { return errors.Is(err, unusable) },
 				Handle: func(_ context.Context, en *Entry) (Result, error) {
 					if en.Fields["v"] == "poison" {
 						if got := int(tries.Add(1)); en.Failures != got-1 || en.Deliveries != 1 {
@@ -172,19 +174,19 @@ func TestPoison(t *testing.T) {
 				t.Fatalf("dead letters: %v", letters)
 			}
 			for field, want := range map[string]string{"v": "poison", "dead-reason": c.reason, "dead-error": c.says, "dead-id": ids[0],
-				"dead-stream": e.stream, "dead-group": "g", "dead-deliveries": "1", "dead-failures": "3"} {
+				"dead-stream": e.stream, "dead-group": "g", "dead-deliveries": "1", "dead-failures": strconv.Itoa(c.tries)} {
 				if got := letters[0][field]; got != want {
 					t.Errorf("%s: %q, want %q", field, got, want)
 				}
 			}
-			if n := tries.Load(); n != 3 {
+			if n := int(tries.Load()); n != c.tries {
 				t.Errorf("tried %d times", n)
 			}
 			count := map[Outcome]int{}
-			for range 5 {
+			for range c.tries + 2 {
 				count[testenv.Take(t, "outcome", outcomes)]++
 			}
-			if count[Failed] != 3 || count[Dead] != 1 || count[Handled] != 1 || len(outcomes) != 0 {
+			if count[Failed] != c.tries || count[Dead] != 1 || count[Handled] != 1 || len(outcomes) != 0 {
 				t.Errorf("outcomes %v, and %d more", count, len(outcomes))
 			}
 		})
@@ -244,28 +246,6 @@ func TestExpectedErrorsAreNoWarning(t *testing.T) {
 	}
 }
 
-// An error that no repetition can mend makes a dead letter at the first failure.
-func TestHopelessIsDeadAtOnce(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	unusable := errors.New("unusable")
-	var tries atomic.Int32
-	dead := make(chan int, 1)
-	e.join("w", Group{MaxDeliveries: 10, Hopeless: func(err error) bool { return errors.Is(err, unusable) },
-		Handle: func(context.Context, *Entry) (Result, error) {
-			tries.Add(1)
-			return Ack, fmt.Errorf("decode: %w", unusable)
-		},
-		Dead: func(_ context.Context, en *Entry, _ error) error {
-			dead <- en.Failures
-			return nil
-		}})
-	e.add("v")
-	if n := testenv.Take(t, "death", dead); n != 1 || tries.Load() != 1 {
-		t.Errorf("%d failures of %d tries, want 1 of 1", n, tries.Load())
-	}
-	e.empty()
-}
-
 // An entry that each process died with is dead without being begun again; others that were only near are not.
 func TestKillerOfProcesses(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
@@ -298,10 +278,7 @@ func TestKillerOfProcesses(t *testing.T) {
 // Entries that outlived two processes are handled one at a time, so that the next death counts for one of them only.
 func TestSuspectsRunAlone(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
-	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
-	ids := e.add("1", "2", "3", "4")
-	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "4", "STREAMS", e.stream, ">")
-	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	ids := e.ofTheDead(2, "1", "2", "3", "4")
 	var running, worst atomic.Int32
 	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
 	e.join("w", Group{Slots: 8, Handle: func(_ context.Context, en *Entry) (Result, error) {
@@ -358,10 +335,7 @@ func TestPagesAndLatency(t *testing.T) {
 	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", strconv.Itoa(n), "STREAMS", e.stream, ">")
 	e.must("XGROUP", "CREATECONSUMER", e.stream, "g", "dead and empty")
 	got := make(chan string, n)
-	e.join("w", Group{Slots: 4, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
+	e.join("w", Group{Slots: 4, Handle: tell(got)})
 	seen := map[string]bool{}
 	for range n {
 		seen[testenv.Take(t, "entry of the dead", got)] = true
@@ -389,10 +363,7 @@ func TestPagesAndLatency(t *testing.T) {
 func TestWaitingToRunAloneIsNoStart(t *testing.T) {
 	long.Test(t, "waits until a worker looks for the dead")
 	e := newEnv(t, testenv.Redis(t))
-	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
-	ids := e.add("killer", "innocent", "innocent")
-	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "3", "STREAMS", e.stream, ">")
-	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	e.ofTheDead(2, "killer", "innocent", "innocent")
 	ran := make(chan int64, 10)
 	for try := range 3 {
 		begun := make(chan struct{}, 10)
@@ -423,47 +394,10 @@ func TestWaitingToRunAloneIsNoStart(t *testing.T) {
 	}
 }
 
-// Suspects that wait until they may run alone take no slot, and no room, from others.
-func TestWaitingSuspectsTakeNoSlot(t *testing.T) {
+// Suspects that wait until they may run alone take no slot, and no room, from others. Nor do suspects that failed and are to be tried again, while another of them runs.
+func TestSuspectsTakeNoSlot(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
-	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
-	ids := e.add("suspect", "suspect", "suspect", "suspect")
-	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "4", "STREAMS", e.stream, ">")
-	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
-	suspects, others, proceed := make(chan struct{}, 10), make(chan string, 10), make(chan struct{})
-	e.join("w", Group{Slots: 4, Ready: -1, Handle: func(ctx context.Context, en *Entry) (Result, error) {
-		if en.Fields["v"] != "suspect" {
-			others <- en.Fields["v"]
-			return Ack, nil
-		}
-		suspects <- struct{}{}
-		select {
-		case <-proceed:
-		case <-ctx.Done():
-		}
-		return Ack, ctx.Err()
-	}})
-	testenv.Take(t, "start of a suspect", suspects)
-	for _, v := range []string{"a", "b", "c"} {
-		e.add(v)
-		if got := testenv.Take(t, v, others); got != v {
-			t.Errorf("got %s, want %s", got, v)
-		}
-	}
-	if n := len(suspects); n != 0 {
-		t.Errorf("%d more suspects were begun", n)
-	}
-	close(proceed)
-	e.empty()
-}
-
-// Nor do suspects that failed and are to be tried again, while another of them runs.
-func TestFailedSuspectsTakeNoSlot(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
-	ids := e.add("fails", "fails", "long")
-	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "3", "STREAMS", e.stream, ">")
-	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	e.ofTheDead(2, "fails", "fails", "long", "waits")
 	long, others, proceed := make(chan struct{}), make(chan string, 10), make(chan struct{})
 	var failures atomic.Int32
 	e.join("w", Group{Slots: 3, Ready: -1, MaxDeliveries: 10, Handle: func(ctx context.Context, en *Entry) (Result, error) {
@@ -496,30 +430,12 @@ func TestFailedSuspectsTakeNoSlot(t *testing.T) {
 		}
 	}
 	close(proceed)
+	if got := testenv.Take(t, "the one that waited", others); got != "waits" {
+		t.Errorf("got %s", got)
+	}
 	e.empty()
 	if l := e.deadLetters(); len(l) != 0 {
 		t.Errorf("dead letters %v", l)
-	}
-}
-
-// A handler that ends its goroutine has failed, and its slot goes on.
-func TestGoexitIsAFailure(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	good := make(chan string, 1)
-	var tries atomic.Int32
-	e.join("w", Group{MaxDeliveries: 2, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		if en.Fields["v"] == "bad" {
-			tries.Add(1)
-			runtime.Goexit()
-		}
-		good <- en.Fields["v"]
-		return Ack, nil
-	}})
-	e.add("bad", "good")
-	testenv.Take(t, "the other entry", good)
-	e.empty()
-	if l := e.deadLetters(); len(l) != 1 || l[0]["dead-error"] != ErrExited.Error() || tries.Load() != 2 {
-		t.Errorf("dead letters %v after %d tries", l, tries.Load())
 	}
 }
 
@@ -560,10 +476,7 @@ func TestOldMasterLivesOn(t *testing.T) {
 	e := newEnv(t, s.RedisServer)
 	w := NewWorker(s.Client, e.keys, "w", survivorTTL, testLog(t))
 	got := make(chan string, 10)
-	g := &Group{Streams: []string{e.stream}, Name: "g", Worker: w, Log: testLog(t), Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}}
+	g := &Group{Streams: []string{e.stream}, Name: "g", Worker: w, Log: testLog(t), Handle: tell(got)}
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { _ = w.Run(ctx) })
@@ -627,7 +540,7 @@ func TestBegunUnderAnotherID(t *testing.T) {
 	want(dead, "over")
 	want(begun, "new 1", "odd 1", "often 4")
 	victim.die()
-	e.join("survivor", group(func(context.Context, *Entry) (Result, error) { return Ack, nil }))
+	e.join("survivor", group(acks))
 	want(begun, "new 2", "odd 2", "often 5")
 	e.empty()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,9 +135,7 @@ func (e *env) add(values ...string) (ids []string) {
 	e.t.Helper()
 	for _, v := range values {
 		id, err := e.must("XADD", e.stream, "*", "v", v).ToString()
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		testenv.Must(e.t, err)
 		ids = append(ids, id)
 	}
 	return ids
@@ -145,6 +144,27 @@ func (e *env) add(values ...string) (ids []string) {
 func (e *env) number(words ...string) int64 {
 	e.t.Helper()
 	return e.srv.Number(e.t, words...)
+}
+
+// tell is a handler that sends the value of each entry to a channel.
+func tell(values chan<- string) func(context.Context, *Entry) (Result, error) {
+	return func(_ context.Context, en *Entry) (Result, error) {
+		values <- en.Fields["v"]
+		return Ack, nil
+	}
+}
+
+// acks is a handler that does nothing.
+func acks(context.Context, *Entry) (Result, error) { return Ack, nil }
+
+// ofTheDead adds entries that a worker which is dead has been given, each delivered so often.
+func (e *env) ofTheDead(deliveries int, values ...string) (ids []string) {
+	e.t.Helper()
+	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
+	ids = e.add(values...)
+	e.must("XREADGROUP", "GROUP", "g", "dead", "STREAMS", e.stream, ">")
+	e.must(append(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, ids...), "RETRYCOUNT", strconv.Itoa(deliveries), "JUSTID")...)
+	return ids
 }
 
 // pending is the number of pending entries of the group; 0 if there is no group.
@@ -160,28 +180,20 @@ func (e *env) pendingOf(stream string) int64 {
 		return 0
 	}
 	n, err := r[0].AsInt64()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	return n
 }
 
 func (e *env) consumerNames() (names []string) {
 	e.t.Helper()
 	list, err := e.must("XINFO", "CONSUMERS", e.stream, "g").ToArray()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	for _, m := range list {
 		info, err := m.AsMap()
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		testenv.Must(e.t, err)
 		n := info["name"]
 		name, err := n.ToString()
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		testenv.Must(e.t, err)
 		names = append(names, name)
 	}
 	return names

@@ -99,7 +99,7 @@ func TestHandlesEverything(t *testing.T) {
 
 func TestGroupIsChecked(t *testing.T) {
 	w := NewWorker(nil, keys.New("p"), "w", 0, nil)
-	h := func(context.Context, *Entry) (Result, error) { return Ack, nil }
+	h := acks
 	for says, g := range map[string]*Group{
 		"Worker":   {Streams: []string{"s"}, Name: "g", Handle: h},
 		"Streams":  {Worker: w, Name: "g", Handle: h},
@@ -210,10 +210,7 @@ func TestGhostsAreFound(t *testing.T) {
 	long.Test(t, "breaks a link")
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 10)
-	m := e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
+	m := e.join("w", Group{Handle: tell(got)})
 	e.add("first")
 	testenv.Take(t, "first", got)
 	t.Run("given to our name on another connection", func(t *testing.T) {
@@ -246,10 +243,7 @@ func TestGhostsAreFound(t *testing.T) {
 func TestFlushAll(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	got := make(chan string, 1000)
-	e.join("w", Group{Slots: 4, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
+	e.join("w", Group{Slots: 4, Handle: tell(got)})
 	for i := range 5 {
 		v := strconv.Itoa(i)
 		e.must("FLUSHALL")
@@ -363,7 +357,7 @@ func TestStopWhileTheReadIsOnItsWay(t *testing.T) {
 		life, die := context.WithCancel(t.Context())
 		alive := make(chan error, 1)
 		go func() { alive <- w.Run(life) }()
-		g := Group{Worker: w, Streams: []string{e.stream}, Name: "g", Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }}
+		g := Group{Worker: w, Streams: []string{e.stream}, Name: "g", Handle: acks}
 		if err := g.Run(ctx); err != nil {
 			t.Error(err)
 		}
@@ -487,10 +481,7 @@ func TestTwoUnderOneName(t *testing.T) {
 	e.add("v")
 	testenv.Take(t, "start", begun)
 	got := make(chan string, 10)
-	second := e.join("w", Group{Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
+	second := e.join("w", Group{Handle: tell(got)})
 	if err := testenv.Take(t, "loss", lost); !errors.Is(err, ErrLost) {
 		t.Errorf("the first's context ended with %v", err)
 	}

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -263,10 +262,7 @@ func TestStopIsBoundedWhileLater(t *testing.T) {
 // Suspects run one at a time until their End, and others pass them; also after the token was lost with one outstanding.
 func TestSuspectsRunAloneUntilEnd(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
-	e.must("XGROUP", "CREATE", e.stream, "g", "0", "MKSTREAM")
-	ids := e.add("1", "2", "3")
-	e.must("XREADGROUP", "GROUP", "g", "dead", "COUNT", "3", "STREAMS", e.stream, ">")
-	e.must(append([]string{"XCLAIM", e.stream, "g", "dead", "0"}, append(slices.Clone(ids), "RETRYCOUNT", "2", "JUSTID")...)...)
+	ids := e.ofTheDead(2, "1", "2", "3")
 	p := newTakers(Group{Slots: 8, MaxDeliveries: -1})
 	m := e.joinGroup("w", survivorTTL, p.group)
 	p.ask(10)

@@ -30,9 +30,7 @@ func (e *env) fill(stream string, n int) {
 func (e *env) calls(command string) (n int) {
 	e.t.Helper()
 	text, err := e.must("INFO", "commandstats").ToString()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	if _, rest, ok := strings.Cut(text, "cmdstat_"+command+":calls="); ok {
 		number, _, _ := strings.Cut(rest, ",")
 		if n, err = strconv.Atoi(number); err != nil {
@@ -252,10 +250,7 @@ func TestClosedStreamsAreLeftAlone(t *testing.T) {
 	var closed atomic.Int32
 	closed.Store(0)
 	handled := make(chan string, 100)
-	e.join("w", Group{Streams: streams, Slots: 4, Closed: func(i int) bool { return int32(i) == closed.Load() }, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		handled <- en.Fields["v"]
-		return Ack, nil
-	}})
+	e.join("w", Group{Streams: streams, Slots: 4, Closed: func(i int) bool { return int32(i) == closed.Load() }, Handle: tell(handled)})
 	for range 5 {
 		if v := testenv.Take(t, "entry", handled); v[0] != '1' {
 			t.Errorf("%s of a closed stream was handled", v)
@@ -317,10 +312,7 @@ func TestChangedEndsTheWait(t *testing.T) {
 	closed.Store(1)
 	changed := make(chan struct{}, 1)
 	got := make(chan string, 10)
-	e.join("w", Group{Streams: streams, Slots: 2, Changed: changed, Closed: func(i int) bool { return int32(i) == closed.Load() }, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		got <- en.Fields["v"]
-		return Ack, nil
-	}})
+	e.join("w", Group{Streams: streams, Slots: 2, Changed: changed, Closed: func(i int) bool { return int32(i) == closed.Load() }, Handle: tell(got)})
 	e.fill(streams[0], 1)
 	testenv.Take(t, "entry", got)
 	testenv.OnceWithin(t, longestBlock/2, func(try int) time.Duration { // without it, each waits up to longestBlock

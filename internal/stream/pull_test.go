@@ -224,9 +224,7 @@ func TestWakeInterruptsNoRead(t *testing.T) {
 func (e *env) blocked() (n int) {
 	e.t.Helper()
 	text, err := e.must("INFO", "clients").ToString()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	_, rest, _ := strings.Cut(text, "blocked_clients:")
 	if _, err := fmt.Sscan(rest, &n); err != nil {
 		e.t.Fatal(err)
@@ -271,9 +269,7 @@ func (e *env) handOver(en *Entry) (id string, fields map[string]string) {
 		local e = got[1][2][1]
 		return {e[1], e[2][1], e[2][2]}`,
 		"2", en.Heartbeat(), en.Stream, en.Token(), en.Group(), en.Consumer(), en.ID).AsStrSlice()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	if len(reply) != 3 {
 		return "", nil
 	}

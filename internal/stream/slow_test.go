@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestHeartbeatOnASlowLink(t *testing.T) {
 			return err == nil && ttl > 0 && ttl <= survivorTTL.Milliseconds()
 		})
 	}
-	m := e.join("w", Group{Handle: func(context.Context, *Entry) (Result, error) { return Ack, nil }})
+	m := e.join("w", Group{Handle: acks})
 	e.eventually("it is alive", func() bool { return m.worker.Token() != "" })
 	token := m.worker.Token()
 	renewed("a connection for heartbeats is there")
