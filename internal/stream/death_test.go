@@ -477,12 +477,7 @@ func TestOldMasterLivesOn(t *testing.T) {
 	w := NewWorker(s.Client, e.keys, "w", survivorTTL, testLog(t))
 	got := make(chan string, 10)
 	g := &Group{Streams: []string{e.stream}, Name: "g", Worker: w, Log: testLog(t), Handle: tell(got)}
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	all.Go(func() { _ = w.Run(ctx) })
-	all.Go(func() { _ = g.Run(ctx) })
-	defer all.Wait()
-	defer stop()
+	e.running(w, g)
 	e.add("before")
 	testenv.Take(t, "the first one", got)
 	s.Replace(t)

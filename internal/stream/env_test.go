@@ -146,6 +146,14 @@ func (e *env) number(words ...string) int64 {
 	return e.srv.Number(e.t, words...)
 }
 
+// running runs a worker and a group, with a connection of the caller's, until stop is called: the group ends first.
+func (e *env) running(w *Worker, g *Group) (stop func()) {
+	e.t.Helper()
+	worker := testenv.Run(e.t, w.Run)
+	group := testenv.Run(e.t, g.Run)
+	return func() { group(); worker() }
+}
+
 // tell is a handler that sends the value of each entry to a channel.
 func tell(values chan<- string) func(context.Context, *Entry) (Result, error) {
 	return func(_ context.Context, en *Entry) (Result, error) {

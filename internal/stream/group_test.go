@@ -60,11 +60,7 @@ func TestHandlesEverything(t *testing.T) {
 					}
 					return Settled, err
 				}}
-				ctx, cancel := context.WithCancel(t.Context())
-				var wg sync.WaitGroup
-				wg.Go(func() { _ = w.Run(t.Context()) })
-				end := make(chan error, 1)
-				go func() { end <- g.Run(ctx) }()
+				stop := e.running(w, g)
 				want := map[string]bool{}
 				for i := range n {
 					for j, s := range names {
@@ -80,10 +76,7 @@ func TestHandlesEverything(t *testing.T) {
 					}
 					delete(want, v)
 				}
-				cancel()
-				if err := testenv.Take(t, "end", end); err != nil {
-					t.Error(err)
-				}
+				stop()
 				for _, s := range names {
 					if n := e.number("XLEN", s); n != 0 {
 						t.Errorf("%s: %d entries left", s, n)
@@ -515,10 +508,7 @@ func TestOnACluster(t *testing.T) {
 		got <- en.Fields["v"]
 		return Settled, err
 	}}
-	ctx, cancel := context.WithCancel(t.Context())
-	end := make(chan error, 2)
-	go func() { end <- w.Run(ctx) }()
-	go func() { end <- g.Run(ctx) }()
+	stop := e.running(w, g)
 	if v := testenv.Take(t, "take-over", got); v != "of the dead" {
 		t.Errorf("got %s", v)
 	}
@@ -527,12 +517,7 @@ func TestOnACluster(t *testing.T) {
 		t.Errorf("got %s", v)
 	}
 	e.empty()
-	cancel()
-	for range 2 {
-		if err := testenv.Take(t, "end", end); err != nil {
-			t.Error(err)
-		}
-	}
+	stop()
 }
 
 // While Redis is away there is no busy loop.

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -27,14 +26,9 @@ func newHung(t *testing.T) *hung {
 	h := &hung{env: newEnv(t, testenv.Redis(t))}
 	rdb := h.srv.Connect(t, redis.Options{})
 	h.worker = NewWorker(rdb, h.keys, "w", time.Second, slog.New(slog.NewTextHandler(&h.log, nil)))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- h.worker.Run(ctx) }()
+	stop := testenv.Run(t, h.worker.Run)
 	h.leave = func() {
 		stop()
-		if err := testenv.Take(t, "end of the worker", ended); err != nil {
-			t.Error(err)
-		}
 		rdb.Close()
 	}
 	h.eventually("a heartbeat", func() bool { return h.worker.Token() != "" })

@@ -3,13 +3,16 @@ package stream
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/taktworks/takt/internal/commit"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/internal/testenv/long"
 )
 
 // The heartbeat is deleted again and again while entries are handled: none is forgotten.
@@ -64,5 +67,86 @@ func TestHeartbeatLostAgainAndAgain(t *testing.T) {
 			}
 			e.empty()
 		})
+	}
+}
+
+// renewed waits until the heartbeat of w is renewed once more.
+func (e *env) renewed(what string) {
+	e.t.Helper()
+	heart := e.keys.Worker("w")
+	e.must("PEXPIRE", heart, "1000000")
+	e.eventually(what, func() bool {
+		ttl, err := e.do("PTTL", heart).AsInt64()
+		return err == nil && ttl > 0 && ttl <= survivorTTL.Milliseconds()
+	})
+}
+
+// The heartbeat does not wait behind what else this process sends and is sent, such as large documents on a slow link: here behind a command that Redis does not answer.
+func TestHeartbeatOvertakes(t *testing.T) {
+	e := newEnv(t, testenv.Redis(t))
+	m := e.join("w", Group{Handle: acks})
+	waiting := e.srv.Prefix(t) + ":waiting"
+	e.eventually("it is alive", func() bool { return e.number("EXISTS", e.keys.Worker("w")) == 1 })
+	answered := make(chan error, 1)
+	go func() { // on the connection that all share, for the library does not know that it blocks
+		answered <- m.rdb.Do(context.Background(), m.rdb.B().Arbitrary("BLPOP", waiting, "0").Build()).Error()
+	}()
+	e.eventually("the command blocks", func() bool {
+		clients, err := e.do("CLIENT", "LIST").ToString()
+		return err == nil && strings.Contains(clients, "cmd=blpop")
+	})
+	e.renewed("the heartbeat is renewed")
+	e.must("LPUSH", waiting, "x")
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	m.leave()
+}
+
+// On a link on which an answer takes longer than a third of the heartbeat's life, the heartbeat lives on: the answer to a try that was given up as slow counts, and is
+// not asked for on a connection that must be made first, which is slower still.
+func TestHeartbeatOnASlowLink(t *testing.T) {
+	long.Test(t, "waits on a slow link")
+	t.Parallel()
+	e := newEnv(t, testenv.Redis(t))
+	m := e.join("w", Group{Handle: acks})
+	e.eventually("it is alive", func() bool { return m.worker.Token() != "" })
+	token := m.worker.Token()
+	e.renewed("a connection for heartbeats is there")
+	m.proxy.Delay(survivorTTL/6 + 100*time.Millisecond) // each way
+	for range 3 {
+		e.renewed("the heartbeat is renewed on the slow link")
+	}
+	if now := m.worker.Token(); now != token {
+		t.Errorf("the heartbeat was lost: its token is %q, and was %q", now, token)
+	}
+	m.proxy.Delay(0)
+	m.leave()
+}
+
+// A heartbeat that is evicted each time it is written is lost again and again: that is one line of the log, and no hot loop.
+func TestEvictedHeartbeat(t *testing.T) {
+	long.Test(t, "waits between heartbeats")
+	e := newEnv(t, testenv.Redis(t))
+	rdb := e.srv.Client
+	var warned testenv.Log
+	w := NewWorker(rdb, e.keys, "w", time.Minute, slog.New(slog.NewTextHandler(&warned, nil)))
+	stop := testenv.Run(t, w.Run)
+	tokens := make(map[string]bool)
+	began := time.Now()
+	e.eventually("it is lost eight times", func() bool {
+		if token := w.Token(); token != "" && !tokens[token] {
+			tokens[token] = true
+			e.must("DEL", e.keys.Worker("w"))
+			w.doubt() // as a script does that finds the token gone
+		}
+		return len(tokens) >= 8
+	})
+	if took := time.Since(began); took < time.Second { // 50 ms, doubled, shortened by half at most
+		t.Errorf("eight heartbeats within %v", took)
+	}
+	stop()
+	if n := warned.Count("the heartbeat was lost"); n != 1 {
+		t.Errorf("%d lines, want 1 of a row of losses", n)
 	}
 }
