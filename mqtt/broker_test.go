@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/mqtt"
 )
@@ -96,21 +95,6 @@ func TestPublishReasons(t *testing.T) {
 	}
 }
 
-// A real broker's refusal.
-func TestPublishDenied(t *testing.T) {
-	acl := t.TempDir() + "/acl"
-	writeFile(t, acl, "topic readwrite #\ntopic deny secret/#\n")
-	b := testenv.StartMosquitto(t, embedded.MosquittoOptions{Config: []string{"acl_file " + acl}})
-	c := connected(t, b.URL, "c")
-	var refused *mqtt.PublishError
-	if err := c.Publish(within(t), mqtt.Message{Topic: "secret/a", QoS: 1}); !errors.As(err, &refused) || refused.Code != 0x87 || refused.Temporary() {
-		t.Error(err)
-	}
-	eventually(t, "publish elsewhere", func() bool { // mosquitto 2.0.11 closes the connection besides
-		return c.Publish(within(t), mqtt.Message{Topic: "a", QoS: 1}) == nil
-	})
-}
-
 // No more publishes are in flight than the broker allows; the others wait their turn.
 func TestReceiveMaximum(t *testing.T) {
 	release := make(chan struct{})
@@ -175,10 +159,8 @@ func TestSubscriptionRefused(t *testing.T) {
 	testenv.Must(t, c.Subscribe(t.Context(), newInbox().sub("open"), newInbox().sub("secret")))
 	run(t, c.Run)
 	eventually(t, "refused", func() bool { return cmp.Equal(c.Facts().RefusedFilters, []string{"secret"}) })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
 	var refused *mqtt.SubscribeError
-	if err := c.Ready(ctx); !errors.As(err, &refused) || refused.Filter != "secret" || refused.Code != 0x87 {
+	if err := whyNotReady(t, c); !errors.As(err, &refused) || refused.Filter != "secret" || refused.Code != 0x87 {
 		t.Error(err)
 	}
 	if err := c.Subscribe(within(t), newInbox().sub("secret")); !errors.As(err, &refused) {
@@ -227,9 +209,7 @@ func TestConnectRefused(t *testing.T) {
 	c := newConn(t, s.url, "c", func(o *mqtt.Options) { o.Username, o.Password = "user", "s3cr3t" })
 	run(t, c.Run)
 	eventually(t, "two attempts", func() bool { return len(s.packets(packets.CONNECT)) >= 2 })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	err := c.Ready(ctx)
+	err := whyNotReady(t, c)
 	var refused *mqtt.ConnectError
 	if !errors.As(err, &refused) || refused.Code != 0x86 || !errors.Is(err, mqtt.ErrDown) {
 		t.Error(err)
@@ -267,9 +247,7 @@ func TestNoMQTT5(t *testing.T) {
 			run(t, c.Run)
 			var refused *mqtt.ConnectError
 			eventually(t, "a reason", func() bool {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-				defer cancel()
-				err = c.Ready(ctx)
+				err = whyNotReady(t, c)
 				return errors.Is(err, mqtt.ErrNoMQTT5) || errors.As(err, &refused)
 			})
 			if (refused != nil && refused.Code == 0x84) != strings.HasPrefix(name, "MQTT 3") {

@@ -173,9 +173,7 @@ func TestBrokerRestart(t *testing.T) {
 					t.Errorf("publish while down: %v", err)
 				}
 				eventually(t, "Ready says why", func() bool {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-					defer cancel()
-					err := pub.Ready(ctx)
+					err := whyNotReady(t, pub)
 					return errors.Is(err, mqtt.ErrDown) && errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "connection refused")
 				})
 				testenv.Must(t, b.Server.Restart(within(t)))
@@ -235,17 +233,6 @@ func TestPublishTimeouts(t *testing.T) {
 	}
 	proxy.Stall(false)
 	eventually(t, "publish works again", func() bool { return pub.Publish(t.Context(), mqtt.Message{Topic: "a", QoS: 1}) == nil })
-}
-
-// A peer that is gone without a word is noticed by the keep-alive.
-func TestHalfOpen(t *testing.T) {
-	long.Test(t, "waits for a keep-alive")
-	proxy := testenv.CountingProxy(t, testenv.Mosquitto(t).URL)
-	c := connected(t, proxy.URL, "c", func(o *mqtt.Options) { o.KeepAlive = time.Second })
-	proxy.Stall(true)
-	eventually(t, "loss noticed", func() bool { return c.Facts().Losses > 0 })
-	proxy.Stall(false)
-	ready(t, c)
 }
 
 // Ten thousand messages come in the order they were sent, and a handler may publish on the
@@ -342,9 +329,7 @@ func TestClientIDs(t *testing.T) {
 		}
 		connected(t, b.URL, "takt-1-pub", withSession)
 		eventually(t, "it is said", func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			defer cancel()
-			err := two.Ready(ctx)
+			err := whyNotReady(t, two)
 			return err != nil && (strings.Contains(err.Error(), "taken over") || strings.Contains(err.Error(), "another client"))
 		})
 		if n := two.Facts().TakenOver; b.Server.Kind == "mochi" && n == 0 { // mosquitto 2.0 gives no reason

@@ -72,6 +72,13 @@ func ready(t testing.TB, c *mqtt.Conn) {
 	testenv.Must(t, c.Ready(within(t)))
 }
 
+// whyNotReady is what Ready of a Conn says that is not ready.
+func whyNotReady(t testing.TB, c *mqtt.Conn) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	return c.Ready(ctx)
+}
+
 // inbox collects messages.
 type inbox chan *mqtt.Inbound
 

@@ -30,6 +30,7 @@ func TestReceiving(t *testing.T) {
 	eventually(t, "it receives", c.Receiving)
 	proxy.Stall(true)
 	eventually(t, "silence is noticed", func() bool { return !c.Receiving() })
+	eventually(t, "the keep-alive ends the connection", func() bool { return c.Facts().Losses > 0 })
 	proxy.Stall(false)
 	eventually(t, "it receives again", c.Receiving)
 	proxy.Refuse(true)

@@ -29,8 +29,7 @@ func TestServerHold(t *testing.T) {
 		if away.Load() {
 			return nil, errors.New("redis: connection refused")
 		}
-		reply := e.Reply(nil, "", "urn:takt", time.Now())
-		return &reply, nil
+		return answered(e)
 	}}
 	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h, Hold: 3 * time.Second})
 	away.Store(true)
@@ -62,13 +61,7 @@ func TestServerHold(t *testing.T) {
 func TestServerReceiverLost(t *testing.T) {
 	long.Test(t, "breaks a link")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
-		proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-			begun <- struct{}{}
-			<-proceed
-			reply := e.Reply(nil, "", "urn:takt", time.Now())
-			return &reply, nil
-		}}
+		h, begun, proceed := blocking()
 		proxy := testenv.CountingProxy(t, b.URL)
 		r := newRig(t, b, proxy.URL, b.URL, mqtt.ServerOptions{Handler: h})
 		r.send(t, command("1"))
@@ -125,13 +118,7 @@ func TestServerPublisherLost(t *testing.T) {
 func TestServerBrokerForgot(t *testing.T) {
 	long.Test(t, "kills the broker")
 	b := testenv.Mosquitto(t)
-	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-	h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-		begun <- struct{}{}
-		<-proceed
-		reply := e.Reply(nil, "", "urn:takt", time.Now())
-		return &reply, nil
-	}}
+	h, begun, proceed := blocking()
 	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 	r.send(t, command("1"))
 	<-begun
@@ -184,13 +171,7 @@ func TestServerBrokerKilled(t *testing.T) {
 func TestServerStops(t *testing.T) {
 	long.Test(t, "stops a server that is at work")
 	brokers(t, func(t *testing.T, b *testenv.Broker) {
-		proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-		h := &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-			begun <- struct{}{}
-			<-proceed
-			reply := e.Reply(nil, "", "urn:takt", time.Now())
-			return &reply, nil
-		}}
+		h, begun, proceed := blocking()
 		r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: h})
 		r.send(t, command("1"))
 		r.send(t, command("2"))

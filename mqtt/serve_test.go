@@ -62,6 +62,22 @@ func (h *handler) Refuse(_ context.Context, e cloudevent.Event, why *cloudevent.
 	return &reply
 }
 
+// answered is a reply without data.
+func answered(e cloudevent.Event) (*cloudevent.Event, error) {
+	reply := e.Reply(nil, "", "urn:takt", time.Now())
+	return &reply, nil
+}
+
+// blocking is a handler that says when a command is begun, and answers when it may proceed.
+func blocking() (h *handler, begun, proceed chan struct{}) {
+	begun, proceed = make(chan struct{}, 10), make(chan struct{})
+	return &handler{handle: func(_ context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
+		begun <- struct{}{}
+		<-proceed
+		return answered(e)
+	}}, begun, proceed
+}
+
 func (h *handler) calls() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -426,8 +442,7 @@ func TestServerLanes(t *testing.T) {
 			mu.Lock()
 			order[e.Subject] = append(order[e.Subject], e.ID)
 			mu.Unlock()
-			reply := e.Reply(nil, "", "urn:takt", time.Now())
-			return &reply, nil
+			return answered(e)
 		}}
 		proxy := testenv.CountingProxy(t, b.URL)
 		acks := countAcks(proxy)

@@ -2,7 +2,6 @@ package mqtt_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -96,9 +95,7 @@ func TestTLS(t *testing.T) {
 		bad := newConn(t, url, "bad", change)
 		run(t, bad.Run)
 		eventually(t, name, func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			defer cancel()
-			err := bad.Ready(ctx)
+			err := whyNotReady(t, bad)
 			return err == nil || !strings.HasPrefix(err.Error(), "mqtt: not connected: context") // there was an attempt
 		})
 		if bad.Facts().Connected {

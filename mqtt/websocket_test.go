@@ -2,7 +2,6 @@ package mqtt_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -148,9 +146,7 @@ func TestWebSocketRefused(t *testing.T) {
 		run(t, c.Run)
 		var err error
 		eventually(t, url, func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			defer cancel()
-			err = c.Ready(ctx)
+			err = whyNotReady(t, c)
 			return err == nil || !strings.HasPrefix(err.Error(), "mqtt: not connected: context") // there was an attempt
 		})
 		if err == nil || !strings.Contains(err.Error(), want) {

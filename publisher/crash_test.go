@@ -14,10 +14,10 @@ import (
 )
 
 // story is what happens in each of the runs below.
-func (p *plant) story(scope isa95.Scope, after func(step int)) {
+func (p *plant) story(scope isa95.Scope) {
 	p.t.Helper()
 	id := func(name string) isa95.JobOrderID { return isa95.JobOrderID(string(scope) + "-" + name) }
-	for i, step := range []func(){
+	for _, step := range []func(){
 		func() { p.move(scope, id("A"), isa95.Store) },
 		func() { p.move(scope, id("B"), isa95.StoreAndStart, isa95.Run) },
 		func() { p.move(scope, id("B"), isa95.End); p.move(scope, id("C"), isa95.Store) },
@@ -25,7 +25,6 @@ func (p *plant) story(scope isa95.Scope, after func(step int)) {
 		func() { p.move(scope, id("B"), isa95.Clear); p.move(scope, id("D"), isa95.StoreAndStart, isa95.Abort) },
 	} {
 		step()
-		after(i)
 	}
 }
 
@@ -74,8 +73,7 @@ func TestRedisCutAtEveryCommand(t *testing.T) {
 			for n := 1; n <= 24; n++ {
 				proxy := testenv.CountingProxy(t, p.redis.URL)
 				through := func(s *setup) { s.redisURL = proxy.URL }
-				i := p.start(through)
-				p.eventually("at work", func() error { return p.publishing(i) })
+				i := p.working(through)
 				nth(proxy, n, func() {
 					if kind == "cut" {
 						proxy.Cut()
@@ -84,7 +82,7 @@ func TestRedisCutAtEveryCommand(t *testing.T) {
 					}
 				})
 				scope := isa95.Scope(fmt.Sprint("cut-", n))
-				p.story(scope, func(int) {})
+				p.story(scope)
 				p.inSync()
 				p.told(scope)
 				proxy.LoseReplies(0)
@@ -103,8 +101,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 			p := newPlant(t)
 			for n := 1; n <= 24; n++ {
 				redis, broker := testenv.CountingProxy(t, p.redis.URL), testenv.CountingProxy(t, p.broker.URL)
-				victim := p.start(short, func(s *setup) { s.redisURL, s.brokerURL = redis.URL, broker.URL })
-				p.eventually("at work", func() error { return p.publishing(victim) })
+				victim := p.working(short, func(s *setup) { s.redisURL, s.brokerURL = redis.URL, broker.URL })
 				die := func() {
 					for _, proxy := range []*testenv.Proxy{redis, broker} {
 						proxy.Refuse(true)
@@ -117,7 +114,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				}
 				nth(proxy, n, die)
 				scope := isa95.Scope(fmt.Sprintf("%s-%d", at, n))
-				p.story(scope, func(int) {})
+				p.story(scope)
 				next := p.start(short)
 				p.inSync()
 				p.told(scope)
@@ -133,7 +130,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 func TestOnEmbeddedServers(t *testing.T) {
 	p := newPlantOn(t, testenv.Miniredis(t), testenv.Mochi(t, embedded.MochiOptions{}))
 	i := p.start()
-	p.story("embedded", func(int) {})
+	p.story("embedded")
 	over := func() error {
 		last, err := p.store.LastChange(t.Context(), "")
 		if cursor, _ := p.store.Cursor(t.Context()); cursor != last {

@@ -176,6 +176,28 @@ func (p *plant) eventually(what string, check func() error) {
 	}
 }
 
+// until waits until the counters of an instance are so.
+func (p *plant) until(what string, i *instance, so func(s publisher.Stats) bool) {
+	p.t.Helper()
+	p.eventually(what, func() error {
+		if s := i.Stats(); !so(s) {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+}
+
+// working is start, and waits until the instance has the lease and has compared everything.
+func (p *plant) working(change ...func(*setup)) *instance {
+	p.t.Helper()
+	i := p.start(change...)
+	p.until("at work", i, isAtWork)
+	return i
+}
+
+// isAtWork says of an instance that it has the lease and has compared everything.
+func isAtWork(s publisher.Stats) bool { return s.Publishing && s.Reconciled > 0 }
+
 // inSync waits until the broker has all that it shall have, by publisher.Check, and every change is read.
 func (p *plant) inSync(change ...func(*setup)) {
 	p.t.Helper()
@@ -379,14 +401,6 @@ func topics(retained map[string]mqtt.Message) []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// publishing says whether an instance has the lease and has compared everything.
-func (p *plant) publishing(i *instance) error {
-	if s := i.Stats(); !s.Publishing || s.Reconciled == 0 {
-		return fmt.Errorf("standing by: %+v", s)
-	}
-	return nil
 }
 
 // updated changes the description of a job order.

@@ -126,8 +126,7 @@ func TestEpochInWireForm(t *testing.T) {
 		}
 	}
 	i.stop()
-	i = p.start(short, wire)
-	p.eventually("at work", func() error { return p.publishing(i) })
+	i = p.working(short, wire)
 	p.inSync(wire)
 	if property() != epoch || p.index(scope).Seq != seq {
 		t.Errorf("began anew: epoch %q, seq %d; before %q, %d", property(), p.index(scope).Seq, epoch, seq)

@@ -86,39 +86,6 @@ func TestLifecycles(t *testing.T) {
 	}
 }
 
-// The index says has_result only after the broker has the result.
-func TestResultComesBeforeTheIndexThatNamesIt(t *testing.T) {
-	p := newPlant(t)
-	p.start()
-	for _, id := range []isa95.JobOrderID{"JO-1", "JO-2", "JO-3"} {
-		p.move(scope, id, isa95.StoreAndStart, isa95.Run, isa95.End)
-	}
-	p.inSync()
-	results := make(map[string]bool)
-	named := 0
-	for _, m := range p.messages("m42/") {
-		if id, ok := strings.CutPrefix(m.Topic, prefix+"/m42/result/"); ok {
-			results[id] = true
-		}
-		if !strings.HasSuffix(m.Topic, "/state-index") {
-			continue
-		}
-		var x isa95.StateIndex
-		testenv.Must(t, isa95.Unmarshal(m.Payload, &x))
-		for _, e := range x.Jobs {
-			if e.HasResult {
-				named++
-				if !results[e.JobOrderID] {
-					t.Errorf("seq %d says that %s has a result, which was not published", x.Seq, e.JobOrderID)
-				}
-			}
-		}
-	}
-	if named < 3 {
-		t.Errorf("%d results named, want 3 or more", named)
-	}
-}
-
 // A response that was stored before its job ended is published with the end, whatever the change is called.
 func TestResultStoredBeforeTheEnd(t *testing.T) {
 	p := newPlant(t)
@@ -160,8 +127,7 @@ func TestReplayOfOldChanges(t *testing.T) {
 	i.stop()
 	changes, err := p.redisDo("XRANGE", p.keys.ChangesAll(), "-", "+").AsXRange()
 	testenv.Must(t, err)
-	i = p.start()
-	p.eventually("publisher at work", func() error { return p.publishing(i) })
+	i = p.working()
 	p.forget()
 	before := p.index(scope).Seq
 	for _, c := range changes {
@@ -187,8 +153,7 @@ func TestIDMovesToAnotherScope(t *testing.T) {
 	p.inSync()
 	g := new(gate)
 	i.stop()
-	i = p.start(g.through)
-	p.eventually("at work", func() error { return p.publishing(i) })
+	i = p.working(g.through)
 	release := make(chan struct{})
 	g.set(func() { g.before = func(context.Context, string) { <-release } })
 	p.move(scope, "JO-2", isa95.Cancel) // holds the publisher up, so that the next two are one batch

@@ -15,6 +15,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/publisher"
 )
 
 // A broker whose access list denies a scope. Its topics are tried again until the list is mended; the cursor stays;
@@ -65,12 +66,7 @@ func brokerRefuses(t *testing.T, config string) {
 	if x := p.index("denied"); !entry(x, "JO-2").HasResult {
 		t.Errorf("%+v", x)
 	}
-	p.eventually("nothing waits", func() error {
-		if s := i.Stats(); s.Waiting != 0 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
+	p.until("nothing waits", i, func(s publisher.Stats) bool { return s.Waiting == 0 })
 	p.seqs("denied")
 	p.seqs(scope)
 }
@@ -128,14 +124,7 @@ func TestRefusedOneByOne(t *testing.T) {
 			i := p.start(g.through)
 			p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run)
 			p.inSync()
-			g.set(func() {
-				g.fail = func(topic string, _ []byte) error {
-					if strings.HasSuffix(topic, c.topic) {
-						return c.err
-					}
-					return nil
-				}
-			})
+			g.refuse(c.topic, c.err)
 			p.change(scope, "JO-1", p.updated("second edition"))
 			p.move(scope, "JO-1", isa95.End)
 			p.move("other", "JO-9", isa95.Store)
@@ -157,7 +146,7 @@ func TestRefusedOneByOne(t *testing.T) {
 			if strings.Contains(c.topic, "result") && entry(p.index(scope), "JO-1").HasResult {
 				t.Error("has_result of a result that was refused")
 			}
-			g.set(func() { g.fail = nil })
+			g.refuse("", nil)
 			p.inSync()
 			p.eventually("no refusal is named any more", func() error {
 				if r := i.Refusals(); len(r) != 0 {
@@ -177,12 +166,7 @@ func TestRefusedOneByOne(t *testing.T) {
 func TestIndexNamesRefusedOrders(t *testing.T) {
 	p := newPlant(t)
 	g := new(gate)
-	g.fail = func(topic string, _ []byte) error {
-		if strings.HasSuffix(topic, "/JO-1") {
-			return &mqtt.PublishError{Topic: topic, Code: 0x97, Reason: "quota exceeded"}
-		}
-		return nil
-	}
+	g.refuse("/JO-1", &mqtt.PublishError{Code: 0x97, Reason: "quota exceeded"})
 	p.start(g.through)
 	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
 	p.move(scope, "JO-2", isa95.Store)
@@ -198,7 +182,7 @@ func TestIndexNamesRefusedOrders(t *testing.T) {
 	if err := p.check(); err == nil || !strings.Contains(err.Error(), "topic app/jobs/m42/order/JO-1 is not published") {
 		t.Errorf("Check: %v", err)
 	}
-	g.set(func() { g.fail = nil })
+	g.refuse("", nil)
 	p.inSync()
 	if e := entry(p.index(scope), "JO-1"); !e.HasResult {
 		t.Errorf("taken at last, it is listed as %+v", e)
@@ -217,25 +201,13 @@ func TestNothingIsDeletedBeforeTheIndex(t *testing.T) {
 	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
 	p.move(scope, "JO-2", isa95.Store)
 	p.inSync()
-	g.set(func() {
-		g.fail = func(topic string, _ []byte) error {
-			if strings.HasSuffix(topic, "/state-index") {
-				return &mqtt.SizeError{Size: 3 << 20, Max: 1 << 20}
-			}
-			return nil
-		}
-	})
+	g.refuse("/state-index", &mqtt.SizeError{Size: 3 << 20, Max: 1 << 20})
 	p.move(scope, "JO-1", isa95.Clear)
-	p.eventually("refused twice", func() error {
-		if s := i.Stats(); s.Refused < 2 || s.Waiting != 1 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
+	p.until("refused twice", i, func(s publisher.Stats) bool { return s.Refused >= 2 && s.Waiting == 1 })
 	if got := fmt.Sprint(topics(p.retained())); got != "[m42/order/JO-1 m42/order/JO-2 m42/result/JO-1 m42/state-index]" {
 		t.Errorf("retained: %s", got)
 	}
-	g.set(func() { g.fail = nil })
+	g.refuse("", nil)
 	p.inSync()
 	if got := fmt.Sprint(topics(p.retained())); got != "[m42/order/JO-2 m42/state-index]" {
 		t.Errorf("retained: %s", got)
@@ -262,13 +234,8 @@ func TestRefusedDeletionAndRefresh(t *testing.T) {
 	}
 	refuse(func(_ string, payload []byte) bool { return len(payload) == 0 })
 	p.move(scope, "OVER", isa95.Clear)
-	p.eventually("a refused deletion", func() error {
-		if s := i.Stats(); s.Refused < 2 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
-	g.set(func() { g.fail = nil })
+	p.until("a refused deletion", i, func(s publisher.Stats) bool { return s.Refused >= 2 })
+	g.refuse("", nil)
 	p.inSync()
 	if has := topics(p.retained()); slices.Contains(has, "m42/order/OVER") || slices.Contains(has, "m42/result/OVER") {
 		t.Errorf("left over: %v", has)
@@ -276,17 +243,11 @@ func TestRefusedDeletionAndRefresh(t *testing.T) {
 	i.stop()
 
 	before := i.Stats().Refused
-	i = p.start(g.through, func(s *setup) { s.Refresh = 300 * time.Millisecond })
-	p.eventually("at work", func() error { return p.publishing(i) })
+	i = p.working(g.through, func(s *setup) { s.Refresh = 300 * time.Millisecond })
 	refuse(func(topic string, _ []byte) bool { return true })
-	p.eventually("refused refresh", func() error {
-		if s := i.Stats(); s.Refused < before+3 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
+	p.until("refused refresh", i, func(s publisher.Stats) bool { return s.Refused >= before+3 })
 	p.forget()
-	g.set(func() { g.fail = nil })
+	g.refuse("", nil)
 	p.eventually("the refresh after all", func() error { return p.atLeast(3, "m42/order/", "m42/state-index") })
 	p.inSync()
 }

@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,18 @@ func (g *gate) set(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f()
+}
+
+// refuse lets the broker refuse with err what is published on topics with that ending; nil: nothing any more.
+func (g *gate) refuse(ending string, err error) {
+	g.set(func() {
+		g.fail = func(topic string, _ []byte) error {
+			if strings.HasSuffix(topic, ending) {
+				return err
+			}
+			return nil
+		}
+	})
 }
 
 func (g *gate) Retain(ctx context.Context, topic string, payload []byte, expiry time.Duration, user ...mqtt.UserProperty) error {

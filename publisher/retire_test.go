@@ -57,8 +57,7 @@ func TestScopeWithoutOrdersRetires(t *testing.T) {
 		t.Errorf("%d messages of a scope without orders, %d indexes of the other", old, used)
 	}
 	i.stop()
-	i = p.start(busy)
-	p.eventually("publishing", func() error { return p.publishing(i) })
+	i = p.working(busy)
 	p.rounds(i, 5)
 	if n := len(p.messages("old/")); n != 0 {
 		t.Errorf("another instance sent %d messages of the scope", n)

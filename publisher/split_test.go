@@ -11,6 +11,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/publisher"
 )
 
 // Two publishers at once, and one of them is paused past its lease between taking a seq and publishing it. There is one
@@ -38,7 +39,7 @@ func TestPausedPublisher(t *testing.T) {
 	p.move(scope, "JO-1", isa95.Store)
 	take(t, "the first publisher about to publish an index", held)
 	proxy.Stall(true)
-	p.eventually("the other publisher at work", func() error { return p.publishing(other) })
+	p.until("the other publisher at work", other, isAtWork)
 	for n := 2; n < 5; n++ {
 		p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", n)), isa95.Store)
 	}
@@ -50,12 +51,7 @@ func TestPausedPublisher(t *testing.T) {
 	})
 	close(release)
 	proxy.Stall(false)
-	p.eventually("the paused one has understood", func() error {
-		if paused.Stats().Publishing {
-			return fmt.Errorf("it still publishes")
-		}
-		return nil
-	})
+	p.until("the paused one has understood", paused, func(s publisher.Stats) bool { return !s.Publishing })
 	p.move(scope, "JO-5", isa95.Store)
 	p.inSync()
 	p.rising(scope)

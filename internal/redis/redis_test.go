@@ -2,22 +2,15 @@ package redis_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,14 +113,6 @@ func TestConnectPipe(t *testing.T) {
 	refused := errors.New("no more pipes")
 	if _, err := connect(t, redis.Options{URL: "redis://pipe", Embedded: true, Dial: func() (net.Conn, error) { return nil, refused }}); !errors.Is(err, refused) {
 		t.Errorf("%v, want %v", err, refused)
-	}
-}
-
-func TestConnectMiniredis(t *testing.T) {
-	srv := testenv.Miniredis(t) // connects
-	key := srv.Prefix(t) + ":k"
-	if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -413,23 +398,14 @@ func TestTLS(t *testing.T) {
 // tlsFront speaks TLS for a server that does not, and asks clients for a certificate.
 func tlsFront(t *testing.T, target string) (caFile, certFile, keyFile, addr string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.Must(t, err)
-	self := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, self, self, key.Public(), key)
-	testenv.Must(t, err)
-	rawKey, err := x509.MarshalPKCS8PrivateKey(key)
-	testenv.Must(t, err)
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, b := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: rawKey}} {
-		testenv.Must(t, os.WriteFile(file, pem.EncodeToMemory(b), 0o600))
-	}
+	a := newAuthority(t)
+	certFile, keyFile = a.pair(t, "127.0.0.1")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	testenv.Must(t, err)
+	ca, err := os.ReadFile(a.file)
+	testenv.Must(t, err)
 	pool := x509.NewCertPool()
-	pool.AddCert(pair.Leaf)
+	pool.AppendCertsFromPEM(ca)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})
 	testenv.Must(t, err)
 	done := make(chan struct{})
@@ -455,7 +431,7 @@ func tlsFront(t *testing.T, target string) (caFile, certFile, keyFile, addr stri
 			}()
 		}
 	}()
-	return certFile, certFile, keyFile, l.Addr().String()
+	return a.file, certFile, keyFile, l.Addr().String()
 }
 
 // Scan finds what begins with a prefix, letters of patterns in it included, page by page, on one server and on a cluster; an error of the caller ends it.

@@ -132,14 +132,21 @@ func writePEM(t *testing.T, file, kind string, der []byte) {
 	testenv.Must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
-// config is how a server speaks TLS at an address, with a certificate for that alone.
-func (a *authority) config(t *testing.T, host, port string) []string {
+// pair makes a certificate for an address alone, and its key.
+func (a *authority) pair(t *testing.T, host string) (cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	der, err := x509.MarshalPKCS8PrivateKey(a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: host}}, net.ParseIP(host), cert))
 	testenv.Must(t, err)
 	writePEM(t, key, "PRIVATE KEY", der)
+	return cert, key
+}
+
+// config is how a server speaks TLS at an address, with a certificate for that alone.
+func (a *authority) config(t *testing.T, host, port string) []string {
+	t.Helper()
+	cert, key := a.pair(t, host)
 	return []string{"tls-port " + port, "tls-cert-file " + cert, "tls-key-file " + key, "tls-ca-cert-file " + a.file, "tls-auth-clients no", "tls-replication yes"}
 }
 
