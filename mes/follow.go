@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -141,15 +140,20 @@ type follow struct {
 	closed  bool
 	failure error
 	scopes  map[isa95.Scope]*scopeFollow
-
-	indexes, gaps, results, clears, duplicates, lost, troubles atomic.Int64
+	counted Totals
 }
 
 func (f *follow) totals() Totals {
-	return Totals{
-		Indexes: f.indexes.Load(), Gaps: f.gaps.Load(), Results: f.results.Load(), Clears: f.clears.Load(),
-		Duplicates: f.duplicates.Load(), Lost: f.lost.Load(), Troubles: f.troubles.Load(),
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counted
+}
+
+// count adds one to a counter of f.counted.
+func (f *follow) count(n *int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*n++
 }
 
 // take is an index as it comes. The connection calls it in the order of arrival.
@@ -225,7 +229,7 @@ func (f *follow) tell(call func()) {
 }
 
 func (f *follow) trouble(scope isa95.Scope, id isa95.JobOrderID, err error, again time.Duration) {
-	f.troubles.Add(1)
+	f.count(&f.counted.Troubles)
 	f.log.Warn("mes: follow", "scope", scope, "order", id, "err", err, "again_in", again)
 	if f.o.OnTrouble != nil {
 		f.tell(func() { f.o.OnTrouble(scope, id, err, again) })

@@ -61,7 +61,7 @@ func (s *scopeFollow) run(ctx context.Context) error {
 				resync = true
 				clear(s.looked)
 			}
-			s.f.indexes.Add(1)
+			s.f.count(&s.f.counted.Indexes)
 			if s.f.o.OnIndex != nil {
 				s.f.tell(func() { s.f.o.OnIndex(s.scope, index) })
 			}
@@ -94,7 +94,7 @@ func (s *scopeFollow) compare(a arrival) bool {
 	s.last = a.seq
 	for _, gap := range gaps {
 		gap.Scope = s.scope
-		s.f.gaps.Add(1)
+		s.f.count(&s.f.counted.Gaps)
 		if s.f.o.OnGap != nil {
 			s.f.tell(func() { s.f.o.OnGap(gap) })
 		}
@@ -243,7 +243,7 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behi
 			before, err = s.f.o.Memory.Order(ctx, s.scope, id)
 		}
 		if err == nil && (s.known.Handed[id] == receipt || before.had(receipt)) {
-			s.f.duplicates.Add(1)
+			s.f.count(&s.f.counted.Duplicates)
 			if s.f.o.OnDuplicate != nil {
 				s.f.tell(func() { s.f.o.OnDuplicate(s.scope, *r) })
 			}
@@ -269,7 +269,7 @@ func (s *scopeFollow) handOver(ctx context.Context, ids []isa95.JobOrderID, behi
 			trouble(id, err)
 			return
 		}
-		s.f.results.Add(1)
+		s.f.count(&s.f.counted.Results)
 		// While this is written the next result is handed over: writes that come together share one. A stop must not
 		// come between.
 		remembering.Go(func() {
@@ -351,7 +351,7 @@ func (s *scopeFollow) clearAll(ctx context.Context, ids []isa95.JobOrderID, trou
 		var refused *RefusedError
 		switch {
 		case o.err == nil:
-			s.f.clears.Add(1)
+			s.f.count(&s.f.counted.Clears)
 		case errors.As(o.err, &refused) && (o.status == isa95.UnknownJobOrder || o.status == isa95.InvalidStatus):
 			// Somebody else has cleared it, or even stored it anew.
 		default:
@@ -394,7 +394,7 @@ func (s *scopeFollow) findMissing(ctx context.Context, ids []isa95.JobOrderID, t
 				trouble(id, fmt.Errorf("memory: %w", err))
 				continue
 			}
-			s.f.lost.Add(1)
+			s.f.count(&s.f.counted.Lost)
 			s.known.Lost = append(s.known.Lost, id)
 		}
 	}

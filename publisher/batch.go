@@ -58,8 +58,8 @@ func (t *term) batch(ctx, work context.Context, l *looked) error {
 	if err := t.remove(work, jobs, shown); err != nil {
 		return err
 	}
-	t.stats.waits(t.refused)
-	t.stats.batches.Add(1)
+	t.waits(t.refused)
+	t.count(func(s *Stats) { s.Batches++ })
 	if l.last != "" {
 		t.pos = l.last
 	}

@@ -25,7 +25,7 @@ func (t *term) bury(work context.Context, letters ...jobstore.DeadLetter) error 
 	if len(fresh) == 0 {
 		return nil
 	}
-	t.stats.deadLetters.Add(int64(len(fresh)))
+	t.count(func(s *Stats) { s.DeadLetters += int64(len(fresh)) })
 	err := t.store.BuryChanges(work, t.lease, fresh...)
 	if err != nil && !errors.Is(err, jobstore.ErrLeaseLost) && !jobstore.Waits(err) && work.Err() == nil {
 		t.log.Error("publisher: cannot write dead letters", "err", err) // even that key is something else: go on

@@ -169,7 +169,7 @@ func (t *term) send(work context.Context, messages []*message) error {
 			continue
 		}
 		*m.published = m.revision
-		t.stats.topics.Add(1)
+		t.count(func(s *Stats) { s.Topics++ })
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func isRefusal(err error) bool {
 
 // refusal counts one, and logs it if it is the first of its topic.
 func (t *term) refusal(h *held) {
-	t.stats.refused.Add(1)
+	t.count(func(s *Stats) { s.Refused++ })
 	if !h.logged {
 		t.log.Error("publisher: the broker refused a retained message; it will be tried again", "topic", h.Topic, "bytes", h.Bytes, "err", h.Err)
 	}

@@ -109,7 +109,7 @@ func (t *term) publishIndexes(work context.Context, settlements []jobstore.Settl
 		}
 		t.indexes[x.scope], shown[x.scope] = x.acknowledged, x.index
 		t.told[x.scope] = acknowledged{seq: x.seq, epoch: x.epoch, content: x.content}
-		t.stats.indexes.Add(1)
+		t.count(func(s *Stats) { s.Indexes++ })
 		if len(x.payload) > largeIndex {
 			large++
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,10 @@ type Publisher struct {
 	opt       Options
 	log       *slog.Logger
 	connected atomic.Bool // the broker was lost and came back
-	stats     counters
+
+	mu       sync.Mutex
+	stats    Stats
+	refusals []Refusal
 
 	// What outlives a term, used by one term at a time.
 	epoch string // of the store, "" = not known
@@ -95,39 +99,31 @@ type Stats struct {
 	Away        int64     // times Redis or the broker was away
 }
 
-type counters struct {
-	refusals                                                                                   atomic.Pointer[[]Refusal]
-	publishing                                                                                 atomic.Bool
-	turned                                                                                     atomic.Int64
-	batches, changes, topics, indexes, refused, waiting, deadLetters, reconciled, missed, away atomic.Int64
+// count changes the counters.
+func (p *Publisher) count(change func(s *Stats)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.stats)
 }
 
 // waits notes what was refused and will be tried again.
-func (c *counters) waits(r *refused) {
-	named := r.named()
-	c.refusals.Store(&named)
-	c.waiting.Store(int64(len(r.topics)))
+func (p *Publisher) waits(r *refused) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusals, p.stats.Waiting = r.named(), int64(len(r.topics))
 }
 
 // Refusals are the retained messages that the broker refuses now, by topic, while this process publishes. They are tried again; until the broker takes one, an
 // MES sees the state before.
 func (p *Publisher) Refusals() []Refusal {
-	if r := p.stats.refusals.Load(); r != nil {
-		return *r
-	}
-	return nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refusals
 }
 
 // Stats returns the counters.
 func (p *Publisher) Stats() Stats {
-	c := &p.stats
-	s := Stats{
-		Publishing: c.publishing.Load(), Batches: c.batches.Load(), Changes: c.changes.Load(), Topics: c.topics.Load(),
-		Indexes: c.indexes.Load(), Refused: c.refused.Load(), Waiting: c.waiting.Load(), DeadLetters: c.deadLetters.Load(),
-		Reconciled: c.reconciled.Load(), Missed: c.missed.Load(), Away: c.away.Load(),
-	}
-	if ns := c.turned.Load(); ns != 0 {
-		s.Turned = time.Unix(0, ns)
-	}
-	return s
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
 }

@@ -65,8 +65,8 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 	if extent&all != 0 && !t.stale {
 		t.lost = false
 	}
-	t.stats.reconciled.Add(1)
-	t.stats.waits(t.refused)
+	t.count(func(s *Stats) { s.Reconciled++ })
+	t.waits(t.refused)
 	if extent&all == 0 {
 		return nil
 	}

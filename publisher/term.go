@@ -52,9 +52,9 @@ func newTerm(p *Publisher, l *jobstore.Lease) *term {
 // run publishes until ctx ends or the lease is lost.
 func (t *term) run(ctx context.Context) error {
 	t.log.Info("publisher: publishing", "topics", t.opt.TopicPrefix)
-	t.stats.publishing.Store(true)
-	defer t.stats.publishing.Store(false)
-	defer t.stats.waits(newRefused())
+	t.count(func(s *Stats) { s.Publishing = true })
+	defer t.count(func(s *Stats) { s.Publishing = false })
+	defer t.waits(newRefused())
 
 	// work outlives ctx, so that a batch in hand is finished, but not the lease.
 	work, cancel := context.WithCancel(t.lease.Context())
@@ -66,7 +66,7 @@ func (t *term) run(ctx context.Context) error {
 
 	for ctx.Err() == nil {
 		err := t.turn(ctx, work)
-		t.stats.turned.Store(time.Now().UnixNano())
+		t.count(func(s *Stats) { s.Turned = time.Now() })
 		t.refused.turned(err)
 		if err == nil {
 			t.failures = 0
@@ -119,7 +119,7 @@ func (t *term) failed(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", jobstore.ErrLeaseLost, err)
 	}
 	t.forget()
-	t.stats.away.Add(1)
+	t.count(func(s *Stats) { s.Away++ })
 	if errors.Is(err, mqtt.ErrDown) {
 		t.pos, t.announce = "", true
 		t.log.Warn("publisher: waiting for the broker", "err", err)
@@ -208,13 +208,13 @@ func (t *term) changes(ctx context.Context) (*looked, error) {
 	t.sees(changes.Epoch)
 	if changes.Missed {
 		if t.pos != beginning { // the first changes there ever were are not told from trimmed ones
-			t.stats.missed.Add(1)
+			t.count(func(s *Stats) { s.Missed++ })
 			t.log.Warn("publisher: the change stream was trimmed before it was read; comparing everything", "last", t.pos)
 		}
 		t.pos = ""
 		return nil, nil
 	}
-	t.stats.changes.Add(int64(len(changes.Entries)))
+	t.count(func(s *Stats) { s.Changes += int64(len(changes.Entries)) })
 	t.calm = len(changes.Entries) > 0 && len(changes.Entries) < t.opt.Batch
 	l := newLooked()
 	for _, c := range changes.Entries {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 const (
@@ -209,10 +211,8 @@ func loaded(ctx context.Context, rdb rueidis.Client, prefix string) error {
 		if !ok || !re.IsLoading() {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !lifecycle.Sleep(ctx, loadingPause) {
 			return err
-		case <-time.After(loadingPause):
 		}
 	}
 }

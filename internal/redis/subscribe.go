@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 const (
@@ -32,10 +34,7 @@ func Subscribe(ctx context.Context, rdb rueidis.Client, channel string, ready fu
 			level = slog.LevelWarn
 		}
 		log.Log(ctx, level, "redis: subscription lost; it is tried again until it is there", "channel", channel, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		lifecycle.Sleep(ctx, pause)
 		pause = min(2*pause, subscribeMost)
 	}
 }

@@ -136,8 +136,8 @@ func (a *acker) acknowledge(ctx context.Context, b Batch) error {
 	for _, e := range b.Entries {
 		args = append(args, e.ID)
 	}
-	reply, err := ackScript.Run(ctx, a.s.g.Worker.rdb, []string{b.Heartbeat, b.Stream}, args...).AsStrSlice()
-	if err == nil && (len(reply) != 1 || reply[0] != "ok") {
+	ok, err := isOK(ackScript.Run(ctx, a.s.g.Worker.rdb, []string{b.Heartbeat, b.Stream}, args...))
+	if err == nil && !ok {
 		return ErrLost
 	}
 	return err

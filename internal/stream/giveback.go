@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,8 +53,8 @@ func (s *session) giveBackOf(run context.Context, stream int, entries []*Entry) 
 	}
 	ctx, cancel := call(run, 0)
 	defer cancel()
-	reply, err := giveBackScript.Run(ctx, w.rdb, []string{s.epoch.key, s.g.Streams[stream]}, args...).AsStrSlice()
-	if err == nil && !slices.Equal(reply, []string{"ok"}) {
+	ok, err := isOK(giveBackScript.Run(ctx, w.rdb, []string{s.epoch.key, s.g.Streams[stream]}, args...))
+	if err == nil && !ok {
 		return errStale
 	}
 	return err

@@ -70,7 +70,7 @@ type session struct {
 	acks    *acker
 	ctx     context.Context // of handlers: ends with the token, or when the time to drain is over
 	end     context.CancelCauseFunc
-	own     string        // next id of the own pending entries to read, "" = done
+	own     ref           // the next of the own pending entries to read; id "" = done
 	resumed bool          // there was a session before this one
 	grace   time.Duration // with Free: of those, the younger ones are left to Offer for now
 	made    bool          // the groups exist
@@ -81,7 +81,7 @@ type session struct {
 }
 
 func newSession(l *loop, e *epoch) *session {
-	s := &session{loop: l, epoch: e, held: newHeld(l), own: "-", mixed: true}
+	s := &session{loop: l, epoch: e, held: newHeld(l), own: fromStart, mixed: true}
 	s.ctx, s.end = context.WithCancelCause(l.work)
 	s.acks = newAcker(s)
 	s.resumed = l.now.Swap(s) != nil
@@ -258,13 +258,13 @@ func (s *session) begin(e *Entry) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
 	w := s.g.Worker
-	reply, err := beginScript.Run(ctx, w.rdb, []string{e.worker, e.Stream}, e.token, e.group, w.id, e.ID, strconv.FormatInt(e.Deliveries+1-e.before, 10)).AsStrSlice()
+	ok, err := isOK(beginScript.Run(ctx, w.rdb, []string{e.worker, e.Stream}, e.token, e.group, w.id, e.ID, strconv.FormatInt(e.Deliveries+1-e.before, 10)))
 	if err != nil {
 		s.retry(e, err)
 		return false
 	}
 	e.delivered = false
-	if len(reply) != 1 || reply[0] != "ok" {
+	if !ok {
 		s.g.Worker.doubt()
 		s.held.letGo(e)
 		return false
@@ -295,12 +295,12 @@ func (s *session) bury(e *Entry) (again bool) {
 	defer cancel()
 	letters := w.keys.DeadLetter(e.Stream)
 	args := append([]string{e.token, e.group, w.id, e.ID}, letter(e, told)...)
-	reply, err := deadScript.Run(ctx, w.rdb, []string{e.worker, e.Stream, letters}, args...).AsStrSlice()
+	ok, err := isOK(deadScript.Run(ctx, w.rdb, []string{e.worker, e.Stream, letters}, args...))
 	if err != nil {
 		return s.retry(e, err)
 	}
 	s.held.letGo(e)
-	if len(reply) == 1 && reply[0] == "ok" {
+	if ok {
 		s.g.observe(Dead, 1)
 		s.log.Error("stream: entry moved to the dead letters", "stream", e.Stream, "id", e.ID, "dead_letters", letters, "error", e.doom)
 	} else {

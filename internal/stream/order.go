@@ -87,12 +87,9 @@ func (s *session) readParts(run context.Context, asks []ask) (got []int, err err
 	}
 	got = make([]int, len(asks))
 	for _, part := range reply {
-		pair, err := part.ToArray()
+		pair, err := parts(part, 2)
 		if err != nil {
-			return nil, fmt.Errorf("read.lua replied something else: %w", err)
-		}
-		if len(pair) != 2 {
-			return nil, fmt.Errorf("read.lua replied %d parts, want 2", len(pair))
+			return nil, fmt.Errorf("read.lua: %w", err)
 		}
 		at, err := pair[0].AsInt64()
 		if err != nil {

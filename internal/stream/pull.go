@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -85,9 +84,9 @@ func (s *session) pull(run context.Context) error {
 	case !s.made:
 		return s.makeGroups(run)
 	case s.held.again.Swap(false):
-		s.own, s.grace = "-", 0
+		s.own, s.grace = fromStart, 0
 	}
-	if s.own != "" {
+	if s.own.id != "" {
 		return s.pullOwn(run, room)
 	}
 	if time.Until(s.sweep) <= 0 {
@@ -124,7 +123,7 @@ func (s *session) awaitRoom(run context.Context) int {
 
 // astray says that entries may be pending for this worker that it does not hold: it had them under the token before, or somebody gave them up. They are
 // looked for even if there is no room: as long as this worker lives, nobody else takes them.
-func (s *session) astray() bool { return s.resumed && s.own != "" || s.held.again.Load() }
+func (s *session) astray() bool { return s.resumed && s.own.id != "" || s.held.again.Load() }
 
 // room is how many more entries may be taken in now.
 func (s *session) room() int {
@@ -140,8 +139,8 @@ func (s *session) room() int {
 func (s *session) pullOwn(run context.Context, room int) error {
 	s.held.watch()
 	defer s.held.unwatch()
-	stream, from := s.ownAt()
-	page, err := s.ownPending(run, stream, from)
+	stream := s.own.stream
+	page, err := s.ownPending(run)
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (s *session) pullOwn(run context.Context, room int) error {
 		if len(page) == ownPage {
 			last = page[len(page)-1].id
 		}
-		s.ownNext(stream, last)
+		s.ownNext(last)
 		return nil
 	}
 	end := begin + 1
@@ -162,7 +161,7 @@ func (s *session) pullOwn(run context.Context, room int) error {
 	if _, _, err := s.claim(run, stream, s.g.Worker.id, page[begin].id, end-begin); err != nil {
 		return err
 	}
-	s.ownNext(stream, page[end-1].id)
+	s.ownNext(page[end-1].id)
 	return nil
 }
 
@@ -173,23 +172,20 @@ type own struct {
 }
 
 // ownPending lists a page of them. One round trip.
-func (s *session) ownPending(run context.Context, stream int, from string) ([]own, error) {
+func (s *session) ownPending(run context.Context) ([]own, error) {
 	ctx, cancel := call(run, 0)
 	defer cancel()
 	rdb := s.g.Worker.rdb
-	list, err := rdb.Do(ctx, rdb.B().Xpending().Key(s.g.Streams[stream]).Group(s.g.Name).Start(from).End("+").Count(ownPage).
+	list, err := rdb.Do(ctx, rdb.B().Xpending().Key(s.g.Streams[s.own.stream]).Group(s.g.Name).Start(s.own.id).End("+").Count(ownPage).
 		Consumer(s.g.Worker.id).Build()).ToArray()
 	if err != nil {
 		return nil, err
 	}
 	page := make([]own, 0, len(list))
 	for _, m := range list {
-		part, err := m.ToArray()
+		part, err := parts(m, 4)
 		if err != nil {
 			return nil, err
-		}
-		if len(part) != 4 {
-			return nil, fmt.Errorf("XPENDING replied an entry of %d parts, want 4", len(part))
 		}
 		id, err := part[0].ToString()
 		if err != nil {

@@ -41,7 +41,7 @@ func (s *session) read(run context.Context) {
 			continue
 		}
 		// What was on its way to us when the connection broke is pending for us, unseen.
-		s.own, s.grace = "-", 0
+		s.own, s.grace = fromStart, 0
 		if IsNoGroup(err) {
 			s.made = false
 			s.g.Worker.doubt() // whoever took the groups may have taken the heartbeats too
@@ -85,9 +85,9 @@ func (s *session) turn(run context.Context) error {
 	}
 	room := rooms[len(rooms)-1]
 	if s.held.again.Swap(false) {
-		s.own = "-"
+		s.own = fromStart
 	}
-	if s.own != "" {
+	if s.own.id != "" {
 		return s.readOwn(run, room)
 	}
 	if left := time.Until(s.sweep); left <= 0 {
@@ -205,50 +205,48 @@ func (s *session) takeRead(reply rueidis.RedisMessage, count int) error {
 		streams, most = streams+1, max(most, n)
 		return err
 	}
-	if err := s.eachRead(reply, take); err != nil {
-		return err
-	}
-	s.mixed = streams > 1 && most >= count
-	return nil
-}
-
-// eachRead calls take for each stream of a reply of XREADGROUP.
-func (s *session) eachRead(reply rueidis.RedisMessage, take func(stream int, entries rueidis.RedisMessage) error) error {
 	if reply.IsMap() {
-		parts, err := reply.AsMap()
+		byKey, err := reply.AsMap()
 		if err != nil {
 			return err
 		}
 		for i, key := range s.g.Streams {
-			if entries, ok := parts[key]; ok {
+			if entries, ok := byKey[key]; ok {
 				if err := take(i, entries); err != nil {
 					return err
 				}
 			}
 		}
-		return nil
-	}
-	parts, err := reply.ToArray()
-	if err != nil {
-		return err
-	}
-	for _, part := range parts {
-		pair, err := part.ToArray()
+	} else {
+		pairs, err := reply.ToArray()
 		if err != nil {
 			return err
 		}
-		if len(pair) != 2 {
-			return fmt.Errorf("XREADGROUP replied %d parts, want 2", len(pair))
-		}
-		key, err := pair[0].ToString()
-		if err != nil {
-			return err
-		}
-		if err := take(slices.Index(s.g.Streams, key), pair[1]); err != nil {
-			return err
+		for _, pair := range pairs {
+			part, err := parts(pair, 2)
+			if err != nil {
+				return err
+			}
+			key, err := part[0].ToString()
+			if err != nil {
+				return err
+			}
+			if err := take(slices.Index(s.g.Streams, key), part[1]); err != nil {
+				return err
+			}
 		}
 	}
+	s.mixed = streams > 1 && most >= count
 	return nil
+}
+
+// parts is an array of n elements.
+func parts(m rueidis.RedisMessage, n int) ([]rueidis.RedisMessage, error) {
+	list, err := m.ToArray()
+	if err == nil && len(list) != n {
+		err = fmt.Errorf("a reply of %d parts, want %d", len(list), n)
+	}
+	return list, err
 }
 
 // take takes in entries of one stream, each an array of id and fields.
@@ -261,9 +259,9 @@ func (s *session) take(stream int, list rueidis.RedisMessage) (n int, err error)
 		return 0, errors.New("entries of a stream that was not asked for")
 	}
 	for _, m := range entries {
-		part, err := m.ToArray()
-		if err != nil || len(part) != 2 {
-			return n, fmt.Errorf("an entry of %d parts: %w", len(part), err)
+		part, err := parts(m, 2)
+		if err != nil {
+			return n, err
 		}
 		id, err := part[0].ToString()
 		if err != nil {
@@ -319,36 +317,26 @@ func (s *session) blank(stream int, id string) *Entry {
 func (s *session) readOwn(run context.Context, room int) error {
 	s.held.watch()
 	defer s.held.unwatch()
-	stream, id := s.ownAt()
-	last, _, err := s.claim(run, stream, s.g.Worker.id, id, max(min(room, ownPage), 1))
+	last, _, err := s.claim(run, s.own.stream, s.g.Worker.id, s.own.id, max(min(room, ownPage), 1))
 	if err != nil {
 		return err
 	}
-	s.ownNext(stream, last)
+	s.ownNext(last)
 	return nil
 }
 
-// ownAt splits the position of the own read: the index of the stream, a space, and the id; "-" is the beginning.
-func (s *session) ownAt() (stream int, id string) {
-	at, id, ok := strings.Cut(s.own, " ")
-	if !ok {
-		return 0, "-"
-	}
-	stream, err := strconv.Atoi(at)
-	if err != nil {
-		return 0, "-"
-	}
-	return stream, id
-}
+// fromStart is the beginning of an own read.
+var fromStart = ref{0, "-"}
 
-func (s *session) ownNext(stream int, last string) {
+// ownNext moves the own read behind the id looked at last; "" = there was none.
+func (s *session) ownNext(last string) {
 	switch {
 	case last != "":
-		s.own = strconv.Itoa(stream) + " " + after(last)
-	case stream+1 < len(s.g.Streams):
-		s.own = strconv.Itoa(stream+1) + " -"
+		s.own.id = after(last)
+	case s.own.stream+1 < len(s.g.Streams):
+		s.own = ref{s.own.stream + 1, "-"}
 	default:
-		s.own = ""
+		s.own = ref{}
 	}
 }
 
@@ -413,9 +401,9 @@ func first(reply []rueidis.RedisMessage) (string, error) {
 
 // claimed reads one entry of claim.lua's reply.
 func (s *session) claimed(stream int, m rueidis.RedisMessage) (*Entry, error) {
-	part, err := m.ToArray()
-	if err != nil || len(part) != 3 {
-		return nil, fmt.Errorf("an entry of %d parts: %w", len(part), err)
+	part, err := parts(m, 3)
+	if err != nil {
+		return nil, err
 	}
 	id, err := part[0].ToString()
 	if err != nil {
@@ -467,7 +455,7 @@ func (s *session) sweepDead(run context.Context) error {
 		}
 	}
 	if pending > int64(mine) {
-		s.own, s.grace = "-", offerGrace
+		s.own, s.grace = fromStart, offerGrace
 	}
 	dead, err := s.deadOf(run, others)
 	if err != nil {
@@ -538,22 +526,15 @@ func (s *session) deadOf(run context.Context, others []consumer) ([]consumer, er
 	}
 	ctx, cancel := call(run, 0)
 	defer cancel()
-	w := s.g.Worker
-	cmds := make(rueidis.Commands, 0, len(others))
-	for _, c := range others {
-		cmds = append(cmds, w.rdb.B().Get().Key(w.keys.Worker(c.name)).Build())
+	names := make([]string, len(others))
+	for i, c := range others {
+		names[i] = c.name
 	}
-	var dead []consumer
-	for i, r := range w.rdb.DoMulti(ctx, cmds...) {
-		token, err := r.ToString()
-		if err != nil && !rueidis.IsRedisNil(err) {
-			return nil, err
-		}
-		if err != nil || strings.HasPrefix(token, takeoverMark) {
-			dead = append(dead, others[i])
-		}
+	alive, err := Living(ctx, s.g.Worker.rdb, s.g.Worker.keys, names)
+	if err != nil {
+		return nil, err
 	}
-	return dead, nil
+	return slices.DeleteFunc(others, func(c consumer) bool { return alive[c.name] }), nil
 }
 
 // takeOver claims from a dead consumer until nothing is left or there is no room. The script deletes the consumer when it is empty.

@@ -3,6 +3,8 @@ package stream
 import (
 	_ "embed"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -41,3 +43,9 @@ var (
 	leaveScript    = script.New("stream/leave", leaveLua)
 	readScript     = script.New("stream/read", readLua)
 )
+
+// isOK says whether a script replied "ok": else the token, or the entry, belongs to another one.
+func isOK(r rueidis.RedisResult) (bool, error) {
+	reply, err := r.AsStrSlice()
+	return len(reply) == 1 && reply[0] == "ok", err
+}

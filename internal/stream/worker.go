@@ -178,8 +178,8 @@ func acquired(r rueidis.RedisResult) (answer string, now int64, err error) {
 // keep renews the token until it is lost or ctx ends.
 func (w *Worker) keep(ctx context.Context, e *epoch) error {
 	return e.trust.Keep(ctx, func(ctx context.Context, ttl time.Duration, _ bool) error {
-		reply, err := renewScript.RunApart(ctx, w.rdb, []string{w.key()}, e.token, milliseconds(ttl)).AsStrSlice()
-		if err == nil && (len(reply) != 1 || reply[0] != "ok") {
+		ok, err := isOK(renewScript.RunApart(ctx, w.rdb, []string{w.key()}, e.token, milliseconds(ttl)))
+		if err == nil && !ok {
 			err = lease.ErrGone
 		}
 		return err
