@@ -96,9 +96,7 @@ func TestCrashPoints(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			s.mu.Lock()
-			s.answer = nil
-			s.mu.Unlock()
+			s.with(func() { s.answer = nil })
 			again := openMemory(t, s.file)
 			stop := following(t, newMES(t, s.url, "mes-2"), s.options(again))
 			last := int64(2) // ended, cleared

@@ -309,10 +309,7 @@ func TestSmallerSeqIsAResync(t *testing.T) {
 	s.wait(t, "gap 0 41")
 	s.wait(t, "result JO-2 2")
 	settled(t, s.memory, 41, "JO-1", "JO-2")
-	s.mu.Lock()
-	s.seq, s.jobs = 0, nil
-	s.mu.Unlock()
-	s.change(func() { s.end("JO-1", "1"); s.end("JO-2", "22"); s.end("JO-3", "3") })
+	s.change(func() { s.seq, s.jobs = 0, nil; s.end("JO-1", "1"); s.end("JO-2", "22"); s.end("JO-3", "3") })
 	s.wait(t, "gap 41 1")
 	s.wait(t, "duplicate JO-1")
 	s.wait(t, "result JO-2 22")
@@ -330,16 +327,10 @@ func TestBrokerSetBack(t *testing.T) {
 	stop := following(t, s.c, o)
 	s.wait(t, "result JO-1 1")
 	settled(t, s.memory, 10, "JO-1")
-	s.mu.Lock()
-	s.seq, s.jobs[0].state, s.jobs[0].hasResult = 5, isa95.State{Top: isa95.Running}, false
-	s.mu.Unlock()
-	s.change(func() {})
+	s.change(func() { s.seq, s.jobs[0].state, s.jobs[0].hasResult = 5, isa95.State{Top: isa95.Running}, false })
 	s.wait(t, "gap 10 6")
 	settled(t, s.memory, 6, "JO-1")
-	s.mu.Lock()
-	s.seq, s.jobs[0].state, s.jobs[0].hasResult = 10, ended, true
-	s.mu.Unlock()
-	s.change(func() {})
+	s.change(func() { s.seq, s.jobs[0].state, s.jobs[0].hasResult = 10, ended, true })
 	s.wait(t, "gap 6 11", "result JO-1 1")
 	s.wait(t, "duplicate JO-1", "result JO-1 1")
 	settled(t, s.memory, 11, "JO-1")
@@ -354,9 +345,7 @@ func TestClearedBySomebodyElse(t *testing.T) {
 	o := s.options(s.memory)
 	handOver := o.OnResult
 	o.OnResult = func(ctx context.Context, sc isa95.Scope, r isa95.JobResponse) error {
-		s.mu.Lock()
-		s.jobs[0].state = isa95.State{Top: isa95.EndState}
-		s.mu.Unlock()
+		s.with(func() { s.jobs[0].state = isa95.State{Top: isa95.EndState} })
 		return handOver(ctx, sc, r)
 	}
 	s.change(func() { s.end("JO-1", "1") })
@@ -401,10 +390,7 @@ func TestBrokerLostAndBack(t *testing.T) {
 	testenv.Must(t, broker.Server.Kill())
 	testenv.Must(t, broker.Server.Restart(within(t)))
 	k.ready()
-	k.mu.Lock()
-	k.seq += 4 // published by nobody
-	k.mu.Unlock()
-	k.change(func() { k.end("JO-2", "2") })
+	k.change(func() { k.seq += 4; k.end("JO-2", "2") }) // four are published by nobody
 	d.wait(t, "gap 2 7")
 	d.wait(t, "result JO-2 2")
 	d.wait(t, "clear JO-2 1")
@@ -417,30 +403,25 @@ func TestBrokerLostAndBack(t *testing.T) {
 // TestOrderIDUsedAgain: after Clear the id is stored anew and ends with another result, seen with and without an index
 // in between that shows it.
 func TestOrderIDUsedAgain(t *testing.T) {
-	t.Run("seen running", func(t *testing.T) {
-		s := newStage(t)
-		s.change(func() { s.end("JO-1", "1").keep = true }) // the topics are still there
-		stop := following(t, s.c, s.options(s.memory))
-		s.wait(t, "result JO-1 1")
-		s.wait(t, "clear JO-1 1")
-		s.change(func() { s.jobs[0].state, s.jobs[0].hasResult = isa95.State{Top: isa95.Running}, false })
-		s.change(func() { s.jobs = nil; s.end("JO-1", "2") })
-		s.wait(t, "result JO-1 2")
-		s.wait(t, "clear JO-1 1")
-		stop()
-	})
-	t.Run("not seen", func(t *testing.T) {
-		s := newStage(t)
-		s.change(func() { s.end("JO-1", "1").keep = true })
-		stop := following(t, s.c, s.options(s.memory))
-		s.wait(t, "result JO-1 1")
-		s.wait(t, "clear JO-1 1")
-		s.change(func() { s.jobs = nil; s.end("JO-1", "2") })
-		s.change(func() {})
-		s.wait(t, "result JO-1 2", "result JO-1 1")
-		s.wait(t, "clear JO-1 1")
-		stop()
-	})
+	for name, seen := range map[string]bool{"seen running": true, "not seen": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.change(func() { s.end("JO-1", "1").keep = true }) // the topics are still there
+			stop := following(t, s.c, s.options(s.memory))
+			s.wait(t, "result JO-1 1")
+			s.wait(t, "clear JO-1 1")
+			if seen {
+				s.change(func() { s.jobs[0].state, s.jobs[0].hasResult = isa95.State{Top: isa95.Running}, false })
+			}
+			s.change(func() { s.jobs = nil; s.end("JO-1", "2") })
+			if !seen {
+				s.change(func() {})
+			}
+			s.wait(t, "result JO-1 2", "result JO-1 1")
+			s.wait(t, "clear JO-1 1")
+			stop()
+		})
+	}
 }
 
 // TestClearedOrderIsBack: Takt's store was set back to before the Clear, under a seq that goes on. It is cleared again
@@ -580,9 +561,7 @@ func TestClearAnsweredToNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(t, "result JO-1 1", "clear JO-1 1")
-	s.mu.Lock()
-	s.answer = nil
-	s.mu.Unlock()
+	s.with(func() { s.answer = nil })
 	stop := following(t, newMES(t, s.url, "mes-2"), s.options(s.memory))
 	s.wait(t, "clear JO-1 2", "result JO-1 1")
 	settled(t, s.memory, 2)

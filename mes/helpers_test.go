@@ -216,12 +216,16 @@ func (k *fakeTakt) sendIndex() {
 	}
 }
 
-// change alters what there is and publishes an index.
-func (k *fakeTakt) change(f func()) {
+// with alters what there is.
+func (k *fakeTakt) with(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f()
-	k.publishIndex()
+}
+
+// change alters what there is and publishes an index.
+func (k *fakeTakt) change(f func()) {
+	k.with(func() { f(); k.publishIndex() })
 }
 
 var ended = isa95.State{Top: isa95.Ended, Sub: isa95.Completed}

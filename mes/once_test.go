@@ -226,112 +226,77 @@ func TestLostOrder(t *testing.T) {
 
 // TestNotLost: what does not mean that an accepted order is lost.
 func TestNotLost(t *testing.T) {
-	t.Run("an index from before it", func(t *testing.T) {
-		s := newStage(t)
-		s.change(func() {})
-		stop := following(t, s.c, s.options(s.memory))
-		settled(t, s.memory, 1)
-		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
-		s.mu.Lock()
-		jobs := s.jobs
-		s.jobs = nil
-		s.sendIndex() // the same seq: renewed
-		s.seq++
-		s.sendIndex() // made before the order was stored, sent after
-		s.jobs = jobs
-		s.mu.Unlock()
-		settled(t, s.memory, 2)
-		s.change(func() {})
-		settled(t, s.memory, 3)
-		if totals := stop(); totals.Lost != 0 || len(s.commands(isa95.RequestJobResponseByJobOrderID)) != 1 {
-			t.Errorf("%+v, asked for %v", totals, s.commands(isa95.RequestJobResponseByJobOrderID))
-		}
-	})
-	t.Run("an empty topic", func(t *testing.T) {
-		s := newStage(t)
-		s.change(func() {})
-		stop := following(t, s.c, s.options(s.memory))
-		settled(t, s.memory, 1)
-		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
-		s.retain("state-index", nil)
-		s.change(func() {})
-		settled(t, s.memory, 2)
-		if totals := stop(); totals.Lost != 0 {
-			t.Errorf("%+v", totals)
-		}
-	})
-	t.Run("canceled by another program", func(t *testing.T) {
-		s := newStage(t)
-		s.change(func() {})
-		stop := following(t, s.c, s.options(s.memory))
-		settled(t, s.memory, 1)
-		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
-		s.mu.Lock()
-		job := s.jobs[0]
-		job.state = isa95.State{Top: isa95.EndState}
-		s.jobs = nil
-		s.publishIndexBut(job)
-		s.mu.Unlock()
-		s.wait(t, "clear JO-1 2")
-		settled(t, s.memory, 2)
-		if totals := stop(); totals.Lost != 0 {
-			t.Errorf("%+v", totals)
-		}
-		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderGone)
-	})
-	t.Run("a server that does not say whether it has the order", func(t *testing.T) {
-		s := newStage(t)
-		s.earlier = true
-		s.change(func() {})
-		stop := following(t, s.c, s.options(s.memory))
-		settled(t, s.memory, 1)
-		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
-		s.mu.Lock()
-		jobs := s.jobs
-		s.jobs = nil
-		s.seq++
-		s.sendIndex() // made before the order was stored, sent after
-		s.jobs = jobs
-		s.mu.Unlock()
-		settled(t, s.memory, 2)
-		s.change(func() { s.jobs = nil; s.end("JO-1", "1") })
-		s.wait(t, "result JO-1 1")
-		if totals := stop(); totals.Lost != 0 || totals.Troubles != 0 {
-			t.Errorf("%+v", totals)
-		}
-	})
-	t.Run("Takt does not answer", func(t *testing.T) {
-		s := newStage(t)
-		s.change(func() {})
-		stop := following(t, s.c, s.options(s.memory))
-		settled(t, s.memory, 1)
-		s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
-		s.mu.Lock()
-		asked := make(chan struct{}, 100)
-		s.answer = func(e cloudevent.Event) *cloudevent.Event {
-			asked <- struct{}{}
-			return reply(e, `{"ReturnStatus":8}`)
-		}
+	// hidden publishes an index without the order that Takt has all the same: made before the order was stored, sent after.
+	hidden := func(s *stage) {
 		jobs := s.jobs
 		s.jobs = nil
 		s.publishIndex()
-		s.mu.Unlock()
-		take(t, "a question", asked)
-		take(t, "the same again", asked)
-		s.mu.Lock()
-		s.answer, s.jobs = nil, jobs
-		s.mu.Unlock()
-		settled(t, s.memory, 2)
-		if totals := stop(); totals.Lost != 0 || totals.Troubles < 2 {
-			t.Errorf("%+v", totals)
-		}
-	})
-}
-
-// publishIndexBut publishes an index without a job that Takt has all the same. k.mu is held.
-func (k *fakeTakt) publishIndexBut(j *fakeJob) {
-	k.publishIndex()
-	k.jobs = append(k.jobs, j)
+		s.jobs = jobs
+	}
+	for name, row := range map[string]struct {
+		earlier bool
+		then    func(t *testing.T, s *stage) // once JO-1 is accepted
+		asked   int                          // how often Takt is asked for results, if there is no trouble
+		trouble int64                        // at least; 0 = none
+	}{
+		"an index from before it": {then: func(t *testing.T, s *stage) {
+			s.with(func() {
+				jobs := s.jobs
+				s.jobs = nil
+				s.sendIndex() // the same seq: renewed
+				s.jobs = jobs
+				hidden(s)
+			})
+			settled(t, s.memory, 2)
+			s.change(func() {})
+			settled(t, s.memory, 3)
+		}, asked: 1},
+		"an empty topic": {then: func(t *testing.T, s *stage) {
+			s.retain("state-index", nil)
+			s.change(func() {})
+			settled(t, s.memory, 2)
+		}},
+		"canceled by another program": {then: func(t *testing.T, s *stage) {
+			s.with(func() { s.jobs[0].state = isa95.State{Top: isa95.EndState}; hidden(s) })
+			s.wait(t, "clear JO-1 2")
+			settled(t, s.memory, 2)
+			s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderGone)
+		}, asked: 1},
+		"a server that does not say whether it has the order": {earlier: true, then: func(t *testing.T, s *stage) {
+			s.with(func() { hidden(s) })
+			settled(t, s.memory, 2)
+			s.change(func() { s.jobs = nil; s.end("JO-1", "1") })
+			s.wait(t, "result JO-1 1")
+		}, asked: 1},
+		"Takt does not answer": {then: func(t *testing.T, s *stage) {
+			asked := make(chan struct{}, 100)
+			s.with(func() {
+				s.answer = func(e cloudevent.Event) *cloudevent.Event {
+					asked <- struct{}{}
+					return reply(e, `{"ReturnStatus":8}`)
+				}
+				hidden(s)
+			})
+			take(t, "a question", asked)
+			take(t, "the same again", asked)
+			s.with(func() { s.answer = nil })
+			settled(t, s.memory, 2)
+		}, trouble: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.earlier = row.earlier
+			s.change(func() {})
+			stop := following(t, s.c, s.options(s.memory))
+			settled(t, s.memory, 1)
+			s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
+			row.then(t, s)
+			asked := len(s.commands(isa95.RequestJobResponseByJobOrderID))
+			if totals := stop(); totals.Lost != 0 || totals.Troubles < row.trouble || row.trouble == 0 && (totals.Troubles > 0 || asked != row.asked) {
+				t.Errorf("%+v, asked %d times", totals, asked)
+			}
+		})
+	}
 }
 
 // TestNewEpoch: Takt's store has lost changes. Its index has a new epoch, in the body or beside it, and any seq: a gap, and each accepted
@@ -349,10 +314,7 @@ func TestNewEpoch(t *testing.T) {
 			following(t, s.c, s.options(s.memory))
 			settled(t, s.memory, 5)
 			s.storeOnce(t, s.memory, onceCall("JO-1"), mes.OrderAccepted)
-			s.mu.Lock()
-			s.epoch, s.seq, s.jobs = "e2", row.seq, nil
-			s.sendIndex()
-			s.mu.Unlock()
+			s.with(func() { s.epoch, s.seq, s.jobs = "e2", row.seq, nil; s.sendIndex() })
 			for _, line := range []string{"gap 0 5", "new epoch 5 " + string(rune('0'+row.seq)), "lost JO-1"} {
 				if got := take(t, line, s.told); got != line {
 					t.Errorf("%q, want %q", got, line)
