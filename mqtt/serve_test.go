@@ -541,16 +541,6 @@ func TestServerByHand(t *testing.T) {
 	})
 }
 
-// A Lane that panics costs nothing: its messages share a lane.
-func TestServerLanePanics(t *testing.T) {
-	b := testenv.Mosquitto(t)
-	r := newRig(t, b, b.URL, b.URL, mqtt.ServerOptions{Handler: &handler{}, Lane: func(mqtt.Message) string { panic("oh") }})
-	r.send(t, command("1"))
-	if e := r.answer(t); e.CausationID != "1" || r.server.Stats().Panics != 1 {
-		t.Errorf("%+v %+v", e, r.server.Stats())
-	}
-}
-
 func TestNewServer(t *testing.T) {
 	c := newConn(t, "mqtt://127.0.0.1:1", "c")
 	for name, o := range map[string]mqtt.ServerOptions{

@@ -189,37 +189,11 @@ func (l *link) explain(err error, what string) error {
 	return fmt.Errorf("mqtt: %s: %w", what, err)
 }
 
-// takeBack unsubscribes what an interrupted Retained left in the kept session.
-func (c *Conn) takeBack(ctx context.Context, l *link) {
-	c.mu.Lock()
-	filters := c.leftovers
-	c.leftovers = nil
-	c.mu.Unlock()
-	if len(filters) > 0 && l.facts.SessionPresent {
-		c.unsubscribe(ctx, l, filters)
-	}
-}
-
-// unsubscribe takes filters back: on l, or on the connection after it, or at the next connect.
+// unsubscribe takes filters back. Should the connection break meanwhile, they stay in a kept session: what they bring is dropped.
 func (c *Conn) unsubscribe(ctx context.Context, l *link, filters []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.PublishTimeout)
 	defer cancel()
-	for {
-		_, err := l.client.Unsubscribe(ctx, &paho.Unsubscribe{Topics: filters})
-		if err == nil || l.up() {
-			return
-		}
-		c.mu.Lock()
-		l = c.link
-		up := l.up()
-		if !up {
-			c.leftovers = append(c.leftovers, filters...)
-		}
-		c.mu.Unlock()
-		if !up {
-			return
-		}
-	}
+	_, _ = l.client.Unsubscribe(ctx, &paho.Unsubscribe{Topics: filters})
 }
 
 // dispatch hands a message to every subscription it falls under, one message at a time in the

@@ -50,9 +50,6 @@ func (t *term) reconcile(ctx, work context.Context, extent extent, scopes ...isa
 		if scopes, err = t.scopes(work); err != nil {
 			return err
 		}
-		if err := t.foreign(work, has); err != nil {
-			return err
-		}
 	}
 	for page := range slices.Chunk(scopes, pageSize) {
 		if ctx.Err() != nil {

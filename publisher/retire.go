@@ -32,28 +32,6 @@ func (t *term) retire(work context.Context, scope isa95.Scope) (bool, error) {
 	return true, nil
 }
 
-// foreign reports scopes that the broker has topics of and the store never had, and topics whose scope or id is no name that Takt takes, each scope once in a term. They
-// may belong to another installation, so they are left alone.
-func (t *term) foreign(work context.Context, has map[isa95.Scope]*found) error {
-	for scope, f := range has {
-		if f.unfit > 0 && !t.unfit[scope] {
-			t.unfit[scope] = true
-			t.log.Warn("publisher: the broker has topics whose scope or id is no name that Takt takes; they are left alone", "topics", f.unfit, "one", f.oneOf)
-		}
-		if t.stored[scope] || t.reported[scope] {
-			continue
-		}
-		left, err := leftOver(work, t.store, scope, f)
-		if err != nil {
-			return err
-		}
-		if t.reported[scope] = true; left > 0 {
-			t.log.Warn("publisher: the broker has topics of a scope that this store does not know; they are left alone", "scope", scope, "topics", left)
-		}
-	}
-	return nil
-}
-
 // leftOver is how many topics of a scope that is not among those of the store should not be there. The last state index of a scope that
 // has retired may be.
 func leftOver(ctx context.Context, store *jobstore.Store, scope isa95.Scope, f *found) (int, error) {

@@ -30,9 +30,7 @@ type term struct {
 	removed map[isa95.Scope][]jobstore.SettledJob // deleted at the broker, to be noted before anything is read again
 	buried  map[string]bool                       // told already
 
-	stored   map[isa95.Scope]bool // scopes of the store at the last comparison
-	reported map[isa95.Scope]bool // unknown scopes, logged already
-	unfit    map[isa95.Scope]bool // scopes with topics whose names Takt does not take, logged already
+	stored map[isa95.Scope]bool // scopes of the store at the last comparison
 
 	nextAudit, nextRefresh time.Time
 	failures               int
@@ -44,7 +42,7 @@ func newTerm(p *Publisher, l *jobstore.Lease) *term {
 		Publisher: p, lease: l, announce: true,
 		indexes: make(map[isa95.Scope]acknowledged), refused: newRefused(),
 		removed: make(map[isa95.Scope][]jobstore.SettledJob), buried: make(map[string]bool),
-		stored: make(map[isa95.Scope]bool), reported: make(map[isa95.Scope]bool), unfit: make(map[isa95.Scope]bool),
+		stored:    make(map[isa95.Scope]bool),
 		nextAudit: now.Add(p.opt.Audit), nextRefresh: now.Add(p.opt.Refresh),
 	}
 }
