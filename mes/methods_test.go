@@ -251,6 +251,10 @@ func TestWithoutTakt(t *testing.T) {
 	if _, err := c.Follow(within(t), nil, mes.FollowOptions{}); err == nil {
 		t.Error("no function")
 	}
+	below := mes.FollowOptions{Count: -1, OnResult: func(context.Context, isa95.Scope, isa95.JobResponse) error { return nil }}
+	if _, err := c.Follow(within(t), nil, below); err == nil || !strings.Contains(err.Error(), "FollowOptions.Count -1: must be 0 (no limit) or more") {
+		t.Error(err)
+	}
 	if _, err := mes.New(mes.Options{}); err == nil {
 		t.Error("no client id")
 	}

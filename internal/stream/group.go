@@ -47,7 +47,7 @@ type Group struct {
 	Ahead time.Duration
 
 	// Free says how many more entries may be taken in now, for handlers that hand them over (Later): the reader has room for that many, less those
-	// that wait for a slot or whose Handle has neither returned nor called Entry.Counted: by then Free has to know of the entry. So nothing is read that it has no room for,
+	// that wait for a slot or whose Handle has not returned: by then Free has to know of the entry. So nothing is read that it has no room for,
 	// but that a wait for several streams may bring one of each. Slots bounds how many Handles run, not what is read. Without room nothing is sent to Redis until Wake is
 	// called, or a Handle returns, and Free says more. It is called by one goroutine at a time, without a lock of the loop, and must not block.
 	// Ready does not count then, and Ahead is refused. nil = room is what Slots and Ready say.

@@ -296,7 +296,6 @@ func TestSuspectsRunAloneUntilEnd(t *testing.T) {
 func TestEntryFromNoGroup(t *testing.T) {
 	var en Entry
 	en.End(true)
-	en.Counted()
 	if en.Context().Err() != nil || en.Consumer() != "" || en.Token() != "" || en.Heartbeat() != "" || en.Group() != "" {
 		t.Errorf("%+v", en)
 	}

@@ -21,13 +21,6 @@ func (g *Group) Wake() {
 	}
 }
 
-// Counted says that Free has learned of the entry: it is not taken off what Free says any more. A Handle that takes long calls it; one that has returned has said so.
-func (e *Entry) Counted() {
-	if e.session != nil {
-		e.session.held.counted(e)
-	}
-}
-
 // Offer takes in an entry that a script of the caller has read, by XREADGROUP with ">" for this worker's consumer and this group, while it found token in the
 // heartbeat; id and fields are those of the entry. It is handled like one that the loop has read (Deliveries 1), when a slot is free, and Entry.Given is given.
 // The map is the loop's from then on. Make the offer within five minutes after the read, and before Free counts the taker that it is for; else another is read for that one, too.

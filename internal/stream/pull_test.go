@@ -155,12 +155,13 @@ func TestFreeSaysHowManyAreRead(t *testing.T) {
 	}
 }
 
-// No entry is read that nobody asked for, while takers come and go.
+// No entry is read that nobody asked for, while takers come and go. A Wake before, during and after Run is harmless.
 func TestFreeIsNeverExceeded(t *testing.T) {
 	e := newEnv(t, testenv.Redis(t))
 	const n = 500
 	e.fill(e.stream, n)
 	p := newTakers(Group{Slots: 4})
+	p.group.Wake()
 	m := e.joinGroup("w", survivorTTL, p.group)
 	var asked sync.WaitGroup
 	for range 8 {
@@ -177,24 +178,6 @@ func TestFreeIsNeverExceeded(t *testing.T) {
 	}
 	asked.Wait()
 	e.settled(n / 8 * 8)
-}
-
-// A Wake before, during and after Run is harmless, and none is lost.
-func TestWake(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	new(Group).Wake()
-	p := newTakers(Group{})
-	p.group.Wake()
-	m := e.joinGroup("w", survivorTTL, p.group)
-	for i := range 300 {
-		e.add(fmt.Sprint(i))
-		p.ask(1)
-		if en := p.take(t, 1)[0]; en.Fields["v"] != fmt.Sprint(i) {
-			t.Fatalf("got %v, want %d", en.Fields, i)
-		} else {
-			m.done(en)
-		}
-	}
 	m.leave()
 	p.group.Wake()
 	if p.group.loop() != nil {
@@ -230,31 +213,6 @@ func (e *env) blocked() (n int) {
 		e.t.Fatal(err)
 	}
 	return n
-}
-
-// What Handle does for long counts until it says that Free knows.
-func TestCounted(t *testing.T) {
-	e := newEnv(t, testenv.Redis(t))
-	e.add("a", "b", "c")
-	begun, say, pass := make(chan string, 3), make(chan struct{}), make(chan struct{})
-	g := &Group{Slots: 3, Free: func() int { return 1 }, Handle: func(_ context.Context, en *Entry) (Result, error) {
-		begun <- en.Fields["v"]
-		<-say
-		en.Counted()
-		<-pass
-		return Ack, nil
-	}}
-	m := e.joinGroup("w", survivorTTL, g)
-	testenv.Take(t, "start", begun)
-	m.beatsNow(3)
-	if n := e.pending(); n != 1 {
-		t.Errorf("%d pending, want 1", n)
-	}
-	close(say)
-	testenv.Take(t, "start", begun)
-	testenv.Take(t, "start", begun)
-	close(pass)
-	e.empty()
 }
 
 // handOver settles an entry and reads the next one, as a script of a taker does. "" = there is none.
