@@ -66,12 +66,13 @@ func (c *Conn) EachRetained(ctx context.Context, take func(Message), filters ...
 	}
 	col := collection{marker: c.o.PrivateTopic + "/" + uuid.NewString(), done: make(chan struct{}), each: take}
 	defer col.end()
-	subs, err := c.collectors(&col, append(slices.Clone(filters), col.marker))
+	filters = append(slices.Clone(filters), col.marker)
+	subs, err := c.collectors(&col, filters)
 	if err != nil {
 		return err
 	}
 	defer c.forget(subs)
-	defer c.unsubscribe(ctx, l, filtersOf(subs)) // first, so that nothing comes without a subscription
+	defer c.unsubscribe(ctx, l, filters) // first, so that nothing comes without a subscription
 
 	refused, err := l.subscribe(ctx, c.o.PublishTimeout, subs)
 	switch {
@@ -118,8 +119,9 @@ func (col *collection) wait(ctx context.Context, l *link, patience time.Duration
 func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := func(filter string) bool {
-		return slices.ContainsFunc(c.subs, func(s *Subscription) bool { return s.Filter == filter })
+	take := func(_ context.Context, in *Inbound) {
+		defer in.Ack()
+		col.take(in.Message)
 	}
 	var subs []*Subscription
 	for _, f := range filters {
@@ -129,26 +131,13 @@ func (c *Conn) collectors(col *collection, filters []string) ([]*Subscription, e
 		if strings.HasPrefix(f, "$share/") {
 			return nil, messageError("filter", f, "shared subscriptions get no retained messages")
 		}
-		s := &Subscription{Filter: f, temporary: true}
-		s.Handle = func(_ context.Context, in *Inbound) {
-			defer in.Ack()
-			col.take(in.Message)
-		}
-		if taken(f) {
+		if slices.ContainsFunc(c.subs, func(s *Subscription) bool { return s.Filter == f }) {
 			return nil, messageError("filter", f, "this connection is subscribed to it: ask on another")
 		}
-		subs = append(subs, s)
+		subs = append(subs, &Subscription{Filter: f, temporary: true, Handle: take})
 	}
 	c.subs = append(slices.Clip(c.subs), subs...)
 	return subs, nil
-}
-
-func filtersOf(subs []*Subscription) []string {
-	filters := make([]string, len(subs))
-	for i, s := range subs {
-		filters[i] = s.Filter
-	}
-	return filters
 }
 
 // collection passes retained messages on until its marker comes.

@@ -104,10 +104,8 @@ func TestIndexNamesOnlyTopics(t *testing.T) {
 				return nil
 			default:
 			}
-			if done := i.Stats().Batches - before; done < 20 {
-				return fmt.Errorf("%d batches", done)
-			}
-			return nil
+			done := i.Stats().Batches - before
+			return wrongIf(done < 20, "%d batches", done)
 		})
 		next := p.start()
 		i.stop()

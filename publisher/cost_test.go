@@ -97,10 +97,7 @@ func TestBurst(t *testing.T) {
 	p.eventually("half of the orders in flight together, of two batches", func() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.most < 100 {
-			return fmt.Errorf("at most %d", g.most)
-		}
-		return nil
+		return wrongIf(g.most < 100, "at most %d", g.most)
 	})
 	g.set(func() { g.before = nil })
 	close(rest)

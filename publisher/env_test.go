@@ -176,14 +176,20 @@ func (p *plant) eventually(what string, check func() error) {
 	}
 }
 
+// wrongIf is an error for eventually, if that is so.
+func wrongIf(so bool, format string, args ...any) error {
+	if !so {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
 // until waits until the counters of an instance are so.
 func (p *plant) until(what string, i *instance, so func(s publisher.Stats) bool) {
 	p.t.Helper()
 	p.eventually(what, func() error {
-		if s := i.Stats(); !so(s) {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
+		s := i.Stats()
+		return wrongIf(!so(s), "%+v", s)
 	})
 }
 

@@ -1,7 +1,6 @@
 package publisher_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -38,10 +37,8 @@ func (p *plant) anew(before isa95.StateIndex) isa95.StateIndex {
 	p.t.Helper()
 	var x isa95.StateIndex
 	p.eventually("another epoch in "+before.Scope, func() error {
-		if x = p.index(isa95.Scope(before.Scope)); x.Epoch == "" || x.Epoch == before.Epoch || x.Seq <= before.Seq {
-			return fmt.Errorf("epoch %q, seq %d, before %q, %d", x.Epoch, x.Seq, before.Epoch, before.Seq)
-		}
-		return nil
+		x = p.index(isa95.Scope(before.Scope))
+		return wrongIf(x.Epoch == "" || x.Epoch == before.Epoch || x.Seq <= before.Seq, "epoch %q, seq %d, before %q, %d", x.Epoch, x.Seq, before.Epoch, before.Seq)
 	})
 	return x
 }
@@ -84,10 +81,7 @@ func TestEpoch(t *testing.T) {
 				a, b := p.anew(quiet), p.anew(busy)
 				p.eventually("one epoch, and the orders that are left", func() error {
 					a, b = p.index("quiet"), p.index("busy")
-					if a.Epoch != b.Epoch || len(a.Jobs) != c.jobs[0] || len(b.Jobs) != c.jobs[1] {
-						return fmt.Errorf("%+v, %+v", a, b)
-					}
-					return nil
+					return wrongIf(a.Epoch != b.Epoch || len(a.Jobs) != c.jobs[0] || len(b.Jobs) != c.jobs[1], "%+v, %+v", a, b)
 				})
 			}
 			before := p.index("busy").Epoch
@@ -134,9 +128,7 @@ func TestEpochInWireForm(t *testing.T) {
 	p.redisDo("FLUSHALL")
 	p.eventually("another epoch", func() error {
 		var m mqtt.Message
-		if m = p.retained()["m42/state-index"]; len(m.User) != 1 || m.User[0].Value == epoch {
-			return fmt.Errorf("%v", m.User)
-		}
-		return nil
+		m = p.retained()["m42/state-index"]
+		return wrongIf(len(m.User) != 1 || m.User[0].Value == epoch, "%v", m.User)
 	})
 }

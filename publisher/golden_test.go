@@ -3,7 +3,6 @@ package publisher_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -194,9 +193,7 @@ func TestFormsFollowStateAndOptions(t *testing.T) {
 		t.Errorf("seq %d after %d though nothing changed", x.Seq, seq)
 	}
 	p.eventually("the index in its new form", func() error {
-		if payload := p.retained()["m42/state-index"].Payload; !bytes.Contains(payload, []byte("state_text")) {
-			return fmt.Errorf("%s", payload)
-		}
-		return nil
+		payload := p.retained()["m42/state-index"].Payload
+		return wrongIf(!bytes.Contains(payload, []byte("state_text")), "%s", payload)
 	})
 }

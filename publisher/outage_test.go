@@ -36,10 +36,8 @@ func TestBrokerAway(t *testing.T) {
 	p.move(scope, "OVER", isa95.Clear)
 	p.move(scope, "RUNS", isa95.End)
 	p.eventually("the broker missed, and the role given back", func() error {
-		if n, _ := p.redisDo("EXISTS", p.keys.PublisherLease()).AsInt64(); n != 0 || i.Stats().Away == 0 {
-			return fmt.Errorf("leases %d, %+v", n, i.Stats())
-		}
-		return nil
+		n, _ := p.redisDo("EXISTS", p.keys.PublisherLease()).AsInt64()
+		return wrongIf(n != 0 || i.Stats().Away == 0, "leases %d, %+v", n, i.Stats())
 	})
 	p.move("late.scope", "NEW", isa95.Store)
 	testenv.Must(t, p.broker.Server.Restart(t.Context()))

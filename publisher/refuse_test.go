@@ -45,10 +45,7 @@ func brokerRefuses(t *testing.T, config string) {
 		if s := i.Stats(); s.Refused < 6 || s.Waiting == 0 { // order, result and index, twice
 			return fmt.Errorf("%+v", s)
 		}
-		if entry(p.index(scope), "JO-3").JobOrderID == "" {
-			return errors.New("JO-3 is not in the index")
-		}
-		return nil
+		return wrongIf(entry(p.index(scope), "JO-3").JobOrderID == "", "JO-3 is not in the index")
 	})
 	if now, _ := p.store.Cursor(t.Context()); now != cursor {
 		t.Errorf("the cursor moved from %s to %s past what was refused", cursor, now)
@@ -96,10 +93,8 @@ func TestCutsInARowRefuseNothing(t *testing.T) {
 		p.move("m43", isa95.JobOrderID(fmt.Sprintf("JO-%d", n)), isa95.Store)
 	}
 	p.eventually("nothing waits after the cuts", func() error {
-		if s := i.Stats(); s.Away < 4 || s.Waiting > 0 || s.Refused > 0 {
-			return fmt.Errorf("%+v, refused: %v", s, i.Refusals())
-		}
-		return nil
+		s := i.Stats()
+		return wrongIf(s.Away < 4 || s.Waiting > 0 || s.Refused > 0, "%+v, refused: %v", s, i.Refusals())
 	})
 	p.inSync()
 	if s := i.Stats(); s.Refused > 0 || len(lost) < 2 {
@@ -132,16 +127,11 @@ func TestRefusedOneByOne(t *testing.T) {
 				if s := i.Stats(); s.Refused < 2 {
 					return fmt.Errorf("%+v", s)
 				}
-				if entry(p.index("other"), "JO-9").JobOrderID == "" {
-					return errors.New("the other scope is not published")
-				}
-				return nil
+				return wrongIf(entry(p.index("other"), "JO-9").JobOrderID == "", "the other scope is not published")
 			})
 			p.eventually("the refusal is named while it lasts", func() error {
-				if r := i.Refusals(); len(r) != 1 || !strings.HasSuffix(r[0].Topic, c.topic) || r[0].Bytes == 0 || !errors.Is(r[0].Err, c.err) {
-					return fmt.Errorf("%v", r)
-				}
-				return nil
+				r := i.Refusals()
+				return wrongIf(len(r) != 1 || !strings.HasSuffix(r[0].Topic, c.topic) || r[0].Bytes == 0 || !errors.Is(r[0].Err, c.err), "%v", r)
 			})
 			if strings.Contains(c.topic, "result") && entry(p.index(scope), "JO-1").HasResult {
 				t.Error("has_result of a result that was refused")
@@ -149,10 +139,8 @@ func TestRefusedOneByOne(t *testing.T) {
 			g.refuse("", nil)
 			p.inSync()
 			p.eventually("no refusal is named any more", func() error {
-				if r := i.Refusals(); len(r) != 0 {
-					return fmt.Errorf("%v", r)
-				}
-				return nil
+				r := i.Refusals()
+				return wrongIf(len(r) != 0, "%v", r)
 			})
 			if !entry(p.index(scope), "JO-1").HasResult {
 				t.Errorf("%+v", p.index(scope))
@@ -171,10 +159,8 @@ func TestIndexNamesRefusedOrders(t *testing.T) {
 	p.move(scope, "JO-1", isa95.StoreAndStart, isa95.Run, isa95.End)
 	p.move(scope, "JO-2", isa95.Store)
 	p.eventually("both in the index", func() error {
-		if x := p.index(scope); len(x.Jobs) != 2 {
-			return fmt.Errorf("%+v", x)
-		}
-		return nil
+		x := p.index(scope)
+		return wrongIf(len(x.Jobs) != 2, "%+v", x)
 	})
 	if e := entry(p.index(scope), "JO-1"); e.HasResult || fmt.Sprint(e.State) != fmt.Sprint(isa95.State{Top: "Ended", Sub: "Completed"}.Elements()) {
 		t.Errorf("the refused order is listed as %+v", e)

@@ -26,10 +26,8 @@ func (p *plant) rounds(i *instance, n int64) {
 	p.t.Helper()
 	from := i.Stats().Reconciled
 	p.eventually("comparisons", func() error {
-		if now := i.Stats().Reconciled; now < from+n {
-			return fmt.Errorf("%d of %d", now-from, n)
-		}
-		return nil
+		now := i.Stats().Reconciled
+		return wrongIf(now < from+n, "%d of %d", now-from, n)
 	})
 }
 
@@ -44,10 +42,8 @@ func TestScopeWithoutOrdersRetires(t *testing.T) {
 	p.move("old", "JO-1", isa95.Store, isa95.Cancel)
 	p.move("used", "JO-2", isa95.Store)
 	p.eventually("the topics of the order deleted", func() error {
-		if n, err := p.redisDo("EXISTS", p.keys.PubIndex("old"), p.keys.PubDone("old")).AsInt64(); err != nil || n > 0 {
-			return fmt.Errorf("%d keys: %w", n, err)
-		}
-		return nil
+		n, err := p.redisDo("EXISTS", p.keys.PubIndex("old"), p.keys.PubDone("old")).AsInt64()
+		return wrongIf(err != nil || n > 0, "%d keys: %w", n, err)
 	})
 	p.inSync()
 	last := p.index("old").Seq
@@ -71,10 +67,7 @@ func TestScopeWithoutOrdersRetires(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.eventually("the scope retires", func() error {
-		if p.active("old") {
-			return errors.New("it is active")
-		}
-		return nil
+		return wrongIf(p.active("old"), "it is active")
 	})
 	p.inSync()
 	if has := fmt.Sprint(topics(p.retained())); has != "[used/order/JO-2 used/state-index]" {
@@ -171,10 +164,8 @@ func TestScopeRetiresInTime(t *testing.T) {
 	p.inSync(func(s *setup) { s.RetainedTTL = time.Minute })
 	began := time.Now()
 	p.eventually("the scope retires", func() error {
-		if left := topics(p.retained()); len(left) > 0 || p.active("old") {
-			return fmt.Errorf("topics %v, active %v", left, p.active("old"))
-		}
-		return nil
+		left := topics(p.retained())
+		return wrongIf(len(left) > 0 || p.active("old"), "topics %v, active %v", left, p.active("old"))
 	})
 	t.Logf("it retired after %v", time.Since(began).Round(time.Second))
 	if took := time.Since(began); took > 2*time.Minute+30*time.Second {

@@ -44,10 +44,8 @@ func TestPausedPublisher(t *testing.T) {
 		p.move(scope, isa95.JobOrderID(fmt.Sprint("JO-", n)), isa95.Store)
 	}
 	p.eventually("all job orders published", func() error {
-		if x := p.index(scope); len(x.Jobs) != 5 {
-			return fmt.Errorf("%d job orders", len(x.Jobs))
-		}
-		return nil
+		x := p.index(scope)
+		return wrongIf(len(x.Jobs) != 5, "%d job orders", len(x.Jobs))
 	})
 	close(release)
 	proxy.Stall(false)
@@ -89,10 +87,7 @@ func TestManyPublishers(t *testing.T) {
 						count++
 					}
 				}
-				if count != 1 {
-					return fmt.Errorf("%d publish", count)
-				}
-				return nil
+				return wrongIf(count != 1, "%d publish", count)
 			})
 			all[publishing].stop() // the lease is for a minute: the next one must not wait for its end
 			all = append(all[:publishing], all[publishing+1:]...)
