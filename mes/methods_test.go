@@ -81,9 +81,7 @@ func TestMethodsOnTheWire(t *testing.T) {
 	}
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {
-			k.mu.Lock()
-			k.received = nil
-			k.mu.Unlock()
+			k.with(func() { k.received = nil })
 			status, err := r.call()
 			if err != nil || status != isa95.NoError {
 				t.Fatalf("status %v, error %v", status, err)
@@ -140,9 +138,7 @@ func TestRefusals(t *testing.T) {
 		{"no JSON", func(e cloudevent.Event) *cloudevent.Event { return reply(e, `{`) }, nil, "answer"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			k.mu.Lock()
-			k.answer = row.answer
-			k.mu.Unlock()
+			k.with(func() { k.answer = row.answer })
 			status, err := c.Start(within(t), scope, "JO-7")
 			if err == nil || !strings.Contains(err.Error(), row.text) {
 				t.Fatalf("error %v, want %q in it", err, row.text)

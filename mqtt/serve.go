@@ -184,15 +184,15 @@ func (s *Server) serve(ctx context.Context, in *Inbound) {
 		return
 	}
 	s.count(&s.stats.Received)
-	if s.answer(ctx, in) != nil {
+	if !s.answer(ctx, in) {
 		s.count(&s.stats.Again)
 		return
 	}
 	_ = in.Ack() // if its connection is over, the broker sends it again or forgot it: no matter
 }
 
-// answer decides about a message and publishes the reply.
-func (s *Server) answer(ctx context.Context, in *Inbound) error {
+// answer decides about a message and publishes the reply. false: the broker is to send the message again.
+func (s *Server) answer(ctx context.Context, in *Inbound) (done bool) {
 	e, err := Decode(in.Message)
 	e.Delivery.Duplicate = in.Duplicate
 	if in.Expiry > 0 {
@@ -222,13 +222,10 @@ func (s *Server) answer(ctx context.Context, in *Inbound) error {
 	}
 	if unreadable {
 		reply = s.refuse(ctx, e, refusal)
-	} else if reply, err = s.decide(ctx, in, e); err != nil {
-		return err
+	} else if reply, done = s.decide(ctx, in, e); !done {
+		return false
 	}
-	if reply != nil && rule == "" && e.Delivery.ResponseTopic != "" && !s.reply(ctx, in, e, *reply) {
-		return errNoReply
-	}
-	return nil
+	return reply == nil || rule != "" || e.Delivery.ResponseTopic == "" || s.reply(ctx, in, e, *reply)
 }
 
 // responseRule says why no reply can go to topic, "" when one can or none is wanted.
@@ -248,38 +245,24 @@ func (s *Server) responseRule(topic string) string {
 
 const ruleDenied = "the broker did not let us write there a moment ago"
 
-var (
-	// errAgain: the broker sends the message again.
-	errAgain = errors.New("mqtt: left to the broker")
-	// errNoReply: the effect is stored, and the broker does not have the reply.
-	errNoReply = fmt.Errorf("mqtt: reply not sent: %w", ErrDown)
-)
-
-// unserved is the answer to a message that was not decided within Hold. err is the last one of the Handler.
-func (s *Server) unserved(ctx context.Context, in *Inbound, e cloudevent.Event, start time.Time, err error) *cloudevent.Event {
-	s.log.Warn("mqtt: not handled", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "held", time.Since(start), "err", err)
-	return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable, "could not be decided within %v; send it again under the same id", s.o.Hold))
-}
-
-// decide asks the handler until it knows. An error means: do not acknowledge.
-func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*cloudevent.Event, error) {
+// decide asks the handler until it knows. false: nothing was decided, and the broker is to send the message again.
+func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (reply *cloudevent.Event, done bool) {
 	start, tries := time.Now(), 0
 	wait := 50 * time.Millisecond
 	for {
 		reply, err := s.call(ctx, e)
 		if err == nil {
-			return reply, nil
+			return reply, true
 		}
 		if refusal, ok := errors.AsType[*cloudevent.Error](err); ok {
-			return s.refuse(ctx, e, refusal), nil
+			return s.refuse(ctx, e, refusal), true
 		}
 		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case in.delivery.fate() == again:
-			return nil, errAgain
+		case ctx.Err() != nil, in.delivery.fate() == again:
+			return nil, false
 		case e.Delivery.ResponseTopic != "" && time.Since(start) >= s.o.Hold:
-			return s.unserved(ctx, in, e, start, err), nil
+			s.log.Warn("mqtt: not handled", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "held", time.Since(start), "err", err)
+			return s.refuse(ctx, e, cloudevent.Errorf(cloudevent.KindServiceUnavailable, "could not be decided within %v; send it again under the same id", s.o.Hold)), true
 		}
 		level := slog.LevelDebug // a message is logged once, not each second of an outage
 		if tries++; tries == 1 {
@@ -287,7 +270,7 @@ func (s *Server) decide(ctx context.Context, in *Inbound, e cloudevent.Event) (*
 		}
 		s.log.Log(ctx, level, "mqtt: not handled yet", "topic", s.recv.o.ShownTopic(in.Topic), "id", e.ID, "again_in", wait, "err", err)
 		if !lifecycle.Sleep(ctx, wait) {
-			return nil, ctx.Err()
+			return nil, false
 		}
 		wait = min(2*wait, time.Second)
 	}

@@ -131,14 +131,7 @@ func TestOnEmbeddedServers(t *testing.T) {
 	p := newPlantOn(t, testenv.Miniredis(t), testenv.Mochi(t, embedded.MochiOptions{}))
 	i := p.start()
 	p.story("embedded")
-	over := func() error {
-		last, err := p.store.LastChange(t.Context(), "")
-		if cursor, _ := p.store.Cursor(t.Context()); cursor != last {
-			return fmt.Errorf("cursor %s, last change %s, %w", cursor, last, err)
-		}
-		return err
-	}
-	p.eventually("all changes published", over)
+	p.eventually("all changes published", p.caughtUp)
 	i.stop()
 	p.told("embedded")
 	p.forget()

@@ -221,12 +221,16 @@ func (p *plant) check(change ...func(*setup)) error {
 	for _, v := range list {
 		errs = append(errs, errors.New(v.String()))
 	}
+	return errors.Join(append(errs, p.caughtUp())...)
+}
+
+// caughtUp says whether every change is read and its batch over.
+func (p *plant) caughtUp() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	last, err := p.store.LastChange(ctx, "")
 	cursor, err2 := p.store.Cursor(ctx)
-	if cursor != last {
-		errs = append(errs, fmt.Errorf("cursor %s, last change %s", cursor, last))
-	}
-	return errors.Join(append(errs, err, err2)...)
+	return errors.Join(err, err2, wrongIf(cursor != last, "cursor %s, last change %s", cursor, last))
 }
 
 // retained is what the broker has now, by topic below the prefix.

@@ -2,7 +2,6 @@ package publisher_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,11 +41,7 @@ func TestLargeOrdersArePublishedInParts(t *testing.T) {
 			if n := len(p.soFar("m42/order/" + name)); n != want {
 				return fmt.Errorf("%d are", n)
 			}
-			last, err := p.store.LastChange(t.Context(), "")
-			if cursor, _ := p.store.Cursor(t.Context()); cursor != last { // the batch is not over
-				err = errors.Join(err, fmt.Errorf("cursor %s, last change %s", cursor, last))
-			}
-			return err
+			return p.caughtUp()
 		})
 	}
 	p.large("START", orders, size)

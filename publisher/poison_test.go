@@ -1,7 +1,6 @@
 package publisher_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -61,11 +60,7 @@ func TestPoison(t *testing.T) {
 					return fmt.Errorf("%s is missing", topic)
 				}
 			}
-			last, err := p.store.LastChange(t.Context(), "")
-			if cursor, _ := p.store.Cursor(t.Context()); cursor != last {
-				err = errors.Join(err, fmt.Errorf("cursor %s, last change %s", cursor, last))
-			}
-			return err
+			return p.caughtUp()
 		})
 	}
 	good("GOOD-1")

@@ -14,6 +14,11 @@ func DoBlocking(ctx context.Context, rdb rueidis.Client, cmds ...rueidis.Complet
 	if rdb.Mode() != rueidis.ClientModeCluster {
 		return rdb.DoMulti(ctx, cmds...)
 	}
+	return doApart(ctx, rdb, cmds...)
+}
+
+// doApart is rdb.DoMulti on a connection of its own.
+func doApart(ctx context.Context, rdb rueidis.Client, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	conn, release := rdb.Dedicate()
 	defer release()
 	replies := conn.DoMulti(ctx, cmds...)

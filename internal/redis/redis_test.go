@@ -139,15 +139,6 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-func TestServerTime(t *testing.T) {
-	srv := testenv.Redis(t)
-	before := time.Now()
-	got, err := redis.ServerTime(t.Context(), srv.Client)
-	if err != nil || got.Before(before.Truncate(time.Microsecond)) || got.After(time.Now()) {
-		t.Errorf("%v, %v", got, err)
-	}
-}
-
 // Every refusal names the server and the next step, and none names the password.
 func TestRefusals(t *testing.T) {
 	long.Test(t, "runs a cluster")

@@ -108,12 +108,7 @@ func (r *Replicated) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []r
 	ctx, cancel := context.WithTimeout(ctx, r.within+replicaCall)
 	defer cancel()
 	all := append(slices.Clone(cmds), r.B().Set().Key(r.mark).Value("").Px(replicatedFor).Build(), r.barrier())
-	conn, release := r.Dedicate()
-	defer release()
-	replies := conn.DoMulti(ctx, all...)
-	if slices.ContainsFunc(replies, func(reply rueidis.RedisResult) bool { return reply.NonRedisError() != nil }) {
-		conn.Close() // what is still to come on it would be taken for the answer to something else
-	}
+	replies := doApart(ctx, r.Client, all...)
 	replies, last := replies[:len(cmds)], replies[len(cmds):]
 	short := r.short(last[1])
 	if marked := last[0].Error(); marked != nil {
