@@ -16,6 +16,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/topics"
+	"github.com/taktworks/takt/isa95"
 )
 
 // cell is the equipment, and the broker before it: commands come by PublishEvent, answers and events go to a living
@@ -49,7 +50,7 @@ type living struct {
 // request is a command as the equipment sees it.
 type request struct {
 	id, typ, scope, correlation string
-	commandBody
+	isa95.ActionCall
 	nth int // of this action of this job, from 1
 }
 
@@ -109,7 +110,7 @@ func (c *cell) take(topic string, e cloudevent.Event) {
 	r, known := c.answers[e.ID]
 	if !known {
 		o := request{id: e.ID, typ: e.Type, scope: e.Subject, correlation: e.CorrelationID, nth: 1}
-		if err := json.Unmarshal(e.Data, &o.commandBody); err != nil {
+		if err := json.Unmarshal(e.Data, &o.ActionCall); err != nil {
 			c.t.Errorf("body %s: %v", e.Data, err)
 		}
 		for _, earlier := range c.orders {
@@ -273,7 +274,7 @@ func (c *cell) published(job, action string) int {
 	defer c.mu.Unlock()
 	n := 0
 	for _, e := range c.sent {
-		var b commandBody
+		var b isa95.ActionCall
 		if json.Unmarshal(e.Data, &b) == nil && b.JobOrderID == job && b.Action == action {
 			n++
 		}
