@@ -76,16 +76,16 @@ func appendValue(dst []byte, v any) ([]byte, error) {
 		return dst, nil
 	case driver.Ext:
 		from := len(dst)
-		dst, err := oslo.Append(dst, oslo.Ext(v), oslo.Limits{})
+		dst, err := oslo.Append(dst, oslo.Ext(v))
 		if err == nil {
-			err = oslo.Check(dst[from:], oslo.Limits{})
+			err = oslo.Check(dst[from:])
 		}
 		if err != nil {
 			return nil, driver.Invalid("Details", fmt.Sprintf("with an extension of type %d", v.Code), "must be what TaskFlow can read: "+err.Error())
 		}
 		return dst, nil
 	}
-	return oslo.Append(dst, v, oslo.Limits{})
+	return oslo.Append(dst, v)
 }
 
 // appendTime appends a time as the records of last_modified have it.
@@ -98,7 +98,10 @@ func appendTime(dst []byte, t time.Time) []byte {
 }
 
 func decodeTime(raw []byte) (time.Time, error) {
-	v, err := oslo.Decode(raw, oslo.Limits{Size: maxRecord})
+	if len(raw) > maxRecord {
+		return time.Time{}, fmt.Errorf("is %d bytes, must be at most %d", len(raw), maxRecord)
+	}
+	v, err := oslo.Decode(raw)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -218,7 +221,7 @@ func decodeValue(r *msgpack.Reader) (any, error) {
 	if len(raw) == 1 && raw[0] == emptyMap {
 		return map[string]any(nil), nil
 	}
-	v, err := oslo.Decode(raw, oslo.Limits{})
+	v, err := oslo.Decode(raw)
 	if err != nil {
 		return nil, err
 	}

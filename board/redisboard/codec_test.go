@@ -86,7 +86,7 @@ func TestGoldenPostings(t *testing.T) {
 // ordered writes a record again with the members of its details, at every depth, in the order of their keys.
 func ordered(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	v, err := oslo.Decode(raw, oslo.Limits{})
+	v, err := oslo.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func ordered(t *testing.T, raw []byte) []byte {
 			m[i].Value = sorted(m[i].Value)
 		}
 	}
-	out, err := oslo.Append(nil, m, oslo.Limits{})
+	out, err := oslo.Append(nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func record(parts ...any) []byte {
 			continue
 		}
 		var err error
-		if out, err = oslo.Append(out, part, oslo.Limits{}); err != nil {
+		if out, err = oslo.Append(out, part); err != nil {
 			panic(err)
 		}
 	}

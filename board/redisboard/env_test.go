@@ -163,7 +163,7 @@ func (w *bench) foreign(uuid string, sequence int64) {
 	raw, err := oslo.Append(nil, oslo.Map{
 		{Key: "uuid", Value: uuid}, {Key: "name", Value: "foreign"}, {Key: "priority", Value: "NORMAL"}, {Key: "created_on", Value: time.Now()},
 		{Key: "details", Value: oslo.Map{}}, {Key: "sequence", Value: sequence},
-	}, oslo.Limits{})
+	})
 	w.must(err)
 	w.do("HSET", w.key("listings"), uuid, string(raw))
 }

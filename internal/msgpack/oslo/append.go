@@ -2,33 +2,24 @@ package oslo
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/taktworks/takt/internal/msgpack"
 )
 
-// Append appends v as Python writes it. Besides what Decode gives it takes time.Time and uuid.UUID (see FromTime, FromUUID), and whatever is by
-// its kind a bool, an integer, a float, text, bytes, a slice, an array, or a map with text keys, which is written in the order of its keys.
-// A nil slice, map or pointer is nil; a pointer is what it points to. The error, a *msgpack.ValueError, names the part that cannot be
-// written, also for a limit; dst is then returned as it was given.
-func Append(dst []byte, v any, l Limits) ([]byte, error) {
-	w := writer{out: dst, from: len(dst), size: l.Size}
-	if err := w.value(v, l.depth()); err != nil {
+// Append appends v as Python writes it. Besides what Decode gives it takes an int, a time.Time as AppendTime writes it, and a map[string]any, which is written in the order of its
+// keys. A nil slice or map is nil. The error, a *msgpack.ValueError, names the part that cannot be written; dst is then returned as it was given.
+func Append(dst []byte, v any) ([]byte, error) {
+	w := writer{out: dst}
+	if err := w.value(v, MaxDepth); err != nil {
 		return dst, err
 	}
 	return w.out, nil
 }
 
-type writer struct {
-	out  []byte
-	from int // length before the value
-	size int // most bytes of the value, 0 = any number
-}
+type writer struct{ out []byte }
 
 func (w *writer) value(v any, levels int) (err error) {
 	switch v := v.(type) {
@@ -52,9 +43,6 @@ func (w *writer) value(v any, levels int) (err error) {
 		w.out = msgpack.AppendExt(w.out, v.Code, v.Data)
 	case time.Time:
 		w.out, err = AppendTime(w.out, v)
-	case uuid.UUID:
-		id := FromUUID(v)
-		w.out = msgpack.AppendExt(w.out, id.Code, id.Data)
 	case Map:
 		err = w.pairs(v, levels)
 	case map[string]any:
@@ -62,10 +50,7 @@ func (w *writer) value(v any, levels int) (err error) {
 	case []any:
 		err = w.array(v, levels)
 	default:
-		err = w.other(reflect.ValueOf(v), levels)
-	}
-	if err == nil && w.size > 0 && len(w.out)-w.from > w.size {
-		err = msgpack.Unfit("", "the whole is more than %d bytes", w.size)
+		err = msgpack.Unfit("", "a %T cannot be written", v)
 	}
 	return err
 }
@@ -151,66 +136,4 @@ func (w *writer) goMap(m map[string]any, levels int) error {
 		ordered = append(ordered, Pair{key, m[key]})
 	}
 	return w.pairs(ordered, levels)
-}
-
-// other writes what is of a type of somebody else, by its kind.
-func (w *writer) other(v reflect.Value, levels int) error {
-	switch {
-	case v.CanInt():
-		return w.value(v.Int(), levels)
-	case v.CanUint():
-		return w.value(v.Uint(), levels)
-	case v.CanFloat():
-		return w.value(v.Float(), levels)
-	}
-	switch kind := v.Kind(); kind {
-	case reflect.Bool:
-		return w.value(v.Bool(), levels)
-	case reflect.String:
-		return w.value(v.String(), levels)
-	case reflect.Pointer:
-		if v.IsNil() {
-			return w.value(nil, levels)
-		}
-		if err := enter(levels); err != nil { // a pointer to itself ends, too
-			return err
-		}
-		return w.value(v.Elem().Interface(), levels-1)
-	case reflect.Slice, reflect.Array:
-		return w.elements(v, levels)
-	case reflect.Map:
-		if v.Type().Key().Kind() == reflect.String {
-			return w.members(v, levels)
-		}
-	}
-	return msgpack.Unfit("", "a %v cannot be written", v.Type())
-}
-
-func (w *writer) elements(v reflect.Value, levels int) error {
-	if v.Kind() == reflect.Slice && v.IsNil() {
-		return w.value(nil, levels)
-	}
-	if v.Type().Elem().Kind() == reflect.Uint8 {
-		b := make([]byte, v.Len())
-		for i := range b {
-			b[i] = byte(v.Index(i).Uint())
-		}
-		return w.value(b, levels)
-	}
-	list := make([]any, v.Len())
-	for i := range list {
-		list[i] = v.Index(i).Interface()
-	}
-	return w.array(list, levels)
-}
-
-func (w *writer) members(v reflect.Value, levels int) error {
-	if v.IsNil() {
-		return w.value(nil, levels)
-	}
-	m := make(map[string]any, v.Len())
-	for key, value := range v.Seq2() {
-		m[key.String()] = value.Interface()
-	}
-	return w.goMap(m, levels)
 }

@@ -7,67 +7,28 @@ import (
 	"github.com/taktworks/takt/internal/zones"
 )
 
-// FromTime returns t as a naive datetime in UTC, cut to microseconds. It has no time outside the years 1 to 9999, which Python has not either: a
-// *msgpack.ValueError.
-func FromTime(t time.Time) (Ext, error) {
-	body, err := appendClock(nil, t)
-	return Ext{CodeDatetime, body}, err
-}
-
-// FromXMLRPC returns t as a datetime of XML-RPC: as FromTime, cut to seconds.
-func FromXMLRPC(t time.Time) (Ext, error) {
-	body, err := appendClock(nil, t.Truncate(time.Second))
-	return Ext{CodeXMLRPC, body}, err
-}
-
-// FromDate returns the day that t is on in its own zone.
-func FromDate(t time.Time) (Ext, error) {
-	year, month, day := t.Date()
-	if err := checkYear(year); err != nil {
-		return Ext{}, err
-	}
-	b := msgpack.AppendMapLen(nil, 3)
-	b = appendNumber(b, "year", year)
-	b = appendNumber(b, "month", int(month))
-	b = appendNumber(b, "day", day)
-	return Ext{CodeDate, b}, nil
-}
-
-// AppendTime appends FromTime(t) to dst, or returns dst as it was given and the error.
+// AppendTime appends t to dst as a naive datetime in UTC, cut to microseconds. It has no time outside the years 1 to 9999, which Python has not either: a
+// *msgpack.ValueError, and dst is returned as it was given.
 func AppendTime(dst []byte, t time.Time) ([]byte, error) {
-	from := len(dst)
-	out, err := appendClock(append(dst, 0xc7, 0, CodeDatetime), t) // the body has 54 to 60 bytes
-	if err != nil {
-		return dst, err
-	}
-	out[from+1] = byte(len(out) - from - 3)
-	return out, nil
-}
-
-func appendClock(dst []byte, t time.Time) ([]byte, error) {
 	t = t.UTC()
-	if err := checkYear(t.Year()); err != nil {
-		return dst, err
+	if year := t.Year(); year < 1 || year > 9999 {
+		return dst, msgpack.Unfit("", "is in the year %d, must be in 1 to 9999", year)
 	}
-	dst = msgpack.AppendMapLen(dst, 7)
+	from := len(dst)
+	dst = msgpack.AppendMapLen(append(dst, 0xc7, 0, CodeDatetime), 7) // the body has 54 to 60 bytes
 	dst = appendNumber(dst, "day", t.Day())
 	dst = appendNumber(dst, "month", int(t.Month()))
 	dst = appendNumber(dst, "year", t.Year())
 	dst = appendNumber(dst, "hour", t.Hour())
 	dst = appendNumber(dst, "minute", t.Minute())
 	dst = appendNumber(dst, "second", t.Second())
-	return appendNumber(dst, "microsecond", t.Nanosecond()/1000), nil
+	dst = appendNumber(dst, "microsecond", t.Nanosecond()/1000)
+	dst[from+1] = byte(len(dst) - from - 3)
+	return dst, nil
 }
 
 func appendNumber(dst []byte, name string, n int) []byte {
 	return msgpack.AppendInt(msgpack.AppendString(dst, name), int64(n))
-}
-
-func checkYear(year int) error {
-	if year < 1 || year > 9999 {
-		return msgpack.Unfit("", "is in the year %d, must be in 1 to 9999", year)
-	}
-	return nil
 }
 
 // Time returns the time of a datetime (1), to the microsecond, or of a datetime of XML-RPC (6). A naive one is in UTC. One with a zone is in
@@ -75,19 +36,14 @@ func checkYear(year int) error {
 // do. The error, a *msgpack.FormatError with an offset into e.Data, is for another code, a missing or impossible part, and an unknown zone.
 func Time(e Ext) (time.Time, error) {
 	var c clock
-	if err := c.read(e, "a datetime", CodeDatetime, CodeXMLRPC); err != nil {
+	if e.Code != CodeDatetime && e.Code != CodeXMLRPC {
+		r := msgpack.NewReader(e.Data)
+		return time.Time{}, r.Fail(0, "is an extension of type %d, must be a datetime", e.Code)
+	}
+	if err := c.read(e); err != nil {
 		return time.Time{}, err
 	}
 	return c.time(e, all)
-}
-
-// Date returns a date (7) as its first instant in UTC. Its errors are those of Time.
-func Date(e Ext) (time.Time, error) {
-	var c clock
-	if err := c.read(e, "a date", CodeDate); err != nil {
-		return time.Time{}, err
-	}
-	return c.time(e, dateParts)
 }
 
 // clock is what a map of datetime says, in any order of its keys; they are bytes if Python 2 wrote it. What it does not know is ignored, as
@@ -108,11 +64,8 @@ const (
 	all       = 1<<len(partNames) - 1
 )
 
-func (c *clock) read(e Ext, what string, codes ...int8) error {
-	r, err := open(e, what, codes...)
-	if err != nil {
-		return err
-	}
+func (c *clock) read(e Ext) error {
+	r := msgpack.NewReader(e.Data)
 	n, err := r.Members(msgpack.KindMap)
 	if err != nil {
 		return err

@@ -21,42 +21,26 @@ func (m Map) Get(key string) (value any, ok bool) {
 	return nil, false
 }
 
-// Ext is an extension as it was read. What those of oslo mean say Time, Date, UUID, Count, IP and Set.
+// Ext is an extension as it was read. What a datetime means says Time.
 type Ext struct {
 	Code int8
 	Data []byte
 }
 
-// Limits say how much is read or written.
-type Limits struct {
-	Size  int // bytes of the whole value; 0 = any number
-	Depth int // arrays and maps one within the other; 0 = MaxDepth
-}
-
-func (l Limits) depth() int {
-	if l.Depth == 0 {
-		return MaxDepth
-	}
-	return l.Depth
-}
-
 // Decode reads one value, which is all of raw. Its lengths are checked before anything is allocated, and then a value takes less than
 // 64 times the bytes of raw. The error, a *msgpack.FormatError, says what Python refuses, too: text that is not UTF-8, map keys other than
-// text and bytes, a timestamp (-1) that is none; or that a limit was reached.
-func Decode(raw []byte, l Limits) (any, error) {
-	if err := check(raw, l); err != nil {
+// text and bytes, a timestamp (-1) that is none; or that it is nested deeper than MaxDepth.
+func Decode(raw []byte) (any, error) {
+	if err := check(raw); err != nil {
 		return nil, err
 	}
 	r := msgpack.NewReader(raw)
 	return read(&r)
 }
 
-func check(raw []byte, l Limits) error {
+func check(raw []byte) error {
 	r := msgpack.NewReader(raw)
-	if l.Size > 0 && len(raw) > l.Size {
-		return r.Fail(0, "is %d bytes, must be at most %d", len(raw), l.Size)
-	}
-	if err := r.Skip(l.depth()); err != nil {
+	if err := r.Skip(MaxDepth); err != nil {
 		return err
 	}
 	return r.End()
