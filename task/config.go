@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -26,21 +25,21 @@ import (
 // Config is what operators set of task types, over what the types say of themselves. Its zero value sets nothing.
 type Config struct {
 	// Common holds for all tasks of a type, by its name.
-	Common map[string]Override
+	Common map[string]Override `yaml:"common,omitempty"`
 	// VO holds for tasks with the label vo, by its value and the name of the type. What is set there replaces what Common sets, the rest is inherited. A limit that is
 	// set for a VO counts the tasks of this VO alone.
-	VO map[string]map[string]Override
+	VO map[string]map[string]Override `yaml:"vo_overrides,omitempty"`
 }
 
 // Override is what is set of one type; nil = not set.
 type Override struct {
-	Enabled          *bool          // false: its tasks are delayed until it is true, and periodic ones are not fired
-	RateLimit        *int           // how many may start in any RateWindow; 0 = any number
-	RateWindow       *time.Duration // at least 1 ms
-	ConcurrencyLimit *int           // how many may run at once; 0 = any number
-	MaxRetries       *int           // runs after the first; a policy of the program's own only runs fewer
-	Timeout          *time.Duration // of a run; 0 = none
-	Schedule         *string        // of a periodic type, as schedule.Parse reads it: "every 5m", "cron 0 6 * * *"
+	Enabled          *bool          `yaml:"enabled,omitempty"`           // false: its tasks are delayed until it is true, and periodic ones are not fired
+	RateLimit        *int           `yaml:"rate_limit,omitempty"`        // how many may start in any RateWindow; 0 = any number
+	RateWindow       *time.Duration `yaml:"rate_window,omitempty"`       // at least 1 ms
+	ConcurrencyLimit *int           `yaml:"concurrency_limit,omitempty"` // how many may run at once; 0 = any number
+	MaxRetries       *int           `yaml:"max_retries,omitempty"`       // runs after the first; a policy of the program's own only runs fewer
+	Timeout          *time.Duration `yaml:"timeout,omitempty"`           // of a run; 0 = none
+	Schedule         *string        `yaml:"schedule,omitempty"`          // of a periodic type, as schedule.Parse reads it: "every 5m", "cron 0 6 * * *"
 }
 
 // IsEnabled is what Enabled says; true if it is not set.
@@ -72,39 +71,13 @@ type Definition interface {
 func (t *Type[T, R]) definition() *spec { return &t.spec }
 func (h Handler) definition() *spec     { return h.spec }
 
-// yamlConfig is a Config as YAML has it.
-type yamlConfig struct {
-	Common map[string]yamlOverride            `yaml:"common,omitempty"`
-	VO     map[string]map[string]yamlOverride `yaml:"vo_overrides,omitempty"`
-	Dashed map[string]map[string]yamlOverride `yaml:"vo-overrides,omitempty"` // the same, as the peers' pages spell it
-}
-
-type yamlOverride struct {
-	Enabled           *bool          `yaml:"enabled,omitempty"`
-	RateLimit         *int           `yaml:"rate_limit,omitempty"`
-	RateWindow        *time.Duration `yaml:"rate_window,omitempty"`
-	RateWindowSeconds *float64       `yaml:"rate_window_seconds,omitempty"`
-	ConcurrencyLimit  *int           `yaml:"concurrency_limit,omitempty"`
-	MaxRetries        *int           `yaml:"max_retries,omitempty"`
-	Timeout           *time.Duration `yaml:"timeout,omitempty"`
-	Schedule          *string        `yaml:"schedule,omitempty"`
-	Periodic          *yamlPeriodic  `yaml:"periodic,omitempty"`
-}
-
-// yamlPeriodic is how the peers write a schedule.
-type yamlPeriodic struct {
-	Enabled         *bool    `yaml:"enabled,omitempty"`
-	Schedule        *string  `yaml:"schedule,omitempty"` // a cron expression; it wins over the interval
-	IntervalSeconds *float64 `yaml:"interval_seconds,omitempty"`
-}
-
 // ParseConfig reads YAML:
 //
 //	common:
 //	  jobs:CleanSandboxStore:
 //	    enabled: true
 //	    rate_limit: 10
-//	    rate_window: 1m # or rate_window_seconds: 60
+//	    rate_window: 1m
 //	    concurrency_limit: 5
 //	    max_retries: 3
 //	    timeout: 5m
@@ -117,7 +90,7 @@ type yamlPeriodic struct {
 // All of it may be left out. Numbers are written as in JSON. A field that there is not, a name that is not among types and a value that is none are errors that name it. Without types, names are
 // not checked.
 func ParseConfig(text []byte, types ...Definition) (Config, error) {
-	var y yamlConfig
+	var c Config
 	text, err := utf8text.Of(text)
 	if err != nil {
 		return Config{}, fmt.Errorf("task: configuration: %w", err)
@@ -125,27 +98,9 @@ func ParseConfig(text []byte, types ...Definition) (Config, error) {
 	if err := checkNumbers(text); err != nil {
 		return Config{}, fmt.Errorf("task: configuration: %w", err)
 	}
-	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&y)
+	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c)
 	if err != nil && !errors.Is(err, io.EOF) { // empty text
 		return Config{}, fmt.Errorf("task: configuration: %s", yaml.FormatError(err, false, true))
-	}
-	if y.VO != nil && y.Dashed != nil {
-		return Config{}, errors.New("task: configuration: vo_overrides and vo-overrides are the same: give one")
-	}
-	if y.VO == nil {
-		y.VO = y.Dashed
-	}
-	var c Config
-	if c.Common, err = overrides(y.Common, "common"); err != nil {
-		return Config{}, err
-	}
-	for _, vo := range slices.Sorted(maps.Keys(y.VO)) {
-		if c.VO == nil {
-			c.VO = make(map[string]map[string]Override)
-		}
-		if c.VO[vo], err = overrides(y.VO[vo], "vo_overrides."+vo); err != nil {
-			return Config{}, err
-		}
 	}
 	return c, c.Check(types...)
 }
@@ -203,61 +158,9 @@ func (w *numbersWalk) Visit(n ast.Node) ast.Visitor {
 	return w
 }
 
-func overrides(y map[string]yamlOverride, where string) (map[string]Override, error) {
-	if y == nil {
-		return nil, nil
-	}
-	all := make(map[string]Override, len(y))
-	for _, name := range slices.Sorted(maps.Keys(y)) {
-		o, err := y[name].override()
-		if err != nil {
-			return nil, fmt.Errorf("task: configuration: %s.%s.%w", where, name, err)
-		}
-		all[name] = o
-	}
-	return all, nil
-}
-
-func (y yamlOverride) override() (Override, error) {
-	o := Override{y.Enabled, y.RateLimit, y.RateWindow, y.ConcurrencyLimit, y.MaxRetries, y.Timeout, y.Schedule}
-	if s := y.RateWindowSeconds; s != nil {
-		if o.RateWindow != nil {
-			return o, errors.New("rate_window_seconds: rate_window is given, too")
-		}
-		if *s < 0 || *s > maxSeconds {
-			return o, fmt.Errorf("rate_window_seconds %v: want 0 to %d", *s, maxSeconds)
-		}
-		o.RateWindow = new(time.Duration(*s * float64(time.Second)))
-	}
-	p := y.Periodic
-	if p == nil {
-		return o, nil
-	}
-	if o.Schedule != nil || o.Enabled != nil && p.Enabled != nil {
-		return o, errors.New("periodic: the same is set beside it")
-	}
-	o.Enabled = cmp.Or(o.Enabled, p.Enabled)
-	switch {
-	case p.Schedule != nil:
-		o.Schedule = new("cron " + *p.Schedule)
-	case p.IntervalSeconds != nil:
-		o.Schedule = new("every " + strconv.FormatFloat(*p.IntervalSeconds, 'f', -1, 64) + "s")
-	}
-	return o, nil
-}
-
-const maxSeconds = 1_000_000_000
-
 // String is the configuration as ParseConfig reads it.
 func (c Config) String() string {
-	y := yamlConfig{Common: yamlOverrides(c.Common)}
-	for vo, all := range c.VO {
-		if y.VO == nil {
-			y.VO = make(map[string]map[string]yamlOverride)
-		}
-		y.VO[vo] = yamlOverrides(all)
-	}
-	text, err := yaml.Marshal(y)
+	text, err := yaml.Marshal(c)
 	if err != nil { // of maps, texts and numbers
 		return err.Error()
 	}
@@ -277,18 +180,6 @@ func (c Config) MarshalJSON() ([]byte, error) {
 func (c *Config) UnmarshalJSON(text []byte) (err error) {
 	*c, err = ParseConfig(text)
 	return err
-}
-
-func yamlOverrides(all map[string]Override) map[string]yamlOverride {
-	if len(all) == 0 {
-		return nil
-	}
-	y := make(map[string]yamlOverride, len(all))
-	for name, o := range all {
-		y[name] = yamlOverride{Enabled: o.Enabled, RateLimit: o.RateLimit, RateWindow: o.RateWindow, ConcurrencyLimit: o.ConcurrencyLimit,
-			MaxRetries: o.MaxRetries, Timeout: o.Timeout, Schedule: o.Schedule}
-	}
-	return y
 }
 
 // Check says which name, field and value is unfit. Without types, names are not checked.

@@ -21,16 +21,12 @@ common:
   jobs:Clean:
     enabled: false
     rate_limit: 10
-    rate_window_seconds: 60
+    rate_window: 1m
     concurrency_limit: 5
     max_retries: 3
     timeout: 5m
     schedule: cron 0 6 * * *
-  jobs:Watch:
-    periodic: {enabled: true, interval_seconds: 10}
-  jobs:Night:
-    periodic: {schedule: "0 3 * * *", interval_seconds: 10}
-vo-overrides:
+vo_overrides:
   lhcb:
     jobs:Clean: {concurrency_limit: 2, rate_window: 1h}
 `
@@ -41,8 +37,6 @@ vo-overrides:
 	want := task.Config{
 		Common: map[string]task.Override{
 			"jobs:Clean": {new(false), new(10), new(time.Minute), new(5), new(3), new(5 * time.Minute), new("cron 0 6 * * *")},
-			"jobs:Watch": {Enabled: new(true), Schedule: new("every 10s")},
-			"jobs:Night": {Schedule: new("cron 0 3 * * *")},
 		},
 		VO: map[string]map[string]task.Override{"lhcb": {"jobs:Clean": {ConcurrencyLimit: new(2), RateWindow: new(time.Hour)}}},
 	}
@@ -109,31 +103,25 @@ func TestConfigErrors(t *testing.T) {
 		"common: {KnownTask: {max_retries: 1e1}}":                  `max_retries "1e1" must be a whole number`,
 		"common: {KnownTask: {max_retries: 1_0}}":                  `max_retries "1_0" must be a whole number`,
 		"common: {KnownTask: {max_retries: soon}}":                 `max_retries "soon" must be a whole number`,
-		"common: {KnownTask: {rate_window_seconds: 014}}":          `rate_window_seconds "014" must not begin with a zero`,
-		"common: {KnownTask: {rate_window_seconds: 0x1f}}":         `rate_window_seconds "0x1f" must be a number as JSON writes it`,
+		"common: {KnownTask: {timeout: 0x1f}}":                     `timeout "0x1f" must be a number as JSON writes it`,
 		"common: {KnownTask: {schedule: 014}}":                     `schedule "014" must not begin with a zero: quote it`,
 		"vo_overrides: {lhcb: {KnownTask: {max_retries: &a 2.7}}}": `max_retries "2.7" must be a whole number`,
 		"c\x00o\x00":                           "UTF-16",
 		"commons: {}":                          "commons",
 		"common: {OtherTask: {enabled: true}}": `"OtherTask"`,
-		"vo_overrides: {lhcb: {OtherTask: {enabled: true}}}":                         "vo_overrides.lhcb",
-		"common: {KnownTask: {enabled: perhaps}}":                                    "perhaps",
-		"common: {KnownTask: {rate_limit: -1, rate_window: 1m}}":                     "rate_limit -1",
-		"common: {KnownTask: {rate_limit: 1}}":                                       "rate_window",
-		"common: {KnownTask: {rate_limit: 1, rate_window: 1us}}":                     "rate_window 1µs",
-		"common: {KnownTask: {concurrency_limit: -1}}":                               "concurrency_limit -1",
-		"common: {KnownTask: {max_retries: -1}}":                                     "max_retries -1",
-		"common: {KnownTask: {timeout: -1s}}":                                        "timeout -1s",
-		"common: {KnownTask: {timeout: soon}}":                                       "soon",
-		"common: {KnownTask: {schedule: every now and then}}":                        "schedule",
-		"common: {KnownTask: {schedule: every 1m, periodic: {interval_seconds: 3}}}": "periodic",
-		"common: {KnownTask: {periodic: {interval_seconds: -3}}}":                    "schedule",
-		"common: {KnownTask: {rate_window: 1m, rate_window_seconds: 60}}":            "rate_window_seconds",
-		"common: {KnownTask: {rate_window_seconds: -60}}":                            "rate_window_seconds -60",
-		"vo_overrides: {a: {KnownTask: {enabled: true}}}\nvo-overrides: {}":          "vo-overrides",
-		`vo_overrides: {"": {KnownTask: {enabled: true}}}`:                           "without a name",
-		"common: {KnownTask: {enabled: true}, KnownTask: {enabled: false}}":          "KnownTask",
-		"common: {KnownTask: {concurrency_limit: 3000000000}}":                       "3000000000",
+		"vo_overrides: {lhcb: {OtherTask: {enabled: true}}}":                "vo_overrides.lhcb",
+		"common: {KnownTask: {enabled: perhaps}}":                           "perhaps",
+		"common: {KnownTask: {rate_limit: -1, rate_window: 1m}}":            "rate_limit -1",
+		"common: {KnownTask: {rate_limit: 1}}":                              "rate_window",
+		"common: {KnownTask: {rate_limit: 1, rate_window: 1us}}":            "rate_window 1µs",
+		"common: {KnownTask: {concurrency_limit: -1}}":                      "concurrency_limit -1",
+		"common: {KnownTask: {max_retries: -1}}":                            "max_retries -1",
+		"common: {KnownTask: {timeout: -1s}}":                               "timeout -1s",
+		"common: {KnownTask: {timeout: soon}}":                              "soon",
+		"common: {KnownTask: {schedule: every now and then}}":               "schedule",
+		`vo_overrides: {"": {KnownTask: {enabled: true}}}`:                  "without a name",
+		"common: {KnownTask: {enabled: true}, KnownTask: {enabled: false}}": "KnownTask",
+		"common: {KnownTask: {concurrency_limit: 3000000000}}":              "3000000000",
 	} {
 		if _, err := task.ParseConfig([]byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)
