@@ -46,7 +46,7 @@ const (
 	ScheduleActive    ScheduleState = "active"
 	ScheduleFinished  ScheduleState = "finished"  // it has no slot left
 	ScheduleFailed    ScheduleState = "failed"    // its schedule cannot be used, Error says why; others are not concerned
-	ScheduleDisabled  ScheduleState = "disabled"  // by the configuration, or an override; what passes meanwhile is not missed
+	ScheduleDisabled  ScheduleState = "disabled"  // by the configuration; what passes meanwhile is not missed
 	ScheduleUnclaimed ScheduleState = "unclaimed" // the scheduler that leads does not have the type that declared it, or cannot read its rule, as Error says
 )
 

@@ -1,11 +1,11 @@
 package task
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +13,7 @@ import (
 	"github.com/taktworks/takt/schedule"
 )
 
-// PeriodicOption is a property of a schedule of a Type: one of Overlap, Missed, RunAll, Jitter, TimeZone, Anchor, RunOnStart, Disabled, PerVO, PerVOFrom, Args and
-// EntryName.
+// PeriodicOption is a property of a schedule of a Type: one of Overlap, Missed, RunAll, Jitter, TimeZone, Anchor, RunOnStart, Disabled, PerVO, Args and EntryName.
 type PeriodicOption interface{ applyPeriodic(*periodic) }
 
 type periodicOption func(*periodic)
@@ -81,23 +80,10 @@ func EntryName(name string) PeriodicOption {
 	return periodicOption(func(p *periodic) { p.entry.Name = name })
 }
 
-// VOSource tells which tenants (VOs) there are now. It is asked again and again, and should return soon; after an error those known before stay.
-type VOSource func(context.Context) ([]string, error)
-
 // PerVO makes one entry for each of vos, named NAME@VO. Its tasks have the label vo, and the VO as first argument: T is text, or a struct whose first exported
-// field is; another T needs Args and Locks. Without vos they are those of the Scheduler, see SchedulerOptions.VOs and Scheduler.SetVOs.
+// field is; another T needs Args and Locks. Without vos they are those that Scheduler.SetVOs says.
 func PerVO(vos ...string) PeriodicOption {
-	return periodicOption(func(p *periodic) {
-		p.perVO = true
-		if len(vos) > 0 {
-			p.vos = func(context.Context) ([]string, error) { return vos, nil }
-		}
-	})
-}
-
-// PerVOFrom is PerVO with a source of its own.
-func PerVOFrom(source VOSource) PeriodicOption {
-	return periodicOption(func(p *periodic) { p.perVO, p.vos = true, source })
+	return periodicOption(func(p *periodic) { p.perVO, p.vos = true, slices.Compact(slices.Sorted(slices.Values(vos))) })
 }
 
 // Firing is what is known of a task before it is submitted.
@@ -160,7 +146,7 @@ type periodic struct {
 	onStart  bool
 	disabled bool
 	perVO    bool
-	vos      VOSource // nil = the Scheduler's
+	vos      []string // nil = the Scheduler's
 	argsOf   any      // func(Firing) T, nil = zero arguments
 	encode   func(Firing) (args []byte, unique string, ttl time.Duration, err error)
 	of       *spec // nil = only the name of the type is known
@@ -178,6 +164,11 @@ func (p *periodic) complete(of *spec) (err error) {
 	}
 	if p.entry.Name == "" {
 		p.entry.Name = of.name
+	}
+	for _, vo := range p.vos {
+		if err := checkName("VO", vo); err != nil {
+			return err
+		}
 	}
 	if p.schedule, err = p.plan(p.with); err != nil {
 		return err

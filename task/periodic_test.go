@@ -1,12 +1,9 @@
 package task_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -59,10 +56,11 @@ func TestDefinePeriodicRefuses(t *testing.T) {
 		"args": {func() {
 			task.Define[args, task.None]("a", task.Every(time.Hour, task.Args(func(task.Firing) int { return 1 })))
 		}, "Args"},
-		"vo":     {func() { task.Define[args, task.None]("a", task.Every(time.Hour, task.PerVO("x"))) }, "PerVO"},
-		"jitter": {func() { task.Define[args, task.None]("a", task.Every(time.Hour, task.Jitter(-1))) }, "Jitter"},
-		"twice":  {func() { task.Define[args, task.None]("a", task.Every(time.Hour), task.Cron("@daily")) }, "EntryName"},
-		"name":   {func() { task.Define[args, task.None](strings.Repeat("n", 120), task.Every(time.Hour)) }, "112 bytes"},
+		"empty vo": {func() { task.Define[string, task.None]("a", task.Every(time.Hour, task.PerVO(""))) }, "VO"},
+		"vo":       {func() { task.Define[args, task.None]("a", task.Every(time.Hour, task.PerVO("x"))) }, "PerVO"},
+		"jitter":   {func() { task.Define[args, task.None]("a", task.Every(time.Hour, task.Jitter(-1))) }, "Jitter"},
+		"twice":    {func() { task.Define[args, task.None]("a", task.Every(time.Hour), task.Cron("@daily")) }, "EntryName"},
+		"name":     {func() { task.Define[args, task.None](strings.Repeat("n", 120), task.Every(time.Hour)) }, "112 bytes"},
 		"all but one skipped": {func() {
 			task.Define[args, task.None]("a", task.Every(time.Hour, task.RunAll(3), task.SkipIfPending))
 		}, "queue_up"},
@@ -104,17 +102,13 @@ func TestPeriodicMutex(t *testing.T) {
 func TestPerVO(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Tenant", task.Every(10*time.Millisecond, task.PerVO(), task.QueueUp))
-	var mu sync.Mutex
-	var vos []string
-	say := func(all ...string) { mu.Lock(); defer mu.Unlock(); vos = all }
-	_, stop := e.schedules(task.SchedulerOptions{VOPoll: 10 * time.Millisecond, VOs: func(context.Context) ([]string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if vos == nil {
-			return nil, errors.New("not yet")
+	s, stop := e.schedules(task.SchedulerOptions{}, typ)
+	say := func(vos ...string) {
+		t.Helper()
+		if err := s.SetVOs(vos...); err != nil {
+			t.Fatal(err)
 		}
-		return vos, nil
-	}}, typ)
+	}
 	e.leads()
 	if got := e.names(); len(got) != 0 {
 		t.Errorf("without VOs there are %q", got)
@@ -137,13 +131,11 @@ func TestPerVO(t *testing.T) {
 	}
 	stop()
 
-	// Without a source it is SetVOs that says; until then, what is stored stays and fires.
-	s, _ := e.schedules(task.SchedulerOptions{}, typ)
+	// Until the next scheduler is told, what is stored stays and fires.
+	s, _ = e.schedules(task.SchedulerOptions{}, typ)
 	n = len(e.slotsOf("test:Tenant@atlas"))
 	e.eventually("it fires under the next scheduler", func() bool { return len(e.slotsOf("test:Tenant@atlas")) > n })
-	if err := s.SetVOs("cms"); err != nil {
-		t.Fatal(err)
-	}
+	say("cms")
 	e.eventually("the new VO", func() bool { return slices.Equal(e.names(), []string{"test:Tenant@cms"}) })
 	if err := s.SetVOs(""); err == nil {
 		t.Error("an empty VO is taken")

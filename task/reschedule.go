@@ -19,7 +19,7 @@ var (
 	ErrNoSchedule = errors.New("task: no such schedule")
 	// ErrScheduleExists: a schedule has that name already. Update it, or remove it.
 	ErrScheduleExists = errors.New("task: the schedule exists already")
-	// ErrDeclared: code declares the schedule, and would restore it. Pause it, or change the code, or override it in the Scheduler.
+	// ErrDeclared: code declares the schedule, and would restore it. Pause it, change the code, or set another Schedule in the Config.
 	ErrDeclared = errors.New("task: the schedule is declared in code")
 )
 

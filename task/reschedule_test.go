@@ -193,31 +193,13 @@ func TestDeclaredSchedules(t *testing.T) {
 	}
 }
 
-// Overrides apply without restart; an unknown name or a bad spec changes nothing.
-func TestScheduleOverrides(t *testing.T) {
+// The configuration changes schedules without a restart, for all VOs and for one, and is taken back.
+func TestConfigOfSchedules(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[string, task.None]("test:Tenant", task.Every(time.Hour, task.PerVO("a", "b")))
-	s, _ := e.schedules(task.SchedulerOptions{Lease: time.Minute}, typ)
+	e.schedules(task.SchedulerOptions{Lease: time.Minute}, typ)
 	both := []string{"test:Tenant@a", "test:Tenant@b"}
 	e.eventually("two entries", func() bool { return slices.Equal(e.names(), both) })
-	for _, bad := range []map[string]task.ScheduleOverride{{"nobody": {}}, {"test:Tenant": {Spec: "never"}}} {
-		if err := s.SetOverrides(bad); err == nil {
-			t.Errorf("%v is taken", bad)
-		}
-	}
-	if err := s.SetOverrides(map[string]task.ScheduleOverride{"test:Tenant": {Spec: "cron @daily"}, "test:Tenant@b": {Disabled: true}}); err != nil {
-		t.Fatal(err)
-	}
-	day := func(name string) bool { return e.schedule(name).Spec == "cron 0 0 * * *" }
-	e.eventually("they apply", func() bool { return day(both[0]) && e.schedule(both[1]).State == task.ScheduleDisabled })
-	if err := s.SetOverrides(nil); err != nil {
-		t.Fatal(err)
-	}
-	e.eventually("they are gone", func() bool {
-		return !day(both[0]) && !day(both[1]) && e.schedule(both[1]).State == task.ScheduleActive
-	})
-
-	// The configuration of all does the same.
 	config, err := task.ParseConfig([]byte("common:\n  test:Tenant:\n    schedule: every 10ms\nvo_overrides:\n  b:\n    test:Tenant:\n      enabled: false\n"))
 	if err != nil {
 		t.Fatal(err)

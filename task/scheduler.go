@@ -25,10 +25,6 @@ type SchedulerOptions struct {
 	ID string
 	// Lease is after how long without a sign of life the leader is gone and another one takes over, within a second more; 0 = 30 s, at least 300 ms.
 	Lease time.Duration
-	// VOs are the tenants of types with PerVO; nil = none, until SetVOs says which.
-	VOs VOSource
-	// VOPoll is how often sources of VOs are asked; 0 = 10 s.
-	VOPoll time.Duration
 	// NoPromote leaves delayed tasks to other processes.
 	NoPromote bool
 	// Observe is told what this process did while it led. It must not block. nil = nobody is.
@@ -57,8 +53,6 @@ const (
 	// DefaultSchedulerLease is SchedulerOptions.Lease.
 	DefaultSchedulerLease = 30 * time.Second
 
-	defaultVOPoll  = 10 * time.Second
-	voTimeout      = 10 * time.Second
 	candidatePoll  = 900 * time.Millisecond // at least that often one who does not lead looks
 	scheduleReread = 5 * time.Second        // at least that often the leader reads all entries; usually it is told of changes
 )
@@ -69,7 +63,7 @@ const (
 // What is due follows from what is stored, not from when somebody looked: nothing drifts, a restart forgets nothing, and slots that passed meanwhile are
 // made up for as their entry says (Missed).
 //
-// Make one with Client.Scheduler and call Run, again if need be when that has ended. SetVOs and SetOverrides may be called at any time.
+// Make one with Client.Scheduler and call Run, again if need be when that has ended. SetVOs may be called at any time.
 type Scheduler struct {
 	client   *Client
 	opts     SchedulerOptions
@@ -80,19 +74,16 @@ type Scheduler struct {
 	election int64         // last known term; Run's goroutine
 	started  map[string]bool
 
-	mu        sync.Mutex
-	vos       map[*periodic][]string // as far as they are known
-	own       []string               // the scheduler's VOs
-	ownKnown  bool
-	overrides map[string]ScheduleOverride
-	plans     map[string]schedule.Schedule // of the overrides
-	changed   bool                         // vos or overrides
+	mu      sync.Mutex
+	vos     []string // as SetVOs said
+	known   bool     // it did
+	changed bool     // since they were looked at
 }
 
 // Scheduler makes a scheduler for the schedules of these types, for these entries, and for all that are added at run time. Types without a schedule do no harm. The error names
 // the option, or the two that want the same name.
 func (c *Client) Scheduler(o SchedulerOptions, what ...Schedulable) (*Scheduler, error) {
-	s := &Scheduler{client: c, opts: o, log: o.Log, wake: make(chan struct{}, 1), started: make(map[string]bool), vos: make(map[*periodic][]string)}
+	s := &Scheduler{client: c, opts: o, log: o.Log, wake: make(chan struct{}, 1), started: make(map[string]bool)}
 	if s.log == nil {
 		s.log = c.log
 	}
@@ -138,12 +129,6 @@ func (s *Scheduler) complete() error {
 	case o.Lease < minLease:
 		return fmt.Errorf("task: SchedulerOptions.Lease %v: want at least %v", o.Lease, minLease)
 	}
-	switch {
-	case o.VOPoll == 0:
-		o.VOPoll = defaultVOPoll
-	case o.VOPoll < 0:
-		return fmt.Errorf("task: SchedulerOptions.VOPoll %v is negative", o.VOPoll)
-	}
 	if o.Observe == nil {
 		o.Observe = func(ScheduleEvent) {}
 	}
@@ -165,7 +150,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	beside.Go(func() {
 		redis.Subscribe(ctx, s.client.rdb, s.client.keys.SchedulerEntries(), func() { poke(s.wake) }, func(string) { poke(s.wake) }, s.client.log)
 	})
-	beside.Go(func() { s.watchVOs(ctx) })
 	beside.Go(func() {
 		redis.Subscribe(ctx, s.client.rdb, s.client.keys.TaskControl(), func() {}, func(string) { poke(s.wake) }, s.client.log)
 	})
@@ -202,117 +186,16 @@ func (s *Scheduler) stand(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// SetVOs says which tenants (VOs) there are for types with PerVO that name none. What goes is removed, what comes is registered, at once if this process leads. A
-// source in SchedulerOptions.VOs takes its place with its next answer.
+// SetVOs says which tenants (VOs) there are for types with PerVO that name none. What goes is removed, what comes is registered, at once if this process leads. Until it was
+// called, what is stored of such types stays and fires.
 func (s *Scheduler) SetVOs(vos ...string) error {
-	if err := checkVOs(vos); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.own, s.ownKnown, s.changed = slices.Clone(vos), true, true
-	s.mu.Unlock()
-	poke(s.wake)
-	return nil
-}
-
-func checkVOs(vos []string) error {
 	for _, vo := range vos {
 		if err := checkName("VO", vo); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// watchVOs asks the sources of VOs, until ctx ends.
-func (s *Scheduler) watchVOs(ctx context.Context) {
-	tick := time.NewTicker(s.opts.VOPoll)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		s.askVOs(ctx)
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-}
-
-func (s *Scheduler) askVOs(ctx context.Context) {
-	if s.opts.VOs != nil {
-		s.askOne(ctx, s.opts.VOs, func(vos []string) bool {
-			same := s.ownKnown && slices.Equal(s.own, vos)
-			s.own, s.ownKnown = vos, true
-			return !same
-		})
-	}
-	for _, p := range s.declared {
-		if p.vos == nil || p.disabled {
-			continue
-		}
-		s.askOne(ctx, p.vos, func(vos []string) bool {
-			had, known := s.vos[p]
-			s.vos[p] = vos
-			return !known || !slices.Equal(had, vos)
-		})
-	}
-}
-
-// askOne asks one source; keep is called with s.mu held and says whether the answer is new.
-func (s *Scheduler) askOne(ctx context.Context, source VOSource, keep func([]string) bool) {
-	call, cancel := context.WithTimeout(ctx, voTimeout)
-	defer cancel()
-	vos, err := func() (vos []string, err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				err = fmt.Errorf("panic: %v", v)
-			}
-		}()
-		return source(call)
-	}()
-	if err == nil {
-		err = checkVOs(vos)
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			s.log.Warn("task: which VOs there are cannot be told, those known before stay", "error", err)
-		}
-		return
-	}
-	vos = slices.Compact(slices.Sorted(slices.Values(vos)))
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if keep(vos) {
-		s.changed = true
-		poke(s.wake)
-	}
-}
-
-// ScheduleOverride changes a schedule that code declares, without a restart. It wins over the Config that Client.SetConfig gave to all: that says by the names of types what is
-// enabled, and the schedules of those that have one entry, of their own name.
-type ScheduleOverride struct {
-	Disabled bool   // it does not fire, and what passes meanwhile is not missed
-	Spec     string // in place of its own; "" = its own
-}
-
-// SetOverrides replaces all overrides. A key is the name of an entry, NAME@VO for one VO, or NAME for all VOs; that of one VO wins. An unknown name or a bad spec is an error,
-// and then nothing is changed.
-func (s *Scheduler) SetOverrides(all map[string]ScheduleOverride) error {
-	plans := make(map[string]schedule.Schedule)
-	for name, o := range all {
-		if !slices.ContainsFunc(s.declared, func(p *periodic) bool { return p.covers(name) }) {
-			return fmt.Errorf("task: SetOverrides: no schedule is named %q", name)
-		}
-		if o.Spec == "" {
-			continue
-		}
-		plan, err := schedule.Parse(o.Spec)
-		if err != nil {
-			return fmt.Errorf("task: SetOverrides: %q: %w", name, err)
-		}
-		plans[name] = plan
-	}
-	s.mu.Lock()
-	s.overrides, s.plans, s.changed = all, plans, true
+	s.vos, s.known, s.changed = slices.Clone(vos), true, true
 	s.mu.Unlock()
 	poke(s.wake)
 	return nil
@@ -368,14 +251,13 @@ func (s *Scheduler) vosOf(p *periodic) (vos []string, known bool) {
 	switch {
 	case !p.perVO:
 		return []string{""}, true
-	case p.vos == nil:
-		return s.own, s.ownKnown
+	case p.vos != nil:
+		return p.vos, true
 	}
-	vos, known = s.vos[p]
-	return vos, known
+	return s.vos, s.known
 }
 
-// claim adds the entry of a schedule for one VO, as the configuration and the overrides want it.
+// claim adds the entry of a schedule for one VO, as the configuration wants it.
 func (s *Scheduler) claim(all *claims, config *Config, p *periodic, vo string) {
 	c := &claim{entry: withVO(p.entry, vo), plan: p.schedule, by: p}
 	of := config.For(p.entry.Task, vo)
@@ -384,16 +266,6 @@ func (s *Scheduler) claim(all *claims, config *Config, p *periodic, vo string) {
 		if plan, err := schedule.Parse(*of.Schedule); err != nil {
 			all.unfit[c.entry.Name] = err
 		} else {
-			c.plan, c.entry.Spec = plan, plan.String()
-		}
-	}
-	for _, name := range []string{p.entry.Name, c.entry.Name} { // that of the VO last
-		o, ok := s.overrides[name]
-		if !ok {
-			continue
-		}
-		c.disabled = o.Disabled
-		if plan := s.plans[name]; plan != nil {
 			c.plan, c.entry.Spec = plan, plan.String()
 		}
 	}

@@ -298,7 +298,7 @@ func TestSchedulerPromotes(t *testing.T) {
 
 func TestSchedulerOptions(t *testing.T) {
 	e := newEnv(t)
-	for want, o := range map[string]task.SchedulerOptions{"Lease": {Lease: time.Millisecond}, "VOPoll": {VOPoll: -1}, "ID": {ID: "a\nb"}} {
+	for want, o := range map[string]task.SchedulerOptions{"Lease": {Lease: time.Millisecond}, "ID": {ID: "a\nb"}} {
 		if _, err := e.client.Scheduler(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -127,7 +127,7 @@ func (e *Env) count(ctx context.Context, i task.Info, next func(context.Context)
 	return next(ctx)
 }
 
-// Schedule starts a scheduler, as Client.Scheduler makes it, and returns it for its SetVOs and SetOverrides. What Client.Scheduler refuses fails the test.
+// Schedule starts a scheduler, as Client.Scheduler makes it, and returns it for its SetVOs. What Client.Scheduler refuses fails the test.
 func (e *Env) Schedule(o task.SchedulerOptions, what ...task.Schedulable) *task.Scheduler {
 	e.t.Helper()
 	s, err := e.Client.Scheduler(o, what...)

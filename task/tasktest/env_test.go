@@ -129,18 +129,11 @@ func TestScheduleAlone(t *testing.T) {
 	typ := task.Define[struct{}, task.None]("test:Start", task.Every(day, task.RunOnStart(), task.QueueUp))
 	synctest.Test(t, func(t *testing.T) {
 		env := tasktest.New(t, task.Options{})
-		s := env.Schedule(task.SchedulerOptions{}, typ)
+		env.Schedule(task.SchedulerOptions{}, typ)
 		env.Advance(3 * day)
 		all := tasktest.Submitted(t, env.Client, typ)
 		if len(all) != 4 {
 			t.Errorf("%d tasks, want one at the start and three: %+v", len(all), all)
-		}
-		if err := s.SetOverrides(map[string]task.ScheduleOverride{"test:Start": {Disabled: true}}); err != nil {
-			t.Fatal(err)
-		}
-		env.Advance(3 * day)
-		if n := len(tasktest.Submitted(t, env.Client, typ)); n != 4 {
-			t.Errorf("%d tasks, want no more than 4: it is disabled", n)
 		}
 	})
 }
