@@ -150,32 +150,6 @@ func (c *Client) gatherCall(ctx context.Context, t *spec, s *submission) (script
 	}, nil
 }
 
-// gatherPage submits a page of aggregated tasks in one pipeline.
-func (c *Client) gatherPage(ctx context.Context, t *spec, page []*submission, done func(i int, ref Ref, existing bool, err error)) {
-	calls := make([]script.Call, 0, len(page))
-	where := make([]int, 0, len(page))
-	for i, s := range page {
-		if s == nil {
-			continue
-		}
-		err := c.levels.check(ctx, c, queueOf(s.priority, s.size))
-		var call script.Call
-		if err == nil {
-			call, err = c.gatherCall(ctx, t, s)
-		}
-		if err != nil {
-			done(i, Ref{}, false, err)
-			continue
-		}
-		calls, where = append(calls, call), append(where, i)
-	}
-	for n, r := range gatherScript.RunMulti(ctx, c.in, calls) {
-		s := page[where[n]]
-		ref, existing, err := s.submitted(t, "gather.lua", r)
-		done(where[n], ref, existing, err)
-	}
-}
-
 // collectDue submits the aggregates of the collections that are due. Three round trips, none if there are none.
 func (p *promoter) collectDue(ctx context.Context) (moved int64, err error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)

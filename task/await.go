@@ -75,26 +75,41 @@ func (t *Type[T, R]) HandleOf(c *Client, id string) *Handle[R] {
 	return &Handle[R]{Ref: Ref{ID: id}, client: c, out: t.out, kept: true}
 }
 
-func (h *Handle[R]) decode(raw []byte) (r Result[R], err error) {
-	w, err := wire.DecodeResult(raw)
-	if err != nil {
-		return r, fmt.Errorf("task: result of %s: %w", h.ID, err)
-	}
-	r.Duration, r.Labels = time.Duration(w.Seconds*float64(time.Second)), texts(w.Labels)
-	if w.IsErr {
-		r.Err = &Error{}
-		if w.Err != nil {
-			*r.Err = Error(*w.Err)
+func (h *Handle[R]) decode(raw []byte) (Result[R], error) {
+	return resultOf(h.ID, raw, func(value []byte) (v R, err error) {
+		if len(value) > 0 {
+			v, err = h.out.DecodeValue(value)
 		}
-		return r, nil
+		return v, unfit(err)
+	})
+}
+
+// resultOf reads the stored result of a task. read gets what a task that is done returned, nil for nil.
+func resultOf[R any](id string, raw []byte, read func([]byte) (R, error)) (r Result[R], err error) {
+	w, err := wire.DecodeResult(raw)
+	if err == nil {
+		r.Duration, r.Labels, r.Err = durationOf(&w), texts(w.Labels), failureOf(&w)
 	}
-	if len(w.Value) == 0 || w.Value[0] == 0xc0 { // nil
-		return r, nil
+	if err == nil && r.Err == nil {
+		r.Value, err = read(w.Value)
 	}
-	if r.Value, err = h.out.DecodeValue(w.Value); err != nil {
-		return r, fmt.Errorf("task: result of %s: %w", h.ID, unfit(err))
+	if err != nil {
+		return r, fmt.Errorf("task: result of %s: %w", id, err)
 	}
 	return r, nil
+}
+
+func durationOf(w *wire.Result) time.Duration { return time.Duration(w.Seconds * float64(time.Second)) }
+
+// failureOf is what a task failed with, nil if it did not fail.
+func failureOf(w *wire.Result) *Error {
+	switch {
+	case !w.IsErr:
+		return nil
+	case w.Err == nil:
+		return &Error{Type: "error", Message: "it did not say why"}
+	}
+	return new(Error(*w.Err))
 }
 
 func (c *Client) result(ctx context.Context, id string) ([]byte, error) {
@@ -223,6 +238,19 @@ func poke(ch chan struct{}) {
 	case ch <- struct{}{}:
 	default:
 	}
+}
+
+// pause waits until d is over or ctx ends, or somebody pokes wake: then it returns true.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+		return true
+	}
+	return false
 }
 
 // texts are labels as people read them.

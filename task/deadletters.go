@@ -2,9 +2,7 @@ package task
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -224,11 +222,6 @@ func (d *RedisDeadLetters) Show(ctx context.Context, id string) (DeadLetter, err
 	return ReadDeadLetter(id, []byte(raw)), nil
 }
 
-func sum(b []byte) string {
-	h := sha1.Sum(b)
-	return hex.EncodeToString(h[:])
-}
-
 // Requeue is one script for each letter, in two round trips; three if the task has a deadline.
 func (d *RedisDeadLetters) Requeue(ctx context.Context, ids ...string) (n int, err error) {
 	var all []error
@@ -290,7 +283,7 @@ func (c *Client) requeue(ctx context.Context, l *DeadLetter, elsewhere string) (
 	}
 	death := k.TaskKnown(fmt.Sprintf("requeue:%s@%d", m.ID, l.Died.UnixMicro()))
 	keys := []string{k.TaskDead(), k.TaskDeadIndex(), stream, k.TaskResult(m.ID), k.TaskCancelled(), k.TaskKnown("id:" + m.ID), death, unique}
-	reply, err := requeueScript.Run(ctx, c.rdb, keys, m.ID, sum(l.Stored), rueidis.BinaryString(raw), ms(defaultUniqueFor), ms(c.opts.KnownFor), elsewhere).AsStrSlice()
+	reply, err := requeueScript.Run(ctx, c.rdb, keys, m.ID, sha1hex(string(l.Stored)), rueidis.BinaryString(raw), ms(defaultUniqueFor), ms(c.opts.KnownFor), elsewhere).AsStrSlice()
 	switch {
 	case err != nil:
 		return "", "", fmt.Errorf("task: requeue %s: %w", m.ID, err)
@@ -372,7 +365,7 @@ func (d *RedisDeadLetters) Move(ctx context.Context, n int, keep func(context.Co
 			continue
 		}
 		letters = append(letters, ReadDeadLetter(index[i].Member, []byte(raw)))
-		args = append(args, index[i].Member, sum([]byte(raw)))
+		args = append(args, index[i].Member, sha1hex(raw))
 	}
 	if len(letters) > 0 {
 		if err := keep(ctx, letters); err != nil {

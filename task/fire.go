@@ -61,14 +61,7 @@ func (l *leader) run(life context.Context) error {
 			l.s.log.Warn("task: periodic tasks wait, Redis does not answer as it should", "error", err)
 			l.reread, wait = true, firePause/2+rand.N(firePause/2)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-life.Done():
-		case <-timer.C:
-		case <-l.s.wake:
-			l.reread = true
-		}
-		timer.Stop()
+		l.reread = pause(life, wait, l.s.wake) || l.reread
 	}
 }
 

@@ -172,10 +172,7 @@ func (c *Client) groupFailures(ctx context.Context, id string) (total int, failu
 		if err != nil {
 			return 0, nil, fmt.Errorf("task: error of %s: %w", childID(id, slot), err)
 		}
-		failures[slot] = &Error{Type: "Error"}
-		if result.Err != nil {
-			failures[slot] = (*Error)(result.Err)
-		}
+		failures[slot] = failureOf(&result)
 	}
 	return total, failures, nil
 }

@@ -3,9 +3,7 @@ package task
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task/internal/wire"
@@ -24,13 +22,7 @@ func DefineJSON(name string, opts ...TypeOption) (*JSONType, error) {
 	if s.locks != nil || len(s.keyed) > 0 || s.unique != nil && s.unique.key != nil || s.aggregate != nil || s.positional || len(s.periodic) > 0 {
 		return nil, fmt.Errorf("task: DefineJSON(%q): Locks, ExclusiveBy, UniqueBy, Aggregate, Positional and schedules need Go types", name)
 	}
-	if s.timeout == 0 {
-		s.timeout = DefaultTimeout
-	}
-	if s.retention == 0 {
-		s.retention = DefaultRetention
-	}
-	s.labels = wire.Labels{{Key: "priority", Value: string(s.priority)}, {Key: "size", Value: string(s.size)}}
+	s.defaults(false)
 	return &JSONType{s}, nil
 }
 
@@ -107,28 +99,9 @@ func argsToJSON(raw []byte) (json.RawMessage, error) {
 // AwaitJSON blocks until the task of that id has ended, as Handle.Await does, whatever its type. It does not know whether a result is kept: if none is, it
 // blocks until ctx ends.
 func (c *Client) AwaitJSON(ctx context.Context, id string) (Result[json.RawMessage], error) {
-	var r Result[json.RawMessage]
 	raw, err := c.await(ctx, id)
 	if err != nil {
-		return r, err
+		return Result[json.RawMessage]{}, err
 	}
-	w, err := wire.DecodeResult(raw)
-	if err != nil {
-		return r, fmt.Errorf("task: result of %s: %w", id, err)
-	}
-	r.Duration, r.Labels = time.Duration(w.Seconds*float64(time.Second)), texts(w.Labels)
-	if w.IsErr {
-		r.Err = &Error{Type: "error", Message: "it did not say why"}
-		if w.Err != nil {
-			*r.Err = Error(*w.Err)
-		}
-		return r, nil
-	}
-	r.Value = json.RawMessage("null")
-	if len(w.Value) > 0 {
-		if r.Value, err = wire.ToJSON(w.Value); err != nil {
-			return r, errors.Join(fmt.Errorf("task: result of %s", id), err)
-		}
-	}
-	return r, nil
+	return resultOf(id, raw, wire.ToJSON)
 }

@@ -323,14 +323,9 @@ func (l *lister) dead(ctx context.Context, page []rueidis.ZScore) ([]Task, error
 	}
 	tasks := make([]Task, len(page))
 	for i, raw := range letters {
-		if raw == "" {
-			continue
+		if raw != "" {
+			tasks[i] = ReadDeadLetter(page[i].Member, []byte(raw)).Task
 		}
-		d, err := letterCodec.DecodeValue([]byte(raw))
-		if err != nil {
-			d = letter{ErrType: "undecodable", ErrMessage: err.Error(), Message: []byte(raw)}
-		}
-		tasks[i] = ofLetter(page[i].Member, &d)
 	}
 	return tasks, nil
 }

@@ -59,13 +59,7 @@ func (p *promoter) run(ctx context.Context) {
 			p.log.Warn("task: delayed tasks wait, Redis does not answer as it should", "error", err)
 			wait = promoteAgain/2 + rand.N(promoteAgain/2)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-p.wake:
-		}
-		timer.Stop()
+		pause(ctx, wait, p.wake)
 	}
 }
 

@@ -207,6 +207,11 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
+// ownID is the id of a worker or scheduler that was given none.
+func ownID() string {
+	return fmt.Sprintf("%s:%d:%08x", cmp.Or(host(), "host"), os.Getpid(), rand.Uint32())
+}
+
 func host() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,11 +112,7 @@ func (c *Client) Scheduler(o SchedulerOptions, what ...Schedulable) (*Scheduler,
 func (s *Scheduler) complete() error {
 	o := &s.opts
 	if o.ID == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "host"
-		}
-		o.ID = fmt.Sprintf("%s:%d:%08x", host, os.Getpid(), rand.Uint32())
+		o.ID = ownID()
 	}
 	if err := checkName("SchedulerOptions.ID", o.ID); err != nil {
 		return err
@@ -161,7 +155,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		l, wait := s.take(ctx)
 		if l == nil {
-			s.stand(ctx, wait)
+			pause(ctx, wait, s.wake) // the leader may resign before
 			continue
 		}
 		s.log.Info("task: this scheduler leads", "term", l.term)
@@ -173,17 +167,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.opts.Observe(ScheduleEvent{Kind: "lost", Term: l.term, Err: err})
 	}
 	return nil
-}
-
-// stand waits, or until something has changed: the leader may have resigned.
-func (s *Scheduler) stand(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-s.wake:
-	}
 }
 
 // SetVOs says which tenants (VOs) there are for types with PerVO that name none. What goes is removed, what comes is registered, at once if this process leads. Until it was

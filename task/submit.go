@@ -245,13 +245,6 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 	var calls []script.Call
 	var scripted []*submission // of calls
 	var place []int
-	var collected []*submission // by place
-	if t.aggregate != nil {
-		collected = make([]*submission, len(page))
-		defer func() {
-			c.gatherPage(ctx, &t.spec, collected, func(i int, ref Ref, existing bool, err error) { done(i, ref, existing, t.keeps(collected[i]), err) })
-		}()
-	}
 	s := new(submission) // one for all that XADD takes: their messages are made at once
 	for i, args := range page {
 		err := t.fill(ctx, c, s, args, opts)
@@ -262,12 +255,8 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 			done(i, Ref{}, false, false, err)
 			continue
 		}
-		if s.collection != "" {
-			collected[i], s = s, new(submission)
-			continue
-		}
 		if s.scripted() {
-			call, err := c.submitCall(ctx, &t.spec, s)
+			call, err := c.scriptCall(ctx, &t.spec, s)
 			if err != nil {
 				done(i, Ref{}, false, false, err)
 				continue
@@ -293,9 +282,9 @@ func (t *Type[T, R]) submitPage(ctx context.Context, c *Client, page []T, opts [
 	if len(calls) == 0 {
 		return
 	}
-	for n, r := range submitScript.RunMulti(ctx, c.in, calls) {
+	for n, r := range scripted[0].script().RunMulti(ctx, c.in, calls) { // aggregated are all or none of a type
 		s := scripted[n]
-		ref, existing, err := s.submitted(&t.spec, "submit.lua", r)
+		ref, existing, err := s.submitted(&t.spec, r)
 		done(place[n], ref, existing, t.keeps(s), err)
 	}
 }
@@ -443,6 +432,13 @@ func (s *submission) scripted() bool {
 	return s.delayed || s.key != "" || s.unique != "" || s.collection != ""
 }
 
+func (s *submission) script() *script.Script {
+	if s.collection != "" {
+		return gatherScript
+	}
+	return submitScript
+}
+
 // encode is the message as it goes into Redis.
 func (c *Client) encode(t *spec, s *submission) ([]byte, error) {
 	m := wire.Message{ID: s.id, Name: t.name, Labels: t.labels, Args: s.args, Meta: s.meta}
@@ -492,28 +488,21 @@ func (c *Client) submit(ctx context.Context, t *spec, s *submission) (ref Ref, e
 		}
 		return ref, false, nil
 	}
-	if s.collection != "" {
-		if err := c.levels.check(ctx, c, ref.Queue); err != nil {
-			return ref, false, err
-		}
-		call, err := c.gatherCall(ctx, t, s)
-		if err != nil {
-			return ref, false, err
-		}
-		return s.submitted(t, "gather.lua", gatherScript.Run(ctx, c.in, call.Keys, call.Args...))
-	}
-	call, err := c.submitCall(ctx, t, s)
+	call, err := c.scriptCall(ctx, t, s)
 	if err != nil {
 		return ref, false, err
 	}
-	return s.submitted(t, "submit.lua", submitScript.Run(ctx, c.in, call.Keys, call.Args...))
+	return s.submitted(t, s.script().Run(ctx, c.in, call.Keys, call.Args...))
 }
 
-// submitCall is submit.lua for one task.
-func (c *Client) submitCall(ctx context.Context, t *spec, s *submission) (script.Call, error) {
+// scriptCall is the call of a task's script: submit.lua, or gather.lua if it is aggregated.
+func (c *Client) scriptCall(ctx context.Context, t *spec, s *submission) (script.Call, error) {
 	queue := queueOf(s.priority, s.size)
 	if err := c.levels.check(ctx, c, queue); err != nil {
 		return script.Call{}, err
+	}
+	if s.collection != "" {
+		return c.gatherCall(ctx, t, s)
 	}
 	if s.delayed && s.meta.Enqueued == 0 {
 		s.meta.Enqueued = time.Now().UnixMilli()
@@ -540,7 +529,7 @@ func (c *Client) submitCall(ctx context.Context, t *spec, s *submission) (script
 }
 
 // submitted judges the reply of a script.
-func (s *submission) submitted(t *spec, name string, r rueidis.RedisResult) (ref Ref, existing bool, err error) {
+func (s *submission) submitted(t *spec, r rueidis.RedisResult) (ref Ref, existing bool, err error) {
 	ref = s.ref()
 	reply, err := r.AsStrSlice()
 	if err != nil {
@@ -563,7 +552,7 @@ func (s *submission) submitted(t *spec, name string, r rueidis.RedisResult) (ref
 	case len(reply) == 2 && reply[0] == "duplicate":
 		return ref, false, &DuplicateError{Key: s.unique, ID: reply[1]}
 	}
-	return ref, false, fmt.Errorf("task: %s replied %q", name, reply)
+	return ref, false, fmt.Errorf("task: submit %s: the script replied %q", t.name, reply)
 }
 
 // ref is where the task goes; the place in the queue is not known yet.

@@ -14,30 +14,6 @@ import (
 
 const tracerName = "github.com/taktworks/takt/task"
 
-// carrier is where a message has its W3C trace context.
-type carrier struct{ m *wire.Meta }
-
-func (c carrier) Get(key string) string {
-	switch key {
-	case "traceparent":
-		return c.m.Trace
-	case "tracestate":
-		return c.m.TraceState
-	}
-	return ""
-}
-
-func (c carrier) Set(key, value string) {
-	switch key {
-	case "traceparent":
-		c.m.Trace = value
-	case "tracestate":
-		c.m.TraceState = value
-	}
-}
-
-func (c carrier) Keys() []string { return []string{"traceparent", "tracestate"} }
-
 // injectTrace writes down the span that ctx is in, so that the run belongs to its trace. A task that a handler submits without a span of its own continues the trace of
 // the handler's task.
 func (c *Client) injectTrace(ctx context.Context, m *wire.Meta) {
@@ -45,7 +21,9 @@ func (c *Client) injectTrace(ctx context.Context, m *wire.Meta) {
 		return
 	}
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		propagation.TraceContext{}.Inject(ctx, carrier{m})
+		c := propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, c)
+		m.Trace, m.TraceState = c["traceparent"], c["tracestate"]
 	} else if r := running(ctx); r != nil {
 		m.Trace, m.TraceState = r.msg.Meta.Trace, r.msg.Meta.TraceState
 	}
@@ -66,7 +44,8 @@ func (r *run) trace(ctx context.Context) context.Context {
 	)}
 	parent := trace.SpanContext{}
 	if r.msg.Meta.Trace != "" {
-		parent = trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier{&r.msg.Meta}))
+		c := propagation.MapCarrier{"traceparent": r.msg.Meta.Trace, "tracestate": r.msg.Meta.TraceState}
+		parent = trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), c))
 	}
 	if parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)

@@ -19,15 +19,3 @@ func TestNoTracerAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-// A carrier has the two texts of a message, and nothing else.
-func TestCarrier(t *testing.T) {
-	m := &wire.Meta{}
-	c := carrier{m}
-	c.Set("traceparent", "a")
-	c.Set("tracestate", "b")
-	c.Set("baggage", "c")
-	if m.Trace != "a" || m.TraceState != "b" || c.Get("traceparent") != "a" || c.Get("tracestate") != "b" || c.Get("baggage") != "" || len(c.Keys()) != 2 {
-		t.Errorf("%+v", m)
-	}
-}

@@ -191,13 +191,7 @@ func Define[T, R any](name string, opts ...TypeOption) *Type[T, R] {
 	for _, o := range opts {
 		o.applyType(&t.spec)
 	}
-	if t.timeout == 0 {
-		t.timeout = DefaultTimeout
-	}
-	if t.retention == 0 && !none {
-		t.retention = DefaultRetention
-	}
-	t.labels = wire.Labels{{Key: "priority", Value: string(t.priority)}, {Key: "size", Value: string(t.size)}}
+	t.defaults(none)
 	err := t.spec.validate()
 	if a := t.aggregate; err == nil && a != nil {
 		err = a.complete(&t.spec, (*T)(nil), none)
@@ -256,6 +250,17 @@ func (t *Type[T, R]) Properties() Properties {
 		}
 	}
 	return p
+}
+
+// defaults completes what the options said. none: there is no result to keep.
+func (s *spec) defaults(none bool) {
+	if s.timeout == 0 {
+		s.timeout = DefaultTimeout
+	}
+	if s.retention == 0 && !none {
+		s.retention = DefaultRetention
+	}
+	s.labels = wire.Labels{{Key: "priority", Value: string(s.priority)}, {Key: "size", Value: string(s.size)}}
 }
 
 func (s *spec) validate() error {

@@ -21,22 +21,18 @@ type Usage struct {
 
 // Usage looks at every key of the prefix, in pages: for measurements, not for every day.
 func (c *Client) Usage(ctx context.Context) (u Usage, err error) {
-	err = redis.Scan(ctx, c.rdb, redis.Glob(c.keys.Prefix())+":*", func(keys []string) error {
-		cmds := make(rueidis.Commands, len(keys))
-		for i, key := range keys {
-			cmds[i] = c.rdb.B().MemoryUsage().Key(key).Samples(0).Build()
-			if strings.HasPrefix(key, c.keys.TaskResult("")) {
-				u.Results++
-			}
+	err = c.eachKey(ctx, func(key string) rueidis.Completed {
+		u.Keys++
+		if strings.HasPrefix(key, c.keys.TaskResult("")) {
+			u.Results++
 		}
-		for _, r := range c.rdb.DoMulti(ctx, cmds...) {
-			n, err := r.AsInt64()
-			if err != nil && !rueidis.IsRedisNil(err) { // nil: it has expired meanwhile
-				return err
-			}
-			u.Keys++
-			u.Bytes += n
+		return c.rdb.B().MemoryUsage().Key(key).Samples(0).Build()
+	}, func(r rueidis.RedisResult) error {
+		n, err := r.AsInt64()
+		if err != nil && !rueidis.IsRedisNil(err) { // nil: it has expired meanwhile
+			return err
 		}
+		u.Bytes += n
 		return nil
 	})
 	if err != nil {
@@ -67,20 +63,25 @@ func commandCalls(info string) (sum int64) {
 	return sum
 }
 
-// Drop deletes every key of the prefix, in pages: for benchmarks and tests, never for a prefix that anybody works with.
-func (c *Client) Drop(ctx context.Context) error {
-	err := redis.Scan(ctx, c.rdb, redis.Glob(c.keys.Prefix())+":*", func(keys []string) error {
+// eachKey runs a command for every key of the prefix, a page of them in one pipeline.
+func (c *Client) eachKey(ctx context.Context, command func(key string) rueidis.Completed, take func(rueidis.RedisResult) error) error {
+	return redis.Scan(ctx, c.rdb, redis.Glob(c.keys.Prefix())+":*", func(keys []string) error {
 		cmds := make(rueidis.Commands, len(keys))
 		for i, key := range keys {
-			cmds[i] = c.rdb.B().Unlink().Key(key).Build()
+			cmds[i] = command(key)
 		}
 		for _, r := range c.rdb.DoMulti(ctx, cmds...) {
-			if err := r.Error(); err != nil {
+			if err := take(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// Drop deletes every key of the prefix, in pages: for benchmarks and tests, never for a prefix that anybody works with.
+func (c *Client) Drop(ctx context.Context) error {
+	err := c.eachKey(ctx, func(key string) rueidis.Completed { return c.rdb.B().Unlink().Key(key).Build() }, rueidis.RedisResult.Error)
 	if err != nil {
 		return fmt.Errorf("task: drop: %w", err)
 	}

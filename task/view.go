@@ -177,19 +177,16 @@ func ofResult(id string, raw []byte) (Task, error) {
 	if err != nil {
 		return t, err
 	}
-	t.Took = time.Duration(w.Seconds * float64(time.Second))
+	t.Took = durationOf(&w)
 	t.Labels = userLabels(w.Labels)
 	t.Group = w.Labels.String("group_id")
-	if !w.IsErr {
+	switch t.Error = failureOf(&w); {
+	case t.Error == nil:
 		t.Result = jsonOf(w.Value)
-		return t, nil
-	}
-	t.State, t.Error = StateDead, &Error{}
-	if w.Err != nil {
-		*t.Error = Error(*w.Err)
-	}
-	if t.Error.Type == "cancelled" {
+	case t.Error.Type == "cancelled":
 		t.State = StateCancelled
+	default:
+		t.State = StateDead
 	}
 	return t, nil
 }

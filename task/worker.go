@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -166,11 +164,7 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 func (w *Worker) complete(handlers []Handler) error {
 	o := &w.opts
 	if o.ID == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "host"
-		}
-		o.ID = fmt.Sprintf("%s:%d:%08x", host, os.Getpid(), rand.Uint32())
+		o.ID = ownID()
 	}
 	if err := checkName("WorkerOptions.ID", o.ID); err != nil {
 		return err
@@ -253,9 +247,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	life, die := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the groups
 	var alive, groups sync.WaitGroup
 	alive.Go(func() { _ = w.stream.Run(life) }) // always nil
-	if err := w.control.read(ctx); err != nil { // before the first task, if Redis answers
-		w.log.Debug("task: what operators say is not known yet", "error", err)
-	}
 	alive.Go(func() { w.control.run(life) })
 	alive.Go(func() { w.waiters.run(life) })
 	alive.Go(func() { w.register(life) })

@@ -98,18 +98,15 @@ func appendTime(dst []byte, t time.Time) []byte {
 }
 
 func decodeTime(raw []byte) (time.Time, error) {
-	if len(raw) > maxRecord {
-		return time.Time{}, fmt.Errorf("is %d bytes, must be at most %d", len(raw), maxRecord)
+	r := msgpack.NewReader(raw)
+	e, err := r.Want(msgpack.KindExt)
+	if err == nil {
+		err = r.End()
 	}
-	v, err := oslo.Decode(raw)
 	if err != nil {
 		return time.Time{}, err
 	}
-	e, ok := v.(oslo.Ext)
-	if !ok {
-		return time.Time{}, fmt.Errorf("a %T, want a datetime", v)
-	}
-	t, err := oslo.Time(e)
+	t, err := oslo.Time(oslo.Ext{Code: e.Code, Data: e.Body})
 	return t.UTC(), err
 }
 

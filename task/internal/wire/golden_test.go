@@ -135,20 +135,6 @@ func TestGoldenError(t *testing.T) {
 	same(t, got, err, want)
 }
 
-// A success raises nothing; a failure raises "[RuntimeError] boom".
-func TestFailure(t *testing.T) {
-	if err := (&Result{}).Failure(); err != nil {
-		t.Error(err)
-	}
-	failed := Result{IsErr: true, Err: &Error{Type: "RuntimeError", Message: "boom"}}
-	if err := failed.Failure(); err == nil || err.Error() != "[RuntimeError] boom" {
-		t.Error(err)
-	}
-	if err := (&Result{IsErr: true}).Failure(); err == nil {
-		t.Error("a failure without a reason is no failure")
-	}
-}
-
 func TestGoldenCallback(t *testing.T) {
 	args, err := codec[struct {
 		Text   string

@@ -22,17 +22,6 @@ type Error struct{ Type, Message, Traceback string }
 // Error is the text that the Python client raises: "[ValueError] boom".
 func (e *Error) Error() string { return fmt.Sprintf("[%s] %s", e.Type, e.Message) }
 
-// Failure returns what the task failed with, an *Error, or nil if it succeeded.
-func (r *Result) Failure() error {
-	switch {
-	case !r.IsErr:
-		return nil
-	case r.Err == nil:
-		return &Error{Type: "Error", Message: "the task failed and did not say why"}
-	}
-	return r.Err
-}
-
 // Append appends the result to dst. What is not UTF-8 in the texts of Err is replaced. The error, a *ValueError or *FormatError, names
 // a field that cannot travel, the value or a label; dst is then returned as it was given.
 func (r *Result) Append(dst []byte) ([]byte, error) {
