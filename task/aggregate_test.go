@@ -63,10 +63,7 @@ func TestAggregate(t *testing.T) {
 			for i := range 5 {
 				args = append(args, note{[]string{"ann", "bob"}[i%2], i})
 			}
-			handles, err := typ.SubmitMany(e.ctx(), e.client, args, task.Keep(time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
+			handles := sendMany(e, typ, args, task.Keep(time.Minute))
 			var got []string
 			for range c.want {
 				got = append(got, wait(t, "a batch", ch))
@@ -138,10 +135,7 @@ func TestAggregateMembersFailOneByOne(t *testing.T) {
 		}
 		return failed
 	})))
-	handles, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 0}, {"a", 1}, {"a", 2}, {"a", 3}}, task.Keep(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	handles := sendMany(e, typ, []note{{"a", 0}, {"a", 1}, {"a", 2}, {"a", 3}}, task.Keep(time.Minute))
 	for i, want := range []string{"", "[errors.errorString] attempt 3", "", "[errors.errorString] hopeless"} {
 		_, err := handles[i].Await(e.ctx())
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
@@ -165,10 +159,7 @@ func TestAggregateFailsAsAWhole(t *testing.T) {
 	typ := noteType("note:All", task.Aggregate[note]{MaxSize: 3, MaxDelay: time.Hour}, task.Retry(task.Backoff{Base: time.Millisecond, Retries: 1}))
 	ch := make(chan string, 20)
 	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, func(jobs []*task.Job[note]) error { return errors.New("boom") })))
-	handles, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 0}, {"a", 1}, {"a", 2}}, task.Keep(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	handles := sendMany(e, typ, []note{{"a", 0}, {"a", 1}, {"a", 2}}, task.Keep(time.Minute))
 	for i, h := range handles {
 		var failed *task.Error
 		if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Message != "boom" {
@@ -197,10 +188,7 @@ func TestAggregateWithoutSome(t *testing.T) {
 		if i == 1 {
 			opts = append(opts, task.Deadline(time.Now().Add(-time.Second)))
 		}
-		h, err := typ.Submit(e.ctx(), e.client, note{"a", i}, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := send(e, typ, note{"a", i}, opts...)
 		handles = append(handles, h)
 	}
 	e.mark(handles[0].ID)
@@ -210,9 +198,7 @@ func TestAggregateWithoutSome(t *testing.T) {
 	}
 	e.do("HSET", e.key("tasks:collected:note%3AFew:b"), "1", "\xc1 junk", "n", "1")
 	e.do("ZADD", e.key("tasks:collecting"), "1", "note%3AFew:b")
-	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 3}); err != nil {
-		t.Fatal(err)
-	}
+	send(e, typ, note{"a", 3})
 	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
 	if got := wait(t, "a batch", ch); got != "a 2 3" {
 		t.Errorf("it got %q, want a 2 3", got)
@@ -230,23 +216,6 @@ func TestAggregateWithoutSome(t *testing.T) {
 	}
 }
 
-// A submission whose answer was lost is repeated under its key, and is there once.
-func TestAggregateUnderAKey(t *testing.T) {
-	e := newEnv(t)
-	typ := noteType("note:Key", task.Aggregate[note]{MaxSize: 2, MaxDelay: time.Hour})
-	a, err := typ.Submit(e.ctx(), e.client, note{"a", 0}, task.Key("once"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := typ.Submit(e.ctx(), e.client, note{"a", 0}, task.Key("once"))
-	if err != nil || b.ID != a.ID || !b.Existing || a.Existing || !b.Due.Equal(a.Due) {
-		t.Errorf("again: %+v, %v, first %+v", b, err, a)
-	}
-	if n := e.number("HGET", e.key("tasks:collected:note%3AKey:a"), "n"); n != 1 {
-		t.Errorf("%d are collected", n)
-	}
-}
-
 // What is not a collection is put off and named in the log; delayed tasks and other collections go on.
 func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	e := newEnv(t)
@@ -256,9 +225,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	e.do("LPUSH", e.key("tasks:collected:x:list"), "foreign")
 	e.do("HSET", e.key("tasks:collected:x:empty"), "queue", "normal:medium")
 	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)), Double.Handle(func(context.Context, *task.Job[double]) (int, error) { ch <- "double"; return 0, nil }))
-	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 1}); err != nil {
-		t.Fatal(err)
-	}
+	send(e, typ, note{"a", 1})
 	if got := wait(t, "the batch", ch); got != "a 1" {
 		t.Errorf("%q", got)
 	}
@@ -267,9 +234,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	}
 	e.do("DEL", e.key("tasks:collecting"))
 	e.do("LPUSH", e.key("tasks:collecting"), "foreign")
-	if _, err := Double.Submit(e.ctx(), e.client, double{1}, task.In(time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	send(e, Double, double{1}, task.In(time.Millisecond))
 	wait(t, "the delayed task", ch)
 	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 1}); err == nil {
 		t.Error("Submit into a key of another type")

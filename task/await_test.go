@@ -17,9 +17,7 @@ func TestAwaitAfterClose(t *testing.T) {
 	c.Close()
 	h := send(e, echo, "x")
 	e.start(task.WorkerOptions{}, echoing())
-	if got, err := echo.HandleOf(c, h.ID).Await(e.ctx()); err != nil || got != "x" {
-		t.Errorf("%q, %v", got, err)
-	}
+	returned(e, echo.HandleOf(c, h.ID), "x")
 }
 
 // A result that is not kept cannot be awaited, and says so; Keep keeps it.
@@ -58,9 +56,7 @@ func TestAwaitTogether(t *testing.T) {
 			if i%2 == 1 {
 				mine = echo.HandleOf(other, h.ID)
 			}
-			if got, err := mine.Await(e.ctx()); err != nil || got != "x" {
-				t.Errorf("%q, %v", got, err)
-			}
+			returned(e, mine, "x")
 		})
 	}
 	e.eventually("awaited", func() bool { return e.number("HLEN", e.key("tasks:awaited")) == 1 })

@@ -90,10 +90,7 @@ func TestCancelRunning(t *testing.T) {
 	if out := e.cancel(task.Ref{ID: h.ID}); out != task.CancelTold {
 		t.Errorf("%s", out)
 	}
-	var failed *task.Error
-	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
-		t.Errorf("Await: %v", err)
-	}
+	failed(e, h, "cancelled")
 	if out := e.cancel(h.Ref); out != task.CancelTooLate {
 		t.Errorf("again: %s", out)
 	}
@@ -113,10 +110,7 @@ func TestCancelOfUnique(t *testing.T) {
 		t.Error("it runs")
 		return 0, nil
 	}))
-	var failed *task.Error
-	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
-		t.Errorf("Await: %v", err)
-	}
+	failed(e, h, "cancelled")
 }
 
 // Members of aggregates are found, and cancelled by the worker that begins with them, each on its own.
@@ -170,10 +164,7 @@ func TestPurgeOfAggregates(t *testing.T) {
 	}
 	e.start(task.WorkerOptions{}, many.HandleBatch(func(context.Context, []*task.Job[double]) error { t.Error("it runs"); return nil }))
 	for _, h := range handles {
-		var failed *task.Error
-		if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
-			t.Error(err)
-		}
+		failed(e, h, "cancelled")
 	}
 }
 
@@ -181,10 +172,7 @@ func TestPurgeOfAggregates(t *testing.T) {
 func TestCancelMarksExpire(t *testing.T) {
 	e := newEnv(t)
 	k := e.keys()
-	now, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := e.clock()
 	e.do("ZADD", k.TaskCancelled(), "1", "ages-ago", ms(now.Add(-23*time.Hour)), "today")
 	h := send(e, Double, double{}, task.UniqueKey("u", 0))
 	e.cancel(h.Ref)
@@ -213,13 +201,9 @@ func TestRunNow(t *testing.T) {
 	ran := make(chan struct{})
 	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { close(ran); return 0, nil }))
 	h := send(e, Double, double{}, task.In(time.Hour))
-	if err := e.client.RunNow(e.ctx(), h.Ref); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.RunNow(e.ctx(), h.Ref))
 	<-ran
-	if _, err := h.Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	done(e, h)
 	var wrong *task.StateError
 	if err := e.client.RunNow(e.ctx(), h.Ref); !errors.As(err, &wrong) || wrong.State != task.StateDone {
 		t.Errorf("%v", err)
@@ -233,9 +217,7 @@ func TestRunNow(t *testing.T) {
 func TestRunNowOfOverdue(t *testing.T) {
 	e := newEnv(t)
 	e.do("ZADD", e.keys().TaskDelayed(), "5", message(t, wire.Message{ID: "late", Name: "n"}))
-	if err := e.client.RunNow(e.ctx(), task.Ref{ID: "late"}); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.RunNow(e.ctx(), task.Ref{ID: "late"}))
 	if n := e.number("ZCOUNT", e.keys().TaskDelayed(), "5", "5"); n != 1 {
 		t.Error("its due time was put off")
 	}

@@ -135,16 +135,7 @@ func (e *env) config(text string, types ...task.Definition) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	if err := e.client.SetConfig(e.ctx(), c, types...); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
-func TestConfigWithAByteOrderMark(t *testing.T) {
-	c, err := task.ParseConfig([]byte("\xef\xbb\xbfcommon: {x: {enabled: true}}"))
-	if err != nil || c.Common["x"].Enabled == nil || !*c.Common["x"].Enabled {
-		t.Errorf("%+v, %v", c, err)
-	}
+	e.ok(e.client.SetConfig(e.ctx(), c, types...))
 }
 
 // What is set in the configuration holds in running workers, without a restart, and is taken back.
@@ -171,10 +162,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 
 	e.config("common: {ConfiguredTask: {concurrency_limit: 1, timeout: 1h}}", kind)
 	inForce("the limit", func(o task.Override) bool { return is(o.ConcurrencyLimit, 1) && is(o.Timeout, time.Hour) })
-	handles, err := kind.SubmitMany(e.ctx(), e.client, make([]double, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	handles := sendMany(e, kind, make([]double, 3))
 	<-begin
 	e.eventually("the others are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
 	e.config("common: {ConfiguredTask: {concurrency_limit: 2}}", kind)
@@ -186,9 +174,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 	}
 	close(end)
 	for _, h := range handles {
-		if _, err := h.Await(e.ctx()); err != nil {
-			t.Error(err)
-		}
+		done(e, h)
 	}
 
 	fails.Store(true)
@@ -196,10 +182,7 @@ func TestConfigureRunningWorkers(t *testing.T) {
 	inForce("no retries", func(o task.Override) bool { return is(o.MaxRetries, 0) })
 	e.config("common: {ConfiguredTask: {max_retries: 7}}", kind)
 	inForce("retries", func(o task.Override) bool { return is(o.MaxRetries, 7) })
-	h, err := kind.Submit(e.ctx(), e.client, double{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := send(e, kind, double{})
 	e.eventually("it waits for its retry", func() bool { return e.counter(task.Retried, kind.Name()) == 1 })
 	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
 		t.Errorf("Result: %v", err)
@@ -336,14 +319,10 @@ func TestUnreadableConfig(t *testing.T) {
 	e.config("common: {StayTask: {concurrency_limit: 3}}", kind)
 	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "").ConcurrencyLimit, 3) })
 	for _, c := range [][]string{{"HSET", e.prefix + ":tasks:control", "config", "common: {StayTask: {colour: red}}", "pause type test:Gone", "1"}, {"PUBLISH", e.prefix + ":tasks:control", ""}} {
-		if err := e.do(c...).Error(); err != nil {
-			t.Fatal(err)
-		}
+		e.must(c...)
 	}
 	gone := task.Define[double, int]("test:Gone", task.Positional())
-	if _, err := gone.Submit(e.ctx(), e.client, double{}); err != nil {
-		t.Fatal(err)
-	}
+	send(e, gone, double{})
 	e.eventually("the worker has read it", func() bool { return e.parked("test:Gone") == 1 })
 	if o := task.InForce(w, kind.Name(), ""); !is(o.ConcurrencyLimit, 3) {
 		t.Errorf("%+v, want concurrency_limit 3 as before", o)

@@ -57,9 +57,7 @@ func TestTakeOverIsTakenOver(t *testing.T) {
 			for i := range args {
 				args[i] = doHang
 			}
-			if _, err := mortal.SubmitMany(e.ctx(), e.client, args); err != nil {
-				t.Fatal(err)
-			}
+			sendMany(e, mortal, args)
 			first := e.process(e.srv.URL, "first", n)
 			e.eventually("the first runs all", func() bool { // what it held and had not begun it would give back
 				all := e.workers()

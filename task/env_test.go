@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -186,6 +187,54 @@ func send[T, R any](e *env, typ *task.Type[T, R], args T, opts ...task.SubmitOpt
 		e.t.Fatal(err)
 	}
 	return h
+}
+
+// sendMany submits tasks and fails the test if that fails.
+func sendMany[T, R any](e *env, typ *task.Type[T, R], args []T, opts ...task.SubmitOption) []*task.Handle[R] {
+	e.t.Helper()
+	handles, err := typ.SubmitMany(e.ctx(), e.client, args, opts...)
+	e.ok(err)
+	return handles
+}
+
+// returned waits until a task has ended, and fails the test unless it is done and returned want.
+func returned[R comparable](e *env, h *task.Handle[R], want R) {
+	e.t.Helper()
+	if got, err := h.Await(e.ctx()); err != nil || got != want {
+		e.t.Errorf("%s: %v, %v, want %v", h.ID, got, err, want)
+	}
+}
+
+// done waits until a task has ended, and fails the test at once unless it is done.
+func done[R any](e *env, h *task.Handle[R]) {
+	e.t.Helper()
+	_, err := h.Await(e.ctx())
+	e.ok(err)
+}
+
+// failed waits until a task has ended, and fails the test unless it ended with an error of this type.
+func failed[R any](e *env, h *task.Handle[R], kind string) {
+	e.t.Helper()
+	var failed *task.Error
+	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != kind {
+		e.t.Errorf("%s: %v, want an error of type %s", h.ID, err, kind)
+	}
+}
+
+// ok fails the test at once if err is an error.
+func (e *env) ok(err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// clock is the server's time.
+func (e *env) clock() time.Time {
+	e.t.Helper()
+	now, err := e.client.Now(e.ctx())
+	e.ok(err)
+	return now
 }
 
 func (e *env) text(args ...string) string {

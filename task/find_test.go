@@ -104,9 +104,7 @@ func TestFindEnded(t *testing.T) {
 		return 2 * j.Args.N, nil
 	}))
 	h := send(e, Double, double{21})
-	if _, err := h.Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	done(e, h)
 	if got := e.find(h.Ref); got.State != task.StateDone || string(got.Result) != "42" || got.ID != h.ID {
 		t.Errorf("%+v", got)
 	}
@@ -124,10 +122,7 @@ func TestFindEnded(t *testing.T) {
 func TestFindScan(t *testing.T) {
 	e := newEnv(t)
 	args := make([]double, 1203)
-	handles, err := Double.SubmitMany(e.ctx(), e.client, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	handles := sendMany(e, Double, args)
 	last := task.Ref{ID: handles[1202].ID}
 	if got := e.find(last); got.Entry != handles[1202].Entry {
 		t.Errorf("%+v", got)
@@ -215,9 +210,7 @@ func TestList(t *testing.T) {
 // A page takes a bounded number of commands, whatever it finds.
 func TestListOfManyPages(t *testing.T) {
 	e := newEnv(t)
-	if _, err := Double.SubmitMany(e.ctx(), e.client, make([]double, 6000)); err != nil {
-		t.Fatal(err)
-	}
+	sendMany(e, Double, make([]double, 6000))
 	page, err := e.client.List(e.ctx(), task.Filter{Name: "nothing"})
 	if err != nil || len(page.Tasks) != 0 || page.Next == "" {
 		t.Errorf("%+v %v", page, err)
@@ -304,11 +297,6 @@ func TestGivenBackWaits(t *testing.T) {
 		}
 		return 0, nil
 	}))
-	if _, err := running.Await(e.ctx()); err != nil {
-		t.Error(err)
-	}
-	var failed *task.Error
-	if _, err := back.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
-		t.Errorf("the one that was given back: %v", err)
-	}
+	done(e, running)
+	failed(e, back, "cancelled")
 }

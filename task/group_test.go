@@ -194,9 +194,7 @@ func TestGroupOnMiniredis(t *testing.T) {
 	if got := show(wait(t, "the callback", f.fired)); got != "0 2 4" {
 		t.Errorf("it saw %s", got)
 	}
-	if _, err := typ.SubmitMany(e.ctx(), e.client, []note{{"a", 1}, {"a", 2}}); err != nil {
-		t.Fatal(err)
-	}
+	sendMany(e, typ, []note{{"a", 1}, {"a", 2}})
 	if got := wait(t, "a batch", ch); got != "a 1 2" {
 		t.Errorf("it got %q", got)
 	}

@@ -114,9 +114,7 @@ func TestCancelGroup(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
 	g := f.spawn(5, task.OnAllDone)
-	if err := g.Cancel(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(g.Cancel(e.ctx()))
 	f.start(nil)
 	if got := show(wait(t, "the callback", f.fired)); got != "cancelled cancelled cancelled cancelled cancelled" {
 		t.Errorf("it saw %s", got)

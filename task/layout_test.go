@@ -16,37 +16,12 @@ type (
 	mailRenamed struct{ To, Body string }
 )
 
-// A stored task meets a program in which two fields of its type changed places: no value is swapped, in arguments and results.
-func TestFieldsByName(t *testing.T) {
-	e := newEnv(t)
-	before := task.Define[mailOld, mailOld]("layout:Moved")
-	now := task.Define[mailMoved, mailMoved]("layout:Moved")
-	h, err := before.Submit(e.ctx(), e.client, mailOld{To: "ada", Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan mailMoved, 1)
-	e.start(task.WorkerOptions{}, now.Handle(func(_ context.Context, j *task.Job[mailMoved]) (mailMoved, error) {
-		got <- j.Args
-		return j.Args, nil
-	}))
-	if args := wait(t, "the run", got); args != (mailMoved{To: "ada", Text: "hello"}) {
-		t.Errorf("arguments %+v", args)
-	}
-	if r, err := h.Await(e.ctx()); err != nil || r != (mailOld{To: "ada", Text: "hello"}) {
-		t.Errorf("result %+v %v", r, err)
-	}
-}
-
 // A task of another version of its type is put back for a worker that knows it, and is dead with the reason if none comes.
 func TestAnotherLayout(t *testing.T) {
 	e := newEnv(t)
 	before := task.Define[mailOld, string]("layout:Renamed")
 	now := task.Define[mailRenamed, mailRenamed]("layout:Renamed")
-	lost, err := before.Submit(e.ctx(), e.client, mailOld{To: "ada", Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lost := send(e, before, mailOld{To: "ada", Text: "hello"})
 	never := now.Handle(func(_ context.Context, j *task.Job[mailRenamed]) (mailRenamed, error) {
 		if j.Args.Body == "" {
 			t.Errorf("the handler ran with %+v", j.Args)
@@ -60,10 +35,7 @@ func TestAnotherLayout(t *testing.T) {
 	}
 	stop()
 
-	h, err := before.Submit(e.ctx(), e.client, mailOld{To: "ada", Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := send(e, before, mailOld{To: "ada", Text: "hello"})
 	_, stop = e.start(task.WorkerOptions{}, never)
 	e.eventually("it is put back", func() bool { return e.find(h.Ref).Unknown > 0 })
 	stop()

@@ -42,9 +42,7 @@ func (e *env) raw(queue task.Queue, m wire.Message) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	if err := e.do("XADD", e.prefix+":tasks:"+string(queue), "*", "data", rueidis.BinaryString(b)).Error(); err != nil {
-		e.t.Fatal(err)
-	}
+	e.must("XADD", e.prefix+":tasks:"+string(queue), "*", "data", rueidis.BinaryString(b))
 }
 
 // delayedTasks are the messages of the delayed set with their due times.
@@ -102,9 +100,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("test:Blocked", task.Positional(), task.Locks(func(double) []lock.Spec { return []lock.Spec{mutexOf("B")} }))
 	release := e.take(mutexOf("B"))
-	if err := e.do("SET", e.prefix+":groups:g1:remaining", "2").Error(); err != nil {
-		t.Fatal(err)
-	}
+	e.must("SET", e.prefix+":groups:g1:remaining", "2")
 	var blocked, ran atomic.Int64
 	var refused atomic.Pointer[lock.HeldError]
 	e.start(task.WorkerOptions{Observe: func(ev task.Event) {
@@ -120,10 +116,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 		}
 		return j.Args.N, nil
 	}))
-	h, err := kind.Submit(e.ctx(), e.client, double{7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := send(e, kind, double{7})
 	e.raw(kind.Queue(), wire.Message{ID: "_g1:0", Name: kind.Name(), Args: []byte{0x91, 0x01},
 		Labels: wire.Labels{{Key: "priority", Value: "normal"}, {Key: "size", Value: "medium"}, {Key: "group_id", Value: "g1"}}})
 	e.eventually("both tasks are blocked twice", func() bool {
@@ -156,9 +149,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 		t.Errorf("%d entries in the stream, want 0", n)
 	}
 	release()
-	if got, err := h.Await(e.ctx()); err != nil || got != 7 {
-		t.Errorf("Await = %d, %v, want 7", got, err)
-	}
+	returned(e, h, 7)
 	e.eventually("the child ran", func() bool { return ran.Load() == 2 })
 	e.nothingWaits()
 }
@@ -210,9 +201,7 @@ func TestManyContenders(t *testing.T) {
 		return task.None{}, nil
 	}))
 	release := e.take(mutexOf(kind.Name()))
-	if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
-		t.Fatal(err)
-	}
+	sendMany(e, kind, make([]double, n))
 	var due []float64
 	e.eventually("all are blocked", func() bool { _, due = e.delayedTasks(); return len(due) >= n*9/10 })
 	slices.Sort(due)
@@ -251,15 +240,10 @@ func TestLostLockEndsTheRun(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return 0, ctx.Err()
 	}))
-	h, err := kind.Submit(e.ctx(), e.client, double{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := send(e, kind, double{})
 	<-begun
 	key := e.prefix + ":lock:mutex:task:L"
-	if err := e.do("SET", key, "somebody else").Error(); err != nil {
-		t.Fatal(err)
-	}
+	e.must("SET", key, "somebody else")
 	var lost *lock.LostError
 	if cause := <-causes; !errors.As(cause, &lost) || lost.Key != key {
 		t.Errorf("cause %v, want a LostError of %s", cause, key)
@@ -287,13 +271,8 @@ func TestReleaseChangesNoOutcome(t *testing.T) {
 		}
 		return 1, nil
 	}))
-	h, err := kind.Submit(e.ctx(), e.client, double{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := h.Await(e.ctx()); err != nil || got != 1 {
-		t.Errorf("Await = %d, %v, want 1", got, err)
-	}
+	h := send(e, kind, double{})
+	returned(e, h, 1)
 	for _, free := range []string{"a", "c"} {
 		if e.number("EXISTS", e.prefix+":lock:mutex:task:"+free) != 0 {
 			t.Errorf("lock %s is not released", free)
@@ -321,9 +300,7 @@ func TestQuota(t *testing.T) {
 	}))
 	release := e.take(mutexOf("M"))
 	const n = 4
-	if _, err := kind.SubmitMany(e.ctx(), e.client, make([]double, n)); err != nil {
-		t.Fatal(err)
-	}
+	sendMany(e, kind, make([]double, n))
 	e.eventually("all are blocked, some twice", func() bool { return e.counter(task.Blocked, kind.Name()) >= 2*n })
 	if e.number("EXISTS", e.prefix+":limiter:rate:task:quota") != 0 {
 		t.Error("quota is used up by tasks that did not run")
@@ -349,16 +326,11 @@ func TestQuotaOfALongWindow(t *testing.T) {
 	kind := task.Define[double, task.None]("test:Hourly", task.Positional(), task.Limits(0, 1, time.Hour))
 	e.start(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) { return task.None{}, nil }))
 	for range 2 {
-		if _, err := kind.Submit(e.ctx(), e.client, double{}); err != nil {
-			t.Fatal(err)
-		}
+		send(e, kind, double{})
 	}
 	var due []float64
 	e.eventually("one is blocked", func() bool { _, due = e.delayedTasks(); return len(due) == 1 })
-	now, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := e.clock()
 	if in := time.UnixMilli(int64(due[0] * 1000)).Sub(now); in < 50*time.Minute || in > time.Hour+time.Second {
 		t.Errorf("comes back in %v, want in an hour", in)
 	}
@@ -387,9 +359,7 @@ func TestKeysOfLocks(t *testing.T) {
 		{task.Define[double, int]("b:Same", task.Positional(), task.Exclusive()), "lock:mutex:task:b%3ASame"},
 	} {
 		e.start(task.WorkerOptions{}, c.kind.Handle(look))
-		if _, err := c.kind.Submit(e.ctx(), e.client, double{99}); err != nil {
-			t.Fatal(err)
-		}
+		send(e, c.kind, double{99})
 		if got := <-held; got != c.want {
 			t.Errorf("%s holds %s, want %s", c.kind.Name(), got, c.want)
 		}
@@ -408,30 +378,20 @@ func TestNoPlaceInASlowQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Since long before.
-	if err := e.do("XADD", e.prefix+":tasks:"+string(kind.Queue()), "1-1", "data", rueidis.BinaryString(b)).Error(); err != nil {
-		t.Fatal(err)
-	}
+	e.must("XADD", e.prefix+":tasks:"+string(kind.Queue()), "1-1", "data", rueidis.BinaryString(b))
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	e.eventually("it is blocked", func() bool { return e.number("HEXISTS", e.prefix+":tasks:blocked", "late") == 1 })
 	if e.number("EXISTS", e.prefix+":lock:mutex:task:SlowQueue::wait") != 0 {
 		t.Error("the late task has a place in the line")
 	}
 	_, due := e.delayedTasks()
-	now, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := e.clock()
 	if in := time.UnixMilli(int64(due[0] * 1000)).Sub(now); in < 20*time.Second || in > time.Minute+time.Second {
 		t.Errorf("comes back in %v, want in 30 s to a minute", in)
 	}
 	release()
-	h, err := kind.Submit(e.ctx(), e.client, double{4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := h.Await(e.ctx()); err != nil || got != 4 {
-		t.Errorf("Await = %d, %v, want 4", got, err)
-	}
+	h := send(e, kind, double{4})
+	returned(e, h, 4)
 }
 
 // A mistake in the locks is a dead letter at once; a panic in the function that names them is a failure as any other.
@@ -444,10 +404,7 @@ func TestLocksThatCannotBe(t *testing.T) {
 	f := func(context.Context, *task.Job[double]) (int, error) { t.Error("ran"); return 0, nil }
 	e.start(task.WorkerOptions{}, unknown.Handle(f), panics.Handle(f))
 	for kind, want := range map[*task.Type[double, int]]string{unknown: `"dataset": unknown`, panics: "no locks today"} {
-		h, err := kind.Submit(e.ctx(), e.client, double{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := send(e, kind, double{})
 		if _, err := h.Await(e.ctx()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", kind.Name(), err, want)
 		}
@@ -460,30 +417,18 @@ func TestCancelledTaskLeavesTheLine(t *testing.T) {
 	kind := task.Define[double, int]("test:Leave", task.Positional(), task.Exclusive())
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	release := e.take(mutexOf(kind.Name()))
-	first, err := kind.Submit(e.ctx(), e.client, double{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := send(e, kind, double{1})
 	e.eventually("it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
-	second, err := kind.Submit(e.ctx(), e.client, double{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := send(e, kind, double{2})
 	e.eventually("both are blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 2 })
-	if err := e.do("ZADD", e.prefix+":tasks:cancelled", fmt.Sprint(time.Now().UnixMilli()), first.ID).Error(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.do("PUBLISH", e.prefix+":tasks:control", "").Error(); err != nil {
-		t.Fatal(err)
-	}
+	e.must("ZADD", e.prefix+":tasks:cancelled", fmt.Sprint(time.Now().UnixMilli()), first.ID)
+	e.must("PUBLISH", e.prefix+":tasks:control", "")
 	var ended *task.Error
 	if _, err := first.Await(e.ctx()); !errors.As(err, &ended) || ended.Type != "cancelled" {
 		t.Errorf("Await: %v, want cancelled", err)
 	}
 	release()
-	if got, err := second.Await(e.ctx()); err != nil || got != 2 {
-		t.Errorf("Await = %d, %v, want 2", got, err)
-	}
+	returned(e, second, 2)
 	e.nothingWaits()
 }
 
@@ -494,18 +439,11 @@ func testBlocked(t *testing.T, e *env) {
 	kind := task.Define[double, int]("MiniTask", task.Positional(), task.Exclusive(), task.Limits(3, 1000, time.Second))
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
 	release := e.take(mutexOf(kind.Name()))
-	h, err := kind.Submit(e.ctx(), e.client, double{5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := send(e, kind, double{5})
 	e.eventually("it is blocked", func() bool { return e.number("HLEN", e.prefix+":tasks:blocked") == 1 })
 	release()
-	if got, err := h.Await(e.ctx()); err != nil || got != 5 {
-		t.Errorf("Await = %d, %v, want 5", got, err)
-	}
-	if err := e.client.PauseType(e.ctx(), kind.Name()); err != nil {
-		t.Fatal(err)
-	}
+	returned(e, h, 5)
+	e.ok(e.client.PauseType(e.ctx(), kind.Name()))
 	e.eventually("the worker knows of the pause", func() bool {
 		_, err := kind.Submit(e.ctx(), e.client, double{7})
 		return err != nil || e.parked(kind.Name()) > 0
@@ -515,14 +453,10 @@ func testBlocked(t *testing.T, e *env) {
 		found, err := e.client.Find(e.ctx(), task.Ref{ID: h.ID})
 		return err != nil || found.State == task.StateDelayed
 	})
-	if err := e.client.ResumeType(e.ctx(), kind.Name()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.ResumeType(e.ctx(), kind.Name()))
 	e.now(h.ID)
 	e.config("common: {MiniTask: {concurrency_limit: 2}}", kind)
-	if got, err := h.Await(e.ctx()); err != nil || got != 6 {
-		t.Errorf("Await = %d, %v, want 6", got, err)
-	}
+	returned(e, h, 6)
 	e.eventually("all have run", func() bool { return e.number("XLEN", e.prefix+":tasks:"+string(kind.Queue())) == 0 })
 	e.nothingWaits()
 }

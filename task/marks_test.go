@@ -77,9 +77,7 @@ func TestCancelledGroupOutlivesItsMark(t *testing.T) {
 		return g
 	}
 	g := spawn("stopped")
-	if err := g.Cancel(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(g.Cancel(e.ctx()))
 	e.must("DEL", e.key("tasks:cancelled")) // as after a day
 	spawn("other")
 
@@ -159,6 +157,9 @@ func TestKnownSubmissionKeepsItsQueueAndType(t *testing.T) {
 	if again := send(e, agg, double{1}, task.Key("order-19")); !again.Existing || again.Ref != first.Ref {
 		t.Errorf("the answer is %+v, want %+v", again.Ref, first.Ref)
 	}
+	if n := e.number("HGET", e.key("tasks:collected:marks%3AAgg:"), "n"); n != 1 {
+		t.Errorf("%d are collected, want the one that was submitted twice", n)
+	}
 	if h, err := a.Submit(e.ctx(), e.client, double{1}, task.Key("order-19")); err == nil || !strings.Contains(err.Error(), "marks:Agg") {
 		t.Errorf("A under a key of an aggregated type: %v, %v; want an error", h, err)
 	}
@@ -208,19 +209,6 @@ func TestRunTwiceIsRefused(t *testing.T) {
 	over()
 	if err := wait(t, "the second end of the scheduler", end); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestParseRefChecksTheEntry(t *testing.T) {
-	for text, ok := range map[string]bool{
-		"normal:medium/1735689600000-0/id": true, "normal:medium/1-2/a/b": true, "normal:medium/@5/id": true, "id": true,
-		"normal:medium/zzz/id": false, "normal:medium//id": false, "normal:medium/1/id": false, "normal:medium/1-/id": false, "normal:medium/1-2-3/id": false,
-		"normal:medium/-1/id": false, "normal:medium/+1-0/id": false,
-	} {
-		_, err := task.ParseRef(text)
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "the entry ") {
-			t.Errorf("%q: %v, want ok %v, or an error about the entry", text, err, ok)
-		}
 	}
 }
 

@@ -34,9 +34,7 @@ func TestMetrics(t *testing.T) {
 		flaky.Handle(func(context.Context, *task.Job[int]) (int, error) { return 0, errors.New("no") }),
 		hold.Handle(func(context.Context, *task.Job[int]) (int, error) { close(held); <-release; return 0, nil }))
 	for range 3 {
-		if _, err := send(e, echo, "x").Await(e.ctx()); err != nil {
-			t.Fatal(err)
-		}
+		done(e, send(e, echo, "x"))
 	}
 	if _, err := send(e, flaky, 1).Await(e.ctx()); err == nil {
 		t.Fatal("not dead")
@@ -71,9 +69,7 @@ func TestMetrics(t *testing.T) {
 		t.Error("the name of a task without a handler is a label")
 	}
 	close(release)
-	if _, err := h.Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	done(e, h)
 	e.eventually("nothing runs", func() bool { return strings.Contains(shown(reg), `takt_task_in_flight{size="small"} 0`) })
 }
 
@@ -96,9 +92,7 @@ func TestSchedulerCountsSlots(t *testing.T) {
 	e := newEnv(t)
 	reg := prometheus.NewRegistry()
 	e.schedules(task.SchedulerOptions{Metrics: task.NewMetrics(reg)})
-	if err := e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "often", Task: "test:Nobody", Spec: "every 100ms", Queue: "normal:small"}); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "often", Task: "test:Nobody", Spec: "every 100ms", Queue: "normal:small"}))
 	e.eventually("the first is submitted", func() bool { return strings.Contains(shown(reg), `takt_task_scheduled_total{result="fired"} 1`+"\n") })
 	e.eventually("the next are skipped, for it still waits", func() bool {
 		text := shown(reg)

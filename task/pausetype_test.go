@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -32,9 +31,7 @@ func TestPauseType(t *testing.T) {
 	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1}},
 		one.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Attempt, nil }),
 		other.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))
-	if err := e.client.PauseType(e.ctx(), one.Name()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.PauseType(e.ctx(), one.Name()))
 	e.eventually("the worker knows of the pause", func() bool {
 		e.raw(one.Queue(), wire.Message{ID: "probe", Name: one.Name(), Args: []byte{0x91, 0xff}, Labels: wire.Labels{{Key: "size", Value: "small"}}})
 		return e.parked(one.Name()) > 0
@@ -42,9 +39,7 @@ func TestPauseType(t *testing.T) {
 	before := e.parked(one.Name())
 	paused := send(e, one, double{1})
 	h := send(e, other, double{3})
-	if got, err := h.Await(e.ctx()); err != nil || got != 3 {
-		t.Errorf("another type is held up: %d, %v", got, err)
-	}
+	returned(e, h, 3)
 	e.eventually("the task is put off", func() bool { return e.parked(one.Name()) > before })
 	found, err := e.client.Find(e.ctx(), task.Ref{ID: paused.ID})
 	if err != nil || found.State != task.StateDelayed || time.Until(found.Due) > 10*time.Second {
@@ -53,9 +48,7 @@ func TestPauseType(t *testing.T) {
 	if s := e.stats(); len(s.Paused) != 1 || s.Paused[0] != one.Name() {
 		t.Errorf("paused are %q", s.Paused)
 	}
-	if err := e.client.ResumeType(e.ctx(), one.Name()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.ResumeType(e.ctx(), one.Name()))
 	e.now(paused.ID)
 	e.now("probe")
 	if attempt, err := paused.Await(e.ctx()); err != nil || attempt != 1 {
@@ -64,15 +57,5 @@ func TestPauseType(t *testing.T) {
 	e.nothingWaits()
 	if n := e.number("EXISTS", e.prefix+":tasks:control"); n != 0 {
 		t.Errorf("%d keys are left", n)
-	}
-}
-
-func TestPauseOfABadName(t *testing.T) {
-	e := newEnv(t)
-	if err := e.client.PauseType(e.ctx(), ""); err == nil {
-		t.Error("PauseType takes an empty name")
-	}
-	if err := e.client.ResumeType(e.ctx(), fmt.Sprintf("%0200d", 1)); err == nil {
-		t.Error("ResumeType takes a name of 200 bytes")
 	}
 }

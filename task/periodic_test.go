@@ -105,9 +105,7 @@ func TestPerVO(t *testing.T) {
 	s, stop := e.schedules(task.SchedulerOptions{}, typ)
 	say := func(vos ...string) {
 		t.Helper()
-		if err := s.SetVOs(vos...); err != nil {
-			t.Fatal(err)
-		}
+		e.ok(s.SetVOs(vos...))
 	}
 	e.leads()
 	if got := e.names(); len(got) != 0 {

@@ -13,13 +13,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
-	"github.com/taktworks/takt/task/internal/wire"
 )
 
 const gpu = task.Size("gpu")
@@ -124,30 +122,21 @@ func testPool(t *testing.T, e *env) {
 		Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 2, nil }),
 	}
 	e.start(task.WorkerOptions{ID: "medium", Middleware: []task.Middleware{mark("medium")}, Concurrency: map[task.Size]int{task.Medium: 5}}, handlers...)
-	if _, err := send(e, Double, double{}).Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	done(e, send(e, Double, double{}))
 	var waits []string
 	for _, p := range task.Priorities() {
 		waits = append(waits, send(e, typ, double{}, p).ID)
 	}
 	waits = append(waits, send(e, Double, double{}, gpu, task.In(time.Millisecond)).ID, send(e, typ, double{}, task.Key("k")).ID, send(e, typ, double{}, task.UniqueKey("u", 0)).ID)
-	many, err := typ.SubmitMany(e.ctx(), e.client, make([]double, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	many := sendMany(e, typ, make([]double, 3))
 	for _, h := range many {
 		waits = append(waits, h.ID)
 	}
 	for _, n := range []*task.Type[note, task.None]{notes, late} {
-		if _, err := n.SubmitMany(e.ctx(), e.client, make([]note, 2)); err != nil {
-			t.Fatal(err)
-		}
+		sendMany(e, n, make([]note, 2))
 	}
 	e.schedules(task.SchedulerOptions{})
-	if err := e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "pool", Spec: "every 1h", Task: "pool:Render", Queue: "normal:gpu", Args: json.RawMessage("[0]")}); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "pool", Spec: "every 1h", Task: "pool:Render", Queue: "normal:gpu", Args: json.RawMessage("[0]")}))
 	fired, err := e.client.RunScheduleNow(e.ctx(), "pool")
 	if err != nil {
 		t.Fatal(err)
@@ -212,21 +201,15 @@ func TestPoolWithoutWorkers(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	e.healthy(time.Hour)
-	if err := e.client.PauseQueue(e.ctx(), "normal:gpu"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.PauseQueue(e.ctx(), "normal:gpu"))
 	_, stop := e.start(task.WorkerOptions{Lease: shortLease, Concurrency: map[task.Size]int{gpu: 1}}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }))
 	e.eventually("it is served", func() bool { return len(unserved()) == 0 })
 	if q := queue(e.stats(), "normal:gpu"); !q.Paused || q.Waiting != 1 {
 		t.Errorf("%+v", q)
 	}
 	e.healthy(0)
-	if err := e.client.ResumeQueue(e.ctx(), "normal:gpu"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.ResumeQueue(e.ctx(), "normal:gpu"))
+	done(e, h)
 	stop()
 	send(e, Double, double{}, gpu)
 	e.eventually("nobody serves it any more", func() bool { return slices.Equal(unserved(), []task.Queue{"normal:gpu"}) })
@@ -246,9 +229,7 @@ func TestPoolWithoutWorkers(t *testing.T) {
 // A pool that operators name is seen, so that they see what they mistyped.
 func TestPausedPoolIsSeen(t *testing.T) {
 	e := newEnv(t)
-	if err := e.client.SetRate(e.ctx(), "realtime:gqu", 2); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.SetRate(e.ctx(), "realtime:gqu", 2))
 	if q := queue(e.stats(), "realtime:gqu"); q.Rate != 2 || q.Unserved {
 		t.Errorf("%+v", q)
 	}
@@ -392,31 +373,6 @@ func TestGroupWithAnUnfitQueue(t *testing.T) {
 	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1, task.Medium: 1}}, f.handlers(nil)...)
 	if info := wait(e.t, "it calls back", f.infos); info.Queue != "normal:medium" {
 		t.Errorf("in %s", info.Queue)
-	}
-}
-
-// A group that a Python peer made calls back in the pool of the type that this worker knows.
-func TestGroupOfAPeerCallsBackInAPool(t *testing.T) {
-	e := newEnv(t)
-	fired := make(chan task.Queue, 1)
-	over := task.Define[double, task.None]("peer:Over", task.Positional(), gpu)
-	one := task.Define[double, int]("peer:One", task.Positional(), task.Small)
-	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1, gpu: 1}},
-		one.Handle(func(context.Context, *task.Job[double]) (int, error) { return 1, nil }),
-		over.Handle(func(_ context.Context, j *task.Job[double]) (task.None, error) {
-			fired <- j.Queue
-			return task.None{}, nil
-		}))
-	record, err := (&wire.Callback{Class: "peer:Over", Args: []byte{0x91, 0x01}}).Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := e.keys()
-	e.must("SET", k.GroupCallback("p"), rueidis.BinaryString(record), "EX", "100")
-	e.must("SET", k.GroupRemaining("p"), "1", "EX", "100")
-	e.must("XADD", k.TaskStream("normal:small"), "*", "data", message(t, wire.Message{ID: "c", Name: "peer:One", Args: []byte{0x91, 0x01}, Labels: wire.Labels{{Key: "group_id", Value: "p"}}}))
-	if q := wait(e.t, "it calls back", fired); q != "normal:gpu" {
-		t.Errorf("in %s", q)
 	}
 }
 

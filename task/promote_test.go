@@ -32,9 +32,7 @@ func TestPromotion(t *testing.T) {
 		for i := range page {
 			page[i] = anything{time.Now(), []byte{0, byte(i), byte(i >> 8)}}
 		}
-		if _, err := typ.SubmitMany(e.ctx(), e.client, page, task.In(500*time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		sendMany(e, typ, page, task.In(500*time.Millisecond))
 	}
 	handler := typ.Handle(func(_ context.Context, j *task.Job[anything]) (task.None, error) {
 		if runs.Add(1) == n {
@@ -60,9 +58,7 @@ func TestPromotionCost(t *testing.T) {
 	const n, page = 10_000, 500
 	e := newEnv(t)
 	typ := task.Define[int, task.None]("test:Due", task.Small)
-	if _, err := typ.SubmitMany(e.ctx(), e.client, make([]int, n), task.In(time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	sendMany(e, typ, make([]int, n), task.In(time.Millisecond))
 	c, g := e.doomed()
 	w, err := c.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Large: 1}}) // whose own tasks cost nothing: there are none
 	if err != nil {

@@ -18,26 +18,18 @@ import (
 func TestPauseQueue(t *testing.T) {
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
-	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.PauseQueue(e.ctx(), q))
 	var ran atomic.Int64
 	other := task.Define[double, int]("test:Bystander", task.Positional(), task.Background)
 	run := func(context.Context, *task.Job[double]) (int, error) { ran.Add(1); return 0, nil }
 	e.start(task.WorkerOptions{}, Double.Handle(run), other.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
-	if _, err := send(e, other, double{}).Await(e.ctx()); err != nil { // the worker knows of the pause
-		t.Fatal(err)
-	}
+	done(e, send(e, other, double{})) // the worker knows of the pause
 	h := send(e, Double, double{})
-	if _, err := send(e, other, double{}).Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	done(e, send(e, other, double{}))
 	if s := e.stats(); ran.Load() > 0 || !queue(s, q).Paused || queue(s, q).Waiting != 1 {
 		t.Errorf("%d ran, %+v", ran.Load(), queue(s, q))
 	}
-	if err := e.client.ResumeQueue(e.ctx(), q); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.ResumeQueue(e.ctx(), q))
 	if _, err := h.Await(e.ctx()); err != nil || queue(e.stats(), q).Paused {
 		t.Error(err)
 	}
@@ -47,9 +39,7 @@ func TestSetRate(t *testing.T) {
 	e := newEnv(t)
 	const q = task.Queue("normal:medium")
 	for _, rate := range []float64{20, 0.5, 0} {
-		if err := e.client.SetRate(e.ctx(), q, rate); err != nil {
-			t.Fatal(err)
-		}
+		e.ok(e.client.SetRate(e.ctx(), q, rate))
 		if got := queue(e.stats(), q).Rate; got != rate {
 			t.Errorf("%v, want %v", got, rate)
 		}
@@ -73,6 +63,11 @@ func TestSetRate(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, f := range []func(context.Context, string) error{e.client.PauseType, e.client.ResumeType} {
+		if err := f(e.ctx(), ""); err == nil || !strings.Contains(err.Error(), "want 1 to 128 bytes") {
+			t.Error(err)
+		}
+	}
 }
 
 func TestDrain(t *testing.T) {
@@ -86,9 +81,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	e.start(task.WorkerOptions{}, Double.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, nil }))
-	if err := e.client.Drain(e.ctx(), q); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.Drain(e.ctx(), q))
 	if r := e.healthy(time.Minute); r.Waiting+r.Running != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -99,9 +92,7 @@ func TestPurge(t *testing.T) {
 	e := newEnv(t)
 	w, _, release := stockedBy(e)
 	const q = task.Queue("normal:small")
-	if err := e.client.PauseQueue(e.ctx(), q); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.PauseQueue(e.ctx(), q))
 	e.knows(w, holding, 1)
 	held := int64(1)                               // at most
 	e.eventually("it reads no more", func() bool { // a read may be on its way: what it takes may stay with the worker until the queue is resumed
@@ -123,10 +114,7 @@ func TestPurge(t *testing.T) {
 	if err != nil || n != len(handles) {
 		t.Errorf("%d purged of %d, %v", n, len(handles), err)
 	}
-	var failed *task.Error
-	if _, err := handles[699].Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "cancelled" {
-		t.Error(err)
-	}
+	failed(e, handles[699], "cancelled")
 	if s := queue(e.stats(), q); s.Waiting != 0 || s.Running < 1 || s.Running > held {
 		t.Errorf("%+v, want 1 to %d held", s, held)
 	}

@@ -21,9 +21,7 @@ func TestDynamicSchedules(t *testing.T) {
 	e.schedules(task.SchedulerOptions{Lease: time.Minute})
 	e.leads()
 	entry := task.ScheduleEntry{Name: "nightly", Task: "jobs:Clean", Queue: "background:large", Spec: "every 10ms", Args: json.RawMessage(`["a", {"b": 1.5}, 7]`), VO: "lhcb", Overlap: task.QueueUp}
-	if err := e.client.AddSchedule(ctx, entry); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.AddSchedule(ctx, entry))
 	if err := e.client.AddSchedule(ctx, entry); !errors.Is(err, task.ErrScheduleExists) {
 		t.Errorf("added twice: %v", err)
 	}
@@ -37,9 +35,7 @@ func TestDynamicSchedules(t *testing.T) {
 		t.Errorf("message %+v", m)
 	}
 
-	if err := e.client.PauseSchedule(ctx, "nightly"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.PauseSchedule(ctx, "nightly"))
 	n := len(e.slotsOf("nightly"))
 	paused := e.schedule("nightly")
 	id, err := e.client.RunScheduleNow(ctx, "nightly")
@@ -51,9 +47,7 @@ func TestDynamicSchedules(t *testing.T) {
 		t.Errorf("%d tasks after %d, %+v", e.queued(), n, d)
 	}
 	e.pass(200 * time.Millisecond) // 20 slots
-	if err := e.client.ResumeSchedule(ctx, "nightly"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.ResumeSchedule(ctx, "nightly"))
 	e.eventually("it fires again", func() bool { d := e.schedule("nightly"); return !d.Paused && d.Fired > paused.Fired+2 })
 	// Slots of the pause were not missed; a busy machine may miss others.
 	if d := e.schedule("nightly"); d.Fired-paused.Fired-1+d.Dropped-paused.Dropped > int64(d.Last.Sub(d.Since)/(10*time.Millisecond))+1 {
@@ -62,16 +56,12 @@ func TestDynamicSchedules(t *testing.T) {
 
 	changed := entry
 	changed.Spec, changed.Args = "every 1h", nil
-	if err := e.client.UpdateSchedule(ctx, changed); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.UpdateSchedule(ctx, changed))
 	d := e.schedule("nightly")
 	if !d.Anchor.After(paused.Anchor) || !d.Next.Equal(d.Anchor.Add(time.Hour)) || d.Fired == 0 || d.Last.IsZero() || d.Args != nil {
 		t.Errorf("changed: %+v", d)
 	}
-	if err := e.client.RemoveSchedule(ctx, "nightly"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.RemoveSchedule(ctx, "nightly"))
 	for what, err := range map[string]error{
 		"remove": e.client.RemoveSchedule(ctx, "nightly"), "pause": e.client.PauseSchedule(ctx, "nightly"), "resume": e.client.ResumeSchedule(ctx, "nightly"),
 		"update": e.client.UpdateSchedule(ctx, entry),
@@ -90,19 +80,14 @@ func TestAddScheduleAtAnExactTime(t *testing.T) {
 	long.Test(t, "waits for a time")
 	t.Parallel() // most of the time it waits for that time
 	e := newEnv(t)
-	now, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := e.clock()
 	anchor := now.Add(3 * time.Second).Truncate(time.Millisecond) // a busy machine must have added both by then
 	second := now.Add(5 * time.Second).Truncate(time.Second)
 	for _, entry := range []task.ScheduleEntry{
 		{Name: "repeats", Task: "test:Exact", Spec: "every 1h", Anchor: anchor},
 		{Name: "once", Task: "test:Exact", Spec: "rrule FREQ=DAILY;COUNT=1", Anchor: second},
 	} {
-		if err := e.client.AddSchedule(e.ctx(), entry); err != nil {
-			t.Fatal(err)
-		}
+		e.ok(e.client.AddSchedule(e.ctx(), entry))
 		if d := e.schedule(entry.Name); !d.Next.Equal(entry.Anchor) || d.State != task.ScheduleActive {
 			t.Errorf("%s: next at %v, want %v (%+v)", entry.Name, d.Next, entry.Anchor, d)
 		}
@@ -204,16 +189,12 @@ func TestConfigOfSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.client.SetConfig(e.ctx(), config, typ); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.SetConfig(e.ctx(), config, typ))
 	e.eventually("it applies", func() bool {
 		return e.schedule(both[0]).Fired > 0 && e.schedule(both[1]).State == task.ScheduleDisabled
 	})
 	before := e.schedule(both[1])
-	if err := e.client.SetConfig(e.ctx(), task.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.SetConfig(e.ctx(), task.Config{}))
 	e.eventually("it is taken back", func() bool {
 		return e.schedule(both[0]).Spec == "every 1h" && e.schedule(both[1]).State == task.ScheduleActive
 	})

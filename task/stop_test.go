@@ -48,9 +48,7 @@ func TestStop(t *testing.T) {
 		return "by the second", nil
 	}))
 	for h, want := range map[*task.Handle[string]]string{finishes: "by the first", hangs: "by the second", waits: "by the second"} {
-		if got, err := h.Await(e.ctx()); err != nil || got != want {
-			t.Errorf("%q, %v, want %q", got, err, want)
-		}
+		returned(e, h, want)
 	}
 	if cause := wait(t, "cause", causes); !errors.Is(cause, task.ErrStopped) {
 		t.Errorf("cause %v", cause)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +19,7 @@ func TestSubmitKeepsQueue(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, int]("test:T", task.Positional(), task.Realtime, task.Large)
 	send(e, typ, double{1})
-	if _, err := typ.SubmitMany(e.ctx(), e.client, []double{{1}, {2}}); err != nil {
-		t.Fatal(err)
-	}
+	sendMany(e, typ, []double{{1}, {2}})
 	send(e, typ, double{1}, task.Key("k"))
 	if n := e.number("XLEN", e.key("tasks:realtime:large")); n != 4 {
 		t.Errorf("%d of 4 in realtime:large", n)
@@ -71,6 +68,13 @@ func TestSubmitRefuses(t *testing.T) {
 		"unique key":   {task.UniqueKey("a\nb", 0)},
 		"is negative":  {task.UniqueKey("a", -1)},
 		"too large":    {task.WithLabels(map[string]string{"a": strings.Repeat("x", 1000)})},
+		"In -1h":       {task.In(-time.Hour)},
+		"At 0001":      {task.At(time.Time{})},
+		"Deadline ":    {task.Deadline(time.Unix(-1, 0))},
+		"UniqueKey is": {task.UniqueKey("", 0)},
+		"and an ID":    {task.ID("x"), task.Key("k")},
+		`id ""`:        {task.ID("")},
+		"want one":     {task.Key("k"), task.ID("x")},
 		"32": {task.WithLabels(func() map[string]string {
 			m := map[string]string{}
 			for i := range 33 {
@@ -91,35 +95,6 @@ func TestSubmitRefuses(t *testing.T) {
 	}
 	if all, _ := e.srv.AllKeys(e.ctx()); len(all) != 0 {
 		t.Errorf("keys %v", all)
-	}
-}
-
-// What a message cannot carry fails at submission; what it can comes back as it was.
-func TestArgumentsSurvive(t *testing.T) {
-	e := newEnv(t)
-	type all struct {
-		I    int64
-		U    uint64
-		F    float64
-		B    []byte
-		T    time.Time
-		M    map[string]any
-		Deep []struct{ A, B string }
-	}
-	typ := task.Define[all, all]("test:All")
-	e.start(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[all]) (all, error) { return j.Args, nil }))
-	in := all{I: math.MinInt64, U: math.MaxUint64, F: math.Inf(-1), B: []byte{0, 255}, T: time.Unix(-1, 999).UTC(),
-		M: map[string]any{"n": int64(1) << 60, "l": []any{"x", nil, true}}, Deep: []struct{ A, B string }{{"a", "b"}}}
-	got, err := send(e, typ, in).Await(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(got) != fmt.Sprint(in) {
-		t.Errorf("got  %v\nwant %v", got, in)
-	}
-	_, err = typ.Submit(e.ctx(), e.client, all{M: map[string]any{"x": map[any]any{1: "x"}}})
-	if err == nil || !strings.Contains(err.Error(), "M") {
-		t.Errorf("a map with integer keys: %v", err)
 	}
 }
 
@@ -205,6 +180,11 @@ func TestRef(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
+	for _, text := range []string{"normal:medium/zzz/id", "normal:medium//id", "normal:medium/1/id", "normal:medium/1-/id", "normal:medium/1-2-3/id", "normal:medium/-1/id", "normal:medium/+1-0/id"} {
+		if _, err := task.ParseRef(text); err == nil || !strings.Contains(err.Error(), "the entry ") {
+			t.Errorf("%q: %v, want an error about the entry", text, err)
+		}
+	}
 	if text := (task.Ref{ID: "parked", Queue: "normal:medium"}).String(); text != "parked" {
 		t.Errorf("a task that is in no queue and due at no time: %s", text)
 	}
@@ -263,25 +243,4 @@ func TestTimesBelowAMillisecond(t *testing.T) {
 	}
 	wait(t, "run", ran)
 	e.idle()
-}
-
-// Options that cannot be meant are refused, and nothing is submitted.
-func TestUnfitOptions(t *testing.T) {
-	e := newEnv(t)
-	for want, opts := range map[string][]task.SubmitOption{
-		"In -1h":    {task.In(-time.Hour)},
-		"At 0001":   {task.At(time.Time{})},
-		"Deadline ": {task.Deadline(time.Unix(-1, 0))},
-		"UniqueKey": {task.UniqueKey("", 0)},
-		"and an ID": {task.ID("x"), task.Key("k")},
-		`id ""`:     {task.ID("")},
-		"want one":  {task.Key("k"), task.ID("x")},
-	} {
-		if _, err := Double.Submit(e.ctx(), e.client, double{}, opts...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
-	if all, _ := e.srv.AllKeys(e.ctx()); len(all) != 0 {
-		t.Errorf("keys %v", all)
-	}
 }

@@ -16,10 +16,7 @@ func TestSubmitRunAwait(t *testing.T) {
 	e.start(task.WorkerOptions{}, Double.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
 		return 2 * j.Args.N, nil
 	}))
-	h, err := Double.Submit(e.ctx(), e.client, double{21})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := send(e, Double, double{21})
 	got, err := h.Await(e.ctx())
 	if err != nil || got != 42 {
 		t.Errorf("Await = %d, %v, want 42", got, err)

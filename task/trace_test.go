@@ -72,9 +72,7 @@ func TestTraceAcrossEnqueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Await(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	done(e, h)
 	for attempt, status := range []string{"error", "ok"} {
 		span := wait(t, "span", s.ended)
 		if span.Name() != "task.execute test:Traced" || span.SpanKind() != trace.SpanKindConsumer {
@@ -163,9 +161,7 @@ func TestTraceOfFailedSlots(t *testing.T) {
 	s := newSpans(t)
 	small := e.connect(task.Options{MaxMessage: 300})
 	e.schedulesOn(small, task.SchedulerOptions{Tracer: s})
-	if err := e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "big", Task: "test:Big", Spec: "every 100ms", Args: []byte(`["` + strings.Repeat("x", 500) + `"]`)}); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "big", Task: "test:Big", Spec: "every 100ms", Args: []byte(`["` + strings.Repeat("x", 500) + `"]`)}))
 	slot := wait(t, "span", s.ended)
 	if got := attributes(slot); slot.Status().Code != codes.Error || got["task.outcome"] != "failed" || len(slot.Events()) != 1 {
 		t.Errorf("status %+v, %v", slot.Status(), got)

@@ -167,34 +167,6 @@ func TestWorkerOptions(t *testing.T) {
 	}
 }
 
-// Arguments go as the fields of the struct, none for none; and only a client submits, so there is nothing that is not bound.
-func TestArgumentsAreFields(t *testing.T) {
-	e := newEnv(t)
-	for want, submit := range map[string]func() error{
-		"\x90": func() error {
-			_, err := task.Define[task.None, task.None]("test:None").Submit(e.ctx(), e.client, task.None{})
-			return err
-		},
-		"\x91\x2a": func() error {
-			_, err := task.Define[double, task.None]("test:One", task.Positional()).Submit(e.ctx(), e.client, double{42})
-			return err
-		},
-		"\x91\xa5alice": func() error {
-			_, err := task.Define[string, task.None]("test:Text").Submit(e.ctx(), e.client, "alice")
-			return err
-		},
-	} {
-		e.must("DEL", e.key("tasks:normal:medium"))
-		if err := submit(); err != nil {
-			t.Fatal(err)
-		}
-		entries, err := e.must("XRANGE", e.key("tasks:normal:medium"), "-", "+").AsXRange()
-		if err != nil || len(entries) != 1 || !strings.Contains(entries[0].FieldValues["data"], "task_args"+want+"\xab") {
-			t.Errorf("%q: %q, %v", want, entries, err)
-		}
-	}
-}
-
 // Object types of an extension are usable in the locks of tasks, and unknown ones refused.
 func TestLockTypesOfExtensions(t *testing.T) {
 	e := newEnv(t)

@@ -31,15 +31,10 @@ func TestDone(t *testing.T) {
 
 func testDone(t *testing.T, e *env) {
 	e.start(task.WorkerOptions{}, echoing())
-	hs, err := echo.SubmitMany(e.ctx(), e.client, []string{"a", "b", "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	hs := sendMany(e, echo, []string{"a", "b", "c"})
 	hs = append(hs, send(e, echo, "d", task.In(20*time.Millisecond)))
 	for i, h := range hs {
-		if got, err := h.Await(e.ctx()); err != nil || got != string(rune('a'+i)) {
-			t.Errorf("%d: %q, %v", i, got, err)
-		}
+		returned(e, h, string(rune('a'+i)))
 	}
 	e.idle()
 	if n := e.number("HLEN", e.key("tasks:awaited")); n != 0 {
@@ -132,9 +127,7 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("cancel: %v", err)
 	}
 	for args, want := range map[string]string{"after": "attempt 2", "snooze": "attempt 1"} {
-		if got, err := send(e, typ, args).Await(e.ctx()); err != nil || got != want {
-			t.Errorf("%s: %q, %v", args, got, err)
-		}
+		returned(e, send(e, typ, args), want)
 	}
 }
 
@@ -168,9 +161,7 @@ func TestPanic(t *testing.T) {
 	if _, err := send(e, typ, 1).Await(e.ctx()); !errors.As(err, &failed) || !strings.Contains(failed.Message, "ouch") || !strings.Contains(failed.Traceback, "worker_test.go") {
 		t.Errorf("%v\n%v", err, failed)
 	}
-	if _, err := send(e, echo, "x").Await(e.ctx()); err != nil {
-		t.Error(err)
-	}
+	done(e, send(e, echo, "x"))
 }
 
 // A run ends at its timeout, or the task's deadline, with that as the cause.
@@ -188,10 +179,7 @@ func TestTimeout(t *testing.T) {
 	}))
 	ends := func(what string, opts ...task.SubmitOption) {
 		t.Helper()
-		var failed *task.Error
-		if _, err := send(e, typ, "", opts...).Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "timeout" {
-			t.Errorf("%s: %v", what, err)
-		}
+		failed(e, send(e, typ, "", opts...), "timeout")
 	}
 	begun := func(what string) {
 		t.Helper()
@@ -223,10 +211,7 @@ func TestUnknownName(t *testing.T) {
 	rare := task.Define[int, int]("test:Nobody", task.Small)
 	_, stop := e.start(task.WorkerOptions{ID: "old", MaxUnknown: 1}, echoing())
 	nobody := send(e, rare, 1)
-	var failed *task.Error
-	if _, err := nobody.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != "unknown" {
-		t.Errorf("%v", err)
-	}
+	failed(e, nobody, "unknown")
 	if n := e.counter(task.Unknown, rare.Name()); n != 1 {
 		t.Errorf("put back %d times, want once", n)
 	}
@@ -241,9 +226,7 @@ func TestUnknownName(t *testing.T) {
 		}
 		return 7, nil
 	}))
-	if got, err := known.Await(e.ctx()); err != nil || got != 7 {
-		t.Errorf("%d, %v", got, err)
-	}
+	returned(e, known, 7)
 }
 
 // What is no message becomes a dead letter with its bytes; what comes after it runs.
@@ -254,9 +237,7 @@ func TestUndecodable(t *testing.T) {
 	e.must("XADD", stream, "*", "other", "field")
 	e.must("XADD", stream, "*", "data", "", "x", "y")
 	e.start(task.WorkerOptions{}, echoing())
-	if got, err := send(e, echo, "x").Await(e.ctx()); err != nil || got != "x" {
-		t.Errorf("%q, %v", got, err)
-	}
+	returned(e, send(e, echo, "x"), "x")
 	e.idle()
 	if n := e.number("HLEN", e.key("tasks:dead")); n != 3 {
 		t.Errorf("%d dead letters, want 3", n)
@@ -297,9 +278,7 @@ func TestCommandsPerTask(t *testing.T) {
 	all := make(chan struct{})
 	typ := task.Define[int, task.None]("test:Cost", task.Small)
 	for range n / 500 {
-		if _, err := typ.SubmitMany(e.ctx(), e.client, make([]int, 500)); err != nil {
-			t.Fatal(err)
-		}
+		sendMany(e, typ, make([]int, 500))
 	}
 	before, err := e.client.Usage(e.ctx())
 	if err != nil {
@@ -342,9 +321,7 @@ func TestMiddlewareAndObserve(t *testing.T) {
 	events := make(chan task.Event, 1)
 	e.start(task.WorkerOptions{Middleware: []task.Middleware{around("a"), around("b")}, Observe: func(ev task.Event) { events <- ev }}, echoing())
 	h := send(e, echo, "x")
-	if got, err := h.Await(e.ctx()); err != nil || got != "x" {
-		t.Errorf("%q, %v", got, err)
-	}
+	returned(e, h, "x")
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []string{"a test:Echo", "b test:Echo", "b out", "a out"}; !slices.Equal(seen, want) {
@@ -368,7 +345,5 @@ func TestParent(t *testing.T) {
 		return h.Await(ctx)
 	}), inner.Handle(func(_ context.Context, j *task.Job[int]) (string, error) { return j.ParentID, nil }))
 	h := send(e, outer, 1)
-	if got, err := h.Await(e.ctx()); err != nil || got != h.ID {
-		t.Errorf("%q, %v, want %q", got, err, h.ID)
-	}
+	returned(e, h, h.ID)
 }

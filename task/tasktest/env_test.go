@@ -193,24 +193,6 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// Rate limits of types: what is too much waits for the next window, and nobody lets it wait longer.
-func TestRateLimit(t *testing.T) {
-	typ := task.Define[int, task.None]("test:Rated", task.Limits(0, 2, time.Hour))
-	synctest.Test(t, func(t *testing.T) {
-		env, a := tasktest.New(t, task.Options{}), newAt()
-		env.Work(task.WorkerOptions{}, notes(typ, a))
-		for range 5 {
-			sendTo(t, env, typ, 0)
-		}
-		env.Settle()
-		a.want(t, 0, 0)
-		env.Advance(day)
-		if a.want(t, a.all...); len(a.all) != 5 || a.all[2] < time.Hour || a.all[3] > 61*time.Minute || a.all[4] < 2*time.Hour || a.all[4] > 122*time.Minute {
-			t.Errorf("at %v, want two in each hour", a.all)
-		}
-	})
-}
-
 func TestAggregateIsHandedOverInTime(t *testing.T) {
 	typ := task.Define[int, task.None]("test:Collected", task.Aggregate[int]{MaxDelay: time.Hour})
 	synctest.Test(t, func(t *testing.T) {

@@ -94,19 +94,6 @@ func TestGoldenMessage(t *testing.T) {
 	same(t, v, err, goldenValues())
 }
 
-func TestGoldenMessageFromAny(t *testing.T) {
-	m, err := Decode(unhex(t, goldenMessage))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []any{int64(1), "hello", map[string]any{"nested": true}, 2.5, nil, []byte{0x00, 0xff}, int64(-5), int64(70000)}
-	c := codec[[]any](t)
-	v, err := c.DecodeValue(m.Args)
-	same(t, v, err, want)
-	b, err := c.AppendValue(nil, []any{1, "hello", map[string]bool{"nested": true}, 2.5, nil, []byte{0, 255}, -5, uint(70000)})
-	expect(t, b, err, m.Args)
-}
-
 // A success is no error, has its value, its duration and no error map.
 func TestGoldenResult(t *testing.T) {
 	value, err := codec[int](t).AppendValue(nil, 42)

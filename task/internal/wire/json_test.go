@@ -111,25 +111,3 @@ func TestDeepestJSON(t *testing.T) {
 		t.Error("T9: a map with an integer key has no JSON of ours")
 	}
 }
-
-// Extensions and maps of every length have their shortest form, which is the one form that comes back.
-func TestEveryLengthComesBack(t *testing.T) {
-	for _, n := range []int{0, 1, 2, 3, 4, 8, 15, 16, 17, 255, 256, 65535, 65536} {
-		ext := msgpack.AppendExt(nil, 7, make([]byte, n))
-		pairs := msgpack.AppendMapLen(nil, n)
-		for i := range n {
-			pairs = append(pairs, pack(index(i), i)...)
-		}
-		for _, raw := range [][]byte{ext, pairs} {
-			shown, err := ToJSON(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			back, err := FromJSON(shown)
-			expect(t, back, err, raw)
-		}
-	}
-	same(t, msgpack.AppendExt(nil, 7, []byte{1, 2}), nil, []byte{0xd5, 7, 1, 2})
-	same(t, msgpack.AppendExt(nil, 7, nil), nil, []byte{0xc7, 0, 7})
-	same(t, msgpack.AppendExt(nil, 7, make([]byte, 16))[:2], nil, []byte{0xd8, 7})
-}

@@ -55,36 +55,3 @@ func TestAnotherEncoderAgrees(t *testing.T) {
 		same(t, theirs, err, v)
 	}
 }
-
-// The whole message reads as a map of five elsewhere.
-func TestAnotherDecoderReadsMessages(t *testing.T) {
-	m := fullMessage()
-	m.Extra, m.Labels = nil, Labels{{"f", 1.5}}
-	b := must(t)(m.Append(nil))
-	var got map[string]any
-	if err := msgpack.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got["task_id"] != m.ID || got["task_name"] != m.Name || len(got) != 6 {
-		t.Errorf("got %v", got)
-	}
-	same(t, got["labels"], nil, map[string]any{"f": 1.5})
-	same(t, got["meta"].(map[string]any)["p"], nil, any("p1"))
-}
-
-// Integer forms of other widths than the shortest are read as well.
-func TestReadsWhatAnotherEncoderWritesLong(t *testing.T) {
-	type ints struct {
-		A int8
-		B uint16
-		C int64
-		D uint64
-	}
-	want := ints{-1, 1, -2, 2}
-	b, err := msgpack.Marshal([]any{int64(-1), uint64(1), int32(-2), uint32(2)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := codec[ints](t).DecodeArgs(b)
-	same(t, got, err, want)
-}
