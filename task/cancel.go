@@ -54,9 +54,9 @@ func (e *StateError) Error() string {
 }
 
 // Cancel ends a task that has not begun, and has one that runs broken off by its worker. It looks for the task as Find does; ErrNotFound: there is none. It is safe to repeat.
-func (c *Client) Cancel(ctx context.Context, ref Ref, opts ...FindOption) (CancelOutcome, error) {
+func (c *Client) Cancel(ctx context.Context, ref Ref) (CancelOutcome, error) {
 	for range moveChases {
-		t, err := c.Find(ctx, ref, opts...)
+		t, err := c.Find(ctx, ref)
 		if err != nil {
 			return "", err
 		}
@@ -130,9 +130,9 @@ func (c *Client) cancel(ctx context.Context, t *Task) (string, error) {
 
 // RunNow makes a delayed or blocked task due at once; if it still does not get its locks, it is blocked again. A *StateError: it is in another state. It looks for the task as
 // Find does.
-func (c *Client) RunNow(ctx context.Context, ref Ref, opts ...FindOption) error {
+func (c *Client) RunNow(ctx context.Context, ref Ref) error {
 	for range moveChases {
-		t, err := c.Find(ctx, ref, opts...)
+		t, err := c.Find(ctx, ref)
 		if err != nil {
 			return err
 		}

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -36,30 +34,25 @@ func (c *Client) ChangeConfig(ctx context.Context, change func(Config) (Config, 
 
 func (c *Client) changeConfig(ctx context.Context, types []Definition, change func(now Config, unreadable error) (Config, error)) error {
 	control := c.keys.TaskControl()
-	for {
+	return swapUntil(ctx, "set the configuration", func() (bool, error) {
 		now, read, err := c.config(ctx)
 		if err != nil && !errors.Is(err, errConfig) {
-			return err
+			return false, err
 		}
 		next, err := change(now, err)
 		if err != nil {
-			return err
+			return false, err
 		}
 		text, err := next.stored(types)
 		if err != nil {
-			return err
+			return false, err
 		}
 		done, err := c.swap(ctx, control, configField, read, text, control)
 		if err != nil {
-			return fmt.Errorf("task: set the configuration: %w", err)
+			return false, fmt.Errorf("task: set the configuration: %w", err)
 		}
-		if done {
-			return nil
-		}
-		if !lifecycle.Sleep(ctx, rand.N(5*time.Millisecond)) {
-			return fmt.Errorf("task: set the configuration: others change it: %w", context.Cause(ctx))
-		}
-	}
+		return done, nil
+	})
 }
 
 // stored is the configuration as it stands in Redis, "" = it sets nothing.

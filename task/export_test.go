@@ -18,3 +18,6 @@ func InForce(w *Worker, name, vo string) Override {
 	}
 	return Override{}
 }
+
+// FindAmong is Find that reads no more messages than that.
+var FindAmong = (*Client).findAmong

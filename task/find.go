@@ -12,21 +12,19 @@ import (
 	"github.com/taktworks/takt/internal/stream"
 )
 
-// FindOption says how hard Find looks.
-type FindOption func(*finder)
-
-// ScanAtMost bounds how many messages Find reads when it knows nothing but an id; 0 = none, negative = all there are. The default is 100,000.
-func ScanAtMost(n int) FindOption { return func(f *finder) { f.left = n } }
-
 const (
-	defaultScan = 100_000
-	scanPage    = 500 // entries of one command
+	mostScanned = 100_000 // messages that Find reads when it knows nothing but an id
+	scanPage    = 500     // entries of one command
 )
 
 // Find says where a task is and what is known of it. With the queue and entry of its Ref that is one or two round trips. For an id alone it looks among results,
-// dead letters and blocked tasks (one round trip), and then reads the queues and the delayed set in pages of 500, as far as ScanAtMost allows: a round trip and about a
+// dead letters and blocked tasks (one round trip), and then reads the queues and the delayed set in pages of 500, up to 100,000 messages: a round trip and about a
 // millisecond of the server for each page. ErrNotFound: there is no such task, or not as far as was looked, which the text says then.
-func (c *Client) Find(ctx context.Context, ref Ref, opts ...FindOption) (Task, error) {
+func (c *Client) Find(ctx context.Context, ref Ref) (Task, error) {
+	return c.findAmong(ctx, ref, mostScanned)
+}
+
+func (c *Client) findAmong(ctx context.Context, ref Ref, most int) (Task, error) {
 	if err := checkName("id", ref.ID); err != nil {
 		return Task{}, err
 	}
@@ -35,10 +33,7 @@ func (c *Client) Find(ctx context.Context, ref Ref, opts ...FindOption) (Task, e
 			return Task{}, err
 		}
 	}
-	f := &finder{c: c, id: ref.ID, left: defaultScan}
-	for _, o := range opts {
-		o(f)
-	}
+	f := &finder{c: c, id: ref.ID, left: most}
 	t, err := f.find(ctx, ref)
 	if err != nil {
 		return Task{}, fmt.Errorf("task: find %s: %w", ref.ID, err)
@@ -46,7 +41,7 @@ func (c *Client) Find(ctx context.Context, ref Ref, opts ...FindOption) (Task, e
 	if t == nil {
 		err := fmt.Errorf("%w: %s", ErrNotFound, ref.ID)
 		if f.left == 0 {
-			err = fmt.Errorf("%w among those that were looked at; give QUEUE/ENTRY/ID, or look further", err)
+			err = fmt.Errorf("%w among the %d messages that were looked at; give QUEUE/ENTRY/ID", err, most)
 		}
 		return Task{}, err
 	}
@@ -58,7 +53,7 @@ type finder struct {
 	c    *Client
 	id   string
 	now  time.Time
-	left int // messages to read, negative = any number
+	left int // messages to read
 }
 
 // find goes through the places from the cheapest on. A task that moves while it is looked for is met in its next place: what comes into a queue after
@@ -227,18 +222,11 @@ func (f *finder) inQueues(ctx context.Context, from string) (*Task, error) {
 }
 
 // most is how many messages the next command may read; read notes how many it did, and says whether there are no more.
-func (f *finder) most() int64 {
-	if f.left < 0 {
-		return scanPage
-	}
-	return int64(min(f.left, scanPage))
-}
+func (f *finder) most() int64 { return int64(min(f.left, scanPage)) }
 
 func (f *finder) read(n int) (last bool) {
 	last = int64(n) < f.most()
-	if f.left > 0 {
-		f.left -= n
-	}
+	f.left -= n
 	return last
 }
 
@@ -288,9 +276,7 @@ func (f *finder) inCollections(ctx context.Context) (t *Task, err error) {
 		if t != nil || err != nil {
 			return t, err
 		}
-		if f.left > 0 {
-			f.left = max(f.left-n, 0)
-		}
+		f.left = max(f.left-n, 0)
 	}
 	return nil, nil
 }

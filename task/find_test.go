@@ -19,9 +19,9 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-func (e *env) find(ref task.Ref, opts ...task.FindOption) task.Task {
+func (e *env) find(ref task.Ref) task.Task {
 	e.t.Helper()
-	t, err := e.client.Find(e.ctx(), ref, opts...)
+	t, err := e.client.Find(e.ctx(), ref)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -128,15 +128,15 @@ func TestFindScan(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, n := range []int{0, 10, 1202} {
-		_, err := e.client.Find(e.ctx(), last, task.ScanAtMost(n))
-		if !errors.Is(err, task.ErrNotFound) || !strings.Contains(err.Error(), "among those that were looked at") {
-			t.Errorf("ScanAtMost(%d): %v", n, err)
+		_, err := task.FindAmong(e.client, e.ctx(), last, n)
+		if !errors.Is(err, task.ErrNotFound) || !strings.Contains(err.Error(), fmt.Sprintf("among the %d messages", n)) {
+			t.Errorf("among %d: %v", n, err)
 		}
 	}
-	if got := e.find(last, task.ScanAtMost(1203)); got.State != task.StateWaiting {
-		t.Errorf("%+v", got)
+	if got, err := task.FindAmong(e.client, e.ctx(), last, 1203); err != nil || got.State != task.StateWaiting {
+		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := e.client.Find(e.ctx(), task.Ref{ID: "nobody"}, task.ScanAtMost(-1)); !errors.Is(err, task.ErrNotFound) || strings.Contains(err.Error(), "looked at") {
+	if _, err := e.client.Find(e.ctx(), task.Ref{ID: "nobody"}); !errors.Is(err, task.ErrNotFound) || strings.Contains(err.Error(), "looked at") {
 		t.Errorf("%v", err)
 	}
 	if _, err := e.client.Find(e.ctx(), task.Ref{}); err == nil {

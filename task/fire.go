@@ -198,7 +198,7 @@ func (l *leader) register(ctx context.Context) error {
 	for _, p := range c.unknown {
 		for _, t := range l.entries {
 			if t.err == nil && t.doc.Declared && t.doc.VO != "" && p.covers(t.name) {
-				l.s.claimStored(c, &l.config, p, t.doc.VO)
+				l.s.claim(c, &l.config, p, t.doc.VO)
 			}
 		}
 	}

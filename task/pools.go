@@ -83,32 +83,23 @@ func (p *pools) note(pool Size) {
 	p.listed[pool] = time.Now()
 }
 
-// targets are the streams that a script gets among its keys: those of the built-in sizes in their order, and behind them those of the pools that were added.
+// targets are the streams that a script gets among its keys, each once.
 type targets struct {
 	c    *Client
 	keys []string
-	at   map[Queue]int // of pools, from 1
+	at   map[Queue]int // from 1
 }
 
-func (c *Client) targets() *targets {
-	t := &targets{c: c, keys: make([]string, len(queues))}
-	for i, q := range queues {
-		t.keys[i] = c.streams[q]
-	}
-	return t
-}
+func (c *Client) targets() *targets { return &targets{c: c, at: make(map[Queue]int)} }
 
 // add takes a queue in, if it is not yet.
 func (t *targets) add(ctx context.Context, q Queue) error {
-	if slices.Contains(queues, q) || t.at[q] > 0 {
+	if t.at[q] > 0 {
 		return nil
 	}
 	key, err := t.c.target(ctx, q)
 	if err != nil {
 		return err
-	}
-	if t.at == nil {
-		t.at = make(map[Queue]int)
 	}
 	t.keys = append(t.keys, key)
 	t.at[q] = len(t.keys)
@@ -116,12 +107,7 @@ func (t *targets) add(ctx context.Context, q Queue) error {
 }
 
 // index is the place of a queue that is in, from 1.
-func (t *targets) index(q Queue) string {
-	if i := slices.Index(queues, q); i >= 0 {
-		return strconv.Itoa(i + 1)
-	}
-	return strconv.Itoa(t.at[q])
-}
+func (t *targets) index(q Queue) string { return strconv.Itoa(t.at[q]) }
 
 // askPools reads the list, parsePools its answer: until when a worker serves each size and pool. What is no name is left to Check.
 func (c *Client) askPools() rueidis.Completed {

@@ -182,17 +182,3 @@ func (t *targets) route(ctx context.Context, member string) ([]string, error) {
 	}
 	return []string{t.index(q), member, blocked, ""}, nil
 }
-
-func orPriority(s string) Priority {
-	if s == "" {
-		return Normal
-	}
-	return Priority(s)
-}
-
-func orSize(s string) Size {
-	if s == "" {
-		return Medium
-	}
-	return Size(s)
-}

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 var (
@@ -142,20 +140,16 @@ func (c *Client) UpdateSchedule(ctx context.Context, e ScheduleEntry) error {
 
 // RemoveSchedule removes an entry; tasks that it submitted stay. ErrNoSchedule: there is none. ErrDeclared: code declares it, and a scheduler that leads has that code.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
-	for ctx.Err() == nil {
+	return swapUntil(ctx, fmt.Sprintf("schedule %q", name), func() (bool, error) {
 		raw, d, err := c.schedule(ctx, name)
 		switch {
 		case raw == "":
-			return err
+			return false, err
 		case err == nil && d.Declared && d.State != ScheduleUnclaimed:
-			return fmt.Errorf("%w: %q", ErrDeclared, name)
+			return false, fmt.Errorf("%w: %q", ErrDeclared, name)
 		}
-		done, err := c.reschedule(ctx, name, sha1hex(raw), "")
-		if done || err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+		return c.reschedule(ctx, name, sha1hex(raw), "")
+	})
 }
 
 // PauseSchedule lets an entry fire no more, over restarts too, until ResumeSchedule. ErrNoSchedule: there is none.
@@ -205,26 +199,20 @@ func (c *Client) RunScheduleNow(ctx context.Context, name string) (id string, er
 
 // changeSchedule changes one entry, however often others change it meanwhile. A lost reply is an error of the connection; all changes may be repeated.
 func (c *Client) changeSchedule(ctx context.Context, name string, change func(*scheduleDoc) error) error {
-	for {
+	return swapUntil(ctx, fmt.Sprintf("schedule %q", name), func() (bool, error) {
 		raw, d, err := c.schedule(ctx, name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = change(&d)
 		}
-		if err := change(&d); err != nil {
-			return err
+		if err != nil {
+			return false, err
 		}
 		text, err := d.encode()
 		if err != nil {
-			return err
+			return false, err
 		}
-		done, err := c.reschedule(ctx, name, sha1hex(raw), text)
-		if done || err != nil {
-			return err
-		}
-		if !lifecycle.Sleep(ctx, rand.N(5*time.Millisecond)) {
-			return fmt.Errorf("task: schedule %q: %w", name, context.Cause(ctx))
-		}
-	}
+		return c.reschedule(ctx, name, sha1hex(raw), text)
+	})
 }
 
 func (c *Client) reschedule(ctx context.Context, name, read, text string) (bool, error) {

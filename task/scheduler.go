@@ -263,13 +263,6 @@ func (s *Scheduler) claim(all *claims, config *Config, p *periodic, vo string) {
 	}
 }
 
-// claimStored is claim for a VO of which only the stored entry is known.
-func (s *Scheduler) claimStored(all *claims, config *Config, p *periodic, vo string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.claim(all, config, p, vo)
-}
-
 func withVO(e ScheduleEntry, vo string) ScheduleEntry {
 	if vo != "" {
 		e.Name, e.VO = e.Name+"@"+vo, vo

@@ -1,5 +1,5 @@
 -- spawn.lua: make a group if it is not there, and add a page of its children.
--- KEYS[1] state   KEYS[2] done   KEYS[3] remaining   KEYS[4] callback   KEYS[5] delayed zset   KEYS[6...] streams: those of the built-in sizes, then of pools
+-- KEYS[1] state   KEYS[2] done   KEYS[3] remaining   KEYS[4] callback   KEYS[5] delayed zset   KEYS[6...] streams
 -- ARGV[1] children of the group   ARGV[2] time to live, ms   ARGV[3] policy: all, done or fast
 -- ARGV[4] callback record, "" = this is not the first page   ARGV[5] callback message   ARGV[6] its queue, as settle.lua takes it
 -- ARGV[7] message of the task that follows a failure, "" = none   ARGV[8] its queue   ARGV[9] slot of the first child of the page

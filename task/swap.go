@@ -3,7 +3,11 @@ package task
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -16,4 +20,17 @@ var swapScript = script.New("task/swap", swapLua)
 // field; an empty text deletes it. false: it has changed, so read and decide again. One round trip.
 func (c *Client) swap(ctx context.Context, hash, field, read, text, channel string) (bool, error) {
 	return swapScript.Run(ctx, c.rdb, []string{hash}, field, read, text, channel).AsBool()
+}
+
+// swapUntil calls once until it has swapped, or fails: others change the same meanwhile. what is for the error of a ctx that ends.
+func swapUntil(ctx context.Context, what string, once func() (done bool, err error)) error {
+	for {
+		done, err := once()
+		if done || err != nil {
+			return err
+		}
+		if !lifecycle.Sleep(ctx, rand.N(5*time.Millisecond)) {
+			return fmt.Errorf("task: %s: others change it: %w", what, context.Cause(ctx))
+		}
+	}
 }

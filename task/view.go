@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -92,7 +93,7 @@ func viewOf(raw string) (t Task) {
 }
 
 func queueOfMessage(m *wire.Message) Queue {
-	return queueOf(orPriority(m.Labels.String("priority")), orSize(m.Labels.String("size")))
+	return queueOf(cmp.Or(Priority(m.Labels.String("priority")), Normal), cmp.Or(Size(m.Labels.String("size")), Medium))
 }
 
 func timeOf(ms int64) time.Time {
