@@ -13,7 +13,6 @@ import (
 // group never delivered.
 func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 	srv := testenv.Redis(t)
-	ctx, rdb := t.Context(), srv.Client
 	const n = 100
 	for name, c := range map[string]struct {
 		skipped int   // oldest entries that the group was never given
@@ -27,12 +26,10 @@ func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 		"skipped, and one pending": {1, []int{70}},
 	} {
 		stream, heartbeat := srv.Prefix(t)+":s", srv.Prefix(t)+":h"
-		if err := rdb.Do(ctx, rdb.B().Set().Key(heartbeat).Value("token").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		srv.Must(t, "SET", heartbeat, "token")
 		var ids []string
 		for range c.skipped + n {
-			id, err := rdb.Do(ctx, rdb.B().Xadd().Key(stream).Id("*").FieldValue().FieldValue("data", "x").Build()).ToString()
+			id, err := srv.Must(t, "XADD", stream, "*", "data", "x").ToString()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,12 +39,8 @@ func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 		if c.skipped > 0 {
 			after = ids[c.skipped-1]
 		}
-		if err := rdb.Do(ctx, rdb.B().XgroupCreate().Key(stream).Group("g").Id(after).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-		if err := rdb.Do(ctx, rdb.B().Xreadgroup().Group("g", "w").Streams().Key(stream).Id(">").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		srv.Must(t, "XGROUP", "CREATE", stream, "g", after)
+		srv.Must(t, "XREADGROUP", "GROUP", "g", "w", "STREAMS", stream, ">")
 		want, ended := slices.Clone(ids[:c.skipped]), []string{}
 		for i, id := range ids[c.skipped:] {
 			if slices.Contains(c.leave, i) {
@@ -59,14 +52,14 @@ func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 		keys := []string{heartbeat, stream, stream + ":d", stream + ":a", stream + ":c", stream + ":l", stream + ":i"}
 		args := slices.Concat([]string{"token", "g", "", strconv.Itoa(len(ended))}, ended, []string{"0", "0", "0", "0"})
 		for again := range 2 { // a repetition changes nothing
-			reply, err := finishScript.Run(ctx, rdb, keys, args...).ToArray()
+			reply, err := finishScript.Run(t.Context(), srv.Client, keys, args...).ToArray()
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if got, err := reply[1].AsInt64(); err != nil || got != int64(len(ended)*(1-again)) {
 				t.Errorf("%s: %d had not ended before, %v, want %d", name, got, err, len(ended)*(1-again))
 			}
-			left, err := rdb.Do(ctx, rdb.B().Xrange().Key(stream).Start("-").End("+").Build()).AsXRange()
+			left, err := srv.Must(t, "XRANGE", stream, "-", "+").AsXRange()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,6 @@
 package task
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -34,7 +32,7 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 		"gather":  {gatherScript, nil, "a b c d a", "zset hash stream - -", []string{"m", "col", "head", "tail", "q", "10", "60000", "0", "60000", "id", "60000", "name"}},
 		"fire":    {fireScript, []string{"SET a token", "SET b 1"}, "a b c d c", "string string hash stream -", []string{"token", "1", "name", "", "new", "", "60000", "", "id", "m"}},
 		"skip":    {fireScript, []string{"SET a token", "SET b 1", "SET e other"}, "a b c d e", "string string hash stream string", []string{"token", "1", "name", "", "new", "out", "60000", entry, "id", "m"}},
-		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", hash("letter"), "m", "60000", "60000", "0"}},
+		"requeue": {requeueScript, []string{"HSET a id letter"}, "a b c d e f g c", "hash zset stream string zset hash hash -", []string{"id", sha1hex("letter"), "m", "60000", "60000", "0"}},
 		"unbury":  {unburyScript, []string{"HSET a id letter"}, "a b", "hash zset", []string{"id", ""}},
 		"spawn":   {spawnScript, nil, "a b c d e f g", "hash set string string zset stream stream", []string{"1", "60000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}},
 	} {
@@ -68,12 +66,7 @@ func TestScriptsMeetOtherTypes(t *testing.T) {
 	}
 }
 
-func hash(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
-// What a script was asked about may be gone, or have changed, when it comes to Redis. It says so, and changes those keys only.
+// What a script was asked about may be there, gone, or changed when it comes to Redis. It says so, and changes those keys only.
 func TestScriptsComeTooLate(t *testing.T) {
 	srv := testenv.Redis(t)
 	cancel := func(entry, msg string) []string {
@@ -110,10 +103,32 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"start: a key of another type":             {startScript, []string{"RPUSH a x"}, "a", []string{"id"}, "other", ""},
 		"submit: another has the unique key":       {submitScript, []string{"SET d other"}, "a b a d", []string{"m", "id", "", "0", "60000", "q", "name"}, "duplicate other", ""},
 		"submit: known by its key":                 {submitScript, []string{"HSET c id other entry 5-1 due 7 queue q name n"}, "a b c a", []string{"m", "id", "", "60000", "0", "q", "name"}, "known other 5-1 7 q n", ""},
-		"swap: it has changed":                     {swapScript, []string{"HSET a f new"}, "a", []string{"f", hash("old"), "mine", "ctl"}, "0", ""},
-		"unbury: another letter":                   {unburyScript, []string{"HSET a id new", "ZADD b 1 id"}, "a b", []string{"id", hash("old")}, "0", ""},
-		"requeue: it died again":                   {requeueScript, []string{"HSET a id new"}, "a b c d e f g c", []string{"id", hash("old"), "m", "60000", "60000", "0"}, "changed", ""},
-		"requeue: another has the unique key":      {requeueScript, []string{"HSET a id letter", "SET h other"}, "a b c d e f g h", []string{"id", hash("letter"), "m", "60000", "60000", "0"}, "duplicate other", ""},
+		"lead: it is free":                         {leadScript, nil, "a b", []string{"take", "x", "60000", "0", "ctl"}, "1 1", "a b"},
+		"lead: the reply to the holder was lost":   {leadScript, []string{"SET a x PX 5000", "SET b 1"}, "a b", []string{"take", "x", "60000", "0", "ctl"}, "1 2", "a b"},
+		"lead: held without a time to live":        {leadScript, []string{"SET a python"}, "a b", []string{"take", "x", "60000", "0", "ctl"}, "0 -1", ""},
+		"lead: Redis has forgotten":                {leadScript, nil, "a b", []string{"take", "x", "60000", "3", "ctl"}, "1 4", "a b"},
+		"lead: the holder keeps it":                {leadScript, []string{"SET a x PX 5000", "SET b 2"}, "a b", []string{"keep", "x", "60000", "2", "ctl"}, "1 2", "a"},
+		"lead: an older term keeps it":             {leadScript, []string{"SET a x PX 5000", "SET b 2"}, "a b", []string{"keep", "x", "60000", "1", "ctl"}, "0 0", ""},
+		"lead: another keeps it":                   {leadScript, []string{"SET a x PX 5000", "SET b 2"}, "a b", []string{"keep", "y", "60000", "2", "ctl"}, "0 0", ""},
+		"lead: it is kept too late":                {leadScript, []string{"SET b 2"}, "a b", []string{"keep", "x", "60000", "2", "ctl"}, "0 0", ""},
+		"lead: the holder gives it back":           {leadScript, []string{"SET a x PX 5000", "SET b 2"}, "a b", []string{"give", "x", "0", "2", "ctl"}, "1 2", "a"},
+		"lead: another gives it back":              {leadScript, []string{"SET a x PX 5000", "SET b 2"}, "a b", []string{"give", "y", "0", "2", "ctl"}, "0 0", ""},
+		"lead: it is given back twice":             {leadScript, []string{"SET b 2"}, "a b", []string{"give", "x", "0", "2", "ctl"}, "0 0", ""},
+		"fire: another leads":                      {fireScript, []string{"SET a other", "SET b 7"}, "a b c c c", []string{"token", "7", "n", "", "one", "", "0", "", ""}, "lost", ""},
+		"fire: in another term":                    {fireScript, []string{"SET a token", "SET b 7"}, "a b c c c", []string{"token", "6", "n", "", "one", "", "0", "", ""}, "lost", ""},
+		"fire: it is registered":                   {fireScript, []string{"SET a token", "SET b 7"}, "a b c c c", []string{"token", "7", "n", "", "one", "", "0", "", ""}, "ok ", "c"},
+		"fire: it is registered already":           {fireScript, []string{"SET a token", "SET b 7", "HSET c n one"}, "a b c c c", []string{"token", "7", "n", "", "one", "", "0", "", ""}, "conflict", ""},
+		"fire: it has changed":                     {fireScript, []string{"SET a token", "SET b 7", "HSET c n one"}, "a b c d e", []string{"token", "7", "n", sha1hex("two"), "new", "out", "60000", "", "id", "m"}, "conflict", ""},
+		"fire: it is removed":                      {fireScript, []string{"SET a token", "SET b 7", "HSET c n one"}, "a b c c c", []string{"token", "7", "n", sha1hex("one"), "", "", "0", "", ""}, "ok ", "c"},
+		"swap: it is there already":                {swapScript, []string{"HSET a f new"}, "a", []string{"f", "", "mine", "ctl"}, "0", ""},
+		"swap: it is gone":                         {swapScript, nil, "a", []string{"f", sha1hex("old"), "mine", "ctl"}, "0", ""},
+		"swap: it is new":                          {swapScript, nil, "a", []string{"f", "", "mine", "ctl"}, "1", "a"},
+		"swap: it is as read":                      {swapScript, []string{"HSET a f old"}, "a", []string{"f", sha1hex("old"), "mine", "ctl"}, "1", "a"},
+		"swap: it is deleted":                      {swapScript, []string{"HSET a f old"}, "a", []string{"f", sha1hex("old"), "", "ctl"}, "1", "a"},
+		"swap: it has changed":                     {swapScript, []string{"HSET a f new"}, "a", []string{"f", sha1hex("old"), "mine", "ctl"}, "0", ""},
+		"unbury: another letter":                   {unburyScript, []string{"HSET a id new", "ZADD b 1 id"}, "a b", []string{"id", sha1hex("old")}, "0", ""},
+		"requeue: it died again":                   {requeueScript, []string{"HSET a id new"}, "a b c d e f g c", []string{"id", sha1hex("old"), "m", "60000", "60000", "0"}, "changed", ""},
+		"requeue: another has the unique key":      {requeueScript, []string{"HSET a id letter", "SET h other"}, "a b c d e f g h", []string{"id", sha1hex("letter"), "m", "60000", "60000", "0"}, "duplicate other", ""},
 		"tidy: the worker lives":                   {tidyScript, []string{"HSET a w record", "SET b token"}, "a b", []string{"w"}, "0", ""},
 		"fire: the task that holds the key ended":  {fireScript, []string{"SET a token", "SET b 1", "SET e other PX 5000000"}, "a b c d e", []string{"token", "1", "name", "", "new", "out", "900000000", entry, "id", "m"}, "skipped other", "c"},
 		"spawn: another group of this id":          {spawnScript, []string{"HSET a total 7 sent 0 ttl 60000"}, "a b c d e f", []string{"1", "60000", "all", "rec", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "other 7", ""},
@@ -121,8 +136,8 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"spawn: it has expired":                    {spawnScript, nil, "a b c d e f", []string{"2", "60000", "all", "", "cb", "1", "", "", "1", "", "1", "1", "", "m"}, "gone", ""},
 		"spawn: pages are missing":                 {spawnScript, []string{"HSET a total 3 sent 1 ttl 60000"}, "a b c d e f", []string{"3", "60000", "all", "", "cb", "1", "", "", "2", "", "1", "1", "", "m"}, "gap 1", ""},
 		"spawn: a page that was sent":              {spawnScript, []string{"HSET a total 2 sent 2 ttl 60000"}, "a b c d e f", []string{"2", "60000", "all", "", "cb", "1", "", "", "0", "", "1", "1", "", "m"}, "had 2", "a"},
-		"requeue: a repetition":                    {requeueScript, []string{"HSET a id letter", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", hash("letter"), "m", "60000", "60000", "0"}, "ok 9-1", "a"},
-		"requeue: a repetition, and it died again": {requeueScript, []string{"HSET a id new", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", hash("letter"), "m", "60000", "60000", "1"}, "ok 9-1", ""},
+		"requeue: a repetition":                    {requeueScript, []string{"HSET a id letter", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", sha1hex("letter"), "m", "60000", "60000", "0"}, "ok 9-1", "a"},
+		"requeue: a repetition, and it died again": {requeueScript, []string{"HSET a id new", "HSET g entry 9-1"}, "a b c d e f g c", []string{"id", sha1hex("letter"), "m", "60000", "60000", "1"}, "ok 9-1", ""},
 		"promote: the stream is of another type":   {promoteScript, []string{"ZADD a 1 m", "SET e x"}, "a b c d e", []string{"1", "m", "", ""}, "0 1", "a"},
 		"gather: known by its key":                 {gatherScript, []string{"HSET e id other entry 5-1 due 7 queue q name n"}, "a b c d e", []string{"m", "col", "head", "tail", "q", "10", "60000", "0", "60000", "id", "60000", "name"}, "known other 5-1 7 q n", ""},
 		"promote: another was quicker":             {promoteScript, nil, "a b c d e", []string{"1", "m", "", ""}, "0 0", ""},

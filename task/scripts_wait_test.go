@@ -1,10 +1,8 @@
 package task
 
 import (
-	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -65,45 +63,6 @@ func (e *waitEnv) left(waiting, delayed, blocked int64) {
 	k := e.client.keys
 	if a, b, c := e.number("XLEN", e.batch.Stream), e.number("ZCARD", k.TaskDelayed()), e.number("HLEN", k.TaskBlocked()); a != waiting || b != delayed || c != blocked {
 		e.t.Errorf("%d waiting, %d delayed, %d blocked; want %d, %d, %d", a, b, c, waiting, delayed, blocked)
-	}
-}
-
-// Every answer of block.lua: lost, a key of another type, done; and a repetition does nothing, also if the task was moved on meanwhile.
-func TestPuttingBackBearsRepetition(t *testing.T) {
-	for name, finish := range map[string]func(e *waitEnv) error{
-		"block.lua": func(e *waitEnv) error { return e.finishBlocked(t.Context(), e.batch, e.batch.Entries) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newWaitEnv(t)
-			k := e.client.keys
-			e.do("SET", e.batch.Heartbeat, "another")
-			if err := finish(e); !errors.Is(err, stream.ErrLost) {
-				t.Errorf("not ours: %v, want ErrLost", err)
-			}
-			e.left(2, 0, 0)
-			e.do("SET", e.batch.Heartbeat, "token")
-			e.do("SET", k.TaskDelayed(), "no zset")
-			if err := finish(e); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-				t.Errorf("a key of another type: %v", err)
-			}
-			e.do("DEL", k.TaskDelayed())
-			e.left(2, 0, 0)
-			e.do("XACK", e.batch.Stream, e.batch.Group, "1-2") // it has ended before
-			e.do("XDEL", e.batch.Stream, "1-2")
-			if err := finish(e); err != nil {
-				t.Fatal(err)
-			}
-			blocked := e.number("HLEN", k.TaskBlocked())
-			e.left(0, 1, blocked)
-			e.do("DEL", k.TaskDelayed(), k.TaskBlocked())
-			if err := finish(e); err != nil {
-				t.Fatal(err)
-			}
-			e.left(0, 0, 0)
-			if list, err := e.do("XPENDING", e.batch.Stream, e.batch.Group, "-", "+", "10").ToArray(); err != nil || len(list) != 0 {
-				t.Errorf("%d are pending, %v", len(list), err)
-			}
-		})
 	}
 }
 
