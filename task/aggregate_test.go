@@ -166,9 +166,7 @@ func TestAggregateFailsAsAWhole(t *testing.T) {
 			t.Errorf("member %d: %v", i, err)
 		}
 	}
-	if n := e.number("HLEN", e.key("tasks:dead")); n != 3 {
-		t.Errorf("%d dead letters, want 3", n)
-	}
+	e.counts(3, "HLEN", e.key("tasks:dead"))
 	if a, b := <-ch, <-ch; a != "a 0 1 2" || b != a || len(ch) != 0 {
 		t.Errorf("it ran with %q and %q", a, b)
 	}
@@ -229,9 +227,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	if got := wait(t, "the batch", ch); got != "a 1" {
 		t.Errorf("%q", got)
 	}
-	if got := e.number("ZCARD", e.key("tasks:collecting")); got != 2 {
-		t.Errorf("%d collections are left, want the two that are none", got)
-	}
+	e.counts(2, "ZCARD", e.key("tasks:collecting"))
 	e.do("DEL", e.key("tasks:collecting"))
 	e.do("LPUSH", e.key("tasks:collecting"), "foreign")
 	send(e, Double, double{1}, task.In(time.Millisecond))

@@ -39,9 +39,7 @@ func TestNotKept(t *testing.T) {
 	if _, err := echo.HandleOf(e.client, "nobody").Await(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	if n := e.number("EXISTS", e.key("tasks:awaited")); n != 0 {
-		t.Error("the wish to be told is left over")
-	}
+	e.counts(0, "EXISTS", e.key("tasks:awaited"))
 }
 
 // Many wait for one result, in two processes; a lost push is found by looking.

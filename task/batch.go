@@ -25,9 +25,9 @@ func (t *Type[T, R]) HandleBatch(f func(ctx context.Context, jobs []*Job[T]) err
 	h := Handler{spec: &t.spec, batch: true}
 	h.call = func(ctx context.Context, r *run) ([]byte, error) {
 		if r.members == nil {
-			args, err := t.args.DecodeArgs(r.msg.Args)
+			args, err := t.arguments(r)
 			if err != nil {
-				return nil, &argumentError{unfit(err)}
+				return nil, err
 			}
 			err = f(ctx, []*Job[T]{{Info: r.info(), Args: args}})
 			var some *BatchError
@@ -41,9 +41,9 @@ func (t *Type[T, R]) HandleBatch(f func(ctx context.Context, jobs []*Job[T]) err
 			if m.out != nil {
 				continue
 			}
-			args, err := t.args.DecodeArgs(m.msg.Args)
+			args, err := t.arguments(m)
 			if err != nil {
-				m.out = m.failed(&argumentError{unfit(err)}, nil)
+				m.out = m.failed(err, nil)
 				continue
 			}
 			m.until = r.until

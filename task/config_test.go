@@ -226,9 +226,7 @@ func TestDisable(t *testing.T) {
 	e.now("1")
 	e.eventually("both have run", func() bool { return lhcb.Load() == 1 && atlas.Load() == 2 })
 	e.nothingWaits()
-	if n := e.number("EXISTS", e.prefix+":tasks:control"); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
+	e.counts(0, "EXISTS", e.prefix+":tasks:control")
 }
 
 // is says whether a value is set, and is this one.
@@ -254,9 +252,7 @@ func TestLimitsOfAVO(t *testing.T) {
 		return e.counter(task.Done, kind.Name()) == 4 && e.number("HLEN", e.prefix+":tasks:blocked") == 2
 	})
 	for key, want := range map[string]int64{"limiter:rate:task:VOTask:lhcb": 1, "limiter:rate:task:VOTask": 3} {
-		if used := e.number("HGET", e.prefix+":"+key, "used"); used != want {
-			t.Errorf("%s: %d used, want %d", key, used, want)
-		}
+		e.counts(want, "HGET", e.prefix+":"+key, "used")
 	}
 }
 

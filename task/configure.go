@@ -122,10 +122,10 @@ func (c Config) runsForAll(name string) bool {
 	return c.For(name, "").IsEnabled()
 }
 
-// settings are a Config as a worker follows it.
+// settings are a Config as a worker follows it, and what is in Redis: the same, or what cannot be read.
 type settings struct {
 	Config
-	text string // as it stands in Redis
+	text string
 }
 
 // readSettings reads what is in Redis. What is not valid is logged, and what was in force before stays.
@@ -136,14 +136,13 @@ func (c *control) readSettings(text string) *settings {
 		return nil
 	case last != nil && last.text == text:
 		return last
-	case c.unreadable == text:
-		return last
 	}
 	config, err := ParseConfig([]byte(text))
 	if err != nil {
-		c.unreadable = text
 		c.w.log.Error("task: the configuration is not valid, the last one stays in force", "error", err)
-		return last
+		if config = (Config{}); last != nil {
+			config = last.Config
+		}
 	}
 	return &settings{config, text}
 }

@@ -27,8 +27,7 @@ type control struct {
 	current atomic.Pointer[orders]
 	groups  map[Size]chan struct{} // told when queues are paused, resumed, or have another rate
 
-	unreadable string // the last configuration that was none
-	marks      marks  // of tasks to cancel; of the goroutine that reads
+	marks marks // of tasks to cancel; of the goroutine that reads
 }
 
 // orders is one state of the control hash. Its fields are "pause queue Q", "pause type N", both with any value, and "rate queue Q" with tasks per second.

@@ -150,6 +150,14 @@ func (e *env) number(words ...string) int64 {
 	return n
 }
 
+// counts fails the test unless a command replies this number; nil is 0.
+func (e *env) counts(want int64, words ...string) {
+	e.t.Helper()
+	if n := e.number(words...); n != want {
+		e.t.Errorf("%q: %d, want %d", words, n, want)
+	}
+}
+
 // key is a key below the prefix.
 func (e *env) key(rest string) string { return e.prefix + ":" + rest }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -118,7 +117,3 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return "[" + e.Type + "] " + e.Message }
-
-// Away reports that err says nothing about what was asked for, only that Redis could not be asked: refused, cut, timed out, loading, failing over, or out of
-// memory. The outcome of a submission is unknown then.
-func Away(err error) bool { return redis.Away(err) }

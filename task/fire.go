@@ -231,11 +231,10 @@ func (l *leader) claim(name string, c *claim, now time.Time) *write {
 	}
 	t.claim = c
 	next := t.doc
-	switch {
-	case t.raw == "" || t.err != nil && next.Name == "":
+	if t.raw == "" || t.err != nil && next.Name == "" {
 		next = scheduleDoc{}
-		next.ScheduleEntry = c.entry
-		next.register(c.plan, now)
+	}
+	switch {
 	case next.Spec != c.entry.Spec:
 		paused := next.Paused
 		next.ScheduleEntry = c.entry

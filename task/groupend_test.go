@@ -50,9 +50,7 @@ func TestGroupAfterFailures(t *testing.T) {
 			if info := f.info(g); info.OK != 2 || info.Failed != 1 || info.Fired != c.after {
 				t.Errorf("info %+v, want fired %s", info, c.after)
 			}
-			if e.number("HEXISTS", e.key("tasks:dead"), g.ChildID(1)) != 1 {
-				t.Error("the child is no dead letter")
-			}
+			e.counts(1, "HEXISTS", e.key("tasks:dead"), g.ChildID(1))
 			results, err := task.GroupResultsOf[any](e.ctx(), e.client, g.ID)
 			if err != nil || len(results) != 3 || results[1].Err == nil || results[1].Err.Message != "boom" || results[2].Value != int64(2) {
 				t.Errorf("results from outside: %v, %v", results, err)
@@ -100,9 +98,7 @@ func testGroupFailFast(t *testing.T, e *env) {
 	if n := e.counter(task.Cancelled, "group:Child"); n != 19 {
 		t.Errorf("%d are cancelled, want 19", n)
 	}
-	if n := e.number("ZCARD", e.key("tasks:cancelled")); n != 0 {
-		t.Errorf("%d marks are left", n)
-	}
+	e.counts(0, "ZCARD", e.key("tasks:cancelled"))
 	stop()
 	if n := f.runs.Load(); n > 6 {
 		t.Errorf("%d of 20 were begun", n)

@@ -46,27 +46,6 @@ func TestUnwrittenOutcomeIsKept(t *testing.T) {
 	}
 }
 
-// A task that fails with retries left is put into the delayed set exactly once, as itself. Until it ends there is no result.
-func TestRetryIsOneDelayedMessage(t *testing.T) {
-	e := newEnv(t)
-	typ := task.Define[double, int]("test:E2", task.Positional(), task.Retry(task.Backoff{Base: time.Hour, Retries: 1}))
-	e.start(task.WorkerOptions{NoPromote: true}, typ.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("boom") }))
-	h := send(e, typ, double{5})
-	e.eventually("it is delayed", func() bool { return e.number("ZCARD", e.keys().TaskDelayed()) > 0 })
-	if n := e.number("ZCARD", e.keys().TaskDelayed()); n != 1 {
-		t.Errorf("%d members", n)
-	}
-	if got := e.find(task.Ref{ID: h.ID}); got.State != task.StateDelayed || got.Attempt != 2 || got.History[0].Error != "boom" || string(got.Args) != "[5]" {
-		t.Errorf("%+v", got)
-	}
-	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
-		t.Errorf("a result of a task that has not ended: %v", err)
-	}
-	if r := e.healthy(0); r.Delayed != 1 || r.Dead != 0 || r.Results != 0 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // Nothing is ever trimmed: a queue that is full refuses, and what is in it stays.
 func TestFullQueueRefuses(t *testing.T) {
 	e := newEnv(t)

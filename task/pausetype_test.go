@@ -55,7 +55,5 @@ func TestPauseType(t *testing.T) {
 		t.Errorf("attempt %d, %v, want the first", attempt, err)
 	}
 	e.nothingWaits()
-	if n := e.number("EXISTS", e.prefix+":tasks:control"); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
+	e.counts(0, "EXISTS", e.prefix+":tasks:control")
 }

@@ -109,7 +109,7 @@ func (p *promoter) firstDue(ctx context.Context) (time.Time, error) {
 		if len(list) == 0 {
 			continue
 		}
-		if due := time.UnixMilli(int64(list[0].Score*1000 + 0.5)); first.IsZero() || due.Before(first) {
+		if due := dueOf(list[0].Score); first.IsZero() || due.Before(first) {
 			first = due
 		}
 	}

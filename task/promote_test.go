@@ -48,9 +48,7 @@ func TestPromotion(t *testing.T) {
 	if runs.Load() != n {
 		t.Errorf("%d runs of %d", runs.Load(), n)
 	}
-	if got := e.number("HLEN", e.key("tasks:dead")); got != 2 {
-		t.Errorf("%d dead letters, want 2", got)
-	}
+	e.counts(2, "HLEN", e.key("tasks:dead"))
 }
 
 // Ten thousand tasks due at once are moved in 20 scripts of 500, which is what keeps that short and holds up nobody else for long: one read and one script for each page, and nothing more.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/lock"
 	"github.com/taktworks/takt/task/internal/wire"
@@ -182,7 +183,7 @@ func (r *run) stopped(ctx context.Context) *outcome {
 	switch {
 	case err == nil:
 		return r.end(Cancelled, ErrCancelled)
-	case errors.As(err, &refused) && !Away(err): // nil, or a key of another type: the group was not stopped
+	case errors.As(err, &refused) && !redis.Away(err): // nil, or a key of another type: the group was not stopped
 		return nil
 	}
 	return r.again(Returned, jitter(time.Second), fmt.Errorf("task: state of group %s: %w", r.msg.Labels.String(groupLabel), err))

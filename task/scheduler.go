@@ -23,8 +23,6 @@ type SchedulerOptions struct {
 	ID string
 	// Lease is after how long without a sign of life the leader is gone and another one takes over, within a second more; 0 = 30 s, at least 300 ms.
 	Lease time.Duration
-	// NoPromote leaves delayed tasks to other processes.
-	NoPromote bool
 	// Observe is told what this process did while it led. It must not block. nil = nobody is.
 	Observe func(ScheduleEvent)
 	// Metrics counts slots and promoted tasks; it may be that of a Worker, too. nil = nothing does.
@@ -117,11 +115,8 @@ func (s *Scheduler) complete() error {
 	if err := checkName("SchedulerOptions.ID", o.ID); err != nil {
 		return err
 	}
-	switch {
-	case o.Lease == 0:
-		o.Lease = DefaultSchedulerLease
-	case o.Lease < minLease:
-		return fmt.Errorf("task: SchedulerOptions.Lease %v: want at least %v", o.Lease, minLease)
+	if err := completeLease("SchedulerOptions.Lease", &o.Lease, DefaultSchedulerLease); err != nil {
+		return err
 	}
 	if o.Observe == nil {
 		o.Observe = func(ScheduleEvent) {}
@@ -147,11 +142,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	beside.Go(func() {
 		redis.Subscribe(ctx, s.client.rdb, s.client.keys.TaskControl(), func() {}, func(string) { poke(s.wake) }, s.client.log)
 	})
-	if !s.opts.NoPromote {
-		p := newPromoter(s.client, s.log)
-		p.metrics = s.opts.Metrics
-		beside.Go(func() { p.run(ctx) })
-	}
+	p := newPromoter(s.client, s.log)
+	p.metrics = s.opts.Metrics
+	beside.Go(func() { p.run(ctx) })
 	for ctx.Err() == nil {
 		l, wait := s.take(ctx)
 		if l == nil {

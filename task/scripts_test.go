@@ -98,6 +98,7 @@ func TestScriptsComeTooLate(t *testing.T) {
 		"collect: without its head":                {collectScript, append(slices.Clone(due), "HDEL b head"), "a b c", collect, "broken", "a"},
 		"collect: without its tail":                {collectScript, append(slices.Clone(due), "HDEL b tail"), "a b c", collect, "broken", "a"},
 		"collect: a member is missing":             {collectScript, append(slices.Clone(due), "HDEL b 1"), "a b c", collect, "broken", "a"},
+		"runnow: it is due":                        {runNowScript, []string{"ZADD a 5 m"}, "a", []string{"m"}, "ok", ""},
 		"runnow: it is not delayed":                {runNowScript, []string{"ZADD a 99999999999 other"}, "a", []string{"m"}, "gone", ""},
 		"start: another's key":                     {startScript, []string{"SET a other"}, "a", []string{"id"}, "other", ""},
 		"start: a key of another type":             {startScript, []string{"RPUSH a x"}, "a", []string{"id"}, "other", ""},

@@ -10,22 +10,6 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// A group without children fires at once, and once.
-func TestGroupWithoutChildren(t *testing.T) {
-	e := newEnv(t)
-	f := newFamily(e)
-	for range 2 {
-		f.spawn(0, task.GroupID("empty"))
-	}
-	f.start(nil)
-	if got := wait(t, "the callback", f.fired); len(got) != 0 {
-		t.Errorf("it saw %v", got)
-	}
-	if fired, _ := f.quiet(); fired != 0 {
-		t.Errorf("%d more callbacks", fired)
-	}
-}
-
 // Spawn whose answer was lost is repeated, and nothing is there twice.
 func TestSpawnAgainAfterALostReply(t *testing.T) {
 	e := newEnv(t)
@@ -45,9 +29,7 @@ func TestSpawnAgainAfterALostReply(t *testing.T) {
 	if !g.Existing {
 		t.Error("the group is new")
 	}
-	if got := e.number("XLEN", e.key("tasks:normal:small")); got != n {
-		t.Errorf("%d children are in the stream, want %d", got, n)
-	}
+	e.counts(n, "XLEN", e.key("tasks:normal:small"))
 	var other *task.GroupExistsError
 	if _, err := task.Spawn(e.ctx(), e.client, f.children(2), f.callback.With(double{}), task.GroupID("g")); !errors.As(err, &other) || other.Children != n {
 		t.Errorf("another group of that id: %v", err)

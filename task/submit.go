@@ -576,7 +576,7 @@ func parseDue(seconds string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(int64(f*1000 + 0.5)).UTC()
+	return dueOf(f)
 }
 
 // ms is a time in whole milliseconds, rounded up: a time to live of 0 is none that Redis takes.

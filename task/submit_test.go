@@ -21,9 +21,7 @@ func TestSubmitKeepsQueue(t *testing.T) {
 	send(e, typ, double{1})
 	sendMany(e, typ, []double{{1}, {2}})
 	send(e, typ, double{1}, task.Key("k"))
-	if n := e.number("XLEN", e.key("tasks:realtime:large")); n != 4 {
-		t.Errorf("%d of 4 in realtime:large", n)
-	}
+	e.counts(4, "XLEN", e.key("tasks:realtime:large"))
 	h := send(e, typ, double{1}, task.Background, task.Small)
 	if h.Queue != "background:small" || e.number("XLEN", e.key("tasks:background:small")) != 1 {
 		t.Errorf("in %s", h.Queue)

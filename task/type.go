@@ -318,9 +318,9 @@ func (h Handler) Name() string { return h.spec.name }
 func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler {
 	h := Handler{spec: &t.spec}
 	h.call = func(ctx context.Context, r *run) ([]byte, error) {
-		args, err := t.args.DecodeArgs(r.msg.Args)
+		args, err := t.arguments(r)
 		if err != nil {
-			return nil, &argumentError{unfit(err)}
+			return nil, err
 		}
 		result, err := f(ctx, &Job[T]{Info: r.info(), Args: args})
 		if err != nil || r.keep <= 0 && !r.grouped() {
@@ -334,9 +334,9 @@ func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler
 	}
 	if t.lockSpecs != nil || len(t.own) > 0 {
 		h.lock = func(r *run) ([]lock.Spec, error) {
-			args, err := t.args.DecodeArgs(r.msg.Args)
+			args, err := t.arguments(r)
 			if err != nil {
-				return nil, &argumentError{unfit(err)}
+				return nil, err
 			}
 			var all []lock.Spec
 			if t.lockSpecs != nil {
@@ -349,6 +349,14 @@ func (t *Type[T, R]) Handle(f func(context.Context, *Job[T]) (R, error)) Handler
 		}
 	}
 	return h
+}
+
+// arguments are those of a run, as its handler gets them.
+func (t *Type[T, R]) arguments(r *run) (args T, err error) {
+	if args, err = t.args.DecodeArgs(r.msg.Args); err != nil {
+		err = &argumentError{unfit(err)}
+	}
+	return args, err
 }
 
 // Info is what a handler may know about the task that it runs.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,11 +196,8 @@ func (w *Worker) complete(handlers []Handler) error {
 	if err := o.Policy.validate(); err != nil {
 		return err
 	}
-	switch {
-	case o.Lease == 0:
-		o.Lease = DefaultLease
-	case o.Lease < minLease:
-		return fmt.Errorf("task: WorkerOptions.Lease %v: want at least %v", o.Lease, minLease)
+	if err := completeLease("WorkerOptions.Lease", &o.Lease, DefaultLease); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		name string
@@ -218,6 +216,13 @@ func (w *Worker) complete(handlers []Handler) error {
 	}
 	if o.MaxUnknown == 0 {
 		o.MaxUnknown = defaultMaxUnknown
+	}
+	return nil
+}
+
+func completeLease(field string, lease *time.Duration, or time.Duration) error {
+	if *lease = cmp.Or(*lease, or); *lease < minLease {
+		return fmt.Errorf("task: %s %v: want at least %v", field, *lease, minLease)
 	}
 	return nil
 }

@@ -37,9 +37,7 @@ func testDone(t *testing.T, e *env) {
 		returned(e, h, string(rune('a'+i)))
 	}
 	e.idle()
-	if n := e.number("HLEN", e.key("tasks:awaited")); n != 0 {
-		t.Errorf("%d are still awaited", n)
-	}
+	e.counts(0, "HLEN", e.key("tasks:awaited"))
 }
 
 // A retry is the same task, under the same id and in its own queue; it runs 1 + Retries times, the policy is asked with the
@@ -143,9 +141,7 @@ func TestNoRetry(t *testing.T) {
 		if _, err := h.Await(e.ctx()); err == nil {
 			t.Error("no error")
 		}
-		if n := e.number("HEXISTS", e.key("tasks:dead"), h.ID); n != letters {
-			t.Errorf("%s: %d dead letters, want %d", typ.Name(), n, letters)
-		}
+		e.counts(letters, "HEXISTS", e.key("tasks:dead"), h.ID)
 	}
 	if r := e.healthy(0); r.Dead != 1 || r.Delayed != 0 || r.Unfinished() != 0 {
 		t.Errorf("%+v", r)
@@ -239,9 +235,7 @@ func TestUndecodable(t *testing.T) {
 	e.start(task.WorkerOptions{}, echoing())
 	returned(e, send(e, echo, "x"), "x")
 	e.idle()
-	if n := e.number("HLEN", e.key("tasks:dead")); n != 3 {
-		t.Errorf("%d dead letters, want 3", n)
-	}
+	e.counts(3, "HLEN", e.key("tasks:dead"))
 }
 
 // Arguments of another type than the handler's are dead at once: no repetition mends them.

@@ -11,16 +11,6 @@ type Map []Pair
 // Pair is one member of a Map. Key is a string or a []byte.
 type Pair struct{ Key, Value any }
 
-// Get returns the value of a member whose key is text. ok is false if there is none.
-func (m Map) Get(key string) (value any, ok bool) {
-	for i := len(m) - 1; i >= 0; i-- {
-		if m[i].Key == key {
-			return m[i].Value, true
-		}
-	}
-	return nil, false
-}
-
 // Ext is an extension as it was read. What a datetime means says Time.
 type Ext struct {
 	Code int8

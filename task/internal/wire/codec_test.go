@@ -251,8 +251,8 @@ func TestNewCodecRefuses(t *testing.T) {
 	refused[pointer](t, "a nil pointer and a pointer to nil")
 }
 
-// Maps with integer keys, tuples, big integers and NaN go through as they are or fail at submit.
-func TestPlus22(t *testing.T) {
+// What an interface holds goes through as it is, or fails where it is submitted.
+func TestValuesWithinInterfaces(t *testing.T) {
 	c := codec[struct{ V any }](t)
 	loop := map[string]any{}
 	loop["x"] = loop
@@ -304,18 +304,6 @@ func TestPlus22(t *testing.T) {
 		}
 		got, err := c.DecodeArgs(b)
 		same(t, got.V, err, v.get)
-	}
-	type numbers struct {
-		U   uint64
-		I   int64
-		F   float64
-		F32 float32
-		B   *big.Int
-	}
-	n, wide := codec[numbers](t), new(big.Int).Lsh(big.NewInt(1), 200)
-	v, err := n.DecodeArgs(must(t)(n.AppendArgs(nil, numbers{1<<64 - 1, -1 << 63, math.NaN(), float32(math.NaN()), wide})))
-	if err != nil || v.U != 1<<64-1 || v.I != -1<<63 || !math.IsNaN(v.F) || !math.IsNaN(float64(v.F32)) || v.B.BitLen() != 201 {
-		t.Errorf("%v %v", v, err)
 	}
 }
 

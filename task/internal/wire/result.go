@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/taktworks/takt/internal/msgpack"
@@ -18,9 +17,6 @@ type Result struct {
 
 // Error is what a task failed with.
 type Error struct{ Type, Message, Traceback string }
-
-// Error is the text that the Python client raises: "[ValueError] boom".
-func (e *Error) Error() string { return fmt.Sprintf("[%s] %s", e.Type, e.Message) }
 
 // Append appends the result to dst. What is not UTF-8 in the texts of Err is replaced. The error, a *ValueError or *FormatError, names
 // a field that cannot travel, the value or a label; dst is then returned as it was given.
