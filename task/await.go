@@ -233,6 +233,11 @@ func (w *waits) close() {
 	}
 }
 
+// listen pokes wake at each message of a channel, and at each subscription, before which some may have been missed, until ctx ends.
+func (c *Client) listen(ctx context.Context, channel string, wake chan struct{}) {
+	redis.Subscribe(ctx, c.rdb, channel, func() { poke(wake) }, func(string) { poke(wake) }, c.log)
+}
+
 func poke(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -91,10 +91,8 @@ func (c *Client) mark(ctx context.Context, id string) error {
 		return err
 	}
 	key, b := c.keys.TaskCancelled(), c.rdb.B()
-	replies := c.rdb.DoMulti(ctx, b.Zadd().Key(key).ScoreMember().ScoreMember(float64(now.UnixMilli()), id).Build(),
-		b.Zremrangebyscore().Key(key).Min("-inf").Max("("+strconv.FormatInt(now.Add(-markFor).UnixMilli(), 10)).Build(),
-		b.Publish().Channel(c.keys.TaskControl()).Message(id).Build())
-	return replies[0].Error()
+	return c.tellWorkers(ctx, b.Zadd().Key(key).ScoreMember().ScoreMember(float64(now.UnixMilli()), id).Build(),
+		b.Zremrangebyscore().Key(key).Min("-inf").Max("("+strconv.FormatInt(now.Add(-markFor).UnixMilli(), 10)).Build())
 }
 
 // cancel is cancel.lua.

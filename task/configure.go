@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -96,30 +94,6 @@ func (c *Client) config(ctx context.Context) (config Config, read string, err er
 		return Config{}, read, fmt.Errorf("%w: %w", errConfig, err)
 	}
 	return config, read, nil
-}
-
-// configNames are those that a configuration says something of.
-func configNames(c Config) []string {
-	set := make(map[string]bool)
-	for name := range c.Common {
-		set[name] = true
-	}
-	for _, of := range c.VO {
-		for name := range of {
-			set[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(set))
-}
-
-// runsForAll says whether tasks of the type run for every VO, and without one.
-func (c Config) runsForAll(name string) bool {
-	for vo := range c.VO {
-		if !c.For(name, vo).IsEnabled() {
-			return false
-		}
-	}
-	return c.For(name, "").IsEnabled()
 }
 
 // settings are a Config as a worker follows it, and what is in Redis: the same, or what cannot be read.

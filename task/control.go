@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
-
 	"github.com/redis/rueidis"
 )
 
@@ -65,9 +63,7 @@ func (c *control) isCancelled(id string) bool  { return c.current.Load().cancell
 func (c *control) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() {
-		redis.Subscribe(ctx, c.w.client.rdb, c.w.client.keys.TaskControl(), func() { poke(c.wake) }, func(string) { poke(c.wake) }, c.w.client.log)
-	})
+	listening.Go(func() { c.w.client.listen(ctx, c.w.client.keys.TaskControl(), c.wake) })
 	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()
 	var read time.Time

@@ -155,7 +155,7 @@ func (d *RedisDeadLetters) List(ctx context.Context, f DeadFilter) (DeadPage, er
 	}
 	var page DeadPage
 	for range listReads {
-		index, next, err := d.c.setPage(ctx, d.c.keys.TaskDeadIndex(), at, int64(f.Limit))
+		index, err := d.c.setPage(ctx, d.c.keys.TaskDeadIndex(), at, int64(f.Limit))
 		if err != nil || len(index) == 0 {
 			return page, deadError("list", err)
 		}
@@ -164,24 +164,21 @@ func (d *RedisDeadLetters) List(ctx context.Context, f DeadFilter) (DeadPage, er
 			return page, deadError("list", err)
 		}
 		for i, raw := range letters {
-			if raw == "" { // gone meanwhile
-				at = at.behind(index[i].Score)
-				continue
-			}
-			l := ReadDeadLetter(index[i].Member, []byte(raw))
-			if f.Matches(&l) {
-				if len(page.Letters) == f.Limit {
+			if raw != "" { // else it is gone meanwhile
+				l := ReadDeadLetter(index[i].Member, []byte(raw))
+				if f.Matches(&l) && len(page.Letters) == f.Limit {
 					page.Next = at.String()
 					return page, nil
 				}
-				page.Letters = append(page.Letters, l)
+				if f.Matches(&l) {
+					page.Letters = append(page.Letters, l)
+				}
 			}
 			at = at.behind(index[i].Score)
 		}
 		if len(index) < f.Limit {
 			return page, nil
 		}
-		at = next
 		if len(page.Letters) == f.Limit {
 			break
 		}
@@ -349,7 +346,7 @@ func (d *RedisDeadLetters) Move(ctx context.Context, n int, keep func(context.Co
 	if n < 1 || n > maxLimit {
 		return 0, fmt.Errorf("task: Move: %d letters, want 1 to %d", n, maxLimit)
 	}
-	index, _, err := d.c.setPage(ctx, d.c.keys.TaskDeadIndex(), position{}, int64(n))
+	index, err := d.c.setPage(ctx, d.c.keys.TaskDeadIndex(), position{}, int64(n))
 	if err != nil || len(index) == 0 {
 		return 0, deadError("move", err)
 	}

@@ -227,7 +227,7 @@ func (d *scheduleDoc) decide(s schedule.Schedule, now time.Time) (p plan, err er
 		if len(latest) == 0 {
 			return p, nil
 		}
-		if p.last = latest[0]; !schedule.Jitter(p.last, d.Name, d.Jitter).After(now) {
+		if p.last = latest[0]; !d.wake(p.last).After(now) {
 			break
 		}
 		until, p.last = p.last.Add(-1), time.Time{}
@@ -250,13 +250,8 @@ func (m Missed) policy() schedule.Missed {
 	return schedule.RunOnce
 }
 
-// wake is when to look at the entry again; zero = not by itself.
-func (d *scheduleDoc) wake(next time.Time) time.Time {
-	if next.IsZero() {
-		return next
-	}
-	return schedule.Jitter(next, d.Name, d.Jitter)
-}
+// wake is when a slot fires.
+func (d *scheduleDoc) wake(slot time.Time) time.Time { return schedule.Jitter(slot, d.Name, d.Jitter) }
 
 // taskID is the id of the task of a slot.
 func (d *scheduleDoc) taskID(slot time.Time) string {

@@ -233,7 +233,7 @@ func (f *finder) read(n int) (last bool) {
 // inSets reads the delayed set.
 func (f *finder) inSets(ctx context.Context) (*Task, error) {
 	for at := (position{}); f.left != 0; {
-		page, next, err := f.c.setPage(ctx, f.c.keys.TaskDelayed(), at, f.most())
+		page, err := f.c.setPage(ctx, f.c.keys.TaskDelayed(), at, f.most())
 		if err != nil {
 			return nil, err
 		}
@@ -241,11 +241,11 @@ func (f *finder) inSets(ctx context.Context) (*Task, error) {
 			if t := f.delayed(m.Member, m.Score); t != nil {
 				return f.blocked(ctx, t)
 			}
+			at = at.behind(m.Score)
 		}
 		if f.read(len(page)) {
 			break
 		}
-		at = next
 	}
 	return f.inCollections(ctx)
 }
@@ -301,20 +301,13 @@ type position struct {
 	skip  int64
 }
 
-// setPage reads members of a sorted set in their order, and says where to go on. Members that come or go meanwhile shift only those of their own score.
-func (c *Client) setPage(ctx context.Context, key string, at position, count int64) ([]rueidis.ZScore, position, error) {
+// setPage reads members of a sorted set in their order, from a position on. Members that come or go meanwhile shift only those of their own score.
+func (c *Client) setPage(ctx context.Context, key string, at position, count int64) ([]rueidis.ZScore, error) {
 	from := "-inf"
 	if at.skip > 0 {
 		from = strconv.FormatFloat(at.score, 'f', -1, 64)
 	}
-	page, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(key).Min(from).Max("+inf").Byscore().Limit(at.skip, count).Withscores().Build()).AsZScores()
-	if err != nil {
-		return nil, at, err
-	}
-	for _, m := range page {
-		at = at.behind(m.Score)
-	}
-	return page, at, nil
+	return c.rdb.Do(ctx, c.rdb.B().Zrange().Key(key).Min(from).Max("+inf").Byscore().Limit(at.skip, count).Withscores().Build()).AsZScores()
 }
 
 func (p position) behind(score float64) position {

@@ -260,7 +260,7 @@ func (l *lister) readSet(ctx context.Context, key string, views func(context.Con
 	if err != nil {
 		return false, err
 	}
-	page, _, err := l.c.setPage(ctx, key, at, l.count())
+	page, err := l.c.setPage(ctx, key, at, l.count())
 	if err != nil || len(page) == 0 {
 		return false, err
 	}

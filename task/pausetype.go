@@ -34,10 +34,8 @@ func (c *Client) orderType(ctx context.Context, what, name string, change rueidi
 	if err := checkName("name", name); err != nil {
 		return err
 	}
-	for _, r := range c.rdb.DoMulti(ctx, change, c.rdb.B().Publish().Channel(c.keys.TaskControl()).Message("").Build()) {
-		if err := r.Error(); err != nil {
-			return fmt.Errorf("task: %s type %q: %w", what, name, err)
-		}
+	if err := c.tellWorkers(ctx, change); err != nil {
+		return fmt.Errorf("task: %s type %q: %w", what, name, err)
 	}
 	return nil
 }
@@ -49,9 +47,17 @@ func pausedTypes(fields map[string]string) []string {
 		set[name] = true
 	}
 	if config, err := ParseConfig([]byte(fields[configField])); err == nil {
-		for _, name := range configNames(config) {
-			if !config.runsForAll(name) {
+		look := func(name, vo string) {
+			if !config.For(name, vo).IsEnabled() {
 				set[name] = true
+			}
+		}
+		for name := range config.Common {
+			look(name, "")
+		}
+		for vo, of := range config.VO {
+			for name := range of {
+				look(name, vo)
 			}
 		}
 	}

@@ -277,7 +277,7 @@ func (t *Type[T, R]) exclusive(perVO bool) error {
 // uniqueKey is what a type with Unique allows one task of.
 func (t *Type[T, R]) uniqueKey(args T, raw []byte) string {
 	if t.unique.of != nil {
-		return t.name + ":" + digest([]byte(t.unique.of(args)))
+		raw = []byte(t.unique.of(args))
 	}
 	return t.name + ":" + digest(raw)
 }

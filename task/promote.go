@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
-
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis/script"
@@ -50,9 +48,7 @@ func newPromoter(c *Client, log *slog.Logger) *promoter {
 func (p *promoter) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() {
-		redis.Subscribe(ctx, p.c.rdb, p.c.keys.TaskDelayed(), func() { poke(p.wake) }, func(string) { poke(p.wake) }, p.c.log)
-	})
+	listening.Go(func() { p.c.listen(ctx, p.c.keys.TaskDelayed(), p.wake) })
 	for ctx.Err() == nil {
 		wait, err := p.turn(ctx)
 		if err != nil && ctx.Err() == nil {

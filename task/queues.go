@@ -53,12 +53,16 @@ func (c *Client) order(ctx context.Context, q Queue, about, value string) error 
 	if value == "" {
 		set = b.Hdel().Key(c.keys.TaskControl()).Field(field).Build()
 	}
-	for i, r := range c.rdb.DoMulti(ctx, set, b.Publish().Channel(c.keys.TaskControl()).Message(field).Build()) {
-		if err := r.Error(); err != nil && i == 0 { // who is not told looks every few seconds
-			return fmt.Errorf("task: %s: %w", field, err)
-		}
+	if err := c.tellWorkers(ctx, set); err != nil {
+		return fmt.Errorf("task: %s: %w", field, err)
 	}
 	return nil
+}
+
+// tellWorkers changes something in Redis that workers are to know, and wakes them: those that do not hear of it look every few seconds.
+func (c *Client) tellWorkers(ctx context.Context, changes ...rueidis.Completed) error {
+	publish := c.rdb.B().Publish().Channel(c.keys.TaskControl()).Message("").Build()
+	return c.rdb.DoMulti(ctx, append(changes, publish)...)[0].Error()
 }
 
 const drainPoll = 100 * time.Millisecond

@@ -193,18 +193,11 @@ func (w *Worker) runs() ([]RunInfo, int) {
 	w.mu.Lock()
 	all := make([]RunInfo, 0, len(w.running))
 	for r := range w.running {
-		all = append(all, RunInfo{ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, Attempt: r.attempt(), Started: r.begun.UTC(), Deadline: utc(r.until)})
+		all = append(all, RunInfo{ID: r.msg.ID, Name: r.msg.Name, Queue: r.queue, Attempt: r.attempt(), Started: r.begun.UTC(), Deadline: r.until.UTC()})
 	}
 	w.mu.Unlock()
 	slices.SortFunc(all, func(a, b RunInfo) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
 	return all[:min(len(all), maxListed)], len(all)
-}
-
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC()
 }
 
 // ownID is the id of a worker or scheduler that was given none.

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
-
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/taktworks/takt/schedule"
@@ -136,12 +134,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.busy.Store(false)
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() {
-		redis.Subscribe(ctx, s.client.rdb, s.client.keys.SchedulerEntries(), func() { poke(s.wake) }, func(string) { poke(s.wake) }, s.client.log)
-	})
-	beside.Go(func() {
-		redis.Subscribe(ctx, s.client.rdb, s.client.keys.TaskControl(), func() {}, func(string) { poke(s.wake) }, s.client.log)
-	})
+	beside.Go(func() { s.client.listen(ctx, s.client.keys.SchedulerEntries(), s.wake) })
+	beside.Go(func() { s.client.listen(ctx, s.client.keys.TaskControl(), s.wake) })
 	p := newPromoter(s.client, s.log)
 	p.metrics = s.opts.Metrics
 	beside.Go(func() { p.run(ctx) })

@@ -100,11 +100,8 @@ func (o Trial) apply(s *submission) {
 	if !o.Deadline.IsZero() {
 		s.meta.Deadline = o.Deadline.UnixMilli()
 	}
-	switch {
-	case o.Timeout < 0:
-		s.meta.Timeout = -1
-	case o.Timeout > 0:
-		s.meta.Timeout = max(o.Timeout.Milliseconds(), 1)
+	if o.Timeout != 0 {
+		RunTimeout(o.Timeout).applySubmit(s)
 	}
 	if o.GroupID != "" {
 		s.own = append(s.own, wire.Label{Key: "group_id", Value: o.GroupID})
