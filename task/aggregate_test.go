@@ -248,20 +248,12 @@ func TestAggregateRefusesWhatIsUnfit(t *testing.T) {
 		{"UniqueKey does not fit", task.UniqueKey("k", 0)},
 		{"priority and size are those of its type", task.Realtime},
 	} {
-		if _, err := typ.Submit(e.ctx(), e.client, note{}, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
-		}
+		says(t, "", errOf(typ.Submit(e.ctx(), e.client, note{}, c.opt)), c.want)
 	}
-	if _, err := typ.Submit(e.ctx(), e.client, note{User: strings.Repeat("x", 129)}); err == nil || !strings.Contains(err.Error(), "Aggregate.Key") {
-		t.Errorf("a key of 129 bytes: %v", err)
-	}
-	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(note{})}, Double.With(double{})); err == nil || !strings.Contains(err.Error(), "is aggregated") {
-		t.Errorf("as a child: %v", err)
-	}
+	says(t, "a key of 129 bytes", errOf(typ.Submit(e.ctx(), e.client, note{User: strings.Repeat("x", 129)})), "Aggregate.Key")
+	says(t, "as a child", errOf(task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(note{})}, Double.With(double{}))), "is aggregated")
 	plain := typ.Handle(func(context.Context, *task.Job[note]) (task.None, error) { return task.None{}, nil })
-	if _, err := e.client.Worker(task.WorkerOptions{}, plain); err == nil || !strings.Contains(err.Error(), "HandleBatch") {
-		t.Errorf("a handler for one: %v", err)
-	}
+	says(t, "a handler for one", errOf(e.client.Worker(task.WorkerOptions{}, plain)), "HandleBatch")
 	for _, c := range []struct {
 		want string
 		def  func()
@@ -273,13 +265,6 @@ func TestAggregateRefusesWhatIsUnfit(t *testing.T) {
 		{"no result", func() { task.Define[note, int]("x", task.Aggregate[note]{}) }},
 		{"Aggregate is of a", func() { task.Define[double, task.None]("x", task.Positional(), task.Aggregate[note]{}) }},
 	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.Contains(got, c.want) {
-					t.Errorf("Define says %q, want %q", got, c.want)
-				}
-			}()
-			c.def()
-		}()
+		panics(t, c.want, c.def)
 	}
 }

@@ -60,13 +60,8 @@ func newEveryEnd(e *env) *everyEnd {
 			return sum, err
 		}),
 	}}
-	g, err := task.Spawn(e.ctx(), e.client, []task.Pending{child.With(double{1}), child.With(double{2})}, after.With(double{}))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if v.notes, err = notes.SubmitMany(e.ctx(), e.client, make([]note, 2), task.Keep(time.Hour)); err != nil {
-		e.t.Fatal(err)
-	}
+	g := spawn(e, []task.Pending{child.With(double{1}), child.With(double{2})}, after.With(double{}))
+	v.notes = sendMany(e, notes, make([]note, 2), task.Keep(time.Hour))
 	v.handles = map[string]*task.Handle[int]{
 		"good": send(e, good, double{21}), "again": send(e, again, double{21}), "bad": send(e, bad, double{21}), "locked": send(e, locked, double{21}),
 		"callback": after.HandleOf(e.client, g.CallbackID()),

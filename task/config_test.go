@@ -123,9 +123,7 @@ func TestConfigErrors(t *testing.T) {
 		"common: {KnownTask: {enabled: true}, KnownTask: {enabled: false}}": "KnownTask",
 		"common: {KnownTask: {concurrency_limit: 3000000000}}":              "3000000000",
 	} {
-		if _, err := task.ParseConfig([]byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", text, err, want)
-		}
+		says(t, text, errOf(task.ParseConfig([]byte(text), known)), want)
 	}
 }
 

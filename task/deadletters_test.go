@@ -215,9 +215,7 @@ func TestDeadLettersList(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, f := range []task.DeadFilter{{Limit: -1}, {Limit: 501}, {After: "x"}} {
-		if _, err := dead.List(e.ctx(), f); err == nil || !strings.Contains(err.Error(), "Filter.") {
-			t.Errorf("%+v: %v", f, err)
-		}
+		says(t, f, errOf(dead.List(e.ctx(), f)), "Filter.")
 	}
 }
 

@@ -3,8 +3,10 @@ package task_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +229,34 @@ func failed[R any](e *env, h *task.Handle[R], kind string) {
 	if _, err := h.Await(e.ctx()); !errors.As(err, &failed) || failed.Type != kind {
 		e.t.Errorf("%s: %v, want an error of type %s", h.ID, err, kind)
 	}
+}
+
+// says fails the test unless err is an error that says want. of is what it is the error of, "" where want tells.
+func says(t testing.TB, of any, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v: %v, want an error that says %q", of, err, want)
+	}
+}
+
+// panics fails the test unless f panics with what says want.
+func panics(t testing.TB, want string, f func()) {
+	t.Helper()
+	defer func() {
+		if v := recover(); !strings.Contains(fmt.Sprint(v), want) {
+			t.Errorf("panic %v, want one that says %q", v, want)
+		}
+	}()
+	f()
+}
+
+// errOf is the error of a function that returns a value, too.
+func errOf[T any](_ T, err error) error { return err }
+
+// onBoth runs a test on Redis and on what demo and dev fall back on.
+func onBoth(t *testing.T, test func(*testing.T, *env)) {
+	t.Run("redis", func(t *testing.T) { test(t, newEnv(t)) })
+	t.Run("miniredis", func(t *testing.T) { test(t, newEnvOn(t, testenv.Miniredis(t))) })
 }
 
 // ok fails the test at once if err is an error.

@@ -71,10 +71,14 @@ func (f *family) children(n int, opts ...task.SubmitOption) []task.Pending {
 
 func (f *family) spawn(n int, opts ...task.GroupOption) *task.Group {
 	f.e.t.Helper()
-	g, err := task.Spawn(f.e.ctx(), f.e.client, f.children(n), f.callback.With(double{n}), opts...)
-	if err != nil {
-		f.e.t.Fatal(err)
-	}
+	return spawn(f.e, f.children(n), f.callback.With(double{n}), opts...)
+}
+
+// spawn submits a group and fails the test if that fails.
+func spawn(e *env, children []task.Pending, callback task.Pending, opts ...task.GroupOption) *task.Group {
+	e.t.Helper()
+	g, err := task.Spawn(e.ctx(), e.client, children, callback, opts...)
+	e.ok(err)
 	return g
 }
 

@@ -46,10 +46,7 @@ func testGroupsNest(t *testing.T, e *env) {
 			}
 			return n, err
 		}))...)
-	g, err := task.Spawn(e.ctx(), e.client, []task.Pending{tree.With(double{3}), tree.With(double{2}), tree.With(double{0})}, f.callback.With(double{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := spawn(e, []task.Pending{tree.With(double{3}), tree.With(double{2}), tree.With(double{0})}, f.callback.With(double{}))
 	if got := show(wait(t, "the outer callback", f.fired)); got != "8 4 1" {
 		t.Errorf("the outer callback saw %s, want 8 4 1", got)
 	}
@@ -70,9 +67,7 @@ func TestGroupTakesOnePlace(t *testing.T) {
 		_, err := task.Spawn(ctx, nil, f.children(1), f.callback.With(double{}), task.Inherit(), task.GroupID("same"))
 		return 0, err
 	}))...)
-	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{outer.With(double{}), outer.With(double{})}, f.callback.With(double{}), task.OnAllDone, task.GroupID("outer")); err != nil {
-		t.Fatal(err)
-	}
+	spawn(e, []task.Pending{outer.With(double{}), outer.With(double{})}, f.callback.With(double{}), task.OnAllDone, task.GroupID("outer"))
 	for wait(t, "the outer callback", f.infos).ID != "_outer:callback" {
 	}
 	results, err := task.GroupResultsOf[int](e.ctx(), e.client, "outer")
@@ -100,10 +95,7 @@ func TestNestedGroupFails(t *testing.T) {
 					return 0, err
 				}),
 				mend.Handle(func(context.Context, *task.Job[double]) (int, error) { return 99, nil }))...)
-			_, err := task.Spawn(e.ctx(), e.client, []task.Pending{outer.With(double{})}, f.callback.With(double{}), task.OnAllDone)
-			if err != nil {
-				t.Fatal(err)
-			}
+			spawn(e, []task.Pending{outer.With(double{})}, f.callback.With(double{}), task.OnAllDone)
 			want := "task.GroupFailedError"
 			if own {
 				want = "99"

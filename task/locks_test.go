@@ -393,9 +393,7 @@ func TestLocksThatCannotBe(t *testing.T) {
 	e.start(task.WorkerOptions{}, unknown.Handle(f), panics.Handle(f))
 	for kind, want := range map[*task.Type[double, int]]string{unknown: `"dataset": unknown`, panics: "no locks today"} {
 		h := send(e, kind, double{})
-		if _, err := h.Await(e.ctx()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", kind.Name(), err, want)
-		}
+		says(t, kind.Name(), errOf(h.Await(e.ctx())), want)
 	}
 }
 

@@ -70,10 +70,7 @@ func TestCancelledGroupOutlivesItsMark(t *testing.T) {
 	typ := task.Define[double, task.None]("marks:Child", task.Positional())
 	callback := task.Define[task.None, task.None]("marks:Callback")
 	spawn := func(id string) *task.Group {
-		g, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(double{1}, task.In(50*time.Millisecond))}, callback.With(task.None{}), task.GroupID(id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := spawn(e, []task.Pending{typ.With(double{1}, task.In(50*time.Millisecond))}, callback.With(task.None{}), task.GroupID(id))
 		return g
 	}
 	g := spawn("stopped")
@@ -101,9 +98,7 @@ func TestCancelledGroupOutlivesItsMark(t *testing.T) {
 func TestGroupMarkIsNoTaskID(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[double, task.None]("marks:Group", task.Positional())
-	if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{typ.With(double{1}), typ.With(double{2})}, typ.With(double{3}), task.GroupID("g")); err != nil {
-		t.Fatal(err)
-	}
+	spawn(e, []task.Pending{typ.With(double{1}), typ.With(double{2})}, typ.With(double{3}), task.GroupID("g"))
 	h := send(e, typ, double{9}, task.ID("g:*"), task.UniqueKey("u", time.Minute))
 	if _, err := e.client.Cancel(e.ctx(), h.Ref); err != nil {
 		t.Fatal(err)

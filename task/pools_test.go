@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
@@ -45,9 +44,7 @@ func TestPoolNames(t *testing.T) {
 		}
 	}
 	for _, q := range []task.Queue{"gpu", "urgent:gpu", ":gpu", "normal", "normal:gpu:x", "Normal:gpu"} {
-		if err := e.client.PauseQueue(e.ctx(), q); err == nil || !strings.Contains(err.Error(), "want") {
-			t.Errorf("%q: %v", q, err)
-		}
+		says(t, q, e.client.PauseQueue(e.ctx(), q), "want")
 	}
 }
 
@@ -91,8 +88,7 @@ func (e *env) pools() (all []string) {
 // Tasks of a pool run on workers with slots for it and nowhere else, by whichever way they come; so on what demo and dev fall back on.
 func TestPool(t *testing.T) {
 	t.Parallel()
-	t.Run("redis", func(t *testing.T) { testPool(t, newEnv(t)) })
-	t.Run("miniredis", func(t *testing.T) { testPool(t, newEnvOn(t, testenv.Miniredis(t))) })
+	onBoth(t, testPool)
 }
 
 func testPool(t *testing.T, e *env) {
@@ -340,10 +336,7 @@ func TestGroupsInPools(t *testing.T) {
 		"failure, fast":     {[]task.Pending{child(-1), child(-1)}, gpu, "fail", task.FailFast, true, "background:fail", ""},
 		"failure, built in": {[]task.Pending{child(-1, gpu)}, gpu, task.Small, task.OnAllSuccess, true, "background:small", "errors.errorString"},
 	} {
-		g, err := task.Spawn(e.ctx(), e.client, c.children, f.callback.With(double{}, c.callback), c.policy, task.OnFailure(f.failure.With(double{}, c.failure)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := spawn(e, c.children, f.callback.With(double{}, c.callback), c.policy, task.OnFailure(f.failure.With(double{}, c.failure)))
 		ch := f.fired
 		if c.failed {
 			ch = f.failed
@@ -365,10 +358,7 @@ func TestGroupsInPools(t *testing.T) {
 func TestGroupWithAnUnfitQueue(t *testing.T) {
 	e := newEnv(t)
 	f := newFamily(e)
-	g, err := task.Spawn(e.ctx(), e.client, f.children(1), f.callback.With(double{}, gpu))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := spawn(e, f.children(1), f.callback.With(double{}, gpu))
 	e.must("HSET", e.keys().GroupState(g.ID), "callback queue", "no queue")
 	e.start(task.WorkerOptions{Concurrency: map[task.Size]int{task.Small: 1, task.Medium: 1}}, f.handlers(nil)...)
 	if info := wait(e.t, "it calls back", f.infos); info.Queue != "normal:medium" {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/task"
 )
@@ -46,9 +45,7 @@ func TestSetRate(t *testing.T) {
 	}
 	e.counts(0, "HLEN", e.keys().TaskControl())
 	for _, rate := range []float64{-1, math.NaN(), math.Inf(1), 2e6} {
-		if err := e.client.SetRate(e.ctx(), q, rate); err == nil || !strings.Contains(err.Error(), "want 0 to") {
-			t.Errorf("%v: %v", rate, err)
-		}
+		says(t, rate, e.client.SetRate(e.ctx(), q, rate), "want 0 to")
 	}
 	for _, f := range []func() error{
 		func() error { return e.client.SetRate(e.ctx(), "odd", 1) },
@@ -57,14 +54,10 @@ func TestSetRate(t *testing.T) {
 		func() error { return e.client.Drain(e.ctx(), "odd") },
 		func() error { _, err := e.client.Purge(e.ctx(), "odd", "odd"); return err },
 	} {
-		if err := f(); err == nil || !strings.Contains(err.Error(), "want PRIORITY:SIZE") {
-			t.Error(err)
-		}
+		says(t, "", f(), "want PRIORITY:SIZE")
 	}
 	for _, f := range []func(context.Context, string) error{e.client.PauseType, e.client.ResumeType} {
-		if err := f(e.ctx(), ""); err == nil || !strings.Contains(err.Error(), "want 1 to 128 bytes") {
-			t.Error(err)
-		}
+		says(t, "", f(e.ctx(), ""), "want 1 to 128 bytes")
 	}
 }
 
@@ -139,8 +132,7 @@ func queue(s task.Stats, q task.Queue) task.QueueStats {
 
 // How much waits, runs and is delayed, how old it is, and how tasks ended.
 func TestStats(t *testing.T) {
-	t.Run("redis", func(t *testing.T) { testStats(t, newEnv(t)) })
-	t.Run("miniredis", func(t *testing.T) { testStats(t, newEnvOn(t, testenv.Miniredis(t))) })
+	onBoth(t, testStats)
 }
 
 func testStats(t *testing.T, e *env) {

@@ -64,9 +64,7 @@ func TestReplicas(t *testing.T) {
 		!strings.Contains(err.Error(), "of 2 replicas acknowledged it within 1ms") {
 		t.Errorf("one replica of two: %v", err)
 	}
-	if _, err := task.Open(e.ctx(), e.srv.URL, task.Options{WaitForDisk: true}); err == nil || !strings.Contains(err.Error(), "Options.WaitForDisk") {
-		t.Errorf("a server without an append-only file: %v", err)
-	}
+	says(t, "a server without an append-only file", errOf(task.Open(e.ctx(), e.srv.URL, task.Options{WaitForDisk: true})), "Options.WaitForDisk")
 	replica.Pause(t)
 	for name, submit := range submissions(e, c) {
 		for range 2 { // of what is there already, the second is told that it is

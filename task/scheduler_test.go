@@ -8,15 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/task"
 )
 
 // One entry of the type's name; each slot is one message with the right name, labels, queue and id, at times that do not drift.
 func TestPeriodic(t *testing.T) {
-	t.Run("redis", func(t *testing.T) { testPeriodic(t, newEnv(t)) })
-	t.Run("miniredis", func(t *testing.T) { testPeriodic(t, newEnvOn(t, testenv.Miniredis(t))) })
+	onBoth(t, testPeriodic)
 }
 
 func testPeriodic(t *testing.T, e *env) {
@@ -299,9 +297,7 @@ func TestSchedulerPromotes(t *testing.T) {
 func TestSchedulerOptions(t *testing.T) {
 	e := newEnv(t)
 	for want, o := range map[string]task.SchedulerOptions{"Lease": {Lease: time.Millisecond}, "ID": {ID: "a\nb"}} {
-		if _, err := e.client.Scheduler(o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		says(t, "", errOf(e.client.Scheduler(o)), want)
 	}
 	if _, err := e.client.Scheduler(task.SchedulerOptions{}, nil); err == nil {
 		t.Error("nil is taken")

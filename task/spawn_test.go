@@ -98,9 +98,7 @@ func TestSpawnRefusesWhatIsUnfit(t *testing.T) {
 		{`GroupPolicy "some"`, child, callback, []task.GroupOption{task.GroupPolicy("some")}},
 		{"Inherit: want a handler's context", child, callback, []task.GroupOption{task.Inherit()}},
 	} {
-		if _, err := task.Spawn(e.ctx(), e.client, []task.Pending{c.child}, c.callback, c.opts...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
-		}
+		says(t, "", errOf(task.Spawn(e.ctx(), e.client, []task.Pending{c.child}, c.callback, c.opts...)), c.want)
 	}
 	if _, err := task.Spawn(e.ctx(), nil, nil, callback); err == nil {
 		t.Error("Spawn without a Client")

@@ -68,13 +68,7 @@ func TestDefineRefuses(t *testing.T) {
 		"NoRetry{}":     func() { task.Define[double, int]("x", task.Positional(), task.Retry(nil)) },
 	} {
 		t.Run(want, func(t *testing.T) {
-			defer func() {
-				err, _ := recover().(error)
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("panic %v, want one with %q", err, want)
-				}
-			}()
-			define()
+			panics(t, want, define)
 		})
 	}
 }
@@ -123,9 +117,7 @@ func TestClientOptions(t *testing.T) {
 		"Replicas":       {Replicas: -1},
 		"ReplicasWithin": {ReplicasWithin: -1},
 	} {
-		if _, err := task.New(e.srv.Client, o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		says(t, "", errOf(task.New(e.srv.Client, o)), want)
 	}
 	if _, err := task.New(nil, task.Options{}); err == nil {
 		t.Error("no client: accepted")
@@ -161,9 +153,7 @@ func TestWorkerOptions(t *testing.T) {
 		"weight -1":     {task.WorkerOptions{Policy: task.Weighted{Realtime: -1}}, []task.Handler{h}},
 		"ID":            {task.WorkerOptions{ID: "a\nb"}, []task.Handler{h}},
 	} {
-		if _, err := e.client.Worker(c.o, c.handlers...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		says(t, "", errOf(e.client.Worker(c.o, c.handlers...)), want)
 	}
 }
 

@@ -46,8 +46,7 @@ func (e *env) told(ends <-chan task.Ended) {
 
 // Whoever watches is told of the end of every run, on every kind of server.
 func TestWatch(t *testing.T) {
-	t.Run("redis", func(t *testing.T) { testWatch(t, newEnv(t)) })
-	t.Run("miniredis", func(t *testing.T) { testWatch(t, newEnvOn(t, testenv.Miniredis(t))) })
+	onBoth(t, testWatch)
 }
 
 // A watcher hears of its own database alone, though channels of Redis know no databases.

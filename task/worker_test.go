@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -25,8 +24,7 @@ func echoing() task.Handler {
 
 // A task runs and its value comes back, on every kind of server; nothing stays in the streams.
 func TestDone(t *testing.T) {
-	t.Run("redis", func(t *testing.T) { testDone(t, newEnv(t)) })
-	t.Run("miniredis", func(t *testing.T) { testDone(t, newEnvOn(t, testenv.Miniredis(t))) })
+	onBoth(t, testDone)
 }
 
 func testDone(t *testing.T, e *env) {
@@ -121,9 +119,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		return "attempt " + strconv.Itoa(j.Attempt), nil
 	}))
-	if _, err := send(e, typ, "cancel").Await(e.ctx()); err == nil || !strings.Contains(err.Error(), "boom") {
-		t.Errorf("cancel: %v", err)
-	}
+	says(t, "cancel", errOf(send(e, typ, "cancel").Await(e.ctx())), "boom")
 	for args, want := range map[string]string{"after": "attempt 2", "snooze": "attempt 1"} {
 		returned(e, send(e, typ, args), want)
 	}
@@ -244,9 +240,7 @@ func TestWrongArguments(t *testing.T) {
 	asText := task.Define[struct{ S string }, string]("test:Shape", task.Retry(task.Backoff{}))
 	asInt := task.Define[struct{ S int }, string]("test:Shape", task.Retry(task.Backoff{}))
 	e.start(task.WorkerOptions{}, asInt.Handle(func(context.Context, *task.Job[struct{ S int }]) (string, error) { return "ran", nil }))
-	if _, err := send(e, asText, struct{ S string }{"x"}).Await(e.ctx()); err == nil || !strings.Contains(err.Error(), "S") {
-		t.Errorf("%v", err)
-	}
+	says(t, "", errOf(send(e, asText, struct{ S string }{"x"}).Await(e.ctx())), "S")
 }
 
 // A result that cannot be written down is a failure of the task.
@@ -254,14 +248,10 @@ func TestUnfitResult(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, any]("test:Any")
 	e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (any, error) { return make(chan int), nil }))
-	if _, err := send(e, typ, 1).Await(e.ctx()); err == nil || !strings.Contains(err.Error(), "result") {
-		t.Errorf("%v", err)
-	}
+	says(t, "", errOf(send(e, typ, 1).Await(e.ctx())), "result")
 	large := task.Define[int, string]("test:Large")
 	e.start(task.WorkerOptions{ID: "b"}, large.Handle(func(context.Context, *task.Job[int]) (string, error) { return strings.Repeat("x", 2<<20), nil }))
-	if _, err := send(e, large, 1).Await(e.ctx()); err == nil || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("%v", err)
-	}
+	says(t, "", errOf(send(e, large, 1).Await(e.ctx())), "too large")
 }
 
 // What a task costs, counted: one command to submit it, and of the rest hardly any.

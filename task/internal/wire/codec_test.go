@@ -97,10 +97,7 @@ func everyValue() every {
 func TestEveryKindRoundTrips(t *testing.T) {
 	c := codec[every](t)
 	for _, v := range []every{everyValue(), {}} {
-		b, err := c.AppendArgs([]byte("x"), v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(t)(c.AppendArgs([]byte("x"), v))
 		if err := Check(b[1:], MaxValueDepth); err != nil {
 			t.Fatal(err)
 		}
@@ -326,10 +323,7 @@ func TestDepthOfValues(t *testing.T) {
 		}
 		return top
 	}
-	b, err := c.AppendValue(nil, *chain(MaxValueDepth))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(c.AppendValue(nil, *chain(MaxValueDepth)))
 	v, err := c.DecodeValue(b)
 	same(t, v, err, *chain(MaxValueDepth))
 	m := Message{ID: "i", Name: "n", Args: b}

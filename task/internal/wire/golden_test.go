@@ -76,10 +76,7 @@ func same(t testing.TB, got any, err error, want any) {
 
 // A message goes through with id, name, arguments of every kind and labels, byte for byte.
 func TestGoldenMessage(t *testing.T) {
-	args, err := codec[goldenArgs](t).AppendArgs(nil, goldenValues())
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := must(t)(codec[goldenArgs](t).AppendArgs(nil, goldenValues()))
 	want := unhex(t, goldenMessage)
 	m := Message{
 		ID: "abc123", Name: "test:MyTask",
@@ -96,10 +93,7 @@ func TestGoldenMessage(t *testing.T) {
 
 // A success is no error, has its value, its duration and no error map.
 func TestGoldenResult(t *testing.T) {
-	value, err := codec[int](t).AppendValue(nil, 42)
-	if err != nil {
-		t.Fatal(err)
-	}
+	value := must(t)(codec[int](t).AppendValue(nil, 42))
 	want := Result{Value: value, Seconds: 1.5}
 	b, err := want.Append(nil)
 	expect(t, b, err, unhex(t, goldenResult))

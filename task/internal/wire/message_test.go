@@ -63,10 +63,7 @@ func fullMessage() Message {
 
 func TestMessageRoundTrip(t *testing.T) {
 	m := fullMessage()
-	b, err := m.Append([]byte("prefix"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(m.Append([]byte("prefix")))
 	got, err := Decode(b[len("prefix"):])
 	same(t, got, err, m)
 	if err := Check(b[len("prefix"):], MaxDepth); err != nil {
@@ -82,10 +79,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Meta.Snoozes++
-	again, err := m.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must(t)(m.Append(nil))
 	got, err := Decode(again)
 	same(t, got, err, m)
 	same(t, got.Extra, nil, []Field{{pack("new"), arrayOf(2, 1, 2)}})
@@ -111,10 +105,7 @@ func TestHistoryKeepsTheNewest(t *testing.T) {
 	for i := range int64(MaxHistory + 3) {
 		m.Meta.History = append(m.Meta.History, Failure{i, i, "bad \xff text"})
 	}
-	b, err := m.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(m.Append(nil))
 	got, err := Decode(b)
 	if err != nil {
 		t.Fatal(err)
@@ -176,10 +167,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestEveryTruncationIsRefused(t *testing.T) {
 	m := fullMessage()
-	b, err := m.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(m.Append(nil))
 	for n := range b {
 		if _, err := Decode(b[:n]); err == nil {
 			t.Errorf("%d of %d bytes are taken for a message", n, len(b))
@@ -222,10 +210,7 @@ func TestAppendRefuses(t *testing.T) {
 
 func TestDepthLimitIsTheSameOnBothSides(t *testing.T) {
 	m := Message{ID: "i", Name: "n", Args: deep(MaxValueDepth), Labels: Labels{{"x", Raw(deep(MaxValueDepth - 1))}}}
-	b, err := m.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(m.Append(nil))
 	got, err := Decode(b)
 	same(t, got, err, m)
 	result := Result{Value: deep(MaxValueDepth)}
@@ -272,10 +257,7 @@ func TestResult(t *testing.T) {
 		t.Error("T9: a value no reader takes was written")
 	}
 	spoilt := Result{IsErr: true, Err: &Error{"T", "\xff", "\xfe"}}
-	b, err := spoilt.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(spoilt.Append(nil))
 	got, err = DecodeResult(b)
 	same(t, got.Err, err, &Error{"T", "\uFFFD", "\uFFFD"})
 }

@@ -71,10 +71,7 @@ func TestVersionsByName(t *testing.T) {
 	}
 	either := codecOf[old](t, EitherForm)
 	for _, from := range []*Codec[old]{byName, byPosition} {
-		b, err := from.AppendValue(nil, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(t)(from.AppendValue(nil, v))
 		if got, err := either.DecodeValue(b); err != nil || got != v {
 			t.Errorf("%x: %+v %v", b, got, err)
 		}
@@ -242,10 +239,7 @@ func versions[A, B any](v A, want B) error {
 // A struct of all kinds comes back by name, and no bytes are taken that cannot be written again.
 func TestEveryKindByName(t *testing.T) {
 	all := codecOf[every](t, ByName)
-	b, err := all.AppendArgs(nil, everyValue())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(t)(all.AppendArgs(nil, everyValue()))
 	got, err := all.DecodeArgs(b)
 	if err != nil {
 		t.Fatal(err)
