@@ -167,30 +167,29 @@ func (l *leader) track(name, raw string, elected bool) *tracked {
 	return t
 }
 
-// warn says something once per election.
-func (l *leader) warn(name, what string) {
-	if key := what + " " + name; !l.warned[key] {
-		l.warned[key] = true
-		l.s.log.Warn("task: "+what, "schedule", name)
-	}
+// once says whether this is the first time since the election.
+func (l *leader) once(what, name string) bool {
+	key := what + " " + name
+	had := l.warned[key]
+	l.warned[key] = true
+	return !had
 }
 
 // report says once per election what is wrong with an entry.
 func (l *leader) report(name, kind string, err error) {
-	key := kind + " " + name
-	if l.warned[key] {
-		return
+	if l.once(kind, name) {
+		l.s.log.Error("task: a schedule does not fire", "schedule", name, "is", kind, "error", err)
+		l.s.opts.Observe(ScheduleEvent{Kind: kind, Name: name, Err: err, Term: l.term})
 	}
-	l.warned[key] = true
-	l.s.log.Error("task: a schedule does not fire", "schedule", name, "is", kind, "error", err)
-	l.s.opts.Observe(ScheduleEvent{Kind: kind, Name: name, Err: err, Term: l.term})
 }
 
 // register makes the stored entries those that code declares: new ones are added, changed ones changed, those of VOs that are gone removed.
 func (l *leader) register(ctx context.Context) error {
 	c := l.s.claims(&l.config)
 	for _, p := range c.without {
-		l.warn(p.entry.Name, "a schedule per VO has no VO")
+		if l.once("no VO", p.entry.Name) {
+			l.s.log.Warn("task: a schedule per VO has no VO", "schedule", p.entry.Name)
+		}
 	}
 	for name, err := range c.unfit {
 		l.report(name, "unfit", err)

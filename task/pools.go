@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,14 +131,10 @@ func parsePools(r rueidis.RedisResult) (map[Size]time.Time, error) {
 
 // queuesOf are the queues of the pools in a list, by name, without those of the built-in sizes.
 func queuesOf(listed map[Size]time.Time) (all []Queue) {
-	var names []Size
-	for z := range listed {
-		if !slices.Contains(Sizes(), z) {
-			names = append(names, z)
+	for _, z := range slices.Sorted(maps.Keys(listed)) {
+		if slices.Contains(Sizes(), z) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, z := range names {
 		for _, p := range Priorities() {
 			all = append(all, queueOf(p, z))
 		}

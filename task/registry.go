@@ -205,13 +205,8 @@ func ownID() string {
 	return fmt.Sprintf("%s:%d:%08x", cmp.Or(host(), "host"), os.Getpid(), rand.Uint32())
 }
 
-func host() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
-}
+// host is the name of the machine, "" if it has none.
+func host() string { name, _ := os.Hostname(); return name }
 
 var version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()

@@ -35,13 +35,8 @@ func (r *run) trace(ctx context.Context) context.Context {
 	if w.tracer == nil {
 		return ctx
 	}
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		attribute.String("messaging.system", "redis"),
-		attribute.String("messaging.destination.name", string(r.queue)),
-		attribute.String("task.name", r.msg.Name),
-		attribute.String("task.id", r.msg.ID),
-		attribute.Int("task.attempt", r.attempt()),
-	)}
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), taskAttributes(r.queue, r.msg.Name, r.msg.ID),
+		trace.WithAttributes(attribute.Int("task.attempt", r.attempt()))}
 	parent := trace.SpanContext{}
 	if r.msg.Meta.Trace != "" {
 		c := propagation.MapCarrier{"traceparent": r.msg.Meta.Trace, "tracestate": r.msg.Meta.TraceState}
@@ -54,6 +49,11 @@ func (r *run) trace(ctx context.Context) context.Context {
 	}
 	ctx, r.span = w.tracer.Start(ctx, "task.execute "+r.msg.Name, options...)
 	return ctx
+}
+
+func taskAttributes(q Queue, name, id string) trace.SpanStartEventOption {
+	return trace.WithAttributes(attribute.String("messaging.system", "redis"), attribute.String("messaging.destination.name", string(q)),
+		attribute.String("task.name", name), attribute.String("task.id", id))
 }
 
 // endSpan ends the span of a run with what came of it.
@@ -81,12 +81,7 @@ func (s *Scheduler) traceSlot(d *scheduleDoc, id string) (context.Context, trace
 	if s.opts.Tracer != nil {
 		provider = s.opts.Tracer
 	}
-	return provider.Tracer(tracerName).Start(context.Background(), "task.schedule "+d.Name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-		attribute.String("messaging.system", "redis"),
-		attribute.String("messaging.destination.name", string(d.Queue)),
-		attribute.String("task.name", d.Task),
-		attribute.String("task.id", id),
-	))
+	return provider.Tracer(tracerName).Start(context.Background(), "task.schedule "+d.Name, trace.WithSpanKind(trace.SpanKindProducer), taskAttributes(d.Queue, d.Task, id))
 }
 
 // endSlots ends the spans of slots with what fire.lua said of them: ok, skipped, conflict, lost; unknown without a reply.

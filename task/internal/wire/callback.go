@@ -35,13 +35,6 @@ func (c *Callback) Append(dst []byte) ([]byte, error) {
 func DecodeCallback(b []byte) (Callback, error) {
 	r := newReader(b)
 	var c Callback
-	if err := c.read(&r); err != nil {
-		return Callback{}, err
-	}
-	return c, nil
-}
-
-func (c *Callback) read(r *reader) error {
 	err := r.Fields(func(name []byte, _ int) (err error) {
 		switch string(name) {
 		case "task_class":
@@ -53,11 +46,14 @@ func (c *Callback) read(r *reader) error {
 		}
 		return err
 	})
+	if err == nil && c.Class == "" {
+		err = msgpack.Within("task_class", r.Fail(0, "is missing or empty"))
+	}
+	if err == nil {
+		err = r.End()
+	}
 	if err != nil {
-		return err
+		return Callback{}, err
 	}
-	if c.Class == "" {
-		return msgpack.Within("task_class", r.Fail(0, "is missing or empty"))
-	}
-	return r.End()
+	return c, nil
 }

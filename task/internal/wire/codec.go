@@ -175,20 +175,12 @@ func (c *Codec[T]) DecodeValue(raw []byte) (v T, err error) {
 }
 
 func (c *Codec[T]) read(r *reader, levels int) (T, error) {
-	v, err := c.readOne(r, levels)
-	if err == nil {
-		err = r.End()
+	var v, zero T
+	if err := c.shape.read(r, reflect.ValueOf(&v).Elem(), levels); err != nil {
+		return zero, msgpack.Within(c.name, err)
 	}
-	if err != nil {
-		var zero T
+	if err := r.End(); err != nil {
 		return zero, err
-	}
-	return v, nil
-}
-
-func (c *Codec[T]) readOne(r *reader, levels int) (v T, err error) {
-	if err = c.shape.read(r, reflect.ValueOf(&v).Elem(), levels); err != nil {
-		return v, msgpack.Within(c.name, err)
 	}
 	return v, nil
 }

@@ -51,27 +51,23 @@ func (e *Error) append(dst []byte) []byte {
 // DecodeResult reads a result, in any order of its fields; is_err must be there, unknown ones are ignored. The whole of b is checked as by
 // Check; Value aliases b. The error is a *FormatError.
 func DecodeResult(b []byte) (Result, error) {
-	r := newReader(b)
+	in := newReader(b)
 	var result Result
-	if err := result.read(&r); err != nil {
-		return Result{}, err
-	}
-	return result, nil
-}
-
-func (r *Result) read(in *reader) error {
 	said := false
 	err := in.Fields(func(name []byte, _ int) error {
 		said = said || string(name) == "is_err"
-		return r.readField(in, name)
+		return result.readField(&in, name)
 	})
+	if err == nil && !said {
+		err = msgpack.Within("is_err", in.Fail(0, "is missing"))
+	}
+	if err == nil {
+		err = in.End()
+	}
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	if !said {
-		return msgpack.Within("is_err", in.Fail(0, "is missing"))
-	}
-	return in.End()
+	return result, nil
 }
 
 func (r *Result) readField(in *reader, name []byte) (err error) {
