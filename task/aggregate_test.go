@@ -100,9 +100,7 @@ func TestAggregateOfLargeMembers(t *testing.T) {
 	typ := noteType("note:Large", task.Aggregate[note]{Key: func(note) string { return "" }, MaxDelay: 200 * time.Millisecond})
 	ch := make(chan string, 10)
 	for i := range 5 {
-		if _, err := typ.Submit(e.ctx(), c, note{strings.Repeat("x", 300), i}); err != nil {
-			t.Fatal(err)
-		}
+		e.ok(errOf(typ.Submit(e.ctx(), c, note{strings.Repeat("x", 300), i})))
 	}
 	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
 	sizes := 0
@@ -191,9 +189,7 @@ func TestAggregateWithoutSome(t *testing.T) {
 	}
 	e.mark(handles[0].ID)
 	broken, err := typ.Submit(e.ctx(), e.client, note{"b", 0}) // its bytes go into the place of the next of "a"
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.do("HSET", e.key("tasks:collected:note%3AFew:b"), "1", "\xc1 junk", "n", "1")
 	e.do("ZADD", e.key("tasks:collecting"), "1", "note%3AFew:b")
 	send(e, typ, note{"a", 3})

@@ -124,9 +124,7 @@ func cutAt(t *testing.T, srv *testenv.RedisServer, n int, lose bool, counts func
 	c, g := e.doomed()
 	o := task.WorkerOptions{ID: "dies", MaxDeliveries: -1, Concurrency: map[task.Size]int{task.Small: 1}}
 	w, err := c.Worker(o, v.handlers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	g.Only(counts)
 	g.Arm(n, lose, func() {})
 	stop := e.run(w)

@@ -12,9 +12,7 @@ import (
 func (e *env) cancel(ref task.Ref) task.CancelOutcome {
 	e.t.Helper()
 	out, err := e.client.Cancel(e.ctx(), ref)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return out
 }
 

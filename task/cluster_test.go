@@ -73,29 +73,21 @@ func locked(t *testing.T, e *env, c *task.Client) {
 		return []lock.Spec{lock.Write(o("w")), lock.Read(o("r")), limit.Concurrency(o("c"), 3)}
 	}))
 	held, err := c.Locker().Try(e.ctx(), []lock.Spec{lock.Write(o("r"))}, lock.TryOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	w, err := c.Worker(task.WorkerOptions{}, typ.Handle(func(_ context.Context, j *task.Job[int]) (int, error) { return j.Args, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.run(w)
 	var hs []*task.Handle[int]
 	for n := range 20 {
 		h, err := typ.Submit(e.ctx(), c, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.ok(err)
 		hs = append(hs, h)
 	}
 	e.eventually("they are blocked", func() bool { s, err := c.Stats(e.ctx()); return err == nil && s.Blocked == 20 })
 	if all, err := c.Locker().List(e.ctx(), "", 0); err != nil || !slices.ContainsFunc(all, func(i lock.Info) bool { return strings.HasSuffix(i.Key, "lock:rw:job:r") }) {
 		t.Errorf("locks %+v, %v", all, err)
 	}
-	if _, err := held.Release(e.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(held.Release(e.ctx())))
 	for n, h := range hs {
 		if v, err := h.Await(e.ctx()); err != nil || v != n {
 			t.Errorf("%d: %d, %v", n, v, err)
@@ -110,9 +102,7 @@ func TestLocksInOtherSlots(t *testing.T) {
 	srv := testenv.RedisCluster(t)
 	e := newEnvOn(t, srv)
 	c, err := task.New(srv.Client, task.Options{Prefix: e.prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	t.Cleanup(c.Close)
 	defer func() { // no prefix stands before them
 		for _, node := range srv.Client.Nodes() {

@@ -130,9 +130,7 @@ func TestConfigErrors(t *testing.T) {
 func (e *env) config(text string, types ...task.Definition) {
 	e.t.Helper()
 	c, err := task.ParseConfig([]byte(text), types...)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	e.ok(e.client.SetConfig(e.ctx(), c, types...))
 }
 
@@ -235,9 +233,7 @@ func TestLimitsOfAVO(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, task.None]("VOTask", task.Positional(), task.Small, task.Limits(0, 5, time.Hour))
 	w, err := e.client.Worker(task.WorkerOptions{}, kind.Handle(func(context.Context, *task.Job[double]) (task.None, error) { return task.None{}, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.config("vo_overrides: {lhcb: {VOTask: {rate_limit: 1, rate_window: 1h}}}", kind)
 	e.run(w)
 	labels := func(vo string) wire.Labels { return wire.Labels{{Key: "size", Value: "small"}, {Key: "vo", Value: vo}} }

@@ -59,15 +59,11 @@ func testDeadLetterLives(t *testing.T, e *env) {
 	f := newFlaky()
 	e.start(task.WorkerOptions{ID: "w"}, f.handler())
 	before, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	h := f.dead(e, []task.SubmitOption{task.ID("order-1"), task.WithLabels(map[string]string{"a": "b"})}, 7)[0]
 	dead := e.client.DeadLetters()
 	l, err := dead.Show(e.ctx(), h.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if l.ID != h.ID || l.Name != "test:Mend" || l.Reason != "errors.errorString" || l.Error.Message != "attempt 2 of 7" || !l.Readable ||
 		l.Queue != "normal:medium" || string(l.Args) != "[7]" || l.Labels["a"] != "b" || l.Worker != "w" || l.State != task.StateDead {
 		t.Errorf("%+v", l)
@@ -98,9 +94,7 @@ func TestDeadAgain(t *testing.T) {
 	e.start(task.WorkerOptions{}, f.handler())
 	h := f.dead(e, nil, 1)[0]
 	dead := e.client.DeadLetters()
-	if _, err := dead.Requeue(e.ctx(), h.ID); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(dead.Requeue(e.ctx(), h.ID)))
 	e.eventually("it died again", func() bool {
 		l, err := dead.Show(e.ctx(), h.ID)
 		return err == nil && len(l.History) == 4
@@ -316,9 +310,7 @@ func TestMoveLetters(t *testing.T) {
 		t.Errorf("the one that changed: %v", err)
 	}
 	first, err := e.client.Resubmit(e.ctx(), moved[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	again, err := e.client.Resubmit(e.ctx(), moved[1])
 	if err != nil || again != first || first.ID != moved[1].ID || e.number("XLEN", e.keys().TaskStream("normal:medium")) != 1 {
 		t.Errorf("%v %v %v", first, again, err)

@@ -22,9 +22,7 @@ import (
 func (e *env) find(ref task.Ref) task.Task {
 	e.t.Helper()
 	t, err := e.client.Find(e.ctx(), ref)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return t
 }
 
@@ -142,9 +140,7 @@ func TestFindScan(t *testing.T) {
 func (e *env) all(f task.Filter) (ids []string) {
 	e.t.Helper()
 	for tk, err := range e.client.All(e.ctx(), f) {
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		e.ok(err)
 		ids = append(ids, string(tk.State)+" "+tk.ID)
 	}
 	return ids
@@ -262,9 +258,7 @@ func TestGivenBackWaits(t *testing.T) {
 	}
 	for state, want := range map[task.State][]string{task.StateWaiting: {back.ID, fresh.ID}, task.StateRunning: {running.ID}, "": {back.ID, running.ID, fresh.ID}} {
 		page, err := e.client.List(e.ctx(), task.Filter{State: state})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.ok(err)
 		var got []string
 		for _, one := range page.Tasks {
 			got = append(got, one.ID)

@@ -126,9 +126,7 @@ func TestGroupHasExpired(t *testing.T) {
 		t.Error("something was fired")
 	}
 	keys, err := e.srv.AllKeys(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if i := slices.IndexFunc(keys, func(k string) bool { return strings.Contains(k, ":groups:") }); i >= 0 {
 		t.Errorf("left behind: %s", keys[i])
 	}

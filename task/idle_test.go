@@ -13,9 +13,7 @@ import (
 func (e *env) commands() int64 {
 	e.t.Helper()
 	u, err := e.client.Usage(e.ctx())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return u.Commands
 }
 

@@ -37,9 +37,7 @@ func TestMadeIDs(t *testing.T) {
 
 	// A task of the caller's beside each member of a group.
 	g, err := task.Spawn(ctx, e.client, []task.Pending{echo.With("child", task.Keep(time.Hour))}, after.With("callback"), task.GroupID("nightly"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	for _, id := range []string{"nightly:0", "nightly:callback", "nightly:failure"} {
 		if h, err := echo.Submit(ctx, e.client, "caller "+id, task.ID(id)); err != nil || h.Existing {
 			t.Errorf("%s: %v, existing %v", id, err, err == nil && h.Existing)
@@ -55,9 +53,7 @@ func TestMadeIDs(t *testing.T) {
 	e.schedules(task.SchedulerOptions{}, schedule)
 	ids := []string{g.ChildID(0), g.CallbackID(), g.FailureID(), wait(t, "a slot", made)}
 	now, err := e.client.RunScheduleNow(ctx, "ids:Slot")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	for _, id := range append(ids, now) {
 		if _, err := echo.Submit(ctx, e.client, "caller", task.ID(id)); err == nil || !strings.Contains(err.Error(), id) {
 			t.Errorf("a caller may choose the id %s: %v", id, err)

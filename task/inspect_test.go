@@ -29,9 +29,7 @@ func message(t testing.TB, m wire.Message) string {
 func (e *env) check(grace time.Duration) (task.Report, []task.Violation) {
 	e.t.Helper()
 	report, found, err := task.Audit(e.ctx(), e.client, grace)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return report, found
 }
 

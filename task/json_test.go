@@ -40,18 +40,14 @@ func TestJSONTypes(t *testing.T) {
 		{upper, `[{"$bin":"AP8="},{"$time":"2026-01-02T03:04:05Z"}]`, `[{"$bin":"AP8="},{"$time":"2026-01-02T03:04:05Z"}]`},
 	} {
 		ref, _, err := c.typ.Submit(e.ctx(), e.client, json.RawMessage(c.args))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.ok(err)
 		r, err := e.client.AwaitJSON(e.ctx(), ref.ID)
 		if err != nil || r.Err != nil || string(r.Value) != c.want {
 			t.Errorf("%s: %s, %v, %v, want %s", c.args, r.Value, r.Err, err, c.want)
 		}
 	}
 	ref, _, err := upper.Submit(e.ctx(), e.client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if r, err := e.client.AwaitJSON(e.ctx(), ref.ID); err != nil || r.Err == nil || r.Err.Message != "no arguments" {
 		t.Errorf("%v, %v", r.Err, err)
 	}
@@ -94,9 +90,7 @@ func TestJSONTypesKeepTheirOptions(t *testing.T) {
 		return nil, nil
 	}))
 	ref, _, err := typ.Submit(e.ctx(), e.client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if r, err := e.client.AwaitJSON(e.ctx(), ref.ID); err != nil || r.Err != nil {
 		t.Errorf("%v, %v", err, r.Err)
 	}

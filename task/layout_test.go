@@ -49,9 +49,7 @@ func TestAnotherLayout(t *testing.T) {
 
 	// A result of another version is a typed error of Await.
 	r, err := task.Define[mailRenamed, mailOld]("layout:Result").Submit(e.ctx(), e.client, mailRenamed{To: "ada"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if got, err := r.Await(e.ctx()); !errors.Is(err, task.ErrLayout) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -89,9 +87,7 @@ func TestFormsOfArguments(t *testing.T) {
 		{"form:One", `[1, 2]`, "", "arguments given: 2, taken by int: 1 at most"},
 	} {
 		ref, _, err := defineJSON(t, c.name).Submit(e.ctx(), e.client, json.RawMessage(c.args))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.ok(err)
 		r, err := e.client.AwaitJSON(e.ctx(), ref.ID)
 		switch {
 		case err != nil:

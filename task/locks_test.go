@@ -25,9 +25,7 @@ import (
 func (e *env) take(specs ...lock.Spec) (release func()) {
 	e.t.Helper()
 	h, err := e.client.Locker().Try(context.Background(), specs, lock.TryOptions{})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return func() {
 		if _, err := h.Release(context.Background()); err != nil {
 			e.t.Error(err)
@@ -39,9 +37,7 @@ func (e *env) take(specs ...lock.Spec) (release func()) {
 func (e *env) raw(queue task.Queue, m wire.Message) {
 	e.t.Helper()
 	b, err := m.Append(nil)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	e.must("XADD", e.prefix+":tasks:"+string(queue), "*", "data", rueidis.BinaryString(b))
 }
 
@@ -49,14 +45,10 @@ func (e *env) raw(queue task.Queue, m wire.Message) {
 func (e *env) delayedTasks() (messages []wire.Message, due []float64) {
 	e.t.Helper()
 	list, err := e.do("ZRANGE", e.prefix+":tasks:delayed", "0", "-1", "WITHSCORES").AsZScores()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	for _, z := range list {
 		m, err := wire.Decode([]byte(z.Member))
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		e.ok(err)
 		messages, due = append(messages, m), append(due, z.Score)
 	}
 	return messages, due
@@ -296,9 +288,7 @@ func TestQuota(t *testing.T) {
 	e.eventually("all are blocked, some twice", func() bool { return e.counter(task.Blocked, kind.Name()) >= 2*n })
 	e.counts(0, "EXISTS", e.prefix+":limiter:rate:task:quota")
 	released, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	release()
 	e.eventually("all have run", func() bool { mu.Lock(); defer mu.Unlock(); return len(starts) == n })
 	slices.SortFunc(starts, time.Time.Compare)
@@ -364,9 +354,7 @@ func TestNoPlaceInASlowQueue(t *testing.T) {
 	release := e.take(mutexOf(kind.Name()))
 	late := wire.Message{ID: "late", Name: kind.Name(), Args: []byte{0x91, 0x01}, Meta: wire.Meta{Blocked: 1}}
 	b, err := late.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	// Since long before.
 	e.must("XADD", e.prefix+":tasks:"+string(kind.Queue()), "1-1", "data", rueidis.BinaryString(b))
 	e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) { return j.Args.N, nil }))

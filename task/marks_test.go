@@ -100,9 +100,7 @@ func TestGroupMarkIsNoTaskID(t *testing.T) {
 	typ := task.Define[double, task.None]("marks:Group", task.Positional())
 	spawn(e, []task.Pending{typ.With(double{1}), typ.With(double{2})}, typ.With(double{3}), task.GroupID("g"))
 	h := send(e, typ, double{9}, task.ID("g:*"), task.UniqueKey("u", time.Minute))
-	if _, err := e.client.Cancel(e.ctx(), h.Ref); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(e.client.Cancel(e.ctx(), h.Ref)))
 	var ran atomic.Int64
 	e.start(task.WorkerOptions{}, quick(typ, &ran))
 	e.idle()
@@ -166,9 +164,7 @@ func TestRunTwiceIsRefused(t *testing.T) {
 	send(e, typ, double{1})
 	e.idle()
 	s, err := e.client.Scheduler(task.SchedulerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	end := make(chan error, 1)
 	go func() { end <- s.Run(ctx) }()
@@ -227,9 +223,7 @@ func TestSubmitManyPipelinesScripts(t *testing.T) {
 	args[599].N = 5
 	slow := &lone{Client: e.srv.Client}
 	c, err := task.New(slow, task.Options{Prefix: e.prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	t.Cleanup(c.Close)
 	send(e, typ, double{-1}) // the server knows the script
 	handles, err := typ.SubmitMany(e.ctx(), c, args, task.In(time.Hour))

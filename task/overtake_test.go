@@ -20,16 +20,12 @@ func TestLeasesOutliveALargeReply(t *testing.T) {
 	proxy := testenv.CountingProxy(t, e.srv.URL)
 	rdb := e.srv.Connect(t, redis.Options{URL: proxy.URL})
 	c, err := task.New(rdb, task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	t.Cleanup(c.Close)
 	const ttl = 3 * time.Second
 	typ := task.Define[int, task.None]("probe", task.Small)
 	w, err := c.Worker(task.WorkerOptions{ID: "w", Lease: ttl}, typ.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.run(w)
 	e.schedulesOn(c, task.SchedulerOptions{ID: "s", Lease: ttl})
 	leader := func() (string, int64) { id, term, _ := e.client.SchedulerLeader(e.ctx()); return id, term }
@@ -37,9 +33,7 @@ func TestLeasesOutliveALargeReply(t *testing.T) {
 	e.eventually("it leads", func() bool { id, _ := leader(); return id == "s" })
 	e.eventually("it lives", func() bool { return token() != "" })
 	held, err := c.Locker().Try(e.ctx(), []lock.Spec{lock.Mutex(lock.Object{Type: lock.Task, Key: "x"}, lock.TTL(ttl))}, lock.TryOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	defer func() { _, _ = held.Release(e.ctx()) }()
 	e.must("SET", e.key("big"), strings.Repeat("x", 8<<20))
 	_, term := leader()

@@ -79,9 +79,7 @@ func FuzzPoolName(f *testing.F) {
 func (e *env) pools() (all []string) {
 	e.t.Helper()
 	listed, err := e.must("ZRANGE", e.keys().TaskPools(), "0", "-1").AsStrSlice()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return slices.DeleteFunc(listed, func(name string) bool { return slices.Contains(task.Sizes(), task.Size(name)) })
 }
 
@@ -134,9 +132,7 @@ func testPool(t *testing.T, e *env) {
 	e.schedules(task.SchedulerOptions{})
 	e.ok(e.client.AddSchedule(e.ctx(), task.ScheduleEntry{Name: "pool", Spec: "every 1h", Task: "pool:Render", Queue: "normal:gpu", Args: json.RawMessage("[0]")}))
 	fired, err := e.client.RunScheduleNow(e.ctx(), "pool")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	waits = append(waits, fired)
 	e.eventually("all wait in the pool", func() bool { s := e.stats(); return queue(s, "normal:gpu").Waiting == 10 && s.Delayed == 0 })
 	if s := e.stats(); len(s.Queues) != 12 || queue(s, "realtime:gpu").Waiting != 1 || queue(s, "background:gpu").Waiting != 1 || queue(s, "background:gpu").Oldest <= 0 {
@@ -237,9 +233,7 @@ func TestPoolListIsMadeAnew(t *testing.T) {
 	send(e, Double, double{}, gpu)
 	send(e, Double, double{}, gpu, task.In(time.Hour))
 	delayed, err := e.must("ZRANDMEMBER", e.key("tasks:delayed")).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	lose := func() {
 		t.Helper()
 		if n := e.number("DEL", e.keys().TaskPools()); n != 1 {
@@ -278,13 +272,9 @@ func TestPoolIsListedFirst(t *testing.T) {
 	e := newEnv(t)
 	broken := task.Define[double, int]("pool:Broken", task.Positional(), gpu)
 	dead := send(e, broken, double{})
-	if _, err := e.client.RunAll(e.ctx(), task.WorkerOptions{}, broken.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("broken") })); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(e.client.RunAll(e.ctx(), task.WorkerOptions{}, broken.Handle(func(context.Context, *task.Job[double]) (int, error) { return 0, errors.New("broken") }))))
 	letter, err := e.client.DeadLetters().Show(e.ctx(), dead.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.must("DEL", e.keys().TaskPools())
 	e.client = e.connect(task.Options{}) // which has listed nothing
 	ctx, cancel := context.WithCancel(e.ctx())
@@ -395,9 +385,7 @@ func TestPoolRequeueAndRunAll(t *testing.T) {
 	e.client = e.connect(task.Options{})
 	e.must("DEL", e.keys().TaskPools())
 	for _, id := range []string{one.ID, two.ID} {
-		if _, err := e.client.DeadLetters().Requeue(e.ctx(), id); err != nil {
-			t.Fatal(err)
-		}
+		e.ok(errOf(e.client.DeadLetters().Requeue(e.ctx(), id)))
 	}
 	if got := e.pools(); !slices.Equal(got, []string{"gpu", "line-3"}) {
 		t.Errorf("%v", got)

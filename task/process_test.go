@@ -63,13 +63,9 @@ func work() error {
 func (e *env) process(url, id string, slots int) *rig.Process {
 	e.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	text, err := json.Marshal(processConfig{URL: url, Prefix: e.prefix, ID: id, Slots: slots, Lease: processLease})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return rig.StartCommand(e.t, rig.Command{Path: self, Env: []string{workerProcess + "=" + string(text)}})
 }
 

@@ -59,9 +59,7 @@ func TestPromotionCost(t *testing.T) {
 	sendMany(e, typ, make([]int, n), task.In(time.Millisecond))
 	c, g := e.doomed()
 	w, err := c.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Large: 1}}) // whose own tasks cost nothing: there are none
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	g.Arm(0, false, nil)
 	stop := e.run(w)
 	e.eventually("all are moved", func() bool { return e.number("XLEN", e.key("tasks:normal:small")) == n })
@@ -74,9 +72,7 @@ func TestPromotionCost(t *testing.T) {
 			reads++
 		case len(words) > 3 && words[3] == delayed: // EVALSHA, and EVAL of the first
 			keys, err := strconv.Atoi(words[2])
-			if err != nil {
-				t.Fatal(err)
-			}
+			e.ok(err)
 			items := (len(words) - 3 - keys) / 4
 			if items > page {
 				t.Errorf("one script moves %d tasks, want at most %d", items, page)
@@ -107,9 +103,7 @@ func TestDelayedToTheMillisecond(t *testing.T) {
 		testenv.OnceWithin(t, 900*time.Millisecond, func(int) time.Duration { // a poll would be late by up to three seconds
 			h := send(e, typ, 1, task.In(d))
 			at, err := h.Await(e.ctx())
-			if err != nil {
-				t.Fatal(err)
-			}
+			e.ok(err)
 			late := time.UnixMicro(at).Sub(h.Due)
 			if late < -time.Millisecond {
 				t.Errorf("in %v: %v early", d, -late)

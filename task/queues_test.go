@@ -115,9 +115,7 @@ func TestPurge(t *testing.T) {
 func (e *env) stats() task.Stats {
 	e.t.Helper()
 	s, err := e.client.Stats(e.ctx())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return s
 }
 

@@ -18,9 +18,7 @@ import (
 func (e *env) workers() []task.WorkerInfo {
 	e.t.Helper()
 	all, err := e.client.Workers(e.ctx())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return all
 }
 
@@ -43,9 +41,7 @@ func TestWorkers(t *testing.T) {
 		return len(all) == 2 && len(a.Running) == 1
 	})
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if a.ID != "a" || a.Host != host || a.PID != os.Getpid() || !a.Alive || a.Slots[task.Medium] != 3 || a.Lease != shortLease || a.Fetched != 1 || a.Ended != 0 || a.InHand != 1 ||
 		!slices.Contains(a.Types, "test:Double") || time.Since(a.Since) > time.Minute || a.Seen.Before(a.Since) {
 		t.Errorf("%+v", a)
@@ -103,9 +99,7 @@ func TestHealth(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	w, err := e.client.Worker(task.WorkerOptions{Concurrency: map[task.Size]int{task.Medium: 1}},
 		Double.Handle(func(context.Context, *task.Job[double]) (int, error) { begun <- struct{}{}; <-gate; return 1, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if h := w.Health(e.ctx()); h.OK || !strings.Contains(h.Problem, "no heartbeat") || !h.LastFetch.IsZero() || h.Lag != 0 {
 		t.Errorf("before it runs: %+v", h)
 	}
@@ -145,9 +139,7 @@ func TestHealth(t *testing.T) {
 	}
 	stop()
 	close(begun)
-	if err := e.srv.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(e.srv.Server.Kill())
 	ctx, cancel := context.WithTimeout(e.ctx(), 2*time.Second)
 	defer cancel()
 	if h := w.Health(ctx); h.OK || !strings.HasPrefix(h.Problem, "Redis: ") {

@@ -15,9 +15,7 @@ import (
 func submissions(e *env, c *task.Client) map[string]func() error {
 	typ := noteType("replicas:Aggregate", task.Aggregate[note]{MaxDelay: time.Hour})
 	byName, err := task.DefineJSON("test:Echo", task.Small)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	one := func(opts ...task.SubmitOption) func() error {
 		return func() error { _, err := echo.Submit(e.ctx(), c, "a", opts...); return err }
 	}
@@ -56,9 +54,7 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	e.must("FLUSHALL")
-	if err := submissions(e, patient)["key"](); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(submissions(e, patient)["key"]())
 	var short *task.ReplicasError
 	if _, err := echo.Submit(e.ctx(), e.connect(task.Options{Replicas: 2, ReplicasWithin: time.Millisecond}), "a"); !errors.As(err, &short) || short.Want != 2 ||
 		!strings.Contains(err.Error(), "of 2 replicas acknowledged it within 1ms") {
@@ -87,9 +83,7 @@ func TestReplicas(t *testing.T) {
 	}
 	ids := make(map[string]bool)
 	for one, err := range e.client.All(e.ctx(), task.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.ok(err)
 		if ids[one.ID] {
 			t.Errorf("%s is there twice", one.ID)
 		}

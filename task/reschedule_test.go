@@ -28,9 +28,7 @@ func TestDynamicSchedules(t *testing.T) {
 	e.eventually("it fires", func() bool { return len(e.slotsOf("nightly")) > 2 })
 	m := e.messages()[0]
 	want, err := wire.FromJSON(entry.Args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if m.Name != "jobs:Clean" || m.Labels.String("size") != "large" || m.Labels.String("vo") != "lhcb" || string(m.Args) != string(want) {
 		t.Errorf("message %+v", m)
 	}
@@ -39,9 +37,7 @@ func TestDynamicSchedules(t *testing.T) {
 	n := len(e.slotsOf("nightly"))
 	paused := e.schedule("nightly")
 	id, err := e.client.RunScheduleNow(ctx, "nightly")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.eventually("the one that is wanted now", func() bool { return slices.ContainsFunc(e.messages(), func(m wire.Message) bool { return m.ID == id }) })
 	if d := e.schedule("nightly"); int(e.queued()) != n+1 || !d.Paused || !d.Last.Equal(paused.Last) || d.Fired != paused.Fired+1 {
 		t.Errorf("%d tasks after %d, %+v", e.queued(), n, d)
@@ -100,9 +96,7 @@ func TestAddScheduleAtAnExactTime(t *testing.T) {
 		}
 	}
 	entries, err := e.must("XRANGE", e.key("tasks:normal:medium"), "-", "+").AsXRange()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	for i, at := range []time.Time{anchor, second} { // an entry's id begins with when it was added
 		added, _, _ := strings.Cut(entries[i].ID, "-")
 		if added < strconv.FormatInt(at.UnixMilli(), 10) {
@@ -184,9 +178,7 @@ func TestConfigOfSchedules(t *testing.T) {
 	both := []string{"test:Tenant@a", "test:Tenant@b"}
 	e.eventually("two entries", func() bool { return slices.Equal(e.names(), both) })
 	config, err := task.ParseConfig([]byte("common:\n  test:Tenant:\n    schedule: every 10ms\nvo_overrides:\n  b:\n    test:Tenant:\n      enabled: false\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.ok(e.client.SetConfig(e.ctx(), config, typ))
 	e.eventually("it applies", func() bool {
 		return e.schedule(both[0]).Fired > 0 && e.schedule(both[1]).State == task.ScheduleDisabled

@@ -219,9 +219,7 @@ func TestBadEntriesAreIsolated(t *testing.T) {
 	for name, want := range map[string]task.ScheduleState{"test:Broken": task.ScheduleFailed, "garbage": task.ScheduleFailed, "zone": task.ScheduleUnclaimed,
 		"foreign": task.ScheduleUnclaimed, "test:Args": task.ScheduleActive, "test:Tick": task.ScheduleActive} {
 		all, err := e.client.Schedules(e.ctx())
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.ok(err)
 		i := slices.IndexFunc(all, func(s task.ScheduleInfo) bool { return s.Name == name })
 		if i < 0 || all[i].State != want || want == task.ScheduleFailed && all[i].Error == "" {
 			t.Errorf("%s: %+v, want %s", name, all[max(i, 0)], want)
@@ -258,9 +256,7 @@ func TestUnreadableEntriesAreLeftToOthers(t *testing.T) {
 	stop()
 
 	raw, err := e.must("HGET", entries, "zone").ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	e.must("HSET", entries, "zone", strings.Replace(raw, "Mars/Olympus", "Europe/Berlin", 1)) // for a leader that knows the name
 	e.schedules(task.SchedulerOptions{})
 	e.eventually("both fire", func() bool { return e.queued() == 2 })

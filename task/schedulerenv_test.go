@@ -28,9 +28,7 @@ func (e *env) schedulesOn(c *task.Client, o task.SchedulerOptions, what ...task.
 		o.Lease = time.Minute
 	}
 	s, err := c.Scheduler(o, what...)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan error, 1)
 	go func() { end <- s.Run(ctx) }()
@@ -49,14 +47,10 @@ func (e *env) messages() (all []wire.Message) {
 	e.t.Helper()
 	for _, q := range task.Queues() {
 		entries, err := e.must("XRANGE", e.key("tasks:"+string(q)), "-", "+").AsXRange()
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		e.ok(err)
 		for _, entry := range entries {
 			m, err := wire.Decode([]byte(entry.FieldValues["data"]))
-			if err != nil {
-				e.t.Fatal(err)
-			}
+			e.ok(err)
 			all = append(all, m)
 		}
 	}
@@ -81,18 +75,14 @@ func (e *env) slotsOf(entry string) (slots []int64) {
 func (e *env) schedule(name string) task.ScheduleInfo {
 	e.t.Helper()
 	s, err := e.client.Schedule(e.ctx(), name)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	return s
 }
 
 func (e *env) names() (names []string) {
 	e.t.Helper()
 	all, err := e.client.Schedules(e.ctx())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	e.ok(err)
 	for _, s := range all {
 		names = append(names, s.Name)
 	}

@@ -53,9 +53,7 @@ func testSpawnAgainAfterTheFirstPage(t *testing.T, e *env) {
 	// As if the process had died after the first page.
 	e.do("HSET", e.key("groups:g:state"), "sent", "256")
 	entries, err := e.do("XRANGE", e.key("tasks:normal:small"), "-", "+").AsXRange()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	for _, x := range entries[256:] {
 		e.do("XDEL", e.key("tasks:normal:small"), x.ID)
 	}

@@ -29,9 +29,7 @@ func TestStop(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return "", ctx.Err()
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	ctx, stop := context.WithCancel(context.Background())
 	end := make(chan error, 1)
 	go func() { end <- w.Run(ctx) }()

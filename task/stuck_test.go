@@ -85,9 +85,7 @@ func TestStuckHandler(t *testing.T) {
 		<-pass
 		return 0, nil
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	ctx, stop := context.WithCancel(context.Background())
 	end := make(chan error, 1)
 	go func() { end <- w.Run(ctx) }()
@@ -114,9 +112,7 @@ func TestNobodyIsStuckWhenRedisHangs(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	ctx, stop := context.WithCancel(context.Background())
 	end := make(chan error, 1)
 	go func() { end <- w.Run(ctx) }()

@@ -139,9 +139,7 @@ func testUnique(t *testing.T, e *env) {
 func TestSubmitRoundTrips(t *testing.T) {
 	e := newEnv(t)
 	c, proxy := e.behind()
-	if _, err := Double.Submit(e.ctx(), c, double{}, task.Key("warm")); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(Double.Submit(e.ctx(), c, double{}, task.Key("warm"))))
 	for name, submit := range map[string]func() error{
 		"one":     func() error { _, err := Double.Submit(e.ctx(), c, double{}); return err },
 		"delayed": func() error { _, err := Double.Submit(e.ctx(), c, double{}, task.In(time.Hour)); return err },
@@ -150,9 +148,7 @@ func TestSubmitRoundTrips(t *testing.T) {
 		"batch":   func() error { _, err := Double.SubmitMany(e.ctx(), c, make([]double, 256)); return err },
 	} {
 		before := proxy.Trips()
-		if err := submit(); err != nil {
-			t.Fatal(err)
-		}
+		e.ok(submit())
 		if n := proxy.Trips() - before; n != 1 {
 			t.Errorf("%s: %d round trips, want 1", name, n)
 		}

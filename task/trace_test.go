@@ -69,9 +69,7 @@ func TestTraceAcrossEnqueue(t *testing.T) {
 	}))
 	ctx, submitter := s.submitting(e.ctx())
 	h, err := typ.Submit(ctx, e.client, "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	done(e, h)
 	for attempt, status := range []string{"error", "ok"} {
 		span := wait(t, "span", s.ended)
@@ -110,18 +108,14 @@ func TestTraceOfChildren(t *testing.T) {
 	}))
 	working, span := s.Tracer("test").Start(context.Background(), "the worker's own")
 	w, err := e.client.Worker(task.WorkerOptions{Tracer: s}, child.Handle(func(_ context.Context, j *task.Job[string]) (string, error) { return j.Args, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	working, stop := context.WithCancel(working)
 	end := make(chan error, 1)
 	go func() { end <- w.Run(working) }()
 	defer func() { stop(); <-end; span.End() }()
 
 	ctx, submitter := s.submitting(e.ctx())
-	if _, err := parent.Submit(ctx, e.client, "in"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(parent.Submit(ctx, e.client, "in")))
 	if got := wait(t, "span", s.ended); got.Parent().SpanID() != submitter.SpanID() {
 		t.Errorf("parent %+v, want %+v", got.Parent(), submitter)
 	}
@@ -130,9 +124,7 @@ func TestTraceOfChildren(t *testing.T) {
 		t.Errorf("a task that was submitted outside of all spans has the parent %+v", got.Parent())
 	}
 	silent := e.connect(task.Options{NoPropagate: true})
-	if _, err := child.Submit(ctx, silent, "x"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(errOf(child.Submit(ctx, silent, "x")))
 	if got := wait(t, "span", s.ended); got.Parent().IsValid() {
 		t.Errorf("NoPropagate, and the parent is %+v", got.Parent())
 	}

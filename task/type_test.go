@@ -161,15 +161,11 @@ func TestWorkerOptions(t *testing.T) {
 func TestLockTypesOfExtensions(t *testing.T) {
 	e := newEnv(t)
 	types := lock.NewTypes()
-	if err := types.Add("lollygag"); err != nil {
-		t.Fatal(err)
-	}
+	e.ok(types.Add("lollygag"))
 	c := e.connect(task.Options{LockTypes: types})
 	spec := lock.Mutex(lock.Object{Type: "lollygag", Key: "7"})
 	h, err := c.Locker().Try(e.ctx(), []lock.Spec{spec}, lock.TryOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if _, err := h.Release(e.ctx()); err != nil {
 		t.Error(err)
 	}

@@ -265,9 +265,7 @@ func TestCommandsPerTask(t *testing.T) {
 		sendMany(e, typ, make([]int, 500))
 	}
 	before, err := e.client.Usage(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	_, stop := e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (task.None, error) {
 		if ran.Add(1) == n {
 			close(all)
@@ -277,9 +275,7 @@ func TestCommandsPerTask(t *testing.T) {
 	wait(t, "all run", all)
 	stop()
 	after, err := e.client.Usage(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.ok(err)
 	if per := float64(after.Commands-before.Commands) / n; per > 1 {
 		t.Errorf("%.2f commands to run a task, want at most 1", per)
 	}
