@@ -16,15 +16,9 @@ import (
 // Whether the deadline of a requeued task is over is for the server's clock to say, however wrong ours is.
 func TestRequeueJudgesDeadlinesByTheServer(t *testing.T) {
 	srv := miniredis.RunT(t)
-	rdb, err := redis.Connect(t.Context(), redis.Options{URL: "redis://" + srv.Addr(), Embedded: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rdb := must(redis.Connect(t.Context(), redis.Options{URL: "redis://" + srv.Addr(), Embedded: true}))
 	defer rdb.Close()
-	c, err := New(rdb, Options{Prefix: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(New(rdb, Options{Prefix: "t"}))
 	defer c.Close()
 	local := time.Now()
 	for name, apart := range map[string]time.Duration{"our clock is late": 3 * time.Hour, "our clock is early": -3 * time.Hour} {
@@ -33,10 +27,7 @@ func TestRequeueJudgesDeadlinesByTheServer(t *testing.T) {
 		for _, left := range []time.Duration{-time.Hour, time.Hour} {
 			deadline := server.Add(left).UnixMilli()
 			m := wire.Message{ID: "a", Name: "n", Meta: wire.Meta{Deadline: deadline}}
-			raw, err := m.Append(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must(m.Append(nil))
 			l := ReadDeadLetter("a", encodeLetter(letter{Died: server, Readable: true, Message: raw}))
 			_, got, err := c.newLife(t.Context(), &l)
 			want := deadline
@@ -50,10 +41,7 @@ func TestRequeueJudgesDeadlinesByTheServer(t *testing.T) {
 	}
 	srv.Close()
 	m := wire.Message{ID: "a", Name: "n", Meta: wire.Meta{Deadline: 1}}
-	raw, err := m.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must(m.Append(nil))
 	l := ReadDeadLetter("a", encodeLetter(letter{Readable: true, Message: raw}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

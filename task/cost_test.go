@@ -24,14 +24,8 @@ func costWorker(tb testing.TB) (*Worker, string) {
 	h := costNoop.Handle(func(context.Context, *Job[costArgs]) (None, error) { return None{}, nil })
 	w := &Worker{client: &Client{opts: Options{MaxMessage: defaultMaxMessage}, log: slog.New(slog.DiscardHandler)}, handlers: map[string]*Handler{h.Name(): &h}, running: map[*run]struct{}{}}
 	w.control = newControl(w)
-	s, err := costNoop.submission(tb.Context(), w.client, costText, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	b, err := w.client.encode(&costNoop.spec, s)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must(costNoop.submission(tb.Context(), w.client, costText, nil))
+	b := must(w.client.encode(&costNoop.spec, s))
 	return w, string(b)
 }
 

@@ -80,10 +80,7 @@ func TestDecideFiresEachSlotOnce(t *testing.T) {
 		s, now, want := every(step), noon, noon.Add(step)
 		for range rapid.IntRange(1, 30).Draw(t, "looks") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{-step, 0, 1, step / 3, step, 20 * step}).Draw(t, "pause"))
-			p, err := d.decide(s, now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must(d.decide(s, now))
 			for _, slot := range p.slots {
 				if !slot.Equal(want) || d.wake(slot).After(now) {
 					t.Fatalf("at %v fires %v, want %v; its time is %v", now, slot, want, d.wake(slot))
@@ -107,14 +104,8 @@ func TestScheduleDocRoundTrip(t *testing.T) {
 	d.defaults()
 	d.register(must(schedule.Parse(d.Spec)), noon.Add(123456789))
 	d.Last, d.Next, d.Asked, d.Entry = noon, noon.Add(time.Hour), []asked{{ID: "x", At: noon, Yield: true}}, "1-0"
-	text, err := d.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := decodeSchedule("n", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(d.encode())
+	back := must(decodeSchedule("n", text))
 	if again, err := back.encode(); err != nil || again != text || !back.same(&d.ScheduleEntry) {
 		t.Errorf("%s\nis read as\n%s, %v", text, again, err)
 	}

@@ -29,10 +29,7 @@ func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 		srv.Must(t, "SET", heartbeat, "token")
 		var ids []string
 		for range c.skipped + n {
-			id, err := srv.Must(t, "XADD", stream, "*", "data", "x").ToString()
-			if err != nil {
-				t.Fatal(err)
-			}
+			id := must(srv.Must(t, "XADD", stream, "*", "data", "x").ToString())
 			ids = append(ids, id)
 		}
 		after := "0"
@@ -59,10 +56,7 @@ func TestLargeBatchDeletesItsEntriesAlone(t *testing.T) {
 			if got, err := reply[1].AsInt64(); err != nil || got != int64(len(ended)*(1-again)) {
 				t.Errorf("%s: %d had not ended before, %v, want %d", name, got, err, len(ended)*(1-again))
 			}
-			left, err := srv.Must(t, "XRANGE", stream, "-", "+").AsXRange()
-			if err != nil {
-				t.Fatal(err)
-			}
+			left := must(srv.Must(t, "XRANGE", stream, "-", "+").AsXRange())
 			var got []string
 			for _, e := range left {
 				got = append(got, e.ID)

@@ -22,15 +22,9 @@ type waitEnv struct {
 func newWaitEnv(t testing.TB) *waitEnv {
 	t.Helper()
 	srv := testenv.Redis(t)
-	c, err := New(srv.Client, Options{Prefix: srv.Prefix(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(New(srv.Client, Options{Prefix: srv.Prefix(t)}))
 	t.Cleanup(c.Close)
-	w, err := c.Worker(WorkerOptions{Concurrency: map[Size]int{Small: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(c.Worker(WorkerOptions{Concurrency: map[Size]int{Small: 1}}))
 	e := &waitEnv{t: t, Worker: w, srv: srv}
 	key := c.keys.TaskStream("normal:small")
 	e.do("SET", c.keys.Worker("me"), "token")
@@ -80,14 +74,8 @@ func TestWake(t *testing.T) {
 	if err != nil || !slices.Equal(list, []string{"message b", "message a"}) {
 		t.Errorf("due: %q, %v", list, err)
 	}
-	now, err := e.client.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	scores, err := e.do("ZRANGE", k.TaskDelayed(), "0", "-1", "WITHSCORES").AsZScores()
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := must(e.client.Now(t.Context()))
+	scores := must(e.do("ZRANGE", k.TaskDelayed(), "0", "-1", "WITHSCORES").AsZScores())
 	for _, z := range scores {
 		if z.Score > float64(now.UnixMicro())/1e6 {
 			t.Errorf("%s is due at %f, later than now", z.Member, z.Score)

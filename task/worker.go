@@ -199,24 +199,10 @@ func (w *Worker) complete(handlers []Handler) error {
 	if err := completeLease("WorkerOptions.Lease", &o.Lease, DefaultLease); err != nil {
 		return err
 	}
-	for _, d := range []struct {
-		name string
-		at   *time.Duration
-		or   time.Duration
-	}{{"Drain", &o.Drain, DefaultDrain}, {"Margin", &o.Margin, defaultMargin}} {
-		if *d.at < 0 {
-			return fmt.Errorf("task: WorkerOptions.%s %v is negative", d.name, *d.at)
-		}
-		if *d.at == 0 {
-			*d.at = d.or
-		}
+	if o.Drain < 0 || o.Margin < 0 || o.MaxUnknown < 0 {
+		return fmt.Errorf("task: WorkerOptions.Drain %v, Margin %v, MaxUnknown %d: want 0 or more of each", o.Drain, o.Margin, o.MaxUnknown)
 	}
-	if o.MaxUnknown < 0 {
-		return fmt.Errorf("task: WorkerOptions.MaxUnknown %d is negative", o.MaxUnknown)
-	}
-	if o.MaxUnknown == 0 {
-		o.MaxUnknown = defaultMaxUnknown
-	}
+	o.Drain, o.Margin, o.MaxUnknown = cmp.Or(o.Drain, DefaultDrain), cmp.Or(o.Margin, defaultMargin), cmp.Or(o.MaxUnknown, defaultMaxUnknown)
 	return nil
 }
 

@@ -304,7 +304,10 @@ func TestValuesWithinInterfaces(t *testing.T) {
 	}
 }
 
-func must(t *testing.T) func([]byte, error) []byte {
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}) func([]byte, error) []byte {
 	return func(b []byte, err error) []byte {
 		t.Helper()
 		if err != nil {

@@ -11,10 +11,7 @@ func seed(f *testing.F) {
 		f.Add(unhex(f, h))
 	}
 	m := fullMessage()
-	b, err := m.Append(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must(f)(m.Append(nil))
 	f.Add(b)
 }
 
@@ -52,10 +49,7 @@ func FuzzDecodeCallback(f *testing.F) {
 		if err != nil {
 			return
 		}
-		once, err := c.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		once := must(t)(c.Append(nil))
 		if _, err := DecodeCallback(once); err != nil {
 			t.Fatal(err)
 		}
@@ -100,10 +94,7 @@ func FuzzFromJSON(f *testing.F) {
 		if err := Check(raw, MaxValueDepth); err != nil {
 			t.Fatalf("%s is %x, but %v", text, raw, err)
 		}
-		shown, err := ToJSON(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shown := must(t)(ToJSON(raw))
 		back, err := FromJSON(shown)
 		if err != nil || !bytes.Equal(back, raw) {
 			t.Fatalf("%s is %x, shown as %s, which is %x %v", text, raw, shown, back, err)
@@ -117,10 +108,7 @@ func FuzzDecodeArgs(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	b, err := all.AppendArgs(nil, everyValue())
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must(f)(all.AppendArgs(nil, everyValue()))
 	f.Add(b)
 	golden, err := NewCodec[goldenArgs](ByPosition)
 	if err != nil {

@@ -53,10 +53,7 @@ func TestAnyRoundTrips(t *testing.T) {
 	c := codec[any](t)
 	rapid.Check(t, func(t *rapid.T) {
 		v := values(4).Draw(t, "value")
-		b, err := c.AppendValue(nil, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(t)(c.AppendValue(nil, v))
 		if err := Check(b, MaxValueDepth); err != nil {
 			t.Fatal(err)
 		}
@@ -64,10 +61,7 @@ func TestAnyRoundTrips(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("got %#v %v", got, err)
 		}
-		shown, err := ToJSON(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shown := must(t)(ToJSON(b))
 		back, err := FromJSON(shown)
 		if err != nil || !bytes.Equal(back, b) {
 			t.Fatalf("%s\ngot  %x %v\nwant %x", shown, back, err, b)
@@ -92,10 +86,7 @@ func messages() *rapid.Generator[Message] {
 		for range rapid.IntRange(0, 20).Draw(t, "labels") {
 			m.Labels = append(m.Labels, Label{rapid.String().Draw(t, "key"), label.Draw(t, "label")})
 		}
-		m.Args, err = list.AppendValue(nil, append([]any{}, rapid.SliceOfN(values(2), 0, 4).Draw(t, "args")...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m.Args = must(t)(list.AppendValue(nil, append([]any{}, rapid.SliceOfN(values(2), 0, 4).Draw(t, "args")...)))
 		if kw := rapid.MapOfN(rapid.String(), values(1), 0, 4).Draw(t, "kwargs"); len(kw) > 0 {
 			if m.Kwargs, err = pairs.AppendValue(nil, kw); err != nil {
 				t.Fatal(err)
@@ -125,10 +116,7 @@ func metas() *rapid.Generator[Meta] {
 func TestMessagesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := messages().Draw(t, "message")
-		b, err := m.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(t)(m.Append(nil))
 		got, err := Decode(b)
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Fatalf("got  %#v %v\nwant %#v", got, err, m)
@@ -140,10 +128,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 func TestDamagedMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := messages().Draw(t, "message")
-		b, err := m.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(t)(m.Append(nil))
 		b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
 		stable(t, b)
 	})
