@@ -83,9 +83,7 @@ func TestAggregate(t *testing.T) {
 			if c.name == "by size" {
 				ended = 4
 			}
-			if n := e.counter(task.Done, "note:Send"); n != ended {
-				t.Errorf("%d are counted, want %d", n, ended)
-			}
+			same(t, e.counter(task.Done, "note:Send"), ended)
 			if n := e.number("ZCARD", e.key("tasks:collecting")); n != 5-ended || e.left() != 0 {
 				t.Errorf("%d collections are left, %d tasks", n, e.left())
 			}
@@ -168,9 +166,7 @@ func TestAggregateFailsAsAWhole(t *testing.T) {
 	if a, b := <-ch, <-ch; a != "a 0 1 2" || b != a || len(ch) != 0 {
 		t.Errorf("it ran with %q and %q", a, b)
 	}
-	if n := e.counter(task.Dead, "note:All"); n != 3 {
-		t.Errorf("%d are counted as dead, want 3", n)
-	}
+	same(t, e.counter(task.Dead, "note:All"), 3)
 }
 
 // A member that is cancelled, late, or unreadable ends without the others.
@@ -194,9 +190,7 @@ func TestAggregateWithoutSome(t *testing.T) {
 	e.do("ZADD", e.key("tasks:collecting"), "1", "note%3AFew:b")
 	send(e, typ, note{"a", 3})
 	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)))
-	if got := wait(t, "a batch", ch); got != "a 2 3" {
-		t.Errorf("it got %q, want a 2 3", got)
-	}
+	same(t, wait(t, "a batch", ch), "a 2 3")
 	for i, want := range []string{"cancelled", "timeout", ""} {
 		_, err := handles[i].Await(e.ctx())
 		var failed *task.Error
@@ -220,9 +214,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	e.do("HSET", e.key("tasks:collected:x:empty"), "queue", "normal:medium")
 	e.start(task.WorkerOptions{}, typ.HandleBatch(batches(ch, nil)), Double.Handle(func(context.Context, *task.Job[double]) (int, error) { ch <- "double"; return 0, nil }))
 	send(e, typ, note{"a", 1})
-	if got := wait(t, "the batch", ch); got != "a 1" {
-		t.Errorf("%q", got)
-	}
+	same(t, wait(t, "the batch", ch), "a 1")
 	e.counts(2, "ZCARD", e.key("tasks:collecting"))
 	e.do("DEL", e.key("tasks:collecting"))
 	e.do("LPUSH", e.key("tasks:collecting"), "foreign")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,6 +237,22 @@ func says(t testing.TB, of any, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v: %v, want an error that says %q", of, err, want)
+	}
+}
+
+// same fails the test unless got is want.
+func same[T comparable](t testing.TB, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// equal fails the test unless two lists have the same elements.
+func equal[T comparable](t testing.TB, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

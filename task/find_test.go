@@ -219,9 +219,7 @@ func testInspect(t *testing.T, e *env) {
 		t.Errorf("%+v", got)
 	}
 	want := []string{"running running-1", "waiting waiting-1", "delayed delayed-1", "dead dead-1"}
-	if got := e.all(task.Filter{}); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	equal(t, e.all(task.Filter{}), want)
 	for id, want := range map[string]task.CancelOutcome{"waiting-1": task.CancelledNow, "delayed-1": task.CancelledNow, "dead-1": task.CancelTooLate, "running-1": task.CancelTold} {
 		if got, err := e.client.Cancel(e.ctx(), task.Ref{ID: id}); err != nil || got != want {
 			t.Errorf("%s: %s %v", id, got, err)

@@ -29,9 +29,7 @@ func TestGroupCallsBack(t *testing.T) {
 	if n, err := f.callback.HandleOf(e.client, g.CallbackID()).Await(e.ctx()); n != 5 || err != nil {
 		t.Errorf("the callback returned %d, %v, want 5", n, err)
 	}
-	if got := show(wait(t, "the callback", f.fired)); got != "0 2 4 6 8" {
-		t.Errorf("results %s, want 0 2 4 6 8", got)
-	}
+	same(t, show(wait(t, "the callback", f.fired)), "0 2 4 6 8")
 	info := <-f.infos
 	if info.ID != "_"+g.ID+":callback" || info.Labels["callback_group_id"] != g.ID || info.Queue != "realtime:large" {
 		t.Errorf("the callback was %s in %s with labels %v", info.ID, info.Queue, info.Labels)
@@ -100,9 +98,7 @@ func TestGroupWaitsForRetries(t *testing.T) {
 		return j.Attempt, nil
 	})
 	g := f.spawn(3)
-	if got := show(wait(t, "the callback", f.fired)); got != "3 3 3" {
-		t.Errorf("results %s, want those of the third attempt", got)
-	}
+	same(t, show(wait(t, "the callback", f.fired)), "3 3 3")
 	f.quiet()
 	if n := f.runs.Load(); n != 12 {
 		t.Errorf("%d runs, want 12", n)
@@ -185,39 +181,7 @@ func TestGroupOnMiniredis(t *testing.T) {
 	ch := make(chan string, 1)
 	e.start(task.WorkerOptions{}, append(f.handlers(nil), typ.HandleBatch(batches(ch, nil)))...)
 	f.spawn(3)
-	if got := show(wait(t, "the callback", f.fired)); got != "0 2 4" {
-		t.Errorf("it saw %s", got)
-	}
+	same(t, show(wait(t, "the callback", f.fired)), "0 2 4")
 	sendMany(e, typ, []note{{"a", 1}, {"a", 2}})
-	if got := wait(t, "a batch", ch); got != "a 1 2" {
-		t.Errorf("it got %q", got)
-	}
-}
-
-func BenchmarkGroupChildren(b *testing.B) {
-	e := newEnv(b)
-	child := task.Define[payload, int]("bench:Child", task.Small)
-	over := task.Define[payload, task.None]("bench:Over", task.Small)
-	b.Run("spawn", func(b *testing.B) { spawnAll(b, e, child, over) })
-	e.do("FLUSHALL")
-	b.Run("run", func(b *testing.B) {
-		e.do("FLUSHALL")
-		spawnAll(b, e, child, over)
-		all := make(chan struct{})
-		b.ResetTimer()
-		_, stop := e.start(task.WorkerOptions{}, child.Handle(func(context.Context, *task.Job[payload]) (int, error) { return 1, nil }),
-			over.Handle(func(context.Context, *task.Job[payload]) (task.None, error) { close(all); return task.None{}, nil }))
-		<-all
-		stop()
-	})
-}
-
-func spawnAll(b *testing.B, e *env, child *task.Type[payload, int], over *task.Type[payload, task.None]) {
-	children := make([]task.Pending, b.N)
-	for i := range children {
-		children[i] = child.With(payload{"x"})
-	}
-	if _, err := task.Spawn(context.Background(), e.client, children, over.With(payload{})); err != nil {
-		b.Fatal(err)
-	}
+	same(t, wait(t, "a batch", ch), "a 1 2")
 }

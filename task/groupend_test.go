@@ -95,9 +95,7 @@ func testGroupFailFast(t *testing.T, e *env) {
 	if info := f.info(g); info.Failed != 20 || info.Fired != "failure" || !info.Stopped {
 		t.Errorf("info %+v", info)
 	}
-	if n := e.counter(task.Cancelled, "group:Child"); n != 19 {
-		t.Errorf("%d are cancelled, want 19", n)
-	}
+	same(t, e.counter(task.Cancelled, "group:Child"), 19)
 	e.counts(0, "ZCARD", e.key("tasks:cancelled"))
 	stop()
 	if n := f.runs.Load(); n > 6 {
@@ -112,9 +110,7 @@ func TestCancelGroup(t *testing.T) {
 	g := f.spawn(5, task.OnAllDone)
 	e.ok(g.Cancel(e.ctx()))
 	f.start(nil)
-	if got := show(wait(t, "the callback", f.fired)); got != "cancelled cancelled cancelled cancelled cancelled" {
-		t.Errorf("it saw %s", got)
-	}
+	same(t, show(wait(t, "the callback", f.fired)), "cancelled cancelled cancelled cancelled cancelled")
 	if n := f.runs.Load(); n != 0 {
 		t.Errorf("%d children ran", n)
 	}

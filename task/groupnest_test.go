@@ -47,9 +47,7 @@ func testGroupsNest(t *testing.T, e *env) {
 			return n, err
 		}))...)
 	g := spawn(e, []task.Pending{tree.With(double{3}), tree.With(double{2}), tree.With(double{0})}, f.callback.With(double{}))
-	if got := show(wait(t, "the outer callback", f.fired)); got != "8 4 1" {
-		t.Errorf("the outer callback saw %s, want 8 4 1", got)
-	}
+	same(t, show(wait(t, "the outer callback", f.fired)), "8 4 1")
 	if fired, _ := f.quiet(); fired != 0 {
 		t.Errorf("%d more", fired)
 	}
@@ -100,9 +98,7 @@ func TestNestedGroupFails(t *testing.T) {
 			if own {
 				want = "99"
 			}
-			if got := show(wait(t, "the outer callback", f.fired)); got != want {
-				t.Errorf("the outer callback saw %s, want %s", got, want)
-			}
+			same(t, show(wait(t, "the outer callback", f.fired)), want)
 			f.quiet()
 			if n := e.counter(task.Dead, "takt:GroupFailed"); (n == 0) != own {
 				t.Errorf("%d markers of failure", n)

@@ -178,9 +178,7 @@ func TestRunTwiceIsRefused(t *testing.T) {
 	}
 	stop()
 	cancel()
-	if err := wait(t, "the end of the scheduler", end); err != nil {
-		t.Error(err)
-	}
+	e.ok(wait(t, "the end of the scheduler", end))
 
 	// Once they have ended they can run again.
 	e.run(w)
@@ -192,13 +190,9 @@ func TestRunTwiceIsRefused(t *testing.T) {
 	})
 	send(e, typ, double{2})
 	e.idle()
-	if n := ran.Load(); n != 2 {
-		t.Errorf("%d runs, want 2", n)
-	}
+	same(t, ran.Load(), 2)
 	over()
-	if err := wait(t, "the second end of the scheduler", end); err != nil {
-		t.Error(err)
-	}
+	e.ok(wait(t, "the second end of the scheduler", end))
 }
 
 // lone counts the calls that are not pipelines.

@@ -73,20 +73,6 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCount is what metrics cost a run.
-func BenchmarkCount(b *testing.B) {
-	_, r := unitWorker(NewMetrics(nil))
-	w, o := r.worker, &outcome{kind: Done, run: r}
-	r.ctx = r.live(context.Background())
-	b.ReportAllocs()
-	for b.Loop() {
-		w.meters.fetch(r.queue)
-		w.meters.enter(r)
-		w.meters.leave(r)
-		w.meters.end(r, o, time.Millisecond, time.Millisecond)
-	}
-}
-
 // What a scheduler could not submit is counted, too.
 func TestFailedSlotsAreCounted(t *testing.T) {
 	m := NewMetrics(nil)

@@ -80,13 +80,9 @@ func TestPeriodicMutex(t *testing.T) {
 		VO string
 		N  int
 	}
-	if got := task.LockKeys(task.Define[struct{}, task.None]("a:Plain", task.Every(time.Hour)), struct{}{}); !slices.Equal(got, []string{"lock:mutex:task:a%3APlain"}) {
-		t.Errorf("plain: %q", got)
-	}
+	equal(t, task.LockKeys(task.Define[struct{}, task.None]("a:Plain", task.Every(time.Hour)), struct{}{}), []string{"lock:mutex:task:a%3APlain"})
 	typ := task.Define[forVO, task.None]("Tenant", task.Every(time.Hour, task.PerVO("lhcb")))
-	if got := task.LockKeys(typ, forVO{VO: "lhcb"}); !slices.Equal(got, []string{"lock:mutex:task:Tenant:lhcb"}) {
-		t.Errorf("per VO: %q", got)
-	}
+	equal(t, task.LockKeys(typ, forVO{VO: "lhcb"}), []string{"lock:mutex:task:Tenant:lhcb"})
 	if got := task.LockKeys(task.Define[forVO, task.None]("None"), forVO{}); got != nil {
 		t.Errorf("not periodic: %q", got)
 	}

@@ -144,9 +144,7 @@ func testPool(t *testing.T, e *env) {
 	if got := e.all(task.Filter{}); len(got) != 12 {
 		t.Errorf("listed: %v", got)
 	}
-	if got := e.all(task.Filter{Queue: "realtime:gpu"}); !slices.Equal(got, []string{"waiting " + waits[0]}) {
-		t.Errorf("listed: %v", got)
-	}
+	equal(t, e.all(task.Filter{Queue: "realtime:gpu"}), []string{"waiting " + waits[0]})
 	if got := e.find(task.Ref{ID: waits[2]}); got.State != task.StateWaiting || got.Queue != "background:gpu" {
 		t.Errorf("found: %+v", got)
 	}
@@ -186,9 +184,7 @@ func TestPoolWithoutWorkers(t *testing.T) {
 		}
 		return all
 	}
-	if got := unserved(); !slices.Equal(got, []task.Queue{"normal:gpu"}) {
-		t.Errorf("unserved: %v", got)
-	}
+	equal(t, unserved(), []task.Queue{"normal:gpu"})
 	if _, found := e.check(0); len(found) != 1 || contains(found, e.keys().TaskStream("normal:gpu"), "no worker has slots for pool gpu") != 1 {
 		t.Errorf("%v", found)
 	}
@@ -212,9 +208,7 @@ func TestPoolWithoutWorkers(t *testing.T) {
 		t.Errorf("%v, %v", err, unserved())
 	}
 	send(e, Double, double{}) // built-in sizes are shown the same way, and are no fault
-	if got := unserved(); !slices.Equal(got, []task.Queue{"normal:medium"}) {
-		t.Errorf("unserved: %v", got)
-	}
+	equal(t, unserved(), []task.Queue{"normal:medium"})
 	e.healthy(0)
 }
 
@@ -387,8 +381,6 @@ func TestPoolRequeueAndRunAll(t *testing.T) {
 	for _, id := range []string{one.ID, two.ID} {
 		e.ok(errOf(e.client.DeadLetters().Requeue(e.ctx(), id)))
 	}
-	if got := e.pools(); !slices.Equal(got, []string{"gpu", "line-3"}) {
-		t.Errorf("%v", got)
-	}
+	equal(t, e.pools(), []string{"gpu", "line-3"})
 	run(task.Done, 2)
 }

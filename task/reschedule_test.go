@@ -91,9 +91,7 @@ func TestAddScheduleAtAnExactTime(t *testing.T) {
 	e.schedules(task.SchedulerOptions{})
 	e.eventually("both fire", func() bool { return e.queued() == 2 })
 	for name, at := range map[string]time.Time{"repeats": anchor, "once": second} {
-		if slots := e.slotsOf(name); !slices.Equal(slots, []int64{at.UnixMilli()}) {
-			t.Errorf("%s: slots %v, want %d", name, slots, at.UnixMilli())
-		}
+		equal(t, e.slotsOf(name), []int64{at.UnixMilli()})
 	}
 	entries, err := e.must("XRANGE", e.key("tasks:normal:medium"), "-", "+").AsXRange()
 	e.ok(err)

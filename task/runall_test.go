@@ -32,7 +32,5 @@ func testRunAll(t *testing.T, e *env) {
 	if err != nil || len(ends) != 603 || seen != 603 {
 		t.Errorf("%d ends, %d seen, %v", len(ends), seen, err)
 	}
-	if n := e.left(); n != 0 {
-		t.Errorf("%d left", n)
-	}
+	same(t, e.left(), 0)
 }

@@ -22,9 +22,7 @@ func testPeriodic(t *testing.T, e *env) {
 	typ := task.Define[struct{}, task.None]("test:Tick", task.Realtime, task.Large, task.Every(every, task.QueueUp, task.RunAll(1000)))
 	e.schedules(task.SchedulerOptions{}, typ)
 	e.eventually("ten slots", func() bool { return e.queued() >= 10 })
-	if got := e.names(); !slices.Equal(got, []string{"test:Tick"}) {
-		t.Errorf("entries %q", got)
-	}
+	equal(t, e.names(), []string{"test:Tick"})
 	m := e.messages()[0]
 	if m.Name != "test:Tick" || m.Labels.String("priority") != "realtime" || m.Labels.String("size") != "large" {
 		t.Errorf("message %+v", m)
@@ -52,9 +50,7 @@ func TestSkipIfPending(t *testing.T) {
 		all, err := e.client.Schedules(e.ctx())
 		return err == nil && len(all) == 1 && all[0].Skipped+all[0].Dropped >= 100
 	})
-	if n := e.queued(); n != 1 {
-		t.Errorf("%d copies wait, want 1", n)
-	}
+	same(t, e.queued(), 1)
 	if d := e.schedule("test:Pile"); d.Fired != 1 || d.LastTask != e.messages()[0].ID {
 		t.Errorf("%+v, want one fired", d)
 	}
@@ -95,9 +91,7 @@ func TestPeriodicUnique(t *testing.T) {
 		all, _ := e.client.Schedules(e.ctx())
 		return len(all) == 1 && all[0].Skipped >= 5
 	})
-	if n := e.queued(); n != 1 {
-		t.Errorf("%d tasks, want the one that was submitted", n)
-	}
+	same(t, e.queued(), 1)
 	e.must("DEL", e.key("tasks:unique:"+e.messages()[0].Meta.Unique))
 	e.eventually("a periodic one", func() bool { return e.queued() == 2 })
 	var dup *task.DuplicateError
@@ -250,9 +244,7 @@ func TestUnreadableEntriesAreLeftToOthers(t *testing.T) {
 	if !strings.Contains(d.Error, s.ID()) || !strings.Contains(d.Error, "Mars/Olympus") || d.Fired != 3 || !d.Last.IsZero() || d.Next.Year() != 2021 || d.Since.Year() != 2020 {
 		t.Errorf("%+v", d)
 	}
-	if n := e.queued(); n != 0 {
-		t.Errorf("%d tasks", n)
-	}
+	same(t, e.queued(), 0)
 	stop()
 
 	raw, err := e.must("HGET", entries, "zone").ToString()
@@ -275,9 +267,7 @@ func TestRunOnStart(t *testing.T) {
 		e.must("DEL", e.key("scheduler:lock")) // one more election is no start
 		e.leads()
 		stop()
-		if got := e.queued(); got != n+1 {
-			t.Errorf("%d tasks after %d starts", got, n+1)
-		}
+		same(t, e.queued(), n+1)
 	}
 }
 

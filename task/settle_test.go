@@ -51,9 +51,7 @@ func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
 			if _, err := typ.Submit(e.ctx(), e.client, double{1}); err != nil {
 				t.Errorf("after the end: %v", err)
 			}
-			if n := e.counter(c.kind, "unique:"+c.name); n != 1 {
-				t.Errorf("%d are counted as %s, want 1", n, c.kind)
-			}
+			same(t, e.counter(c.kind, "unique:"+c.name), 1)
 			if e.number("ZCARD", e.key("tasks:cancelled")) != 0 {
 				t.Error("a cancel mark is left")
 			}

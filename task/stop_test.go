@@ -51,7 +51,5 @@ func TestStop(t *testing.T) {
 	if cause := wait(t, "cause", causes); !errors.Is(cause, task.ErrStopped) {
 		t.Errorf("cause %v", cause)
 	}
-	if err := wait(t, "end of Run", end); err != nil {
-		t.Error(err)
-	}
+	e.ok(wait(t, "end of Run", end))
 }

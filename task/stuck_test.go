@@ -121,7 +121,5 @@ func TestNobodyIsStuckWhenRedisHangs(t *testing.T) {
 	proxy.Stall(true)
 	stop()
 	time.AfterFunc(drain+margin+300*time.Millisecond, func() { proxy.Stall(false) }) // nothing tells when both are over
-	if err := wait(t, "end of Run", end); err != nil {
-		t.Errorf("%v", err)
-	}
+	e.ok(wait(t, "end of Run", end))
 }

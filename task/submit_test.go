@@ -86,9 +86,7 @@ func TestSubmitRefuses(t *testing.T) {
 	if _, err := Double.SubmitMany(e.ctx(), c, []double{{1}, {2}}, task.ID("x")); err == nil {
 		t.Error("SubmitMany with an ID: accepted")
 	}
-	if n := e.left(); n != 0 {
-		t.Errorf("%d tasks there", n)
-	}
+	same(t, e.left(), 0)
 	if all, _ := e.srv.AllKeys(e.ctx()); len(all) != 0 {
 		t.Errorf("keys %v", all)
 	}
@@ -108,9 +106,7 @@ func testKeyMakesOneTask(t *testing.T, e *env) {
 	if one.Ref != two.Ref || one.ID != "my-id" {
 		t.Errorf("%+v, then %+v", one, two)
 	}
-	if n := e.left(); n != 2 {
-		t.Errorf("%d tasks, want 2", n)
-	}
+	same(t, e.left(), 2)
 }
 
 // Unique: one at a time with the same arguments, until it has ended.
@@ -130,9 +126,7 @@ func testUnique(t *testing.T, e *env) {
 	if _, err := by.Submit(e.ctx(), e.client, double{2}); !errors.As(err, &d) {
 		t.Errorf("by key: %v", err)
 	}
-	if n := e.queued(); n != 3 {
-		t.Errorf("%d tasks, want 3", n)
-	}
+	same(t, e.queued(), 3)
 }
 
 // Each submission is one round trip, whatever it needs; a batch of 256 is one, too.

@@ -204,9 +204,7 @@ func TestUnknownName(t *testing.T) {
 	_, stop := e.start(task.WorkerOptions{ID: "old", MaxUnknown: 1}, echoing())
 	nobody := send(e, rare, 1)
 	failed(e, nobody, "unknown")
-	if n := e.counter(task.Unknown, rare.Name()); n != 1 {
-		t.Errorf("put back %d times, want once", n)
-	}
+	same(t, e.counter(task.Unknown, rare.Name()), 1)
 	stop()
 	_, stop = e.start(task.WorkerOptions{ID: "old", MaxUnknown: 1, NoPromote: true}, echoing()) // which does not come back to what it put back
 	known := send(e, other, 1)
