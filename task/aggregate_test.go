@@ -220,9 +220,7 @@ func TestBrokenCollectionsHoldUpNothing(t *testing.T) {
 	e.do("LPUSH", e.key("tasks:collecting"), "foreign")
 	send(e, Double, double{1}, task.In(time.Millisecond))
 	wait(t, "the delayed task", ch)
-	if _, err := typ.Submit(e.ctx(), e.client, note{"a", 1}); err == nil {
-		t.Error("Submit into a key of another type")
-	}
+	refused(t, "Submit into a key of another type", errOf(typ.Submit(e.ctx(), e.client, note{"a", 1})))
 }
 
 func TestAggregateRefusesWhatIsUnfit(t *testing.T) {

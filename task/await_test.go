@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -25,20 +24,14 @@ func TestNotKept(t *testing.T) {
 	e := newEnv(t)
 	typ := task.Define[int, task.None]("test:None")
 	e.start(task.WorkerOptions{}, typ.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
-	if _, err := send(e, typ, 1).Await(e.ctx()); !errors.Is(err, task.ErrNotKept) {
-		t.Errorf("%v", err)
-	}
+	fails(t, errOf(send(e, typ, 1).Await(e.ctx())), task.ErrNotKept)
 	if _, err := send(e, typ, 1, task.Keep(time.Minute)).Await(e.ctx()); err != nil {
 		t.Errorf("%v", err)
 	}
-	if _, err := echo.HandleOf(e.client, "nobody").Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
-		t.Errorf("%v", err)
-	}
+	fails(t, errOf(echo.HandleOf(e.client, "nobody").Result(e.ctx())), task.ErrResultMissing)
 	short, cancel := context.WithTimeout(e.ctx(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := echo.HandleOf(e.client, "nobody").Await(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
+	fails(t, errOf(echo.HandleOf(e.client, "nobody").Await(short)), context.DeadlineExceeded)
 	e.counts(0, "EXISTS", e.key("tasks:awaited"))
 }
 

@@ -178,9 +178,7 @@ func TestCancelMarksExpire(t *testing.T) {
 
 func TestCancelRefuses(t *testing.T) {
 	e := newEnv(t)
-	if _, err := e.client.Cancel(e.ctx(), task.Ref{ID: "nobody"}); !errors.Is(err, task.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
+	fails(t, errOf(e.client.Cancel(e.ctx(), task.Ref{ID: "nobody"})), task.ErrNotFound)
 	h := send(e, Double, double{})
 	e.do("SET", e.keys().TaskCounters(), "1")
 	if out, err := e.client.Cancel(e.ctx(), h.Ref); err == nil {
@@ -201,7 +199,5 @@ func TestRunNow(t *testing.T) {
 	if err := e.client.RunNow(e.ctx(), h.Ref); !errors.As(err, &wrong) || wrong.State != task.StateDone {
 		t.Errorf("%v", err)
 	}
-	if err := e.client.RunNow(e.ctx(), task.Ref{ID: "nobody"}); !errors.Is(err, task.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
+	fails(t, e.client.RunNow(e.ctx(), task.Ref{ID: "nobody"}), task.ErrNotFound)
 }

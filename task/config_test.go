@@ -139,12 +139,12 @@ func TestConfigureRunningWorkers(t *testing.T) {
 	e := newEnv(t)
 	kind := task.Define[double, int]("ConfiguredTask", task.Positional(), task.Small)
 	var now, most atomic.Int64
-	var fails atomic.Bool
+	var always atomic.Bool
 	begin, end := make(chan int64, 100), make(chan struct{})
 	w, _ := e.start(task.WorkerOptions{}, kind.Handle(func(_ context.Context, j *task.Job[double]) (int, error) {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
-		if fails.Load() {
+		if always.Load() {
 			return 0, errors.New("always")
 		}
 		begin <- now.Load()
@@ -173,16 +173,14 @@ func TestConfigureRunningWorkers(t *testing.T) {
 		done(e, h)
 	}
 
-	fails.Store(true)
+	always.Store(true)
 	e.config("common: {ConfiguredTask: {max_retries: 0}}", kind)
 	inForce("no retries", func(o task.Override) bool { return is(o.MaxRetries, 0) })
 	e.config("common: {ConfiguredTask: {max_retries: 7}}", kind)
 	inForce("retries", func(o task.Override) bool { return is(o.MaxRetries, 7) })
 	h := send(e, kind, double{})
 	e.eventually("it waits for its retry", func() bool { return e.counter(task.Retried, kind.Name()) == 1 })
-	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
-		t.Errorf("Result: %v", err)
-	}
+	fails(t, errOf(h.Result(e.ctx())), task.ErrResultMissing)
 	if got, err := e.client.Config(e.ctx()); err != nil || *got.Common[kind.Name()].MaxRetries != 7 {
 		t.Errorf("Config = %v, %v", got, err)
 	}
@@ -324,9 +322,7 @@ func TestUnreadableConfig(t *testing.T) {
 			t.Errorf("%s: %v, want an error that names colour", what, err)
 		}
 	}
-	if err := e.client.SetConfig(e.ctx(), task.Config{Common: map[string]task.Override{"<<": {Enabled: new(true)}}}); err == nil {
-		t.Error("SetConfig takes a name that YAML reads as something else")
-	}
+	refused(t, "SetConfig takes a name that YAML reads as something else", e.client.SetConfig(e.ctx(), task.Config{Common: map[string]task.Override{"<<": {Enabled: new(true)}}}))
 	e.config("common: {StayTask: {concurrency_limit: 4}}", kind)
 	e.eventually("it is in force", func() bool { return is(task.InForce(w, kind.Name(), "").ConcurrencyLimit, 4) })
 }

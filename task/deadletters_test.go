@@ -112,9 +112,7 @@ func TestReasonOfAWrappedError(t *testing.T) {
 		return 0, fmt.Errorf("read the plan: %w", fmt.Errorf("try: %w", &os.PathError{Op: "open", Path: "plan", Err: os.ErrNotExist}))
 	}))
 	h := send(e, typ, 1)
-	if _, err := h.Await(e.ctx()); err == nil {
-		t.Fatal("no error")
-	}
+	refused(t, "no error", errOf(h.Await(e.ctx())))
 	l, err := e.client.DeadLetters().Show(e.ctx(), h.ID)
 	if err != nil || l.Reason != "fs.PathError" || l.Error.Message != "read the plan: try: open plan: file does not exist" {
 		t.Errorf("%q, %+v, %v", l.Reason, l.Error, err)
@@ -152,9 +150,7 @@ func TestDeadLettersList(t *testing.T) {
 	e.start(task.WorkerOptions{}, f.handler(), other.Handle(func(context.Context, *task.Job[double]) (int, error) { panic("other") }))
 	f.dead(e, nil, 1, 2, 3, 4, 5)
 	h := send(e, other, double{9})
-	if _, err := h.Await(e.ctx()); err == nil {
-		t.Fatal("done")
-	}
+	refused(t, "done", errOf(h.Await(e.ctx())))
 	dead := e.client.DeadLetters()
 	list := func(f task.DeadFilter) (ids []string) {
 		for {

@@ -240,6 +240,22 @@ func says(t testing.TB, of any, err error, want string) {
 	}
 }
 
+// fails fails the test unless err is want.
+func fails(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+	}
+}
+
+// refused fails the test with this text unless err is an error.
+func refused(t testing.TB, text string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Error(text)
+	}
+}
+
 // same fails the test unless got is want.
 func same[T comparable](t testing.TB, got, want T) {
 	t.Helper()

@@ -126,12 +126,8 @@ func TestGroupHasExpired(t *testing.T) {
 	if i := slices.IndexFunc(keys, func(k string) bool { return strings.Contains(k, ":groups:") }); i >= 0 {
 		t.Errorf("left behind: %s", keys[i])
 	}
-	if _, err := g.Info(e.ctx()); !errors.Is(err, task.ErrNotFound) {
-		t.Errorf("Info: %v, want ErrNotFound", err)
-	}
-	if _, err := task.GroupResultsOf[int](e.ctx(), e.client, g.ID); !errors.Is(err, task.ErrNotFound) {
-		t.Errorf("GroupResultsOf: %v, want ErrNotFound", err)
-	}
+	fails(t, errOf(g.Info(e.ctx())), task.ErrNotFound)
+	fails(t, errOf(task.GroupResultsOf[int](e.ctx(), e.client, g.ID)), task.ErrNotFound)
 }
 
 // The children of a group that a Python peer made, by its record; once, though they are delivered twice. Without the record nothing is fired and nothing fails.

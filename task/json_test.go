@@ -57,13 +57,9 @@ func TestJSONTypesRefuse(t *testing.T) {
 	e := newEnv(t)
 	for _, opts := range [][]task.TypeOption{{task.Priority("urgent")}, {task.UniqueBy(time.Hour, func(double) string { return "" })},
 		{task.ExclusiveBy(func(double) []string { return nil })}, {task.Aggregate[double]{}}, {task.Every(time.Second)}, {task.Retry(nil)}} {
-		if _, err := task.DefineJSON("test:X", opts...); err == nil {
-			t.Error("accepted")
-		}
+		refused(t, "accepted", errOf(task.DefineJSON("test:X", opts...)))
 	}
-	if _, err := task.DefineJSON(""); err == nil {
-		t.Error("no name: accepted")
-	}
+	refused(t, "no name: accepted", errOf(task.DefineJSON("")))
 	typ := defineJSON(t, "test:X", task.Unique(time.Hour))
 	for _, args := range []string{"{", "[1] 2", `{"a":1,"a":2}`} {
 		if _, _, err := typ.Submit(e.ctx(), e.client, json.RawMessage(args)); err == nil {

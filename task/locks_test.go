@@ -120,9 +120,7 @@ func TestBlockedIsNoEnd(t *testing.T) {
 		t.Errorf("refused by %q, want %q", refused.Load().Key, want)
 	}
 	e.counts(2, "HLEN", e.prefix+":tasks:blocked")
-	if _, err := h.Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
-		t.Errorf("result of a blocked task: %v, want ErrResultMissing", err)
-	}
+	fails(t, errOf(h.Result(e.ctx())), task.ErrResultMissing)
 	e.counts(2, "GET", e.prefix+":groups:g1:remaining")
 	if e.counter(task.Done, kind.Name()) != 0 || e.counter(task.Blocked, kind.Name()) < 4 || ran.Load() != 0 {
 		t.Errorf("done %d, blocked %d, ran %d", e.counter(task.Done, kind.Name()), e.counter(task.Blocked, kind.Name()), ran.Load())

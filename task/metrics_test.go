@@ -36,9 +36,7 @@ func TestMetrics(t *testing.T) {
 	for range 3 {
 		done(e, send(e, echo, "x"))
 	}
-	if _, err := send(e, flaky, 1).Await(e.ctx()); err == nil {
-		t.Fatal("not dead")
-	}
+	refused(t, "not dead", errOf(send(e, flaky, 1).Await(e.ctx())))
 	send(e, echo, "later", task.In(time.Hour))
 	h := send(e, hold, 1)
 	wait(t, "it runs", held)

@@ -22,9 +22,7 @@ func TestDynamicSchedules(t *testing.T) {
 	e.leads()
 	entry := task.ScheduleEntry{Name: "nightly", Task: "jobs:Clean", Queue: "background:large", Spec: "every 10ms", Args: json.RawMessage(`["a", {"b": 1.5}, 7]`), VO: "lhcb", Overlap: task.QueueUp}
 	e.ok(e.client.AddSchedule(ctx, entry))
-	if err := e.client.AddSchedule(ctx, entry); !errors.Is(err, task.ErrScheduleExists) {
-		t.Errorf("added twice: %v", err)
-	}
+	fails(t, e.client.AddSchedule(ctx, entry), task.ErrScheduleExists)
 	e.eventually("it fires", func() bool { return len(e.slotsOf("nightly")) > 2 })
 	m := e.messages()[0]
 	want, err := wire.FromJSON(entry.Args)
@@ -66,9 +64,7 @@ func TestDynamicSchedules(t *testing.T) {
 			t.Errorf("%s of one that is gone: %v", what, err)
 		}
 	}
-	if _, err := e.client.RunScheduleNow(ctx, "nightly"); !errors.Is(err, task.ErrNoSchedule) {
-		t.Errorf("run: %v", err)
-	}
+	fails(t, errOf(e.client.RunScheduleNow(ctx, "nightly")), task.ErrNoSchedule)
 }
 
 // An entry is added with an exact time: an anchor to the millisecond, from which on it repeats, or a rule that has that one slot. It fires at that time and not before.
@@ -143,12 +139,8 @@ func TestDeclaredSchedules(t *testing.T) {
 	_, stop := e.schedules(task.SchedulerOptions{}, define(time.Hour))
 	e.eventually("it is registered", func() bool { return len(e.names()) == 1 })
 	first := e.schedule("test:Coded")
-	if err := e.client.RemoveSchedule(ctx, "test:Coded"); !errors.Is(err, task.ErrDeclared) {
-		t.Errorf("removed: %v", err)
-	}
-	if err := e.client.UpdateSchedule(ctx, task.ScheduleEntry{Name: "test:Coded", Task: "x", Spec: "every 1m"}); !errors.Is(err, task.ErrDeclared) {
-		t.Errorf("updated: %v", err)
-	}
+	fails(t, e.client.RemoveSchedule(ctx, "test:Coded"), task.ErrDeclared)
+	fails(t, e.client.UpdateSchedule(ctx, task.ScheduleEntry{Name: "test:Coded", Task: "x", Spec: "every 1m"}), task.ErrDeclared)
 	if err := e.client.PauseSchedule(ctx, "test:Coded"); err != nil {
 		t.Error(err)
 	}
@@ -207,11 +199,7 @@ func TestEntryInCode(t *testing.T) {
 	if d := e.schedule("code"); !d.Anchor.Equal(anchor) || !d.Declared {
 		t.Errorf("%+v", d)
 	}
-	if _, err := e.client.Scheduler(task.SchedulerOptions{}, entry, entry); err == nil {
-		t.Error("two entries of one name are taken")
-	}
+	refused(t, "two entries of one name are taken", errOf(e.client.Scheduler(task.SchedulerOptions{}, entry, entry)))
 	entry.Spec = "often"
-	if _, err := e.client.Scheduler(task.SchedulerOptions{}, entry); err == nil {
-		t.Error("a bad spec is taken")
-	}
+	refused(t, "a bad spec is taken", errOf(e.client.Scheduler(task.SchedulerOptions{}, entry)))
 }

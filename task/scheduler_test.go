@@ -285,7 +285,5 @@ func TestSchedulerOptions(t *testing.T) {
 	for want, o := range map[string]task.SchedulerOptions{"Lease": {Lease: time.Millisecond}, "ID": {ID: "a\nb"}} {
 		says(t, "", errOf(e.client.Scheduler(o)), want)
 	}
-	if _, err := e.client.Scheduler(task.SchedulerOptions{}, nil); err == nil {
-		t.Error("nil is taken")
-	}
+	refused(t, "nil is taken", errOf(e.client.Scheduler(task.SchedulerOptions{}, nil)))
 }

@@ -20,9 +20,7 @@ func TestSpawnAgainAfterALostReply(t *testing.T) {
 	for range 3 {
 		c, proxy := e.behind()
 		proxy.LoseReplies(1)
-		if _, err := task.Spawn(e.ctx(), c, f.children(n), f.callback.With(double{n}), task.GroupID("g")); err == nil {
-			t.Error("Spawn says nothing of the lost reply")
-		}
+		refused(t, "Spawn says nothing of the lost reply", errOf(task.Spawn(e.ctx(), c, f.children(n), f.callback.With(double{n}), task.GroupID("g"))))
 		c.Close()
 	}
 	g := f.spawn(n, task.GroupID("g"))
@@ -98,9 +96,7 @@ func TestSpawnRefusesWhatIsUnfit(t *testing.T) {
 	} {
 		says(t, "", errOf(task.Spawn(e.ctx(), e.client, []task.Pending{c.child}, c.callback, c.opts...)), c.want)
 	}
-	if _, err := task.Spawn(e.ctx(), nil, nil, callback); err == nil {
-		t.Error("Spawn without a Client")
-	}
+	refused(t, "Spawn without a Client", errOf(task.Spawn(e.ctx(), nil, nil, callback)))
 	keys, err := e.srv.AllKeys(e.ctx())
 	if err != nil || len(keys) != 0 {
 		t.Errorf("keys were written: %q, %v", keys, err)

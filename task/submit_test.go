@@ -83,9 +83,7 @@ func TestSubmitRefuses(t *testing.T) {
 	} {
 		says(t, "", errOf(Double.Submit(e.ctx(), c, double{}, opts...)), want)
 	}
-	if _, err := Double.SubmitMany(e.ctx(), c, []double{{1}, {2}}, task.ID("x")); err == nil {
-		t.Error("SubmitMany with an ID: accepted")
-	}
+	refused(t, "SubmitMany with an ID: accepted", errOf(Double.SubmitMany(e.ctx(), c, []double{{1}, {2}}, task.ID("x"))))
 	same(t, e.left(), 0)
 	if all, _ := e.srv.AllKeys(e.ctx()); len(all) != 0 {
 		t.Errorf("keys %v", all)

@@ -119,9 +119,7 @@ func TestClientOptions(t *testing.T) {
 	} {
 		says(t, "", errOf(task.New(e.srv.Client, o)), want)
 	}
-	if _, err := task.New(nil, task.Options{}); err == nil {
-		t.Error("no client: accepted")
-	}
+	refused(t, "no client: accepted", errOf(task.New(nil, task.Options{})))
 }
 
 func TestWorkerOptions(t *testing.T) {
@@ -169,7 +167,5 @@ func TestLockTypesOfExtensions(t *testing.T) {
 	if _, err := h.Release(e.ctx()); err != nil {
 		t.Error(err)
 	}
-	if _, err := e.client.Locker().Try(e.ctx(), []lock.Spec{spec}, lock.TryOptions{}); err == nil {
-		t.Error("an unknown object type: accepted")
-	}
+	refused(t, "an unknown object type: accepted", errOf(e.client.Locker().Try(e.ctx(), []lock.Spec{spec}, lock.TryOptions{})))
 }

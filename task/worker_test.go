@@ -55,9 +55,7 @@ func TestRetryKeepsID(t *testing.T) {
 		if j.MaxAttempts != 4 || j.Queue != "realtime:large" {
 			t.Errorf("MaxAttempts %d, in %s", j.MaxAttempts, j.Queue)
 		}
-		if _, err := typ.HandleOf(j.Client(), j.ID).Result(e.ctx()); !errors.Is(err, task.ErrResultMissing) {
-			t.Errorf("the result before the end: %v", err)
-		}
+		fails(t, errOf(typ.HandleOf(j.Client(), j.ID).Result(e.ctx())), task.ErrResultMissing)
 		return "", failure(j.Attempt)
 	}))
 	h := send(e, typ, 1)
@@ -134,9 +132,7 @@ func TestNoRetry(t *testing.T) {
 	e.start(task.WorkerOptions{NoPromote: true}, dead.Handle(fail), gone.Handle(fail))
 	for typ, letters := range map[*task.Type[int, int]]int64{dead: 1, gone: 0} {
 		h := send(e, typ, 1)
-		if _, err := h.Await(e.ctx()); err == nil {
-			t.Error("no error")
-		}
+		refused(t, "no error", errOf(h.Await(e.ctx())))
 		e.counts(letters, "HEXISTS", e.key("tasks:dead"), h.ID)
 	}
 	if r := e.healthy(0); r.Dead != 1 || r.Delayed != 0 || r.Unfinished() != 0 {
