@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, testenv.LibraryGoroutines()...)
 }
 
+type double struct{ N int }
+
+var Double = task.Define[double, int]("test:Double", task.Positional())
+
 var patience = testenv.Patience // only seen when something hangs
 
 // env is one server with one prefix.
