@@ -158,25 +158,3 @@ func (w *taskWorld) handedBack(ends []time.Time) {
 		w.t.Errorf("I6: handed back after %v, the aim is 1 s", worst)
 	}
 }
-
-// Fault 4: what does not end within the time to drain is broken off, handed back, and run to its end elsewhere; that is no failure of the task.
-func TestTaskFault4BrokenOffAtStop(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, embedded.RedisOptions{})
-	// It is to hand back, however late on a busy machine: its lease does not end before, and neither does the time it has for that.
-	first := w.worker(taskConfig{Drain: 200 * time.Millisecond, Lease: patience, Margin: patience})
-	w.submit("slow", 10, taskWork{Takes: 2 * time.Second})
-	w.until(noteStart, 10)
-	w.fault(first)
-	terminate(first)
-	w.worker(taskConfig{Lease: calm})
-	if code := first.Exit(); code != 0 {
-		t.Errorf("exit status %d", code)
-	}
-	w.verify().within(t, late)
-	for _, l := range w.logicals() {
-		if last := l.runs[len(l.runs)-1]; last.Try != 1 {
-			t.Errorf("%s: being broken off counts as a failure: %v", l.name, l.describe())
-		}
-	}
-}

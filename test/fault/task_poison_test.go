@@ -95,26 +95,16 @@ func killers(t *testing.T, do string) {
 	w.verify()
 }
 
-// Fault 15, tasks that panic, that fail, whose result is too large, or that never return harm nobody else.
-func TestTaskFault15Poison(t *testing.T) {
+// Fault 15, tasks that never return harm no other task, and run elsewhere once their process has ended.
+func TestTaskFault15Hang(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, embedded.RedisOptions{})
-	worker := w.worker(taskConfig{Slots: 6, Lease: 2 * taskLease, Drain: 300 * time.Millisecond, Margin: 300 * time.Millisecond})
+	worker := w.worker(taskConfig{Slots: 4, Lease: 2 * taskLease, Drain: 300 * time.Millisecond, Margin: 300 * time.Millisecond})
 	hang := w.submit("hang", 2, taskWork{Do: doHang})
 	w.until(noteStart, 2)
-	panics := w.submit("panic", 3, taskWork{Do: doPanic})
-	fails := w.submit("fail", 3, taskWork{Do: doFail})
-	large := w.submit("large", 1, taskWork{Do: doLarge})
-	once := w.submit("once", 3, taskWork{Do: doFailOnce})
-	good := w.submit("good", 200, taskWork{Takes: time.Millisecond})
-	for _, set := range []struct {
-		hs   []*task.Handle[taskResult]
-		want string
-	}{{good, ""}, {once, ""}, {panics, "task.PanicError"}, {fails, "errors.errorString"}, {large, "task.resultError"}} {
-		for i, end := range w.ends(set.hs) {
-			if end != set.want {
-				t.Errorf("number %d of %s ended with %q, want %q", i, set.hs[0].ID, end, set.want)
-			}
+	for i, end := range w.ends(w.submit("good", 200, taskWork{Takes: time.Millisecond})) {
+		if end != "" {
+			t.Errorf("a good task, number %d, ended with %q", i, end)
 		}
 	}
 	if w.unfinished() != 2 {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,22 +20,21 @@ import (
 	"github.com/taktworks/takt/task"
 )
 
-// taskRole is the environment variable that makes this test binary a worker, a producer or a scheduler of tasks: its value is a taskConfig as JSON.
+// taskRole is the environment variable that makes this test binary a worker or a producer of tasks: its value is a taskConfig as JSON.
 const taskRole = "TAKT_TEST_TASK"
 
 // taskConfig is what such a process is to be.
 type taskConfig struct {
-	Role   string // "worker", "producer" or "scheduler"
+	Role   string // "worker", "many workers" or "producer"
 	URL    string // of Redis
 	Prefix string
 	Ledger string // folder
 	ID     string // of a worker
 
 	Slots    int           // of a worker; 0 = 10
-	Lease    time.Duration // 0 = taskLease, of a scheduler 1 s
+	Lease    time.Duration // 0 = taskLease
 	Drain    time.Duration // 0 = 5 s
 	Margin   time.Duration // 0 = 1 s
-	Ticks    bool          // it has one for tick
 	Idle     bool          // it has one for idle, and notes nothing
 	Gauge    bool          // it counts its goroutines all the time
 	Hogs     bool          // its memory is limited
@@ -71,20 +69,15 @@ const (
 	doDieAfterEffect = "die after the effect" // kill -9 of its own process, in its first run
 	doExit           = "exit"                 // os.Exit in every run
 	doHog            = "take all memory"      // in every run
-	doPanic          = "panic"
-	doHang           = "hang" // ignore the end of its context, for ever
-	doLarge          = "large result"
-	doFail           = "fail"
-	doFailOnce       = "fail once"
-	doLinger         = "linger" // in its first run, work until its context ends
-	doAwaitGate      = "gate"   // have the effect when the gate is open
+	doHang           = "hang"                 // in its first run: ignore the end of its context, for ever
+	doLinger         = "linger"               // in its first run, work until its context ends
+	doAwaitGate      = "gate"                 // have the effect when the gate is open
 )
 
 // taskResult says which run a result is of.
 type taskResult struct {
 	PID   int
 	Fence uint64
-	Pad   string
 }
 
 var (
@@ -116,8 +109,6 @@ func runTaskRole() int {
 		err = c.work(ctx, client, ledger)
 	case "many workers":
 		err = c.workMany(ctx, ledger)
-	case "scheduler":
-		err = c.schedule(ctx, client)
 	case "producer":
 		err = c.produce(ctx, client, ledger)
 	default:
@@ -141,9 +132,6 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 		slots = 10
 	}
 	handlers := []task.Handler{theWork.Handle(c.handleWork(ledger)), tally.Handle(c.handleTally(ledger))}
-	if c.Ticks {
-		handlers = append(handlers, tick.Handle(c.handleWork(ledger)))
-	}
 	observe := func(e task.Event) {
 		ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Try: e.Info.Attempt, Fence: e.Info.Fence, Says: string(e.Outcome)})
 	}
@@ -202,15 +190,6 @@ func (c taskConfig) workMany(ctx context.Context, ledger *taskLedger) error {
 // manyPrefix is one of many prefixes.
 func manyPrefix(prefix string, i int) string { return fmt.Sprintf("%s:%d", prefix, i) }
 
-func (c taskConfig) schedule(ctx context.Context, client *task.Client) error {
-	s, err := client.Scheduler(task.SchedulerOptions{ID: c.ID, Lease: c.or(c.Lease, time.Second)}, tick)
-	if err != nil {
-		return err
-	}
-	fmt.Println("up")
-	return s.Run(ctx)
-}
-
 // handleWork is the handler of all tasks.
 func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (taskResult, error) {
 	return func(ctx context.Context, j *task.Job[taskWork]) (taskResult, error) {
@@ -222,16 +201,10 @@ func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.J
 			os.Exit(3)
 		case do == doHog:
 			hog()
-		case do == doPanic:
-			panic("on purpose")
-		case do == doHang && ledger.first(j.ID): // its first run
+		case do == doHang && ledger.first(j.ID):
 			select {}
 		case do == doLinger && ledger.first(j.ID):
 			j.Args.Takes = time.Hour
-		case do == doFail, do == doFailOnce && j.Attempt == 1:
-			return result, errors.New("on purpose")
-		case do == doLarge:
-			result.Pad = strings.Repeat("x", 10<<20)
 		case do == doAwaitGate:
 			ledger.awaitGate(ctx)
 		}

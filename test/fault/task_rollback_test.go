@@ -143,26 +143,36 @@ func TestTaskFault6PowerLoss(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w := newTaskWorld(t, embedded.RedisOptions{Persist: true, Dir: dir, Config: []string{"appendfsync everysec", "auto-aof-rewrite-percentage 0"}})
-			var file string
-			var safe int64
+			mark, lose := w.powerLoss(dir, torn)
 			w.rollback(func() {
-				w.srv.Settle(t)
-				file, safe = appendOnly(t, dir)
-				w.must("CLIENT", "UNPAUSE")
+				mark()
 				<-time.After(time.Second) // the second that is lost
-			}, func() {
-				_, size := appendOnly(t, dir)
-				cut := safe
-				if torn {
-					cut += w.rand.Int64N(1 + (size-safe)/2) // so that some is lost
-				}
-				t.Logf("%d of %d bytes are lost", size-cut, size)
-				if err := os.Truncate(file, cut); err != nil {
-					t.Fatal(err)
-				}
-			})
+			}, lose)
 		})
 	}
+}
+
+// powerLoss is what a failure of the power takes of the append-only file in dir: lose cuts off what came after mark or, with torn, a part of that, up to the middle of a command.
+func (w *taskWorld) powerLoss(dir string, torn bool) (mark, lose func()) {
+	var file string
+	var safe int64
+	mark = func() {
+		w.srv.Settle(w.t)
+		file, safe = appendOnly(w.t, dir)
+		w.must("CLIENT", "UNPAUSE")
+	}
+	lose = func() {
+		_, size := appendOnly(w.t, dir)
+		cut := safe
+		if torn {
+			cut += w.rand.Int64N(1 + (size-safe)/2) // so that some is lost
+		}
+		w.t.Logf("%d of %d bytes are lost", size-cut, size)
+		if err := os.Truncate(file, cut); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return mark, lose
 }
 
 // appendOnly is the file that Redis appends to, and its size.

@@ -2,7 +2,6 @@ package fault_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -177,23 +176,7 @@ func TestWorkflowFault6PowerLoss(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w := newFlowWorld(t, embedded.RedisOptions{Persist: true, Dir: dir, Config: []string{"appendfsync everysec", "auto-aof-rewrite-percentage 0"}})
-			var file string
-			var safe int64
-			w.flowRollback(func() {
-				w.srv.Settle(t)
-				file, safe = appendOnly(t, dir)
-				w.must("CLIENT", "UNPAUSE")
-			}, func() {
-				_, size := appendOnly(t, dir)
-				cut := safe
-				if torn {
-					cut += w.rand.Int64N(1 + (size-safe)/2) // so that some is lost
-				}
-				t.Logf("%d of %d bytes are lost", size-cut, size)
-				if err := os.Truncate(file, cut); err != nil {
-					t.Fatal(err)
-				}
-			})
+			w.flowRollback(w.powerLoss(dir, torn))
 		})
 	}
 }
