@@ -116,9 +116,6 @@ func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		l, err := client.Locker().Break(ctx, c.Key)
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, l, "%s: broken, it was held by %s\n", l.Key, holders(&l))
+		return a.tell(err, c.JSON, l, "%s: broken, it was held by %s\n", l.Key, holders(&l))
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -155,6 +156,34 @@ func (a *app) say(asJSON bool, v any, format string, args ...any) error {
 	}
 	_, err := printf(a.out, format, args...)
 	return err
+}
+
+// tell is say after something that may have failed: then it prints nothing and returns err.
+func (a *app) tell(err error, asJSON bool, v any, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return a.say(asJSON, v, format, args...)
+}
+
+// show prints v with --json, else as people has it. With err it prints nothing and returns that.
+func show[T any](a *app, err error, asJSON bool, v *T, people func(*T) error) error {
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(a.out, v)
+	}
+	return people(v)
+}
+
+// showChanged prints what was changed with --json, as read has it now, unless err says that it was not.
+func showChanged[T any](ctx context.Context, a *app, asJSON bool, name string, read func(context.Context, string) (T, error), err error) error {
+	if err != nil || !asJSON {
+		return err
+	}
+	v, err := read(ctx, name)
+	return a.tell(err, true, v, "")
 }
 
 // shownTime is a time of a document as people read it everywhere: UTC with milliseconds. What is no time stays as it is.

@@ -104,20 +104,8 @@ func (c *scheduleAddCmd) Run(ctx context.Context, a *app) error {
 		if c.Update {
 			change = client.UpdateSchedule
 		}
-		return a.showSchedule(ctx, client, c.Name, c.JSON, change(ctx, e))
+		return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, e))
 	})
-}
-
-// showSchedule prints a schedule after it was changed, unless err says that it was not.
-func (a *app) showSchedule(ctx context.Context, client *task.Client, name string, asJSON bool, err error) error {
-	if err != nil || !asJSON {
-		return err
-	}
-	s, err := client.Schedule(ctx, name)
-	if err != nil {
-		return err
-	}
-	return printJSON(a.out, s)
 }
 
 type scheduleRemoveCmd struct {
@@ -127,10 +115,7 @@ type scheduleRemoveCmd struct {
 
 func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app) error {
 	return a.withTasks(ctx, func(client *task.Client) error {
-		if err := client.RemoveSchedule(ctx, c.Name); err != nil {
-			return err
-		}
-		return a.say(c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
+		return a.tell(client.RemoveSchedule(ctx, c.Name), c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
 	})
 }
 
@@ -171,7 +156,7 @@ func (c *scheduleChangeCmd) Run(ctx context.Context, a *app) error {
 		if a.kong.Selected().Name == "resume" {
 			change = client.ResumeSchedule
 		}
-		return a.showSchedule(ctx, client, c.Name, c.JSON, change(ctx, c.Name))
+		return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, c.Name))
 	})
 }
 

@@ -124,13 +124,7 @@ func (c *taskShowCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		t, err := client.Find(ctx, ref)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(a.out, t)
-		}
-		return a.showTask(&t)
+		return show(a, err, c.JSON, &t, a.showTask)
 	})
 }
 

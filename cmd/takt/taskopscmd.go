@@ -36,10 +36,7 @@ func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
 		default:
 			set.Paused, err = new(true), client.PauseQueue(ctx, task.Queue(c.Queue))
 		}
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, set, "")
+		return a.tell(err, c.JSON, set, "")
 	})
 }
 
@@ -69,10 +66,7 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 		} else {
 			set.Rate, err = new(0.0), errors.Join(client.ResumeQueue(ctx, task.Queue(c.Queue)), client.SetRate(ctx, task.Queue(c.Queue), 0))
 		}
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, set, "")
+		return a.tell(err, c.JSON, set, "")
 	})
 }
 
@@ -225,10 +219,7 @@ func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		g, err := client.Group(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, g, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
+		return a.tell(err, c.JSON, g, "%d children, %d ended: %d done, %d failed; followed by: %s\n", g.Children, g.Children-g.Remaining, g.OK, g.Failed, cmp.Or(g.Fired, "nothing yet"))
 	})
 }
 

@@ -42,10 +42,7 @@ func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
 		if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
 			return &exitError{exitFailed, err}
 		}
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, struct {
+		return a.tell(err, c.JSON, struct {
 			Queue queue `json:"queue"`
 			Empty bool  `json:"empty"`
 		}{c.Queue, true}, "%s is empty\n", c.Queue)

@@ -71,10 +71,7 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 		if redis.Away(err) {
 			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --id %s, then it is one signal", err, c.Key)}
 		}
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, struct {
+		return a.tell(err, c.JSON, struct {
 			Instance instanceID `json:"instance"`
 			Signal   string     `json:"signal"`
 			ID       string     `json:"id"`
@@ -252,10 +249,7 @@ func (a *app) setPaused(ctx context.Context, id instanceID, queue workflowQueue,
 		default:
 			err = client.ResumeQueue(ctx, string(queue))
 		}
-		if err != nil {
-			return err
-		}
-		return a.say(asJSON, struct {
+		return a.tell(err, asJSON, struct {
 			Instance instanceID    `json:"instance,omitempty"`
 			Queue    workflowQueue `json:"queue,omitempty"`
 			Paused   bool          `json:"paused"`

@@ -76,13 +76,7 @@ type workflowScheduleShowCmd struct {
 func (c *workflowScheduleShowCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
 		s, err := client.Schedule(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(a.out, s)
-		}
-		return a.showWorkflowSchedule(&s)
+		return show(a, err, c.JSON, &s, a.showWorkflowSchedule)
 	})
 }
 
@@ -128,14 +122,7 @@ func (c *workflowScheduleChangeCmd) Run(ctx context.Context, a *app) error {
 		if a.kong.Selected().Name == "resume" {
 			change = client.ResumeSchedule
 		}
-		if err := change(ctx, c.Name); err != nil || !c.JSON {
-			return err
-		}
-		s, err := client.Schedule(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		return printJSON(a.out, s)
+		return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, c.Name))
 	})
 }
 
@@ -146,10 +133,7 @@ type workflowScheduleDeleteCmd struct {
 
 func (c *workflowScheduleDeleteCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		if err := client.RemoveSchedule(ctx, c.Name); err != nil {
-			return err
-		}
-		return a.say(c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
+		return a.tell(client.RemoveSchedule(ctx, c.Name), c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
 	})
 }
 
@@ -161,10 +145,7 @@ type workflowScheduleRunCmd struct {
 func (c *workflowScheduleRunCmd) Run(ctx context.Context, a *app) error {
 	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
 		i, err := client.RunSchedule(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		return a.say(c.JSON, struct {
+		return a.tell(err, c.JSON, struct {
 			Name      string `json:"name"`
 			Instance  string `json:"instance"`
 			Execution string `json:"execution"`
