@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -27,9 +26,7 @@ func StartMosquitto(t testing.TB, o embedded.MosquittoOptions) *Broker {
 	if o.Stdout == nil && Logs() {
 		o.Stdout = &testLog{t: t, name: "mosquitto"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	s, err := embedded.StartMosquitto(ctx, o)
+	s, err := embedded.StartMosquitto(Within(t), o)
 	return broker(t, s, err)
 }
 

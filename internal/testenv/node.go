@@ -13,9 +13,9 @@ import (
 
 // Node is one of several servers that belong together.
 type Node struct {
-	Server *embedded.Server // Kill, Restart, PID
-	Addr   string           // host:port
-	Client rueidis.Client   // to this server alone, whatever it says of the others; closed when the test ends
+	process
+	Addr   string         // host:port
+	Client rueidis.Client // to this server alone, whatever it says of the others; closed when the test ends
 }
 
 // startNode starts a server with these configuration lines in a directory of the test.
@@ -26,9 +26,7 @@ func startNode(t testing.TB, config ...string) *Node {
 	if Logs() {
 		o.Stdout = &testLog{t: t, name: "redis"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	s, err := embedded.StartRedis(ctx, o)
+	s, err := embedded.StartRedis(Within(t), o)
 	return newNode(t, s, err)
 }
 
@@ -38,7 +36,7 @@ func newNode(t testing.TB, s *embedded.Server, err error) *Node {
 		t.Fatal(err)
 	}
 	end(t, s)
-	n := &Node{Server: s, Addr: strings.TrimPrefix(s.URL(), "redis://")}
+	n := &Node{process: process{s}, Addr: strings.TrimPrefix(s.URL(), "redis://")}
 	n.Client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{n.Addr}, DisableCache: true, ForceSingleClient: true, DisableRetry: true})
 	if err != nil {
 		t.Fatal(err)
@@ -59,23 +57,26 @@ func end(t testing.TB, s *embedded.Server) {
 	})
 }
 
-// Kill ends the server at once.
-func (n *Node) Kill(t testing.TB) {
+// process is a server that a test may end and stop.
+type process struct{ Server *embedded.Server }
+
+// Kill ends the server at once, as kill -9 does.
+func (p process) Kill(t testing.TB) {
 	t.Helper()
-	if err := n.Server.Kill(); err != nil {
+	if err := p.Server.Kill(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Pause stops the process of the server without ending it, until Continue.
-func (n *Node) Pause(t testing.TB) { signal(t, n.Server, syscall.SIGSTOP) }
+// Pause stops the process of the server without ending it, until Continue. Connections stay open, and what is sent meanwhile is executed afterwards.
+func (p process) Pause(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
 
 // Continue undoes Pause.
-func (n *Node) Continue(t testing.TB) { signal(t, n.Server, syscall.SIGCONT) }
+func (p process) Continue(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 
-func signal(t testing.TB, s *embedded.Server, sig syscall.Signal) {
+func (p process) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(s.PID(), sig); err != nil {
+	if err := syscall.Kill(p.Server.PID(), sig); err != nil {
 		t.Fatal(err)
 	}
 }

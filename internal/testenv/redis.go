@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,10 +30,10 @@ func patience() time.Duration {
 
 // RedisServer is a server of one test.
 type RedisServer struct {
-	Server *embedded.Server // Restart, PID; see Kill below
-	URL    string
-	Addr   string         // host:port
-	Client rueidis.Client // connected; closed when the test ends
+	process // without one: a cluster, or sentinels
+	URL     string
+	Addr    string         // host:port
+	Client  rueidis.Client // connected; closed when the test ends
 
 	embedded bool
 	cluster  bool
@@ -61,13 +60,11 @@ func StartRedis(t testing.TB, o embedded.RedisOptions) *RedisServer {
 		o.Stdout = &testLog{t: t, name: "redis"}
 	}
 	o.Config = append([]string{"repl-diskless-sync-delay 0"}, o.Config...) // else a replica waits five seconds for others
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	s, err := embedded.StartRedis(ctx, o)
+	s, err := embedded.StartRedis(Within(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, &RedisServer{Server: s, ahead: o.Persist && !slices.Contains(o.Config, "appendfsync always")})
+	return serve(t, &RedisServer{process: process{s}, ahead: o.Persist && !slices.Contains(o.Config, "appendfsync always")})
 }
 
 // Miniredis starts the in-process look-alike, for tests of what demo and dev fall back on.
@@ -77,7 +74,7 @@ func Miniredis(t testing.TB) *RedisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, &RedisServer{Server: s, embedded: true})
+	return serve(t, &RedisServer{process: process{s}, embedded: true})
 }
 
 func serve(t testing.TB, r *RedisServer) *RedisServer {
@@ -100,17 +97,8 @@ func (r *RedisServer) Kill(t testing.TB) {
 	if r.ahead {
 		r.Settle(t)
 	}
-	if err := r.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	r.process.Kill(t)
 }
-
-// Pause stops the process of the server without ending it, until Continue. Connections stay open, and what is sent meanwhile is executed
-// afterwards.
-func (r *RedisServer) Pause(t testing.TB) { signal(t, r.Server, syscall.SIGSTOP) }
-
-// Continue undoes Pause.
-func (r *RedisServer) Continue(t testing.TB) { signal(t, r.Server, syscall.SIGCONT) }
 
 // Settle lets no write in any more, until CLIENT UNPAUSE, and waits until all that was answered is in the append-only file.
 func (r *RedisServer) Settle(t testing.TB) {
@@ -140,8 +128,7 @@ func (r *RedisServer) Connect(t testing.TB, o redis.Options) rueidis.Client {
 	if r.cluster && o.Prefix == "" {
 		o.Prefix = "{t}"
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
+	ctx := Within(t)
 	rdb, err := redis.Connect(ctx, o)
 	for err != nil && redis.Away(err) && lifecycle.Sleep(ctx, 10*time.Millisecond) { // a busy machine takes longer than one attempt may
 		rdb, err = redis.Connect(ctx, o)

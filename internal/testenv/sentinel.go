@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,9 +74,7 @@ func startSentinel(t testing.TB, config string) (*embedded.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	return embedded.Start(ctx, embedded.Program{
+	return embedded.Start(Within(t), embedded.Program{
 		Kind: "sentinel", Path: path, Ready: "entinel ID is",
 		Configure: func(_ string, port int) ([]string, string, error) {
 			addr := fmt.Sprintf("127.0.0.1:%d", port)

@@ -32,9 +32,7 @@ func (s *shared) use(t testing.TB) *ZooKeeperServer {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	z, err := s.start(ctx)
+	z, err := s.start(Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,20 +8,17 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/taktworks/takt/internal/embedded"
 )
 
 // ZooKeeperServer is a server of one test, or one that the tests of a package share.
 type ZooKeeperServer struct {
-	Server *embedded.Server // Kill, Restart, PID; a shared one is left alone
-	Addr   string           // host:port
-	Client *zk.Conn         // for a look at what is stored; closed with the server
+	process          // a shared one is left alone
+	Addr    string   // host:port
+	Client  *zk.Conn // for a look at what is stored; closed with the server
 
 	mu    sync.Mutex
 	paths []string
@@ -38,9 +35,7 @@ func ZooKeeper(t testing.TB) *ZooKeeperServer {
 	if Logs() {
 		says = &testLog{t: t, name: "zookeeper"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	z, err := startZooKeeper(ctx, says)
+	z, err := startZooKeeper(Within(t), says)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +52,7 @@ func startZooKeeper(ctx context.Context, says io.Writer) (*ZooKeeperServer, erro
 	if err != nil {
 		return nil, err
 	}
-	z := &ZooKeeperServer{Server: s, Addr: strings.TrimPrefix(s.URL(), "zookeeper://")}
+	z := &ZooKeeperServer{process: process{s}, Addr: strings.TrimPrefix(s.URL(), "zookeeper://")}
 	if z.Client, err = dialZooKeeper(ctx, z.Addr, longSession); err != nil {
 		_ = s.Stop()
 		return nil, err
@@ -73,9 +68,7 @@ func (z *ZooKeeperServer) end() error {
 // Connect opens another session, which ends with the test. After a lost connection this client waits for a second before it dials again.
 func (z *ZooKeeperServer) Connect(t testing.TB, timeout time.Duration) *zk.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	conn, err := dialZooKeeper(ctx, z.Addr, timeout)
+	conn, err := dialZooKeeper(Within(t), z.Addr, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,26 +143,10 @@ func (z *ZooKeeperServer) Path(t testing.TB) string {
 	return path
 }
 
-// Kill ends the server at once.
-func (z *ZooKeeperServer) Kill(t testing.TB) {
-	t.Helper()
-	if err := z.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Restart starts the server again after Kill. The sessions are still there and have all their time again.
 func (z *ZooKeeperServer) Restart(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	if err := z.Server.Restart(ctx); err != nil {
+	if err := z.Server.Restart(Within(t)); err != nil {
 		t.Fatal(err)
 	}
 }
-
-// Pause stops the process of the server without ending it, until Continue.
-func (z *ZooKeeperServer) Pause(t testing.TB) { signal(t, z.Server, syscall.SIGSTOP) }
-
-// Continue undoes Pause.
-func (z *ZooKeeperServer) Continue(t testing.TB) { signal(t, z.Server, syscall.SIGCONT) }
