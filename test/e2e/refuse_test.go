@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,30 +30,10 @@ const strangersTopic = "mes/stranger"
 func newStranger(t *testing.T, w *rig.World) *stranger {
 	t.Helper()
 	s := &stranger{w: w, replies: make(chan mqtt.Message, 100)}
-	var err error
-	s.conn, err = mqtt.New(mqtt.Options{URL: w.Broker.URL, ClientID: "stranger", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.conn.Subscribe(t.Context(), mqtt.Subscription{Filter: strangersTopic, QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
+	s.conn = rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "stranger"}, mqtt.Subscription{Filter: strangersTopic, QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
 		s.replies <- in.Message
 		_ = in.Ack()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.conn.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	if err := s.conn.Ready(rig.Context(t)); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 

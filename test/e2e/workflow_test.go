@@ -39,15 +39,7 @@ func newWorkflowShellOn(t *testing.T, on *taskShell, shards int) *workflowShell 
 	t.Cleanup(client.Close)
 	worker, err := client.NewWorker(workflow.WorkerOptions{Name: "hand"})
 	s.ok(err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- worker.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testenv.Run(t, worker.Run)
 	s.client, s.worker = client, worker
 	return s
 }
@@ -57,11 +49,7 @@ func newShardedShell(t *testing.T, srv *testenv.RedisServer, shards int) *taskSh
 	return &taskShell{t: t, url: srv.URL, prefix: srv.ShardedPrefix(t, shards), dir: t.TempDir()}
 }
 
-func (s *workflowShell) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
-	s.t.Cleanup(cancel)
-	return ctx
-}
+func (s *workflowShell) ctx() context.Context { return rig.Context(s.t) }
 
 func (s *workflowShell) ok(err error) {
 	s.t.Helper()
@@ -77,16 +65,9 @@ func (s *workflowShell) takt(code int, args ...string) string {
 }
 
 // lines is what takt workflow prints with --json.
-func (s *workflowShell) lines(args ...string) (all []map[string]any) {
+func (s *workflowShell) lines(args ...string) []map[string]any {
 	s.t.Helper()
-	for line := range strings.Lines(s.takt(ok, append(args, "--json")...)) {
-		var v map[string]any
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			s.t.Fatalf("%v: %s", err, line)
-		}
-		all = append(all, v)
-	}
-	return all
+	return rig.Lines[map[string]any](s.t, s.takt(ok, append(args, "--json")...))
 }
 
 // ids is a member of what takt workflow prints with --json, in a line.
@@ -478,11 +459,9 @@ func TestWorkflowCheck(t *testing.T) {
 	s.ok(rdb.Do(s.ctx(), rdb.B().Zrem().Key(s.prefix+":workflow:created").Member(i.String()).Build()).Error())
 	has(t, s.takt(failed, "check"), ":workflow:in:order-1: cannot be read: WRONGTYPE", "DEL the key", ":workflow:doc:order-1:x1: is not in the index")
 	var found []string
-	for line := range strings.Lines(s.takt(failed, "check", "--json")) {
-		var v workflow.Violation
-		s.ok(json.Unmarshal([]byte(line), &v))
+	for _, v := range rig.Lines[workflow.Violation](t, s.takt(failed, "check", "--json")) {
 		if v.Key == "" || v.Problem == "" || v.Next == "" {
-			t.Errorf("%s", line)
+			t.Errorf("%+v", v)
 		}
 		found = append(found, strings.TrimPrefix(v.Key, s.prefix+":workflow:"))
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
@@ -101,23 +102,12 @@ func (s *secured) options(user, client string) mqtt.Options {
 // connect runs a connection until the test ends. Everything that comes on filters is kept.
 func (s *secured) connect(user, client string, filters ...string) *ear {
 	s.t.Helper()
-	conn, err := mqtt.New(s.options(user, client))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	e := &ear{Conn: conn}
+	e := &ear{}
+	var subs []mqtt.Subscription
 	for _, f := range filters {
-		if err := conn.Subscribe(s.t.Context(), mqtt.Subscription{Filter: f, QoS: 1, Handle: e.take}); err != nil {
-			s.t.Fatal(err)
-		}
+		subs = append(subs, mqtt.Subscription{Filter: f, QoS: 1, Handle: e.take})
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = conn.Run(ctx) })
-	s.t.Cleanup(func() { cancel(); running.Wait() })
-	if err := conn.Ready(rig.Context(s.t)); err != nil {
-		s.t.Fatalf("%s: %v", user, err)
-	}
+	e.Conn = rig.Connect(s.t, s.options(user, client), subs...)
 	return e
 }
 
@@ -155,10 +145,7 @@ func (s *secured) client(user string) *mes.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = c.Run(ctx) })
-	s.t.Cleanup(func() { cancel(); running.Wait() })
+	testenv.Run(s.t, c.Run)
 	if err := c.Ready(rig.Context(s.t)); err != nil {
 		s.t.Fatalf("%s: %v", user, err)
 	}

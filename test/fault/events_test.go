@@ -3,8 +3,6 @@ package fault_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -29,12 +27,6 @@ type observed struct{ sequence, recorded, state string }
 func observe(w *rig.World) *observer {
 	w.T.Helper()
 	o := &observer{orders: make(map[string][]observed), seen: make(map[string]bool)}
-	c, err := mqtt.New(mqtt.Options{
-		URL: w.Broker.URL, ClientID: fmt.Sprintf("observer-%d", time.Now().UnixNano()), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
 	take := func(_ context.Context, in *mqtt.Inbound) {
 		defer func() { _ = in.Ack() }()
 		e, err := mqtt.Decode(in.Message)
@@ -57,21 +49,7 @@ func observe(w *rig.World) *observer {
 		id := told.JobOrder.JobOrderID
 		o.orders[id] = append(o.orders[id], observed{e.Extensions["sequence"], e.RecordedTime, state.String()})
 	}
-	if err := c.Subscribe(w.T.Context(), mqtt.Subscription{Filter: w.TopicPrefix + "/+/events", QoS: 1, Handle: take}); err != nil {
-		w.T.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	w.T.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.T.Error(err)
-		}
-	})
-	if err := c.Ready(rig.Context(w.T)); err != nil {
-		w.T.Fatal(err)
-	}
+	rig.Connect(w.T, mqtt.Options{URL: w.Broker.URL, ClientID: fmt.Sprintf("observer-%d", time.Now().UnixNano())}, mqtt.Subscription{Filter: w.TopicPrefix + "/+/events", QoS: 1, Handle: take})
 	return o
 }
 

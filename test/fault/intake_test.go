@@ -2,11 +2,9 @@ package fault_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -58,31 +56,8 @@ func newMachine(t *testing.T, w *rig.World) *machine {
 	for _, filter := range []string{"/equipment/+/commands", "/+/result/+"} {
 		subs = append(subs, mqtt.Subscription{Filter: w.TopicPrefix + filter, QoS: 1, Handle: m.take})
 	}
-	m.Conn = connect(t, w, mqtt.Options{ClientID: "machine", SessionExpiry: time.Hour}, subs...)
+	m.Conn = rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "machine", SessionExpiry: time.Hour}, subs...)
 	return m
-}
-
-// connect runs a connection to the broker of a world until the test ends, with subscriptions from its beginning.
-func connect(t *testing.T, w *rig.World, o mqtt.Options, subs ...mqtt.Subscription) *mqtt.Conn {
-	t.Helper()
-	o.URL, o.Log = w.Broker.URL, slog.New(slog.DiscardHandler)
-	conn, err := mqtt.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range subs {
-		if err := conn.Subscribe(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = conn.Run(ctx) })
-	t.Cleanup(func() { cancel(); running.Wait() })
-	if err := conn.Ready(rig.Context(t)); err != nil {
-		t.Fatal(err)
-	}
-	return conn
 }
 
 // commands waits until n have come, repeats included.

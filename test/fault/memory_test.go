@@ -72,7 +72,7 @@ func TestRestartWithLargeOrders(t *testing.T) {
 		filter := fmt.Sprintf("%s/%s/%s", w.TopicPrefix, rig.Scope, topic)
 		subs = append(subs, mqtt.Subscription{Filter: filter, QoS: 1, RetainHandling: 2, Handle: count.take})
 	}
-	conn := connect(t, w, mqtt.Options{ClientID: "watcher"}, subs...)
+	conn := rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "watcher"}, subs...)
 	text, err := json.Marshal(strings.Repeat("x", 500_000))
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestLargeCommandsWhileRedisHangs(t *testing.T) {
 	ctx := rig.Context(t)
 	var mu sync.Mutex
 	answers := map[string]string{} // by command
-	conn := connect(t, w, mqtt.Options{ClientID: "large"}, mqtt.Subscription{Filter: "mes/large", QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
+	conn := rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "large"}, mqtt.Subscription{Filter: "mes/large", QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {
 		defer in.Ack()
 		reply, err := mqtt.Decode(in.Message)
 		var result isa95.MethodResult

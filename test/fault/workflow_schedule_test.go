@@ -1,11 +1,11 @@
 package fault_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -17,15 +17,7 @@ func TestWorkflowFault12SchedulesAndRedisClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- worker.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	stop := testenv.Run(t, worker.Run)
 	for _, name := range []string{"often", "alone"} {
 		s := workflow.Schedule{Name: name, Rule: "every 1s", Exclusive: name == "alone", Start: workflow.Start{Queue: "nobody", Name: "flow", Event: workflow.Event{Type: "Started"}}}
 		if err := w.flows.PutSchedule(w.ctx(), s); err != nil {

@@ -3,6 +3,7 @@ package rig
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/mqtt"
 )
 
 // Options of a World. The zero value is a store and a broker in memory.
@@ -200,6 +202,24 @@ func (w *World) UntilDead(instance string) {
 		n, err := c.Do(w.T.Context(), c.B().Exists().Key(w.Keys.Worker(instance)).Build()).AsInt64()
 		return err == nil && n == 0
 	})
+}
+
+// Connect runs a connection to a broker until the test ends, with subscriptions from its beginning.
+func Connect(t testing.TB, o mqtt.Options, subs ...mqtt.Subscription) *mqtt.Conn {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	conn, err := mqtt.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Subscribe(t.Context(), subs...); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Run(t, conn.Run)
+	if err := conn.Ready(Context(t)); err != nil {
+		t.Fatalf("%s: %v", o.ClientID, err)
+	}
+	return conn
 }
 
 // Context ends when something has surely gone wrong.
