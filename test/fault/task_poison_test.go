@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,7 +113,8 @@ func TestTaskFault15Hang(t *testing.T) {
 	}
 	// The process does not wait for them, says which they are, and they go to another.
 	w.fault(worker)
-	begin := terminate(worker)
+	begin := time.Now()
+	worker.Signal(syscall.SIGTERM)
 	if code := worker.Exit(); code != 1 || !strings.Contains(worker.Stderr(), "2 handlers ignore the end of their context") {
 		t.Errorf("exit status %d: %s", code, worker.Stderr())
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -47,7 +46,7 @@ func (w *taskWorld) wait(what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			w.t.Fatalf("not within %v: %s (%d tasks unfinished, events %v)", patience, what, w.unfinished(), w.history.count)
+			w.t.Fatalf("not within %v: %s (%s, events %v)", patience, what, w.left(), w.history.count)
 		}
 	}
 }
@@ -62,6 +61,7 @@ type taskWorld struct {
 	ledger  *taskLedger  // of the test itself
 	history *taskHistory
 	rand    *rand.Rand
+	left    func() string // what has not ended, in the words of a failure
 
 	workers int
 	faulted map[int]time.Time // processes that were killed or paused, or lost their connection, and when first
@@ -80,6 +80,7 @@ func newTaskWorldOn(t *testing.T, srv *testenv.RedisServer) *taskWorld {
 	dir := t.TempDir()
 	w := &taskWorld{t: t, srv: srv, prefix: srv.Prefix(t), history: newHistory(dir), rand: rig.Seeded(t), faulted: make(map[int]time.Time)}
 	w.keys = keys.New(w.prefix)
+	w.left = func() string { return fmt.Sprintf("%d tasks unfinished", w.unfinished()) }
 	var err error
 	if w.client, err = task.New(srv.Client, task.Options{Prefix: w.prefix, LockPrefix: w.prefix + ":"}); err != nil {
 		t.Fatal(err)
@@ -99,19 +100,25 @@ func (w *taskWorld) start(c taskConfig) *rig.Process {
 		c.URL = w.srv.URL
 	}
 	c.Prefix, c.Ledger = w.prefix, w.history.dir
-	text, err := json.Marshal(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	command := rig.Command{Path: self, Env: []string{taskRole + "=" + string(text)}}
+	command := roleCommand(w.t, taskRole, c)
 	if c.Hogs {
 		command.Dies = "fatal error: " // and then different words, for it may be the race detector that gets no memory
 	}
 	return rig.StartCommand(w.t, command)
+}
+
+// roleCommand is this test binary in a role, as its configuration says.
+func roleCommand(t *testing.T, role string, config any) rig.Command {
+	t.Helper()
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rig.Command{Path: self, Env: []string{role + "=" + string(text)}}
 }
 
 // worker starts a worker and waits until it runs.
@@ -139,7 +146,7 @@ func (w *taskWorld) produce(c taskConfig) *rig.Process {
 	return p
 }
 
-// ended waits until producers have submitted all.
+// ended waits until producers or starters have submitted all.
 func (w *taskWorld) ended(producers ...*rig.Process) {
 	w.t.Helper()
 	for _, p := range producers {
@@ -168,17 +175,12 @@ func (w *taskWorld) kill(p *rig.Process) {
 // submit hands works over from the test itself, and notes them.
 func (w *taskWorld) submit(name string, n int, work taskWork, opts ...task.SubmitOption) []*task.Handle[taskResult] {
 	w.t.Helper()
-	return w.submitOf(theWork, name, n, work, opts...)
-}
-
-func (w *taskWorld) submitOf(typ *task.Type[taskWork, taskResult], name string, n int, work taskWork, opts ...task.SubmitOption) []*task.Handle[taskResult] {
-	w.t.Helper()
 	args := make([]taskWork, n)
 	for i := range args {
 		args[i] = work
 		args[i].N = fmt.Sprintf("%s-%d", name, i)
 	}
-	hs, err := typ.SubmitMany(w.ctx(), w.client, args, opts...)
+	hs, err := theWork.SubmitMany(w.ctx(), w.client, args, opts...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -243,9 +245,3 @@ func (w *taskWorld) quiet() {
 
 // through is a proxy to the server, and the URL by which a process goes through it.
 func (w *taskWorld) through() *testenv.Proxy { return testenv.CountingProxy(w.t, w.srv.URL) }
-
-// terminate sends SIGTERM and returns when.
-func terminate(p *rig.Process) time.Time {
-	p.Signal(syscall.SIGTERM)
-	return time.Now()
-}

@@ -3,10 +3,8 @@ package fault_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
@@ -39,6 +37,10 @@ func newFlowWorld(t *testing.T, o embedded.RedisOptions) *flowWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.flows.Close)
+	w.left = func() string {
+		st, err := w.flows.Stats(t.Context())
+		return fmt.Sprintf("%+v %v, keys %q", st, err, w.leftKeys())
+	}
 	return w
 }
 
@@ -49,15 +51,7 @@ func (w *flowWorld) start(c flowConfig) *rig.Process {
 		c.URL = w.srv.URL
 	}
 	c.Prefix, c.Shards, c.Ledger = w.options.Prefix, w.options.Shards, w.history.dir
-	text, err := json.Marshal(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	p := rig.StartCommand(w.t, rig.Command{Path: self, Env: []string{flowRole + "=" + string(text)}})
+	p := rig.StartCommand(w.t, roleCommand(w.t, flowRole, c))
 	p.Await("up")
 	return p
 }
@@ -90,36 +84,6 @@ func (w *flowWorld) begin(name string, n int, plan flowPlan) {
 		startFlow(w.ctx(), w.flows, w.ledger, id, plan)
 		if plan.Signal {
 			signalFlow(w.ctx(), w.flows, w.ledger, id)
-		}
-	}
-}
-
-func (w *flowWorld) wait(what string, ok func() bool) {
-	w.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(patience); !ok(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			st, err := w.flows.Stats(w.t.Context())
-			w.t.Fatalf("not within %v: %s (%+v %v, events %v, keys %q)", patience, what, st, err, w.history.count, w.leftKeys())
-		}
-	}
-}
-
-func (w *flowWorld) until(event string, n int) {
-	w.t.Helper()
-	w.wait(fmt.Sprintf("%d times %q", n, event), func() bool { return w.seen(event) >= n })
-}
-
-// ended waits until starters have started all.
-func (w *flowWorld) ended(starters ...*rig.Process) {
-	w.t.Helper()
-	for _, p := range starters {
-		w.wait("all is started", p.Gone)
-		if code := p.Exit(); code != 0 {
-			w.t.Errorf("a starter ended with exit status %d", code)
 		}
 	}
 }
