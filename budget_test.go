@@ -14,19 +14,19 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  94214,
-	"test lines":                        91691,
+	"production lines":                  91006,
+	"test lines":                        87325,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 250,
-	"production lines of board":         8010,
-	"production lines of cmd":           10778,
-	"production lines of internal":      12185,
-	"production lines of jobstore":      6150,
-	"production lines of mqtt":          3896,
-	"production lines of recipe":        7181,
-	"production lines of task":          15303,
-	"production lines of workflow":      7599,
+	"constants and variables of a time": 245,
+	"production lines of board":         6919,
+	"production lines of cmd":           10728,
+	"production lines of internal":      12452,
+	"production lines of jobstore":      5881,
+	"production lines of mqtt":          3736,
+	"production lines of recipe":        6840,
+	"production lines of task":          14515,
+	"production lines of workflow":      7476,
 }
 
 var (
