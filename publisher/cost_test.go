@@ -193,7 +193,7 @@ func TestChangedIndexIsTheWholeIndex(t *testing.T) {
 	p.inSync()
 	before := p.index(scope)
 	i.stop()
-	i = p.working()
+	p.working()
 	p.inSync()
 	if after := p.index(scope); after.Seq != before.Seq || len(after.Jobs) != len(before.Jobs) {
 		t.Errorf("seq %d with %d job orders, read as a whole %d with %d", before.Seq, len(before.Jobs), after.Seq, len(after.Jobs))

@@ -7,7 +7,6 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/mqtt"
 )
 
 // copyOf is everything stored, to be restored as an older copy.
@@ -120,15 +119,14 @@ func TestEpochInWireForm(t *testing.T) {
 		}
 	}
 	i.stop()
-	i = p.working(short, wire)
+	p.working(short, wire)
 	p.inSync(wire)
 	if property() != epoch || p.index(scope).Seq != seq {
 		t.Errorf("began anew: epoch %q, seq %d; before %q, %d", property(), p.index(scope).Seq, epoch, seq)
 	}
 	p.redisDo("FLUSHALL")
 	p.eventually("another epoch", func() error {
-		var m mqtt.Message
-		m = p.retained()["m42/state-index"]
+		m := p.retained()["m42/state-index"]
 		return wrongIf(len(m.User) != 1 || m.User[0].Value == epoch, "%v", m.User)
 	})
 }

@@ -153,7 +153,7 @@ func TestIDMovesToAnotherScope(t *testing.T) {
 	p.inSync()
 	g := new(gate)
 	i.stop()
-	i = p.working(g.through)
+	p.working(g.through)
 	release := make(chan struct{})
 	g.set(func() { g.before = func(context.Context, string) { <-release } })
 	p.move(scope, "JO-2", isa95.Cancel) // holds the publisher up, so that the next two are one batch

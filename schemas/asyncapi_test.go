@@ -11,10 +11,10 @@ import (
 
 // message is a message of the AsyncAPI document.
 type message struct {
-	name, title string
-	types       []string // CloudEvents types; nil = any, for it is the user's
-	body        string   // name of its schema; "" = any
-	plain       bool     // a retained document, which is no event
+	name  string
+	types []string // CloudEvents types; nil = any, for it is the user's
+	body  string   // name of its schema; "" = any
+	plain bool     // a retained document, which is no event
 }
 
 // operation is what Takt receives, or sends.

@@ -12,7 +12,6 @@ import (
 
 type (
 	mailOld     struct{ To, Text string }
-	mailMoved   struct{ Text, To string }
 	mailRenamed struct{ To, Body string }
 )
 
