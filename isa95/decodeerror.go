@@ -51,9 +51,13 @@ func under(err error, name string) error {
 
 // decodeError is err of the scanner, or of the decoder itself.
 func decodeError(err error) *DecodeError {
-	var scan *jsonscan.Error
-	if !errors.As(err, &scan) {
-		return err.(*DecodeError)
+	scan, scanned := errors.AsType[*jsonscan.Error](err)
+	own, ok := errors.AsType[*DecodeError](err)
+	switch {
+	case ok:
+		return own
+	case !scanned:
+		return &DecodeError{Rule: err.Error(), Err: err}
 	}
 	e := &DecodeError{Value: printable(shorten(scan.Value)), Rule: scan.Rule, Err: scan.Err}
 	if scan.Member != "" {
