@@ -25,7 +25,7 @@ import (
 // A body has at most 1 MiB, 64 levels and 10,000 elements per array, inside raw values too; documents and lists of them
 // may be larger (limits.go). The error is a *DecodeError; v is then half filled and of no use. Structs of other packages
 // are read by the same rules, embedded structs included; what those rules do not cover (maps, own UnmarshalJSON) is left
-// to encoding/json. Unmarshal never panics on input (only for a Go struct of more than 64 members, or one that embeds another under a name), keeps nothing of
+// to encoding/json. Unmarshal never panics on input (only for a Go struct of more than 64 members), keeps nothing of
 // data, and may be called from any goroutine.
 func Unmarshal(data []byte, v any) error {
 	var d decoder

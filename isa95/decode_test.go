@@ -259,8 +259,8 @@ func TestOwnStructs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"JobResponseID":"R","_dataschema":"s","ratio":0.5,"small":-3,"tags":{"<":1},"bytes":"YWI=",` +
-		`"at":"2026-05-04T06:00:00Z","Plain":"p","JobOrderID":"O"}`
+	const want = `{"JobResponseID":"R","JobOrderID":"O","_dataschema":"s","ratio":0.5,"small":-3,"tags":{"<":1},"bytes":"YWI=",` +
+		`"at":"2026-05-04T06:00:00Z","Plain":"p"}`
 	if string(text) != want {
 		t.Fatalf("\n got %s\nwant %s", text, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,47 +112,57 @@ func makePlan(t reflect.Type, made map[reflect.Type]*plan) *plan {
 	case reflect.Struct:
 		p.kind = kindStruct
 		p.names = make(map[string]fieldName)
-		for _, f := range reflect.VisibleFields(t) {
-			p.addField(f, made)
-		}
+		p.addFields(t, nil, made)
 	}
 	return p
 }
 
-// addField adds a field of the struct, or of one that is embedded in it.
-func (p *plan) addField(f reflect.StructField, made map[reflect.Type]*plan) {
-	tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	switch {
-	case f.Anonymous && f.Type.Kind() == reflect.Struct:
-		if tag != "" {
-			panic(fmt.Sprintf("isa95: %v embeds %s under a name", p.goType, f.Name))
+// addFields adds the fields of t, those of embedded structs in their place. An outer field hides an inner one.
+func (p *plan) addFields(t reflect.Type, outer []int, made map[reflect.Type]*plan) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(slices.Clone(outer), i)
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct {
+			p.addFields(f.Type, index, made)
+			continue
 		}
-		return // its fields follow
-	case f.Type == otherType:
-		p.other = f.Index
-		return
-	case tag == "-" || !f.IsExported():
-		return
-	case tag == "":
-		tag = f.Name
-	}
-	at := len(p.fields)
-	if at == 64 {
-		panic(fmt.Sprintf("isa95: %v has more than 64 fields", p.goType))
-	}
-	p.fields = append(p.fields, field{
-		index: f.Index, plan: makePlan(f.Type, made), alias: tag,
-		key: []byte(`"` + tag + `":`), snakeKey: []byte(`"` + snakeCase(tag) + `":`),
-		omitZero:  strings.Contains(options, "omitzero"),
-		omitEmpty: strings.Contains(options, "omitempty"),
-		container: f.Tag.Get("rule") == "container",
-	})
-	if f.Tag.Get("rule") == "required" {
-		p.needed |= 1 << at
-	}
-	p.names[tag] = fieldName{field: at}
-	if snake := snakeCase(tag); snake != tag {
-		p.names[snake] = fieldName{field: at, snake: true}
+		if f.Type == otherType && (p.other == nil || len(p.other) > len(index)) {
+			p.other = index
+		}
+		if tag == "-" || !f.IsExported() {
+			continue
+		}
+		if tag == "" {
+			tag = f.Name
+		}
+		added := field{
+			index: index, plan: makePlan(f.Type, made), alias: tag,
+			key: []byte(`"` + tag + `":`), snakeKey: []byte(`"` + snakeCase(tag) + `":`),
+			omitZero:  strings.Contains(options, "omitzero"),
+			omitEmpty: strings.Contains(options, "omitempty"),
+			container: f.Tag.Get("rule") == "container",
+		}
+		at := len(p.fields)
+		if known, ok := p.names[tag]; ok && !known.snake {
+			if len(p.fields[known.field].index) <= len(index) {
+				continue
+			}
+			at = known.field
+			p.fields[at] = added
+		} else {
+			p.fields = append(p.fields, added)
+		}
+		if at >= 64 {
+			panic(fmt.Sprintf("isa95: %v has more than 64 fields", p.goType))
+		}
+		if f.Tag.Get("rule") == "required" {
+			p.needed |= 1 << at
+		}
+		p.names[tag] = fieldName{field: at}
+		if snake := snakeCase(tag); snake != tag {
+			p.names[snake] = fieldName{field: at, snake: true}
+		}
 	}
 }
 
