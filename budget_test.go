@@ -14,8 +14,8 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  91010,
-	"test lines":                        87322,
+	"production lines":                  91021,
+	"test lines":                        87329,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 245,

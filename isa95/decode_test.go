@@ -250,13 +250,20 @@ type stored struct {
 }
 
 func TestOwnStructs(t *testing.T) {
+	// A field hides one of the same member, not one of the same Go name: both schemas of a stored work master stay.
+	text, err := Marshal(struct {
+		WorkMaster
+		DataSchema string `json:"_dataschema"`
+	}{WorkMaster{ID: "WM", DataSchema: "recipe"}, "stored"})
+	if want := `{"ID":"WM","dataschema":"recipe","_dataschema":"stored"}`; err != nil || string(text) != want {
+		t.Errorf("got %s, %v, want %s", text, err, want)
+	}
 	at := time.Date(2026, 5, 4, 6, 0, 0, 0, time.UTC)
 	in := stored{
 		JobResponse: JobResponse{JobResponseID: "R", JobOrderID: "hidden"}, DataSchema: "s", Hidden: "h", Ratio: 0.5,
 		Small: -3, Tags: map[string]int{"<": 1}, Bytes: []byte("ab"), At: &at, Plain: "p", JobOrderID: "O", secret: "x",
 	}
-	text, err := Marshal(&in)
-	if err != nil {
+	if text, err = Marshal(&in); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"JobResponseID":"R","JobOrderID":"O","_dataschema":"s","ratio":0.5,"small":-3,"tags":{"<":1},"bytes":"YWI=",` +

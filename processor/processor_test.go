@@ -45,7 +45,7 @@ func newPlant(t *testing.T, srv *testenv.RedisServer, o jobstore.Options) *plant
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	p, err := New(Options{Name: "goods", Store: store, MQTT: mqtt.Options{URL: "mqtt://127.0.0.1:1"}, Hold: time.Minute, Log: quiet})
+	p, err := New(Options{Name: "goods", Store: store, MQTT: mqtt.Options{URL: "mqtt://127.0.0.1:1"}, AnyScope: true, Hold: time.Minute, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ func TestACL(t *testing.T) {
 		t.Fatal(errOut)
 	}
 	for _, want := range []string{
-		"user takt\ntopic readwrite plant/#\ntopic write mes/#\n", "user erp\ntopic write plant/a/commands\ntopic write plant/b/commands\ntopic read mes/responses/client-1\n",
-		"topic readwrite plant/private/client-1/#\n", "user plc\ntopic read plant/a/replies/plc\ntopic read plant/equipment/a/commands\ntopic write plant/responses/#\n", "user ops\ntopic write plant/+/commands\n",
+		"user takt\ntopic readwrite plant/#\ntopic write mes/#\n", "user erp\ntopic write plant/a/commands\ntopic write plant/b/commands\ntopic write plant/processors/+/a\ntopic write plant/processors/+/b\ntopic read mes/responses/client-1\n",
+		"topic readwrite plant/private/client-1/#\n", "user plc\ntopic write plant/processors/+/a\ntopic read plant/a/replies/plc\ntopic read plant/equipment/a/commands\ntopic write plant/responses/#\n", "user ops\ntopic write plant/+/commands\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
