@@ -71,8 +71,7 @@ func TestAnswersOfParallelPathsTogether(t *testing.T) {
 // One answer that cannot be handled does not take others with it: what fails together is tried alone.
 func TestAnswersFailAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	p.workMaster("WM", paths(8))
 	e := p.start("a", setup{idle: true})
 	p.order("JO", "WM")

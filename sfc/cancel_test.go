@@ -28,8 +28,7 @@ func (c *cell) sentAs(typ string) []cloudevent.Event {
 func TestCancelReachesTheMachine(t *testing.T) {
 	for _, m := range []isa95.Method{isa95.Abort, isa95.Stop} {
 		t.Run(string(m), func(t *testing.T) {
-			p := newPlant(t)
-			p.cell.react = func(r request) reaction { return reaction{silent: true} }
+			p := newSilent(t)
 			p.workMaster("WM", []byte(drilling))
 			first := p.start("one", setup{})
 			p.order("JO-1", "WM")
@@ -72,8 +71,7 @@ func TestCancelReachesTheMachine(t *testing.T) {
 
 // A cancel command that is not answered in its time is given up, and the execution says so.
 func TestCancelUnanswered(t *testing.T) {
-	p := newPlant(t)
-	p.cell.react = func(r request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	p.workMaster("WM", []byte(drilling))
 	one := p.start("one", setup{})
 	p.order("JO-1", "WM")

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
 	"github.com/taktworks/takt/cloudevent"
@@ -37,6 +36,13 @@ type plant struct {
 }
 
 func newPlant(t testing.TB) *plant { return newPlantOn(t, testenv.Redis(t)) }
+
+// newSilent is a plant whose equipment does not answer.
+func newSilent(t testing.TB) *plant {
+	p := newPlant(t)
+	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	return p
+}
 
 func newPlantOn(t testing.TB, redis *testenv.RedisServer) *plant {
 	t.Helper()
@@ -161,11 +167,19 @@ func (i *instance) takeWork() {
 // empty waits until a stream has no entries.
 func (p *plant) empty(stream string) {
 	p.t.Helper()
-	rdb := p.redis.Client
-	eventually(p.t, stream+" is empty", func() bool {
-		n, err := rdb.Do(p.t.Context(), rdb.B().Xlen().Key(stream).Build()).AsInt64()
-		return err == nil && n == 0
-	})
+	eventually(p.t, stream+" is empty", func() bool { return p.redis.Number(p.t, "XLEN", stream) == 0 })
+}
+
+// entries are the fields of all entries of a stream.
+func (p *plant) entries(stream string) []map[string]string {
+	p.t.Helper()
+	entries, err := p.redis.Must(p.t, "XRANGE", stream, "-", "+").AsXRange()
+	p.must(err)
+	var all []map[string]string
+	for _, e := range entries {
+		all = append(all, e.FieldValues)
+	}
+	return all
 }
 
 // counts is what an engine counted.
@@ -200,29 +214,26 @@ func gearbox(t testing.TB) []byte {
 
 func (p *plant) workMaster(id string, text []byte) {
 	p.t.Helper()
-	p.workMasterOf(id, recipe.SchemaURI, text)
+	p.workMasterAt(scope, id, text)
 }
 
-func (p *plant) workMasterOf(id, schema string, text []byte) {
+func (p *plant) workMasterAt(scope isa95.Scope, id string, text []byte) {
 	p.t.Helper()
-	p.workMasterAt(scope, id, schema, text)
+	p.configure(jobstore.Configuration{Scope: scope, ID: id, WorkMaster: &isa95.WorkMaster{ID: id, Data: text, DataSchema: recipe.SchemaURI}})
 }
 
-func (p *plant) workMasterAt(scope isa95.Scope, id, schema string, text []byte) {
+// foreign stores a work master with a recipe of another format.
+func (p *plant) foreign(id string) {
 	p.t.Helper()
-	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{Holders: isa95.WorkMasterID(id)})
+	p.configure(jobstore.Configuration{Scope: scope, ID: id, WorkMaster: &isa95.WorkMaster{ID: id, Data: []byte(`{"program":"P7"}`), DataSchema: "urn:acme:robot"}})
+}
+
+func (p *plant) configure(c jobstore.Configuration) {
+	p.t.Helper()
+	c.Kind = isa95.ConfigWorkMaster
+	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{Holders: isa95.WorkMasterID(c.ID)})
 	p.must(err)
-	p.must(p.mes.Configure(p.t.Context(), jobstore.Configuration{
-		Kind: isa95.ConfigWorkMaster, Scope: scope, ID: id,
-		WorkMaster: &isa95.WorkMaster{ID: id, Data: text, DataSchema: schema},
-	}, snap, nil))
-}
-
-func (p *plant) deleteWorkMaster(id string) {
-	p.t.Helper()
-	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{Holders: isa95.WorkMasterID(id)})
-	p.must(err)
-	p.must(p.mes.Configure(p.t.Context(), jobstore.Configuration{Kind: isa95.ConfigWorkMaster, Scope: scope, ID: id, Delete: true}, snap, nil))
+	p.must(p.mes.Configure(p.t.Context(), c, snap, nil))
 }
 
 func (p *plant) must(err error) {
@@ -246,15 +257,15 @@ func (p *plant) order(id, workMaster string, parameters ...string) {
 	p.call(id, isa95.StoreAndStart, o)
 }
 
-// orderAt is order at another station.
-func (p *plant) orderAt(scope isa95.Scope, id, workMaster string) {
+// judged stores and starts a job order of the work master WM at a station, as the receiver does that judged it by a recipe.
+func (p *plant) judged(scope isa95.Scope, by, id string) {
 	p.t.Helper()
 	snap, err := p.mes.Load(p.t.Context(), jobstore.Query{JobOrderID: isa95.JobOrderID(id), Scope: scope})
 	p.must(err)
 	p.must(p.mes.Commit(p.t.Context(), snap, jobstore.Change{
 		Transition: &jobstore.Transition{
-			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: isa95.Ready}, JudgedBy: jobstore.JudgedByNone,
-			Order: &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: workMaster}}},
+			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: isa95.Ready}, JudgedBy: by,
+			Order: &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM"}}},
 		},
 		Work: []string{jobstore.WorkStart}, Now: p.mes.Now(),
 	}))
@@ -403,15 +414,11 @@ var eventually = testenv.Eventually
 // settled: nothing of the engines is left in Redis but documents, and no invariant is broken.
 func (p *plant) settled() {
 	p.t.Helper()
-	k, rdb, ctx := keys.New(p.prefix), p.redis.Client, p.t.Context()
+	k := keys.New(p.prefix)
 	p.empty(k.SfcWork())
 	p.empty(k.SfcOutbox())
 	eventually(p.t, "no timer and no active job is left", func() bool {
-		timers, err := rdb.Do(ctx, rdb.B().Zcard().Key(k.SfcTimers()).Build()).AsInt64()
-		p.must(err)
-		active, err := rdb.Do(ctx, rdb.B().Scard().Key(k.SfcActiveJobs()).Build()).AsInt64()
-		p.must(err)
-		return timers == 0 && active == 0
+		return p.redis.Number(p.t, "ZCARD", k.SfcTimers()) == 0 && p.redis.Number(p.t, "SCARD", k.SfcActiveJobs()) == 0
 	})
 	p.consistent()
 }
@@ -426,54 +433,27 @@ func (p *plant) consistent() {
 	}
 }
 
-// statuses are the states in the status events of a job order, in the outboxes that nobody empties here.
+// statuses are the states in the status events of a job order, in the outbox that is not emptied here.
 func (p *plant) statuses(id string) []string {
 	p.t.Helper()
-	k, rdb := keys.New(p.prefix), p.redis.Client
-	type status struct{ entry, text string }
-	var all []status
-	for _, stream := range []string{k.EventReceiver()} {
-		entries, err := rdb.Do(p.t.Context(), rdb.B().Xrange().Key(stream).Start("-").End("+").Build()).AsXRange()
-		p.must(err)
-		for _, e := range entries {
-			if e.FieldValues["job_order_id"] != id {
-				continue
-			}
-			var ev cloudevent.Event
-			p.must(json.Unmarshal([]byte(e.FieldValues["event"]), &ev))
-			var body isa95.StatusEvent
-			p.must(isa95.Unmarshal(ev.Data, &body))
-			state, err := isa95.ParseState(body.JobState)
-			p.must(err)
-			text := state.String()
-			if body.JobResponse != nil {
-				text += "+response"
-			}
-			all = append(all, status{e.ID, text})
-		}
-	}
-	slices.SortFunc(all, func(a, b status) int { return compareEntryIDs(a.entry, b.entry) })
 	var texts []string
-	for _, s := range all {
-		texts = append(texts, s.text)
+	for _, e := range p.entries(keys.New(p.prefix).EventReceiver()) {
+		if e["job_order_id"] != id {
+			continue
+		}
+		var ev cloudevent.Event
+		p.must(json.Unmarshal([]byte(e["event"]), &ev))
+		var body isa95.StatusEvent
+		p.must(isa95.Unmarshal(ev.Data, &body))
+		state, err := isa95.ParseState(body.JobState)
+		p.must(err)
+		text := state.String()
+		if body.JobResponse != nil {
+			text += "+response"
+		}
+		texts = append(texts, text)
 	}
 	return texts
-}
-
-func compareEntryIDs(a, b string) int {
-	var ams, aseq, bms, bseq int64
-	fmt.Sscanf(a, "%d-%d", &ams, &aseq)
-	fmt.Sscanf(b, "%d-%d", &bms, &bseq)
-	return slices.Compare([]int64{ams, aseq}, []int64{bms, bseq})
-}
-
-func uuidBytes(t testing.TB, id string) []byte {
-	t.Helper()
-	u, err := uuid.Parse(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u[:]
 }
 
 // responseError is the reason in a response, "" if there is none.

@@ -26,11 +26,7 @@ func TestAbortedJobLeavesTheMailboxes(t *testing.T) {
 	}
 	s.must(s.mes.Commit(t.Context(), snap, abort))
 	box := keys.New(s.prefix).SfcMailbox(string(scope), "probe.v1")
-	exists := func() bool {
-		n, err := s.redis.Client.Do(t.Context(), s.redis.Client.B().Exists().Key(box).Build()).AsInt64()
-		s.must(err)
-		return n == 1
-	}
+	exists := func() bool { return s.redis.Number(t, "EXISTS", box) == 1 }
 	if !exists() {
 		t.Fatal("nobody waits in the mailbox: this test shows nothing")
 	}

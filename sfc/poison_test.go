@@ -16,21 +16,19 @@ func TestWhatCannotBeHandledIsLetGo(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
 	drill := s.running("JO")
-	k, rdb, ctx := keys.New(s.prefix), s.redis.Client, t.Context()
-	s.must(rdb.Do(ctx, rdb.B().Lpush().Key(k.SfcMailbox("cell-07", "odd.v1")).Element("x").Build()).Error())
+	k, ctx := keys.New(s.prefix), t.Context()
+	s.redis.Must(t, "LPUSH", k.SfcMailbox("cell-07", "odd.v1"), "x")
 	s.must(s.a.Event(ctx, event07("odd.v1", "cell-07", "", `{}`)))
 
-	s.must(rdb.Do(ctx, rdb.B().Del().Key(k.SfcMailbox("cell-07", "probe.v1")).Build()).Error())
-	s.must(rdb.Do(ctx, rdb.B().Lpush().Key(k.SfcMailbox("cell-07", "probe.v1")).Element("x").Build()).Error())
+	s.redis.Must(t, "DEL", k.SfcMailbox("cell-07", "probe.v1"))
+	s.redis.Must(t, "LPUSH", k.SfcMailbox("cell-07", "probe.v1"), "x")
 	s.must(s.a.Answer(ctx, answerTo(drill, `{"depth":1}`)))
 	s.must(s.b.Answer(ctx, answerTo(drill, `{"depth":1}`)))
-	letters, err := rdb.Do(ctx, rdb.B().Xrange().Key(k.IntakeDead()).Start("-").End("+").Build()).AsXRange()
-	s.must(err)
 	var kinds []string
-	for _, l := range letters {
-		kinds = append(kinds, l.FieldValues["kind"])
-		if strings.Contains(fmt.Sprint(l.FieldValues), string(testSeed.Token(drill))) {
-			t.Errorf("a dead letter has the token of its answer: %v", l.FieldValues)
+	for _, l := range s.entries(k.IntakeDead()) {
+		kinds = append(kinds, l["kind"])
+		if strings.Contains(fmt.Sprint(l), string(testSeed.Token(drill))) {
+			t.Errorf("a dead letter has the token of its answer: %v", l)
 		}
 	}
 	if fmt.Sprint(kinds) != "[event answer answer]" { // one of each process
@@ -38,16 +36,16 @@ func TestWhatCannotBeHandledIsLetGo(t *testing.T) {
 	}
 
 	// The timer of the order cannot be handled either: it rests, and does not spin.
-	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(k.SfcTimers()).ScoreMember().ScoreMember(1, "JO").Build()).Error())
+	s.redis.Must(t, "ZADD", k.SfcTimers(), "1", "JO")
 	if n, err := s.a.tickDue(ctx); n != 1 || err != nil {
 		t.Errorf("%d timers, %v", n, err)
 	}
-	due, err := rdb.Do(ctx, rdb.B().Zscore().Key(k.SfcTimers()).Member("JO").Build()).AsFloat64()
+	due, err := s.redis.Must(t, "ZSCORE", k.SfcTimers(), "JO").AsFloat64()
 	s.must(err)
 	if rest := time.UnixMilli(int64(due)).Sub(s.mes.Now()); rest < s.a.opt.TimerHold/2 {
 		t.Errorf("a timer that cannot be handled is due again in %v", rest)
 	}
-	s.must(rdb.Do(ctx, rdb.B().Del().Key(k.SfcMailbox("cell-07", "odd.v1"), k.SfcMailbox("cell-07", "probe.v1"), k.IntakeDead()).Build()).Error())
+	s.redis.Must(t, "DEL", k.SfcMailbox("cell-07", "odd.v1"), k.SfcMailbox("cell-07", "probe.v1"), k.IntakeDead())
 	s.call("JO", isa95.Abort, nil)
 }
 
@@ -59,11 +57,10 @@ func TestMailboxIsBounded(t *testing.T) {
 		body := fmt.Sprintf(`"%d %s"`, i, strings.Repeat("x", 200<<10))
 		s.must(s.a.Event(t.Context(), event07(fmt.Sprintf("flood.v%d", i%2), "cell-07", "", body)))
 	}
-	rdb := s.redis.Client
 	for i := range 2 {
-		n, err := rdb.Do(t.Context(), rdb.B().Strlen().Key(keys.New(s.prefix).SfcMailbox("cell-07", fmt.Sprintf("flood.v%d", i))).Build()).AsInt64()
-		if err != nil || n > maxMailbox || n < 600<<10 {
-			t.Errorf("mailbox of %d bytes, %v, want at most %d", n, err, maxMailbox)
+		n := s.redis.Number(t, "STRLEN", keys.New(s.prefix).SfcMailbox("cell-07", fmt.Sprintf("flood.v%d", i)))
+		if n > maxMailbox || n < 600<<10 {
+			t.Errorf("mailbox of %d bytes, want at most %d", n, maxMailbox)
 		}
 	}
 }

@@ -18,10 +18,8 @@ func TestEventCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
 	s.workMaster("WM", []byte(bracket))
-	s.order("JO-1", "WM")
-	s.a.takeWork()
-	s.order("JO-2", "WM")
-	s.a.takeWork()
+	s.ordered("JO-1")
+	s.ordered("JO-2")
 	part := event07("part.v1", "cell-07", "", `{"n":1}`)
 	errs := make(chan error, 4)
 	for _, e := range []*instance{s.a, s.b, s.a, s.b} {
@@ -47,8 +45,7 @@ func TestEventOfARunThatIsOver(t *testing.T) {
 	s.running("JO-1")
 	over := s.load("JO-1").Execution.CorrelationID
 	s.call("JO-1", isa95.Abort, nil)
-	s.order("JO-2", "WM")
-	s.a.takeWork()
+	s.ordered("JO-2")
 	s.must(s.a.Event(t.Context(), event07("part.v1", "cell-07", "", `{"n":2}`)))
 	s.must(s.b.Event(t.Context(), event07("probe.v1", "cell-07", over, `{"bore":1}`)))
 	if got := s.load("JO-2").Execution.Action("probe").State; got != recipe.ActionWaiting {
@@ -61,31 +58,6 @@ func TestEventOfARunThatIsOver(t *testing.T) {
 	s.consistent()
 }
 
-// An event that names a job's correlation id is for that job, also when it comes before the job waits.
-func TestEventByCorrelation(t *testing.T) {
-	t.Parallel()
-	s := newSteps(t)
-	s.workMaster("WM", []byte(bracket))
-	s.order("JO-1", "WM")
-	s.a.takeWork() // so it is the oldest
-	s.order("JO-2", "WM")
-	s.a.takeWork()
-	ctx := t.Context()
-	second := s.load("JO-2").Execution.CorrelationID
-	s.must(s.b.Event(ctx, event07("probe.v1", "cell-07", second, `{"bore":2}`))) // early: the part is not here
-	s.must(s.b.Event(ctx, event07("part.v1", "cell-07", second, `{"n":2}`)))
-	s.must(s.b.Event(ctx, event07("part.v1", "cell-07", "", `{"n":1}`)))
-	for id, want := range map[string]string{"JO-1": "waiting", "JO-2": "completed"} {
-		if got := s.load(id).Execution.Action("probe").State; string(got) != want {
-			t.Errorf("probe of %s is %s, want %s", id, got, want)
-		}
-	}
-	if n := s.b.counts.of(OpMailbox, OK); n != 1 {
-		t.Errorf("%d events were kept", n)
-	}
-	s.consistent()
-}
-
 // An event that came early, was kept, and was then taken by a recipe, is not kept again when it is repeated.
 func TestEarlyEventCountsOnce(t *testing.T) {
 	t.Parallel()
@@ -93,11 +65,9 @@ func TestEarlyEventCountsOnce(t *testing.T) {
 	s.workMaster("WM", []byte(bracket))
 	part := event07("part.v1", "cell-07", "", `{"n":1}`)
 	s.must(s.a.Event(t.Context(), part))
-	s.order("JO-1", "WM")
-	s.a.takeWork()
+	s.ordered("JO-1")
 	s.must(s.b.Event(t.Context(), part))
-	s.order("JO-2", "WM")
-	s.a.takeWork()
+	s.ordered("JO-2")
 	for id, want := range map[string]recipe.ActionState{"JO-1": recipe.ActionCompleted, "JO-2": recipe.ActionWaiting} {
 		if got := s.load(id).Execution.Action("await_part").State; got != want {
 			t.Errorf("%s is %s, want %s", id, got, want)
@@ -125,8 +95,7 @@ func TestEarlyEventIsHeardLater(t *testing.T) {
 			    {"Name": "press", "Step": "Press", "Qualifier": "N", "Interaction": "push_command", "TypeId": "press.v1", "TimeoutSeconds": 600},
 			    {"Name": "look", "Step": "Look", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "seen.v1", "TimeoutSeconds": 600},
 			    {"Name": "again", "Step": "Again", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "seen.v1", "TimeoutSeconds": 600}]}`))
-			s.order("JO", "WM")
-			s.a.takeWork()
+			s.ordered("JO")
 			ctx := t.Context()
 			seen := event07("seen.v1", "cell-07", "", `{"ok":true}`)
 			s.must(s.a.Event(ctx, seen))
@@ -178,8 +147,7 @@ func TestEventByAsset(t *testing.T) {
 	  ],
 	  "Branches": [{"Name": "Both", "Type": "simultaneous", "Branches": [["Left"], ["Right"]]}]
 	}`))
-	s.order("JO", "WM")
-	s.a.takeWork()
+	s.ordered("JO")
 	s.must(s.b.Event(t.Context(), event07("seen.v1", "cell-07/cam-2", "", `{"n":2}`)))
 	x := s.load("JO").Execution
 	if x.Action("left").State != recipe.ActionWaiting || string(x.Action("right").Result) != `{"n":2}` {
@@ -231,10 +199,8 @@ func TestEventPassesOverTheDead(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
 	s.workMaster("WM", []byte(bracket))
-	s.order("JO-1", "WM")
-	s.a.takeWork()
-	s.order("JO-2", "WM")
-	s.a.takeWork()
+	s.ordered("JO-1")
+	s.ordered("JO-2")
 	ctx := t.Context()
 	snap := s.load("JO-1")
 	snap.Scope = scope
@@ -248,10 +214,8 @@ func TestEventPassesOverTheDead(t *testing.T) {
 	if got := s.load("JO-2").Execution.Action("await_part").State; got != recipe.ActionCompleted {
 		t.Errorf("JO-2 is %s", got)
 	}
-	rdb := s.redis.Client
-	key := keys.New(s.prefix).SfcMailbox(string(scope), "part.v1")
-	if n, err := rdb.Do(ctx, rdb.B().Exists().Key(key).Build()).AsInt64(); n != 0 || err != nil {
-		t.Errorf("the mailbox is still there: %d, %v", n, err)
+	if s.redis.Number(t, "EXISTS", keys.New(s.prefix).SfcMailbox(string(scope), "part.v1")) != 0 {
+		t.Error("the mailbox is still there")
 	}
 	s.consistent()
 }

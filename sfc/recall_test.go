@@ -17,13 +17,11 @@ import (
 // answer there costs one round trip, its commit; after a change of another instance the first answer costs two more.
 func TestRecalledIsWhatIsStored(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	proxy := testenv.CountingProxy(t, p.redis.URL)
 	s := &steps{p, p.start("a", setup{idle: true, url: proxy.URL}), p.start("b", setup{idle: true})}
 	p.workMaster("WM", pushes(8))
-	p.order("JO", "WM")
-	s.a.takeWork()
+	s.ordered("JO")
 	recalled := func(what string) {
 		t.Helper()
 		is, stored := s.a.store.Recall("JO"), p.load("JO")
@@ -101,8 +99,7 @@ func TestEarlyEventAfterARecalledAnswer(t *testing.T) {
 "Transitions": [{"Source": "A", "Target": "B", "Condition": "always", "Priority": 0}],
 "Actions": [{"Name": "go", "Step": "A", "Qualifier": "N", "Interaction": "push_command", "TypeId": "go.v1", "TimeoutSeconds": 600},
 {"Name": "wait", "Step": "B", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "part.v1", "TimeoutSeconds": 600}]}`))
-	s.order("JO", "WM")
-	s.a.takeWork()
+	s.ordered("JO")
 	s.must(s.b.Event(t.Context(), event07("part.v1", "cell-07", "", `{"n":1}`)))
 	if s.a.store.Recall("JO") == nil {
 		t.Fatal("nothing is remembered")

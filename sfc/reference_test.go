@@ -48,21 +48,6 @@ func TestReferencesReachTheMachine(t *testing.T) {
 	}
 }
 
-// judged stores and starts a job order as the receiver does that judged it by a recipe.
-func (p *plant) judged(by, id string, parameters ...isa95.Parameter) {
-	p.t.Helper()
-	ctx := p.t.Context()
-	snap, err := p.mes.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(id), Scope: scope})
-	p.must(err)
-	p.must(p.mes.Commit(ctx, snap, jobstore.Change{
-		Transition: &jobstore.Transition{
-			Method: isa95.StoreAndStart, State: isa95.State{Top: isa95.AllowedToStart, Sub: "Ready"}, JudgedBy: by,
-			Order: &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM"}}, JobOrderParameters: parameters},
-		},
-		Work: []string{jobstore.WorkStart}, Now: p.mes.Now(),
-	}))
-}
-
 // A work master that has changed since an order was accepted is judged anew, before the first command.
 func TestStartJudgesAChangedWorkMaster(t *testing.T) {
 	t.Parallel()
@@ -78,7 +63,7 @@ func TestStartJudgesAChangedWorkMaster(t *testing.T) {
 			t.Parallel()
 			p := newPlant(t)
 			p.workMaster("WM", []byte(tc.recipe))
-			p.judged(tc.judgedBy, "JO")
+			p.judged(scope, tc.judgedBy, "JO")
 			p.start("a", setup{})
 			if tc.state == "Aborted" {
 				p.await("JO", "Abort", "ResultUpdate")

@@ -10,7 +10,6 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/recipe"
 )
 
 func change(m isa95.Method, state isa95.State, now time.Time) jobstore.Change {
@@ -49,7 +48,7 @@ func TestStartProblems(t *testing.T) {
 		{name: "no work master named", state: "AllowedToStart_Ready", counted: Counted{OpStart, Left}},
 		{
 			name: "work master without a recipe of ours", workMaster: "WM", state: "AllowedToStart_Ready", counted: Counted{OpStart, Left},
-			prepare: func(p *plant) { p.workMasterOf("WM", "https://example.com/other", pushes(1)) },
+			prepare: func(p *plant) { p.foreign("WM") },
 		},
 		{
 			name: "unknown work master", workMaster: "WM-9", state: "Aborted", counted: Counted{OpAbort, OK},
@@ -153,7 +152,7 @@ func TestWorkMasterChangesWhileRunning(t *testing.T) {
 			if how == "replaced" {
 				s.workMaster("WM", pushes(5))
 			} else {
-				s.deleteWorkMaster("WM")
+				s.configure(jobstore.Configuration{Scope: scope, ID: "WM", Delete: true})
 			}
 			ctx := t.Context()
 			s.must(s.b.Answer(ctx, answerTo(drill, `{"depth":1}`))) // b has never seen the recipe
@@ -206,36 +205,31 @@ func TestHandlerFailureKeepsTheEntry(t *testing.T) {
 			p := newPlant(t)
 			bracketCell(p.cell)
 			p.workMaster("WM", []byte(bracket))
-			k, rdb := keys.New(p.prefix), p.redis.Client
+			k := keys.New(p.prefix)
 			wrong := k.SfcMailbox(string(scope), "part.v1") // a list where a document should be: another program's key
-			p.must(rdb.Do(t.Context(), rdb.B().Rpush().Key(wrong).Element("x").Build()).Error())
+			p.redis.Must(t, "RPUSH", wrong, "x")
 			attempts := 1000
 			if !mended {
 				attempts = 2
 			}
 			p.start("a", setup{store: func(o *jobstore.Options) { o.MaxDeliveries = attempts }})
 			p.order("JO", "WM")
-			pending := func() bool {
-				n, err := rdb.Do(t.Context(), rdb.B().Xlen().Key(k.SfcWork()).Build()).AsInt64()
-				return err == nil && n == 1
-			}
 			if mended {
-				eventually(t, "the entry waits", pending)
-				p.must(rdb.Do(t.Context(), rdb.B().Del().Key(wrong).Build()).Error())
+				eventually(t, "the entry waits", func() bool { return p.redis.Number(t, "XLEN", k.SfcWork()) == 1 })
+				p.redis.Must(t, "DEL", wrong)
 				p.cell.emit(event07("part.v1", "cell-07", "", `{"n":1}`))
 				p.finished("JO")
 				return
 			}
 			p.await("JO", "Abort", "ResultUpdate")
-			text := responseError(t, p.load("JO").Response)
-			if !contains(text, "WRONGTYPE") {
+			if text := responseError(t, p.load("JO").Response); !contains(text, "WRONGTYPE") {
 				t.Errorf("the response says %q", text)
 			}
 			p.empty(k.SfcWork())
-			if n, err := rdb.Do(t.Context(), rdb.B().Xlen().Key(k.DeadLetter(k.SfcWork())).Build()).AsInt64(); n != 1 || err != nil {
-				t.Errorf("%d dead letters, %v", n, err)
+			if n := p.redis.Number(t, "XLEN", k.DeadLetter(k.SfcWork())); n != 1 {
+				t.Errorf("%d dead letters", n)
 			}
-			p.must(rdb.Do(t.Context(), rdb.B().Del().Key(wrong).Build()).Error())
+			p.redis.Must(t, "DEL", wrong)
 		})
 	}
 }
@@ -245,8 +239,7 @@ func TestRecipeTextLost(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
 	drill := s.running("JO")
-	rdb, k := s.redis.Client, keys.New(s.prefix)
-	s.must(rdb.Do(t.Context(), rdb.B().Del().Key(k.SfcRecipe(s.load("JO").Execution.Recipe)).Build()).Error())
+	s.redis.Must(t, "DEL", keys.New(s.prefix).SfcRecipe(s.load("JO").Execution.Recipe))
 	s.must(s.b.Answer(t.Context(), answerTo(drill, `{}`)))
 	if snap := s.load("JO"); snap.Job.State.Top != isa95.Aborted || !contains(responseError(t, snap.Response), "no longer stored") {
 		t.Errorf("the order is %s", snap.Job.State)
@@ -265,15 +258,14 @@ func TestRecipeTextLost(t *testing.T) {
 // order that was started goes on as it began.
 func TestStationsRunTheirOwnRecipes(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	p.workMaster("WM", pushes(2))
 	p.order("JO-1", "WM")
 	a := p.start("a", setup{idle: true})
 	a.takeWork()
-	p.workMasterAt("cell-33", "WM", recipe.SchemaURI, pushes(3))
+	p.workMasterAt("cell-33", "WM", pushes(3))
 	p.order("JO-2", "WM")
-	p.orderAt("cell-33", "JO-3", "WM")
+	p.judged("cell-33", jobstore.JudgedByNone, "JO-3")
 	a.takeWork()
 	stored := func(text []byte) string {
 		var compact bytes.Buffer

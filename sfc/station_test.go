@@ -29,13 +29,12 @@ func TestStationGetsStart(t *testing.T) {
 	for name, order := range map[string]func(p *plant){
 		"no work master": func(p *plant) { p.order("JO-1", "") },
 		"a foreign recipe": func(p *plant) {
-			p.workMasterOf("WM-F", "urn:acme:robot", []byte(`{"program":"P7"}`))
+			p.foreign("WM-F")
 			p.order("JO-1", "WM-F")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlant(t)
-			p.cell.react = func(r request) reaction { return reaction{silent: true} }
+			p := newSilent(t)
 			first := p.start("one", setup{})
 			order(p)
 			eventually(t, "the command Start", func() bool { return len(p.cell.commandsOf(isa95.Start)) == 1 })
@@ -80,8 +79,7 @@ func TestStationRefusesStart(t *testing.T) {
 
 // A command that the order has overtaken is not sent.
 func TestStationCommandOvertaken(t *testing.T) {
-	p := newPlant(t)
-	p.cell.react = func(r request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	p.start("one", setup{})
 	p.order("JO-1", "")
 	eventually(t, "the command Start", func() bool { return len(p.cell.commandsOf(isa95.Start)) == 1 })

@@ -2,13 +2,13 @@ package sfc
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
@@ -16,8 +16,7 @@ import (
 // A replica that starts sends nothing again: commands in flight stay in flight.
 func TestReplicaStartSendsNothingAgain(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	p.workMaster("WM", []byte(bracket))
 	p.start("a", setup{})
 	p.order("JO", "WM")
@@ -39,20 +38,27 @@ type steps struct {
 	a, b *instance
 }
 
-func newSteps(t testing.TB) *steps {
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
-	return &steps{p, p.start("a", setup{idle: true}), p.start("b", setup{idle: true})}
+func newSteps(t testing.TB) *steps { return newStepsWith(t, setup{}) }
+
+func newStepsWith(t testing.TB, with setup) *steps {
+	p := newSilent(t)
+	with.idle = true
+	return &steps{p, p.start("a", with), p.start("b", with)}
+}
+
+// ordered starts an order of the work master WM at a.
+func (s *steps) ordered(id string) {
+	s.t.Helper()
+	s.order(id, "WM")
+	s.a.takeWork()
 }
 
 // running starts a bracket up to where the drill and the probe are under way, and returns the id of the drill's command.
 func (s *steps) running(id string) string {
 	s.t.Helper()
 	s.workMaster("WM", []byte(bracket))
-	s.order(id, "WM")
-	ctx := s.t.Context()
-	s.a.takeWork()
-	s.must(s.a.Event(ctx, event07("part.v1", "cell-07", "", `{"n":1}`)))
+	s.ordered(id)
+	s.must(s.a.Event(s.t.Context(), event07("part.v1", "cell-07", "", `{"n":1}`)))
 	return s.command(id, "drill")
 }
 
@@ -71,30 +77,6 @@ func answerTo(command, result string) cloudevent.Event {
 	return cloudevent.Event{
 		ID: cloudevent.NewID(), Source: "urn:cell", SpecVersion: "1.0", Type: "any", CausationID: command, Data: []byte(result),
 		Delivery: cloudevent.Delivery{Topic: "plant/responses/any/" + string(testSeed.Token(command))},
-	}
-}
-
-// Two completions at a convergence at once: one of them is the last, whatever the order, and the next step is commanded
-// once.
-func TestTwoCompletionsAtAConvergence(t *testing.T) {
-	t.Parallel()
-	redis := testenv.Redis(t)
-	for round := range 25 {
-		p := newPlantOn(t, redis)
-		p.cell.react = func(request) reaction { return reaction{silent: true} }
-		s := &steps{p, p.start("a", setup{idle: true}), p.start("b", setup{idle: true})}
-		drill := s.running("JO")
-		errs := make(chan error, 2)
-		go func() { errs <- s.a.Answer(t.Context(), answerTo(drill, `{"depth":1}`)) }()
-		go func() { errs <- s.b.Event(t.Context(), event07("probe.v1", "cell-07", "", `{"bore":1}`)) }()
-		if err := errors.Join(<-errs, <-errs); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		x := s.load("JO").Execution
-		if x.Terminal() || x.CurrentStep != "Release" || x.Action("release").State != recipe.ActionDispatched || x.Action("release").Attempt != 1 {
-			t.Fatalf("round %d: at %s, %+v", round, x.CurrentStep, x.Action("release"))
-		}
-		p.consistent()
 	}
 }
 
@@ -135,7 +117,8 @@ func TestAnswersOfNoUse(t *testing.T) {
 	}
 	byData := answerTo(drill, `{"depth":1}`) // correlation data is enough
 	byData.CausationID = ""
-	byData.Delivery.CorrelationData = uuidBytes(t, drill)
+	command := uuid.MustParse(drill)
+	byData.Delivery.CorrelationData = command[:]
 	s.must(s.a.Answer(ctx, byData))
 	if got := s.load("JO").Execution.Action("drill").State; got != recipe.ActionCompleted {
 		t.Errorf("drill is %s", got)
@@ -162,9 +145,7 @@ func TestNegativeAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said bytes.Buffer
-			p := newPlant(t)
-			p.cell.react = func(request) reaction { return reaction{silent: true} }
-			s := &steps{p, p.start("a", setup{idle: true, engine: func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&said, nil)) }}), nil}
+			s := newStepsWith(t, setup{engine: func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&said, nil)) }})
 			drill := s.running("JO")
 			ev := answer(drill)
 			ev.CorrelationID = "run-7"

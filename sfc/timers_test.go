@@ -3,15 +3,14 @@ package sfc
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
-	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/recipe"
 )
@@ -20,29 +19,6 @@ import (
 func impatient(seconds, attempts string) []byte {
 	return []byte(`{"Steps": [{"Name": "S", "Initial": true}], "Transitions": [], "Actions": [
 	  {"Name": "go", "Step": "S", "Qualifier": "N", "Interaction": "push_command", "TypeId": "go.v1", "TimeoutSeconds": ` + seconds + `, "MaxAttempts": ` + attempts + `}]}`)
-}
-
-// A time-out outlives the engine and Redis: it lies in Redis, and any instance carries it out.
-func TestTimeOutOutlivesRestarts(t *testing.T) {
-	long.Test(t, "restarts Redis, and waits for a time-out")
-	t.Parallel()
-	p := newPlantOn(t, testenv.StartRedis(t, embedded.RedisOptions{Persist: true}))
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
-	p.workMaster("WM", impatient("1", "1"))
-	p.order("JO", "WM")
-	p.start("a", setup{idle: true}).takeWork()
-	p.redis.Kill(t)
-	p.must(p.redis.Server.Restart(t.Context()))
-	eventually(t, "Redis is back", func() bool {
-		_, err := p.mes.Scopes(t.Context())
-		return err == nil
-	})
-	p.start("b", setup{})
-	p.await("JO", "Abort", "ResultUpdate")
-	if text := responseError(t, p.load("JO").Response); !contains(text, "timed out", "go") {
-		t.Errorf("the response says %q", text)
-	}
-	p.settled()
 }
 
 // Each attempt has an id of its own, and a refusal counts as one.
@@ -75,12 +51,12 @@ func TestAttempts(t *testing.T) {
 func TestTimerOfNoOrderIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
-	rdb, key, ctx := s.redis.Client, keys.New(s.prefix).SfcTimers(), t.Context()
-	s.must(rdb.Do(ctx, rdb.B().Zadd().Key(key).ScoreMember().ScoreMember(1, "ghost").Build()).Error())
-	_, err := s.a.tickDue(ctx)
+	key := keys.New(s.prefix).SfcTimers()
+	s.redis.Must(t, "ZADD", key, "1", "ghost")
+	_, err := s.a.tickDue(t.Context())
 	s.must(err)
-	if n, err := rdb.Do(ctx, rdb.B().Zcard().Key(key).Build()).AsInt64(); n != 0 || err != nil || s.a.counts.of(OpTimer, Dropped) != 1 {
-		t.Errorf("%d timers, %v; dropped %d", n, err, s.a.counts.of(OpTimer, Dropped))
+	if n := s.redis.Number(t, "ZCARD", key); n != 0 || s.a.counts.of(OpTimer, Dropped) != 1 {
+		t.Errorf("%d timers; dropped %d", n, s.a.counts.of(OpTimer, Dropped))
 	}
 }
 
@@ -92,8 +68,7 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 	for name, step := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlant(t)
-			p.cell.react = func(request) reaction { return reaction{silent: true} }
+			p := newSilent(t)
 			p.workMaster("WM", impatient("6", "1"))
 			p.workMaster("WM-dwell", []byte(`{
 			  "Steps": [{"Name": "Wait", "Initial": true}, {"Name": "Done", "Initial": false}],
@@ -104,8 +79,7 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 			p.order("DWELL", "WM-dwell")
 			eventually(t, "it is sent", func() bool { return p.cell.published("JO", "go") >= 1 && p.state("DWELL") == "Running" })
 			// To due.lua an offset that is smaller by an hour is a clock that is ahead by an hour more.
-			rdb, key := p.redis.Client, keys.New(p.prefix).SfcClock()
-			p.must(rdb.Do(t.Context(), rdb.B().Hincrby().Key(key).Field("offset").Increment(-step.Milliseconds()).Build()).Error())
+			p.redis.Must(t, "HINCRBY", keys.New(p.prefix).SfcClock(), "offset", fmt.Sprint(-step.Milliseconds()))
 			eventually(t, "it is sent again", func() bool { return p.cell.published("JO", "go") >= 2 })
 			if after := time.Since(begin); after < 1500*time.Millisecond {
 				t.Errorf("it was sent again after %v, a third of the time-out is 2 s", after)
@@ -127,17 +101,17 @@ func TestClockStepsChangeNoTimes(t *testing.T) {
 }
 
 // A last call that waits behind other commands costs no order whose machine would answer it: its time counts from when the broker has it. A silent machine has one
-// round from then on.
+// round from then on. A last call that the broker has is not sent once more because Redis, out of memory, does not take when that was: the outbox
+// would do so without end.
 func TestLastCallCountsFromTheBroker(t *testing.T) {
 	long.Test(t, "waits for a time-out")
 	t.Parallel()
-	for name, silent := range map[string]bool{"answered": false, "silent": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, how := range []string{"answered", "silent", "Redis is full"} {
+		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := newSteps(t)
 			s.workMaster("WM", impatient("3", "1"))
-			s.order("JO", "WM")
-			s.a.takeWork()
+			s.ordered("JO")
 			s.sent(s.a, s.outbox()[0]) // and the answer is lost with a
 			ctx := t.Context()
 			tick := func() recipe.ActionEntry {
@@ -156,12 +130,22 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 			}
 			all := s.outbox()
 			last := all[len(all)-1]
+			if how == "Redis is full" {
+				s.cell.after = func(string, int) error { s.redis.Must(t, "CONFIG", "SET", "maxmemory", "1"); return nil }
+				s.sent(s.b, last)
+				s.redis.Must(t, "CONFIG", "SET", "maxmemory", "0")
+				s.must(s.b.Answer(ctx, answerTo(last.ID, `{"done":1}`)))
+				if state := s.state("JO"); state != "Ended_Completed" {
+					t.Errorf("%s, want Ended_Completed", state)
+				}
+				return
+			}
 			s.sent(s.b, last)
 			left := time.UnixMilli(s.load("JO").Execution.Action("go").Deadline).Sub(s.b.store.InstallationTime())
 			if last.LastCall <= 0 || left > last.LastCall {
 				t.Errorf("%v are left after the send of %+v", left, last)
 			}
-			if silent {
+			if how == "silent" {
 				eventually(t, "it is given up", func() bool { tick(); return s.state("JO") == "Aborted" })
 				return
 			}
@@ -171,35 +155,6 @@ func TestLastCallCountsFromTheBroker(t *testing.T) {
 				t.Errorf("%s, want Ended_Completed", state)
 			}
 		})
-	}
-}
-
-// A last call that the broker has is not sent once more because Redis, out of memory, does not take when that was: the outbox would do so without end.
-func TestLastCallOnceThoughRedisIsFull(t *testing.T) {
-	long.Test(t, "waits for a time-out")
-	t.Parallel()
-	s := newSteps(t)
-	s.workMaster("WM", impatient("3", "1"))
-	s.order("JO", "WM")
-	s.a.takeWork()
-	s.sent(s.a, s.outbox()[0]) // and the answer is lost with a
-	ctx := t.Context()
-	eventually(t, "the last call is in the outbox", func() bool {
-		_, err := s.b.tickDue(ctx)
-		s.must(err)
-		return s.load("JO").Execution.Action("go").LastCall
-	})
-	all := s.outbox()
-	last, rdb := all[len(all)-1], s.redis.Client
-	memory := func(limit string) {
-		s.must(rdb.Do(ctx, rdb.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", limit).Build()).Error())
-	}
-	s.cell.after = func(string, int) error { memory("1"); return nil }
-	s.sent(s.b, last)
-	memory("0")
-	s.must(s.b.Answer(ctx, answerTo(last.ID, `{"done":1}`)))
-	if state := s.state("JO"); state != "Ended_Completed" {
-		t.Errorf("%s, want Ended_Completed", state)
 	}
 }
 
@@ -224,20 +179,4 @@ func TestFullRedisIsLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "OOM"); n != 1 {
 		t.Errorf("%d lines, want one:\n%s", n, &log)
 	}
-}
-
-// A condition over step.t is looked at again when its time has come, without any message.
-func TestConditionOverTime(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.workMaster("WM", []byte(`{
-	  "Steps": [{"Name": "Wait", "Initial": true}, {"Name": "Done", "Initial": false}],
-	  "Transitions": [{"Source": "Wait", "Target": "Done", "Condition": "step.t >= 1", "Priority": 0}], "Actions": []}`))
-	p.start("a", setup{})
-	p.order("JO", "WM")
-	p.await("JO", "End", "ResultUpdate")
-	if x := p.load("JO").Execution; x.EndedAt-x.StartedAt < 1000 {
-		t.Errorf("it took %d ms", x.EndedAt-x.StartedAt)
-	}
-	p.settled()
 }

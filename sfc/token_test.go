@@ -19,13 +19,10 @@ import (
 // outbox are the commands of the outbox.
 func (s *steps) outbox() []recipe.Command {
 	s.t.Helper()
-	rdb := s.redis.Client
-	entries, err := rdb.Do(s.t.Context(), rdb.B().Xrange().Key(keys.New(s.prefix).SfcOutbox()).Start("-").End("+").Build()).AsXRange()
-	s.must(err)
 	var all []recipe.Command
-	for _, e := range entries {
+	for _, e := range s.entries(keys.New(s.prefix).SfcOutbox()) {
 		var c recipe.Command
-		s.must(json.Unmarshal([]byte(e.FieldValues["command"]), &c))
+		s.must(json.Unmarshal([]byte(e["command"]), &c))
 		all = append(all, c)
 	}
 	return all
@@ -70,17 +67,11 @@ func (s *steps) document(job string) string {
 	return string(s.load(job).Execution.Encode())
 }
 
-func newRandomSteps(t testing.TB) *steps {
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
-	return &steps{p, p.start("a", setup{idle: true, random: true}), p.start("b", setup{idle: true, random: true})}
-}
-
 // An answer counts if its topic has the token of its command. Everything else that is sent there, by the bus or by Takt's own replies, changes nothing and is counted,
 // whichever instance gets it; then the answer of the equipment counts.
 func TestForgedAnswers(t *testing.T) {
 	t.Parallel()
-	s := newRandomSteps(t)
+	s := newStepsWith(t, setup{random: true})
 	command, c := s.commanded(s.a)
 	topic := command.Delivery.ResponseTopic
 	base, token := strings.TrimSuffix(topic, "/"+string(c.Token)), string(c.Token)
@@ -147,7 +138,7 @@ func TestForgedAnswers(t *testing.T) {
 // A source that looks like a process of ours and is none may answer; what is learned of it is asked once.
 func TestSourceOfAnswer(t *testing.T) {
 	t.Parallel()
-	s := newRandomSteps(t)
+	s := newStepsWith(t, setup{random: true})
 	command, c := s.commanded(s.a)
 	ev := on(command.Delivery.ResponseTopic, c.ID, `{"depth":7}`)
 	ev.Source = "urn:takt:station:cell-07"
@@ -163,7 +154,7 @@ func TestSourceOfAnswer(t *testing.T) {
 // A command has one token: the same when it is sent again, by any instance, also by one that knows nothing of it. Two commands have two.
 func TestTokenOfRepeats(t *testing.T) {
 	t.Parallel()
-	s := newRandomSteps(t)
+	s := newStepsWith(t, setup{random: true})
 	first, c := s.commanded(s.a)
 	_, token := topics.Prefix("plant").AnsweredOn(first.Delivery.ResponseTopic)
 	for _, i := range []*instance{s.a, s.b, s.start("c", setup{idle: true, random: true})} {
@@ -183,10 +174,9 @@ func TestTokenOfRepeats(t *testing.T) {
 // A job may be paused longer than the route of its command is kept. Its command then gets a new token when it is sent again, and one only.
 func TestTokenAfterALongPause(t *testing.T) {
 	t.Parallel()
-	s := newRandomSteps(t)
+	s := newStepsWith(t, setup{random: true})
 	first, c := s.commanded(s.a)
-	rdb := s.redis.Client
-	s.must(rdb.Do(t.Context(), rdb.B().Del().Key(keys.New(s.prefix).SfcCommand(c.ID)).Build()).Error())
+	s.redis.Must(t, "DEL", keys.New(s.prefix).SfcCommand(c.ID))
 	s.cell.mu.Lock()
 	delete(s.cell.tokens, c.ID) // it checks that there is one
 	s.cell.mu.Unlock()
@@ -209,18 +199,17 @@ func TestTokenAfterALongPause(t *testing.T) {
 // A command that is sent again keeps its route: a day beyond the deadline that it has now.
 func TestRouteIsKeptWithItsCommand(t *testing.T) {
 	t.Parallel()
-	s := newRandomSteps(t)
+	s := newStepsWith(t, setup{random: true})
 	_, c := s.commanded(s.a)
-	rdb, key, ctx := s.redis.Client, keys.New(s.prefix).SfcCommand(c.ID), t.Context()
-	s.must(rdb.Do(ctx, rdb.B().Pexpire().Key(key).Milliseconds(60_000).Build()).Error())
+	key, ctx := keys.New(s.prefix).SfcCommand(c.ID), t.Context()
+	s.redis.Must(t, "PEXPIRE", key, "60000")
 	snap := s.load("JO")
 	s.must(s.mes.Commit(ctx, snap, jobstore.Change{Execution: snap.Execution, Due: snap.Execution.Due(), Commands: []recipe.Command{repeat(c)}, Now: s.mes.Now()}))
 	if again := s.outbox()[1]; !again.Again || again.ID != c.ID || again.Token != "" {
 		t.Errorf("in the outbox: %v", again)
 	}
-	left, err := rdb.Do(ctx, rdb.B().Pttl().Key(key).Build()).AsInt64()
-	if err != nil || time.Duration(left)*time.Millisecond < 23*time.Hour {
-		t.Errorf("the route is kept for %d ms, %v", left, err)
+	if left := s.redis.Number(t, "PTTL", key); time.Duration(left)*time.Millisecond < 23*time.Hour {
+		t.Errorf("the route is kept for %d ms", left)
 	}
 }
 
@@ -228,12 +217,10 @@ func TestRouteIsKeptWithItsCommand(t *testing.T) {
 func TestTokensAreNotLogged(t *testing.T) {
 	t.Parallel()
 	var log testenv.Log
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
 	loud := func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	s := &steps{p, p.start("a", setup{idle: true, random: true, engine: loud}), p.start("b", setup{idle: true, random: true, engine: loud})}
+	s := newStepsWith(t, setup{random: true, engine: loud})
 	command, c := s.commanded(s.a)
 	topic, ctx := command.Delivery.ResponseTopic, t.Context()
 	s.sent(s.b, repeat(c))

@@ -14,14 +14,13 @@ import (
 // Round trips to Redis per operation: from the arrival of an answer to its commit two at the
 // instance that sent the command, three elsewhere; one if no event is awaited, see TestRecalledIsWhatIsStored.
 func TestRoundTrips(t *testing.T) {
-	p := newPlant(t)
-	p.cell.react = func(request) reaction { return reaction{silent: true} }
+	p := newSilent(t)
 	p.workMaster("WM", []byte(bracket))
 	proxyA, proxyB := testenv.CountingProxy(t, p.redis.URL), testenv.CountingProxy(t, p.redis.URL)
 	a := p.start("a", setup{idle: true, url: proxyA.URL})
 	b := p.start("b", setup{idle: true, url: proxyB.URL})
 	s := &steps{p, a, b}
-	p.workMasterAt("cell-33", "WM", recipe.SchemaURI, pushes(1)) // the station runs its own, not the last delivery to any
+	p.workMasterAt("cell-33", "WM", pushes(1)) // the station runs its own, not the last delivery to any
 	ctx := t.Context()
 
 	trips := func(proxy *testenv.Proxy, do func() error) int {
@@ -102,15 +101,4 @@ func startTrips(s *steps, proxy *testenv.Proxy) int {
 	mu.Lock()
 	defer mu.Unlock()
 	return trips
-}
-
-// Nothing polls between two steps, and nothing sleeps: with timers and sweeper as good as switched off a recipe of 20
-// commands runs through.
-func TestNoStepWaitsForAPoll(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.workMaster("WM", pushes(20))
-	p.start("a", setup{engine: func(o *Options) { o.TimerEvery = time.Hour }})
-	p.order("JO", "WM")
-	p.await("JO", "End", "ResultUpdate")
 }
