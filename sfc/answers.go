@@ -69,21 +69,12 @@ func (e *Engine) settleAnswer(ctx context.Context, route jobstore.Route, g *give
 
 // settleTogether is settleAnswers; a panic becomes an error, because others wait.
 func (e *Engine) settleTogether(ctx context.Context, route jobstore.Route, batch []*given) (err error) {
-	if len(batch) > 1 {
-		defer func() {
-			if p := recover(); p != nil {
-				e.log.Error("handling answers together panicked", "job", route.JobOrderID, "answers", len(batch), "panic", p, "stack", string(debug.Stack()))
-				err = fmt.Errorf("sfc: panic: %v", p)
-			}
-		}()
-	} else {
-		defer func() {
-			if p := recover(); p != nil {
-				e.answers.next(route.JobOrderID)
-				panic(p)
-			}
-		}()
-	}
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("handling answers panicked", "job", route.JobOrderID, "answers", len(batch), "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("sfc: panic: %v", p)
+		}
+	}()
 	return e.settleAnswers(ctx, route, batch)
 }
 

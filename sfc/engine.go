@@ -1,6 +1,7 @@
 package sfc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,36 +55,20 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	duration := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	number := func(n *int, v int) {
-		if *n == 0 {
-			*n = v
-		}
-	}
-	duration(&o.MailboxRetention, time.Minute)
-	duration(&o.TimerEvery, 200*time.Millisecond)
-	duration(&o.TimerHold, 5*time.Second)
-	duration(&o.SweepEvery, 30*time.Second)
-	duration(&o.Drain, 10*time.Second)
-	number(&o.Slots, 32)
-	number(&o.ProgramBytes, 64<<20)
-	number(&o.RouteBytes, 16<<20)
-	if o.TopicPrefix == "" {
-		o.TopicPrefix = "takt"
-	}
-	if o.Source == "" {
-		o.Source = "urn:takt:" + o.Instance
-	}
+	o.MailboxRetention = cmp.Or(o.MailboxRetention, time.Minute)
+	o.TimerEvery = cmp.Or(o.TimerEvery, 200*time.Millisecond)
+	o.TimerHold = cmp.Or(o.TimerHold, 5*time.Second)
+	o.SweepEvery = cmp.Or(o.SweepEvery, 30*time.Second)
+	o.Drain = cmp.Or(o.Drain, 10*time.Second)
+	o.Slots = cmp.Or(o.Slots, 32)
+	o.ProgramBytes = cmp.Or(o.ProgramBytes, 64<<20)
+	o.RouteBytes = cmp.Or(o.RouteBytes, 16<<20)
+	o.TopicPrefix = cmp.Or(o.TopicPrefix, "takt")
+	o.Source = cmp.Or(o.Source, "urn:takt:"+o.Instance)
 	if o.Count == nil {
 		o.Count = func(Counted) {}
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
 }
 

@@ -11,24 +11,13 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// recipeError says that a recipe in execution cannot go on: its text is gone, or this version cannot compile it.
-type recipeError struct {
-	sha string
-	err error
-}
-
-func (e *recipeError) Error() string {
-	return fmt.Sprintf("the recipe in execution (SHA-256 %.12s) cannot go on: %v", e.sha, e.err)
-}
-
-func (e *recipeError) Unwrap() error { return e.err }
-
-var errRecipeGone = errors.New("its text is no longer stored")
+// errBroken: a recipe in execution cannot go on, for its text is gone, or this version cannot compile it.
+var errBroken = errors.New("the recipe in execution")
 
 // load reads a job order, its execution, and the mailboxes of all events of its recipe, which is the program that it
 // returns. With the right sha of a recipe that was compiled here before it is one round trip; it reads again with
 // what it missed, once when sha was wrong or not compiled here, and once more when both. program is nil if nothing
-// is in execution. Besides the errors of jobstore.Load there is *recipeError; snap is then usable for an Abort.
+// is in execution. Besides the errors of jobstore.Load there is errBroken; snap is then usable for an Abort.
 func (e *Engine) load(ctx context.Context, q jobstore.Query, sha string) (snap *jobstore.Snapshot, program *recipe.Program, err error) {
 	also := q.Mailboxes
 	for {
@@ -76,25 +65,24 @@ func (e *Engine) recall(id isa95.JobOrderID) (*jobstore.Snapshot, *recipe.Progra
 	if snap == nil || len(snap.Execution.WaitingTypes()) > 0 {
 		return nil, nil
 	}
-	program := e.programs.Known(snap.Execution.Recipe)
-	if program == nil {
-		return nil, nil
+	if program := e.programs.Known(snap.Execution.Recipe); program != nil {
+		return snap, program
 	}
-	return snap, program
+	return nil, nil
 }
 
 // errRecalled: the decision needs a mailbox, or ends without a commit that would prove what was recalled.
 var errRecalled = errors.New("sfc: decided on what was recalled")
 
 func (e *Engine) compileStored(sha string, text []byte) (*recipe.Program, error) {
-	if text == nil {
-		return nil, &recipeError{sha, errRecipeGone}
+	err := errors.New("its text is no longer stored")
+	if text != nil {
+		var program *recipe.Program
+		if program, err = e.programs.Compile(text); err == nil {
+			return program, nil
+		}
 	}
-	program, err := e.programs.Compile(text)
-	if err != nil {
-		return nil, &recipeError{sha, err}
-	}
-	return program, nil
+	return nil, fmt.Errorf("%w (SHA-256 %.12s) cannot go on: %w", errBroken, sha, err)
 }
 
 // known is where to find a recipe in execution, as far as this instance knows: a guess for load.

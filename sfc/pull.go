@@ -122,8 +122,7 @@ func (e *Engine) deliver(
 ) (settled bool, err error) {
 	q.JobOrderID = isa95.JobOrderID(w.JobID)
 	snap, program, err := e.load(ctx, q, w.Recipe)
-	var broken *recipeError
-	if errors.As(err, &broken) {
+	if errors.Is(err, errBroken) {
 		return false, e.abort(ctx, q.JobOrderID, err.Error(), nil)
 	}
 	if err != nil {

@@ -19,9 +19,8 @@ func (e *Engine) resume(ctx context.Context, item *jobstore.WorkItem) error {
 	}
 	return again(ctx, func() error {
 		snap, program, err := e.load(ctx, ev.query, ev.recipe)
-		var broken *recipeError
 		switch {
-		case errors.As(err, &broken):
+		case errors.Is(err, errBroken):
 			return e.abort(ctx, item.JobOrderID, err.Error(), item)
 		case err != nil:
 			return err

@@ -174,8 +174,7 @@ func (e *Engine) settle(ctx context.Context, ev *event) error {
 		}
 	}
 	snap, program, err := e.load(ctx, ev.query, ev.recipe)
-	var broken *recipeError
-	if errors.As(err, &broken) {
+	if errors.Is(err, errBroken) {
 		return e.abort(ctx, ev.query.JobOrderID, err.Error(), ev.item)
 	}
 	if err != nil {

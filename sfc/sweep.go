@@ -88,26 +88,22 @@ func (e *Engine) sweep(ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
-	s := sweeper{e}
 	for id, timer := range active {
 		if !timer && !queued[id] {
-			s.one(ctx, id, s.active)
+			e.sweepOne(ctx, id, e.sweepActive)
 		}
 	}
 	for id := range standing {
 		if !queued[id] {
-			s.one(ctx, id, s.standing)
+			e.sweepOne(ctx, id, e.sweepStanding)
 		}
 	}
 	return ctx.Err()
 }
 
-// sweeper is one sweep.
-type sweeper struct{ *Engine }
-
-// one looks at one job order. A conflict means that somebody works on it, so it is not forgotten.
-func (s *sweeper) one(ctx context.Context, id isa95.JobOrderID, look func(context.Context, *jobstore.Snapshot) error) {
-	snap, err := s.store.Load(ctx, jobstore.Query{JobOrderID: id})
+// sweepOne looks at one job order. A conflict means that somebody works on it, so it is not forgotten.
+func (e *Engine) sweepOne(ctx context.Context, id isa95.JobOrderID, look func(context.Context, *jobstore.Snapshot) error) {
+	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: id})
 	if err == nil {
 		if snap.Job != nil {
 			snap.Scope = snap.Job.Scope
@@ -115,45 +111,45 @@ func (s *sweeper) one(ctx context.Context, id isa95.JobOrderID, look func(contex
 		err = look(ctx, snap)
 	}
 	if err != nil && !errors.Is(err, jobstore.ErrConflict) && ctx.Err() == nil {
-		s.log.Warn("sweep: job order left for the next time", "job", id, "error", err)
+		e.log.Warn("sweep: job order left for the next time", "job", id, "error", err)
 	}
 }
 
-// active looks at a job order that is listed as in execution and has neither timer nor work entry.
-func (s *sweeper) active(ctx context.Context, snap *jobstore.Snapshot) error {
+// sweepActive looks at a job order that is listed as in execution and has neither timer nor work entry.
+func (e *Engine) sweepActive(ctx context.Context, snap *jobstore.Snapshot) error {
 	x := snap.Execution
 	switch {
 	case snap.Job == nil || snap.Job.State.Clearable() || snap.Job.State.IsEnd():
-		return s.store.Forget(ctx, snap)
+		return e.store.Forget(ctx, snap)
 	case x == nil && inExecution(snap.Job.State):
-		return s.abort(ctx, snap.JobOrderID, "its execution document is lost", nil)
+		return e.abort(ctx, snap.JobOrderID, "its execution document is lost", nil)
 	case x == nil:
-		return s.store.Forget(ctx, snap)
+		return e.store.Forget(ctx, snap)
 	case x.Due().IsZero(): // paused, or waiting for what only equipment can bring
 		return nil
 	}
-	return s.enqueue(ctx, snap, jobstore.WorkResume)
+	return e.enqueue(ctx, snap, jobstore.WorkResume)
 }
 
-// standing looks at a job order that may start, or is Running without being listed as in execution, and has no work
+// sweepStanding looks at a job order that may start, or is Running without being listed as in execution, and has no work
 // entry.
-func (s *sweeper) standing(ctx context.Context, snap *jobstore.Snapshot) error {
+func (e *Engine) sweepStanding(ctx context.Context, snap *jobstore.Snapshot) error {
 	switch {
 	case snap.Job == nil:
 		return nil
 	case over(snap):
-		return s.enqueue(ctx, snap, jobstore.WorkResume)
+		return e.enqueue(ctx, snap, jobstore.WorkResume)
 	case snap.Job.State.Top != isa95.AllowedToStart || snap.Job.Station.Start != "":
 		return nil // a station has it
 	}
-	return s.enqueue(ctx, snap, jobstore.WorkStart)
+	return e.enqueue(ctx, snap, jobstore.WorkStart)
 }
 
-func (s *sweeper) enqueue(ctx context.Context, snap *jobstore.Snapshot, verb string) error {
-	if err := s.store.Commit(ctx, snap, jobstore.Change{Work: []string{verb}, Now: s.store.Now()}); err != nil {
+func (e *Engine) enqueue(ctx context.Context, snap *jobstore.Snapshot, verb string) error {
+	if err := e.store.Commit(ctx, snap, jobstore.Change{Work: []string{verb}, Now: e.store.Now()}); err != nil {
 		return fmt.Errorf("sfc: enqueue %s: %w", verb, err)
 	}
-	s.log.Warn("sweep: job order was forgotten, enqueued again", "job", snap.JobOrderID, "state", snap.Job.State.String(), "verb", verb)
-	s.count(OpSweep, OK)
+	e.log.Warn("sweep: job order was forgotten, enqueued again", "job", snap.JobOrderID, "state", snap.Job.State.String(), "verb", verb)
+	e.count(OpSweep, OK)
 	return nil
 }

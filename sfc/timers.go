@@ -60,9 +60,8 @@ func (e *Engine) tick(ctx context.Context, id isa95.JobOrderID) error {
 	}
 	q, sha := e.known(id)
 	snap, program, err := e.load(ctx, q, sha)
-	var broken *recipeError
 	switch {
-	case errors.As(err, &broken):
+	case errors.Is(err, errBroken):
 		return e.abort(ctx, id, err.Error(), nil)
 	case err != nil:
 		return err

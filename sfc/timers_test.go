@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/recipe"
@@ -19,32 +18,6 @@ import (
 func impatient(seconds, attempts string) []byte {
 	return []byte(`{"Steps": [{"Name": "S", "Initial": true}], "Transitions": [], "Actions": [
 	  {"Name": "go", "Step": "S", "Qualifier": "N", "Interaction": "push_command", "TypeId": "go.v1", "TimeoutSeconds": ` + seconds + `, "MaxAttempts": ` + attempts + `}]}`)
-}
-
-// Each attempt has an id of its own, and a refusal counts as one.
-func TestAttempts(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.cell.react = func(o request) reaction {
-		if o.Attempt < 3 {
-			return reaction{refuse: cloudevent.Errorf(cloudevent.KindServiceUnavailable, "not now")}
-		}
-		return reaction{result: `{"ok":true}`}
-	}
-	p.workMaster("WM-3", impatient("60", "3"))
-	p.workMaster("WM-2", impatient("60", "2"))
-	p.start("a", setup{})
-	p.order("JO-3", "WM-3")
-	p.order("JO-2", "WM-2")
-	p.await("JO-3", "End", "ResultUpdate")
-	p.await("JO-2", "Abort", "ResultUpdate")
-	if a, b := len(p.cell.done("JO-3")), len(p.cell.done("JO-2")); a != 3 || b != 2 {
-		t.Errorf("attempts: %d and %d, want 3 and 2", a, b)
-	}
-	if text := responseError(t, p.load("JO-2").Response); !contains(text, "not now", "attempt 2 of 2") {
-		t.Errorf("the response says %q", text)
-	}
-	p.settled()
 }
 
 // A timer that nothing needs is removed.
