@@ -29,6 +29,7 @@ func conditionScope() scope {
 			"mark": "laser", "count": json.Number("3"), "torque": 84.5, "on": true, "off": false, "null": nil,
 			"list": []any{json.Number("1"), "b"}, "object": map[string]any{"deep": map[string]any{"n": json.Number("9007199254740993")}},
 			"raw": json.RawMessage(`{"n": [10, 20]}`), "broken": json.RawMessage(`{`), "big": json.Number("1e3"),
+			"huge": json.RawMessage(`1e999`), "missing": "missing", "5": json.RawMessage(`7`),
 		}},
 		execution: &Execution{Actions: []ActionEntry{
 			{Name: "weld", State: ActionCompleted, Result: json.RawMessage(`{"ok":true,"seams":[{"mm":12},{"mm":15.5}],"id":9007199254740993,"note":"fine"}`)},
@@ -111,6 +112,8 @@ func TestExpressions(t *testing.T) {
 		"(job.parameters.on)":                                         true,
 		"job.parameters.a ?? job.parameters.on":                       true,
 		"true && (false || actions.weld.ok)":                          true,
+		// An id of a parameter may look like a number.
+		"job.parameters[5] == 7 and job.parameters[5] > 6 and job.parameters['5'] == 7": true,
 		// What is missing is nil, and no error.
 		"actions.idle.result.x.y[3].z == nil":      true,
 		"actions.weld.result.none == nil":          true,
@@ -187,14 +190,9 @@ func TestExpressionsThatFail(t *testing.T) {
 	}
 }
 
-// A number that is out of range is an error, and never one that is wrong or more than any limit.
-func TestNumbersOutOfRange(t *testing.T) {
+// What fails, with its whole reason. A number that is out of range is an error, and never one that is wrong or more than any limit.
+func TestReasons(t *testing.T) {
 	const most, least = "9223372036854775807", "(0 - 9223372036854775807 - 1)"
-	huge := func() scope {
-		s := conditionScope()
-		s.order.Parameters["huge"] = json.RawMessage(`1e999`)
-		return s
-	}
 	for text, reason := range map[string]string{
 		most + " + job.parameters.count > 5":             most + " + 3 is out of the range of whole numbers",
 		least + " + -job.parameters.count < 5":           "-9223372036854775808 + -3 is out of the range of whole numbers",
@@ -217,13 +215,33 @@ func TestNumbersOutOfRange(t *testing.T) {
 		"abs(job.parameters.huge) > 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
 		"[job.parameters.huge][0] > 5":                   "job.parameters.huge is 1e999, which is out of the range of numbers",
 		"job.parameters.huge - job.parameters.huge == 0": "job.parameters.huge is 1e999, which is out of the range of numbers",
+		// The reason is what failed, also where its text has words of what is missing.
+		"job.parameters.count ?? (job.parameters.c[0] == nil ? true : false)": "job.parameters.count ?? (job.parameters.c[0] == nil ? true : false) is a number, not true or false",
+		"(job.parameters.count ?? job.parameters.missing) matches 'x'":        "job.parameters.count ?? job.parameters.missing is a number, not a string",
+		"job.parameters.none == 5 or int(job.parameters.missing) > 1":         "invalid operation: int(missing) (job.parameters.none is missing)",
+		"job.parameters.none == 5 or job.parameters.missing + 1 > 1":          "cannot add a string and a number (job.parameters.none is missing)",
+		"job.parameters.mark == 5 or job.parameters.none + 1 > 1":             "job.parameters.none is missing",
+		"job.parameters.mark == 5 or 1 + job.parameters.none > 1":             "job.parameters.none is missing",
+		"job.parameters.mark == 5 or job.parameters.none < 1":                 "job.parameters.none is missing",
+		"job.parameters.mark == 5 or abs(job.parameters.none) < 1":            "job.parameters.none is missing",
+		"job.parameters.mark == 5 or upper(job.parameters.none) contains 'x'": "job.parameters.none is missing",
+		"job.parameters.mark == 5 or len(job.parameters.none) > 1":            "job.parameters.none is missing",
+		"job.parameters.mark == 5 or -job.parameters.none > 1":                "job.parameters.none is missing",
+		"job.parameters.mark == 5 or job.parameters.none % 2 == 1":            "job.parameters.none is missing",
+		"job.parameters.mark == 5 or int(job.parameters.none) == 1":           "job.parameters.none is missing",
+		"job.parameters.mark == 5 or round(job.parameters.none) == 1":         "job.parameters.none is missing",
+		"job.parameters.mark == 5 or min(job.parameters.none, 5) == 1":        "job.parameters.none is missing",
+		"job.parameters.mark == 5 or float(job.parameters.none) == 1":         "job.parameters.none is missing",
+		"job.parameters.mark == 5 or trim(job.parameters.none) == 'x'":        "job.parameters.none is missing",
+		"job.parameters.mark == 5 or ceil(job.parameters.none) == 1":          "job.parameters.none is missing",
+		"job.parameters.mark == 5 or (job.parameters.none ?? nil) * 2.5 == 1": "job.parameters.none is missing",
 		// What is in range.
 		most + " + -job.parameters.count + job.parameters.count == " + most: "true",
 		least + " + 1 == -" + most: "true", least + " * 1 < 0": "true", most + " * -1 == -" + most: "true", "0 * " + most + " == 0": "true",
 		"8 / 2 == 4": "true", "1 - 2 == -1": "true", "2 ** 3 == 8": "true", "-(1.5) == -1.5": "true", "int(2.9) == 2": "true", "abs(-3) == 3": "true", "abs(-1e300) == 1e300": "true",
 		"job.parameters.huge == 5": "false", "job.parameters.huge == job.parameters.huge": "true", "(job.parameters.huge ?? 5) != nil": "true", "string(job.parameters.huge) == '1e999'": "true",
 	} {
-		if got := verdict(t, text, huge()); got != reason {
+		if got := verdict(t, text, conditionScope()); got != reason {
 			t.Errorf("%s: %s, want %q", text, got, reason)
 		}
 	}
@@ -350,45 +368,5 @@ func TestConstantFaults(t *testing.T) {
 		if got != fault {
 			t.Errorf("%s: %q, want %q", text, got, fault)
 		}
-	}
-}
-
-// The reason is what failed, also where its text has words of what is missing.
-func TestReasonsAreNotWhatIsMissing(t *testing.T) {
-	for text, want := range map[string]string{
-		"job.parameters.count ?? (job.parameters.c[0] == nil ? true : false)": "job.parameters.count ?? (job.parameters.c[0] == nil ? true : false) is a number, not true or false",
-		"(job.parameters.count ?? job.parameters.missing) matches 'x'":        "job.parameters.count ?? job.parameters.missing is a number, not a string",
-		"job.parameters.none == 5 or int(job.parameters.missing) > 1":         "invalid operation: int(missing) (job.parameters.none is missing)",
-		"job.parameters.none == 5 or job.parameters.missing + 1 > 1":          "cannot add a string and a number (job.parameters.none is missing)",
-		"job.parameters.mark == 5 or job.parameters.none + 1 > 1":             "job.parameters.none is missing",
-		"job.parameters.mark == 5 or 1 + job.parameters.none > 1":             "job.parameters.none is missing",
-		"job.parameters.mark == 5 or job.parameters.none < 1":                 "job.parameters.none is missing",
-		"job.parameters.mark == 5 or abs(job.parameters.none) < 1":            "job.parameters.none is missing",
-		"job.parameters.mark == 5 or upper(job.parameters.none) contains 'x'": "job.parameters.none is missing",
-		"job.parameters.mark == 5 or len(job.parameters.none) > 1":            "job.parameters.none is missing",
-		"job.parameters.mark == 5 or -job.parameters.none > 1":                "job.parameters.none is missing",
-		"job.parameters.mark == 5 or job.parameters.none % 2 == 1":            "job.parameters.none is missing",
-		"job.parameters.mark == 5 or int(job.parameters.none) == 1":           "job.parameters.none is missing",
-		"job.parameters.mark == 5 or round(job.parameters.none) == 1":         "job.parameters.none is missing",
-		"job.parameters.mark == 5 or min(job.parameters.none, 5) == 1":        "job.parameters.none is missing",
-		"job.parameters.mark == 5 or float(job.parameters.none) == 1":         "job.parameters.none is missing",
-		"job.parameters.mark == 5 or trim(job.parameters.none) == 'x'":        "job.parameters.none is missing",
-		"job.parameters.mark == 5 or ceil(job.parameters.none) == 1":          "job.parameters.none is missing",
-		"job.parameters.mark == 5 or (job.parameters.none ?? nil) * 2.5 == 1": "job.parameters.none is missing",
-	} {
-		s := conditionScope()
-		s.order.Parameters["missing"] = "missing"
-		if got := verdict(t, text, s); got != want {
-			t.Errorf("%s: %s, want %q", text, got, want)
-		}
-	}
-}
-
-// An id of a parameter may look like a number.
-func TestParameterWithANumberForItsID(t *testing.T) {
-	s := conditionScope()
-	s.order.Parameters["5"] = json.RawMessage(`7`)
-	if got := verdict(t, "job.parameters[5] == 7 and job.parameters[5] > 6 and job.parameters['5'] == 7", s); got != "true" {
-		t.Error(got)
 	}
 }

@@ -149,18 +149,6 @@ func TestActionFreeSteps(t *testing.T) {
 	}
 }
 
-// Spec D.2, 15 to 19; A.5.1: all paths start at once, each goes on alone, all converge.
-func TestSimultaneousBranch(t *testing.T) {
-	const recipe = "step A*\nstep P1\nstep P2\nstep Q1\nstep Z\nA > X\nX > Z\nsim X: P1 P2 | Q1\ndo a @ A\ndo p1 @ P1\ndo q1 @ Q1\ndo p2 @ P2\ndo z @ Z\ndo q2 @ Q1"
-	r := begin(t, recipe, nil).want("Running A [A]").wantSent("a/1/1")
-	r.answerTwice("a", "").want("Running X [P1 Q1]").wantSent("p1/1/1", "q1/1/1", "q2/1/1")
-	r.answer("q1", "").want("Running X [P1 Q1]")
-	r.answer("q2", "").want("Running X [P1]")
-	r.answer("p1", "").want("Running X [P2]")
-	r.answer("p2", "").want("Running Z [Z]")
-	r.answer("z", "").want("Completed Z []")
-}
-
 // The answer of a step that is not active changes nothing, even where the document
 // says the action is dispatched; a step of a path is never taken for a linear one.
 func TestInactiveStepsNeverAdvance(t *testing.T) {
