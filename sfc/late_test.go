@@ -48,7 +48,7 @@ func TestNothingIsDecidedTooLate(t *testing.T) {
 	}
 }
 
-// An answer that could not be stored is not acknowledged: the same message counts when it comes again.
+// An answer or event that could not be stored is not acknowledged: the same message counts when it comes again.
 func TestAnswerWithoutRedisIsNotLost(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -62,8 +62,16 @@ func TestAnswerWithoutRedisIsNotLost(t *testing.T) {
 	if err := cut.Answer(t.Context(), answer); !jobstore.Waits(err) {
 		t.Fatalf("the lost answer is taken for handled, or given up: %v", err)
 	}
-	if got := s.load("JO").Execution.Action("drill").State; got != recipe.ActionDispatched {
-		t.Fatalf("drill is %s", got)
+	probe := event07("probe.v1", "cell-07", "", `{}`)
+	if err := cut.Event(t.Context(), probe); !jobstore.Waits(err) {
+		t.Fatalf("the lost event is taken for handled, or given up: %v", err)
+	}
+	if x := s.load("JO").Execution; x.Action("drill").State != recipe.ActionDispatched || x.Action("probe").State != recipe.ActionWaiting {
+		t.Fatalf("%+v", x.Actions)
+	}
+	s.must(s.b.Event(t.Context(), probe))
+	if got := s.load("JO").Execution.Action("probe").State; got != recipe.ActionCompleted {
+		t.Errorf("the probe is %s: the event is lost", got)
 	}
 	s.must(s.b.Answer(t.Context(), answer))
 	if got := s.load("JO").Execution.Action("drill").State; got != recipe.ActionCompleted {
