@@ -25,20 +25,19 @@ const taskRole = "TAKT_TEST_TASK"
 
 // taskConfig is what such a process is to be.
 type taskConfig struct {
-	Role   string // "worker", "many workers" or "producer"
+	Role   string // "worker" or "producer"
 	URL    string // of Redis
 	Prefix string
 	Ledger string // folder
 	ID     string // of a worker
 
-	Slots    int           // of a worker; 0 = 10
-	Lease    time.Duration // 0 = taskLease
-	Drain    time.Duration // 0 = 5 s
-	Margin   time.Duration // 0 = 1 s
-	Idle     bool          // it has one for idle, and notes nothing
-	Gauge    bool          // it counts its goroutines all the time
-	Hogs     bool          // its memory is limited
-	Prefixes int           // so many workers, each with a prefix of its own, PREFIX:0 and so on; 0 = one, with PREFIX
+	Slots  int           // of a worker; 0 = 10
+	Lease  time.Duration // 0 = taskLease
+	Drain  time.Duration // 0 = 5 s
+	Margin time.Duration // 0 = 1 s
+	Idle   bool          // it has one for idle, and notes nothing
+	Gauge  bool          // it counts its goroutines all the time
+	Hogs   bool          // its memory is limited
 
 	Name  string        // of a producer: what its works are called
 	Count int           // how many works
@@ -107,8 +106,6 @@ func runTaskRole() int {
 	switch c.Role {
 	case "worker":
 		err = c.work(ctx, client, ledger)
-	case "many workers":
-		err = c.workMany(ctx, ledger)
 	case "producer":
 		err = c.produce(ctx, client, ledger)
 	default:
@@ -156,39 +153,6 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 	fmt.Println("up")
 	return w.Run(ctx)
 }
-
-// workMany runs a worker for each of many prefixes. Each has connections of its own, as in a process of its own.
-func (c taskConfig) workMany(ctx context.Context, ledger *taskLedger) error {
-	var all sync.WaitGroup
-	failed := make(chan error, c.Prefixes)
-	for i := range c.Prefixes {
-		client, err := task.Open(ctx, c.URL, task.Options{Prefix: manyPrefix(c.Prefix, i)})
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		w, err := client.Worker(task.WorkerOptions{
-			ID: c.ID, Concurrency: map[task.Size]int{task.Small: 2}, Lease: c.Lease,
-			Observe: func(e task.Event) { ledger.note(taskNote{Event: noteEnd, Task: e.Info.ID, Says: e.Wait.String()}) },
-		}, theWork.Handle(c.handleWork(ledger)), idle.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
-		if err != nil {
-			return err
-		}
-		all.Go(func() { failed <- w.Run(ctx) })
-	}
-	fmt.Println("up")
-	all.Wait()
-	close(failed)
-	for err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// manyPrefix is one of many prefixes.
-func manyPrefix(prefix string, i int) string { return fmt.Sprintf("%s:%d", prefix, i) }
 
 // handleWork is the handler of all tasks.
 func (c taskConfig) handleWork(ledger *taskLedger) func(context.Context, *task.Job[taskWork]) (taskResult, error) {

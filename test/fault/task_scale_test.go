@@ -2,7 +2,6 @@ package fault_test
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,71 +110,4 @@ func TestTaskFault22Backlog(t *testing.T) {
 	t.Logf("%d tasks due at once were moved within %v of that", delayed, moved.Sub(due).Round(time.Millisecond))
 	w.done(waiting + delayed)
 	t.Logf("%d tasks in %v, the longest command took %v", waiting+delayed, time.Since(begin).Round(time.Millisecond), w.slowest())
-}
-
-// Fault 22: many deployments share one Redis, each with its own prefix, so with nine queues and a worker; some of them have a backlog. How long does a task wait where
-// there is none?
-func TestTaskFault22ManyPrefixes(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, embedded.RedisOptions{})
-	prefixes, behind, backlog, rounds := scaled(60, 1000), scaled(2, 10), scaled(2000, 5000), scaled(200, 2000)
-	clients := make([]*task.Client, prefixes)
-	for i := range clients {
-		var err error
-		if clients[i], err = task.New(w.srv.Client, task.Options{Prefix: manyPrefix(w.prefix, i)}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(clients[i].Close)
-	}
-	worker := w.start(taskConfig{Role: "many workers", ID: "w", Prefixes: prefixes, Lease: 20 * time.Second})
-	worker.Await("up")
-	run := func(c *task.Client) string {
-		h, err := theWork.Submit(w.ctx(), c, taskWork{})
-		if err == nil {
-			_, err = h.Await(w.ctx())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h.ID
-	}
-	for _, c := range clients {
-		run(c) // it is at work
-	}
-	for _, c := range clients[:behind] {
-		if _, err := idle.SubmitMany(w.ctx(), c, make([]int, backlog)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	single := make(map[string]bool)
-	for range rounds {
-		single[run(clients[behind+w.rand.IntN(prefixes-behind)])] = true
-	}
-	w.until(noteEnd, prefixes+behind*backlog+rounds)
-	var waits []time.Duration
-	for _, n := range w.history.notes {
-		if n.Event == noteEnd && single[n.Task] {
-			d, err := time.ParseDuration(n.Says)
-			if err != nil {
-				t.Fatal(err)
-			}
-			waits = append(waits, d)
-		}
-	}
-	slices.Sort(waits)
-	if len(waits) != len(single) {
-		t.Errorf("%d ends of %d tasks", len(waits), len(single))
-	}
-	p99 := waits[len(waits)-1-len(waits)/100]
-	t.Logf("%d prefixes, %d of them with a backlog of %d: 99 of 100 tasks of the others wait for at most %v, half of them for %v", prefixes, behind, backlog,
-		p99.Round(time.Millisecond), waits[len(waits)/2].Round(time.Millisecond))
-	if p99 > busy {
-		t.Errorf("I6: tasks wait for %v", p99)
-	}
-	worker.Stop()
-	for _, c := range clients[:min(prefixes, 2*behind)] {
-		if report, found, err := task.Audit(w.ctx(), c, 0); err != nil || found != nil || report.Unfinished() != 0 {
-			t.Errorf("I5: %+v, %v, %v", report, found, err)
-		}
-	}
 }

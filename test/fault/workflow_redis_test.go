@@ -55,33 +55,6 @@ func TestWorkflowFault3WorkerPausedPastItsLease(t *testing.T) {
 	stillUp(t, zombie, heir)
 }
 
-// Fault 5: Redis is killed with instances under way, and started again on its append-only file, twice. Nothing is lost.
-func TestWorkflowFault5RedisKilled(t *testing.T) {
-	t.Parallel()
-	for _, fsync := range []string{"everysec", "always"} {
-		t.Run(fsync, func(t *testing.T) {
-			t.Parallel()
-			w := newFlowWorld(t, embedded.RedisOptions{Persist: true, Config: []string{"appendfsync " + fsync}})
-			n, kills := scaled(60, 5000), scaled(2, 10)
-			workers, starter := w.load(flowConfig{}, n)
-			for round := range kills {
-				w.until(noteCheckpoint, (round+1)*n/kills+w.rand.IntN(n/kills))
-				w.srv.Kill(t)
-				if round == 0 {
-					w.idleWhileAway(workers[0])
-				}
-				w.restartRedis()
-				begin := time.Now()
-				w.beginAndEnd("probe", round)
-				t.Logf("an instance is started and done %v after Redis was ready", time.Since(begin).Round(time.Millisecond))
-			}
-			w.ended(starter)
-			w.verify()
-			stillUp(t, workers...)
-		})
-	}
-}
-
 // Fault 7: Redis loses everything with instances under way. Those are gone; the workers stay, and run what is started after.
 func TestWorkflowFault7EverythingLost(t *testing.T) {
 	t.Parallel()
@@ -240,31 +213,6 @@ func TestWorkflowFault18DeletedFromTheQueues(t *testing.T) {
 			remove(w, activities)
 			w.verify()
 			stillUp(t, heir)
-		})
-	}
-}
-
-// Fault 20: a right is withdrawn while instances run. The log says which, and work goes on when it is back.
-func TestWorkflowFault20RightWithdrawn(t *testing.T) {
-	t.Parallel()
-	for _, right := range []string{"evalsha", "xreadgroup"} {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			w := newFlowWorld(t, embedded.RedisOptions{})
-			w.must("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
-			worker := w.worker(flowConfig{URL: strings.Replace(w.srv.URL, "redis://", "redis://worker:secret@", 1)})
-			w.begin("before", 10, everything)
-			w.until(noteCheckpoint, 1+w.rand.IntN(10))
-			w.must("ACL", "SETUSER", "worker", "-"+right)
-			w.begin("meanwhile", 5, everything)
-			worker.AwaitThat("says which command it may not give", func(_, stderr string) bool {
-				return strings.Contains(stderr, "NOPERM") && strings.Contains(strings.ToLower(stderr), right) ||
-					strings.Contains(stderr, "can't run this command") || strings.Contains(stderr, "ACL failure in script")
-			})
-			w.must("ACL", "SETUSER", "worker", "+@all")
-			w.begin("after", 5, everything)
-			w.verify()
-			stillUp(t, worker)
 		})
 	}
 }

@@ -305,13 +305,3 @@ func (w *flowWorld) verifyFlowsRest(ended int) {
 		w.t.Errorf("I5: %d executions have ended, and the figures say %+v", ended, st)
 	}
 }
-
-// beginAndEnd starts an instance of one activity and awaits its end.
-func (w *flowWorld) beginAndEnd(name string, i int) {
-	w.t.Helper()
-	id := numbered(name, i)
-	startFlow(w.ctx(), w.flows, w.ledger, id, flowPlan{Activities: 1})
-	if _, _, err := w.flows.Await(w.ctx(), workflow.Instance{ID: id, Execution: "x"}); err != nil {
-		w.t.Fatal(err)
-	}
-}
