@@ -45,9 +45,7 @@ func (b *Bed) Do(command string) {
 		words[i] = strings.ReplaceAll(words[i], "~", " ")
 	}
 	words[at] = b.key(words[at])
-	if err := b.srv.Client.Do(b.t.Context(), b.srv.Client.B().Arbitrary(words...).Build()).Error(); err != nil && !strings.Contains(err.Error(), "nil") {
-		b.t.Fatal(command, err)
-	}
+	b.srv.Must(b.t, words...)
 }
 
 // Run runs a script with keys, letters with spaces between them, and returns the words of the reply, or the error.
@@ -77,16 +75,11 @@ func (b *Bed) Dump() map[string]string {
 		if !ok {
 			continue
 		}
-		rdb := b.srv.Client
-		text, err := rdb.Do(b.t.Context(), rdb.B().Dump().Key(key).Build()).ToString()
+		text, err := b.srv.Must(b.t, "DUMP", key).ToString()
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		until, err := rdb.Do(b.t.Context(), rdb.B().Pexpiretime().Key(key).Build()).AsInt64()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		values[name] = fmt.Sprint(text, " ", until)
+		values[name] = fmt.Sprint(text, " ", b.srv.Number(b.t, "PEXPIRETIME", key))
 	}
 	return values
 }

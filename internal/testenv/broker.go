@@ -42,13 +42,6 @@ func broker(t testing.TB, s *embedded.Server, err error) *Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Kill(); err != nil {
-			t.Error(err)
-		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	end(t, s)
 	return &Broker{Server: s, URL: s.URL(), Addr: strings.TrimPrefix(s.URL(), "mqtt://")}
 }

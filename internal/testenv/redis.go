@@ -208,9 +208,7 @@ func (r *RedisServer) newPrefix(format string) string {
 func (r *RedisServer) Expire(t testing.TB, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
-		if err := r.Client.Do(t.Context(), r.Client.B().Pexpire().Key(key).Milliseconds(0).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(t, "PEXPIRE", key, "0")
 	}
 }
 

@@ -1,70 +1,34 @@
 package testenv
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
 )
 
 // sharedZooKeeper is the one server that outlives its tests, for starting one takes a hundred times as long as a Redis.
-var sharedZooKeeper shared
-
-type shared struct {
+var sharedZooKeeper struct {
 	mu     sync.Mutex
-	users  int
 	server *ZooKeeperServer // nil until somebody needs it
 }
 
 // SharedZooKeeper is the server of this test program for tests that only store and watch, each below a Path of its own.
-// It ends with the last test that uses it; WithShared in TestMain keeps it for those that follow. Who kills a server,
-// restarts it or pauses it takes ZooKeeper instead.
+// WithShared in TestMain ends it. Who kills a server, restarts it or pauses it takes ZooKeeper instead.
 func SharedZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	return sharedZooKeeper.use(t)
-}
-
-func (s *shared) use(t testing.TB) *ZooKeeperServer {
-	t.Helper()
-	s.join()
-	t.Cleanup(func() {
-		if err := s.leave(); err != nil {
-			t.Error(err)
+	s := &sharedZooKeeper
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		z, err := startZooKeeper(Within(t), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	z, err := s.start(Within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { z.checkPaths(t) })
-	return z
-}
-
-func (s *shared) join() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.users++
-}
-
-func (s *shared) leave() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.users--; s.users > 0 || s.server == nil {
-		return nil
+		s.server = z
 	}
 	z := s.server
-	s.server = nil
-	return z.end()
-}
-
-func (s *shared) start(ctx context.Context) (*ZooKeeperServer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var err error
-	if s.server == nil {
-		s.server, err = startZooKeeper(ctx, nil)
-	}
-	return s.server, err
+	t.Cleanup(func() { z.checkPaths(t) })
+	return z
 }
 
 func (z *ZooKeeperServer) checkPaths(t testing.TB) {
@@ -85,7 +49,7 @@ func (z *ZooKeeperServer) checkPaths(t testing.TB) {
 // Main is a *testing.M, or one with something around it.
 type Main interface{ Run() int }
 
-// WithShared keeps shared servers until all tests of a package have run:
+// WithShared ends shared servers when all tests of a package have run:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithShared(m)) }
 func WithShared(m Main) Main { return withShared{m} }
@@ -93,10 +57,11 @@ func WithShared(m Main) Main { return withShared{m} }
 type withShared struct{ m Main }
 
 func (w withShared) Run() int {
-	sharedZooKeeper.join()
 	code := w.m.Run()
-	if err := sharedZooKeeper.leave(); err != nil && code == 0 {
-		code = 1
+	if z := sharedZooKeeper.server; z != nil {
+		if err := z.end(); err != nil && code == 0 {
+			code = 1
+		}
 	}
 	return code
 }

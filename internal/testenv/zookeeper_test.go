@@ -5,6 +5,7 @@ package testenv
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 )
+
+func TestMain(m *testing.M) { os.Exit(WithShared(m).Run()) }
 
 func createNode(t *testing.T, c *zk.Conn, path, data string, flags int32) {
 	t.Helper()
@@ -50,27 +53,20 @@ func TestExpireSession(t *testing.T) {
 	}
 }
 
-func TestSharedServerEndsWithItsLastUser(t *testing.T) {
-	var s shared
-	first, second := &recorder{TB: t}, &recorder{TB: t}
-	z := s.use(first)
-	if other := s.use(second); other != z {
-		t.Error("two users, two servers")
-	}
+// A node beside the paths of the tests of a shared server fails the test that ends next.
+func TestForeignNodeFailsTheTest(t *testing.T) {
+	r := &recorder{TB: t}
+	z := SharedZooKeeper(r)
 	if a, b := z.Path(t), z.Path(t); a == b {
 		t.Errorf("the same path twice: %s", a)
 	}
-	first.end()
-	select {
-	case <-z.Server.Done():
-		t.Error("ended with its first user")
-	default:
-	}
 	createNode(t, z.Client, "/stray", "", 0)
-	second.end()
-	<-z.Server.Done()
-	if len(first.errors) != 0 || len(second.errors) != 1 || !strings.Contains(second.errors[0], "/stray") {
-		t.Errorf("errors %q and %q, want one about the stray node", first.errors, second.errors)
+	r.end()
+	if len(r.errors) != 1 || !strings.Contains(r.errors[0], "/stray") {
+		t.Errorf("errors %q, want one about the stray node", r.errors)
+	}
+	if err := z.Client.Delete("/stray", -1); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -165,7 +165,7 @@ func recount(t *testing.T, logs string) (c count) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig.VerifyStation(t, log)
+	rig.VerifyStation(t, log, false)
 	for _, e := range log {
 		if e.Kind == station.Repeated {
 			c.repeated++

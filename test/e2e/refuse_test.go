@@ -120,7 +120,8 @@ func TestBadCommands(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{NoStation: true, WorkerTTL: time.Minute}) // no heartbeat runs out, which would change the store
 	serve := w.Serve("a")
-	m := w.MESOf(writeStation(t))
+	m := w.QuietMES()
+	m.Configure(writeStation(t))
 	ctx := rig.Context(t)
 	for _, o := range rig.Orders("RUNS", 1) {
 		if _, err := m.Client.StoreAndStart(ctx, rig.Scope, o); err != nil {

@@ -165,7 +165,7 @@ func (s *secured) denied(user string, m mqtt.Message) {
 
 func (s *secured) execution(job string) string {
 	s.t.Helper()
-	text, err := s.Redis.Client.Do(s.t.Context(), s.Redis.Client.B().Get().Key(s.Keys.SfcExecution(job)).Build()).ToString()
+	text, err := s.Redis.Must(s.t, "GET", s.Keys.SfcExecution(job)).ToString()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -369,8 +369,8 @@ func TestFault29Attacks(t *testing.T) {
 	if n := len(all.on(plantPrefix + "/+/result/#")); n != 0 {
 		t.Errorf("%d results", n)
 	}
-	if n, err := s.Redis.Client.Do(ctx, s.Redis.Client.B().Exists().Key(s.Keys.JobOrder("A-0"), s.Keys.JobOrder("A-4")).Build()).AsInt64(); err != nil || n != 0 {
-		t.Errorf("%d orders of muted commands, %v", n, err)
+	if n := s.Redis.Number(t, "EXISTS", s.Keys.JobOrder("A-0"), s.Keys.JobOrder("A-4")); n != 0 {
+		t.Errorf("%d orders of muted commands", n)
 	}
 	if n := len(plc.on("#")); n != 2 {
 		t.Errorf("the machine has %d commands", n)

@@ -27,14 +27,6 @@ func (w *boardLoad) begin(name string) {
 	w.workers[name] = w.worker(w.note("done", "$TAKT_BOARD_UUID:$TAKT_BOARD_FENCE"), "--name", name, "--concurrency", "4", "--max-attempts=-1", "--ttl", "10s") // longer than a busy machine holds a worker up
 }
 
-func (w *boardLoad) must(words ...string) {
-	w.t.Helper()
-	c := w.srv.Client
-	if err := c.Do(w.t.Context(), c.B().Arbitrary(words...).Build()).Error(); err != nil {
-		w.t.Fatalf("%v: %v", words, err)
-	}
-}
-
 func (w *boardLoad) lasts(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -64,13 +56,13 @@ func TestBoardFaultsUnderLoad(t *testing.T) {
 			w.proxy.Delay(0)
 		}},
 		"17 the memory of Redis is full": {slots, func(w *boardLoad) {
-			w.must("CONFIG", "SET", "maxmemory", "1")
+			w.srv.Must(w.t, "CONFIG", "SET", "maxmemory", "1")
 			w.lasts(3 * time.Second)
-			w.must("CONFIG", "SET", "maxmemory", "0")
+			w.srv.Must(w.t, "CONFIG", "SET", "maxmemory", "0")
 		}},
 		"20 Redis forgets its scripts": {0, func(w *boardLoad) {
 			for range 300 {
-				w.must("SCRIPT", "FLUSH")
+				w.srv.Must(w.t, "SCRIPT", "FLUSH")
 				w.lasts(10 * time.Millisecond)
 			}
 		}},

@@ -101,14 +101,7 @@ func (w *boardWorld) written(file string) []string {
 
 func (w *boardWorld) wait(what string, ok func() bool) {
 	w.t.Helper()
-	late := time.After(rig.Patience)
-	for !ok() {
-		select {
-		case <-late:
-			w.t.Fatalf("never: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	rig.Until(w.t, what, ok)
 }
 
 func (w *boardWorld) empty() {
@@ -223,9 +216,7 @@ func TestBoardFault7FlushAll(t *testing.T) {
 		w.post("a", "b", "c")
 		p := w.worker(w.note("started", "$TAKT_BOARD_NAME")+"; case $TAKT_BOARD_NAME in new) ;; *) sleep 600;; esac", "--concurrency", "2", "--drain", "1ms")
 		w.wait("two run", func() bool { return len(w.written("started")) == 2 })
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Flushall().Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		srv.Must(t, "FLUSHALL")
 		w.post("new")
 		w.wait("the new one runs", func() bool { return slices.Contains(w.written("started"), "new") })
 		w.empty()

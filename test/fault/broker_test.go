@@ -14,22 +14,11 @@ func TestBrokerKilled(t *testing.T) {
 	for name, dir := range map[string]bool{"keeps sessions": true, "keeps nothing": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var o embedded.MosquittoOptions
+			var o rig.Options
 			if dir {
-				o.Dir = t.TempDir()
+				o.Mosquitto.Dir = t.TempDir()
 			}
-			w := rig.New(t, rig.Options{Mosquitto: o})
-			a, b := w.Serve("a"), w.Serve("b")
-			m := w.MES()
-			const orders = 40
-			go m.Order(rig.Orders("JO", orders))
-			for i := range 2 {
-				w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
-				restart(t, w.Broker.Server)
-			}
-			m.UntilDone(orders)
-			w.Verify(m)
-			stillUp(t, a, b, w.Station())
+			serversKilled(t, o, func(w *rig.World) { restart(t, w.Broker.Server) })
 		})
 	}
 }
@@ -37,15 +26,23 @@ func TestBrokerKilled(t *testing.T) {
 // Redis and the broker are killed together.
 func TestFault5RedisAndBrokerKilled(t *testing.T) {
 	t.Parallel()
-	w := rig.New(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}})
+	serversKilled(t, rig.Options{Redis: embedded.RedisOptions{Persist: true}}, func(w *rig.World) {
+		w.Redis.Kill(t)
+		restart(t, w.Redis.Server, w.Broker.Server)
+	})
+}
+
+// serversKilled kills servers twice with orders under way.
+func serversKilled(t *testing.T, o rig.Options, kill func(w *rig.World)) {
+	t.Helper()
+	w := rig.New(t, o)
 	a, b := w.Serve("a"), w.Serve("b")
 	m := w.MES()
 	const orders = 40
 	go m.Order(rig.Orders("JO", orders))
 	for i := range 2 {
 		w.UntilExecuted(i*2*orders + 1 + w.Rand.IntN(2*orders))
-		w.Redis.Kill(t)
-		restart(t, w.Redis.Server, w.Broker.Server)
+		kill(w)
 	}
 	m.UntilDone(orders)
 	w.Verify(m)

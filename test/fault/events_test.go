@@ -1,7 +1,6 @@
 package fault_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,54 +15,54 @@ import (
 
 // observer takes the status events of all scopes as they arrive; repeats, by id, are counted and left out.
 type observer struct {
-	mu      sync.Mutex
-	orders  map[string][]observed
-	seen    map[string]bool
-	repeats int
+	ear
+	t *testing.T
 }
 
 type observed struct{ sequence, recorded, state string }
 
-func observe(w *rig.World) *observer {
-	w.T.Helper()
-	o := &observer{orders: make(map[string][]observed), seen: make(map[string]bool)}
-	take := func(_ context.Context, in *mqtt.Inbound) {
-		defer func() { _ = in.Ack() }()
-		e, err := mqtt.Decode(in.Message)
+func observe(t *testing.T, w *rig.World) *observer {
+	t.Helper()
+	o := &observer{t: t}
+	o.Conn = rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "observer"}, mqtt.Subscription{Filter: w.TopicPrefix + "/+/events", QoS: 1, Handle: o.take})
+	return o
+}
+
+// events are those of each order, and how many came again.
+func (o *observer) events() (orders map[string][]observed, number, repeats int) {
+	o.t.Helper()
+	orders = map[string][]observed{}
+	seen := map[string]bool{}
+	for _, m := range o.on("#") {
+		e, err := mqtt.Decode(m)
 		var told isa95.StatusEvent
 		if err == nil {
 			err = isa95.Unmarshal(e.Data, &told)
 		}
 		state, stateErr := isa95.ParseState(told.JobState)
 		if err != nil || stateErr != nil {
-			w.T.Errorf("event %s: %v %v", e.ID, err, stateErr)
-			return
+			o.t.Fatalf("event %s: %v %v", e.ID, err, stateErr)
 		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.seen[e.ID] {
-			o.repeats++
-			return
+		if seen[e.ID] {
+			repeats++
+			continue
 		}
-		o.seen[e.ID] = true
+		seen[e.ID] = true
 		id := told.JobOrder.JobOrderID
-		o.orders[id] = append(o.orders[id], observed{e.Extensions["sequence"], e.RecordedTime, state.String()})
+		orders[id] = append(orders[id], observed{e.Extensions["sequence"], e.RecordedTime, state.String()})
 	}
-	rig.Connect(w.T, mqtt.Options{URL: w.Broker.URL, ClientID: fmt.Sprintf("observer-%d", time.Now().UnixNano())}, mqtt.Subscription{Filter: w.TopicPrefix + "/+/events", QoS: 1, Handle: take})
-	return o
+	return orders, len(seen), repeats
 }
 
 func (o *observer) number() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.seen)
+	_, n, _ := o.events()
+	return n
 }
 
 // ended is how many orders have their last event.
 func (o *observer) ended() (n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, events := range o.orders {
+	orders, _, _ := o.events()
+	for _, events := range orders {
 		if events[len(events)-1].state == (isa95.State{Top: isa95.EndState}).String() {
 			n++
 		}
@@ -72,14 +71,14 @@ func (o *observer) ended() (n int) {
 }
 
 // verify wants the events of each order in the order of its changes, without gaps, and times that do not fall.
-func (o *observer) verify(t *testing.T) {
-	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for id, events := range o.orders {
+func (o *observer) verify() {
+	o.t.Helper()
+	orders, number, repeats := o.events()
+	o.t.Logf("%d events, %d came twice", number, repeats)
+	for id, events := range orders {
 		for i, e := range events {
 			if want := fmt.Sprintf("%010d", i+1); e.sequence != want || i > 0 && e.recorded < events[i-1].recorded {
-				t.Errorf("%s: event %d is %+v, all: %+v", id, i+1, e, events)
+				o.t.Errorf("%s: event %d is %+v, all: %+v", id, i+1, e, events)
 				break
 			}
 		}
@@ -92,12 +91,11 @@ func TestFault1EventSenderKilled(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{WorkerTTL: 10 * time.Second})
 	lease := func() string {
-		c := w.Redis.Client
-		token, _ := c.Do(t.Context(), c.B().Get().Key(w.Keys.Lease(jobstore.RoleEvents)).Build()).ToString() // nil: no process has it now
+		token, _ := w.Redis.Must(t, "GET", w.Keys.Lease(jobstore.RoleEvents)).ToString() // nil: no process has it now
 		return token
 	}
 	serves := []*rig.Process{w.Serve("a"), w.Serve("b")}
-	o, m := observe(w), w.MES()
+	o, m := observe(t, w), w.MES()
 	const orders = 100
 	for round := range 3 {
 		done := w.Executed()
@@ -122,7 +120,6 @@ func TestFault1EventSenderKilled(t *testing.T) {
 		m.UntilDone((round + 1) * orders)
 	}
 	w.Until("the last events", func() bool { return o.ended() == 3*orders })
-	o.verify(t)
-	t.Logf("%d events, %d came twice", o.number(), o.repeats)
+	o.verify()
 	w.Verify(m)
 }

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -110,28 +107,10 @@ func pressOrder(id string) *isa95.JobOrder {
 	return &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM-PRESS"}}}
 }
 
-// sorted is the way of a process to the broker, with a proxy for each of its connections: it looks at the client id in CONNECT.
-type sorted struct {
-	addr string
-}
-
 // sortBy forwards connections whose CONNECT has a client id that ends as a key of ways to the proxy of that key.
-func sortBy(t *testing.T, ways map[string]*testenv.Proxy) *sorted {
+func sortBy(t *testing.T, ways map[string]*testenv.Proxy) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	var mu sync.Mutex
-	var open []net.Conn
-	keep := func(c net.Conn) {
-		mu.Lock()
-		defer mu.Unlock()
-		open = append(open, c)
-	}
-	forward := func(client net.Conn) {
-		defer client.Close()
+	return relay(t, func(client *relayed) {
 		in := bufio.NewReader(client)
 		head, err := in.Peek(2)
 		if err != nil {
@@ -144,37 +123,16 @@ func sortBy(t *testing.T, ways map[string]*testenv.Proxy) *sorted {
 			if !strings.Contains(string(head), ending) {
 				continue
 			}
-			server, err := net.Dial("tcp", way.Addr)
+			server, err := client.dial(way.Addr)
 			if err != nil {
 				return
 			}
-			keep(server)
-			running.Go(func() { _, _ = io.Copy(client, server); client.Close() })
+			client.running.Go(func() { _, _ = io.Copy(client, server); client.Close() })
 			_, _ = io.Copy(server, in)
 			server.Close()
 			return
 		}
-	}
-	running.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			keep(client)
-			running.Go(func() { forward(client) })
-		}
 	})
-	t.Cleanup(func() {
-		listener.Close()
-		mu.Lock()
-		for _, c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		running.Wait()
-	})
-	return &sorted{addr: listener.Addr().String()}
 }
 
 // Answers have a connection of their own. While commands cannot be taken, answers are: an order ends, and one whose machine is silent is timed
@@ -184,7 +142,7 @@ func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	w := rig.New(t, rig.Options{NoStation: true})
 	commands, answers, publish := testenv.CountingProxy(t, w.Broker.URL), testenv.CountingProxy(t, w.Broker.URL), testenv.CountingProxy(t, w.Broker.URL)
 	way := sortBy(t, map[string]*testenv.Proxy{"-recv": commands, "-answers": answers, "-pub": publish})
-	w.Serve("a", "--mqtt", "mqtt://"+way.addr)
+	w.Serve("a", "--mqtt", "mqtt://"+way)
 	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
 	ctx := rig.Context(t)
 	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(15)); err != nil {
@@ -210,15 +168,7 @@ func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	answers.Refuse(true)
 	answers.Cut()
 	ledger := func(field string) int64 {
-		text, err := w.Redis.Client.Do(ctx, w.Redis.Client.B().Hget().Key(w.Keys.SfcClock()).Field(field).Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return w.Redis.Number(t, "HGET", w.Keys.SfcClock(), field)
 	}
 	began, stood := ledger("last"), time.Now()
 	w.Until("the ledger of time is not carried on", func() bool {

@@ -87,8 +87,7 @@ func (w *jobWorld) mix(d time.Duration) {
 			w.Redis.Kill(w.t)
 			brief(pausing)
 			restart(w.t, w.Redis.Server)
-			c := w.Redis.Client
-			w.Until("Redis answers", func() bool { return c.Do(w.t.Context(), c.B().Ping().Build()).Error() == nil })
+			w.Until("Redis answers", func() bool { return w.Redis.Do(w.t, "PING").Error() == nil })
 		}},
 		{"the broker is killed", func() { restart(w.t, w.Broker.Server) }},
 		{"Redis is cut", w.redis.Cut},

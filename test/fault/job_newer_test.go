@@ -78,8 +78,7 @@ func TestFault16NewerVersion(t *testing.T) {
 // text is the value of a key, "" if there is none.
 func (w *jobWorld) text(key string) string {
 	w.t.Helper()
-	c := w.Redis.Client
-	text, err := c.Do(w.t.Context(), c.B().Get().Key(key).Build()).ToString()
+	text, err := w.must("GET", key).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		w.t.Fatal(err)
 	}
@@ -90,10 +89,5 @@ func (w *jobWorld) text(key string) string {
 func (w *jobWorld) swap(key, from, to string) bool {
 	w.t.Helper()
 	const script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') return 1"
-	c := w.Redis.Client
-	n, err := c.Do(w.t.Context(), c.B().Eval().Script(script).Numkeys(1).Key(key).Arg(from, to).Build()).AsInt64()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return n == 1
+	return w.number("EVAL", script, "1", key, from, to) == 1
 }

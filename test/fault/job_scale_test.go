@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
@@ -45,7 +43,7 @@ func TestFault21ManyOrphans(t *testing.T) {
 		w.Until("all of them are taken over", func() bool { return w.number("XLEN", w.Keys.SfcOutbox())+w.number("XLEN", w.Keys.SfcWork()) < 1000 })
 		took := time.Since(died.over)
 		t.Logf("%d entries were taken over within %v, %v of Redis for each; its longest command took %v", orphans, took.Round(10*time.Millisecond),
-			w.spent("xclaim", "xpending", "xack")/time.Duration(orphans), slowestOf(t, w.do("SLOWLOG", "GET", "-1")))
+			w.spent("xclaim", "xpending", "xack")/time.Duration(orphans), slowestOf(t, w.must("SLOWLOG", "GET", "-1")))
 	}}.run(t)
 }
 
@@ -62,7 +60,7 @@ return #redis.call('XREADGROUP', 'GROUP', ARGV[1], 'dead', 'COUNT', ARGV[2], 'ST
 // first has the fields of the oldest entry of a stream, nil if it is empty.
 func (w *jobWorld) first(stream string) map[string]string {
 	w.t.Helper()
-	entries, err := w.do("XRANGE", stream, "-", "+", "COUNT", "1").AsXRange()
+	entries, err := w.must("XRANGE", stream, "-", "+", "COUNT", "1").AsXRange()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,7 +73,7 @@ func (w *jobWorld) first(stream string) map[string]string {
 // spent is how long Redis was busy with these commands.
 func (w *jobWorld) spent(commands ...string) (busy time.Duration) {
 	w.t.Helper()
-	text, err := w.do("INFO", "commandstats").ToString()
+	text, err := w.must("INFO", "commandstats").ToString()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,7 +144,7 @@ func TestFault22Backlog(t *testing.T) {
 		w.mes.UntilDone(w.f.orders)
 		took := time.Since(back)
 		t.Logf("%d results were handed over and cleared within %v after the MES was back, the aim is 10 s; the longest command of Redis took %v", w.f.orders-had,
-			took.Round(10*time.Millisecond), slowestOf(t, w.do("SLOWLOG", "GET", "-1")))
+			took.Round(10*time.Millisecond), slowestOf(t, w.must("SLOWLOG", "GET", "-1")))
 		if took > 10*time.Second+busy {
 			t.Errorf("I6: results were handed over within %v, want 10 s, and on a busy machine at most %v more", took, busy)
 		}
@@ -157,16 +155,7 @@ func TestFault22Backlog(t *testing.T) {
 	}}.run(t)
 }
 
-func (w *jobWorld) do(words ...string) rueidis.RedisResult {
-	c := w.Redis.Client
-	return c.Do(w.t.Context(), c.B().Arbitrary(words...).Build())
-}
-
 func (w *jobWorld) number(words ...string) int {
 	w.t.Helper()
-	n, err := w.do(words...).AsInt64()
-	if err != nil {
-		w.t.Fatalf("%v: %v", words, err)
-	}
-	return int(n)
+	return int(w.Redis.Number(w.t, words...))
 }

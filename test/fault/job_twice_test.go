@@ -2,8 +2,6 @@ package fault_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -32,13 +30,7 @@ func TestFault13DeliveredTwice(t *testing.T) {
 // thrice publishes every answer and event of the machine twice more.
 func (w *jobWorld) thrice() (again func() int64, end func()) {
 	w.t.Helper()
-	conn, err := mqtt.New(mqtt.Options{URL: w.Broker.URL, ClientID: "echo", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- conn.Run(ctx) }()
+	ctx, end := context.WithCancel(w.t.Context())
 	echo := mqtt.UserProperty{Name: "echo", Value: "1"}
 	var n atomic.Int64
 	heard := make(chan mqtt.Message, 100_000)
@@ -52,9 +44,7 @@ func (w *jobWorld) thrice() (again func() int64, end func()) {
 	for _, filter := range []string{w.TopicPrefix + "/responses/+/+", w.TopicPrefix + "/equipment/+/events"} {
 		filters = append(filters, mqtt.Subscription{Filter: filter, QoS: 1, Handle: take})
 	}
-	if err := conn.Subscribe(rig.Context(w.t), filters...); err != nil {
-		w.t.Fatal(err)
-	}
+	conn := rig.Connect(w.t, mqtt.Options{URL: w.Broker.URL, ClientID: "echo"}, filters...)
 	go func() {
 		for {
 			select {
@@ -70,19 +60,14 @@ func (w *jobWorld) thrice() (again func() int64, end func()) {
 			}
 		}
 	}()
-	return n.Load, func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.t.Error(err)
-		}
-	}
+	return n.Load, end
 }
 
 // handOver gives entries of a stream that an instance has in hand to the other one, and returns how many.
 func (w *jobWorld) handOver(stream, group string) (given int) {
 	w.t.Helper()
-	c, key := w.Redis.Client, w.Prefix+":"+stream
-	pending, err := c.Do(w.t.Context(), c.B().Xpending().Key(key).Group(group).Start("-").End("+").Count(10).Build()).ToArray()
+	key := w.Prefix + ":" + stream
+	pending, err := w.must("XPENDING", key, group, "-", "+", "10").ToArray()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -97,7 +82,7 @@ func (w *jobWorld) handOver(stream, group string) (given int) {
 		if owner, _ := part[1].ToString(); owner == a {
 			other = b
 		}
-		got, err := c.Do(w.t.Context(), c.B().Xclaim().Key(key).Group(group).Consumer(other).MinIdleTime("0").Id(id).Justid().Build()).AsStrSlice()
+		got, err := w.must("XCLAIM", key, group, other, "0", id, "JUSTID").AsStrSlice()
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -104,29 +104,12 @@ func ask(t *testing.T, p *rig.Process, path string) (code int, text string) {
 // keepsNoSessions is a way to a broker that grants a session of 0 s to each client: CONNACK says so.
 func keepsNoSessions(t *testing.T, broker string) (url string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	var mu sync.Mutex
-	open := []io.Closer{listener}
-	t.Cleanup(func() {
-		mu.Lock()
-		for _, c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		running.Wait()
-	})
-	carry := func(client net.Conn) {
-		defer client.Close()
-		server, err := net.Dial("tcp", strings.TrimPrefix(broker, "mqtt://"))
+	return "mqtt://" + relay(t, func(client *relayed) {
+		server, err := client.dial(strings.TrimPrefix(broker, "mqtt://"))
 		if err != nil {
 			return
 		}
-		defer server.Close()
-		running.Go(func() { _, _ = io.Copy(server, client); server.Close() })
+		client.running.Go(func() { _, _ = io.Copy(server, client); server.Close() })
 		var head [2]byte // CONNACK and its length, which is below 128
 		if _, err := io.ReadFull(server, head[:]); err != nil {
 			return
@@ -141,18 +124,66 @@ func keepsNoSessions(t *testing.T, broker string) (url string) {
 		if _, err := client.Write(append(ack, added...)); err == nil {
 			_, _ = io.Copy(client, server)
 		}
+	})
+}
+
+// relayed is a connection to a relay.
+type relayed struct {
+	net.Conn
+	*connections
+}
+
+// connections are those of a relay, and what runs for them.
+type connections struct {
+	running sync.WaitGroup
+	mu      sync.Mutex
+	open    []io.Closer
+}
+
+// keep has c closed with the relay.
+func (r *connections) keep(c io.Closer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = append(r.open, c)
+}
+
+// dial opens a connection that ends with the relay.
+func (r *connections) dial(addr string) (net.Conn, error) {
+	c, err := net.Dial("tcp", addr)
+	if err == nil {
+		r.keep(c)
 	}
-	running.Go(func() {
+	return c, err
+}
+
+// relay gives connections to a port to carry, and closes each when carry returns, and all when the test ends.
+func relay(t *testing.T, carry func(client *relayed)) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &connections{open: []io.Closer{listener}}
+	t.Cleanup(func() {
+		r.mu.Lock()
+		for _, c := range r.open {
+			c.Close()
+		}
+		r.mu.Unlock()
+		r.running.Wait()
+	})
+	r.running.Go(func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			mu.Lock()
-			open = append(open, client)
-			mu.Unlock()
-			running.Go(func() { carry(client) })
+			r.keep(client)
+			r.running.Go(func() {
+				defer client.Close()
+				carry(&relayed{client, r})
+			})
 		}
 	})
-	return "mqtt://" + listener.Addr().String()
+	return listener.Addr().String()
 }

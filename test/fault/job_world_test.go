@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/station"
@@ -194,11 +196,9 @@ func (w *jobWorld) said(text string) (n int) {
 }
 
 // must has Redis carry a command out.
-func (w *jobWorld) must(words ...string) {
+func (w *jobWorld) must(words ...string) rueidis.RedisResult {
 	w.t.Helper()
-	if err := w.do(words...).Error(); err != nil {
-		w.t.Fatalf("%v: %v", words, err)
-	}
+	return w.Redis.Must(w.t, words...)
 }
 
 // verify waits until all orders are done and looks for everything that must hold.
@@ -285,8 +285,7 @@ func pausesOf(log []station.Entry) (pauses []pause) {
 // underWay lists orders with a recipe that runs.
 func (w *jobWorld) underWay() []string {
 	w.t.Helper()
-	c := w.Redis.Client
-	ids, err := c.Do(w.t.Context(), c.B().Smembers().Key(w.Keys.SfcActiveJobs()).Build()).AsStrSlice()
+	ids, err := w.must("SMEMBERS", w.Keys.SfcActiveJobs()).AsStrSlice()
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -18,10 +18,7 @@ func TestFault7FlushAll(t *testing.T) {
 	m.Order(rig.Orders("OLD", 40))
 	w.UntilExecuted(1 + w.Rand.IntN(80))
 	m.Away()
-	c := w.Redis.Client
-	if err := c.Do(t.Context(), c.B().Flushall().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	w.Redis.Must(t, "FLUSHALL")
 	w.Configure(m)
 	m.Follow()
 	go m.Order(rig.Orders("NEW", 40))

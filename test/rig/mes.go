@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/mqtt"
@@ -32,8 +33,7 @@ type Ledger struct {
 	Cleared  map[string]int                 // answers 1 to Clear
 	Answers  []Answer                       // to commands, in the order in which they came
 	Unheard  int                            // times that a command was not answered within a while, and was sent again under its id
-	Gaps     []mes.Gap
-	Seq      int64 // of the last index
+	Seq      int64                          // of the last index
 	Indexes  []Index
 }
 
@@ -50,7 +50,7 @@ func (l *Ledger) clone() Ledger {
 	c := *l
 	c.Accepted, c.Refused, c.Unknown = maps.Clone(l.Accepted), maps.Clone(l.Refused), maps.Clone(l.Unknown)
 	c.Lost, c.Answers, c.Indexes = maps.Clone(l.Lost), slices.Clone(l.Answers), slices.Clone(l.Indexes)
-	c.Results, c.Cleared, c.Gaps = maps.Clone(l.Results), maps.Clone(l.Cleared), slices.Clone(l.Gaps)
+	c.Results, c.Cleared = maps.Clone(l.Results), maps.Clone(l.Cleared)
 	return c
 }
 
@@ -84,15 +84,9 @@ func (w *World) MES() *MES {
 // QuietMES is MES without Follow.
 func (w *World) QuietMES() *MES {
 	w.T.Helper()
-	return w.MESOf(filepath.Join(w.cell, "station.yaml"))
-}
-
-// MESOf is QuietMES that tells Takt another station.yaml.
-func (w *World) MESOf(file string) *MES {
-	w.T.Helper()
 	m := NewMES(w.T, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), Scope)
 	m.Forgets = w.Forgets
-	m.Configure(file)
+	w.Configure(m)
 	return m
 }
 
@@ -124,16 +118,15 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Client.Run(ctx) }()
+	t.Cleanup(func() {
+		if err := m.memory.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	testenv.Run(t, m.Client.Run)
 	t.Cleanup(func() {
 		m.Away()
 		m.again.Wait()
-		cancel()
-		if err := errors.Join(<-ended, m.memory.Close()); err != nil {
-			t.Error(err)
-		}
 	})
 	if err := m.Client.Ready(Context(t)); err != nil {
 		t.Fatal(err)
@@ -182,9 +175,7 @@ func (m *MES) Configure(file string) {
 // Follow is the MES at work, from where its memory says; Away ends it.
 func (m *MES) Follow() {
 	m.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
+	away := testenv.Run(m.t, func(ctx context.Context) error {
 		_, err := m.Client.Follow(ctx, m.scopes, mes.FollowOptions{
 			Memory: m.memory, Clear: true, RetryAfter: 200 * time.Millisecond, OnLost: m.lost,
 			OnResult: func(_ context.Context, _ isa95.Scope, r isa95.JobResponse) error {
@@ -202,16 +193,11 @@ func (m *MES) Follow() {
 			},
 			OnGap: m.gap,
 		})
-		ended <- err
-	}()
+		return err
+	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.away = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			m.t.Errorf("MES: %v", err)
-		}
-	})
+	m.away = away
 }
 
 // Away ends Follow; the connection for commands stays.
@@ -237,7 +223,6 @@ func (m *MES) lost(_ context.Context, _ isa95.Scope, id isa95.JobOrderID) error 
 
 // gap is that indexes were missed. After a loss of Redis an order may be there that was started, and is not any more.
 func (m *MES) gap(g mes.Gap) {
-	m.note(func(l *Ledger) { l.Gaps = append(l.Gaps, g) })
 	if !g.NewEpoch {
 		return
 	}

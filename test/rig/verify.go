@@ -163,17 +163,12 @@ func (w *World) UntilExecuted(n int) {
 // VerifyStation looks for commands that were carried out twice, and for ids that are not the one id of their action,
 // iteration and attempt.
 func (w *World) VerifyStation() {
-	VerifyStationOf(w.T, w.StationLog(), func(string) bool { return w.Forgets })
+	w.T.Helper()
+	VerifyStation(w.T, w.StationLog(), w.Forgets)
 }
 
-// VerifyStation is World.VerifyStation for the log of any station.
-func VerifyStation(t testing.TB, entries []station.Entry) {
-	t.Helper()
-	VerifyStationOf(t, entries, func(string) bool { return false })
-}
-
-// VerifyStationOf is VerifyStation of orders some of which may run again, with other command ids, because Redis forgot that they ran.
-func VerifyStationOf(t testing.TB, entries []station.Entry, again func(order string) bool) {
+// VerifyStation is World.VerifyStation for the log of any station. Where Redis forgets, an order may run again, with other command ids, because it forgot that it ran.
+func VerifyStation(t testing.TB, entries []station.Entry, forgets bool) {
 	t.Helper()
 	type attempt struct {
 		correlation, action string
@@ -191,7 +186,7 @@ func VerifyStationOf(t testing.TB, entries []station.Entry, again func(order str
 				t.Errorf("%s: attempt %d of %s has the ids %s and %s", e.Order, e.Attempt, e.Action, other, e.Command)
 			}
 			ids[a] = e.Command
-			if run, ok := runs[e.Order]; ok && run != e.Correlation && !again(e.Order) {
+			if run, ok := runs[e.Order]; ok && run != e.Correlation && !forgets {
 				t.Errorf("%s runs twice: correlation ids %s and %s", e.Order, run, e.Correlation)
 			}
 			runs[e.Order] = e.Correlation
@@ -255,22 +250,20 @@ func (w *World) AtRest() {
 // under way.
 func (w *World) Quiet() {
 	w.T.Helper()
-	ctx, c := w.T.Context(), w.Redis.Client
 	w.Until("nothing is queued", func() bool {
 		for _, name := range queues {
-			if n, err := c.Do(ctx, c.B().Xlen().Key(w.Prefix+":"+name).Build()).AsInt64(); err != nil || n != 0 {
+			if w.Redis.Number(w.T, "XLEN", w.Prefix+":"+name) != 0 {
 				return false
 			}
 		}
-		n, err := c.Do(ctx, c.B().Exists().Key(w.Keys.PubDirty()).Build()).AsInt64()
-		if err != nil || n != 0 {
+		if w.Redis.Number(w.T, "EXISTS", w.Keys.PubDirty()) != 0 {
 			return false
 		}
-		changes, err := c.Do(ctx, c.B().Xrevrange().Key(w.Keys.ChangesAll()).End("+").Start("-").Count(1).Build()).AsXRange()
+		changes, err := w.Redis.Must(w.T, "XREVRANGE", w.Keys.ChangesAll(), "+", "-", "COUNT", "1").AsXRange()
 		if err != nil || len(changes) == 0 {
 			return err == nil
 		}
-		cursor, err := c.Do(ctx, c.B().Hget().Key(w.Keys.Cursors()).Field("_global").Build()).ToString()
+		cursor, err := w.Redis.Must(w.T, "HGET", w.Keys.Cursors(), "_global").ToString()
 		return err == nil && cursor == changes[0].ID
 	})
 }
@@ -287,17 +280,15 @@ var queues = []string{"sfc:work", "sfc:outbox", "event:receiver:list"}
 
 // leftOver lists what is not at rest.
 func (w *World) leftOver() (left []string) {
-	ctx := w.T.Context()
-	all, err := w.Redis.AllKeys(ctx)
+	all, err := w.Redis.AllKeys(w.T.Context())
 	if err != nil {
 		return []string{err.Error()}
 	}
-	c := w.Redis.Client
 	for _, key := range all {
 		name := strings.TrimPrefix(key, w.Prefix+":")
 		switch {
 		case slices.Contains(queues, name):
-			n, err := c.Do(ctx, c.B().Xlen().Key(key).Build()).AsInt64()
+			n, err := w.Redis.Do(w.T, "XLEN", key).AsInt64()
 			if err != nil || n != 0 {
 				left = append(left, fmt.Sprintf("%s has %d entries (%v)", key, n, err))
 			}
@@ -306,7 +297,7 @@ func (w *World) leftOver() (left []string) {
 		case slices.ContainsFunc(lasting, func(p string) bool { return strings.HasPrefix(name, p) }):
 			continue
 		}
-		ttl, err := c.Do(ctx, c.B().Pttl().Key(key).Build()).AsInt64()
+		ttl, err := w.Redis.Do(w.T, "PTTL", key).AsInt64()
 		if err != nil || ttl == -1 {
 			left = append(left, fmt.Sprintf("%s is left over without an expiry (%v)", key, err))
 		}
@@ -316,8 +307,7 @@ func (w *World) leftOver() (left []string) {
 
 // pending lists groups of a stream that have entries in hand.
 func (w *World) pending(stream string) (left []string) {
-	ctx, c := w.T.Context(), w.Redis.Client
-	groups, err := c.Do(ctx, c.B().XinfoGroups().Key(stream).Build()).ToArray()
+	groups, err := w.Redis.Do(w.T, "XINFO", "GROUPS", stream).ToArray()
 	if err != nil {
 		return []string{fmt.Sprintf("%s: %v", stream, err)}
 	}

@@ -71,7 +71,6 @@ func New(t testing.TB, o Options) *World {
 	w := &World{T: t, Redis: o.Store, Broker: testenv.StartMosquitto(t, o.Mosquitto), Dir: folder(t), TopicPrefix: "plant/takt", opt: o}
 	w.Prefix = w.Redis.Prefix(t)
 	w.Keys = keys.New(w.Prefix)
-	w.keepDump()
 	w.watchDocuments()
 	w.Rand = Seeded(t)
 	folder := "cell"
@@ -197,11 +196,7 @@ func (w *World) Worker(p *Process) string {
 // UntilDead waits until the heartbeat of an instance has run out, so that others take over what it holds.
 func (w *World) UntilDead(instance string) {
 	w.T.Helper()
-	c := w.Redis.Client
-	w.Until("the heartbeat of "+instance+" has run out", func() bool {
-		n, err := c.Do(w.T.Context(), c.B().Exists().Key(w.Keys.Worker(instance)).Build()).AsInt64()
-		return err == nil && n == 0
-	})
+	w.Until("the heartbeat of "+instance+" has run out", func() bool { return w.Redis.Number(w.T, "EXISTS", w.Keys.Worker(instance)) == 0 })
 }
 
 // Connect runs a connection to a broker until the test ends, with subscriptions from its beginning.
