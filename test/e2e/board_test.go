@@ -33,17 +33,9 @@ func (s *boardShell) feed(code int, stdin string, args ...string) string {
 }
 
 // list is what takt board list --json prints.
-func (s *boardShell) list(args ...string) (all []map[string]any) {
+func (s *boardShell) list(args ...string) []map[string]any {
 	s.t.Helper()
-	out := s.run(0, append([]string{"list", "--json"}, args...)...)
-	for line := range strings.Lines(out) {
-		var v map[string]any
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			s.t.Fatalf("%v: %s", err, line)
-		}
-		all = append(all, v)
-	}
-	return all
+	return rig.Lines[map[string]any](s.t, s.run(0, append([]string{"list", "--json"}, args...)...))
 }
 
 // A board by the command line alone: posted, listed, claimed, worked on by a command, put aside, restored; refusals have exit statuses.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/test/rig"
@@ -19,30 +20,15 @@ func TestStationOfTheUser(t *testing.T) {
 	s := &shell{rig.New(t, rig.Options{NoStation: true}), t}
 	s.Serve("a")
 	s.Configure(s.QuietMES())
-	ctx, cancel := context.WithCancel(rig.Context(t))
-	var ended []chan struct{}
-	run := func(c *mqtt.Conn) {
-		end := make(chan struct{})
-		ended = append(ended, end)
-		go func() { defer close(end); _ = c.Run(ctx) }()
+	ctx := rig.Context(t)
+	recv, err := mqtt.New(mqtt.Options{URL: s.Broker.URL, ClientID: "press-recv"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		cancel()
-		for _, end := range ended {
-			<-end
-		}
-	})
-	conn := func(id string) *mqtt.Conn {
-		c, err := mqtt.New(mqtt.Options{URL: s.Broker.URL, ClientID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	recv, pub := conn("press-recv"), conn("press-pub")
+	pub := rig.Connect(t, mqtt.Options{URL: s.Broker.URL, ClientID: "press-pub"})
 	commands := make(chan cloudevent.Event, 100)
 	equipment := s.TopicPrefix + "/equipment/" + string(rig.Scope)
-	err := recv.Subscribe(ctx, mqtt.Subscription{Filter: equipment + "/commands", QoS: 1, Handle: func(ctx context.Context, in *mqtt.Inbound) {
+	err = recv.Subscribe(ctx, mqtt.Subscription{Filter: equipment + "/commands", QoS: 1, Handle: func(ctx context.Context, in *mqtt.Inbound) {
 		e, err := mqtt.Decode(in.Message)
 		if err != nil {
 			t.Error(err)
@@ -57,8 +43,7 @@ func TestStationOfTheUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(recv)
-	run(pub)
+	testenv.Run(t, recv.Run)
 	takes := func(m isa95.Method, body string) {
 		t.Helper()
 		for e := range commands {

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,26 +168,6 @@ func TestTaskSubmitRedisWait(t *testing.T) {
 	s.says(noAnswer, []string{"repeat the command with --id "}, "task", "submit", "test:Cat", "--config", file)
 	s.run(usage, "task", "submit", "test:Cat", "--redis-wait", "-1")
 	s.run(usage, "task", "submit", "test:Cat", "--redis-wait-within", "0s")
-}
-
-// A worker that is killed in the middle leaves its task to another; the command of the dead one is not waited for.
-func TestTaskRunKilled(t *testing.T) {
-	t.Parallel()
-	s := newTaskShell(t)
-	mark := filepath.Join(s.dir, "mark")
-	first := s.worker("--name", "test:Slow", "--exec", "echo begun >> "+mark+"; sleep 600", "--lease", "1s")
-	id := s.run(ok, "task", "submit", "test:Slow", "--id", "s-1", "--keep", "1h")
-	s.until("it has begun", func() bool { return strings.Contains(readFile(mark), "begun") })
-	first.Kill()
-	s.worker("--name", "test:Slow", "--exec", "echo '\"second '$TAKT_TASK_FENCE'\"'", "--lease", "1s")
-	s.until("the second has run it", func() bool {
-		var shown struct{ State string }
-		r := rig.Run(t, s.flags([]string{"task", "show", "s-1", "--json"})...)
-		return json.Unmarshal([]byte(r.Stdout), &shown) == nil && shown.State == "done"
-	})
-	if got := s.run(ok, "task", "show", "s-1"); !strings.Contains(got, "second") {
-		t.Errorf("%s:\n%s", id, got)
-	}
 }
 
 // Schedules by the command line alone.

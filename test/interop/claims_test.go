@@ -90,20 +90,6 @@ var claims = map[string]func(*world){
 			w.raises(w.py.finish("consume", p, name), "NotFound")
 		}
 	},
-
-	"the most urgent is claimed first, whoever posted it": func(w *world) {
-		w.post("normal")
-		w.py.post(draft{Name: "urgent", Priority: "VERY_HIGH"})
-		w.py.post(draft{Name: "later", Priority: "LOW"})
-		for _, want := range []string{"urgent", "normal", "later"} {
-			c, err := w.b.ClaimNext(w.ctx, "takt", board.ClaimOptions{})
-			w.must(err)
-			if c.Posting().Name != want {
-				w.Errorf("claimed %s, want %s", c.Posting().Name, want)
-			}
-			w.must(c.Consume(w.ctx))
-		}
-	},
 }
 
 // ways to post.
@@ -126,18 +112,6 @@ func (w *world) named(owner string) string {
 }
 
 var expiry = map[string]func(*world){
-	"posting_claim_expiry: TaskFlow gets what Takt's claim leaves": func(w *world) {
-		p := w.post("one")
-		c := w.claim(p, "takt", board.ClaimOptions{TTL: ttl, NoKeepAlive: true})
-		w.refused(p, "python", c.Owner())
-		w.done(c.Context(), "the claim runs out")
-		w.must(w.open().WaitUnclaimed(w.ctx))
-		w.py.claim(p, "python")
-		as[*board.LostError](w, c.Consume(w.ctx))
-		w.sees(p, board.Claimed, "python")
-		w.must(w.py.finish("consume", p, "python"))
-	},
-
 	"posting_claim_expiry: Takt gets what TaskFlow's claim leaves": func(w *world) {
 		p := w.posted("one")
 		w.must(w.py.do("claim", map[string]any{"uuid": p.UUID, "who": "python", "expiry": ttl.Seconds()}, nil))

@@ -35,21 +35,6 @@ var trash = map[string]func(*world){
 		w.sees(r.Posting, board.Complete, "")
 		w.sound()
 	},
-
-	"trashing_claimed_job: what Takt trashes and restores TaskFlow consumes": func(w *world) {
-		j := w.py.post(draft{Name: "bad", Details: map[string]any{"n": 1}})
-		p := w.find(j.UUID).Posting
-		w.must(w.claim(p, "takt", board.ClaimOptions{}).Trash(w.ctx))
-		w.sees(p, board.Trashed, "")
-		w.py.count(0)
-		w.must(w.b.Restore(w.ctx, p.UUID))
-		r := w.find(p.UUID)
-		w.same(r, w.py.find(p.UUID))
-		w.py.claim(r.Posting, "python")
-		w.must(w.py.finish("consume", r.Posting, "python"))
-		w.sees(r.Posting, board.Complete, "")
-		w.sound()
-	},
 }
 
 // sound expects nothing inconsistent on the board.

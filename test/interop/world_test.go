@@ -226,16 +226,6 @@ func (w *world) sees(p *board.Posting, state board.State, owner string) {
 	}
 }
 
-// done waits until ctx ends.
-func (w *world) done(ctx context.Context, what string) {
-	w.Helper()
-	select {
-	case <-ctx.Done():
-	case <-w.ctx.Done():
-		w.Fatalf("never: %s", what)
-	}
-}
-
 // python is a board that TaskFlow has open.
 type python struct {
 	w  *world
