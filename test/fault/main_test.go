@@ -14,9 +14,9 @@ const kills = "^(TestFault1ServeKilled|TestTaskFault1WorkersKilled|TestWorkflowF
 func TestMain(m *testing.M) {
 	switch { // a process that a test started to kill it
 	case os.Getenv(taskRole) != "":
-		os.Exit(runTaskRole())
+		os.Exit(runRole(taskRole, runTask))
 	case os.Getenv(flowRole) != "":
-		os.Exit(runFlowRole())
+		os.Exit(runRole(flowRole, runFlow))
 	}
 	flag.Parse()
 	if run := flag.Lookup("test.run"); testing.Short() && run.Value.String() == "" {

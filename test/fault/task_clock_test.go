@@ -64,21 +64,27 @@ func (c *clock) set(offset time.Duration) {
 	}
 }
 
+// differsBy checks that the clock of Redis differs so much from ours, and returns its time.
+func (w *taskWorld) differsBy(offset time.Duration) (now time.Time) {
+	w.t.Helper()
+	now, err := w.client.Now(w.ctx())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if wrong := now.Sub(time.Now().Add(offset)).Abs(); wrong > time.Minute {
+		w.t.Fatalf("the clock of Redis says %v", now)
+	}
+	return now
+}
+
 // Fault 12: the clocks of all workers and producers differ from that of Redis by an hour. Delayed tasks are neither early nor late, deadlines mean the
 // moment that they say, and no lease is lost.
 func TestTaskFault12WorkersAnHourWrong(t *testing.T) {
 	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(offset.String(), func(t *testing.T) {
-			c := wrongClock(t)
-			c.set(offset)
+			wrongClock(t).set(offset)
 			w := newTaskWorld(t, embedded.RedisOptions{})
-			now, err := w.client.Now(w.ctx())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if wrong := now.Sub(time.Now().Add(offset)).Abs(); wrong > time.Minute {
-				t.Fatalf("the clock of Redis says %v", now)
-			}
+			now := w.differsBy(offset)
 			workers := []*rig.Process{w.worker(taskConfig{Lease: calm}), w.worker(taskConfig{Lease: calm})}
 			w.produce(taskConfig{Count: scaled(200, 5000), Later: true, Work: taskWork{Takes: time.Millisecond}})
 			in := w.submit("in", 5, taskWork{}, task.In(700*time.Millisecond))

@@ -49,6 +49,8 @@ type taskConfig struct {
 	Replicas int // that acknowledge each submission
 }
 
+func (c taskConfig) folder() string { return c.Ledger }
+
 func (c taskConfig) or(d, other time.Duration) time.Duration {
 	if d == 0 {
 		return other
@@ -85,37 +87,63 @@ var (
 	tally     = task.Define[taskWork, taskResult]("fault:Tally", task.Small, taskRetry) // the callback of groups of theWork
 )
 
-// runTaskRole is main of such a process.
-func runTaskRole() int {
-	var c taskConfig
-	if err := json.Unmarshal([]byte(os.Getenv(taskRole)), &c); err != nil {
-		return fail(err)
-	}
+// runRole is main of a process that a test started to be what the environment variable role says: its value is a configuration as JSON.
+func runRole[C interface{ folder() string }](role string, run func(ctx context.Context, c C, ledger *taskLedger, log *slog.Logger) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	ledger, err := openLedger(c.Ledger)
-	if err != nil {
-		return fail(err)
+	var c C
+	err := json.Unmarshal([]byte(os.Getenv(role)), &c)
+	if err == nil {
+		var ledger *taskLedger
+		if ledger, err = openLedger(c.folder()); err == nil {
+			err = run(ctx, c, ledger, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+			ledger.note(taskNote{Event: noteExit, Says: fmt.Sprint(err)})
+		}
 	}
-	client, err := task.Open(ctx, c.URL, task.Options{Prefix: c.Prefix, LockPrefix: c.Prefix + ":", Replicas: c.Replicas, Log: log})
 	if err != nil {
-		return fail(err)
-	}
-	defer client.Close()
-	switch c.Role {
-	case "worker":
-		err = c.work(ctx, client, ledger)
-	case "producer":
-		err = c.produce(ctx, client, ledger)
-	default:
-		err = fmt.Errorf("role %q", c.Role)
-	}
-	ledger.note(taskNote{Event: noteExit, Says: fmt.Sprint(err)})
-	if err != nil {
-		return fail(err)
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return 0
+}
+
+// paced does n things from four goroutines, one each time that every has passed.
+func paced(ctx context.Context, n int, every time.Duration, do func(i int)) {
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	fmt.Println("up")
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+		if every > 0 {
+			time.Sleep(every) // the pace of the load, nothing waits for it
+		}
+	}
+	close(next)
+	all.Wait()
+}
+
+// runTask is such a process with a worker or a producer.
+func runTask(ctx context.Context, c taskConfig, ledger *taskLedger, log *slog.Logger) error {
+	client, err := task.Open(ctx, c.URL, task.Options{Prefix: c.Prefix, LockPrefix: c.Prefix + ":", Replicas: c.Replicas, Log: log})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if c.Role == "worker" {
+		return c.work(ctx, client, ledger)
+	}
+	paced(ctx, c.Count, c.Every, func(i int) { c.submit(ctx, client, ledger, i) })
+	return nil
 }
 
 func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskLedger) error {
@@ -228,33 +256,6 @@ func hog() {
 	}
 }
 
-// produce submits works from four goroutines, as fast as Every says, and ends.
-func (c taskConfig) produce(ctx context.Context, client *task.Client, ledger *taskLedger) error {
-	works := make(chan int)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range works {
-				c.submit(ctx, client, ledger, i)
-			}
-		})
-	}
-	fmt.Println("up")
-	for i := range c.Count {
-		select {
-		case works <- i:
-		case <-ctx.Done():
-		}
-		if c.Every > 0 {
-			time.Sleep(c.Every) // the pace of the load, nothing waits for it
-		}
-	}
-	close(works)
-	all.Wait()
-	fmt.Println("all submitted")
-	return nil
-}
-
 func (c taskConfig) submit(ctx context.Context, client *task.Client, ledger *taskLedger, i int) {
 	work := c.Work
 	work.N = fmt.Sprintf("%s-%d", c.Name, i)
@@ -288,9 +289,4 @@ func (c taskConfig) submit(ctx context.Context, client *task.Client, ledger *tas
 		}
 		time.Sleep(20 * time.Millisecond) // a producer that repeats does not do it at once
 	}
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
 }

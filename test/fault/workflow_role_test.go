@@ -8,9 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
@@ -36,6 +35,8 @@ type flowConfig struct {
 	Every time.Duration
 	Plan  flowPlan // what each does
 }
+
+func (c flowConfig) folder() string { return c.Ledger }
 
 // flowPlan is what an instance does: all activities at once, then a timer, then a sub-workflow, then it waits for a signal; its start has it.
 type flowPlan struct {
@@ -71,63 +72,26 @@ const (
 	flowEnd     = "Ended"
 )
 
-// runFlowRole is main of such a process.
-func runFlowRole() int {
-	var c flowConfig
-	if err := json.Unmarshal([]byte(os.Getenv(flowRole)), &c); err != nil {
-		return fail(err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	ledger, err := openLedger(c.Ledger)
-	if err != nil {
-		return fail(err)
-	}
+// runFlow is such a process with a worker or a starter, which starts instances, each until it is accepted, and signals those that wait for it.
+func runFlow(ctx context.Context, c flowConfig, ledger *taskLedger, log *slog.Logger) error {
 	client, err := workflow.Open(ctx, c.URL, workflow.Options{Prefix: c.Prefix, Shards: c.Shards, Log: log})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer client.Close()
-	if c.Role == "starter" {
-		c.startAll(ctx, client, ledger)
-	} else {
-		err = c.work(ctx, client, ledger, log)
+	if c.Role == "worker" {
+		return c.work(ctx, client, ledger, log)
 	}
-	ledger.note(taskNote{Event: noteExit, Says: fmt.Sprint(err)})
-	if err != nil {
-		return fail(err)
-	}
-	return 0
+	paced(ctx, c.Count, c.Every, func(i int) { startAndSignal(ctx, client, ledger, numbered(c.Name, i), c.Plan) })
+	return nil
 }
 
-// startAll starts instances from four goroutines, each until it is accepted, and signals those that wait for it.
-func (c flowConfig) startAll(ctx context.Context, client *workflow.Client, ledger *taskLedger) {
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range next {
-				id := fmt.Sprintf("%s-%d", c.Name, i)
-				startFlow(ctx, client, ledger, id, c.Plan)
-				if c.Plan.Signal {
-					signalFlow(ctx, client, ledger, id)
-				}
-			}
-		})
+// startAndSignal starts an instance, and signals it if it waits for that.
+func startAndSignal(ctx context.Context, client *workflow.Client, ledger *taskLedger, id string, plan flowPlan) {
+	startFlow(ctx, client, ledger, id, plan)
+	if plan.Signal {
+		signalFlow(ctx, client, ledger, id)
 	}
-	fmt.Println("up")
-	for i := range c.Count {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-		if c.Every > 0 {
-			time.Sleep(c.Every) // the pace of the load, nothing waits for it
-		}
-	}
-	close(next)
-	all.Wait()
 }
 
 // startFlow starts an instance until it is accepted.
@@ -174,20 +138,10 @@ func until(ctx context.Context, ledger *taskLedger, id string, call func() error
 }
 
 func flowEvent(typ string, ref int64, data json.RawMessage) workflow.Event {
-	return workflow.Event{ID: fmt.Sprintf("%d-%d", os.Getpid(), flowNumber()), Type: typ, Ref: ref, Time: time.Now(), Data: data}
+	return workflow.Event{ID: fmt.Sprintf("%d-%d", os.Getpid(), flowNumbers.Add(1)), Type: typ, Ref: ref, Time: time.Now(), Data: data}
 }
 
-var flowNumbers struct {
-	sync.Mutex
-	n int64
-}
-
-func flowNumber() int64 {
-	flowNumbers.Lock()
-	defer flowNumbers.Unlock()
-	flowNumbers.n++
-	return flowNumbers.n
-}
+var flowNumbers atomic.Int64
 
 // work runs a worker with two pollers of each kind.
 func (c flowConfig) work(ctx context.Context, client *workflow.Client, ledger *taskLedger, log *slog.Logger) error {
@@ -343,7 +297,7 @@ func decide(info workflow.Info, history, events []workflow.Event) (workflow.Chec
 		}
 		parent := info.Instance
 		child := workflow.Start{
-			Instance: workflow.Instance{ID: info.ID + "-child", Execution: fmt.Sprintf("%d-%d", os.Getpid(), flowNumber()), Parent: &parent, ParentEvent: childRef},
+			Instance: workflow.Instance{ID: info.ID + "-child", Execution: fmt.Sprintf("%d-%d", os.Getpid(), flowNumbers.Add(1)), Parent: &parent, ParentEvent: childRef},
 			Queue:    flowQueue, Name: "child", Event: flowEvent(flowStarted, 0, data),
 		}
 		if plan.Gate != "" {

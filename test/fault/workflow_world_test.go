@@ -80,11 +80,7 @@ func numbered(name string, i int) string { return fmt.Sprintf("%s-%d", name, i) 
 func (w *flowWorld) begin(name string, n int, plan flowPlan) {
 	w.t.Helper()
 	for i := range n {
-		id := fmt.Sprintf("%s-%d", name, i)
-		startFlow(w.ctx(), w.flows, w.ledger, id, plan)
-		if plan.Signal {
-			signalFlow(w.ctx(), w.flows, w.ledger, id)
-		}
+		startAndSignal(w.ctx(), w.flows, w.ledger, numbered(name, i), plan)
 	}
 }
 
