@@ -7,18 +7,19 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 )
 
 // ExpireSession ends somebody's session from outside and returns when its ephemeral nodes are gone. The owner loses its
 // connection at once, and learns that the session has expired when it connects again.
 func (z *ZooKeeperServer) ExpireSession(t testing.TB, id int64) {
 	t.Helper()
-	c := z.Dial(t)
-	defer c.Close()
-	got, _, err := openSession(c, id, sessionPassword(id))
-	if err == nil && got != id {
-		err = errors.New("there is no such session")
+	c, err := net.DialTimeout("tcp", z.Addr, Patience)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer c.Close()
+	err = errors.Join(c.SetDeadline(time.Now().Add(Patience)), openSession(c, id))
 	if err == nil {
 		err = closeSession(c)
 	}
@@ -27,8 +28,9 @@ func (z *ZooKeeperServer) ExpireSession(t testing.TB, id int64) {
 	}
 }
 
-// openSession asks for a new session (id 0) or for one that exists. The id in the reply is 0 if it does not, or not with this password.
-func openSession(c net.Conn, id int64, password []byte) (gotID int64, gotPassword []byte, err error) {
+// openSession takes over a session. The id in the reply is 0 if there is none.
+func openSession(c net.Conn, id int64) error {
+	password := sessionPassword(id)
 	request := binary.BigEndian.AppendUint32(nil, 0)                                             // protocol
 	request = binary.BigEndian.AppendUint64(request, 0)                                          // last transaction seen
 	request = binary.BigEndian.AppendUint32(request, uint32(longSession.Milliseconds()))         // timeout
@@ -37,13 +39,16 @@ func openSession(c net.Conn, id int64, password []byte) (gotID int64, gotPasswor
 	request = append(request, 0)                                                                 // writes, too
 	reply, err := exchange(c, request)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	const head = 4 + 4 + 8 + 4 // protocol, timeout, session, length of the password
 	if len(reply) < head {
-		return 0, nil, fmt.Errorf("reply of %d bytes: %x", len(reply), reply)
+		return fmt.Errorf("reply of %d bytes: %x", len(reply), reply)
 	}
-	return int64(binary.BigEndian.Uint64(reply[8:])), reply[head : len(reply)-1], nil
+	if int64(binary.BigEndian.Uint64(reply[8:])) != id {
+		return errors.New("there is no such session")
+	}
+	return nil
 }
 
 func closeSession(c net.Conn) error {

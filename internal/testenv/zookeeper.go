@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -97,36 +96,6 @@ func dialZooKeeper(ctx context.Context, addr string, timeout time.Duration) (*zk
 			return nil, fmt.Errorf("testenv: no session on %s: %w", addr, ctx.Err())
 		}
 	}
-}
-
-// Dial opens a connection without a session, for a look at bytes; it is closed when the test ends.
-func (z *ZooKeeperServer) Dial(t testing.TB) net.Conn {
-	t.Helper()
-	d := net.Dialer{Timeout: Patience}
-	c, err := d.DialContext(t.Context(), "tcp", z.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// Word is the answer to one of the words of four letters: "cons" lists connections, "dump" sessions with what goes when they end.
-func (z *ZooKeeperServer) Word(t testing.TB, word string) string {
-	t.Helper()
-	c := z.Dial(t)
-	defer c.Close()
-	if _, err := io.WriteString(c, word); err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatalf("testenv: %s: %q: %v", z.Addr, word, err)
-	}
-	return string(text)
 }
 
 // Path makes a node below which nobody else writes, and returns its path, such as /t1. When a test of a shared server
