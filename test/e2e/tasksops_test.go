@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
@@ -273,4 +275,48 @@ func TestChangesAsJSON(t *testing.T) {
 		t.Errorf("%+v, %v", asked, err)
 	}
 	says(ok, `{"name":"tick","outcome":"removed"}`, "schedule", "remove", "tick")
+}
+
+// Commands that only look run while Redis takes no writes.
+func TestLooking(t *testing.T) {
+	t.Parallel()
+	srv := testenv.StartRedis(t, embedded.RedisOptions{})
+	s := newTaskShellOn(t, srv)
+	id := s.run(ok, "task", "submit", "test:Echo", "[1]", "--id", "order/17")
+	refuse := func(writes string) {
+		t.Helper()
+		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("CONFIG", "SET", "min-replicas-to-write", writes).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse("1")
+	for _, command := range []string{
+		"task list", "task stats", "task workers", "task show " + id, "task show order/17", "task dead list", "job list", "schedule list", "lock list", "workflow list", "board list", "board entities",
+	} {
+		s.run(ok, strings.Fields(command)...)
+	}
+	refuse("0")
+}
+
+// Every command that opens Redis by sentinels with a password of their own takes it from the environment, and names the setting without it.
+func TestSentinelPassword(t *testing.T) {
+	long.Test(t, "runs a sentinel")
+	t.Parallel()
+	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
+	master.Own("takt", "taskflow")
+	_, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\n")
+	for _, command := range []string{"job list", "task list", "workflow list", "board list", "schedule list"} {
+		c := rig.Command{Args: append(strings.Fields(command), "--redis", "redis+sentinel://:hunter2@"+guard+"/plant", "--data", t.TempDir())}
+		if r := rig.RunCommand(t, c); r.Code != noAnswer || !strings.Contains(r.Stderr, "--redis-sentinel-password") {
+			t.Errorf("takt %s without the password: exit status %d\n%s", command, r.Code, r.Stderr)
+		}
+		c.Env = []string{"TAKT_REDIS_SENTINEL_PASSWORD=swordfish"}
+		if r := rig.RunCommand(t, c); r.Code != ok {
+			t.Errorf("takt %s: exit status %d\n%s", command, r.Code, r.Stderr)
+		}
+	}
 }

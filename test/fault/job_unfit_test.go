@@ -1,15 +1,25 @@
 package fault_test
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mqtt"
+	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -186,4 +196,170 @@ func relay(t *testing.T, carry func(client *relayed)) (addr string) {
 		}
 	})
 	return listener.Addr().String()
+}
+
+// results counts those that were published, by how their orders ended.
+func (m *machine) results() map[string]int {
+	m.t.Helper()
+	ended := map[string]int{}
+	for _, message := range m.on(m.w.TopicPrefix + "/+/result/+") {
+		var r isa95.JobResponse
+		if len(message.Payload) == 0 {
+			continue // cleared
+		}
+		if err := json.Unmarshal(message.Payload, &r); err != nil {
+			m.t.Fatal(err)
+		}
+		state, err := isa95.ParseState(r.JobState)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		ended[state.String()]++
+	}
+	return ended
+}
+
+// machine is equipment that answers when the test says so. It keeps a session.
+type machine struct {
+	ear
+	t *testing.T
+	w *rig.World
+}
+
+func newMachine(t *testing.T, w *rig.World) *machine {
+	t.Helper()
+	m := &machine{t: t, w: w}
+	var subs []mqtt.Subscription
+	for _, filter := range []string{"/equipment/+/commands", "/+/result/+"} {
+		subs = append(subs, mqtt.Subscription{Filter: w.TopicPrefix + filter, QoS: 1, Handle: m.take})
+	}
+	m.Conn = rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "machine", SessionExpiry: time.Hour}, subs...)
+	return m
+}
+
+// commands waits until n have come, repeats included.
+func (m *machine) commands(n int) []cloudevent.Event {
+	m.t.Helper()
+	filter := m.w.TopicPrefix + "/equipment/+/commands"
+	m.w.Until(fmt.Sprintf("the machine has %d commands", n), func() bool { return len(m.on(filter)) >= n })
+	var all []cloudevent.Event
+	for _, c := range m.on(filter) {
+		e, err := mqtt.Decode(c)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func (m *machine) answer(c cloudevent.Event) {
+	m.t.Helper()
+	reply := c.Reply([]byte(`{"ok":true}`), "", "urn:machine", time.Now())
+	if err := m.Publish(rig.Context(m.t), mqtt.Encode(c.Delivery.ResponseTopic, reply)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// event sends one of equipment for the order of a command.
+func (m *machine) event(typ string, c cloudevent.Event) {
+	m.t.Helper()
+	e := cloudevent.New(typ, "urn:machine", string(rig.Scope), time.Now()).WithData([]byte(`{"ok":true}`), "")
+	e.CorrelationID = c.CorrelationID
+	if err := m.Publish(rig.Context(m.t), mqtt.Encode(m.w.TopicPrefix+"/equipment/"+string(rig.Scope)+"/events", e)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// pressThenSeen has a command, and then an event of equipment.
+func pressThenSeen(timeout int) isa95.WorkMaster {
+	return isa95.WorkMaster{ID: "WM-PRESS", DataSchema: recipe.SchemaURI, Data: json.RawMessage(fmt.Sprintf(`{
+  "Steps": [{"Name": "Press", "Initial": true}, {"Name": "Look", "Initial": false}],
+  "Transitions": [{"Source": "Press", "Target": "Look", "Condition": "always", "Priority": 0}],
+  "Actions": [
+    {"Name": "press", "Step": "Press", "Qualifier": "N", "Interaction": "push_command", "TypeId": "com.acme.test.press.v1", "TimeoutSeconds": %d},
+    {"Name": "look", "Step": "Look", "Qualifier": "N", "Interaction": "pull_event", "TypeId": "com.acme.test.seen.v1", "TimeoutSeconds": 3600}
+  ]
+}`, timeout))}
+}
+
+func pressOrder(id string) *isa95.JobOrder {
+	return &isa95.JobOrder{JobOrderID: id, WorkMasterID: []isa95.WorkMasterRef{{ID: "WM-PRESS"}}}
+}
+
+// sortBy forwards connections whose CONNECT has a client id that ends as a key of ways to the proxy of that key.
+func sortBy(t *testing.T, ways map[string]*testenv.Proxy) (addr string) {
+	t.Helper()
+	return relay(t, func(client *relayed) {
+		in := bufio.NewReader(client)
+		head, err := in.Peek(2)
+		if err != nil {
+			return
+		}
+		if head, err = in.Peek(2 + int(head[1]&0x7f)); err != nil { // a CONNECT of Takt without credentials has less than 128 bytes
+			return
+		}
+		for ending, way := range ways {
+			if !strings.Contains(string(head), ending) {
+				continue
+			}
+			server, err := client.dial(way.Addr)
+			if err != nil {
+				return
+			}
+			client.running.Go(func() { _, _ = io.Copy(client, server); client.Close() })
+			_, _ = io.Copy(server, in)
+			server.Close()
+			return
+		}
+	})
+}
+
+// Answers have a connection of their own. While commands cannot be taken, answers are: an order ends, and one whose machine is silent is timed
+// out. While answers cannot be taken, installation time stands still, though commands are.
+func TestAnswersHaveTheirOwnConnection(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{NoStation: true})
+	commands, answers, publish := testenv.CountingProxy(t, w.Broker.URL), testenv.CountingProxy(t, w.Broker.URL), testenv.CountingProxy(t, w.Broker.URL)
+	way := sortBy(t, map[string]*testenv.Proxy{"-recv": commands, "-answers": answers, "-pub": publish})
+	w.Serve("a", "--mqtt", "mqtt://"+way)
+	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
+	ctx := rig.Context(t)
+	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(15)); err != nil {
+		t.Fatal(err)
+	}
+	machine := newMachine(t, w)
+	for _, id := range []string{"ANSWERED", "SILENT"} {
+		if _, err := m.Client.StoreAndStart(ctx, rig.Scope, pressOrder(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := machine.commands(2)[0]
+	commands.Refuse(true)
+	commands.Cut()
+	machine.answer(c)
+	machine.event("com.acme.test.seen.v1", c)
+	w.Until("one order ends and one is timed out", func() bool {
+		ended := machine.results()
+		return ended["Ended_Completed"] == 1 && ended["Aborted"] == 1
+	})
+	commands.Refuse(false)
+
+	answers.Refuse(true)
+	answers.Cut()
+	ledger := func(field string) int64 {
+		return w.Redis.Number(t, "HGET", w.Keys.SfcClock(), field)
+	}
+	began, stood := ledger("last"), time.Now()
+	w.Until("the ledger of time is not carried on", func() bool {
+		if last := ledger("last"); last != began {
+			began, stood = last, time.Now()
+		}
+		return time.Since(stood) > 3*time.Second
+	})
+	if _, err := m.Client.StoreAndStart(ctx, rig.Scope, pressOrder("TAKEN")); err != nil {
+		t.Errorf("a command while answers cannot be taken: %v", err)
+	}
+	answers.Refuse(false)
+	w.Until("installation time lacks the break", func() bool { return ledger("offset") > 2500 })
 }
