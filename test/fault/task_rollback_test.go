@@ -3,6 +3,7 @@ package fault_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/test/rig"
 )
@@ -143,7 +145,7 @@ func TestTaskFault6PowerLoss(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w := newTaskWorld(t, embedded.RedisOptions{Persist: true, Dir: dir, Config: []string{"appendfsync everysec", "auto-aof-rewrite-percentage 0"}})
-			mark, lose := w.powerLoss(dir, torn)
+			mark, lose := powerLoss(t, w.srv, w.rand, dir, torn)
 			w.rollback(func() {
 				mark()
 				<-time.After(time.Second) // the second that is lost
@@ -153,23 +155,26 @@ func TestTaskFault6PowerLoss(t *testing.T) {
 }
 
 // powerLoss is what a failure of the power takes of the append-only file in dir: lose cuts off what came after mark or, with torn, a part of that, up to the middle of a command.
-func (w *taskWorld) powerLoss(dir string, torn bool) (mark, lose func()) {
+func powerLoss(t *testing.T, srv *testenv.RedisServer, rand *rand.Rand, dir string, torn bool) (mark, lose func()) {
 	var file string
 	var safe int64
 	mark = func() {
-		w.srv.Settle(w.t)
-		file, safe = appendOnly(w.t, dir)
-		w.must("CLIENT", "UNPAUSE")
+		srv.Settle(t)
+		file, safe = appendOnly(t, dir)
+		srv.Must(t, "CLIENT", "UNPAUSE")
 	}
 	lose = func() {
-		_, size := appendOnly(w.t, dir)
+		_, size := appendOnly(t, dir)
+		if size == safe {
+			t.Fatal("Redis has written nothing since: this test shows nothing")
+		}
 		cut := safe
 		if torn {
-			cut += w.rand.Int64N(1 + (size-safe)/2) // so that some is lost
+			cut += rand.Int64N(1 + (size-safe)/2) // so that some is lost
 		}
-		w.t.Logf("%d of %d bytes are lost", size-cut, size)
+		t.Logf("%d of %d bytes are lost", size-cut, size)
 		if err := os.Truncate(file, cut); err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 	return mark, lose

@@ -32,12 +32,6 @@ func (w *taskWorld) backlog(n int, opts ...task.SubmitOption) {
 // idle does nothing and keeps nothing: its tasks are only counted.
 var idle = task.Define[int, task.None]("fault:Idle", task.Small)
 
-// slowest is the command that took longest, and how long.
-func (w *taskWorld) slowest() string {
-	w.t.Helper()
-	return slowestOf(w.t, w.must("SLOWLOG", "GET", "-1"))
-}
-
 // slowestOf is the command of a SLOWLOG that took longest, and how long.
 func slowestOf(t *testing.T, slowlog rueidis.RedisResult) string {
 	t.Helper()
@@ -114,7 +108,7 @@ func TestTaskFault22Backlog(t *testing.T) {
 	}
 	t.Logf("%d tasks due at once were moved within %v of that", delayed, moved.Sub(due).Round(time.Millisecond))
 	w.done(waiting + delayed)
-	t.Logf("%d tasks in %v, the longest command took %v", waiting+delayed, time.Since(begin).Round(time.Millisecond), w.slowest())
+	t.Logf("%d tasks in %v, the longest command took %v", waiting+delayed, time.Since(begin).Round(time.Millisecond), slowestOf(t, w.must("SLOWLOG", "GET", "-1")))
 }
 
 // soak is how long the mix of faults goes on: ten seconds, or TAKT_TEST_SOAK.

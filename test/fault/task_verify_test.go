@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +88,7 @@ func (w *taskWorld) verify() verified {
 	all := w.logicals()
 	var v verified
 	tasks := make(map[string]bool)
-	for _, name := range sortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		l := all[name]
 		v.works++
 		v.runs += len(l.runs)
@@ -277,13 +278,4 @@ func (w *taskWorld) verifyRest() {
 	if report.Unfinished() != 0 || report.Awaited != 0 || report.Blocked != 0 {
 		w.t.Errorf("I5: left over: %+v", report)
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	all := make([]string, 0, len(m))
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
-	return all
 }

@@ -149,7 +149,7 @@ func TestWorkflowFault6PowerLoss(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w := newFlowWorld(t, embedded.RedisOptions{Persist: true, Dir: dir, Config: []string{"appendfsync everysec", "auto-aof-rewrite-percentage 0"}})
-			w.flowRollback(w.powerLoss(dir, torn))
+			w.flowRollback(powerLoss(t, w.srv, w.rand, dir, torn))
 		})
 	}
 }
