@@ -41,6 +41,28 @@ func take(t testing.TB, b *goworkflows.Backend) *backend.WorkflowTask {
 	return task
 }
 
+func takeActivity(t testing.TB, b *goworkflows.Backend) *backend.ActivityTask {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	task, err := b.GetActivityTask(ctx, queues)
+	if err != nil || task == nil {
+		t.Fatal(task, err)
+	}
+	return task
+}
+
+// scheduleOne starts order-7, whose first task schedules an activity.
+func scheduleOne(t testing.TB, b *goworkflows.Backend) *history.Event {
+	t.Helper()
+	start(t, b, "order-7")
+	scheduled := history.NewPendingEvent(time.Now(), history.EventType_ActivityScheduled, &history.ActivityScheduledAttributes{Name: "Print"}, history.ScheduleEventID(1))
+	if err := b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return scheduled
+}
+
 func TestWaitForTasks(t *testing.T) {
 	srv := testenv.Redis(t)
 	b := open(t, srv, quiet)
@@ -130,17 +152,10 @@ func TestTasksOfOthers(t *testing.T) {
 // An activity has one result, whoever has how many.
 func TestOneResult(t *testing.T) {
 	b := open(t, testenv.Redis(t), quiet)
-	i := start(t, b, "order-7")
-	w := take(t, b)
-	scheduled := history.NewPendingEvent(time.Now(), history.EventType_ActivityScheduled, &history.ActivityScheduledAttributes{Name: "Print"}, history.ScheduleEventID(1))
-	if err := b.CompleteWorkflowTask(t.Context(), w, core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	a, err := b.GetActivityTask(ctx, queues)
-	if err != nil || a == nil || a.WorkflowInstance.InstanceID != i.InstanceID || a.ActivityID != scheduled.ID {
-		t.Fatal(a, err)
+	scheduled := scheduleOne(t, b)
+	a := takeActivity(t, b)
+	if a.WorkflowInstance.InstanceID != "order-7" || a.ActivityID != scheduled.ID {
+		t.Fatal(a)
 	}
 	if err := b.ExtendActivityTask(t.Context(), a); err != nil {
 		t.Error(err)
@@ -163,17 +178,8 @@ func TestStoppedActivityHasNotFailed(t *testing.T) {
 	for _, kind := range []history.EventType{history.EventType_ActivityFailed, history.EventType_ActivityCompleted} {
 		t.Run(kind.String(), func(t *testing.T) {
 			b := open(t, testenv.Redis(t), quiet)
-			start(t, b, "order-7")
-			scheduled := history.NewPendingEvent(time.Now(), history.EventType_ActivityScheduled, &history.ActivityScheduledAttributes{Name: "Print"}, history.ScheduleEventID(1))
-			if err := b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil); err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			a, err := b.GetActivityTask(ctx, queues)
-			if err != nil || a == nil {
-				t.Fatal(a, err)
-			}
+			scheduled := scheduleOne(t, b)
+			a := takeActivity(t, b)
 			ended, end := context.WithCancel(t.Context())
 			end()
 			if err := b.ExtendActivityTask(ended, a); err == nil {
@@ -185,7 +191,7 @@ func TestStoppedActivityHasNotFailed(t *testing.T) {
 				errors.As(gowf.NewError(context.Canceled), &canceled)
 				attributes = &history.ActivityFailedAttributes{Error: canceled}
 			}
-			err = b.CompleteActivityTask(t.Context(), a, history.NewPendingEvent(time.Now(), kind, attributes, history.ScheduleEventID(1)))
+			err := b.CompleteActivityTask(t.Context(), a, history.NewPendingEvent(time.Now(), kind, attributes, history.ScheduleEventID(1)))
 			if kind == history.EventType_ActivityCompleted {
 				if err != nil {
 					t.Error(err)
@@ -195,8 +201,8 @@ func TestStoppedActivityHasNotFailed(t *testing.T) {
 			if !errors.Is(err, workflow.ErrLost) {
 				t.Errorf("%v, want ErrLost", err)
 			}
-			if again, err := b.GetActivityTask(ctx, queues); err != nil || again == nil || again.ActivityID != scheduled.ID {
-				t.Errorf("%v, %v, want it again", again, err)
+			if again := takeActivity(t, b); again.ActivityID != scheduled.ID {
+				t.Errorf("%v, want it again", again)
 			}
 		})
 	}

@@ -38,22 +38,7 @@ func heard(ctx gowf.Context) (string, error) {
 func helped(t *testing.T) (*goworkflows.Backend, context.Context) {
 	t.Helper()
 	b := open(t, testenv.Redis(t))
-	w := goworkflows.NewWorker(b, nil)
-	for _, f := range []any{greet, refuse, heard, onceMore, both} {
-		if err := w.RegisterWorkflow(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run, stop := context.WithCancel(context.Background())
-	if err := w.Start(run); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		if err := w.WaitForCompletion(); err != nil {
-			t.Error(err)
-		}
-	})
+	work(t, goworkflows.NewWorker(b, nil), []any{greet, refuse, heard, onceMore, both}, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return b, ctx

@@ -65,12 +65,23 @@ var patience = testenv.Patience
 func TestFullCacheHarmsNobody(t *testing.T) {
 	srv := testenv.Redis(t)
 	before := goleak.IgnoreCurrent()
-	b, err := goworkflows.Open(t.Context(), srv.URL+"?prefix="+srv.Prefix(t), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := open(t, srv, quiet)
 	square := func(_ context.Context, n int) (int, error) { return n * n, nil }
-	sum := func(ctx gowf.Context, from int) (int, error) {
+	sum := sumOf(square)
+	o := worker.DefaultOptions
+	o.WorkflowExecutorCacheSize = 16
+	o.WorkflowPollers, o.ActivityPollers = 16, 16
+	stop := work(t, goworkflows.NewWorker(b, &o), []any{sum}, []any{square})
+
+	startSums(t, b, sum, 120)()
+	stop()
+	shut(t, b)
+	goleak.VerifyNone(t, before)
+}
+
+// sumOf is a workflow that adds up ten squares from a number on, each by an activity.
+func sumOf(square any) func(gowf.Context, int) (int, error) {
+	return func(ctx gowf.Context, from int) (int, error) {
 		s := 0
 		for n := from; n < from+10; n++ {
 			sq, err := gowf.ExecuteActivity[int](ctx, gowf.DefaultActivityOptions, square, n).Get(ctx)
@@ -81,44 +92,37 @@ func TestFullCacheHarmsNobody(t *testing.T) {
 		}
 		return s, nil
 	}
-	o := worker.DefaultOptions
-	o.WorkflowExecutorCacheSize = 16
-	o.WorkflowPollers, o.ActivityPollers = 16, 16
-	stop := work(t, goworkflows.NewWorker(b, &o), []any{sum}, []any{square})
+}
 
-	const instances = 120
+// startSums starts instances of sumOf from 0, 1, 2 on. want waits for their ends, and compares their results.
+func startSums(t testing.TB, b *goworkflows.Backend, sum any, instances int) (want func()) {
+	t.Helper()
 	c := client.New(b)
 	started := make([]*gowf.Instance, instances)
 	for n := range started {
 		started[n] = create(t, c, fmt.Sprint("sum-", n), sum, n)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for n, i := range started {
-		if err := b.Wait(ctx, i); err != nil {
-			t.Fatalf("%s: %v", i.InstanceID, err)
-		}
-		want := 0
-		for k := n; k < n+10; k++ {
-			want += k * k
-		}
-		if got, err := client.GetWorkflowResult[int](ctx, c, i, patience); got != want || err != nil {
-			t.Errorf("%s: %d, %v, want %d", i.InstanceID, got, err, want)
+	return func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for n, i := range started {
+			want := 0
+			for k := n; k < n+10; k++ {
+				want += k * k
+			}
+			if got, err := client.GetWorkflowResult[int](ctx, c, i, patience); got != want || err != nil {
+				t.Errorf("%s: %d, %v, want %d", i.InstanceID, got, err, want)
+			}
 		}
 	}
-	stop()
-	shut(t, b)
-	goleak.VerifyNone(t, before)
 }
 
 // Executors of workflows that wait are goroutines: none is left when the worker and the backend are gone.
 func TestNoExecutorOutlivesItsWorker(t *testing.T) {
 	srv := testenv.Redis(t)
 	before := goleak.IgnoreCurrent()
-	b, err := goworkflows.Open(t.Context(), srv.URL+"?prefix="+srv.Prefix(t), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := open(t, srv, quiet)
 	reached := make(chan struct{}, 20)
 	waits := func(ctx gowf.Context) error {
 		reached <- struct{}{}

@@ -42,12 +42,7 @@ func TestWhatIsKeptOfThePast(t *testing.T) {
 			proxy := testenv.CountingProxy(t, srv.URL)
 			prefix := srv.Prefix(t)
 			at := func(url string) *goworkflows.Backend {
-				b, err := goworkflows.Open(t.Context(), fmt.Sprintf("%s?prefix=%s&lease=%s", url, prefix, dyingLease), quiet)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { shut(t, b) })
-				return b
+				return openAt(t, fmt.Sprintf("%s?prefix=%s&lease=%s", url, prefix, dyingLease), quiet)
 			}
 			const signals = 3
 			var runs atomic.Int64

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cschleiden/go-workflows/backend/history"
 	"github.com/cschleiden/go-workflows/client"
@@ -22,12 +21,7 @@ func TestSignalOfWorkflowCountsOnce(t *testing.T) {
 	g := testenv.NewGuillotine(t, srv.Addr)
 	prefix := srv.Prefix(t)
 	at := func(url string) *goworkflows.Backend {
-		b, err := goworkflows.Open(t.Context(), fmt.Sprintf("%s?prefix=%s&lease=%s", url, prefix, 500*time.Millisecond), quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { shut(t, b) })
-		return b
+		return openAt(t, fmt.Sprintf("%s?prefix=%s&lease=%s", url, prefix, dyingLease), quiet)
 	}
 	self := func(ctx gowf.Context) (int, error) {
 		if _, err := gowf.SignalWorkflow(ctx, gowf.WorkflowInstance(ctx).InstanceID, "self", 7).Get(ctx); err != nil {
@@ -77,15 +71,9 @@ func TestBurstOverContinuations(t *testing.T) {
 		}
 		return got, nil
 	}
-	c := client.New(b)
-	create(t, c, "a", each, []int{})
-	for n := range signals {
-		if err := c.SignalWorkflow(t.Context(), "a", "n", n); err != nil {
-			t.Fatal(err)
-		}
-	}
+	burst(t, b, each, signals)
 	work(t, goworkflows.NewWorker(b, nil), []any{each}, nil)
-	received(t, b, "a", signals)
+	received(t, b, signals)
 }
 
 // A signal that is there when another arm of a select continues as new goes to the next execution.
@@ -107,25 +95,31 @@ func TestSignalBehindOtherArm(t *testing.T) {
 		return got, nil
 	}
 	work(t, goworkflows.NewWorker(b, nil), []any{arms}, []any{quick})
+	burst(t, b, arms, signals)
+	received(t, b, signals)
+}
+
+// burst starts the instance a and sends it the numbers below n.
+func burst(t *testing.T, b *goworkflows.Backend, workflow any, n int) {
+	t.Helper()
 	c := client.New(b)
-	create(t, c, "a", arms, []int{})
-	for n := range signals {
-		if err := c.SignalWorkflow(t.Context(), "a", "n", n); err != nil {
+	create(t, c, "a", workflow, []int{})
+	for k := range n {
+		if err := c.SignalWorkflow(t.Context(), "a", "n", k); err != nil {
 			t.Fatal(err)
 		}
 	}
-	received(t, b, "a", signals)
 }
 
-// received wants the numbers below n, in their order, as the result of an instance that has continued.
-func received(t *testing.T, b *goworkflows.Backend, id string, n int) {
+// received wants the numbers below n, in their order, as the result of the instance a, which has continued.
+func received(t *testing.T, b *goworkflows.Backend, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := untilFinished(ctx, b, id); err != nil {
+	if err := untilFinished(ctx, b, "a"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := goworkflows.Result[[]int](ctx, b, &gowf.Instance{InstanceID: id})
+	got, err := goworkflows.Result[[]int](ctx, b, &gowf.Instance{InstanceID: "a"})
 	for k := range max(n, len(got)) {
 		if k >= len(got) || got[k] != k {
 			t.Fatalf("received %v of %d, %v", got, n, err)
