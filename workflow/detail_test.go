@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -166,41 +165,6 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// What would be removed is counted before.
-func TestCountEnded(t *testing.T) {
-	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{})
-	for n := range 3 {
-		e.begin(fmt.Sprint("i-", n))
-		e.step(e.task(w), finished)
-	}
-	e.begin("active")
-	for before, want := range map[time.Time]int64{time.Now().Add(time.Minute): 3, time.Now().Add(-time.Minute): 0} {
-		if n, err := e.CountEnded(e.ctx(), before); err != nil || n != want {
-			t.Errorf("%d, %v, want %d", n, err, want)
-		}
-	}
-}
-
-// An execution that is started again under the same name, after its document has expired, is active: removing what has ended leaves it, and comes to an end.
-func TestRemoveEndedAndStartedAgain(t *testing.T) {
-	e := newEnv(t)
-	i := e.begin("again")
-	e.ok(e.Terminate(e.ctx(), i, "test"))
-	rdb := e.srv.Client
-	e.ok(rdb.Do(e.ctx(), rdb.B().Del().Key(e.opts.Prefix+":workflow:doc:"+i.String()).Build()).Error()) // as its time to live does
-	e.begin("again", func(s *workflow.Start) { s.Instance = i })
-	if _, err := e.RemoveEnded(e.ctx(), time.Now().Add(time.Minute), 0); err != nil {
-		t.Fatal(err)
-	}
-	if d := e.detail(i); d.State != workflow.Active {
-		t.Errorf("%+v", d)
-	}
-	if n, err := e.CountEnded(e.ctx(), time.Now().Add(time.Minute)); err != nil || n != 0 {
-		t.Errorf("%d have ended, %v", n, err)
-	}
-}
-
 // Watchers are told of starts and of all kinds of ends, from the moment that they are ready.
 func TestWatch(t *testing.T) {
 	e := newEnv(t)
@@ -208,26 +172,12 @@ func TestWatch(t *testing.T) {
 	e.begin("before")
 	e.step(e.task(w), finished)
 
-	ctx, cancel := context.WithCancel(e.ctx())
-	ready, changes, done := make(chan struct{}), make(chan workflow.Change, 16), make(chan error, 1)
 	watcher := e.other()
-	go func() {
-		done <- watcher.Watch(ctx, func() { close(ready) }, func(c workflow.Change) { changes <- c })
-	}()
-	select {
-	case <-ready:
-	case <-time.After(hang):
-		t.Fatal("not ready")
-	}
+	changes, stop := watcher.watch()
 	next := func(kind workflow.ChangeKind, id string, outcome workflow.Outcome) {
 		t.Helper()
-		select {
-		case c := <-changes:
-			if c.Kind != kind || c.ID != id || c.Outcome != outcome || c.Name != "flow" {
-				t.Errorf("told %+v, want that %s %s %s", c, id, kind, outcome)
-			}
-		case <-time.After(hang):
-			t.Fatalf("nobody was told that %s %s", id, kind)
+		if c := e.told(changes); c.Kind != kind || c.ID != id || c.Outcome != outcome || c.Name != "flow" {
+			t.Errorf("told %+v, want that %s %s %s", c, id, kind, outcome)
 		}
 	}
 	e.begin("a")
@@ -247,10 +197,7 @@ func TestWatch(t *testing.T) {
 	})
 	next(workflow.EndedAs, "c", "")
 	next(workflow.Started, "c", "")
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	e.ok(stop())
 	if len(changes) != 0 {
 		t.Errorf("and %+v", <-changes)
 	}
@@ -259,80 +206,84 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// watch returns when it is told of everything from then on; stop ends it.
+func (e *env) watch() (changes <-chan workflow.Change, stop func() error) {
+	e.t.Helper()
+	ctx, cancel := context.WithCancel(e.ctx())
+	ready, ch, done := make(chan struct{}), make(chan workflow.Change, 16), make(chan error, 1)
+	go func() { done <- e.Watch(ctx, func() { close(ready) }, func(c workflow.Change) { ch <- c }) }()
+	select {
+	case <-ready:
+	case <-time.After(hang):
+		e.t.Fatal("not ready")
+	}
+	return ch, func() error { cancel(); return <-done }
+}
+
+// told is the next change.
+func (e *env) told(changes <-chan workflow.Change) (c workflow.Change) {
+	e.t.Helper()
+	select {
+	case c = <-changes:
+	case <-time.After(hang):
+		e.t.Fatal("hears of nothing")
+	}
+	return c
+}
+
 // A watcher hears of its own database alone, though channels of Redis know no databases.
 func TestWatchersOfOneDatabase(t *testing.T) {
 	here := newEnv(t)
 	there := on(t, here.srv, here.srv.Connect(t, redis.Options{URL: here.srv.URL + "/1"}), here.opts)
-	watch := func(e *env) <-chan workflow.Change {
-		ready, changes := make(chan struct{}), make(chan workflow.Change, 16)
-		go func() { _ = e.Watch(e.ctx(), func() { close(ready) }, func(c workflow.Change) { changes <- c }) }()
-		select {
-		case <-ready:
-		case <-time.After(hang):
-			t.Fatal("not ready")
-		}
-		return changes
-	}
-	first := func(changes <-chan workflow.Change, want string) {
-		t.Helper()
-		select {
-		case c := <-changes:
-			if c.ID != want {
-				t.Errorf("hears first of %s, want %s", c.ID, want)
-			}
-		case <-time.After(hang):
-			t.Fatalf("hears nothing of %s", want)
-		}
-	}
-	changes, elsewhere := watch(here), watch(there)
+	changes, _ := here.watch()
+	elsewhere, _ := there.watch()
 	here.begin("a")
-	first(changes, "a")
 	there.begin("b")
-	first(elsewhere, "b")
+	for want, ch := range map[string]<-chan workflow.Change{"a": changes, "b": elsewhere} {
+		if c := here.told(ch); c.ID != want {
+			t.Errorf("hears first of %s, want %s", c.ID, want)
+		}
+	}
 }
 
 // One shard and many have prefixes of their own, and yet whoever comes with another number is refused; who looks on decides nothing.
 func TestShardsAreCompared(t *testing.T) {
 	srv := testenv.Redis(t)
-	open := func(prefix string, shards int, lookOn bool) error {
-		t.Helper()
+	one, many := srv.TaggedPrefix(t), srv.ShardedPrefix(t, 3)
+	for n, c := range []struct {
+		prefix string
+		shards int
+		lookOn bool
+		says   []string // of ErrShards; none = it is opened
+	}{
+		{one, 1, true, nil},
+		{strings.Trim(one, "{}"), 3, true, nil}, // nothing is stored yet
+		{one, 1, false, nil},
+		{one, 1, true, nil},
+		{one, 0, false, nil}, // 0 is one
+		{strings.Trim(one, "{}"), 3, true, []string{"3 here, 1 in Redis"}},
+		{strings.Trim(one, "{}"), 3, false, []string{"3 here, 1 in Redis"}},
+
+		{many, 3, false, nil},
+		{many, 3, true, nil},
+		{many, 1, true, []string{"1 here, 3 in Redis", "{" + many + "-0}:workflow:shards"}},
+		{"{" + many + "}", 1, true, []string{"1 here, 3 in Redis"}},
+		{many, 2, false, []string{"2 here, 3 in Redis"}},
+		{"{" + many + "}", 2, false, []string{"2 here, 3 in Redis"}}, // the tag of tasks under the same prefix
+	} {
 		ctx, cancel := context.WithTimeout(context.Background(), hang)
-		defer cancel()
-		c, err := workflow.Connect{URL: srv.URL, LookOn: lookOn}.Open(ctx, workflow.Options{Prefix: prefix, Shards: shards})
+		client, err := workflow.Connect{URL: srv.URL, LookOn: c.lookOn}.Open(ctx, workflow.Options{Prefix: c.prefix, Shards: c.shards})
+		cancel()
 		if err == nil {
-			c.Close()
+			client.Close()
 		}
-		return err
-	}
-	refused := func(err error, parts ...string) {
-		t.Helper()
-		if !errors.Is(err, workflow.ErrShards) {
-			t.Fatalf("error %v, want %v", err, workflow.ErrShards)
+		if (err == nil) != (c.says == nil) || err != nil && !errors.Is(err, workflow.ErrShards) {
+			t.Fatalf("open %d: error %v, want %q", n, err, c.says)
 		}
-		for _, p := range parts {
-			if !strings.Contains(err.Error(), p) {
-				t.Errorf("no %q in: %v", p, err)
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("open %d: no %q in: %v", n, s, err)
 			}
 		}
 	}
-	one, many := srv.TaggedPrefix(t), srv.ShardedPrefix(t, 3)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(open(one, 1, true))
-	must(open(strings.Trim(one, "{}"), 3, true)) // nothing is stored yet
-	must(open(one, 1, false))
-	must(open(one, 1, true))
-	refused(open(strings.Trim(one, "{}"), 3, true), "3 here, 1 in Redis")
-	refused(open(strings.Trim(one, "{}"), 3, false), "3 here, 1 in Redis")
-
-	must(open(many, 3, false))
-	must(open(many, 3, true))
-	refused(open(many, 1, true), "1 here, 3 in Redis", "{"+many+"-0}:workflow:shards")
-	refused(open("{"+many+"}", 1, true), "1 here, 3 in Redis")
-	refused(open(many, 2, false), "2 here, 3 in Redis")
-	refused(open("{"+many+"}", 2, false), "2 here, 3 in Redis") // the tag of tasks under the same prefix
 }

@@ -68,6 +68,11 @@ func TestRemoveEnded(t *testing.T) {
 			if _, err := e.RemoveEnded(e.ctx(), border, -1); err == nil {
 				t.Error("a negative limit is taken")
 			}
+			for before, want := range map[time.Time]int64{border: total, time.Now().Add(time.Hour): total + 1, border.Add(-time.Hour): 0} {
+				if n, err := e.CountEnded(e.ctx(), before); err != nil || n != want {
+					t.Errorf("%d have ended before %v, %v, want %d", n, before, err, want)
+				}
+			}
 			for _, want := range []int{250, 200, 0} {
 				if removed, err := e.RemoveEnded(e.ctx(), border, 250); err != nil || removed != want {
 					t.Errorf("removed %d, %v, want %d", removed, err, want)
@@ -120,7 +125,7 @@ func TestRetention(t *testing.T) {
 	e.step(e.task(w), finished)
 }
 
-// An execution that comes again after it expired, and before the indexes were cleaned, is not taken for one that has ended.
+// An execution that comes again after it expired, and before the indexes were cleaned, is not taken for one that has ended: neither removing what has ended nor cleaning takes it.
 func TestStartOfExpired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(o *workflow.Options) { o.Retention = time.Millisecond })
@@ -132,6 +137,11 @@ func TestStartOfExpired(t *testing.T) {
 		return err != nil
 	})
 	e.ok(e.Start(e.ctx(), starting("", func(s *workflow.Start) { s.Instance = i })))
+	_, err := e.RemoveEnded(e.ctx(), time.Now().Add(time.Minute), 0)
+	e.ok(err)
+	if n, err := e.CountEnded(e.ctx(), time.Now().Add(time.Minute)); err != nil || n != 0 {
+		t.Errorf("%d have ended, %v", n, err)
+	}
 	e.ok(workflow.Clean(e.ctx(), e.Client))
 	if got := e.info(i); got.State != workflow.Active {
 		t.Errorf("%+v", got)

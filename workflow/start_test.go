@@ -205,6 +205,9 @@ func TestOptions(t *testing.T) {
 	if _, err := workflow.New(nil, workflow.Options{}); err == nil {
 		t.Error("no client is taken")
 	}
+	if _, err := workflow.Open(e.ctx(), "nonsense://", workflow.Options{}); err == nil {
+		t.Error("a URL that is none")
+	}
 	for want, o := range map[string]workflow.WorkerOptions{
 		`WorkerOptions.Name "a b"`:                          {Name: "a b"},
 		`WorkerOptions.Lease 1ms: must be at least`:         {Lease: time.Millisecond},
@@ -220,31 +223,6 @@ func TestOptions(t *testing.T) {
 	e.task(w)
 	if err := w.Run(e.ctx()); err == nil {
 		t.Error("a worker runs twice")
-	}
-}
-
-// Other processes with another number of shards are told so when they open.
-func TestOpen(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	open := func(shards int) (*workflow.Client, error) {
-		o := e.opts
-		o.Shards = shards
-		return workflow.Open(e.ctx(), e.srv.URL, o)
-	}
-	c, err := open(0)
-	e.ok(err)
-	defer c.Close()
-	e.ok(c.Start(e.ctx(), starting("a")))
-	again, err := open(1)
-	e.ok(err)
-	again.Close()
-	e.ok(e.do("SET", e.key("shards"), "3").Error())
-	if _, err := open(1); !errors.Is(err, workflow.ErrShards) || !strings.Contains(err.Error(), "1 here, 3 in Redis") {
-		t.Errorf("other number of shards: %v", err)
-	}
-	if _, err := workflow.Open(e.ctx(), "nonsense://", workflow.Options{}); err == nil {
-		t.Error("a URL that is none")
 	}
 }
 
