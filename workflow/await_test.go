@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
@@ -114,8 +113,7 @@ func TestAwaitWithoutPush(t *testing.T) {
 		}
 	}
 	// And through a time without Redis.
-	p := testenv.CountingProxy(t, e.srv.URL)
-	far := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+	far, p := e.far()
 	i := e.begin("b")
 	told := e.await(far, i)
 	p.Refuse(true)

@@ -96,23 +96,27 @@ func TestScheduleThatIsOverAndTheClock(t *testing.T) {
 	stop()
 }
 
-// An exclusive schedule waits for the last execution of the instance that it started, also if that continued as new and the first is removed.
-func TestScheduleExclusiveAfterAContinuation(t *testing.T) {
-	for _, removed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("removed %v", removed), func(t *testing.T) {
+// An exclusive schedule waits until the instance that it started has ended, with the last of its executions, also if it continued as new and the first is removed.
+func TestScheduleExclusive(t *testing.T) {
+	for _, c := range []struct{ continues, removed bool }{{false, false}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("continues %v, removed %v", c.continues, c.removed), func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			w, _ := e.worker(workflow.WorkerOptions{})
 			e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Exclusive = true })))
 			task := e.task(w)
-			_, goesOn := continued(task)
-			e.step(task, goesOn, func(cp *workflow.Checkpoint) { cp.RemoveContinued = removed })
+			last := task
+			if c.continues {
+				_, goesOn := continued(task)
+				e.step(task, goesOn, func(cp *workflow.Checkpoint) { cp.RemoveContinued = c.removed })
+				last = e.task(w)
+			}
 			before := e.schedule("nightly").Skipped
 			e.until("skipped slots", func() bool { return e.schedule("nightly").Skipped >= before+2 })
 			if n := e.stats().Active; n != 1 {
 				t.Errorf("%d are active", n)
 			}
-			e.step(e.task(w), finished)
+			e.step(last, finished)
 			if next := e.task(w); next.ID == task.ID {
 				t.Errorf("%s again", next.ID)
 			}
@@ -234,8 +238,7 @@ func TestScheduleOnASlowServer(t *testing.T) {
 	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Name, s.Rule = "other", rrule(first, 1) })))
 	e.missed("other")
 	e.missed("nightly")
-	p := testenv.CountingProxy(t, e.srv.URL)
-	slow := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+	slow, p := e.far()
 	p.Delay(60 * time.Millisecond) // 50 starts take longer than a call may
 	slow.worker(workflow.WorkerOptions{Lease: 10 * time.Second})
 	e.until("the other is started", func() bool { return !e.schedule("other").Started.IsZero() })
@@ -282,8 +285,7 @@ func TestScheduleRemovedWhileDue(t *testing.T) {
 				first := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
 				e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Rule, s.Exclusive = rrule(first, 3), exclusive })))
 				e.missed("nightly")
-				p := testenv.CountingProxy(t, e.srv.URL)
-				slow := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+				slow, p := e.far()
 				read, again := make(chan struct{}), make(chan struct{})
 				reads, looks := 0, 0
 				p.Tap(func(fromClient bool, data []byte) {
@@ -355,8 +357,7 @@ func TestScheduleBesideASlowProcess(t *testing.T) {
 			e.ok(e.PutSchedule(e.ctx(), one))
 			e.until("its instance is started", func() bool { return !e.schedule("nightly").Started.IsZero() })
 			stop()
-			p := testenv.CountingProxy(t, e.srv.URL)
-			far := on(t, e.srv, e.srv.Connect(t, redis.Options{URL: p.URL}), e.opts)
+			far, p := e.far()
 			reads, goOn := make(chan struct{}), make(chan struct{})
 			release := sync.OnceFunc(func() { close(goOn) })
 			defer release()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/keys"
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/workflow"
@@ -29,8 +28,7 @@ const mortalLease = time.Minute
 
 func (e *env) mortal(o workflow.WorkerOptions) *mortal {
 	e.t.Helper()
-	p := testenv.CountingProxy(e.t, e.srv.URL)
-	c := on(e.t, e.srv, e.srv.Connect(e.t, redis.Options{URL: p.URL}), e.opts)
+	c, p := e.far()
 	o.Name = cmp.Or(o.Name, "mortal-"+p.Addr)
 	o.Lease = cmp.Or(o.Lease, mortalLease)
 	w, _ := c.worker(o)

@@ -60,28 +60,6 @@ func TestSchedule(t *testing.T) {
 	e.is(e.PauseSchedule(e.ctx(), "nightly"), workflow.ErrNotFound)
 }
 
-// An exclusive schedule waits until the instance that it started has ended.
-func TestScheduleExclusive(t *testing.T) {
-	e := newEnv(t)
-	w, _ := e.worker(workflow.WorkerOptions{})
-	e.ok(e.PutSchedule(e.ctx(), nightly(func(s *workflow.Schedule) { s.Exclusive = true })))
-	task := e.task(w)
-	e.until("skipped slots", func() bool {
-		all, err := e.Schedules(e.ctx())
-		e.ok(err)
-		return all[0].Skipped >= 2
-	})
-	st, err := e.Stats(e.ctx())
-	e.ok(err)
-	if st.Active != 1 {
-		t.Errorf("%d are active", st.Active)
-	}
-	e.step(task, finished)
-	if next := e.task(w); next.ID == task.ID {
-		t.Errorf("%s again", next.ID)
-	}
-}
-
 func TestScheduleIsChecked(t *testing.T) {
 	e := newEnv(t)
 	for name, change := range map[string]func(*workflow.Schedule){
@@ -162,12 +140,15 @@ func TestScheduleRefused(t *testing.T) {
 		t.Errorf("after a start: %+v", s)
 	}
 	e.ok(e.RemoveSchedule(e.ctx(), "large"))
-	e.until("all have ended", func() bool {
-		if e.stats().Active > 0 {
-			e.step(e.task(w), finished)
-		}
-		return e.stats().Active == 0
-	})
+	e.finishAll(w)
+}
+
+// finishAll ends what is active.
+func (e *env) finishAll(w *workflow.Worker) {
+	e.t.Helper()
+	for e.stats().Active > 0 {
+		e.step(e.task(w), finished)
+	}
 }
 
 // What is no schedule, or one of a rule that nobody knows, is listed with what is wrong, holds up no other, and can be removed.
@@ -195,12 +176,7 @@ func TestScheduleUnreadable(t *testing.T) {
 	e.ok(e.RemoveSchedule(e.ctx(), "ruleless"))
 	e.ok(e.do("DEL", e.key("schedule:foreign")).Error())
 	e.until("all names are forgotten", func() bool { return e.int("EXISTS", e.key("schedules")) == 0 })
-	e.until("all have ended", func() bool {
-		if e.stats().Active > 0 {
-			e.step(e.task(w), finished)
-		}
-		return e.stats().Active == 0
-	})
+	e.finishAll(w)
 }
 
 // A rule whose time zone a worker does not know is left to others, as it is; only when none has taken it for a while, the worker notes why.

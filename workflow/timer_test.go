@@ -156,15 +156,7 @@ func TestManyTimersOfOne(t *testing.T) {
 	w, stop := e.worker(workflow.WorkerOptions{})
 	e.begin("a")
 	const n = 2000
-	task := e.task(w)
-	at := time.Now().Add(time.Hour)
-	e.step(task, func(cp *workflow.Checkpoint) {
-		for i := range int64(n) {
-			ev := event(workflow.EventTimerFired, i+1)
-			ev.VisibleAt = &at
-			cp.Timers = append(cp.Timers, ev)
-		}
-	})
+	e.step(e.task(w), timers(n))
 	stop() // so that they are all due before anybody looks
 	e.allDue()
 	for _, want := range []int64{500, 500} { // that is what one script does
@@ -199,19 +191,11 @@ func TestManyTimers(t *testing.T) {
 	e := newEnv(t)
 	w, _ := e.worker(workflow.WorkerOptions{})
 	const instances, each = 100, 100
-	at := time.Now().Add(time.Hour)
 	for k := range instances {
 		e.begin(fmt.Sprint("a", k))
 	}
 	for range instances {
-		task := e.task(w)
-		e.step(task, func(cp *workflow.Checkpoint) {
-			for i := range int64(each) {
-				ev := event(workflow.EventTimerFired, i+1)
-				ev.VisibleAt = &at
-				cp.Timers = append(cp.Timers, ev)
-			}
-		})
+		e.step(e.task(w), timers(each))
 	}
 	e.allDue()
 	var mu sync.Mutex
@@ -243,6 +227,15 @@ func TestManyTimers(t *testing.T) {
 	defer mu.Unlock()
 	if len(seen) != instances*each || total != instances*each {
 		t.Errorf("%d timers came, %d of them for the first time", total, len(seen))
+	}
+}
+
+// timers sets n of them, with the numbers from 1 on, in an hour.
+func timers(n int64) func(*workflow.Checkpoint) {
+	return func(cp *workflow.Checkpoint) {
+		for i := range n {
+			timer(i+1, time.Hour)(cp)
+		}
 	}
 }
 
