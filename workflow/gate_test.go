@@ -108,7 +108,7 @@ func TestGateUnderLoad(t *testing.T) {
 			through := map[string]bool{}
 			doomed := map[string]bool{} // they may end at any moment, and are not counted
 			worst, turns := 0, map[string]int{}
-			enter := func(id string) {
+			enter := func(id string) (turn int) {
 				mu.Lock()
 				defer mu.Unlock()
 				if !doomed[id] {
@@ -116,21 +116,17 @@ func TestGateUnderLoad(t *testing.T) {
 				}
 				worst = max(worst, len(through))
 				turns[id]++
+				return turns[id]
 			}
 			leave := func(id string) {
 				mu.Lock()
 				defer mu.Unlock()
 				delete(through, id)
 			}
-			for k := range 2 {
-				o := e
-				if k > 0 {
-					o = e.other()
-				}
-				w, _ := o.worker(workflow.WorkerOptions{})
+			for range 2 {
+				w, _ := e.other().worker(workflow.WorkerOptions{})
 				e.poll(w, 4, func(task *workflow.WorkflowTask) workflow.Checkpoint {
-					enter(task.ID)
-					if task.LastSequence == 0 && turnsOf(&mu, turns, task.ID) == 1 {
+					if turn := enter(task.ID); task.LastSequence == 0 && turn == 1 {
 						_, goesOn := continued(task, gate("g", most))
 						return checkpoint(task, goesOn)
 					}
@@ -167,12 +163,6 @@ func TestGateUnderLoad(t *testing.T) {
 			}
 		})
 	}
-}
-
-func turnsOf(mu *sync.Mutex, turns map[string]int, id string) int {
-	mu.Lock()
-	defer mu.Unlock()
-	return turns[id]
 }
 
 // Sub-workflows of one checkpoint come to a gate in the order in which it names them.

@@ -63,12 +63,8 @@ func TestEventsOnce(t *testing.T) {
 		running[task.ID] = false
 		return cp
 	}
-	for n := range 3 {
-		o := e
-		if n > 0 {
-			o = e.other()
-		}
-		w, _ := o.worker(workflow.WorkerOptions{})
+	for range 3 {
+		w, _ := e.other().worker(workflow.WorkerOptions{})
 		e.poll(w, 3, do)
 	}
 	for i := range instances {

@@ -201,12 +201,8 @@ func TestManyTimers(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	total := 0
-	for n := range 3 {
-		o := e
-		if n > 0 {
-			o = e.other()
-		}
-		ow, _ := o.worker(workflow.WorkerOptions{})
+	for range 3 {
+		ow, _ := e.other().worker(workflow.WorkerOptions{})
 		e.poll(ow, 4, func(task *workflow.WorkflowTask) workflow.Checkpoint {
 			mu.Lock()
 			defer mu.Unlock()
