@@ -59,13 +59,8 @@ const detailMost = 1000
 // Detail looks at an execution; with Execution "" at the newest one of that instance, active or ended. It changes nothing and takes one round trip. ErrNotFound: there is none, or
 // it was removed.
 func (c *Client) Detail(ctx context.Context, i Instance) (Detail, error) {
-	if err := checkName("Detail id", i.ID); err != nil {
+	if err := i.checkOrActive("Detail instance"); err != nil {
 		return Detail{}, err
-	}
-	if i.Execution != "" {
-		if err := i.check("Detail instance"); err != nil {
-			return Detail{}, err
-		}
 	}
 	s := c.of(i.ID)
 	reply, err := detailScript.Run(ctx, c.rdb, []string{s.keys.Run(i.ID), s.keys.Last(i.ID)}, s.base, i.ID, i.Execution, strconv.Itoa(detailMost)).ToArray()

@@ -17,18 +17,9 @@ import (
 
 // GetActivityTask waits for an activity of one of queues, at most until ctx ends, or 30 s if it has no deadline; then it returns nil and no error.
 func (b *Backend) GetActivityTask(ctx context.Context, queues []gowf.Queue) (*backend.ActivityTask, error) {
-	s, err := b.work()
-	if err != nil {
-		return nil, err
-	}
-	wait, end := wait(ctx)
-	defer end()
-	t, err := s.worker.ActivityTask(wait, queueNames(queues))
+	t, err := next(ctx, b, queues, (*workflow.Worker).ActivityTask)
 	if err != nil || t == nil {
-		return nil, s.none(wait, err)
-	}
-	if ctx.Err() != nil { // nobody would look at it
-		return nil, translate(t.Release(context.WithoutCancel(ctx)))
+		return nil, err
 	}
 	event, err := fromEvent(t.Event)
 	if err != nil {

@@ -67,12 +67,29 @@ func (b *Backend) work() (*shift, error) {
 	return s, nil
 }
 
-// wait bounds a wait for a task that has no bound.
-func wait(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+// next waits for a task of one of queues, at most until ctx ends, or maxWait if it has no deadline; nil = none came.
+func next[T any, P interface {
+	*T
+	Release(context.Context) error
+}](ctx context.Context, b *Backend, queues []gowf.Queue, ask func(*workflow.Worker, context.Context, []string) (P, error)) (P, error) {
+	s, err := b.work()
+	if err != nil {
+		return nil, err
 	}
-	return context.WithTimeout(ctx, maxWait)
+	wait := ctx
+	if _, ok := ctx.Deadline(); !ok {
+		var end context.CancelFunc
+		wait, end = context.WithTimeout(ctx, maxWait)
+		defer end()
+	}
+	t, err := ask(s.worker, wait, queueNames(queues))
+	if err != nil || t == nil {
+		return nil, s.none(wait, err)
+	}
+	if ctx.Err() != nil { // nobody would look at it
+		return nil, translate(t.Release(context.WithoutCancel(ctx)))
+	}
+	return t, nil
 }
 
 // none is what the library gets instead of a task: nothing if the time was up, for it asks again.

@@ -21,18 +21,9 @@ type handed struct {
 
 // GetWorkflowTask waits for a workflow task of one of queues, at most until ctx ends, or 30 s if it has no deadline; then it returns nil and no error.
 func (b *Backend) GetWorkflowTask(ctx context.Context, queues []gowf.Queue) (*backend.WorkflowTask, error) {
-	s, err := b.work()
-	if err != nil {
-		return nil, err
-	}
-	wait, end := wait(ctx)
-	defer end()
-	t, err := s.worker.WorkflowTask(wait, queueNames(queues))
+	t, err := next(ctx, b, queues, (*workflow.Worker).WorkflowTask)
 	if err != nil || t == nil {
-		return nil, s.none(wait, err)
-	}
-	if ctx.Err() != nil { // nobody would look at it
-		return nil, translate(t.Release(context.WithoutCancel(ctx)))
+		return nil, err
 	}
 	return b.hand(ctx, t)
 }
