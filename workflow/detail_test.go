@@ -267,6 +267,7 @@ func TestShardsAreCompared(t *testing.T) {
 		{many, 3, false, nil},
 		{many, 3, true, nil},
 		{many, 1, true, []string{"1 here, 3 in Redis", "{" + many + "-0}:workflow:shards"}},
+		{many, 1, false, []string{"1 here, 3 in Redis"}},
 		{"{" + many + "}", 1, true, []string{"1 here, 3 in Redis"}},
 		{many, 2, false, []string{"2 here, 3 in Redis"}},
 		{"{" + many + "}", 2, false, []string{"2 here, 3 in Redis"}}, // the tag of tasks under the same prefix
