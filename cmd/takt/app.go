@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -139,7 +140,9 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	err = exitOf(do(&c, a))
+	if err = a.check(); err == nil {
+		err = exitOf(do(&c, a))
+	}
 	var exit *exitError
 	switch {
 	case redis.Denied(err):
@@ -148,6 +151,51 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 		return &exitError{exitUsage, errors.New(s.placed(exit.Err.Error(), args))}
 	}
 	return err
+}
+
+// checker is a command that refuses some flags.
+type checker interface{ check(a *app) error }
+
+// check judges the flags of the command that runs.
+func (a *app) check() error {
+	command := a.kong.Selected()
+	err := outOfRange(command.AllFlags(false))
+	if c, ok := command.Target.Addr().Interface().(checker); ok {
+		err = errors.Join(err, c.check(a))
+	}
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return nil
+}
+
+// limit is a number or a duration in a rule.
+var limit = regexp.MustCompile(`\d[\w.]*`)
+
+// outOfRange refuses numbers and durations by the rules of their flags. A rule is the tag must, in words: its first number is the least that is allowed, 0 if it
+// names none; a second one, behind " to ", the most.
+func outOfRange(flags [][]*kong.Flag) error {
+	var errs []error
+	for _, flag := range slices.Concat(flags...) {
+		rule := flag.Tag.Get("must")
+		if rule == "" {
+			continue
+		}
+		limits, value := limit.FindAllString(rule, 2), flag.Target.Int()
+		if value < number(append(limits, "0")[0]) || strings.Contains(rule, " to ") && value > number(limits[1]) {
+			errs = append(errs, fmt.Errorf("--%s is %v: must %s", flag.Name, flag.Target, rule))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// number is a whole number or a duration.
+func number(text string) int64 {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	d, _ := time.ParseDuration(text) // one of ours
+	return int64(d)
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,17 +24,14 @@ type benchCmd struct {
 
 type benchJobsCmd struct {
 	ServeConfig
-	N        int  `short:"n" help:"Job orders." default:"2000"`
-	Rate     int  `help:"Commands per second whose latency is measured." default:"500"`
-	Stations int  `help:"Stations that the orders are spread over." default:"8"`
-	InFlight int  `help:"Orders under way at once." default:"256"`
+	N        int  `short:"n" help:"Job orders." must:"be 1 to 1000000" default:"2000"`
+	Rate     int  `help:"Commands per second whose latency is measured." must:"be 1 to 20000" default:"500"`
+	Stations int  `help:"Stations that the orders are spread over." must:"be 1 to 1000" default:"8"`
+	InFlight int  `help:"Orders under way at once." must:"be 1 to 10000" default:"256"`
 	JSON     bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
 func (c *benchJobsCmd) Run(ctx context.Context, a *app) error {
-	if err := errors.Join(c.validate(a.TopicPrefix), c.check()); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	if !a.given("log-level") {
 		a.log = newLog(a.err, "warn", a.LogFormat)
 	}
@@ -108,10 +104,6 @@ func benchServer(ctx context.Context, url *string, next string) (kind string, st
 	}
 	*url = server.URL
 	return server.Kind, func() { _ = server.Close() }, nil // it ends with this process at the latest
-}
-
-func (c *benchJobsCmd) check() error {
-	return cmp.Or(bench.Check("n", c.N, 1, 1_000_000), bench.Check("rate", c.Rate, 1, 20_000), bench.Check("stations", c.Stations, 1, 1000), bench.Check("in-flight", c.InFlight, 1, 10_000))
 }
 
 // jobsRun is one run of the benchmark.

@@ -15,16 +15,13 @@ import (
 
 type benchBoardCmd struct {
 	boardFlags
-	N       int  `short:"n" help:"Postings of each measurement." default:"10000"`
-	Workers int  `help:"Workers that claim and consume." default:"4"`
-	Batch   int  `help:"Postings that a worker claims and consumes at once." default:"64"`
+	N       int  `short:"n" help:"Postings of each measurement." must:"be 10 to 1000000" default:"10000"`
+	Workers int  `help:"Workers that claim and consume." must:"be 1 to 256" default:"4"`
+	Batch   int  `help:"Postings that a worker claims and consumes at once." must:"be 1 to 500" default:"64"`
 	JSON    bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
 func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
-	if err := cmp.Or(bench.Check("n", c.N, 10, 1_000_000), bench.Check("workers", c.Workers, 1, 256), bench.Check("batch", c.Batch, 1, board.MaxClaims)); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	started := time.Now()
 	found, store := &benchFound{}, "external"
 	if c.Board == "" && a.Redis == "" {

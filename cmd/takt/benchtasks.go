@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,20 +16,13 @@ import (
 )
 
 type benchTasksCmd struct {
-	N           int  `short:"n" help:"Tasks of each measurement." default:"100000"`
-	Payload     int  `help:"Bytes of each task's argument." default:"100"`
-	Concurrency int  `help:"Tasks that run at once." default:"50"`
+	N           int  `short:"n" help:"Tasks of each measurement." must:"be 100 to 10000000" default:"100000"`
+	Payload     int  `help:"Bytes of each task's argument." must:"be 0 to 100000" default:"100"`
+	Concurrency int  `help:"Tasks that run at once." must:"be 1 to 10000" default:"50"`
 	JSON        bool `name:"json" help:"End with one JSON object instead of a table."`
 }
 
-func (c *benchTasksCmd) check() error {
-	return cmp.Or(bench.Check("n", c.N, 100, 10_000_000), bench.Check("payload", c.Payload, 0, 100_000), bench.Check("concurrency", c.Concurrency, 1, 10_000))
-}
-
 func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	started, store := time.Now(), "external"
 	cfg := *a.Config
 	cfg.Prefix += "-bench-" + randomHex(4)

@@ -147,14 +147,11 @@ type boardListCmd struct {
 	Unclaimed  bool `help:"Only those that can be claimed."`
 	Trash      bool `help:"Postings in the trash."`
 	AsTaskFlow bool `name:"as-taskflow" help:"In the order in which TaskFlow has them."`
-	Limit      int  `help:"At most so many; 0 = all." default:"0"`
+	Limit      int  `help:"At most so many; 0 = all." must:"not be negative" default:"0"`
 	JSON       bool `name:"json" help:"One JSON object per posting."`
 }
 
 func (c *boardListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must not be negative", c.Limit)}
-	}
 	return c.with(ctx, a, func(b *board.Board) error {
 		rows, err := c.rows(ctx, b)
 		if err != nil {

@@ -81,29 +81,29 @@ type Config struct {
 // ServeConfig is what the processes that do the work take beside Config.
 type ServeConfig struct {
 	RetainedConfig `embed:""`
-	ReadCount      int           `name:"publisher-read-count" help:"Changes that the publisher reads at once, 1 to 10000." default:"500" placeholder:"N" group:"serve"`
-	ReadBlock      time.Duration `name:"publisher-read-block" help:"How long a read of the publisher waits for changes, 10ms to 1m." default:"500ms" group:"serve"`
+	ReadCount      int           `name:"publisher-read-count" help:"Changes that the publisher reads at once, 1 to 10000." must:"be 1 to 10000" default:"500" placeholder:"N" group:"serve"`
+	ReadBlock      time.Duration `name:"publisher-read-block" help:"How long a read of the publisher waits for changes, 10ms to 1m." must:"be 10ms to 1m" default:"500ms" group:"serve"`
 
 	silence time.Duration // how long a server may be silent at the start before the log says so; 0 = any time
 
 	Roles                []string      `help:"What this process does: receiver, engine, publisher." default:"receiver,engine,publisher" group:"serve"`
-	Drain                time.Duration `help:"How long a stop waits for work in hand." default:"10s" group:"serve"`
-	WorkerTTL            time.Duration `name:"worker-ttl" help:"Another process takes over the work of a dead one after this time." default:"10s" group:"serve"`
-	Slots                int           `help:"How many work items, commands or events this process handles at once." default:"64" group:"serve"`
+	Drain                time.Duration `help:"How long a stop waits for work in hand." must:"be at least 0s" default:"10s" group:"serve"`
+	WorkerTTL            time.Duration `name:"worker-ttl" help:"Another process takes over the work of a dead one after this time." must:"be at least 100ms" default:"10s" group:"serve"`
+	Slots                int           `help:"How many work items, commands or events this process handles at once." must:"be 1 to 4096" default:"64" group:"serve"`
 	ShareGroup           string        `help:"Name of the shared subscription of all instances." default:"takt" group:"serve"`
-	HoldWhenAway         time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." default:"10s" group:"serve"`
+	HoldWhenAway         time.Duration `help:"How long a command waits for Redis before it is answered SERVICE_UNAVAILABLE." must:"be at least 0s" default:"10s" group:"serve"`
 	ReplyTopics          []string      `name:"reply-topics" help:"Topics outside the topic prefix that a command may name for its reply, as filters with + and #; * = any, which lets senders of commands write wherever Takt may. Below the prefix only {topic-prefix}/{scope}/replies/{requester} is allowed. A command with another response topic is not carried out." default:"mes/#" placeholder:"FILTER" group:"serve"`
 	RequireConfiguration bool          `help:"Refuse orders for scopes that were never configured; one configuration event of any kind configures a scope." default:"true" negatable:"" group:"serve"`
-	RedisWait            int           `name:"redis-wait" help:"A command is answered, and an equipment command sent, only when so many replicas of Redis have the change; until then the answer is SERVICE_UNAVAILABLE. 0 = the master is enough, and a failover may lose what it alone has." default:"0" placeholder:"N" group:"serve"`
+	RedisWait            int           `name:"redis-wait" help:"A command is answered, and an equipment command sent, only when so many replicas of Redis have the change; until then the answer is SERVICE_UNAVAILABLE. 0 = the master is enough, and a failover may lose what it alone has." must:"be 0 (the master is enough) or more" default:"0" placeholder:"N" group:"serve"`
 	RedisWaitDisk        bool          `name:"redis-wait-disk" help:"They, and the master, must have it in their append-only files, not in memory alone: Valkey, or Redis 7.2 or later." group:"serve"`
-	RedisWaitWithin      time.Duration `name:"redis-wait-within" help:"How long they may take." default:"1s" group:"serve"`
-	MessageExpiry        time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." default:"0s" group:"serve"`
-	EndStateRetention    time.Duration `help:"How long documents of cleared and cancelled orders are kept." default:"168h" group:"serve"`
+	RedisWaitWithin      time.Duration `name:"redis-wait-within" help:"How long they may take." must:"be at least 1ms" default:"1s" group:"serve"`
+	MessageExpiry        time.Duration `help:"MessageExpiryInterval of replies and status events; 0 = none." must:"be at least 0s" default:"0s" group:"serve"`
+	EndStateRetention    time.Duration `help:"How long documents of cleared and cancelled orders are kept." must:"be at least 1s" default:"168h" group:"serve"`
 	AbandonedAfter       time.Duration `help:"Clear job orders that ended longer ago and that no MES has cleared, with their retained results; 0 = never." default:"0s" group:"serve"`
-	ReplyRetention       time.Duration `help:"How long a repeated command still gets its first reply." default:"2h" group:"serve"`
-	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." default:"60s" group:"serve"`
-	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." default:"1h" group:"serve"`
-	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." default:"67108864" group:"serve"`
+	ReplyRetention       time.Duration `help:"How long a repeated command still gets its first reply." must:"be at least 1s" default:"2h" group:"serve"`
+	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." must:"be at least 1s" default:"60s" group:"serve"`
+	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." must:"be at least 0s" default:"1h" group:"serve"`
+	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." must:"be at least 1048576, for one message may be that large" default:"67108864" group:"serve"`
 	HTTP                 string        `name:"http" help:"Address for /metrics, /livez and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 
@@ -112,7 +112,7 @@ const minAbandoned = 24 * time.Hour
 
 // RetainedConfig is how the retained topics look; who compares them must know it, too.
 type RetainedConfig struct {
-	RetainedTTL    time.Duration `name:"publisher-retained-ttl" help:"MessageExpiryInterval of retained topics, which are renewed before." default:"48h" group:"serve"`
+	RetainedTTL    time.Duration `name:"publisher-retained-ttl" help:"MessageExpiryInterval of retained topics, which are renewed before." must:"be at least 1m0s" default:"48h" group:"serve"`
 	StateIndexKeys string        `help:"Spelling of the state in state-index: page (state_text) or wire (StateText)." default:"page" enum:"page,wire" group:"serve"`
 	OrderPayload   string        `help:"Payload of order/{id}: order, or with_state." default:"order" enum:"order,with_state" group:"serve"`
 }
@@ -174,7 +174,8 @@ func checkTopicPrefix(p string) string {
 	return ""
 }
 
-func (c *ServeConfig) validate(topicPrefix string) error {
+// check refuses what is of no use to a process that does the work.
+func (c *ServeConfig) check(a *app) error {
 	var errs []error
 	if len(c.Roles) == 0 {
 		errs = append(errs, fmt.Errorf("--roles is empty: must be of %s", strings.Join(allRoles, ", ")))
@@ -184,38 +185,10 @@ func (c *ServeConfig) validate(topicPrefix string) error {
 			errs = append(errs, fmt.Errorf("--roles has %q: must be of %s", role, strings.Join(allRoles, ", ")))
 		}
 	}
-	for _, d := range []struct {
-		field        string
-		value, floor time.Duration
-	}{
-		{"drain", c.Drain, 0}, {"worker-ttl", c.WorkerTTL, 100 * time.Millisecond}, {"hold-when-away", c.HoldWhenAway, 0},
-		{"message-expiry", c.MessageExpiry, 0}, {"session-expiry", c.SessionExpiry, 0}, {"publisher-retained-ttl", c.RetainedTTL, time.Minute},
-		{"end-state-retention", c.EndStateRetention, time.Second}, {"reply-retention", c.ReplyRetention, time.Second},
-		{"mailbox-retention", c.MailboxRetention, time.Second},
-	} {
-		if d.value < d.floor {
-			errs = append(errs, fmt.Errorf("--%s is %v: must be at least %v", d.field, d.value, d.floor))
-		}
-	}
 	if c.AbandonedAfter != 0 && c.AbandonedAfter < minAbandoned {
 		errs = append(errs, fmt.Errorf("--abandoned-after is %v: must be 0 (never) or at least %v, for nobody has taken what it clears, and dates may be wrong by hours", c.AbandonedAfter, minAbandoned))
 	}
-	if err := (replicasFlags{c.RedisWait, c.RedisWaitDisk, c.RedisWaitWithin}).check(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Slots < 1 || c.Slots > 4096 {
-		errs = append(errs, fmt.Errorf("--slots is %d: must be 1 to 4096", c.Slots))
-	}
-	if c.ReadCount < 1 || c.ReadCount > 10000 {
-		errs = append(errs, fmt.Errorf("--publisher-read-count is %d: must be 1 to 10000", c.ReadCount))
-	}
-	if c.ReadBlock < 10*time.Millisecond || c.ReadBlock > time.Minute {
-		errs = append(errs, fmt.Errorf("--publisher-read-block is %v: must be 10ms to 1m", c.ReadBlock))
-	}
-	if c.IntakeBytes < 1<<20 {
-		errs = append(errs, fmt.Errorf("--intake-bytes is %d: must be at least %d, for one message may be that large", c.IntakeBytes, 1<<20))
-	}
-	if err := jobcontrol.CheckReplyTopics(topicPrefix, c.ReplyTopics); err != nil {
+	if err := jobcontrol.CheckReplyTopics(a.TopicPrefix, c.ReplyTopics); err != nil {
 		errs = append(errs, fmt.Errorf("--reply-topics: %w; name filters of topics such as mes/#, or * for any", err))
 	}
 	if strings.ContainsAny(c.ShareGroup, "/+#") || c.ShareGroup == "" {

@@ -24,9 +24,6 @@ type setting struct {
 }
 
 func (c *configCmd) Run(a *app) error {
-	if err := c.validate(a.TopicPrefix); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	all := a.inForce()
 	if c.JSON {
 		return printJSON(a.out, all)

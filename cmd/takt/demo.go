@@ -39,9 +39,6 @@ type demoCmd struct {
 }
 
 func (c *demoCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(a.TopicPrefix); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	if (c.NoServe || c.NoStation) && (a.Redis == "" || a.MQTT == "") {
 		return &exitError{exitUsage, errors.New("--no-serve and --no-station need --redis URL and --mqtt URL of the processes that do the work")}
 	}

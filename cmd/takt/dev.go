@@ -23,9 +23,6 @@ type devCmd struct {
 }
 
 func (c *devCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(a.TopicPrefix); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	ex, err := loadStation(c.Example)
 	if err != nil {
 		return &exitError{exitUsage, err}

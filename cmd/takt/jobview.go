@@ -19,7 +19,7 @@ import (
 type jobListCmd struct {
 	Scope string `help:"Only this scope." short:"s"`
 	State string `help:"Only orders in this state, or in one of its substates: Running, AllowedToStart, Ended_Completed and so on." placeholder:"STATE"`
-	Limit int    `help:"At most so many; 0 = all." default:"0"`
+	Limit int    `help:"At most so many; 0 = all." must:"be 0 (all) or more" default:"0"`
 	JSON  bool   `name:"json" help:"One JSON object per job order."`
 }
 
@@ -28,10 +28,7 @@ func (c *jobListCmd) shows(state string) bool {
 	return c.State == "" || state == c.State || strings.HasPrefix(state, c.State+"_")
 }
 
-func (c *jobListCmd) validate() error {
-	if c.Limit < 0 {
-		return fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)
-	}
+func (c *jobListCmd) check(*app) error {
 	known := isa95.States()
 	if c.State == "" || slices.ContainsFunc(known, func(s isa95.State) bool { return c.shows(s.String()) }) {
 		return nil
@@ -63,9 +60,6 @@ type jobLine struct {
 }
 
 func (c *jobListCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	return a.withStore(ctx, func(store *jobstore.Store) error { return c.list(ctx, a, store) })
 }
 

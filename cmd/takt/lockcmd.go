@@ -20,14 +20,11 @@ type lockCmd struct {
 
 type lockListCmd struct {
 	Match string `help:"Only keys that fit this pattern, as Redis has them: lock:mutex:job:*." placeholder:"GLOB"`
-	Limit int    `help:"At most so many." default:"1000"`
+	Limit int    `help:"At most so many." must:"be 1 to 100000" default:"1000"`
 	JSON  bool   `name:"json" help:"One JSON object per lock."`
 }
 
 func (c *lockListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 || c.Limit > 100_000 {
-		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 1 to 100000", c.Limit)}
-	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		locks, err := client.Locker().List(ctx, c.Match, c.Limit)
 		if err != nil {

@@ -18,7 +18,7 @@ type mesFollowCmd struct {
 	Scope  []string `short:"s" help:"Only these stations; all if not given."`
 	Memory string   `type:"path" help:"What is remembered between runs, held by one process at a time; mes-memory.json in the data folder if not given." placeholder:"FILE"`
 	Keep   bool     `help:"Do not send Clear: only look."`
-	Count  int      `help:"End when so many results are printed and their orders cleared; the others wait for the next run. 0 = never." default:"0"`
+	Count  int      `help:"End when so many results are printed and their orders cleared; the others wait for the next run. 0 = never." must:"be 0 (never) or more" default:"0"`
 	JSON   bool     `name:"json" help:"One JSON object per result."`
 }
 
@@ -29,9 +29,6 @@ type followed struct {
 }
 
 func (c *mesFollowCmd) Run(ctx context.Context, a *app) error {
-	if c.Count < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--count is %d: must be 0 (never) or more", c.Count)}
-	}
 	scopes := make([]isa95.Scope, len(c.Scope))
 	for i, s := range c.Scope {
 		var err error

@@ -56,7 +56,7 @@ func TestShownTime(t *testing.T) {
 func TestJobListFlags(t *testing.T) {
 	for state, want := range map[string]int{"": 18, "Running": 1, "AllowedToStart": 4, "AllowedToStart_Ready": 1, "Ended_Completed": 1} {
 		c := jobListCmd{State: state}
-		if err := c.validate(); err != nil {
+		if err := c.check(nil); err != nil {
 			t.Errorf("%q: %v", state, err)
 		}
 		n := 0

@@ -37,9 +37,6 @@ type serveCmd struct {
 }
 
 func (c *serveCmd) Run(ctx context.Context, a *app) error {
-	if err := c.validate(a.TopicPrefix); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	if a.Redis == "" || a.MQTT == "" {
 		return &exitError{exitUsage, fmt.Errorf("takt serve needs your own Redis and broker: give --redis URL and --mqtt URL; to try it out without them use takt dev")}
 	}

@@ -54,14 +54,11 @@ type taskListCmd struct {
 	State string `help:"Only this state: waiting, running, delayed, blocked or dead." enum:",waiting,running,delayed,blocked,dead" default:""`
 	Queue queue  `help:"Only this queue, for example normal:medium." placeholder:"PRIORITY:SIZE"`
 	Name  string `help:"Only tasks of this type."`
-	Limit int    `help:"At most so many; 0 = all." default:"100"`
+	Limit int    `help:"At most so many; 0 = all." must:"be 0 (all) or more" default:"100"`
 	JSON  bool   `name:"json" help:"One JSON object per task."`
 }
 
 func (c *taskListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
-	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		l := a.list(c.JSON, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
 		n := 0
@@ -219,10 +216,7 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 || c.Keep < 0 {
 		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in and --keep are no negative times")}
 	}
-	o, err := c.task()
-	if err != nil {
-		return err
-	}
+	o := c.task()
 	typ, err := task.DefineJSON(c.Name, task.Priority(c.Priority), task.Size(c.Size))
 	if err != nil {
 		return &exitError{exitUsage, err}

@@ -31,14 +31,11 @@ func (f *deadFlags) filter() task.DeadFilter {
 
 type taskDeadListCmd struct {
 	deadFlags `embed:""`
-	Limit     int  `help:"At most so many; 0 = all." default:"100"`
+	Limit     int  `help:"At most so many; 0 = all." must:"be 0 (all) or more" default:"100"`
 	JSON      bool `name:"json" help:"One JSON object per letter."`
 }
 
 func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)}
-	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		table := a.list(c.JSON, "DIED", "NAME", "REASON", "TASK", "ERROR")
 		filter, n := c.filter(), 0

@@ -224,14 +224,11 @@ func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 }
 
 type taskCheckCmd struct {
-	Grace time.Duration `help:"What is younger counts as work in hand." default:"30s"`
+	Grace time.Duration `help:"What is younger counts as work in hand." must:"not be negative" default:"30s"`
 	JSON  bool          `name:"json" help:"One JSON object per broken invariant."`
 }
 
 func (c *taskCheckCmd) Run(ctx context.Context, a *app) error {
-	if c.Grace < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--grace is %v: must not be negative", c.Grace)}
-	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		report, found, err := task.Audit(ctx, client, c.Grace)
 		if err != nil {

@@ -21,14 +21,11 @@ func (q *queue) UnmarshalText(text []byte) error {
 
 type taskDrainCmd struct {
 	Queue   queue         `arg:"" help:"Queue, for example background:large." placeholder:"PRIORITY:SIZE"`
-	Timeout time.Duration `help:"Give up after so long; 0 = never." default:"0s"`
+	Timeout time.Duration `help:"Give up after so long; 0 = never." must:"not be negative" default:"0s"`
 	JSON    bool          `name:"json" help:"One JSON object."`
 }
 
 func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
-	if c.Timeout < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--timeout is %v: must not be negative", c.Timeout)}
-	}
 	return a.withTasks(ctx, func(client *task.Client) error {
 		if err := hasQueue(ctx, client, c.Queue); err != nil {
 			return err

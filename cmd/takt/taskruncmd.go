@@ -19,7 +19,7 @@ type taskRunCmd struct {
 	Name        []string      `required:"" help:"Names of the types that the command handles."`
 	Exec        string        `required:"" help:"Command line for /bin/sh: arguments on standard input as JSON, result on standard output."`
 	Size        string        `help:"Size of the tasks that are taken: small, medium, large, or the name of a pool." default:"medium"`
-	Concurrency int           `help:"How many run at once." default:"4"`
+	Concurrency int           `help:"How many run at once." must:"be 1 to 1000" default:"4"`
 	Timeout     time.Duration `help:"How long one run may take; 0 = without end." default:"30m"`
 	Retries     int           `help:"How often a failed task runs again." default:"3"`
 	Backoff     time.Duration `help:"Time to the first retry; it doubles." default:"10s"`
@@ -31,9 +31,6 @@ type taskRunCmd struct {
 const exitNoRetry = 65
 
 func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
-	if c.Concurrency < 1 || c.Concurrency > 1000 {
-		return &exitError{exitUsage, fmt.Errorf("--concurrency is %d: must be 1 to 1000", c.Concurrency)}
-	}
 	if c.Timeout < 0 || c.Retries < 0 || c.Backoff <= 0 {
 		return &exitError{exitUsage, fmt.Errorf("--timeout is %v, --retries is %d, --backoff is %v: none may be negative, and --backoff not 0", c.Timeout, c.Retries, c.Backoff)}
 	}

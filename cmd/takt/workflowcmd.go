@@ -136,7 +136,7 @@ type workflowListCmd struct {
 	Attr          map[string]string `help:"Only with this attribute, NAME=VALUE; may be repeated, then all must be there." mapsep:"none" placeholder:"NAME=VALUE"`
 	CreatedAfter  moment            `help:"Only what was created after this time, RFC 3339, or in the last so long: 2h." placeholder:"TIME"`
 	CreatedBefore moment            `help:"Only what was created before this time, RFC 3339, or longer ago than that: 48h." placeholder:"TIME"`
-	Limit         int               `help:"At most so many; 0 = all." default:"100"`
+	Limit         int               `help:"At most so many; 0 = all." must:"be 0 (all) or more" default:"100"`
 	After         execution         `help:"Go on behind this execution, the last of the page before." placeholder:"ID:EXECUTION"`
 	JSON          bool              `name:"json" help:"One JSON object per execution."`
 }
@@ -145,9 +145,6 @@ func (c *workflowListCmd) filter() (workflow.Filter, error) {
 	f := workflow.Filter{
 		State: workflow.State(c.State), Outcome: workflow.Outcome(c.Outcome), Queue: string(c.Queue), Name: c.Name, ID: string(c.ID), Attributes: c.Attr,
 		CreatedAfter: c.CreatedAfter.Time, CreatedBefore: c.CreatedBefore.Time,
-	}
-	if c.Limit < 0 {
-		return f, fmt.Errorf("--limit is %d: must be 0 (all) or more", c.Limit)
 	}
 	if c.After != "" {
 		var ok bool
@@ -192,7 +189,7 @@ func endOf(i *workflow.Info) string {
 
 type workflowShowCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance, its newest execution is shown; or ID:EXECUTION."`
-	Events   int       `help:"How many of the last events are shown; 0 = none." default:"10"`
+	Events   int       `help:"How many of the last events are shown; 0 = none." must:"be 0 (none) or more" default:"10"`
 	JSON     bool      `name:"json" help:"One JSON object: all that is known of it, and last_events."`
 }
 
@@ -204,9 +201,6 @@ type workflowView struct {
 }
 
 func (c *workflowShowCmd) Run(ctx context.Context, a *app) error {
-	if c.Events < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--events is %d: must be 0 (none) or more", c.Events)}
-	}
 	return a.withWorkflows(ctx, func(client *workflow.Client) error {
 		info, err := c.Instance.find(ctx, client)
 		if err != nil {

@@ -20,15 +20,12 @@ const followEvery = 500 * time.Millisecond
 
 type workflowHistoryCmd struct {
 	Instance execution `arg:"" name:"id" help:"Instance, its newest execution is shown; or ID:EXECUTION."`
-	After    int64     `help:"Only events with a greater sequence number." default:"0" placeholder:"N"`
+	After    int64     `help:"Only events with a greater sequence number." must:"be 0 (all) or more" default:"0" placeholder:"N"`
 	Follow   bool      `short:"f" help:"Go on with what happens, until the execution has ended."`
 	JSON     bool      `name:"json" help:"One JSON object per event, whole and as it is stored."`
 }
 
 func (c *workflowHistoryCmd) Run(ctx context.Context, a *app) error {
-	if c.After < 0 {
-		return &exitError{exitUsage, fmt.Errorf("--after is %d: must be 0 (all) or more", c.After)}
-	}
 	return a.withWorkflows(ctx, func(client *workflow.Client) error {
 		info, err := c.Instance.find(ctx, client)
 		if err != nil {
