@@ -176,11 +176,7 @@ func (b *jobsRun) openStore(ctx context.Context) (*jobstore.Store, error) {
 // start runs Takt, equipment that answers at once, and the MES.
 func (b *jobsRun) start(parts *group) error {
 	if !b.served {
-		ready := make(chan struct{})
-		parts.start("serve", func(ctx context.Context) error {
-			return serve(ctx, b.cfg, &b.ServeConfig, "bench-"+randomHex(4), false, func() { close(ready) }, b.log)
-		})
-		if err := parts.await(parts.ctx, ready); err != nil {
+		if err := parts.serve(parts.ctx, b.cfg, &b.ServeConfig, "bench-"+randomHex(4), false, b.log); err != nil {
 			return err
 		}
 	}

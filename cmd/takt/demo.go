@@ -80,9 +80,9 @@ type demo struct {
 	logs     string // folder of the logs
 	infra    *infra
 
-	mu                         sync.Mutex
-	accepted, results, cleared map[string]bool // job order ids in the MES' log
-	changed                    chan struct{}   // closed and renewed when one of them grows
+	mu      sync.Mutex
+	seen    reportBuilder // of the MES' log
+	changed chan struct{} // closed and renewed with each order, result and Clear
 }
 
 func (d *demo) mesLog() string { return filepath.Join(d.logs, "mes.jsonl") }
@@ -143,7 +143,7 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 }
 
 func (d *demo) prepare() error {
-	d.accepted, d.results, d.cleared = make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	d.seen = newReport("")
 	d.changed = make(chan struct{})
 	if d.logs = d.Logs; d.logs == "" {
 		dir, err := os.MkdirTemp("", "takt-demo-")
@@ -159,26 +159,17 @@ func (d *demo) prepare() error {
 // startParts starts Takt and the station, each as it would run on its own.
 func (d *demo) startParts(ctx context.Context, parts *group) error {
 	if !d.NoServe {
-		ready := make(chan struct{})
-		parts.start("serve", func(ctx context.Context) error {
-			return serve(ctx, d.Config, &d.ServeConfig, "demo-"+randomHex(4), d.infra.InProcess, func() { close(ready) }, d.log)
-		})
-		if err := parts.await(ctx, ready); err != nil {
+		if err := parts.serve(ctx, d.Config, &d.ServeConfig, "demo-"+randomHex(4), d.infra.InProcess, d.log); err != nil {
 			return err
 		}
 	}
 	if d.NoStation {
 		return nil
 	}
-	s, err := station.New(station.Options{
+	return parts.station(ctx, station.Options{
 		Equipment: d.example.equipment, MQTT: d.mqttOptions("takt-demo-station-"+randomHex(4), time.Hour, d.log),
 		TopicPrefix: d.TopicPrefix, LogFile: d.stationLog(), Log: d.log,
 	})
-	if err != nil {
-		return err
-	}
-	parts.start("station", s.Run)
-	return s.Ready(ctx)
 }
 
 // drive is the MES: it configures the stations, sends the orders, follows their results, is away for a while, and comes
@@ -199,10 +190,10 @@ func (d *demo) drive(ctx context.Context) (err error) {
 		}
 		return errors.Join(err, first.stop())
 	}
-	if len(d.accepted) == 0 {
+	if d.seen.Orders == 0 {
 		return first.stop() // every order was refused: there is nothing to wait for
 	}
-	if err := d.until(first.ctx, func() bool { return len(d.results) >= len(d.accepted)/4 }); err != nil {
+	if err := d.until(first.ctx, func() bool { return d.seen.Results >= d.seen.Orders/4 }); err != nil {
 		return errors.Join(err, first.stop())
 	}
 	if err := first.stop(); err != nil {
@@ -223,14 +214,7 @@ func (d *demo) drive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.until(second.ctx, func() bool {
-		for id := range d.accepted {
-			if !d.results[id] || !d.cleared[id] {
-				return false
-			}
-		}
-		return true
-	})
+	err = d.until(second.ctx, func() bool { return len(d.open()) == 0 })
 	return errors.Join(err, second.stop())
 }
 
@@ -341,19 +325,13 @@ func (d *demo) result(log *ledger, scope isa95.Scope, r isa95.JobResponse) error
 func (d *demo) count(e mesEntry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch e.Kind {
-	case mesAccepted:
-		d.accepted[e.Order] = true
-	case mesResult:
-		d.results[e.Order] = true
-	case mesCleared:
-		d.cleared[e.Order] = true
-	default:
+	d.seen.mes(e)
+	if e.Kind != mesAccepted && e.Kind != mesResult && e.Kind != mesCleared {
 		return
 	}
 	close(d.changed)
 	d.changed = make(chan struct{})
-	d.progress.count(fmt.Sprintf("orders %d/%d  results %d  cleared %d", len(d.accepted), len(d.example.orders), len(d.results), len(d.cleared)))
+	d.progress.count(fmt.Sprintf("orders %d/%d  results %d  cleared %d", d.seen.Orders, len(d.example.orders), d.seen.Results, d.seen.Cleared))
 }
 
 func (d *demo) until(ctx context.Context, done func() bool) error {
@@ -384,17 +362,21 @@ func (d *demo) gaveUp(ctx context.Context) error {
 	return &endedEarly{"stopped before the end"}
 }
 
+// open are the accepted orders that have no result or are not cleared. d.mu is held.
+func (d *demo) open() (ids []string) {
+	for id := range d.seen.accepted {
+		if o := d.seen.orders[id]; o.State == "" || !o.Cleared {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // waiting has one line for each accepted order that has no result or is not cleared: what Takt says of it.
 func (d *demo) waiting(ctx context.Context, store *jobstore.Store) ([]string, error) {
 	d.mu.Lock()
-	var open []string
-	for id := range d.accepted {
-		if !d.results[id] || !d.cleared[id] {
-			open = append(open, id)
-		}
-	}
+	open := slices.Sorted(slices.Values(d.open()))
 	d.mu.Unlock()
-	slices.Sort(open)
 	lines := make([]string, len(open))
 	for i, id := range open {
 		snap, err := store.Load(ctx, jobstore.Query{JobOrderID: isa95.JobOrderID(id)})

@@ -51,11 +51,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	parts := newGroup(ctx)
-	ready := make(chan struct{})
-	parts.start("serve", func(ctx context.Context) error {
-		return serve(ctx, a.Config, &c.ServeConfig, instance, in.InProcess, func() { close(ready) }, a.log)
-	})
-	err = parts.await(ctx, ready)
+	err = parts.serve(ctx, a.Config, &c.ServeConfig, instance, in.InProcess, a.log)
 	if err == nil {
 		err = c.configure(parts.ctx, a, ex, parts)
 	}
@@ -87,15 +83,10 @@ func (c *devCmd) configure(ctx context.Context, a *app, ex *example, parts *grou
 	if _, _, err := applyConfiguration(ctx, client, ex.configuration); err != nil || c.NoStation {
 		return err
 	}
-	s, err := station.New(station.Options{
+	return parts.station(ctx, station.Options{
 		Equipment: ex.equipment, MQTT: a.mqttOptions("takt-dev-station", time.Hour, a.log), TopicPrefix: a.TopicPrefix,
 		LogFile: a.dataFile("station.jsonl"), Log: a.log,
 	})
-	if err != nil {
-		return err
-	}
-	parts.start("station", s.Run)
-	return s.Ready(ctx)
 }
 
 // runBesides runs a command line beside Takt, until ctx ends. Its exit status becomes that of takt.

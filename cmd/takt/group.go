@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+
+	"github.com/taktworks/takt/station"
 )
 
 // group is parts that run until it is stopped. The first that fails ends the others.
@@ -34,6 +37,25 @@ func (g *group) start(name string, run func(context.Context) error) {
 		g.mu.Unlock()
 		g.cancel()
 	})
+}
+
+// serve starts Takt as a part and waits until it takes commands.
+func (g *group) serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, embedded bool, log *slog.Logger) error {
+	ready := make(chan struct{})
+	g.start("serve", func(ctx context.Context) error {
+		return serve(ctx, cfg, sc, instance, embedded, func() { close(ready) }, log)
+	})
+	return g.await(ctx, ready)
+}
+
+// station starts a simulated station as a part and waits until it is connected.
+func (g *group) station(ctx context.Context, o station.Options) error {
+	s, err := station.New(o)
+	if err != nil {
+		return err
+	}
+	g.start("station", s.Run)
+	return s.Ready(ctx)
 }
 
 // await waits for a part to say that it is ready.

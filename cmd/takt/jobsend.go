@@ -11,11 +11,11 @@ import (
 	"github.com/taktworks/takt/mes"
 )
 
-// jobCmd: the methods go over MQTT as an MES' do, so they tell what an MES would be told.
+// jobCmd: the methods go over MQTT as an MES' do, so they tell what an MES would be told. The tag done says what one that was carried out did to the order.
 type jobCmd struct {
-	Store         jobOrderCmd `cmd:"" help:"Hand an order over without starting it."`
-	StoreAndStart jobOrderCmd `cmd:"" name:"store-and-start" help:"Hand an order over and let it start."`
-	Update        jobOrderCmd `cmd:"" help:"Replace an order that does not run yet."`
+	Store         jobOrderCmd `cmd:"" method:"Store" done:"stored" help:"Hand an order over without starting it."`
+	StoreAndStart jobOrderCmd `cmd:"" method:"StoreAndStart" done:"stored and started" name:"store-and-start" help:"Hand an order over and let it start."`
+	Update        jobOrderCmd `cmd:"" method:"Update" done:"updated" help:"Replace an order that does not run yet."`
 	Start         jobIDCmd    `cmd:"" help:"Let a stored order start."`
 	RevokeStart   jobIDCmd    `cmd:"" name:"revoke-start" help:"Take a start back while the order does not run yet."`
 	Pause         jobIDCmd    `cmd:"" help:"Interrupt a running order."`
@@ -27,13 +27,6 @@ type jobCmd struct {
 	Show          jobShowCmd  `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
 	List          jobListCmd  `cmd:"" looks:"" help:"List job orders."`
 	Watch         jobWatchCmd `cmd:"" looks:"" help:"Print changes as they happen."`
-}
-
-// methodOf is the method of a command by its name on the command line.
-var methodOf = map[string]isa95.Method{
-	"store": isa95.Store, "store-and-start": isa95.StoreAndStart, "update": isa95.Update, "start": isa95.Start,
-	"revoke-start": isa95.RevokeStart, "pause": isa95.Pause, "resume": isa95.Resume, "stop": isa95.Stop,
-	"abort": isa95.Abort, "cancel": isa95.Cancel, "clear": isa95.Clear,
 }
 
 // sendFlags are those of every method.
@@ -90,7 +83,8 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 	if err != nil {
 		return err
 	}
-	call.Method = methodOf[a.kong.Selected().Name]
+	tags := a.kong.Selected().Tag
+	call.Method = isa95.Method(tags.Get("method"))
 	call.Scope, call.ID = scope, f.ID
 	if f.Comment != "" {
 		call.Comment = []isa95.LocalizedText{{Text: f.Comment}}
@@ -112,19 +106,12 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 		s.Kind, s.Message = string(refused.Kind), refused.Message
 	}
 	if refused == nil {
-		return a.say(f.JSON, s, "%s %s\n", s.JobOrderID, doneWord[call.Method])
+		return a.say(f.JSON, s, "%s %s\n", s.JobOrderID, tags.Get("done"))
 	}
 	if err := a.say(f.JSON, s, ""); err != nil {
 		return err
 	}
 	return &exitError{exitRefused, errors.New(refusedText(s, status))}
-}
-
-// doneWord says what a method that was carried out did to the order.
-var doneWord = map[isa95.Method]string{
-	isa95.Store: "stored", isa95.StoreAndStart: "stored and started", isa95.Update: "updated", isa95.Start: "started",
-	isa95.RevokeStart: "start revoked", isa95.Pause: "paused", isa95.Resume: "resumed", isa95.Stop: "stopped",
-	isa95.Abort: "aborted", isa95.Cancel: "canceled", isa95.Clear: "cleared",
 }
 
 // refusedText says once why a method was refused: Takt's reason, or what the return status means if Takt gives none.

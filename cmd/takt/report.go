@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/station"
 )
 
 // mesEntry is one line of the log that the demo's MES keeps.
@@ -69,14 +71,6 @@ func (l *ledger) add(e mesEntry) error {
 		l.seen(e)
 	}
 	return nil
-}
-
-// stationEntry is what the report needs of a line of the station's log.
-type stationEntry struct {
-	Kind    string `json:"kind"`
-	Command string `json:"command"`
-	Order   string `json:"order"`
-	Action  string `json:"action"`
 }
 
 // note is add for callbacks that cannot fail: the error is kept for close.
@@ -158,18 +152,21 @@ func makeReport(mesLog, stationLog, scope string) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	stationEntries, err := readLines[stationEntry](stationLog)
+	stationEntries, err := readLines[station.Entry](stationLog)
 	if err != nil {
 		return nil, err
 	}
-	r := &report{Violations: []string{}}
-	b := reportBuilder{report: r, orders: make(map[string]*orderReport), accepted: make(map[string]time.Time), scope: scope}
+	b := newReport(scope)
 	for _, e := range mesEntries {
 		b.mes(e)
 	}
 	b.station(stationEntries)
 	b.finish()
-	return r, nil
+	return b.report, nil
+}
+
+func newReport(scope string) reportBuilder {
+	return reportBuilder{report: &report{Violations: []string{}}, orders: make(map[string]*orderReport), accepted: make(map[string]time.Time), scope: scope}
 }
 
 type reportBuilder struct {
@@ -236,12 +233,12 @@ func (b *reportBuilder) mes(e mesEntry) {
 	}
 }
 
-func (b *reportBuilder) station(entries []stationEntry) {
+func (b *reportBuilder) station(entries []station.Entry) {
 	executed := make(map[string]int) // command id
 	done := make(map[[2]string]int)  // order, action
 	for _, e := range entries {
 		switch e.Kind {
-		case "executed":
+		case station.Executed:
 			if executed[e.Command]++; executed[e.Command] == 2 {
 				b.ExecutedTwice++
 			}
@@ -250,7 +247,7 @@ func (b *reportBuilder) station(entries []stationEntry) {
 			if done[[2]string{e.Order, e.Action}]++; done[[2]string{e.Order, e.Action}] > 1 {
 				o.Rework++
 			}
-		case "repeated":
+		case station.Repeated:
 			b.RepeatedCommands++
 			b.order("", e.Order).Repeats++
 		}
