@@ -65,6 +65,9 @@ type app struct {
 	log      *slog.Logger
 	settings *settings
 	kong     *kong.Context
+	replicas replicasFlags // of the command, if it has them
+	keys     string        // what the keys begin with that the command uses
+	atEnd    []func()      // ends what the command has opened
 }
 
 const description = `Takt coordinates work that must not be lost: job orders from an MES, run on machines by recipe, results handed back across any outage.
@@ -134,19 +137,27 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	c.looks = parsed.Selected().Tag.Has("looks")
-	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed}
+	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed, keys: c.Prefix}
+	defer func() {
+		for _, end := range a.atEnd {
+			end()
+		}
+	}()
 	a.log = newLog(errOut, c.LogLevel, c.LogFormat)
 	for name, meant := range s.strays(os.Environ()) {
 		a.log.Warn("the environment has a variable that is no setting: it is ignored; `takt config` lists the settings", "variable", name, "did_you_mean", meant)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := a.provide(); err != nil {
+		return err
+	}
 	if err = a.check(); err == nil {
-		err = exitOf(do(&c, a))
+		err = exitOf(do(&c, a), path(parsed.Selected().Parent)+" list")
 	}
 	var exit *exitError
 	switch {
 	case redis.Denied(err):
-		return &exitError{exitNoAnswer, redis.WithRights(err, c.Prefix, c.looks)}
+		return &exitError{exitNoAnswer, redis.WithRights(err, a.keys, c.looks)}
 	case errors.As(err, &exit) && exit.Code == exitUsage && exit.Err != nil:
 		return &exitError{exitUsage, errors.New(s.placed(exit.Err.Error(), args))}
 	}

@@ -37,29 +37,34 @@ type boardFlags struct {
 	Session time.Duration `help:"ZooKeeper ends the claims of a process that it has not heard of for this long." default:"10s"`
 }
 
-// with opens the board for do.
-func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
+// ProvideBoard opens the board, for the Run of a command, until that has ended.
+func (f *boardFlags) ProvideBoard(ctx context.Context, a *app) (*board.Board, error) {
 	url := f.Board
 	if url == "" {
 		a.useEndpoints()
 		url = a.Redis
 	}
 	if url == "" {
-		return &exitError{exitUsage, errors.New("no board is named: give --board URL or TAKT_BOARD, for example redis://127.0.0.1:6379?namespace=taskflow")}
+		return nil, &exitError{exitUsage, errors.New("no board is named: give --board URL or TAKT_BOARD, for example redis://127.0.0.1:6379?namespace=taskflow")}
 	}
 	c := board.Connect{URL: url, Session: f.Session, Looks: a.looks, Log: a.log}
 	if !onZooKeeper(url) {
 		c.Username, c.Password, c.CAFile, c.CertFile, c.KeyFile = a.RedisUsername, a.RedisPassword, a.RedisCA, a.RedisCert, a.RedisKey
 		c.SentinelUsername, c.SentinelPassword, c.ServerName = a.RedisSentinelUsername, a.RedisSentinelPassword, a.RedisServerName
 	}
-	opening, cancel := context.WithTimeout(ctx, openTimeout)
-	b, err := c.Open(opening)
-	cancel()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	b, err := c.Open(ctx)
 	if err != nil {
-		return storeError(err)
+		return nil, storeError(err)
 	}
-	defer b.Close()
-	return do(b)
+	a.atEnd = append(a.atEnd, func() { _ = b.Close() })
+	return b, nil
+}
+
+// with opens the board for do.
+func (f *boardFlags) with(ctx context.Context, a *app, do func(*board.Board) error) error {
+	return with(ctx, func(ctx context.Context) (*board.Board, error) { return f.ProvideBoard(ctx, a) }, do)
 }
 
 // onZooKeeper says what kind of board a URL names.
@@ -151,25 +156,23 @@ type boardListCmd struct {
 	JSON       bool `name:"json" help:"One JSON object per posting."`
 }
 
-func (c *boardListCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		rows, err := c.rows(ctx, b)
-		if err != nil {
-			return err
+func (c *boardListCmd) Run(ctx context.Context, a *app, b *board.Board) error {
+	rows, err := c.rows(ctx, b)
+	if err != nil {
+		return err
+	}
+	if c.Limit > 0 {
+		rows = rows[:min(len(rows), c.Limit)]
+	}
+	l := a.list(c.JSON, "UUID", "NAME", "PRIORITY", "STATE", "OWNER", "CREATED", "SEQUENCE")
+	for _, r := range rows {
+		created := ""
+		if !r.CreatedOn.IsZero() {
+			created = r.CreatedOn.Format(time.RFC3339)
 		}
-		if c.Limit > 0 {
-			rows = rows[:min(len(rows), c.Limit)]
-		}
-		l := a.list(c.JSON, "UUID", "NAME", "PRIORITY", "STATE", "OWNER", "CREATED", "SEQUENCE")
-		for _, r := range rows {
-			created := ""
-			if !r.CreatedOn.IsZero() {
-				created = r.CreatedOn.Format(time.RFC3339)
-			}
-			l.add(viewOf(&r), r.UUID, r.Name, r.Priority, r.State, cmp.Or(r.Owner, "-"), created, r.Sequence)
-		}
-		return l.flush()
-	})
+		l.add(viewOf(&r), r.UUID, r.Name, r.Priority, r.State, cmp.Or(r.Owner, "-"), created, r.Sequence)
+	}
+	return l.flush()
 }
 
 func (c *boardListCmd) rows(ctx context.Context, b *board.Board) ([]board.Row, error) {
@@ -233,20 +236,18 @@ type boardWatchCmd struct {
 	JSON bool `name:"json" help:"One JSON object per event: the posting, and event."`
 }
 
-func (c *boardWatchCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		for e, err := range b.Watch(ctx) {
-			if err != nil {
-				return err
-			}
-			v := viewOf(&e.Row)
-			v.Event = string(e.Kind)
-			if err := a.say(c.JSON, v, "%s  %-8s  %s  %s  %s\n", clock(), e.Kind, v.UUID, v.Name, v.Owner); err != nil {
-				return err
-			}
+func (c *boardWatchCmd) Run(ctx context.Context, a *app, b *board.Board) error {
+	for e, err := range b.Watch(ctx) {
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		v := viewOf(&e.Row)
+		v.Event = string(e.Kind)
+		if err := a.say(c.JSON, v, "%s  %-8s  %s  %s  %s\n", clock(), e.Kind, v.UUID, v.Name, v.Owner); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type boardEntitiesCmd struct {
@@ -290,30 +291,28 @@ type boardStats struct {
 	Oldest     *time.Time     `json:"oldest_unclaimed"`
 }
 
-func (c *boardStatsCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		s, err := statsOf(ctx, b)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(a.out, s)
-		}
-		t := newTable(a.out, "COUNT", "VALUE")
-		t.row("unclaimed", s.Unclaimed)
-		t.row("claimed", s.Claimed)
-		t.row("owners", s.Owners)
-		t.row("put aside", s.Trashed)
-		t.row("malformed", s.Malformed)
-		t.row("entities", s.Entities)
-		for p := board.VeryHigh; p >= board.VeryLow; p-- {
-			t.field("unclaimed "+p.String(), s.Priorities[p.String()])
-		}
-		if s.Oldest != nil {
-			t.row("oldest unclaimed", s.Oldest.Format(time.RFC3339))
-		}
-		return t.flush()
-	})
+func (c *boardStatsCmd) Run(ctx context.Context, a *app, b *board.Board) error {
+	s, err := statsOf(ctx, b)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, s)
+	}
+	t := newTable(a.out, "COUNT", "VALUE")
+	t.row("unclaimed", s.Unclaimed)
+	t.row("claimed", s.Claimed)
+	t.row("owners", s.Owners)
+	t.row("put aside", s.Trashed)
+	t.row("malformed", s.Malformed)
+	t.row("entities", s.Entities)
+	for p := board.VeryHigh; p >= board.VeryLow; p-- {
+		t.field("unclaimed "+p.String(), s.Priorities[p.String()])
+	}
+	if s.Oldest != nil {
+		t.row("oldest unclaimed", s.Oldest.Format(time.RFC3339))
+	}
+	return t.flush()
 }
 
 func statsOf(ctx context.Context, b *board.Board) (*boardStats, error) {
@@ -352,23 +351,21 @@ type boardCheckCmd struct {
 	JSON bool `name:"json" help:"One JSON object per problem."`
 }
 
-func (c *boardCheckCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(b *board.Board) error {
-		problems, err := b.Check(ctx)
-		if err != nil {
+func (c *boardCheckCmd) Run(ctx context.Context, a *app, b *board.Board) error {
+	problems, err := b.Check(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		if err := a.say(c.JSON, map[string]string{"problem": p}, "%s\n", p); err != nil {
 			return err
 		}
-		for _, p := range problems {
-			if err := a.say(c.JSON, map[string]string{"problem": p}, "%s\n", p); err != nil {
-				return err
-			}
-		}
-		if len(problems) > 0 {
-			return &exitError{exitFailed, fmt.Errorf("%d problems", len(problems))}
-		}
-		if !c.JSON {
-			_, err = fmt.Fprintln(a.out, "nothing found")
-		}
-		return err
-	})
+	}
+	if len(problems) > 0 {
+		return &exitError{exitFailed, fmt.Errorf("%d problems", len(problems))}
+	}
+	if !c.JSON {
+		_, err = fmt.Fprintln(a.out, "nothing found")
+	}
+	return err
 }

@@ -26,7 +26,7 @@ type boardWorkCmd struct {
 	Drain          time.Duration `help:"How long a stop waits for what runs." default:"10s"`
 }
 
-func (c *boardWorkCmd) Run(ctx context.Context, a *app) error {
+func (c *boardWorkCmd) Run(ctx context.Context, a *app, b *board.Board) error {
 	o := board.ConductorOptions{
 		Name: c.Name, MaxConcurrent: c.Concurrency, TTL: c.TTL, MaxDispatches: c.Max, MaxAttempts: c.MaxAttempts, Backoff: c.Backoff, ConsumeOnError: c.ConsumeOnError, Drain: c.Drain, Log: a.log,
 		Observe: func(e board.ConductorEvent) {
@@ -37,14 +37,12 @@ func (c *boardWorkCmd) Run(ctx context.Context, a *app) error {
 	if len(c.Match) > 0 {
 		o.Match = func(p *board.Posting) bool { return slices.Contains(c.Match, p.Name) }
 	}
-	return c.with(ctx, a, func(b *board.Board) error {
-		conductor, err := b.Conductor(func(ctx context.Context, claim *board.Claim) error { return c.call(ctx, a, claim) }, o)
-		if err != nil {
-			return err
-		}
-		a.log.Info("conductor is up", "concurrency", c.Concurrency)
-		return conductor.Run(ctx)
-	})
+	conductor, err := b.Conductor(func(ctx context.Context, claim *board.Claim) error { return c.call(ctx, a, claim) }, o)
+	if err != nil {
+		return err
+	}
+	a.log.Info("conductor is up", "concurrency", c.Concurrency)
+	return conductor.Run(ctx)
 }
 
 // call runs the command for one posting.

@@ -20,11 +20,7 @@ type checkCmd struct {
 	JSON                 bool          `name:"json" help:"One JSON object per broken invariant."`
 }
 
-func (c *checkCmd) Run(ctx context.Context, a *app) error {
-	return a.withStore(ctx, func(store *jobstore.Store) error { return c.check(ctx, a, store) })
-}
-
-func (c *checkCmd) check(ctx context.Context, a *app, store *jobstore.Store) error {
+func (c *checkCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
 	conn, hangUp, err := a.dial(ctx, "takt-check-"+randomHex(4))
 	if err != nil {
 		return err

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/internal/topics"
@@ -26,8 +28,8 @@ func (c *Config) storeOptions(embedded bool, log *slog.Logger) jobstore.Options 
 // openTimeout is how long a command tries to reach Redis or ZooKeeper.
 const openTimeout = 10 * time.Second
 
-// open connects to the Redis of the settings, or of a takt dev that runs, for a command that needs it.
-func open[C any](ctx context.Context, a *app, connect func(ctx context.Context, embedded bool) (C, error)) (client C, err error) {
+// open connects to the Redis of the settings, or of a takt dev that runs, for a command that needs it, until the command has ended.
+func open[C interface{ Close() }](ctx context.Context, a *app, connect func(ctx context.Context, embedded bool) (C, error)) (client C, err error) {
 	embedded := a.useEndpoints()
 	if err := a.needRedis(); err != nil {
 		return client, &exitError{exitUsage, err}
@@ -37,21 +39,52 @@ func open[C any](ctx context.Context, a *app, connect func(ctx context.Context, 
 	if client, err = connect(ctx, embedded); err != nil {
 		return client, storeError(err)
 	}
+	a.atEnd = append(a.atEnd, client.Close)
 	return client, nil
 }
 
-// withStore connects to the store of job orders and calls f, which looks at it.
-func (a *app) withStore(ctx context.Context, f func(*jobstore.Store) error) error {
-	store, err := open(ctx, a, func(ctx context.Context, embedded bool) (*jobstore.Store, error) {
+// provide lets the Run of a command have a client as an argument.
+func (a *app) provide() error {
+	return errors.Join(a.kong.BindToProvider(a.openStore), a.kong.BindToProvider(a.openTasks), a.kong.BindToProvider(a.openWorkflows))
+}
+
+// with is for a command that judges its flags before it connects.
+func with[C any](ctx context.Context, open func(context.Context) (C, error), f func(C) error) error {
+	client, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	return f(client)
+}
+
+// openStore connects to the store of job orders, to look at it.
+func (a *app) openStore(ctx context.Context) (*jobstore.Store, error) {
+	return open(ctx, a, func(ctx context.Context, embedded bool) (*jobstore.Store, error) {
 		o := a.storeOptions(embedded, a.log)
 		o.Instance = "cli-" + randomHex(4)
 		return jobstore.Open(ctx, o)
 	})
-	if err != nil {
-		return err
+}
+
+// openTasks connects to the tasks.
+func (a *app) openTasks(ctx context.Context) (*task.Client, error) {
+	o := a.replicas.task()
+	o.Log = a.log
+	return open(ctx, a, func(ctx context.Context, embedded bool) (*task.Client, error) { return a.taskClient(ctx, embedded, o) })
+}
+
+// openWorkflows connects to the workflow instances.
+func (a *app) openWorkflows(ctx context.Context) (*workflow.Client, error) {
+	if a.Shards > 1 {
+		a.keys = "{" + strings.Trim(a.Prefix, "{}") + "-*}"
 	}
-	defer store.Close()
-	return f(store)
+	client, err := open(ctx, a, func(ctx context.Context, embedded bool) (*workflow.Client, error) {
+		return a.workflowClient(ctx, embedded, workflow.Options{Log: a.log})
+	})
+	if errors.Is(err, workflow.ErrShards) {
+		err = &exitError{exitUsage, fmt.Errorf("%w: --shards, TAKT_SHARDS, or shards in the file", err)}
+	}
+	return client, err
 }
 
 // taskClient connects to the server for tasks, locks and schedules.

@@ -36,8 +36,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// exitOf gives an error of a package its exit code and, where the error has none, a next step. What has an exit code keeps it.
-func exitOf(err error) error {
+// exitOf gives an error of a package its exit code and, where the error has none, a next step; list is the command that lists what there is. What has an exit code keeps it.
+func exitOf(err error, list string) error {
 	switch {
 	case err == nil, is[*exitError](err):
 		return err
@@ -46,7 +46,9 @@ func exitOf(err error) error {
 	case errors.Is(err, workflow.ErrNotFinished):
 		return &exitError{exitRefused, fmt.Errorf("%w: end it with takt workflow cancel or terminate", err)}
 	case errors.Is(err, workflow.ErrNotFound):
-		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow list", err)}
+		return &exitError{exitRefused, fmt.Errorf("%w: see %s", err, list)}
+	case errors.Is(err, workflow.ErrExists):
+		return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow schedule show", err)}
 	case is[*task.DuplicateError](err), is[*task.StateError](err), is[*board.ClaimedError](err), is[*board.NotOwnerError](err):
 		return &exitError{exitRefused, err}
 	case is[*task.ReplicasError](err), redis.Away(err), errors.Is(err, board.ErrAway), errors.Is(err, context.DeadlineExceeded):

@@ -59,11 +59,7 @@ type jobLine struct {
 	StartTime string `json:"start_time,omitempty"`
 }
 
-func (c *jobListCmd) Run(ctx context.Context, a *app) error {
-	return a.withStore(ctx, func(store *jobstore.Store) error { return c.list(ctx, a, store) })
-}
-
-func (c *jobListCmd) list(ctx context.Context, a *app, store *jobstore.Store) error {
+func (c *jobListCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
 	scopes, err := store.Scopes(ctx)
 	if err != nil {
 		return &exitError{exitNoAnswer, err}
@@ -106,7 +102,7 @@ func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	return a.withStore(ctx, func(store *jobstore.Store) error {
+	return with(ctx, a.openStore, func(store *jobstore.Store) error {
 		snap, err := store.Load(ctx, jobstore.Query{JobOrderID: id, Response: true})
 		if err != nil {
 			return err
@@ -265,7 +261,7 @@ func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	return a.withStore(ctx, func(store *jobstore.Store) error { return c.watch(ctx, a, store, scope) })
+	return with(ctx, a.openStore, func(store *jobstore.Store) error { return c.watch(ctx, a, store, scope) })
 }
 
 func (c *jobWatchCmd) watch(ctx context.Context, a *app, store *jobstore.Store, scope isa95.Scope) error {

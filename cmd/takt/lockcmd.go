@@ -24,18 +24,16 @@ type lockListCmd struct {
 	JSON  bool   `name:"json" help:"One JSON object per lock."`
 }
 
-func (c *lockListCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		locks, err := client.Locker().List(ctx, c.Match, c.Limit)
-		if err != nil {
-			return err
-		}
-		table := a.list(c.JSON, "KIND", "KEY", "HELD BY", "EXPIRES IN", "FENCE", "WAITERS")
-		for _, l := range locks {
-			table.add(l, l.Kind, l.Key, holders(&l), l.ExpiresIn.Round(time.Millisecond), l.Fence, l.Waiters)
-		}
-		return table.flush()
-	})
+func (c *lockListCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	locks, err := client.Locker().List(ctx, c.Match, c.Limit)
+	if err != nil {
+		return err
+	}
+	table := a.list(c.JSON, "KIND", "KEY", "HELD BY", "EXPIRES IN", "FENCE", "WAITERS")
+	for _, l := range locks {
+		table.add(l, l.Kind, l.Key, holders(&l), l.ExpiresIn.Round(time.Millisecond), l.Fence, l.Waiters)
+	}
+	return table.flush()
 }
 
 type lockShowCmd struct {
@@ -46,31 +44,29 @@ type lockShowCmd struct {
 // exactly escapes what is special in a pattern of Redis.
 var exactly = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
-func (c *lockShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		found, err := client.Locker().List(ctx, exactly.Replace(c.Key)+"*", 0) // a lock that is only waited for has a key behind its own
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(found, func(l lock.Info) bool { return l.Key == c.Key })
-		if i < 0 {
-			return &exitError{exitRefused, fmt.Errorf("%s: nobody has it or waits for it", c.Key)}
-		}
-		l := &found[i]
-		if c.JSON {
-			return printJSON(a.out, l)
-		}
-		t := newFields(a.out)
-		t.row("key", l.Key)
-		t.row("kind", l.Kind)
-		t.row("held by", holders(l))
-		t.row("fence", l.Fence)
-		t.row("waiters", l.Waiters)
-		for _, o := range l.Owners {
-			t.row("owner", fmt.Sprintf("%s, %s", o.Name, expires(o)))
-		}
-		return t.flush()
-	})
+func (c *lockShowCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	found, err := client.Locker().List(ctx, exactly.Replace(c.Key)+"*", 0) // a lock that is only waited for has a key behind its own
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(found, func(l lock.Info) bool { return l.Key == c.Key })
+	if i < 0 {
+		return &exitError{exitRefused, fmt.Errorf("%s: nobody has it or waits for it", c.Key)}
+	}
+	l := &found[i]
+	if c.JSON {
+		return printJSON(a.out, l)
+	}
+	t := newFields(a.out)
+	t.row("key", l.Key)
+	t.row("kind", l.Kind)
+	t.row("held by", holders(l))
+	t.row("fence", l.Fence)
+	t.row("waiters", l.Waiters)
+	for _, o := range l.Owners {
+		t.row("owner", fmt.Sprintf("%s, %s", o.Name, expires(o)))
+	}
+	return t.flush()
 }
 
 func expires(o lock.Owner) string {
@@ -111,7 +107,7 @@ func (c *lockBreakCmd) Run(ctx context.Context, a *app) error {
 	if !c.Yes {
 		return &exitError{exitUsage, errors.New("two may hold the lock until the holder notices; say --yes if that is what you want")}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		l, err := client.Locker().Break(ctx, c.Key)
 		return a.tell(err, c.JSON, l, "%s: broken, it was held by %s\n", l.Key, holders(&l))
 	})

@@ -24,34 +24,32 @@ type scheduleListCmd struct {
 	JSON bool `name:"json" help:"One JSON object per schedule."`
 }
 
-func (c *scheduleListCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		all, err := client.Schedules(ctx)
-		if err != nil {
-			return err
-		}
-		leader, term, err := client.SchedulerLeader(ctx)
-		if err != nil {
-			return err
-		}
-		l := a.list(c.JSON, "SCHEDULE", "TASK", "RULE", "STATE", "LAST", "NEXT", "FIRED", "SKIPPED", "MISSED")
-		for _, s := range all {
-			state := string(s.State)
-			if s.Paused {
-				state = "paused"
-			}
-			l.add(s, s.Name, s.Task, s.Spec, withError(state, s.Error), instant(s.Last), instant(s.Next), s.Fired, s.Skipped, s.Dropped)
-		}
-		if err := l.flush(); err != nil || c.JSON {
-			return err
-		}
-		if leader == "" {
-			_, err = fmt.Fprintln(a.out, "\nno scheduler runs: nothing fires until one does, for example takt schedule serve")
-		} else {
-			_, err = printf(a.out, "\nscheduler %s, term %d\n", leader, term)
-		}
+func (c *scheduleListCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	all, err := client.Schedules(ctx)
+	if err != nil {
 		return err
-	})
+	}
+	leader, term, err := client.SchedulerLeader(ctx)
+	if err != nil {
+		return err
+	}
+	l := a.list(c.JSON, "SCHEDULE", "TASK", "RULE", "STATE", "LAST", "NEXT", "FIRED", "SKIPPED", "MISSED")
+	for _, s := range all {
+		state := string(s.State)
+		if s.Paused {
+			state = "paused"
+		}
+		l.add(s, s.Name, s.Task, s.Spec, withError(state, s.Error), instant(s.Last), instant(s.Next), s.Fired, s.Skipped, s.Dropped)
+	}
+	if err := l.flush(); err != nil || c.JSON {
+		return err
+	}
+	if leader == "" {
+		_, err = fmt.Fprintln(a.out, "\nno scheduler runs: nothing fires until one does, for example takt schedule serve")
+	} else {
+		_, err = printf(a.out, "\nscheduler %s, term %d\n", leader, term)
+	}
+	return err
 }
 
 // withError is the state of a schedule and what is wrong with it, "" = nothing.
@@ -99,7 +97,7 @@ func (c *scheduleAddCmd) Run(ctx context.Context, a *app) error {
 		Name: c.Name, Task: c.Task, Spec: c.Rule, Args: json.RawMessage(c.Args), Queue: task.Queue(c.Queue), Anchor: c.Anchor,
 		Overlap: overlaps[c.Overlap], Missed: misses[c.Missed], Jitter: c.Jitter,
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		change := client.AddSchedule
 		if c.Update {
 			change = client.UpdateSchedule
@@ -113,10 +111,8 @@ type scheduleRemoveCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: name and outcome, removed."`
 }
 
-func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		return a.tell(client.RemoveSchedule(ctx, c.Name), c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
-	})
+func (c *scheduleRemoveCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	return a.tell(client.RemoveSchedule(ctx, c.Name), c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
 }
 
 type scheduleRunCmd struct {
@@ -124,24 +120,22 @@ type scheduleRunCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: name of the schedule and id of the task."`
 }
 
-func (c *scheduleRunCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		leader, _, err := client.SchedulerLeader(ctx)
-		if err != nil {
-			return err
-		}
-		id, err := client.RunScheduleNow(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		if leader == "" {
-			fmt.Fprintln(a.err, "takt: no scheduler runs; the task is submitted when one does")
-		}
-		return a.say(c.JSON, struct {
-			Name string `json:"name"`
-			ID   string `json:"id"`
-		}{c.Name, id}, "%s\n", id)
-	})
+func (c *scheduleRunCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	leader, _, err := client.SchedulerLeader(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := client.RunScheduleNow(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if leader == "" {
+		fmt.Fprintln(a.err, "takt: no scheduler runs; the task is submitted when one does")
+	}
+	return a.say(c.JSON, struct {
+		Name string `json:"name"`
+		ID   string `json:"id"`
+	}{c.Name, id}, "%s\n", id)
 }
 
 // scheduleChangeCmd is takt schedule pause and resume.
@@ -150,14 +144,12 @@ type scheduleChangeCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt schedule list --json shows it."`
 }
 
-func (c *scheduleChangeCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		change := client.PauseSchedule
-		if a.kong.Selected().Name == "resume" {
-			change = client.ResumeSchedule
-		}
-		return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, c.Name))
-	})
+func (c *scheduleChangeCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	change := client.PauseSchedule
+	if a.kong.Selected().Name == "resume" {
+		change = client.ResumeSchedule
+	}
+	return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, c.Name))
 }
 
 type scheduleServeCmd struct {
@@ -171,7 +163,7 @@ func (c *scheduleServeCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer traces.Close()
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		web := a.web(c.HTTP, client)
 		s, err := client.Scheduler(task.SchedulerOptions{
 			Lease: c.Lease, Metrics: task.NewMetrics(web.Metrics.Registerer()), Tracer: traces.Provider(), Log: a.log,

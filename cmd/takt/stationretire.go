@@ -19,7 +19,7 @@ func (c *stationRetireCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	return a.withStore(ctx, func(store *jobstore.Store) error {
+	return with(ctx, a.openStore, func(store *jobstore.Store) error {
 		switch err := store.Retire(ctx, scope); {
 		case errors.Is(err, jobstore.ErrScopeInUse):
 			return inTheWay(ctx, store, scope)

@@ -34,22 +34,6 @@ type taskCmd struct {
 	Check   taskCheckCmd   `cmd:"" looks:"" help:"List broken invariants of the stored tasks."`
 }
 
-// withTasks connects and calls f.
-func (a *app) withTasks(ctx context.Context, f func(*task.Client) error) error {
-	return a.withTasksAs(ctx, task.Options{}, f)
-}
-
-// withTasksAs is withTasks with options of the command's own.
-func (a *app) withTasksAs(ctx context.Context, o task.Options, f func(*task.Client) error) error {
-	o.Log = a.log
-	client, err := open(ctx, a, func(ctx context.Context, embedded bool) (*task.Client, error) { return a.taskClient(ctx, embedded, o) })
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return f(client)
-}
-
 type taskListCmd struct {
 	State string `help:"Only this state: waiting, running, delayed, blocked or dead." enum:",waiting,running,delayed,blocked,dead" default:""`
 	Queue queue  `help:"Only this queue, for example normal:medium." placeholder:"PRIORITY:SIZE"`
@@ -58,22 +42,20 @@ type taskListCmd struct {
 	JSON  bool   `name:"json" help:"One JSON object per task."`
 }
 
-func (c *taskListCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		l := a.list(c.JSON, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
-		n := 0
-		for one, err := range client.All(ctx, task.Filter{State: task.State(c.State), Queue: task.Queue(c.Queue), Name: c.Name}) {
-			if err != nil {
-				return err
-			}
-			if n++; c.Limit > 0 && n > c.Limit {
-				defer a.moreThan(c.Limit)
-				break
-			}
-			l.add(one, one.State, one.Name, one.Ref, one.Attempt, age(one.Enqueued), detail(&one))
+func (c *taskListCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	l := a.list(c.JSON, "STATE", "NAME", "TASK", "ATTEMPT", "AGE", "DETAIL")
+	n := 0
+	for one, err := range client.All(ctx, task.Filter{State: task.State(c.State), Queue: task.Queue(c.Queue), Name: c.Name}) {
+		if err != nil {
+			return err
 		}
-		return l.flush()
-	})
+		if n++; c.Limit > 0 && n > c.Limit {
+			defer a.moreThan(c.Limit)
+			break
+		}
+		l.add(one, one.State, one.Name, one.Ref, one.Attempt, age(one.Enqueued), detail(&one))
+	}
+	return l.flush()
 }
 
 // moreThan says on standard error that a list is not whole.
@@ -119,7 +101,7 @@ func (c *taskShowCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		t, err := client.Find(ctx, ref)
 		return show(a, err, c.JSON, &t, a.showTask)
 	})
@@ -216,12 +198,12 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 	if c.Key != "" && c.ID != "" || c.In != 0 && !c.At.IsZero() || c.In < 0 || c.Keep < 0 {
 		return &exitError{exitUsage, errors.New("--key and --id, --in and --at exclude each other, and --in and --keep are no negative times")}
 	}
-	o := c.task()
+	a.replicas = c.replicasFlags
 	typ, err := task.DefineJSON(c.Name, task.Priority(c.Priority), task.Size(c.Size))
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if (o.Replicas > 0 || o.WaitForDisk) && c.Key == "" && c.ID == "" {
+	if (c.RedisWait > 0 || c.RedisWaitDisk) && c.Key == "" && c.ID == "" {
 		c.ID = uuid.NewString() // so that it can be repeated
 	}
 	if !json.Valid([]byte(c.Args)) {
@@ -232,7 +214,7 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer traces.Close()
-	return a.withTasksAs(ctx, o, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		span, end := traces.Start(fromEnvironment(ctx), "task.submit "+c.Name, trace.WithSpanKind(trace.SpanKindProducer))
 		ref, existing, err := typ.Submit(span, client, json.RawMessage(c.Args), c.options()...)
 		end(err)
@@ -316,7 +298,7 @@ func (a *app) eachTask(ctx context.Context, tasks []string, asJSON bool, do func
 			return &exitError{exitUsage, err}
 		}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		var errs []error
 		for i, ref := range refs {
 			done, err := do(client, ref)

@@ -33,7 +33,7 @@ func (c *taskConfigShowCmd) Run(ctx context.Context, a *app) error {
 	if c.VO != "" && c.Name == "" || c.YAML && c.JSON {
 		return &exitError{exitUsage, errors.New("--vo goes with --name, and --yaml not with --json")}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		config, err := client.Config(ctx)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (c *taskConfigSetCmd) Run(ctx context.Context, a *app) error {
 		}
 		whole = &config
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		names := []string{c.Name}
 		if whole != nil {
 			names = namesOf(*whole)
@@ -136,24 +136,22 @@ type taskConfigUnsetCmd struct {
 	JSON   bool     `name:"json" help:"Print what is set now as one JSON object."`
 }
 
-func (c *taskConfigUnsetCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		return a.changeConfig(ctx, client, c.JSON, func(all configTree) error {
-			fields := all.of(c.Name, c.VO)
-			if len(fields) == 0 {
-				return &exitError{exitRefused, fmt.Errorf("nothing is set of %s", where(c.Name, c.VO))}
+func (c *taskConfigUnsetCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	return a.changeConfig(ctx, client, c.JSON, func(all configTree) error {
+		fields := all.of(c.Name, c.VO)
+		if len(fields) == 0 {
+			return &exitError{exitRefused, fmt.Errorf("nothing is set of %s", where(c.Name, c.VO))}
+		}
+		if len(c.Fields) == 0 {
+			clear(fields)
+		}
+		for _, field := range c.Fields {
+			if _, ok := fields[field]; !ok {
+				return &exitError{exitRefused, fmt.Errorf("%q is not set of %s; set are %s", field, where(c.Name, c.VO), strings.Join(slices.Sorted(maps.Keys(fields)), ", "))}
 			}
-			if len(c.Fields) == 0 {
-				clear(fields)
-			}
-			for _, field := range c.Fields {
-				if _, ok := fields[field]; !ok {
-					return &exitError{exitRefused, fmt.Errorf("%q is not set of %s; set are %s", field, where(c.Name, c.VO), strings.Join(slices.Sorted(maps.Keys(fields)), ", "))}
-				}
-				delete(fields, field)
-			}
-			return nil
-		})
+			delete(fields, field)
+		}
+		return nil
 	})
 }
 

@@ -35,32 +35,30 @@ type taskDeadListCmd struct {
 	JSON      bool `name:"json" help:"One JSON object per letter."`
 }
 
-func (c *taskDeadListCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		table := a.list(c.JSON, "DIED", "NAME", "REASON", "TASK", "ERROR")
-		filter, n := c.filter(), 0
-		for {
-			page, err := client.DeadLetters().List(ctx, filter)
-			if err != nil {
-				return err
-			}
-			for _, l := range page.Letters {
-				if n++; c.Limit > 0 && n > c.Limit {
-					page.Next = ""
-					a.moreThan(c.Limit)
-					break
-				}
-				message := ""
-				if l.Error != nil {
-					message = oneLine(l.Error.Message, 80)
-				}
-				table.add(l, l.Died.Local().Format(time.DateTime), l.Name, l.Reason, l.ID, message)
-			}
-			if filter.After = page.Next; filter.After == "" {
-				return table.flush()
-			}
+func (c *taskDeadListCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	table := a.list(c.JSON, "DIED", "NAME", "REASON", "TASK", "ERROR")
+	filter, n := c.filter(), 0
+	for {
+		page, err := client.DeadLetters().List(ctx, filter)
+		if err != nil {
+			return err
 		}
-	})
+		for _, l := range page.Letters {
+			if n++; c.Limit > 0 && n > c.Limit {
+				page.Next = ""
+				a.moreThan(c.Limit)
+				break
+			}
+			message := ""
+			if l.Error != nil {
+				message = oneLine(l.Error.Message, 80)
+			}
+			table.add(l, l.Died.Local().Format(time.DateTime), l.Name, l.Reason, l.ID, message)
+		}
+		if filter.After = page.Next; filter.After == "" {
+			return table.flush()
+		}
+	}
 }
 
 type taskDeadShowCmd struct {
@@ -68,17 +66,15 @@ type taskDeadShowCmd struct {
 	JSON bool   `name:"json" help:"One JSON object."`
 }
 
-func (c *taskDeadShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		l, err := client.DeadLetters().Show(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(a.out, l)
-		}
-		return a.showTask(&l.Task)
-	})
+func (c *taskDeadShowCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	l, err := client.DeadLetters().Show(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, l)
+	}
+	return a.showTask(&l.Task)
 }
 
 type taskDeadRequeueCmd struct {
@@ -109,7 +105,7 @@ func (a *app) someDead(ctx context.Context, word string, ids []string, all, asJS
 	if all == (len(ids) > 0) {
 		return &exitError{exitUsage, errors.New("name ids, or say --all with the flags that tell which")}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		var letters task.DeadLetters = client.DeadLetters()
 		if asJSON {
 			letters = oneByOne{letters, func(id string) error { return printJSON(a.out, changed{ID: id, Outcome: word}) }}

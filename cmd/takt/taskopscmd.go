@@ -25,7 +25,7 @@ func (c *taskPauseCmd) Run(ctx context.Context, a *app) error {
 	if (c.Queue == "") == (c.Type == "") || !(c.Rate >= 0) || c.Rate > 0 && c.Queue == "" {
 		return &exitError{exitUsage, errors.New("name a queue or a --type; --rate is a number above 0, and of queues only")}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		set := ordered{Queue: c.Queue, Name: c.Type}
 		var err error
 		switch {
@@ -58,7 +58,7 @@ func (c *taskResumeCmd) Run(ctx context.Context, a *app) error {
 	if (c.Queue == "") == (c.Type == "") {
 		return &exitError{exitUsage, errors.New("name a queue or a --type")}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		set := ordered{Queue: c.Queue, Name: c.Type, Paused: new(false)}
 		var err error
 		if c.Type != "" {
@@ -74,24 +74,22 @@ type taskStatsCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
-func (c *taskStatsCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		s, err := client.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		workers, err := client.Workers(ctx)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(a.out, struct {
-				task.Stats
-				Registry any `json:"registry"`
-			}{s, workers})
-		}
-		return a.showStats(&s, workers)
-	})
+func (c *taskStatsCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	s, err := client.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := client.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, struct {
+			task.Stats
+			Registry any `json:"registry"`
+		}{s, workers})
+	}
+	return a.showStats(&s, workers)
 }
 
 func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
@@ -166,41 +164,39 @@ type taskWatchCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object per run."`
 }
 
-func (c *taskWatchCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		var mu sync.Mutex
-		counts := make(map[task.Outcome]int)
-		if c.Every > 0 {
-			go func() {
-				tick := time.NewTicker(c.Every)
-				defer tick.Stop()
-				for {
-					select {
-					case <-ctx.Done():
-						return
-					case <-tick.C:
-					}
-					mu.Lock()
-					line := ""
-					for _, o := range slices.Sorted(maps.Keys(counts)) {
-						line += fmt.Sprintf("  %s %.1f/s", o, float64(counts[o])/c.Every.Seconds())
-					}
-					clear(counts)
-					mu.Unlock()
-					printf(a.err, "%s%s\n", time.Now().Format(time.TimeOnly), line)
+func (c *taskWatchCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	var mu sync.Mutex
+	counts := make(map[task.Outcome]int)
+	if c.Every > 0 {
+		go func() {
+			tick := time.NewTicker(c.Every)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
 				}
-			}()
-		}
-		return client.Watch(ctx, func(e task.Ended) {
-			if c.Name != "" && e.Name != c.Name || c.Final && !e.Final() {
-				return
+				mu.Lock()
+				line := ""
+				for _, o := range slices.Sorted(maps.Keys(counts)) {
+					line += fmt.Sprintf("  %s %.1f/s", o, float64(counts[o])/c.Every.Seconds())
+				}
+				clear(counts)
+				mu.Unlock()
+				printf(a.err, "%s%s\n", time.Now().Format(time.TimeOnly), line)
 			}
-			mu.Lock()
-			counts[e.Outcome]++
-			mu.Unlock()
-			// If nobody reads any more, the signal that ends us is on its way.
-			_ = a.say(c.JSON, e, "%s  %-9s  %s  %s  %v  %s\n", clock(), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
-		})
+		}()
+	}
+	return client.Watch(ctx, func(e task.Ended) {
+		if c.Name != "" && e.Name != c.Name || c.Final && !e.Final() {
+			return
+		}
+		mu.Lock()
+		counts[e.Outcome]++
+		mu.Unlock()
+		// If nobody reads any more, the signal that ends us is on its way.
+		_ = a.say(c.JSON, e, "%s  %-9s  %s  %s  %v  %s\n", clock(), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
 	})
 }
 
@@ -212,7 +208,7 @@ type taskGroupCmd struct {
 
 func (c *taskGroupCmd) Run(ctx context.Context, a *app) error {
 	a.looks = !c.Cancel
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		if c.Cancel {
 			if err := client.CancelGroup(ctx, c.ID); err != nil {
 				return err
@@ -228,12 +224,10 @@ type taskCheckCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object per broken invariant."`
 }
 
-func (c *taskCheckCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		report, found, err := task.Audit(ctx, client, c.Grace)
-		if err != nil {
-			return err
-		}
-		return violations(a, found, c.JSON, fmt.Sprintf("nothing found; %d tasks have not ended", report.Unfinished()))
-	})
+func (c *taskCheckCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	report, found, err := task.Audit(ctx, client, c.Grace)
+	if err != nil {
+		return err
+	}
+	return violations(a, found, c.JSON, fmt.Sprintf("nothing found; %d tasks have not ended", report.Unfinished()))
 }

@@ -25,25 +25,23 @@ type taskDrainCmd struct {
 	JSON    bool          `name:"json" help:"One JSON object."`
 }
 
-func (c *taskDrainCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		if err := hasQueue(ctx, client, c.Queue); err != nil {
-			return err
-		}
-		if c.Timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, c.Timeout)
-			defer cancel()
-		}
-		err := client.Drain(ctx, task.Queue(c.Queue))
-		if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
-			return &exitError{exitFailed, err}
-		}
-		return a.tell(err, c.JSON, struct {
-			Queue queue `json:"queue"`
-			Empty bool  `json:"empty"`
-		}{c.Queue, true}, "%s is empty\n", c.Queue)
-	})
+func (c *taskDrainCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	if err := hasQueue(ctx, client, c.Queue); err != nil {
+		return err
+	}
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	err := client.Drain(ctx, task.Queue(c.Queue))
+	if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
+		return &exitError{exitFailed, err}
+	}
+	return a.tell(err, c.JSON, struct {
+		Queue queue `json:"queue"`
+		Empty bool  `json:"empty"`
+	}{c.Queue, true}, "%s is empty\n", c.Queue)
 }
 
 // hasQueue names the queues if q is none of them: one of a pool that nobody has used is most likely mistyped.
@@ -72,7 +70,7 @@ func (c *taskPurgeCmd) Run(ctx context.Context, a *app) error {
 	if !c.Yes {
 		return &exitError{exitUsage, fmt.Errorf("this ends all tasks that wait in %s; say --yes if that is what you want", c.Queue)}
 	}
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		if err := hasQueue(ctx, client, c.Queue); err != nil {
 			return err
 		}
@@ -89,25 +87,23 @@ type taskWorkersCmd struct {
 	JSON    bool `name:"json" help:"One JSON object per worker, with all that it says of itself."`
 }
 
-func (c *taskWorkersCmd) Run(ctx context.Context, a *app) error {
-	return a.withTasks(ctx, func(client *task.Client) error {
-		workers, err := client.Workers(ctx)
-		if err != nil {
-			return err
-		}
-		if c.Running && !c.JSON {
-			t := newTable(a.out, "WORKER", "NAME", "TASK", "ATTEMPT", "FOR", "ENDS")
-			for _, w := range workers {
-				for _, r := range w.Running {
-					t.row(w.ID, r.Name, r.ID, r.Attempt, age(r.Started), instant(r.Deadline))
-				}
-			}
-			return t.flush()
-		}
-		l := a.list(c.JSON, "WORKER", "VERSION", "ALIVE", "SINCE", "SLOTS", "RUNNING", "ENDED", "TYPES")
+func (c *taskWorkersCmd) Run(ctx context.Context, a *app, client *task.Client) error {
+	workers, err := client.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Running && !c.JSON {
+		t := newTable(a.out, "WORKER", "NAME", "TASK", "ATTEMPT", "FOR", "ENDS")
 		for _, w := range workers {
-			l.add(w, w.ID, w.Version, w.Alive, instant(w.Since), slotsOf(w.Slots), w.InHand, w.Ended, oneLine(strings.Join(w.Types, " "), 80))
+			for _, r := range w.Running {
+				t.row(w.ID, r.Name, r.ID, r.Attempt, age(r.Started), instant(r.Deadline))
+			}
 		}
-		return l.flush()
-	})
+		return t.flush()
+	}
+	l := a.list(c.JSON, "WORKER", "VERSION", "ALIVE", "SINCE", "SLOTS", "RUNNING", "ENDED", "TYPES")
+	for _, w := range workers {
+		l.add(w, w.ID, w.Version, w.Alive, instant(w.Since), slotsOf(w.Slots), w.InHand, w.Ended, oneLine(strings.Join(w.Types, " "), 80))
+	}
+	return l.flush()
 }

@@ -58,7 +58,7 @@ func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer traces.Close()
-	return a.withTasks(ctx, func(client *task.Client) error {
+	return with(ctx, a.openTasks, func(client *task.Client) error {
 		web := a.web(c.HTTP, client)
 		w, err := client.Worker(task.WorkerOptions{
 			Concurrency: map[task.Size]int{task.Size(c.Size): c.Concurrency}, Lease: c.Lease, Drain: c.Drain, Log: a.log,

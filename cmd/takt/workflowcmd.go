@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/rfc3339"
 	"github.com/taktworks/takt/workflow"
 )
@@ -29,25 +28,6 @@ type workflowCmd struct {
 	Watch     workflowWatchCmd     `cmd:"" looks:"" help:"Follow instances as they start and end."`
 	Check     workflowCheckCmd     `cmd:"" looks:"" help:"List broken invariants of the stored instances."`
 	Schedule  workflowScheduleCmd  `cmd:"" help:"Look at, pause, remove and run schedules of workflows."`
-}
-
-// withWorkflows connects and calls f.
-func (a *app) withWorkflows(ctx context.Context, f func(*workflow.Client) error) error {
-	client, err := open(ctx, a, func(ctx context.Context, embedded bool) (*workflow.Client, error) {
-		return a.workflowClient(ctx, embedded, workflow.Options{Log: a.log})
-	})
-	if errors.Is(err, workflow.ErrShards) {
-		return &exitError{exitUsage, fmt.Errorf("%w: --shards, TAKT_SHARDS, or shards in the file", err)}
-	}
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	err = f(client)
-	if a.Shards > 1 {
-		err = redis.WithRights(err, "{"+strings.Trim(a.Prefix, "{}")+"-*}", a.looks)
-	}
-	return err
 }
 
 // instanceID is the id of an instance on the command line. What cannot be one is a usage error.
@@ -160,7 +140,7 @@ func (c *workflowListCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+	return with(ctx, a.openWorkflows, func(client *workflow.Client) error {
 		l := a.list(c.JSON, "ID", "EXECUTION", "NAME", "QUEUE", "STATE", "OUTCOME", "CREATED", "ENDED / AGE")
 		var last workflow.Instance
 		n := 0
@@ -200,26 +180,24 @@ type workflowView struct {
 	Last     []workflow.Event    `json:"last_events"`
 }
 
-func (c *workflowShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		info, err := c.Instance.find(ctx, client)
-		if err != nil {
-			return err
-		}
-		detail, err := client.Detail(ctx, info.Instance)
-		if err != nil {
-			return err
-		}
-		history, err := client.History(ctx, info.Instance, 0)
-		if err != nil {
-			return err
-		}
-		v := workflowView{Detail: detail, Children: workflow.Children(history), Last: history[max(len(history)-c.Events, 0):]}
-		if c.JSON {
-			return printJSON(a.out, v)
-		}
-		return a.showWorkflow(&v)
-	})
+func (c *workflowShowCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	info, err := c.Instance.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	detail, err := client.Detail(ctx, info.Instance)
+	if err != nil {
+		return err
+	}
+	history, err := client.History(ctx, info.Instance, 0)
+	if err != nil {
+		return err
+	}
+	v := workflowView{Detail: detail, Children: workflow.Children(history), Last: history[max(len(history)-c.Events, 0):]}
+	if c.JSON {
+		return printJSON(a.out, v)
+	}
+	return a.showWorkflow(&v)
 }
 
 func (a *app) showWorkflow(v *workflowView) error {

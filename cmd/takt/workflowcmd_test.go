@@ -209,12 +209,12 @@ func TestWorkflowErrors(t *testing.T) {
 	} {
 		for _, err := range errs {
 			var exit *exitError
-			if got := exitOf(fmt.Errorf("so: %w", err)); !errors.As(got, &exit) || exit.Code != code || !errors.Is(got, err) && code == exitRefused {
+			if got := exitOf(fmt.Errorf("so: %w", err), "takt workflow list"); !errors.As(got, &exit) || exit.Code != code || !errors.Is(got, err) && code == exitRefused {
 				t.Errorf("%v: %v, want exit status %d", err, got, code)
 			}
 		}
 	}
-	if err := exitOf(nil); err != nil {
+	if err := exitOf(nil, ""); err != nil {
 		t.Error(err)
 	}
 }

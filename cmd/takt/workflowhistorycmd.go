@@ -25,21 +25,19 @@ type workflowHistoryCmd struct {
 	JSON     bool      `name:"json" help:"One JSON object per event, whole and as it is stored."`
 }
 
-func (c *workflowHistoryCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		info, err := c.Instance.find(ctx, client)
-		if err != nil {
-			return err
-		}
-		events, err := client.History(ctx, info.Instance, c.After)
-		if err != nil {
-			return err
-		}
-		if err := c.print(a, events, true); err != nil || !c.Follow {
-			return err
-		}
-		return c.follow(ctx, a, client, info.Instance, events)
-	})
+func (c *workflowHistoryCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	info, err := c.Instance.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	events, err := client.History(ctx, info.Instance, c.After)
+	if err != nil {
+		return err
+	}
+	if err := c.print(a, events, true); err != nil || !c.Follow {
+		return err
+	}
+	return c.follow(ctx, a, client, info.Instance, events)
 }
 
 // follow prints what comes until the execution has ended, over losses of Redis.

@@ -66,7 +66,7 @@ func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+	return with(ctx, a.openWorkflows, func(client *workflow.Client) error {
 		err := client.Signal(ctx, string(c.ID), event)
 		if redis.Away(err) {
 			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with --id %s, then it is one signal", err, c.Key)}
@@ -115,7 +115,7 @@ type outcomeOf struct {
 
 // onExecution does something to what is meant, with Execution "" if no execution was named, and says so. do returns what it did it to.
 func (a *app) onExecution(ctx context.Context, e execution, asJSON bool, said, outcome string, do func(*workflow.Client, workflow.Instance) (workflow.Instance, error)) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+	return with(ctx, a.openWorkflows, func(client *workflow.Client) error {
 		i, err := e.meant(ctx, client)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (c *workflowRemoveCmd) Run(ctx context.Context, a *app) error {
 			return info.Instance, client.Remove(ctx, info.Instance)
 		})
 	}
-	return a.withWorkflows(ctx, func(client *workflow.Client) error { return c.many(ctx, a, client) })
+	return with(ctx, a.openWorkflows, func(client *workflow.Client) error { return c.many(ctx, a, client) })
 }
 
 const removeBatch = 2000 // executions between two looks at the clock
@@ -237,7 +237,7 @@ func (a *app) setPaused(ctx context.Context, id instanceID, queue workflowQueue,
 	if (id == "") == (queue == "") {
 		return &exitError{exitUsage, errors.New("name an instance or a --queue")}
 	}
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
+	return with(ctx, a.openWorkflows, func(client *workflow.Client) error {
 		var err error
 		switch {
 		case id != "" && paused:

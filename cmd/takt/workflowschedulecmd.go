@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/taktworks/takt/schedule"
@@ -19,36 +18,20 @@ type workflowScheduleCmd struct {
 	Run    workflowScheduleRunCmd    `cmd:"" help:"Start what a schedule starts now, beside its slots."`
 }
 
-// withWorkflowSchedules is withWorkflows with errors about schedules.
-func (a *app) withWorkflowSchedules(ctx context.Context, f func(*workflow.Client) error) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		err := f(client)
-		switch {
-		case errors.Is(err, workflow.ErrNotFound):
-			return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow schedule list", err)}
-		case errors.Is(err, workflow.ErrExists):
-			return &exitError{exitRefused, fmt.Errorf("%w: see takt workflow schedule show", err)}
-		}
-		return err
-	})
-}
-
 type workflowScheduleListCmd struct {
 	JSON bool `name:"json" help:"One JSON object per schedule."`
 }
 
-func (c *workflowScheduleListCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		all, err := client.Schedules(ctx)
-		if err != nil {
-			return err
-		}
-		l := a.list(c.JSON, "SCHEDULE", "WORKFLOW", "QUEUE", "RULE", "STATE", "LAST", "NEXT", "SKIPPED")
-		for _, s := range all {
-			l.add(s, s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), s.Skipped)
-		}
-		return l.flush()
-	})
+func (c *workflowScheduleListCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	all, err := client.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	l := a.list(c.JSON, "SCHEDULE", "WORKFLOW", "QUEUE", "RULE", "STATE", "LAST", "NEXT", "SKIPPED")
+	for _, s := range all {
+		l.add(s, s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), s.Skipped)
+	}
+	return l.flush()
 }
 
 // standingOf is what a schedule does, in a word.
@@ -73,11 +56,9 @@ type workflowScheduleShowCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
 }
 
-func (c *workflowScheduleShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		s, err := client.Schedule(ctx, c.Name)
-		return show(a, err, c.JSON, &s, a.showWorkflowSchedule)
-	})
+func (c *workflowScheduleShowCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	s, err := client.Schedule(ctx, c.Name)
+	return show(a, err, c.JSON, &s, a.showWorkflowSchedule)
 }
 
 // whenMissed is what becomes of slots that were missed.
@@ -116,14 +97,12 @@ type workflowScheduleChangeCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: the schedule as takt workflow schedule list --json shows it."`
 }
 
-func (c *workflowScheduleChangeCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		change := client.PauseSchedule
-		if a.kong.Selected().Name == "resume" {
-			change = client.ResumeSchedule
-		}
-		return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, c.Name))
-	})
+func (c *workflowScheduleChangeCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	change := client.PauseSchedule
+	if a.kong.Selected().Name == "resume" {
+		change = client.ResumeSchedule
+	}
+	return showChanged(ctx, a, c.JSON, c.Name, client.Schedule, change(ctx, c.Name))
 }
 
 type workflowScheduleDeleteCmd struct {
@@ -131,10 +110,8 @@ type workflowScheduleDeleteCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: name and outcome, removed."`
 }
 
-func (c *workflowScheduleDeleteCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		return a.tell(client.RemoveSchedule(ctx, c.Name), c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
-	})
+func (c *workflowScheduleDeleteCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	return a.tell(client.RemoveSchedule(ctx, c.Name), c.JSON, changed{Name: c.Name, Outcome: "removed"}, "")
 }
 
 type workflowScheduleRunCmd struct {
@@ -142,13 +119,11 @@ type workflowScheduleRunCmd struct {
 	JSON bool   `name:"json" help:"One JSON object: name of the schedule, instance and execution."`
 }
 
-func (c *workflowScheduleRunCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflowSchedules(ctx, func(client *workflow.Client) error {
-		i, err := client.RunSchedule(ctx, c.Name)
-		return a.tell(err, c.JSON, struct {
-			Name      string `json:"name"`
-			Instance  string `json:"instance"`
-			Execution string `json:"execution"`
-		}{c.Name, i.ID, i.Execution}, "%s\n", i.ID)
-	})
+func (c *workflowScheduleRunCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	i, err := client.RunSchedule(ctx, c.Name)
+	return a.tell(err, c.JSON, struct {
+		Name      string `json:"name"`
+		Instance  string `json:"instance"`
+		Execution string `json:"execution"`
+	}{c.Name, i.ID, i.Execution}, "%s\n", i.ID)
 }

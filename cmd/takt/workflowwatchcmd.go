@@ -15,24 +15,22 @@ type workflowStatsCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
-func (c *workflowStatsCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		s, err := client.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		paused, err := client.PausedQueues(ctx)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(a.out, struct {
-				workflow.Stats
-				Paused []string `json:"paused"` // queues
-			}{s, append([]string{}, paused...)})
-		}
-		return a.showWorkflowStats(&s, paused)
-	})
+func (c *workflowStatsCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	s, err := client.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	paused, err := client.PausedQueues(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, struct {
+			workflow.Stats
+			Paused []string `json:"paused"` // queues
+		}{s, append([]string{}, paused...)})
+	}
+	return a.showWorkflowStats(&s, paused)
 }
 
 func (a *app) showWorkflowStats(s *workflow.Stats, paused []string) error {
@@ -67,15 +65,13 @@ type workflowWatchCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object per change: the execution, and change: started or ended."`
 }
 
-func (c *workflowWatchCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		return client.Watch(ctx, func() { fmt.Fprintln(a.err, "takt: watching") }, func(ch workflow.Change) {
-			if c.Queue != "" && ch.Queue != string(c.Queue) || c.Name != "" && ch.Name != c.Name {
-				return
-			}
-			// If nobody reads any more, the signal that ends us is on its way.
-			_ = a.say(c.JSON, ch, "%s  %-7s  %s  %s  %s\n", clock(), ch.Kind, ch.Instance.String(), cmp.Or(ch.Name, "-"), howEnded(&ch.Info))
-		})
+func (c *workflowWatchCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	return client.Watch(ctx, func() { fmt.Fprintln(a.err, "takt: watching") }, func(ch workflow.Change) {
+		if c.Queue != "" && ch.Queue != string(c.Queue) || c.Name != "" && ch.Name != c.Name {
+			return
+		}
+		// If nobody reads any more, the signal that ends us is on its way.
+		_ = a.say(c.JSON, ch, "%s  %-7s  %s  %s  %s\n", clock(), ch.Kind, ch.Instance.String(), cmp.Or(ch.Name, "-"), howEnded(&ch.Info))
 	})
 }
 
@@ -92,12 +88,10 @@ type workflowCheckCmd struct {
 	JSON  bool          `name:"json" help:"One JSON object per broken invariant: key, problem, and next, what to do about it."`
 }
 
-func (c *workflowCheckCmd) Run(ctx context.Context, a *app) error {
-	return a.withWorkflows(ctx, func(client *workflow.Client) error {
-		found, err := client.Check(ctx, c.Grace)
-		if err != nil {
-			return err
-		}
-		return violations(a, found, c.JSON, "nothing found: instances, queues, timers and indexes agree")
-	})
+func (c *workflowCheckCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
+	found, err := client.Check(ctx, c.Grace)
+	if err != nil {
+		return err
+	}
+	return violations(a, found, c.JSON, "nothing found: instances, queues, timers and indexes agree")
 }
