@@ -85,8 +85,7 @@ var groups = kong.ExplicitGroups([]kong.Group{
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	err := command(args, in, out, errOut)
 	code := exitFailed
-	var exit *exitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exitError](err); ok {
 		code, err = exit.Code, exit.Err
 	} else if err == nil {
 		code = exitOK
@@ -139,7 +138,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer, do func(*cli, *
 	c.looks = parsed.Selected().Tag.Has("looks")
 	a := &app{Config: &c.Config, in: in, out: out, err: errOut, settings: s, kong: parsed, keys: c.Prefix}
 	defer func() {
-		for _, end := range a.atEnd {
+		for _, end := range slices.Backward(a.atEnd) {
 			end()
 		}
 	}()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,14 +97,18 @@ func (a *app) showBench(asJSON bool, found *benchFound) error {
 	return t.flush()
 }
 
-// benchServer starts a Redis, which runs until stop is called, and sets url. kind is the program. next is the advice for a machine without one.
-func benchServer(ctx context.Context, url *string, next string) (kind string, stop func(), err error) {
+// benchServer starts a Redis, which runs until the command has ended, and sets url, unless url names one. kind is the program. next is the advice for a machine without one.
+func (a *app) benchServer(ctx context.Context, url *string, next string) (kind string, err error) {
+	if *url != "" {
+		return "external", nil
+	}
 	server, err := bench.Open(ctx, "")
 	if err != nil {
-		return "", nil, &exitError{exitUsage, fmt.Errorf("%w; %s", err, next)}
+		return "", &exitError{exitUsage, fmt.Errorf("%w; %s", err, next)}
 	}
+	a.atEnd = append(a.atEnd, func() { _ = server.Close() }) // it ends with this process at the latest
 	*url = server.URL
-	return server.Kind, func() { _ = server.Close() }, nil // it ends with this process at the latest
+	return server.Kind, nil
 }
 
 // jobsRun is one run of the benchmark.
@@ -194,12 +199,9 @@ func (b *jobsRun) start(parts *group) error {
 
 func (b *jobsRun) startEquipment(parts *group) error {
 	id := "takt-bench-station-" + randomHex(4)
-	receive, err := mqtt.New(b.cfg.mqttOptions(id, 0, b.log))
-	if err != nil {
-		return err
-	}
-	publish, err := mqtt.New(b.cfg.mqttOptions(id+"-pub", 0, b.log))
-	if err != nil {
+	receive, noReceive := mqtt.New(b.cfg.mqttOptions(id, 0, b.log))
+	publish, noPublish := mqtt.New(b.cfg.mqttOptions(id+"-pub", 0, b.log))
+	if err := cmp.Or(noReceive, noPublish); err != nil {
 		return err
 	}
 	server, err := mqtt.NewServer(receive, publish, mqtt.ServerOptions{

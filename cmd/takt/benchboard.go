@@ -23,16 +23,13 @@ type benchBoardCmd struct {
 
 func (c *benchBoardCmd) Run(ctx context.Context, a *app) error {
 	started := time.Now()
-	found, store := &benchFound{}, "external"
-	if c.Board == "" && a.Redis == "" {
-		kind, stop, err := benchServer(ctx, &c.Board, "name a board with --board URL")
-		if err != nil {
-			return err
-		}
-		defer stop()
-		store = kind
+	found := &benchFound{}
+	c.Board = cmp.Or(c.Board, a.Redis)
+	store, err := a.benchServer(ctx, &c.Board, "name a board with --board URL")
+	if err != nil {
+		return err
 	}
-	err := c.with(ctx, a, func(b *board.Board) error {
+	err = c.with(ctx, a, func(b *board.Board) error {
 		if n, err := b.Count(ctx); err != nil || n > 0 {
 			return cmp.Or(err, error(&exitError{exitUsage, fmt.Errorf("the board has %d postings: name an empty one, for example with ?namespace=bench", n)}))
 		}

@@ -23,18 +23,14 @@ type benchTasksCmd struct {
 }
 
 func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
-	started, store := time.Now(), "external"
+	started := time.Now()
 	cfg := *a.Config
 	cfg.Prefix += "-bench-" + randomHex(4)
 	b := &tasksRun{benchTasksCmd: c, progress: newProgress(a.err)}
 	defer b.progress.end()
-	if cfg.Redis == "" {
-		kind, stop, err := benchServer(ctx, &cfg.Redis, "name a server with --redis URL")
-		if err != nil {
-			return err
-		}
-		defer stop()
-		store = kind
+	store, err := a.benchServer(ctx, &cfg.Redis, "name a server with --redis URL")
+	if err != nil {
+		return err
 	}
 	client, err := cfg.taskClient(ctx, false, task.Options{Log: a.log})
 	if err != nil {

@@ -68,8 +68,7 @@ func (c *boardWorkCmd) call(ctx context.Context, a *app, claim *board.Claim) err
 		a.log.Warn("the end of what the command printed is left out", "uuid", p.UUID, "err", err)
 		return nil
 	}
-	var exit *shellError
-	if errors.As(err, &exit) && exit.Code == exitNoRetry {
+	if exit, ok := errors.AsType[*shellError](err); ok && exit.Code == exitNoRetry {
 		return board.TrashWith(err)
 	}
 	return err

@@ -21,8 +21,7 @@ func parseConfig(data []byte) (values map[string]any, lines map[string]int, err 
 	}()
 	file, err := yamlparser.ParseBytes(data, 0)
 	if err != nil {
-		var at yaml.Error
-		if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
+		if at, ok := errors.AsType[yaml.Error](err); ok && at.GetToken() != nil && at.GetToken().Position != nil {
 			return nil, nil, fmt.Errorf("line %d: must be YAML: %s", at.GetToken().Position.Line, at.GetMessage())
 		}
 		return nil, nil, errors.New("must be YAML")

@@ -428,8 +428,7 @@ func (d *demo) finish(ctx context.Context, runErr error) (*report, error) {
 		return r, errors.Join(runErr, err)
 	}
 	defer store.Close()
-	var early *endedEarly
-	if errors.As(runErr, &early) {
+	if is[*endedEarly](runErr) {
 		lines, err := d.waiting(ctx, store)
 		if err != nil {
 			return r, errors.Join(runErr, err)

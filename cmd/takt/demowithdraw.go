@@ -93,8 +93,7 @@ func (d *demo) remove(ctx context.Context, store *jobstore.Store) (removed int, 
 		for _, o := range left {
 			for _, method := range []func(context.Context, isa95.Scope, isa95.JobOrderID) (isa95.ReturnStatus, error){client.Abort, client.Clear} {
 				_, err := method(ctx, o.Scope, isa95.JobOrderID(o.JobOrder.JobOrderID))
-				var refused *mes.RefusedError // it is over, or another one has cleared it
-				if err != nil && !errors.As(err, &refused) {
+				if err != nil && !is[*mes.RefusedError](err) { // that is over, or another one has cleared it
 					return removed, err
 				}
 			}

@@ -121,10 +121,10 @@ func (c *doctorCmd) redis(ctx context.Context, o jobstore.Options) examined {
 		}
 		defer store.Close()
 		rows, err := store.Doctor(ctx)
-		if err != nil {
-			return redisTrouble(subject, err)
+		id := ""
+		if err == nil {
+			id, err = store.ID(ctx)
 		}
-		id, err := store.ID(ctx)
 		if err != nil {
 			return redisTrouble(subject, err)
 		}
@@ -134,8 +134,7 @@ func (c *doctorCmd) redis(ctx context.Context, o jobstore.Options) examined {
 }
 
 func redisTrouble(subject string, err error) examined {
-	var server *redis.Error
-	if errors.As(err, &server) {
+	if server, ok := errors.AsType[*redis.Error](err); ok {
 		return unreachable(subject, server.Server+" "+server.Problem, server.Fix)
 	}
 	return unreachable(subject, err.Error(), "check --redis")

@@ -141,12 +141,11 @@ func (p *sizeProbe) run(ctx context.Context) (out probed) {
 func (p *sizeProbe) try(ctx context.Context, size int, out *probed) bool {
 	err := takes(ctx, p.conn, p.topic, size)
 	var refusal *mqtt.PublishError
-	var tooLarge *mqtt.SizeError
 	switch {
 	case ctx.Err() != nil:
 		out.err = ctx.Err()
 		return false
-	case errors.As(err, &refusal) && refusal.Code == codeTooLarge, errors.As(err, &tooLarge):
+	case errors.As(err, &refusal) && refusal.Code == codeTooLarge, is[*mqtt.SizeError](err):
 		out.refused = size
 		return true
 	case errors.Is(err, mqtt.ErrDown): // some brokers answer by closing the connection

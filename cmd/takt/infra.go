@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -54,11 +53,10 @@ func (in *infra) startStore(ctx context.Context, cfg *Config, o infraOptions) er
 	}
 	var server *embedded.Server
 	var err error
-	var missing *embedded.NotFoundError
 	if !o.InProcess {
 		server, err = startRedis(ctx, embedded.RedisOptions{Dir: dir, Persist: o.Persist, Socket: o.Private})
 	}
-	if o.InProcess || errors.As(err, &missing) {
+	if o.InProcess || is[*embedded.NotFoundError](err) {
 		in.InProcess = true
 		mini := embedded.MiniredisOptions{}
 		if o.Private {
@@ -77,8 +75,7 @@ func (in *infra) startStore(ctx context.Context, cfg *Config, o infraOptions) er
 // startRedis starts the server on the socket that o asks for or, where its path does not do for one, on a port with a password.
 func startRedis(ctx context.Context, o embedded.RedisOptions) (*embedded.Server, error) {
 	server, err := embedded.StartRedis(ctx, o)
-	var path *embedded.SocketPathError
-	if errors.As(err, &path) {
+	if is[*embedded.SocketPathError](err) {
 		o.Socket, o.Password = false, randomHex(16)
 		server, err = embedded.StartRedis(ctx, o)
 	}
@@ -113,11 +110,10 @@ func (in *infra) startBroker(ctx context.Context, cfg *Config, o infraOptions, l
 		free.Close()
 	}
 	var server *embedded.Server
-	var missing *embedded.NotFoundError
 	if !o.InProcess {
 		server, err = embedded.StartMosquitto(ctx, embedded.MosquittoOptions{Dir: dir, Host: host, Port: port})
 	}
-	if o.InProcess || errors.As(err, &missing) {
+	if o.InProcess || is[*embedded.NotFoundError](err) {
 		server, err = embedded.StartMochi(ctx, embedded.MochiOptions{Host: host, Port: port})
 		cfg.inProcessBroker = true
 	}

@@ -50,8 +50,7 @@ func (c *jobOrderCmd) Run(ctx context.Context, a *app) error {
 	}
 	var order isa95.JobOrder
 	if err := isa95.Receive(text, &order, isa95.UnknownMembers(a.UnknownMembers)); err != nil {
-		var unknown *isa95.UnknownMembersError
-		if errors.As(err, &unknown) {
+		if unknown, ok := errors.AsType[*isa95.UnknownMembersError](err); ok {
 			return &exitError{exitUsage, fmt.Errorf("%s:%d: %w", c.File, unknown.Members[0].Line, err)}
 		}
 		return &exitError{exitUsage, fmt.Errorf("%s: %w", c.File, err)}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"github.com/taktworks/takt/task"
@@ -16,10 +15,4 @@ type replicasFlags struct {
 
 func (f replicasFlags) task() task.Options {
 	return task.Options{Replicas: f.RedisWait, WaitForDisk: f.RedisWaitDisk, ReplicasWithin: f.RedisWaitWithin}
-}
-
-// isShort says that something is done, and that too few replicas have it.
-func isShort(err error) bool {
-	var short *task.ReplicasError // that of jobstore is the same type
-	return errors.As(err, &short)
 }

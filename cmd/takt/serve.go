@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -80,18 +81,12 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 
 	// Three connections, each with its own client id: acknowledgements of one never wait for those of another.
 	commands, answersOf := jobstore.Session{Instance: instance, Name: commandSession}, jobstore.Session{Instance: instance, Name: answerSession}
-	receive, err := mqtt.New(cfg.intakeOptions(commands, sc, log))
-	if err != nil {
-		return err
-	}
-	answers, err := mqtt.New(cfg.intakeOptions(answersOf, sc, log))
-	if err != nil {
-		return err
-	}
+	receive, noReceive := mqtt.New(cfg.intakeOptions(commands, sc, log))
+	answers, noAnswers := mqtt.New(cfg.intakeOptions(answersOf, sc, log))
 	publishing := cfg.mqttOptions("takt-"+instance+"-pub", 0, log)
 	publishing.ReceiveBytes = comparedBytes
-	publish, err := mqtt.New(publishing)
-	if err != nil {
+	publish, noPublish := mqtt.New(publishing)
+	if err := cmp.Or(noReceive, noAnswers, noPublish); err != nil {
 		return err
 	}
 	p := parts{

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -94,8 +93,7 @@ func applyConfiguration(ctx context.Context, client *mes.Client, conf *station.C
 	}
 	for _, e := range events {
 		result, err := client.Deliver(ctx, e)
-		var refused *mes.RefusedError
-		if errors.As(err, &refused) {
+		if is[*mes.RefusedError](err) {
 			return sent, deliveries, &exitError{exitRefused, fmt.Errorf("%s for %s: %w", e.Type, e.Subject, err)}
 		}
 		if err != nil {

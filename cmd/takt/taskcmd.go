@@ -218,7 +218,7 @@ func (c *taskSubmitCmd) Run(ctx context.Context, a *app) error {
 		span, end := traces.Start(fromEnvironment(ctx), "task.submit "+c.Name, trace.WithSpanKind(trace.SpanKindProducer))
 		ref, existing, err := typ.Submit(span, client, json.RawMessage(c.Args), c.options()...)
 		end(err)
-		if isShort(err) {
+		if is[*task.ReplicasError](err) {
 			return &exitError{exitNoAnswer, fmt.Errorf("%w: repeat the command with %s, then it is one task", err, c.again())}
 		}
 		if err != nil {

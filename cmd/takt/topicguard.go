@@ -88,11 +88,10 @@ func (e *topicsError) Error() string {
 func (g *topicGuard) Run(ctx context.Context) error {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		id, err := g.try(ctx)
-		var other *topicsError
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.As(err, &other):
+		case is[*topicsError](err):
 			return err
 		case err == nil:
 			close(g.admitted)
@@ -177,8 +176,7 @@ func (g *topicGuard) announceStations(ctx context.Context, id string, told map[i
 			m = mqtt.Message{Topic: m.Topic, QoS: 1, Retain: true}
 		}
 		err = g.conn.Publish(ctx, m)
-		var refused *mqtt.PublishError
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && !is[*mqtt.PublishError](err) {
 			return err
 		}
 		refusals = cmp.Or(refusals, err)
@@ -197,9 +195,8 @@ func (g *topicGuard) try(ctx context.Context) (id string, err error) {
 	}
 	if g.conn.Facts().RetainAvailable && !g.anew {
 		found, err := g.conn.Retained(ctx, topics.Prefix(g.jobs.TopicPrefix).Metadata())
-		var refused *mqtt.SubscribeError
 		switch {
-		case errors.As(err, &refused):
+		case is[*mqtt.SubscribeError](err):
 			g.log.Warn("the broker does not let this process read which store is served: another installation on these topics would go unnoticed", "err", err)
 		case err != nil:
 			return "", err
@@ -211,8 +208,7 @@ func (g *topicGuard) try(ctx context.Context) (id string, err error) {
 		}
 	}
 	err = g.announce(ctx, id)
-	var refused *mqtt.PublishError
-	if errors.As(err, &refused) {
+	if is[*mqtt.PublishError](err) {
 		g.log.Warn("the broker does not let this process announce its store: another installation on these topics would go unnoticed", "err", err)
 		return id, nil
 	}
