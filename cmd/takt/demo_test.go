@@ -180,16 +180,10 @@ func TestProgressCatchesUp(t *testing.T) {
 	p.say("MES away")
 	p.count("results 12")
 	p.count("results 40")
-	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {
+	testenv.Eventually(t, "it says results 40", func() bool {
 		p.mu.Lock()
-		text := out.String()
-		p.mu.Unlock()
-		if strings.Contains(text, "results 40") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it says\n%s", text)
-		}
-	}
+		defer p.mu.Unlock()
+		return strings.Contains(out.String(), "results 40")
+	})
 	p.end()
 }

@@ -98,20 +98,17 @@ func (p *plant) announce(id string) {
 // until waits until the broker has the id of the store as announced.
 func (p *plant) until(id string) {
 	p.t.Helper()
-	last := ""
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	testenv.Eventually(p.t, "the store "+id+" is announced", func() bool {
 		found, err := p.see.Retained(p.t.Context(), "plant/takt/metadata")
 		if err != nil {
 			p.t.Fatal(err)
 		}
+		last := ""
 		for _, m := range found {
 			last, _ = jobcontrol.Announced(m)
 		}
-		if len(found) == 1 && last == id {
-			return
-		}
-	}
-	p.t.Fatalf("announced is %q, want %q", last, id)
+		return len(found) == 1 && last == id
+	})
 }
 
 func (p *plant) id() string {
