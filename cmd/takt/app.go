@@ -182,12 +182,16 @@ func (a *app) check() error {
 // limit is a number or a duration in a rule.
 var limit = regexp.MustCompile(`\d[\w.]*`)
 
-// outOfRange refuses numbers and durations by the rules of their flags. A rule is the tag must, in words: its first number is the least that is allowed, 0 if it
-// names none; a second one, behind " to ", the most.
+// outOfRange refuses what the tags of flags do not allow, numbers and durations by their rules. A rule is the tag must, in words: its first number is the least that is allowed, 0 if it
+// names none; a second one, behind " to ", the most. A flag with the tag scope names a station, if it is given or must be.
 func outOfRange(flags [][]*kong.Flag) error {
 	var errs []error
 	for _, flag := range slices.Concat(flags...) {
 		rule := flag.Tag.Get("must")
+		if flag.Tag.Has("scope") && (flag.Required || flag.Target.String() != "") {
+			_, err := scopeOf(flag.Target.String())
+			errs = append(errs, err)
+		}
 		if rule == "" {
 			continue
 		}

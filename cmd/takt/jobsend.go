@@ -31,7 +31,7 @@ type jobCmd struct {
 
 // sendFlags are those of every method.
 type sendFlags struct {
-	Scope   string        `short:"s" help:"The station." required:""`
+	Scope   string        `short:"s" help:"The station." required:"" scope:""`
 	ID      string        `name:"id" help:"CloudEvents id of the command: the same id again gets the same answer and does nothing."`
 	Comment string        `help:"A word for the people at the station."`
 	Timeout time.Duration `help:"How long to wait for the answer." default:"30s"`
@@ -78,13 +78,9 @@ type sent struct {
 }
 
 func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
-	scope, err := scopeOf(f.Scope)
-	if err != nil {
-		return err
-	}
 	tags := a.kong.Selected().Tag
 	call.Method = isa95.Method(tags.Get("method"))
-	call.Scope, call.ID = scope, f.ID
+	call.Scope, call.ID = isa95.Scope(f.Scope), f.ID
 	if f.Comment != "" {
 		call.Comment = []isa95.LocalizedText{{Text: f.Comment}}
 	}

@@ -17,7 +17,7 @@ import (
 // What looks at job orders reads Redis; what changes them goes over MQTT (jobsend.go).
 
 type jobListCmd struct {
-	Scope string `help:"Only this scope." short:"s"`
+	Scope string `help:"Only this scope." short:"s" scope:""`
 	State string `help:"Only orders in this state, or in one of its substates: Running, AllowedToStart, Ended_Completed and so on." placeholder:"STATE"`
 	Limit int    `help:"At most so many; 0 = all." must:"be 0 (all) or more" default:"0"`
 	JSON  bool   `name:"json" help:"One JSON object per job order."`
@@ -65,11 +65,7 @@ func (c *jobListCmd) Run(ctx context.Context, a *app, store *jobstore.Store) err
 		return &exitError{exitNoAnswer, err}
 	}
 	if c.Scope != "" {
-		scope, err := scopeOf(c.Scope)
-		if err != nil {
-			return err
-		}
-		scopes = []isa95.Scope{scope}
+		scopes = []isa95.Scope{isa95.Scope(c.Scope)}
 	}
 	l := a.list(c.JSON, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START")
 	listed := 0
@@ -248,23 +244,13 @@ func (c *jobShowCmd) print(a *app, snap *jobstore.Snapshot, used *usedRecipe) er
 }
 
 type jobWatchCmd struct {
-	Scope string `help:"Only this scope." short:"s"`
+	Scope string `help:"Only this scope." short:"s" scope:""`
 	JSON  bool   `name:"json" help:"One JSON object per change."`
 	Count int    `help:"End after so many changes; 0 = never." default:"0"`
 }
 
-func (c *jobWatchCmd) Run(ctx context.Context, a *app) error {
-	scope := isa95.Scope("")
-	if c.Scope != "" {
-		var err error
-		if scope, err = scopeOf(c.Scope); err != nil {
-			return err
-		}
-	}
-	return with(ctx, a.openStore, func(store *jobstore.Store) error { return c.watch(ctx, a, store, scope) })
-}
-
-func (c *jobWatchCmd) watch(ctx context.Context, a *app, store *jobstore.Store, scope isa95.Scope) error {
+func (c *jobWatchCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
+	scope := isa95.Scope(c.Scope)
 	after, err := store.LastChange(ctx, scope)
 	if err != nil {
 		return &exitError{exitNoAnswer, err}

@@ -73,14 +73,10 @@ type table struct {
 	lines int
 }
 
-func newTable(out io.Writer, header ...string) *table {
+func newTable(out io.Writer, header ...any) *table {
 	t := &table{out: out}
 	t.w = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
-	cells := make([]any, len(header))
-	for i, name := range header {
-		cells[i] = name
-	}
-	t.row(cells...)
+	t.row(header...)
 	return t
 }
 
@@ -127,7 +123,7 @@ type list struct {
 	err  error // the first of printing an object
 }
 
-func (a *app) list(asJSON bool, header ...string) *list {
+func (a *app) list(asJSON bool, header ...any) *list {
 	return &list{table: newTable(a.out, header...), json: asJSON}
 }
 

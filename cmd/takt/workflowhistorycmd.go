@@ -90,7 +90,7 @@ func (c *workflowHistoryCmd) print(a *app, events []workflow.Event, head bool) e
 func (a *app) eventLines(events []workflow.Event, head bool) error {
 	const format = "%-8s  %-23s  %-30s  %-4s  %s\n"
 	if head {
-		fmt.Fprintf(a.out, format, "SEQUENCE", "TIME", "TYPE", "REF", "DATA")
+		fmt.Fprintf(a.out, format, eventHead...)
 	}
 	for i := range events {
 		if _, err := printf(a.out, format, eventCells(&events[i])...); err != nil {
@@ -100,7 +100,7 @@ func (a *app) eventLines(events []workflow.Event, head bool) error {
 	return nil
 }
 
-var eventHead = []string{"SEQUENCE", "TIME", "TYPE", "REF", "DATA"}
+var eventHead = []any{"SEQUENCE", "TIME", "TYPE", "REF", "DATA"}
 
 func eventCells(e *workflow.Event) []any {
 	ref := "-"
