@@ -14,19 +14,19 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  91021,
-	"test lines":                        87329,
+	"production lines":                  90557,
+	"test lines":                        86071,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 245,
 	"production lines of board":         6919,
-	"production lines of cmd":           10728,
-	"production lines of internal":      12452,
-	"production lines of jobstore":      5881,
+	"production lines of cmd":           10446,
+	"production lines of internal":      12375,
+	"production lines of jobstore":      5886,
 	"production lines of mqtt":          3736,
 	"production lines of recipe":        6840,
 	"production lines of task":          14515,
-	"production lines of workflow":      7476,
+	"production lines of workflow":      7470,
 }
 
 var (

@@ -53,7 +53,7 @@ func (r *Receiver) handle(ctx context.Context, e cloudevent.Event, read func(clo
 	}
 	v := req.verdict(err)
 	if _, failed := errors.AsType[*programError](err); failed && e.Delivery.ResponseTopic == "" {
-		return nil, r.store.Failed(ctx, jobstore.Message{Kind: "event", Event: e}, err)
+		return nil, r.store.Failed(ctx, jobstore.Message{Kind: jobstore.KindProgram, Event: e}, err)
 	}
 	if undecided(err) {
 		if ctx.Err() != nil {

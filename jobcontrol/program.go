@@ -25,7 +25,7 @@ type ProgramOptions struct {
 	// Do adds to b what e changes, and returns the body of the reply in JSON, nil for none. It may be called several times for one event, and writes nothing itself.
 	//
 	// A *cloudevent.Error and a *RefusedError refuse the event. Any other error is answered with INTERNAL_LOGIC_ERROR, without its text; when no answer was asked for, Do is
-	// called again until it has failed ten times over jobstore.Options.Patience while other events were handled, and then the event is a dead letter.
+	// called again until it has failed ten times over jobstore.Options.Patience while other events were handled, or over ten times that while none was; then the event is a dead letter.
 	Do func(ctx context.Context, e cloudevent.Event, b *jobstore.Batch) (body []byte, err error)
 }
 
@@ -34,7 +34,9 @@ func (r *Receiver) Program(o ProgramOptions) Program { return Program{r, o} }
 
 // Handle handles e, as Receiver.Handle does for a command.
 func (p Program) Handle(ctx context.Context, e cloudevent.Event) (*cloudevent.Event, error) {
-	return p.r.handle(ctx, e, p.read, p.carryOut)
+	return p.r.handle(ctx, e, p.read, func(_ context.Context, req *request) (cloudevent.Event, error) {
+		return p.carryOut(ctx, req) // the time that a command waits for Redis is none of the program's
+	})
 }
 
 // Refuse makes the answer to an event that could not be read, as Receiver.Refuse does.
@@ -64,14 +66,9 @@ func (p Program) read(e cloudevent.Event) (request, error) {
 
 func (p Program) carryOut(ctx context.Context, req *request) (cloudevent.Event, error) {
 	e := req.event
-	snap, err := p.r.store.Load(ctx, jobstore.Query{Scope: req.scope, Source: e.Source, ID: e.ID, Program: p.Name})
-	switch {
-	case err != nil:
+	snap, err := p.load(ctx, req)
+	if err != nil {
 		return cloudevent.Event{}, err
-	case snap.Seen && snap.Reply == nil: // no answer was asked for
-		return cloudevent.Event{}, &repeatError{reply: p.r.replyWith(req, nil, p.r.store.Now())}
-	case snap.Seen:
-		return cloudevent.Event{}, p.r.seen(ctx, req, snap)
 	}
 	if err := expired(e, p.r.store.Now()); err != nil {
 		return cloudevent.Event{}, err
@@ -79,6 +76,9 @@ func (p Program) carryOut(ctx context.Context, req *request) (cloudevent.Event, 
 	b := p.r.store.Batch(p.Name)
 	body, err := p.Do(ctx, e, b)
 	if err != nil {
+		if _, done := p.load(ctx, req); done != nil { // another replica may have handled the same event meanwhile, which is why this one was refused
+			return cloudevent.Event{}, done
+		}
 		return cloudevent.Event{}, p.failure(ctx, err)
 	}
 	reply := p.r.replyWith(req, body, p.r.store.Now())
@@ -89,6 +89,20 @@ func (p Program) carryOut(ctx context.Context, req *request) (cloudevent.Event, 
 	return reply, b.Commit(ctx, snap, seen)
 }
 
+// load reads whether the event was handled. If it was, the error is the reply that it got.
+func (p Program) load(ctx context.Context, req *request) (*jobstore.Snapshot, error) {
+	snap, err := p.r.store.Load(ctx, jobstore.Query{Scope: req.scope, Source: req.event.Source, ID: req.event.ID, Program: p.Name})
+	switch {
+	case err != nil:
+		return nil, err
+	case snap.Seen && snap.Reply == nil: // no answer was asked for
+		return nil, &repeatError{reply: p.r.replyWith(req, nil, p.r.store.Now())}
+	case snap.Seen:
+		return nil, p.r.seen(ctx, req, snap)
+	}
+	return snap, nil
+}
+
 // failure is what an error of Do says about the event.
 func (p Program) failure(ctx context.Context, err error) error {
 	refused, rules := errors.AsType[*RefusedError](err)
@@ -96,7 +110,9 @@ func (p Program) failure(ctx context.Context, err error) error {
 	switch {
 	case rules:
 		return &cloudevent.Error{Kind: refused.Kind, Message: refused.Error(), Context: refused.Context}
-	case decided, ctx.Err() != nil, undecided(err), jobstore.Final(err):
+	case ctx.Err() != nil: // it was cut off
+		return ctx.Err()
+	case decided, undecided(err), jobstore.Final(err):
 		return err
 	}
 	return &programError{err.Error()}

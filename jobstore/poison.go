@@ -18,10 +18,14 @@ import (
 
 // Message is something to be handled that may turn out to be poison: what equipment or an MES sent, or a timer.
 type Message struct {
-	Kind       string           // "answer", "event" or "command"
+	Kind       string           // "answer", "event", "command" or KindProgram
 	Event      cloudevent.Event // as it came; empty for a timer
 	JobOrderID isa95.JobOrderID // of a timer
 }
+
+// KindProgram is the kind of an event that a program handles. Such events may hold up all others of their program, so one that fails is given up after ten times Options.Patience although none was
+// handled meanwhile.
+const KindProgram = "program"
 
 func (m Message) key() string {
 	return m.Kind + "\x00" + m.Event.Source + "\x00" + m.Event.ID + "\x00" + m.Event.CausationID + "\x00" + string(m.JobOrderID)
@@ -39,7 +43,7 @@ func (s *Store) Failed(ctx context.Context, m Message, err error) error {
 	if err == nil || errors.As(err, &short) || Waits(err) || errors.Is(err, ErrConflict) || ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	tries, guilty := s.suspects.failed(m.key(), time.Now(), s.commits.Load())
+	tries, guilty := s.suspects.failed(m.key(), time.Now(), s.commits.Load(), m.Kind == KindProgram)
 	final := Final(err)
 	if !final && (!guilty || s.Ping(ctx) != nil) {
 		return err
@@ -95,8 +99,8 @@ type suspect struct {
 	buried      bool
 }
 
-// failed counts a failure at now. guilty: it failed often enough, for long enough, while others were committed.
-func (s *suspects) failed(key string, now time.Time, commits int64) (tries int, guilty bool) {
+// failed counts a failure at now. guilty: it failed often enough, for long enough, while others were committed, or, of a program, for ten times as long.
+func (s *suspects) failed(key string, now time.Time, commits int64, program bool) (tries int, guilty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.m[key]
@@ -111,7 +115,8 @@ func (s *suspects) failed(key string, now time.Time, commits int64) (tries int, 
 		s.m[key] = x
 	}
 	x.tries, x.last = x.tries+1, now
-	return x.tries, x.tries >= s.tries && now.Sub(x.since) >= s.patience && commits > x.commits
+	took := now.Sub(x.since)
+	return x.tries, x.tries >= s.tries && (took >= s.patience && commits > x.commits || program && took >= 10*s.patience)
 }
 
 // forget makes room: those that did not come again lately, else all; they begin anew.

@@ -126,7 +126,7 @@ func (s *Store) suspected(ctx context.Context, e *stream.Entry, err error) error
 	if !Unknown(err) {
 		return err
 	}
-	if _, guilty := s.suspects.failed(e.Stream+"\x00"+e.ID, time.Now(), s.commits.Load()); !guilty || s.Ping(ctx) != nil {
+	if _, guilty := s.suspects.failed(e.Stream+"\x00"+e.ID, time.Now(), s.commits.Load(), false); !guilty || s.Ping(ctx) != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnusable, err)

@@ -154,8 +154,8 @@ func bySubject(m mqtt.Message) string {
 // HandleJSON has h handle events of a type, with the body as it came, and returns the body of the reply, nil for none.
 //
 // An error writes nothing. A *cloudevent.Error and a *RefusedError are answered as they are. Any other error, and a panic, is logged and answered with INTERNAL_LOGIC_ERROR;
-// for an event that asks for no answer h is called again, until it has failed ten times over jobstore.Options.Patience while other events were handled: then the event is
-// a dead letter (the stream intake:dead below the key prefix).
+// for an event that asks for no answer h is called again, until it has failed ten times over jobstore.Options.Patience while other events were handled, or over ten times that while
+// none was: then the event is a dead letter (the stream intake:dead below the key prefix).
 //
 // It panics when typ is empty or has a handler.
 func (p *Processor) HandleJSON(typ string, h func(ctx context.Context, tx *Tx, data json.RawMessage) (json.RawMessage, error)) {

@@ -16,6 +16,7 @@ import (
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/mqtt"
@@ -214,6 +215,27 @@ func TestConflict(t *testing.T) {
 	}
 }
 
+// A handler has the time that it needs, however short Options.Hold is; and an event that two replicas handle at once is answered the same by both.
+func TestTwoReplicasAtOnce(t *testing.T) {
+	p := newPlant(t, testenv.Redis(t), jobstore.Options{})
+	p.receiver = jobcontrol.New(p.store, jobcontrol.Options{AnyScope: true, HoldWhenAway: time.Nanosecond, Log: quiet})
+	e := asked(arrived, `{"Lot":"L1"}`)
+	calls := 0
+	var inner cloudevent.Event
+	Handle(p.Processor, arrived, func(ctx context.Context, tx *Tx, in arrival) (string, error) {
+		if calls++; calls == 1 { // another replica is faster
+			inner = p.send(t, e)
+		}
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		return in.Lot, tx.Call(ctx, Call{Method: isa95.Store, Scope: "press-7", JobOrder: order("JO-1")})
+	})
+	if outer := p.send(t, e); outer.Err() != nil || string(outer.Data) != `"L1"` || string(inner.Data) != `"L1"` || outer.ID != inner.ID || calls != 2 {
+		t.Errorf("answered %s (%v) and %s after %d calls", outer.Data, outer.Err(), inner.Data, calls)
+	}
+}
+
 // Job orders that one commit stores count against the limit of the scope.
 func TestLimitOfOneCommit(t *testing.T) {
 	p := newPlant(t, testenv.Redis(t), jobstore.Options{})
@@ -240,7 +262,7 @@ func TestLimitOfOneCommit(t *testing.T) {
 	}
 }
 
-// An event that asks for no answer is handled again until its handler takes it, and is a dead letter after ten failures while others are handled.
+// An event that asks for no answer is handled again until its handler takes it, and is a dead letter after ten failures while others are handled, or after ten times as long.
 func TestHandlerFails(t *testing.T) {
 	p := newPlant(t, testenv.Redis(t), jobstore.Options{Patience: time.Millisecond})
 	Handle(p.Processor, arrived, func(_ context.Context, tx *Tx, in arrival) (any, error) {
@@ -256,6 +278,11 @@ func TestHandlerFails(t *testing.T) {
 			t.Fatalf("try %d: %v", try, err)
 		}
 	}
+	alone := bad
+	alone.ID = "alone"
+	for err := errors.New(""); err != nil; { // over ten times the patience
+		_, err = p.Deliver(t.Context(), alone)
+	}
 	for range 2 {
 		if reply := p.send(t, good); reply.Delivery.Topic != "" || reply.Err() != nil {
 			t.Errorf("answered on %q: %v", reply.Delivery.Topic, reply.Err())
@@ -264,7 +291,7 @@ func TestHandlerFails(t *testing.T) {
 	for err := errors.New(""); err != nil; { // until the patience is over
 		_, err = p.Deliver(t.Context(), bad)
 	}
-	if n := p.srv.Number(t, "XLEN", p.bed.Prefix()+"intake:dead"); n != 1 {
+	if n := p.srv.Number(t, "XLEN", p.bed.Prefix()+"intake:dead"); n != 2 {
 		t.Errorf("%d dead letters", n)
 	}
 }

@@ -53,6 +53,16 @@ var (
 	release     = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[a-z]+\.[0-9]+)?$`)
 )
 
+// ofGo are the folders of the standard library: a module may not have their names.
+var ofGo = func() map[string]bool {
+	names := make(map[string]bool)
+	for name := range strings.FieldsSeq("all archive arena bufio builtin bytes cmd cmp compress container context crypto database debug embed encoding errors example expvar flag fmt go hash html image index internal io iter " +
+		"log maps main math mime net os path plugin reflect regexp runtime slices sort std strconv strings structs sync syscall test testing text time tool unicode unique unsafe vendor weak") {
+		names[name] = true
+	}
+	return names
+}()
+
 func (c *initCmd) Run(a *app) error {
 	p, err := c.project()
 	if err != nil {
@@ -65,8 +75,11 @@ func (c *initCmd) Run(a *app) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
 		names = append(names, name)
-		if _, err := os.Lstat(filepath.Join(c.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		switch _, err := os.Lstat(filepath.Join(c.Dir, name)); {
+		case err == nil:
 			return &exitError{exitUsage, fmt.Errorf("%s is there already: choose another folder, or move it away", filepath.Join(c.Dir, name))}
+		case !errors.Is(err, fs.ErrNotExist):
+			return &exitError{exitUsage, fmt.Errorf("no project can be written to %s: %w", c.Dir, err)}
 		}
 	}
 	slices.Sort(names)
@@ -116,8 +129,8 @@ func (c *initCmd) project() (*project, error) {
 	switch {
 	case !projectName.MatchString(p.Name):
 		return nil, fmt.Errorf("the folder is called %q: its name becomes that of the processor, and must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'", filepath.Base(dir))
-	case !modulePath.MatchString(p.Module) || strings.HasPrefix(p.Module+"/", "github.com/taktworks/takt/"):
-		return nil, fmt.Errorf("--module is %q: must be the path of a Go module, such as example.com/press", p.Module)
+	case !modulePath.MatchString(p.Module) || strings.Contains(p.Module, "..") || strings.Contains(p.Module, "//") || ofGo[p.Module] || strings.HasPrefix(p.Module+"/", "github.com/taktworks/takt/"):
+		return nil, fmt.Errorf("--module is %q: must be the path of a Go module, such as example.com/press, and no package of Go's own", p.Module)
 	case scopeErr != nil:
 		return nil, fmt.Errorf("--scope: %w", scopeErr)
 	case workMasterErr != nil:
@@ -128,8 +141,8 @@ func (c *initCmd) project() (*project, error) {
 		return nil, fmt.Errorf("--action names %d: must be at least 2", len(c.Action))
 	}
 	for i, name := range c.Action {
-		if !identifier.MatchString(name) || slices.Contains(c.Action[:i], name) {
-			return nil, fmt.Errorf("--action %q: must be a letter with letters, digits and '_' after it, and named once", name)
+		if !identifier.MatchString(name) || slices.ContainsFunc(p.Actions, func(a projectAction) bool { return strings.EqualFold(a.Step, camel(name)) }) {
+			return nil, fmt.Errorf("--action %q: must be a letter with letters, digits and '_' after it, and make another name of a step than those before", name)
 		}
 		p.Actions = append(p.Actions, projectAction{Name: name, Step: camel(name), Type: c.TypePrefix + "." + p.Name + "." + name + ".v1", Last: i == len(c.Action)-1, NextLast: i == len(c.Action)-2})
 		if i > 0 {

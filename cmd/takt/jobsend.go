@@ -16,14 +16,14 @@ type jobCmd struct {
 	Store         jobOrderCmd `cmd:"" method:"Store" done:"stored" help:"Hand an order over without starting it."`
 	StoreAndStart jobOrderCmd `cmd:"" method:"StoreAndStart" done:"stored and started" name:"store-and-start" help:"Hand an order over and let it start."`
 	Update        jobOrderCmd `cmd:"" method:"Update" done:"updated" help:"Replace an order that does not run yet."`
-	Start         jobIDCmd    `cmd:"" help:"Let a stored order start."`
-	RevokeStart   jobIDCmd    `cmd:"" name:"revoke-start" help:"Take a start back while the order does not run yet."`
-	Pause         jobIDCmd    `cmd:"" help:"Interrupt a running order."`
-	Resume        jobIDCmd    `cmd:"" help:"Go on with an interrupted order."`
-	Stop          jobIDCmd    `cmd:"" help:"End a running order early, with the results so far."`
-	Abort         jobIDCmd    `cmd:"" help:"End an order as failed."`
-	Cancel        jobIDCmd    `cmd:"" help:"Take an order back that does not run yet."`
-	Clear         jobIDCmd    `cmd:"" help:"Forget an order that is over, and its result."`
+	Start         jobIDCmd    `cmd:"" method:"Start" done:"started" help:"Let a stored order start."`
+	RevokeStart   jobIDCmd    `cmd:"" method:"RevokeStart" done:"start revoked" name:"revoke-start" help:"Take a start back while the order does not run yet."`
+	Pause         jobIDCmd    `cmd:"" method:"Pause" done:"paused" help:"Interrupt a running order."`
+	Resume        jobIDCmd    `cmd:"" method:"Resume" done:"resumed" help:"Go on with an interrupted order."`
+	Stop          jobIDCmd    `cmd:"" method:"Stop" done:"stopped" help:"End a running order early, with the results so far."`
+	Abort         jobIDCmd    `cmd:"" method:"Abort" done:"aborted" help:"End an order as failed."`
+	Cancel        jobIDCmd    `cmd:"" method:"Cancel" done:"canceled" help:"Take an order back that does not run yet."`
+	Clear         jobIDCmd    `cmd:"" method:"Clear" done:"cleared" help:"Forget an order that is over, and its result."`
 	Show          jobShowCmd  `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
 	List          jobListCmd  `cmd:"" looks:"" help:"List job orders."`
 	Watch         jobWatchCmd `cmd:"" looks:"" help:"Print changes as they happen."`

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/jobcontrol"
+	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/processor"
 )
 
@@ -52,7 +54,7 @@ func (c *processorSendCmd) Run(ctx context.Context, a *app) error {
 	e.ID = cmp.Or(c.ID, e.ID)
 	reply, err := client.Request(ctx, topic, e)
 	if err != nil {
-		return &exitError{exitNoAnswer, fmt.Errorf("%s on %s: %w; does a processor of that name run?", c.Type, topic, err)}
+		return &exitError{exitNoAnswer, fmt.Errorf("%s on %s: %w; does a processor of that name run, or does an earlier event of this subject hold it up? See its log", c.Type, topic, err)}
 	}
 	if why := reply.Err(); why != nil {
 		return &exitError{exitRefused, why}
@@ -79,6 +81,7 @@ func (c *processorRunCmd) Run(ctx context.Context, a *app) error {
 	if err := c.validate(a); err != nil {
 		return &exitError{exitUsage, err}
 	}
+	embedded := a.useEndpoints()
 	if err := a.findBroker(); err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (c *processorRunCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer traces.Close()
-	o := a.storeOptions(a.useEndpoints(), a.log)
+	o := a.storeOptions(embedded, a.log)
 	o.Instance = instance
 	if a.Redis == "" {
 		return &exitError{exitUsage, a.needRedis()}
@@ -138,6 +141,9 @@ func (c *processorRunCmd) validate(a *app) error {
 		c.Name = c.Type[0]
 	}
 	for i, f := range c.Filter {
+		if err := mqtt.CheckFilter(f); err != nil || strings.HasPrefix(f, "$") {
+			return fmt.Errorf("--filter is %q: must be a filter of topics, without $share, which takt puts before it", f)
+		}
 		c.Filter[i] = "$share/" + c.Name + "/" + f
 	}
 	return jobcontrol.CheckReplyTopics(a.TopicPrefix, c.ReplyTopics)
@@ -153,7 +159,10 @@ func (c *processorRunCmd) call(ctx context.Context, tx *processor.Tx, body json.
 	if exit, ok := errors.AsType[*shellError](err); ok && exit.Code == exitNoRetry {
 		return nil, cloudevent.Errorf(cloudevent.KindPayloadInvalid, "%s", exit.Text)
 	}
-	if err != nil {
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s: the command took longer than --timeout %v", e.Type, c.Timeout)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", e.Type, err)
 	}
 	return resultOf(out), nil
