@@ -14,8 +14,8 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  90557,
-	"test lines":                        86071,
+	"production lines":                  90551,
+	"test lines":                        86100,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 245,

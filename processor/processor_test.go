@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -359,6 +360,25 @@ func TestReplicas(t *testing.T) {
 	defer mu.Unlock()
 	if hooks != 1 || handled["pod-1"] == 0 || handled["pod-2"] == 0 || handled["pod-1"]+handled["pod-2"] != 20 {
 		t.Errorf("%d hooks, handled %v", hooks, handled)
+	}
+}
+
+// The variables are those of takt; which one is missing is said.
+func TestFromEnvironment(t *testing.T) {
+	for _, test := range []struct{ redis, mqtt, want string }{
+		{"", "mqtt://b", "TAKT_REDIS is empty"}, {"redis://a", "", "TAKT_MQTT is empty"}, {"redis://a", "mqtt://b", ""},
+	} {
+		t.Setenv("TAKT_REDIS", test.redis)
+		t.Setenv("TAKT_MQTT", test.mqtt)
+		t.Setenv("TAKT_PREFIX", "plant")
+		t.Setenv("TAKT_INSTANCE", "pod-1")
+		store, o, err := FromEnvironment("goods")
+		if got := fmt.Sprint(err); test.want != "" && !strings.Contains(got, test.want) {
+			t.Errorf("%q, %q: %s", test.redis, test.mqtt, got)
+		}
+		if test.want == "" && (err != nil || store.URL != "redis://a" || store.Prefix != "plant" || store.Instance != "pod-1" || o.MQTT.URL != "mqtt://b" || o.Name != "goods" || o.TopicPrefix != "takt") {
+			t.Errorf("%+v, %+v, %v", store, o, err)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ type Connect struct {
 	// Session is how long ZooKeeper keeps the claims of a process that it does not hear of; 0 = 10 s. Other kinds ignore it.
 	Session time.Duration
 
-	Log *slog.Logger // told of malformed postings, outages and lost claims; nil = nobody is; kinds get one that is not nil
+	Log *slog.Logger // gets malformed postings, outages and lost claims; nil discards them; never nil for a kind
 }
 
 // NoTTL is the time to live of a claim that does not expire.

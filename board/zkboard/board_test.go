@@ -441,7 +441,7 @@ func TestNoHerd(t *testing.T) {
 	e.proxy(b).Reset()
 	work()
 	if n := e.proxy(b).Trips(); n > alive {
-		t.Errorf("a board that nobody listens to asked %d times", n)
+		t.Errorf("a board without listeners asked %d times", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan struct{}, 10_000)

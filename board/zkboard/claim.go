@@ -165,7 +165,7 @@ func (s *Store) claimOn(h *claim, p *driver.Posting) error {
 		case errors.Is(f, zk.ErrNoNode):
 			s.cache.records.Delete(p.Ref)
 			return driver.ErrNotFound
-		case errors.Is(f, zk.ErrBadVersion): // another store has claimed it meanwhile, or somebody has written to it
+		case errors.Is(f, zk.ErrBadVersion): // claimed by another store, or written to, meanwhile
 			stale = true
 		default:
 			return f
@@ -193,7 +193,7 @@ func (s *Store) again(x *session, p *driver.Posting) (record, error) {
 	return r, nil
 }
 
-// giveBack ends a claim that nobody waits for, if it was made. Without an answer it tries again until the session is over, and with it the claim.
+// giveBack ends a claim whose caller is gone, if it was made. Without an answer it tries again until the session is over, and with it the claim.
 func (s *Store) giveBack(h *claim) {
 	for h.x.reconnected() {
 		n, err := getNode(h.x.conn, s.lock(h.ref))

@@ -49,6 +49,15 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// takt dev ends with the command that it runs beside itself, and has its exit status; the command finds the servers by its environment.
+func TestDevExec(t *testing.T) {
+	t.Parallel()
+	r := rig.Run(t, "dev", "--mqtt-listen", "127.0.0.1:0", "--exec", `echo "$TAKT_REDIS $TAKT_MQTT $TAKT_TOPIC_PREFIX"; exit 7`)
+	if r.Code != 7 || !strings.Contains(r.Stdout, " mqtt://127.0.0.1:") || !strings.HasSuffix(strings.TrimSpace(r.Stdout), " takt") || !strings.Contains(r.Stderr, "exit status 7") {
+		t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
 // Names that cannot stand in files, topics or keys are refused, and nothing is written. A takt that is no release says what the project lacks.
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()

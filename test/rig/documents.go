@@ -5,59 +5,129 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/taktworks/takt/internal/topics"
-	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/schemas"
 )
 
-// documents checks the bodies of all messages of a World against the schemas, without members that the schemas do not name. A request may be no document of its schema if it is
+// documents checks all messages of a World against the AsyncAPI document and its schemas, without members that the schemas do not name. A request may be no document of its schema if it is
 // refused.
 type documents struct {
 	mu       sync.Mutex
-	seen     map[string]int
+	seen     int
 	broken   []string          // the first of them
 	requests map[string]string // those that are no document of their schema, by id, until they are answered
 }
 
-// closedSchemas are the schemas by name, with additionalProperties: false.
-var closedSchemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
-	files, err := schemas.Files.ReadDir(".")
+// wire is the AsyncAPI document, as far as a body is judged by it.
+type wire struct {
+	Channels map[string]struct {
+		Address  string // "" = the response topic of the request
+		Messages map[string]any
+	}
+	Components struct {
+		Messages map[string]struct {
+			Headers struct {
+				AllOf []struct {
+					Properties struct {
+						Type struct{ Enum []string }
+					}
+				} `yaml:"allOf"`
+			}
+			Payload struct {
+				Schema struct {
+					Ref string `yaml:"$ref"`
+				}
+			}
+		}
+	}
+	bodies map[string]*jsonschema.Schema // by the name of the message, with additionalProperties: false
+}
+
+// asyncAPI is the document with its schemas.
+var asyncAPI = sync.OnceValues(func() (*wire, error) {
+	text, err := schemas.Files.ReadFile("asyncapi.yaml")
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]*jsonschema.Schema)
-	for _, f := range files {
-		name, isSchema := strings.CutSuffix(f.Name(), ".json")
-		if !isSchema {
+	doc := &wire{bodies: make(map[string]*jsonschema.Schema)}
+	if err := yaml.Unmarshal(text, doc); err != nil {
+		return nil, err
+	}
+	for name, message := range doc.Components.Messages {
+		ref := message.Payload.Schema.Ref
+		if ref == "" { // the body is the user's
 			continue
 		}
-		text, err := schemas.Files.ReadFile(f.Name())
+		file, err := schemas.Files.ReadFile(strings.TrimPrefix(ref, "./"))
 		if err != nil {
 			return nil, err
 		}
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
 		if err != nil {
 			return nil, err
 		}
-		if name != "event" { // extensions are attributes, too
-			closeObjects(doc)
-		}
+		closeObjects(schema)
 		c := jsonschema.NewCompiler()
-		if err := c.AddResource(name, doc); err != nil {
+		if err := c.AddResource(ref, schema); err != nil {
 			return nil, err
 		}
-		if all[name], err = c.Compile(name); err != nil {
+		if doc.bodies[name], err = c.Compile(ref); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return doc, nil
 })
+
+// channelOf is the channel of a topic, "" if it is none of the document's.
+func (a *wire) channelOf(prefix, topic string) string {
+	rest, ours := strings.CutPrefix(topic, prefix+"/")
+	_, _, reply := topics.Prefix(prefix).ReplyTo(topic)
+	if !ours || reply || strings.HasPrefix(rest, "responses/") {
+		return replies
+	}
+	for name, c := range a.Channels {
+		below, _ := strings.CutPrefix(c.Address, "{prefix}/")
+		if c.Address != "" && mqtt.Matches(parameter.ReplaceAllString(below, "+"), rest) {
+			return name
+		}
+	}
+	return ""
+}
+
+// replies is the channel of what is answered.
+const replies = "replies"
+
+var parameter = regexp.MustCompile(`\{[a-z]+\}`)
+
+// messagesOf are the messages that one of a type may be: those that name the type, else those for types of users.
+func (a *wire) messagesOf(channel, typ string) []string {
+	var named, free []string
+	for name := range a.Channels[channel].Messages {
+		var types []string
+		for _, part := range a.Components.Messages[name].Headers.AllOf {
+			types = append(types, part.Properties.Type.Enum...)
+		}
+		switch {
+		case slices.Contains(types, typ):
+			named = append(named, name)
+		case types == nil:
+			free = append(free, name)
+		}
+	}
+	if named != nil {
+		return named
+	}
+	return free
+}
 
 func closeObjects(v any) {
 	switch v := v.(type) {
@@ -78,7 +148,7 @@ func closeObjects(v any) {
 // watchDocuments looks at all that goes over the broker of w until the test ends.
 func (w *World) watchDocuments() {
 	w.T.Helper()
-	d := &documents{seen: make(map[string]int), requests: make(map[string]string)}
+	d := &documents{requests: make(map[string]string)}
 	w.documents = d
 	conn, err := mqtt.New(mqtt.Options{URL: w.Broker.URL, ClientID: "documents", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -109,128 +179,52 @@ func (w *World) watchDocuments() {
 }
 
 // Documents says how many messages were checked against a schema so far.
-func (w *World) Documents() (n int) {
+func (w *World) Documents() int {
 	w.documents.mu.Lock()
 	defer w.documents.mu.Unlock()
-	for _, seen := range w.documents.seen {
-		n += seen
-	}
-	return n
+	return w.documents.seen
 }
 
+// check judges a message by the channel of its topic and by its type. It must be one of the messages that may be there.
 func (d *documents) check(prefix string, m mqtt.Message) {
-	name := schemaOf(prefix, m)
-	if name == "" || len(m.Payload) == 0 {
-		return
-	}
-	all, err := closedSchemas()
-	if err == nil {
-		var body any
-		if body, err = jsonschema.UnmarshalJSON(bytes.NewReader(m.Payload)); err == nil {
-			err = all[name].Validate(body)
-		}
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seen[name]++
-	e, _ := mqtt.Decode(m)
-	text := ""
-	switch {
-	case err == nil:
-		text = d.requests[e.CausationID] // an answer
-		delete(d.requests, e.CausationID)
-		if text == "" || !bytes.Contains(m.Payload, []byte(`"ReturnStatus":1}`)) || e.ErrorKind != "" {
-			return
-		}
-	case name != "action-call" && name != "station-call" && (strings.HasSuffix(m.Topic, "/commands") || strings.HasSuffix(m.Topic, "/events") && name != "status-event"):
-		d.requests[e.ID] = fmt.Sprintf("%s is no %s, and is taken: %v\n%.2000s", m.Topic, name, err, m.Payload)
+	doc, err := asyncAPI()
+	if err != nil {
+		d.report(err.Error())
 		return
-	default:
-		text = fmt.Sprintf("%s is no %s: %v\n%.2000s", m.Topic, name, err, m.Payload)
 	}
+	e, _ := mqtt.Decode(m) // a retained document is none
+	channel := doc.channelOf(prefix, m.Topic)
+	names := doc.messagesOf(channel, e.Type)
+	if len(m.Payload) == 0 || len(names) == 0 {
+		return
+	}
+	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.Payload))
+	if err == nil {
+		for _, name := range names {
+			if err = nil; doc.bodies[name] != nil {
+				err = doc.bodies[name].Validate(body)
+			}
+			if err == nil {
+				break
+			}
+		}
+	}
+	d.seen++
+	text := fmt.Sprintf("%s is none of %v: %v\n%.2000s", m.Topic, names, err, m.Payload)
+	switch {
+	case err != nil && (channel == "commands" || channel == "equipmentEvents"):
+		d.requests[e.ID] = text
+	case err != nil:
+		d.report(text)
+	case d.requests[e.CausationID] != "" && e.ErrorKind == "" && bytes.Contains(m.Payload, []byte(`"ReturnStatus":1}`)):
+		d.report("taken: " + d.requests[e.CausationID])
+	}
+}
+
+func (d *documents) report(text string) {
 	if len(d.broken) < 3 {
 		d.broken = append(d.broken, text)
 	}
-}
-
-// schemaOf is the name of the schema for the body of a message; "" = it has none.
-func schemaOf(prefix string, m mqtt.Message) string {
-	typ, refused := "", false
-	for _, p := range m.User {
-		switch p.Name {
-		case "type":
-			typ = p.Value
-		case "mdcserrorkind":
-			refused = true
-		}
-	}
-	method, _ := isa95.MethodByTypeID(typ)
-	kind, configured := isa95.ConfigByTypeID(typ)
-	rest, ours := strings.CutPrefix(m.Topic, prefix+"/")
-	levels := strings.Split(rest, "/")
-	_, _, reply := topics.Prefix(prefix).ReplyTo(m.Topic)
-	switch {
-	case !ours || reply:
-		return resultOf(method, kind, configured, refused)
-	case levels[0] == "equipment" && levels[2] == "commands" && isa95.IsJobControlType(typ):
-		return "station-call"
-	case levels[0] == "equipment" && levels[2] == "commands":
-		return "action-call"
-	case levels[0] == "equipment" && typ == isa95.ReceiveJobResponse.TypeID():
-		return "job-response-call"
-	case levels[0] == "equipment" && isa95.IsJobControlType(typ):
-		return "job-order-id-call"
-	case levels[0] == "equipment" || levels[0] == "responses":
-		return "action-result"
-	}
-	switch levels[min(1, len(levels)-1)] {
-	case "events":
-		if typ == isa95.StatusEventType {
-			return "status-event"
-		}
-	case "state-index":
-		return "state-index"
-	case "order":
-		return "job-order"
-	case "result":
-		return "job-response"
-	case "metadata":
-		return "metadata"
-	case "commands":
-		return callOf(method, kind, configured)
-	}
-	return ""
-}
-
-func callOf(method isa95.Method, kind isa95.ConfigKind, configured bool) string {
-	switch {
-	case configured:
-		return map[isa95.ConfigKind]string{
-			isa95.ConfigEquipment: "equipment", isa95.ConfigMaterialClass: "material", isa95.ConfigMaterialDefinition: "material", isa95.ConfigPersonnel: "personnel",
-			isa95.ConfigPhysicalAsset: "physical-asset", isa95.ConfigJobAcceptance: "job-acceptance", isa95.ConfigWorkMaster: "work-master",
-		}[kind]
-	case method == isa95.RequestJobResponseByJobOrderID:
-		return "job-response-by-id-call"
-	case method == isa95.RequestJobResponseByJobOrderState:
-		return "job-response-by-state-call"
-	case method.TakesJobOrder():
-		return "job-order-call"
-	case method != "":
-		return "job-order-id-call"
-	}
-	return ""
-}
-
-func resultOf(method isa95.Method, kind isa95.ConfigKind, configured, refused bool) string {
-	switch {
-	case configured && kind == isa95.ConfigWorkMaster && !refused:
-		return "delivery-result"
-	case method == isa95.RequestJobResponseByJobOrderID && !refused:
-		return "job-response-result"
-	case method == isa95.RequestJobResponseByJobOrderState && !refused:
-		return "job-responses-result"
-	case method != "" || configured:
-		return "method-result"
-	}
-	return ""
 }
