@@ -90,6 +90,7 @@ type Outcome struct {
 	Phase            Phase
 	Stale            bool   // the event changed nothing: there is nothing to commit
 	Note             string // for the log: why Stale, or how the run ended
+	Facts            []Fact // all that the decision did, in order
 }
 
 // decision is one decision under way: copies of the documents, and what came of them.
@@ -100,6 +101,7 @@ type decision struct {
 	mail     map[string]*Mailbox // those of the documents, until one changes
 	own      map[string]bool     // mailboxes that are copies, so may be changed; nil: mail is not ours
 	commands []Command
+	facts    []Fact
 	taken    []PullEvent
 	now      int64 // Unix ms
 	cache    cache
@@ -137,26 +139,27 @@ func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 	if e == nil {
 		return stale(docs, "no action awaits the answer to command "+a.CommandID)
 	}
-	result, fault := d.read(e, a)
+	result, kind, fault := d.read(e, a)
 	switch {
-	case fault == "":
+	case kind == FactAnswer:
 		e.complete(result)
+		d.fact(kind, e)
 	case e.CommandID != a.CommandID:
 		return stale(docs, fmt.Sprintf("action %s, attempt %d awaits an answer; an earlier one %s", e.Name, e.Attempt, fault))
 	default:
-		d.failAction(e, fmt.Sprintf("action %s %s", e.Name, fault))
+		d.failAction(e, kind, fault)
 	}
 	d.settle()
 	return d.outcome()
 }
 
-// read gives the result in a, or says why e cannot have it.
-func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault string) {
+// read gives the result in a (FactAnswer), or says why e cannot have it.
+func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, kind FactKind, fault string) {
 	switch {
 	case a.Error != nil:
-		return nil, "was refused: " + a.Error.text()
+		return nil, FactRefused, "was refused: " + a.Error.text()
 	case a.Unreadable != "":
-		return nil, "was answered, but the answer cannot be read: " + a.Unreadable
+		return nil, FactUnreadable, "was answered, but the answer cannot be read: " + a.Unreadable
 	}
 	a, _ = a.Read()
 	result, err := a.body.result()
@@ -164,9 +167,9 @@ func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault
 		err = d.resultFits(e, result)
 	}
 	if err != nil {
-		return nil, "was answered, but " + err.Error()
+		return nil, FactUnreadable, "was answered, but " + err.Error()
 	}
-	return result, ""
+	return result, FactAnswer, ""
 }
 
 // Answers takes answers as Answer does, one after the other, for one commit. each says what came of every one, in their
@@ -174,6 +177,7 @@ func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, fault
 func (p *Program) Answers(o Order, docs Docs, answers []Answer, now time.Time) (out Outcome, each []Outcome) {
 	out = stale(docs, "there is no answer")
 	var commands []Command
+	var facts []Fact
 	var changed []string
 	for _, a := range answers {
 		next := p.Answer(o, docs, a, now)
@@ -185,13 +189,14 @@ func (p *Program) Answers(o Order, docs Docs, answers []Answer, now time.Time) (
 			continue
 		}
 		out, docs = next, next.Docs
-		commands = append(commands, next.Commands...)
+		commands, facts = append(commands, next.Commands...), append(facts, next.Facts...)
 		changed = append(changed, next.ChangedMailboxes...)
 	}
 	if out.Stale {
 		return out, each
 	}
 	out.Commands = slices.DeleteFunc(commands, func(c Command) bool { return !out.Docs.Execution.Awaits(c) })
+	out.Facts = sent(facts, out.Commands)
 	slices.Sort(changed)
 	out.ChangedMailboxes = slices.Compact(changed)
 	return out, each
@@ -311,6 +316,7 @@ func (d *decision) outcome() Outcome {
 	return Outcome{
 		Docs:     Docs{Execution: d.x, Mailboxes: d.mail},
 		Commands: d.commands,
+		Facts:    sent(d.facts, d.commands),
 		Taken:    d.taken,
 		Due:      d.x.Due(),
 		Phase:    d.x.Phase(),
@@ -361,7 +367,7 @@ func (d *decision) timers() {
 				what += " of " + asset
 			}
 			d.x.callOff(e, d.now)
-			d.failAction(e, fmt.Sprintf("action %s timed out: %s within %d s", action.Name, what, action.TimeoutSeconds))
+			d.failAction(e, FactTimeout, fmt.Sprintf("timed out: %s within %d s", what, action.TimeoutSeconds))
 		case e.ResendAt != 0 && e.ResendAt <= d.now:
 			e.ResendAt = d.resendAt(action, e.Deadline)
 			d.send(i, true)
@@ -495,21 +501,24 @@ func (d *decision) takeEarly(e *ActionEntry, w Waiting) bool {
 // would be too many.
 func (d *decision) accept(e *ActionEntry, result json.RawMessage) {
 	if err := d.resultFits(e, result); err != nil {
-		d.failAction(e, fmt.Sprintf("action %s got its event, but %v", e.Name, err))
+		d.failAction(e, FactUnreadable, fmt.Sprintf("got its event, but %v", err))
 		return
 	}
 	e.complete(result)
+	d.fact(FactEvent, e)
 }
 
 // complete ends an attempt with what the equipment gave.
 func (e *ActionEntry) complete(result json.RawMessage) { e.end(ActionCompleted, result, "") }
 
-// failAction ends an attempt; settle decides whether there is another one.
-func (d *decision) failAction(e *ActionEntry, why string) {
+// failAction ends an attempt for what follows "action NAME"; settle decides whether there is another one.
+func (d *decision) failAction(e *ActionEntry, kind FactKind, why string) {
 	if e.State == ActionWaiting {
 		d.forget(e)
 	}
-	e.end(ActionFailed, nil, why)
+	e.end(ActionFailed, nil, "action "+e.Name+" "+why)
+	d.fact(kind, e)
+	d.facts[len(d.facts)-1].Error = why
 }
 
 func (e *ActionEntry) end(state ActionState, result json.RawMessage, why string) {

@@ -122,6 +122,7 @@ func (d *decision) choosePath(branch *place) bool {
 			return false
 		}
 		step = chosen.target
+		d.fires(chosen)
 	}
 	d.record(branch.name).Choosing = false
 	d.x.ActiveSteps = []string{step}
@@ -135,6 +136,7 @@ func (d *decision) leave(from *place) bool {
 	if len(from.exits) == 0 {
 		d.x.Completed = true
 		d.x.ActiveSteps = nil
+		d.facts = append(d.facts, Fact{Kind: FactCompleted})
 		d.over("completed")
 		return false
 	}
@@ -142,8 +144,13 @@ func (d *decision) leave(from *place) bool {
 	if chosen == nil {
 		return false
 	}
+	d.fires(chosen)
 	d.enter(chosen.target)
 	return true
+}
+
+func (d *decision) fires(e *edge) {
+	d.facts = append(d.facts, Fact{Kind: FactTransition, Transition: &e.index})
 }
 
 // choose returns the edge to take, nil if none is true or the job failed over one. The
@@ -253,6 +260,7 @@ func (d *decision) count(name string) bool {
 		return false
 	}
 	*r = StepEntry{Name: name, Since: d.now, Iteration: r.Iteration + 1}
+	d.facts = append(d.facts, Fact{Kind: FactStep, Step: name, Iteration: r.Iteration})
 	return true
 }
 
@@ -329,9 +337,11 @@ func (d *decision) send(i int, again bool) {
 	if parameters == nil {
 		parameters = action.Parameters
 	}
+	kind := FactCommand
 	if again {
-		e.SentAt = d.now
+		e.SentAt, kind = d.now, FactRepeat
 	}
+	d.fact(kind, e)
 	var last time.Duration
 	if e.LastCall {
 		last = time.Duration(redelivery(action)) * time.Millisecond
@@ -352,6 +362,7 @@ func (d *decision) await(i int) {
 	if d.takeEarly(e, w) {
 		return
 	}
+	d.fact(FactWait, e)
 	e.State = ActionWaiting
 	e.Deadline = d.now + int64(action.TimeoutSeconds)*1000
 	m := d.change(action.TypeID)
@@ -364,6 +375,7 @@ func (d *decision) fail(why string) {
 		return
 	}
 	d.x.Failed, d.x.Error = true, why
+	d.facts = append(d.facts, Fact{Kind: FactFailed, Error: why})
 	for _, c := range d.commands {
 		if e := d.x.Action(c.Action); !c.Again && e.CommandID == c.ID {
 			e.Cancel = Cancel{} // it never left
