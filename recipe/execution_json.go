@@ -13,9 +13,10 @@ import (
 	"github.com/taktworks/takt/internal/jsonscan"
 )
 
-// documentField is a member of an object of the document: how it is called, what stands for its zero value, and where the value is kept.
+// documentField is a member of an object of the document: its name, its name in the history (see Change), what stands for its zero value, and where the value is kept.
 type documentField[T any] struct {
 	name  string
+	code  string
 	zero  zeroForm
 	value func(*T) any // a pointer to it
 }
@@ -32,67 +33,67 @@ const (
 // The members in the order in which they are written: those of spec G.1, then Takt's own.
 var (
 	executionFields = []documentField[Execution]{
-		{"job_id", asItIs, func(x *Execution) any { return &x.JobID }},
-		{"scope", asItIs, func(x *Execution) any { return &x.Scope }},
-		{"work_master_id", asItIs, func(x *Execution) any { return &x.WorkMasterID }},
-		{"current_step", asItIs, func(x *Execution) any { return &x.CurrentStep }},
-		{"correlation_id", asItIs, func(x *Execution) any { return &x.CorrelationID }},
-		{"active_steps", asItIs, func(x *Execution) any { return &x.ActiveSteps }},
-		{"actions", asItIs, func(x *Execution) any { return &x.Actions }},
-		{"completed", asItIs, func(x *Execution) any { return &x.Completed }},
-		{"failed", asItIs, func(x *Execution) any { return &x.Failed }},
-		{"error", asNull, func(x *Execution) any { return &x.Error }},
+		{"job_id", "j", asItIs, func(x *Execution) any { return &x.JobID }},
+		{"scope", "o", asItIs, func(x *Execution) any { return &x.Scope }},
+		{"work_master_id", "w", asItIs, func(x *Execution) any { return &x.WorkMasterID }},
+		{"current_step", "c", asItIs, func(x *Execution) any { return &x.CurrentStep }},
+		{"correlation_id", "n", asItIs, func(x *Execution) any { return &x.CorrelationID }},
+		{"active_steps", "a", asItIs, func(x *Execution) any { return &x.ActiveSteps }},
+		{"actions", "A", asItIs, func(x *Execution) any { return &x.Actions }},
+		{"completed", "C", asItIs, func(x *Execution) any { return &x.Completed }},
+		{"failed", "F", asItIs, func(x *Execution) any { return &x.Failed }},
+		{"error", "e", asNull, func(x *Execution) any { return &x.Error }},
 
-		{"recipe", asItIs, func(x *Execution) any { return &x.Recipe }},
-		{"started_at", asItIs, func(x *Execution) any { return &x.StartedAt }},
-		{"begun_at", leftOut, func(x *Execution) any { return &x.BegunAt }},
-		{"ended_at", leftOut, func(x *Execution) any { return &x.EndedAt }},
-		{"paused", leftOut, func(x *Execution) any { return &x.Paused }},
-		{"paused_at", leftOut, func(x *Execution) any { return &x.PausedAt }},
-		{"stopped", leftOut, func(x *Execution) any { return &x.Stopped }},
-		{"wake_at", leftOut, func(x *Execution) any { return &x.WakeAt }},
-		{"steps", asItIs, func(x *Execution) any { return &x.Steps }},
-		{"cancels", leftOut, func(x *Execution) any { return &x.Cancels }},
+		{"recipe", "r", asItIs, func(x *Execution) any { return &x.Recipe }},
+		{"started_at", "t", asItIs, func(x *Execution) any { return &x.StartedAt }},
+		{"begun_at", "b", leftOut, func(x *Execution) any { return &x.BegunAt }},
+		{"ended_at", "E", leftOut, func(x *Execution) any { return &x.EndedAt }},
+		{"paused", "p", leftOut, func(x *Execution) any { return &x.Paused }},
+		{"paused_at", "P", leftOut, func(x *Execution) any { return &x.PausedAt }},
+		{"stopped", "S", leftOut, func(x *Execution) any { return &x.Stopped }},
+		{"wake_at", "W", leftOut, func(x *Execution) any { return &x.WakeAt }},
+		{"steps", "s", asItIs, func(x *Execution) any { return &x.Steps }},
+		{"cancels", "x", leftOut, func(x *Execution) any { return &x.Cancels }},
 	}
 	actionFields = []documentField[ActionEntry]{
-		{"name", asItIs, func(a *ActionEntry) any { return &a.Name }},
-		{"state", asItIs, func(a *ActionEntry) any { return &a.State }},
-		{"type_id", asItIs, func(a *ActionEntry) any { return &a.TypeID }},
-		{"command_ce_id", asNull, func(a *ActionEntry) any { return &a.CommandID }},
-		{"attempt", asItIs, func(a *ActionEntry) any { return &a.Attempt }},
-		{"result", asNull, func(a *ActionEntry) any { return &a.Result }},
-		{"error", asNull, func(a *ActionEntry) any { return &a.Error }},
-		{"iteration", leftOut, func(a *ActionEntry) any { return &a.Iteration }},
-		{"first_attempt", leftOut, func(a *ActionEntry) any { return &a.FirstAttempt }},
-		{"dispatched_at", leftOut, func(a *ActionEntry) any { return &a.DispatchedAt }},
-		{"deadline", leftOut, func(a *ActionEntry) any { return &a.Deadline }},
-		{"resend_at", leftOut, func(a *ActionEntry) any { return &a.ResendAt }},
-		{"left", leftOut, func(a *ActionEntry) any { return &a.Left }},
-		{"sent_at", leftOut, func(a *ActionEntry) any { return &a.SentAt }},
-		{"last_call", leftOut, func(a *ActionEntry) any { return &a.LastCall }},
-		{"parameters", leftOut, func(a *ActionEntry) any { return &a.Parameters }},
-		{"cancel", leftOut, func(a *ActionEntry) any { return &a.Cancel }},
+		{"name", "n", asItIs, func(a *ActionEntry) any { return &a.Name }},
+		{"state", "s", asItIs, func(a *ActionEntry) any { return &a.State }},
+		{"type_id", "y", asItIs, func(a *ActionEntry) any { return &a.TypeID }},
+		{"command_ce_id", "c", asNull, func(a *ActionEntry) any { return &a.CommandID }},
+		{"attempt", "a", asItIs, func(a *ActionEntry) any { return &a.Attempt }},
+		{"result", "r", asNull, func(a *ActionEntry) any { return &a.Result }},
+		{"error", "e", asNull, func(a *ActionEntry) any { return &a.Error }},
+		{"iteration", "i", leftOut, func(a *ActionEntry) any { return &a.Iteration }},
+		{"first_attempt", "f", leftOut, func(a *ActionEntry) any { return &a.FirstAttempt }},
+		{"dispatched_at", "t", leftOut, func(a *ActionEntry) any { return &a.DispatchedAt }},
+		{"deadline", "d", leftOut, func(a *ActionEntry) any { return &a.Deadline }},
+		{"resend_at", "g", leftOut, func(a *ActionEntry) any { return &a.ResendAt }},
+		{"left", "l", leftOut, func(a *ActionEntry) any { return &a.Left }},
+		{"sent_at", "T", leftOut, func(a *ActionEntry) any { return &a.SentAt }},
+		{"last_call", "L", leftOut, func(a *ActionEntry) any { return &a.LastCall }},
+		{"parameters", "p", leftOut, func(a *ActionEntry) any { return &a.Parameters }},
+		{"cancel", "x", leftOut, func(a *ActionEntry) any { return &a.Cancel }},
 	}
 	stepFields = []documentField[StepEntry]{
-		{"since", leftOut, func(s *StepEntry) any { return &s.Since }},
-		{"iteration", leftOut, func(s *StepEntry) any { return &s.Iteration }},
-		{"choosing", leftOut, func(s *StepEntry) any { return &s.Choosing }},
+		{"since", "t", leftOut, func(s *StepEntry) any { return &s.Since }},
+		{"iteration", "i", leftOut, func(s *StepEntry) any { return &s.Iteration }},
+		{"choosing", "c", leftOut, func(s *StepEntry) any { return &s.Choosing }},
 	}
 	cancelFields = []documentField[CancelEntry]{
-		{"action", asItIs, func(c *CancelEntry) any { return &c.Action }},
-		{"attempt", leftOut, func(c *CancelEntry) any { return &c.Attempt }},
-		{"command_ce_id", asItIs, func(c *CancelEntry) any { return &c.CommandID }},
-		{"cancels", asItIs, func(c *CancelEntry) any { return &c.Cancels }},
-		{"type_id", asItIs, func(c *CancelEntry) any { return &c.TypeID }},
-		{"sent_at", leftOut, func(c *CancelEntry) any { return &c.SentAt }},
-		{"deadline", leftOut, func(c *CancelEntry) any { return &c.Deadline }},
-		{"state", asItIs, func(c *CancelEntry) any { return &c.State }},
-		{"result", asNull, func(c *CancelEntry) any { return &c.Result }},
-		{"error", asNull, func(c *CancelEntry) any { return &c.Error }},
+		{"action", "n", asItIs, func(c *CancelEntry) any { return &c.Action }},
+		{"attempt", "a", leftOut, func(c *CancelEntry) any { return &c.Attempt }},
+		{"command_ce_id", "c", asItIs, func(c *CancelEntry) any { return &c.CommandID }},
+		{"cancels", "x", asItIs, func(c *CancelEntry) any { return &c.Cancels }},
+		{"type_id", "y", asItIs, func(c *CancelEntry) any { return &c.TypeID }},
+		{"sent_at", "t", leftOut, func(c *CancelEntry) any { return &c.SentAt }},
+		{"deadline", "d", leftOut, func(c *CancelEntry) any { return &c.Deadline }},
+		{"state", "s", asItIs, func(c *CancelEntry) any { return &c.State }},
+		{"result", "r", asNull, func(c *CancelEntry) any { return &c.Result }},
+		{"error", "e", asNull, func(c *CancelEntry) any { return &c.Error }},
 	}
 	cancelCommandFields = []documentField[Cancel]{
-		{"type_id", asItIs, func(c *Cancel) any { return &c.TypeID }},
-		{"timeout_seconds", leftOut, func(c *Cancel) any { return &c.TimeoutSeconds }},
+		{"type_id", "y", asItIs, func(c *Cancel) any { return &c.TypeID }},
+		{"timeout_seconds", "t", leftOut, func(c *Cancel) any { return &c.TimeoutSeconds }},
 	}
 )
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // run drives one job through a program as an engine does: documents are stored as bytes
@@ -19,6 +20,7 @@ type run struct {
 	o         Order
 	now       time.Time
 	execution []byte
+	past      *Execution // as the history has it
 	mail      map[string][]byte
 	sent      []Command
 	looked    int     // commands that wantSent has seen
@@ -76,6 +78,7 @@ func (r *run) take(out Outcome) *run {
 		return r
 	}
 	r.store(out.Docs.Execution)
+	r.checkFacts(out)
 	for _, typ := range out.ChangedMailboxes {
 		if m := out.Docs.Mailboxes[typ]; m.Empty() {
 			delete(r.mail, typ)
@@ -94,6 +97,46 @@ func (r *run) store(x *Execution) {
 	r.execution = x.Encode()
 	if again := r.x().Encode(); string(again) != string(r.execution) {
 		r.t.Fatalf("the document reads back differently\n%s", cmp.Diff(string(r.execution), string(again)))
+	}
+	r.history(x)
+}
+
+// history checks that the document is rebuilt from what its history has of it.
+func (r *run) history(x *Execution) {
+	base := r.now.UnixMilli()
+	change := x.AppendChange(nil, r.past, base)
+	rebuilt, err := r.past.Changed(change, base)
+	if err != nil {
+		r.t.Fatalf("%v: %s", err, change)
+	}
+	if diff := cmp.Diff(string(r.execution), string(rebuilt.Encode())); diff != "" {
+		r.t.Fatalf("the document is not what the history says (-document +history):\n%s\n%s", diff, change)
+	}
+	if _, err := (*Execution)(nil).Changed(change, base); (err == nil) != (r.past == nil) {
+		r.t.Fatalf("%s of nothing: %v", change, err)
+	}
+	r.past = rebuilt
+}
+
+// checkFacts checks that the facts of a decision say which commands it sends, and that they can be read again.
+func (r *run) checkFacts(out Outcome) {
+	r.t.Helper()
+	text := AppendFacts(nil, out.Facts, out.Docs.Execution)
+	read, err := DecodeFacts(text, out.Docs.Execution)
+	if diff := cmp.Diff(out.Facts, read, cmpopts.EquateEmpty()); diff != "" || err != nil {
+		r.t.Fatalf("the facts read back differently, %v\n%s\n%s", err, diff, text)
+	}
+	var said, sent []string
+	for _, f := range out.Facts {
+		if f.Kind == FactCommand || f.Kind == FactRepeat {
+			said = append(said, fmt.Sprint(f.Action, f.Iteration, f.Kind == FactRepeat))
+		}
+	}
+	for _, c := range out.Commands {
+		sent = append(sent, fmt.Sprint(c.Action, c.Iteration, c.Again))
+	}
+	if !slices.Equal(said, sent) {
+		r.t.Fatalf("the facts say that %q were sent, not %q", said, sent)
 	}
 }
 
