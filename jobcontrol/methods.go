@@ -58,7 +58,7 @@ func (req *request) decide(snap *jobstore.Snapshot, program *recipe.Program, now
 		Acceptance:    snap.Acceptance,
 		WorkMaster:    req.order != nil, // its parameters were judged by it
 		Now:           now,
-		CorrelationID: req.event.CorrelationID, CausationID: req.event.ID,
+		CorrelationID: req.event.CorrelationID, CausationID: req.event.ID, Source: req.event.Source,
 	}
 	if next.Top == isa95.AllowedToStart && before.Top != isa95.AllowedToStart {
 		change.Work = append(change.Work, jobstore.WorkStart) // Start as well as StoreAndStart

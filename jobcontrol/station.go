@@ -107,7 +107,7 @@ func (req *request) decideStation(snap *jobstore.Snapshot, store *jobstore.Store
 	if req.method != isa95.Abort && (snap.Execution != nil || job.Station.Start == "") {
 		return jobstore.Change{}, refusal(errRecipeRuns, "job order %q is %s; a recipe runs it, or no command Start was sent for it", req.id, job.State)
 	}
-	change := jobstore.Change{Now: store.Now(), CorrelationID: req.event.CorrelationID, CausationID: req.event.ID}
+	change := jobstore.Change{Now: store.Now(), CorrelationID: req.event.CorrelationID, CausationID: req.event.ID, Source: req.event.Source}
 	if req.method == isa95.ReceiveJobResponse {
 		if top := job.State.Top; top != isa95.Running && top != isa95.Interrupted && !job.State.Clearable() {
 			return jobstore.Change{}, refusal(errNoTransition, "job order %q is %s; its response can be received once it runs", req.id, job.State)

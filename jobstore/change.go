@@ -50,8 +50,9 @@ type Change struct {
 
 	// Now stands in the documents and entries.
 	Now time.Time
-	// CorrelationID and CausationID of the status event.
-	CorrelationID, CausationID string
+	// CorrelationID and CausationID of the status event. The history names CausationID, the CloudEvent behind the change, and Source, its sender, too.
+	CorrelationID, CausationID, Source string
+	Facts                              []recipe.Fact // of the decision about Execution, for the history
 }
 
 // Transition is a step of the job state machine, already decided by isa95.Next.
@@ -170,7 +171,7 @@ func (w *writer) build() error {
 	if w.change.Item != nil {
 		w.change.Item.entry.Settle(w.c)
 	}
-	return nil
+	return w.history()
 }
 
 // expect makes the commit depend on the job order, its execution and, if that was read, its response, on the mailboxes that it changes, and on the
@@ -234,6 +235,8 @@ func (w *writer) transition(t Transition) error {
 		if w.snap.Job != nil && w.snap.Job.State.IsEnd() { // the id is used again: nothing of the old order may stay
 			c.Del(k.JobResponse(responseID))
 			c.Del(w.snap.keys.execution)
+			c.Del(k.History(w.id))
+			c.Del(k.HistoryStart(w.id))
 		}
 		c.Set(w.snap.keys.job, doc, 0)
 		w.list()

@@ -32,7 +32,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions) ([]Violation, error) 
 		Pass: &invariant.Pass{Ctx: ctx, Redis: s.rdb, Keys: s.keys}, store: s, opt: o, jobs: make(map[string]*StoredOrder), executions: make(map[string]*recipe.Execution),
 		listed: make(map[string]isa95.Scope), blind: make(map[isa95.Scope]bool), busy: make(map[string]bool),
 	}
-	for _, step := range []func(){c.Scan, c.documents, c.workMasters, c.streams, c.scopes, c.waiting, c.responses, c.responseIndexes, c.recipes, c.timers} {
+	for _, step := range []func(){c.Scan, c.documents, c.workMasters, c.streams, c.scopes, c.waiting, c.responses, c.responseIndexes, c.recipes, c.timers, c.histories} {
 		if step(); c.Err != nil {
 			return nil, fmt.Errorf("jobstore: check: %w", c.Err)
 		}

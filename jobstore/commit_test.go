@@ -94,7 +94,7 @@ func TestCommitWritesAll(t *testing.T) {
 			})
 			want := []string{
 				"active-scopes set", "cededupe:3142031fb6296f4fb9a4c58bdeb406d4 string", "event:receiver:list stream",
-				"joborder:JO-7 string", "joborder:changes:_global stream", "joborder:changes:m42 stream", "joborder:list:m42 zset",
+				"jobhistory:JO-7 stream", "joborder:JO-7 string", "joborder:changes:_global stream", "joborder:changes:m42 stream", "joborder:list:m42 zset",
 				"pubidx:m42 hash", "publisher:dirty set", "sfc:work stream",
 			}
 			if diff := cmp.Diff(want, s.stored()); diff != "" {

@@ -139,6 +139,7 @@ type Store struct {
 	commits  atomic.Int64 // changes that were written, for suspects
 	suspects suspects
 	letters  letterBounds
+	history  historyBounds
 	witness  witness // of losses
 }
 
@@ -158,7 +159,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), recall: newRecall(recallBytes), suspects: suspects{patience: opt.Patience, tries: poisonTries}, letters: letterBounds{maxIntakeLetters, maxIntakeBytes}}
+	s := &Store{rdb: rdb, keys: k, opt: opt, log: opt.Log, alarm: redis.NewAlarm(opt.Log), recall: newRecall(recallBytes), suspects: suspects{patience: opt.Patience, tries: poisonTries}, letters: letterBounds{maxIntakeLetters, maxIntakeBytes}, history: historyBounds{MaxHistoryEntries, MaxHistoryBytes}}
 	s.safe = opt.wait().On(rdb, k.Replicated())
 	s.worker = stream.NewWorker(rdb, k, opt.Instance, opt.WorkerTTL, opt.Log)
 	err = s.Ping(ctx)

@@ -234,6 +234,9 @@ func readChange[T any](r *changeReader, n *node, into *T, fields []documentField
 }
 
 func readChanges[T any](r *changeReader, n *node, list []T, name func(*T) *string, read func(*node, *T)) []T {
+	if !r.is(n, '{', n.key) {
+		return list
+	}
 	for i := range n.kids {
 		kid := &n.kids[i]
 		at := slices.IndexFunc(list, func(t T) bool { return *name(&t) == kid.key })

@@ -157,9 +157,9 @@ func (p *Program) Answer(o Order, docs Docs, a Answer, now time.Time) Outcome {
 func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, kind FactKind, fault string) {
 	switch {
 	case a.Error != nil:
-		return nil, FactRefused, "was refused: " + a.Error.text()
+		return nil, FactRefused, wasRefused + a.Error.text()
 	case a.Unreadable != "":
-		return nil, FactUnreadable, "was answered, but the answer cannot be read: " + a.Unreadable
+		return nil, FactUnreadable, wasUnreadable + a.Unreadable
 	}
 	a, _ = a.Read()
 	result, err := a.body.result()
@@ -171,6 +171,12 @@ func (d *decision) read(e *ActionEntry, a Answer) (result json.RawMessage, kind 
 	}
 	return result, FactAnswer, ""
 }
+
+// What stands before the reason that equipment gave, in the fault of an action.
+const (
+	wasRefused    = "was refused: "
+	wasUnreadable = "was answered, but the answer cannot be read: "
+)
 
 // Answers takes answers as Answer does, one after the other, for one commit. each says what came of every one, in their
 // order. The outcome is Stale if all are; it has no command that a later one of the answers made superfluous.

@@ -1,7 +1,9 @@
 package recipe
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -61,4 +63,43 @@ func sent(facts []Fact, commands []Command) []Fact {
 			return c.Action == f.Action && c.Iteration == f.Iteration && c.Again == (f.Kind == FactRepeat)
 		})
 	})
+}
+
+// Text says the fact in words, with transitions of r; nil: with their numbers.
+func (f *Fact) Text(r *Recipe) string {
+	action := "action " + f.Action
+	if f.Iteration > 1 {
+		action += fmt.Sprintf(" (iteration %d)", f.Iteration)
+	}
+	switch f.Kind {
+	case FactStep:
+		if f.Iteration > 1 {
+			return fmt.Sprintf("step %s, iteration %d", f.Step, f.Iteration)
+		}
+		return "step " + f.Step
+	case FactTransition:
+		if r == nil || *f.Transition >= len(r.Transitions) {
+			return fmt.Sprintf("transition %d fires", *f.Transition)
+		}
+		t := r.Transitions[*f.Transition]
+		return fmt.Sprintf("transition %s → %s fires: %s", t.Source, t.Target, cmp.Or(t.Condition, "always"))
+	case FactCommand:
+		if f.Attempt > 1 {
+			return fmt.Sprintf("%s: command, attempt %d", action, f.Attempt)
+		}
+		return action + ": command"
+	case FactRepeat:
+		return action + ": command again"
+	case FactWait:
+		return action + ": waits for its event"
+	case FactAnswer:
+		return fmt.Sprintf("%s: answer %s", action, cmp.Or(string(f.Result), "without a result"))
+	case FactEvent:
+		return fmt.Sprintf("%s: event %s", action, cmp.Or(string(f.Result), "without a payload"))
+	case FactCompleted:
+		return "the recipe is through"
+	case FactFailed:
+		return "the recipe failed: " + f.Error
+	}
+	return action + " " + f.Error
 }

@@ -473,7 +473,30 @@ func TestRandomRuns(t *testing.T) {
 			w.event()
 		}
 		w.finish()
+		w.replayed()
 	})
+}
+
+// replayed: the record of a run leads to the same end with the same recipe.
+func (w *world) replayed() {
+	w.t.Helper()
+	got, err := w.p.Replay(w.o, "WM-1", w.record, time.Hour)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got.Parted != nil {
+		w.t.Fatalf("entry %d of %d parts: %s", got.Parted.Entry, len(w.record), cmp.Diff(got.Parted.Recorded, got.Parted.Replayed))
+	}
+	end := func(x *Execution) string {
+		text := fmt.Sprint(x.CurrentStep, x.ActiveSteps, x.Completed, x.Failed, x.Stopped, x.Error != "")
+		for _, a := range x.Actions {
+			text += fmt.Sprintf(" %s %s %d %s", a.Name, a.State, a.Iteration, a.Result)
+		}
+		return text
+	}
+	if diff := cmp.Diff(end(w.x()), end(got.Execution)); diff != "" || len(got.Left) > 0 {
+		w.t.Fatalf("left %q, end (-run +replay): %s", got.Left, diff)
+	}
 }
 
 // rapidTB lets helpers for testing.TB fail a rapid test.

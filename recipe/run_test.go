@@ -21,6 +21,7 @@ type run struct {
 	now       time.Time
 	execution []byte
 	past      *Execution // as the history has it
+	record    []Recorded
 	mail      map[string][]byte
 	sent      []Command
 	looked    int     // commands that wantSent has seen
@@ -79,6 +80,7 @@ func (r *run) take(out Outcome) *run {
 	}
 	r.store(out.Docs.Execution)
 	r.checkFacts(out)
+	r.record = append(r.record, Recorded{At: r.now, Facts: out.Facts})
 	for _, typ := range out.ChangedMailboxes {
 		if m := out.Docs.Mailboxes[typ]; m.Empty() {
 			delete(r.mail, typ)
@@ -217,6 +219,19 @@ func (r *run) wait(d time.Duration) *run {
 
 // hold applies a method of Execution.
 func (r *run) hold(x *Execution) *run {
+	how, before := HoldNone, r.x()
+	switch {
+	case before.Terminal():
+	case x.Stopped:
+		how = HoldStop
+	case x.Failed:
+		how = HoldAbort
+	case x.Paused && !before.Paused:
+		how = HoldPause
+	case before.Paused && !x.Paused:
+		how = HoldResume
+	}
+	r.record = append(r.record, Recorded{At: r.now, Hold: how})
 	r.store(x)
 	return r
 }

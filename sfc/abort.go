@@ -31,7 +31,7 @@ func (e *Engine) abort(ctx context.Context, id isa95.JobOrderID, reason string, 
 	snap.Scope = snap.Job.Scope
 	change := jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Abort, State: state},
-		Item:       item, Now: e.store.Now(),
+		Item:       item, Now: e.store.Now(), Facts: []recipe.Fact{{Kind: recipe.FactFailed, Error: reason}},
 	}
 	if x := snap.Execution; x != nil && !x.Terminal() {
 		change.Execution = x.Abort(reason, e.store.InstallationTime())

@@ -278,7 +278,7 @@ func consequence(snap *jobstore.Snapshot, out recipe.Outcome, now time.Time) (jo
 	x := out.Docs.Execution
 	change := jobstore.Change{
 		Execution: x, Due: out.Due, Commands: out.Commands,
-		Mailboxes: changedMailboxes(out), Taken: out.Taken, Now: now, CorrelationID: x.CorrelationID,
+		Mailboxes: changedMailboxes(out), Taken: out.Taken, Now: now, CorrelationID: x.CorrelationID, Facts: out.Facts,
 	}
 	var method isa95.Method
 	switch out.Phase {

@@ -148,7 +148,7 @@ func (e *Engine) begin(ctx context.Context, item *jobstore.WorkItem, p plan) err
 	change := jobstore.Change{
 		Transition: &jobstore.Transition{Method: isa95.Run, State: state},
 		Execution:  x, Due: out.Due, Commands: seed.Tokens(out.Commands), Recipe: p.snap.WorkMaster.Data,
-		Mailboxes: changedMailboxes(out), Taken: out.Taken, Item: item, Now: now, CorrelationID: x.CorrelationID,
+		Mailboxes: changedMailboxes(out), Taken: out.Taken, Item: item, Now: now, CorrelationID: x.CorrelationID, Facts: out.Facts,
 	}
 	if out.Phase != recipe.PhaseRunning {
 		change.Work = []string{jobstore.WorkResume} // see over

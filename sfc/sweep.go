@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -66,6 +68,9 @@ func (w work) Lost(items int) {
 func (e *Engine) sweep(ctx context.Context) error {
 	active, err := e.store.ActiveJobs(ctx)
 	if err != nil {
+		return err
+	}
+	if err := e.store.ShortenHistories(ctx, slices.Collect(maps.Keys(active))); err != nil {
 		return err
 	}
 	scopes, err := e.store.Scopes(ctx)

@@ -13,20 +13,22 @@ import (
 
 // jobCmd: the methods go over MQTT as an MES' do, so they tell what an MES would be told. The tag done says what one that was carried out did to the order.
 type jobCmd struct {
-	Store         jobOrderCmd `cmd:"" method:"Store" done:"stored" help:"Hand an order over without starting it."`
-	StoreAndStart jobOrderCmd `cmd:"" method:"StoreAndStart" done:"stored and started" name:"store-and-start" help:"Hand an order over and let it start."`
-	Update        jobOrderCmd `cmd:"" method:"Update" done:"updated" help:"Replace an order that does not run yet."`
-	Start         jobIDCmd    `cmd:"" method:"Start" done:"started" help:"Let a stored order start."`
-	RevokeStart   jobIDCmd    `cmd:"" method:"RevokeStart" done:"start revoked" name:"revoke-start" help:"Take a start back while the order does not run yet."`
-	Pause         jobIDCmd    `cmd:"" method:"Pause" done:"paused" help:"Interrupt a running order."`
-	Resume        jobIDCmd    `cmd:"" method:"Resume" done:"resumed" help:"Go on with an interrupted order."`
-	Stop          jobIDCmd    `cmd:"" method:"Stop" done:"stopped" help:"End a running order early, with the results so far."`
-	Abort         jobIDCmd    `cmd:"" method:"Abort" done:"aborted" help:"End an order as failed."`
-	Cancel        jobIDCmd    `cmd:"" method:"Cancel" done:"canceled" help:"Take an order back that does not run yet."`
-	Clear         jobIDCmd    `cmd:"" method:"Clear" done:"cleared" help:"Forget an order that is over, and its result."`
-	Show          jobShowCmd  `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
-	List          jobListCmd  `cmd:"" looks:"" help:"List job orders."`
-	Watch         jobWatchCmd `cmd:"" looks:"" help:"Print changes as they happen."`
+	Store         jobOrderCmd   `cmd:"" method:"Store" done:"stored" help:"Hand an order over without starting it."`
+	StoreAndStart jobOrderCmd   `cmd:"" method:"StoreAndStart" done:"stored and started" name:"store-and-start" help:"Hand an order over and let it start."`
+	Update        jobOrderCmd   `cmd:"" method:"Update" done:"updated" help:"Replace an order that does not run yet."`
+	Start         jobIDCmd      `cmd:"" method:"Start" done:"started" help:"Let a stored order start."`
+	RevokeStart   jobIDCmd      `cmd:"" method:"RevokeStart" done:"start revoked" name:"revoke-start" help:"Take a start back while the order does not run yet."`
+	Pause         jobIDCmd      `cmd:"" method:"Pause" done:"paused" help:"Interrupt a running order."`
+	Resume        jobIDCmd      `cmd:"" method:"Resume" done:"resumed" help:"Go on with an interrupted order."`
+	Stop          jobIDCmd      `cmd:"" method:"Stop" done:"stopped" help:"End a running order early, with the results so far."`
+	Abort         jobIDCmd      `cmd:"" method:"Abort" done:"aborted" help:"End an order as failed."`
+	Cancel        jobIDCmd      `cmd:"" method:"Cancel" done:"canceled" help:"Take an order back that does not run yet."`
+	Clear         jobIDCmd      `cmd:"" method:"Clear" done:"cleared" help:"Forget an order that is over, and its result."`
+	Show          jobShowCmd    `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
+	History       jobHistoryCmd `cmd:"" looks:"" help:"Show all that an order and its recipe did, and why."`
+	Replay        jobReplayCmd  `cmd:"" looks:"" help:"Run what is recorded of an order against another recipe, and show where it parts."`
+	List          jobListCmd    `cmd:"" looks:"" help:"List job orders."`
+	Watch         jobWatchCmd   `cmd:"" looks:"" help:"Print changes as they happen."`
 }
 
 // sendFlags are those of every method.

@@ -109,6 +109,7 @@ type write struct {
 	key      int
 	from, to int  // its arguments in words
 	first    bool // of those to its key
+	alone    bool // if it fails, the others stand
 }
 
 // The types of keys, as Redis names them.
@@ -182,7 +183,7 @@ func (c *Commit) write(command, key, typ string, args ...string) int {
 	}
 	from := len(c.words)
 	c.words = append(c.words, args...)
-	c.writes = append(c.writes, write{command, k, from, len(c.words), first})
+	c.writes = append(c.writes, write{command, k, from, len(c.words), first, false})
 	return k
 }
 
@@ -299,6 +300,17 @@ func (c *Commit) XAdd(key string, maxLen int64, fieldsAndValues ...string) int {
 	return c.nAdd - 1
 }
 
+// XAddNote is XAdd, without a limit, for an entry that no decision is made on, and it costs one command: if the key holds another type, the entry is not written, its id in
+// Result.IDs is "", and all else is written.
+func (c *Commit) XAddNote(key string, fieldsAndValues ...string) int {
+	if k := &c.keys[c.key(key)]; k.now == "" {
+		k.proven, k.now = true, typeStream
+	}
+	at := c.XAdd(key, 0, fieldsAndValues...)
+	c.writes[len(c.writes)-1].alone = true
+	return at
+}
+
 // XAck acknowledges an entry for a group.
 func (c *Commit) XAck(key, group, id string) { c.write("XACK", key, typeStream, group, id) }
 
@@ -341,6 +353,9 @@ func (c *Commit) Run(ctx context.Context, rdb rueidis.Client) (Result, error) {
 	}
 	return Result{}, fmt.Errorf("commit: script replied %q", reply)
 }
+
+// alone is added to the position of the command of a write that may fail alone.
+const alone = 128
 
 // mostNumber is the largest that two bytes hold: of the keys of a commit, of its writes, and of the arguments of a write.
 const mostNumber = math.MaxUint16
@@ -397,7 +412,11 @@ func (c *Commit) arguments() ([]string, error) {
 	args = append(args, rights...)
 	number(len(c.writes))
 	for _, w := range c.writes {
-		number(slices.Index(rights, w.command) + 1)
+		command := slices.Index(rights, w.command) + 1
+		if w.alone {
+			command += alone
+		}
+		number(command)
 		number(w.key + 1)
 		number(w.to - w.from)
 		args = append(args, c.words[w.from:w.to]...)

@@ -16,11 +16,12 @@
 --              2 SISMEMBER name is it ("1" or "0")
 --              3 HGET name is it: "-" absent, else "=" followed by the value
 --   rights   none; one word, a command of the writes, each once
---   writes   position of the command in rights, key, number of arguments; so many words
+--   writes   position of the command in rights, key, number of arguments; so many words. 128 is added to the position if the write may
+--            fail alone: it is an XADD that nothing depends on, and the type of its key is not known
 -- and then 1 if the type of the key of the first write is in none of the lists: the write itself finds it out.
 -- ARGV[2]  their high bytes, "" if all are 0
 -- ARGV[3]  and all that follow: the words, in the order in which they are used
--- Reply    {"ok", id of each XADD ...} | {"conflict", key} | {"type", key, wanted type, found type}
+-- Reply    {"ok", id of each XADD ("" = it failed alone) ...} | {"conflict", key} | {"type", key, wanted type, found type}
 -- Redis does not roll back what a failing script wrote, so everything that can fail is checked before the second write: the
 -- types of strings and of sets by one command each (ADR 0027), and this user's right to each command.
 -- denied is the error of a user who may not run a command on a key, nil if the user may. It runs nothing. The server has asked for the right to all of KEYS before the
@@ -146,17 +147,23 @@ for i = 1, numbers[at] do
 end
 at, word = at + 1, word + #commands
 
--- Nothing above this line writes, and nothing below can fail but the first write.
+-- Nothing above this line writes, and nothing below can fail but the first write, and those that may fail alone.
 local types = {Z = 'zset', S = 'set', H = 'hash', X = 'stream'}
 local unproven = numbers[#numbers] == 1
 local reply = {'ok'}
 n = numbers[at]
 for i = 1, n do
-  local command, k, last = commands[numbers[at + 1]], KEYS[numbers[at + 2]], word + numbers[at + 3]
+  local position = numbers[at + 1]
+  local alone = position > 128
+  if alone then position = position - 128 end
+  local command, k, last = commands[position], KEYS[numbers[at + 2]], word + numbers[at + 3]
   local result
   if i == 1 and unproven then
     result = pcall(command, k, unpack(ARGV, word + 1, last))
     if refused(result) then return wrong(k, types[string.sub(command, 1, 1)], result) end
+  elseif alone then
+    result = pcall(command, k, unpack(ARGV, word + 1, last))
+    if refused(result) then result = '' end
   else
     result = call(command, k, unpack(ARGV, word + 1, last))
   end

@@ -118,6 +118,8 @@ func (k Keys) SfcExecution(job string) string  { return k.key("sfc:execution", j
 func (k Keys) SfcCommand(id string) string     { return k.key("sfc:cmd", id) }
 func (k Keys) SfcCorrelation(id string) string { return k.key("sfc:corr", id) }
 func (k Keys) SfcRecipe(sha string) string     { return k.key("sfc:recipe", sha) }
+func (k Keys) History(job string) string       { return k.key("jobhistory", job) }
+func (k Keys) HistoryStart(job string) string  { return k.key("jobhistorystart", job) }
 
 // SfcMailbox escapes colons in the scope, for both the scope and the type may hold them: ("a:b", "c") is not ("a", "b:c").
 func (k Keys) SfcMailbox(scope, typ string) string {

@@ -46,6 +46,8 @@ func All() []Pattern {
 		{"sfc:cmd:{id}", "string", "jobstore", "24 h after the deadline", "which job an equipment command belongs to, and the token that its answer must carry: a secret"},
 		{"sfc:corr:{id}", "string", "jobstore", "24 h after the recipe ends", "which job a correlation id belongs to"},
 		{"sfc:mailbox:{scope}:{type}", "string", "jobstore", "25 h after the last event when nothing waits", "actions that wait for an event, and events that came early"},
+		{"jobhistory:{id}", "stream", "jobstore", "expires end_state_retention after EndState; at most about 20000 entries and 4 MiB", "field e: what one commit did to a job order and its recipe, see [recipes](../concepts/recipes.md)"},
+		{"jobhistorystart:{id}", "string", "jobstore", "expires end_state_retention after EndState", "snapshot in the place of entries of a long history that are gone"},
 		{"sfc:recipe:{sha}", "string", "jobstore", "stays, one per recipe text", "recipe text that executions were started with"},
 		{"intake:dead", "stream", "jobstore", "at most 256 entries and 16 MiB, until an operator deletes it", "commands, answers and events that could not be handled, and timers, with the reason"},
 		{"pubidx:{scope}", "hash", "jobstore", "field leaves once the topics are deleted", "what the retained topics of one job order shall be"},

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/recipe"
+)
+
+type jobHistoryCmd struct {
+	ID     string `arg:"" help:"Job order id."`
+	Follow bool   `help:"Go on with what happens from now on, until the order is cleared." short:"f"`
+	JSON   bool   `name:"json" help:"One JSON object per commit."`
+}
+
+// historyLine is one commit, for programs.
+type historyLine struct {
+	ID           string        `json:"id"`
+	Time         time.Time     `json:"time"`
+	Installation *time.Time    `json:"installation_time,omitempty"`
+	Snapshot     bool          `json:"snapshot,omitempty"`
+	Method       isa95.Method  `json:"method,omitempty"`
+	State        string        `json:"state"`
+	CausationID  string        `json:"causationid,omitempty"`
+	Source       string        `json:"source,omitempty"`
+	Station      any           `json:"station,omitempty"`
+	Response     bool          `json:"response,omitempty"`
+	Facts        []historyFact `json:"facts,omitempty"`
+}
+
+// historyFact is a fact with its transition named.
+type historyFact struct {
+	recipe.Fact
+	From      string `json:"from,omitempty"`
+	To        string `json:"to,omitempty"`
+	Condition string `json:"condition,omitempty"`
+}
+
+// history is the history of one order, as it is read.
+type history struct {
+	store   *jobstore.Store
+	reader  *jobstore.HistoryReader
+	id      isa95.JobOrderID
+	entries []jobstore.HistoryEntry
+	recipe  *recipe.Recipe // of sha; nil: its text is gone
+	sha     string
+}
+
+// readHistory reads all that is there. An order without a history is an error that says why.
+func (a *app) readHistory(ctx context.Context, store *jobstore.Store, id string) (*history, error) {
+	parsed, err := isa95.ParseJobOrderID(id)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	h := &history{store: store, reader: store.History(parsed), id: parsed}
+	for {
+		more, err := h.reader.Next(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			break
+		}
+		h.entries = append(h.entries, more...)
+	}
+	if len(h.entries) == 0 {
+		return nil, &exitError{exitFailed, fmt.Errorf("job order %q has no history: it was never stored, or it was cleared longer ago than --end-state-retention of takt serve; see takt job list", parsed)}
+	}
+	return h, nil
+}
+
+// of is the recipe of an entry, nil if no recipe was started or its text is gone.
+func (h *history) of(ctx context.Context, e *jobstore.HistoryEntry) (*recipe.Recipe, error) {
+	if e.Execution == nil || e.Execution.Recipe == h.sha {
+		return h.recipe, nil
+	}
+	snap, err := h.store.Load(ctx, jobstore.Query{Recipe: e.Execution.Recipe})
+	if err != nil {
+		return nil, err
+	}
+	h.sha = e.Execution.Recipe
+	h.recipe, _ = recipe.Decode(snap.RecipeText)
+	return h.recipe, nil
+}
+
+func (c *jobHistoryCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
+	h, err := a.readHistory(ctx, store, c.ID)
+	if err != nil {
+		return err
+	}
+	show := h.entries
+	for {
+		for i := range show {
+			r, err := h.of(ctx, &show[i])
+			if err == nil {
+				err = c.print(a, &show[i], r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if !c.Follow || len(show) > 0 && show[len(show)-1].State.IsEnd() {
+			return nil
+		}
+		if show, err = h.reader.Next(ctx, time.Second); ctx.Err() != nil {
+			return nil
+		} else if jobstore.Away(err) {
+			a.log.Warn("Redis does not answer", "err", err)
+			lifecycle.Sleep(ctx, time.Second)
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *jobHistoryCmd) print(a *app, e *jobstore.HistoryEntry, r *recipe.Recipe) error {
+	if c.JSON {
+		line := historyLine{ID: e.ID, Time: e.Time.UTC(), Snapshot: e.Snapshot, Method: e.Method, State: e.State.String(), CausationID: e.CausationID, Source: e.Source, Response: e.Response}
+		if !e.Installation.IsZero() {
+			at := e.Installation.UTC()
+			line.Installation = &at
+		}
+		if e.Station != nil {
+			line.Station = e.Station
+		}
+		for _, f := range e.Facts {
+			named := historyFact{Fact: f}
+			if f.Transition != nil && r != nil && *f.Transition < len(r.Transitions) {
+				t := r.Transitions[*f.Transition]
+				named.From, named.To, named.Condition = t.Source, t.Target, t.Condition
+			}
+			line.Facts = append(line.Facts, named)
+		}
+		return printJSON(a.out, line)
+	}
+	_, err := printf(a.out, "%s  %s\n", e.Time.UTC().Format("2006-01-02 15:04:05.000"), entryHead(e))
+	for i := 0; i < len(e.Facts) && err == nil; i++ {
+		_, err = printf(a.out, "                         %s\n", e.Facts[i].Text(r))
+	}
+	return err
+}
+
+// entryHead says what a commit was, but for its facts.
+func entryHead(e *jobstore.HistoryEntry) string {
+	var parts []string
+	switch {
+	case e.Snapshot:
+		parts = append(parts, "what was before is gone; it led to "+e.State.String())
+	case e.Method != "":
+		parts = append(parts, fmt.Sprintf("%s: the order is %s", e.Method, e.State))
+	case len(e.Facts) > 0 && e.Facts[0].Ends() && e.CausationID != "":
+		parts = append(parts, "message of the equipment")
+	case len(e.Facts) > 0:
+		parts = append(parts, "by time")
+	case e.Station != nil && e.Station.Refused != "":
+		parts = append(parts, "its station refuses it: "+e.Station.Refused)
+	case e.Station != nil && e.Station.Started != "":
+		parts = append(parts, "its station runs it since "+e.Station.Started)
+	case e.Station != nil && e.Station.Start != "":
+		parts = append(parts, "its station is asked to start it")
+	case e.Response:
+		parts = append(parts, "the station hands in its response")
+	default:
+		parts = append(parts, "timers of commands")
+	}
+	if e.Source != "" {
+		parts = append(parts, "by "+e.Source)
+	}
+	if e.CausationID != "" {
+		parts = append(parts, "event "+e.CausationID)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// historyPoint is a point of a history: --at.
+type historyPoint struct {
+	at     time.Time
+	offset time.Duration
+	isSet  bool
+	start  bool // offset counts, from the start of the recipe
+}
+
+// UnmarshalText reads an RFC 3339 time, or +DURATION.
+func (i *historyPoint) UnmarshalText(text []byte) (err error) {
+	i.isSet = true
+	if after, ok := strings.CutPrefix(string(text), "+"); ok {
+		i.start = true
+		if i.offset, err = time.ParseDuration(after); err != nil {
+			return fmt.Errorf("%q is no duration, such as +90s: %w", text, err)
+		}
+		return nil
+	}
+	if i.at, err = time.Parse(time.RFC3339Nano, string(text)); err != nil {
+		return fmt.Errorf("%q is neither a time of RFC 3339, such as 2026-11-28T08:15:00Z, nor +DURATION from the start, such as +90s", text)
+	}
+	return nil
+}
+
+// at is the last entry at an historyPoint.
+func (h *history) at(i historyPoint) (*jobstore.HistoryEntry, time.Time, error) {
+	at := i.at
+	if i.start {
+		begun := slices.IndexFunc(h.entries, func(e jobstore.HistoryEntry) bool { return e.Execution != nil && !e.Snapshot })
+		switch {
+		case h.entries[0].Snapshot:
+			return nil, at, &exitError{exitFailed, errors.New("the start is no longer in the history: give --at as a time of RFC 3339, at or after " + h.entries[0].Time.UTC().Format(time.RFC3339Nano))}
+		case begun < 0:
+			return nil, at, &exitError{exitFailed, fmt.Errorf("the recipe of job order %s was never started; see takt job why %s", h.id, h.id)}
+		}
+		at = h.entries[begun].Time.Add(i.offset)
+	}
+	last := -1
+	for n := range h.entries {
+		if !h.entries[n].Time.After(at) {
+			last = n
+		}
+	}
+	if last < 0 {
+		why := "the order was stored then"
+		if h.entries[0].Snapshot {
+			why = "what was before is gone but for a snapshot of that time"
+		}
+		return nil, at, &exitError{exitFailed, fmt.Errorf("the history of job order %s begins at %s: %s", h.id, h.entries[0].Time.UTC().Format("2006-01-02T15:04:05.000Z"), why)}
+	}
+	return &h.entries[last], at, nil
+}
+
+type jobReplayCmd struct {
+	ID     string `arg:"" help:"Job order id."`
+	Recipe string `help:"Recipe file; - is standard input." required:"" placeholder:"FILE"`
+	JSON   bool   `name:"json" help:"One JSON object."`
+}
+
+// replayGrace is by how much takt serve may have been late with a timer.
+const replayGrace = 5 * time.Second
+
+// replayed is a replay, for programs.
+type replayed struct {
+	JobOrderID string         `json:"job_order_id"`
+	Recorded   string         `json:"recorded_recipe"` // SHA-256
+	Replayed   string         `json:"replayed_recipe"`
+	Entries    int            `json:"entries"`
+	Parted     *replayParting `json:"parted,omitempty"`
+	Left       []string       `json:"left,omitempty"`
+	Ends       replayEnds     `json:"recorded_end"`
+	NowEnds    replayEnds     `json:"replayed_end"`
+}
+
+type replayParting struct {
+	After    string        `json:"after_start"` // a duration
+	Recorded []recipe.Fact `json:"recorded"`
+	Replayed []recipe.Fact `json:"replayed"`
+}
+
+type replayEnds struct {
+	Phase       recipe.Phase `json:"phase"`
+	CurrentStep string       `json:"current_step"`
+	ActiveSteps []string     `json:"active_steps,omitempty"`
+	Error       string       `json:"error,omitempty"`
+}
+
+func endsOf(x *recipe.Execution) replayEnds {
+	return replayEnds{x.Phase(), x.CurrentStep, x.ActiveSteps, x.Error}
+}
+
+func (e replayEnds) String() string {
+	text := fmt.Sprintf("%s at step %s", e.Phase, e.CurrentStep)
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	return text
+}
+
+func (c *jobReplayCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
+	text, err := a.readInput(c.Recipe, maxRecipe)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	program, err := recipe.Compile(text)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("%s: %w", c.Recipe, err)}
+	}
+	h, err := a.readHistory(ctx, store, c.ID)
+	if err != nil {
+		return err
+	}
+	snap, err := store.Load(ctx, jobstore.Query{JobOrderID: h.id})
+	if err != nil {
+		return err
+	}
+	record, ok := jobstore.Recorded(h.entries)
+	last := &h.entries[len(h.entries)-1]
+	if !ok || snap.Job == nil {
+		return &exitError{exitFailed, fmt.Errorf("the start of a recipe for job order %s is not in its history: it was never started, or longer ago than the history goes back; see takt job history %s", h.id, h.id)}
+	}
+	was, err := h.of(ctx, last)
+	if err != nil {
+		return err
+	}
+	got, err := program.Replay(snap.Job.RecipeOrder(), last.Execution.WorkMasterID, record, replayGrace)
+	if err != nil {
+		return err
+	}
+	out := replayed{JobOrderID: string(h.id), Recorded: last.Execution.Recipe, Replayed: program.SHA(), Entries: got.Entries, Left: got.Left, Ends: endsOf(last.Execution), NowEnds: endsOf(got.Execution)}
+	if p := got.Parted; p != nil {
+		out.Parted = &replayParting{p.At.Sub(record[0].At).String(), p.Recorded, p.Replayed}
+	}
+	if err := c.print(a, &out, was, program.Recipe()); err != nil {
+		return err
+	}
+	if out.Parted != nil {
+		return &exitError{Code: exitFailed}
+	}
+	return nil
+}
+
+func (c *jobReplayCmd) print(a *app, r *replayed, was, now *recipe.Recipe) error {
+	if c.JSON {
+		return printJSON(a.out, r)
+	}
+	printf(a.out, "job order %s, recorded with recipe %.12s, replayed with %s (%.12s): %d entries\n", r.JobOrderID, r.Recorded, c.Recipe, r.Replayed, r.Entries)
+	if p := r.Parted; p == nil {
+		fmt.Fprintln(a.out, "it goes the same way")
+	} else {
+		printf(a.out, "they part %s after the start:\n", p.After)
+		same := 0
+		for same < min(len(p.Recorded), len(p.Replayed)) && p.Recorded[same].Text(was) == p.Replayed[same].Text(now) {
+			same++
+		}
+		c.side(a, "both      ", p.Recorded[:same], was)
+		c.side(a, "recorded  ", p.Recorded[same:], was)
+		c.side(a, "replayed  ", p.Replayed[same:], now)
+	}
+	for _, left := range r.Left {
+		printf(a.out, "recorded, and no action waits for it: %s\n", left)
+	}
+	_, err := printf(a.out, "recorded end: %s\nreplayed end: %s\n", r.Ends, r.NowEnds)
+	return err
+}
+
+func (c *jobReplayCmd) side(a *app, name string, facts []recipe.Fact, r *recipe.Recipe) {
+	if len(facts) == 0 && name != "both      " {
+		printf(a.out, "  %snothing more\n", name)
+	}
+	for i := range facts {
+		printf(a.out, "  %s%s\n", name, facts[i].Text(r))
+	}
+}
