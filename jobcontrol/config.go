@@ -47,6 +47,16 @@ func (r *Receiver) delivered(req *request, snap *jobstore.Snapshot, now time.Tim
 	return reply, err
 }
 
+// ReadConfiguration is what a Receiver stores for a configuration event; unknown is its Options.UnknownMembers. The error says why it refuses the event.
+func ReadConfiguration(e cloudevent.Event, unknown isa95.UnknownMembers) (jobstore.Configuration, error) {
+	r := &Receiver{opt: Options{UnknownMembers: unknown}}
+	req, err := r.read(e)
+	if err == nil && req.config == "" {
+		err = cloudevent.Errorf(cloudevent.KindUnknownPayloadType, "type %.200q is no configuration", e.Type)
+	}
+	return req.apply, err
+}
+
 // warning is what the reply to a delivery says beside its ReturnStatus 1, "" if there is nothing to say.
 func (req *request) warning() string {
 	if len(req.warnings) == 0 {

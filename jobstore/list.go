@@ -58,17 +58,25 @@ func (s *Store) Stations(ctx context.Context) (map[isa95.Scope]bool, error) {
 	return stations, nil
 }
 
-// List returns the job orders of a scope that are not in EndState: higher ISA-95 priority first, then by id.
+// List returns the job orders of scopes that are not in EndState: higher ISA-95 priority first, then by id.
 // It is read in pages, so orders that come or go meanwhile may or may not be in it. A document that cannot be read is
 // left out and joined to the error.
-func (s *Store) List(ctx context.Context, scope isa95.Scope) ([]StoredOrder, error) {
-	ids, err := s.rdb.Do(ctx, s.rdb.B().Zrange().Key(s.keys.JobOrderList(string(scope))).Min("0").Max("-1").Build()).AsStrSlice()
-	if err != nil {
-		return nil, fmt.Errorf("jobstore: list %s: %w", scope, err)
+func (s *Store) List(ctx context.Context, scopes ...isa95.Scope) ([]StoredOrder, error) {
+	var ids []string
+	var l loader
+	for _, scope := range scopes {
+		l.add(s.rdb.B().Zrange().Key(s.keys.JobOrderList(string(scope))).Min("0").Max("-1").Build(), func(r rueidis.RedisResult) error {
+			some, err := r.AsStrSlice()
+			ids = append(ids, some...)
+			return err
+		})
+	}
+	if err := l.run(ctx, s.rdb); err != nil {
+		return nil, err
 	}
 	var orders []StoredOrder
 	var unreadable error
-	for page := range slices.Chunk(ids, 500) {
+	for page := range slices.Chunk(ids, perTrip) {
 		var l loader
 		for _, id := range page {
 			key := s.keys.JobOrder(id)

@@ -308,15 +308,8 @@ type membership struct {
 }
 
 func (s *Store) loadAcceptance(l *loader, scope isa95.Scope, o *isa95.JobOrder) *Acceptance {
-	a := &Acceptance{Limit: -1, listKey: s.keys.JobOrderList(string(scope))}
-	l.get(s.keys.JobAcceptance(string(scope)), func(text []byte) (err error) {
-		a.Limit, err = strconv.ParseInt(string(text), 10, 64)
-		return err
-	})
-	l.add(s.rdb.B().Zcard().Key(a.listKey).Build(), func(r rueidis.RedisResult) (err error) {
-		a.Live, err = r.AsInt64()
-		return err
-	})
+	a := &Acceptance{listKey: s.keys.JobOrderList(string(scope))}
+	s.loadCounts(l, scope, &a.Limit, &a.Live)
 	for _, need := range requirements(o) {
 		m := membership{kind: need.kind, id: need.id, key: s.resourceKey(need.kind, scope)}
 		at := len(a.members)
@@ -327,6 +320,19 @@ func (s *Store) loadAcceptance(l *loader, scope isa95.Scope, o *isa95.JobOrder) 
 		})
 	}
 	return a
+}
+
+// loadCounts reads how many job orders a scope may have, -1 if no limit was delivered, and how many it has.
+func (s *Store) loadCounts(l *loader, scope isa95.Scope, limit, live *int64) {
+	*limit = -1
+	l.get(s.keys.JobAcceptance(string(scope)), func(text []byte) (err error) {
+		*limit, err = strconv.ParseInt(string(text), 10, 64)
+		return err
+	})
+	l.add(s.rdb.B().Zcard().Key(s.keys.JobOrderList(string(scope))).Build(), func(r rueidis.RedisResult) (err error) {
+		*live, err = r.AsInt64()
+		return err
+	})
 }
 
 func (s *Store) resourceKey(kind string, scope isa95.Scope) string {

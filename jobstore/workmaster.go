@@ -122,11 +122,15 @@ func (s *Store) decideWorkMaster(ctx context.Context, snap *Snapshot, q Query) e
 	}
 	key := s.keys.WorkMasterContent(runs.content)
 	if r.contents[runs.content] == nil {
-		return &DocumentError{Key: key, Err: fmt.Errorf("is missing, though it is what scope %q runs as work master %q; deliver it again", q.Scope, q.WorkMaster)}
+		return missingContent(key, q.Scope, q.WorkMaster)
 	}
 	s.contents.put(r.scope, string(q.WorkMaster), runs.content)
 	snap.WorkMaster, err = s.opt.Schemas.decodeWorkMaster(key, r.contents[runs.content])
 	return err
+}
+
+func missingContent(key string, scope isa95.Scope, id isa95.WorkMasterID) *DocumentError {
+	return &DocumentError{Key: key, Err: fmt.Errorf("is missing, though it is what scope %q runs as work master %q; deliver it again", scope, id)}
 }
 
 // expect makes a commit depend on the scope running what was read.
