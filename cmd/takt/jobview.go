@@ -136,6 +136,27 @@ func (r *usedRecipe) String() string {
 	return text
 }
 
+// recipe is the recipe for a cell of a table.
+func (r *usedRecipe) recipe() string {
+	if r.Foreign {
+		return "runs at the station"
+	}
+	return fmt.Sprintf("%.12s", r.SHA256)
+}
+
+// recipeIn is the recipe of a work master.
+func recipeIn(w *isa95.WorkMaster) *usedRecipe {
+	used := &usedRecipe{WorkMaster: isa95.WorkMasterID(w.ID)}
+	if len(w.Data) == 0 {
+		return used
+	}
+	used.SHA256, used.Foreign = jobstore.Hash(w.Data), w.DataSchema != recipe.SchemaURI
+	if r, _ := recipe.Decode(w.Data); r != nil && !used.Foreign {
+		used.Version = r.Version
+	}
+	return used
+}
+
 // recipeOf finds the recipe of an order, nil if it has none.
 func recipeOf(ctx context.Context, store *jobstore.Store, snap *jobstore.Snapshot) (*usedRecipe, error) {
 	var text []byte
@@ -154,13 +175,8 @@ func recipeOf(ctx context.Context, store *jobstore.Store, snap *jobstore.Snapsho
 		if err != nil {
 			return nil, err
 		}
-		if w := found.WorkMaster; w != nil && len(w.Data) > 0 {
-			used.SHA256 = jobstore.Hash(w.Data)
-			if w.DataSchema == recipe.SchemaURI {
-				text = w.Data
-			} else {
-				used.Foreign = true
-			}
+		if found.WorkMaster != nil {
+			return recipeIn(found.WorkMaster), nil
 		}
 	}
 	if r, _ := recipe.Decode(text); r != nil {

@@ -24,6 +24,9 @@ func TestRightsToLook(t *testing.T) {
 		t.Error("docs/operations/run.md does not name the rights of Redis", err)
 	}
 	t.Chdir(t.TempDir())
+	if err := os.WriteFile("station.yaml", []byte("scope: cell-07\nequipment: [press-1]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	srv, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	prefix, namespace := srv.Prefix(t), srv.Prefix(t)
 	do := func(words ...string) rueidis.RedisResult {
@@ -84,6 +87,7 @@ func TestRightsToLook(t *testing.T) {
 		"workflow schedule list": "", "workflow schedule show": "none|3",
 		"board list": "", "board show": uuid, "board watch": "|viewer", "board entities": "", "board stats": "", "board check": "",
 		"job list": "", "job show": "JO-1|1", "job watch": "|viewer", "check": "",
+		"station list": "", "station show": "cell-07|1", "station diff": "station.yaml|1", "recipe list": "", "recipe show": "WM-1|1",
 	}
 	names := make(map[string]bool)
 	for _, leaf := range leaves(t) {

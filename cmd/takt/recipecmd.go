@@ -14,6 +14,8 @@ import (
 type recipeCmd struct {
 	Check recipeCheckCmd `cmd:"" help:"List what would make a recipe hang, be ambiguous or fail."`
 	Draw  recipeDrawCmd  `cmd:"" help:"Draw a recipe as a Mermaid diagram."`
+	List  recipeListCmd  `cmd:"" looks:"" help:"List the recipes that stations run."`
+	Show  recipeShowCmd  `cmd:"" looks:"" help:"Show a stored recipe, or write it to a file."`
 }
 
 // recipeOptions are how recipes are judged that enter.

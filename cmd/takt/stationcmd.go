@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,6 +14,9 @@ import (
 
 type stationCmd struct {
 	Apply    stationApplyCmd    `cmd:"" help:"Tell Takt what stations have: equipment, material, personnel, work masters with recipes."`
+	Diff     stationDiffCmd     `cmd:"" looks:"" help:"Compare such a file with what is applied."`
+	List     stationListCmd     `cmd:"" looks:"" help:"List stations."`
+	Show     stationShowCmd     `cmd:"" looks:"" help:"Show what one station has."`
 	Simulate stationSimulateCmd `cmd:"" help:"Be a station: answer commands and send events as a file says."`
 	Retire   stationRetireCmd   `cmd:"" help:"Take a station that is not used any more out of the active scopes."`
 }
@@ -23,13 +27,22 @@ type stationApplyCmd struct {
 	JSON    bool          `name:"json" help:"One JSON object."`
 }
 
-func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
-	conf, err := station.LoadConfiguration(c.File, a.recipeOptions())
+// loadConfiguration reads what stations are to have.
+func (a *app) loadConfiguration(file string) (*station.Configuration, error) {
+	conf, err := station.LoadConfiguration(file, a.recipeOptions())
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return nil, &exitError{exitUsage, err}
 	}
 	for _, w := range conf.Warnings {
 		a.log.Warn(w)
+	}
+	return conf, nil
+}
+
+func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
+	conf, err := a.loadConfiguration(c.File)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -54,27 +67,40 @@ func (c *stationApplyCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// delivery is what the delivery of one work master changed at one station.
+// delivery is what the delivery of one thing changed at one station, or would change.
 type delivery struct {
-	Scope       isa95.Scope `json:"scope"`
-	ID          string      `json:"id"`
-	Change      string      `json:"change"`           // new, changed, unchanged
-	Before      string      `json:"before,omitempty"` // SHA-256 of the recipe
-	After       string      `json:"after,omitempty"`
-	OtherScopes int         `json:"other_scopes,omitempty"`
+	Scope       isa95.Scope      `json:"scope"`
+	Kind        isa95.ConfigKind `json:"kind,omitempty"` // "": a work master
+	ID          string           `json:"id,omitempty"`
+	Change      string           `json:"change"`           // new, changed, unchanged; extra: no delivery of the file is of it
+	Before      string           `json:"before,omitempty"` // SHA-256 of the recipe, or the limit of job orders
+	After       string           `json:"after,omitempty"`
+	OtherScopes int              `json:"other_scopes,omitempty"`
+}
+
+// value says what was and what is, "" if there is nothing to say.
+func (d delivery) value() string {
+	name := "recipe "
+	if d.Kind == isa95.ConfigJobAcceptance {
+		name = "limit "
+	}
+	switch {
+	case d.Before != d.After && d.Before != "" && d.After != "":
+		return fmt.Sprintf("%s%.12s -> %.12s", name, d.Before, d.After)
+	case d.Change == jobstore.DeliveryChanged && d.Before == d.After && d.After != "":
+		return fmt.Sprintf("%s%.12s as before", name, d.After)
+	case d.After != "":
+		return fmt.Sprintf("%s%.12s", name, d.After)
+	case d.Change == jobstore.DeliveryExtra && d.Before != "":
+		return name + d.Before
+	}
+	return ""
 }
 
 func (d delivery) String() string {
-	text := fmt.Sprintf("%s: %s %s", d.Scope, d.ID, d.Change)
-	switch {
-	case d.Change == "":
-		text += "delivered"
-	case d.Before != d.After && d.Before != "" && d.After != "":
-		text += fmt.Sprintf(", recipe %.12s -> %.12s", d.Before, d.After)
-	case d.Change == jobstore.DeliveryChanged && d.Before == d.After && d.After != "":
-		text += fmt.Sprintf(", recipe %.12s as before", d.After)
-	case d.After != "":
-		text += fmt.Sprintf(", recipe %.12s", d.After)
+	text := fmt.Sprintf("%s: %s %s", d.Scope, d.ID, cmp.Or(d.Change, "delivered"))
+	if value := d.value(); value != "" && d.Change != "" {
+		text += ", " + value
 	}
 	switch d.OtherScopes {
 	case 0:
@@ -105,7 +131,7 @@ func applyConfiguration(ctx context.Context, client *mes.Client, conf *station.C
 			if err := isa95.Unmarshal(e.Data, &body); err != nil {
 				return sent, deliveries, err
 			}
-			deliveries = append(deliveries, delivery{isa95.Scope(e.Subject), body.ID, result.Change, result.Before, result.After, result.OtherScopes})
+			deliveries = append(deliveries, delivery{isa95.Scope(e.Subject), "", body.ID, result.Change, result.Before, result.After, result.OtherScopes})
 		}
 	}
 	return sent, deliveries, nil

@@ -87,6 +87,7 @@ func (s *shell) otherRecipe(cell, shown string) {
 	line, _, _ = strings.Cut(line, ", at ")
 	s.run(ok, "job show JO-2", "recipe of "+line+", at ")
 	s.run(ok, "job show JO-3", "would run the recipe of "+line)
+	s.run(ok, "recipe show WM-TEST --scope test-cell", line, "JO-2", "JO-3")
 	if other := s.run(ok, "job show JO-4", "would run the recipe of WM-TEST, version 7, SHA-256 "); strings.Contains(other, line) {
 		s.t.Errorf("the other station would run %s too", line)
 	}
@@ -119,7 +120,9 @@ func TestJobCommands(t *testing.T) {
 	s.Serve("a")
 	cell := rig.Cell(t, 1, "1h")
 	patient(t, filepath.Join(cell, "recipe.json"))
+	s.run(failed, "station diff "+filepath.Join(cell, "station.yaml"), "not as in ", "6 new, 0 changed, 0 extra, 0 unchanged; takt station apply ")
 	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "test-cell: WM-TEST new, recipe ", "6 configuration events applied to [test-cell]")
+	s.run(ok, "station diff "+filepath.Join(cell, "station.yaml"), "WM-TEST", "unchanged")
 	s.run(ok, "station apply --json "+filepath.Join(cell, "station.yaml"), `{"applied":6,"scopes":["test-cell"],"work_masters":[{"scope":"test-cell","id":"WM-TEST","change":"unchanged","before":"`)
 
 	const at = " --scope test-cell"
