@@ -118,6 +118,7 @@ func (w *writer) history() error {
 	k := w.store.keys
 	w.c.XAddNote(k.History(w.id), historyField, rueidis.BinaryString(append(buf, '}')))
 	if job := w.snap.Job; change.Transition != nil && w.state.IsEnd() || change.Transition == nil && job != nil && job.State.IsEnd() { // it goes with the documents
+		w.c.Tighten(k.History(w.id), k.HistoryStart(w.id)+":copy")
 		w.c.Expire(k.History(w.id), w.store.opt.EndStateRetention)
 		w.c.Expire(k.HistoryStart(w.id), w.store.opt.EndStateRetention)
 	}

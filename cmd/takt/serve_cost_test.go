@@ -66,14 +66,14 @@ func TestServeMemoryStaysFlat(t *testing.T) {
 	})
 }
 
-// A job order of four actions, from StoreAndStart to Clear, costs Redis at most 150 commands, those inside scripts included.
+// A job order of four actions, from StoreAndStart to Clear, costs Redis at most 150 commands and one for each of its seven commits for the history, those inside scripts included.
 // Reading, acknowledging and publishing are shared by what waits together: 15 an order with 256 orders under way,
 // more when the machine is busy, so they are not in the count here.
 func TestCommandsPerOrder(t *testing.T) {
 	long.Test(t, "runs hundreds of orders")
 	const (
 		orders  = 600
-		atMost  = 150 - 15
+		atMost  = 150 + 7 - 15
 		batched = "xread xreadgroup xack xdel evalsha eval hmget hgetall xinfo|consumers zrangebyscore time xrange ping info"
 	)
 	withOrders(t, []byte(`{"ok":true}`), func(redis *testenv.RedisServer, run func(orders int)) {
@@ -109,7 +109,7 @@ func TestRedisMemoryPerOrder(t *testing.T) {
 	long.Test(t, "runs thousands of orders")
 	const (
 		orders = 500
-		atMost = 8000 // bytes, as MEMORY USAGE counts them; Redis 7.0 has 6,300
+		atMost = 10_700 // bytes, as MEMORY USAGE counts them; Redis 7.0 has 9,000, 2,700 of them history
 	)
 	withOrders(t, []byte(`{"ok":true}`), func(redis *testenv.RedisServer, run func(orders int)) {
 		before := memoryByKind(t, redis)

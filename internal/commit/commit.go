@@ -311,6 +311,15 @@ func (c *Commit) XAddNote(key string, fieldsAndValues ...string) int {
 	return at
 }
 
+// Tighten gives a stream that few entries will follow the memory that it needs: Redis keeps a block of 4 kB for each young one, and none for a copy. by is the key of the copy,
+// which takes the place of the stream. If one of both commands fails, the stream stays as it is, and all else is written.
+func (c *Commit) Tighten(key, by string) {
+	c.write("COPY", key, "", by, "REPLACE")
+	c.writes[len(c.writes)-1].alone = true
+	c.write("RENAME", by, "", key)
+	c.writes[len(c.writes)-1].alone = true
+}
+
 // XAck acknowledges an entry for a group.
 func (c *Commit) XAck(key, group, id string) { c.write("XACK", key, typeStream, group, id) }
 

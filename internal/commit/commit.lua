@@ -17,7 +17,7 @@
 --              3 HGET name is it: "-" absent, else "=" followed by the value
 --   rights   none; one word, a command of the writes, each once
 --   writes   position of the command in rights, key, number of arguments; so many words. 128 is added to the position if the write may
---            fail alone: it is an XADD that nothing depends on, and the type of its key is not known
+--            fail alone: nothing depends on it, and the type of its key is not known
 -- and then 1 if the type of the key of the first write is in none of the lists: the write itself finds it out.
 -- ARGV[2]  their high bytes, "" if all are 0
 -- ARGV[3]  and all that follow: the words, in the order in which they are used
