@@ -106,13 +106,30 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 	if len(text) > maxConditionBytes {
 		return nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxConditionBytes)
 	}
-	// A panic of the compiler of a foreign library over a foreign text is a finding.
-	defer func() {
-		if r := recover(); r != nil {
-			b.condition, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
-		}
-	}()
-	b.condition = &condition{text: text, kind: conditionExpression, patterns: new(patterns)}
+	tree, err := parseExpression(text)
+	if err != nil {
+		return nil, err
+	}
+	return tree.Node, b.build(text, tree, value)
+}
+
+// parseExpression reads an expression as it is written.
+func parseExpression(text string) (tree *parser.Tree, err error) {
+	defer asFinding(&err)
+	numbers, err := literals(text)
+	if err != nil {
+		return nil, err
+	}
+	tree, err = parser.ParseWithConfig(text, language(new(patterns)))
+	if err != nil {
+		return nil, firstLine(err)
+	}
+	ast.Walk(&tree.Node, literal(numbers))
+	return tree, nil
+}
+
+// language is what an expression may consist of, as far as the library asks for it; patterns are those of its matches.
+func language(p *patterns) *conf.Config {
 	config := conf.CreateNew()
 	for _, option := range []expr.Option{
 		expr.Env(map[string]any{}), expr.AllowUndefinedVariables(), // the builder checks names
@@ -120,43 +137,49 @@ func (b *builder) compile(text string, value bool) (written ast.Node, err error)
 		expr.Function(truthFunction, truth, new(func(any, string) bool)),
 		expr.Function(memberFunction, dynamicMember, new(func(any, any, bool) any)),
 		expr.Function(laterFunction, later, new(func() any), new(func(any) any)),
-		expr.Function(matchFunction, b.condition.patterns.match, new(func(any, string, string) bool)),
+		expr.Function(matchFunction, p.match, new(func(any, string, string) bool)),
 	} {
 		option(config)
 	}
 	for _, option := range slices.Concat(arithmetic, comparisons) {
 		option(config)
 	}
-	numbers, err := literals(text)
-	if err != nil {
-		return nil, err
-	}
-	tree, err := parser.ParseWithConfig(text, config)
-	if err != nil {
-		return nil, firstLine(err)
-	}
-	ast.Walk(&tree.Node, literal(numbers))
-	written = tree.Node
-	b.condition.shape, b.condition.needs = shapeOf(written), needsOf(written, value)
+	return config
+}
+
+// build makes the condition of an expression, or of a part of one, that was read; it leaves tree as it is.
+func (b *builder) build(text string, tree *parser.Tree, value bool) (err error) {
+	defer asFinding(&err)
+	b.condition = &condition{text: text, kind: conditionExpression, patterns: new(patterns)}
+	config := language(b.condition.patterns)
+	b.condition.shape, b.condition.needs = shapeOf(tree.Node), needsOf(tree.Node, value)
+	built := &parser.Tree{Source: tree.Source}
 	if value {
-		tree.Node = b.node(written)
+		built.Node = b.node(tree.Node)
 	} else {
-		tree.Node = b.truth(written)
+		built.Node = b.truth(tree.Node)
 	}
 	if b.err != nil {
-		return nil, b.err
+		return b.err
 	}
-	if _, err := checker.Check(tree, config); err != nil {
-		return nil, firstLine(err)
+	if _, err := checker.Check(built, config); err != nil {
+		return firstLine(err)
 	}
-	ast.Walk(&tree.Node, exactly{})
-	if _, err := checker.Check(tree, config); err != nil {
-		return nil, firstLine(err)
+	ast.Walk(&built.Node, exactly{})
+	if _, err := checker.Check(built, config); err != nil {
+		return firstLine(err)
 	}
-	if b.condition.program, err = compiler.Compile(tree, config); err != nil {
-		return nil, firstLine(err)
+	if b.condition.program, err = compiler.Compile(built, config); err != nil {
+		return firstLine(err)
 	}
-	return written, nil
+	return nil
+}
+
+// asFinding makes an error of a panic: one of the compiler of a foreign library over a foreign text is a finding.
+func asFinding(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("it cannot be compiled: %v", r)
+	}
 }
 
 // scope is what a condition is evaluated over. It must not change meanwhile.
