@@ -153,7 +153,7 @@ func (req *request) reachRecipe(snap *jobstore.Snapshot, now time.Time, change *
 	}
 	switch req.method {
 	case isa95.Abort:
-		x = x.Abort("aborted by "+req.event.Source, now)
+		x = x.Abort(jobstore.AbortedBy+req.event.Source, now)
 	case isa95.Stop:
 		x = x.Stop(now)
 	case isa95.Pause:

@@ -62,16 +62,8 @@ func (s *Store) Stations(ctx context.Context) (map[isa95.Scope]bool, error) {
 // It is read in pages, so orders that come or go meanwhile may or may not be in it. A document that cannot be read is
 // left out and joined to the error.
 func (s *Store) List(ctx context.Context, scopes ...isa95.Scope) ([]StoredOrder, error) {
-	var ids []string
-	var l loader
-	for _, scope := range scopes {
-		l.add(s.rdb.B().Zrange().Key(s.keys.JobOrderList(string(scope))).Min("0").Max("-1").Build(), func(r rueidis.RedisResult) error {
-			some, err := r.AsStrSlice()
-			ids = append(ids, some...)
-			return err
-		})
-	}
-	if err := l.run(ctx, s.rdb); err != nil {
+	ids, err := s.listed(ctx, scopes...)
+	if err != nil {
 		return nil, err
 	}
 	var orders []StoredOrder
@@ -100,13 +92,28 @@ func (s *Store) List(ctx context.Context, scopes ...isa95.Scope) ([]StoredOrder,
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(orders, func(a, b StoredOrder) int {
-		return cmp.Or(
-			cmp.Compare(b.JobOrder.PriorityOr0(), a.JobOrder.PriorityOr0()),
-			cmp.Compare(a.JobOrder.JobOrderID, b.JobOrder.JobOrderID),
-		)
-	})
+	slices.SortStableFunc(orders, func(a, b StoredOrder) int { return inListOrder(&a, &b) })
 	return orders, unreadable
+}
+
+// listed returns the ids in the lists of scopes.
+func (s *Store) listed(ctx context.Context, scopes ...isa95.Scope) (ids []string, err error) {
+	var l loader
+	for _, scope := range scopes {
+		l.add(s.rdb.B().Zrange().Key(s.keys.JobOrderList(string(scope))).Min("0").Max("-1").Build(), func(r rueidis.RedisResult) error {
+			some, err := r.AsStrSlice()
+			ids = append(ids, some...)
+			return err
+		})
+	}
+	return ids, l.run(ctx, s.rdb)
+}
+
+func inListOrder(a, b *StoredOrder) int {
+	return cmp.Or(
+		cmp.Compare(b.JobOrder.PriorityOr0(), a.JobOrder.PriorityOr0()),
+		cmp.Compare(a.JobOrder.JobOrderID, b.JobOrder.JobOrderID),
+	)
 }
 
 // maxResponses is how many responses a query by state returns.

@@ -11,6 +11,9 @@ import (
 // ErrorParameter is the ID of the parameter of JobResponseData that tells why a job order was aborted.
 const ErrorParameter = "error"
 
+// AbortedBy begins the error of a run that a command Abort ended; the source of the command follows.
+const AbortedBy = "aborted by "
+
 // NewResponse makes the response to a job order that ends in the state end: its times, and the results of the actions as
 // parameters with the ID "action.member". An aborted recipe adds ErrorParameter. Without a recipe (x nil) there are no
 // results and no StartTime.

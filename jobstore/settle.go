@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -446,8 +444,7 @@ type call struct {
 func (s *Store) commands(calls []call) []rueidis.Completed {
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
-		sum := sha1.Sum([]byte(c.script.Source()))
-		commands[i] = s.rdb.B().Evalsha().Sha1(hex.EncodeToString(sum[:])).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+		commands[i] = s.rdb.B().Evalsha().Sha1(c.script.Hash()).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 	}
 	return commands
 }

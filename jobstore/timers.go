@@ -56,8 +56,26 @@ func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake 
 	if intake {
 		run, takes = due, "1"
 	}
-	reply, err := run.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
-		takes, strconv.FormatInt(intakeBreak.Milliseconds(), 10)).AsStrSlice()
+	return s.ticked(run.Run(ctx, s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, strconv.Itoa(limit), strconv.FormatInt(hold.Milliseconds(), 10),
+		takes, strconv.FormatInt(intakeBreak.Milliseconds(), 10)))
+}
+
+// addClock is a tick without intake, as one of the reads of l.
+func (s *Store) addClock(ctx context.Context, l *loader) {
+	arguments := []string{"0", "0", "0", strconv.FormatInt(intakeBreak.Milliseconds(), 10)}
+	l.add(s.rdb.B().EvalshaRo().Sha1(readTime.Hash()).Numkeys(2).Key(s.keys.SfcTimers(), s.keys.SfcClock()).Arg(arguments...).Build(), func(r rueidis.RedisResult) (err error) {
+		if refused, ok := rueidis.IsRedisErr(r.Error()); ok && refused.IsNoScript() { // the server has restarted
+			_, err = s.tick(ctx, 0, 0, false)
+		} else {
+			_, err = s.ticked(r)
+		}
+		return err
+	})
+}
+
+// ticked learns from the reply of due.lua.
+func (s *Store) ticked(r rueidis.RedisResult) ([]isa95.JobOrderID, error) {
+	reply, err := r.AsStrSlice()
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +123,17 @@ func (s *Store) SyncInstallationTime(ctx context.Context) error {
 
 // clockOffset is how far the clock of Redis is ahead of installation time.
 func (s *Store) clockOffset(ctx context.Context) (time.Duration, error) {
-	ms, err := s.rdb.Do(ctx, s.rdb.B().Hget().Key(s.keys.SfcClock()).Field("offset").Build()).AsInt64()
-	if err != nil && !rueidis.IsRedisNil(err) {
+	offset, err := offsetOf(s.rdb.Do(ctx, s.rdb.B().Hget().Key(s.keys.SfcClock()).Field("offset").Build()))
+	if err != nil {
 		return 0, fmt.Errorf("jobstore: %s: %w", s.keys.SfcClock(), err)
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return offset, nil
+}
+
+func offsetOf(r rueidis.RedisResult) (time.Duration, error) {
+	ms, err := r.AsInt64()
+	if rueidis.IsRedisNil(err) {
+		err = nil
+	}
+	return time.Duration(ms) * time.Millisecond, err
 }

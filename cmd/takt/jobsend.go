@@ -25,6 +25,7 @@ type jobCmd struct {
 	Cancel        jobIDCmd      `cmd:"" method:"Cancel" done:"canceled" help:"Take an order back that does not run yet."`
 	Clear         jobIDCmd      `cmd:"" method:"Clear" done:"cleared" help:"Forget an order that is over, and its result."`
 	Show          jobShowCmd    `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
+	Why           jobWhyCmd     `cmd:"" looks:"" help:"Say what an order waits for, or why it failed."`
 	History       jobHistoryCmd `cmd:"" looks:"" help:"Show all that an order and its recipe did, and why."`
 	Replay        jobReplayCmd  `cmd:"" looks:"" help:"Run what is recorded of an order against another recipe, and show where it parts."`
 	List          jobListCmd    `cmd:"" looks:"" help:"List job orders."`

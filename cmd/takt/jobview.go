@@ -57,6 +57,9 @@ type jobLine struct {
 	Priority  int    `json:"priority"`
 	Recipe    string `json:"work_master,omitempty"`
 	StartTime string `json:"start_time,omitempty"`
+
+	Reason   jobstore.WhyKind `json:"reason"` // the first of takt job why
+	WaitsFor string           `json:"waits_for"`
 }
 
 func (c *jobListCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
@@ -67,10 +70,10 @@ func (c *jobListCmd) Run(ctx context.Context, a *app, store *jobstore.Store) err
 	if c.Scope != "" {
 		scopes = []isa95.Scope{isa95.Scope(c.Scope)}
 	}
-	l := a.list(c.JSON, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START")
+	l := a.list(c.JSON, "SCOPE", "JOB ORDER", "STATE", "PRIORITY", "WORK MASTER", "START", "WAITS FOR")
 	listed := 0
 	for _, scope := range scopes {
-		orders, err := store.List(ctx, scope)
+		orders, err := store.ListWhy(ctx, scope, a.TopicPrefix)
 		if err != nil {
 			return err
 		}
@@ -81,8 +84,9 @@ func (c *jobListCmd) Run(ctx context.Context, a *app, store *jobstore.Store) err
 			if listed++; c.Limit > 0 && listed > c.Limit {
 				break
 			}
-			line := jobLine{string(scope), o.JobOrder.JobOrderID, o.State.String(), o.JobOrder.PriorityOr0(), string(o.WorkMaster()), o.JobOrder.StartTime}
-			l.add(line, line.Scope, line.ID, line.State, line.Priority, line.Recipe, shownTime(line.StartTime))
+			first := o.Why.Reasons[0]
+			line := jobLine{string(scope), o.JobOrder.JobOrderID, o.State.String(), o.JobOrder.PriorityOr0(), string(o.WorkMaster()), o.JobOrder.StartTime, first.Kind, first.Short}
+			l.add(line, line.Scope, line.ID, line.State, line.Priority, line.Recipe, shownTime(line.StartTime), line.WaitsFor)
 		}
 	}
 	return l.flush()
@@ -104,7 +108,7 @@ func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if snap.Job == nil {
-			return &exitError{exitFailed, fmt.Errorf("no job order %q is stored; see takt job list", id)}
+			return noJobOrder(id)
 		}
 		used, err := recipeOf(ctx, store, snap)
 		if err != nil {
@@ -115,6 +119,10 @@ func (c *jobShowCmd) Run(ctx context.Context, a *app) error {
 		}
 		return c.print(a, snap, used)
 	})
+}
+
+func noJobOrder(id isa95.JobOrderID) error {
+	return &exitError{exitFailed, fmt.Errorf("no job order %q is stored; see takt job list", id)}
 }
 
 // usedRecipe is the recipe that an order runs or ran; before its start, the one that its station would run now.

@@ -86,7 +86,7 @@ func TestRightsToLook(t *testing.T) {
 		"workflow list": "", "workflow show": "order-1", "workflow history": "order-1", "workflow stats": "", "workflow watch": "|watcher", "workflow check": "",
 		"workflow schedule list": "", "workflow schedule show": "none|3",
 		"board list": "", "board show": uuid, "board watch": "|viewer", "board entities": "", "board stats": "", "board check": "",
-		"job list": "", "job show": "JO-1|1", "job watch": "|viewer", "check": "",
+		"job list": "", "job show": "JO-1|1", "job why": "JO-1|1", "job watch": "|viewer", "check": "",
 		"station list": "", "station show": "cell-07|1", "station diff": "station.yaml|1", "recipe list": "", "recipe show": "WM-1|1",
 	}
 	names := make(map[string]bool)

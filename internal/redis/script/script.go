@@ -37,6 +37,9 @@ func NewReader(name, src string) *Script {
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
+// Hash is the SHA-1 of the text in hex, for a caller that sends EVALSHA in a pipeline.
+func (s *Script) Hash() string { return s.hash }
+
 // Source is the text given to New.
 func (s *Script) Source() string { return s.src }
 
