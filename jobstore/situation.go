@@ -273,7 +273,7 @@ func (k *look) queue(l *loader, page []*Situation) {
 	})
 	l.add(s.rdb.B().Xpending().Key(s.keys.SfcWork()).Group(groupSFC).Start("-").End("+").Count(queueSeen).Build(), func(r rueidis.RedisResult) error {
 		rows, err := r.ToArray()
-		if stream.IsNoGroup(err) {
+		if err != nil && stream.IsNoGroup(err) {
 			return nil // no process has ever looked for work
 		}
 		for _, row := range rows {

@@ -176,9 +176,9 @@ func (j *judgement) work(what string) {
 	case len(j.Engines) == 0:
 		j.add(WhyNoEngine, "takt serve", "takt serve (on the machine that shall do it; takt doctor checks store and broker)", "%s waits in sfc:work, and no process of takt serve with the role engine gives a sign of life", what)
 	case q.Worker != "":
-		j.add(WhyInWork, what, "if that lasts, the log of "+q.Worker+" says why; takt doctor", "%s is in the hands of %s, handed out %d times, the last time %v ago", what, q.Worker, q.Deliveries, q.Idle.Round(time.Millisecond))
+		j.add(WhyInWork, what, "if that lasts, the log of "+q.Worker+" says why; takt doctor", "%s is in the hands of %s, handed out %s, the last time %v ago", what, q.Worker, count(int(q.Deliveries), "time", "times"), q.Idle.Round(time.Millisecond))
 	case q.Entry != "":
-		j.add(WhyQueued, what, "wait; if that lasts, start more processes: takt serve", "%s waits in sfc:work as entry %s behind %d others; %s them", what, q.Entry, q.Before, count(len(j.Engines), "process takes", "processes take"))
+		j.add(WhyQueued, what, "wait; if that lasts, start more processes: takt serve", "%s waits in sfc:work as entry %s behind %s; %s them", what, q.Entry, count(q.Before, "other", "others"), count(len(j.Engines), "process takes", "processes take"))
 	case q.Before >= queueSeen:
 		j.add(WhyQueued, what, "wait; if that lasts, start more processes: takt serve", "%s waits in sfc:work behind more than %d others; %s them", what, queueSeen, count(len(j.Engines), "process takes", "processes take"))
 	default:
@@ -303,10 +303,11 @@ func (j *judgement) transition(w recipe.Wait) *WhyReason {
 		}
 		return j.add(WhyConditionTrue, arc, next, "%s, and the condition of %s, %s, is true: it fires when it is looked at", from, arc, w.Condition)
 	}
-	var causes []string
+	var causes, values []string
 	for _, c := range w.Causes {
 		text := fmt.Sprintf("%s is %v", c.Text, c.Holds)
 		for _, o := range c.Operands {
+			values = append(values, operand(o))
 			if o.Text != c.Text {
 				text += ", " + operand(o)
 			} else if string(o.Value) == "null" {
@@ -315,9 +316,16 @@ func (j *judgement) transition(w recipe.Wait) *WhyReason {
 		}
 		causes = append(causes, text)
 	}
-	short := arc
-	if len(causes) > 0 {
-		short += ": " + causes[0]
+	condition := w.Condition + "; "
+	if len(w.Causes) == 1 && plainText(w.Causes[0].Text) == plainText(w.Condition) {
+		condition = "" // the cause is the whole of it
+	}
+	if len(causes) == 0 {
+		condition = w.Condition
+	}
+	short := arc + ": " + strings.Join(values, ", ")
+	if len(values) == 0 {
+		short = arc + ": " + w.Condition
 	}
 	next := j.method("stop") + " ends it with the results so far, takt job abort as failed: no event changes these values; a transition with otherwise would lead on"
 	again := ""
@@ -325,7 +333,12 @@ func (j *judgement) transition(w recipe.Wait) *WhyReason {
 		next = "wait, or " + j.method("stop")
 		again = fmt.Sprintf("; it is looked at again in %s", seconds(max(*w.Again, 0)))
 	}
-	return j.add(WhyConditionFalse, short, next, "%s for %s, and %s does not fire: %s%s", from, seconds(w.Age), arc, strings.Join(append([]string{w.Condition}, causes...), "; "), again)
+	return j.add(WhyConditionFalse, short, next, "%s for %s, and %s does not fire: %s%s", from, seconds(w.Age), arc, condition+strings.Join(causes, "; "), again)
+}
+
+// plainText is an expression without blanks, and with one kind of quotes.
+func plainText(expression string) string {
+	return strings.NewReplacer(" ", "", "'", `"`).Replace(expression)
 }
 
 func operand(o recipe.Operand) string {

@@ -110,8 +110,8 @@ var whyCases = []whyCase{
 		}}}
 	}, "step Scan waits for event com.example.part.v1 of scale (action scan) for 1s; it times out in 59s; 1 order that began earlier waits for the same event", "plant/takt/equipment/cell-07/events", "event com.example.part.v1 of scale"},
 	{jobstore.WhyConditionFalse, running, func(_ *jobstore.Situation, r *whyRun) { r.begin().answer(welded("8")).after(3 * time.Second) },
-		"step Weld is done for 3s, and Weld > Scan does not fire: actions.weld.result.force >= job.parameters.force; actions.weld.result.force >= job.parameters.force is false, actions.weld.result.force = 8, job.parameters.force = 10", "takt job stop JO-1 --scope cell-07",
-		"Weld > Scan: actions.weld.result.force >= job.parameters.force is false, actions.weld.result.force = 8, job.parameters.force = 10"},
+		"step Weld is done for 3s, and Weld > Scan does not fire: actions.weld.result.force >= job.parameters.force is false, actions.weld.result.force = 8, job.parameters.force = 10", "takt job stop JO-1 --scope cell-07",
+		"Weld > Scan: actions.weld.result.force = 8, job.parameters.force = 10"},
 	{jobstore.WhyConditionTrue, running, func(_ *jobstore.Situation, r *whyRun) {
 		r.begin().answer(welded("8")).after(time.Second)
 		r.x.Action("weld").Result = json.RawMessage(`{"force":12}`)
