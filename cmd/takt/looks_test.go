@@ -14,6 +14,8 @@ import (
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
+	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -66,6 +68,7 @@ func TestRightsToLook(t *testing.T) {
 			t.Fatalf("takt %s: exit status %d\n%s%s", command, code, out, errOut)
 		}
 	}
+	storeOrder(t, jobstore.Options{URL: srv.URL, Prefix: prefix, Username: "worker", Password: "secret"}, isa95.State{Top: isa95.AllowedToStart, Sub: isa95.Ready})
 	do("SET", "lock:mutex:job", "me")
 	srv.Own("lock")
 	do("HSET", prefix+":tasks:awaited", "gone", "nobody") // for takt task check to find
@@ -86,7 +89,7 @@ func TestRightsToLook(t *testing.T) {
 		"workflow list": "", "workflow show": "order-1", "workflow history": "order-1", "workflow stats": "", "workflow watch": "|watcher", "workflow check": "",
 		"workflow schedule list": "", "workflow schedule show": "none|3",
 		"board list": "", "board show": uuid, "board watch": "|viewer", "board entities": "", "board stats": "", "board check": "",
-		"job list": "", "job show": "JO-1|1", "job why": "JO-1|1", "job watch": "|viewer", "check": "",
+		"job list": "", "job show": "JO-1", "job why": "JO-1", "job history": "JO-1", "job replay": "JO-1 --recipe recipe.json|1", "job watch": "|viewer", "check": "|1",
 		"station list": "", "station show": "cell-07|1", "station diff": "station.yaml|1", "recipe list": "", "recipe show": "WM-1|1",
 	}
 	names := make(map[string]bool)
