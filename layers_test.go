@@ -13,7 +13,7 @@ const module = "github.com/taktworks/takt/"
 var layers = [][]string{
 	{"internal/jsonscalar", "internal/jsonscan", "internal/nearest", "internal/rfc3339", "internal/utf8text", "internal/zones"},
 	{"isa95", "recipe", "cloudevent", "schedule", "schemas"},
-	{"internal"},
+	{"internal", "chart"},
 	{"lock"},
 	{"limit"},
 	{"mqtt", "jobstore", "task", "board", "workflow"},
