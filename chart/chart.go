@@ -17,8 +17,8 @@ type Options struct {
 	// Live adds the state of a run: active steps with the time since their entry, the state of each action, how often steps
 	// were entered. nil: the recipe alone.
 	Live *Live
-	// Width is how many cells a line of Text has at most; 0 is no limit. A chart that is wider gets shorter texts; what
-	// still does not fit is cut, which "…" at the end of a line shows.
+	// Width is how many cells a line of Text has at most; 0 is no limit. A chart that is wider gets shorter texts, then
+	// only the actions of active steps; what still does not fit is cut, which "…" at the end of a line shows.
 	Width int
 	// Color lets Text mark states with the colors of ANSI escape sequences.
 	Color bool

@@ -32,6 +32,8 @@ type block struct {
 	y     int
 	ends  []end
 	nodes int // how many it has
+	rank  int // of several ways: when it is tried
+	top   int // and where the last of those that came together in it begins
 }
 
 // end is a way that is not joined yet to the node that it leads to. The room below it stays free.
@@ -46,7 +48,7 @@ type columns struct {
 }
 
 // skip is how many nodes a way without steps passes by at most; a longer one is a jump.
-const skip = 12
+const skip = 6
 
 func draw(r *recipe.Recipe, m metrics, live *state) drawing {
 	l := &layout{metrics: &m, r: r, g: newGraph(r), live: live, actions: map[string][]*recipe.Action{}}
@@ -109,7 +111,7 @@ func (l *layout) columns(steps []string) *columns {
 		if l.live != nil {
 			c.step = max(c.step, l.width(styleStep, l.live.mark(name)+s)+2*l.cell+2, l.width(styleNote, l.live.note(name))+2*l.cell+2)
 		}
-		for _, a := range l.actions[name] {
+		for _, a := range l.shown(name) {
 			c.qualifier = max(c.qualifier, l.width(styleQualifier, clean(string(a.Qualifier)))+2*l.cell)
 			s, _ := l.short(styleAction, what(a), l.action)
 			c.action = max(c.action, l.width(styleAction, s)+2*l.cell)
@@ -117,9 +119,9 @@ func (l *layout) columns(steps []string) *columns {
 				c.action = max(c.action, l.width(styleKind, l.tail(styleKind, clean(a.TypeID), l.action))+2*l.cell)
 			}
 			c.time = max(c.time, l.width(styleTime, timing(a))+2*l.cell)
-			if s := l.live.progress(a); s != "" {
-				s, _ = l.short(styleState, s, l.action)
-				c.state = max(c.state, l.width(styleState, s)+2*l.cell)
+			if l.live != nil { // with room for most, so that the chart does not change its shape all the time
+				s, _ = l.short(styleState, l.live.progress(a), l.action)
+				c.state = max(c.state, l.width(styleState, s)+2*l.cell, l.width(styleState, "waits, 59.9s left")+2*l.cell)
 			}
 		}
 	}
@@ -128,6 +130,14 @@ func (l *layout) columns(steps []string) *columns {
 		c.step++ // a cell of a terminal is in the middle
 	}
 	return c
+}
+
+// shown are the actions of a step that the medium has room for.
+func (l *layout) shown(step string) []*recipe.Action {
+	if l.bare && l.live.entered(step) != stateActive {
+		return nil
+	}
+	return l.actions[step]
 }
 
 func (l *layout) text(b *block, style textStyle, s string, x, y int) *text {
@@ -152,42 +162,59 @@ func (l *layout) region(n, y int) block {
 		b.follow(l.way(outs[0], b.y))
 		return b
 	}
-	b.link(0, b.y, b.y+l.fork)
 	fork := b.y + l.fork
-	joins := l.g.joins(n)
-	rank := func(w block) int { // the first join that w leads to
-		return slices.IndexFunc(append(joins, -1), func(j int) bool {
-			return j < 0 || slices.ContainsFunc(w.ends, func(e end) bool { return e.way.to == j })
-		})
-	}
+	b.link(0, b.y, fork)
 	var ways []block
-	for _, out := range outs {
-		ways = append(ways, l.way(out, fork+l.single))
+	for i, out := range outs {
+		w := l.way(out, fork+l.single)
+		w.rank = i
+		ways = append(ways, w)
 	}
-	slices.SortStableFunc(ways, func(v, w block) int { return cmp.Compare(rank(v), rank(w)) })
-	spine := 0 // of the ways to the first join the one that has most to draw
+	for _, join := range l.g.joins(n) {
+		var together, apart []block
+		for _, w := range ways {
+			if slices.ContainsFunc(w.ends, func(e end) bool { return e.way.to == join }) {
+				together = append(together, w)
+			} else {
+				apart = append(apart, w)
+			}
+		}
+		if len(together) > 0 {
+			joined := l.abreast(together)
+			l.join(&joined, join)
+			ways = append(apart, joined)
+			slices.SortFunc(ways, func(v, w block) int { return cmp.Compare(v.rank, w.rank) })
+		}
+	}
+	// The spine goes on with what is tried first, unless that is little beside another way.
+	spine := 0
 	for i, w := range ways {
-		if rank(w) == rank(ways[0]) && w.nodes > ways[spine].nodes {
+		if w.nodes > 3*ways[spine].nodes {
 			spine = i
 		}
 	}
 	first := ways[spine]
-	ways = append([]block{first}, slices.Delete(ways, spine, spine+1)...)
-
-	all, right := ways[0], 0
-	ways = ways[1:]
-	for i, join := range append(joins, -1) {
-		for len(ways) > 0 && rank(ways[0]) == i {
-			right = l.beside(&all, ways[0])
-			ways = ways[1:]
-		}
-		if join >= 0 {
-			l.join(&all, join)
-		}
-	}
-	b.lines = append(b.lines, line{x1: 0, y1: fork, x2: right, y2: fork, kind: lineSingle})
+	all := l.abreast(append([]block{first}, slices.Delete(ways, spine, spine+1)...))
+	b.lines = append(b.lines, line{x1: 0, y1: fork, x2: all.top, y2: fork, kind: lineSingle})
 	b.follow(all)
 	return b
+}
+
+// shift moves b to the right.
+func (b *block) shift(x int) {
+	b.move(x, 0)
+	for i := range b.ends {
+		b.ends[i].x += x
+	}
+}
+
+// abreast puts ways side by side.
+func (l *layout) abreast(ways []block) block {
+	all := ways[0]
+	for _, w := range ways[1:] {
+		l.beside(&all, w)
+	}
+	return all
 }
 
 // follow adds what stands below b on its spine.
@@ -198,8 +225,9 @@ func (b *block) follow(o block) {
 	b.y = o.y
 }
 
-// beside adds o to the right of b, and returns where its spine is.
-func (l *layout) beside(b *block, o block) (x int) {
+// beside adds o to the right of b.
+func (l *layout) beside(b *block, o block) {
+	x := 0
 	for _, there := range b.room() {
 		for _, added := range o.room() {
 			if there.y < added.y+added.h+l.clear && added.y < there.y+there.h+l.clear {
@@ -207,14 +235,10 @@ func (l *layout) beside(b *block, o block) (x int) {
 			}
 		}
 	}
-	o.move(x, 0)
-	for i := range o.ends {
-		o.ends[i].x += x
-	}
+	o.shift(x)
 	y := b.y
 	b.follow(o)
-	b.y = y
-	return x
+	b.y, b.top = y, x+o.top
 }
 
 // room is what nothing else may stand in.
@@ -239,31 +263,34 @@ func (l *layout) join(b *block, n int) {
 	if len(ends) == 0 {
 		return
 	}
-	_, _, _, bottom := b.bounds()
+	x, right := ends[0].x, ends[0].x
 	for _, e := range ends {
+		x, right = min(x, e.x), max(right, e.x)
 		if l.g.in[n] > 1 && b.nodes > skip && e.way.from == l.g.idom[n] {
 			l.crossed = append(l.crossed, e.way)
 		}
 	}
-	y, right := bottom, 0
-	if len(ends) > 1 || ends[0].x != 0 {
+	if !slices.ContainsFunc(others, func(e end) bool { return e.x < right }) {
+		x = 0 // nothing has to pass to the left of the node
+	}
+	_, _, _, y := b.bounds()
+	if x < right {
 		y += l.fork
+		b.lines = append(b.lines, line{x1: x, y1: y, x2: right, y2: y, kind: lineSingle})
 	}
 	for _, e := range ends {
 		b.link(e.x, e.y, y)
-		right = max(right, e.x)
 	}
-	if right > 0 {
-		b.lines = append(b.lines, line{x1: 0, y1: y, x2: right, y2: y, kind: lineSingle})
+	if x < right {
 		y += l.single
 	}
 	rest := l.region(n, y)
-	for _, r := range rest.extents() {
-		right = max(right, r.x+r.w)
-	}
+	rest.shift(x)
+	left, _, beyond, _ := rest.bounds()
+	left, right = min(left, x), max(right, beyond)
 	b.ends = nil
 	for _, e := range others {
-		if e.x <= right+l.gap {
+		if left-l.gap <= e.x && e.x <= right+l.gap {
 			l.crossed = append(l.crossed, e.way)
 		} else {
 			b.ends = append(b.ends, e)
@@ -421,7 +448,7 @@ func (l *layout) step(b *block, name string, c *columns) {
 	line(styleStep, s, top+free/2)
 	b.y = top + height
 	bottom := b.y
-	if actions := l.actions[name]; len(actions) > 0 {
+	if actions := l.shown(name); len(actions) > 0 {
 		bottom = max(bottom, l.table(b, actions, id, r.x+r.w, top, c))
 	}
 	b.link(0, b.y, bottom)
@@ -508,24 +535,19 @@ func (l *layout) branch(b *block, n *node) {
 	}
 	b.link(0, b.y, b.y+room)
 	fork := b.y + room
-	var all block
-	right := 0
+	var paths []block
 	for i, path := range n.branch.Paths {
-		w := l.path(n, i, path, fork+thick)
-		if i == 0 {
-			all = w
-		} else {
-			right = l.beside(&all, w)
-		}
+		paths = append(paths, l.path(n, i, path, fork+thick))
 	}
+	all := l.abreast(paths)
 	_, _, _, bottom := all.bounds()
 	bottom += l.fork
 	for _, e := range all.ends {
 		all.link(e.x, e.y, bottom)
 	}
-	from, to := 0, right
+	from, to := 0, all.top
 	if simultaneous {
-		from, to = -l.over, right+l.over
+		from, to = -l.over, all.top+l.over
 	}
 	for _, y := range []int{fork, bottom} {
 		b.lines = append(b.lines, line{x1: from, y1: y, x2: to, y2: y + thick - l.single, kind: kind, title: clean(n.name)})

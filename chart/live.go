@@ -147,7 +147,10 @@ func (s *state) wait(transition int) string {
 	if s == nil || transition < 0 {
 		return ""
 	}
-	return clean(s.waits[transition])
+	if why := clean(s.waits[transition]); why != "" {
+		return "waits: " + why
+	}
+	return ""
 }
 
 func (s *state) action(a *recipe.Action) string {
@@ -189,12 +192,11 @@ func (s *state) progress(a *recipe.Action) string {
 	if e.State == recipe.ActionWaiting {
 		words = "waits"
 	}
-	left := e.Deadline - s.now
-	if s.x.Paused {
-		left = e.Left
-	}
-	if (e.Deadline != 0 || s.x.Paused) && !s.x.Terminal() {
-		words += ", " + span(left) + " left"
+	switch {
+	case e.Left != 0:
+		words += ", " + span(e.Left) + " left"
+	case e.Deadline != 0:
+		words += ", " + span(e.Deadline-s.now) + " left"
 	}
 	if attempts := cmp.Or(a.MaxAttempts, 1); attempts > 1 && e.State == recipe.ActionDispatched {
 		words += fmt.Sprintf(", attempt %d of %d", e.Attempt-e.FirstAttempt+1, attempts)

@@ -14,14 +14,15 @@ type metrics struct {
 	stepLine   int
 	stepMin    int // least and greatest width of a step
 	stepMax    int
-	row        int // the height of an action
-	frame      int // the height of the frame of a table of actions
-	cell       int // between text and border, at one side
-	connect    int // from the top of a step to the line that leads to its actions
-	action     int // greatest width of the text of an action
-	kinds      bool
-	lead       int // the link above a box
-	above      int // the link between the top of a transition and its first line of text
+	row        int  // the height of an action
+	frame      int  // the height of the frame of a table of actions
+	cell       int  // between text and border, at one side
+	connect    int  // from the top of a step to the line that leads to its actions
+	action     int  // greatest width of the text of an action
+	kinds      bool // the types of commands and events are shown
+	bare       bool // of actions only those of active steps are
+	lead       int  // the link above a box
+	above      int  // the link between the top of a transition and its first line of text
 	below      int
 	bar        int // half the length of the bar of a transition
 	condition  int // greatest width of a condition
@@ -45,7 +46,7 @@ var pixels = metrics{
 	width: func(style textStyle, s string) int { return pixelWidth(fontSizes[style], style, s) },
 	line:  func(style textStyle) int { return fontSizes[style] + 4 },
 	step:  16, stepLine: 12, stepMin: 112, stepMax: 260, row: 40, cell: 10, connect: 20, action: 260, kinds: true,
-	lead: 14, above: 12, below: 10, bar: 15, condition: 330, lines: 3, gap: 34, tie: 24, clear: 16, fork: 16, double: 4, over: 16,
+	lead: 14, above: 12, below: 10, bar: 15, condition: 400, lines: 4, gap: 34, tie: 24, clear: 16, fork: 16, double: 4, over: 16,
 	landing: 20, arrow: 26, jump: 22, endW: 46, endH: 22, margin: 20,
 }
 
@@ -143,23 +144,32 @@ func (m *metrics) tail(style textStyle, s string, width int) string {
 	return "…" + string(runes)
 }
 
-// wrap breaks s into at most limit lines of a width, between words, and says whether the last was cut.
+// operators stand at the head of a line rather than at its end.
+var operators = map[string]bool{"and": true, "or": true, "<": true, "<=": true, ">": true, ">=": true, "==": true, "!=": true, "in": true, "+": true, "-": true, "*": true, "/": true, "??": true}
+
+// wrap breaks s into at most limit lines of a width, between words, or before the dots of a word that is too long, and says
+// whether anything was cut.
 func (m *metrics) wrap(style textStyle, s string, width, limit int) (lines []string, cut bool) {
+	var words []string // each with the space before it
+	for _, word := range strings.Fields(s) {
+		words = append(words, m.pieces(style, " "+word, width)...)
+	}
 	line := ""
-	words := strings.Fields(s)
 	for i, word := range words {
-		longer := strings.TrimLeft(line+" "+word, " ")
-		// A condition reads best with the operator at the head of the next line.
-		operand := (word == "and" || word == "or") && line != "" && i+1 < len(words) && m.width(style, longer+" "+words[i+1]) > width
-		if line == "" || m.width(style, longer) <= width && !operand {
-			line = longer
+		fits := func(s string) bool { return m.width(style, strings.TrimSpace(s)) <= width }
+		operand := "" // of an operator, which stays with it if a line has room for both
+		if operators[strings.TrimSpace(word)] && i+1 < len(words) && fits(word+words[i+1]) {
+			operand = words[i+1]
+		}
+		if line == "" || fits(line+word+operand) {
+			line = strings.TrimSpace(line + word)
 			continue
 		}
 		if len(lines)+1 == limit {
-			line = strings.Join(append([]string{line}, words[i:]...), " ")
+			line += strings.Join(words[i:], "")
 			break
 		}
-		lines, line = append(lines, line), word
+		lines, line = append(lines, line), strings.TrimSpace(word)
 	}
 	lines = append(lines, line)
 	for i := range lines {
@@ -168,4 +178,23 @@ func (m *metrics) wrap(style textStyle, s string, width, limit int) (lines []str
 		cut = cut || c
 	}
 	return lines, cut
+}
+
+// pieces breaks a word that is wider than a line before dots.
+func (m *metrics) pieces(style textStyle, word string, width int) []string {
+	if m.width(style, word) <= width {
+		return []string{word}
+	}
+	var pieces []string
+	for i, part := range strings.Split(word, ".") {
+		if i > 0 {
+			part = "." + part
+		}
+		if last := len(pieces) - 1; last >= 0 && m.width(style, pieces[last]+part) <= width {
+			pieces[last] += part
+		} else {
+			pieces = append(pieces, part)
+		}
+	}
+	return pieces
 }

@@ -7,9 +7,13 @@ func (c *Chart) Text(o Options) string {
 	live := newState(o.Live)
 	var d drawing
 	var width, height int
-	for _, percent := range []int{100, 70, 50, 35} {
+	for _, narrow := range []struct {
+		percent, lines int
+		bare           bool
+	}{{100, 3, false}, {70, 4, false}, {50, 6, false}, {60, 6, true}, {40, 8, true}} {
 		m := cells
-		m.condition, m.action, m.stepMax = m.condition*percent/100, m.action*percent/100, m.stepMax*percent/100
+		m.condition, m.action, m.stepMax = m.condition*narrow.percent/100, m.action*narrow.percent/100, m.stepMax*narrow.percent/100
+		m.lines, m.bare = narrow.lines, narrow.bare
 		d = draw(c.recipe, m, live)
 		if width, height = d.place(m.margin); width <= o.Width || o.Width <= 0 {
 			break
