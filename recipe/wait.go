@@ -3,6 +3,7 @@ package recipe
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/expr-lang/expr/ast"
@@ -61,6 +62,28 @@ type Cause struct {
 type Operand struct {
 	Text  string          `json:"text"`
 	Value json.RawMessage `json:"value"` // null: it is missing
+}
+
+// Blame is why the transition of w does not fire, in short: the values that its condition looks at.
+func (w *Wait) Blame() string {
+	switch {
+	case w.Error != "":
+		return w.Error
+	case w.Holds:
+		return "true, fires at the next look"
+	}
+	var values []string
+	for _, c := range w.Causes {
+		for _, o := range c.Operands {
+			if text := o.Text + " = " + string(o.Value); !slices.Contains(values, text) {
+				values = append(values, text)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return "false"
+	}
+	return strings.Join(values, ", ")
 }
 
 // Waits lists what the run x waits for at now, in installation time: that it is paused, then by active step each action that is not answered and each transition

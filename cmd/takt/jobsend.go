@@ -27,6 +27,7 @@ type jobCmd struct {
 	Show          jobShowCmd    `cmd:"" looks:"" help:"Show an order, its recipe and its response."`
 	Why           jobWhyCmd     `cmd:"" looks:"" help:"Say what an order waits for, or why it failed."`
 	History       jobHistoryCmd `cmd:"" looks:"" help:"Show all that an order and its recipe did, and why."`
+	Chart         jobChartCmd   `cmd:"" looks:"" help:"Draw the recipe of an order as it stands, or stood."`
 	Replay        jobReplayCmd  `cmd:"" looks:"" help:"Run what is recorded of an order against another recipe, and show where it parts."`
 	List          jobListCmd    `cmd:"" looks:"" help:"List job orders."`
 	Watch         jobWatchCmd   `cmd:"" looks:"" help:"Print changes as they happen."`
