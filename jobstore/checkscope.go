@@ -78,7 +78,7 @@ func (c *checker) waiting() {
 			continue
 		}
 		if age := c.store.Now().Sub(since); age > c.opt.Waiting {
-			c.AddAt("waits since "+o.Event.RecordedTime, c.store.keys.JobOrder(id), "does its work master have a recipe, or does its station take it? `takt job show`, `takt station apply`, or end the order: `takt job cancel`",
+			c.AddAt("waits since "+o.Event.RecordedTime, c.store.keys.JobOrder(id), "`takt job why` says what it waits for; `takt station apply`, or end the order: `takt job cancel`",
 				"is %s for %v, and nothing starts it", o.State, age.Round(time.Minute))
 		}
 	}

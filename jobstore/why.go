@@ -28,7 +28,7 @@ type WhyReason struct {
 	Next  string       `json:"next"`            // a command, or a place to look at
 	Topic string       `json:"topic,omitempty"` // where the command goes, or the event comes from
 	Wait  *recipe.Wait `json:"wait,omitempty"`  // of a run
-	Short string       `json:"-"`               // for a list
+	Short string       `json:"-"`               // for a list: at most 80 characters
 }
 
 // WhyKind is a kind of reason: one of WhyReasons.
@@ -82,7 +82,7 @@ func WhyReasons() []WhyRow {
 		{WhyStationRefused, "its station refuses the Start", "the station, or `takt job cancel`"},
 		{WhyStationRuns, "its station runs it without a recipe, until it says End or Abort", "the station"},
 		{WhyStandstill, "no process can take the answers of equipment, so time-outs and `step.t` stand still", "`takt serve`, `takt doctor`"},
-		{WhyCommandUnsent, "a command stands in the outbox: the broker has not taken it", "`takt doctor`, the log of `takt serve`"},
+		{WhyCommandUnsent, "a command has stood in the outbox for more than 2 s: the broker has not taken it", "`takt doctor`, the log of `takt serve`"},
 		{WhyCommand, "a command is not answered", "the equipment"},
 		{WhyEvent, "an event has not come", "the equipment"},
 		{WhyAttemptFailed, "an attempt failed while the order is paused: the next one comes with Resume", "`takt job resume`"},
@@ -130,6 +130,12 @@ func (c *Situation) Why(topicPrefix string) Why {
 	return w
 }
 
+// sending is how long a command may stand in the outbox before that is worth a word.
+const sending = 2 * time.Second
+
+// shortRunes is the most that a list shows of a reason.
+const shortRunes = 80
+
 // judgement collects reasons.
 type judgement struct {
 	*Situation
@@ -139,6 +145,9 @@ type judgement struct {
 }
 
 func (j *judgement) add(kind WhyKind, short, next, format string, args ...any) *WhyReason {
+	if runes := []rune(short); len(runes) > shortRunes {
+		short = string(runes[:shortRunes-1]) + "…"
+	}
 	j.reasons = append(j.reasons, WhyReason{Kind: kind, Short: short, Next: next, Text: fmt.Sprintf(format, args...)})
 	return &j.reasons[len(j.reasons)-1]
 }
@@ -259,7 +268,7 @@ func (j *judgement) wait(w recipe.Wait) *WhyReason {
 		}
 		r.Topic = j.topic("events")
 		return r
-	case j.Unsent[w.CommandID]:
+	case j.Unsent[w.CommandID] && w.Age > sending.Seconds():
 		r := j.add(WhyCommandUnsent, "the broker, for "+w.Action, "takt doctor: is the broker there? The log of takt serve has what it says", "the broker has not taken the command of %s in step %s, attempt %d of %d, for %s: it stands in sfc:outbox", what, w.Step, w.Attempt, w.Attempts, seconds(w.Age))
 		r.Topic = j.topic("commands")
 		return r
