@@ -90,7 +90,7 @@ func WhyReasons() []WhyRow {
 		{WhyConditionTrue, "the condition of a transition is true, and fires when it is looked at", "nothing, or `takt job resume`"},
 		{WhyConditionFails, "the condition of a transition fails: so will the order, when it is looked at", "the recipe"},
 		{WhyRunOver, "its run is over, and the order ends with the next entry of `sfc:work`", "nothing"},
-		{WhyExecutionLost, "it is Running, and its execution document is gone", "nothing: the sweep of `takt serve` aborts it"},
+		{WhyExecutionLost, "its run was begun, and its execution document is gone", "`takt job abort`, unless the sweep of `takt serve` was faster; `takt check`"},
 		{WhyRecipeLost, "the text of the recipe that it runs is gone or cannot be compiled: the next event aborts it", "`takt check`"},
 		{WhyPaused, "Interrupted: Resume has not come", "`takt job resume`"},
 		{WhyCompleted, "Ended: it is done, and waits for Clear", "`takt job clear`"},
@@ -202,7 +202,7 @@ func (j *judgement) running() {
 		r := j.add(WhyStationRuns, "End of its station", "look at the station: it says End or Abort on "+j.topic("events")+"; or "+j.method("abort"), "its station runs it without a recipe since %s, and has not said End", s.Started)
 		r.Topic = j.topic("events")
 	case x == nil:
-		j.add(WhyExecutionLost, "the sweep", "nothing: the sweep of takt serve aborts it within 30 s; takt check lists what else is gone", "its execution document is gone")
+		j.add(WhyExecutionLost, "the sweep", j.method("abort")+", unless the sweep of takt serve was faster; takt check lists what else is gone", "its execution document is gone")
 	case x.Terminal():
 		j.add(WhyRunOver, "the end of its run", "nothing, unless it lasts", "its run is over (%s at step %s), and the order is not yet", x.Phase(), x.CurrentStep)
 		j.work("its end")
@@ -218,7 +218,7 @@ func (j *judgement) interrupted() {
 		r := j.add(WhyPaused, "Resume", j.method("resume"), "it is paused, and its station, which runs it without a recipe, was told so")
 		r.Topic = j.topic("commands")
 	case x == nil:
-		j.add(WhyExecutionLost, "the sweep", "nothing: the sweep of takt serve aborts it within 30 s; takt check lists what else is gone", "its execution document is gone")
+		j.add(WhyExecutionLost, "the sweep", j.method("abort")+", unless the sweep of takt serve was faster; takt check lists what else is gone", "its execution document is gone")
 	default:
 		j.add(WhyPaused, "Resume", j.method("resume"), "it is paused at step %s for %v; time-outs stand still, and nothing is sent", x.CurrentStep, j.Installation.Sub(time.UnixMilli(x.PausedAt)).Round(time.Millisecond))
 		j.run()
@@ -402,9 +402,6 @@ func (j *judgement) aborted() {
 	again := "then " + j.method("clear") + ", and store it anew"
 	cause := responseError(j.Response)
 	x := j.Execution
-	if j.Response != nil && j.Response.StartTime == "" {
-		x = nil // of an earlier use of the id: this order never began
-	}
 	switch {
 	case x == nil && cause == "" || x != nil && !x.Failed:
 		j.add(WhyAborted, "Clear; aborted", j.method("clear"), "a command Abort of the MES or of its station ended it before a recipe of Takt ran")

@@ -157,9 +157,7 @@ var whyCases = []whyCase{
 	}, "its run failed at step Weld: action weld was refused: BUSY: door open (attempt 3 of 3); its command was com.example.weld.v1", "look at the equipment of cell-07", "Clear; action weld was refused: BUSY: door open (attempt 3 of 3)"},
 	{jobstore.WhyRunFailed, isa95.State{Top: isa95.Aborted}, func(_ *jobstore.Situation, r *whyRun) { r.begin().answer(welded(`"8"`)) },
 		`its run failed at step Weld: condition "actions.weld.result.force >= job.parameters.force" from Weld to Scan failed: invalid operation: a string >= a number`, "mend that", ""},
-	{jobstore.WhyNotBegun, isa95.State{Top: isa95.Aborted}, func(c *jobstore.Situation, r *whyRun) {
-		r.begin()
-		r.x = r.x.Abort("of an earlier use of the id", r.now)
+	{jobstore.WhyNotBegun, isa95.State{Top: isa95.Aborted}, func(c *jobstore.Situation, _ *whyRun) {
 		c.Response = &isa95.JobResponse{JobResponseData: []isa95.Parameter{{ID: jobstore.ErrorParameter, Value: []byte(`"work master \"WM-1\" is not known"`)}}}
 	}, `its recipe could not start: work master "WM-1" is not known`, "takt job clear JO-1 --scope cell-07", `Clear; not begun: work master "WM-1" is not known`},
 	{jobstore.WhyAborted, isa95.State{Top: isa95.Aborted}, func(_ *jobstore.Situation, r *whyRun) {
