@@ -18,7 +18,8 @@ type Options struct {
 	// were entered. nil: the recipe alone.
 	Live *Live
 	// Width is how many cells a line of Text has at most; 0 is no limit. A chart that is wider gets shorter texts, then
-	// only the actions of active steps; what still does not fit is cut, which "…" at the end of a line shows.
+	// only the actions of active steps, then jumps to what would stand side by side; what still does not fit is cut, which
+	// "…" at the end of a line shows.
 	Width int
 	// Color lets Text mark states with the colors of ANSI escape sequences.
 	Color bool

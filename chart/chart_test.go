@@ -43,7 +43,7 @@ func TestPictures(t *testing.T) {
 	for _, p := range pictures {
 		r := read(t, p.file)
 		for name, m := range map[string]metrics{"pixels": pixels, "cells": cells} {
-			d := draw(r, m, nil)
+			d := draw(r, newGraph(r), m, nil)
 			for _, fault := range append(faults(d), missing(r, d)...) {
 				t.Errorf("%s in %s: %s", p.name, name, fault)
 			}
@@ -168,13 +168,19 @@ func TestLive(t *testing.T) {
 	paused.Now = paused.Now.Add(time.Hour)
 	for name, live := range map[string]*Live{"waits": live(), "failed": failed, "busy": busy, "paused": paused} {
 		for medium, m := range map[string]metrics{"pixels": pixels, "cells": cells} {
-			for _, fault := range faults(draw(r, m, newState(live))) {
+			for _, fault := range faults(draw(r, newGraph(r), m, newState(live))) {
 				t.Errorf("%s in %s: %s", name, medium, fault)
 			}
 		}
 		c := New(r)
 		golden.Check(t, "testdata/live-"+name+".txt", c.Text(Options{Live: live}))
 		golden.Check(t, "testdata/live-"+name+".svg", string(c.SVG(Options{Live: live})))
+	}
+	// However narrow the terminal, the actions of an active or failed step stay.
+	for want, live := range map[string]*Live{"← inspec": live(), "✗ TIME": failed} {
+		if text := New(r).Text(Options{Live: live, Width: 80}); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 	golden.Check(t, "testdata/live-color.txt", New(r).Text(Options{Live: live(), Color: true, Width: 80}))
 }

@@ -1,5 +1,7 @@
 package chart
 
+import "iter"
+
 // A drawing is a chart as boxes, lines and texts in one plane, from which the picture and the text are made. All measures are in
 // the unit of its metrics. A rectangle holds its left and upper edge and not its right and lower one.
 type drawing struct {
@@ -100,7 +102,7 @@ func (d *drawing) place(margin int) (width, height int) {
 
 func (d *drawing) bounds() (left, top, right, bottom int) {
 	first := true
-	for _, r := range d.extents() {
+	for r := range d.extents() {
 		if first {
 			left, top, right, bottom, first = r.x, r.y, r.x+r.w, r.y+r.h, false
 		}
@@ -111,23 +113,29 @@ func (d *drawing) bounds() (left, top, right, bottom int) {
 }
 
 // extents lists the room that everything takes.
-func (d *drawing) extents() []rect {
-	var all []rect
-	for _, b := range d.boxes {
-		all = append(all, b.rect)
+func (d *drawing) extents() iter.Seq[rect] {
+	return func(yield func(rect) bool) {
+		for i := range d.boxes {
+			if !yield(d.boxes[i].rect) {
+				return
+			}
+		}
+		for i := range d.lines {
+			if !yield(d.lines[i].extent()) {
+				return
+			}
+		}
+		for i := range d.texts {
+			if !yield(d.texts[i].rect) {
+				return
+			}
+		}
 	}
-	for _, l := range d.lines {
-		all = append(all, l.extent())
-	}
-	for _, t := range d.texts {
-		all = append(all, t.rect)
-	}
-	return all
 }
 
 // extent is the room that l takes. A line has a thickness, so that it is something to run into; bars and the lines of
 // branches hold both their ends.
-func (l line) extent() rect {
+func (l *line) extent() rect {
 	switch l.kind {
 	case lineBar, lineSingle, lineDouble:
 		return rect{l.x1, l.y1, l.x2 - l.x1 + 1, max(1, l.y2-l.y1)}
@@ -157,7 +165,15 @@ func (d *drawing) move(dx, dy int) {
 }
 
 func (d *drawing) add(o drawing) {
-	d.boxes = append(d.boxes, o.boxes...)
-	d.lines = append(d.lines, o.lines...)
-	d.texts = append(d.texts, o.texts...)
+	d.boxes = merge(d.boxes, o.boxes)
+	d.lines = merge(d.lines, o.lines)
+	d.texts = merge(d.texts, o.texts)
+}
+
+// merge adds the shorter slice to the longer one, so that what is drawn first is not copied again for each step before it.
+func merge[E any](a, b []E) []E {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	return append(a, b...)
 }

@@ -11,6 +11,7 @@ import (
 type graph struct {
 	nodes []node
 	root  int
+	parts []int // where the parts begin that are drawn below each other: root, and the nodes that fold has put aside
 
 	order []int // the nodes that lines lead to, each before its successors
 	idom  []int // the nearest node that every line from the root to a node passes; the root's is itself
@@ -89,6 +90,9 @@ func newGraph(r *recipe.Recipe) *graph {
 			}
 		}
 	}
+	if len(g.nodes) > 0 {
+		g.parts = []int{g.root}
+	}
 	g.breakCycles()
 	g.dominate()
 	return g
@@ -120,8 +124,8 @@ func (g *graph) breakCycles() {
 		}
 		state[n] = done
 	}
-	if len(g.nodes) > 0 {
-		visit(g.root)
+	for _, n := range g.parts {
+		visit(n)
 	}
 }
 
@@ -140,17 +144,18 @@ func (g *graph) dominate() {
 		}
 		g.order = append(g.order, n)
 	}
-	if len(g.nodes) == 0 {
-		return
+	for _, n := range slices.Backward(g.parts) {
+		visit(n)
 	}
-	visit(g.root)
 	slices.Reverse(g.order)
 	place := make([]int, len(g.nodes))
 	for i, n := range g.order {
 		place[n] = i
 		g.idom[n] = -1
 	}
-	g.idom[g.root] = g.root
+	for _, n := range g.parts {
+		g.idom[n] = n
+	}
 	for _, n := range g.order {
 		for _, w := range g.nodes[n].out {
 			if w.jump {
@@ -192,6 +197,47 @@ func (g *graph) landings() map[int][]string {
 		}
 	}
 	return from
+}
+
+// joining lists the lines to nodes that several lead to.
+func (g *graph) joining() []*way {
+	var ways []*way
+	for _, n := range g.order {
+		for _, w := range g.nodes[n].out {
+			if !w.jump && g.in[w.to] > 1 {
+				ways = append(ways, w)
+			}
+		}
+	}
+	return ways
+}
+
+// fold makes a chart narrow: ways no longer come together, and of the ways of each choice only the one with most behind it
+// goes on as a line. What the others lead to is drawn below, as parts of their own.
+func (g *graph) fold() {
+	g.cut(g.joining())
+	size := make([]int, len(g.nodes))
+	for _, n := range slices.Backward(g.order) {
+		var on *way
+		for _, w := range g.nodes[n].out {
+			if w.jump {
+				continue
+			}
+			size[n] += size[w.to]
+			if on == nil || size[w.to] > size[on.to] {
+				on = w
+			}
+		}
+		size[n]++
+		for _, w := range g.nodes[n].out {
+			if !w.jump && w != on {
+				w.jump = true
+				g.parts = append(g.parts, w.to)
+			}
+		}
+	}
+	slices.Reverse(g.parts[1:])
+	g.dominate()
 }
 
 // cut makes jumps of ways that cannot be drawn as lines. The last line to a node stays, so that each node is drawn.

@@ -3,6 +3,7 @@ package chart
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -50,8 +51,13 @@ type columns struct {
 // skip is how many nodes a way without steps passes by at most; a longer one is a jump.
 const skip = 6
 
-func draw(r *recipe.Recipe, m metrics, live *state) drawing {
-	l := &layout{metrics: &m, r: r, g: newGraph(r), live: live, actions: map[string][]*recipe.Action{}}
+// passes bounds how often a chart is drawn to find its jumps. One with more than that many knots gets a jump wherever ways
+// would come together.
+const passes = 20
+
+// draw lays g out, the graph of r, and makes jumps in it. It may be drawn again with other metrics.
+func draw(r *recipe.Recipe, g *graph, m metrics, live *state) drawing {
+	l := &layout{metrics: &m, r: r, g: g, live: live, actions: map[string][]*recipe.Action{}}
 	for i := range r.Actions {
 		a := &r.Actions[i]
 		l.actions[a.Step] = append(l.actions[a.Step], a)
@@ -68,16 +74,24 @@ func draw(r *recipe.Recipe, m metrics, live *state) drawing {
 	if len(l.g.nodes) == 0 {
 		return drawing{}
 	}
-	for {
+	for pass := 0; ; pass++ {
 		l.ids, l.crossed, l.lead = 0, nil, l.g.landings()
-		b := l.region(l.g.root, l.heading().y)
+		b := l.heading()
+		for i, n := range l.g.parts {
+			if i > 0 {
+				_, _, _, bottom := b.bounds()
+				b.y = bottom + 2*l.clear
+			}
+			b.follow(l.region(n, b.y))
+		}
 		for _, e := range b.ends {
 			l.crossed = append(l.crossed, e.way)
 		}
 		if len(l.crossed) == 0 {
-			head := l.heading()
-			head.drawing.add(b.drawing)
-			return head.drawing
+			return b.drawing
+		}
+		if pass == passes {
+			l.crossed = l.g.joining()
 		}
 		l.g.cut(l.crossed)
 	}
@@ -125,16 +139,16 @@ func (l *layout) columns(steps []string) *columns {
 			}
 		}
 	}
-	c.step += c.step & 1 // the spine is in the middle, in cells too
-	if !l.kinds {
-		c.step++ // a cell of a terminal is in the middle
+	c.step += c.step & 1 // the spine is in the middle
+	if l.single > 0 {
+		c.step++ // it takes a cell of a terminal
 	}
 	return c
 }
 
 // shown are the actions of a step that the medium has room for.
 func (l *layout) shown(step string) []*recipe.Action {
-	if l.bare && l.live.entered(step) != stateActive {
+	if state := l.live.entered(step); l.bare && state != stateActive && state != stateFailed {
 		return nil
 	}
 	return l.actions[step]
@@ -152,14 +166,20 @@ func (b *block) link(x, y1, y2 int) {
 
 // region draws node n from y down, with all that is only reached through it.
 func (l *layout) region(n, y int) block {
-	b := l.node(n, y)
+	b := block{y: y}
+	b.follow(l.node(n, y))
 	outs := l.g.nodes[n].out
-	switch len(outs) {
-	case 0:
+	for ; len(outs) == 1; outs = l.g.nodes[n].out {
+		w := outs[0]
+		b.follow(l.transition(w, b.y))
+		if l.stops(&b, w) {
+			return b
+		}
+		n = w.to
+		b.follow(l.node(n, b.y))
+	}
+	if len(outs) == 0 {
 		l.end(&b)
-		return b
-	case 1:
-		b.follow(l.way(outs[0], b.y))
 		return b
 	}
 	fork := b.y + l.fork
@@ -228,10 +248,18 @@ func (b *block) follow(o block) {
 // beside adds o to the right of b.
 func (l *layout) beside(b *block, o block) {
 	x := 0
-	for _, there := range b.room() {
-		for _, added := range o.room() {
-			if there.y < added.y+added.h+l.clear && added.y < there.y+there.h+l.clear {
-				x = max(x, there.x+there.w+l.gap-added.x)
+	added := slices.Collect(o.room())
+	top, bottom := math.MaxInt, math.MinInt
+	for _, r := range added {
+		top, bottom = min(top, r.y), max(bottom, r.y+r.h)
+	}
+	for there := range b.room() {
+		if there.y >= bottom+l.clear || there.y+there.h+l.clear <= top {
+			continue
+		}
+		for _, r := range added {
+			if there.y < r.y+r.h+l.clear && r.y < there.y+there.h+l.clear {
+				x = max(x, there.x+there.w+l.gap-r.x)
 			}
 		}
 	}
@@ -242,12 +270,19 @@ func (l *layout) beside(b *block, o block) {
 }
 
 // room is what nothing else may stand in.
-func (b *block) room() []rect {
-	room := b.extents()
-	for _, e := range b.ends {
-		room = append(room, rect{e.x, e.y, 1, math.MaxInt32})
+func (b *block) room() iter.Seq[rect] {
+	return func(yield func(rect) bool) {
+		for r := range b.extents() {
+			if !yield(r) {
+				return
+			}
+		}
+		for _, e := range b.ends {
+			if !yield(rect{e.x, e.y, 1, math.MaxInt32}) {
+				return
+			}
+		}
 	}
-	return room
 }
 
 // join brings the ways to a node together below b, and goes on with the node.
@@ -302,15 +337,23 @@ func (l *layout) join(b *block, n int) {
 // way draws a transition and what it leads to, unless other ways lead there, too.
 func (l *layout) way(w *way, y int) block {
 	b := l.transition(w, y)
+	if !l.stops(&b, w) {
+		b.follow(l.region(w.to, b.y))
+	}
+	return b
+}
+
+// stops ends b after the transition of w if its target is drawn elsewhere, and tells whether it did.
+func (l *layout) stops(b *block, w *way) bool {
 	switch {
 	case w.jump:
-		l.jump(&b, w)
+		l.jump(b, w)
 	case l.g.in[w.to] == 1:
-		b.follow(l.region(w.to, b.y))
+		return false
 	default:
 		b.ends = append(b.ends, end{0, b.y, w})
 	}
-	return b
+	return true
 }
 
 // transition draws a bar with its condition beside it. A nil way is one that the recipe does not write down: from step to
@@ -472,7 +515,11 @@ func (l *layout) table(b *block, actions []*recipe.Action, id, x, top int, c *co
 // row draws one action.
 func (l *layout) row(b *block, a *recipe.Action, id, x, y int, c *columns) box {
 	state := l.live.action(a)
+	progress := l.live.progress(a)
 	row := box{rect: rect{x, y, 0, l.metrics.row}, kind: boxAction, id: id, state: state, title: describe(a)}
+	if progress != "" {
+		row.title += "; " + progress
+	}
 	cell := func(width int, texts ...text) {
 		border := l.frame // a border takes a cell of a terminal
 		if len(row.cuts) > 0 || row.w > 0 {
@@ -497,15 +544,19 @@ func (l *layout) row(b *block, a *recipe.Action, id, x, y int, c *columns) box {
 		row.w = x - row.x
 	}
 	name, _ := l.short(styleAction, what(a), l.action)
-	cell(c.qualifier, text{s: clean(string(a.Qualifier)), style: styleQualifier, align: atMiddle})
+	if !l.bare {
+		cell(c.qualifier, text{s: clean(string(a.Qualifier)), style: styleQualifier, align: atMiddle})
+	}
 	if l.kinds {
 		cell(c.action, text{s: name, style: styleAction}, text{s: l.tail(styleKind, clean(a.TypeID), l.action), style: styleKind})
 	} else {
 		cell(c.action, text{s: name, style: styleAction})
 	}
-	cell(c.time, text{s: timing(a), style: styleTime})
+	if !l.bare {
+		cell(c.time, text{s: timing(a), style: styleTime})
+	}
 	if c.state > 0 {
-		progress, _ := l.short(styleState, l.live.progress(a), l.action)
+		progress, _ = l.short(styleState, progress, l.action)
 		cell(c.state, text{s: progress, style: styleState})
 	}
 	row.w += l.frame

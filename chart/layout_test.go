@@ -134,11 +134,17 @@ func missing(r *recipe.Recipe, d drawing) []string {
 func TestDrawingsAreClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := randomRecipe(t)
-		for name, m := range map[string]metrics{"pixels": pixels, "cells": cells} {
-			d := draw(r, m, nil)
+		folded := newGraph(r)
+		folded.fold()
+		for _, c := range []struct {
+			name string
+			metrics
+			*graph
+		}{{"pixels", pixels, newGraph(r)}, {"cells", cells, newGraph(r)}, {"folded", cells, folded}} {
+			d := draw(r, c.graph, c.metrics, nil)
 			if found := append(faults(d), missing(r, d)...); len(found) > 0 {
 				text, _ := json.Marshal(r)
-				t.Fatalf("%s: %v\n%s\n%s", name, found, New(r).Text(Options{}), text)
+				t.Fatalf("%s: %v\n%s\n%s", c.name, found, New(r).Text(Options{}), text)
 			}
 		}
 	})
@@ -200,4 +206,24 @@ func randomRecipe(t *rapid.T) *recipe.Recipe {
 		}
 	}
 	return r
+}
+
+// A recipe whose steps lead everywhere has more knots than are looked for one by one; it is drawn as a tree with jumps, as clean as any.
+func TestTangleIsDrawnWithJumps(t *testing.T) {
+	const steps = 150
+	r := &recipe.Recipe{}
+	for i := range steps {
+		name := fmt.Sprint("S", i)
+		r.Steps = append(r.Steps, recipe.Step{Name: name, Initial: i == 0})
+		r.Actions = append(r.Actions, recipe.Action{Name: "do_" + name, Step: name, Qualifier: "N", Interaction: recipe.InteractionPush, TimeoutSeconds: 1})
+		for k, distance := range []int{1, 2, 5, 13, 34} {
+			r.Transitions = append(r.Transitions, recipe.Transition{Source: name, Target: fmt.Sprint("S", (i*k+i+distance)%steps), Priority: k})
+		}
+	}
+	for name, m := range map[string]metrics{"pixels": pixels, "cells": cells} {
+		d := draw(r, newGraph(r), m, nil)
+		if found := append(faults(d), missing(r, d)...); len(found) > 0 {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
 }

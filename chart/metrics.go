@@ -20,7 +20,7 @@ type metrics struct {
 	connect    int  // from the top of a step to the line that leads to its actions
 	action     int  // greatest width of the text of an action
 	kinds      bool // the types of commands and events are shown
-	bare       bool // of actions only those of active steps are
+	bare       bool // of actions only those of active and failed steps are, with name and state
 	lead       int  // the link above a box
 	above      int  // the link between the top of a transition and its first line of text
 	below      int
@@ -31,7 +31,7 @@ type metrics struct {
 	tie        int // the line from a step to its actions
 	clear      int // between things one above the other, in columns side by side
 	fork       int // the link between a node and the line that its ways leave from
-	single     int // thickness of the lines of branches
+	single     int // thickness of a line: 0 in a picture, a cell in a terminal; and of double ones
 	double     int
 	over       int // how far double lines reach beyond their outermost links
 	landing    int // the height of the mark at the target of a jump

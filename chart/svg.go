@@ -21,7 +21,7 @@ func (c *Chart) SVG(o Options) []byte { return c.picture(o, Style) }
 func (c *Chart) Fragment(o Options) []byte { return c.picture(o, "") }
 
 func (c *Chart) picture(o Options, style string) []byte {
-	d := draw(c.recipe, pixels, newState(o.Live))
+	d := draw(c.recipe, newGraph(c.recipe), pixels, newState(o.Live))
 	width, height := d.place(pixels.margin)
 	p := newPicture(width, height, cmp.Or(o.Title, "Recipe"), style)
 	for _, l := range d.lines {

@@ -4,17 +4,20 @@ import "strings"
 
 // Text returns the chart for a terminal, in lines that each end with a line feed.
 func (c *Chart) Text(o Options) string {
-	live := newState(o.Live)
+	live, g := newState(o.Live), newGraph(c.recipe)
 	var d drawing
 	var width, height int
 	for _, narrow := range []struct {
 		percent, lines int
-		bare           bool
-	}{{100, 3, false}, {70, 4, false}, {50, 6, false}, {60, 6, true}, {40, 8, true}} {
+		bare, fold     bool
+	}{{100, 3, false, false}, {70, 4, false, false}, {50, 6, false, false}, {60, 6, true, false}, {70, 4, false, true}, {60, 6, true, true}, {40, 8, true, true}} {
+		if narrow.fold && len(g.parts) == 1 {
+			g.fold()
+		}
 		m := cells
 		m.condition, m.action, m.stepMax = m.condition*narrow.percent/100, m.action*narrow.percent/100, m.stepMax*narrow.percent/100
 		m.lines, m.bare = narrow.lines, narrow.bare
-		d = draw(c.recipe, m, live)
+		d = draw(c.recipe, g, m, live)
 		if width, height = d.place(m.margin); width <= o.Width || o.Width <= 0 {
 			break
 		}

@@ -102,18 +102,18 @@ func writeChange[T any](w *changeWriter, before, after *T, fields []documentFiel
 			} else {
 				w.buf = append(append(append(w.buf, '['), *v...), ']') // a result may be null itself
 			}
+		case *string:
+			text := *v
+			if a, ok := any(after).(*ActionEntry); ok && v == &a.CommandID && text == CommandID(x.CorrelationID, a.Name, a.Iteration, a.sent()) {
+				text = derived
+			}
+			w.buf = jsonscan.AppendString(w.buf, text)
 		case *[]ActionEntry:
-			writeChanges(w, *was.(*[]ActionEntry), *v, func(a *ActionEntry) string { return a.Name }, func(was, is *ActionEntry) {
-				shown := *is
-				if shown.CommandID != was.CommandID && shown.CommandID == CommandID(x.CorrelationID, is.Name, is.Iteration, is.sent()) {
-					shown.CommandID = derived
-				}
-				writeChange(w, was, &shown, actionFields, x)
-			})
+			writeChanges(w, *was.(*[]ActionEntry), *v, func(a *ActionEntry) string { return a.Name }, actionFields, x)
 		case *[]StepEntry:
-			writeChanges(w, *was.(*[]StepEntry), *v, func(s *StepEntry) string { return s.Name }, func(was, is *StepEntry) { writeChange(w, was, is, stepFields, x) })
+			writeChanges(w, *was.(*[]StepEntry), *v, func(s *StepEntry) string { return s.Name }, stepFields, x)
 		case *[]CancelEntry:
-			writeChanges(w, *was.(*[]CancelEntry), *v, func(c *CancelEntry) string { return c.CommandID }, func(was, is *CancelEntry) { writeChange(w, was, is, cancelFields, x) })
+			writeChanges(w, *was.(*[]CancelEntry), *v, func(c *CancelEntry) string { return c.CommandID }, cancelFields, x)
 		default:
 			w.value(is)
 		}
@@ -135,18 +135,25 @@ func (a *ActionEntry) sent() int {
 }
 
 // writeChanges writes the elements of is that differ from those of was with the same name.
-func writeChanges[T any](w *changeWriter, was, is []T, name func(*T) string, write func(was, is *T)) {
+func writeChanges[T any](w *changeWriter, was, is []T, name func(*T) string, fields []documentField[T], x *Execution) {
 	w.buf = append(w.buf, '{')
 	for i := range is {
-		before := new(T)
-		if at := slices.IndexFunc(was, func(t T) bool { return name(&t) == name(&is[i]) }); at >= 0 {
-			before = &was[at]
+		var before *T
+		for n := range was {
+			if at := &was[(i+n)%len(was)]; name(at) == name(&is[i]) { // mostly at the same place
+				before = at
+				break
+			}
+		}
+		isNew := before == nil
+		if isNew {
+			before = new(T)
 		}
 		mark := len(w.buf)
 		w.key(name(&is[i]))
 		w.buf = append(w.buf, '{')
 		inside := len(w.buf)
-		if write(before, &is[i]); len(w.buf) == inside && name(before) != "" {
+		if writeChange(w, before, &is[i], fields, x); len(w.buf) == inside && !isNew {
 			w.buf = w.buf[:mark]
 			continue
 		}
