@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
@@ -117,9 +115,10 @@ func (d *chartOf) options(s *chartState) chart.Options {
 			waits[*w.Transition] = w.Blame()
 		}
 	}
+	width, color := terminal(d.out)
 	return chart.Options{
 		Live:  &chart.Live{Execution: s.Execution, Now: s.Installation, Waits: waits},
-		Width: terminalWidth(d.out), Color: isTerminal(d.out) && os.Getenv("NO_COLOR") == "", Title: fmt.Sprintf("Job order %s at %s", d.id, s.Time.Format(time.RFC3339)),
+		Width: width, Color: color, Title: fmt.Sprintf("Job order %s at %s", d.id, s.Time.Format(time.RFC3339)),
 	}
 }
 
@@ -185,14 +184,4 @@ func (c *jobChartCmd) watch(ctx context.Context, d *chartOf, r *jobstore.History
 			}
 		}
 	}
-}
-
-// terminalWidth is how many cells a line of out has; 0: it is no terminal, or that is not known.
-func terminalWidth(out any) int {
-	if f, ok := out.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return width
-		}
-	}
-	return 0
 }

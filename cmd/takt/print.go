@@ -202,6 +202,15 @@ func shownSpan(start, end string) string {
 	return shownTime(start) + " to " + shownTime(end)
 }
 
+// terminal returns how many cells a line of a stream has, 0 if it is not a terminal, and whether it takes colors.
+func terminal(stream any) (width int, color bool) {
+	if !isTerminal(stream) {
+		return 0, false
+	}
+	width, _, err := term.GetSize(int(stream.(*os.File).Fd()))
+	return width, err == nil && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
 // isTerminal says whether a person sits at a stream, so that a line may be written over, or a question asked.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)

@@ -83,7 +83,7 @@ func TestRecipeDrawJSON(t *testing.T) {
 	_, picture, _ := takt("recipe", "draw", file)
 	code, out, errOut := takt("recipe", "draw", "--json", file)
 	var d drawn
-	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || d.File != file || d.Mermaid != picture || picture == "" {
+	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || d.File != file || d.Format != "text" || d.Drawing != picture || picture == "" {
 		t.Errorf("exit status %d, %v: %+v\n%s", code, err, d, errOut)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/internal/utf8text"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
@@ -13,7 +16,7 @@ import (
 
 type recipeCmd struct {
 	Check recipeCheckCmd `cmd:"" help:"List what would make a recipe hang, be ambiguous or fail."`
-	Draw  recipeDrawCmd  `cmd:"" help:"Draw a recipe as a Mermaid diagram."`
+	Draw  recipeDrawCmd  `cmd:"" help:"Draw a recipe as a sequential function chart."`
 	List  recipeListCmd  `cmd:"" looks:"" help:"List the recipes that stations run."`
 	Show  recipeShowCmd  `cmd:"" looks:"" help:"Show a stored recipe, or write it to a file."`
 }
@@ -112,18 +115,45 @@ func (c *recipeCheckCmd) print(out io.Writer, file string, f recipe.Finding) err
 }
 
 type recipeDrawCmd struct {
-	File string `arg:"" help:"Recipe; - is standard input."`
-	JSON bool   `name:"json" help:"One JSON object with the file, the version of the recipe and the diagram."`
+	File   string `arg:"" help:"Recipe; - is standard input."`
+	Output string `short:"o" help:"Write this file; standard output if not given." placeholder:"FILE"`
+	Format string `help:"svg, text or mermaid; by the extension of the output file (.svg, .txt, .mmd, .md) if not given, else text." placeholder:"FORMAT"`
+	JSON   bool   `name:"json" help:"One JSON object with the file, the version of the recipe, the format, and the drawing or the file that it was written to."`
 }
 
-// drawn is a diagram, for programs.
+// drawn is a drawing, for programs.
 type drawn struct {
 	File    string `json:"file"`
 	Version string `json:"version,omitempty"`
-	Mermaid string `json:"mermaid"`
+	Format  string `json:"format"`
+	Output  string `json:"output,omitempty"`
+	Drawing string `json:"drawing,omitempty"`
+}
+
+// formats are what a recipe is drawn as, by the extension of a file.
+var formats = map[string]string{".svg": "svg", ".txt": "text", ".mmd": "mermaid", ".md": "mermaid"}
+
+// format is the format that is asked for, by name or by the extension of the output file.
+func (c *recipeDrawCmd) format() (string, error) {
+	switch {
+	case c.Format == "svg" || c.Format == "text" || c.Format == "mermaid":
+		return c.Format, nil
+	case c.Format != "":
+		return "", fmt.Errorf("--format %q: use svg, text or mermaid", c.Format)
+	case c.Output == "":
+		return "text", nil
+	}
+	if format := formats[strings.ToLower(filepath.Ext(c.Output))]; format != "" {
+		return format, nil
+	}
+	return "", fmt.Errorf("--output %q: the extension names no format; use .svg, .txt, .mmd or .md, or add --format", c.Output)
 }
 
 func (c *recipeDrawCmd) Run(a *app) error {
+	format, err := c.format()
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
 	text, err := a.readInput(c.File, maxRecipe)
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -132,10 +162,31 @@ func (c *recipeDrawCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		r, _ := recipe.Decode(text) // compiled, so it can be decoded
-		return printJSON(a.out, drawn{c.File, r.Version, program.Mermaid()})
+	d := drawn{File: c.File, Version: program.Recipe().Version, Format: format, Output: c.Output}
+	switch format {
+	case "mermaid":
+		d.Drawing = program.Mermaid()
+		if strings.EqualFold(filepath.Ext(c.Output), ".md") {
+			d.Drawing = "```mermaid\n" + d.Drawing + "```\n"
+		}
+	case "svg":
+		d.Drawing = string(chart.New(program.Recipe()).SVG(chart.Options{Title: filepath.Base(c.File)}))
+	default:
+		o := chart.Options{}
+		if c.Output == "" && !c.JSON {
+			o.Width, o.Color = terminal(a.out)
+		}
+		d.Drawing = chart.New(program.Recipe()).Text(o)
 	}
-	_, err = io.WriteString(a.out, program.Mermaid())
+	if c.Output != "" {
+		if err := os.WriteFile(c.Output, []byte(d.Drawing), 0o644); err != nil {
+			return err
+		}
+		d.Drawing = ""
+	}
+	if c.JSON {
+		return printJSON(a.out, d)
+	}
+	_, err = io.WriteString(a.out, d.Drawing)
 	return err
 }

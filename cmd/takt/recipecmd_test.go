@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -66,13 +67,54 @@ func TestRecipeFromStandardInput(t *testing.T) {
 	}
 }
 
+// The format is that of --format, else of the extension of the output file, else text.
 func TestRecipeDraw(t *testing.T) {
-	code, out, errOut := takt("recipe", "draw", "../../test/rig/cell/recipe.json")
-	if code != 0 || !strings.HasPrefix(out, "flowchart ") || !strings.Contains(out, "InspectTorque") {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	file := filepath.Join(dir, "../../test/rig/cell/recipe.json")
+	for _, tc := range []struct{ args, output, begin, has string }{
+		{"", "", " ", "║"},
+		{"--format text", "", " ", "║"},
+		{"--format svg", "", "<svg ", "<style>"},
+		{"--format mermaid", "", "flowchart ", "s5"},
+		{"-o a.svg", "a.svg", "<svg ", "<style>"},
+		{"-o a.SVG", "a.SVG", "<svg ", "<style>"},
+		{"-o a.txt", "a.txt", " ", "║"},
+		{"-o a.mmd", "a.mmd", "flowchart ", "s5"},
+		{"-o a.md", "a.md", "```mermaid\nflowchart ", "```\n"},
+		{"-o picture --format svg", "picture", "<svg ", "<style>"},
+	} {
+		code, out, errOut := takt(append([]string{"recipe", "draw", file}, strings.Fields(tc.args)...)...)
+		if tc.output != "" {
+			text, err := os.ReadFile(tc.output)
+			if err != nil || out != "" {
+				t.Errorf("%s: %v, printed %q", tc.args, err, out)
+			}
+			out = string(text)
+		}
+		if code != exitOK || errOut != "" || !strings.HasPrefix(out, tc.begin) || !strings.Contains(out, tc.has) || !strings.Contains(out, "InspectTorque") {
+			t.Errorf("%s: exit status %d: %s\n%s", tc.args, code, errOut, out)
+		}
+	}
+	code, out, _ := takt("recipe", "draw", file, "-o", "b.svg", "--json")
+	var d drawn
+	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || d != (drawn{File: file, Format: "svg", Output: "b.svg"}) {
+		t.Errorf("exit status %d, %v: %s", code, err, out)
+	}
+	for _, args := range []string{"--format png", "-o a.png", "-o chart"} {
+		code, out, errOut := takt(append([]string{"recipe", "draw", file}, strings.Fields(args)...)...)
+		if code != exitUsage || out != "" || !strings.Contains(errOut, "svg") {
+			t.Errorf("%s: exit status %d: %s%s", args, code, out, errOut)
+		}
+	}
+	if code, out, errOut := takt("recipe", "draw", filepath.Join(dir, "testdata/broken.json"), "-o", "c.svg"); code != exitFailed || out != "" || !strings.Contains(errOut, "R009") {
 		t.Errorf("exit status %d:\n%s%s", code, out, errOut)
 	}
-	if code, out, errOut := takt("recipe", "draw", "testdata/broken.json"); code != exitFailed || out != "" || !strings.Contains(errOut, "R009") {
-		t.Errorf("exit status %d:\n%s%s", code, out, errOut)
+	if _, err := os.Stat("c.svg"); err == nil {
+		t.Error("a recipe with errors was drawn")
 	}
 }
 
