@@ -14,17 +14,17 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  90551,
-	"test lines":                        86100,
+	"production lines":                  96406,
+	"test lines":                        87811,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 245,
+	"constants and variables of a time": 248,
 	"production lines of board":         6919,
-	"production lines of cmd":           10446,
-	"production lines of internal":      12375,
-	"production lines of jobstore":      5886,
+	"production lines of cmd":           11566,
+	"production lines of internal":      12410,
+	"production lines of jobstore":      7334,
 	"production lines of mqtt":          3736,
-	"production lines of recipe":        6840,
+	"production lines of recipe":        7869,
 	"production lines of task":          14515,
 	"production lines of workflow":      7470,
 }
