@@ -68,6 +68,28 @@ func (s *shell) order(id string, runs bool) string {
 	return file
 }
 
+// past looks at what happened to JO-1, whose recipe never ran, and JO-2, which was paused and stopped.
+func (s *shell) past(cell string) {
+	s.t.Helper()
+	s.run(ok, "job history JO-2", "StoreAndStart: the order is AllowedToStart_Ready, by urn:takt:command-line", "Run: the order is Running", ": command", "Pause: the order is Interrupted_Suspended", "Stop: the order is Ended_Completed")
+	s.run(ok, "job history JO-1", "Store: the order is NotAllowedToStart_Ready", "Cancel: the order is EndState")
+	s.run(failed, "job history NONE", `job order "NONE" has no history`, "takt job list")
+
+	s.run(ok, "job chart JO-2", "job order JO-2 is Ended_Completed", "(End)")
+	s.run(ok, "job chart JO-2 --at +0s", "job order JO-2 is Running", " left")
+	s.run(ok, "job chart JO-2 --watch --json", `"state":"Ended_Completed"`)
+	s.run(failed, "job chart JO-2 --at 2020-01-01T00:00:00Z", "the history of job order JO-2 begins at 2")
+	s.run(failed, "job chart JO-1", "no recipe was started; see takt job why JO-1")
+	s.run(usage, "job chart JO-2 --at yesterday", `--at`, "neither a time of RFC 3339", "nor +DURATION")
+	picture := filepath.Join(s.t.TempDir(), "chart.svg")
+	s.run(ok, "job chart JO-2 -o "+picture)
+	if text, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(text), "<svg ") {
+		s.t.Errorf("%.100s, %v", text, err)
+	}
+
+	s.run(ok, "job replay JO-2 --recipe "+filepath.Join(cell, "recipe.json"), "it goes the same way", "recorded end: Completed at step", "replayed end: Completed at step")
+}
+
 // otherRecipe delivers another recipe under the same id to another station: that order and the next ones of this station run theirs.
 func (s *shell) otherRecipe(cell, shown string) {
 	s.t.Helper()
@@ -156,6 +178,7 @@ func TestJobCommands(t *testing.T) {
 	s.state("JO-2", "Running")
 	s.run(ok, "job stop JO-2"+at)
 	s.state("JO-2", "Ended_Completed")
+	s.past(cell)
 
 	// Machines read the status, also of a refusal.
 	out := s.run(refused, "job start NONE --json"+at)
