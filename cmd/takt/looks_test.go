@@ -96,7 +96,7 @@ func TestRightsToLook(t *testing.T) {
 		"workflow list": "", "workflow show": "order-1", "workflow history": "order-1", "workflow stats": "", "workflow watch": "|watcher", "workflow check": "",
 		"workflow schedule list": "", "workflow schedule show": "none|3",
 		"board list": "", "board show": uuid, "board watch": "|viewer", "board entities": "", "board stats": "", "board check": "",
-		"job list": "", "job show": "JO-1", "job why": "JO-1", "job history": "JO-1", "job replay": "JO-1 --recipe recipe.json|1", "job watch": "|viewer", "check": "|1",
+		"job list": "", "job show": "JO-1", "job why": "JO-1", "job history": "JO-1", "job chart": "JO-1|1", "job replay": "JO-1 --recipe recipe.json|1", "job watch": "|viewer", "check": "|1",
 		"station list": "", "station show": "cell-07", "station diff": "station.yaml|1", "recipe list": "", "recipe show": "WM-1|1",
 	}
 	names := make(map[string]bool)

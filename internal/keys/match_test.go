@@ -53,6 +53,8 @@ func TestMatch(t *testing.T) {
 		"sfc:mailbox:m42:com.acme.part.v1":   "sfc:mailbox:{scope}:{type}",
 		"sfc:mailbox:a%3Ab:c:d":              "sfc:mailbox:{scope}:{type}",
 		"sfc:recipe:aaaa":                    "sfc:recipe:{sha}",
+		"jobhistory:JO-1":                    "jobhistory:{id}",
+		"jobhistorystart:JO-1":               "jobhistorystart:{id}",
 		"pubidx:m42":                         "pubidx:{scope}",
 		"pubdone:m42":                        "pubdone:{scope}",
 		"pubseq:m42":                         "pubseq:{scope}",
