@@ -15,7 +15,7 @@ import (
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
 	"production lines":                  96406,
-	"test lines":                        87811,
+	"test lines":                        87897,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 248,
