@@ -167,21 +167,28 @@ func (r *HistoryReader) Next(ctx context.Context, wait time.Duration) ([]History
 			return nil, fmt.Errorf("jobstore: history of %s: %w", r.id, s.alarm.Note(err))
 		}
 		if err == nil {
-			e, err := r.entry(rueidis.XRangeEntry{FieldValues: map[string]string{historyField: text}})
+			all, err = r.fold(s.keys.HistoryStart(string(r.id)), []rueidis.XRangeEntry{{FieldValues: map[string]string{historyField: text}}})
 			if err != nil {
-				return nil, &DocumentError{Key: s.keys.HistoryStart(string(r.id)), Err: err}
+				return nil, err
 			}
-			r.past, all = e, append(all, e)
 		}
 	}
 	streams, err := replies[0].AsXRead()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return nil, fmt.Errorf("jobstore: history of %s: %w", r.id, s.alarm.Note(err))
 	}
-	for _, raw := range streams[key] {
-		r.last = raw.ID
-		if r.past.Snapshot && !later(raw.ID, r.past.ID) {
-			continue // it is in the snapshot, and will be deleted
+	more, err := r.fold(key, streams[key])
+	return append(all, more...), err
+}
+
+// fold takes entries of the stream in their order.
+func (r *HistoryReader) fold(key string, list []rueidis.XRangeEntry) (all []HistoryEntry, err error) {
+	for _, raw := range list {
+		if raw.ID != "" {
+			r.last = raw.ID
+			if r.past.Snapshot && !later(raw.ID, r.past.ID) {
+				continue // it is in the snapshot, and will be deleted
+			}
 		}
 		e, err := r.entry(raw)
 		if err != nil {

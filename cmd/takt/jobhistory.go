@@ -53,27 +53,33 @@ type history struct {
 	sha     string
 }
 
-// readHistory reads all that is there. An order without a history is an error that says why.
-func (a *app) readHistory(ctx context.Context, store *jobstore.Store, id string) (*history, error) {
+// openHistory reads the first entries. An order without a history is an error that says why.
+func (a *app) openHistory(ctx context.Context, store *jobstore.Store, id string) (*history, error) {
 	parsed, err := isa95.ParseJobOrderID(id)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
 	h := &history{store: store, reader: store.History(parsed), id: parsed}
-	for {
-		more, err := h.reader.Next(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
-		if len(more) == 0 {
-			break
-		}
-		h.entries = append(h.entries, more...)
+	if h.entries, err = h.reader.Next(ctx, 0); err != nil {
+		return nil, err
 	}
 	if len(h.entries) == 0 {
 		return nil, &exitError{exitFailed, fmt.Errorf("job order %q has no history: it was never stored, or it was cleared longer ago than --end-state-retention of takt serve; see takt job list", parsed)}
 	}
 	return h, nil
+}
+
+// readHistory reads all that is there.
+func (a *app) readHistory(ctx context.Context, store *jobstore.Store, id string) (*history, error) {
+	h, err := a.openHistory(ctx, store, id)
+	for err == nil {
+		var more []jobstore.HistoryEntry
+		if more, err = h.reader.Next(ctx, 0); len(more) == 0 {
+			break
+		}
+		h.entries = append(h.entries, more...)
+	}
+	return h, err
 }
 
 // of is the recipe of an entry, nil if no recipe was started or its text is gone.
@@ -91,11 +97,11 @@ func (h *history) of(ctx context.Context, e *jobstore.HistoryEntry) (*recipe.Rec
 }
 
 func (c *jobHistoryCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
-	h, err := a.readHistory(ctx, store, c.ID)
+	h, err := a.openHistory(ctx, store, c.ID)
 	if err != nil {
 		return err
 	}
-	show := h.entries
+	show, wait, ended := h.entries, time.Duration(0), false
 	for {
 		for i := range show {
 			r, err := h.of(ctx, &show[i])
@@ -106,12 +112,16 @@ func (c *jobHistoryCmd) Run(ctx context.Context, a *app, store *jobstore.Store) 
 				return err
 			}
 		}
-		if !c.Follow || len(show) > 0 && show[len(show)-1].State.IsEnd() {
+		if len(show) > 0 {
+			ended = show[len(show)-1].State.IsEnd()
+		} else if !c.Follow || ended {
 			return nil
+		} else {
+			wait = time.Second
 		}
-		if show, err = h.reader.Next(ctx, time.Second); ctx.Err() != nil {
+		if show, err = h.reader.Next(ctx, wait); ctx.Err() != nil {
 			return nil
-		} else if jobstore.Away(err) {
+		} else if jobstore.Away(err) && c.Follow {
 			a.log.Warn("Redis does not answer", "err", err)
 			lifecycle.Sleep(ctx, time.Second)
 		} else if err != nil {
