@@ -139,9 +139,7 @@ func fakeBoard(t *testing.T) (*fake, *Board) {
 func mustClaim(t *testing.T, b *Board, o ClaimOptions) *Claim {
 	t.Helper()
 	c, err := b.ClaimNext(t.Context(), "w", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 
@@ -207,9 +205,7 @@ func TestNoKeepAlive(t *testing.T) {
 		begin := time.Now()
 		c := mustClaim(t, b, ClaimOptions{TTL: 10 * time.Second, NoKeepAlive: true})
 		time.Sleep(5 * time.Second)
-		if err := c.Extend(t.Context(), 20*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Extend(t.Context(), 20*time.Second))
 		<-c.Context().Done()
 		if took := time.Since(begin); took != 23*time.Second { // 5 s and nine tenths of 20 s
 			t.Errorf("ended after %v", took)
@@ -229,9 +225,7 @@ func TestExtendDecides(t *testing.T) {
 			ttl, during time.Duration
 			want        int // keep-alives meanwhile
 		}{{time.Hour, 19 * time.Minute, 0}, {NoTTL, 24 * time.Hour, 0}, {30 * time.Second, time.Minute + time.Second, 6}} {
-			if err := c.Extend(t.Context(), step.ttl); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, c.Extend(t.Context(), step.ttl))
 			f.set(func() { f.extends = nil })
 			if time.Sleep(step.during); f.asked() != step.want {
 				t.Errorf("%v: kept alive %d times, want %d", step.ttl, f.asked(), step.want)
@@ -312,12 +306,8 @@ func TestConductorLetsGo(t *testing.T) {
 		var events []Outcome
 		conductor, err := b.Conductor(func(context.Context, *Claim) error { return AbandonWith(errors.New("no book")) },
 			ConductorOptions{TTL: 3 * time.Second, MaxDispatches: 1, Observe: func(e ConductorEvent) { events = append(events, e.Outcome) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conductor.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, conductor.Run(t.Context()))
 		synctest.Wait() // an extension may be due at the instant at which it lets go
 		n := f.asked()
 		time.Sleep(time.Minute)
@@ -345,9 +335,7 @@ func TestConductorRestsWhenOthersFinish(t *testing.T) {
 							ended <- struct{}{}
 						}
 					}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				stopped := make(chan error, 1)
 				go func() { stopped <- conductor.Run(ctx) }()
@@ -386,9 +374,7 @@ func TestOutageIsLogged(t *testing.T) {
 		b := New(f, slog.New(slog.NewTextHandler(&text, nil)))
 		defer b.Close()
 		time.AfterFunc(time.Minute, func() { f.set(func() { f.away, f.rows = nil, []Row{posting("a", 1)} }) })
-		if err := b.WaitUnclaimed(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.WaitUnclaimed(t.Context()))
 		b.Close()
 		if got := text.String(); strings.Count(got, "cannot be read") != 1 || strings.Count(got, "answers again") != 1 {
 			t.Errorf("the log says\n%s", got)
@@ -403,9 +389,7 @@ func TestConductorStopsWhileClaiming(t *testing.T) {
 		defer b.Close()
 		f.slowClaim = 100 * time.Millisecond
 		conductor, err := b.Conductor(func(context.Context, *Claim) error { return errors.New("called") }, ConductorOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		if err := conductor.Run(ctx); err != nil {
@@ -460,9 +444,7 @@ func TestLineAwaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, b := fakeBoard(t)
 		defer b.Close()
-		if err := b.line.refill(t.Context(), b, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.line.refill(t.Context(), b, time.Now()))
 		taken, read := b.line.take(time.Now(), 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -486,13 +468,9 @@ func TestLineReadAgain(t *testing.T) {
 		defer b.Close()
 		for range 2 {
 			time.Sleep(time.Second)
-			if err := b.line.refill(t.Context(), b, time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, b.line.refill(t.Context(), b, time.Now()))
 			taken, read := b.line.take(time.Now(), 1)
-			if err := b.line.refill(t.Context(), b, time.Now().Add(time.Nanosecond)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, b.line.refill(t.Context(), b, time.Now().Add(time.Nanosecond)))
 			b.line.giveBack(len(taken), taken, read)
 			if len(b.line.back) != 0 || len(b.line.waiting) != len(taken) {
 				t.Errorf("%d given back, %d waiting, of %d", len(b.line.back), len(b.line.waiting), len(taken))

@@ -39,9 +39,7 @@ func newEnv(t testing.TB) *env {
 func on(t testing.TB, srv *testenv.RedisServer, rdb rueidis.Client, prefix string) *env {
 	t.Helper()
 	l, err := lock.New(rdb, lock.Options{Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return &env{l, t, srv, rdb, prefix}
 }
 
@@ -79,13 +77,9 @@ func (e *env) number(words ...string) int64 {
 func (e *env) listeners() int64 {
 	e.t.Helper()
 	n, err := e.rdb.Do(context.Background(), e.rdb.B().PubsubNumsub().Channel(e.prefix+"lock:wake").Build()).ToArray()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	count, err := n[1].AsInt64()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	return count
 }
 
@@ -93,9 +87,7 @@ func (e *env) listeners() int64 {
 func (e *env) keys() []string {
 	e.t.Helper()
 	all, err := e.srv.AllKeys(context.Background())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	for i, k := range all {
 		all[i] = strings.TrimPrefix(k, e.prefix)
 	}
@@ -105,9 +97,7 @@ func (e *env) keys() []string {
 func (e *env) try(o lock.TryOptions, specs ...lock.Spec) *lock.Held {
 	e.t.Helper()
 	h, err := e.Try(context.Background(), specs, o)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	e.t.Cleanup(func() { _, _ = h.Release(context.Background()) })
 	return h
 }
@@ -205,9 +195,7 @@ func (e *env) succeed(t testing.TB, h *lock.Held, s lock.Spec) (next *lock.Held,
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	next, err := e.Acquire(ctx, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return next, testenv.Take(t, "end of the context", ended).Sub(next.At())
 }
 

@@ -206,9 +206,7 @@ func TestRedisDies(t *testing.T) {
 	e := on(t, srv, srv.Client, srv.Prefix(t)+":")
 	s := lock.Mutex(task("a"), lock.TTL(3*time.Second))
 	h := e.try(lock.TryOptions{}, s)
-	if err := srv.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Server.Kill())
 	if err := lost(t, h, s.Key(e.prefix)); err.Err == nil {
 		t.Errorf("%v, though Redis could not say so", err)
 	}
@@ -216,9 +214,7 @@ func TestRedisDies(t *testing.T) {
 		t.Error("released on a dead server")
 	}
 	waited := make(chan error, 1)
-	if err := srv.Server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Server.Restart(t.Context()))
 	testenv.Eventually(t, "the server", func() bool { return e.do("PING").Error() == nil })
 	h = e.try(lock.TryOptions{}, lock.Mutex(task("a"), lock.TTL(6*time.Second)))
 	go func() {
@@ -229,9 +225,7 @@ func TestRedisDies(t *testing.T) {
 		waited <- err
 	}()
 	testenv.Eventually(t, "a place", func() bool { return e.waiters(s) == 1 })
-	if err := srv.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Server.Kill())
 	if err := srv.Server.Restart(t.Context()); err != nil { // without what it knew
 		t.Fatal(err)
 	}
@@ -250,9 +244,7 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	h, err := e.Try(ctx, []lock.Spec{lock.Mutex(task("a"))}, lock.TryOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	cancel()
 	if err := h.Context().Err(); err != nil {
 		t.Errorf("the lock ended with the context of the asking: %v", err)

@@ -352,9 +352,7 @@ func TestReplyLost(t *testing.T) {
 	p := testenv.CountingProxy(t, e.srv.URL)
 	log := &waitLog{said: make(chan struct{}, 100)}
 	far, err := lock.New(e.srv.Connect(t, redis.Options{URL: p.URL}), lock.Options{Prefix: e.prefix, Log: slog.New(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	have := e.try(lock.TryOptions{}, s)
 	refused := make(chan struct{})
 	told := sync.OnceFunc(func() { close(refused) })

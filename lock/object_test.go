@@ -138,9 +138,7 @@ func TestTypes(t *testing.T) {
 	}
 	srv := testenv.Redis(t)
 	l, err := lock.New(srv.Client, lock.Options{Prefix: srv.Prefix(t) + ":", Types: types})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	pilot := lock.Mutex(lock.Object{Type: "pilot", Key: "a"})
 	// A4: an unknown type is refused; the error lists the known ones.
 	_, err = l.Try(t.Context(), []lock.Spec{pilot}, lock.TryOptions{})
@@ -149,9 +147,7 @@ func TestTypes(t *testing.T) {
 		t.Errorf("A4: %v", err)
 	}
 	// A5: a type registered at run time is usable.
-	if err := types.Add("pilot"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, types.Add("pilot"))
 	h, err := l.Try(t.Context(), []lock.Spec{pilot}, lock.TryOptions{})
 	if err != nil {
 		t.Fatalf("A5: %v", err)

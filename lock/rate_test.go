@@ -144,9 +144,7 @@ func TestRetryAfter(t *testing.T) {
 			h, err = e.Try(t.Context(), []lock.Spec{s}, lock.TryOptions{})
 			return false
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if late := h.At().Sub(since) - window; late < 0 || late > 5*time.Second {
 			t.Errorf("%v was granted %v after the quota came back", s, late)
 		}

@@ -105,9 +105,7 @@ func TestWriterIsNotStarved(t *testing.T) {
 			})
 			testenv.Eventually(t, "readers", func() bool { return turns.Load() > 20 })
 			w, err := write(ctx, e.other())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			was := turns.Load()
 			e.release(w)
 			testenv.Eventually(t, "readers after the writer", func() bool { return turns.Load() > was+5 })
@@ -217,14 +215,10 @@ func TestForeignReaders(t *testing.T) {
 
 	e.do("HINCRBY", key, "readers", "1")
 	patient, err := lock.New(e.rdb, lock.Options{Prefix: e.prefix, ForeignGrace: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	began := time.Now()
 	w, err = patient.Acquire(t.Context(), writes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if d := time.Since(began); d < 190*time.Millisecond {
 		t.Errorf("a foreign reader was believed in for %v", d)
 	}

@@ -191,9 +191,7 @@ func TestScriptsLeaveAnEmptyLineAlone(t *testing.T) {
 	b := testenv.NewBed(t, srv)
 	ask := func(words ...string) string {
 		text, err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary(words...).Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return text
 	}
 	ask("CONFIG", "RESETSTAT")

@@ -29,9 +29,7 @@ func TestRoundTrips(t *testing.T) {
 	ctx := context.Background()
 	for _, specs := range [][]lock.Spec{five()[4:], five()} {
 		warm := far.try(lock.TryOptions{}, specs...)
-		if err := warm.Extend(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, warm.Extend(ctx))
 		if _, err := warm.Refund(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +38,7 @@ func TestRoundTrips(t *testing.T) {
 		if n := p.Trips(); n != 1 {
 			t.Errorf("Try of %d: %d round trips", len(specs), n)
 		}
-		if err := h.Extend(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, h.Extend(ctx))
 		if n := p.Trips(); n != 2 {
 			t.Errorf("Extend of %d: %d round trips", len(specs), n-1)
 		}
@@ -80,9 +76,7 @@ func TestNoTimeIsSent(t *testing.T) {
 			}
 		})
 		h := far.try(lock.TryOptions{Owner: "me"}, five()...)
-		if err := h.Extend(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, h.Extend(t.Context()))
 		far.refused(lock.TryOptions{Waiter: "w"}, five()...)
 		p.Tap(nil)
 		said := sent.String()
@@ -311,9 +305,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%d items of the rate are used, want 1: L6", n)
 	}
 	all, err := srv.AllKeys(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, k := range all {
 		if !strings.HasSuffix(k, "::fence") && !strings.HasPrefix(k, "limiter:rate") {
 			t.Errorf("left behind: %s", k)

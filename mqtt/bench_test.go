@@ -63,9 +63,7 @@ func BenchmarkReceive(b *testing.B) {
 				close(done)
 			}
 		}}
-		if err := recv.Subscribe(within(b), sub); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, recv.Subscribe(within(b), sub))
 		m := mqtt.Message{Topic: "a", Payload: make([]byte, 512), QoS: 1}
 		b.ReportAllocs()
 		b.ResetTimer()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/publisher"
@@ -33,9 +34,7 @@ func TestCheck(t *testing.T) {
 	i.stop()
 	options := publisher.Options{TopicPrefix: prefix}
 	retained, err := p.reader.Retained(t.Context(), publisher.Filters(prefix)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if list, err := publisher.Check(t.Context(), p.store, has(retained), options, nil); err != nil || len(list) != 0 {
 		t.Fatalf("in sync: %v, %v", list, err)
 	}
@@ -80,9 +79,7 @@ func TestCheck(t *testing.T) {
 			c.before()
 		}
 		list, err := publisher.Check(t.Context(), p.store, has(c.retained), options, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		found := c.want == "" && len(list) == 0
 		for _, v := range list {
 			if v.Key != p.keys.PubIndex("m42") && v.Key != "app/jobs/other" || v.Next == "" {
@@ -129,9 +126,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	conn, err := mqtt.New(mqtt.Options{URL: "mqtt://localhost", ClientID: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := publisher.New(nil, conn, publisher.Options{TopicPrefix: "a/b", RetainedTTL: time.Minute, Coalesce: -1}); err != nil {
 		t.Error(err)
 	}
@@ -143,16 +138,12 @@ func TestRunWithoutConnection(t *testing.T) {
 	p := newPlant(t)
 	conn := p.conn(p.broker.URL)
 	i, err := publisher.New(p.store, conn, publisher.Options{TopicPrefix: prefix, Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	stop := p.run(i.Run)
 	stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := conn.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, conn.Run(ctx))
 	if err := i.Run(t.Context()); err == nil {
 		t.Error("it runs on a closed connection")
 	}

@@ -7,6 +7,8 @@ import (
 
 	robfig "github.com/robfig/cron/v3"
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -61,13 +63,9 @@ func TestCronAgreesInUTC(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		expr, now := drawCron(t), drawTime(t, "now")
 		ours, err := Cron(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		theirs, err := robfig.ParseStandard(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for range 20 {
 			slot, ok := ours.Next(now)
 			want := theirs.Next(now)

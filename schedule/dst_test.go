@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // plus-19, days on which clocks change: a skipped time runs at the first instant after the gap, a repeated one once, and
@@ -55,17 +57,13 @@ func TestClockChangesByMinutes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(zoneNames).Draw(t, "zone")
 		loc, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		noon, _ := time.Parse(time.RFC3339, rapid.SampledFrom(changes).Draw(t, "day"))
 		from := noon.Add(-36 * time.Hour)
 		to := noon.Add(36 * time.Hour)
 		fields := []string{drawItem(t, 0, 59), drawItem(t, 0, 23), "*", "*", drawItem(t, 0, 6)}
 		s, err := Cron(strings.Join(fields, " "), TimeZone(loc))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want := byMinutes(s.(*cron), loc, from, to)
 		var got []time.Time
 		for at := from; ; {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // drawText draws the text of any schedule, or "" where the drawn rule fits no time.
@@ -50,9 +52,7 @@ func TestScheduleIsPure(t *testing.T) {
 			return
 		}
 		s, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		again, err := Parse(s.String())
 		if err != nil || again.String() != s.String() {
 			t.Fatalf("%s, read again: %v %v", s, again, err)
@@ -101,9 +101,7 @@ func TestCountAndUntilEndCleanly(t *testing.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "count")
 		want := take(free, anchor.Add(-time.Second), n)
 		counted, err := RRule(text+";COUNT="+itoa(n), Anchor(anchor), TimeZone(zone))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := take(counted, time.Time{}, n+5); !equal(got, want) {
 			t.Fatalf("%s:\n%s\nwant\n%s", counted, show(got, zone), show(want, zone))
 		}
@@ -111,9 +109,7 @@ func TestCountAndUntilEndCleanly(t *testing.T) {
 			return
 		}
 		bound, err := RRule(text+";UNTIL="+timeText(utcTime, want[len(want)-1].Unix()), Anchor(anchor), TimeZone(zone))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := take(bound, time.Time{}, n+5); !equal(got, want) {
 			t.Fatalf("%s:\n%s\nwant\n%s", bound, show(got, zone), show(want, zone))
 		}
@@ -125,15 +121,11 @@ func TestRuleKeepsLocalTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(zoneNames).Draw(t, "zone")
 		loc, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		hour, minute := rapid.IntRange(0, 23).Draw(t, "hour"), rapid.IntRange(0, 59).Draw(t, "minute")
 		day := drawTime(t, "day")
 		s, err := RRule("FREQ=DAILY;BYHOUR="+itoa(hour)+";BYMINUTE="+itoa(minute)+";BYSECOND=0", Anchor(day), TimeZone(loc))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, slot := range take(s, day, 400) {
 			local := slot.In(loc)
 			if local.Hour() == hour && local.Minute() == minute {

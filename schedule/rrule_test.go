@@ -6,6 +6,8 @@ import (
 
 	lib "github.com/teambition/rrule-go"
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func TestRRule(t *testing.T) {
@@ -97,9 +99,7 @@ func TestRareRulesAreBounded(t *testing.T) {
 	} {
 		start := processor(t)
 		s, err := RRule(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if slot, ok := s.Next(time.Time{}); ok {
 			t.Errorf("%s: %v", text, slot)
 		}
@@ -118,9 +118,7 @@ func TestOldAnchorsAreCheap(t *testing.T) {
 		"DTSTART:19000101T000000Z FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1",
 	} {
 		s, err := RRule(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if slot, ok := s.(*rrule).nextOfRule(instant(t, "2026-06-01T12:00:00Z").Unix(), &search{left: 1000}); !ok {
 			t.Errorf("%s: none in a thousand steps, %v", text, slot)
 		}
@@ -173,13 +171,9 @@ func TestBySetPos(t *testing.T) {
 		pos := rapid.SampledFrom([]int{1, 2, -1, -2}).Draw(t, "pos")
 		anchor := time.Date(rapid.IntRange(2000, 2040).Draw(t, "year"), 1, 1, 0, 0, 0, 0, time.UTC) // begins a year, month, day and hour
 		all, err := RRule(base, Anchor(anchor))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		some, err := RRule(base+";BYSETPOS="+itoa(pos), Anchor(anchor))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		weekOne := anchor.AddDate(0, 0, -int(anchor.Weekday()+6)%7)
 		period := func(s time.Time) int64 {
 			return [...]int64{

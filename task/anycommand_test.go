@@ -168,9 +168,7 @@ func scriptNames(t *testing.T) map[string]string {
 	names := make(map[string]string)
 	for _, folder := range []string{".", "../lock", "../internal/stream"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, file := range files {
 			parts := []string{file}
 			switch {
@@ -182,9 +180,7 @@ func scriptNames(t *testing.T) map[string]string {
 			var text []byte
 			for _, part := range parts {
 				read, err := os.ReadFile(part)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				text = append(text, read...)
 			}
 			source := script.New(file, string(text)).Source()

@@ -91,9 +91,7 @@ func TestCheckWhileTasksMove(t *testing.T) {
 	}))
 	args := make([]double, 2000)
 	handles, err := again.SubmitMany(e.ctx(), e.client, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for range 5 {
 		e.healthy(time.Hour)
 	}
@@ -112,9 +110,7 @@ func (e *env) dumps() map[string]string {
 	e.t.Helper()
 	all := make(map[string]string)
 	names, err := e.srv.AllKeys(e.ctx())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	for _, key := range names {
 		if dump, err := e.do("DUMP", key).ToString(); err == nil && !strings.HasPrefix(key, e.prefix+":worker:") {
 			all[key] = dump
@@ -134,9 +130,7 @@ func settled(dumps map[string]string) map[string]string {
 func (e *env) restore(dumps map[string]string) {
 	e.t.Helper()
 	names, err := e.srv.AllKeys(e.ctx())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	for _, key := range names {
 		if !strings.HasPrefix(key, e.prefix+":worker:") {
 			e.do("DEL", key)
@@ -242,9 +236,7 @@ func TestCheckGrace(t *testing.T) {
 	k := e.keys()
 	e.do("XGROUP", "CREATECONSUMER", k.TaskStream("normal:small"), k.TaskGroup(), "gone")
 	now, err := e.client.Now(e.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	e.do("ZADD", k.TaskDelayed(), fmt.Sprint(now.Add(-time.Second).Unix()), message(t, wire.Message{ID: "late", Name: "n"}))
 	if _, found := e.check(0); len(found) != 2 {
 		t.Errorf("%d findings: %v", len(found), found)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -31,9 +32,7 @@ vo_overrides:
     jobs:Clean: {concurrency_limit: 2, rate_window: 1h}
 `
 	got, err := task.ParseConfig([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := task.Config{
 		Common: map[string]task.Override{
 			"jobs:Clean": {new(false), new(10), new(time.Minute), new(5), new(3), new(5 * time.Minute), new("cron 0 6 * * *")},
@@ -69,9 +68,7 @@ vo_overrides:
     X: {enabled: true, rate_limit: 7}
     Y: {concurrency_limit: 1}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, w := range []struct {
 		name, vo string
 		want     task.Override

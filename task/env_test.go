@@ -58,9 +58,7 @@ func (e *env) connect(o task.Options) *task.Client {
 		o.LockPrefix = e.prefix + ":"
 	}
 	c, err := task.New(e.srv.Client, o)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	e.t.Cleanup(c.Close)
 	return c
 }
@@ -84,9 +82,7 @@ func (e *env) reach(url string) *task.Client {
 	e.t.Helper()
 	rdb := e.srv.Connect(e.t, redis.Options{URL: url, DialTimeout: time.Second})
 	c, err := task.New(rdb, task.Options{Prefix: e.prefix, LockPrefix: e.prefix + ":"})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	e.t.Cleanup(c.Close)
 	return c
 }
@@ -95,9 +91,7 @@ func (e *env) reach(url string) *task.Client {
 func (e *env) start(o task.WorkerOptions, handlers ...task.Handler) (w *task.Worker, stop func()) {
 	e.t.Helper()
 	w, err := e.client.Worker(o, handlers...)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	return w, e.run(w)
 }
 
@@ -198,9 +192,7 @@ func wait[T any](t testing.TB, what string, c <-chan T) T {
 func send[T, R any](e *env, typ *task.Type[T, R], args T, opts ...task.SubmitOption) *task.Handle[R] {
 	e.t.Helper()
 	h, err := typ.Submit(e.ctx(), e.client, args, opts...)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	return h
 }
 
@@ -299,9 +291,7 @@ func onBoth(t *testing.T, test func(*testing.T, *env)) {
 // ok fails the test at once if err is an error.
 func (e *env) ok(err error) {
 	e.t.Helper()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 }
 
 // clock is the server's time.

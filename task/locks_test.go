@@ -59,9 +59,7 @@ func (e *env) later(n int) {
 	e.t.Helper()
 	e.eventually("none is to look by itself within the next hour", func() bool {
 		members, err := e.do("ZRANGE", e.keys().TaskDelayed(), "0", "-1").AsStrSlice()
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		testenv.Must(e.t, err)
 		put := int64(0) // those that were still there
 		for _, m := range members {
 			put += e.number("ZADD", e.keys().TaskDelayed(), "XX", "CH", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()/1000), m)

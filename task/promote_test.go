@@ -118,9 +118,7 @@ func fromHex(t *testing.T, s string) []byte {
 	b := make([]byte, 0, len(s)/2)
 	for i := 0; i < len(s); i += 2 {
 		n, err := strconv.ParseUint(s[i:i+2], 16, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		b = append(b, byte(n))
 	}
 	return b

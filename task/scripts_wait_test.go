@@ -64,9 +64,7 @@ func (e *waitEnv) left(waiting, delayed, blocked int64) {
 func TestWake(t *testing.T) {
 	e := newWaitEnv(t)
 	k := e.client.keys
-	if err := e.finishBlocked(t.Context(), e.batch, e.batch.Entries); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, e.finishBlocked(t.Context(), e.batch, e.batch.Entries))
 	e.do("HSET", k.TaskBlocked(), "gone", "message gone")
 	e.client.wake(t.Context(), []string{"stranger", "b", "gone", "a"})
 	e.left(0, 2, 0)
@@ -90,9 +88,7 @@ func TestCalledBeforeParked(t *testing.T) {
 	e := newWaitEnv(t)
 	e.waiters.expect("a")
 	e.waiters.heard("!a\n?b\n!stranger")
-	if err := e.finishBlocked(t.Context(), e.batch, e.batch.Entries); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, e.finishBlocked(t.Context(), e.batch, e.batch.Entries))
 	e.left(0, 2, 1)
 	e.waiters.expect("b")
 	if e.waiters.parked("b") {

@@ -216,9 +216,7 @@ func (e *env) act(w *workflow.Worker, pollers int, queues ...string) (stop func(
 func on(t testing.TB, srv *testenv.RedisServer, rdb rueidis.Client, o workflow.Options) *env {
 	t.Helper()
 	c, err := workflow.New(rdb, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(c.Close)
 	return &env{Client: c, t: t, srv: srv, opts: o}
 }
@@ -235,9 +233,7 @@ func (e *env) worker(o workflow.WorkerOptions) (w *workflow.Worker, stop func())
 	o.Drain = cmp.Or(o.Drain, 200*time.Millisecond)
 	o.Lease = cmp.Or(o.Lease, time.Minute)
 	w, err := e.NewWorker(o)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -271,18 +267,14 @@ func (e *env) ctx() context.Context {
 func (e *env) task(w *workflow.Worker, queues ...string) *workflow.WorkflowTask {
 	e.t.Helper()
 	t, err := w.WorkflowTask(e.ctx(), queuesOr(queues))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	return t
 }
 
 func (e *env) activity(w *workflow.Worker, queues ...string) *workflow.ActivityTask {
 	e.t.Helper()
 	t, err := w.ActivityTask(e.ctx(), queuesOr(queues))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	return t
 }
 
@@ -305,9 +297,7 @@ func (e *env) none(w *workflow.Worker, queues ...string) {
 
 func (e *env) ok(err error) {
 	e.t.Helper()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 }
 
 func (e *env) is(err, want error) {
@@ -329,9 +319,7 @@ func (e *env) says(err error, part string) {
 func (e *env) keys() []string {
 	e.t.Helper()
 	all, err := e.srv.AllKeys(context.Background())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testenv.Must(e.t, err)
 	for i, k := range all {
 		all[i] = strings.TrimPrefix(k, e.opts.Prefix+":workflow:")
 	}

@@ -7,19 +7,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // A small run measures everything of both.
 func TestRun(t *testing.T) {
 	p, err := parse(strings.Fields("--n 200 --rounds 1 --json"), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	p.Workers, p.Loop = 2, time.Second
 	var out bytes.Buffer
-	if err := run(t.Context(), p, &out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, run(t.Context(), p, &out, io.Discard))
 	var got map[string]float64
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatalf("%v: %s", err, out.Bytes())

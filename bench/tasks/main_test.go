@@ -30,17 +30,11 @@ func TestParse(t *testing.T) {
 func TestAllPeers(t *testing.T) {
 	srv := testenv.Redis(t)
 	c, err := parse([]string{"--n", "200", "--rounds", "1", "--measures", "process", "--json", "--redis", srv.URL}, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var out bytes.Buffer
-	if err := run(t.Context(), c, &out, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, run(t.Context(), c, &out, t.Output()))
 	var got map[string]any
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(out.Bytes(), &got))
 	for _, e := range roster {
 		if v, ok := got[e.Name+"_process_per_s"].(float64); !ok || v <= 0 {
 			t.Errorf("%s_process_per_s is %v", e.Name, got[e.Name+"_process_per_s"])
@@ -66,9 +60,7 @@ func TestOrderOfARound(t *testing.T) {
 		{"takt", measure{Paired: true}, "takt"},
 	} {
 		p, err := parse([]string{"--only", c.only}, t.Output())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var got []string
 		for _, e := range order(p.entries, c.m) {
 			got = append(got, e.Name)

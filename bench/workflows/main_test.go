@@ -6,19 +6,17 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // A small run measures everything of both.
 func TestRun(t *testing.T) {
 	p, err := parse(strings.Fields("--n 50 --rounds 1 --json"), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	p.InFlight, p.Idle, p.Timers = 10, 3, 3
 	var out bytes.Buffer
-	if err := run(t.Context(), p, &out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, run(t.Context(), p, &out, io.Discard))
 	var r map[string]any
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatalf("%v: %s", err, out.Bytes())

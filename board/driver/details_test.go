@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 type (
@@ -59,9 +61,7 @@ func TestDetails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Details(map[string]any{"v": c.in}, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if !reflect.DeepEqual(got, map[string]any{"v": c.want}) {
 				t.Errorf("got %#v, want %#v", got["v"], c.want)
 			}
@@ -141,9 +141,7 @@ func TestDetailsRefused(t *testing.T) {
 func TestDetailsAreCopied(t *testing.T) {
 	in := map[string]any{"m": map[string]any{"a": 1}, "l": []any{1}, "b": []byte{1}, "e": Ext{4, []byte{1}}}
 	got, err := Details(in, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	in["m"].(map[string]any)["a"] = 2
 	in["l"].([]any)[0] = 2
 	in["b"].([]byte)[0] = 2

@@ -15,21 +15,18 @@ import (
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/internal/msgpack"
 	"github.com/taktworks/takt/internal/msgpack/oslo"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // goldens are the records of postings that TaskFlow wrote, by the name of the vector.
 func goldens(t testing.TB) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/msgpack/oslo/testdata/taskflow-golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var file struct {
 		Vectors []struct{ Name, Hex string }
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(text, &file))
 	found := map[string][]byte{}
 	for _, v := range file.Vectors {
 		if strings.HasPrefix(v.Name, "posting_") || strings.HasPrefix(v.Name, "datetime_") {
@@ -44,9 +41,7 @@ func goldens(t testing.TB) map[string][]byte {
 func mustTime(t testing.TB, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return at
 }
 
@@ -59,9 +54,7 @@ func TestGoldenPostings(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			p, err := decodePosting(goldenUUID, raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if p.UUID != goldenUUID || p.Ref != goldenUUID || p.Name == "" || p.CreatedOn.Location() != time.UTC || p.CreatedOn.Year() != 2026 {
 				t.Errorf("read as %+v", p)
 			}
@@ -69,9 +62,7 @@ func TestGoldenPostings(t *testing.T) {
 				t.Errorf("priority is %v", p.Priority)
 			}
 			head, err := appendHead(nil, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			again := msgpack.AppendInt(head, p.Sequence)
 			if !bytes.Equal(ordered(t, again), ordered(t, raw)) {
 				t.Errorf("written again as\n%x, want\n%x", again, raw)
@@ -87,9 +78,7 @@ func TestGoldenPostings(t *testing.T) {
 func ordered(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	v, err := oslo.Decode(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	m := v.(oslo.Map)
 	for i := range m {
 		if m[i].Key == "details" {
@@ -97,9 +86,7 @@ func ordered(t *testing.T, raw []byte) []byte {
 		}
 	}
 	out, err := oslo.Append(nil, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return out
 }
 
@@ -248,9 +235,7 @@ func TestReadable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := decodePosting(goldenUUID, record(c.parts...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if !reflect.DeepEqual(*p, c.want) {
 				t.Errorf("read as %+v, want %+v", *p, c.want)
 			}
@@ -338,8 +323,6 @@ func FuzzDecodePosting(f *testing.F) {
 func show(t *testing.T, p *driver.Posting) string {
 	t.Helper()
 	head, err := appendHead(nil, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return p.Ref + string(msgpack.AppendInt(head, p.Sequence))
 }

@@ -50,9 +50,7 @@ func TestAnyOrder(t *testing.T) {
 		round++
 		must := func(err error) {
 			r.Helper()
-			if err != nil {
-				r.Fatal(err)
-			}
+			testenv.Must(r, err)
 		}
 		namespace := fmt.Sprintf("%s:%d", prefix, round)
 		boards := make([]*board.Board, 3)

@@ -31,9 +31,7 @@ func (e *env) open(t *testing.T, namespace string) *board.Board {
 	t.Helper()
 	p := testenv.CountingProxy(t, e.Addr)
 	b, err := board.Open(t.Context(), strings.Replace(e.URL, e.Addr, p.Addr, 1)+"?namespace="+namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.proxies[b], e.spaces[b] = p, namespace
@@ -70,9 +68,7 @@ func TestBoard(t *testing.T) {
 		Spoil: func(t *testing.T, b *board.Board) string {
 			const field = "poison"
 			c := e.Client
-			if err := c.Do(t.Context(), c.B().Hset().Key(e.space(b)+":listings").FieldValue().FieldValue(field, "\x81\x01\x02").Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, c.Do(t.Context(), c.B().Hset().Key(e.space(b)+":listings").FieldValue().FieldValue(field, "\x81\x01\x02").Build()).Error())
 			return field
 		},
 	})

@@ -24,9 +24,7 @@ func TestAsTaskFlowsTests(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, b *board.Board, path string){
 		"posting_received_raw": func(t *testing.T, b *board.Board, path string) {
 			p, err := b.Post(t.Context(), board.Draft{Name: "test", Book: &board.Book{Name: "book", UUID: "u"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			want := fmt.Sprintf(`{"uuid": %q, "name": "test", "priority": "NORMAL", "details": {}, "book": {"name": "book", "uuid": "u"}}`, p.UUID)
 			if data, stat := e.data(t, path+"/"+p.Ref); data != want || stat.EphemeralOwner != 0 {
 				t.Errorf("stored %s, want %s", data, want)
@@ -77,9 +75,7 @@ func TestAsTaskFlowsTests(t *testing.T) {
 		},
 		"posting_state_lock_lost": func(t *testing.T, b *board.Board, path string) {
 			c := claimOne(t, b, postOne(t, b), "w")
-			if err := e.Client.Delete(path+"/"+c.Posting().Ref+".lock", -1); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, e.Client.Delete(path+"/"+c.Posting().Ref+".lock", -1))
 			if state, err := b.State(t.Context(), c.Posting()); state != board.Unclaimed || err != nil {
 				t.Errorf("state is %v, %v", state, err)
 			}
@@ -88,9 +84,7 @@ func TestAsTaskFlowsTests(t *testing.T) {
 		"trashing_claimed_job": func(t *testing.T, b *board.Board, path string) {
 			c := claimOne(t, b, postOne(t, b), "w")
 			before, _ := e.data(t, path+"/"+c.Posting().Ref)
-			if err := c.Trash(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, c.Trash(t.Context()))
 			trash := strings.TrimSuffix(path, "jobs") + ".trash"
 			names, _, err := e.Client.Children(trash)
 			if left, _, err2 := e.Client.Children(path); err != nil || err2 != nil || len(left) != 0 || len(names) != 1 {
@@ -100,18 +94,14 @@ func TestAsTaskFlowsTests(t *testing.T) {
 			if after, _ := e.data(t, trash+"/"+names[0]); after != want {
 				t.Errorf("trashed as %s, want %s", after, want)
 			}
-			if err := b.Restore(t.Context(), names[0]); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, b.Restore(t.Context(), names[0]))
 			if after, _ := e.data(t, path+"/"+names[0]); after != before {
 				t.Errorf("restored as %s, was %s", after, before)
 			}
 		},
 		"register_entity": func(t *testing.T, b *board.Board, path string) {
 			_, err := b.RegisterEntity(t.Context(), board.Entity{Kind: "conductor", Name: "c1@host:123", Metadata: map[string]any{"hostname": "host", "pid": 123}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			const want = `{"kind": "conductor", "name": "c1@host:123", "metadata": {"hostname": "host", "pid": 123}}`
 			if data, stat := e.data(t, strings.TrimSuffix(path, "jobs")+".entities/conductor/c1@host:123"); data != want || stat.EphemeralOwner != e.store(b).Session() {
 				t.Errorf("stored %s, %+v", data, stat)
@@ -186,12 +176,8 @@ func TestEndOfAnotherClaim(t *testing.T) {
 	} {
 		p := postOne(t, b)
 		c, err := b.Claim(t.Context(), p, "w", exact)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := peer.Abandon(t.Context(), p, "w"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, peer.Abandon(t.Context(), p, "w"))
 		claim(p)
 		if err := c.Consume(t.Context()); !errors.Is(err, board.ErrClaimLost) {
 			t.Errorf("%s: consumed: %v", name, err)
@@ -271,14 +257,10 @@ func TestPostWithoutAnAnswer(t *testing.T) {
 				p, err = b.Post(ctx, board.Draft{Name: "one"})
 				posted <- err
 			}()
-			if err := peer.WaitUnclaimed(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, peer.WaitUnclaimed(ctx))
 			meanwhile(t, b)
 			e.proxy(b).Refuse(false)
-			if err := <-posted; err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, <-posted)
 			rows, err := peer.List(t.Context(), board.ListOptions{})
 			if err != nil || len(rows) != 1 || rows[0].Ref != p.Ref || rows[0].UUID != p.UUID {
 				t.Errorf("%+v, %v; posted %+v", rows, err, p)
@@ -296,9 +278,7 @@ func TestManyAreInOrder(t *testing.T) {
 		drafts[i] = board.Draft{Name: fmt.Sprint(i), Details: map[string]any{"text": strings.Repeat("x", 1000)}} // several transactions
 	}
 	all, err := b.PostBatch(t.Context(), drafts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rows, err := b.List(t.Context(), board.ListOptions{})
 	if err != nil || len(rows) != len(all) {
 		t.Fatalf("%d listed, %v", len(rows), err)
@@ -321,9 +301,7 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("posted %d bytes: %v", len(text), err)
 	}
 	p, err := b.Post(t.Context(), board.Draft{Name: "n", Details: map[string]any{"text": text[:len(text)-4000]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if err := claimOne(t, b, p, "w").Trash(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -342,9 +320,7 @@ func TestTrashOfSiblings(t *testing.T) {
 	var refs []string
 	for _, b := range []*board.Board{one, two} {
 		p := postOne(t, b)
-		if err := claimOne(t, b, p, "w").Trash(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, claimOne(t, b, p, "w").Trash(t.Context()))
 		refs = append(refs, p.Ref)
 		if state, err := b.State(t.Context(), p); state != board.Trashed || err != nil {
 			t.Errorf("state is %v, %v", state, err)
@@ -370,9 +346,7 @@ func TestTrashOfSiblings(t *testing.T) {
 			t.Errorf("trash has %+v, %v", rows, err)
 		}
 	}
-	if err := two.Restore(t.Context(), rows[0].UUID); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, two.Restore(t.Context(), rows[0].UUID))
 	if r, err := two.Find(t.Context(), refs[1]); err != nil || r.UUID != rows[0].UUID || r.Sequence != rows[0].Sequence || r.State != board.Unclaimed {
 		t.Errorf("restored %+v, %v", r, err)
 	}
@@ -381,9 +355,7 @@ func TestTrashOfSiblings(t *testing.T) {
 		t.Errorf("check finds %q, %v", problems, err)
 	}
 	// A number that the board has not given out yet would be in the way of the posting that gets it.
-	if err := one.Restore(t.Context(), "job0000000099"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, one.Restore(t.Context(), "job0000000099"))
 	listed, err := one.List(t.Context(), board.ListOptions{})
 	if err != nil || len(listed) != 1 || listed[0].Sequence >= 99 {
 		t.Errorf("listed %+v, %v", listed, err)
@@ -472,9 +444,7 @@ func TestLooking(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := board.Connect{URL: "zookeeper://" + e.Addr + folder + "/jobs", Looks: true}.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer b.Close()
 	if n, err := b.Count(t.Context()); n != 0 || err != nil {
 		t.Errorf("count is %d, %v", n, err)
@@ -492,9 +462,7 @@ func TestBoardIsMadeAgain(t *testing.T) {
 	b := e.board(t, folder+"/jobs", long)
 	finished(t, claimOne(t, b, postOne(t, b), "w"))
 	for _, path := range []string{"/jobs", "/.trash", "/.takt/jobs"} {
-		if err := e.Client.Delete(folder+path, -1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, e.Client.Delete(folder+path, -1))
 	}
 	if n, err := b.Count(t.Context()); n != 0 || err != nil {
 		t.Errorf("count is %d, %v", n, err)
@@ -514,9 +482,7 @@ func TestOrderOfTaskFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := b.List(t.Context(), board.ListOptions{AsTaskFlow: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	got := ""
 	for _, r := range rows {
 		got += r.Name

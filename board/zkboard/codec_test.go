@@ -14,21 +14,18 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // golden are the nodes that TaskFlow 5.0.0 wrote, by name.
 func golden(t testing.TB) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/taskflow-golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var file struct {
 		Vectors []struct{ Name, JSON string }
 	}
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(raw, &file))
 	all := map[string]string{}
 	for _, v := range file.Vectors {
 		all[v.Name] = v.JSON
@@ -44,9 +41,7 @@ func TestGoldenNodesAreWrittenAgainToTheByte(t *testing.T) {
 		t.Fatalf("%d vectors, want 4", len(all))
 	}
 	plain, err := decodePosting(job7, []byte(all["zk_posting_plain"]), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if raw, err := encodePosting(plain); string(raw) != all["zk_posting_plain"] || err != nil {
 		t.Errorf("posting is %s, %v", raw, err)
 	}
@@ -55,9 +50,7 @@ func TestGoldenNodesAreWrittenAgainToTheByte(t *testing.T) {
 		t.Errorf("lock is %s", raw)
 	}
 	e, err := decodeEntity([]byte(all["zk_entity"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if raw, err := encodeEntity(e); string(raw) != all["zk_entity"] || err != nil {
 		t.Errorf("entity is %s, %v", raw, err)
 	}
@@ -67,13 +60,9 @@ func TestGoldenNodesAreWrittenAgainToTheByte(t *testing.T) {
 func TestGoldenPostingWithEverything(t *testing.T) {
 	want := golden(t)["zk_posting_full"]
 	p, err := decodePosting(job7, []byte(want), &zk.Stat{Ctime: 1795219503092})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	raw, err := encodePosting(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	parts := func(s string) []string {
 		return slices.Sorted(strings.SplitSeq(strings.NewReplacer("{", "", "}", "", `"details": `, "").Replace(s), ", "))
 	}
@@ -120,9 +109,7 @@ func TestWhatJSONCannotSayIsRefused(t *testing.T) {
 
 func TestReadingIsLenient(t *testing.T) {
 	p, err := decodePosting(job7, []byte("\t{\"x_note\":[1,18446744073709551615,1e3,1e999,-Infinity,\"\\\"NaN\"],\n \"name\" : 5,\"uuid\":\"ü\",\"book\":{}, \"details\":null}\r\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := &driver.Posting{Ref: job7, Sequence: 7, UUID: "ü", Name: "5", Extra: map[string]any{"x_note": []any{int64(1), uint64(math.MaxUint64), 1000.0, math.Inf(1), math.Inf(-1), `"NaN`}}}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("read %+v, want %+v", p, want)

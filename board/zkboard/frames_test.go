@@ -108,22 +108,16 @@ func (d *decoder) op(kind int32) op {
 func captured(t *testing.T) map[string][][]op {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/taskflow-zookeeper-frames.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var frames []struct{ Step, Dir, Hex string }
-	if err := json.Unmarshal(raw, &frames); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(raw, &frames))
 	steps := map[string][][]op{}
 	for i, f := range frames {
 		if i == 0 || f.Dir != ">" { // the request for a session, and what the server says
 			continue
 		}
 		data, err := hex.DecodeString(f.Hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		d := &decoder{rest: data}
 		d.bytes(4 + 4) // length, number
 		_, ops := d.request()
@@ -230,9 +224,7 @@ func TestRequestsAreThoseOfTaskFlow(t *testing.T) {
 	exact := board.ClaimOptions{ExactOwner: true}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	var p *board.Posting
 	var c *board.Claim

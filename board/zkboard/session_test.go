@@ -29,9 +29,7 @@ func (e *env) until(t *testing.T, path string, there bool) *zk.Stat {
 	late := time.After(patience)
 	for {
 		found, stat, changed, err := e.Client.ExistsW(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if found == there {
 			return stat
 		}
@@ -46,18 +44,14 @@ func (e *env) until(t *testing.T, path string, there bool) *zk.Stat {
 func postOne(t *testing.T, b *board.Board) *board.Posting {
 	t.Helper()
 	p, err := b.Post(t.Context(), board.Draft{Name: "one"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return p
 }
 
 func claimOne(t *testing.T, b *board.Board, p *board.Posting, who string) *board.Claim {
 	t.Helper()
 	c, err := b.Claim(t.Context(), p, who, board.ClaimOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 
@@ -66,9 +60,7 @@ func finished(t *testing.T, c *board.Claim) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := c.Consume(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Consume(ctx))
 }
 
 // TaskFlow notices nothing, and its entities are gone for good.
@@ -79,9 +71,7 @@ func TestAfterTheSessionAnotherBegins(t *testing.T) {
 	b, peer := e.board(t, path, long), e.board(t, path, long)
 	entity := path[:strings.LastIndexByte(path, '/')] + "/.entities/conductor/c"
 	release, err := b.RegisterEntity(t.Context(), board.Entity{Kind: "conductor", Name: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	before := e.until(t, entity, true)
 	events := make(chan board.EventKind, 100)
 	watching, stop := context.WithCancel(t.Context())
@@ -144,23 +134,15 @@ func TestEntityOfTwo(t *testing.T) {
 	entity := board.Entity{Kind: "conductor", Name: "c"}
 	node := path + "/.entities/conductor/c"
 	releaseOne, err := one.RegisterEntity(t.Context(), entity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	releaseTwo, err := two.RegisterEntity(t.Context(), entity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	first := e.until(t, node, true)
-	if err := releaseOne(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, releaseOne(t.Context()))
 	for e.until(t, node, true).Czxid == first.Czxid {
 		e.until(t, node, false)
 	}
-	if err := releaseTwo(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, releaseTwo(t.Context()))
 	e.until(t, node, false)
 }
 
@@ -192,9 +174,7 @@ func TestClaimEndsBeforeAnotherCanBegin(t *testing.T) {
 	const session = 20 * time.Second // a tenth of it is what a busy machine may be late
 	b := e.board(t, path, session)
 	release, err := b.RegisterEntity(t.Context(), board.Entity{Kind: "conductor", Name: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	c := claimOne(t, b, postOne(t, b), "w")
 	paused := time.Now()
 	e.Pause(t)
@@ -227,9 +207,7 @@ func TestClaimEndsBeforeAnotherCanBegin(t *testing.T) {
 	peer := e.board(t, path, long)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := peer.WaitUnclaimed(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, peer.WaitUnclaimed(ctx))
 	again, err := peer.ClaimNext(ctx, "v", board.ClaimOptions{})
 	if err != nil || again.Fence() <= c.Fence() || again.Attempt() != 2 {
 		t.Fatalf("%+v, %v", again, err)
@@ -255,9 +233,7 @@ func TestAwayIsSaidAtOnce(t *testing.T) {
 		if errors.Is(err, board.ErrAway) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	_, err := b.Claim(t.Context(), p, "w", board.ClaimOptions{})
 	if !errors.Is(err, board.ErrAway) {
@@ -286,13 +262,9 @@ func TestAwayIsSaidAtOnce(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.Close())
 	_, err = board.Open(t.Context(), "zookeeper://"+addr+"/p")
 	if !errors.Is(err, board.ErrAway) || !strings.Contains(err.Error(), addr) {
 		t.Errorf("%v does not name %s", err, addr)
@@ -303,9 +275,7 @@ func TestNobodyThere(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -65,9 +65,7 @@ func (e *env) board(t *testing.T, path string, session time.Duration) *board.Boa
 func openStore(t *testing.T, url string, session time.Duration) *zkboard.Store {
 	t.Helper()
 	s, err := zkboard.Open(t.Context(), driver.Connect{URL: url, Session: session, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return s
 }
 

@@ -37,9 +37,7 @@ func TestImage(t *testing.T) {
 		}
 	}
 	data := filepath.Join(root, "data")
-	if err := os.Chown(data, 65532, 65532); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chown(data, 65532, 65532))
 	redis, broker := testenv.Redis(t), testenv.StartMosquitto(t, embedded.MosquittoOptions{})
 	begin := func(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {
 		cmd := exec.CommandContext(ctx, "/usr/bin/takt", args...)
@@ -50,9 +48,7 @@ func TestImage(t *testing.T) {
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		out := new(bytes.Buffer)
 		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, cmd.Start())
 		return cmd, out
 	}
 	run := func(args ...string) string {
@@ -70,9 +66,7 @@ func TestImage(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	addr := free.Addr().String()
 	_ = free.Close()
 	serve, out := begin(ctx, "serve", "--http", addr)
@@ -114,9 +108,7 @@ func files(t *testing.T, root, except string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b.String()
 }
 

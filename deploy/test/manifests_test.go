@@ -14,6 +14,8 @@ import (
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 const port = 9464
@@ -45,9 +47,7 @@ func decode(t *testing.T) objects {
 				Kind     string
 				Metadata struct{ Name, Namespace string }
 			}
-			if err := yaml.Unmarshal(doc, &head); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, yaml.Unmarshal(doc, &head))
 			if head.Kind != "Namespace" && head.Metadata.Namespace != kustomization.Namespace {
 				t.Errorf("%s: %s %s is in namespace %q", name, head.Kind, head.Metadata.Name, head.Metadata.Namespace)
 			}
@@ -83,9 +83,7 @@ func strictly(t *testing.T, doc []byte, into any) {
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return text
 }
 
@@ -216,9 +214,7 @@ func TestCompose(t *testing.T) {
 		Volumes  map[string]any
 		Secrets  map[string]struct{ File string }
 	}
-	if err := yaml.Unmarshal(read(t, "../compose/compose.yaml"), &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, yaml.Unmarshal(read(t, "../compose/compose.yaml"), &file))
 	var served []string
 	for name, s := range file.Services {
 		for _, v := range s.Volumes {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // example has made-up figures of two rounds.
@@ -32,9 +34,7 @@ func example() *Comparison {
 // A ratio is the median of the rounds' ratios, of the setting with which the library comes out best; figures that no side has are left out.
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	if err := example().Write(&out, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, example().Write(&out, false))
 	const want = `
 |                  |    takt |    bare | asynq | asynq tuned | takt : bare | takt : asynq |
 | ---              |    ---: |    ---: |  ---: |        ---: |        ---: |         ---: |
@@ -51,13 +51,9 @@ another
 
 func TestObject(t *testing.T) {
 	var out bytes.Buffer
-	if err := example().Write(&out, true); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, example().Write(&out, true))
 	var got map[string]float64
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(out.Bytes(), &got))
 	want := map[string]float64{
 		"n": 1000, "takt_process_per_s": 125_000, "bare_process_per_s": 250_000, "asynq_process_per_s": 9_000, "asynq_tuned_process_per_s": 11_250,
 		"ratio_bare_process_per_s": 0.5, "ratio_asynq_process_per_s": 13.75, "ratio_asynq_tuned_process_per_s": 11,

@@ -45,23 +45,17 @@ func do(t *testing.T, rdb rueidis.Client, command string) rueidis.RedisResult {
 func dump(t *testing.T, rdb rueidis.Client, prefix string) map[string]string {
 	t.Helper()
 	keys, err := do(t, rdb, "KEYS "+prefix+":*").AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	all := make(map[string]string)
 	for _, key := range keys {
 		typ, err := do(t, rdb, "TYPE "+key).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		read := map[string]string{
 			"string": "GET " + key, "zset": "ZRANGE " + key + " 0 -1", "set": "SMEMBERS " + key,
 			"hash": "HGETALL " + key, "stream": "XRANGE " + key + " - +", "list": "LRANGE " + key + " 0 -1",
 		}[typ]
 		message, err := do(t, rdb, read).ToMessage()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		all[strings.TrimPrefix(key, prefix+":")] = typ + " " + message.String()
 	}
 	return all
@@ -129,9 +123,7 @@ func TestChecks(t *testing.T) {
 						}
 					}
 					if test.value != "" {
-						if err := s.rdb.Do(t.Context(), s.rdb.B().Set().Key(key).Value(test.value).Build()).Error(); err != nil {
-							t.Fatal(err)
-						}
+						testenv.Must(t, s.rdb.Do(t.Context(), s.rdb.B().Set().Key(key).Value(test.value).Build()).Error())
 					}
 					c := commit.New()
 					test.expect(c, key)
@@ -148,9 +140,7 @@ func TestChecks(t *testing.T) {
 						t.Fatalf("err = %v, want a conflict on %s", err, key)
 					}
 					written, err := do(t, s.rdb, "EXISTS "+other).AsBool()
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, err)
 					if written != test.holds {
 						t.Errorf("written = %v", written)
 					}
@@ -203,15 +193,11 @@ func TestWrites(t *testing.T) {
 			}
 			add := func() string {
 				id, err := do(t, s.rdb, "XADD "+k("x")+" * a 1").ToString()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				return id
 			}
 			acked := add()
-			if err := do(t, s.rdb, "XREADGROUP GROUP g me STREAMS "+k("x")+" >").Error(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, do(t, s.rdb, "XREADGROUP GROUP g me STREAMS "+k("x")+" >").Error())
 			binary := "\x00\xff\r\n \"é\""
 			c := commit.New()
 			if !c.Empty() {
@@ -242,9 +228,7 @@ func TestWrites(t *testing.T) {
 				t.Error("a commit with writes is empty")
 			}
 			result, err := c.Run(t.Context(), s.rdb)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if len(result.IDs) != 2 || !strings.Contains(result.IDs[0], "-") {
 				t.Errorf("ids = %q, want those of two entries", result.IDs)
 			}
@@ -340,9 +324,7 @@ func TestDeletedKeyTakesAnotherType(t *testing.T) {
 	for _, s := range servers(t) {
 		t.Run(s.name, func(t *testing.T) {
 			key := s.env.Prefix(t) + ":key"
-			if err := do(t, s.rdb, "RPUSH "+key+" a").Error(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, do(t, s.rdb, "RPUSH "+key+" a").Error())
 			c := commit.New()
 			c.Del(key)
 			c.SAdd(key, "b")
@@ -421,16 +403,12 @@ func TestOrderOfIDs(t *testing.T) {
 	for _, s := range servers(t) {
 		t.Run(s.name, func(t *testing.T) {
 			prefix := s.env.Prefix(t)
-			if err := do(t, s.rdb, "XADD "+prefix+":b 9999999999999-5 n 0").Error(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, do(t, s.rdb, "XADD "+prefix+":b 9999999999999-5 n 0").Error())
 			c := commit.New()
 			c.Del(prefix + ":a")
 			a, b := c.XAdd(prefix+":a", 0, "n", "1"), c.XAdd(prefix+":b", 0, "n", "2")
 			result, err := c.Run(t.Context(), s.rdb)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if got := result.IDs[b]; got != "9999999999999-6" || result.IDs[a] == got {
 				t.Errorf("ids = %q, want that of b second", result.IDs)
 			}
@@ -544,13 +522,9 @@ func TestTypeOfAnyKeyChanges(t *testing.T) {
 							_, err := c.Run(t.Context(), s.rdb)
 							return err
 						}
-						if err := run("one"); err != nil {
-							t.Fatal(err)
-						}
+						testenv.Must(t, run("one"))
 						for _, command := range []string{"DEL K", command} {
-							if err := do(t, s.rdb, strings.ReplaceAll(command, "K", k(changed))).Error(); err != nil {
-								t.Fatal(err)
-							}
+							testenv.Must(t, do(t, s.rdb, strings.ReplaceAll(command, "K", k(changed))).Error())
 						}
 						before := dump(t, s.rdb, prefix)
 						err := run("two")
@@ -579,13 +553,9 @@ func TestMissingRightIsNoType(t *testing.T) {
 		"hset":      func(c *commit.Commit, k string) { c.HSet(k, "a", nil) },
 	} {
 		user := "no-" + denied
-		if err := do(t, env.Client, "ACL SETUSER "+user+" on >secret ~* &* +@all -"+denied).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, do(t, env.Client, "ACL SETUSER "+user+" on >secret ~* &* +@all -"+denied).Error())
 		rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{env.Addr}, Username: user, Password: "secret"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		t.Cleanup(rdb.Close)
 		key := prefix + ":" + denied
 		run := func(rdb rueidis.Client) error {
@@ -603,9 +573,7 @@ func TestMissingRightIsNoType(t *testing.T) {
 		}
 		// A key of the right type is no reason either.
 		commands := map[string]string{"zcard": "ZADD %s 1 b", "sismember": "SADD %s b", "hget": "HSET %s b c", "hset": "HSET %s b c"}
-		if err := do(t, env.Client, fmt.Sprintf(commands[denied], key)).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, do(t, env.Client, fmt.Sprintf(commands[denied], key)).Error())
 		if err := run(rdb); err == nil || errors.As(err, &typ) || errors.Is(err, commit.ErrConflict) {
 			t.Errorf("without %s, with the key: %v", denied, err)
 		}
@@ -627,9 +595,7 @@ func TestAnyRightWithdrawn(t *testing.T) {
 	}
 	allow := func(rights string) {
 		t.Helper()
-		if err := do(t, env.Client, "ACL SETUSER writer on >secret &* resetkeys "+rights).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, do(t, env.Client, "ACL SETUSER writer on >secret &* resetkeys "+rights).Error())
 	}
 	allow("~* +@all")
 	rdb := env.Connect(t, redis.Options{Username: "writer", Password: "secret", Prefix: env.Prefix(t)})
@@ -647,9 +613,7 @@ func TestAnyRightWithdrawn(t *testing.T) {
 					}
 				}
 				for _, command := range []string{"XADD K:xdel 1-1 a b", "SADD K:srem b c", "HSET K:hdel b c d e", "ZADD K:zrem 1 b 2 c", "SET K:del a", "SET K:pexpire a"} {
-					if err := do(t, env.Client, strings.ReplaceAll(command, "K", prefix)).Error(); err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, do(t, env.Client, strings.ReplaceAll(command, "K", prefix)).Error())
 				}
 				allow(rights)
 				run := func() error {

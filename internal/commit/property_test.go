@@ -114,13 +114,9 @@ func (w *world) check(t *testing.T, steps []step) {
 	}
 	var err error
 	got["index"], err = do(t, w.rdb, "ZRANGE "+w.prefix+":index 0 -1").AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	entries, err := do(t, w.rdb, "XRANGE "+w.prefix+":log - +").AsXRange()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, e := range entries {
 		got["log"] = append(got["log"], e.FieldValues["step"])
 	}

@@ -7,28 +7,23 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/filelock"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // A file has one holder, until it is closed.
 func TestOneHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := filelock.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if file, err := filelock.Open(path); !errors.Is(err, filelock.ErrHeld) || file != nil {
 		t.Fatalf("a second one: %v", err)
 	}
 	if _, err := first.WriteString("mine"); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, first.Close())
 	second, err := filelock.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer second.Close()
 	text := make([]byte, 10)
 	if n, _ := second.Read(text); string(text[:n]) != "mine" {

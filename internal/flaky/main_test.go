@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // Each case is a package whose tests gotestsum runs as the gate does.
@@ -48,9 +50,7 @@ func TestJudge(t *testing.T) {
 			dir := t.TempDir()
 			code := "package m\n\nimport (\n\t\"os\"\n\t\"strings\"\n\t\"testing\"\n)\n\nvar _, _ = os.Args, strings.Join\n\n" + c.code + "\n"
 			for name, text := range map[string]string{"go.mod": "module m\n\ngo 1.26\n", "m_test.go": code} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			record := filepath.Join(dir, "record")
 			cmd := exec.Command(gotestsum, "--jsonfile="+record, "--rerun-fails=2", "--rerun-fails-max-failures=10", "--rerun-fails-abort-on-data-race", "--packages=./...", "--", "-short", "-vet=off")
@@ -60,9 +60,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("gotestsum: %v\n%s", err, out)
 			}
 			text, err := os.ReadFile(record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			flaky, faults := judge(bytes.NewReader(text))
 			for what, pair := range map[string][2][]string{"flaky": {flaky, c.flaky}, "faults": {faults, c.faults}} {
 				if !slices.EqualFunc(pair[0], pair[1], strings.HasPrefix) {

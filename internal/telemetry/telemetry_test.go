@@ -16,21 +16,19 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestLogHidesSecrets(t *testing.T) {
 	u, err := url.Parse("mqtt://plant:hunter2@broker:1883")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, format := range []string{"text", "json", ""} {
 		var out bytes.Buffer
 		log, err := NewLogger(&out, format, "debug")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		log.Info("m", "password", "hunter2", "Redis_Password", []byte("hunter2"), "client_secret", 5, "url", "redis://u:hunter2@h:1/0",
 			"slash", "redis://u:hunter2/@hunter2@h", "u", u, "err", errors.New(`dial "redis://:hunter2@h": refused`), "key", "takt:joborder:1", "n", 7,
 			slog.Group("g", "mqtt_password", "hunter2", "topic", "takt/a"))
@@ -50,9 +48,7 @@ func TestLogHidesSecrets(t *testing.T) {
 func TestLoggerOptions(t *testing.T) {
 	var out bytes.Buffer
 	log, err := NewLogger(&out, "json", "warn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	log.Info("quiet")
 	log.Warn("loud")
 	var line map[string]any
@@ -94,14 +90,10 @@ func serve(t *testing.T, s *Server) (base string) {
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	r, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return r.StatusCode, string(body)
 }
 

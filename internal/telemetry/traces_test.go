@@ -26,9 +26,7 @@ func traceOptions(endpoint string) TraceOptions {
 func newTraces(t *testing.T, o TraceOptions) *Traces {
 	t.Helper()
 	traces, err := NewTraces(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return traces
 }
 
@@ -140,9 +138,7 @@ func TestTracesOfBadCollectors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log := new(testenv.Log)
 			logger, err := NewLogger(log, "text", "debug")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			o := traceOptions(c.endpoint)
 			o.Log = logger
 			traces := newTraces(t, o)
@@ -170,9 +166,7 @@ func TestTracesOfBadCollectors(t *testing.T) {
 func TestTracesAreSentAgain(t *testing.T) {
 	log := new(testenv.Log)
 	logger, err := NewLogger(log, "text", "info")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var refuse sync.Once
 	asked := make(chan struct{}, 100)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -66,9 +66,7 @@ func (b *Bed) Run(s *script.Script, keys string, args ...string) string {
 func (b *Bed) Dump() map[string]string {
 	b.t.Helper()
 	all, err := b.srv.AllKeys(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	Must(b.t, err)
 	values := make(map[string]string)
 	for _, key := range all {
 		name, ok := strings.CutPrefix(key, b.prefix+":")
@@ -76,9 +74,7 @@ func (b *Bed) Dump() map[string]string {
 			continue
 		}
 		text, err := b.srv.Must(b.t, "DUMP", key).ToString()
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		Must(b.t, err)
 		values[name] = fmt.Sprint(text, " ", b.srv.Number(b.t, "PEXPIRETIME", key))
 	}
 	return values

@@ -39,9 +39,7 @@ func Mochi(t testing.TB, o embedded.MochiOptions) *Broker {
 
 func broker(t testing.TB, s *embedded.Server, err error) *Broker {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	end(t, s)
 	return &Broker{Server: s, URL: s.URL(), Addr: strings.TrimPrefix(s.URL(), "mqtt://")}
 }

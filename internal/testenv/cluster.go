@@ -104,9 +104,7 @@ func (n *Node) ID(t testing.TB) string {
 func (c *Cluster) Slot(t testing.TB, key string) int {
 	t.Helper()
 	slot, err := c.Nodes[0].Do(t, "CLUSTER", "KEYSLOT", key).AsInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return int(slot)
 }
 
@@ -126,9 +124,7 @@ func (c *Cluster) Move(t testing.TB, slot int, from, to *Node) {
 	from.must(t, "CLUSTER", "SETSLOT", number, "MIGRATING", target)
 	for {
 		keys, err := from.Do(t, "CLUSTER", "GETKEYSINSLOT", number, "3").AsStrSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		if len(keys) == 0 {
 			break
 		}

@@ -32,15 +32,11 @@ func startNode(t testing.TB, config ...string) *Node {
 
 func newNode(t testing.TB, s *embedded.Server, err error) *Node {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	end(t, s)
 	n := &Node{process: process{s}, Addr: strings.TrimPrefix(s.URL(), "redis://")}
 	n.Client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{n.Addr}, DisableCache: true, ForceSingleClient: true, DisableRetry: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(n.Client.Close)
 	return n
 }
@@ -63,9 +59,7 @@ type process struct{ Server *embedded.Server }
 // Kill ends the server at once, as kill -9 does.
 func (p process) Kill(t testing.TB) {
 	t.Helper()
-	if err := p.Server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, p.Server.Kill())
 }
 
 // Pause stops the process of the server without ending it, until Continue. Connections stay open, and what is sent meanwhile is executed afterwards.
@@ -76,9 +70,7 @@ func (p process) Continue(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 
 func (p process) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(p.Server.PID(), sig); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, syscall.Kill(p.Server.PID(), sig))
 }
 
 // Do runs a command on this server. The reply to a question that the server does not answer within Patience is an error.

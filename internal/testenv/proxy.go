@@ -13,9 +13,7 @@ type Proxy = proxy.Proxy
 func CountingProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p, err := proxy.New(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -27,9 +25,7 @@ type Guillotine = proxy.Guillotine
 func NewGuillotine(t testing.TB, target string) *Guillotine {
 	t.Helper()
 	g, err := proxy.NewGuillotine("redis://" + target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(g.Close)
 	return g
 }

@@ -61,9 +61,7 @@ func StartRedis(t testing.TB, o embedded.RedisOptions) *RedisServer {
 	}
 	o.Config = append([]string{"repl-diskless-sync-delay 0"}, o.Config...) // else a replica waits five seconds for others
 	s, err := embedded.StartRedis(Within(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return serve(t, &RedisServer{process: process{s}, ahead: o.Persist && !slices.Contains(o.Config, "appendfsync always")})
 }
 
@@ -71,9 +69,7 @@ func StartRedis(t testing.TB, o embedded.RedisOptions) *RedisServer {
 func Miniredis(t testing.TB) *RedisServer {
 	t.Helper()
 	s, err := embedded.StartMiniredis(t.Context(), embedded.MiniredisOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return serve(t, &RedisServer{process: process{s}, embedded: true})
 }
 
@@ -133,9 +129,7 @@ func (r *RedisServer) Connect(t testing.TB, o redis.Options) rueidis.Client {
 	for err != nil && redis.Away(err) && lifecycle.Sleep(ctx, 10*time.Millisecond) { // a busy machine takes longer than one attempt may
 		rdb, err = redis.Connect(ctx, o)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(rdb.Close)
 	return rdb
 }

@@ -61,9 +61,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 func StartSentinel(t testing.TB, config string) (addr string) {
 	t.Helper()
 	server, err := startSentinel(t, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	end(t, server)
 	return strings.TrimPrefix(server.URL(), "redis://")
 }

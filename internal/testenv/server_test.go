@@ -20,22 +20,14 @@ func TestServerVariable(t *testing.T) {
 		return
 	}
 	server, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	dir := t.TempDir()
 	link, other, plain := filepath.Join(dir, "redis-server"), filepath.Join(dir, "server"), filepath.Join(dir, "x", "redis-server")
 	for _, l := range []string{link, other} {
-		if err := os.Symlink(server, l); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Symlink(server, l))
 	}
-	if err := os.Mkdir(filepath.Dir(plain), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(filepath.Dir(plain), 0o700))
+	testenv.Must(t, os.WriteFile(plain, nil, 0o600))
 	for path, want := range map[string]string{
 		link: "", other: "give the absolute path of a file called redis-server", "redis-server": "no program", filepath.Join(dir, "none"): "no program", plain: "no program",
 	} {

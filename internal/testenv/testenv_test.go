@@ -19,9 +19,7 @@ func TestRedisIsPrivate(t *testing.T) {
 		t.Fatalf("two servers of one test are the same: %v %v", a.URL, b.URL)
 	}
 	key := a.Prefix(t) + ":k"
-	if err := a.Client.Do(t.Context(), a.Client.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, a.Client.Do(t.Context(), a.Client.B().Set().Key(key).Value("v").Build()).Error())
 	keys, err := a.AllKeys(t.Context())
 	if err != nil || !slices.Equal(keys, []string{key}) {
 		t.Errorf("keys %q, %v", keys, err)
@@ -55,9 +53,7 @@ func TestForeignKeyFailsTheTest(t *testing.T) {
 	srv := Redis(r)
 	prefix := srv.Prefix(r)
 	for _, k := range []string{prefix + ":mine", "stray"} {
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Set().Key(k).Value("v").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, srv.Client.Do(t.Context(), srv.Client.B().Set().Key(k).Value("v").Build()).Error())
 	}
 	r.end()
 	if len(r.errors) != 1 || !strings.Contains(r.errors[0], `"stray"`) {
@@ -74,9 +70,7 @@ func TestProxyCountsRoundTrips(t *testing.T) {
 	}
 	p.Reset()
 	for range 5 {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, do())
 	}
 	if got := p.Trips(); got != 5 {
 		t.Errorf("5 commands one by one: %d trips", got)
@@ -95,9 +89,7 @@ func TestProxyCountsRoundTrips(t *testing.T) {
 // echo answers every line with itself and counts the lines it got.
 func echo(t *testing.T) (addr string, got func() int) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	lines := make(chan string, 100)
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -131,9 +123,7 @@ func dial(t *testing.T, addr string) *line {
 	t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &line{c, bufio.NewReader(c)}
 }
@@ -180,9 +170,7 @@ func TestProxyFaults(t *testing.T) {
 	}
 
 	p.Stall(true)
-	if err := c.send("later"); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, c.send("later"))
 	if s, err := c.hear(brief); !isTimeout(err) {
 		t.Errorf("stalled: %q, %v", s, err)
 	}
@@ -220,9 +208,7 @@ func TestProxyFaults(t *testing.T) {
 	c = dial(t, p.Addr)
 	p.DropReplies(true)
 	before = got()
-	if err := c.send("done"); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, c.send("done"))
 	Eventually(t, "it arrives", func() bool { return got() == before+1 })
 	if s, err := c.hear(brief); !isTimeout(err) {
 		t.Errorf("reply dropped: %q, %v", s, err)

@@ -78,9 +78,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 func FreePort(t testing.TB, host string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }

@@ -15,9 +15,7 @@ import (
 func (z *ZooKeeperServer) ExpireSession(t testing.TB, id int64) {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", z.Addr, Patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer c.Close()
 	err = errors.Join(c.SetDeadline(time.Now().Add(Patience)), openSession(c, id))
 	if err == nil {

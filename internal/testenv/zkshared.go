@@ -21,9 +21,7 @@ func SharedZooKeeper(t testing.TB) *ZooKeeperServer {
 	defer s.mu.Unlock()
 	if s.server == nil {
 		z, err := startZooKeeper(Within(t), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		s.server = z
 	}
 	z := s.server

@@ -35,9 +35,7 @@ func ZooKeeper(t testing.TB) *ZooKeeperServer {
 		says = &testLog{t: t, name: "zookeeper"}
 	}
 	z, err := startZooKeeper(Within(t), says)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() {
 		if err := z.end(); err != nil {
 			t.Error(err)
@@ -68,9 +66,7 @@ func (z *ZooKeeperServer) end() error {
 func (z *ZooKeeperServer) Connect(t testing.TB, timeout time.Duration) *zk.Conn {
 	t.Helper()
 	conn, err := dialZooKeeper(Within(t), z.Addr, timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -115,7 +111,5 @@ func (z *ZooKeeperServer) Path(t testing.TB) string {
 // Restart starts the server again after Kill. The sessions are still there and have all their time again.
 func (z *ZooKeeperServer) Restart(t testing.TB) {
 	t.Helper()
-	if err := z.Server.Restart(Within(t)); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, z.Server.Restart(Within(t)))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func TestFind(t *testing.T) {
@@ -15,12 +17,8 @@ func TestFind(t *testing.T) {
 		dir := t.TempDir()
 		for name, text := range files {
 			path := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			testenv.Must(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 		return dir
 	}
@@ -50,9 +48,7 @@ func TestFind(t *testing.T) {
 // The release is that of the toolchain, which the next one may have changed.
 func TestEmbeddedIsThatOfTheToolchain(t *testing.T) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	script, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "update.bash"))
 	if err != nil || runtime.Version() != "go1.26.8" {
 		t.Logf("%s is not the toolchain that Embedded is of, or does not name its release: %v", runtime.Version(), err)
@@ -67,9 +63,7 @@ func TestEmbeddedIsThatOfTheToolchain(t *testing.T) {
 func TestZonesAreInThePrograms(t *testing.T) {
 	for _, path := range []string{"schedule", "internal/msgpack/oslo", "cmd/takt"} {
 		out, err := exec.Command("go", "list", "-deps", "github.com/taktworks/takt/"+path).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if !slices.Contains(strings.Fields(string(out)), "time/tzdata") {
 			t.Errorf("%s does without time/tzdata", path)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/tasktest"
 )
@@ -49,9 +50,7 @@ func notes[T any](typ *task.Type[T, task.None], a *at) task.Handler {
 func sendTo[T, R any](t *testing.T, env *tasktest.Env, typ *task.Type[T, R], args T, opts ...task.SubmitOption) *task.Handle[R] {
 	t.Helper()
 	h, err := typ.Submit(t.Context(), env.Client, args, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return h
 }
 
@@ -109,9 +108,7 @@ func TestRetriesAreAtTheirTime(t *testing.T) {
 // By the clock on a wall in Berlin, which is put forward in the second night.
 func TestCronFiresAtTheWallClock(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	typ := task.Define[struct{}, task.None]("test:Daily", task.Cron("0 9 * * *", task.TimeZone(berlin)))
 	synctest.Test(t, func(t *testing.T) {
 		env := tasktest.New(t, task.Options{})
@@ -251,9 +248,7 @@ func TestSettle(t *testing.T) {
 			time.Sleep(time.Duration(j.Args) * time.Second)
 			return
 		}))
-		if err := env.Client.PauseQueue(t.Context(), rest.Queue()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, env.Client.PauseQueue(t.Context(), rest.Queue()))
 		synctest.Wait() // until the worker has heard of it
 		sendTo(t, env, rest, 0)
 		sendTo(t, env, typ, 0, task.In(time.Hour))

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/tasktest"
 )
@@ -81,9 +82,7 @@ func TestTryJudges(t *testing.T) {
 			}
 			h := look.Handle(func(ctx context.Context, _ *task.Job[string]) (int, error) { return 0, c.handle(ctx) })
 			run, err := tasktest.Try(ctx, look, h, "", c.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if run.Outcome != c.outcome || run.Delay != c.delay || c.want != nil && !errors.Is(run.Err, c.want) || (run.Err == nil) != (c.outcome == task.Done) {
 				t.Errorf("%+v", run)
 			}
@@ -160,22 +159,16 @@ func TestDrain(t *testing.T) {
 	}
 	stranger := task.Define[string, int]("test:Stranger", task.Large)
 	unknown, err := stranger.Submit(t.Context(), c, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	flaky, err := look.Submit(t.Context(), c, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	runs, err := tasktest.Drain(t.Context(), c, look.Handle(func(_ context.Context, j *task.Job[string]) (int, error) {
 		if j.Attempt < 3 {
 			return 0, errors.New("no")
 		}
 		return j.Attempt, nil
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if own := runs.Of(unknown.ID); own.Outcome() != task.Dead || !errors.Is(own.Err(), task.ErrUnknownTask) || own.Count(task.Unknown) != 1 {
 		t.Errorf("no handler: %+v", own)
 	}

@@ -78,9 +78,7 @@ func testBoardCommands(t *testing.T, s *boardShell, expires bool) {
 
 	if expires {
 		var claim struct{ UUID, Owner string }
-		if err := json.Unmarshal([]byte(s.run(0, "claim", high, "--who", "me", "--ttl", "1m", "--json")), &claim); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal([]byte(s.run(0, "claim", high, "--who", "me", "--ttl", "1m", "--json")), &claim))
 		s.run(3, "claim", high, "--who", "you")
 		s.run(3, "consume", high, "--owner", "you")
 		s.run(0, "abandon", high, "--owner", claim.Owner)

@@ -97,9 +97,7 @@ func (s *shell) otherRecipe(cell, shown string) {
 		{"recipe.json", `"Steps"`, `"Version": "7", "Steps"`}, {"station.yaml", "scope: test-cell", "scope: other-cell"},
 	} {
 		text, err := os.ReadFile(filepath.Join(cell, file.name))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, err)
 		rig.Write(s.t, filepath.Join(cell, file.name), strings.Replace(string(text), file.old, file.text, 1))
 	}
 	s.run(ok, "station apply "+filepath.Join(cell, "station.yaml"), "other-cell: WM-TEST new, recipe ", "; 1 other scope lists this work master and keeps its own")
@@ -121,9 +119,7 @@ func (s *shell) otherRecipe(cell, shown string) {
 func patient(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rig.Write(t, file, regexp.MustCompile(`"TimeoutSeconds": *[0-9]+`).ReplaceAllString(string(text), `"TimeoutSeconds": 3600`))
 }
 
@@ -305,9 +301,7 @@ func TestCheckWhileOrdersRun(t *testing.T) {
 	}
 	s.run(ok, "job store "+s.order("DRAFT", false)+" --scope test-cell")
 	c := s.Redis.Client
-	if err := c.Do(t.Context(), c.B().Zrem().Key(s.Keys.JobOrderList("test-cell")).Member("DRAFT").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Do(t.Context(), c.B().Zrem().Key(s.Keys.JobOrderList("test-cell")).Member("DRAFT").Build()).Error())
 	if r := busy(); r.Code != failed || !strings.Contains(r.Stdout, s.Keys.JobOrder("DRAFT")+": is NotAllowedToStart_Ready and in no list; ") {
 		t.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	} else {
@@ -325,17 +319,13 @@ func TestLookingAtTheSystem(t *testing.T) {
 	s.run(ok, "check", "nothing found: store, streams and retained topics agree")
 	c := s.Redis.Client
 	broken := s.Keys.JobOrder("BROKEN")
-	if err := c.Do(t.Context(), c.B().Set().Key(broken).Value("{").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Do(t.Context(), c.B().Set().Key(broken).Value("{").Build()).Error())
 	s.run(failed, "check", broken, "cannot be read", "broken invariants: 1")
 	var v struct{ Key, Problem, Next string }
 	if err := json.Unmarshal([]byte(s.run(failed, "check --json")), &v); err != nil || v.Key != broken || v.Problem == "" || v.Next == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if err := c.Do(t.Context(), c.B().Del().Key(broken).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Do(t.Context(), c.B().Del().Key(broken).Build()).Error())
 
 	s.run(ok, "doctor", "persistence", "eviction", "retained messages", "shared subscriptions", "MQTT 5")
 	type diagnosis struct{ Subject, Grade, Found string }
@@ -344,9 +334,7 @@ func TestLookingAtTheSystem(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if err := c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", "allkeys-lru").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", "allkeys-lru").Build()).Error())
 	s.run(failed, "doctor", "allkeys-lru", "noeviction")
 
 	const nobody = "127.0.0.1:1" // a port where nobody listens

@@ -68,9 +68,7 @@ func TestDemo(t *testing.T) {
 				t.Errorf("something went wrong on the way:\n%s", r.Stderr)
 			}
 			var f figures
-			if err := json.Unmarshal([]byte(r.Stdout), &f); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, json.Unmarshal([]byte(r.Stdout), &f))
 			f.mustBeWhole(t)
 			if *f.Lost != 0 || *f.DuplicateResults != 0 || *f.Orders != orders {
 				t.Errorf("lost %d, twice %d of %d orders", *f.Lost, *f.DuplicateResults, *f.Orders)
@@ -93,9 +91,7 @@ func TestDemo(t *testing.T) {
 func (f *figures) mustBeWhole(t *testing.T) {
 	t.Helper()
 	text, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if strings.Contains(string(text), "null") {
 		t.Fatalf("a member is missing: %s", text)
 	}
@@ -112,9 +108,7 @@ type count struct {
 func recount(t *testing.T, logs string) (c count) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(logs, "mes.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	type entry struct {
 		Time                      time.Time
 		Kind, Scope, Order, State string
@@ -164,9 +158,7 @@ func recount(t *testing.T, logs string) (c count) {
 		}
 	}
 	log, err := station.ReadLog(filepath.Join(logs, "station.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rig.VerifyStation(t, log, false)
 	for _, e := range log {
 		if e.Kind == station.Repeated {
@@ -223,9 +215,7 @@ func TestDemoBesideServe(t *testing.T) {
 		t.Fatalf("exit status %d\n%s%s", code, demo.Stdout(), demo.Stderr())
 	}
 	var f figures
-	if err := json.Unmarshal([]byte(demo.Stdout()), &f); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(demo.Stdout()), &f))
 	f.mustBeWhole(t)
 	if *f.Orders != 40 || *f.Lost != 0 || *f.DuplicateResults != 0 || *f.Results != 40 {
 		t.Errorf("%s", demo.Stdout())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -26,12 +27,8 @@ func TestInit(t *testing.T) {
 	}
 	bin := t.TempDir() // a PATH with nothing but go
 	goCommand, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(goCommand, filepath.Join(bin, "go")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, os.Symlink(goCommand, filepath.Join(bin, "go")))
 	run := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), goCommand, args...)

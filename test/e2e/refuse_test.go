@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/test/rig"
@@ -71,9 +72,7 @@ func with(m mqtt.Message, name, value string) mqtt.Message {
 // ask sends m and returns the reply, which must be the one to m.
 func (s *stranger) ask(t *testing.T, m mqtt.Message) cloudevent.Event {
 	t.Helper()
-	if err := s.conn.Publish(rig.Context(t), m); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.conn.Publish(rig.Context(t), m))
 	select {
 	case reply := <-s.replies:
 		if string(reply.CorrelationData) != string(m.CorrelationData) {
@@ -224,9 +223,7 @@ func TestBadCommands(t *testing.T) {
 	// Without a response topic nobody hears of it, and nothing changes either. What is sent after it is answered after it.
 	for _, o := range table[:5] {
 		o.m.ResponseTopic, o.m.CorrelationData = "", nil
-		if err := s.conn.Publish(ctx, o.m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.conn.Publish(ctx, o.m))
 	}
 	s.ask(t, start(`{"JobOrderID":"NOBODY"}`))
 	if diff := cmp.Diff(before, w.Dump()); diff != "" {

@@ -48,9 +48,7 @@ func TestReadyOnlyWithReplicas(t *testing.T) {
 	c, last, since := w.Redis.Client, "", time.Now()
 	w.Until("installation time stands still for longer than a break", func() bool {
 		now, err := c.Do(t.Context(), c.B().Hget().Key(w.Prefix+":sfc:clock").Field("last").Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if now != last {
 			last, since = now, time.Now()
 		}
@@ -64,9 +62,7 @@ func TestReadyOnlyWithReplicas(t *testing.T) {
 func TestServeNamesTheSilentServer(t *testing.T) {
 	t.Parallel()
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never says a word
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { hangs.Close() })
 	const nowhere = "127.0.0.1:1" // a port where nobody listens
 	redis := testenv.StartRedis(t, embedded.RedisOptions{})

@@ -52,9 +52,7 @@ func TestStationOfTheUser(t *testing.T) {
 	s.Configure(s.QuietMES())
 	ctx := rig.Context(t)
 	recv, err := mqtt.New(mqtt.Options{URL: s.Broker.URL, ClientID: "press-recv"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	pub := rig.Connect(t, mqtt.Options{URL: s.Broker.URL, ClientID: "press-pub"})
 	commands := make(chan cloudevent.Event, 100)
 	equipment := s.TopicPrefix + "/equipment/" + string(rig.Scope)
@@ -66,21 +64,15 @@ func TestStationOfTheUser(t *testing.T) {
 		commands <- e
 		_ = in.Ack()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	client, err := mqtt.NewClient(recv, pub, mqtt.ClientOptions{ResponseTopic: s.TopicPrefix + "/" + string(rig.Scope) + "/replies/press"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	testenv.Run(t, recv.Run)
 	takes := func(m isa95.Method, body string) {
 		t.Helper()
 		for e := range commands {
 			answer := e.Reply([]byte(`{"ReturnStatus":1}`), "", "urn:press", time.Now())
-			if err := pub.PublishEvent(ctx, answer.Delivery.Topic, answer); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, pub.PublishEvent(ctx, answer.Delivery.Topic, answer))
 			if e.Type != m.TypeID() { // a repetition of the one before
 				continue
 			}

@@ -162,9 +162,7 @@ func TestTaskSubmitRedisWait(t *testing.T) {
 		t.Errorf("not one task under one key:\n%s", got)
 	}
 	file := filepath.Join(s.dir, "takt.yaml")
-	if err := os.WriteFile(file, []byte("redis-wait: 2\nredis-wait-within: 1ms\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte("redis-wait: 2\nredis-wait-within: 1ms\n"), 0o600))
 	s.says(noAnswer, []string{"repeat the command with --id "}, "task", "submit", "test:Cat", "--config", file)
 	s.run(usage, "task", "submit", "test:Cat", "--redis-wait", "-1")
 	s.run(usage, "task", "submit", "test:Cat", "--redis-wait-within", "0s")

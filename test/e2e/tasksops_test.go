@@ -29,14 +29,10 @@ func base(p *rig.Process) string {
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	r, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return r.StatusCode, string(text)
 }
 
@@ -285,9 +281,7 @@ func TestLooking(t *testing.T) {
 	id := s.run(ok, "task", "submit", "test:Echo", "[1]", "--id", "order/17")
 	refuse := func(writes string) {
 		t.Helper()
-		if err := srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("CONFIG", "SET", "min-replicas-to-write", writes).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, srv.Client.Do(t.Context(), srv.Client.B().Arbitrary("CONFIG", "SET", "min-replicas-to-write", writes).Build()).Error())
 	}
 	refuse("1")
 	for _, command := range []string{
@@ -305,9 +299,7 @@ func TestSentinelPassword(t *testing.T) {
 	master := testenv.StartRedis(t, embedded.RedisOptions{Password: "hunter2"})
 	master.Own("takt", "taskflow")
 	_, port, err := net.SplitHostPort(master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	guard := testenv.StartSentinel(t, "sentinel monitor plant 127.0.0.1 "+port+" 1\nsentinel auth-pass plant hunter2\nrequirepass swordfish\n")
 	for _, command := range []string{"job list", "task list", "workflow list", "board list", "schedule list"} {
 		c := rig.Command{Args: append(strings.Fields(command), "--redis", "redis+sentinel://:hunter2@"+guard+"/plant", "--data", t.TempDir())}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -21,13 +22,9 @@ func TestTutorials(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			_, port, _ := net.SplitHostPort(free.Addr().String())
 			_ = free.Close()
 			dir, printed := t.TempDir(), ""

@@ -53,9 +53,7 @@ func (s *workflowShell) ctx() context.Context { return rig.Context(s.t) }
 
 func (s *workflowShell) ok(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 }
 
 // takt runs takt workflow, fails the test unless it ends with code, and returns its standard output.

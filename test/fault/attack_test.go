@@ -66,9 +66,7 @@ func newSecured(t *testing.T) *secured {
 		}
 	}
 	text, err := os.ReadFile("../../deploy/mosquitto/mosquitto.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var o embedded.MosquittoOptions
 	lines := &o.Config
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "/etc/mosquitto/takt/", dir+"/")) {
@@ -142,9 +140,7 @@ func (e *ear) on(filter string) []mqtt.Message {
 func (s *secured) client(user string) *mes.Client {
 	s.t.Helper()
 	c, err := mes.New(mes.Options{MQTT: s.options(user, user), TopicPrefix: plantPrefix, RepeatAfter: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	testenv.Run(s.t, c.Run)
 	if err := c.Ready(rig.Context(s.t)); err != nil {
 		s.t.Fatalf("%s: %v", user, err)
@@ -166,9 +162,7 @@ func (s *secured) denied(user string, m mqtt.Message) {
 func (s *secured) execution(job string) string {
 	s.t.Helper()
 	text, err := s.Redis.Must(s.t, "GET", s.Keys.SfcExecution(job)).ToString()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	return text
 }
 
@@ -213,9 +207,7 @@ func TestEachPartyWorksWithItsRights(t *testing.T) {
 
 	orders := rig.Orders("OP", 1)
 	text, err := json.Marshal(orders[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	file := filepath.Join(t.TempDir(), "order.json")
 	rig.Write(t, file, string(text))
 	must(as("operator", "job", "store-and-start", file, "--scope", "test-cell"), "OP-001 stored and started")
@@ -286,9 +278,7 @@ func TestFault29Attacks(t *testing.T) {
 	var commands []cloudevent.Event
 	for _, m := range plc.on("#") {
 		e, err := mqtt.Decode(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		commands = append(commands, e)
 	}
 	_, token := p.AnsweredOn(commands[0].Delivery.ResponseTopic)
@@ -308,9 +298,7 @@ func TestFault29Attacks(t *testing.T) {
 			e.ID, e.CorrelationID = commands[0].ID, commands[0].CorrelationID
 			e = e.WithData([]byte(fmt.Sprintf(`{"JobOrder":{"JobOrderID":"A-%d"}}`, i)), "")
 			e.Delivery.ResponseTopic, e.Delivery.CorrelationData = target, commands[0].Delivery.CorrelationData
-			if err := attacker.Publish(ctx, mqtt.Encode(plantPrefix+"/cell-a/commands", e)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, attacker.Publish(ctx, mqtt.Encode(plantPrefix+"/cell-a/commands", e)))
 			muted++
 		}
 	}
@@ -347,9 +335,7 @@ func TestFault29Attacks(t *testing.T) {
 			if refusal != "" {
 				m.User = append(m.User, mqtt.UserProperty{Name: "mdcserrorkind", Value: string(refusal)})
 			}
-			if err := other.Publish(ctx, m); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, other.Publish(ctx, m))
 			answers++
 		}
 	}
@@ -379,13 +365,9 @@ func TestFault29Attacks(t *testing.T) {
 	// The machine answers: its step is over, the next begins, the orders end, and their MES gets the results.
 	answer := func(m mqtt.Message) {
 		e, err := mqtt.Decode(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		reply := e.Reply([]byte(`{"by":"machine"}`), "", "urn:plc:b", time.Now())
-		if err := plc.Publish(ctx, mqtt.Encode(e.Delivery.ResponseTopic, reply)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, plc.Publish(ctx, mqtt.Encode(e.Delivery.ResponseTopic, reply)))
 	}
 	for _, n := range []int{2, 4} {
 		s.Until("the machine has its next commands", func() bool { return len(plc.on("#")) == n })
@@ -411,9 +393,7 @@ func TestFault29Attacks(t *testing.T) {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, id := range []string{"B-1", "B-2"} {
 		if got[id] != `press.by="machine" release.by="machine" ` {
 			t.Errorf("%s: %q", id, got[id])
@@ -438,9 +418,7 @@ func TestFault29Attacks(t *testing.T) {
 	e := cloudevent.New(isa95.RequestJobResponseByJobOrderID.TypeID(), "urn:mes:b", string(attackedScope), time.Now()).WithData([]byte(`{"JobOrderID":"B-1"}`), "")
 	e.Delivery.ResponseTopic = p.Replies(string(attackedScope), "mes-b")
 	replies := s.connect("mes-b", "mes-b-2", e.Delivery.ResponseTopic)
-	if err := replies.Publish(ctx, mqtt.Encode(plantPrefix+"/test-cell/commands", e)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, replies.Publish(ctx, mqtt.Encode(plantPrefix+"/test-cell/commands", e)))
 	s.Until("the reply has come", func() bool { return len(replies.on("#")) == 1 })
 	line := rig.Run(t, "job", "start", "B-1", "--scope", string(attackedScope), "--mqtt", s.url("operator"), "--mqtt-ca", s.ca, "--topic-prefix", plantPrefix)
 	if line.Code != 3 || !strings.Contains(line.Stdout+line.Stderr, "B-1") {
@@ -452,22 +430,16 @@ func TestFault29Attacks(t *testing.T) {
 func selfSigned(t *testing.T, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	secret, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	rig.Write(t, filepath.Join(dir, "ca.crt"), certificate)
 	rig.Write(t, filepath.Join(dir, "server.crt"), certificate)

@@ -75,9 +75,7 @@ func (w *boardWorld) post(names ...string) []*board.Posting {
 		drafts[i] = board.Draft{Name: n}
 	}
 	all, err := w.b.PostBatch(rig.Context(w.t), drafts)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	return all
 }
 
@@ -161,9 +159,7 @@ func TestBoardFault3OwnerStopped(t *testing.T) {
 		if n, err := w.b.Count(t.Context()); n != 1 || err != nil {
 			t.Errorf("count is %d, %v: the stale owner must change nothing", n, err)
 		}
-		if err := os.WriteFile(gate+"2", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(gate+"2", nil, 0o600))
 		if code := fresh.Exit(); code != 0 {
 			t.Errorf("exit status %d", code)
 		}

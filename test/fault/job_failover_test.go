@@ -17,9 +17,7 @@ import (
 func detached(t *testing.T, s *testenv.Sentinels) (again func()) {
 	t.Helper()
 	for _, r := range s.Replicas {
-		if err := r.Do(t, "REPLICAOF", "127.0.0.1", "1").Error(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, r.Do(t, "REPLICAOF", "127.0.0.1", "1").Error())
 	}
 	select {
 	case <-time.After(500 * time.Millisecond): // the length is the fault

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/test/rig"
@@ -37,9 +38,7 @@ func TestFault17MemoryFull(t *testing.T) {
 		if err == nil {
 			_, err = c.Store(ctx, rig.Scope, extra[1])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 
 		full := w.strikes("the memory of Redis is full for 15 s")
 		w.must("CONFIG", "SET", "maxmemory", "1")
@@ -129,9 +128,7 @@ func TestFault14RetryStorm(t *testing.T) {
 		restart(t, w.Redis.Server)
 		killed.ends(2 * time.Second)
 		for range calls {
-			if err := <-answers; err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, <-answers)
 		}
 		if _, err := w.mes.Client.Cancel(ctx, rig.Scope, "STORM-001"); err != nil {
 			t.Error(err)
@@ -234,14 +231,10 @@ func TestFault7FlushAll(t *testing.T) {
 func restart(t *testing.T, servers ...*embedded.Server) {
 	t.Helper()
 	for _, s := range servers {
-		if err := s.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.Kill())
 	}
 	for _, s := range servers {
-		if err := s.Restart(rig.Context(t)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.Restart(rig.Context(t)))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/test/rig"
@@ -61,9 +62,7 @@ return #redis.call('XREADGROUP', 'GROUP', ARGV[1], 'dead', 'COUNT', ARGV[2], 'ST
 func (w *jobWorld) first(stream string) map[string]string {
 	w.t.Helper()
 	entries, err := w.must("XRANGE", stream, "-", "+", "COUNT", "1").AsXRange()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	if len(entries) == 0 {
 		return nil
 	}
@@ -74,9 +73,7 @@ func (w *jobWorld) first(stream string) map[string]string {
 func (w *jobWorld) spent(commands ...string) (busy time.Duration) {
 	w.t.Helper()
 	text, err := w.must("INFO", "commandstats").ToString()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	for line := range strings.Lines(text) {
 		for _, c := range commands {
 			if rest, ok := strings.CutPrefix(line, "cmdstat_"+c+":"); ok {

@@ -191,24 +191,18 @@ func (w *jobWorld) handOver(stream, group string) (given int) {
 	w.t.Helper()
 	key := w.Prefix + ":" + stream
 	pending, err := w.must("XPENDING", key, group, "-", "+", "10").ToArray()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	a, b := w.Worker(w.serves["a"]), w.Worker(w.serves["b"])
 	for _, p := range pending {
 		part, err := p.ToArray()
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testenv.Must(w.t, err)
 		id, _ := part[0].ToString()
 		other := a
 		if owner, _ := part[1].ToString(); owner == a {
 			other = b
 		}
 		got, err := w.must("XCLAIM", key, group, other, "0", id, "JUSTID").AsStrSlice()
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testenv.Must(w.t, err)
 		given += len(got)
 	}
 	return given

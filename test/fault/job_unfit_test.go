@@ -100,14 +100,10 @@ func ask(t *testing.T, p *rig.Process, path string) (code int, text string) {
 	p.Await("metrics and health are served")
 	at := regexp.MustCompile(`health are served" address=(\S+)`).FindStringSubmatch(p.Stderr())
 	r, err := http.Get("http://" + at[1] + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return r.StatusCode, string(body)
 }
 
@@ -170,9 +166,7 @@ func (r *connections) dial(addr string) (net.Conn, error) {
 func relay(t *testing.T, carry func(client *relayed)) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	r := &connections{open: []io.Closer{listener}}
 	t.Cleanup(func() {
 		r.mu.Lock()
@@ -207,13 +201,9 @@ func (m *machine) results() map[string]int {
 		if len(message.Payload) == 0 {
 			continue // cleared
 		}
-		if err := json.Unmarshal(message.Payload, &r); err != nil {
-			m.t.Fatal(err)
-		}
+		testenv.Must(m.t, json.Unmarshal(message.Payload, &r))
 		state, err := isa95.ParseState(r.JobState)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		testenv.Must(m.t, err)
 		ended[state.String()]++
 	}
 	return ended
@@ -245,9 +235,7 @@ func (m *machine) commands(n int) []cloudevent.Event {
 	var all []cloudevent.Event
 	for _, c := range m.on(filter) {
 		e, err := mqtt.Decode(c)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		testenv.Must(m.t, err)
 		all = append(all, e)
 	}
 	return all
@@ -256,9 +244,7 @@ func (m *machine) commands(n int) []cloudevent.Event {
 func (m *machine) answer(c cloudevent.Event) {
 	m.t.Helper()
 	reply := c.Reply([]byte(`{"ok":true}`), "", "urn:machine", time.Now())
-	if err := m.Publish(rig.Context(m.t), mqtt.Encode(c.Delivery.ResponseTopic, reply)); err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.Must(m.t, m.Publish(rig.Context(m.t), mqtt.Encode(c.Delivery.ResponseTopic, reply)))
 }
 
 // event sends one of equipment for the order of a command.
@@ -266,9 +252,7 @@ func (m *machine) event(typ string, c cloudevent.Event) {
 	m.t.Helper()
 	e := cloudevent.New(typ, "urn:machine", string(rig.Scope), time.Now()).WithData([]byte(`{"ok":true}`), "")
 	e.CorrelationID = c.CorrelationID
-	if err := m.Publish(rig.Context(m.t), mqtt.Encode(m.w.TopicPrefix+"/equipment/"+string(rig.Scope)+"/events", e)); err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.Must(m.t, m.Publish(rig.Context(m.t), mqtt.Encode(m.w.TopicPrefix+"/equipment/"+string(rig.Scope)+"/events", e)))
 }
 
 // pressThenSeen has a command, and then an event of equipment.

@@ -286,9 +286,7 @@ func pausesOf(log []station.Entry) (pauses []pause) {
 func (w *jobWorld) underWay() []string {
 	w.t.Helper()
 	ids, err := w.must("SMEMBERS", w.Keys.SfcActiveJobs()).AsStrSlice()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	slices.Sort(ids)
 	return ids
 }

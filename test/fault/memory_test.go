@@ -25,17 +25,13 @@ import (
 func largest(t *testing.T, p *rig.Process) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	found := regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(status)
 	if found == nil {
 		t.Fatalf("no VmHWM in %s", status)
 	}
 	kB, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return kB << 10
 }
 
@@ -74,9 +70,7 @@ func TestRestartWithLargeOrders(t *testing.T) {
 	}
 	conn := rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "watcher"}, subs...)
 	text, err := json.Marshal(strings.Repeat("x", 500_000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	id := func(i int) string { return fmt.Sprintf("LARGE-%03d", i) }
 	for i := range orders {
 		order := &isa95.JobOrder{JobOrderID: id(i), JobOrderParameters: []isa95.Parameter{{ID: "program", Value: text}}}
@@ -108,9 +102,7 @@ func TestRestartWithLargeOrders(t *testing.T) {
 	}
 	restart("the broker has everything", 0)
 	for i := range orders {
-		if err := conn.Retain(ctx, fmt.Sprintf("%s/%s/order/%s", w.TopicPrefix, rig.Scope, id(i)), nil, 0); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, conn.Retain(ctx, fmt.Sprintf("%s/%s/order/%s", w.TopicPrefix, rig.Scope, id(i)), nil, 0))
 	}
 	restart("the broker has nothing", orders)
 }
@@ -147,9 +139,7 @@ func TestLargeCommandsWhileRedisHangs(t *testing.T) {
 	}})
 	signal := func(s syscall.Signal) {
 		t.Helper()
-		if err := syscall.Kill(w.Redis.Server.PID(), s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, syscall.Kill(w.Redis.Server.PID(), s))
 	}
 	signal(syscall.SIGSTOP)
 	t.Cleanup(func() { signal(syscall.SIGCONT) })
@@ -157,9 +147,7 @@ func TestLargeCommandsWhileRedisHangs(t *testing.T) {
 		body := fmt.Sprintf(`{"JobOrder":{"JobOrderID":"LARGE-%03d","JobOrderParameters":[{"ID":"program","Value":"%s"}]}}`, i, strings.Repeat("x", size))
 		e := cloudevent.New(isa95.Store.TypeID(), "urn:mes", string(rig.Scope), time.Now()).WithData([]byte(body), "")
 		e.ID, e.Delivery.ResponseTopic = fmt.Sprintf("large-%03d", i), "mes/large"
-		if err := conn.Publish(ctx, mqtt.Encode(fmt.Sprintf("%s/%s/commands", w.TopicPrefix, rig.Scope), e)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, conn.Publish(ctx, mqtt.Encode(fmt.Sprintf("%s/%s/commands", w.TopicPrefix, rig.Scope), e)))
 	}
 	some := func() int {
 		mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/test/rig"
 )
@@ -26,15 +27,11 @@ type clock struct {
 func wrongClock(t *testing.T) *clock {
 	t.Helper()
 	server, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	dir := t.TempDir()
 	library := filepath.Join(dir, "clock.so")
 	source, err := os.Open("testdata/clock.c") // by the test itself, for go test to know that its result depends on it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer source.Close()
 	gcc := exec.Command("gcc", "-shared", "-fPIC", "-O2", "-o", library, "-x", "c", "-")
 	gcc.Stdin = source
@@ -44,9 +41,7 @@ func wrongClock(t *testing.T) *clock {
 	c := &clock{t: t, file: filepath.Join(dir, "offset")}
 	c.set(0)
 	script := fmt.Sprintf("#!/bin/sh\nLD_PRELOAD=%q CLOCK=%q exec %q \"$@\"\n", library, c.file, server)
-	if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return c
 }
@@ -55,22 +50,16 @@ func wrongClock(t *testing.T) *clock {
 func (c *clock) set(offset time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600) // in place: the server has it mapped
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.Must(c.t, err)
 	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(offset/time.Second))), 0)
-	if err := errors.Join(err, f.Close()); err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.Must(c.t, errors.Join(err, f.Close()))
 }
 
 // differsBy checks that the clock of Redis differs so much from ours, and returns its time.
 func (w *taskWorld) differsBy(offset time.Duration) (now time.Time) {
 	w.t.Helper()
 	now, err := w.client.Now(w.ctx())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	if wrong := now.Sub(time.Now().Add(offset)).Abs(); wrong > time.Minute {
 		w.t.Fatalf("the clock of Redis says %v", now)
 	}

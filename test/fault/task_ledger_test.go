@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // Events of a ledger. What a producer notes comes after the answer of Redis, what a worker notes comes before its next step: so a process that dies
@@ -124,14 +126,10 @@ func newHistory(dir string) *taskHistory {
 func (h *taskHistory) refresh(t testing.TB) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(h.dir, "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, name := range files {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		text := make([]byte, 0)
 		if info, err := f.Stat(); err == nil && info.Size() > h.read[name] {
 			text = make([]byte, info.Size()-h.read[name])

@@ -13,15 +13,14 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/test/rig"
 )
 
 func (w *taskWorld) restartRedis() {
 	w.t.Helper()
-	if err := w.srv.Server.Restart(rig.Context(w.t)); err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, w.srv.Server.Restart(rig.Context(w.t)))
 	w.wait("Redis answers", func() bool { return w.do("PING").Error() == nil })
 }
 
@@ -29,16 +28,12 @@ func (w *taskWorld) restartRedis() {
 func cpu(t *testing.T, p *rig.Process) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	var ticks int
 	for _, f := range fields[11:13] { // utime, stime
 		n, err := strconv.Atoi(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond

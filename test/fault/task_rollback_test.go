@@ -173,9 +173,7 @@ func powerLoss(t *testing.T, srv *testenv.RedisServer, rand *rand.Rand, dir stri
 			cut += rand.Int64N(1 + (size-safe)/2) // so that some is lost
 		}
 		t.Logf("%d of %d bytes are lost", size-cut, size)
-		if err := os.Truncate(file, cut); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Truncate(file, cut))
 	}
 	return mark, lose
 }
@@ -188,9 +186,7 @@ func appendOnly(t *testing.T, dir string) (file string, size int64) {
 		t.Fatal(files, err)
 	}
 	info, err := os.Stat(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return files[0], info.Size()
 }
 

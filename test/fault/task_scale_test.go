@@ -36,24 +36,16 @@ var idle = task.Define[int, task.None]("fault:Idle", task.Small)
 func slowestOf(t *testing.T, slowlog rueidis.RedisResult) string {
 	t.Helper()
 	log, err := slowlog.ToArray()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var worst int64
 	said := "less than a millisecond"
 	for _, m := range log {
 		entry, err := m.ToArray()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		us, err := entry[2].AsInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		words, err := entry[3].AsStrSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if us > worst {
 			worst, said = us, fmt.Sprintf("%v (%.80s)", time.Duration(us)*time.Microsecond, strings.Join(words, " "))
 		}
@@ -92,9 +84,7 @@ func TestTaskFault22Backlog(t *testing.T) {
 		t.Errorf("a waiting task takes %.0f bytes, want at most 150 and its message of %d", each, message)
 	}
 	now, err := w.client.Now(w.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	due := now.Add(2 * time.Second)
 	w.backlog(delayed, task.At(due))
 	w.must("SLOWLOG", "RESET")
@@ -103,9 +93,7 @@ func TestTaskFault22Backlog(t *testing.T) {
 	w.worker(taskConfig{Slots: 50, Idle: true})
 	w.wait("nothing delayed", func() bool { return w.number("ZCARD", w.keys.TaskDelayed()) == 0 })
 	moved, err := w.client.Now(w.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Logf("%d tasks due at once were moved within %v of that", delayed, moved.Sub(due).Round(time.Millisecond))
 	w.done(waiting + delayed)
 	t.Logf("%d tasks in %v, the longest command took %v", waiting+delayed, time.Since(begin).Round(time.Millisecond), slowestOf(t, w.must("SLOWLOG", "GET", "-1")))
@@ -270,13 +258,9 @@ func (w *taskWorld) gauge(p *rig.Process) gauge {
 func gaugeOf(t *testing.T, p *rig.Process) (g gauge) {
 	t.Helper()
 	files, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.PID()), "fd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID()), "statm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var pages, resident int
 	if _, err := fmt.Fscan(bytes.NewReader(text), &pages, &resident); err != nil {
 		t.Fatal(err)

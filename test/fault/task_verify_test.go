@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -244,9 +245,7 @@ func (w *taskWorld) verifyCounters(tasks map[string]bool, v verified) {
 		return // some of what was counted before is counted, too
 	}
 	fields, err := w.must("HGETALL", w.keys.TaskCounters()).AsIntMap()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	ended := 0
 	for _, kind := range []task.Outcome{task.Done, task.Dead, task.Cancelled} {
 		ended += int(fields[string(kind)+" queue normal:small"])
@@ -270,9 +269,7 @@ func (w *taskWorld) verifyRest() {
 	w.wait("the check finds nothing", func() bool {
 		var err error
 		report, found, err = task.Audit(w.ctx(), w.client, 0)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testenv.Must(w.t, err)
 		return len(found) == 0
 	})
 	if report.Unfinished() != 0 || report.Awaited != 0 || report.Blocked != 0 {

@@ -111,13 +111,9 @@ func (w *taskWorld) start(c taskConfig) *rig.Process {
 func roleCommand(t *testing.T, role string, config any) rig.Command {
 	t.Helper()
 	text, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return rig.Command{Path: self, Env: []string{role + "=" + string(text)}}
 }
 
@@ -181,9 +177,7 @@ func (w *taskWorld) submit(name string, n int, work taskWork, opts ...task.Submi
 		args[i].N = fmt.Sprintf("%s-%d", name, i)
 	}
 	hs, err := theWork.SubmitMany(w.ctx(), w.client, args, opts...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	for i, h := range hs {
 		w.ledger.note(taskNote{Event: noteOK, Work: args[i].N, Task: h.ID})
 	}

@@ -18,9 +18,7 @@ func (w *flowWorld) onTime(name string, n int, d, most time.Duration) {
 	w.t.Helper()
 	for i := range n {
 		h, err := w.flows.History(w.ctx(), workflow.Instance{ID: numbered(name, i), Execution: "x"}, 0)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testenv.Must(w.t, err)
 		var set, fired time.Time
 		for _, e := range h {
 			switch e.Type {
@@ -40,9 +38,7 @@ func (w *flowWorld) onTime(name string, n int, d, most time.Duration) {
 func (w *flowWorld) endedByRedis() {
 	w.t.Helper()
 	now, err := redis.ServerTime(w.ctx(), w.srv.Client)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	ended, err := w.srv.Client.Do(w.ctx(), w.srv.Client.B().Zrange().Key(w.prefix+":workflow:ended").Min("0").Max("-1").Withscores().Build()).AsZScores()
 	if err != nil || len(ended) == 0 {
 		w.t.Fatalf("%d have ended: %v", len(ended), err)
@@ -104,15 +100,11 @@ func TestWorkflowFault12SchedulesAndRedisClock(t *testing.T) {
 	c := wrongClock(t)
 	w := newFlowWorld(t, embedded.RedisOptions{})
 	worker, err := w.flows.NewWorker(workflow.WorkerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	stop := testenv.Run(t, worker.Run)
 	for _, name := range []string{"often", "alone"} {
 		s := workflow.Schedule{Name: name, Rule: "every 1s", Exclusive: name == "alone", Start: workflow.Start{Queue: "nobody", Name: "flow", Event: workflow.Event{Type: "Started"}}}
-		if err := w.flows.PutSchedule(w.ctx(), s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.flows.PutSchedule(w.ctx(), s))
 	}
 	schedules := func() (alone, often workflow.Schedule) {
 		all, err := w.flows.Schedules(w.ctx())
@@ -135,18 +127,14 @@ func TestWorkflowFault12SchedulesAndRedisClock(t *testing.T) {
 	alone, _ := schedules()
 	slots, one := map[string]int{}, 0
 	for i, err := range w.flows.All(w.ctx(), workflow.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		slots[i.ID]++
 		if i.Created.Equal(alone.Started) && i.ID[:5] == "alone" {
 			one++
 		}
 	}
 	st, err := w.flows.Stats(w.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if st.Counters["started"] != int64(len(slots)) || st.Active != int64(len(slots)) || one != 1 {
 		t.Errorf("%d were started and %d are active, of %d slots: %v", st.Counters["started"], st.Active, len(slots), slots)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -163,9 +164,7 @@ func TestWorkflowFault7OldSnapshot(t *testing.T) {
 
 func (w *flowWorld) flowsActive() int64 {
 	st, err := w.flows.Stats(w.ctx())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	return st.Active
 }
 
@@ -176,9 +175,7 @@ func TestWorkflowFault18DeletedFromTheQueues(t *testing.T) {
 	for name, remove := range map[string]func(w *flowWorld, stream string){
 		"XDEL": func(w *flowWorld, stream string) {
 			entries, err := w.must("XRANGE", stream, "-", "+").AsXRange()
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			testenv.Must(w.t, err)
 			for _, e := range entries {
 				w.must("XDEL", stream, e.ID)
 			}

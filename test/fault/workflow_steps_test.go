@@ -82,23 +82,17 @@ func TestWorkflowFault26VersionSkew(t *testing.T) {
 	edit := func(text string, value string) string {
 		t.Helper()
 		var all map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(text), &all); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal([]byte(text), &all))
 		name, v, _ := strings.Cut(value, "=")
 		all[name] = json.RawMessage(v)
 		b, err := json.Marshal(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return string(b)
 	}
 	document := func(id, value string) {
 		t.Helper()
 		text, err := w.must("GET", k.Document(id, "x")).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		w.must("SET", k.Document(id, "x"), edit(text, value))
 	}
 	event := func(id, value string) {
@@ -122,18 +116,14 @@ func TestWorkflowFault26VersionSkew(t *testing.T) {
 	w.begin("future-event", 1, everything)
 	event("future-event-0", `version=7`)
 	w.begin("unknown-type", 1, flowPlan{Signal: true})
-	if err := w.flows.Signal(w.ctx(), "unknown-type-0", workflow.Event{ID: "of the future", Type: "SomethingNew", Time: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.flows.Signal(w.ctx(), "unknown-type-0", workflow.Event{ID: "of the future", Type: "SomethingNew", Time: time.Now()}))
 	old := w.worker(flowConfig{Lease: calm}) // it leaves them alone once
 	for _, id := range []string{"future-document-0", "future-event-0"} {
 		old.AwaitThat("says what it leaves alone", func(_, stderr string) bool {
 			return strings.Contains(stderr, "left alone until this process ends") && strings.Contains(stderr, id)
 		})
 	}
-	if err := w.flows.Terminate(w.ctx(), workflow.Instance{ID: "terminated-0", Execution: "x"}, "enough"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.flows.Terminate(w.ctx(), workflow.Instance{ID: "terminated-0", Execution: "x"}, "enough"))
 	w.wait("the rest has ended", func() bool { return w.flowsActive() == 2 })
 	for id, says := range map[string]string{"more-0": `"priority":{"of":["a","later"],"version":9007199254740993}`, "terminated-0": `"priority":"kept"`} {
 		if text, err := w.must("GET", k.Document(id, "x")).ToString(); err != nil || !strings.Contains(text, says) || !strings.Contains(text, `"state":"finished"`) {

@@ -155,9 +155,7 @@ func (w *flowWorld) verify() flowsVerified {
 	there := make(map[string][]workflow.Info)
 	ended := 0
 	for i, err := range w.flows.All(w.ctx(), workflow.Filter{}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testenv.Must(w.t, err)
 		there[i.ID] = append(there[i.ID], i)
 		ended++
 	}
@@ -208,9 +206,7 @@ func (w *flowWorld) verifyInstance(i workflow.Info, children int) {
 		return
 	}
 	h, err := w.flows.History(w.ctx(), i.Instance, 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	count := make(map[string]int)
 	for n, e := range h {
 		if e.Sequence != int64(n)+1 {
@@ -225,9 +221,7 @@ func (w *flowWorld) verifyInstance(i workflow.Info, children int) {
 	if len(h) == 0 || h[0].Type != flowStarted {
 		w.t.Fatalf("%s begins with %+v", i.Instance, h)
 	}
-	if err := json.Unmarshal(h[0].Data, &plan); err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, json.Unmarshal(h[0].Data, &plan))
 	want := map[string]int{"Started/0": 1, "Ended/0": 1}
 	for ref := 1; ref <= plan.Activities; ref++ {
 		want[fmt.Sprint("ActivityScheduled/", ref)]++
@@ -283,16 +277,12 @@ func (w *flowWorld) verifyFlowsRest(ended int) {
 	w.t.Helper()
 	w.wait("nothing is left over", func() bool { return len(w.leftKeys()) == 0 })
 	found, err := w.flows.Check(w.ctx(), 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	for _, f := range found {
 		w.t.Errorf("I5: %v", f)
 	}
 	st, err := w.flows.Stats(w.ctx())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.Must(w.t, err)
 	finished := 0
 	for _, outcome := range []workflow.Outcome{workflow.Completed, workflow.Failed, workflow.Canceled, workflow.Terminated} {
 		finished += int(st.Counters[string(outcome)])

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/test/rig"
 )
 
@@ -20,14 +21,10 @@ func npm(t *testing.T) string {
 	t.Helper()
 	root := rig.Root(t)
 	lock, err := os.ReadFile(filepath.Join(root, "test/npm/package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	dir := filepath.Join(root, "bin", fmt.Sprintf("npm-%x", sha256.Sum256(lock))[:16])
 	if _, err := os.Stat(filepath.Join(dir, "node_modules/.package-lock.json")); err != nil { // npm writes it last
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.MkdirAll(dir, 0o755))
 		copied(t, filepath.Join(root, "test/npm/package.json"), dir)
 		copied(t, filepath.Join(root, "test/npm/package-lock.json"), dir)
 		cmd := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -47,9 +44,7 @@ func copied(t *testing.T, file, dir string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // The official parser has nothing to say about the AsyncAPI document, and each payload is one of the schemas.
@@ -68,9 +63,7 @@ func TestDocumentsAlone(t *testing.T) {
 	dir, folder := npm(t), filepath.Join(rig.Root(t), "schemas")
 	w := rig.New(t, rig.Options{NoStation: true, Redis: embedded.RedisOptions{Persist: true}})
 	at, err := url.Parse(w.Broker.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	w.Serve("a")
 	m := w.MES() // configures the station
 	m.Away()

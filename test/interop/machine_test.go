@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/test/rig"
 )
@@ -19,9 +20,7 @@ func TestPythonMachine(t *testing.T) {
 	const orders = 200
 	w := rig.New(t, rig.Options{NoStation: true, Redis: embedded.RedisOptions{Persist: true}})
 	at, err := url.Parse(w.Broker.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	machine := func() *rig.Process {
 		p := rig.StartCommand(t, rig.Command{Path: "/usr/bin/python3", Args: []string{
 			filepath.Join(rig.Root(t), "examples/machine/machine.py"), "--port", at.Port(), "--prefix", w.TopicPrefix, "--scope", string(rig.Scope), "--journal", filepath.Join(w.Dir, "journal"),
@@ -47,9 +46,7 @@ func TestPythonMachine(t *testing.T) {
 	}
 	m.UntilDone(orders)
 	journal, err := os.ReadFile(filepath.Join(w.Dir, "journal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	ledger := m.Ledger()
 	for _, o := range todo {
 		results := ledger.Results[o.JobOrderID]

@@ -88,9 +88,7 @@ func startPeers(t *testing.T, n int) []*peer {
 			}
 		}
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(errs...))
 	return peers
 }
 
@@ -139,9 +137,7 @@ func (p *peer) end() {
 // kill ends it in the midst of what it does.
 func (p *peer) kill(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.cmd.Process.Kill())
 	<-p.ended
 }
 
@@ -186,9 +182,7 @@ func (p *peer) start(t *testing.T, op string, args map[string]any) *call {
 	p.mu.Unlock()
 	c := p.register(id, op)
 	line, err := json.Marshal(map[string]any{"id": id, "op": op, "args": args})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
@@ -262,9 +256,7 @@ func (c *call) event(t *testing.T, name string, value any) {
 // tell says "go" or "stop" to an operation.
 func (c *call) tell(t *testing.T, what string) {
 	t.Helper()
-	if err := c.p.do(t, "tell", map[string]any{"id": c.id, "what": what}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.p.do(t, "tell", map[string]any{"id": c.id, "what": what}, nil))
 }
 
 func decode(t *testing.T, text json.RawMessage, into any) {
@@ -313,9 +305,7 @@ func untag(t *testing.T, v any) any {
 			return n
 		}
 		n, err := strconv.ParseUint(v.String(), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return n
 	case []any:
 		for i := range v {
@@ -351,9 +341,7 @@ func untagOne(t *testing.T, name string, v any) any {
 	default:
 		t.Fatalf("tag %s is unknown", name)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return value
 }
 

@@ -24,9 +24,7 @@ func onRedis(t *testing.T) kind {
 	srv := testenv.Redis(t)
 	host, port, _ := strings.Cut(srv.Addr, ":")
 	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return kind{name: "Redis", expires: true, fresh: func(t *testing.T) place {
 		namespace := srv.Prefix(t)
 		return place{

@@ -75,9 +75,7 @@ func onZooKeeper(t *testing.T) kind {
 			spoil: func(t *testing.T) string {
 				t.Helper()
 				made, err := srv.Client.Create(path+"/job", []byte("{"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				return strings.TrimPrefix(made, path+"/")
 			},
 			nodes: func(t *testing.T, folder string) map[string]string {

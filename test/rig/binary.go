@@ -94,8 +94,6 @@ func openSources() error {
 func Root(t testing.TB) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return strings.TrimSpace(string(out))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -34,15 +35,11 @@ func cellOf(t testing.TB, folder string, n int, takes string) string {
 	dir := t.TempDir()
 	for _, name := range []string{"recipe.json", "station.yaml", "equipment.yaml"} {
 		text, err := cellFiles.ReadFile(folder + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		Write(t, filepath.Join(dir, name), strings.ReplaceAll(string(text), "$TAKES", takes))
 	}
 	text, err := json.Marshal(map[string]any{"Scope": Scope, "JobOrders": Orders("JO", n)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	Write(t, filepath.Join(dir, "orders.json"), string(text))
 	return dir
 }
@@ -51,9 +48,7 @@ func cellOf(t testing.TB, folder string, n int, takes string) string {
 func makeBulky(t testing.TB, file string, bytes int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	Write(t, file, strings.ReplaceAll(string(text), "result: {", "result: {bulk: "+strings.Repeat("x", bytes)+", "))
 }
 
@@ -80,7 +75,5 @@ func Orders(name string, n int) []*isa95.JobOrder {
 // Write writes a file of a test.
 func Write(t testing.TB, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte(text), 0o600))
 }

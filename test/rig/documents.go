@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/schemas"
@@ -151,17 +152,13 @@ func (w *World) watchDocuments() {
 	d := &documents{requests: make(map[string]string)}
 	w.documents = d
 	conn, err := mqtt.New(mqtt.Options{URL: w.Broker.URL, ClientID: "documents", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	testenv.Must(w.T, err)
 	for _, filter := range []string{w.TopicPrefix + "/#", "mes/#"} {
 		err := conn.Subscribe(w.T.Context(), mqtt.Subscription{Filter: filter, Handle: func(_ context.Context, in *mqtt.Inbound) {
 			d.check(w.TopicPrefix, in.Message)
 			_ = in.Ack()
 		}})
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		testenv.Must(w.T, err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})

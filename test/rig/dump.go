@@ -3,6 +3,8 @@ package rig
 import (
 	"fmt"
 	"strings"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // Dump is everything that the store holds, as text by key, but for the ledger of installation time, which goes on with time. Two
@@ -10,18 +12,14 @@ import (
 func (w *World) Dump() map[string]string {
 	w.T.Helper()
 	all, err := w.Redis.AllKeys(w.T.Context())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	testenv.Must(w.T, err)
 	dump := make(map[string]string, len(all))
 	for _, key := range all {
 		if key == w.Prefix+":sfc:clock" {
 			continue
 		}
 		kind, err := w.Redis.Must(w.T, "TYPE", key).ToString()
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		testenv.Must(w.T, err)
 		if kind == "none" { // expired meanwhile
 			continue
 		}

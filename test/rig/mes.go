@@ -115,9 +115,7 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 		MQTT: mqtt.Options{URL: url, ClientID: fmt.Sprintf("mes-%d", time.Now().UnixNano()), Log: quiet}, TopicPrefix: topicPrefix,
 		RepeatAfter: time.Second, Log: quiet,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := m.memory.Close(); err != nil {
 			t.Error(err)
@@ -128,9 +126,7 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 		m.Away()
 		m.again.Wait()
 	})
-	if err := m.Client.Ready(Context(t)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Client.Ready(Context(t)))
 	return m
 }
 
@@ -141,15 +137,11 @@ func ReadMemory(t testing.TB, file string) mes.Memory {
 	if errors.Is(err, fs.ErrNotExist) {
 		return mes.NewMemory()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	seen := filepath.Join(t.TempDir(), "seen.json")
 	Write(t, seen, string(data))
 	m, err := mes.OpenMemory(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer m.Close()
 	return m
 }
@@ -158,13 +150,9 @@ func ReadMemory(t testing.TB, file string) mes.Memory {
 func (m *MES) Configure(file string) {
 	m.t.Helper()
 	conf, err := station.LoadConfiguration(file, recipe.Options{})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.Must(m.t, err)
 	events, err := conf.Events("urn:test:mes", time.Now())
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testenv.Must(m.t, err)
 	for _, e := range events {
 		if _, err := m.Client.Send(Context(m.t), e); err != nil {
 			m.t.Fatal(err)

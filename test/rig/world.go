@@ -95,9 +95,7 @@ func folder(t testing.TB) string {
 		return t.TempDir()
 	}
 	dir := filepath.Join(keep, t.Name())
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)))
 	return dir
 }
 
@@ -204,12 +202,8 @@ func Connect(t testing.TB, o mqtt.Options, subs ...mqtt.Subscription) *mqtt.Conn
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	conn, err := mqtt.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Subscribe(t.Context(), subs...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, conn.Subscribe(t.Context(), subs...))
 	testenv.Run(t, conn.Run)
 	if err := conn.Ready(Context(t)); err != nil {
 		t.Fatalf("%s: %v", o.ClientID, err)

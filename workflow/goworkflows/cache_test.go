@@ -12,6 +12,8 @@ import (
 	"github.com/cschleiden/go-workflows/core"
 	"github.com/cschleiden/go-workflows/workflow/executor"
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // fakeExecutor knows whether it is at work.
@@ -35,11 +37,9 @@ func newCache(o CacheOptions) *Cache { return NewCache(on(nil, backend.ApplyOpti
 func instanceOf(id string) *core.WorkflowInstance { return core.NewWorkflowInstance(id, "e") }
 
 // execute does what the library does with a task: Get, and Store in any case.
-func execute(t interface{ Fatal(...any) }, c *Cache, task *core.WorkflowInstance) (x *fakeExecutor, hit bool) {
+func execute(t rapid.TB, c *Cache, task *core.WorkflowInstance) (x *fakeExecutor, hit bool) {
 	found, hit, err := c.Get(context.Background(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if hit {
 		x = found.(*fakeExecutor)
 	} else {
@@ -48,9 +48,7 @@ func execute(t interface{ Fatal(...any) }, c *Cache, task *core.WorkflowInstance
 	if x.busy.Swap(true) {
 		t.Fatal("two tasks have one executor")
 	}
-	if err := c.Store(context.Background(), task, x); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.Store(context.Background(), task, x))
 	return x, hit
 }
 
@@ -98,9 +96,7 @@ func TestCacheNeverClosesWhatIsUsed(t *testing.T) {
 			},
 			"finish": func(t *rapid.T) { // as the library does: before it completes the task
 				task, x := end(t)
-				if err := c.Evict(context.Background(), task); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, c.Evict(context.Background(), task))
 				if x.closed.Load() != 1 {
 					t.Fatal("not closed when its execution had ended")
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -42,17 +43,11 @@ func TestCheckpoint(t *testing.T) {
 		at(5, history.EventType_TimerCanceled, &history.TimerCanceledAttributes{}),
 	}
 	cp, err := b.checkpoint(taskOf(parent), core.WorkflowInstanceStateActive, executed, []*history.Event{scheduled}, []*history.Event{fired}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	wantExecuted, err := toEvents(executed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	wantFired, err := toEvent(fired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := workflow.Checkpoint{
 		State: workflow.Active, Executed: wantExecuted, Activities: []workflow.Activity{{Queue: "printers", Event: wantExecuted[1]}}, Timers: []workflow.Event{wantFired},
 		Canceled: []int64{3, 5}, RemoveContinued: true,
@@ -67,17 +62,11 @@ func TestCheckpointStartsSubWorkflow(t *testing.T) {
 	cancel := history.NewWorkflowCancellationEvent(noon)
 	cp, err := on(nil, backend.ApplyOptions()).checkpoint(taskOf(parent), core.WorkflowInstanceStateActive, nil, nil, nil,
 		[]*history.WorkflowEvent{{WorkflowInstance: subChild, HistoryEvent: started}, {WorkflowInstance: subChild, HistoryEvent: cancel}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	first, err := toEvent(started)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	then, err := toEvent(cancel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	to := workflow.Instance{ID: "order-7/pack", Execution: "e2", Parent: &workflow.Instance{ID: "order-7", Execution: "e1"}, ParentEvent: 4}
 	want := []workflow.Message{
 		{To: to, Start: &workflow.Start{Instance: to, Queue: "fast", Name: "Pack", Metadata: []byte(`{"a":"b"}`), Event: first}},
@@ -91,9 +80,7 @@ func TestCheckpointStartsSubWorkflow(t *testing.T) {
 		t.Fatal("a start that is refused is told to nobody")
 	}
 	rejected, err := fromEvent(*cp.Messages[0].Rejected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	a, ok := rejected.Attributes.(*history.SubWorkflowFailedAttributes)
 	if !ok || a.Error.Message != backend.ErrInstanceAlreadyExists.Error() || rejected.ScheduleEventID != 4 {
 		t.Errorf("the parent gets %+v %+v", rejected, a)
@@ -106,9 +93,7 @@ func TestCheckpointContinuesAsNew(t *testing.T) {
 		next := &core.WorkflowInstance{InstanceID: i.InstanceID, ExecutionID: "e9", Parent: i.Parent, ParentEventID: i.ParentEventID}
 		cp, err := on(nil, backend.ApplyOptions()).checkpoint(taskOf(i), core.WorkflowInstanceStateContinuedAsNew, nil, nil, nil,
 			[]*history.WorkflowEvent{{WorkflowInstance: next, HistoryEvent: at(0, history.EventType_WorkflowExecutionStarted, &history.ExecutionStartedAttributes{})}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		m := cp.Messages[0]
 		if cp.State != workflow.ContinuedAsNew || cp.Outcome != "" || cp.RemoveContinued || m.Rejected != nil || m.Start.Queue != "fast" {
 			t.Errorf("%+v, start %+v", cp, m.Start)

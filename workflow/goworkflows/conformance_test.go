@@ -21,9 +21,7 @@ func open(t testing.TB, srv *testenv.RedisServer, opts ...backend.BackendOption)
 func openAt(t testing.TB, url string, opts ...backend.BackendOption) *goworkflows.Backend {
 	t.Helper()
 	b, err := goworkflows.Open(t.Context(), url, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { shut(t, b) })
 	return b
 }

@@ -24,9 +24,7 @@ var queues = []gowf.Queue{gowf.QueueDefault}
 func start(t testing.TB, b *goworkflows.Backend, id string) *gowf.Instance {
 	t.Helper()
 	i := core.NewWorkflowInstance(id, uuid.NewString())
-	if err := b.CreateWorkflowInstance(t.Context(), i, history.NewPendingEvent(time.Now(), history.EventType_WorkflowExecutionStarted, &history.ExecutionStartedAttributes{Name: "Nobody"})); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.CreateWorkflowInstance(t.Context(), i, history.NewPendingEvent(time.Now(), history.EventType_WorkflowExecutionStarted, &history.ExecutionStartedAttributes{Name: "Nobody"})))
 	return i
 }
 
@@ -57,9 +55,7 @@ func scheduleOne(t testing.TB, b *goworkflows.Backend) *history.Event {
 	t.Helper()
 	start(t, b, "order-7")
 	scheduled := history.NewPendingEvent(time.Now(), history.EventType_ActivityScheduled, &history.ActivityScheduledAttributes{Name: "Print"}, history.ScheduleEventID(1))
-	if err := b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateActive, nil, []*history.Event{scheduled}, nil, nil))
 	return scheduled
 }
 
@@ -113,15 +109,11 @@ func TestClose(t *testing.T) {
 func TestCloseHandsBack(t *testing.T) {
 	srv := testenv.Redis(t)
 	client, err := workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: srv.Prefix(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer client.Close()
 	for range 3 {
 		b, err := goworkflows.New(client, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if _, err := b.GetWorkflowInstanceState(t.Context(), core.NewWorkflowInstance("order-7", "")); errors.Is(err, backend.ErrInstanceNotFound) {
 			start(t, b, "order-7")
 		}
@@ -161,9 +153,7 @@ func TestOneResult(t *testing.T) {
 		t.Error(err)
 	}
 	result := history.NewPendingEvent(time.Now(), history.EventType_ActivityCompleted, &history.ActivityCompletedAttributes{}, history.ScheduleEventID(1))
-	if err := b.CompleteActivityTask(t.Context(), a, result); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.CompleteActivityTask(t.Context(), a, result))
 	if err := b.CompleteActivityTask(t.Context(), a, result); !errors.Is(err, workflow.ErrLost) {
 		t.Errorf("twice: %v", err)
 	}
@@ -212,20 +202,14 @@ func TestStoppedActivityHasNotFailed(t *testing.T) {
 func TestRemovalLeavesTimeToRead(t *testing.T) {
 	b := open(t, testenv.Redis(t), quiet)
 	i := start(t, b, "order-7")
-	if err := b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateFinished, nil, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.CompleteWorkflowTask(t.Context(), take(t, b), core.WorkflowInstanceStateFinished, nil, nil, nil, nil))
 	ended := time.Now()
-	if err := b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBefore(time.Now().Add(time.Hour))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBefore(time.Now().Add(time.Hour))))
 	if s, err := b.GetWorkflowInstanceState(t.Context(), i); (s != core.WorkflowInstanceStateFinished || err != nil) && time.Since(ended) < 500*time.Millisecond {
 		t.Errorf("at once: %v, %v", s, err)
 	}
 	for deadline := ended.Add(patience); ; {
-		if err := b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBefore(time.Now()), backend.RemoveFinishedBatchSize(1)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.RemoveWorkflowInstances(t.Context(), backend.RemoveFinishedBefore(time.Now()), backend.RemoveFinishedBatchSize(1)))
 		if _, err := b.GetWorkflowInstanceState(t.Context(), i); errors.Is(err, backend.ErrInstanceNotFound) {
 			return
 		}

@@ -71,14 +71,10 @@ func TestWebInterface(t *testing.T) {
 	get := func(path string, into any) int {
 		t.Helper()
 		r, err := http.Get(web.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer r.Body.Close()
 		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if r.StatusCode == http.StatusOK && into != nil {
 			if err := json.Unmarshal(text, into); err != nil {
 				t.Fatalf("%s: %s: %v", path, text, err)
@@ -151,9 +147,7 @@ func TestWebInterface(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", path, got, want)
 		}
 	}
-	if err := c.SignalWorkflow(t.Context(), "parent", "more", 8); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.SignalWorkflow(t.Context(), "parent", "more", 8))
 	if got, err := goworkflows.Result[int](t.Context(), b, p); got != 50 || err != nil {
 		t.Errorf("%d, %v", got, err)
 	}

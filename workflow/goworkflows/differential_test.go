@@ -81,13 +81,9 @@ func executions(t *testing.T, b backend.Backend, i *core.WorkflowInstance, kinds
 		t.Fatalf("%s: %v", i.InstanceID, err)
 	}
 	state, err := b.GetWorkflowInstanceState(t.Context(), i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	events, err := b.GetWorkflowInstanceHistory(t.Context(), i, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	all = []execution{{Instance: i.InstanceID, State: state, Events: comparable(t, events)}}
 	for n, e := range events {
 		kinds[e.Type]++
@@ -121,13 +117,9 @@ func comparable(t *testing.T, events []*history.Event) []string {
 	out := make([]string, len(events))
 	for n, e := range events {
 		text, err := history.SerializeAttributes(e.Attributes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var a any
-		if err := json.Unmarshal(text, &a); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(text, &a))
 		if text, err = json.Marshal(without(a)); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cschleiden/go-workflows/core"
 	gowf "github.com/cschleiden/go-workflows/workflow"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -49,9 +50,7 @@ func handOut(t *testing.T, b *Backend, last point) *backend.WorkflowTask {
 		Info:   workflow.Info{Instance: workflow.Instance{ID: "order-7", Execution: "e1"}, Queue: "fast", State: workflow.Active, LastSequence: last.sequence, LastEvent: last.id},
 		Events: []workflow.Event{{ID: "s1", Type: workflow.EventSignal}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return task
 }
 
@@ -106,9 +105,7 @@ func TestHandOutErrors(t *testing.T) {
 // An activity that kills its workers must not kill those of its next attempts.
 func TestGivenUp(t *testing.T) {
 	e, err := fromEvent(givenUp(nil, errors.New("5 deliveries")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	a, ok := e.Attributes.(*history.ActivityFailedAttributes)
 	if !ok || gowf.CanRetry(a.Error) || !strings.Contains(a.Error.Message, "5 deliveries") {
 		t.Errorf("%+v", e.Attributes)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -69,37 +70,25 @@ func samples() []*history.Event {
 // What is stored of each type, so that it can be read in years to come.
 func TestStoredEvents(t *testing.T) {
 	stored, err := toEvents(samples())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(stored) != len(eventTypes) {
 		t.Errorf("%d samples, the library has %d types", len(stored), len(eventTypes))
 	}
 	const golden = "testdata/events.json"
 	if *update {
 		text, err := json.MarshalIndent(stored, "", "\t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, append(text, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, os.WriteFile(golden, append(text, '\n'), 0o644))
 	}
 	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var want []workflow.Event
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(text, &want))
 	if diff := cmp.Diff(want, stored, sameJSON); diff != "" {
 		t.Errorf("stored otherwise than in %s (-update writes it):\n%s", golden, diff)
 	}
 	read, err := fromEvents(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if diff := cmp.Diff(samples(), read, same); diff != "" {
 		t.Error("read otherwise than written:\n", diff)
 	}
@@ -127,21 +116,13 @@ func TestEventsComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
 		stored, err := toEvent(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		text, err := json.Marshal(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		stored = workflow.Event{}
-		if err := json.Unmarshal(text, &stored); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(text, &stored))
 		back, err := fromEvent(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if diff := cmp.Diff(e, back, same); diff != "" {
 			t.Fatal(diff)
 		}
@@ -175,9 +156,7 @@ func TestTerminatedWhateverItsData(t *testing.T) {
 // The events that the core makes are the library's own.
 func TestEventsOfTheCore(t *testing.T) {
 	data, err := json.Marshal(workflow.SignalData{Name: "paid", Arg: []byte("true")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	failure := json.RawMessage(`{"error":{"type":"TerminatedError","message":"late"}}`)
 	broken := &gowf.Error{Type: "TerminatedError", Message: "late"}
 	for _, c := range []struct {
@@ -215,9 +194,7 @@ func TestUnknownEventTypes(t *testing.T) {
 // Whatever stands in Redis is refused, or has attributes of the right type, and can be written again.
 func FuzzFromEvent(f *testing.F) {
 	stored, err := toEvents(samples())
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, err)
 	for _, e := range stored {
 		f.Add(e.Type, []byte(e.Data))
 	}
@@ -232,13 +209,9 @@ func FuzzFromEvent(f *testing.F) {
 			t.Fatalf("attributes are %#v", e.Attributes)
 		}
 		again, err := toEvent(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		back, err := fromEvent(again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if diff := cmp.Diff(e, back, same); diff != "" {
 			t.Fatal(diff)
 		}

@@ -53,9 +53,7 @@ func TestStartAndResult(t *testing.T) {
 	o := named("a")
 	o.Attributes = map[string]string{"customer": "7"}
 	i, err := b.Start(ctx, o, greet, "world")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if got, err := goworkflows.Result[string](ctx, b, i); got != "hello world" || err != nil {
 		t.Errorf("result %q, %v", got, err)
 	}
@@ -95,9 +93,7 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := b.SignalOnce(ctx, "event-one", "a", "text", "one"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.SignalOnce(ctx, "event-one", "a", "text", "one"))
 	}
 	if started, err := b.SignalWithStart(ctx, "text", "two", named("a"), both); err != nil || started {
 		t.Fatalf("started %v, %v", started, err)
@@ -124,9 +120,7 @@ func TestContinuedAndTerminated(t *testing.T) {
 	o := named("a")
 	o.Gate, o.Attributes = &workflow.Gate{Key: "press", Max: 1}, map[string]string{"customer": "7"}
 	first, err := b.Start(ctx, o, onceMore, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if err := b.Wait(ctx, first); err != nil { // it has continued
 		t.Fatal(err)
 	}
@@ -134,9 +128,7 @@ func TestContinuedAndTerminated(t *testing.T) {
 	if err != nil || now.Execution == first.ExecutionID || now.Gate == nil || now.Gate.Key != "press" || now.Attributes["customer"] != "7" {
 		t.Fatalf("continued as %+v, %v", now, err)
 	}
-	if err := b.Client().Terminate(ctx, now.Instance, "not needed"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Client().Terminate(ctx, now.Instance, "not needed"))
 	if _, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: "a"}); !errors.Is(err, client.ErrWorkflowTerminated) {
 		t.Errorf("terminated: %v", err)
 	}
@@ -145,17 +137,13 @@ func TestContinuedAndTerminated(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	b, ctx := helped(t)
 	o := goworkflows.ScheduleOptions{StartOptions: named("hourly"), Missed: schedule.Skip, Exclusive: true}
-	if err := b.Schedule(ctx, schedule.Every(time.Second).String(), o, greet, "again"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Schedule(ctx, schedule.Every(time.Second).String(), o, greet, "again"))
 	if s, err := b.Client().Schedule(ctx, "hourly"); err != nil || s.Missed != schedule.Skip || !s.Exclusive {
 		t.Errorf("%+v, %v", s, err)
 	}
 	testenv.Eventually(t, "two of them have ended", func() bool {
 		list, err := b.Client().List(ctx, workflow.Filter{Outcome: workflow.Completed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, i := range list {
 			if got, err := goworkflows.Result[string](ctx, b, &gowf.Instance{InstanceID: i.ID, ExecutionID: i.Execution}); got != "hello again" || err != nil {
 				t.Errorf("result of %s: %q, %v", i.ID, got, err)
@@ -163,7 +151,5 @@ func TestSchedule(t *testing.T) {
 		}
 		return len(list) > 1
 	})
-	if err := b.Client().RemoveSchedule(ctx, "hourly"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Client().RemoveSchedule(ctx, "hourly"))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow"
 )
 
@@ -24,9 +25,7 @@ func TestInstancesComeBack(t *testing.T) {
 func TestStatesComeBack(t *testing.T) {
 	for _, want := range []core.WorkflowInstanceState{core.WorkflowInstanceStateActive, core.WorkflowInstanceStateContinuedAsNew, core.WorkflowInstanceStateFinished} {
 		s, err := toState(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got, err := fromState(s); got != want || err != nil {
 			t.Errorf("%d: %v, %v", want, got, err)
 		}
@@ -44,9 +43,7 @@ func TestStatesComeBack(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	for _, m := range []gowf.Metadata{{}, {"trace": "00-1", "<": "\""}} {
 		text, err := toMetadata(&m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got, err := fromMetadata(text)
 		if diff := cmp.Diff(&m, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", text, err, diff)

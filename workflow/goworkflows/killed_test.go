@@ -95,14 +95,10 @@ type ending struct {
 func runKilled(t *testing.T, srv *testenv.RedisServer, at int, lose bool) (e ending, calls int, killed bool) {
 	prefix := srv.Prefix(t)
 	core, err := workflow.New(srv.Client, workflow.Options{Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(core.Close)
 	b, err := goworkflows.New(core, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	g := testenv.NewGuillotine(t, srv.Addr)
 	g.Only(counts)
 	lease := dyingLease
@@ -167,9 +163,7 @@ func told(t *testing.T, srv *testenv.RedisServer, b *goworkflows.Backend, prefix
 		t.Fatal(err)
 	}
 	for i, err := range b.Client().All(ctx, workflow.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		e.story.Executions = append(e.story.Executions, fmt.Sprintf("%s %s %s: %s", i.ID, i.State, i.Outcome, pastOf(t, b, i)))
 	}
 	slices.Sort(e.story.Executions)
@@ -197,9 +191,7 @@ func sound(t testing.TB, b *goworkflows.Backend) {
 func pastOf(t testing.TB, b *goworkflows.Backend, i workflow.Info) string {
 	t.Helper()
 	events, err := b.Client().History(t.Context(), i.Instance, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var past []string
 	for n, e := range events {
 		if e.Sequence != int64(n+1) {
@@ -230,9 +222,7 @@ func unnamed(counts map[string]int64) map[string]int64 {
 func keysOf(t testing.TB, srv *testenv.RedisServer, prefix string) (keys []string) {
 	t.Helper()
 	all, err := srv.AllKeys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, key := range all {
 		if rest, ok := strings.CutPrefix(key, prefix+":"); ok && !strings.HasPrefix(rest, "worker:") && rest != "workflow:mended" {
 			keys = append(keys, anyUUID.ReplaceAllString(rest, "?"))

@@ -22,19 +22,13 @@ var quiet = backend.WithLogger(slog.New(slog.DiscardHandler))
 func work(t testing.TB, w *worker.Worker, workflows, activities []any) (stop func()) {
 	t.Helper()
 	for _, f := range workflows {
-		if err := w.RegisterWorkflow(f); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.RegisterWorkflow(f))
 	}
 	for _, f := range activities {
-		if err := w.RegisterActivity(f); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.RegisterActivity(f))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := w.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.Start(ctx))
 	over := false
 	stop = func() {
 		if over {
@@ -53,9 +47,7 @@ func work(t testing.TB, w *worker.Worker, workflows, activities []any) (stop fun
 func create(t testing.TB, c *client.Client, id string, workflow any, args ...any) *gowf.Instance {
 	t.Helper()
 	i, err := c.CreateWorkflowInstance(t.Context(), client.WorkflowInstanceOptions{InstanceID: id}, workflow, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return i
 }
 

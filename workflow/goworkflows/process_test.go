@@ -19,6 +19,7 @@ import (
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/worker"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/workflow/goworkflows"
 )
 
@@ -86,21 +87,15 @@ type process struct {
 func startWorker(t testing.TB, c workerConfig) *process {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	p := &process{t: t, cmd: exec.Command(self), gone: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), workerRole+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	started, up := make(chan error, 1), make(chan string, 1)
 	go func() {
 		runtime.LockOSThread() // which the signal at our death is tied to
@@ -115,9 +110,7 @@ func startWorker(t testing.TB, c workerConfig) *process {
 		up <- line
 		_ = p.cmd.Wait() // ProcessState has it
 	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-started)
 	t.Cleanup(p.cleanup)
 	if line := <-up; line != "up\n" {
 		<-p.gone

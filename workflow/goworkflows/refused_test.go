@@ -69,9 +69,7 @@ func TestLargestSignal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.SignalWorkflow(t.Context(), "b", "text", strings.Repeat("x", sent)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.SignalWorkflow(t.Context(), "b", "text", strings.Repeat("x", sent)))
 	work(t, goworkflows.NewWorker(b, nil), []any{length, double}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

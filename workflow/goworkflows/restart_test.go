@@ -27,8 +27,6 @@ func TestRedisRestarts(t *testing.T) {
 	want := startSums(t, b, sum, 20)
 	<-midst
 	srv.Kill(t)
-	if err := srv.Server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, srv.Server.Restart(t.Context()))
 	want()
 }

@@ -80,9 +80,7 @@ func TestWhatIsKeptOfThePast(t *testing.T) {
 			want := 1006
 			if x.lost {
 				want = 2006
-				if err := srv.Client.Do(t.Context(), srv.Client.B().Flushall().Build()).Error(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, srv.Client.Do(t.Context(), srv.Client.B().Flushall().Build()).Error())
 				begin(2000)
 			}
 			other := at(srv.URL)
@@ -94,9 +92,7 @@ func TestWhatIsKeptOfThePast(t *testing.T) {
 					shut(t, other)
 					proxy.Refuse(false)
 				}
-				if err := c.SignalWorkflow(t.Context(), "sum", "more", 1+n); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, c.SignalWorkflow(t.Context(), "sum", "more", 1+n))
 				if n < signals-1 {
 					recorded(int64(4 + 2*n))
 				}

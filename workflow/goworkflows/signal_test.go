@@ -45,9 +45,7 @@ func TestSignalOfWorkflowCountsOnce(t *testing.T) {
 		t.Errorf("%d, %v", got, err)
 	}
 	past, err := b.GetWorkflowInstanceHistory(t.Context(), i, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	signals := 0
 	for _, e := range past {
 		if e.Type == history.EventType_SignalReceived {
@@ -105,9 +103,7 @@ func burst(t *testing.T, b *goworkflows.Backend, workflow any, n int) {
 	c := client.New(b)
 	create(t, c, "a", workflow, []int{})
 	for k := range n {
-		if err := c.SignalWorkflow(t.Context(), "a", "n", k); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.SignalWorkflow(t.Context(), "a", "n", k))
 	}
 }
 
@@ -116,9 +112,7 @@ func received(t *testing.T, b *goworkflows.Backend, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := untilFinished(ctx, b, "a"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, untilFinished(ctx, b, "a"))
 	got, err := goworkflows.Result[[]int](ctx, b, &gowf.Instance{InstanceID: "a"})
 	for k := range max(n, len(got)) {
 		if k >= len(got) || got[k] != k {

@@ -59,9 +59,7 @@ func TestUnknownNames(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 		info, err := b.Client().Info(t.Context(), workflow.Instance{ID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if past := pastOf(t, b, info); info.Outcome != workflow.Failed || past != x.past {
 			t.Errorf("%s: %s, %s", id, info.Outcome, past)
 		}
@@ -89,9 +87,7 @@ func TestNewerEvents(t *testing.T) {
 		return workflow.Event{ID: "newer-" + typ, Type: typ, Ref: 7, Time: time.Now()}
 	}
 	since := time.Now()
-	if err := b.Client().Signal(ctx, "waits", newer("WorkflowUpdated")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Client().Signal(ctx, "waits", newer("WorkflowUpdated")))
 	unknown := func(err error) bool { return strings.Contains(err.Error(), "is none of go-workflows") }
 	select {
 	case err := <-log.errors:
@@ -104,9 +100,7 @@ func TestNewerEvents(t *testing.T) {
 
 	// The newer worker gets it all the same.
 	w, err := b.Client().NewWorker(workflow.WorkerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	run, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- w.Run(run) }()
@@ -119,34 +113,24 @@ func TestNewerEvents(t *testing.T) {
 	complete := func(change func(*workflow.Checkpoint)) {
 		t.Helper()
 		task, err := w.WorkflowTask(ctx, []string{"default"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		cp := workflow.Checkpoint{State: workflow.Active}
 		for n, e := range task.Events {
 			e.Sequence = task.LastSequence + int64(n) + 1
 			cp.Executed = append(cp.Executed, e)
 		}
 		change(&cp)
-		if err := task.Complete(ctx, cp); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, task.Complete(ctx, cp))
 	}
 	complete(func(cp *workflow.Checkpoint) {
 		cp.Activities = []workflow.Activity{{Event: newer("ActivityScheduledWithPriority")}}
 	})
 	activity, err := w.ActivityTask(ctx, []string{"default"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := activity.Complete(ctx, newer("ActivityCompletedWithDetails")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, activity.Complete(ctx, newer("ActivityCompletedWithDetails")))
 	complete(func(cp *workflow.Checkpoint) { cp.State, cp.Outcome = workflow.Finished, workflow.Completed })
 	took := time.Since(since)
-	if err := b.Wait(ctx, i); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Wait(ctx, i))
 	refusals := 1
 	for range len(log.errors) {
 		if unknown(<-log.errors) {

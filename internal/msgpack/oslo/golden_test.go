@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // goldens returns the bytes that TaskFlow 5.0.0 and its msgpackutils wrote for Redis, by name. The records for ZooKeeper, which are JSON, are
@@ -16,15 +18,11 @@ import (
 func goldens(t testing.TB) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/taskflow-golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var file struct {
 		Vectors []struct{ Name, Hex string }
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(text, &file))
 	found := make(map[string][]byte)
 	for _, v := range file.Vectors {
 		if strings.HasPrefix(v.Name, "zk_") {
@@ -41,9 +39,7 @@ func goldens(t testing.TB) map[string][]byte {
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 
@@ -68,9 +64,7 @@ func encode(t testing.TB, v any) []byte {
 // same fails unless err is nil and got is what was wanted.
 func same(t testing.TB, got any, err error, want any) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)
 	}

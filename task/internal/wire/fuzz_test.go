@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func seed(f *testing.F) {
@@ -32,9 +34,7 @@ func FuzzDecodeResult(f *testing.F) {
 			t.Fatalf("%x was taken, but cannot be written: %v", b, err)
 		}
 		again, err := DecodeResult(once)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		twice, err := again.Append(nil)
 		if err != nil || !bytes.Equal(once, twice) {
 			t.Fatalf("%x\nonce  %x\ntwice %x %v", b, once, twice, err)
@@ -105,15 +105,11 @@ func FuzzFromJSON(f *testing.F) {
 func FuzzDecodeArgs(f *testing.F) {
 	seed(f)
 	all, err := NewCodec[every](ByPosition)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, err)
 	b := must(f)(all.AppendArgs(nil, everyValue()))
 	f.Add(b)
 	golden, err := NewCodec[goldenArgs](ByPosition)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, err)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		refit(t, all, b)
 		refit(t, golden, b)

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // The bytes below were written by the Python classes with their msgpack encoder.
@@ -37,27 +39,21 @@ func goldenValues() goldenArgs {
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 
 func codec[T any](t testing.TB) *Codec[T] {
 	t.Helper()
 	c, err := NewCodec[T](ByPosition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 
 // expect fails unless got is the bytes of want.
 func expect(t testing.TB, got []byte, err error, want []byte) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("got  %x\nwant %x", got, want)
 	}
@@ -66,9 +62,7 @@ func expect(t testing.TB, got []byte, err error, want []byte) {
 // same fails unless got and want are deeply equal and err is nil.
 func same(t testing.TB, got any, err error, want any) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)
 	}
@@ -124,9 +118,7 @@ func TestGoldenCallback(t *testing.T) {
 		Text   string
 		Number int
 	}{"a", 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := Callback{Class: "jobs:X", Args: args}
 	b, err := want.Append(nil)
 	expect(t, b, err, unhex(t, goldenCallback))
@@ -142,9 +134,7 @@ func TestGoldenTimestamps(t *testing.T) {
 		"1969-12-31T00:00:00Z":        "c70cff00000000fffffffffffeae80",
 	} {
 		at, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		b, err := codec[time.Time](t).AppendValue(nil, at.In(time.FixedZone("", 3600)))
 		expect(t, b, err, unhex(t, want))
 		got, err := codec[time.Time](t).DecodeValue(b)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/msgpack"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // pack builds msgpack by hand: strings as text, ints, []byte as it is, and lists of them one after the other.
@@ -75,9 +76,7 @@ func TestMessageRoundTrip(t *testing.T) {
 func TestUnknownMembersSurvive(t *testing.T) {
 	b := mapOf(5, "new", arrayOf(2, 1, 2), "task_id", "i", "meta", mapOf(2, "zz", mapOf(0), "q", 7), "task_name", "n", "task_args", arrayOf(0))
 	m, err := Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	m.Meta.Snoozes++
 	again := must(t)(m.Append(nil))
 	got, err := Decode(again)
@@ -107,9 +106,7 @@ func TestHistoryKeepsTheNewest(t *testing.T) {
 	}
 	b := must(t)(m.Append(nil))
 	got, err := Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h := got.Meta.History
 	if len(h) != MaxHistory || h[0].Attempt != 3 || h[0].Error != "bad \uFFFD text" {
 		t.Errorf("got %v", h)
@@ -119,9 +116,7 @@ func TestHistoryKeepsTheNewest(t *testing.T) {
 		long = append(long, arrayOf(4, i, i, "e", mapOf(0))...)
 	}
 	got, err = Decode(mapOf(3, "task_id", "i", "task_name", "n", "meta", mapOf(1, "h", long)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if h := got.Meta.History; len(h) != MaxHistory || h[0].Attempt != 2 {
 		t.Errorf("got %v", h)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // By name, fields may change places, be added and be removed, at any depth, in arguments and results. What was renamed is refused.
@@ -199,9 +201,7 @@ func TestJSONTagsNameMembers(t *testing.T) {
 func codecOf[T any](t *testing.T, form Form) *Codec[T] {
 	t.Helper()
 	c, err := NewCodec[T](form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 
@@ -241,9 +241,7 @@ func TestEveryKindByName(t *testing.T) {
 	all := codecOf[every](t, ByName)
 	b := must(t)(all.AppendArgs(nil, everyValue()))
 	got, err := all.DecodeArgs(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	again, err := all.AppendArgs(nil, got)
 	if err != nil || string(again) != string(b) {
 		t.Errorf("%x\n%x %v", b, again, err)

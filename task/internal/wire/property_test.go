@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // values draws what an `any` can hold, as it arrives.
@@ -54,9 +56,7 @@ func TestAnyRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := values(4).Draw(t, "value")
 		b := must(t)(c.AppendValue(nil, v))
-		if err := Check(b, MaxValueDepth); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, Check(b, MaxValueDepth))
 		got, err := c.DecodeValue(b)
 		if err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("got %#v %v", got, err)
@@ -74,13 +74,9 @@ func texts() *rapid.Generator[string] { return rapid.StringN(1, 40, -1) }
 func messages() *rapid.Generator[Message] {
 	return rapid.Custom(func(t *rapid.T) Message {
 		list, err := NewCodec[[]any](ByPosition)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		pairs, err := NewCodec[map[string]any](ByPosition)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		m := Message{ID: texts().Draw(t, "id"), Name: texts().Draw(t, "name")}
 		label := rapid.OneOf(rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny(), rapid.Bool().AsAny(), rapid.Just[any](nil))
 		for range rapid.IntRange(0, 20).Draw(t, "labels") {
