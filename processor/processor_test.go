@@ -43,14 +43,10 @@ func newPlant(t *testing.T, srv *testenv.RedisServer, o jobstore.Options) *plant
 	bed := testenv.NewBed(t, srv)
 	o.URL, o.Prefix, o.Instance, o.Log = "redis://"+srv.Addr, strings.TrimSuffix(bed.Prefix(), ":"), "pod-1", quiet
 	store, err := jobstore.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(store.Close)
 	p, err := New(Options{Name: "goods", Store: store, MQTT: mqtt.Options{URL: "mqtt://127.0.0.1:1"}, AnyScope: true, Hold: time.Minute, Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return &plant{p, srv, bed, store}
 }
 
@@ -65,9 +61,7 @@ func asked(typ, body string) cloudevent.Event {
 func (p *plant) send(t *testing.T, e cloudevent.Event) cloudevent.Event {
 	t.Helper()
 	reply, err := p.Deliver(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return *reply
 }
 
@@ -243,9 +237,7 @@ func TestLimitOfOneCommit(t *testing.T) {
 	err := p.Do(t.Context(), func(tx *Tx) error {
 		return tx.Configure(t.Context(), jobstore.Configuration{Kind: isa95.ConfigJobAcceptance, Scope: "press-7", Limit: 2})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var refused *RefusedError
 	err = p.Do(t.Context(), func(tx *Tx) error {
 		for _, id := range []string{"JO-1", "JO-2"} {
@@ -309,14 +301,10 @@ func TestReplicas(t *testing.T) {
 	defer stop()
 	for _, instance := range []string{"pod-1", "pod-2"} {
 		store, err := jobstore.Open(ctx, jobstore.Options{URL: "redis://" + srv.Addr, Prefix: strings.TrimSuffix(bed.Prefix(), ":"), Instance: instance, Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer store.Close()
 		p, err := New(Options{Name: "goods", Store: store, MQTT: mqtt.Options{URL: broker.URL}, Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		p.PostStart("station", func(ctx context.Context, tx *Tx) error {
 			mu.Lock()
 			hooks++
@@ -337,18 +325,12 @@ func TestReplicas(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err := p.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.Ready(t.Context()))
 	}
 	client, err := mes.New(mes.Options{MQTT: mqtt.Options{URL: broker.URL, ClientID: "erp", Log: quiet}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	replicas.Go(func() { _ = client.Run(ctx) })
-	if err := client.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, client.Ready(t.Context()))
 	for _, topic := range slices.Repeat([]string{"takt/processors/goods/press-7", "takt/processors/goods"}, 10) {
 		e := asked(arrived, `{"Lot":"L1"}`)
 		e.Delivery = cloudevent.Delivery{}

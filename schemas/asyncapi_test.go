@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -190,13 +191,9 @@ func asyncAPI(t *testing.T) []byte {
 		{"channels", topics}, {"operations", ops},
 		{"components", object{{"parameters", params}, {"schemas", object{{"attributes", envelope()}}}, {"messages", messages}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	doc, err := yaml.JSONToYAML(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return append([]byte("# Generated from the code: go test ./schemas -update. Do not edit.\n"), doc...)
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -268,15 +269,11 @@ func sorted[V any](m map[string]V) []string {
 // typeComments are the comments of the types of package isa95.
 func typeComments(t *testing.T) map[string]string {
 	files, err := filepath.Glob("../isa95/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	comments := make(map[string]string)
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, d := range f.Decls {
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && g.Doc != nil {
 				comments[g.Specs[0].(*ast.TypeSpec).Name.Name] = strings.Join(strings.Fields(g.Doc.Text()), " ")
@@ -292,19 +289,13 @@ func TestFilesAreCurrent(t *testing.T) {
 	files := map[string][]byte{"asyncapi.yaml": asyncAPI(t)}
 	for _, b := range bodies {
 		text, err := plain(g.document(b.name, b.typ))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var indented bytes.Buffer
-		if err := json.Indent(&indented, text, "", "  "); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Indent(&indented, text, "", "  "))
 		files[b.name+".json"] = append(indented.Bytes(), '\n')
 	}
 	there, err := filepath.Glob("*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, name := range there {
 		if files[name] == nil {
 			t.Errorf("%s is of no type", name)
@@ -312,9 +303,7 @@ func TestFilesAreCurrent(t *testing.T) {
 	}
 	for _, name := range sorted(files) {
 		if *update {
-			if err := os.WriteFile(name, files[name], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(name, files[name], 0o644))
 		}
 		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, files[name]) {
 			t.Errorf("%s is not as the types say: run go test ./schemas -update", name)

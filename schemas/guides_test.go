@@ -8,20 +8,18 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // Each body in the guides is one of the schema that stands beside its language: ```json job-order-call.
 func TestGuides(t *testing.T) {
 	guides, err := filepath.Glob("../docs/guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	checked := 0
 	for _, guide := range guides {
 		text, err := os.ReadFile(guide)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, block := range strings.Split(string(text), "\n```json ")[1:] {
 			name, rest, _ := strings.Cut(block, "\n")
 			body, _, _ := strings.Cut(rest, "\n```")

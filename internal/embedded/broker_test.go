@@ -18,9 +18,7 @@ import (
 func client(t *testing.T, s *Server, id string, session uint32) (*paho.Client, <-chan *paho.Publish) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(s.URL(), "mqtt://"), patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := make(chan *paho.Publish, 1000)
 	c := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(p paho.PublishReceived) (bool, error) { got <- p.Packet; return true, nil },
@@ -103,9 +101,7 @@ func TestMosquittoKeepsRetainedMessages(t *testing.T) {
 	retain(t, c, "a/deleted", "four", 0)
 	retain(t, c, "a/deleted", "", 0)
 	retain(t, c, "a/stays", "five", 0)
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Stop())
 	s = start()
 	all := fetch(t, s, "a/#")
 	p := all["a/stays"]
@@ -137,17 +133,13 @@ func TestMochiKilled(t *testing.T) {
 	if fetch(t, s, "t")["t"] == nil {
 		t.Error("nothing is retained")
 	}
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Kill())
 	select {
 	case <-c.Done():
 	case <-time.After(patience):
 		t.Error("the connection lives on")
 	}
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Restart(t.Context()))
 	if p := fetch(t, s, "t")["t"]; p != nil {
 		t.Errorf("after kill and restart: %v", p)
 	}
@@ -160,9 +152,7 @@ func TestMochiStopsWhileClientsLeave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 150 {
 				broker, err := serveMochi("127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				endWhileLeaving(t, broker, kill)
 			}
 		})
@@ -237,9 +227,7 @@ func TestBrokersShareAndQueue(t *testing.T) {
 			}
 			away, _ := client(t, s, "away", 600)
 			subscribe(t, away, "q/#")
-			if err := away.Disconnect(&paho.Disconnect{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, away.Disconnect(&paho.Disconnect{}))
 			<-away.Done()
 			const n = 900
 			for i := range n {
@@ -276,9 +264,7 @@ func TestMosquittoHost(t *testing.T) {
 	c, _ := client(t, s, "c", 0)
 	subscribe(t, c, "#")
 	port, err := strconv.Atoi(s.URL()[strings.LastIndexByte(s.URL(), ':')+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := StartMosquitto(t.Context(), MosquittoOptions{Host: "127.0.0.2", Port: port}); err == nil || !inUse(err) {
 		t.Errorf("the same port: %v", err)
 	}

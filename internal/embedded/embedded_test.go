@@ -43,9 +43,7 @@ const patience = 3 * time.Minute
 
 func stopAtEnd(t *testing.T, s *Server, err error) *Server {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
@@ -115,18 +113,14 @@ func TestRedisKeepsItsData(t *testing.T) {
 		t.Errorf("restart of a running server: %v", err)
 	}
 	url, first := s.URL(), s.PID()
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Kill())
 	if err := s.Kill(); err != nil {
 		t.Error(err)
 	}
 	if _, err := redisDo(t, s, "PING"); err == nil {
 		t.Error("answers although killed")
 	}
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Restart(t.Context()))
 	if s.URL() != url || s.PID() == first {
 		t.Errorf("%s %d after %s %d", s.URL(), s.PID(), url, first)
 	}
@@ -140,9 +134,7 @@ func TestRedisKeepsItsData(t *testing.T) {
 		t.Error("an answer to SHUTDOWN")
 	}
 	<-done
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Restart(t.Context()))
 	wantReply(t, s, "v", "GET", "k")
 }
 
@@ -174,12 +166,8 @@ func TestRedisSocket(t *testing.T) {
 		t.Errorf("%v, %v", i, err)
 	}
 	wantReply(t, s, "+PONG", "PING")
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Kill())
+	must(t, s.Restart(t.Context()))
 	wantReply(t, s, "+PONG", "PING")
 
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
@@ -224,31 +212,21 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	long.Test(t, "kills a process")
 	dir := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parent := exec.Command(self)
 	parent.Env = append(os.Environ(), parentRole+"="+dir)
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, parent.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pidText, url, ok := strings.Cut(strings.TrimSpace(line), " ")
 	pid, err := strconv.Atoi(pidText)
 	if !ok || err != nil {
 		t.Fatal(line)
 	}
 	wantReply(t, &Server{url: url}, "+OK", "SET", "k", "v")
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, parent.Process.Kill())
 	_ = parent.Wait()
 	eventually(t, "the child ends", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 	s, err := StartRedis(t.Context(), RedisOptions{Dir: dir, Persist: true})
@@ -274,13 +252,9 @@ func TestMiniredis(t *testing.T) {
 	}
 	wantReply(t, s, "v", "GET", "stays")
 	done := s.Done()
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Kill())
 	<-done
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Restart(t.Context()))
 	wantReply(t, s, "$-1", "GET", "stays")
 }
 
@@ -299,4 +273,12 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// must ends the test at an error. The kit of the tests imports this package.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -10,29 +10,21 @@ func TestPortIsKeptWhileDown(t *testing.T) {
 	s, err := StartRedis(t.Context(), RedisOptions{})
 	stopAtEnd(t, s, err)
 	port, err := strconv.Atoi(s.URL()[len("redis://127.0.0.1:"):])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	free := func() bool {
 		release, ok := reserve(port)
 		release()
 		return ok
 	}
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Kill())
 	if free() {
 		t.Error("the port of a killed server is given to others")
 	}
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Restart(t.Context()))
 	if free() {
 		t.Error("the port of a server is given to others after it was started again")
 	}
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Stop())
 	if !free() {
 		t.Error("the port is not given back")
 	}
