@@ -1,37 +1,19 @@
 package lock
 
 import (
-	_ "embed"
+	"embed"
 
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-var (
-	//go:embed common.lua
-	commonLua string
-	//go:embed line.lua
-	lineLua string
-	//go:embed info.lua
-	infoLua string
-	//go:embed take.lua
-	takeLua string
-	//go:embed give.lua
-	giveLua string
-	//go:embed renew.lua
-	renewLua string
-	//go:embed leave.lua
-	leaveLua string
-	//go:embed list.lua
-	listLua string
-	//go:embed break.lua
-	breakLua string
-)
+//go:embed *.lua
+var files embed.FS
 
 var (
-	takeScript  = script.New("lock/take", commonLua+lineLua+takeLua)
-	giveScript  = script.New("lock/give", commonLua+lineLua+giveLua)
-	renewScript = script.New("lock/renew", commonLua+renewLua)
-	leaveScript = script.New("lock/leave", commonLua+lineLua+leaveLua)
-	listScript  = script.NewReader("lock/list", commonLua+lineLua+infoLua+listLua)
-	breakScript = script.New("lock/break", commonLua+lineLua+infoLua+breakLua)
+	takeScript  = script.Load(files, "lock/take", "common", "line")
+	giveScript  = script.Load(files, "lock/give", "common", "line")
+	renewScript = script.Load(files, "lock/renew", "common")
+	leaveScript = script.Load(files, "lock/leave", "common", "line")
+	listScript  = script.LoadReader(files, "lock/list", "common", "line", "info")
+	breakScript = script.Load(files, "lock/break", "common", "line", "info")
 )

@@ -3,7 +3,6 @@ package task
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,15 +17,8 @@ import (
 )
 
 var (
-	//go:embed flush.lua
-	flushLua string
-	//go:embed gather.lua
-	gatherLua string
-	//go:embed collect.lua
-	collectLua string
-
-	gatherScript  = script.New("task/gather", flushLua+gatherLua)
-	collectScript = script.New("task/collect", flushLua+collectLua)
+	gatherScript  = script.Load(files, "task/gather", "flush")
+	collectScript = script.Load(files, "task/collect", "flush")
 )
 
 // Aggregate makes many small tasks one piece of work: tasks of the type with the same Key are collected in Redis and handed to one call of the handler, which

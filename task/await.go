@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"sync"
 	"time"
@@ -15,13 +14,8 @@ import (
 )
 
 var (
-	//go:embed await.lua
-	awaitLua string
-	//go:embed unawait.lua
-	unawaitLua string
-
-	awaitScript   = script.New("task/await", awaitLua)
-	unawaitScript = script.New("task/unawait", unawaitLua)
+	awaitScript   = script.Load(files, "task/await")
+	unawaitScript = script.Load(files, "task/unawait")
 )
 
 // Result is how a task ended.

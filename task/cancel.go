@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,13 +13,8 @@ import (
 )
 
 var (
-	//go:embed cancel.lua
-	cancelLua string
-	//go:embed runnow.lua
-	runNowLua string
-
-	cancelScript = script.New("task/cancel", cancelLua)
-	runNowScript = script.New("task/runnow", runNowLua)
+	cancelScript = script.Load(files, "task/cancel")
+	runNowScript = script.Load(files, "task/runnow")
 )
 
 // CancelOutcome is what Cancel did.

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,13 +14,8 @@ import (
 )
 
 var (
-	//go:embed requeue.lua
-	requeueLua string
-	//go:embed unbury.lua
-	unburyLua string
-
-	requeueScript = script.New("task/requeue", requeueLua)
-	unburyScript  = script.New("task/unbury", unburyLua)
+	requeueScript = script.Load(files, "task/requeue")
+	unburyScript  = script.Load(files, "task/unbury")
 )
 
 // DeadLetters are the tasks that failed for good, and the messages that could not be read. They are kept until somebody requeues or deletes them. All methods are safe for

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,10 +12,7 @@ import (
 	"github.com/taktworks/takt/internal/stream"
 )
 
-//go:embed finish.lua
-var finishLua string
-
-var finishScript = script.New("task/finish", finishLua)
+var finishScript = script.Load(files, "task/finish")
 
 // finish writes the outcomes of a batch: in one script those of tasks that stand alone, and one by one those that concern others.
 func (w *Worker) finish(ctx context.Context, b stream.Batch) error {

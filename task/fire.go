@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha1" // to compare what is stored
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,10 +22,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-//go:embed fire.lua
-var fireLua string
-
-var fireScript = script.New("task/fire", fireLua)
+var fireScript = script.Load(files, "task/fire")
 
 const (
 	fireAtOnce = 16             // entries that are written at a time

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,10 +13,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-//go:embed spawn.lua
-var spawnLua string
-
-var spawnScript = script.New("task/spawn", spawnLua)
+var spawnScript = script.Load(files, "task/spawn")
 
 // Pending is a task that is not submitted yet: a child of a group, or what a group ends with. Make it with Type.With.
 type Pending struct {

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,10 +14,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-//go:embed cancelgroup.lua
-var cancelGroupLua string
-
-var cancelGroupScript = script.New("task/cancelgroup", cancelGroupLua)
+var cancelGroupScript = script.Load(files, "task/cancelgroup")
 
 // GroupInfo is how far a group is.
 type GroupInfo struct {

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,10 +15,7 @@ import (
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-//go:embed lead.lua
-var leadLua string
-
-var leadScript = script.New("task/lead", leadLua)
+var leadScript = script.Load(files, "task/lead")
 
 // errNotLeader: another scheduler leads by now, or may; nothing was written.
 var errNotLeader = errors.New("task: this scheduler leads no more")

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,10 +16,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-//go:embed promote.lua
-var promoteLua string
-
-var promoteScript = script.New("task/promote", promoteLua)
+var promoteScript = script.Load(files, "task/promote")
 
 const (
 	promotePage  = 500                    // tasks of one script

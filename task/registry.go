@@ -3,7 +3,6 @@ package task
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,13 +21,8 @@ import (
 )
 
 var (
-	//go:embed register.lua
-	registerLua string
-	//go:embed tidy.lua
-	tidyLua string
-
-	registerScript = script.New("task/register", registerLua)
-	tidyScript     = script.New("task/tidy", tidyLua)
+	registerScript = script.Load(files, "task/register")
+	tidyScript     = script.Load(files, "task/tidy")
 )
 
 // WorkerInfo is what a worker says of itself, every third of its lease.

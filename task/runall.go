@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,10 +11,7 @@ import (
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-//go:embed left.lua
-var leftLua string
-
-var leftScript = script.New("task/left", leftLua)
+var leftScript = script.Load(files, "task/left")
 
 const runAllPoll = 5 * time.Millisecond // in case that others end the last task
 

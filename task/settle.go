@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,13 +15,8 @@ import (
 )
 
 var (
-	//go:embed settle.lua
-	settleLua string
-	//go:embed start.lua
-	startLua string
-
-	settleScript = script.New("task/settle", settleLua)
-	startScript  = script.New("task/start", startLua)
+	settleScript = script.Load(files, "task/settle")
+	startScript  = script.Load(files, "task/start")
 )
 
 // Labels of groups, as the page has them.

@@ -3,7 +3,6 @@ package task
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -22,10 +21,7 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-//go:embed submit.lua
-var submitLua string
-
-var submitScript = script.New("task/submit", submitLua)
+var submitScript = script.Load(files, "task/submit")
 
 // SubmitOption says something about one submission. Priority and Size are options too, and win over those of the type.
 type SubmitOption interface{ applySubmit(*submission) }

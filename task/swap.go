@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -11,10 +10,7 @@ import (
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-//go:embed swap.lua
-var swapLua string
-
-var swapScript = script.New("task/swap", swapLua)
+var swapScript = script.Load(files, "task/swap")
 
 // swap writes a field of a hash that still is what the caller read, and tells those who listen to the channel. read is the SHA-1 of that, "" = there was no such
 // field; an empty text deletes it. false: it has changed, so read and decide again. One round trip.

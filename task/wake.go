@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,13 +17,8 @@ import (
 )
 
 var (
-	//go:embed block.lua
-	blockLua string
-	//go:embed wake.lua
-	wakeLua string
-
-	blockScript = script.New("task/block", blockLua)
-	wakeScript  = script.New("task/wake", wakeLua)
+	blockScript = script.Load(files, "task/block")
+	wakeScript  = script.Load(files, "task/wake")
 )
 
 // finishBlocked puts tasks that were refused a lock back, where wake finds them. One round trip.

@@ -1,47 +1,27 @@
 package stream
 
 import (
-	_ "embed"
+	"embed"
 
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
-var (
-	//go:embed worker_acquire.lua
-	acquireLua string
-	//go:embed worker_renew.lua
-	renewLua string
-	//go:embed worker_release.lua
-	releaseLua string
-	//go:embed ack.lua
-	ackLua string
-	//go:embed begin.lua
-	beginLua string
-	//go:embed claim.lua
-	claimLua string
-	//go:embed dead.lua
-	deadLua string
-	//go:embed giveback.lua
-	giveBackLua string
-	//go:embed leave.lua
-	leaveLua string
-	//go:embed read.lua
-	readLua string
-)
+//go:embed *.lua
+var files embed.FS
 
 var (
-	acquireScript  = script.New("stream/worker_acquire", acquireLua)
-	renewScript    = script.New("stream/worker_renew", renewLua)
-	releaseScript  = script.New("stream/worker_release", releaseLua)
-	ackScript      = script.New("stream/ack", ackLua)
-	beginScript    = script.New("stream/begin", beginLua)
-	claimScript    = script.New("stream/claim", claimLua)
-	deadScript     = script.New("stream/dead", deadLua)
-	giveBackScript = script.New("stream/giveback", giveBackLua)
-	leaveScript    = script.New("stream/leave", leaveLua)
-	readScript     = script.New("stream/read", readLua)
+	acquireScript  = script.Load(files, "stream/worker_acquire")
+	renewScript    = script.Load(files, "stream/worker_renew")
+	releaseScript  = script.Load(files, "stream/worker_release")
+	ackScript      = script.Load(files, "stream/ack")
+	beginScript    = script.Load(files, "stream/begin")
+	claimScript    = script.Load(files, "stream/claim")
+	deadScript     = script.Load(files, "stream/dead")
+	giveBackScript = script.Load(files, "stream/giveback")
+	leaveScript    = script.Load(files, "stream/leave")
+	readScript     = script.Load(files, "stream/read")
 )
 
 // isOK says whether a script replied "ok": else the token, or the entry, belongs to another one.

@@ -6,7 +6,10 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"io/fs"
+	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -27,9 +30,29 @@ func New(name, src string) *Script {
 	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
 }
 
+// Load is New for a file: name is "package/file", as files has it without ".lua" and the package. The files named by parts come before it. It panics if there is no such file: they are
+// embedded.
+func Load(files fs.FS, name string, parts ...string) *Script {
+	var src strings.Builder
+	for _, part := range append(parts, path.Base(name)) {
+		text, err := fs.ReadFile(files, part+".lua")
+		if err != nil {
+			panic(err)
+		}
+		src.Write(text)
+	}
+	return New(name, src.String())
+}
+
+// LoadReader is Load for a script that only reads, as NewReader makes it.
+func LoadReader(files fs.FS, name string, parts ...string) *Script {
+	return Load(files, name, parts...).reader()
+}
+
 // NewReader is New for a script that only reads. It is sent as EVALSHA_RO and EVAL_RO: the server refuses its writes, and rights to read are enough for its keys. It has no RunMulti and RunApart.
-func NewReader(name, src string) *Script {
-	s := New(name, src)
+func NewReader(name, src string) *Script { return New(name, src).reader() }
+
+func (s *Script) reader() *Script {
 	s.lua = rueidis.NewLuaScriptReadOnly(s.src)
 	return s
 }

@@ -1,0 +1,6 @@
+package task
+
+import "embed"
+
+//go:embed *.lua
+var files embed.FS
