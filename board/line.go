@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,9 +85,7 @@ func (l *line) learn(needed int, newest int64) {
 	if newest == 0 {
 		return
 	}
-	if l.newest == 0 {
-		l.newest = newest
-	}
+	l.newest = cmp.Or(l.newest, newest)
 	l.grown = l.grown || newest != l.newest
 }
 

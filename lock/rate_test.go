@@ -71,8 +71,7 @@ func TestRate(t *testing.T) {
 					passes(pause)
 					n := 1 + rand.N(largest)
 					h, err := e.Try(context.Background(), []lock.Spec{limit.Rate(job(fmt.Sprint(round)), most, window, limit.Items(n))}, lock.TryOptions{})
-					var refused *lock.HeldError
-					if errors.As(err, &refused) {
+					if refused, ok := errors.AsType[*lock.HeldError](err); ok {
 						if refused.RetryAfter <= 0 || refused.RetryAfter > window+window/1000+time.Millisecond {
 							r.Errorf("again in %v", refused.RetryAfter)
 						}

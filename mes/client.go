@@ -1,6 +1,7 @@
 package mes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,28 +47,16 @@ func New(o Options) (*Client, error) {
 	if o.MQTT.ClientID == "" {
 		return nil, errors.New("mes: Options.MQTT.ClientID: missing")
 	}
-	if o.TopicPrefix == "" {
-		o.TopicPrefix = "takt"
-	}
+	o.TopicPrefix = cmp.Or(o.TopicPrefix, "takt")
 	prefix := topics.Prefix(o.TopicPrefix)
-	if o.ResponseTopic == "" {
-		o.ResponseTopic = "mes/responses/" + topics.Level(o.MQTT.ClientID)
-	}
+	o.ResponseTopic = cmp.Or(o.ResponseTopic, "mes/responses/"+topics.Level(o.MQTT.ClientID))
 	if _, _, ok := prefix.ReplyTo(o.ResponseTopic); prefix.Holds(o.ResponseTopic) && !ok {
 		return nil, fmt.Errorf("mes: Options.ResponseTopic %q: must not be below the topic prefix, but for %s", o.ResponseTopic, prefix.Replies("{scope}", "{requester}"))
 	}
-	if o.MQTT.PrivateTopic == "" {
-		o.MQTT.PrivateTopic = prefix.Private(o.MQTT.ClientID)
-	}
-	if o.Source == "" {
-		o.Source = "urn:takt:mes:" + o.MQTT.ClientID
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.MQTT.Log == nil {
-		o.MQTT.Log = o.Log
-	}
+	o.MQTT.PrivateTopic = cmp.Or(o.MQTT.PrivateTopic, prefix.Private(o.MQTT.ClientID))
+	o.Source = cmp.Or(o.Source, "urn:takt:mes:"+o.MQTT.ClientID)
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.MQTT.Log = cmp.Or(o.MQTT.Log, o.Log)
 	o.MQTT.SessionExpiry = 0
 	c := &Client{o: o, log: o.Log}
 	var err error

@@ -1,6 +1,7 @@
 package mes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -47,9 +48,7 @@ func (c *Client) Deliver(ctx context.Context, e cloudevent.Event) (isa95.Deliver
 	if kind, ok := isa95.ConfigByTypeID(e.Type); ok {
 		what = "configuration of " + string(kind)
 	}
-	if e.Source == "" {
-		e.Source = c.o.Source
-	}
+	e.Source = cmp.Or(e.Source, c.o.Source)
 	var result isa95.DeliveryResult
 	status, err := ask(ctx, c, what, e, &result, func() isa95.ReturnStatus { return result.ReturnStatus })
 	result.ReturnStatus = status

@@ -1,6 +1,7 @@
 package mes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,9 +87,7 @@ func (c *Client) Follow(ctx context.Context, scopes []isa95.Scope, o FollowOptio
 	if o.RetryAfter < 0 {
 		return Totals{}, fmt.Errorf("mes: FollowOptions.RetryAfter %v: must be 0 or more", o.RetryAfter)
 	}
-	if o.RetryAfter == 0 {
-		o.RetryAfter = time.Second
-	}
+	o.RetryAfter = cmp.Or(o.RetryAfter, time.Second)
 	if o.Count < 0 {
 		return Totals{}, fmt.Errorf("mes: FollowOptions.Count %d: must be 0 (no limit) or more", o.Count)
 	}

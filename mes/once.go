@@ -52,8 +52,7 @@ func (c *Client) StoreOnce(ctx context.Context, memory Memory, call Call) (Order
 		}
 	}
 	_, err = c.Call(ctx, call)
-	var refused *RefusedError
-	if errors.As(err, &refused) && refused.JobOrderState() != isa95.Initial {
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.JobOrderState() != isa95.Initial {
 		err = nil // it exists
 	}
 	if err != nil {

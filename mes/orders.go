@@ -269,8 +269,7 @@ func (p *orderParser) fail(offset int, where, rule string, args ...any) error {
 
 // offsetOf is where in the text an error of encoding/json is.
 func offsetOf(err error) int {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return int(syntax.Offset)
 	}
 	return 0

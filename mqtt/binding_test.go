@@ -113,8 +113,7 @@ func property(m Message, name string) *string {
 }
 
 func kind(err error) cloudevent.ErrorKind {
-	var e *cloudevent.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*cloudevent.Error](err); ok {
 		return e.Kind
 	}
 	return ""

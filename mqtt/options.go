@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -154,9 +155,7 @@ func (o *Options) validate() (*url.URL, error) {
 	if o.SessionExpiry < 0 {
 		return nil, fmt.Errorf("mqtt: SessionExpiry %v: want 0 or more", o.SessionExpiry)
 	}
-	if o.KeepAlive == 0 {
-		o.KeepAlive = 30 * time.Second
-	}
+	o.KeepAlive = cmp.Or(o.KeepAlive, 30*time.Second)
 	if o.KeepAlive < time.Second || o.KeepAlive > math.MaxUint16*time.Second {
 		return nil, fmt.Errorf("mqtt: KeepAlive %v: want 1s to 18h12m15s", o.KeepAlive)
 	}
@@ -164,25 +163,17 @@ func (o *Options) validate() (*url.URL, error) {
 		name  string
 		field *time.Duration
 	}{{"ConnectTimeout", &o.ConnectTimeout}, {"PublishTimeout", &o.PublishTimeout}} {
-		if *d.field == 0 {
-			*d.field = 10 * time.Second
-		}
+		*d.field = cmp.Or(*d.field, 10*time.Second)
 		if *d.field < 0 {
 			return nil, fmt.Errorf("mqtt: %s %v: want more than 0", d.name, *d.field)
 		}
 	}
-	if o.ReceiveMaximum == 0 {
-		o.ReceiveMaximum = math.MaxUint16
-	}
-	if o.PrivateTopic == "" {
-		o.PrivateTopic = topics.Prefix("takt").Private(o.ClientID)
-	}
+	o.ReceiveMaximum = cmp.Or(o.ReceiveMaximum, math.MaxUint16)
+	o.PrivateTopic = cmp.Or(o.PrivateTopic, topics.Prefix("takt").Private(o.ClientID))
 	if err := CheckTopic(o.PrivateTopic); err != nil {
 		return nil, fmt.Errorf("mqtt: PrivateTopic: %w", err)
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.ShownTopic == nil {
 		o.ShownTopic = func(topic string) string { return topic }
 	}

@@ -86,8 +86,7 @@ func (s *Server) reply(ctx context.Context, in *Inbound, request, reply cloudeve
 
 // transient reports whether the same publish may succeed later.
 func transient(err error) bool {
-	var refused *PublishError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*PublishError](err); ok {
 		return refused.Temporary()
 	}
 	return errors.Is(err, ErrDown) || errors.Is(err, ErrTimeout)

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,12 +52,8 @@ func NewClient(recv, pub *Conn, o ClientOptions) (*Client, error) {
 	if o.RepeatAfter < 0 || o.Expiry < 0 {
 		return nil, errors.New("mqtt: ClientOptions: RepeatAfter and Expiry: want 0 or more")
 	}
-	if o.RepeatAfter == 0 {
-		o.RepeatAfter = 5 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = recv.log
-	}
+	o.RepeatAfter = cmp.Or(o.RepeatAfter, 5*time.Second)
+	o.Log = cmp.Or(o.Log, recv.log)
 	c := &Client{
 		o: o, recv: recv, pub: pub, log: o.Log,
 		waiting:     make(map[string][]*waiter),
@@ -81,9 +78,7 @@ func (c *Client) Request(ctx context.Context, topic string, e cloudevent.Event) 
 	if e.CorrelationID == "" {
 		e.CorrelationID = cloudevent.NewID()
 	}
-	if e.SpecVersion == "" {
-		e.SpecVersion = cloudevent.SpecVersion
-	}
+	e.SpecVersion = cmp.Or(e.SpecVersion, cloudevent.SpecVersion)
 	if e.DataContentType == "" && len(e.Data) > 0 {
 		e.DataContentType = cloudevent.ContentTypeJSON
 	}

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,21 +112,13 @@ func NewServer(recv, pub *Conn, o ServerOptions) (*Server, error) {
 			return nil, fmt.Errorf("mqtt: ServerOptions.ResponseTopic: %w", err)
 		}
 	}
-	if o.Lanes == 0 {
-		o.Lanes = 64
-	}
+	o.Lanes = cmp.Or(o.Lanes, 64)
 	if o.Lane == nil {
 		o.Lane = func(m Message) string { return m.Topic }
 	}
-	if o.Hold == 0 {
-		o.Hold = 10 * time.Second
-	}
-	if o.Drain == 0 {
-		o.Drain = 5 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = recv.log
-	}
+	o.Hold = cmp.Or(o.Hold, 10*time.Second)
+	o.Drain = cmp.Or(o.Drain, 5*time.Second)
+	o.Log = cmp.Or(o.Log, recv.log)
 	s := &Server{o: o, recv: recv, pub: pub, log: o.Log, lanes: make([]lane, o.Lanes)}
 	for i := range s.lanes {
 		s.lanes[i].more.L = &s.lanes[i].mu

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -39,9 +40,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
+		*d = cmp.Or(*d, v)
 	}
 	def(&o.RetainedTTL, 48*time.Hour)
 	def(&o.Refresh, o.RetainedTTL/2)
@@ -50,21 +49,11 @@ func (o Options) withDefaults() Options {
 	def(&o.Coalesce, 50*time.Millisecond)
 	def(&o.Lease, 10*time.Second)
 	def(&o.Grace, 5*time.Second)
-	if o.StateIndexKeys == "" {
-		o.StateIndexKeys = isa95.Page
-	}
-	if o.OrderPayload == "" {
-		o.OrderPayload = Order
-	}
-	if o.Batch == 0 {
-		o.Batch = 500
-	}
-	if o.InFlight == 0 {
-		o.InFlight = 128
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.StateIndexKeys = cmp.Or(o.StateIndexKeys, isa95.Page)
+	o.OrderPayload = cmp.Or(o.OrderPayload, Order)
+	o.Batch = cmp.Or(o.Batch, 500)
+	o.InFlight = cmp.Or(o.InFlight, 128)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
 }
 

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,9 +82,7 @@ func (r *rrule) readStart(lines []ruleLine, zone *time.Location) error {
 			r.wall.zone = lineZone
 		}
 	}
-	if r.wall.zone == nil {
-		r.wall.zone = time.UTC
-	}
+	r.wall.zone = cmp.Or(r.wall.zone, time.UTC)
 	if len(lines) == 0 {
 		return nil
 	}
@@ -111,9 +110,7 @@ func (r *rrule) dates(lines []ruleLine) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if zone == nil {
-			zone = r.wall.zone
-		}
+		zone = cmp.Or(zone, r.wall.zone)
 		for text := range strings.SplitSeq(l.value, ",") {
 			kind, value, err := l.readTime(text)
 			if err != nil {

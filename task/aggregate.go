@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,12 +75,8 @@ func (a *aggregation) complete(s *spec, args any, none bool) error {
 	case s.locks != nil:
 		return errors.New("task: Aggregate: aggregated tasks have no Locks")
 	}
-	if a.maxSize == 0 {
-		a.maxSize = defaultMaxSize
-	}
-	if a.maxDelay == 0 {
-		a.maxDelay = defaultMaxDelay
-	}
+	a.maxSize = cmp.Or(a.maxSize, defaultMaxSize)
+	a.maxDelay = cmp.Or(a.maxDelay, defaultMaxDelay)
 	return nil
 }
 

@@ -30,8 +30,7 @@ func (t *Type[T, R]) HandleBatch(f func(ctx context.Context, jobs []*Job[T]) err
 				return nil, err
 			}
 			err = f(ctx, []*Job[T]{{Info: r.info(), Args: args}})
-			var some *BatchError
-			if errors.As(err, &some) {
+			if some, ok := errors.AsType[*BatchError](err); ok {
 				err = some.Errs[0]
 			}
 			return nil, err

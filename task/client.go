@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,15 +132,9 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	if rdb.Mode() == rueidis.ClientModeCluster && !k.Tagged() {
 		return nil, fmt.Errorf("task: Options.Prefix %q: a cluster needs a hash tag, for example {takt}", o.prefix())
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.MaxMessage == 0 {
-		o.MaxMessage = defaultMaxMessage
-	}
-	if o.KnownFor == 0 {
-		o.KnownFor = defaultKnownFor
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.MaxMessage = cmp.Or(o.MaxMessage, defaultMaxMessage)
+	o.KnownFor = cmp.Or(o.KnownFor, defaultKnownFor)
 	locker, err := lock.New(rdb, lock.Options{Prefix: o.LockPrefix, Types: o.LockTypes, Log: o.Log})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ func (f DeadFilter) Complete() (DeadFilter, error) {
 	if f.Limit < 0 || f.Limit > maxLimit {
 		return f, fmt.Errorf("task: DeadFilter.Limit %d: want 1 to %d, 0 for %d", f.Limit, maxLimit, defaultLimit)
 	}
-	if f.Limit == 0 {
-		f.Limit = defaultLimit
-	}
+	f.Limit = cmp.Or(f.Limit, defaultLimit)
 	return f, nil
 }
 

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,12 +97,8 @@ const (
 )
 
 func (e *ScheduleEntry) defaults() {
-	if e.Queue == "" {
-		e.Queue = queueOf(Normal, Medium)
-	}
-	if e.Missed == "" {
-		e.Missed = RunOnce
-	}
+	e.Queue = cmp.Or(e.Queue, queueOf(Normal, Medium))
+	e.Missed = cmp.Or(e.Missed, RunOnce)
 	if e.Overlap == "" {
 		e.Overlap = SkipIfPending
 		if e.Missed == RunMissed {

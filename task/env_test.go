@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,12 +52,8 @@ func newEnvOn(t testing.TB, srv *testenv.RedisServer) *env {
 // connect is one more client of the same prefix.
 func (e *env) connect(o task.Options) *task.Client {
 	e.t.Helper()
-	if o.Prefix == "" {
-		o.Prefix = e.prefix
-	}
-	if o.LockPrefix == "" {
-		o.LockPrefix = e.prefix + ":"
-	}
+	o.Prefix = cmp.Or(o.Prefix, e.prefix)
+	o.LockPrefix = cmp.Or(o.LockPrefix, e.prefix+":")
 	c, err := task.New(e.srv.Client, o)
 	testenv.Must(e.t, err)
 	e.t.Cleanup(c.Close)

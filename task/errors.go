@@ -82,8 +82,7 @@ func (v *verdict) Unwrap() error { return v.err }
 
 // unfit makes an error of a codec one for callers.
 func unfit(err error) error {
-	var f *wire.FormatError
-	if errors.As(err, &f) && f.Layout {
+	if f, ok := errors.AsType[*wire.FormatError](err); ok && f.Layout {
 		return fmt.Errorf("%w: %w", ErrLayout, err)
 	}
 	return err

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,9 +171,7 @@ func (g *grouping) complete(ctx context.Context) error {
 	case g.total > maxChildren:
 		return fmt.Errorf("task: a group of %d children: want at most %d", g.total, maxChildren)
 	}
-	if g.ttl == 0 {
-		g.ttl = defaultGroupTTL
-	}
+	g.ttl = cmp.Or(g.ttl, defaultGroupTTL)
 	if r := running(ctx); g.inherit && (r == nil || !r.grouped() || r.msg.Meta.Slot == 0) {
 		return errors.New("task: Inherit: want a handler's context, of a child of a group")
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,9 +95,7 @@ func (c *Client) lister(f Filter) (*lister, error) {
 			return nil, err
 		}
 	}
-	if f.Limit == 0 {
-		f.Limit = defaultLimit
-	}
+	f.Limit = cmp.Or(f.Limit, defaultLimit)
 	return &lister{c: c, f: f}, nil
 }
 

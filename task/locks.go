@@ -131,8 +131,7 @@ func (r *run) take(ctx context.Context, specs []lock.Spec) (*lock.Held, error) {
 		}
 	}
 	held, err := l.Try(ctx, specs, o)
-	var e *lock.HeldError
-	if errors.As(err, &e) && e.RetryAfter > placeKept/2 && r.quota(e) && o.Waiter != "" {
+	if e, ok := errors.AsType[*lock.HeldError](err); ok && e.RetryAfter > placeKept/2 && r.quota(e) && o.Waiter != "" {
 		r.worker.client.wake(ctx, e.Woken)
 		o.WaitFor += e.RetryAfter
 		held, err = l.Try(ctx, specs, o)

@@ -147,8 +147,7 @@ func (w *Worker) doom(e *stream.Entry, queue Queue, err error) *outcome {
 // describe is an error as it is written down.
 func describe(kind Outcome, err error) *wire.Error {
 	e := &wire.Error{Type: errorType(err), Message: clip(err.Error(), maxErrorText)}
-	var p *PanicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*PanicError](err); ok {
 		e.Traceback = clip(string(p.Stack), maxErrorText)
 	}
 	if kind == Cancelled {
@@ -169,8 +168,7 @@ func errorType(err error) string {
 	case errors.Is(err, ErrTimeout):
 		return "timeout"
 	}
-	var v *verdict
-	if errors.As(err, &v) && v.err != nil {
+	if v, ok := errors.AsType[*verdict](err); ok && v.err != nil {
 		err = v.err
 	}
 	for {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -162,9 +163,7 @@ func (p *periodic) complete(of *spec) (err error) {
 		}
 		o.applyPeriodic(p)
 	}
-	if p.entry.Name == "" {
-		p.entry.Name = of.name
-	}
+	p.entry.Name = cmp.Or(p.entry.Name, of.name)
 	for _, vo := range p.vos {
 		if err := checkName("VO", vo); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,7 @@ type Scheduler struct {
 // the option, or the two that want the same name.
 func (c *Client) Scheduler(o SchedulerOptions, what ...Schedulable) (*Scheduler, error) {
 	s := &Scheduler{client: c, opts: o, log: o.Log, wake: make(chan struct{}, 1), started: make(map[string]bool)}
-	if s.log == nil {
-		s.log = c.log
-	}
+	s.log = cmp.Or(s.log, c.log)
 	names := make(map[string]bool)
 	for _, w := range what {
 		if w == nil {
@@ -107,9 +106,7 @@ func (c *Client) Scheduler(o SchedulerOptions, what ...Schedulable) (*Scheduler,
 
 func (s *Scheduler) complete() error {
 	o := &s.opts
-	if o.ID == "" {
-		o.ID = ownID()
-	}
+	o.ID = cmp.Or(o.ID, ownID())
 	if err := checkName("SchedulerOptions.ID", o.ID); err != nil {
 		return err
 	}

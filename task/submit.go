@@ -176,8 +176,7 @@ func (t *Type[T, R]) Submit(ctx context.Context, c *Client, args T, opts ...Subm
 	h := &Handle[R]{client: c, out: t.out, kept: t.keeps(s)}
 	h.Ref, h.Existing, err = c.submit(ctx, &t.spec, s)
 	if err != nil {
-		var d *DuplicateError
-		if errors.As(err, &d) {
+		if d, ok := errors.AsType[*DuplicateError](err); ok {
 			h.ID = d.ID
 			return h, err
 		}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,9 +255,7 @@ func (t *Type[T, R]) Properties() Properties {
 
 // defaults completes what the options said. none: there is no result to keep.
 func (s *spec) defaults(none bool) {
-	if s.timeout == 0 {
-		s.timeout = DefaultTimeout
-	}
+	s.timeout = cmp.Or(s.timeout, DefaultTimeout)
 	if s.retention == 0 && !none {
 		s.retention = DefaultRetention
 	}

@@ -130,9 +130,7 @@ type Worker struct {
 // Worker makes a worker with these handlers. The error names the option or handler that is unfit; two handlers for one name are refused.
 func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 	w := &Worker{client: c, opts: o, handlers: make(map[string]*Handler), log: o.Log, running: make(map[*run]struct{})}
-	if w.log == nil {
-		w.log = c.log
-	}
+	w.log = cmp.Or(w.log, c.log)
 	for _, h := range handlers {
 		if h.spec == nil {
 			return nil, errors.New("task: Worker: an empty Handler: make it with Type.Handle")
@@ -164,9 +162,7 @@ func (c *Client) Worker(o WorkerOptions, handlers ...Handler) (*Worker, error) {
 // complete fills the options in and checks them.
 func (w *Worker) complete(handlers []Handler) error {
 	o := &w.opts
-	if o.ID == "" {
-		o.ID = ownID()
-	}
+	o.ID = cmp.Or(o.ID, ownID())
 	if err := checkName("WorkerOptions.ID", o.ID); err != nil {
 		return err
 	}

@@ -81,9 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Shards > 1 {
 		o.Prefix = untag(o.Prefix)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case strings.ContainsAny(o.Prefix, " \t\r\n*?[]\\"):
 		return o, fmt.Errorf("workflow: Options.Prefix %q: want no white space and none of *?[]\\", o.Prefix)

@@ -196,8 +196,7 @@ func (l *lane) deliver(e *stream.Entry) (done bool) {
 			return true
 		}
 		l.failed(e, err)
-		var reply *rueidis.RedisError
-		if errors.As(err, &reply) && !redis.Waits(err) { // it is about what the message is for
+		if _, ok := errors.AsType[*rueidis.RedisError](err); ok && !redis.Waits(err) { // it is about what the message is for
 			l.setAside(e)
 			return false
 		}

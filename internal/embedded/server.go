@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	where := e.Where
-	if where == "" {
-		where = "on PATH or in /usr/sbin"
-	}
+	where = cmp.Or(where, "on PATH or in /usr/sbin")
 	return fmt.Sprintf("embedded: no %s found %s: install it with apt-get install %s", e.Programs, where, e.Package)
 }
 

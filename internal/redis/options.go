@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -155,9 +156,7 @@ func (t target) withHosts(hosts, port, db string) (target, error) {
 		if err != nil { // no port
 			host, p = strings.Trim(h, "[]"), port
 		}
-		if host == "" {
-			host = "localhost"
-		}
+		host = cmp.Or(host, "localhost")
 		if strings.ContainsAny(host, " @") {
 			return target{}, errURL
 		}

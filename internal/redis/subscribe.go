@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,9 +21,7 @@ const (
 // Subscribe calls message for everything published on a channel until ctx ends, over lost connections too; ready is called after each time that the
 // subscription is there, for what was published before that is lost. Calls come one at a time and must not block. log may be nil.
 func Subscribe(ctx context.Context, rdb rueidis.Client, channel string, ready func(), message func(string), log *slog.Logger) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	pause := subscribePause
 	for ctx.Err() == nil {
 		err := subscribeOnce(ctx, rdb, channel, func() { pause = subscribePause; ready() }, message)

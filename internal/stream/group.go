@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,9 +156,7 @@ func (g *Group) Run(ctx context.Context) error {
 		return err
 	}
 	log := g.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	log = log.With("group", g.Name, "worker", g.Worker.id)
 
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // of the handlers

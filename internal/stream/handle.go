@@ -227,8 +227,7 @@ func (s *session) failed(e *Entry, err error) {
 	e.Failures++
 	s.g.observe(Failed, 1)
 	s.log.Warn("stream: handler failed", "stream", e.Stream, "id", e.ID, "delivery", e.Deliveries, "failures", e.Failures, "error", err)
-	var p *PanicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*PanicError](err); ok {
 		s.log.Error("stream: handler panicked", "stream", e.Stream, "id", e.ID, "panic", p.Value, "stack", string(p.Stack))
 	}
 	limit := s.g.maxDeliveries()

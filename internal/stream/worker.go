@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ func NewWorker(rdb rueidis.Client, k keys.Keys, id string, ttl time.Duration, lo
 	if ttl <= 0 {
 		ttl = DefaultTTL
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Worker{rdb: rdb, keys: k, id: id, ttl: ttl, log: log.With("worker", id), changed: make(chan struct{})}
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -51,9 +52,7 @@ func (m *Metrics) Command(method, status string, tries int, took time.Duration) 
 	if m == nil {
 		return
 	}
-	if method == "" {
-		method = "unknown"
-	}
+	method = cmp.Or(method, "unknown")
 	m.commands.WithLabelValues(method, status).Inc()
 	m.commandTime.WithLabelValues(method).Observe(took.Seconds())
 	m.Conflicts(tries - 1)

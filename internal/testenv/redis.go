@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -117,9 +118,7 @@ func (r *RedisServer) written(t testing.TB) bool {
 // Connect opens another connection, closed when the test ends. o.URL "" = this server.
 func (r *RedisServer) Connect(t testing.TB, o redis.Options) rueidis.Client {
 	t.Helper()
-	if o.URL == "" {
-		o.URL = r.URL
-	}
+	o.URL = cmp.Or(o.URL, r.URL)
 	o.Embedded = r.embedded
 	if r.cluster && o.Prefix == "" {
 		o.Prefix = "{t}"

@@ -29,8 +29,7 @@ func TestFault17MemoryFull(t *testing.T) {
 			if _, err = c.Abort(ctx, rig.Scope, "EXTRA-001"); err == nil {
 				break
 			}
-			var refused *mes.RefusedError
-			if errors.As(err, &refused) && refused.Status == isa95.InvalidStatus {
+			if refused, ok := errors.AsType[*mes.RefusedError](err); ok && refused.Status == isa95.InvalidStatus {
 				err = nil // it does not run yet
 			}
 			w.lasts(20 * time.Millisecond)

@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -77,15 +78,9 @@ func (s *strike) ends(within time.Duration) { s.over, s.within = time.Now(), wit
 
 func (f jobFault) run(t *testing.T) {
 	t.Helper()
-	if f.orders == 0 {
-		f.orders = 300
-	}
-	if f.underWay == 0 {
-		f.underWay = 40
-	}
-	if f.takes == "" {
-		f.takes = "5ms..20ms"
-	}
+	f.orders = cmp.Or(f.orders, 300)
+	f.underWay = cmp.Or(f.underWay, 40)
+	f.takes = cmp.Or(f.takes, "5ms..20ms")
 	if f.judge == nil {
 		f.judge = (*jobWorld).verify
 	}

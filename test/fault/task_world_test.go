@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,9 +97,7 @@ func newTaskWorldOn(t *testing.T, srv *testenv.RedisServer) *taskWorld {
 // start runs a worker or producer in a process of its own.
 func (w *taskWorld) start(c taskConfig) *rig.Process {
 	w.t.Helper()
-	if c.URL == "" {
-		c.URL = w.srv.URL
-	}
+	c.URL = cmp.Or(c.URL, w.srv.URL)
 	c.Prefix, c.Ledger = w.prefix, w.history.dir
 	command := roleCommand(w.t, taskRole, c)
 	if c.Hogs {
@@ -134,9 +133,7 @@ func (w *taskWorld) worker(c taskConfig) *rig.Process {
 func (w *taskWorld) produce(c taskConfig) *rig.Process {
 	w.t.Helper()
 	c.Role = "producer"
-	if c.Name == "" {
-		c.Name = "work"
-	}
+	c.Name = cmp.Or(c.Name, "work")
 	p := w.start(c)
 	p.Await("up")
 	return p

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -59,12 +60,8 @@ type World struct {
 // New starts store, broker and station.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
-	if o.WorkerTTL == 0 {
-		o.WorkerTTL = time.Second
-	}
-	if o.Takes == "" {
-		o.Takes = "20ms..60ms"
-	}
+	o.WorkerTTL = cmp.Or(o.WorkerTTL, time.Second)
+	o.Takes = cmp.Or(o.Takes, "20ms..60ms")
 	if o.Store == nil {
 		o.Store = testenv.StartRedis(t, o.Redis)
 	}

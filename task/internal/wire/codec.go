@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -46,9 +47,7 @@ type Codec[T any] struct {
 func NewCodec[T any](form Form) (*Codec[T], error) {
 	t := reflect.TypeFor[T]()
 	name := t.Name()
-	if name == "" {
-		name = "value"
-	}
+	name = cmp.Or(name, "value")
 	nothing := t.Kind() == reflect.Struct && t.NumField() == 0
 	if nothing {
 		form = ByPosition // without fields the forms are one

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding"
 	"reflect"
 	"slices"
@@ -225,9 +226,7 @@ func members(t reflect.Type, path string) ([]field, error) {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
 		name, _, _ := strings.Cut(tag, ",")
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		switch at := path + "." + f.Name; {
 		case tag == "-", !f.IsExported() && !f.Anonymous:
 			continue
