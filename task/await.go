@@ -3,7 +3,6 @@ package task
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -34,8 +33,6 @@ func (r Result[R]) Unwrap() (R, error) {
 	}
 	return r.Value, nil
 }
-
-const awaitPoll = time.Second // in case that a push got lost
 
 // Await blocks until the task has ended, and returns what it returned, or an *Error if it is dead or cancelled. It is pushed, in one round trip and one message; should the
 // connection break, it looks once a second. ErrNotKept: nothing is kept of such tasks. ErrLayout: a worker with another version of R made the result. Should the result have expired before, it waits until ctx ends.
@@ -119,12 +116,16 @@ func (c *Client) result(ctx context.Context, id string) ([]byte, error) {
 
 // await returns the result of a task as soon as there is one.
 func (c *Client) await(ctx context.Context, id string) ([]byte, error) {
-	told, forget := c.waits.add(ctx, id)
-	defer forget()
-	poll := time.NewTimer(awaitPoll)
+	told, forget := c.waits.Add(ctx, c.keys.TaskAwaitChannel(c.waits.Name), id)
+	defer func() {
+		if forget() {
+			c.unawait(id)
+		}
+	}()
+	poll := time.NewTimer(redis.WaitPoll)
 	defer poll.Stop()
 	for {
-		raw, err := awaitScript.Run(ctx, c.rdb, []string{c.keys.TaskAwaited(), c.keys.TaskResult(id)}, id, c.waits.name).AsBytes()
+		raw, err := awaitScript.Run(ctx, c.rdb, []string{c.keys.TaskAwaited(), c.keys.TaskResult(id)}, id, c.waits.Name).AsBytes()
 		if err == nil {
 			return raw, nil
 		}
@@ -134,7 +135,7 @@ func (c *Client) await(ctx context.Context, id string) ([]byte, error) {
 		if !rueidis.IsRedisNil(err) && !redis.Away(err) {
 			return nil, fmt.Errorf("task: await %s: %w", id, err)
 		}
-		poll.Reset(awaitPoll)
+		poll.Reset(redis.WaitPoll)
 		select {
 		case <-ctx.Done():
 		case <-told:
@@ -143,87 +144,12 @@ func (c *Client) await(ctx context.Context, id string) ([]byte, error) {
 	}
 }
 
-// waits are those who await results in this process: one subscription for all, as long as there are any.
-type waits struct {
-	c    *Client
-	name string // of this process among those that wait
-
-	mu      sync.Mutex
-	by      map[string]map[chan struct{}]struct{}
-	stop    context.CancelFunc // of the subscription; nil = there is none
-	stopped chan struct{}
-	ready   chan struct{} // closed when it is there
-	closed  bool
-}
-
-func newWaits(c *Client) *waits {
-	return &waits{c: c, name: newID(), by: make(map[string]map[chan struct{}]struct{})}
-}
-
-// add registers one who waits for id; the channel holds something when it is worth looking.
-func (w *waits) add(ctx context.Context, id string) (told <-chan struct{}, forget func()) {
-	ch := make(chan struct{}, 1)
-	w.mu.Lock()
-	if w.by[id] == nil {
-		w.by[id] = make(map[chan struct{}]struct{})
-	}
-	w.by[id][ch] = struct{}{}
-	if w.stop == nil && !w.closed { // after Close it is only looked, once a second
-		var run context.Context
-		run, w.stop = context.WithCancel(context.Background())
-		w.stopped, w.ready = make(chan struct{}), make(chan struct{})
-		ready := w.ready
-		go w.listen(run, w.stopped, sync.OnceFunc(func() { close(ready) }))
-	}
-	ready := w.ready
-	w.mu.Unlock()
-	select { // a push that comes before the subscription is lost, and only found by looking
-	case <-ready:
-	case <-time.After(awaitPoll):
-	case <-ctx.Done():
-	}
-	return ch, func() { w.remove(id, ch) }
-}
-
-// remove lets go of one; the last for an id does not ask any more.
-func (w *waits) remove(id string, ch chan struct{}) {
-	w.mu.Lock()
-	delete(w.by[id], ch)
-	last := len(w.by[id]) == 0
-	if last {
-		delete(w.by, id)
-	}
-	w.mu.Unlock()
-	if !last {
-		return
-	}
+// unawait has nobody told of the end of a task.
+func (c *Client) unawait(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := unawaitScript.Run(ctx, w.c.rdb, []string{w.c.keys.TaskAwaited()}, id, w.name).Error(); err != nil {
-		w.c.log.Debug("task: the wish to be told stays until the task ends", "id", id, "error", err)
-	}
-}
-
-// listen is the subscription. It outlives lost connections.
-func (w *waits) listen(ctx context.Context, stopped chan struct{}, ready func()) {
-	defer close(stopped)
-	redis.Subscribe(ctx, w.c.rdb, w.c.keys.TaskAwaitChannel(w.name), ready, func(id string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for ch := range w.by[id] {
-			poke(ch)
-		}
-	}, w.c.log)
-}
-
-func (w *waits) close() {
-	w.mu.Lock()
-	w.closed = true
-	stop, stopped := w.stop, w.stopped
-	w.mu.Unlock()
-	if stop != nil {
-		stop()
-		<-stopped
+	if err := unawaitScript.Run(ctx, c.rdb, []string{c.keys.TaskAwaited()}, id, c.waits.Name).Error(); err != nil {
+		c.log.Debug("task: the wish to be told stays until the task ends", "id", id, "error", err)
 	}
 }
 

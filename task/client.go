@@ -62,7 +62,7 @@ type Client struct {
 	log     *slog.Logger
 	streams map[Queue]string // keys of those of the built-in sizes
 	pools   pools
-	waits   *waits
+	waits   *redis.Waiters
 	levels  levels
 	clock   serverClock
 }
@@ -146,7 +146,7 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 	for _, q := range queues {
 		c.streams[q] = k.TaskStream(string(q))
 	}
-	c.waits = newWaits(c)
+	c.waits = redis.NewWaiters(rdb, newID(), o.Log)
 	return c, nil
 }
 
@@ -163,7 +163,7 @@ func (o Options) prefix() string {
 
 // Close ends what Await uses, and the connection if Open made it. Workers must have ended before.
 func (c *Client) Close() {
-	c.waits.close()
+	c.waits.Close()
 	if c.owned {
 		c.rdb.Close()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 var (
@@ -123,7 +124,7 @@ type Client struct {
 	opts   Options
 	log    *slog.Logger
 	shards []*shard
-	waits  *waits
+	waits  *redis.Waiters
 }
 
 // shard is one part of the instances; its keys have one hash tag.
@@ -171,7 +172,7 @@ func New(rdb rueidis.Client, o Options) (*Client, error) {
 		s := &shard{c: c, n: n, all: all, keys: all.Workflow(), base: all.Workflow().Base()}
 		c.shards = append(c.shards, s)
 	}
-	c.waits = newWaits(c)
+	c.waits = redis.NewWaiters(rdb, newID(), o.Log)
 	return c, nil
 }
 
@@ -184,7 +185,7 @@ func shardPrefix(prefix string, n int) string { return fmt.Sprintf("{%s-%d}", pr
 
 // Close ends what Await listens with, and the connection if Open made it.
 func (c *Client) Close() {
-	c.waits.close()
+	c.waits.Close()
 	if c.owned {
 		c.rdb.Close()
 	}
