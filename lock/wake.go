@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // wakes listens to the channel lock:wake while somebody here waits, and tells each waiter of its turn. A message has a line per waiter:
@@ -46,7 +46,8 @@ func (w *wakes) join(waiter string) *turn {
 	if w.ear == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		w.ear = &ear{stop: stop}
-		go w.listen(ctx, w.ear)
+		e := w.ear
+		go redis.Subscribe(ctx, w.rdb, w.channel, func() { w.subscribed(e) }, w.heard, w.log)
 	} else if w.ear.ready {
 		tell(t.now)
 	}
@@ -60,32 +61,6 @@ func (w *wakes) leave(waiter string) {
 	if len(w.waiting) == 0 {
 		w.ear.stop()
 		w.ear = nil
-	}
-}
-
-// listen subscribes until ctx ends, and again when the connection is cut.
-func (w *wakes) listen(ctx context.Context, e *ear) {
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		if s.Kind == "subscribe" {
-			w.subscribed(e)
-		}
-	})
-	for pause := firstPoll; ctx.Err() == nil; pause = min(2*pause, lastPoll) {
-		began := time.Now()
-		err := w.rdb.Receive(hooked, w.rdb.B().Subscribe().Channel(w.channel).Build(), func(m rueidis.PubSubMessage) { w.heard(m.Message) })
-		w.mu.Lock()
-		e.ready = false
-		w.mu.Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		w.log.Debug("lock: the wakes cannot be heard, waiters look by themselves", "err", err)
-		if time.Since(began) > lastPoll {
-			pause = firstPoll
-		}
-		if !lifecycle.Sleep(ctx, pause) {
-			return
-		}
 	}
 }
 

@@ -7,17 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/taktworks/takt/board/driver"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/redis"
 )
 
 const (
 	// TaskFlow tells nobody what it does, so while somebody waits a fingerprint of the board is compared: this often, and seldomer the more there is to compare.
 	lookEvery   = 250 * time.Millisecond
 	lookPerItem = 100 * time.Microsecond
-	resubscribe = 100 * time.Millisecond
 )
 
 // Watch implements driver.Store: what Takt does is told over a channel, what TaskFlow does is found within 250 ms, or within a second on a board of 10,000.
@@ -51,19 +49,9 @@ func (s *Store) Watch(ctx context.Context, changed func(free bool)) error {
 
 // listen hears what other boards of Takt do. What they did before it was subscribed, or while it was cut off, it has missed.
 func (s *Store) listen(ctx context.Context, hint func(free bool)) {
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
-		if sub.Kind == "subscribe" {
-			hint(true)
-		}
-	})
-	for {
-		_ = s.rdb.Receive(hooked, s.rdb.B().Subscribe().Channel(s.keys.Events()).Build(), func(m rueidis.PubSubMessage) {
-			hint(m.Message != string(driver.Consume) && m.Message != string(driver.Trash))
-		})
-		if !lifecycle.Sleep(ctx, resubscribe) {
-			return
-		}
-	}
+	redis.Subscribe(ctx, s.rdb, s.keys.Events(), func() { hint(true) }, func(what string) {
+		hint(what != string(driver.Consume) && what != string(driver.Trash))
+	}, s.log)
 }
 
 // look compares fingerprints. The first one counts as a change: something may have changed before it was taken.
