@@ -80,10 +80,7 @@ func (h *hub) join(all bool) (snapshots <-chan *snapshot, leave func()) {
 
 // poke asks for a reading.
 func (h *hub) poke() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	lifecycle.Poke(h.changed)
 }
 
 // change asks for a reading, if anybody waits for such a change: who waits for work is not to read the board because others do theirs.

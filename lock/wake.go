@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 )
 
@@ -49,7 +50,7 @@ func (w *wakes) join(waiter string) *turn {
 		e := w.ear
 		go redis.Subscribe(ctx, w.rdb, w.channel, func() { w.subscribed(e) }, w.heard, w.log)
 	} else if w.ear.ready {
-		tell(t.now)
+		lifecycle.Poke(t.now)
 	}
 	return t
 }
@@ -72,7 +73,7 @@ func (w *wakes) subscribed(e *ear) {
 		return
 	}
 	for _, t := range w.waiting {
-		tell(t.now)
+		lifecycle.Poke(t.now)
 	}
 }
 
@@ -86,17 +87,10 @@ func (w *wakes) heard(message string) {
 		t, ok := w.waiting[line[1:]]
 		switch {
 		case ok && line[0] == '!':
-			tell(t.now)
+			lifecycle.Poke(t.now)
 		case ok && line[0] == '?':
-			tell(t.soon)
+			lifecycle.Poke(t.soon)
 		}
-	}
-}
-
-func tell(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it is told already
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 // inbox keeps the newest index of a scope that was not looked at yet. An index says everything, so older ones may go; what
@@ -44,10 +46,7 @@ func (b *inbox) push(seq int64, epoch string, payload []byte) {
 		b.count++
 	}
 	b.payload, b.last, b.epoch = payload, seq, epoch
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
+	lifecycle.Poke(b.wake)
 }
 
 // arrived counts the indexes so far.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/task/internal/wire"
@@ -155,14 +156,7 @@ func (c *Client) unawait(id string) {
 
 // listen pokes wake at each message of a channel, and at each subscription, before which some may have been missed, until ctx ends.
 func (c *Client) listen(ctx context.Context, channel string, wake chan struct{}) {
-	redis.Subscribe(ctx, c.rdb, channel, func() { poke(wake) }, func(string) { poke(wake) }, c.log)
-}
-
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+	redis.Subscribe(ctx, c.rdb, channel, func() { lifecycle.Poke(wake) }, func(string) { lifecycle.Poke(wake) }, c.log)
 }
 
 // pause waits until d is over or ctx ends, or somebody pokes wake: then it returns true.

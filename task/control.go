@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 const (
@@ -118,7 +120,7 @@ func (c *control) read(ctx context.Context) error {
 	before := c.current.Swap(next)
 	if !maps.Equal(before.queues, next.queues) || !maps.Equal(before.rates, next.rates) {
 		for _, ch := range c.groups {
-			poke(ch)
+			lifecycle.Poke(ch)
 		}
 	}
 	c.w.cancelRunning(next.cancelled)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis/script"
 )
 
@@ -28,7 +29,7 @@ func (c *Client) RunAll(ctx context.Context, o WorkerOptions, handlers ...Handle
 		mu.Lock()
 		ends = append(ends, e)
 		mu.Unlock()
-		poke(ended)
+		lifecycle.Poke(ended)
 		if observe != nil {
 			observe(e)
 		}

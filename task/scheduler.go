@@ -13,6 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/schedule"
 )
 
@@ -164,7 +165,7 @@ func (s *Scheduler) SetVOs(vos ...string) error {
 	s.mu.Lock()
 	s.vos, s.known, s.changed = slices.Clone(vos), true, true
 	s.mu.Unlock()
-	poke(s.wake)
+	lifecycle.Poke(s.wake)
 	return nil
 }
 

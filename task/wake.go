@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 
 	"github.com/redis/rueidis"
@@ -168,7 +169,7 @@ func (s *waiters) heard(message string) {
 		case t.parked:
 			delete(s.by, id)
 			s.called = append(s.called, id)
-			poke(s.turn)
+			lifecycle.Poke(s.turn)
 		default:
 			t.called = true
 			s.by[id] = t

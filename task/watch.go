@@ -4,12 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
@@ -54,8 +49,6 @@ func (e *Ended) UnmarshalJSON(b []byte) error {
 }
 
 const (
-	watchedFor   = 10 * time.Second // workers publish for that long after the last sign of a watcher
-	watchRenewal = watchedFor / 4
 	watchBuffer  = 256 // batches that wait for a slow watcher
 	maxEndedText = 512 // bytes of an error
 )
@@ -67,37 +60,10 @@ func (c *Client) Watch(ctx context.Context, f func(Ended)) error {
 	if f == nil {
 		return errors.New("task: Watch: the function is missing")
 	}
-	batches, subscribed := make(chan string, watchBuffer), make(chan struct{}, 1)
-	var missed atomic.Int64
-	ctx, cancel := context.WithCancelCause(ctx)
-	var helpers sync.WaitGroup
-	defer helpers.Wait()
-	defer cancel(nil)
 	db := redis.Database(ctx, c.rdb)
-	helpers.Go(func() {
-		redis.Subscribe(ctx, c.rdb, c.keys.TaskEvents(db), func() { poke(subscribed) }, func(batch string) {
-			select {
-			case batches <- batch:
-			default:
-				missed.Add(1)
-			}
-		}, c.log)
-	})
-	helpers.Go(func() { cancel(c.keepWatched(ctx, subscribed, db)) })
-	for {
-		select {
-		case <-ctx.Done():
-			if err := context.Cause(ctx); redis.Denied(err) {
-				return err
-			}
-			return nil
-		case batch := <-batches:
-			c.tellWatcher(ctx, batch, f)
-		}
-		if n := missed.Swap(0); n > 0 {
-			c.log.Warn("task: a watcher is too slow and was not told of everything", "batches_missed", n)
-		}
-	}
+	w := redis.Watcher{Package: "task", Publishers: "workers", Database: db, Buffer: watchBuffer, Log: c.log}
+	watched := redis.Watched{Channel: c.keys.TaskEvents(db), Key: c.keys.TaskWatched(), Told: c.callWorkers}
+	return w.Run(ctx, c.rdb, []redis.Watched{watched}, func(batch string) { c.tellWatcher(ctx, batch, f) })
 }
 
 func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
@@ -113,48 +79,13 @@ func (c *Client) tellWatcher(ctx context.Context, batch string, f func(Ended)) {
 	}
 }
 
-// keepWatched tells workers that somebody watches, again and again until ctx ends. They look every few seconds; after each subscription they are told at once. The error
-// is a missing right, or a server that takes no writes: nothing would be told.
-func (c *Client) keepWatched(ctx context.Context, subscribed <-chan struct{}, db string) error {
-	tick := time.NewTicker(watchRenewal)
-	defer tick.Stop()
-	told := false
-	for {
-		first := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-subscribed:
-			first = true
-		case <-tick.C:
-		}
-		err := c.markWatched(ctx, first, db)
-		told = told || err == nil
-		if redis.Denied(err) {
-			return fmt.Errorf("task: Watch: workers publish only while the key %[1]s is there; add to the rights of this user (+set ~%[1]s): %[2]w", c.keys.TaskWatched(), err)
-		}
-		if _, refused := rueidis.IsRedisErr(err); refused && !told { // a replica, or a full memory
-			return fmt.Errorf("task: Watch: workers publish only while the key %s is there, and Redis does not take it; watch on the master, and when it has room: %w", c.keys.TaskWatched(), err)
-		}
-		if err != nil && ctx.Err() == nil {
-			c.log.Debug("task: workers do not know yet that somebody watches", "error", err)
-		}
-	}
-}
-
-// markWatched is one round trip, and one more if workers are to look at once.
-func (c *Client) markWatched(ctx context.Context, now bool, db string) error {
+// callWorkers has workers look at once for a watcher; else they do every few seconds. One round trip.
+func (c *Client) callWorkers(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	b := c.rdb.B()
-	err := c.rdb.Do(call, b.Set().Key(c.keys.TaskWatched()).Value(db).Px(watchedFor).Build()).Error()
-	if err != nil || !now {
-		return err
+	if err := c.rdb.Do(call, c.rdb.B().Publish().Channel(c.keys.TaskControl()).Message("watched").Build()).Error(); err != nil {
+		c.log.Debug("task: workers find a watcher by themselves, a little later", "error", err)
 	}
-	if err = c.rdb.Do(call, b.Publish().Channel(c.keys.TaskControl()).Message("watched").Build()).Error(); redis.Denied(err) {
-		return nil // they find it by themselves, a little later
-	}
-	return err
 }
 
 // finishAndTell is finish, and tells those who watch, if any do, of what is in Redis then.

@@ -57,10 +57,7 @@ func (m *mender) run(ctx context.Context) error {
 
 // ask asks for a look now.
 func (m *mender) ask() {
-	select {
-	case m.poke <- struct{}{}:
-	default:
-	}
+	lifecycle.Poke(m.poke)
 }
 
 // mend finishes what others began with queues and looks at all active instances, if it is time to, or at once.

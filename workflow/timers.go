@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 )
 
@@ -64,10 +65,7 @@ func (f *firer) run(ctx context.Context) error {
 }
 
 func (f *firer) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	lifecycle.Poke(f.wake)
 }
 
 // fire fires a page of what is due, and says when there is more.

@@ -26,10 +26,7 @@ func (s *Store) Watch(ctx context.Context, changed func(free bool)) error {
 		if mayBeFree {
 			free.Store(true)
 		}
-		select {
-		case hints <- struct{}{}:
-		default:
-		}
+		lifecycle.Poke(hints)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var both sync.WaitGroup

@@ -13,6 +13,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 var (
@@ -52,7 +54,7 @@ func (l *Lease) Given(sent time.Time, ttl time.Duration) {
 		return
 	}
 	l.sent, l.ttl, l.until = sent, max(ttl, 0), Until(sent, ttl)
-	signal(l.moved)
+	lifecycle.Poke(l.moved)
 }
 
 // TTL is the time to live that was noted last; 0 never ends.
@@ -76,14 +78,7 @@ func (l *Lease) Left() time.Duration {
 func (l *Lease) Valid() bool { return l.Left() > 0 }
 
 // Doubt makes Keep ask now, without waiting for its time, unless a question is open already.
-func (l *Lease) Doubt() { signal(l.doubts) }
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (l *Lease) Doubt() { lifecycle.Poke(l.doubts) }
 
 // answer is the outcome of one question.
 type answer struct {

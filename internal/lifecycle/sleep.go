@@ -19,3 +19,11 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Poke puts an element into ch unless there is no room: of a channel with room for one, whoever receives looks once more, however often it was poked.
+func Poke(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

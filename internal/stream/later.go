@@ -1,6 +1,10 @@
 package stream
 
-import "context"
+import (
+	"context"
+
+	"github.com/taktworks/takt/internal/lifecycle"
+)
 
 // ending is what became of an entry after Handle, or while it ran.
 type ending uint8
@@ -57,10 +61,7 @@ func (s *session) ended(e *Entry, how ending) {
 	if how == endedOpen {
 		s.held.again.Store(true)
 		s.poke()
-		select {
-		case s.again <- struct{}{}:
-		default:
-		}
+		lifecycle.Poke(s.again)
 	}
 	s.held.leftNoMore(e)
 }

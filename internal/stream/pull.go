@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/taktworks/takt/internal/lifecycle"
 )
 
 const (
@@ -62,10 +64,7 @@ func (g *Group) loop() *loop {
 
 // poke lets the reader of a group with Free ask it again.
 func (l *loop) poke() {
-	select {
-	case l.poked <- struct{}{}:
-	default:
-	}
+	lifecycle.Poke(l.poked)
 }
 
 // pull is the turn of a group with Free. Nothing is sent to Redis while it has no room.

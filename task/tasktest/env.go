@@ -13,6 +13,7 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/task"
 )
@@ -81,15 +82,8 @@ type tap struct {
 }
 
 func (c tap) Write(b []byte) (int, error) {
-	poke(c.touched)
+	lifecycle.Poke(c.touched)
 	return c.Conn.Write(b)
-}
-
-func poke(ch chan<- struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }
 
 // Work starts a worker, as Client.Worker makes it. From now on tasks run when they are due, while the test waits for something: in Settle, Advance, Await, time.Sleep. Several
@@ -101,7 +95,7 @@ func (e *Env) Work(o task.WorkerOptions, handlers ...task.Handler) {
 		e.mu.Lock()
 		e.runs = append(e.runs, end)
 		e.mu.Unlock()
-		poke(e.ended)
+		lifecycle.Poke(e.ended)
 		if observe != nil {
 			observe(end)
 		}
