@@ -67,7 +67,7 @@ func (h *hub) join(all bool) (snapshots <-chan *snapshot, leave func()) {
 			h.run(ctx)
 		}()
 	} else {
-		h.poke()
+		lifecycle.Poke(h.changed)
 	}
 	return ch, func() {
 		h.mu.Lock()
@@ -76,11 +76,6 @@ func (h *hub) join(all bool) (snapshots <-chan *snapshot, leave func()) {
 			h.stop()
 		}
 	}
-}
-
-// poke asks for a reading.
-func (h *hub) poke() {
-	lifecycle.Poke(h.changed)
 }
 
 // change asks for a reading, if anybody waits for such a change: who waits for work is not to read the board because others do theirs.
@@ -92,7 +87,7 @@ func (h *hub) change(free bool) {
 	}
 	h.mu.Unlock()
 	if wanted {
-		h.poke()
+		lifecycle.Poke(h.changed)
 	}
 }
 
@@ -125,13 +120,7 @@ func (h *hub) run(ctx context.Context) {
 		if !lifecycle.Sleep(ctx, min(max(minInterval, readShare*took), maxInterval)) {
 			continue
 		}
-		timer := time.NewTimer(s.next())
-		select {
-		case <-ctx.Done():
-		case <-h.changed:
-		case <-timer.C:
-		}
-		timer.Stop()
+		lifecycle.Pause(ctx, s.next(), h.changed)
 	}
 }
 

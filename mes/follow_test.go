@@ -129,8 +129,7 @@ func following(t testing.TB, c *mes.Client, o mes.FollowOptions) (stop func() me
 func settled(t testing.TB, m mes.Memory, seq int64, handed ...isa95.JobOrderID) {
 	t.Helper()
 	ctx := within(t)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(2 * time.Millisecond)
 	for {
 		known, err := m.Load(ctx, scope)
 		testenv.Must(t, err)
@@ -143,7 +142,7 @@ func settled(t testing.TB, m mes.Memory, seq int64, handed ...isa95.JobOrderID) 
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			t.Fatalf("memory has seq %d and %v, want %d and %v", known.Seq, ids, seq, handed)
 		}

@@ -61,9 +61,7 @@ func (b *inbox) arrived() int64 {
 func (b *inbox) next(ctx context.Context, patience time.Duration) (a arrival, ok bool) {
 	var enough <-chan time.Time
 	if patience > 0 {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		enough = timer.C
+		enough = time.After(patience)
 	}
 	for {
 		select {

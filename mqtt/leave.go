@@ -48,8 +48,7 @@ func (c *Conn) Leave(ctx context.Context) error {
 
 // settled waits until every message that came is acknowledged, and the acknowledgements are sent.
 func (l *link) settled(ctx context.Context) error {
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
+	look := time.Tick(5 * time.Millisecond)
 	for {
 		open, _ := l.session.unsettled()
 		if open == 0 {
@@ -57,7 +56,7 @@ func (l *link) settled(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-look.C:
+		case <-look:
 		case <-l.session.lost:
 			return ErrLost
 		case <-ctx.Done():

@@ -90,8 +90,7 @@ func (c *Conn) EachRetained(ctx context.Context, take func(Message), filters ...
 // wait returns when the marker comes. It gives up when nothing at all came for as long as patience: with
 // QoS 0 a broker in need may drop the marker too.
 func (col *collection) wait(ctx context.Context, l *link, patience time.Duration) error {
-	quiet := time.NewTicker(patience)
-	defer quiet.Stop()
+	quiet := time.Tick(patience)
 	for before := 0; ; {
 		select {
 		case <-col.done:
@@ -100,7 +99,7 @@ func (col *collection) wait(ctx context.Context, l *link, patience time.Duration
 			return fmt.Errorf("retained: %w", ErrLost)
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-quiet.C:
+		case <-quiet:
 			came := col.count()
 			if came == before {
 				return fmt.Errorf("retained: the end marker does not come: %w", ErrTimeout)

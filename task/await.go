@@ -123,8 +123,6 @@ func (c *Client) await(ctx context.Context, id string) ([]byte, error) {
 			c.unawait(id)
 		}
 	}()
-	poll := time.NewTimer(redis.WaitPoll)
-	defer poll.Stop()
 	for {
 		raw, err := awaitScript.Run(ctx, c.rdb, []string{c.keys.TaskAwaited(), c.keys.TaskResult(id)}, id, c.waits.Name).AsBytes()
 		if err == nil {
@@ -136,11 +134,10 @@ func (c *Client) await(ctx context.Context, id string) ([]byte, error) {
 		if !rueidis.IsRedisNil(err) && !redis.Away(err) {
 			return nil, fmt.Errorf("task: await %s: %w", id, err)
 		}
-		poll.Reset(redis.WaitPoll)
 		select {
 		case <-ctx.Done():
 		case <-told:
-		case <-poll.C:
+		case <-time.After(redis.WaitPoll):
 		}
 	}
 }
@@ -157,19 +154,6 @@ func (c *Client) unawait(id string) {
 // listen pokes wake at each message of a channel, and at each subscription, before which some may have been missed, until ctx ends.
 func (c *Client) listen(ctx context.Context, channel string, wake chan struct{}) {
 	redis.Subscribe(ctx, c.rdb, channel, func() { lifecycle.Poke(wake) }, func(string) { lifecycle.Poke(wake) }, c.log)
-}
-
-// pause waits until d is over or ctx ends, or somebody pokes wake: then it returns true.
-func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-wake:
-		return true
-	}
-	return false
 }
 
 // texts are labels as people read them.

@@ -66,8 +66,7 @@ func (c *control) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { c.w.client.listen(ctx, c.w.client.keys.TaskControl(), c.wake) })
-	tick := time.NewTicker(stuckPoll)
-	defer tick.Stop()
+	tick := time.Tick(stuckPoll)
 	var read time.Time
 	for ctx.Err() == nil {
 		if time.Since(read) >= controlPoll {
@@ -80,7 +79,7 @@ func (c *control) run(ctx context.Context) {
 		c.w.look()
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+		case <-tick:
 		case <-c.wake:
 			read = time.Time{}
 		}

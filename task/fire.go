@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/schedule"
@@ -57,7 +58,7 @@ func (l *leader) run(life context.Context) error {
 			l.s.log.Warn("task: periodic tasks wait, Redis does not answer as it should", "error", err)
 			l.reread, wait = true, firePause/2+rand.N(firePause/2)
 		}
-		l.reread = pause(life, wait, l.s.wake) || l.reread
+		l.reread = lifecycle.Pause(life, wait, l.s.wake) || l.reread
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -51,7 +52,7 @@ func (p *promoter) run(ctx context.Context) {
 			p.log.Warn("task: delayed tasks wait, Redis does not answer as it should", "error", err)
 			wait = promoteAgain/2 + rand.N(promoteAgain/2)
 		}
-		pause(ctx, wait, p.wake)
+		lifecycle.Pause(ctx, wait, p.wake)
 	}
 }
 

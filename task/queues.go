@@ -73,8 +73,7 @@ func (c *Client) Drain(ctx context.Context, q Queue) error {
 	if err := q.validate(); err != nil {
 		return err
 	}
-	tick := time.NewTicker(drainPoll)
-	defer tick.Stop()
+	tick := time.Tick(drainPoll)
 	var left int64
 	for {
 		n, err := c.rdb.Do(ctx, c.rdb.B().Xlen().Key(c.keys.TaskStream(string(q))).Build()).AsInt64()
@@ -90,7 +89,7 @@ func (c *Client) Drain(ctx context.Context, q Queue) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("task: drain %s: %d tasks are left: %w", q, n, context.Cause(ctx))
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

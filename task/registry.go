@@ -93,8 +93,7 @@ func readWorker(id, record string) (WorkerInfo, error) {
 
 // register keeps the record of this worker until ctx ends, and then deletes it.
 func (w *Worker) register(ctx context.Context) {
-	tick := time.NewTicker(w.opts.Lease / 3)
-	defer tick.Stop()
+	tick := time.Tick(w.opts.Lease / 3)
 	for {
 		if err := w.publish(ctx); err != nil && ctx.Err() == nil {
 			w.log.Debug("task: the worker is not registered", "error", err)
@@ -103,7 +102,7 @@ func (w *Worker) register(ctx context.Context) {
 		case <-ctx.Done():
 			w.unregister(ctx)
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -76,8 +76,7 @@ func (c *Client) allSlots(ctx context.Context, handlers []Handler) (map[Size]int
 // untilNoneIsLeft moves delayed tasks to their queues at once until there are no tasks.
 func (c *Client) untilNoneIsLeft(ctx context.Context, ended <-chan struct{}) error {
 	p := newPromoter(c, c.log)
-	tick := time.NewTicker(runAllPoll)
-	defer tick.Stop()
+	tick := time.Tick(runAllPoll)
 	for {
 		err := p.hurry(ctx)
 		var left int64
@@ -95,7 +94,7 @@ func (c *Client) untilNoneIsLeft(ctx context.Context, ended <-chan struct{}) err
 		select {
 		case <-ctx.Done():
 		case <-ended:
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		l, wait := s.take(ctx)
 		if l == nil {
-			pause(ctx, wait, s.wake) // the leader may resign before
+			lifecycle.Pause(ctx, wait, s.wake) // the leader may resign before
 			continue
 		}
 		s.log.Info("task: this scheduler leads", "term", l.term)

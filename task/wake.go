@@ -111,15 +111,14 @@ func (s *waiters) run(ctx context.Context) {
 	listening.Go(func() {
 		redis.Subscribe(ctx, s.w.client.rdb, s.w.client.opts.LockPrefix+"lock:wake", func() {}, s.heard, s.w.client.log)
 	})
-	tick := time.NewTicker(placeKept / 3)
-	defer tick.Stop()
+	tick := time.Tick(placeKept / 3)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.turn:
 			s.w.client.wake(ctx, s.take())
-		case now := <-tick.C:
+		case now := <-tick:
 			s.tidy(now)
 		}
 	}

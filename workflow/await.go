@@ -36,17 +36,14 @@ func (c *Client) Await(ctx context.Context, i Instance) (info Info, last Event, 
 		case err != nil && !redis.Away(err):
 			return Info{}, Event{}, fmt.Errorf("workflow: await %s: %w", i, err)
 		}
-		poll := time.NewTimer(redis.WaitPoll)
 		select {
 		case <-ctx.Done():
 		case text := <-told:
 			if doc, event, ok := strings.Cut(text, "\n"); ok {
-				poll.Stop()
 				return ended(doc, event)
 			}
-		case <-poll.C:
+		case <-time.After(redis.WaitPoll):
 		}
-		poll.Stop()
 	}
 }
 

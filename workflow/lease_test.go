@@ -65,9 +65,8 @@ func TestExtend(t *testing.T) {
 	task := e.task(w)
 	keep := func(extend func(context.Context) error) {
 		t.Helper()
-		tick := time.NewTicker(40 * time.Millisecond)
-		defer tick.Stop()
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); <-tick.C {
+		tick := time.Tick(40 * time.Millisecond)
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); <-tick {
 			e.ok(extend(e.ctx()))
 		}
 	}

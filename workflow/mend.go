@@ -33,14 +33,7 @@ func (m *mender) run(ctx context.Context) error {
 	every := mendLeases * m.w.opts.Lease
 	poked := false
 	for wait := m.w.opts.Lease; ; wait = every {
-		timer := time.NewTimer(wait/2 + rand.N(wait/2))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-m.poke:
-			poked = true
-		}
-		timer.Stop()
+		poked = lifecycle.Pause(ctx, wait/2+rand.N(wait/2), m.poke) || poked
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -48,16 +41,11 @@ func (m *mender) run(ctx context.Context) error {
 		if poked = poked && !done; err != nil && ctx.Err() == nil {
 			m.s.c.log.Warn("workflow: instances were not looked at, that is done later", "shard", m.s.n, "error", err)
 			if poked {
-				m.ask()
+				lifecycle.Poke(m.poke)
 				lifecycle.Sleep(ctx, fireAgain)
 			}
 		}
 	}
-}
-
-// ask asks for a look now.
-func (m *mender) ask() {
-	lifecycle.Poke(m.poke)
 }
 
 // mend finishes what others began with queues and looks at all active instances, if it is time to, or at once.

@@ -118,14 +118,13 @@ func TestLongOnesHideNothing(t *testing.T) {
 	var all sync.WaitGroup
 	for _, a := range long {
 		all.Go(func() {
-			tick := time.NewTicker(200 * time.Millisecond)
-			defer tick.Stop()
+			tick := time.Tick(200 * time.Millisecond)
 			for ctx.Err() == nil {
 				if err := a.Extend(context.Background()); err != nil {
 					t.Error(err)
 				}
 				select {
-				case <-tick.C:
+				case <-tick:
 				case <-ctx.Done():
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -33,11 +34,11 @@ func newFirer(s *shard) *firer {
 }
 
 func (f *firer) run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		redis.Subscribe(ctx, f.s.c.rdb, f.s.keys.Timers(), f.poke, func(string) { f.poke() }, f.s.c.log)
-	}()
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() {
+		redis.Subscribe(ctx, f.s.c.rdb, f.s.keys.Timers(), func() { lifecycle.Poke(f.wake) }, func(string) { lifecycle.Poke(f.wake) }, f.s.c.log)
+	})
 	stand := false
 	for ctx.Err() == nil {
 		fired, wait, err := f.fire(ctx)
@@ -51,21 +52,11 @@ func (f *firer) run(ctx context.Context) error {
 			wait += rand.N(fireStand)
 		}
 		stand = fired == 0 && wait < firePoll
-		timer := time.NewTimer(min(wait, firePoll))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-f.wake:
+		if lifecycle.Pause(ctx, min(wait, firePoll), f.wake) {
 			stand = false
 		}
-		timer.Stop()
 	}
-	<-done
 	return nil
-}
-
-func (f *firer) poke() {
-	lifecycle.Poke(f.wake)
 }
 
 // fire fires a page of what is due, and says when there is more.

@@ -238,7 +238,7 @@ func (w *Worker) newQueue(s *shard, kind, name string) *queue {
 		Handle: handle, Dead: dead, Before: "n", MaxDeliveries: w.opts.MaxDeliveries, Drain: w.opts.Drain, Log: w.c.log,
 		Transient: redis.Denied, // until somebody gives the right back
 		Hopeless:  foreign,      // until somebody mends the key: others are not to wait for that
-		Lost:      func(context.Context, string, []string) { w.menders[s.n].ask() },
+		Lost:      func(context.Context, string, []string) { lifecycle.Poke(w.menders[s.n].poke) },
 	}
 	return q
 }

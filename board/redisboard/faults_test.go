@@ -55,13 +55,12 @@ func TestBadNetwork(t *testing.T) {
 			end := make(chan struct{})
 			var cutter sync.WaitGroup
 			cutter.Go(func() {
-				ticks := time.NewTicker(3 * time.Millisecond)
-				defer ticks.Stop()
+				ticks := time.Tick(3 * time.Millisecond)
 				for {
 					select {
 					case <-end:
 						return
-					case <-ticks.C:
+					case <-ticks:
 						w.proxy.Cut()
 					}
 				}

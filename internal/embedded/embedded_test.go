@@ -89,13 +89,12 @@ func wantReply(t *testing.T, s *Server, want string, args ...string) {
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	end := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(2 * time.Millisecond)
 	for !ok() {
 		select {
 		case <-end:
 			t.Fatalf("never: %s", what)
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

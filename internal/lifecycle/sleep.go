@@ -10,14 +10,23 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// Pause waits until d is over or ctx ends, or wake has an element, which it takes: then it returns true.
+func Pause(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	case <-wake:
+		return true
+	}
+	return false
 }
 
 // Poke puts an element into ch unless there is no room: of a channel with room for one, whoever receives looks once more, however often it was poked.

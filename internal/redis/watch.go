@@ -77,8 +77,7 @@ func (w Watcher) Run(ctx context.Context, rdb rueidis.Client, channels []Watched
 
 // keep renews a key until ctx ends. first is called once, when the key and the subscription are there.
 func (w Watcher) keep(ctx context.Context, rdb rueidis.Client, c Watched, subscribed <-chan struct{}, first func()) error {
-	tick := time.NewTicker(watchRenewal)
-	defer tick.Stop()
+	tick := time.Tick(watchRenewal)
 	told, heard := false, false
 	for {
 		fresh := false
@@ -87,7 +86,7 @@ func (w Watcher) keep(ctx context.Context, rdb rueidis.Client, c Watched, subscr
 			return nil
 		case <-subscribed:
 			fresh = true
-		case <-tick.C:
+		case <-tick:
 		}
 		call, cancel := context.WithTimeout(ctx, watchCall)
 		err := rdb.Do(call, rdb.B().Set().Key(c.Key).Value(w.Database).Px(watchedFor).Build()).Error()

@@ -26,14 +26,12 @@ func (b *backoff) reset() { b.n = 0 }
 
 // pause waits for d; false if a context ended first.
 func pause(d time.Duration, ctxs ...context.Context) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	var second <-chan struct{}
 	if len(ctxs) > 1 {
 		second = ctxs[1].Done()
 	}
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctxs[0].Done():
 	case <-second:

@@ -217,13 +217,12 @@ func (e *env) empty() {
 func (e *env) eventually(what string, ok func() bool) {
 	e.t.Helper()
 	end := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(2 * time.Millisecond)
 	for !ok() {
 		select {
 		case <-end:
 			e.t.Fatalf("never: %s (XLEN %v, pending %d)", what, e.do("XLEN", e.stream), e.pending())
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -98,9 +98,7 @@ func (s *session) awaitRoom(run context.Context) int {
 			return ownPage
 		}
 		if s.g.Closed != nil && look == nil {
-			timer := time.NewTimer(longestSweep)
-			defer timer.Stop()
-			look = timer.C
+			look = time.After(longestSweep)
 		}
 		select {
 		case <-s.poked:

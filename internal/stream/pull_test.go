@@ -363,10 +363,9 @@ func TestOfferWhileTokensAreLost(t *testing.T) {
 			}
 		})
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(5 * time.Millisecond)
 	for range 20 {
-		<-tick.C
+		<-tick
 		e.must("DEL", e.keys.Worker("w"))
 	}
 	e.empty()

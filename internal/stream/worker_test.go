@@ -51,12 +51,11 @@ func TestHeartbeatLostAgainAndAgain(t *testing.T) {
 				return result, nil
 			}})
 			close(ready)
-			tick := time.NewTicker(5 * time.Millisecond)
-			defer tick.Stop()
+			tick := time.Tick(5 * time.Millisecond)
 			for i := range n {
 				e.add(strconv.Itoa(i))
 				if i%10 == 0 {
-					<-tick.C
+					<-tick
 					e.must("DEL", e.keys.Worker("w"))
 				}
 			}

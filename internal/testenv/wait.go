@@ -63,11 +63,10 @@ func Take[T any](t testing.TB, what string, from <-chan T) T {
 // Eventually waits for a state that has no event of its own.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(2 * time.Millisecond)
 	for late := time.After(Patience); !holds(); {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-late:
 			t.Fatalf("not within %v: %s", Patience, what)
 		}

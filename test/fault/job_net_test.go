@@ -158,11 +158,10 @@ func TestFault28MESAway(t *testing.T) {
 	w.Serve("a")
 	w.Serve("b")
 	m := w.QuietMES()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for i := range n {
 		m.Order(rig.Orders("JO", n)[i : i+1])
-		<-tick.C
+		<-tick
 	}
 	w.UntilExecuted(4 * n)
 	w.Quiet()

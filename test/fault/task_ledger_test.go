@@ -94,14 +94,13 @@ func (l *taskLedger) openGate() {
 
 // awaitGate waits until the gate is open, or ctx ends.
 func (l *taskLedger) awaitGate(ctx context.Context) {
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
+	look := time.Tick(5 * time.Millisecond)
 	for {
 		if _, err := os.Stat(l.gate()); err == nil {
 			return
 		}
 		select {
-		case <-look.C:
+		case <-look:
 		case <-ctx.Done():
 			return
 		}

@@ -41,11 +41,10 @@ var patience = time.Duration(scaled(2*int(rig.Patience), int(30*time.Minute)))
 // wait waits until ok holds.
 func (w *taskWorld) wait(what string, ok func() bool) {
 	w.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(10 * time.Millisecond)
 	for late := time.After(patience); !ok(); {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-late:
 			w.t.Fatalf("not within %v: %s (%s, events %v)", patience, what, w.left(), w.history.count)
 		}

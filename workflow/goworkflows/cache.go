@@ -88,20 +88,18 @@ func (c *Cache) StartEviction(ctx context.Context) {
 	c.mu.Lock()
 	c.stopped = false
 	c.mu.Unlock()
-	timer := time.NewTimer(c.ttl)
-	defer timer.Stop()
+	next := c.ttl
 	for {
 		select {
 		case <-ctx.Done():
 			c.stop()
 			return
-		case now := <-timer.C:
-			next := c.ttl // what becomes idle from now on is not due before
+		case now := <-time.After(next):
+			next = c.ttl // what becomes idle from now on is not due before
 			c.change(expired, func() (gone []*entry) {
 				gone, next = c.shelf.expire(now, c.ttl)
 				return gone
 			})
-			timer.Reset(next)
 		}
 	}
 }
