@@ -73,11 +73,9 @@ func (h *hub[T]) take(ctx context.Context, over <-chan struct{}, queues []string
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, other := range h.waiting {
-		if other == p {
-			h.waiting = append(h.waiting[:i], h.waiting[i+1:]...)
-			return task, false
-		}
+	if i := slices.Index(h.waiting, p); i >= 0 {
+		h.waiting = slices.Delete(h.waiting, i, i+1)
+		return task, false
 	}
 	return <-p.got, true // it came in the last moment
 }
@@ -86,15 +84,11 @@ func (h *hub[T]) take(ctx context.Context, over <-chan struct{}, queues []string
 func (h *hub[T]) offer(queue string, task T, back func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, p := range h.waiting {
-		for _, q := range p.queues {
-			if q == queue {
-				h.waiting = append(h.waiting[:i], h.waiting[i+1:]...)
-				h.handed = time.Now()
-				p.got <- task
-				return
-			}
-		}
+	if i := slices.IndexFunc(h.waiting, func(p *poll[T]) bool { return slices.Contains(p.queues, queue) }); i >= 0 {
+		p := h.waiting[i]
+		h.waiting, h.handed = slices.Delete(h.waiting, i, i+1), time.Now()
+		p.got <- task
+		return
 	}
 	s := &spare[T]{task: task}
 	s.timer = time.AfterFunc(patience, func() {
@@ -121,11 +115,8 @@ func (h *hub[T]) free(queue string) int {
 	defer h.mu.Unlock()
 	n := 0
 	for _, p := range h.waiting {
-		for _, q := range p.queues {
-			if q == queue {
-				n++
-				break
-			}
+		if slices.Contains(p.queues, queue) {
+			n++
 		}
 	}
 	if n == 0 {

@@ -36,13 +36,17 @@ type leased interface {
 	lost()    // it is not this worker's any more
 }
 
-// begin calls expired if the task is neither extended nor ended in time, or lost if held ends before that; one of them at most, and none after end.
-func (l *lease) begin(held context.Context, of leased) {
+// begin calls expired if the task is neither extended nor ended in time, or lost if held ends before that; one of them at most, and none after end. It is false, and calls nothing, if held has
+// ended already.
+func (l *lease) begin(held context.Context, of leased) bool {
+	if held.Err() != nil {
+		return false
+	}
 	a := l.all
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.over {
-		return
+		return true
 	}
 	l.held, l.of, l.until = held, of, time.Now().Add(a.d)
 	l.place = a.list.PushBack(l)
@@ -57,6 +61,7 @@ func (l *lease) begin(held context.Context, of leased) {
 		a.held[held] = struct{}{}
 		context.AfterFunc(held, func() { a.lose(held) })
 	}
+	return true
 }
 
 // extend is false if it is over.

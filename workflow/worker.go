@@ -249,42 +249,29 @@ var ErrStopped = errors.New("workflow: the worker has stopped")
 // WorkflowTask waits for a workflow task of one of queues until ctx ends, then it returns nil and the cause of ctx, or until the context of Run does: ErrStopped. The task must be completed or released, or extended before
 // its lease ends.
 func (w *Worker) WorkflowTask(ctx context.Context, queues []string) (*WorkflowTask, error) {
-	if err := checkQueues(queues); err != nil {
-		return nil, err
-	}
-	over := w.stopping()
-	for {
-		t, ok := w.workflows.take(ctx, over, queues)
-		switch {
-		case !ok && ctx.Err() == nil:
-			return nil, ErrStopped
-		case !ok:
-			return nil, context.Cause(ctx)
-		}
-		if t.Context().Err() == nil { // else it was kept for too long
-			t.lease.begin(t.Context(), t)
-			return t, nil
-		}
-	}
+	return next(ctx, w, w.workflows, queues, func(t *WorkflowTask) bool { return t.lease.begin(t.Context(), t) })
 }
 
 // ActivityTask is WorkflowTask for activities.
 func (w *Worker) ActivityTask(ctx context.Context, queues []string) (*ActivityTask, error) {
+	return next(ctx, w, w.activities, queues, func(t *ActivityTask) bool { return t.lease.begin(t.Context(), t) })
+}
+
+// next takes the first task that can begin from h: others were kept for too long.
+func next[T any](ctx context.Context, w *Worker, h *hub[*T], queues []string, begin func(*T) bool) (*T, error) {
 	if err := checkQueues(queues); err != nil {
 		return nil, err
 	}
 	over := w.stopping()
 	for {
-		t, ok := w.activities.take(ctx, over, queues)
+		t, ok := h.take(ctx, over, queues)
 		switch {
+		case ok && begin(t):
+			return t, nil
 		case !ok && ctx.Err() == nil:
 			return nil, ErrStopped
 		case !ok:
 			return nil, context.Cause(ctx)
-		}
-		if t.Context().Err() == nil { // else it was kept for too long
-			t.lease.begin(t.Context(), t)
-			return t, nil
 		}
 	}
 }
