@@ -16,7 +16,6 @@ import (
 
 	"github.com/taktworks/takt/internal/embedded"
 	"github.com/taktworks/takt/internal/testenv"
-	"github.com/taktworks/takt/test/rig"
 )
 
 // The image's file system, as the Dockerfile lays it out, serves as user 65532 in a root of its own, and writes to /data alone; there is no other file that it needs.
@@ -70,7 +69,7 @@ func TestImage(t *testing.T) {
 	addr := free.Addr().String()
 	_ = free.Close()
 	serve, out := begin(ctx, "serve", "--http", addr)
-	rig.Until(t, "it is ready", func() bool {
+	testenv.Eventually(t, "it is ready", func() bool {
 		response, err := http.Get("http://" + addr + "/readyz")
 		if err != nil {
 			return false

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -84,9 +85,7 @@ func (s *Server) handler() http.Handler {
 // health answers as long as the process can, and 503 if Live fails.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	answer, status := map[string]any{"status": "ok"}, http.StatusOK
-	for k, v := range s.Info {
-		answer[k] = v
-	}
+	maps.Copy(answer, s.Info)
 	if s.Live != nil {
 		ctx, cancel := context.WithTimeout(r.Context(), checkTime)
 		defer cancel()

@@ -249,10 +249,5 @@ func (r *RedisServer) checkKeys(t testing.TB) {
 }
 
 func (r *RedisServer) owns(key string) bool {
-	for _, p := range r.prefixes {
-		if strings.HasPrefix(key, p+":") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.prefixes, func(p string) bool { return strings.HasPrefix(key, p+":") })
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/test/rig"
 )
@@ -103,7 +104,7 @@ func untilHeard(t *testing.T, sh *rig.Process, text string, command func(n int) 
 	t.Helper()
 	heard := regexp.MustCompile(`(?m)^(mes/replies|\d{4}-\S+) .*` + text)
 	n := 0
-	rig.Until(t, "the shell prints "+text, func() bool {
+	testenv.Eventually(t, "the shell prints "+text, func() bool {
 		if heard.MatchString(sh.Stdout()) {
 			return true
 		}

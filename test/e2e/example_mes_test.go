@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
@@ -164,7 +165,7 @@ func TestExampleMESKilledAtEachLine(t *testing.T) {
 func startMES(t *testing.T, binary, folder, name string, at, last int) (printed int) {
 	t.Helper()
 	p := rig.StartCommand(t, rig.Command{Path: binary, Dir: folder, Env: []string{"NAME=" + name, "KILL_AT=" + strconv.Itoa(at)}})
-	rig.Until(t, name+" has left Takt, or its MES is dead", func() bool {
+	testenv.Eventually(t, name+" has left Takt, or its MES is dead", func() bool {
 		if p.Gone() {
 			return true
 		}

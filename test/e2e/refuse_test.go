@@ -72,7 +72,7 @@ func with(m mqtt.Message, name, value string) mqtt.Message {
 // ask sends m and returns the reply, which must be the one to m.
 func (s *stranger) ask(t *testing.T, m mqtt.Message) cloudevent.Event {
 	t.Helper()
-	testenv.Must(t, s.conn.Publish(rig.Context(t), m))
+	testenv.Must(t, s.conn.Publish(testenv.Within(t), m))
 	select {
 	case reply := <-s.replies:
 		if string(reply.CorrelationData) != string(m.CorrelationData) {
@@ -121,7 +121,7 @@ func TestBadCommands(t *testing.T) {
 	serve := w.Serve("a")
 	m := w.QuietMES()
 	m.Configure(writeStation(t))
-	ctx := rig.Context(t)
+	ctx := testenv.Within(t)
 	for _, o := range rig.Orders("RUNS", 1) {
 		if _, err := m.Client.StoreAndStart(ctx, rig.Scope, o); err != nil {
 			t.Fatal(err)

@@ -50,7 +50,7 @@ func TestStationOfTheUser(t *testing.T) {
 	s := &shell{rig.New(t, rig.Options{NoStation: true}), t}
 	s.Serve("a")
 	s.Configure(s.QuietMES())
-	ctx := rig.Context(t)
+	ctx := testenv.Within(t)
 	recv, err := mqtt.New(mqtt.Options{URL: s.Broker.URL, ClientID: "press-recv"})
 	testenv.Must(t, err)
 	pub := rig.Connect(t, mqtt.Options{URL: s.Broker.URL, ClientID: "press-pub"})

@@ -200,7 +200,7 @@ func TestScheduleCommands(t *testing.T) {
 
 func (s *taskShell) until(what string, f func() bool) {
 	s.t.Helper()
-	rig.Until(s.t, what, f)
+	testenv.Eventually(s.t, what, f)
 }
 
 // readFile is the text of a file, "" if there is none yet.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/internal/testenv/otlp"
 	"github.com/taktworks/takt/test/rig"
@@ -15,7 +16,7 @@ import (
 // awaitSpan waits for a span.
 func awaitSpan(t *testing.T, c *otlp.Collector, name string) (s otlp.Span) {
 	t.Helper()
-	rig.Until(t, "the span "+name, func() (there bool) {
+	testenv.Eventually(t, "the span "+name, func() (there bool) {
 		s, there = c.Find(name)
 		return there
 	})

@@ -49,7 +49,7 @@ func newShardedShell(t *testing.T, srv *testenv.RedisServer, shards int) *taskSh
 	return &taskShell{t: t, url: srv.URL, prefix: srv.ShardedPrefix(t, shards), dir: t.TempDir()}
 }
 
-func (s *workflowShell) ctx() context.Context { return rig.Context(s.t) }
+func (s *workflowShell) ctx() context.Context { return testenv.Within(s.t) }
 
 func (s *workflowShell) ok(err error) {
 	s.t.Helper()

@@ -61,7 +61,7 @@ func newSecured(t *testing.T) *secured {
 	rig.Write(t, filepath.Join(dir, "acl"), acl.Stdout)
 	rig.Write(t, filepath.Join(dir, "passwords"), "")
 	for _, user := range []string{"takt", "mes-a", "mes-b", "plc-a", "plc-b", "dashboard", "operator"} {
-		if out, err := exec.CommandContext(rig.Context(t), "mosquitto_passwd", "-b", filepath.Join(dir, "passwords"), user, brokerSecret).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(testenv.Within(t), "mosquitto_passwd", "-b", filepath.Join(dir, "passwords"), user, brokerSecret).CombinedOutput(); err != nil {
 			t.Fatalf("mosquitto_passwd: %v: %s", err, out)
 		}
 	}
@@ -142,7 +142,7 @@ func (s *secured) client(user string) *mes.Client {
 	c, err := mes.New(mes.Options{MQTT: s.options(user, user), TopicPrefix: plantPrefix, RepeatAfter: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	testenv.Must(s.t, err)
 	testenv.Run(s.t, c.Run)
-	if err := c.Ready(rig.Context(s.t)); err != nil {
+	if err := c.Ready(testenv.Within(s.t)); err != nil {
 		s.t.Fatalf("%s: %v", user, err)
 	}
 	return c
@@ -152,7 +152,7 @@ func (s *secured) client(user string) *mes.Client {
 func (s *secured) denied(user string, m mqtt.Message) {
 	s.t.Helper()
 	m.QoS = 1
-	err := s.connect(user, user+"-"+cloudevent.NewID()).Publish(rig.Context(s.t), m)
+	err := s.connect(user, user+"-"+cloudevent.NewID()).Publish(testenv.Within(s.t), m)
 	var refused *mqtt.PublishError
 	if !errors.As(err, &refused) || refused.Code != 0x87 {
 		s.t.Errorf("%s publishes on %s: %v, want not authorized", user, m.Topic, err)
@@ -215,11 +215,11 @@ func TestEachPartyWorksWithItsRights(t *testing.T) {
 
 	m := s.client("mes-b")
 	for _, o := range rig.Orders("MES", 3) {
-		if status, err := m.StoreAndStart(rig.Context(t), attackedScope, o); err != nil || status != isa95.NoError {
+		if status, err := m.StoreAndStart(testenv.Within(t), attackedScope, o); err != nil || status != isa95.NoError {
 			t.Fatal(status, err)
 		}
 	}
-	ctx, done := context.WithCancel(rig.Context(t))
+	ctx, done := context.WithCancel(testenv.Within(t))
 	defer done()
 	cleared := map[isa95.JobOrderID]bool{} // OP-001 too, if the first index that this MES meets still names it
 	if _, err := m.Follow(ctx, []isa95.Scope{attackedScope}, mes.FollowOptions{
@@ -253,7 +253,7 @@ func TestFault29Attacks(t *testing.T) {
 	serve := s.Serve("a", "--mqtt-ca", s.ca, "--log-level", "debug")
 	instance := s.Worker(serve)
 	p := topics.Prefix(plantPrefix)
-	ctx := rig.Context(t)
+	ctx := testenv.Within(t)
 
 	all := s.connect("takt", "spy", plantPrefix+"/#")
 	plc := s.connect("plc-b", "plc-b", plantPrefix+"/equipment/test-cell/commands")

@@ -56,7 +56,7 @@ func (w *boardWorld) run(test func(*boardWorld)) {
 	}
 	w.dir = w.t.TempDir()
 	test(w)
-	problems, err := w.b.Check(rig.Context(w.t))
+	problems, err := w.b.Check(testenv.Within(w.t))
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -74,7 +74,7 @@ func (w *boardWorld) post(names ...string) []*board.Posting {
 	for i, n := range names {
 		drafts[i] = board.Draft{Name: n}
 	}
-	all, err := w.b.PostBatch(rig.Context(w.t), drafts)
+	all, err := w.b.PostBatch(testenv.Within(w.t), drafts)
 	testenv.Must(w.t, err)
 	return all
 }
@@ -102,13 +102,13 @@ func (w *boardWorld) written(file string) []string {
 
 func (w *boardWorld) wait(what string, ok func() bool) {
 	w.t.Helper()
-	rig.Until(w.t, what, ok)
+	testenv.Eventually(w.t, what, ok)
 }
 
 func (w *boardWorld) empty() {
 	w.t.Helper()
 	w.wait("everything is consumed", func() bool {
-		n, err := w.b.Count(rig.Context(w.t))
+		n, err := w.b.Count(testenv.Within(w.t))
 		return err == nil && n == 0
 	})
 }
@@ -325,12 +325,12 @@ func TestBoardFault14RetryStorm(t *testing.T) {
 		var storm sync.WaitGroup
 		for range callers {
 			storm.Go(func() {
-				w.wait("it is acknowledged", func() bool { _, err := w.b.Post(rig.Context(w.t), d); return err == nil })
+				w.wait("it is acknowledged", func() bool { _, err := w.b.Post(testenv.Within(w.t), d); return err == nil })
 			})
 		}
 		restart(t, srv.Server)
 		storm.Wait()
-		if n, err := w.b.Count(rig.Context(t)); n != 1 || err != nil {
+		if n, err := w.b.Count(testenv.Within(t)); n != 1 || err != nil {
 			t.Errorf("%d postings, %v", n, err)
 		}
 		p := w.worker(w.note("done", "$TAKT_BOARD_UUID"))
@@ -352,7 +352,7 @@ func (w *boardWorld) postSafely(count int) (all []string) {
 	defer b.Close()
 	for range count {
 		d := board.Draft{Name: "n", UUID: uuid.NewString()}
-		w.wait("it is acknowledged", func() bool { _, err := b.Post(rig.Context(w.t), d); return err == nil })
+		w.wait("it is acknowledged", func() bool { _, err := b.Post(testenv.Within(w.t), d); return err == nil })
 		all = append(all, d.UUID)
 	}
 	return all

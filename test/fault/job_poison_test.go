@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/recipe"
@@ -28,7 +29,7 @@ func TestFault15CostlyOrders(t *testing.T) {
 		dir := t.TempDir()
 		rig.Write(t, filepath.Join(dir, "equipment.yaml"), fmt.Sprintf("scope: %s\ncommands:\n  - {type: com.acme.test.costly.v1, takes: 1ms..2ms, result: {text: %s}}\n", scope, strings.Repeat("a", 150<<10)))
 		rig.StartCommand(t, rig.Command{Path: rig.PlainBinary(t), Args: []string{"station", "simulate", filepath.Join(dir, "equipment.yaml"), "--log", filepath.Join(dir, "station.jsonl"), "--mqtt", w.Broker.URL, "--topic-prefix", w.TopicPrefix}})
-		ctx, client := rig.Context(t), w.mes.Client
+		ctx, client := testenv.Within(t), w.mes.Client
 		const costly, silent = "WM-COSTLY", "WM-SILENT"
 		for id, text := range map[string]string{costly: thousandSteps(), silent: silentStep} {
 			if _, err := client.Apply(ctx, scope, isa95.ConfigWorkMaster, isa95.WorkMaster{ID: id, DataSchema: recipe.SchemaURI, Data: json.RawMessage(text)}); err != nil {

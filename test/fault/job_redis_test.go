@@ -20,7 +20,7 @@ import (
 func TestFault17MemoryFull(t *testing.T) {
 	t.Parallel()
 	jobFault{redis: always(), underWay: 300, takes: "1s..3s", do: func(w *jobWorld) { // orders are under way, though none is given back
-		ctx := rig.Context(t)
+		ctx := testenv.Within(t)
 		c := w.mes.Client
 		w.mes.Away() // it would clear what we want to clear
 		extra := rig.Orders("EXTRA", 2)
@@ -114,7 +114,7 @@ func TestFault14RetryStorm(t *testing.T) {
 	jobFault{redis: always(), orders: 100, do: func(w *jobWorld) {
 		const calls = 1000
 		call := mes.Call{ID: "storm", Scope: rig.Scope, Method: isa95.Store, JobOrder: rig.Orders("STORM", 1)[0]}
-		ctx := rig.Context(t)
+		ctx := testenv.Within(t)
 		answers := make(chan error, calls)
 		for range calls {
 			go func() { // under one id the client has one call at a time
@@ -143,7 +143,7 @@ func TestFault25OneOrderOfManyWishes(t *testing.T) {
 	t.Parallel()
 	jobFault{orders: 100, do: func(w *jobWorld) {
 		const calls = 200
-		ctx := rig.Context(t)
+		ctx := testenv.Within(t)
 		answers := make(chan error, calls)
 		for i := range calls {
 			go func() {
@@ -167,7 +167,7 @@ func TestFault25OneOrderOfManyWishes(t *testing.T) {
 		}
 	}, judge: func(w *jobWorld) {
 		w.mes.UntilDone(w.f.orders) // by then no repetition is on its way, which would be taken once the order is gone
-		if _, err := w.mes.Client.Cancel(rig.Context(t), rig.Scope, "WISH-001"); err != nil {
+		if _, err := w.mes.Client.Cancel(testenv.Within(t), rig.Scope, "WISH-001"); err != nil {
 			t.Error(err)
 		}
 		w.verify()
@@ -233,7 +233,7 @@ func restart(t *testing.T, servers ...*embedded.Server) {
 		testenv.Must(t, s.Kill())
 	}
 	for _, s := range servers {
-		testenv.Must(t, s.Restart(rig.Context(t)))
+		testenv.Must(t, s.Restart(testenv.Within(t)))
 	}
 }
 

@@ -109,7 +109,7 @@ func TestFault22Backlog(t *testing.T) {
 			}
 			wait.Wait()
 		}
-		ctx := rig.Context(t)
+		ctx := testenv.Within(t)
 		begin := time.Now()
 		all(func(o *isa95.JobOrder) error {
 			_, err := w.mes.Client.Call(ctx, mes.Call{Scope: rig.Scope, Method: isa95.Store, JobOrder: o})

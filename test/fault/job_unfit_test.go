@@ -244,7 +244,7 @@ func (m *machine) commands(n int) []cloudevent.Event {
 func (m *machine) answer(c cloudevent.Event) {
 	m.t.Helper()
 	reply := c.Reply([]byte(`{"ok":true}`), "", "urn:machine", time.Now())
-	testenv.Must(m.t, m.Publish(rig.Context(m.t), mqtt.Encode(c.Delivery.ResponseTopic, reply)))
+	testenv.Must(m.t, m.Publish(testenv.Within(m.t), mqtt.Encode(c.Delivery.ResponseTopic, reply)))
 }
 
 // event sends one of equipment for the order of a command.
@@ -252,7 +252,7 @@ func (m *machine) event(typ string, c cloudevent.Event) {
 	m.t.Helper()
 	e := cloudevent.New(typ, "urn:machine", string(rig.Scope), time.Now()).WithData([]byte(`{"ok":true}`), "")
 	e.CorrelationID = c.CorrelationID
-	testenv.Must(m.t, m.Publish(rig.Context(m.t), mqtt.Encode(m.w.TopicPrefix+"/equipment/"+string(rig.Scope)+"/events", e)))
+	testenv.Must(m.t, m.Publish(testenv.Within(m.t), mqtt.Encode(m.w.TopicPrefix+"/equipment/"+string(rig.Scope)+"/events", e)))
 }
 
 // pressThenSeen has a command, and then an event of equipment.
@@ -308,7 +308,7 @@ func TestAnswersHaveTheirOwnConnection(t *testing.T) {
 	way := sortBy(t, map[string]*testenv.Proxy{"-recv": commands, "-answers": answers, "-pub": publish})
 	w.Serve("a", "--mqtt", "mqtt://"+way)
 	m := rig.NewMES(t, w.Broker.URL, w.TopicPrefix, filepath.Join(w.Dir, "mes-memory.json"), rig.Scope)
-	ctx := rig.Context(t)
+	ctx := testenv.Within(t)
 	if _, err := m.Client.Apply(ctx, rig.Scope, isa95.ConfigWorkMaster, pressThenSeen(15)); err != nil {
 		t.Fatal(err)
 	}

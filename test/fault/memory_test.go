@@ -61,7 +61,7 @@ func TestRestartWithLargeOrders(t *testing.T) {
 	w := rig.New(t, rig.Options{NoStation: true, Plain: true})
 	first := w.Serve("a")
 	m := w.QuietMES()
-	ctx := rig.Context(t)
+	ctx := testenv.Within(t)
 	var count retainedCount
 	var subs []mqtt.Subscription
 	for _, topic := range []string{"state-index", "order/+"} {
@@ -120,7 +120,7 @@ func TestLargeCommandsWhileRedisHangs(t *testing.T) {
 	w := rig.New(t, rig.Options{NoStation: true, Plain: true})
 	p := w.Serve("a")
 	w.QuietMES()
-	ctx := rig.Context(t)
+	ctx := testenv.Within(t)
 	var mu sync.Mutex
 	answers := map[string]string{} // by command
 	conn := rig.Connect(t, mqtt.Options{URL: w.Broker.URL, ClientID: "large"}, mqtt.Subscription{Filter: "mes/large", QoS: 1, Handle: func(_ context.Context, in *mqtt.Inbound) {

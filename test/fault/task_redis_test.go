@@ -20,7 +20,7 @@ import (
 
 func (w *taskWorld) restartRedis() {
 	w.t.Helper()
-	testenv.Must(w.t, w.srv.Server.Restart(rig.Context(w.t)))
+	testenv.Must(w.t, w.srv.Server.Restart(testenv.Within(w.t)))
 	w.wait("Redis answers", func() bool { return w.do("PING").Error() == nil })
 }
 

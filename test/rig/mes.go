@@ -126,7 +126,7 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 		m.Away()
 		m.again.Wait()
 	})
-	testenv.Must(t, m.Client.Ready(Context(t)))
+	testenv.Must(t, m.Client.Ready(testenv.Within(t)))
 	return m
 }
 
@@ -154,7 +154,7 @@ func (m *MES) Configure(file string) {
 	events, err := conf.Events("urn:test:mes", time.Now())
 	testenv.Must(m.t, err)
 	for _, e := range events {
-		if _, err := m.Client.Send(Context(m.t), e); err != nil {
+		if _, err := m.Client.Send(testenv.Within(m.t), e); err != nil {
 			m.t.Fatal(err)
 		}
 	}

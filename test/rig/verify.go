@@ -63,18 +63,17 @@ func (w *World) VerifyResult(id string, r isa95.JobResponse) {
 		data[p.ID] = string(p.Value)
 	}
 	own := `"` + id + `"`
+	names := []string{"place_cover.placed_for", "camera_check.seen_for", "inspect_torque.checked_for", "release_pallet.released_for"}
 	if w.opt.Commands {
-		for _, name := range []string{"clamp.clamped_for", "heat.heated_for", "press.pressed_for", "release.released_for"} {
-			if data[name] != own {
-				w.T.Errorf("%s: %s is %s, want %s", id, name, data[name], own)
-			}
-		}
-		return
+		names = []string{"clamp.clamped_for", "heat.heated_for", "press.pressed_for", "release.released_for"}
 	}
-	for _, name := range []string{"place_cover.placed_for", "camera_check.seen_for", "inspect_torque.checked_for", "release_pallet.released_for"} {
+	for _, name := range names {
 		if data[name] != own {
 			w.T.Errorf("%s: %s is %s, want %s", id, name, data[name], own)
 		}
+	}
+	if w.opt.Commands {
+		return
 	}
 	if data["inspect_torque.ok"] != "true" {
 		w.T.Errorf("%s: ended with inspect_torque.ok %s", id, data["inspect_torque.ok"])

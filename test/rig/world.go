@@ -2,7 +2,6 @@ package rig
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -169,13 +168,7 @@ func (w *World) Takt(args ...string) Result {
 // Until waits until ok holds; it is asked again and again, for what has no event to wait for, such as a key of Redis.
 func (w *World) Until(what string, ok func() bool) {
 	w.T.Helper()
-	Until(w.T, what, ok)
-}
-
-// Until waits until ok holds.
-func Until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	testenv.Eventually(t, what, ok)
+	testenv.Eventually(w.T, what, ok)
 }
 
 // Worker is the instance name of a `takt serve` process.
@@ -202,14 +195,8 @@ func Connect(t testing.TB, o mqtt.Options, subs ...mqtt.Subscription) *mqtt.Conn
 	testenv.Must(t, err)
 	testenv.Must(t, conn.Subscribe(t.Context(), subs...))
 	testenv.Run(t, conn.Run)
-	if err := conn.Ready(Context(t)); err != nil {
+	if err := conn.Ready(testenv.Within(t)); err != nil {
 		t.Fatalf("%s: %v", o.ClientID, err)
 	}
 	return conn
-}
-
-// Context ends when something has surely gone wrong.
-func Context(t testing.TB) context.Context {
-	t.Helper()
-	return testenv.Within(t)
 }
