@@ -1,12 +1,13 @@
 package task
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis"
 )
 
 // serverClock is how far the server's clock is before ours. By it nothing is due, nor too late, before it is by the server's clock: an answer that was slow makes it late by
@@ -41,15 +42,11 @@ func (s *serverClock) now() time.Time { return s.at(time.Now()) }
 // setClock learns from the reply to a TIME that was sent at sent.
 func (c *Client) setClock(sent time.Time, reply rueidis.RedisResult) error {
 	received := time.Now()
-	v, err := reply.AsIntSlice()
-	if err != nil {
-		return err
+	server, err := redis.ReadTime(reply)
+	if err == nil {
+		c.clock.hear(sent, received, server)
 	}
-	if len(v) != 2 {
-		return fmt.Errorf("TIME: %d values, want 2", len(v))
-	}
-	c.clock.hear(sent, received, time.Unix(v[0], v[1]*int64(time.Microsecond)))
-	return nil
+	return err
 }
 
 // serverTime is when the run was begun, by the server's clock: deadlines and waiting times are judged by that, for ours may be wrong.

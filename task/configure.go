@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -89,7 +90,7 @@ func (c *Client) config(ctx context.Context) (config Config, read string, err er
 	if err != nil {
 		return Config{}, "", fmt.Errorf("task: configuration: %w", err)
 	}
-	read = sha1hex(text)
+	read = script.SHA1(text)
 	if config, err = ParseConfig([]byte(text)); err != nil {
 		return Config{}, read, fmt.Errorf("%w: %w", errConfig, err)
 	}

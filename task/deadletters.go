@@ -273,7 +273,7 @@ func (c *Client) requeue(ctx context.Context, l *DeadLetter, elsewhere string) (
 	}
 	death := k.TaskKnown(fmt.Sprintf("requeue:%s@%d", m.ID, l.Died.UnixMicro()))
 	keys := []string{k.TaskDead(), k.TaskDeadIndex(), stream, k.TaskResult(m.ID), k.TaskCancelled(), k.TaskKnown("id:" + m.ID), death, unique}
-	reply, err := requeueScript.Run(ctx, c.rdb, keys, m.ID, sha1hex(string(l.Stored)), rueidis.BinaryString(raw), ms(defaultUniqueFor), ms(c.opts.KnownFor), elsewhere).AsStrSlice()
+	reply, err := requeueScript.Run(ctx, c.rdb, keys, m.ID, script.SHA1(string(l.Stored)), rueidis.BinaryString(raw), ms(defaultUniqueFor), ms(c.opts.KnownFor), elsewhere).AsStrSlice()
 	switch {
 	case err != nil:
 		return "", "", fmt.Errorf("task: requeue %s: %w", m.ID, err)
@@ -355,7 +355,7 @@ func (d *RedisDeadLetters) Move(ctx context.Context, n int, keep func(context.Co
 			continue
 		}
 		letters = append(letters, ReadDeadLetter(index[i].Member, []byte(raw)))
-		args = append(args, index[i].Member, sha1hex(raw))
+		args = append(args, index[i].Member, script.SHA1(raw))
 	}
 	if len(letters) > 0 {
 		if err := keep(ctx, letters); err != nil {

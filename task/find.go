@@ -62,22 +62,20 @@ func (f *finder) find(ctx context.Context, ref Ref) (t *Task, err error) {
 	if f.now, err = f.c.Now(ctx); err != nil {
 		return nil, err
 	}
-	if t, err = f.at(ctx, ref); t != nil || err != nil {
-		return t, err
+	begun := strconv.FormatInt(f.now.UnixMilli(), 10)
+	for _, look := range []func() (*Task, error){
+		func() (*Task, error) { return f.at(ctx, ref) },
+		func() (*Task, error) { return f.indexed(ctx) },
+		func() (*Task, error) { return f.inQueues(ctx, "-") },
+		func() (*Task, error) { return f.inSets(ctx) },
+		func() (*Task, error) { return f.inQueues(ctx, begun) },
+		func() (*Task, error) { return f.indexed(ctx) },
+	} {
+		if t, err = look(); t != nil || err != nil {
+			break
+		}
 	}
-	if t, err = f.indexed(ctx); t != nil || err != nil {
-		return t, err
-	}
-	if t, err = f.inQueues(ctx, "-"); t != nil || err != nil {
-		return t, err
-	}
-	if t, err = f.inSets(ctx); t != nil || err != nil {
-		return t, err
-	}
-	if t, err = f.inQueues(ctx, strconv.FormatInt(f.now.UnixMilli(), 10)); t != nil || err != nil {
-		return t, err
-	}
-	return f.indexed(ctx)
+	return t, err
 }
 
 // at looks where the reference says.

@@ -3,8 +3,6 @@ package task
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" // to compare what is stored
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -524,7 +522,7 @@ func (l *leader) call(ctx context.Context, w *write) (r reply) {
 	keys := []string{c.keys.SchedulerLock(), c.keys.SchedulerTerm(), entries, entries, entries}
 	args := []string{l.s.opts.ID, fmt.Sprint(l.term), w.t.name, "", r.stored, r.skipped, ms(w.hold), w.skipped.Entry, w.first}
 	if w.t.raw != "" {
-		args[3] = sha1hex(w.t.raw)
+		args[3] = script.SHA1(w.t.raw)
 	}
 	if len(w.messages) > 0 {
 		if keys[3], r.err = c.target(ctx, w.queue); r.err != nil {
@@ -546,11 +544,6 @@ func (l *leader) call(ctx context.Context, w *write) (r reply) {
 		r.word = said[0]
 	}
 	return r
-}
-
-func sha1hex(s string) string {
-	sum := sha1.Sum([]byte(s))
-	return hex.EncodeToString(sum[:])
 }
 
 // settle brings what the leader knows in line with what was written, and tells of it.

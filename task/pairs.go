@@ -2,17 +2,17 @@ package task
 
 import (
 	"context"
-
-	"github.com/redis/rueidis"
+	"strconv"
 )
 
 // pairsPage is about how much one HSCAN or ZSCAN reads.
-const pairsPage = 200
+const pairsPage = "200"
 
-// pairs calls f for each pair of a hash or sorted set, some perhaps twice, with HSCAN or ZSCAN.
-func (c *Client) pairs(ctx context.Context, page func(cursor uint64) rueidis.Completed, f func(name, value string)) error {
+// pairs calls f for each pair of a hash or sorted set, some perhaps twice. scan is HSCAN or ZSCAN.
+func (c *Client) pairs(ctx context.Context, scan, key string, f func(name, value string)) error {
 	for cursor := uint64(0); ; {
-		r, err := c.rdb.Do(ctx, page(cursor)).AsScanEntry()
+		page := c.rdb.B().Arbitrary(scan).Keys(key).Args(strconv.FormatUint(cursor, 10), "COUNT", pairsPage)
+		r, err := c.rdb.Do(ctx, page.ReadOnly()).AsScanEntry()
 		if err != nil {
 			return err
 		}
@@ -26,13 +26,9 @@ func (c *Client) pairs(ctx context.Context, page func(cursor uint64) rueidis.Com
 }
 
 func (c *Client) hashPairs(ctx context.Context, key string, f func(field, value string)) error {
-	return c.pairs(ctx, func(cursor uint64) rueidis.Completed {
-		return c.rdb.B().Hscan().Key(key).Cursor(cursor).Count(pairsPage).Build()
-	}, f)
+	return c.pairs(ctx, "HSCAN", key, f)
 }
 
 func (c *Client) zsetPairs(ctx context.Context, key string, f func(member, score string)) error {
-	return c.pairs(ctx, func(cursor uint64) rueidis.Completed {
-		return c.rdb.B().Zscan().Key(key).Cursor(cursor).Count(pairsPage).Build()
-	}, f)
+	return c.pairs(ctx, "ZSCAN", key, f)
 }

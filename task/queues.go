@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/stream"
 )
 
@@ -199,14 +200,9 @@ func (c *Client) stats(ctx context.Context) (s Stats, err error) {
 		b.Hlen().Key(k.TaskWorkers()).Build(), b.Hgetall().Key(k.TaskCounters()).Build(), c.askPools()}
 	heads := len(cmds)
 	replies := c.rdb.DoMulti(ctx, append(cmds, c.askQueues(queues)...)...)
-	at, err := replies[0].AsIntSlice()
-	if err != nil {
+	if s.At, err = redis.ReadTime(replies[0]); err != nil {
 		return s, err
 	}
-	if len(at) != 2 {
-		return s, fmt.Errorf("TIME: %d values, want 2", len(at))
-	}
-	s.At = time.Unix(at[0], at[1]*1000).UTC()
 	fields, err := replies[1].AsStrMap()
 	if err != nil {
 		return s, err

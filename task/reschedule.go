@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis/script"
 )
 
 var (
@@ -148,7 +150,7 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 		case err == nil && d.Declared && d.State != ScheduleUnclaimed:
 			return false, fmt.Errorf("%w: %q", ErrDeclared, name)
 		}
-		return c.reschedule(ctx, name, sha1hex(raw), "")
+		return c.reschedule(ctx, name, script.SHA1(raw), "")
 	})
 }
 
@@ -211,7 +213,7 @@ func (c *Client) changeSchedule(ctx context.Context, name string, change func(*s
 		if err != nil {
 			return false, err
 		}
-		return c.reschedule(ctx, name, sha1hex(raw), text)
+		return c.reschedule(ctx, name, script.SHA1(raw), text)
 	})
 }
 

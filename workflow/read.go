@@ -2,8 +2,6 @@ package workflow
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,11 +11,6 @@ import (
 
 	"github.com/redis/rueidis"
 )
-
-func sha(doc string) string {
-	sum := sha1.Sum([]byte(doc))
-	return hex.EncodeToString(sum[:])
-}
 
 // Info is the document of an execution; with Execution "" of the newest one of that instance, active or ended. ErrNotFound: there is none, or it was removed.
 func (c *Client) Info(ctx context.Context, i Instance) (Info, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/redis/script"
 )
 
 // Start makes an instance active and queues its first task. ErrExists: another execution of it is active. A repeat with the same ID and Execution does
@@ -186,7 +187,7 @@ func (c *Client) terminate(ctx context.Context, home *shard, doc string, reason 
 	if err != nil {
 		return "", err
 	}
-	args := []string{home.base, info.ID, info.Execution, sha(doc), text, last, c.opts.keep(), "", "", "", "", "", "", ""}
+	args := []string{home.base, info.ID, info.Execution, script.SHA1(doc), text, last, c.opts.keep(), "", "", "", "", "", "", ""}
 	if g := info.Gate; g != nil {
 		args[7], args[8], args[9] = g.Key, c.of(g.Key).name(home), home.name(c.of(g.Key))
 	}

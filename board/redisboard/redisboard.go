@@ -6,7 +6,6 @@ package redisboard
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -100,14 +99,11 @@ func (s *Store) Close() error {
 
 // askClock asks the server for its time, and keeps the difference to ours.
 func (s *Store) askClock(ctx context.Context) error {
-	parts, err := s.rdb.Do(ctx, s.rdb.B().Time().Build()).AsIntSlice()
-	if err == nil && len(parts) != 2 {
-		err = errors.New("TIME has no two parts")
-	}
+	now, err := redis.ServerTime(ctx, s.rdb)
 	if err != nil {
 		return s.failed(err)
 	}
-	s.heard(parts[0]*1_000_000 + parts[1])
+	s.heard(now.UnixMicro())
 	return nil
 }
 

@@ -2,13 +2,12 @@ package redisboard
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/board/driver"
+	"github.com/taktworks/takt/internal/redis/script"
 )
 
 // Trashed implements driver.Store.
@@ -70,7 +69,6 @@ func (s *Store) Quarantine(ctx context.Context, ref string) error {
 	if _, err := decodePosting(ref, raw); err == nil {
 		return driver.Invalid("ref", ref, "must be that of a record that is no posting: claim a posting, and trash it")
 	}
-	sum := sha1.Sum(raw)
 	names := []string{s.keys.Listings(), s.keys.Trash(), s.keys.Owner(ref), s.keys.LastModified(ref)}
-	return s.said(quarantineScript.Run(ctx, s.rdb, names, ref, hex.EncodeToString(sum[:]), s.keys.Events()))
+	return s.said(quarantineScript.Run(ctx, s.rdb, names, ref, script.SHA1(string(raw)), s.keys.Events()))
 }

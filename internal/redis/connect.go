@@ -238,7 +238,12 @@ func isCluster(ctx context.Context, rdb rueidis.Client) (bool, error) {
 
 // ServerTime is the server's clock, by which leases and due times are judged. One round trip.
 func ServerTime(ctx context.Context, rdb rueidis.Client) (time.Time, error) {
-	v, err := rdb.Do(ctx, rdb.B().Time().Build()).AsIntSlice()
+	return ReadTime(rdb.Do(ctx, rdb.B().Time().Build()))
+}
+
+// ReadTime reads the reply to TIME.
+func ReadTime(reply rueidis.RedisResult) (time.Time, error) {
+	v, err := reply.AsIntSlice()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("redis: TIME: %w", err)
 	}

@@ -26,8 +26,13 @@ type Script struct {
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
 // KEYS, ARGV and reply.
 func New(name, src string) *Script {
-	sum := sha1.Sum([]byte(src))
-	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: hex.EncodeToString(sum[:])}
+	return &Script{name: name, src: src, lua: rueidis.NewLuaScript(src), hash: SHA1(src)}
+}
+
+// SHA1 is the hash of a text in hex, as redis.sha1hex of a script makes it.
+func SHA1(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // Load is New for a file: name is "package/file", as files has it without ".lua" and the package. The files named by parts come before it. It panics if there is no such file: they are
