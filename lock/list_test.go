@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -26,9 +27,7 @@ func TestList(t *testing.T) {
 	e.release(free)
 	e.do("SET", e.prefix+"lock:other:task:x", "not ours")
 	got, err := e.List(t.Context(), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	me := []lock.Owner{{Name: "me", ExpiresIn: 30 * time.Second}}
 	want := []lock.Info{
 		{Kind: "concurrency", Key: "limiter:conc:task:c", Owners: me, ExpiresIn: 30 * time.Second, Used: 1},

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/lock"
 )
 
@@ -139,9 +140,7 @@ func TestAgainstModel(t *testing.T) {
 			},
 			"": func(r *rapid.T) {
 				infos, err := e.List(context.Background(), "", 0)
-				if err != nil {
-					r.Fatal(err)
-				}
+				testenv.Must(r, err)
 				got := map[string]string{}
 				for _, i := range infos {
 					for _, o := range i.Owners {

@@ -44,9 +44,8 @@ func captured(t testing.TB) []Message {
 			Expiry: time.Duration(c.MessageExpiryInterval) * time.Second, UTF8: c.PayloadFormatIndicator == 1,
 		}
 		if c.CorrelationData != "" {
-			if m.CorrelationData, err = hex.DecodeString(c.CorrelationData); err != nil {
-				t.Fatal(err)
-			}
+			m.CorrelationData, err = hex.DecodeString(c.CorrelationData)
+			testenv.Must(t, err)
 		}
 		for _, u := range c.UserProperty {
 			m.User = append(m.User, UserProperty{u[0], u[1]})

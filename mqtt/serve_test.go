@@ -114,9 +114,8 @@ func (r *rig) serve(t testing.TB, recvURL, pubURL string, o mqtt.ServerOptions, 
 		o.Filters = []string{"takt/+/commands", "$share/g/shared/+/commands"}
 	}
 	var err error
-	if r.server, err = mqtt.NewServer(r.recv, r.pub, o); err != nil {
-		t.Fatal(err)
-	}
+	r.server, err = mqtt.NewServer(r.recv, r.pub, o)
+	testenv.Must(t, err)
 	stopRecv, stopPub := run(t, r.recv.Run), run(t, r.pub.Run)
 	stopServer := run(t, r.server.Run)
 	r.stop = func() {

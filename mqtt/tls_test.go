@@ -56,9 +56,8 @@ func (a *authority) make(t testing.TB, name string, ips []net.IP) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
 	testenv.Must(t, err)
 	if a.cert == nil {
-		if a.cert, err = x509.ParseCertificate(der); err != nil {
-			t.Fatal(err)
-		}
+		a.cert, err = x509.ParseCertificate(der)
+		testenv.Must(t, err)
 		a.key = key
 	}
 	private, err := x509.MarshalECPrivateKey(key)

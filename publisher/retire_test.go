@@ -63,9 +63,7 @@ func TestScopeWithoutOrdersRetires(t *testing.T) {
 		t.Error("it retired while the broker had its index")
 	}
 
-	if err := p.reader.Retain(t.Context(), prefix+"/old/state-index", nil, 0); err != nil { // as if it had expired
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.reader.Retain(t.Context(), prefix+"/old/state-index", nil, 0)) // as if it had expired
 	p.eventually("the scope retires", func() error {
 		return wrongIf(p.active("old"), "it is active")
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -30,9 +31,7 @@ func TestCancelBeforeItBegins(t *testing.T) {
 		{"delayed", []task.SubmitOption{task.In(time.Hour)}, nil},
 		{"blocked", []task.SubmitOption{task.In(time.Hour)}, func(e *env, h *task.Handle[int]) {
 			member, err := e.do("ZRANGE", e.keys().TaskDelayed(), "0", "0").AsStrSlice()
-			if err != nil {
-				e.t.Fatal(err)
-			}
+			testenv.Must(e.t, err)
 			e.do("HSET", e.keys().TaskBlocked(), h.ID, member[0])
 		}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
@@ -34,9 +35,7 @@ func BenchmarkEncode(b *testing.B) {
 	s := new(submission)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := costNoop.fill(b.Context(), w.client, s, costText, nil); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, costNoop.fill(b.Context(), w.client, s, costText, nil))
 		if _, err := w.client.encode(&costNoop.spec, s); err != nil {
 			b.Fatal(err)
 		}

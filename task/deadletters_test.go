@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -155,9 +156,7 @@ func TestDeadLettersList(t *testing.T) {
 	list := func(f task.DeadFilter) (ids []string) {
 		for {
 			page, err := dead.List(e.ctx(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for _, l := range page.Letters {
 				ids = append(ids, l.ID)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -92,9 +93,7 @@ func (f *family) quiet() (fired, failed int) {
 func (f *family) info(g *task.Group) task.GroupInfo {
 	f.e.t.Helper()
 	info, err := g.Info(f.e.ctx())
-	if err != nil {
-		f.e.t.Fatal(err)
-	}
+	testenv.Must(f.e.t, err)
 	return info
 }
 

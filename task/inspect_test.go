@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/task/internal/wire"
 )
@@ -19,9 +20,7 @@ func ms(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 func message(t testing.TB, m wire.Message) string {
 	t.Helper()
 	b, err := m.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(b)
 }
 

@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
 func defineJSON(t *testing.T, name string, opts ...task.TypeOption) *task.JSONType {
 	t.Helper()
 	typ, err := task.DefineJSON(name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return typ
 }
 

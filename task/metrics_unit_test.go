@@ -9,15 +9,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/taktworks/takt/internal/stream"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
 func counted(t *testing.T, m prometheus.Metric) float64 {
 	t.Helper()
 	var d dto.Metric
-	if err := m.Write(&d); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Write(&d))
 	if d.Histogram != nil {
 		return float64(d.Histogram.GetSampleCount())
 	}

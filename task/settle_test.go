@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/task"
 )
 
@@ -31,9 +32,7 @@ func TestUniqueKeyIsReleasedAtTheEnd(t *testing.T) {
 			}
 			typ := task.Define[double, int]("unique:"+c.name, task.Positional(), task.Unique(time.Hour), retry)
 			h, err := typ.Submit(e.ctx(), e.client, double{1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			var dup *task.DuplicateError
 			if _, err := typ.Submit(e.ctx(), e.client, double{1}); !errors.As(err, &dup) || dup.ID != h.ID {
 				t.Fatalf("a second one: %v, want a DuplicateError of %s", err, h.ID)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/internal/testenv/long"
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
@@ -370,9 +371,7 @@ func TestScheduleAsJSON(t *testing.T) {
 	s := nightly()
 	s.Start.Attributes, s.Start.Gate = map[string]string{"customer": "ada"}, &workflow.Gate{Key: "g", Max: 2}
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, none := range []string{`"last"`, `"next"`, `"instance"`, `"metadata"`, "null"} {
 		if strings.Contains(string(text), none) {
 			t.Errorf("%s is in %s", none, text)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/bench"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // fake is a peer in memory. It can lose a task and run one twice.
@@ -145,9 +146,7 @@ func TestRateDoesNotWaitForTheWorker(t *testing.T) {
 	f := newFake()
 	f.slow = 2 * time.Millisecond // 500 per second at most
 	s, err := rateRun(t.Context(), fakeEntry, f, load{rate: 2000, n: 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if s.reached > 550 {
 		t.Errorf("%.0f tasks per second of a worker that can do 500", s.reached)
 	}

@@ -30,9 +30,8 @@ func goldens(t testing.TB) map[string][]byte {
 	found := map[string][]byte{}
 	for _, v := range file.Vectors {
 		if strings.HasPrefix(v.Name, "posting_") || strings.HasPrefix(v.Name, "datetime_") {
-			if found[v.Name], err = hex.DecodeString(v.Hex); err != nil {
-				t.Fatal(err)
-			}
+			found[v.Name], err = hex.DecodeString(v.Hex)
+			testenv.Must(t, err)
 		}
 	}
 	return found

@@ -33,9 +33,8 @@ func (e *env) calls(command string) (n int) {
 	testenv.Must(e.t, err)
 	if _, rest, ok := strings.Cut(text, "cmdstat_"+command+":calls="); ok {
 		number, _, _ := strings.Cut(rest, ",")
-		if n, err = strconv.Atoi(number); err != nil {
-			e.t.Fatal(err)
-		}
+		n, err = strconv.Atoi(number)
+		testenv.Must(e.t, err)
 	}
 	return n
 }

@@ -18,9 +18,7 @@ import (
 func blocks(t *testing.T, page string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(rig.Root(t), page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var all []string
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		all = append(all, m[1])

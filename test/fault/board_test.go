@@ -51,9 +51,8 @@ func boardWorlds(t *testing.T, test func(w *boardWorld)) {
 
 func (w *boardWorld) run(test func(*boardWorld)) {
 	var err error
-	if w.b, err = (board.Connect{URL: w.url, Session: boardTTL}).Open(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	w.b, err = (board.Connect{URL: w.url, Session: boardTTL}).Open(w.t.Context())
+	testenv.Must(w.t, err)
 	w.dir = w.t.TempDir()
 	test(w)
 	problems, err := w.b.Check(testenv.Within(w.t))
@@ -151,9 +150,7 @@ func TestBoardFault3OwnerStopped(t *testing.T) {
 		stale.Pause()
 		fresh := w.worker(w.note("fresh", "$TAKT_BOARD_OWNER")+"; while ! [ -e "+gate+"2 ]; do sleep 0.02; done", "--name", "fresh", "--max", "1")
 		w.wait("the second has it", func() bool { return len(w.written("fresh")) == 1 })
-		if err := os.WriteFile(gate, nil, 0o600); err != nil { // the first one's command ends well
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(gate, nil, 0o600)) // the first one's command ends well
 		stale.Continue()
 		stale.Await("claim_lost")
 		if n, err := w.b.Count(t.Context()); n != 1 || err != nil {

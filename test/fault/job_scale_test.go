@@ -283,9 +283,8 @@ func (w *jobWorld) gauge(p *rig.Process) gauge {
 	for line := range strings.Lines(metrics) {
 		if n, ok := strings.CutPrefix(line, "go_goroutines "); ok {
 			var err error
-			if g.goroutines, err = strconv.Atoi(strings.TrimSpace(n)); err != nil {
-				w.t.Fatal(err)
-			}
+			g.goroutines, err = strconv.Atoi(strings.TrimSpace(n))
+			testenv.Must(w.t, err)
 		}
 	}
 	if g.goroutines == 0 {

@@ -214,9 +214,7 @@ func TestTaskFault9ClusterFailover(t *testing.T) {
 func killed(t *testing.T, n *testenv.Node) (again func()) {
 	n.Kill(t)
 	return func() {
-		if err := n.Server.Restart(testenv.Within(t)); err != nil { // empty, and a replica
-			t.Fatal(err)
-		}
+		testenv.Must(t, n.Server.Restart(testenv.Within(t))) // empty, and a replica
 	}
 }
 

@@ -82,13 +82,11 @@ func newTaskWorldOn(t *testing.T, srv *testenv.RedisServer) *taskWorld {
 	w.keys = keys.New(w.prefix)
 	w.left = func() string { return fmt.Sprintf("%d tasks unfinished", w.unfinished()) }
 	var err error
-	if w.client, err = task.New(srv.Client, task.Options{Prefix: w.prefix, LockPrefix: w.prefix + ":"}); err != nil {
-		t.Fatal(err)
-	}
+	w.client, err = task.New(srv.Client, task.Options{Prefix: w.prefix, LockPrefix: w.prefix + ":"})
+	testenv.Must(t, err)
 	t.Cleanup(w.client.Close)
-	if w.ledger, err = openLedger(dir); err != nil {
-		t.Fatal(err)
-	}
+	w.ledger, err = openLedger(dir)
+	testenv.Must(t, err)
 	t.Cleanup(func() { w.ledger.to.Close() })
 	return w
 }

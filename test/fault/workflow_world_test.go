@@ -33,9 +33,8 @@ func newFlowWorld(t *testing.T, o embedded.RedisOptions) *flowWorld {
 	w.options = workflow.Options{Prefix: w.prefix}
 	w.shards = []keys.Workflow{w.keys.Workflow()}
 	var err error
-	if w.flows, err = workflow.New(srv.Client, w.options); err != nil {
-		t.Fatal(err)
-	}
+	w.flows, err = workflow.New(srv.Client, w.options)
+	testenv.Must(t, err)
 	t.Cleanup(w.flows.Close)
 	w.left = func() string {
 		st, err := w.flows.Stats(t.Context())

@@ -108,9 +108,8 @@ func NewMES(t testing.TB, url, topicPrefix, memory string, scopes ...isa95.Scope
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
-	if m.memory, err = mes.OpenMemory(memory); err != nil {
-		t.Fatal(err)
-	}
+	m.memory, err = mes.OpenMemory(memory)
+	testenv.Must(t, err)
 	m.Client, err = mes.New(mes.Options{
 		MQTT: mqtt.Options{URL: url, ClientID: fmt.Sprintf("mes-%d", time.Now().UnixNano()), Log: quiet}, TopicPrefix: topicPrefix,
 		RepeatAfter: time.Second, Log: quiet,

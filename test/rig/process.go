@@ -74,9 +74,8 @@ func StartCommand(t testing.TB, c Command) *Process {
 	if c.Typed {
 		p.cmd.Stdin = nil
 		var err error
-		if p.in, err = p.cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
+		p.in, err = p.cmd.StdinPipe()
+		testenv.Must(t, err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = output{p, &p.out}, output{p, &p.err}
 	p.cmd.WaitDelay = 5 * time.Second // children of the process may hold its output a little longer

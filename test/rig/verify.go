@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/station"
@@ -102,9 +103,7 @@ func (w *World) StationLog() []station.Entry {
 	w.T.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.done.read(w.log); err != nil {
-		w.T.Fatal(err)
-	}
+	testenv.Must(w.T, w.done.read(w.log))
 	return w.done.entries
 }
 

@@ -61,9 +61,8 @@ func TestStartAndResult(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].ID != "a" {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if i, err = b.Start(ctx, named("b"), refuse); err != nil {
-		t.Fatal(err)
-	}
+	i, err = b.Start(ctx, named("b"), refuse)
+	testenv.Must(t, err)
 	if _, err := goworkflows.Result[string](ctx, b, i); err == nil || err.Error() != "no" {
 		t.Errorf("error %v", err)
 	}
@@ -121,9 +120,7 @@ func TestContinuedAndTerminated(t *testing.T) {
 	o.Gate, o.Attributes = &workflow.Gate{Key: "press", Max: 1}, map[string]string{"customer": "7"}
 	first, err := b.Start(ctx, o, onceMore, 0)
 	testenv.Must(t, err)
-	if err := b.Wait(ctx, first); err != nil { // it has continued
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Wait(ctx, first)) // it has continued
 	now, err := b.Client().Info(ctx, workflow.Instance{ID: "a"})
 	if err != nil || now.Execution == first.ExecutionID || now.Gate == nil || now.Gate.Key != "press" || now.Attributes["customer"] != "7" {
 		t.Fatalf("continued as %+v, %v", now, err)

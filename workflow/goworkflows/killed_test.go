@@ -159,9 +159,8 @@ func told(t *testing.T, srv *testenv.RedisServer, b *goworkflows.Backend, prefix
 	t.Helper()
 	ctx := t.Context()
 	var err error
-	if e.story.Result, err = goworkflows.Result[Sale](ctx, b, &gowf.Instance{InstanceID: "sale"}); err != nil {
-		t.Fatal(err)
-	}
+	e.story.Result, err = goworkflows.Result[Sale](ctx, b, &gowf.Instance{InstanceID: "sale"})
+	testenv.Must(t, err)
 	for i, err := range b.Client().All(ctx, workflow.Filter{}) {
 		testenv.Must(t, err)
 		e.story.Executions = append(e.story.Executions, fmt.Sprintf("%s %s %s: %s", i.ID, i.State, i.Outcome, pastOf(t, b, i)))

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 // Books are activities whose effects are kept in Redis, as a system outside would: the same key has one effect, however often it is asked for.
@@ -60,9 +61,7 @@ func (b *Books) key(name string) string { return b.prefix + ":books:" + name }
 func (b *Books) counts(t testing.TB, of string) map[string]int64 {
 	t.Helper()
 	n, err := b.rdb.Do(context.Background(), b.rdb.B().Hgetall().Key(b.key(of)).Build()).AsIntMap()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return n
 }
 

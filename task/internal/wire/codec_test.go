@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/taktworks/takt/internal/msgpack"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 type (
@@ -98,9 +99,7 @@ func TestEveryKindRoundTrips(t *testing.T) {
 	c := codec[every](t)
 	for _, v := range []every{everyValue(), {}} {
 		b := must(t)(c.AppendArgs([]byte("x"), v))
-		if err := Check(b[1:], MaxValueDepth); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, Check(b[1:], MaxValueDepth))
 		got, err := c.DecodeArgs(b[1:])
 		same(t, got, err, v)
 		again, err := c.AppendValue(nil, v)

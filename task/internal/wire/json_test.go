@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/taktworks/takt/internal/msgpack"
+	"github.com/taktworks/takt/internal/testenv"
 )
 
 func TestJSONBothWays(t *testing.T) {
@@ -99,9 +100,7 @@ func TestDeepestJSON(t *testing.T) {
 	raw := bytes.Repeat([]byte{0x81, 0xc4, 0x00}, MaxValueDepth) // {b"": {b"": ...
 	raw = append(raw, 0xd4, 5, 0)
 	shown, err := ToJSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	back, err := FromJSON(shown)
 	expect(t, back, err, raw)
 	if _, err := ToJSON(append([]byte{0x91}, raw...)); err == nil {

@@ -209,9 +209,8 @@ func TestDepthLimitIsTheSameOnBothSides(t *testing.T) {
 	got, err := Decode(b)
 	same(t, got, err, m)
 	result := Result{Value: deep(MaxValueDepth)}
-	if b, err = result.Append(nil); err != nil {
-		t.Fatal(err)
-	}
+	b, err = result.Append(nil)
+	testenv.Must(t, err)
 	back, err := DecodeResult(b)
 	same(t, back, err, result)
 }

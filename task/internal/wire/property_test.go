@@ -84,9 +84,8 @@ func messages() *rapid.Generator[Message] {
 		}
 		m.Args = must(t)(list.AppendValue(nil, append([]any{}, rapid.SliceOfN(values(2), 0, 4).Draw(t, "args")...)))
 		if kw := rapid.MapOfN(rapid.String(), values(1), 0, 4).Draw(t, "kwargs"); len(kw) > 0 {
-			if m.Kwargs, err = pairs.AppendValue(nil, kw); err != nil {
-				t.Fatal(err)
-			}
+			m.Kwargs, err = pairs.AppendValue(nil, kw)
+			testenv.Must(t, err)
 		}
 		if rapid.Bool().Draw(t, "meta") {
 			m.Meta = metas().Draw(t, "meta")
