@@ -38,10 +38,7 @@ func (v *verdict) Error() string { return string(v.outcome) + ": " + v.err.Error
 func (v *verdict) Unwrap() error { return v.err }
 
 func decide(o Outcome, err error) error {
-	if err == nil {
-		err = errors.New("without an error")
-	}
-	return &verdict{o, err}
+	return &verdict{o, cmp.Or(err, errors.New("without an error"))}
 }
 
 // ConsumeWith lets a handler say that the posting is finished although its work failed.

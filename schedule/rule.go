@@ -206,12 +206,9 @@ func (r *ruleDays) fitsWeekday(day int64, year int, month time.Month, dom int) b
 		n, of = int(day-dayNumber(year, 1, 1))+1, yearLen(year)
 	}
 	weekday := weekdayOf(day)
-	for _, w := range r.rule.weekday {
-		if w.day == weekday && (w.n == 0 || w.n == (n+6)/7 || -w.n == (of-n)/7+1) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.rule.weekday, func(w weekdayNum) bool {
+		return w.day == weekday && (w.n == 0 || w.n == (n+6)/7 || -w.n == (of-n)/7+1)
+	})
 }
 
 // fitsWeekNo counts weeks as ISO 8601 does, from the first that has four days in the year, with the week beginning at WKST. The

@@ -154,12 +154,7 @@ func (o Options) wait() redis.Wait {
 	return redis.Wait{Replicas: o.Replicas, ForDisk: o.WaitForDisk, Within: o.ReplicasWithin}
 }
 
-func (o Options) prefix() string {
-	if o.Prefix == "" {
-		return defaultPrefix
-	}
-	return o.Prefix
-}
+func (o Options) prefix() string { return cmp.Or(o.Prefix, defaultPrefix) }
 
 // Close ends what Await uses, and the connection if Open made it. Workers must have ended before.
 func (c *Client) Close() {

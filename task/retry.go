@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -56,12 +57,7 @@ func (b Backoff) Delay(attempt int, _ error) (time.Duration, bool) {
 	return d/2 + rand.N(d/2), true
 }
 
-func (b Backoff) retries() int {
-	if b.Retries == 0 {
-		return DefaultRetries
-	}
-	return b.Retries
-}
+func (b Backoff) retries() int { return cmp.Or(b.Retries, DefaultRetries) }
 
 // MaxAttempts is 1 + Retries, 0 = without end.
 func (b Backoff) MaxAttempts() int { return max(b.retries()+1, 0) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,11 +132,11 @@ func (p *barePeer) read(ctx context.Context, tasks chan<- bareTask) error {
 func readBare(e rueidis.RedisMessage) (t bareTask, err error) {
 	parts, err := e.ToArray()
 	if err != nil || len(parts) != 2 {
-		return t, fmt.Errorf("an entry of %d parts: %w", len(parts), orNothing(err))
+		return t, fmt.Errorf("an entry of %d parts: %w", len(parts), cmp.Or(err, errNothing))
 	}
 	fields, err := parts[1].ToArray()
 	if err != nil || len(fields) != 2 {
-		return t, fmt.Errorf("an entry of %d names and values: %w", len(fields), orNothing(err))
+		return t, fmt.Errorf("an entry of %d names and values: %w", len(fields), cmp.Or(err, errNothing))
 	}
 	if t.id, err = parts[0].ToString(); err != nil {
 		return t, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func whileWorking(ctx context.Context, p Peer, results bool, t *tally, do func(c
 	go func() {
 		err := p.Work(working, results, t.handle)
 		if working.Err() == nil {
-			cancel(fmt.Errorf("the worker ended early: %w", orNothing(err)))
+			cancel(fmt.Errorf("the worker ended early: %w", cmp.Or(err, errNothing)))
 		}
 		worker <- err
 	}()
@@ -84,12 +85,7 @@ func whileWorking(ctx context.Context, p Peer, results bool, t *tally, do func(c
 	return errors.Join(err, <-worker)
 }
 
-func orNothing(err error) error {
-	if err == nil {
-		return errors.New("without an error")
-	}
-	return err
-}
+var errNothing = errors.New("without an error")
 
 // done waits until every task of t is handled and p has nothing waiting or under way: the end of the last is written.
 func done(ctx context.Context, p Peer, t *tally) error {

@@ -69,11 +69,7 @@ func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
 func (p *process) exitError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.err
-	if err == nil {
-		err = errors.New("exit status 0")
-	}
-	return fmt.Errorf("ended at once (%w): %s", err, strings.Join(p.tail, " | "))
+	return fmt.Errorf("ended at once (%w): %s", cmp.Or(p.err, errors.New("exit status 0")), strings.Join(p.tail, " | "))
 }
 
 // run starts the process, reads its output and waits for its end. The signal that a child gets when its parent

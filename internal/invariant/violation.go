@@ -2,6 +2,7 @@
 package invariant
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,14 +25,7 @@ type Violation struct {
 
 // Same says whether two looks, one after the other, found the same broken invariant, and nothing has moved there in between.
 func (v Violation) Same(other Violation) bool {
-	return v.Key == other.Key && v.moment() == other.moment()
-}
-
-func (v Violation) moment() string {
-	if v.Moment != "" {
-		return v.Moment
-	}
-	return v.Problem
+	return v.Key == other.Key && cmp.Or(v.Moment, v.Problem) == cmp.Or(other.Moment, other.Problem)
 }
 
 func (v Violation) String() string { return v.Key + ": " + v.Problem + "; " + v.Next }

@@ -187,10 +187,7 @@ func (o Options) fit(ctx context.Context, t target, opt rueidis.ClientOption, rd
 
 // Tag returns the hash tag of a key prefix, "" if it has none.
 func Tag(prefix string) string {
-	_, rest, ok := strings.Cut(prefix, "{")
-	if !ok {
-		return ""
-	}
+	_, rest, _ := strings.Cut(prefix, "{")
 	tag, _, ok := strings.Cut(rest, "}")
 	if !ok {
 		return ""

@@ -126,16 +126,9 @@ func (g *Group) Check() error {
 	return nil
 }
 
-func or(v, other int) int {
-	if v == 0 {
-		return other
-	}
-	return v
-}
-
-func (g *Group) slots() int             { return or(g.Slots, 1) }
-func (g *Group) ready() int             { return max(or(g.Ready, DefaultReady), 0) }
-func (g *Group) maxDeliveries() int     { return or(g.MaxDeliveries, DefaultMaxDeliveries) }
+func (g *Group) slots() int             { return cmp.Or(g.Slots, 1) }
+func (g *Group) ready() int             { return max(cmp.Or(g.Ready, DefaultReady), 0) }
+func (g *Group) maxDeliveries() int     { return cmp.Or(g.MaxDeliveries, DefaultMaxDeliveries) }
 func (g *Group) transient(e error) bool { return redis.Away(e) || g.Transient != nil && g.Transient(e) }
 func (g *Group) trouble(err error) {
 	if g.Trouble != nil {

@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,13 +51,6 @@ type taskConfig struct {
 }
 
 func (c taskConfig) folder() string { return c.Ledger }
-
-func (c taskConfig) or(d, other time.Duration) time.Duration {
-	if d == 0 {
-		return other
-	}
-	return d
-}
 
 // taskWork is the argument of a task. Do is one of the words below; "" = take Takes, have the effect, and return.
 type taskWork struct {
@@ -165,8 +159,8 @@ func (c taskConfig) work(ctx context.Context, client *task.Client, ledger *taskL
 		handlers = append(handlers, idle.Handle(func(context.Context, *task.Job[int]) (task.None, error) { return task.None{}, nil }))
 	}
 	w, err := client.Worker(task.WorkerOptions{
-		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: c.or(c.Lease, taskLease), Drain: c.or(c.Drain, 5*time.Second),
-		Margin: c.or(c.Margin, time.Second), Observe: observe,
+		ID: c.ID, Concurrency: map[task.Size]int{task.Small: slots}, Lease: cmp.Or(c.Lease, taskLease), Drain: cmp.Or(c.Drain, 5*time.Second),
+		Margin: cmp.Or(c.Margin, time.Second), Observe: observe,
 	}, handlers...)
 	if err != nil {
 		return err
