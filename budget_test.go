@@ -14,19 +14,19 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  96406,
-	"test lines":                        87897,
+	"production lines":                  95809,
+	"test lines":                        86957,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 248,
-	"production lines of board":         6919,
-	"production lines of cmd":           11566,
-	"production lines of internal":      12410,
-	"production lines of jobstore":      7334,
-	"production lines of mqtt":          3736,
+	"constants and variables of a time": 247,
+	"production lines of board":         6856,
+	"production lines of cmd":           11576,
+	"production lines of internal":      12606,
+	"production lines of jobstore":      7351,
+	"production lines of mqtt":          3712,
 	"production lines of recipe":        7869,
-	"production lines of task":          14515,
-	"production lines of workflow":      7470,
+	"production lines of task":          14215,
+	"production lines of workflow":      7177,
 }
 
 var (
