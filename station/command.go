@@ -31,7 +31,7 @@ func (c *command) run() string {
 	return c.Order
 }
 
-// record is a command with what became of it, guarded by Station.mu; command does not change, nor does work unless it is called back.
+// record is a command with what became of it, guarded by Station.mu if there is a Station; command does not change, nor does work unless it is called back.
 type record struct {
 	command
 	work
@@ -48,17 +48,25 @@ type record struct {
 
 // callBack stops the work of a command that is not done.
 func (r *record) callBack() {
-	if r.executed {
+	if r.executed || r.calledBack() {
 		return
-	}
-	select {
-	case <-r.canceled:
-		return
-	default:
 	}
 	r.result, r.events, r.refused = nil, nil, cloudevent.Errorf(cloudevent.KindCancellation, "canceled")
 	close(r.canceled)
 }
+
+// calledBack tells whether callBack stopped the work.
+func (r *record) calledBack() bool {
+	select {
+	case <-r.canceled:
+		return true
+	default:
+		return false
+	}
+}
+
+// silent tells whether the latest delivery gets no answer.
+func (r *record) silent() bool { return r.deliveries <= r.unanswered }
 
 // request is the command as the event to reply to.
 func (r *record) request() cloudevent.Event {

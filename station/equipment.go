@@ -149,6 +149,22 @@ func ParseEquipment(file string, data []byte) (*Equipment, error) {
 	return e, nil
 }
 
+// PlainEquipment is for at least one scope. It answers commands of these types with an empty result after that time, and sends no events.
+func PlainEquipment(scopes []isa95.Scope, types []string, takes time.Duration) *Equipment {
+	e := &Equipment{Scopes: scopes, Source: "urn:takt:station:" + string(scopes[0]), seed: 1, commands: map[string]*skill{}}
+	for _, t := range types {
+		e.commands[t] = &skill{behaviour: behaviour{takes: &Span{takes, takes}}}
+	}
+	return e
+}
+
+// Seeded is e with another seed: times, results and cases are drawn anew.
+func (e *Equipment) Seeded(seed int64) *Equipment {
+	other := *e
+	other.seed = seed
+	return &other
+}
+
 // Types lists the command types that the equipment answers, in order.
 func (e *Equipment) Types() []string {
 	var types []string

@@ -2,7 +2,6 @@ package station
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,36 +13,6 @@ import (
 // maxRepeats is how often an event is sent again that nobody shows to have received: its order may have been aborted.
 const maxRepeats = 20
 
-// watch is a wait for a command that shows an event to have been received.
-type watch struct {
-	until []string
-	seen  chan struct{}
-}
-
-// wakeWatches ends the waits that c fulfils. s.mu is held.
-func (s *Station) wakeWatches(c *command) {
-	waiting := s.watches[c.run()]
-	if len(waiting) == 0 {
-		return
-	}
-	waiting = slices.DeleteFunc(waiting, func(w *watch) bool {
-		if !slices.Contains(w.until, c.Type) {
-			return false
-		}
-		close(w.seen)
-		return true
-	})
-	s.setWatches(c.run(), waiting)
-}
-
-func (s *Station) setWatches(run string, waiting []*watch) {
-	if len(waiting) == 0 {
-		delete(s.watches, run)
-		return
-	}
-	s.watches[run] = waiting
-}
-
 // announceAll sends the events of an executed command that were not sent yet. s.mu is held.
 func (s *Station) announceAll(r *record) {
 	for i := range r.events {
@@ -51,10 +20,7 @@ func (s *Station) announceAll(r *record) {
 		if r.sent[d.id] {
 			continue
 		}
-		w := &watch{until: d.until, seen: make(chan struct{})}
-		if d.repeat > 0 {
-			s.watches[r.run()] = append(s.watches[r.run()], w)
-		}
+		w := s.watch(r, d)
 		s.running.Go(func() { s.announce(s.ctx, r, d, w) })
 	}
 }
@@ -64,7 +30,7 @@ func (s *Station) announce(ctx context.Context, r *record, d *dueEvent, w *watch
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.setWatches(r.run(), slices.DeleteFunc(s.watches[r.run()], func(o *watch) bool { return o == w }))
+		s.unwatch(r, w)
 	}()
 	if !lifecycle.Sleep(ctx, d.after) {
 		return
@@ -166,10 +132,32 @@ func (u *supply) room(now time.Time) time.Duration {
 	return u.waiting[0].Add(u.again).Sub(now)
 }
 
+// beginning is how long after the start the first event comes.
+func (u *supply) beginning(seed int64) time.Duration {
+	return u.first.pick(newDice(seed, "first", string(u.scope), u.typeID))
+}
+
+// interval is how long after the n-th event the next one comes.
+func (u *supply) interval(seed, n int64) time.Duration {
+	return u.every.pick(newDice(seed, "every", string(u.scope), u.typeID, strconv.FormatInt(n, 10)))
+}
+
+// next is the next event, or how long to wait until there is room for it. over: there is none any more.
+func (u *supply) next(of *Equipment, now time.Time) (e cloudevent.Event, entry Entry, wait time.Duration, over bool) {
+	wait = u.room(now)
+	if over = u.limit > 0 && u.n >= u.limit; over || wait > 0 {
+		return e, entry, wait, over
+	}
+	u.n++
+	u.waiting = append(u.waiting, now) // before it is sent: the order may be faster than the broker's word
+	e, entry = u.event(u.n, of.Source, of.seed, now)
+	return e, entry, 0, false
+}
+
 // supply sends the events of one source.
 func (s *Station) supply(ctx context.Context, u *supply) {
 	seed := s.o.Equipment.seed
-	if !lifecycle.Sleep(ctx, u.first.pick(newDice(seed, "first", string(u.scope), u.typeID))) {
+	if !lifecycle.Sleep(ctx, u.beginning(seed)) {
 		return
 	}
 	for {
@@ -180,7 +168,7 @@ func (s *Station) supply(ctx context.Context, u *supply) {
 		s.mu.Lock()
 		s.write(entry)
 		s.mu.Unlock()
-		if !lifecycle.Sleep(ctx, u.every.pick(newDice(seed, "every", string(u.scope), u.typeID, strconv.FormatInt(entry.N, 10)))) {
+		if !lifecycle.Sleep(ctx, u.interval(seed, entry.N)) {
 			return
 		}
 	}
@@ -190,20 +178,11 @@ func (s *Station) supply(ctx context.Context, u *supply) {
 func (s *Station) nextOf(ctx context.Context, u *supply) (e cloudevent.Event, entry Entry, ok bool) {
 	for {
 		s.mu.Lock()
-		now := time.Now()
-		wait := u.room(now)
-		if u.limit > 0 && u.n >= u.limit {
-			s.mu.Unlock()
-			return e, entry, false
-		}
-		if wait <= 0 {
-			u.n++
-			u.waiting = append(u.waiting, now) // before it is sent: the order may be faster than the broker's word
-			e, entry = u.event(u.n, s.o.Equipment.Source, s.o.Equipment.seed, now)
-			s.mu.Unlock()
-			return e, entry, true
-		}
+		e, entry, wait, over := u.next(s.o.Equipment, time.Now())
 		s.mu.Unlock()
+		if over || wait <= 0 {
+			return e, entry, !over
+		}
 		if pause(ctx, wait, u.changed); ctx.Err() != nil {
 			return e, entry, false
 		}

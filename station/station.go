@@ -34,9 +34,6 @@ type Options struct {
 	Log *slog.Logger // default slog.Default()
 }
 
-// remember is how long a command's answer is kept: longer than Takt waits for one (R027: a day at most).
-const remember = 25 * time.Hour
-
 // Station is simulated equipment. Make it with New and let Run hold it.
 type Station struct {
 	o         Options
@@ -45,16 +42,12 @@ type Station struct {
 	ctx       context.Context // of Run
 	running   sync.WaitGroup  // work, answers and events under way
 
-	mu       sync.Mutex
-	open     bool // Run takes work
-	file     *logFile
-	failed   error              // of the log
-	stop     context.CancelFunc // of Run
-	commands map[string]*record // by id
-	canceled map[string]bool    // ids that a command calls back, which may come before them
-	ages     []*record          // in the order of arrival
-	watches  map[string][]*watch
-	supplies []*supply
+	mu     sync.Mutex
+	open   bool // Run takes work
+	file   *logFile
+	failed error              // of the log
+	stop   context.CancelFunc // of Run
+	memory
 }
 
 // New checks the options and makes a Station that does nothing before Run.
@@ -77,7 +70,7 @@ func New(o Options) (*Station, error) {
 	if o.MQTT.SessionExpiry == 0 {
 		o.MQTT.SessionExpiry = 24 * time.Hour
 	}
-	s := &Station{o: o, log: o.Log, commands: map[string]*record{}, canceled: map[string]bool{}, watches: map[string][]*watch{}}
+	s := &Station{o: o, log: o.Log, memory: newMemory(o.Equipment)}
 	var err error
 	if s.recv, err = mqtt.New(o.MQTT); err != nil {
 		return nil, fmt.Errorf("station: %w", err)
@@ -94,9 +87,6 @@ func New(o Options) (*Station, error) {
 		})
 		if err != nil {
 			return nil, fmt.Errorf("station: %w", err)
-		}
-		for i := range o.Equipment.sources {
-			s.supplies = append(s.supplies, newSupply(scope, &o.Equipment.sources[i]))
 		}
 	}
 	return s, nil
@@ -209,33 +199,4 @@ func (s *Station) recall(past []Entry, now time.Time) {
 			}
 		}
 	}
-}
-
-// add remembers a new command and forgets those that are too old. s.mu is held, or Run has not begun to take work.
-func (s *Station) add(c command, responseTopic string, correlationData []byte, now time.Time) *record {
-	r := &record{
-		command: c, work: s.o.Equipment.decide(&c), received: now, deliveries: 1,
-		responseTopic: responseTopic, correlationData: correlationData, canceled: make(chan struct{}),
-	}
-	s.commands[c.ID] = r
-	if c.Cancels != "" {
-		s.canceled[c.Cancels] = true
-		if other := s.commands[c.Cancels]; other != nil {
-			other.callBack()
-		}
-	}
-	if s.canceled[c.ID] {
-		r.callBack()
-	}
-	s.ages = append(s.ages, r)
-	for len(s.ages) > 0 && s.ages[0].executed && now.Sub(s.ages[0].received) >= remember {
-		delete(s.commands, s.ages[0].ID)
-		delete(s.canceled, s.ages[0].Cancels)
-		s.ages = s.ages[1:]
-	}
-	for _, supply := range s.supplies {
-		supply.takenUp(&c, now)
-	}
-	s.wakeWatches(&c)
-	return r
 }

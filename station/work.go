@@ -89,7 +89,7 @@ func (s *Station) execute(ctx context.Context, r *record) {
 // answer sends the answer, unless this command shall meet silence for some deliveries more.
 func (s *Station) answer(ctx context.Context, r *record) {
 	s.mu.Lock()
-	silent := r.deliveries <= r.unanswered || r.responseTopic == ""
+	silent := r.silent() || r.responseTopic == ""
 	topic, answer := r.responseTopic, r.answer(s.o.Equipment.Source, time.Now())
 	s.mu.Unlock()
 	if silent || !s.send(ctx, topic, answer) {
