@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -13,6 +14,24 @@ const ErrorParameter = "error"
 
 // AbortedBy begins the error of a run that a command Abort ended; the source of the command follows.
 const AbortedBy = "aborted by "
+
+// Conclude is how an order ends whose recipe came to that phase: End when it is through, Abort when it failed, each with the response. Both are nil while it runs.
+func Conclude(o *StoredOrder, phase recipe.Phase, x *recipe.Execution, now time.Time) (*Transition, *isa95.JobResponse, error) {
+	var method isa95.Method
+	switch phase {
+	case recipe.PhaseCompleted:
+		method = isa95.End
+	case recipe.PhaseFailed:
+		method = isa95.Abort
+	default:
+		return nil, nil, nil
+	}
+	state, ok := isa95.Next(o.State, method)
+	if !ok {
+		return nil, nil, fmt.Errorf("job order %s is %s, and no %s leads out of that", o.JobOrder.JobOrderID, o.State, method)
+	}
+	return &Transition{Method: method, State: state}, NewResponse(o, x, state, now), nil
+}
 
 // NewResponse makes the response to a job order that ends in the state end: its times, and the results of the actions as
 // parameters with the ID "action.member". An aborted recipe adds ErrorParameter. Without a recipe (x nil) there are no

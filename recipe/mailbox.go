@@ -31,6 +31,9 @@ type Waiting struct {
 	Recipe        string `json:"recipe,omitempty"` // SHA of the recipe of the job
 }
 
+// MailboxRetention is how long an early event is kept for an action that does not wait yet, by default.
+const MailboxRetention = time.Minute
+
 // MailboxHold is how long after its Until an early event is kept for runs that had begun
 // when it came: one of their actions may come to wait for it.
 const MailboxHold = 24 * time.Hour

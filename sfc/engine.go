@@ -55,7 +55,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MailboxRetention = cmp.Or(o.MailboxRetention, time.Minute)
+	o.MailboxRetention = cmp.Or(o.MailboxRetention, recipe.MailboxRetention)
 	o.TimerEvery = cmp.Or(o.TimerEvery, 200*time.Millisecond)
 	o.TimerHold = cmp.Or(o.TimerHold, 5*time.Second)
 	o.SweepEvery = cmp.Or(o.SweepEvery, 30*time.Second)

@@ -280,21 +280,10 @@ func consequence(snap *jobstore.Snapshot, out recipe.Outcome, now time.Time) (jo
 		Execution: x, Due: out.Due, Commands: out.Commands,
 		Mailboxes: changedMailboxes(out), Taken: out.Taken, Now: now, CorrelationID: x.CorrelationID, Facts: out.Facts,
 	}
-	var method isa95.Method
-	switch out.Phase {
-	case recipe.PhaseCompleted:
-		method = isa95.End
-	case recipe.PhaseFailed:
-		method = isa95.Abort
-	default:
-		return change, nil
+	var err error
+	if change.Transition, change.Response, err = jobstore.Conclude(snap.Job, out.Phase, x, now); err != nil {
+		return change, fmt.Errorf("sfc: %w", err)
 	}
-	state, ok := isa95.Next(snap.Job.State, method)
-	if !ok {
-		return change, fmt.Errorf("sfc: job order %s is %s, and no %s leads out of that", snap.JobOrderID, snap.Job.State, method)
-	}
-	change.Transition = &jobstore.Transition{Method: method, State: state}
-	change.Response = jobstore.NewResponse(snap.Job, x, state, now)
 	return change, nil
 }
 
