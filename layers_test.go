@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"limit"},
 	{"mqtt", "jobstore", "task", "board", "workflow"},
 	{"jobcontrol", "sfc", "publisher", "mes", "station"},
-	{"processor"},
+	{"processor", "simulation"},
 	{"examples"},
 	{"cmd", "test"},
 }

@@ -43,6 +43,16 @@ type historyFact struct {
 	Condition string `json:"condition,omitempty"`
 }
 
+// namedFact is f with its transition in r; nil: without.
+func namedFact(f recipe.Fact, r *recipe.Recipe) historyFact {
+	h := historyFact{Fact: f}
+	if f.Transition != nil && r != nil && *f.Transition < len(r.Transitions) {
+		t := r.Transitions[*f.Transition]
+		h.From, h.To, h.Condition = t.Source, t.Target, t.Condition
+	}
+	return h
+}
+
 // history is the history of one order, as it is read.
 type history struct {
 	store   *jobstore.Store
@@ -141,12 +151,7 @@ func (c *jobHistoryCmd) print(a *app, e *jobstore.HistoryEntry, r *recipe.Recipe
 			line.Station = e.Station
 		}
 		for _, f := range e.Facts {
-			named := historyFact{Fact: f}
-			if f.Transition != nil && r != nil && *f.Transition < len(r.Transitions) {
-				t := r.Transitions[*f.Transition]
-				named.From, named.To, named.Condition = t.Source, t.Target, t.Condition
-			}
-			line.Facts = append(line.Facts, named)
+			line.Facts = append(line.Facts, namedFact(f, r))
 		}
 		return printJSON(a.out, line)
 	}

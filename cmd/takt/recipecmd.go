@@ -15,10 +15,11 @@ import (
 )
 
 type recipeCmd struct {
-	Check recipeCheckCmd `cmd:"" help:"List what would make a recipe hang, be ambiguous or fail."`
-	Draw  recipeDrawCmd  `cmd:"" help:"Draw a recipe as a sequential function chart."`
-	List  recipeListCmd  `cmd:"" looks:"" help:"List the recipes that stations run."`
-	Show  recipeShowCmd  `cmd:"" looks:"" help:"Show a stored recipe, or write it to a file."`
+	Check    recipeCheckCmd    `cmd:"" help:"List what would make a recipe hang, be ambiguous or fail."`
+	Draw     recipeDrawCmd     `cmd:"" help:"Draw a recipe as a sequential function chart."`
+	Simulate recipeSimulateCmd `cmd:"" help:"Try a recipe in simulated time, before a machine moves."`
+	List     recipeListCmd     `cmd:"" looks:"" help:"List the recipes that stations run."`
+	Show     recipeShowCmd     `cmd:"" looks:"" help:"Show a stored recipe, or write it to a file."`
 }
 
 // recipeOptions are how recipes are judged that enter.
