@@ -12,17 +12,26 @@ type agenda struct {
 }
 
 type item struct {
-	at  time.Time
-	nth int
-	do  func()
+	at    time.Time
+	nth   int
+	do    func()
+	needs func() bool // whether it is still to be done; nil: it is
 }
 
-func (a *agenda) add(at time.Time, do func()) {
+func (a *agenda) add(at time.Time, do func(), needs func() bool) {
 	a.added++
-	heap.Push(a, item{at, a.added, do})
+	heap.Push(a, item{at, a.added, do, needs})
 }
 
-func (a *agenda) first() item { return heap.Pop(a).(item) }
+// first takes the first that is still to be done; false: there is none.
+func (a *agenda) first() (item, bool) {
+	for a.Len() > 0 {
+		if i := heap.Pop(a).(item); i.needs == nil || i.needs() {
+			return i, true
+		}
+	}
+	return item{}, false
+}
 
 func (a *agenda) Len() int      { return len(a.items) }
 func (a *agenda) Swap(i, j int) { a.items[i], a.items[j] = a.items[j], a.items[i] }

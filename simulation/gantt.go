@@ -42,4 +42,3 @@ func Bars(entries []Entry, results []Result) []chart.Bar {
 	slices.SortStableFunc(bars, func(a, b chart.Bar) int { return cmp.Compare(a.From, b.From) })
 	return bars
 }
-

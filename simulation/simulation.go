@@ -79,6 +79,7 @@ type simulation struct {
 	unknown   map[string]bool     // stations and types of commands that the equipment leaves to other equipment
 	disturbed map[string][]string // ids of events, by type and correlation id
 	orders    []*order
+	open      int               // orders that are not over
 	commands  map[string]*order // by the id of a command
 	mail      map[isa95.Scope]map[string]*recipe.Mailbox
 	handled   map[string]bool // events that actions got, by source and id
@@ -116,13 +117,13 @@ func Run(o Options) (results []Result, bound string) {
 	for _, sent := range o.Orders {
 		r := &order{stored: jobstore.StoredOrder{JobOrder: sent.Order, Scope: sent.Scope, State: isa95.Initial}}
 		r.view, r.result.Order = r.stored.RecipeOrder(), sent.Order.JobOrderID
-		s.orders = append(s.orders, r)
+		s.orders, s.open = append(s.orders, r), s.open+1
 		s.After(0, func() { s.begin(r) })
 	}
 	bound = s.loop()
 	for _, r := range s.orders {
 		if !r.over {
-			r.result.Took, r.result.State = s.now.Sub(s.start), r.stored.State
+			s.end(r)
 			if r.x != nil { // nil: a bound was met at the start
 				r.result.Waits = s.o.Program.Waits(r.view, r.x, s.now)
 			}
@@ -143,9 +144,11 @@ func (o *Options) scopes() (all []isa95.Scope) {
 
 // loop carries out what is on the agenda.
 func (s *simulation) loop() (bound string) {
-	for s.agenda.Len() > 0 && slices.ContainsFunc(s.orders, func(r *order) bool { return !r.over }) {
-		next := s.agenda.first()
+	for s.open > 0 {
+		next, ok := s.agenda.first()
 		switch {
+		case !ok:
+			return ""
 		case s.events == MaxEvents:
 			return fmt.Sprintf("it had %d events, which is the limit", MaxEvents)
 		case next.at.Sub(s.start) > MaxTime:
@@ -163,7 +166,7 @@ func (s *simulation) Now() time.Time { return s.now }
 
 // After puts do on the agenda. What is due at the same time is done in the order in which it was put there.
 func (s *simulation) After(d time.Duration, do func()) {
-	s.agenda.add(s.now.Add(d), do)
+	s.agenda.add(s.now.Add(d), do, nil)
 }
 
 func (s *simulation) tell(e Entry) {
@@ -181,13 +184,20 @@ func (s *simulation) method(r *order, m isa95.Method) {
 // begin is StoreAndStart by an MES, and the start of the recipe.
 func (s *simulation) begin(r *order) {
 	if why := s.o.Program.Refusal(r.view); why != "" {
-		r.over, r.result.Refused, r.result.State = true, why, r.stored.State
+		s.end(r)
+		r.result.Refused = why
 		s.tell(Entry{Order: r.view.ID, Note: "the order is refused: " + why})
 		return
 	}
 	s.method(r, isa95.StoreAndStart)
 	s.method(r, isa95.Run)
 	s.commit(r, s.o.Program.Start(r.view, string(r.stored.WorkMaster()), "simulation", s.mail[r.stored.Scope], s.now))
+}
+
+// end notes how far an order came.
+func (s *simulation) end(r *order) {
+	r.over, r.result.State, r.result.Took = true, r.stored.State, s.now.Sub(s.start)
+	s.open--
 }
 
 func (s *simulation) docs(r *order) recipe.Docs {
@@ -213,24 +223,21 @@ func (s *simulation) commit(r *order, out recipe.Outcome) {
 	}
 	transition, response, err := jobstore.Conclude(&r.stored, out.Phase, r.x, s.now)
 	if transition != nil {
-		r.over, r.stored.State = true, transition.State
-		r.result.State, r.result.Response, r.result.Took = transition.State, response, s.now.Sub(s.start)
+		r.stored.State, r.result.Response = transition.State, response
+		s.end(r)
 		s.tell(Entry{Order: r.view.ID, Method: transition.Method, State: transition.State})
 	} else if err != nil {
 		s.tell(Entry{Order: r.view.ID, Note: err.Error()})
 	}
-	if !out.Due.IsZero() && !out.Due.Equal(r.due) {
-		due := out.Due
-		r.due = due
-		s.After(due.Sub(s.now), func() { s.tick(r, due) })
+	if due := out.Due; !due.Equal(r.due) {
+		if r.due = due; !due.IsZero() {
+			s.agenda.add(due, func() { s.tick(r) }, func() bool { return !r.over && due.Equal(r.due) })
+		}
 	}
 }
 
-// tick does what is due, unless another timer took its place.
-func (s *simulation) tick(r *order, due time.Time) {
-	if r.over || !due.Equal(r.due) {
-		return
-	}
+// tick does what is due.
+func (s *simulation) tick(r *order) {
 	r.due = time.Time{}
 	if out := s.o.Program.Tick(r.view, s.docs(r), s.now); !out.Stale {
 		s.commit(r, out)

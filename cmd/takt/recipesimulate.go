@@ -49,6 +49,13 @@ type simulatedEnd struct {
 	Response   []isa95.Parameter `json:"response,omitempty"`
 }
 
+func (c *recipeSimulateCmd) check(*app) error {
+	if c.Seed != nil && c.Equipment == "" {
+		return errors.New("--seed is of the draws in --equipment FILE, which is missing")
+	}
+	return nil
+}
+
 func (c *recipeSimulateCmd) Run(a *app) error {
 	o, err := c.options(a)
 	if err != nil {
