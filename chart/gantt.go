@@ -212,7 +212,7 @@ func GanttText(bars []Bar, width int) string {
 }
 
 func barLabel(b Bar) string {
-	s := clean(b.Name) + " " + shortTime(max(0, b.To-b.From).Round(time.Millisecond))
+	s := strings.TrimSpace(clean(b.Name) + " " + shortTime(max(0, b.To-b.From).Round(time.Millisecond)))
 	if work(b.State) != "work" {
 		s += " " + b.State
 	}

@@ -2,7 +2,9 @@ package simulation
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/recipe"
@@ -21,9 +23,9 @@ func Bars(entries []Entry, results []Result) []chart.Bar {
 		if !begun && e.Fact.Kind != recipe.FactRepeat {
 			i = len(bars)
 			open[of] = i
-			bar := chart.Bar{Lane: e.Fact.Action, Name: e.Fact.Action, State: "active", From: e.At}
+			bar := chart.Bar{Lane: e.Fact.Action, Name: round(e.Fact), State: "active", From: e.At}
 			if len(results) > 1 {
-				bar.Lane = e.Order
+				bar.Lane, bar.Name = e.Order, strings.TrimSpace(e.Fact.Action+" "+bar.Name)
 			}
 			bars = append(bars, bar)
 		}
@@ -41,4 +43,16 @@ func Bars(entries []Entry, results []Result) []chart.Bar {
 	}
 	slices.SortStableFunc(bars, func(a, b chart.Bar) int { return cmp.Compare(a.From, b.From) })
 	return bars
+}
+
+// round tells a bar from those before it of the same action: its iteration and attempt, if they are not the first.
+func round(f *recipe.Fact) string {
+	var parts []string
+	if f.Iteration > 1 {
+		parts = append(parts, fmt.Sprintf("iteration %d", f.Iteration))
+	}
+	if f.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", f.Attempt))
+	}
+	return strings.Join(parts, ", ")
 }

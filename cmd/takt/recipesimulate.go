@@ -96,13 +96,14 @@ func (c *recipeSimulateCmd) Run(a *app) error {
 			failures = append(failures, result.Order+" "+end.Outcome)
 		}
 	}
-	switch {
-	case bound != "":
-		return &exitError{exitFailed, fmt.Errorf("the simulation was stopped: %s; of %d orders %d did not complete: %s", bound, len(results), len(failures), strings.Join(failures, ", "))}
-	case len(failures) > 0:
-		return &exitError{exitFailed, fmt.Errorf("of %d orders %d did not complete: %s", len(results), len(failures), strings.Join(failures, ", "))}
+	if len(failures) == 0 {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("%d of %d orders did not complete: %s", len(failures), len(results), strings.Join(failures, ", "))
+	if bound != "" {
+		err = fmt.Errorf("the simulation was stopped: %s; %w", bound, err)
+	}
+	return &exitError{exitFailed, err}
 }
 
 // options reads the files and the faults.

@@ -47,7 +47,7 @@ func TestRecipeSimulateFails(t *testing.T) {
 		want string
 	}{
 		{"", exitUsage, "parameter torque_min_nm is missing; give an order that has them with --order FILE"},
-		{order + " --no-answer camera_check", exitFailed, "of 1 orders 1 did not complete: JO-1 Aborted"},
+		{order + " --no-answer camera_check", exitFailed, "1 of 1 orders did not complete: JO-1 Aborted"},
 		{order + " --no-answer presss", exitUsage, `--no-answer presss: the recipe has no action "presss"; it has await_pallet, place_cover`},
 		{order + " --refuse camera_check", exitUsage, "--refuse camera_check: action camera_check waits for an event"},
 		{order + " --late press_bearings", exitUsage, "--late press_bearings: must be an action"},
