@@ -7,6 +7,7 @@ package simulation
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,6 +56,8 @@ type Entry struct {
 	Method isa95.Method  // of the order, which is State after it
 	State  isa95.State
 	Note   string // what no decision did, for people
+
+	Parameters json.RawMessage // of the command that is sent for the first time; nil = none
 }
 
 // Result is what became of one order.
@@ -212,12 +215,21 @@ func (s *simulation) commit(r *order, out recipe.Outcome) {
 		s.handled[eventKey(ev)] = true
 	}
 	for i := range out.Facts {
-		s.tell(Entry{Order: r.view.ID, Fact: &out.Facts[i]})
-		if out.Facts[i].Kind == recipe.FactWait && s.o.Equipment == nil {
-			s.plainEvent(r, out.Facts[i].Action)
+		f := &out.Facts[i]
+		e := Entry{Order: r.view.ID, Fact: f}
+		if f.Kind == recipe.FactCommand {
+			c := slices.IndexFunc(out.Commands, func(c recipe.Command) bool { return c.Action == f.Action && c.Iteration == f.Iteration })
+			e.Parameters = out.Commands[c].Parameters
+		}
+		s.tell(e)
+		if f.Kind == recipe.FactWait && s.o.Equipment == nil {
+			s.plainEvent(r, f.Action)
 		}
 	}
 	for _, c := range append(out.Commands, r.x.NewCancels(before)...) {
+		if c.Cancels != "" {
+			s.tell(Entry{Order: r.view.ID, Note: fmt.Sprintf("action %s: command %s calls it off", c.Action, c.TypeID)})
+		}
 		s.commands[c.ID] = r
 		s.After(0, func() { s.dispatch(r, c) })
 	}
@@ -248,9 +260,6 @@ func (s *simulation) tick(r *order) {
 func (s *simulation) dispatch(r *order, c recipe.Command) {
 	if c.Cancels == "" && !r.x.Awaits(c) {
 		return
-	}
-	if c.Cancels != "" {
-		s.tell(Entry{Order: r.view.ID, Note: fmt.Sprintf("action %s: command %s calls it off", c.Action, c.TypeID)})
 	}
 	if kind := c.Scope + " " + c.TypeID; !s.plant.Take(c, s.disturbance(c)) && !s.unknown[kind] {
 		s.unknown[kind] = true

@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 				"10s action press: command again|20s action press: command again|30s action press timed out: no answer within 30 s|30s action press: command, attempt 2|" +
 				"30s action press: command t.open calls it off|30s the equipment has no command t.open for station cell: it is not answered|" +
 				"40s action press: command again|50s action press: command again|1m0s action press timed out: no answer within 30 s|" +
-				"1m0s the recipe failed: action press timed out: no answer within 30 s (attempt 2 of 2)|1m0s Abort: Aborted",
+				"1m0s the recipe failed: action press timed out: no answer within 30 s (attempt 2 of 2)|1m0s action press: command t.open calls it off|1m0s Abort: Aborted",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -34,9 +35,10 @@ type simulatedLine struct {
 	MS         int64  `json:"ms"` // since the start
 	JobOrderID string `json:"job_order_id,omitempty"`
 	*historyFact
-	Method isa95.Method `json:"method,omitempty"`
-	State  string       `json:"state,omitempty"`
-	Note   string       `json:"note,omitempty"`
+	Parameters json.RawMessage `json:"parameters,omitempty"` // of a command
+	Method     isa95.Method    `json:"method,omitempty"`
+	State      string          `json:"state,omitempty"`
+	Note       string          `json:"note,omitempty"`
 }
 
 // simulatedEnd is what became of one order, for programs.
@@ -190,7 +192,7 @@ func (c *recipeSimulateCmd) faults(o *simulation.Options) error {
 
 func (c *recipeSimulateCmd) print(a *app, e simulation.Entry, r *recipe.Recipe) error {
 	if c.JSON {
-		line := simulatedLine{MS: milliseconds(e.At), JobOrderID: e.Order, Method: e.Method, Note: e.Note}
+		line := simulatedLine{MS: milliseconds(e.At), JobOrderID: e.Order, Parameters: e.Parameters, Method: e.Method, Note: e.Note}
 		if e.Fact != nil {
 			fact := namedFact(*e.Fact, r)
 			line.historyFact = &fact
@@ -203,7 +205,7 @@ func (c *recipeSimulateCmd) print(a *app, e simulation.Entry, r *recipe.Recipe) 
 	text := e.Note
 	switch {
 	case e.Fact != nil:
-		text = e.Fact.Text(r)
+		text = strings.TrimSpace(e.Fact.Text(r) + " " + string(e.Parameters))
 	case e.Method != "":
 		text = fmt.Sprintf("%s: the order is %s", e.Method, e.State)
 	}
