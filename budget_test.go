@@ -14,17 +14,17 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  95809,
-	"test lines":                        86957,
+	"production lines":                  96844,
+	"test lines":                        87537,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
-	"constants and variables of a time": 247,
+	"constants and variables of a time": 250,
 	"production lines of board":         6856,
-	"production lines of cmd":           11576,
+	"production lines of cmd":           11840,
 	"production lines of internal":      12606,
-	"production lines of jobstore":      7351,
+	"production lines of jobstore":      7370,
 	"production lines of mqtt":          3712,
-	"production lines of recipe":        7869,
+	"production lines of recipe":        7872,
 	"production lines of task":          14215,
 	"production lines of workflow":      7177,
 }

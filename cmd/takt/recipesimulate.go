@@ -84,7 +84,8 @@ func (c *recipeSimulateCmd) Run(a *app) error {
 		}
 	}
 	if !c.JSON && len(bars) > 0 {
-		if _, err := fmt.Fprint(a.out, "\n", chart.GanttText(bars, terminalWidth(a.out)), "\n"); err != nil {
+		width, _ := terminal(a.out)
+		if _, err := fmt.Fprint(a.out, "\n", chart.GanttText(bars, width), "\n"); err != nil {
 			return err
 		}
 	}
