@@ -14,7 +14,7 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  96844,
+	"production lines":                  96841,
 	"test lines":                        87537,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,

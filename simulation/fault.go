@@ -22,18 +22,15 @@ type Fault struct {
 
 // ParseFault reads ACTION or ACTION:N.
 func ParseFault(text string, d station.Disturbance) (Fault, error) {
-	f := Fault{Action: text, Disturbance: d}
-	if action, n, ok := strings.Cut(text, ":"); ok {
-		attempt, err := strconv.Atoi(n)
-		if err != nil || attempt < 1 {
-			return f, fmt.Errorf("%q must be an action, or an action with the number of an attempt from 1, such as press:2", text)
-		}
-		f.Action, f.Attempt = action, attempt
+	action, n, numbered := strings.Cut(text, ":")
+	attempt, err := 0, error(nil)
+	if numbered {
+		attempt, err = strconv.Atoi(n)
 	}
-	if f.Action == "" {
-		return f, fmt.Errorf("%q must be an action, or an action with the number of an attempt from 1, such as press:2", text)
+	if action == "" || err != nil || numbered && attempt < 1 {
+		return Fault{}, fmt.Errorf("%q must be an action, or an action with the number of an attempt from 1, such as press:2", text)
 	}
-	return f, nil
+	return Fault{action, attempt, d}, nil
 }
 
 // Check says what keeps f from happening in r, nil if nothing does.
