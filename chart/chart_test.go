@@ -176,6 +176,11 @@ func TestLive(t *testing.T) {
 		golden.Check(t, "testdata/live-"+name+".txt", c.Text(Options{Live: live}))
 		golden.Check(t, "testdata/live-"+name+".svg", string(c.SVG(Options{Live: live})))
 	}
+	large := live() // which takes minutes if a text is cut one character at a time
+	large.Execution.Actions[0].Result = []byte(`{"scan":"` + strings.Repeat("z", 60_000) + `"}`)
+	if text := New(r).Text(Options{Live: large}); !strings.Contains(text, `✓ {"scan":"zzz`) || len(text) > 20_000 {
+		t.Errorf("%d bytes for a large result", len(text))
+	}
 	// However narrow the terminal, the actions of an active or failed step stay.
 	for want, live := range map[string]*Live{"← inspec": live(), "✗ TIME": failed} {
 		if text := New(r).Text(Options{Live: live, Width: 80}); !strings.Contains(text, want) {

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"sort"
 	"strings"
 	"unicode"
 )
@@ -126,10 +127,8 @@ func (m *metrics) short(style textStyle, s string, width int) (string, bool) {
 		return s, false
 	}
 	runes := []rune(s)
-	for len(runes) > 0 && m.width(style, string(runes)+"…") > width {
-		runes = runes[:len(runes)-1]
-	}
-	return strings.TrimRight(string(runes), " ") + "…", true
+	n := sort.Search(len(runes), func(n int) bool { return m.width(style, string(runes[:n+1])+"…") > width })
+	return strings.TrimRight(string(runes[:n]), " ") + "…", true
 }
 
 // tail cuts s to a width at its beginning.
@@ -138,10 +137,8 @@ func (m *metrics) tail(style textStyle, s string, width int) string {
 		return s
 	}
 	runes := []rune(s)
-	for len(runes) > 0 && m.width(style, "…"+string(runes)) > width {
-		runes = runes[1:]
-	}
-	return "…" + string(runes)
+	n := sort.Search(len(runes), func(n int) bool { return m.width(style, "…"+string(runes[n:])) <= width })
+	return "…" + string(runes[n:])
 }
 
 // operators stand at the head of a line rather than at its end.
