@@ -35,7 +35,7 @@ type Replayed struct {
 	Execution *Execution // in the end
 	Parted    *Parting   // where the facts differ first; nil: nowhere
 	Entries   int        // that were replayed
-	Left      []string   // what is recorded and found no action that waits for it: "answer seat, iteration 2"
+	Left      []string   // what is recorded and found no action that waits for it: "answer of seat, iteration 2, 3.2s after the start"
 }
 
 // Parting is the first difference between a record and its replay.
@@ -54,7 +54,7 @@ func (p *Program) Replay(o Order, workMasterID string, record []Recorded, grace 
 	}
 	r := replay{p: p, o: o, grace: grace, mail: map[string]*Mailbox{}}
 	for i, entry := range record {
-		r.at = i
+		r.at, r.since = i, entry.At.Sub(record[0].At)
 		if i == 0 {
 			r.early(entry)
 			r.take(entry.At, entry.Facts, p.Start(o, workMasterID, "replay", r.mail, entry.At))
@@ -73,7 +73,8 @@ type replay struct {
 	x     *Execution
 	mail  map[string]*Mailbox
 	grace time.Duration
-	at    int // entry of the record
+	at    int           // entry of the record,
+	since time.Duration // and its time from the start
 	out   Replayed
 }
 
@@ -112,9 +113,10 @@ func (r *replay) entry(e Recorded) {
 		return
 	}
 	var answers []Answer
+	var of []Fact
 	for _, f := range e.Facts {
 		if a, ok := r.answer(f); ok {
-			answers = append(answers, a)
+			answers, of = append(answers, a), append(of, f)
 		}
 	}
 	first := e.Facts[0]
@@ -124,7 +126,7 @@ func (r *replay) entry(e Recorded) {
 		out, each := r.p.Answers(r.o, r.docs(Intake{}), answers, e.At)
 		for i, o := range each {
 			if o.Stale {
-				r.left(answers[i].CommandID)
+				r.left(of[i])
 			}
 		}
 		r.take(e.At, e.Facts, out)
@@ -180,7 +182,7 @@ func (r *replay) early(e Recorded) {
 			continue
 		}
 		if i < 0 {
-			r.left("of " + f.Action)
+			r.left(f)
 			continue
 		}
 		typ := r.p.actions[i].TypeID
@@ -199,8 +201,8 @@ func (r *replay) early(e Recorded) {
 }
 
 // left notes what found no action.
-func (r *replay) left(command string) {
-	r.out.Left = append(r.out.Left, "answer or event "+command)
+func (r *replay) left(f Fact) {
+	r.out.Left = append(r.out.Left, fmt.Sprintf("%s of %s, iteration %d, %v after the start", f.Kind, f.Action, f.Iteration, r.since))
 }
 
 // take goes on with what was decided, and compares it with what is recorded.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -170,7 +172,7 @@ func entryHead(e *jobstore.HistoryEntry) string {
 		parts = append(parts, "what was before is gone; it led to "+e.State.String())
 	case e.Method != "":
 		parts = append(parts, fmt.Sprintf("%s: the order is %s", e.Method, e.State))
-	case len(e.Facts) > 0 && e.Facts[0].Ends() && e.CausationID != "":
+	case len(e.Facts) > 0 && (e.Facts[0].Ends() || e.Facts[0].Kind == recipe.FactCanceled) && e.CausationID != "":
 		parts = append(parts, "message of the equipment")
 	case len(e.Facts) > 0:
 		parts = append(parts, "by time")
@@ -183,7 +185,7 @@ func entryHead(e *jobstore.HistoryEntry) string {
 	case e.Response:
 		parts = append(parts, "the station hands in its response")
 	default:
-		parts = append(parts, "timers of commands")
+		parts = append(parts, "the broker has the last call of a command, whose time counts from now")
 	}
 	if e.Source != "" {
 		parts = append(parts, "by "+e.Source)
@@ -231,6 +233,9 @@ func (h *history) at(i historyPoint) (*jobstore.HistoryEntry, time.Time, error) 
 		}
 		at = h.entries[begun].Time.Add(i.offset)
 	}
+	if now := h.store.Now(); at.After(now) {
+		return nil, at, &exitError{exitUsage, fmt.Errorf("--at: %s is in the future, it is %s: leave --at out for the chart as it stands now", at.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339))}
+	}
 	last := -1
 	for n := range h.entries {
 		if !h.entries[n].Time.After(at) {
@@ -263,6 +268,7 @@ type replayed struct {
 	Replayed   string         `json:"replayed_recipe"`
 	Entries    int            `json:"entries"`
 	Parted     *replayParting `json:"parted,omitempty"`
+	Commands   []string       `json:"other_commands,omitempty"` // actions whose recorded commands would be others, with what differs
 	Left       []string       `json:"left,omitempty"`
 	Ends       replayEnds     `json:"recorded_end"`
 	NowEnds    replayEnds     `json:"replayed_end"`
@@ -302,6 +308,11 @@ func (c *jobReplayCmd) Run(ctx context.Context, a *app, store *jobstore.Store) e
 	if err != nil {
 		return &exitError{exitUsage, fmt.Errorf("%s: %w", c.Recipe, err)}
 	}
+	if delivered := new(bytes.Buffer); json.Compact(delivered, text) == nil { // as a delivery stores it, so that its hash is that one
+		if program, err = recipe.Compile(delivered.Bytes()); err != nil {
+			return err
+		}
+	}
 	h, err := a.readHistory(ctx, store, c.ID)
 	if err != nil {
 		return err
@@ -312,8 +323,11 @@ func (c *jobReplayCmd) Run(ctx context.Context, a *app, store *jobstore.Store) e
 	}
 	record, ok := jobstore.Recorded(h.entries)
 	last := &h.entries[len(h.entries)-1]
-	if !ok || snap.Job == nil {
-		return &exitError{exitFailed, fmt.Errorf("the start of a recipe for job order %s is not in its history: it was never started, or longer ago than the history goes back; see takt job history %s", h.id, h.id)}
+	switch {
+	case last.Execution == nil || snap.Job == nil:
+		return &exitError{exitFailed, fmt.Errorf("job order %s is %s, and no recipe was started; see takt job why %s", h.id, last.State, h.id)}
+	case !ok:
+		return &exitError{exitFailed, fmt.Errorf("the start of the recipe of job order %s is no longer in its history, which begins at %s", h.id, h.entries[0].Time.UTC().Format(time.RFC3339Nano))}
 	}
 	was, err := h.of(ctx, last)
 	if err != nil {
@@ -324,16 +338,48 @@ func (c *jobReplayCmd) Run(ctx context.Context, a *app, store *jobstore.Store) e
 		return err
 	}
 	out := replayed{JobOrderID: string(h.id), Recorded: last.Execution.Recipe, Replayed: program.SHA(), Entries: got.Entries, Left: got.Left, Ends: endsOf(last.Execution), NowEnds: endsOf(got.Execution)}
+	if was != nil {
+		out.Commands = otherCommands(record, was, program.Recipe())
+	}
 	if p := got.Parted; p != nil {
 		out.Parted = &replayParting{p.At.Sub(record[0].At).String(), p.Recorded, p.Replayed}
 	}
 	if err := c.print(a, &out, was, program.Recipe()); err != nil {
 		return err
 	}
-	if out.Parted != nil {
+	if out.Parted != nil || len(out.Commands) > 0 {
 		return &exitError{Code: exitFailed}
 	}
 	return nil
+}
+
+// otherCommands lists actions that sent a command, and would send another one now.
+func otherCommands(record []recipe.Recorded, was, now *recipe.Recipe) (all []string) {
+	find := func(r *recipe.Recipe, name string) *recipe.Action {
+		i := slices.IndexFunc(r.Actions, func(a recipe.Action) bool { return a.Name == name })
+		if i < 0 {
+			return &recipe.Action{}
+		}
+		return &r.Actions[i]
+	}
+	looked := make(map[string]bool)
+	for _, entry := range record {
+		for _, f := range entry.Facts {
+			if f.Kind != recipe.FactCommand || looked[f.Action] {
+				continue
+			}
+			looked[f.Action] = true
+			a, b := find(was, f.Action), find(now, f.Action)
+			switch {
+			case b.Name == "": // the run parts
+			case a.TypeID != b.TypeID:
+				all = append(all, fmt.Sprintf("%s: TypeId %s, recorded %s", f.Action, b.TypeID, a.TypeID))
+			case string(a.Parameters) != string(b.Parameters):
+				all = append(all, fmt.Sprintf("%s: Parameters %s, recorded %s", f.Action, b.Parameters, a.Parameters))
+			}
+		}
+	}
+	return all
 }
 
 func (c *jobReplayCmd) print(a *app, r *replayed, was, now *recipe.Recipe) error {
@@ -342,7 +388,7 @@ func (c *jobReplayCmd) print(a *app, r *replayed, was, now *recipe.Recipe) error
 	}
 	printf(a.out, "job order %s, recorded with recipe %.12s, replayed with %s (%.12s): %d entries\n", r.JobOrderID, r.Recorded, c.Recipe, r.Replayed, r.Entries)
 	if p := r.Parted; p == nil {
-		fmt.Fprintln(a.out, "it goes the same way")
+		fmt.Fprintln(a.out, map[bool]string{true: "it goes the same way", false: "it goes the same way, with other commands"}[len(r.Commands) == 0])
 	} else {
 		printf(a.out, "they part %s after the start:\n", p.After)
 		same := 0
@@ -352,6 +398,9 @@ func (c *jobReplayCmd) print(a *app, r *replayed, was, now *recipe.Recipe) error
 		c.side(a, "both      ", p.Recorded[:same], was)
 		c.side(a, "recorded  ", p.Recorded[same:], was)
 		c.side(a, "replayed  ", p.Replayed[same:], now)
+	}
+	for _, other := range r.Commands {
+		printf(a.out, "another command of %s\n", other)
 	}
 	for _, left := range r.Left {
 		printf(a.out, "recorded, and no action waits for it: %s\n", left)
