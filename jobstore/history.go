@@ -231,6 +231,9 @@ func (r *HistoryReader) entry(raw rueidis.XRangeEntry) (HistoryEntry, error) {
 	if stored.Facts != nil {
 		e.Facts, err = recipe.DecodeFacts(stored.Facts, e.Execution)
 	}
+	if !e.Snapshot && e.Execution != e.Before {
+		e.Facts = append(e.Facts, recipe.CancelFacts(e.Before, e.Execution)...)
+	}
 	return e, err
 }
 
@@ -320,16 +323,18 @@ func Recorded(entries []HistoryEntry) (record []recipe.Recorded, ok bool) {
 		if x == before || x == nil {
 			continue
 		}
-		r := recipe.Recorded{At: e.Installation, Facts: e.Facts}
+		r := recipe.Recorded{At: e.Installation, Facts: slices.DeleteFunc(slices.Clone(e.Facts), func(f recipe.Fact) bool {
+			return f.Kind == recipe.FactCancel || f.Kind == recipe.FactCanceled
+		})}
 		switch {
 		case e.Snapshot:
 			ok = false
 			continue
 		case before == nil:
 			record, ok = nil, true
-		case len(e.Facts) == 0 && slices.Contains([]isa95.Method{isa95.Pause, isa95.Resume, isa95.Stop, isa95.Abort}, e.Method):
+		case len(r.Facts) == 0 && slices.Contains([]isa95.Method{isa95.Pause, isa95.Resume, isa95.Stop, isa95.Abort}, e.Method):
 			r.Hold = recipe.Hold(e.Method)
-		case len(e.Facts) == 0:
+		case len(r.Facts) == 0:
 			for i := range x.Actions {
 				if a, was := &x.Actions[i], before.Action(x.Actions[i].Name); a.LastCall && was != nil && a.Deadline != was.Deadline {
 					r.Deadlines = map[string]int64{a.Name: a.Deadline}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // FactKind says what a Fact is about.
@@ -22,6 +23,8 @@ const (
 	FactRefused    FactKind = "refused"    // equipment refused the command
 	FactUnreadable FactKind = "unreadable" // an answer or event cannot be kept as a result
 	FactTimeout    FactKind = "timeout"    // neither answer nor event came in time
+	FactCancel     FactKind = "cancel"     // a command leaves that calls the command of an attempt off
+	FactCanceled   FactKind = "canceled"   // it was answered, or was not in time
 	FactCompleted  FactKind = "completed"  // the run ended
 	FactFailed     FactKind = "failed"     // the run ended for Error
 )
@@ -33,7 +36,7 @@ type Fact struct {
 	Action     string          `json:"action,omitempty"`     // of the recipe
 	Transition *int            `json:"transition,omitempty"` // index in Recipe.Transitions
 	Iteration  int             `json:"iteration,omitempty"`  // of the step, from 1
-	Attempt    int             `json:"attempt,omitempty"`    // of the action in this iteration, from 1; 0 for events
+	Attempt    int             `json:"attempt,omitempty"`    // of the action in this iteration, from 1; 0 for events. Of cancel commands: in the whole run
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      string          `json:"error,omitempty"` // of an attempt: what follows "action NAME"; of a run: its reason
 }
@@ -45,6 +48,31 @@ func (f *Fact) Ends() bool {
 		return true
 	}
 	return false
+}
+
+// CancelFacts are the facts about cancel commands that lead from before to after, either of which may be nil. No Outcome has them: a cancel command is as the recipe says for
+// whatever ends an attempt, and its answer changes nothing else.
+func CancelFacts(before, after *Execution) (facts []Fact) {
+	if after == nil {
+		return nil
+	}
+	for _, c := range after.Cancels {
+		was := CancelEntry{}
+		if before != nil {
+			if i := before.cancelOf(c.CommandID); i >= 0 {
+				was = before.Cancels[i]
+			}
+		}
+		f := Fact{Kind: FactCancel, Action: c.Action, Attempt: c.Attempt}
+		if was.CommandID == "" {
+			facts = append(facts, f)
+		}
+		if c.State != ActionDispatched && was.State != c.State {
+			f.Kind, f.Result, f.Error = FactCanceled, c.Result, c.Error
+			facts = append(facts, f)
+		}
+	}
+	return facts
 }
 
 // fact notes a fact about the attempt of e.
@@ -73,10 +101,14 @@ func (f *Fact) Text(r *Recipe) string {
 	}
 	switch f.Kind {
 	case FactStep:
-		if f.Iteration > 1 {
-			return fmt.Sprintf("step %s, iteration %d", f.Step, f.Iteration)
+		what := "step "
+		if r != nil && slices.ContainsFunc(r.Branches, func(b Branch) bool { return b.Name == f.Step }) {
+			what = "branch "
 		}
-		return "step " + f.Step
+		if f.Iteration > 1 {
+			return fmt.Sprintf("%s%s, iteration %d", what, f.Step, f.Iteration)
+		}
+		return what + f.Step
 	case FactTransition:
 		if r == nil || *f.Transition >= len(r.Transitions) {
 			return fmt.Sprintf("transition %d fires", *f.Transition)
@@ -93,13 +125,29 @@ func (f *Fact) Text(r *Recipe) string {
 	case FactWait:
 		return action + ": waits for its event"
 	case FactAnswer:
-		return fmt.Sprintf("%s: answer %s", action, cmp.Or(string(f.Result), "without a result"))
+		return fmt.Sprintf("%s: answer %s", action, shortened(f.Result))
 	case FactEvent:
-		return fmt.Sprintf("%s: event %s", action, cmp.Or(string(f.Result), "without a payload"))
+		return fmt.Sprintf("%s: event %s", action, shortened(f.Result))
+	case FactCancel:
+		return fmt.Sprintf("action %s: cancel command, for attempt %d", f.Action, f.Attempt)
+	case FactCanceled:
+		if f.Error != "" {
+			return fmt.Sprintf("action %s: cancel command %s", f.Action, f.Error)
+		}
+		return fmt.Sprintf("action %s: answer %s to its cancel command", f.Action, shortened(f.Result))
 	case FactCompleted:
 		return "the recipe is through"
 	case FactFailed:
 		return "the recipe failed: " + f.Error
 	}
 	return action + " " + f.Error
+}
+
+// shortened is a result for people, of at most 500 bytes and its size.
+func shortened(result json.RawMessage) string {
+	const most = 500
+	if len(result) <= most {
+		return cmp.Or(string(result), "without data")
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(string(result[:most]), ""), len(result))
 }

@@ -60,6 +60,22 @@ func TestCancelReachesTheMachine(t *testing.T) {
 			if now := snap.Response; now == nil || now.EndTime != response.EndTime {
 				t.Errorf("%+v, was %+v", now, response)
 			}
+			var past []string
+			entries, err := p.mes.History("JO-1").Next(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				for _, f := range e.Facts {
+					past = append(past, f.Text(nil))
+				}
+				if len(e.Facts) > 0 && e.Facts[0].Kind == recipe.FactCanceled && e.CausationID == "" {
+					t.Error("the history does not name the answer to the cancel command")
+				}
+			}
+			if want := []string{"step Drill", "action drill: command", "action drill: cancel command, for attempt 1", `action drill: answer {"at":"home"} to its cancel command`}; !slices.Equal(past, want) {
+				t.Errorf("the history has %q, want %q", past, want)
+			}
 			for _, again := range p.cell.sentAs("retract.v1") {
 				if again.ID != cancel.ID || string(again.Data) != string(cancel.Data) {
 					t.Errorf("repeated as %s %s", again.ID, again.Data)

@@ -73,7 +73,7 @@ func (e *Engine) Answer(ctx context.Context, ev cloudevent.Event) error {
 			return e.stationAnswered(ctx, id, route, ev)
 		}
 		if route.Cancel != nil {
-			return e.canceled(ctx, id, route, &answer)
+			return e.canceled(ctx, id, ev.ID, route, &answer)
 		}
 		answer, err := readable(ev, answer)
 		if err != nil {

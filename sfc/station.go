@@ -78,7 +78,7 @@ func (e *Engine) sendStanding(ctx context.Context, route jobstore.Route, ev clou
 func (e *Engine) sendCancel(ctx context.Context, id string, route jobstore.Route) error {
 	c, now := *route.Cancel, e.store.InstallationTime()
 	if !now.Before(c.Deadline) {
-		return again(ctx, func() error { return e.canceled(ctx, id, route, nil) })
+		return again(ctx, func() error { return e.canceled(ctx, id, "", route, nil) })
 	}
 	body, err := encodeBody(c)
 	if err != nil {
@@ -90,15 +90,15 @@ func (e *Engine) sendCancel(ctx context.Context, id string, route jobstore.Route
 	return e.sendStanding(ctx, route, ev, route.StationPause(now))
 }
 
-// canceled records the answer to a command that calls another one off; nil: none came in time. The run of an order that was stored anew does not have it.
-func (e *Engine) canceled(ctx context.Context, id string, route jobstore.Route, answer *recipe.Answer) error {
+// canceled records the answer to a command that calls another one off, in the CloudEvent cause; nil: none came in time. The run of an order that was stored anew does not have it.
+func (e *Engine) canceled(ctx context.Context, id, cause string, route jobstore.Route, answer *recipe.Answer) error {
 	snap, err := e.store.Load(ctx, jobstore.Query{JobOrderID: route.JobOrderID, Scope: route.Scope})
 	if err != nil {
 		return err
 	}
 	if snap.Execution != nil {
 		if x, ok := snap.Execution.Canceled(id, answer); ok {
-			if err := e.store.Commit(ctx, snap, jobstore.Change{Execution: x, Due: x.Due(), Now: e.store.Now(), CorrelationID: x.CorrelationID}); err != nil {
+			if err := e.store.Commit(ctx, snap, jobstore.Change{Execution: x, Due: x.Due(), Now: e.store.Now(), CorrelationID: x.CorrelationID, CausationID: cause}); err != nil {
 				return err
 			}
 		}

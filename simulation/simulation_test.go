@@ -89,18 +89,18 @@ func TestFaults(t *testing.T) {
 	}{
 		{
 			name: "none",
-			want: begun + "1s " + fmt.Sprintf(answered, "1s") + "2s action check: event without a payload|2s the recipe is through|2s End: Ended_Completed",
+			want: begun + "1s " + fmt.Sprintf(answered, "1s") + "2s action check: event without data|2s the recipe is through|2s End: Ended_Completed",
 		},
 		{
 			name: "first attempt refused", action: "press:1", fault: refused,
 			want: begun + "1s action press was refused: STATE_INVALID: jammed|1s action press: command, attempt 2|" +
-				"2s " + fmt.Sprintf(answered, "2s") + "3s action check: event without a payload|3s the recipe is through|3s End: Ended_Completed",
+				"2s " + fmt.Sprintf(answered, "2s") + "3s action check: event without data|3s the recipe is through|3s End: Ended_Completed",
 		},
 		{
 			name: "first attempt not answered", action: "press:1", fault: silent,
 			want: begun + "10s action press: command again|20s action press: command again|30s action press timed out: no answer within 30 s|30s action press: command, attempt 2|" +
 				"30s action press: command t.open calls it off|" +
-				"31s " + fmt.Sprintf(answered, "31s") + "32s action check: event without a payload|32s the recipe is through|32s End: Ended_Completed",
+				"31s " + fmt.Sprintf(answered, "31s") + "32s action check: event without data|32s the recipe is through|32s End: Ended_Completed",
 		},
 		{
 			name: "every attempt refused", action: "press", fault: refused,
@@ -109,7 +109,7 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "late within its time", action: "press", fault: late(15 * time.Second),
-			want: begun + "10s action press: command again|16s " + fmt.Sprintf(answered, "16s") + "17s action check: event without a payload|17s the recipe is through|17s End: Ended_Completed",
+			want: begun + "10s action press: command again|16s " + fmt.Sprintf(answered, "16s") + "17s action check: event without data|17s the recipe is through|17s End: Ended_Completed",
 		},
 		{
 			name: "event does not come", action: "check", fault: silent,
@@ -118,7 +118,7 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "event late", action: "check:1", fault: late(20 * time.Second),
-			want: begun + "1s " + fmt.Sprintf(answered, "1s") + "22s action check: event without a payload|22s the recipe is through|22s End: Ended_Completed",
+			want: begun + "1s " + fmt.Sprintf(answered, "1s") + "22s action check: event without data|22s the recipe is through|22s End: Ended_Completed",
 		},
 		{
 			name: "event comes before its action waits, and once more", equipment: "scope: cell\ncommands: [{type: t.press, takes: 1s}]\n" +
