@@ -14,17 +14,17 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  96841,
-	"test lines":                        87537,
+	"production lines":                  96967,
+	"test lines":                        87562,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 250,
 	"production lines of board":         6856,
-	"production lines of cmd":           11840,
+	"production lines of cmd":           11892,
 	"production lines of internal":      12606,
-	"production lines of jobstore":      7370,
+	"production lines of jobstore":      7392,
 	"production lines of mqtt":          3712,
-	"production lines of recipe":        7872,
+	"production lines of recipe":        7927,
 	"production lines of task":          14215,
 	"production lines of workflow":      7177,
 }

@@ -262,7 +262,7 @@ func (j *judgement) wait(w recipe.Wait) *WhyReason {
 		if w.Asset != "" {
 			what += " of " + w.Asset
 		}
-		r := j.add(WhyEvent, "event "+what, equipment+": it sends "+w.TypeID+" on "+j.topic("events"), "step %s waits for event %s (action %s) for %s%s", w.Step, what, w.Action, seconds(w.Age), left(w.Left))
+		r := j.add(WhyEvent, "event "+what, equipment+": it sends "+w.TypeID+" on "+j.topic("events"), "step %s waits for event %s (action %s) for %s%s", w.Step, what, w.Action, seconds(w.Age), j.left(w.Left))
 		if n := j.before(w); n > 0 {
 			r.Text += fmt.Sprintf("; %s for the same event", count(n, "order that began earlier waits", "orders that began earlier wait"))
 		}
@@ -273,8 +273,12 @@ func (j *judgement) wait(w recipe.Wait) *WhyReason {
 		r.Topic = j.topic("commands")
 		return r
 	}
-	r := j.add(WhyCommand, fmt.Sprintf("answer to %s, %s", w.Action, seconds(w.Age)), equipment+": it gets command "+w.CommandID+" on "+j.topic("commands")+" and answers on the response topic",
-		"step %s waits for the answer to %s, attempt %d of %d, for %s%s", w.Step, what, w.Attempt, w.Attempts, seconds(w.Age), left(w.Left))
+	gets := ": it gets command "
+	if j.Execution.Paused {
+		gets = ": it may answer now; after Resume it gets command "
+	}
+	r := j.add(WhyCommand, fmt.Sprintf("answer to %s, %s", w.Action, seconds(w.Age)), equipment+gets+w.CommandID+" on "+j.topic("commands")+" and answers on the response topic",
+		"step %s waits for the answer to %s, attempt %d of %d, for %s%s", w.Step, what, w.Attempt, w.Attempts, seconds(w.Age), j.left(w.Left))
 	if w.Again != nil {
 		r.Text += fmt.Sprintf("; the command is sent again in %s", seconds(max(*w.Again, 0)))
 	}
@@ -336,9 +340,12 @@ func (j *judgement) transition(w recipe.Wait) *WhyReason {
 	if len(values) == 0 {
 		short = arc + ": " + w.Condition
 	}
-	next := j.method("stop") + " ends it with the results so far, takt job abort as failed: no event changes these values; a transition with otherwise would lead on"
+	next := j.method("stop") + ": no event changes these values; a transition with otherwise would lead on"
 	again := ""
-	if w.Again != nil {
+	switch {
+	case len(w.Causes) == 0:
+		next = "nothing: it is there for people"
+	case w.Again != nil:
 		next = "wait, or " + j.method("stop")
 		again = fmt.Sprintf("; it is looked at again in %s", seconds(max(*w.Again, 0)))
 	}
@@ -374,10 +381,12 @@ func seconds(s float64) string {
 }
 
 // left says when a time-out is over.
-func left(s *float64) string {
+func (j *judgement) left(s *float64) string {
 	switch {
 	case s == nil:
 		return ""
+	case j.Execution.Paused:
+		return fmt.Sprintf("; it has %s left once the order goes on", seconds(max(*s, 0)))
 	case *s < 0:
 		return fmt.Sprintf("; its time is over since %s, and that is looked at next", seconds(-*s))
 	}
@@ -411,13 +420,21 @@ func (j *judgement) aborted() {
 		j.add(WhyAborted, "Clear; "+x.Error, j.method("clear"), "it was %s with a command Abort at step %s", x.Error, x.CurrentStep)
 	default:
 		next := "mend that, " + again
-		text := fmt.Sprintf("its run failed at step %s: %s", x.CurrentStep, x.Error)
+		where := "step " + x.CurrentStep
+		if inside := slices.DeleteFunc(slices.Clone(x.ActiveSteps), func(s string) bool { return s == x.CurrentStep }); len(inside) > 0 {
+			where = "step " + strings.Join(inside, ", ") + " of branch " + x.CurrentStep
+		}
+		text := fmt.Sprintf("its run failed at %s: %s", where, x.Error)
 		i := slices.IndexFunc(x.Actions, func(a recipe.ActionEntry) bool {
 			return a.State == recipe.ActionFailed && strings.HasPrefix(x.Error, a.Error)
 		})
 		if i >= 0 {
 			a := x.Actions[i]
-			text += fmt.Sprintf("; its command was %s, attempt %d in iteration %d", a.TypeID, a.Attempt-a.FirstAttempt+1, a.Iteration)
+			if a.Attempt < a.FirstAttempt {
+				text += fmt.Sprintf("; it waited for the event %s in iteration %d", a.TypeID, a.Iteration)
+			} else {
+				text += fmt.Sprintf("; its command was %s, attempt %d in iteration %d", a.TypeID, a.Attempt-a.FirstAttempt+1, a.Iteration)
+			}
 			next = "look at the equipment of " + string(j.Job.Scope) + ", " + again
 		}
 		j.add(WhyRunFailed, "Clear; "+x.Error, next, "%s", text)

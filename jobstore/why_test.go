@@ -155,6 +155,10 @@ var whyCases = []whyCase{
 			r.answer(recipe.Answer{Error: &recipe.ActionError{Kind: "BUSY", Message: "door open"}})
 		}
 	}, "its run failed at step Weld: action weld was refused: BUSY: door open (attempt 3 of 3); its command was com.example.weld.v1", "look at the equipment of cell-07", "Clear; action weld was refused: BUSY: door open (attempt 3 of 3)"},
+	{jobstore.WhyRunFailed, isa95.State{Top: isa95.Aborted}, func(_ *jobstore.Situation, r *whyRun) {
+		r.begin().answer(welded("12")).after(time.Hour)
+		r.x = r.p.Tick(r.o, recipe.Docs{Execution: r.x}, r.now).Docs.Execution
+	}, "its run failed at step Scan: action scan timed out: no event com.example.part.v1 of scale within 60 s; it waited for the event com.example.part.v1 in iteration 1", "look at the equipment of cell-07", ""},
 	{jobstore.WhyRunFailed, isa95.State{Top: isa95.Aborted}, func(_ *jobstore.Situation, r *whyRun) { r.begin().answer(welded(`"8"`)) },
 		`its run failed at step Weld: condition "actions.weld.result.force >= job.parameters.force" from Weld to Scan failed: invalid operation: a string >= a number`, "mend that", ""},
 	{jobstore.WhyNotBegun, isa95.State{Top: isa95.Aborted}, func(c *jobstore.Situation, _ *whyRun) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/parser"
+
+	"github.com/taktworks/takt/internal/jsonscan"
 )
 
 // WaitKind is a kind of thing that a run waits for.
@@ -93,6 +95,9 @@ func (p *Program) Waits(o Order, x *Execution, now time.Time) []Wait {
 		return nil
 	}
 	d := p.decide(&o, Docs{Execution: x}, now)
+	for i := range x.Actions { // installation time that stands still is known as it was before the last decision
+		d.now = max(d.now, x.Actions[i].DispatchedAt)
+	}
 	w := waits{d: d}
 	if x.Paused {
 		w.all = append(w.all, Wait{Kind: WaitPaused, Step: x.CurrentStep, Age: w.since(x.PausedAt)})
@@ -257,9 +262,9 @@ func (c *Cause) add(text string, v any) {
 	if slices.ContainsFunc(c.Operands, func(o Operand) bool { return o.Text == text }) {
 		return
 	}
-	value, err := json.Marshal(v)
+	value, err := jsonscan.Marshal(v)
 	if err != nil { // infinite
-		value, _ = json.Marshal(describeValue(v))
+		value, _ = jsonscan.Marshal(describeValue(v))
 	}
 	c.Operands = append(c.Operands, Operand{text, value})
 }

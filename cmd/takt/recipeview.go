@@ -181,6 +181,9 @@ func (c *recipeShowCmd) Run(ctx context.Context, a *app) error {
 			if err := os.WriteFile(c.Out, recipes[0].Recipe, 0o644); err != nil {
 				return err
 			}
+			if !c.JSON {
+				printf(a.out, "written to %s\n\n", c.Out)
+			}
 		}
 		for _, r := range recipes {
 			if err := c.print(a, r); err != nil {
