@@ -64,7 +64,7 @@ func TestRequest(t *testing.T) {
 		if err != nil || reply.Err() == nil || reply.Err().Kind != cloudevent.KindMissingUserProperty {
 			t.Errorf("%v %+v", err, reply)
 		}
-		if s := r.server.Stats(); s.Received != 54 {
+		if s := r.server.Stats(); s.Received < 54 { // more, if a connection was lost on a busy machine: QoS 1
 			t.Errorf("%+v", s)
 		}
 	})

@@ -58,9 +58,10 @@ func (w Watcher) Run(ctx context.Context, rdb rueidis.Client, channels []Watched
 	}
 	for left := len(channels); ; {
 		select {
-		case <-ctx.Done():
-			return nil
 		case <-run.Done():
+			if ctx.Err() != nil {
+				return nil
+			}
 			return context.Cause(run)
 		case <-all:
 			if left--; left == 0 && w.Ready != nil {
