@@ -77,7 +77,7 @@ func WhyReasons() []WhyRow {
 		{WhyNoEngine, "its start, or the end of its run, waits in `sfc:work`, and no process with the role engine gives a sign of life", "`takt serve`"},
 		{WhyQueued, "it waits in `sfc:work` behind other entries", "wait, or more processes of `takt serve`"},
 		{WhyInWork, "a process has its entry of `sfc:work` in hand; after several tries the log of that process says why", "the log of that process, `takt doctor`"},
-		{WhyForgotten, "no entry of `sfc:work` leads to it: somebody trimmed the stream", "nothing: the sweep of `takt serve` brings it back within 30 s"},
+		{WhyForgotten, "no entry of `sfc:work` leads to it: the stream was trimmed", "nothing: the sweep of `takt serve` brings it back within 30 s"},
 		{WhyStationAsked, "its work master has no recipe of Takt; its station was asked to start it and has not said Run", "the station"},
 		{WhyStationRefused, "its station refuses the Start", "the station, or `takt job cancel`"},
 		{WhyStationRuns, "its station runs it without a recipe, until it says End or Abort", "the station"},
