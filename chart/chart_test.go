@@ -209,4 +209,7 @@ func TestGantt(t *testing.T) {
 		}
 		_ = GanttText(some, 0)
 	}
+	if svg := string(GanttFragment([]Bar{{Lane: "x", To: 3 * time.Minute}}, "")); !strings.Contains(svg, ">1m30s<") || !strings.Contains(svg, ">2m<") || strings.Contains(svg, "<style>") {
+		t.Errorf("times of the axis, and no style of its own:\n%s", svg)
+	}
 }

@@ -88,7 +88,7 @@ func (g *gantt) marks() []time.Duration {
 // shortTime is a duration without units of zero at its end.
 func shortTime(d time.Duration) string {
 	s := d.String()
-	if d >= time.Minute {
+	if d >= time.Minute && d%time.Minute == 0 {
 		s = strings.TrimSuffix(s, "0s")
 		if d%time.Hour == 0 {
 			s = strings.TrimSuffix(s, "0m")
@@ -99,7 +99,12 @@ func shortTime(d time.Duration) string {
 
 // GanttSVG draws bars over time, as a file of its own in the style of charts. The title stands above it and is its
 // accessible name.
-func GanttSVG(bars []Bar, title string) []byte {
+func GanttSVG(bars []Bar, title string) []byte { return ganttPicture(bars, title, Style) }
+
+// GanttFragment is GanttSVG as an svg element for a page that has Style.
+func GanttFragment(bars []Bar, title string) []byte { return ganttPicture(bars, title, "") }
+
+func ganttPicture(bars []Bar, title, style string) []byte {
 	const axis, row, bar, width, pad = 24, 28, 20, 860, 6
 	g := newGantt(bars, 9)
 	names := 0
@@ -113,7 +118,7 @@ func GanttSVG(bars []Bar, title string) []byte {
 	}
 	at := func(d time.Duration) int { return left + int(int64(d)*width/int64(g.end)) }
 	bottom := top + axis + len(g.rows)*row
-	p := newPicture(left+width+pixels.margin+60, bottom+pixels.margin, cmp.Or(title, "Gantt chart"), Style)
+	p := newPicture(left+width+pixels.margin+60, bottom+pixels.margin, cmp.Or(title, "Gantt chart"), style)
 	if title != "" {
 		p.text(text{rect: rect{pixels.margin, pixels.margin, 0, 16}, s: clean(title), style: styleHead})
 	}

@@ -66,20 +66,20 @@ func (s *Store) List(ctx context.Context, scopes ...isa95.Scope) ([]StoredOrder,
 	if err != nil {
 		return nil, err
 	}
+	orders, err := s.Orders(ctx, ids...)
+	return slices.DeleteFunc(orders, func(o StoredOrder) bool { return o.State.IsEnd() }), err
+}
+
+// Orders returns the job orders with these ids, as far as they are stored, in the order of List. One command reads 500 of them. A document that cannot be read is left out and
+// joined to the error.
+func (s *Store) Orders(ctx context.Context, ids ...string) ([]StoredOrder, error) {
 	var orders []StoredOrder
 	var unreadable error
 	for page := range slices.Chunk(ids, perTrip) {
 		var l loader
 		for _, id := range page {
 			key := s.keys.JobOrder(id)
-			l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
-				doc, err := r.AsBytes()
-				if rueidis.IsRedisNil(err) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
+			l.get(key, func(doc []byte) error {
 				if o, err := s.opt.Schemas.decodeOrder(key, doc); err != nil {
 					unreadable = errors.Join(unreadable, err)
 				} else {
@@ -89,7 +89,7 @@ func (s *Store) List(ctx context.Context, scopes ...isa95.Scope) ([]StoredOrder,
 			})
 		}
 		if err := l.run(ctx, s.rdb); err != nil {
-			return nil, err
+			return nil, s.alarm.Note(err)
 		}
 	}
 	slices.SortStableFunc(orders, func(a, b StoredOrder) int { return inListOrder(&a, &b) })
@@ -201,16 +201,26 @@ func (s *Store) Watch(ctx context.Context, scope isa95.Scope, after string, wait
 
 // LastChange is the id of the newest change, to begin a Watch from; "0" if there is none.
 func (s *Store) LastChange(ctx context.Context, scope isa95.Scope) (string, error) {
+	changes, err := s.LastChanges(ctx, scope, 1)
+	if err != nil || len(changes) == 0 {
+		return "0", err
+	}
+	return changes[0].ID, nil
+}
+
+// LastChanges returns the newest changes of one scope or, with scope "", of all: at most n, the newest first.
+func (s *Store) LastChanges(ctx context.Context, scope isa95.Scope, n int) ([]ChangeEntry, error) {
 	key := s.keys.ChangesAll()
 	if scope != "" {
 		key = s.keys.Changes(string(scope))
 	}
-	entries, err := s.rdb.Do(ctx, s.rdb.B().Xrevrange().Key(key).End("+").Start("-").Count(1).Build()).AsXRange()
+	entries, err := s.rdb.Do(ctx, s.rdb.B().Xrevrange().Key(key).End("+").Start("-").Count(int64(n)).Build()).AsXRange()
 	if err != nil {
-		return "", fmt.Errorf("jobstore: last change: %w", err)
+		return nil, fmt.Errorf("jobstore: last changes: %w", err)
 	}
-	if len(entries) == 0 {
-		return "0", nil
+	changes := make([]ChangeEntry, len(entries))
+	for i, e := range entries {
+		changes[i] = changeEntry(e)
 	}
-	return entries[0].ID, nil
+	return changes, nil
 }

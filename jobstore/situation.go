@@ -3,6 +3,7 @@ package jobstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +72,11 @@ func (s *Store) ListWhy(ctx context.Context, scope isa95.Scope, topicPrefix stri
 	if err != nil {
 		return nil, err
 	}
+	return s.WhyOf(ctx, topicPrefix, ids...)
+}
+
+// WhyOf is ListWhy for the job orders with these ids, as far as they are stored.
+func (s *Store) WhyOf(ctx context.Context, topicPrefix string, ids ...string) (orders []Listed, err error) {
 	var unreadable error
 	l := look{store: s}
 	for page := range slices.Chunk(ids, perTrip) {
@@ -87,6 +93,20 @@ func (s *Store) ListWhy(ctx context.Context, scope isa95.Scope, topicPrefix stri
 	}
 	slices.SortStableFunc(orders, func(a, b Listed) int { return inListOrder(&a.StoredOrder, &b.StoredOrder) })
 	return orders, unreadable
+}
+
+// Engines returns the names of the processes with the role engine that give a sign of life, sorted.
+func (s *Store) Engines(ctx context.Context) (living []string, err error) {
+	l := look{store: s}
+	if l.sessions, err = s.rdb.Do(ctx, s.rdb.B().Hgetall().Key(s.keys.Instances()).Build()).AsStrMap(); err != nil {
+		return nil, fmt.Errorf("jobstore: engines: %w", s.alarm.Note(err))
+	}
+	var trip loader
+	l.engines(&trip, &living)
+	if err := trip.run(ctx, s.rdb); err != nil {
+		return nil, fmt.Errorf("jobstore: engines: %w", s.alarm.Note(err))
+	}
+	return living, nil
 }
 
 // look reads situations, a page at a time.

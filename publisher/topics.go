@@ -12,11 +12,21 @@ func (o Options) indexTopic(scope isa95.Scope) string {
 }
 
 func (o Options) orderTopic(scope isa95.Scope, id isa95.JobOrderID) string {
-	return o.TopicPrefix + "/" + string(scope) + "/order/" + string(id)
+	return OrderTopic(o.TopicPrefix, scope, id)
+}
+
+// OrderTopic is the retained topic of a job order.
+func OrderTopic(topicPrefix string, scope isa95.Scope, id isa95.JobOrderID) string {
+	return topicPrefix + "/" + string(scope) + "/order/" + string(id)
 }
 
 func (o Options) resultTopic(scope isa95.Scope, id isa95.JobOrderID) string {
-	return o.TopicPrefix + "/" + string(scope) + "/result/" + string(id)
+	return ResultTopic(o.TopicPrefix, scope, id)
+}
+
+// ResultTopic is the retained topic of the response of a job order.
+func ResultTopic(topicPrefix string, scope isa95.Scope, id isa95.JobOrderID) string {
+	return topicPrefix + "/" + string(scope) + "/result/" + string(id)
 }
 
 // Filters are the topic filters under which everything retained by a publisher with that prefix falls.

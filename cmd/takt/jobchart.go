@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,8 @@ import (
 
 	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/internal/lifecycle"
-	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobhistory"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/recipe"
 )
 
 type jobChartCmd struct {
@@ -33,96 +33,48 @@ func (c *jobChartCmd) check(*app) error {
 	return nil
 }
 
-// chartState is a run at an instant, for programs.
-type chartState struct {
-	JobOrderID   isa95.JobOrderID  `json:"job_order_id"`
-	Time         time.Time         `json:"time"`
-	Installation time.Time         `json:"installation_time"`
-	State        string            `json:"state"`
-	Execution    *recipe.Execution `json:"execution"`
-	Waits        []recipe.Wait     `json:"waits,omitempty"`
-}
-
 // chartOf draws the runs of one order.
 type chartOf struct {
 	*app
-	id      isa95.JobOrderID
-	store   *jobstore.Store
-	order   recipe.Order
-	program *recipe.Program
-	chart   *chart.Chart
+	*jobhistory.Drawing
+	store *jobstore.Store
 }
 
 func (c *jobChartCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
-	h, err := a.readHistory(ctx, store, c.ID)
+	h, err := readHistory(ctx, store, c.ID, jobhistory.Read)
 	if err != nil {
 		return err
 	}
-	last, at := &h.entries[len(h.entries)-1], store.Now()
+	last, at := h.Last(), store.Now()
 	if c.At.isSet {
-		if last, at, err = h.at(c.At); err != nil {
+		if last, at, err = c.At.of(h); err != nil {
 			return err
 		}
 	}
-	d := &chartOf{app: a, id: h.id, store: store}
+	d := &chartOf{a, jobhistory.NewDrawing(store, h.ID), store}
 	if err := d.load(ctx, last); err != nil || !c.Watch {
 		return c.once(d, last, at, err)
 	}
-	return c.watch(ctx, d, h.reader, last)
+	return c.watch(ctx, d, h.Reader, last)
 }
 
-// load finds the recipe that the order runs at e.
+// load is Load, with an exit code.
 func (d *chartOf) load(ctx context.Context, e *jobstore.HistoryEntry) error {
-	if e.Execution == nil {
-		return &exitError{exitFailed, fmt.Errorf("job order %s was %s at %s, and no recipe was started; see takt job why %s", d.id, e.State, e.Time.UTC().Format(time.RFC3339), d.id)}
+	err := d.Load(ctx, e)
+	if _, ok := errors.AsType[*jobhistory.NoRunError](err); ok {
+		return &exitError{exitFailed, err}
 	}
-	if d.program != nil && d.program.SHA() == e.Execution.Recipe {
-		return nil
-	}
-	snap, err := d.store.Load(ctx, jobstore.Query{JobOrderID: d.id, Recipe: e.Execution.Recipe})
-	if err != nil {
-		return err
-	}
-	if snap.RecipeText == nil {
-		return &exitError{exitFailed, fmt.Errorf("the text of the recipe %.12s that job order %s runs is gone; see takt check", e.Execution.Recipe, d.id)}
-	}
-	if d.program, err = recipe.Compile(snap.RecipeText); err != nil {
-		return err
-	}
-	d.chart = chart.New(d.program.Recipe())
-	if snap.Job != nil {
-		d.order = snap.Job.RecipeOrder()
-	}
-	return nil
+	return err
 }
 
-// state is the run after e, at an instant that no other entry comes before.
-func (d *chartOf) state(e *jobstore.HistoryEntry, at time.Time) *chartState {
-	installation := e.Installation
-	if installation.IsZero() { // of a commit that left the run alone
-		installation = time.UnixMilli(max(e.Execution.EndedAt, e.Execution.StartedAt))
-	} else if at.After(e.Time) {
-		installation = installation.Add(at.Sub(e.Time))
-	}
-	return &chartState{d.id, at.UTC(), installation.UTC(), e.State.String(), e.Execution, d.program.Waits(d.order, e.Execution, installation)}
+// options are those of a drawing of s for a terminal.
+func (d *chartOf) options(s *jobhistory.State) chart.Options {
+	o := d.Options(s)
+	o.Width, o.Color = terminal(d.out)
+	return o
 }
 
-// options are those of a drawing of s.
-func (d *chartOf) options(s *chartState) chart.Options {
-	waits := make(map[int]string)
-	for _, w := range s.Waits {
-		if w.Transition != nil {
-			waits[*w.Transition] = w.Blame()
-		}
-	}
-	width, color := terminal(d.out)
-	return chart.Options{
-		Live:  &chart.Live{Execution: s.Execution, Now: s.Installation, Waits: waits},
-		Width: width, Color: color, Title: fmt.Sprintf("Job order %s at %s", d.id, s.Time.Format(time.RFC3339)),
-	}
-}
-
-func (s *chartState) head() string {
+func chartHead(s *jobhistory.State) string {
 	return fmt.Sprintf("job order %s is %s, %s\n\n", s.JobOrderID, s.State, s.Time.Format("2006-01-02 15:04:05.000"))
 }
 
@@ -130,18 +82,18 @@ func (c *jobChartCmd) once(d *chartOf, e *jobstore.HistoryEntry, at time.Time, e
 	if err != nil {
 		return err
 	}
-	s := d.state(e, at)
+	s := d.State(e, at)
 	switch {
 	case c.JSON:
 		return printJSON(d.out, s)
 	case strings.EqualFold(filepath.Ext(c.Output), ".svg"):
-		return os.WriteFile(c.Output, d.chart.SVG(d.options(s)), 0o644)
+		return os.WriteFile(c.Output, d.Chart.SVG(d.options(s)), 0o644)
 	case c.Output != "":
 		o := d.options(s)
 		o.Width, o.Color = 0, false
-		return os.WriteFile(c.Output, []byte(s.head()+d.chart.Text(o)), 0o644)
+		return os.WriteFile(c.Output, []byte(chartHead(s)+d.Chart.Text(o)), 0o644)
 	}
-	_, err = fmt.Fprint(d.out, s.head(), d.chart.Text(d.options(s)))
+	_, err = fmt.Fprint(d.out, chartHead(s), d.Chart.Text(d.options(s)))
 	return err
 }
 
@@ -151,15 +103,15 @@ const redraw = time.Second
 // watch draws each change as soon as it is committed.
 func (c *jobChartCmd) watch(ctx context.Context, d *chartOf, r *jobstore.HistoryReader, last *jobstore.HistoryEntry) error {
 	for {
-		s := d.state(last, d.store.Now())
+		s := d.State(last, d.store.Now())
 		var err error
 		switch {
 		case c.JSON:
 			err = printJSON(d.out, s)
 		case isTerminal(d.out):
-			_, err = fmt.Fprint(d.out, "\x1b[H\x1b[2J", s.head(), d.chart.Text(d.options(s)))
+			_, err = fmt.Fprint(d.out, "\x1b[H\x1b[2J", chartHead(s), d.Chart.Text(d.options(s)))
 		default:
-			_, err = fmt.Fprint(d.out, s.head(), d.chart.Text(d.options(s)), "\n")
+			_, err = fmt.Fprint(d.out, chartHead(s), d.Chart.Text(d.options(s)), "\n")
 		}
 		if err != nil || last.State.Clearable() || last.State.IsEnd() {
 			return err

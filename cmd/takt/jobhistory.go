@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobhistory"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
@@ -22,101 +23,28 @@ type jobHistoryCmd struct {
 	JSON   bool   `name:"json" help:"One JSON object per commit."`
 }
 
-// historyLine is one commit, for programs.
-type historyLine struct {
-	ID           string        `json:"id"`
-	Time         time.Time     `json:"time"`
-	Installation *time.Time    `json:"installation_time,omitempty"`
-	Snapshot     bool          `json:"snapshot,omitempty"`
-	Method       isa95.Method  `json:"method,omitempty"`
-	State        string        `json:"state"`
-	CausationID  string        `json:"causationid,omitempty"`
-	Source       string        `json:"source,omitempty"`
-	Station      any           `json:"station,omitempty"`
-	Response     bool          `json:"response,omitempty"`
-	Facts        []historyFact `json:"facts,omitempty"`
-}
-
-// historyFact is a fact with its transition named.
-type historyFact struct {
-	recipe.Fact
-	From      string `json:"from,omitempty"`
-	To        string `json:"to,omitempty"`
-	Condition string `json:"condition,omitempty"`
-}
-
-// namedFact is f with its transition in r; nil: without.
-func namedFact(f recipe.Fact, r *recipe.Recipe) historyFact {
-	h := historyFact{Fact: f}
-	if f.Transition != nil && r != nil && *f.Transition < len(r.Transitions) {
-		t := r.Transitions[*f.Transition]
-		h.From, h.To, h.Condition = t.Source, t.Target, t.Condition
-	}
-	return h
-}
-
-// history is the history of one order, as it is read.
-type history struct {
-	store   *jobstore.Store
-	reader  *jobstore.HistoryReader
-	id      isa95.JobOrderID
-	entries []jobstore.HistoryEntry
-	recipe  *recipe.Recipe // of sha; nil: its text is gone
-	sha     string
-}
-
-// openHistory reads the first entries. An order without a history is an error that says why.
-func (a *app) openHistory(ctx context.Context, store *jobstore.Store, id string) (*history, error) {
+// readHistory reads all that is there, by jobhistory.Read, or its beginning, by Open. An order without a history is an error that says why.
+func readHistory(ctx context.Context, store *jobstore.Store, id string, read func(context.Context, *jobstore.Store, isa95.JobOrderID) (*jobhistory.History, error)) (*jobhistory.History, error) {
 	parsed, err := isa95.ParseJobOrderID(id)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	h := &history{store: store, reader: store.History(parsed), id: parsed}
-	if h.entries, err = h.reader.Next(ctx, 0); err != nil {
-		return nil, err
-	}
-	if len(h.entries) == 0 {
+	h, err := read(ctx, store, parsed)
+	if errors.Is(err, jobhistory.ErrNone) {
 		return nil, &exitError{exitFailed, fmt.Errorf("job order %q has no history: it was never stored, or it was cleared longer ago than --end-state-retention of takt serve; see takt job list", parsed)}
-	}
-	return h, nil
-}
-
-// readHistory reads all that is there.
-func (a *app) readHistory(ctx context.Context, store *jobstore.Store, id string) (*history, error) {
-	h, err := a.openHistory(ctx, store, id)
-	for err == nil {
-		var more []jobstore.HistoryEntry
-		if more, err = h.reader.Next(ctx, 0); len(more) == 0 {
-			break
-		}
-		h.entries = append(h.entries, more...)
 	}
 	return h, err
 }
 
-// of is the recipe of an entry, nil if no recipe was started or its text is gone.
-func (h *history) of(ctx context.Context, e *jobstore.HistoryEntry) (*recipe.Recipe, error) {
-	if e.Execution == nil || e.Execution.Recipe == h.sha {
-		return h.recipe, nil
-	}
-	snap, err := h.store.Load(ctx, jobstore.Query{Recipe: e.Execution.Recipe})
-	if err != nil {
-		return nil, err
-	}
-	h.sha = e.Execution.Recipe
-	h.recipe, _ = recipe.Decode(snap.RecipeText)
-	return h.recipe, nil
-}
-
 func (c *jobHistoryCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
-	h, err := a.openHistory(ctx, store, c.ID)
+	h, err := readHistory(ctx, store, c.ID, jobhistory.Open)
 	if err != nil {
 		return err
 	}
-	show, wait, ended := h.entries, time.Duration(0), false
+	show, wait, ended := h.Entries, time.Duration(0), false
 	for {
 		for i := range show {
-			r, err := h.of(ctx, &show[i])
+			r, err := h.Recipe(ctx, &show[i])
 			if err == nil {
 				err = c.print(a, &show[i], r)
 			}
@@ -131,7 +59,7 @@ func (c *jobHistoryCmd) Run(ctx context.Context, a *app, store *jobstore.Store) 
 		} else {
 			wait = time.Second
 		}
-		if show, err = h.reader.Next(ctx, wait); ctx.Err() != nil {
+		if show, err = h.Reader.Next(ctx, wait); ctx.Err() != nil {
 			return nil
 		} else if jobstore.Away(err) && c.Follow {
 			a.log.Warn("Redis does not answer", "err", err)
@@ -144,56 +72,13 @@ func (c *jobHistoryCmd) Run(ctx context.Context, a *app, store *jobstore.Store) 
 
 func (c *jobHistoryCmd) print(a *app, e *jobstore.HistoryEntry, r *recipe.Recipe) error {
 	if c.JSON {
-		line := historyLine{ID: e.ID, Time: e.Time.UTC(), Snapshot: e.Snapshot, Method: e.Method, State: e.State.String(), CausationID: e.CausationID, Source: e.Source, Response: e.Response}
-		if !e.Installation.IsZero() {
-			at := e.Installation.UTC()
-			line.Installation = &at
-		}
-		if e.Station != nil {
-			line.Station = e.Station
-		}
-		for _, f := range e.Facts {
-			line.Facts = append(line.Facts, namedFact(f, r))
-		}
-		return printJSON(a.out, line)
+		return printJSON(a.out, jobhistory.LineOf(e, r))
 	}
-	_, err := printf(a.out, "%s  %s\n", e.Time.UTC().Format("2006-01-02 15:04:05.000"), entryHead(e))
+	_, err := printf(a.out, "%s  %s\n", e.Time.UTC().Format("2006-01-02 15:04:05.000"), jobhistory.Head(e))
 	for i := 0; i < len(e.Facts) && err == nil; i++ {
 		_, err = printf(a.out, "                         %s\n", e.Facts[i].Text(r))
 	}
 	return err
-}
-
-// entryHead says what a commit was, but for its facts.
-func entryHead(e *jobstore.HistoryEntry) string {
-	var parts []string
-	switch {
-	case e.Snapshot:
-		parts = append(parts, "what was before is gone; it led to "+e.State.String())
-	case e.Method != "":
-		parts = append(parts, fmt.Sprintf("%s: the order is %s", e.Method, e.State))
-	case len(e.Facts) > 0 && (e.Facts[0].Ends() || e.Facts[0].Kind == recipe.FactCanceled) && e.CausationID != "":
-		parts = append(parts, "message of the equipment")
-	case len(e.Facts) > 0:
-		parts = append(parts, "by time")
-	case e.Station != nil && e.Station.Refused != "":
-		parts = append(parts, "its station refuses it: "+e.Station.Refused)
-	case e.Station != nil && e.Station.Started != "":
-		parts = append(parts, "its station runs it since "+e.Station.Started)
-	case e.Station != nil && e.Station.Start != "":
-		parts = append(parts, "its station is asked to start it")
-	case e.Response:
-		parts = append(parts, "the station hands in its response")
-	default:
-		parts = append(parts, "the broker has the last call of a command, whose time counts from now")
-	}
-	if e.Source != "" {
-		parts = append(parts, "by "+e.Source)
-	}
-	if e.CausationID != "" {
-		parts = append(parts, "event "+e.CausationID)
-	}
-	return strings.Join(parts, ", ")
 }
 
 // historyPoint is a point of a history: --at.
@@ -220,36 +105,36 @@ func (i *historyPoint) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// at is the last entry at an historyPoint.
-func (h *history) at(i historyPoint) (*jobstore.HistoryEntry, time.Time, error) {
+// of is the last entry of h at i.
+func (i historyPoint) of(h *jobhistory.History) (*jobstore.HistoryEntry, time.Time, error) {
 	at := i.at
 	if i.start {
-		begun := slices.IndexFunc(h.entries, func(e jobstore.HistoryEntry) bool { return e.Execution != nil && !e.Snapshot })
+		begun := slices.IndexFunc(h.Entries, func(e jobstore.HistoryEntry) bool { return e.Execution != nil && !e.Snapshot })
 		switch {
-		case h.entries[0].Snapshot:
-			return nil, at, &exitError{exitFailed, errors.New("the start is no longer in the history: give --at as a time of RFC 3339, at or after " + h.entries[0].Time.UTC().Format(time.RFC3339Nano))}
+		case h.Entries[0].Snapshot:
+			return nil, at, &exitError{exitFailed, errors.New("the start is no longer in the history: give --at as a time of RFC 3339, at or after " + h.Entries[0].Time.UTC().Format(time.RFC3339Nano))}
 		case begun < 0:
-			return nil, at, &exitError{exitFailed, fmt.Errorf("the recipe of job order %s was never started; see takt job why %s", h.id, h.id)}
+			return nil, at, &exitError{exitFailed, fmt.Errorf("the recipe of job order %s was never started; see takt job why %s", h.ID, h.ID)}
 		}
-		at = h.entries[begun].Time.Add(i.offset)
+		at = h.Entries[begun].Time.Add(i.offset)
 	}
-	if now := h.store.Now(); at.After(now) {
+	if now := h.Now(); at.After(now) {
 		return nil, at, &exitError{exitUsage, fmt.Errorf("--at: %s is in the future, it is %s: leave --at out for the chart as it stands now", at.UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339))}
 	}
 	last := -1
-	for n := range h.entries {
-		if !h.entries[n].Time.After(at) {
+	for n := range h.Entries {
+		if !h.Entries[n].Time.After(at) {
 			last = n
 		}
 	}
 	if last < 0 {
 		why := "the order was stored then"
-		if h.entries[0].Snapshot {
+		if h.Entries[0].Snapshot {
 			why = "what was before is gone but for a snapshot of that time"
 		}
-		return nil, at, &exitError{exitFailed, fmt.Errorf("the history of job order %s begins at %s: %s", h.id, h.entries[0].Time.UTC().Format("2006-01-02T15:04:05.000Z"), why)}
+		return nil, at, &exitError{exitFailed, fmt.Errorf("the history of job order %s begins at %s: %s", h.ID, h.Entries[0].Time.UTC().Format("2006-01-02T15:04:05.000Z"), why)}
 	}
-	return &h.entries[last], at, nil
+	return &h.Entries[last], at, nil
 }
 
 type jobReplayCmd struct {
@@ -313,23 +198,23 @@ func (c *jobReplayCmd) Run(ctx context.Context, a *app, store *jobstore.Store) e
 			return err
 		}
 	}
-	h, err := a.readHistory(ctx, store, c.ID)
+	h, err := readHistory(ctx, store, c.ID, jobhistory.Read)
 	if err != nil {
 		return err
 	}
-	snap, err := store.Load(ctx, jobstore.Query{JobOrderID: h.id})
+	snap, err := store.Load(ctx, jobstore.Query{JobOrderID: h.ID})
 	if err != nil {
 		return err
 	}
-	record, ok := jobstore.Recorded(h.entries)
-	last := &h.entries[len(h.entries)-1]
+	record, ok := jobstore.Recorded(h.Entries)
+	last := h.Last()
 	switch {
 	case last.Execution == nil || snap.Job == nil:
-		return &exitError{exitFailed, fmt.Errorf("job order %s is %s, and no recipe was started; see takt job why %s", h.id, last.State, h.id)}
+		return &exitError{exitFailed, fmt.Errorf("job order %s is %s, and no recipe was started; see takt job why %s", h.ID, last.State, h.ID)}
 	case !ok:
-		return &exitError{exitFailed, fmt.Errorf("the start of the recipe of job order %s is no longer in its history, which begins at %s", h.id, h.entries[0].Time.UTC().Format(time.RFC3339Nano))}
+		return &exitError{exitFailed, fmt.Errorf("the start of the recipe of job order %s is no longer in its history, which begins at %s", h.ID, h.Entries[0].Time.UTC().Format(time.RFC3339Nano))}
 	}
-	was, err := h.of(ctx, last)
+	was, err := h.Recipe(ctx, last)
 	if err != nil {
 		return err
 	}
@@ -337,7 +222,7 @@ func (c *jobReplayCmd) Run(ctx context.Context, a *app, store *jobstore.Store) e
 	if err != nil {
 		return err
 	}
-	out := replayed{JobOrderID: string(h.id), Recorded: last.Execution.Recipe, Replayed: program.SHA(), Entries: got.Entries, Left: got.Left, Ends: endsOf(last.Execution), NowEnds: endsOf(got.Execution)}
+	out := replayed{JobOrderID: string(h.ID), Recorded: last.Execution.Recipe, Replayed: program.SHA(), Entries: got.Entries, Left: got.Left, Ends: endsOf(last.Execution), NowEnds: endsOf(got.Execution)}
 	if was != nil {
 		out.Commands = otherCommands(record, was, program.Recipe())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/taktworks/takt/isa95"
@@ -71,16 +70,6 @@ func (c *jobIDCmd) Run(ctx context.Context, a *app) error {
 	return a.send(ctx, c.sendFlags, mes.Call{JobOrderID: isa95.JobOrderID(c.Job)})
 }
 
-// sent is the outcome of one method, for programs.
-type sent struct {
-	Method       string `json:"method"`
-	JobOrderID   string `json:"job_order_id"`
-	ReturnStatus uint64 `json:"return_status"`
-	Meaning      string `json:"meaning"`
-	Kind         string `json:"error_kind,omitempty"`
-	Message      string `json:"error_message,omitempty"`
-}
-
 func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 	tags := a.kong.Selected().Tag
 	call.Method = isa95.Method(tags.Get("method"))
@@ -100,33 +89,14 @@ func (a *app) send(ctx context.Context, f sendFlags, call mes.Call) error {
 	if err != nil && !errors.As(err, &refused) {
 		return &exitError{exitNoAnswer, fmt.Errorf("%s %s: %w; is `takt serve` running, with this topic prefix?", call.Method, call.JobOrderID, err)}
 	}
-	s := sent{Method: string(call.Method), JobOrderID: string(call.JobOrderID), ReturnStatus: uint64(status), Meaning: status.String()}
-	if refused != nil {
-		s.Kind, s.Message = string(refused.Kind), refused.Message
-	}
+	s := call.Outcome(status, refused)
 	if refused == nil {
 		return a.say(f.JSON, s, "%s %s\n", s.JobOrderID, tags.Get("done"))
 	}
 	if err := a.say(f.JSON, s, ""); err != nil {
 		return err
 	}
-	return &exitError{exitRefused, errors.New(refusedText(s, status))}
-}
-
-// refusedText says once why a method was refused: Takt's reason, or what the return status means if Takt gives none.
-func refusedText(s sent, status isa95.ReturnStatus) string {
-	reason := s.Message
-	for _, said := range []string{"not acceptable: ", "not allowed in this state: "} { // the status says it
-		reason = strings.TrimPrefix(reason, said)
-	}
-	if reason == "" {
-		reason = s.Meaning
-	}
-	text := fmt.Sprintf("%s %s refused: %s", s.Method, s.JobOrderID, reason)
-	if status != 0 {
-		text += fmt.Sprintf(" (return status %d)", uint64(status))
-	}
-	return text
+	return &exitError{exitRefused, errors.New(s.String())}
 }
 
 // commandLine is the source of all commands typed in: with --id the same command is the same whoever types it .

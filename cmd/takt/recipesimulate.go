@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobhistory"
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/recipe"
 	"github.com/taktworks/takt/simulation"
@@ -34,7 +35,7 @@ type recipeSimulateCmd struct {
 type simulatedLine struct {
 	MS         int64  `json:"ms"` // since the start
 	JobOrderID string `json:"job_order_id,omitempty"`
-	*historyFact
+	*jobhistory.Fact
 	Parameters json.RawMessage `json:"parameters,omitempty"` // of a command
 	Method     isa95.Method    `json:"method,omitempty"`
 	State      string          `json:"state,omitempty"`
@@ -195,8 +196,8 @@ func (c *recipeSimulateCmd) print(a *app, e simulation.Entry, r *recipe.Recipe) 
 	if c.JSON {
 		line := simulatedLine{MS: milliseconds(e.At), JobOrderID: e.Order, Parameters: e.Parameters, Method: e.Method, Note: e.Note}
 		if e.Fact != nil {
-			fact := namedFact(*e.Fact, r)
-			line.historyFact = &fact
+			fact := jobhistory.Named(*e.Fact, r)
+			line.Fact = &fact
 		}
 		if e.Method != "" {
 			line.State = e.State.String()

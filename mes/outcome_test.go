@@ -1,13 +1,14 @@
-package main
+package mes_test
 
 import (
 	"testing"
 
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/mes"
 )
 
-// A refusal says its reason once, and each method that changes an order has a word for what it did.
-func TestWordsOfJobMethods(t *testing.T) {
+// A refusal says its reason once.
+func TestWordsOfRefusals(t *testing.T) {
 	for _, c := range []struct {
 		status  isa95.ReturnStatus
 		message string
@@ -17,8 +18,8 @@ func TestWordsOfJobMethods(t *testing.T) {
 		{isa95.UnknownJobOrder, "", "Store N-1 refused: unknown job order (return status 2)"},
 		{0, "stored here, not yet on 1 replicas", "Store N-1 refused: stored here, not yet on 1 replicas"},
 	} {
-		s := sent{Method: "Store", JobOrderID: "N-1", Message: c.message, Meaning: c.status.String()}
-		if got := refusedText(s, c.status); got != c.want {
+		call := mes.Call{Method: isa95.Store, JobOrderID: "N-1"}
+		if got := call.Outcome(c.status, &mes.RefusedError{Status: c.status, Message: c.message}).String(); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
