@@ -18,8 +18,8 @@ var layers = [][]string{
 	{"lock"},
 	{"limit"},
 	{"mqtt", "jobstore", "task", "board", "workflow"},
-	{"jobcontrol", "sfc", "publisher", "mes", "station"},
-	{"processor", "simulation"},
+	{"jobcontrol", "sfc", "publisher", "mes", "station", "jobhistory"},
+	{"processor", "simulation", "console"},
 	{"examples"},
 	{"cmd", "test"},
 }

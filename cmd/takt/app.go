@@ -39,6 +39,7 @@ type cli struct {
 	Station   stationCmd   `cmd:"" group:"orders" help:"Configure stations, or simulate one."`
 	Recipe    recipeCmd    `cmd:"" group:"orders" help:"Check and draw recipes."`
 	MES       mesCmd       `cmd:"" group:"orders" name:"mes" help:"Follow the results of a station as an MES does."`
+	Console   consoleCmd   `cmd:"" group:"orders" help:"Serve the web console: orders, what they wait for, charts and job methods."`
 	Processor processorCmd `cmd:"" group:"orders" help:"Handle CloudEvents of your own types."`
 	ACL       aclCmd       `cmd:"" group:"orders" name:"acl" help:"Print the rights that your users need at the broker."`
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type demoCmd struct {
 	Logs       string        `type:"path" help:"Keep the logs of the MES and the station in this folder." placeholder:"DIR"`
 	StationLog string        `type:"path" help:"Log of a station that another process simulates." placeholder:"FILE"`
 	MQTTListen string        `name:"mqtt-listen" help:"Where a broker that takt starts listens; a free port of 127.0.0.1 if not given." placeholder:"ADDR"`
+	Keep       bool          `help:"Stay up after the report, with the web console, until Ctrl-C."`
 	InProcess  bool          `help:"Run store and broker inside this process, also where redis-server and mosquitto are installed. This broker may lose acknowledged messages when a client takes its session over from an earlier connection."`
 	JSON       bool          `name:"json" help:"End with one JSON object instead of a table."`
 
@@ -56,7 +58,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	d := demo{demoCmd: c, app: a, example: ex, started: time.Now(), progress: newProgress(a.err)}
 	r, err := d.run(ctx)
 	d.progress.end()
-	if r != nil {
+	if r != nil && !d.shown {
 		if perr := d.print(r); perr != nil {
 			return perr
 		}
@@ -79,6 +81,8 @@ type demo struct {
 	progress *progress
 	logs     string // folder of the logs
 	infra    *infra
+	console  string // its address; "" = none
+	shown    bool   // the report was printed
 
 	mu      sync.Mutex
 	seen    reportBuilder // of the MES' log
@@ -139,7 +143,20 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	if err := parts.failed(); err != nil {
 		runErr = err
 	}
-	return d.finish(context.WithoutCancel(ctx), runErr)
+	r, err := d.finish(context.WithoutCancel(ctx), runErr)
+	if d.Keep && err == nil && ctx.Err() == nil {
+		d.progress.end()
+		if err := d.print(r); err != nil {
+			return nil, err
+		}
+		d.shown = true
+		d.progress.note("the console is at " + d.console + " until Ctrl-C")
+		select {
+		case <-ctx.Done():
+		case <-parts.ctx.Done():
+		}
+	}
+	return r, err
 }
 
 func (d *demo) prepare() error {
@@ -158,6 +175,13 @@ func (d *demo) prepare() error {
 
 // startParts starts Takt and the station, each as it would run on its own.
 func (d *demo) startParts(ctx context.Context, parts *group) error {
+	if d.Keep || d.Console != "" {
+		var err error
+		if d.console, err = parts.console(d.Config, "console", cmp.Or(d.Console, "127.0.0.1:0"), d.ConsoleHost, d.infra.InProcess, d.log); err != nil {
+			return err
+		}
+		d.progress.note("the console is at " + d.console)
+	}
 	if !d.NoServe {
 		if err := parts.serve(ctx, d.Config, &d.ServeConfig, "demo-"+randomHex(4), d.infra.InProcess, d.log); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,10 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	parts := newGroup(ctx)
+	address, err := parts.console(a.Config, "console", cmp.Or(c.Console, "127.0.0.1:0"), c.ConsoleHost, in.InProcess, a.log)
+	if err != nil {
+		return err
+	}
 	err = parts.serve(ctx, a.Config, &c.ServeConfig, instance, in.InProcess, a.log)
 	if err == nil {
 		err = c.configure(parts.ctx, a, ex, parts)
@@ -59,7 +64,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	case err == nil && c.Exec != "":
 		err = runBesides(parts.ctx, a, c.Exec, e)
 	case err == nil:
-		c.welcome(a, in, ex)
+		c.welcome(a, in, ex, address)
 		<-parts.ctx.Done()
 	}
 	if stopped := parts.stop(); stopped != nil {
@@ -107,7 +112,7 @@ func runBesides(ctx context.Context, a *app, line string, e endpoints) error {
 	return err
 }
 
-func (c *devCmd) welcome(a *app, in *infra, ex *example) {
+func (c *devCmd) welcome(a *app, in *infra, ex *example, console string) {
 	var scopes []string
 	for _, s := range ex.configuration.Scopes {
 		scopes = append(scopes, string(s))
@@ -120,11 +125,12 @@ func (c *devCmd) welcome(a *app, in *infra, ex *example) {
   store    %s  %s
   broker   %s  %s%s
   station  %s%s
+  console  %s
 
 Send an order:    mosquitto_pub ... -t %s/%s/commands    (docs/dev.md has the exact lines)
                   takt job store-and-start order.json --scope %s
 Watch it:         takt job watch
 Stop:             Ctrl-C
-`, in.Store, telemetry.Hide(a.Redis), in.Broker, telemetry.Hide(a.MQTT), weak, strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation],
+`, in.Store, telemetry.Hide(a.Redis), in.Broker, telemetry.Hide(a.MQTT), weak, strings.Join(scopes, ", "), map[bool]string{true: " (not simulated)"}[c.NoStation], console,
 		a.TopicPrefix, scopes[0], scopes[0])
 }

@@ -51,7 +51,19 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	c.silence = startSilence
 	defer setGC()()
 	ready := func() { a.log.Info("ready: commands are taken", "instance", instance) }
-	return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
+	if c.Console == "" {
+		return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
+	}
+	parts := newGroup(ctx)
+	if _, err := parts.console(a.Config, "console", c.Console, c.ConsoleHost, false, a.log); err != nil {
+		return err
+	}
+	parts.start("serve", func(ctx context.Context) error {
+		defer parts.cancel()
+		return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
+	})
+	<-parts.ctx.Done()
+	return parts.stop()
 }
 
 // serve is the one place of wiring: it builds the parts in the order that data flows and runs them until ctx ends.

@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,6 +68,20 @@ func TestDevPage(t *testing.T) {
 	sh.Await("MY-1 cleared")
 	if out := sh.Stdout(); !strings.Contains(out, `"JobOrderID":"MY-1"`) || !strings.Contains(out, "MY-1  Ended_Completed  at cell-07, priority 10") {
 		t.Errorf("no result, or no order:\n%s", out)
+	}
+
+	console := regexp.MustCompile(`console +(http://127\.0\.0\.1:\d+/)`).FindStringSubmatch(dev.Stdout())
+	if console == nil {
+		t.Fatalf("takt dev does not say where its console is:\n%s", dev.Stdout())
+	}
+	answer, err := http.Get(console[1] + "orders/MY-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if err != nil || !strings.Contains(string(text), "EndState") || !strings.Contains(string(text), `class="takt-chart"`) {
+		t.Errorf("the console does not show the order that was cleared: %v\n%s", err, text)
 	}
 
 	sh.Type(byFile)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/taktworks/takt/console"
+	"github.com/taktworks/takt/internal/telemetry"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/mes"
+)
+
+type consoleCmd struct {
+	Listen string   `help:"Address of this machine; port 0 is a free one." default:"127.0.0.1:8420" placeholder:"ADDR"`
+	Host   []string `help:"Names beside localhost that a browser may call the console by, of a tunnel or a proxy on this machine." placeholder:"NAME"`
+}
+
+func (c *consoleCmd) Run(ctx context.Context, a *app) error {
+	embedded := a.useEndpoints()
+	if err := a.needRedis(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if err := a.needMQTT(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	parts := newGroup(ctx)
+	url, err := parts.console(a.Config, "listen", c.Listen, c.Host, embedded, a.log)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, url)
+	<-parts.ctx.Done()
+	return parts.stop()
+}
+
+// consoleSource is the CloudEvents source of the job methods that consoles send: a command is the same whichever of them sends it.
+const consoleSource = "urn:takt:console"
+
+// console starts the web console as a part, on the address of a flag, and returns where it is.
+func (g *group) console(cfg *Config, flag, listen string, hosts []string, embedded bool, log *slog.Logger) (url string, err error) {
+	name := "takt-console-" + randomHex(4)
+	client, err := mes.New(mes.Options{MQTT: cfg.mqttOptions(name, 0, log), TopicPrefix: cfg.TopicPrefix, Source: consoleSource, Log: log})
+	if err != nil {
+		return "", &exitError{exitUsage, err}
+	}
+	c, err := console.New(console.Options{
+		Listen: listen, Hosts: hosts, MES: client, TopicPrefix: cfg.TopicPrefix,
+		Open: func(ctx context.Context) (*jobstore.Store, error) {
+			o := cfg.storeOptions(embedded, log)
+			o.Instance, o.Looks = name, true
+			ctx, cancel := context.WithTimeout(ctx, openTimeout)
+			defer cancel()
+			return jobstore.Open(ctx, o)
+		},
+		Redis: telemetry.Hide(cfg.Redis), Broker: telemetry.Hide(cfg.MQTT), Version: readBuild().Version, Log: log,
+	})
+	if wrong, ok := errors.AsType[*console.AddressError](err); ok {
+		return "", &exitError{exitUsage, fmt.Errorf("--%s is %q: %s", flag, wrong.Address, wrong.Rule)}
+	}
+	if err != nil {
+		return "", err
+	}
+	g.start("console", c.Run)
+	return c.URL(), nil
+}

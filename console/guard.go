@@ -1,0 +1,68 @@
+package console
+
+import (
+	"embed"
+	"net/http"
+	"path"
+
+	"github.com/taktworks/takt/chart"
+)
+
+// policy lets a page use what this server sends, and nothing else: no inline script or style, no frame around it, no text that becomes markup unchecked.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+//go:embed assets
+var assets embed.FS
+
+// Handler serves the pages without listening, for tests and for Run.
+func (c *Console) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /assets/{name}", c.asset)
+	mux.HandleFunc("GET /events", c.events)
+	for _, p := range pages {
+		mux.Handle("GET "+p.pattern, c.serve(p, false))
+		mux.Handle("GET /api/v1"+p.api, c.serve(p, true))
+	}
+	mux.HandleFunc("POST /orders/{id}/{method}", func(w http.ResponseWriter, r *http.Request) { c.call(w, r, false) })
+	mux.HandleFunc("POST /api/v1/orders/{id}/{method}", func(w http.ResponseWriter, r *http.Request) { c.call(w, r, true) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, &problem{http.StatusNotFound, "No such page", "The console has no page at this address. Choose one from the navigation."})
+	})
+	foreign := http.NewCrossOriginProtection()
+	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, &problem{http.StatusForbidden, "Refused", "Another site asked for this change, so nothing was done. Open the console itself and use its buttons."})
+	}))
+	return c.guard(foreign.Handler(mux))
+}
+
+// asset answers with a file of the binary.
+func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	text, err := assets.ReadFile("assets/" + name)
+	if name == "chart.css" {
+		text, err = []byte(chart.Style), nil
+	}
+	if err != nil {
+		c.fail(w, r, &problem{http.StatusNotFound, "No such file", "The console has no file of this name."})
+		return
+	}
+	w.Header().Set("Content-Type", map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}[path.Ext(name)])
+	_, _ = w.Write(text) // the browser has gone
+}
+
+// guard sets the headers of every answer and refuses names that this server does not have, which a page of another site may have been given for it.
+func (c *Console) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		host := hostName(r.Host)
+		if !loopback(host) && !c.hosts[host] {
+			http.Error(w, "421: this server is not known by that name; use localhost, or add the name: takt console --host NAME", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,104 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/taktworks/takt/isa95"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates are those of the pages, each with the layout around it.
+var templates = parseTemplates()
+
+func parseTemplates() map[string]*template.Template {
+	all := make(map[string]*template.Template)
+	for _, name := range []string{"overview", "orders", "runs", "order", "method", "problem"} {
+		t := template.New(name).Funcs(template.FuncMap{
+			"orderPath": orderPath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "list": func(all ...any) []any { return all },
+			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
+		})
+		all[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
+	}
+	return all
+}
+
+func (c *Console) render(w http.ResponseWriter, status int, name string, data any) {
+	var page bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&page, "layout", data); err != nil {
+		c.o.Log.Error("a page of the console cannot be written", "page", name, "err", err)
+		http.Error(w, "500: the page cannot be written; the log of the console says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = page.WriteTo(w) // the browser has gone
+}
+
+// clock is a time of today without its date.
+func clock(at, now time.Time) string {
+	switch at, now = at.UTC(), now.UTC(); {
+	case at.IsZero():
+		return ""
+	case at.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return at.Format("15:04:05")
+	}
+	return at.Format("2006-01-02 15:04")
+}
+
+// moment is clock to the millisecond.
+func moment(at, now time.Time) string {
+	text := at.UTC().Format("2006-01-02 15:04:05.000")
+	return strings.TrimPrefix(text, now.UTC().Format("2006-01-02 "))
+}
+
+// stamp is a time for programs.
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+
+// ago is how long ago something was, in its two largest units.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	switch d := max(now.Sub(at), 0); {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+// tone is the class of the color of a state.
+func tone(state string) string {
+	switch top, _, _ := strings.Cut(state, "_"); top {
+	case isa95.Running:
+		return "active"
+	case isa95.Ended:
+		return "done"
+	case isa95.Aborted:
+		return "failed"
+	case isa95.Interrupted:
+		return "waits"
+	}
+	return "calm"
+}
+
+// shorten cuts a text to bytes, at the end of a character.
+func shorten(text string, bytes int) string {
+	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
+		bytes--
+	}
+	return text[:bytes]
+}
