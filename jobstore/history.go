@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/jsonscan"
+	"github.com/taktworks/takt/internal/stream"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
@@ -140,8 +141,8 @@ func (s *Store) History(id isa95.JobOrderID) *HistoryReader { return &HistoryRea
 const historyPage = 500
 
 // Next returns the entries that follow, at most 500. None are there: it waits up to wait for one, and returns none after that; wait 0 does not wait.
-// A history that was begun anew, for the id was used again, is read from its new beginning. Entries that follow from nothing, for an entry before them is gone, are
-// left out. An entry that cannot be read is a *DocumentError.
+// A history ends with EndState, but for late answers to cancel commands; if the id is used again, it begins anew, for another reader. An entry that cannot be read is a
+// *DocumentError; so is one that changes an execution which no entry has begun.
 func (r *HistoryReader) Next(ctx context.Context, wait time.Duration) ([]HistoryEntry, error) {
 	s, key := r.store, r.store.keys.History(string(r.id))
 	var all []HistoryEntry
@@ -186,7 +187,7 @@ func (r *HistoryReader) fold(key string, list []rueidis.XRangeEntry) (all []Hist
 	for _, raw := range list {
 		if raw.ID != "" {
 			r.last = raw.ID
-			if r.past.Snapshot && !later(raw.ID, r.past.ID) {
+			if r.past.Snapshot && !stream.Before(r.past.ID, raw.ID) {
 				continue // it is in the snapshot, and will be deleted
 			}
 		}
@@ -235,19 +236,6 @@ func (r *HistoryReader) entry(raw rueidis.XRangeEntry) (HistoryEntry, error) {
 		e.Facts = append(e.Facts, recipe.CancelFacts(e.Before, e.Execution)...)
 	}
 	return e, err
-}
-
-// later tells whether the entry id a of a stream is behind b.
-func later(a, b string) bool {
-	if len(a) != len(b) && strings.IndexByte(a, '-') != strings.IndexByte(b, '-') {
-		return len(a) > len(b)
-	}
-	am, as, _ := strings.Cut(a, "-")
-	bm, bs, _ := strings.Cut(b, "-")
-	if am != bm {
-		return am > bm
-	}
-	return len(as) > len(bs) || len(as) == len(bs) && as > bs
 }
 
 // ShortenHistories puts one snapshot in the place of the older half of each history of ids that is longer than MaxHistoryEntries or larger than MaxHistoryBytes.

@@ -160,7 +160,11 @@ func TestHistoryFollows(t *testing.T) {
 	if e := next(1)[0]; e.Execution.Actions[0].Attempt != 2 {
 		t.Errorf("%+v", e)
 	}
-	s.do("XADD", s.keys.History("JO-1"), "*", "e", `{"x":{"A":7},"i":1}`)
+	s.do("XADD", s.keys.History("JO-2"), "*", "e", `{"x":{"c":"cut"},"i":1}`)
+	if _, err := s.History("JO-2").Next(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "what it changes is not known") {
+		t.Errorf("a change of nothing: %v", err)
+	}
+	s.do("XADD", s.keys.History("JO-1"), "*", "e", `{"x":{"0":1,"A":7},"i":1}`)
 	if _, err := r.Next(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "is a number") {
 		t.Errorf("an entry that cannot be read: %v", err)
 	}

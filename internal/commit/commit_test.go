@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -411,6 +413,47 @@ func TestOrderOfIDs(t *testing.T) {
 			testenv.Must(t, err)
 			if got := result.IDs[b]; got != "9999999999999-6" || result.IDs[a] == got {
 				t.Errorf("ids = %q, want that of b second", result.IDs)
+			}
+		})
+	}
+}
+
+// An entry that no decision reads may fail alone: all else is written, and its id is empty. A stream that is copied keeps its entries, and one that is not there stays absent.
+func TestEntriesThatMayFailAlone(t *testing.T) {
+	for _, s := range servers(t) {
+		t.Run(s.name, func(t *testing.T) {
+			prefix := s.env.Prefix(t)
+			k := func(name string) string { return prefix + ":" + name }
+			run := func() string {
+				t.Helper()
+				c := commit.New()
+				first := c.XAdd(k("work"), 0, "a", "b")
+				c.Set(k("doc"), []byte("x"), 0)
+				note := c.XAddNote(k("note"), "a", "b")
+				c.Tighten(k("note"), k("copy"))
+				c.Tighten(k("absent"), k("copy"))
+				c.Expire(k("note"), time.Hour)
+				result, err := c.Run(t.Context(), s.rdb)
+				if err != nil || result.IDs[first] == "" {
+					t.Fatal(result, err)
+				}
+				return result.IDs[note]
+			}
+			if run() == "" {
+				t.Error("the entry has no id")
+			}
+			if got := slices.Sorted(maps.Keys(dump(t, s.rdb, prefix))); !slices.Equal(got, []string{"doc", "note", "work"}) {
+				t.Errorf("there are %v", got)
+			}
+			if n, err := do(t, s.rdb, "XLEN "+k("note")).AsInt64(); err != nil || n != 1 {
+				t.Errorf("%d entries after the copy, %v", n, err)
+			}
+			testenv.Must(t, do(t, s.rdb, "SET "+k("note")+" text").Error())
+			if id := run(); id != "" {
+				t.Errorf("the entry of a string has the id %s", id)
+			}
+			if n, err := do(t, s.rdb, "XLEN "+k("work")).AsInt64(); err != nil || n != 2 {
+				t.Errorf("%d entries of the others, %v", n, err)
 			}
 		})
 	}

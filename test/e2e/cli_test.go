@@ -87,6 +87,16 @@ func (s *shell) past(cell string) {
 		s.t.Errorf("%.100s, %v", text, err)
 	}
 
+	s.run(usage, "job chart JO-2 --at 2099-01-01T00:00:00Z", "is in the future", "leave --at out")
+	s.run(usage, "job chart JO-2 --at +1s --watch", "--at and --watch exclude each other")
+	text, err := os.ReadFile(filepath.Join(cell, "recipe.json"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	other := filepath.Join(s.t.TempDir(), "other.json")
+	rig.Write(s.t, other, strings.Replace(string(text), "com.acme.test.place_cover.v1", "com.acme.test.lift_cover.v1", 1))
+	s.run(failed, "job replay JO-2 --recipe "+other, "it goes the same way, with other commands", "another command of place_cover: TypeId com.acme.test.lift_cover.v1, recorded com.acme.test.place_cover.v1")
+	s.run(failed, "job replay JO-1 --recipe "+other, "no recipe was started; see takt job why JO-1")
 	s.run(ok, "job replay JO-2 --recipe "+filepath.Join(cell, "recipe.json"), "it goes the same way", "recorded end: Completed at step", "replayed end: Completed at step")
 }
 
