@@ -14,15 +14,15 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  99131,
-	"test lines":                        88430,
+	"production lines":                  99119,
+	"test lines":                        88491,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 255,
 	"production lines of board":         6856,
 	"production lines of cmd":           11812,
 	"production lines of internal":      12607,
-	"production lines of jobstore":      7422,
+	"production lines of jobstore":      7410,
 	"production lines of mqtt":          3712,
 	"production lines of recipe":        7927,
 	"production lines of task":          14215,

@@ -23,7 +23,7 @@ type node struct {
 	name    string
 	branch  *recipe.Branch // nil: a step
 	out     []*way         // in the order in which they are tried
-	entries []*way         // of a branch, by path; nil: there is none
+	entries []*way         // of a branch, by path; nil: the path has no transition into it
 }
 
 // way is a transition between nodes, or into a path of a branch.

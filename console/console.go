@@ -72,7 +72,7 @@ func New(o Options) (*Console, error) {
 	}
 	host = cmp.Or(host, "127.0.0.1")
 	if !loopback(host) {
-		return nil, &AddressError{o.Listen, fmt.Sprintf("must be of this machine (127.0.0.1, [::1] or localhost), for the console knows no users yet and whoever reaches it may stop orders; "+
+		return nil, &AddressError{o.Listen, fmt.Sprintf("must be of this machine (127.0.0.1, [::1] or localhost), for the console knows no users yet, and each visitor may stop orders; "+
 			"to use it from elsewhere listen on 127.0.0.1:%s and forward that port: ssh -L %s:127.0.0.1:%s HOST", port, port, port)}
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))

@@ -38,7 +38,7 @@ type Options struct {
 
 	Faults []Fault
 
-	// Observe gets all that happens, in order. nil: nobody does.
+	// Observe is called for all that happens, in order; nil disables it.
 	Observe func(Entry)
 }
 

@@ -142,7 +142,7 @@ func (c *Client) await(ctx context.Context, id string) ([]byte, error) {
 	}
 }
 
-// unawait has nobody told of the end of a task.
+// unawait takes back the wish to hear of the end of a task.
 func (c *Client) unawait(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 type lockCmd struct {
 	List  lockListCmd  `cmd:"" looks:"" help:"List locks that are held or waited for, and limiters in use."`
 	Show  lockShowCmd  `cmd:"" looks:"" help:"Show one lock or limiter, with everybody who has it."`
-	Break lockBreakCmd `cmd:"" help:"Take a lock from whoever has it, or reset a limiter."`
+	Break lockBreakCmd `cmd:"" help:"Take a lock from its holder, or reset a limiter."`
 }
 
 type lockListCmd struct {
@@ -51,7 +51,7 @@ func (c *lockShowCmd) Run(ctx context.Context, a *app, client *task.Client) erro
 	}
 	i := slices.IndexFunc(found, func(l lock.Info) bool { return l.Key == c.Key })
 	if i < 0 {
-		return &exitError{exitRefused, fmt.Errorf("%s: nobody has it or waits for it", c.Key)}
+		return &exitError{exitRefused, fmt.Errorf("%s: no client holds it or waits for it", c.Key)}
 	}
 	l := &found[i]
 	if c.JSON {

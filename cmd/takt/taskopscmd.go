@@ -195,7 +195,7 @@ func (c *taskWatchCmd) Run(ctx context.Context, a *app, client *task.Client) err
 		mu.Lock()
 		counts[e.Outcome]++
 		mu.Unlock()
-		// If nobody reads any more, the signal that ends us is on its way.
+		// Once the reader of the output is gone, a signal ends the process.
 		_ = a.say(c.JSON, e, "%s  %-9s  %s  %s  %v  %s\n", clock(), e.Outcome, e.Name, e.ID, e.Took.Round(time.Microsecond), oneLine(e.Error, 100))
 	})
 }

@@ -70,7 +70,7 @@ func (c *workflowWatchCmd) Run(ctx context.Context, a *app, client *workflow.Cli
 		if c.Queue != "" && ch.Queue != string(c.Queue) || c.Name != "" && ch.Name != c.Name {
 			return
 		}
-		// If nobody reads any more, the signal that ends us is on its way.
+		// Once the reader of the output is gone, a signal ends the process.
 		_ = a.say(c.JSON, ch, "%s  %-7s  %s  %s  %s\n", clock(), ch.Kind, ch.Instance.String(), cmp.Or(ch.Name, "-"), howEnded(&ch.Info))
 	})
 }

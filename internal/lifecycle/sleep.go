@@ -29,7 +29,7 @@ func Pause(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bo
 	return false
 }
 
-// Poke puts an element into ch unless there is no room: of a channel with room for one, whoever receives looks once more, however often it was poked.
+// Poke puts an element into ch unless there is no room: the receiver of a channel with room for one looks once more, however often it was poked.
 func Poke(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:

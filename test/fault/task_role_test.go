@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/task"
 )
@@ -118,9 +119,7 @@ func paced(ctx context.Context, n int, every time.Duration, do func(i int)) {
 		case next <- i:
 		case <-ctx.Done():
 		}
-		if every > 0 {
-			time.Sleep(every) // the pace of the load, nothing waits for it
-		}
+		lifecycle.Sleep(ctx, every) // the pace of the load
 	}
 	close(next)
 	all.Wait()
