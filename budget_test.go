@@ -15,7 +15,7 @@ import (
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
 	"production lines":                  99119,
-	"test lines":                        88491,
+	"test lines":                        88492,
 	"exported methods of task.Client":   40,
 	"positional references in Lua":      904,
 	"constants and variables of a time": 255,

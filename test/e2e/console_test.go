@@ -36,7 +36,7 @@ func TestConsoleProcesses(t *testing.T) {
 	t.Parallel()
 	nowhere := func() string { return fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "127.0.0.1")) }
 	alone := rig.StartCommand(t, rig.Command{Dir: t.TempDir(), Args: []string{"console", "--listen", "127.0.0.1:0", "--redis", "redis://" + nowhere(), "--mqtt", "mqtt://" + nowhere()}})
-	alone.Await("http://")
+	alone.AwaitThat("prints its address", func(printed, _ string) bool { return strings.Contains(printed, "http://") })
 	testenv.Eventually(t, "it says that both are down", func() bool {
 		text := pageOf(t, alone.Stdout(), "")
 		return strings.Contains(text, "<strong>Redis does not answer") && strings.Contains(text, "<strong>Broker does not answer")
@@ -45,7 +45,9 @@ func TestConsoleProcesses(t *testing.T) {
 
 	srv, broker := testenv.Redis(t), testenv.Mosquitto(t)
 	served := rig.StartCommand(t, rig.Command{Dir: t.TempDir(), Args: []string{"serve", "--instance", "line-1", "--console", "127.0.0.1:0", "--redis", srv.URL, "--mqtt", broker.URL, "--prefix", srv.Prefix(t)}})
-	served.AwaitThat("is ready", func(_, log string) bool { return strings.Contains(log, "ready: commands are taken") })
+	served.AwaitThat("is ready", func(_, log string) bool {
+		return strings.Contains(log, "ready: commands are taken") && strings.Contains(log, "http://")
+	})
 	testenv.Eventually(t, "it shows the engine", func() bool {
 		text := pageOf(t, served.Stderr(), "")
 		return strings.Contains(text, "line-1") && strings.Contains(text, "Redis answers") && strings.Contains(text, "Broker answers")
