@@ -14,9 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/workflow"
 )
 
 // Options configure a Console.
@@ -28,6 +31,10 @@ type Options struct {
 
 	// Open connects to Redis. It is called again until it succeeds.
 	Open func(ctx context.Context) (*jobstore.Store, error)
+	// Tasks, Workflows and Boards are what the pages of these parts show; those that are nil have no pages. Each is opened when a page first needs it.
+	Tasks     func(ctx context.Context) (*task.Client, error)
+	Workflows func(ctx context.Context) (*workflow.Client, error)
+	Boards    []BoardOptions
 	// MES sends the job methods. Run runs it.
 	MES *mes.Client
 
@@ -36,6 +43,13 @@ type Options struct {
 	Broker      string
 	Version     string
 	Log         *slog.Logger // default slog.Default()
+}
+
+// BoardOptions are a job board that the console shows.
+type BoardOptions struct {
+	Name string // in addresses; unique
+	URL  string // what is shown of it: without passwords
+	Open func(ctx context.Context) (*board.Board, error)
 }
 
 // Console serves the pages. Make it with New, then call Run.
@@ -47,8 +61,13 @@ type Console struct {
 	store   holder
 	book    *book
 	tails   tails
+	polls   polls
 	results results
 	broker  health
+
+	tasks     source[*task.Client]
+	workflows source[*workflow.Client]
+	boards    map[string]*source[*board.Board]
 }
 
 // How long one request may ask Redis, and a job method wait for its answer.
@@ -85,6 +104,13 @@ func New(o Options) (*Console, error) {
 		c.hosts[hostName(name)] = true
 	}
 	c.tails.of = make(map[string]*tail)
+	c.tasks.open, c.tasks.close = o.Tasks, (*task.Client).Close
+	c.workflows.open, c.workflows.close = o.Workflows, (*workflow.Client).Close
+	c.boards = make(map[string]*source[*board.Board])
+	for _, b := range o.Boards {
+		c.boards[b.Name] = &source[*board.Board]{open: b.Open, close: func(b *board.Board) { _ = b.Close() }} // nothing of it is left undone
+	}
+	c.polls.start(c)
 	return c, nil
 }
 
@@ -140,6 +166,12 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 	parts.Wait()
 	c.tails.wait.Wait()
+	c.polls.wait.Wait()
+	c.tasks.end()
+	c.workflows.end()
+	for _, b := range c.boards {
+		b.end()
+	}
 	if store := c.store.get(); store != nil {
 		store.Close()
 	}

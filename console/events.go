@@ -41,6 +41,15 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		}
 		sent = ""
 	}
+	if page := r.FormValue("page"); page != "" {
+		poll, leave := c.polls.join(r.Context(), page)
+		defer leave()
+		now = func() (string, <-chan struct{}, <-chan struct{}) {
+			content, moved := poll.now()
+			return content, nil, moved
+		}
+		sent = ""
+	}
 	if after := r.FormValue("after"); after != "" {
 		sent = after
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"embed"
 	"net/http"
 	"path"
@@ -19,12 +20,14 @@ func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /assets/{name}", c.asset)
 	mux.HandleFunc("GET /events", c.events)
-	for _, p := range pages {
+	for _, p := range pages() {
 		mux.Handle("GET "+p.pattern, c.serve(p, false))
-		mux.Handle("GET /api/v1"+p.api, c.serve(p, true))
+		mux.Handle("GET "+apiPath+p.api, c.serve(p, true))
 	}
-	mux.HandleFunc("POST /orders/{id}/{method}", func(w http.ResponseWriter, r *http.Request) { c.call(w, r, false) })
-	mux.HandleFunc("POST /api/v1/orders/{id}/{method}", func(w http.ResponseWriter, r *http.Request) { c.call(w, r, true) })
+	for _, a := range actions() {
+		mux.Handle("POST "+a.pattern, c.act(a, false))
+		mux.Handle("POST "+apiPath+a.pattern, c.act(a, true))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &problem{http.StatusNotFound, "No such page", "The console has no page at this address. Choose one from the navigation."})
 	})
@@ -63,6 +66,6 @@ func (c *Console) guard(next http.Handler) http.Handler {
 			http.Error(w, "421: this server is not known by that name; use localhost, or add the name: takt console --host NAME", http.StatusMisdirectedRequest)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, c.visitor(r))))
 	})
 }

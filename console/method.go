@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/isa95"
@@ -94,53 +92,33 @@ func methodOf(o *OneOrder, name string) (Method, error) {
 	return Method{}, &problem{http.StatusConflict, "Not allowed now", fmt.Sprintf("Job order %s is %s, which does not allow %s. Nothing was sent.", o.JobOrder.JobOrderID, o.State, name)}
 }
 
-// Result is what became of a method.
-type Result struct {
-	mes.Outcome
-	OK    bool      `json:"ok"`
-	Text  string    `json:"text"`
-	Scope string    `json:"scope"`
-	Time  time.Time `json:"time"`
-}
+var orderActions = []action{{pattern: "/orders/{id}/{method}", name: "job.method", role: Operator, do: (*Console).call}}
 
 // call sends a method, as the buttons do.
-func (c *Console) call(w http.ResponseWriter, r *http.Request, api bool) {
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	if err := r.ParseForm(); err != nil {
-		c.fail(w, r, &problem{http.StatusBadRequest, "The form cannot be read", err.Error()})
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
-	o, _, err := c.readOrder(ctx, r)
+func (c *Console) call(ctx context.Context, r *http.Request) (*Result, error) {
+	within, cancel := context.WithTimeout(ctx, readWithin)
+	o, _, err := c.readOrder(within, r)
 	cancel()
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return nil, err
 	}
 	m, err := methodOf(o, r.PathValue("method"))
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if m.Confirm && r.PostForm.Get("sure") != "yes" {
-		if api {
-			c.fail(w, r, &problem{http.StatusBadRequest, "", fmt.Sprintf("sure is %q: must be yes for %s, which cannot be taken back", r.PostForm.Get("sure"), m.Name)})
-			return
+		if strings.HasPrefix(r.URL.Path, apiPath) {
+			return nil, &problem{http.StatusBadRequest, "", fmt.Sprintf("sure is %q: must be yes for %s, which cannot be taken back", r.PostForm.Get("sure"), m.Name)}
 		}
-		http.Redirect(w, r, m.Href, http.StatusSeeOther)
-		return
+		return &Result{back: m.Href}, nil
 	}
-	result, status := c.send(r.Context(), o, m, r.PostForm)
-	c.o.Log.Info("the console sent a job method", "method", m.Name, "job_order", o.JobOrder.JobOrderID, "scope", o.Scope, "outcome", result.Text)
-	if api {
-		writeJSON(w, status, result)
-		return
-	}
-	http.Redirect(w, r, orderPath(o.JobOrder.JobOrderID)+"?result="+c.results.add(result), http.StatusSeeOther)
+	result := c.send(ctx, o, m, r.PostForm)
+	result.object, result.back = o.JobOrder.JobOrderID, orderPath(o.JobOrder.JobOrderID)
+	return result, nil
 }
 
 // send calls the method, and waits for the answer for answerWithin.
-func (c *Console) send(ctx context.Context, o *OneOrder, m Method, form url.Values) (*Result, int) {
+func (c *Console) send(ctx context.Context, o *OneOrder, m Method, form url.Values) *Result {
 	call := mes.Call{ID: form.Get("command"), Scope: o.Scope, Method: m.Name, JobOrderID: isa95.JobOrderID(o.JobOrder.JobOrderID)}
 	if len(call.ID) > isa95.MaxName {
 		call.ID = ""
@@ -148,56 +126,30 @@ func (c *Console) send(ctx context.Context, o *OneOrder, m Method, form url.Valu
 	if comment := strings.TrimSpace(form.Get("comment")); comment != "" {
 		call.Comment = []isa95.LocalizedText{{Text: comment}}
 	}
-	result := &Result{Scope: string(o.Scope), Time: time.Now().UTC()}
+	result := &Result{Scope: string(o.Scope)}
 	if h := c.broker.show("", ""); !h.Up {
-		result.Outcome = call.Outcome(0, nil)
+		outcome := call.Outcome(0, nil)
+		result.Outcome, result.status = &outcome, http.StatusServiceUnavailable
 		result.Text = fmt.Sprintf("%s was not sent: the broker does not answer. Try again once it does.", m.Name)
-		return result, http.StatusServiceUnavailable
+		return result
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	status, err := c.o.MES.Call(ctx, call)
 	refused, _ := errors.AsType[*mes.RefusedError](err)
-	result.Outcome = call.Outcome(status, refused)
+	outcome := call.Outcome(status, refused)
+	result.Outcome = &outcome
 	switch {
 	case refused != nil:
 		result.Text = result.Outcome.String()
-		return result, http.StatusConflict
+		result.status = http.StatusConflict
+		return result
 	case err != nil:
 		result.Text = fmt.Sprintf("%s was sent, and no answer came within %v (%s): is takt serve running, with topic prefix %s? What became of it shows in the state below.", m.Name, answerWithin, telemetry.Hide(err.Error()), c.o.TopicPrefix)
-		return result, http.StatusGatewayTimeout
+		result.status = http.StatusGatewayTimeout
+		return result
 	}
 	result.OK = true
 	result.Text = string(m.Name) + " was carried out."
-	return result, http.StatusOK
-}
-
-// results keeps the latest outcomes for the pages that follow them, by a name that cannot be guessed: a link cannot make a page say something.
-type results struct {
-	mu  sync.Mutex
-	of  map[string]*Result
-	ids []string
-}
-
-const resultsKept = 256
-
-func (s *results) add(r *Result) (id string) {
-	id = rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = make(map[string]*Result)
-	}
-	s.of[id], s.ids = r, append(s.ids, id)
-	if len(s.ids) > resultsKept {
-		delete(s.of, s.ids[0])
-		s.ids = s.ids[1:]
-	}
-	return id
-}
-
-func (s *results) get(id string) *Result {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of[id]
+	return result
 }

@@ -37,7 +37,6 @@ type OneOrder struct {
 	Gantt          template.HTML `json:"-"`
 	Past           []Past        `json:"-"` // the newest first, at most pastShown
 	Older          int           `json:"-"` // entries that are not in Past
-	Result         *Result       `json:"-"`
 	state          isa95.State
 	BarsLeftBefore int `json:"-"` // bars that the Gantt chart leaves out
 }
@@ -123,7 +122,6 @@ func (c *Console) order(ctx context.Context, r *http.Request) (shown, error) {
 	o.Events = "/events?" + url.Values{"order": {string(id)}, "after": {status + "." + last}}.Encode()
 	o.Machine = machine(o.state)
 	o.Methods = methods(id, o.state)
-	o.Result = c.results.get(r.FormValue("result"))
 	return o, nil
 }
 

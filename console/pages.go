@@ -24,15 +24,22 @@ type page struct {
 	pattern string // of ServeMux
 	api     string // the same below /api/v1
 	name    string // of the template
+	role    Role   // that it takes to look at it; 0 = Viewer
 	data    func(c *Console, ctx context.Context, r *http.Request) (shown, error)
 }
 
-var pages = []page{
-	{"/{$}", "/overview", "overview", (*Console).overview},
-	{"/orders", "/orders", "orders", (*Console).orders},
-	{"/runs", "/runs", "runs", (*Console).runs},
-	{"/orders/{id}", "/orders/{id}", "order", (*Console).order},
-	{"/orders/{id}/{method}", "/orders/{id}/{method}", "method", (*Console).method},
+// apiPath is before the addresses of the pages in JSON.
+const apiPath = "/api/v1"
+
+// pages are those of all parts.
+func pages() []page { return orderPages }
+
+var orderPages = []page{
+	{"/{$}", "/overview", "overview", 0, (*Console).overview},
+	{"/orders", "/orders", "orders", 0, (*Console).orders},
+	{"/runs", "/runs", "runs", 0, (*Console).runs},
+	{"/orders/{id}", "/orders/{id}", "order", 0, (*Console).order},
+	{"/orders/{id}/{method}", "/orders/{id}/{method}", "method", Operator, (*Console).method},
 }
 
 // shown is what a page shows.
@@ -45,10 +52,18 @@ type Frame struct {
 	AsOf    time.Time `json:"as_of,omitzero"` // of the list of orders
 	Notice  string    `json:"notice,omitempty"`
 
-	Title, Nav string `json:"-"`
-	Version    string `json:"-"`
-	Events     string `json:"-"` // address of the event stream; "" = the page does not change
-	Ticks      bool   `json:"-"` // what it shows goes on with time
+	Title, Nav string  `json:"-"`
+	Version    string  `json:"-"`
+	Events     string  `json:"-"` // address of the event stream; "" = the page does not change
+	Ticks      bool    `json:"-"` // what it shows goes on with time
+	Visitor    Visitor `json:"-"`
+	polls      string  // address of the event stream of a page that is polled, without what it had
+	Result     *Result `json:"-"` // of the action that led here
+}
+
+// May tells whether the visitor has a role, by its name, or one above it.
+func (f *Frame) May(role string) bool {
+	return f.Visitor.Role >= Role(slices.Index([]string{"", Viewer.String(), Operator.String(), Admin.String()}, role))
 }
 
 func (f *Frame) frame() *Frame { return f }
@@ -107,16 +122,36 @@ func (c *Console) serve(p page, api bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 		defer cancel()
-		data, err := p.data(c, ctx, r)
+		data, err := c.read(ctx, p, r)
 		switch {
 		case err != nil:
 			c.fail(w, r, err)
 		case api:
 			writeJSON(w, http.StatusOK, data)
 		default:
+			f := data.frame()
+			if f.polls != "" {
+				f.Events = f.polls + "&after=" + digest(data)
+			}
+			f.Visitor, f.Result = visitorOf(ctx), c.results.get(r.FormValue("result"))
 			c.render(w, http.StatusOK, p.name, data)
 		}
 	})
+}
+
+// read is what a page shows to its visitor.
+func (c *Console) read(ctx context.Context, p page, r *http.Request) (shown, error) {
+	if who := visitorOf(ctx); who.Role < max(p.role, Viewer) {
+		return nil, &problem{http.StatusForbidden, "Not allowed", fmt.Sprintf("This page takes the role %s; yours is %s.", max(p.role, Viewer), who.Role)}
+	}
+	return p.data(c, ctx, r)
+}
+
+// polled has a page follow what it shows, by a look once a second for all browsers that show the same.
+func (f *Frame) polled(r *http.Request) {
+	q := r.URL.Query()
+	q.Del("result")
+	f.polls = "/events?page=" + url.QueryEscape(strings.TrimPrefix(r.URL.EscapedPath(), apiPath)+strings.TrimSuffix("?"+q.Encode(), "?"))
 }
 
 func writeJSON(w http.ResponseWriter, status int, data any) {
@@ -132,7 +167,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		c.o.Log.Warn("a page of the console cannot be shown", "path", r.URL.Path, "err", err)
 		p = &problem{http.StatusInternalServerError, "This page cannot be shown", telemetry.Hide(err.Error()) + "; takt check lists what cannot be read"}
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/") {
+	if strings.HasPrefix(r.URL.Path, apiPath) {
 		writeJSON(w, p.status, map[string]string{"error": p.Text})
 		return
 	}
@@ -141,6 +176,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method == http.MethodGet {
 		f.Events = "/events?after=" + url.QueryEscape(all)
 	}
+	f.Visitor = visitorOf(r.Context())
 	c.render(w, p.status, "problem", struct {
 		*Frame
 		Text string

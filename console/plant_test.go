@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
@@ -25,6 +26,8 @@ import (
 	"github.com/taktworks/takt/mes"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/recipe"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/workflow"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,6 +42,9 @@ type plant struct {
 	console *Console
 	srv     *testenv.RedisServer
 	prefix  string
+	tasks   *task.Client // past the proxy, as the next
+	flows   *workflow.Client
+	board   *board.Board
 	client  *http.Client
 
 	mu       sync.Mutex
@@ -57,6 +63,15 @@ func newPlant(t *testing.T) *plant {
 	p.db, err = jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: prefix, Instance: "plant", Log: quiet})
 	testenv.Must(t, err)
 	t.Cleanup(p.db.Close)
+	p.tasks, err = task.Open(t.Context(), srv.URL, task.Options{Prefix: prefix, Log: quiet})
+	testenv.Must(t, err)
+	t.Cleanup(p.tasks.Close)
+	p.flows, err = workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: prefix, Log: quiet})
+	testenv.Must(t, err)
+	t.Cleanup(p.flows.Close)
+	p.board, err = board.Open(t.Context(), srv.URL+"?namespace="+prefix+"-board")
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, p.board.Close()) })
 	p.redis = testenv.CountingProxy(t, srv.URL)
 	p.redis.Tap(p.tap)
 	p.playTakt(broker.URL)
@@ -73,7 +88,19 @@ func (p *plant) start(open func(ctx context.Context) (*jobstore.Store, error), b
 	p.Helper()
 	client, err := mes.New(mes.Options{MQTT: mqtt.Options{URL: broker, ClientID: "console", Log: quiet}, Log: quiet})
 	testenv.Must(p, err)
-	p.console, err = New(Options{Listen: "127.0.0.1:0", Hosts: []string{"plant.example:8420"}, Open: open, MES: client, Redis: "redis.example", Broker: "broker.example", Log: quiet})
+	o := Options{Listen: "127.0.0.1:0", Hosts: []string{"plant.example:8420"}, Open: open, MES: client, Redis: "redis.example", Broker: "broker.example", Log: quiet}
+	if p.redis != nil {
+		o.Tasks = func(ctx context.Context) (*task.Client, error) {
+			return task.Open(ctx, p.redis.URL, task.Options{Prefix: p.prefix, Log: quiet})
+		}
+		o.Workflows = func(ctx context.Context) (*workflow.Client, error) {
+			return workflow.Open(ctx, p.redis.URL, workflow.Options{Prefix: p.prefix, Log: quiet})
+		}
+		o.Boards = []BoardOptions{{"main", "board.example", func(ctx context.Context) (*board.Board, error) {
+			return board.Open(ctx, p.redis.URL+"?namespace="+p.prefix+"-board")
+		}}}
+	}
+	p.console, err = New(o)
 	testenv.Must(p, err)
 	testenv.Run(p, p.console.Run)
 	p.Cleanup(p.client.CloseIdleConnections)

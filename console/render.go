@@ -21,7 +21,15 @@ var templates = parseTemplates()
 
 func parseTemplates() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	for _, name := range []string{"overview", "orders", "runs", "order", "method", "problem"} {
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err) // they are in the binary
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".html")
+		if name == "layout" {
+			continue
+		}
 		t := template.New(name).Funcs(template.FuncMap{
 			"orderPath": orderPath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "list": func(all ...any) []any { return all },
 			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },

@@ -10,6 +10,8 @@ import (
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/workflow"
 )
 
 type consoleCmd struct {
@@ -54,6 +56,12 @@ func (g *group) console(cfg *Config, flag, listen string, hosts []string, embedd
 			defer cancel()
 			return jobstore.Open(ctx, o)
 		},
+		Tasks: func(ctx context.Context) (*task.Client, error) {
+			return looking(cfg).taskClient(ctx, embedded, task.Options{Log: log})
+		},
+		Workflows: func(ctx context.Context) (*workflow.Client, error) {
+			return looking(cfg).workflowClient(ctx, embedded, workflow.Options{Log: log})
+		},
 		Redis: telemetry.Hide(cfg.Redis), Broker: telemetry.Hide(cfg.MQTT), Version: readBuild().Version, Log: log,
 	})
 	if wrong, ok := errors.AsType[*console.AddressError](err); ok {
@@ -64,4 +72,11 @@ func (g *group) console(cfg *Config, flag, listen string, hosts []string, embedd
 	}
 	g.start("console", c.Run)
 	return c.URL(), nil
+}
+
+// looking are settings for a client whose pages need rights to look alone; what buttons do needs more.
+func looking(cfg *Config) *Config {
+	c := *cfg
+	c.looks = true
+	return &c
 }
