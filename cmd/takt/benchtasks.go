@@ -58,8 +58,8 @@ func (c *benchTasksCmd) Run(ctx context.Context, a *app) error {
 type benchPayload struct{ Text string }
 
 var (
-	benchNoop   = task.Define[benchPayload, task.None]("bench:Noop", task.Small)
-	benchResult = task.Define[benchPayload, int]("bench:Result", task.Small, task.Retention(benchKeep))
+	benchNoop   = task.Define[benchPayload, task.None]("bench:Noop", task.Small, task.Positional())
+	benchResult = task.Define[benchPayload, int]("bench:Result", task.Small, task.Positional(), task.Retention(benchKeep))
 )
 
 const (
